@@ -12,9 +12,9 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.outcomes import t_quantile
-from mdfl_jax.report.read import Run, read_workdir
+from mdfl_jax.report.panels.rivals import Matrix
+from mdfl_jax.report.read import ReportData, read_workdir
 from mdfl_jax.report.results import Results
-from mdfl_jax.report.rivals import Matrix
 
 
 def over_all(values: np.ndarray) -> dict[str, float]:
@@ -24,7 +24,7 @@ def over_all(values: np.ndarray) -> dict[str, float]:
     return {"mean": float(of_seed.mean()), "half": float(half)}
 
 
-def accuracy_with_data(made: Path, run: Run) -> np.ndarray:
+def accuracy_with_data(made: Path, run: ReportData) -> np.ndarray:
     """Return the accuracy [P, S] in per cent at the end of the clients that hold data: of all but the relays."""
     network = run.config["network"]
     with_data = network["num_clients"] - network.get("relays", 0)
@@ -39,7 +39,7 @@ def parsed(text: str) -> dict[str, str]:
     return {path: value for path, _, value in pairs}
 
 
-def beside(made: Path, run: Run, matrix: Matrix, other: Path, fixed: Mapping[str, str]) -> dict[str, Any]:
+def beside(made: Path, run: ReportData, matrix: Matrix, other: Path, fixed: Mapping[str, str]) -> dict[str, Any]:
     """Return each rival's difference to a point of another study, paired by seed, over all settings.
 
     Args:

@@ -219,7 +219,7 @@ def walk() -> tuple[list[str], int]:
     import mdfl_jax
     from mdfl_jax.core.errors import UserError  # noqa: F401  imports are no part of the way
 
-    small = {"rounds": 4, "eval_every": 2, "seeds": 1, "model.name": "linear", "network.num_clients": 4}
+    small = {"rounds": 4, "eval_every": 2, "seeds": 1, "model.name": "linear", "network.num_clients": 6}
     order: list[str] = []
     came_back, last, arrived = 0, "", False
     package = str(ROOT / "mdfl_jax") + os.sep

@@ -1,10 +1,9 @@
 """Write the figures of results files into README.md and the pages of docs/: python -m benchmarks.quote [--check]
 
-Comments mark the places in a page. A table stands between the lines `<!-- figures: NAME -->` and `<!-- /figures -->`, a
-number in a sentence between `<!--=NAME-->` and `<!--/-->`. `benchmarks/quoted.py` lists the names. A table of an item
-of the papers has the name `ITEM, TITLE`, as in `fedmobile:f3, upload`; one of the arena `arena_digits` or
-`arena_digits, settings`. With --check nothing is written: the pages that
-differ are printed, and the exit status is 1 if there are any.
+Comments mark the places in a page: a table stands between the lines `<!-- figures: NAME -->` and `<!-- /figures -->`.
+`benchmarks/quoted.py` lists the names. A table of an item of the papers has the name `ITEM, TITLE`, as in
+`fedmobile:f3, upload`; one of the arena `arena_digits` or `arena_digits, settings`. With --check nothing is written:
+the pages that differ are printed, and the exit status is 1 if there are any.
 """
 
 import re
@@ -12,7 +11,7 @@ from pathlib import Path
 
 from absl import flags
 
-from benchmarks.quoted import NUMBERS, TABLES, of_item
+from benchmarks.quoted import TABLES, of_item
 from benchmarks.quoted_arena import of_arena
 from mdfl_jax.cli import common
 from mdfl_jax.core.errors import UserError, unknown_name
@@ -20,9 +19,8 @@ from mdfl_jax.core.errors import UserError, unknown_name
 _CHECK = flags.DEFINE_bool("check", False, "Print the pages that differ, and write nothing.")
 
 ROOT = Path(__file__).parents[1]
-MARKER = re.compile(r"<!-- figures: (?P<table>.*?) -->|<!--=(?P<number>.*?)-->|<!-- /figures -->|<!--/-->")
-ENDS = {"table": "<!-- /figures -->", "number": "<!--/-->"}
-BEGINNING = re.compile(r"\s*([-*+]|\d+\.)?\s*")  # of a line, up to its first word
+MARKER = re.compile(r"<!-- figures: (?P<table>.*?) -->|<!-- /figures -->")
+END = "<!-- /figures -->"
 
 
 def pages() -> list[Path]:
@@ -30,12 +28,8 @@ def pages() -> list[Path]:
     return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def quoted(kind: str, name: str) -> str:
+def quoted(name: str) -> str:
     """Return the text that belongs behind an opening marker."""
-    if kind == "number":
-        if name not in NUMBERS:
-            raise UserError(unknown_name("number", name, NUMBERS))
-        return NUMBERS[name]()
     if ":" in name:
         return "\n".join(["", *of_item(name), ""])
     if name.startswith("arena_"):
@@ -49,22 +43,18 @@ def rewritten(page: Path) -> str:
     """Return the text of a page with the figures of the results files.
 
     Raises:
-      UserError: for a marker without an end or a beginning, for an unknown name, for a missing results file, and for a
-        number at the beginning of a line, where Markdown would take the comment for a block of its own.
+      UserError: for a marker without an end or a beginning, for an unknown name, and for a missing results file.
     """
     text, parts, position = page.read_text(), list[str](), 0
     markers = list(MARKER.finditer(text))
     for begin, end in zip(markers[::2], [*markers[1::2], None]):
         where = f"{page}:{text.count(chr(10), 0, begin.start()) + 1}: {begin[0]}"
-        kind = begin.lastgroup
-        if kind is None:
+        if begin["table"] is None:
             raise UserError(f"{where} ends nothing")
-        if end is None or end[0] != ENDS[kind]:
-            raise UserError(f"{where} must be followed by {ENDS[kind]}")
-        if kind == "number" and BEGINNING.fullmatch(text[: begin.start()].rpartition("\n")[2]):
-            raise UserError(f"{where} is at the beginning of a line; it must be behind a word")
+        if end is None or end[0] != END:
+            raise UserError(f"{where} must be followed by {END}")
         try:
-            parts += [text[position : begin.end()], quoted(kind, begin[kind])]
+            parts += [text[position : begin.end()], quoted(begin["table"])]
         except UserError as error:
             raise UserError(f"{where}: {error}") from None
         position = end.start()

@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.quoted import markdown, results
 from mdfl_jax.core.errors import UserError, unknown_name
-from mdfl_jax.report.rivals import EQUAL
+from mdfl_jax.report.panels.rivals import EQUAL
 
 SHORT = {
     "mean over the evaluations": "over all rounds",

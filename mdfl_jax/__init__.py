@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from mdfl_jax.core.types import Algorithm, Hparams, Links, Network, Task
     from mdfl_jax.engine.simulation import Schedule, simulate
     from mdfl_jax.report.results import Results
-    from mdfl_jax.study.api import run
-    from mdfl_jax.study.callback import EvaluationInfo
+    from mdfl_jax.study.events import EvaluationInfo
+    from mdfl_jax.study.run import run
     from mdfl_jax.study.runner import Interrupted
 
 __all__ = [
@@ -30,11 +30,11 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
-    "EvaluationInfo": "study.callback",
+    "EvaluationInfo": "study.events",
     "Interrupted": "study.runner",
     "Results": "report.results",
     "Schedule": "core.parts",
-    "run": "study.api",
+    "run": "study.run",
     "simulate": "engine.simulation",
 }
 

@@ -89,7 +89,7 @@ def made(folder: Path, runs: list[tuple[int, int]] | None = None, **changes: Any
 
 
 def without_checksums(folder: Path) -> None:
-    """Makes a finished study one of an older version, whose texts had no checksums: a test changes them."""
+    """Takes the checksums of its texts from a finished study, since a test changes them."""
     manifest = json.loads((folder / "config.json").read_text())
     del manifest[CHECKSUMS]
     (folder / "config.json").write_text(json.dumps(manifest))

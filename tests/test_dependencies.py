@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-FILES = [path for path in sorted((ROOT / "mdfl_jax").rglob("*.py")) if "templates" not in path.parts]
+FILES = sorted((ROOT / "mdfl_jax").rglob("*.py"))
 OWN = {"mdfl_jax", "configs", *sys.stdlib_module_names}
 
 

@@ -11,7 +11,7 @@ from benchmarks.papers.items import Claim, Outcome, Table
 from benchmarks.papers.studies import Studies, Study, setting_of
 from configs.pame import RIVALS, TUNED
 from mdfl_jax.core.outcomes import SELECT_BY, VALIDATION_LOSS, interval
-from mdfl_jax.results.step_sizes import select
+from mdfl_jax.results.summary import select
 
 M = (32, 64, 128)
 ALGORITHMS = ("pame", *RIVALS)

@@ -19,6 +19,8 @@ from absl import flags
 from mdfl_jax.core.errors import UserError
 
 if TYPE_CHECKING:
+    from ml_collections import ConfigDict
+
     from mdfl_jax.core.devices import Wanted
 
 TARGET = flags.DEFINE_string(
@@ -79,9 +81,9 @@ def in_a_child(number: int, arguments: list[str]) -> dict[str, Any]:
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "found.json"
-        told = {CHILD: f"{number}:{path}"}
-        command = [sys.executable, "-m", "mdfl_jax.cli.sweep", *arguments]
-        done = subprocess.run(command, env=os.environ | ENVIRONMENT | told, capture_output=True, text=True, check=False)
+        task = {CHILD: f"{number}:{path}"}
+        command = [sys.executable, "-m", "mdfl_jax.cli.entry", "sweep", *arguments]
+        done = subprocess.run(command, env=os.environ | ENVIRONMENT | task, capture_output=True, text=True, check=False)
         if done.returncode == 0:
             return json.loads(path.read_text())
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
@@ -93,10 +95,10 @@ def in_a_child(number: int, arguments: list[str]) -> dict[str, Any]:
 
 def _last_words(lines: list[str], status: int) -> str:
     """Return one line that says why the compiler's process ended."""
-    told = [
+    reasons = [
         line for line in lines if "Check failed" in line or "RESOURCE_EXHAUSTED" in line or re.match(r"F\d{4} ", line)
     ]
-    word = (told or lines or ["it said nothing"])[0 if told else -1]
+    word = (reasons or lines or ["it said nothing"])[0 if reasons else -1]
     ended = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
     ended += ", as where the machine's memory does not suffice" if status == -signal.SIGKILL else ""
     return f"the compiler's process {ended}: {word[:400]}"
@@ -107,17 +109,14 @@ def is_child() -> bool:
     return CHILD in os.environ
 
 
-def child(wanted: "Wanted") -> int:
+def child(wanted: "Wanted", config: "ConfigDict") -> int:
     """Compile one program and write the results to the file in `CHILD`. A compiler's error is written as a result."""
-    from ml_collections import ConfigDict
-
     from mdfl_jax.core import devices
     from mdfl_jax.study import make_study
     from mdfl_jax.study.ahead import accounts, topology
     from mdfl_jax.study.plan import plan
 
     number, path = os.environ[CHILD].split(":", 1)
-    config: ConfigDict = flags.FLAGS["config"].value
     with devices.aimed_at(topology.load(wanted)):
         study = make_study(config)
         group = study.groups[int(number)]

@@ -7,7 +7,7 @@ page of the documentation.
 from typing import Any, NamedTuple
 
 from mdfl_jax.config.families import FAMILIES, Family
-from mdfl_jax.config.loggers import LOGGERS
+from mdfl_jax.config.texts import LOGGERS
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.numbers import BOUNDS, Numbers, fields_of
 from mdfl_jax.data.sources import SOURCES
@@ -45,7 +45,7 @@ def fact_of(name: str, default: Any, rules: Any) -> Fact:
     Args:
       name: its name.
       default: its default.
-      rules: its rules, as `mdfl_jax.core.numbers.number` and `mdfl_jax.config.field.field` keep them.
+      rules: its rules, as `mdfl_jax.core.numbers.number` and `mdfl_jax.config.sections.field` keep them.
     """
     bounds = " and ".join(f"{BOUNDS[bound][1]} {rules[bound]}" for bound in BOUNDS if bound in rules)
     names = rules.get("names", ())

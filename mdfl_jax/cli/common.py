@@ -1,28 +1,25 @@
-"""Code that the commands share: flags with one-line errors, the compilation cache and the host devices."""
+"""What the commands share: the flags of a study, errors of one line, the compilation cache and the host devices."""
 
-import contextlib
 import functools
 import logging
 import os
 import re
+import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from absl import app, flags
-from ml_collections import ConfigDict, config_flags
 
-from mdfl_jax.cli import streams, words
-from mdfl_jax.cli.explain import explain
-from mdfl_jax.config import config_files
+from mdfl_jax.cli import streams
 from mdfl_jax.config.presets import SCALES
-from mdfl_jax.core import stages
-from mdfl_jax.core.errors import SHRINK, UserError, check_path, out_of_memory, unknown_name
-from mdfl_jax.core.own_files import import_file, place
-from mdfl_jax.core.own_files import words as words_of
+from mdfl_jax.core import own_files, stages
+from mdfl_jax.core.errors import SHRINK, UserError, check_path, out_of_memory
 from mdfl_jax.storage import disk
-from mdfl_jax.study import ctrl_c
+
+if TYPE_CHECKING:
+    from ml_collections import ConfigDict
 
 LONGEST = 300  # characters of a word in an error line; of a longer one the beginning and the end are shown
 
@@ -35,120 +32,115 @@ def fail(error: Exception | str) -> NoReturn:
     sys.exit(2)
 
 
-def write_report(workdir: Path) -> None:
-    """Make the tables, the figures and report.html of a finished study, and print the path of the page."""
-    with stages.stage("drawing tables, figures and the page"):
-        from mdfl_jax.report import page
-
-        path = page.write_report(workdir)
-    print(f"report: {path}")
-
-
 @functools.cache  # a process, such as that of the tests, may import several commands
-def config_flag() -> flags.FlagHolder:
-    """Define --config=FILE, whose fields are changed by --config.KEY=VALUE."""
-    try:  # ml_collections already reads the files of --flagfile here
-        holder = config_flags.DEFINE_config_file("config", None, "Config file of the study.", lock_config=True)
-    except flags.Error as error:
-        fail(error)
-    flags.FLAGS["config"].parser = _ConfigParser("config", lock_config=True)
+def study_flags() -> None:
+    """Define the flags of a study, from which `read_config` makes its configuration."""
+    flags.DEFINE_string("config", None, "Config file of the study, or the name of a shipped study.")
+    flags.DEFINE_multi_string("set", [], "KEY=VALUE changes a field of the config file; written --config.KEY=VALUE.")
     scale_flag()
-    return holder
-
-
-class _ConfigParser(config_flags.config_flags.ConfigFileFlagParser):
-    """Loads a config file, and the files that it uses, so that flags can set the numbers of their members too."""
-
-    def parse(self, path: str) -> Any:
-        """Return what get_config returns, with these numbers."""
-        from mdfl_jax.config.resolve import completed
-
-        return completed(super().parse(path))
+    use_flag()
 
 
 @functools.cache
 def scale_flag() -> flags.FlagHolder:
-    """Define --scale, which `words.with_scale` gives to the config file."""
+    """Define --scale, an argument of the config file."""
     return flags.DEFINE_enum("scale", None, SCALES, "Scale of a preset, as in --config=configs/madfl.py:t2.")
 
 
 @functools.cache
 def use_flag() -> flags.FlagHolder:
-    """Define --use=FILE, which may be given several times. `parse_flags` imports the files first of all."""
+    """Define --use=FILE, which may be given several times."""
     return flags.DEFINE_multi_string("use", [], "Python file that registers members of your own.")
 
 
-def check_config_flags(argv: Sequence[str]) -> tuple[str, list[str]]:
-    """Check --config=FILE before it is parsed, and finds the keys of --config.KEY=VALUE.
+def value_of(flag: str) -> Any:
+    """Return the value of a flag that a command may have defined here."""
+    return flags.FLAGS[flag].value
 
-    For a missing file, absl and ml_collections would print a traceback; the errors raised here list the known files.
 
-    Returns:
-      The FILE, or '' if none is given, and the keys. The keys cannot be checked yet, because the file may register
-      members with keys of their own.
+def fields_given() -> dict[str, str]:
+    """Return the fields of --config.KEY=VALUE with their values as texts."""
+    return {key: value for key, _, value in (text.partition("=") for text in value_of("set"))}
+
+
+def import_own_files() -> None:
+    """Import the files of --use and of --config.use, which register members."""
+    from mdfl_jax.config.resolve import files_of
+
+    of_fields = fields_given().get("use", "") if "set" in flags.FLAGS else ""
+    for path in (*value_of("use"), *files_of(of_fields)):
+        own_files.import_file(path)
+
+
+def read_config() -> "ConfigDict":
+    """Return the configuration of --config=FILE with the fields of --config.KEY=VALUE.
 
     Raises:
-      UserError: for a missing file.
+      UserError: if no file is given, if a file raises an error, or for an unknown key or a wrong value.
     """
-    given, keys = "", []
-    for i, arg in enumerate(argv):
-        if file := re.fullmatch(r"--?config(?:=(.*))?", arg, re.DOTALL):
-            given = file.group(1) if file.group(1) is not None else "".join(argv[i + 1 : i + 2])
-            path = given.split(":")[0]
-            if not os.path.isfile(path):
-                known = sorted(str(p) for p in Path("configs").glob("*.py") if p.name != "__init__.py")
-                if not known:
-                    raise UserError(
-                        f"--config={given}: there is no such file, and no shipped study of this name; known: "
-                        + ", ".join(config_files.names())
-                    )
-                if not path or path.startswith("-"):
-                    raise UserError(f"--config needs a file; known: {', '.join(known)}")
-                raise UserError(f"--config={given}: there is no such file; {unknown_name('config file', path, known)}")
-        elif key := re.match(r"--?(?:no)?config\.([^=]*)", arg):
-            keys.append(key.group(1))
-    return given, keys
+    from mdfl_jax.config import config_files  # imports JAX, which not every command needs
+    from mdfl_jax.config.resolve import add_used_files
 
-
-@ctrl_c.told_apart()
-def parse_flags(argv: Sequence[str]) -> list[str]:
-    """Parse the command line; every mistake becomes one line and exit status 2, and Ctrl-C status 130."""
-    logging.getLogger("absl").setLevel(logging.ERROR)  # absl's warnings would add lines
-    given, keys = "", list[str]()
-    try:
-        arguments = flags.FLAGS.read_flags_from_files(list(argv[1:]), force_gnu=False)
-        given, keys = check_config_flags(arguments)
-        config_files.make_importable(given)
-        with stages.stage(f"reading {given}" if given else "reading the command line"):
-            for file in words.used_files(arguments) if "use" in flags.FLAGS else ():
-                import_file(file)
-            rest = flags.FLAGS(argv)
-        if len(rest) > 1:
-            raise UserError(f"unexpected argument {rest[1]!r}; settings are given as --name=value")
-        if given:
-            _check_loaded(given, flags.FLAGS["config"].value)
-        return rest
-    except UserError as error:
-        fail(error)
-    except SystemExit as error:  # --help ends so too
-        if not place(error):
+    given, scale = value_of("config"), value_of("scale")
+    if given is None:
+        raise UserError(
+            (f"--scale={scale} is for --config=FILE, which is not given here; " if scale else "")
+            + "--config=FILE is missing, for example --config=configs/digits.py; or name a shipped study as the first "
+            f"word: {', '.join(config_files.names())}"
+        )
+    path = config_files.find(given)
+    with stages.stage(f"reading {path}"):
+        try:
+            import_own_files()
+            config = config_files.read_file(f"{path}{'' if ':' in path else ':'},scale={scale}" if scale else path)
+        except (UserError, KeyboardInterrupt):
             raise
-        fail(explain(error, given, keys))
-    except Exception as error:  # a config file may raise anything, and an unknown key does
-        fail(explain(error, given, keys))
-    except BaseException as error:  # so may it raise KeyboardInterrupt
-        if isinstance(error, ctrl_c.CtrlC) or not place(error):
-            print("stopped", file=sys.stderr)
-            sys.exit(130)
-        fail(f"{place(error)}: {words_of(error)}")
+        except BaseException as error:  # a config file may raise anything
+            if scale and "takes 0 positional arguments" in str(error):  # the scale is the first one
+                raise UserError(f"--scale={scale}: {path} has no presets") from error
+            said = f"{own_files.place(error) or path}: {type(error).__name__}: {error}".rstrip(": ")
+            raise UserError(said) from error
+        for key, value in fields_given().items():
+            config_files.set_field(config, key, value)
+        add_used_files(config, value_of("use"))
+        return config
 
 
-def _check_loaded(given: str, config: Any) -> None:
-    if isinstance(config, ConfigDict | Mapping):
-        return
-    with contextlib.suppress(TypeError):
-        config["name"]  # ml_collections stores an OSError of the config file and raises it when the config is used
-    raise UserError(f"--config={given}: get_config() returned {config!r}; it must return a ConfigDict")
+def parse_flags(argv: Sequence[str], words: Sequence[str] = ()) -> list[str]:
+    """Parse the command line. Every mistake becomes one line and exit status 2.
+
+    Args:
+      argv: the name of the command and its arguments.
+      words: the flags whose values are the words of the command line, in their order. The last one takes all words
+        that are left if it can be given several times.
+    """
+    known = flags.FLAGS
+    known.set_gnu_getopt(True)  # words may stand before flags
+    logging.getLogger("absl").setLevel(logging.ERROR)  # absl's warnings would add lines
+    try:
+        arguments = known.read_flags_from_files(list(argv[1:]), force_gnu=True)
+        rest = known([argv[0], *(_as_settings(arguments) if "set" in known else arguments)])[1:]
+        for flag in (known[name] for name in words):
+            if not rest or (flag.present and not isinstance(flag, flags.MultiFlag)):
+                break
+            taken, rest = (rest, []) if isinstance(flag, flags.MultiFlag) else (rest[0], rest[1:])
+            flag.parse(taken)
+            flag.using_default_value = False
+    except flags.Error as error:
+        fail(re.sub(r"\('Non-boolean argument to boolean flag', .*\)", "it must be true or false", str(error)))
+    if rest:
+        fail(f"unexpected argument {rest[0]!r}; settings are given as --name=value")
+    return [argv[0]]
+
+
+def _as_settings(arguments: Iterable[str]) -> list[str]:
+    """Replace --config.KEY=VALUE by --set=KEY=VALUE, also where the value is the next argument."""
+    found, rest = list[str](), iter(arguments)
+    for argument in rest:
+        if given := re.fullmatch(r"--?config\.([^=]*)(?:=(.*))?", argument, re.DOTALL):
+            argument = f"--set={given[1]}={next(rest, '') if given[2] is None else given[2]}"
+        found.append(argument)
+    return found
 
 
 def call(main: Callable[[], int]) -> int:
@@ -158,29 +150,34 @@ def call(main: Callable[[], int]) -> int:
     nobody reads the output any more, the command goes on, with status 141 at its end (`streams`).
     """
     try:
-        with ctrl_c.not_masked():
-            return streams.status(main())
-    except UserError as error:
-        fail(error)
-    except (RuntimeError, MemoryError) as error:
-        if (asked := out_of_memory(error)) is None:
-            raise
-        wanted = f": {asked} were asked for" if asked else ""
-        fail(f"not enough memory{wanted}; {SHRINK}")
-    except OSError as error:
-        if error.errno not in disk.FAILED:
-            raise
-        fail(f"{error.filename or 'a file'} cannot be written or read: {error.strerror}")
-    except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
-        return 130
+        return streams.status(main())
+    except BaseException as error:
+        if _is_interrupt(error):
+            print("stopped", file=sys.stderr)
+            return 130
+        if isinstance(error, UserError):
+            fail(error)
+        if (asked := out_of_memory(error)) is not None:
+            fail(f"not enough memory{f': {asked} were asked for' if asked else ''}; {SHRINK}")
+        if isinstance(error, OSError) and error.errno in disk.FAILED:
+            fail(f"{error.filename or 'a file'} cannot be written or read: {error.strerror}")
+        raise
 
 
-def run(main: Callable[[], int]) -> None:
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Tell whether an error is a Ctrl-C, or arose because of one, as that of a half-written archive."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
+
+
+def run(main: Callable[[], int], words: Sequence[str] = (), does: str = "") -> None:
     """Run the main of a command under absl.
 
-    The module of ``main`` may have a mapping ``WORDS``, as `words.named` takes it, and a text ``DOES``, which says what
-    the command does; it is printed if that takes more than a second. The docstring of the module is printed by --help.
+    Args:
+      main: the function. The docstring of its module is printed by --help.
+      words: as in `parse_flags`.
+      does: what the command does; it is printed if that takes more than a second.
     """
     streams.install()
     # These loggers report missing backends and found fonts, which are of no use to the user.
@@ -189,28 +186,28 @@ def run(main: Callable[[], int]) -> None:
     command, start = sys.modules[main.__module__], sys.modules["__main__"]
     if command is not start:  # absl looks for the flags and the text of --help in the module that was started
         start.__doc__ = command.__doc__
-        shared = [flags.FLAGS[name] for name in ("config", "scale", "use") if name in flags.FLAGS]
+        shared = [flags.FLAGS[name] for name in ("config", "set", "scale", "use") if name in flags.FLAGS]
         for flag in (*flags.FLAGS.get_key_flags_for_module(command.__name__), *shared):
             flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
-    try:
-        sys.argv[1:] = words.with_shipped(words.named(sys.argv[1:], getattr(command, "WORDS", {})))
-        if "scale" in flags.FLAGS and "config" in flags.FLAGS:  # the scale of a config file
-            sys.argv[1:] = words.with_scale(sys.argv[1:])
-    except UserError as error:
-        fail(error)
-    does = getattr(command, "DOES", "")
-    app.run(lambda argv: _called(stages.stage(does)(main) if does else main), flags_parser=parse_flags)
+    whole = stages.stage(does)(main) if does else main
+    app.run(lambda _: _call_at_last(whole), flags_parser=functools.partial(parse_flags, words=words))
 
 
-def _called(main: Callable[[], int]) -> int:
+def _call_at_last(main: Callable[[], int]) -> int:
+    """Call a command's main; a Ctrl-C after its last word ends the process without a further one."""
     try:
-        with ctrl_c.raised_where_it_can_be():
-            try:
-                return call(main)
-            finally:
-                ctrl_c.ends_the_process()
-    except KeyboardInterrupt:  # a further one, while the first is told
-        return 130
+        return call(main)
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def write_report(workdir: Path) -> None:
+    """Make the tables, the figures and report.html of a finished study, and print the path of the page."""
+    with stages.stage("drawing tables, figures and the page"):
+        from mdfl_jax.report import page
+
+        path = page.write_report(workdir)
+    print(f"report: {path}")
 
 
 def setup_jax(cache: str, only_cpu: bool = False) -> None:

@@ -21,20 +21,19 @@ _TRACE = flags.DEFINE_string("trace", None, "Trace file, plain or .gz.")
 _FORMAT = flags.DEFINE_string("format", "auto", "Its format; auto goes by the file's ending or content.")
 _RADIUS = flags.DEFINE_float("radius", 100.0, "Metres within which two are in contact.", lower_bound=0.0)
 _DT = flags.DEFINE_float("dt", 0.0, "Seconds a round; 0 takes the spacing of the samples.", lower_bound=0.0)
-_CONFIG = common.config_flag()
-flags.declare_key_flag("config")
 _PICTURE = flags.DEFINE_string("picture", "", "With --config: picture of the clients' data (.png, .pdf or .svg).")
-_USE = common.use_flag()
-WORDS = {"trace": str}
-DOES = "reading the data"
+common.study_flags()
+WORDS, DOES = ("trace",), "reading the data"
 
 
 def main() -> int:
     """Print one line for each fact about a trace, or the data that the clients of a study will hold."""
-    if _CONFIG.value is not None:
+    if common.value_of("config") is not None:
         if _TRACE.value:
             raise UserError(f"--trace={_TRACE.value} and --config are both given; one of them says what is described")
         return _show_clients()
+    if fields := common.fields_given():
+        raise UserError(f"--config.{next(iter(fields))} needs --config=FILE, the study whose field it is")
     if _PICTURE.value:
         raise UserError(f"--picture={_PICTURE.value} needs --config=FILE, the study whose data it shows")
     if not _TRACE.value:
@@ -48,7 +47,6 @@ def main() -> int:
 
 def _show_clients() -> int:
     """Print the clients' data of a study, once for each group of sweep points that draw the same, and draws them."""
-    from mdfl_jax.config.use import with_files
     from mdfl_jax.report.panels import label_counts
     from mdfl_jax.study import make_study
     from mdfl_jax.study.ahead import partitions
@@ -56,9 +54,8 @@ def _show_clients() -> int:
     path = Path(_PICTURE.value)
     if _PICTURE.value:
         label_counts.check_picture(path)
-    with_files(_CONFIG.value, _USE.value)
     common.setup_jax("")
-    study = make_study(_CONFIG.value)
+    study = make_study(common.read_config())
     drawn = partitions.draw(study)
     for k, data in enumerate(drawn, 1):
         print(partitions.describe(study, data))
@@ -68,7 +65,3 @@ def _show_clients() -> int:
             print(f"\npicture: {own}")
         print("\n" * (k < len(drawn)), end="")
     return 0
-
-
-if __name__ == "__main__":
-    common.run(main)

@@ -15,21 +15,16 @@ COMMANDS = {
     "info": "prints versions and devices, or the members of the families: mdfl info --list, mdfl info algorithm.pame",
     "data": "describes a trace or a contact list, mdfl data FILE, or a study's data, mdfl data --config=digits",
     "theory": "prints what theory says of a study, without running it: mdfl theory fedmobile_digits",
-    "new": "writes a member of your own and a test of it: mdfl new mobility my_rule",
+    "new": "writes a member of your own to begin with: mdfl new mobility my_rule",
 }
-
-
-def usage() -> str:
-    """Return the list of the subcommands, one line each."""
-    lines = ["usage: mdfl COMMAND [ARGUMENTS]", "", *(f"  {name:8}{what}" for name, what in COMMANDS.items())]
-    return "\n".join([*lines, "", "mdfl COMMAND --help lists the flags of a command."])
 
 
 def main() -> None:
     """Run the subcommand that the command line names. The rest of the command line is that of the launcher."""
     word = sys.argv[1] if len(sys.argv) > 1 else "--help"
     if word in ("--help", "-h", "-help", "--helpfull", "help"):
-        print(usage())
+        lines = ["usage: mdfl COMMAND [ARGUMENTS]", "", *(f"  {name:8}{what}" for name, what in COMMANDS.items())]
+        print("\n".join([*lines, "", "mdfl COMMAND --help lists the flags of a command."]))
         sys.exit(0)
     if word not in COMMANDS:
         print(f"error: {unknown_name('command', word, COMMANDS)}", file=sys.stderr)
@@ -49,8 +44,10 @@ def start(name: str) -> None:
     streams.install()
     with stages.telling():
         with stages.stage(f"starting {name}"):
+            from mdfl_jax.cli import common
+
             command = importlib.import_module(f"mdfl_jax.cli.{name}")
-        command.common.run(command.main)
+        common.run(command.main, command.WORDS, command.DOES)
 
 
 if __name__ == "__main__":

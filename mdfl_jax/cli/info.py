@@ -18,8 +18,7 @@ _LIST = flags.DEFINE_bool("list", False, "Every member of every family with its 
 _FIELDS = flags.DEFINE_bool("fields", False, "Every field and every member as a page in Markdown.")
 _OF = flags.DEFINE_string("of", "", "With --list: of a family (algorithm) or a member (algorithm.pame) alone.")
 common.use_flag()
-WORDS = {"of": str}
-DOES = "asking JAX for its devices and members"
+WORDS, DOES = ("of",), "asking JAX for its devices and members"
 
 PACKAGES = ("mdfl_jax", "jax", "jaxlib", "flax", "optax", "ml_collections", "numpy", "scipy")
 OPTIONAL = ("tensorflow-datasets", "array_record")
@@ -35,6 +34,7 @@ def _version(name: str) -> str:
 def main() -> int:
     """Print the facts that a bug report or a paper's appendix needs, or the members of the families."""
     common.setup_jax("")
+    common.import_own_files()
     if _FIELDS.value:
         from mdfl_jax.cli.reference import page
 
@@ -53,7 +53,3 @@ def main() -> int:
     print(f"compilation cache {common.default_cache()}")
     print(f"data directory {os.environ.get('MDFL_DATA_DIR') or 'not set (MDFL_DATA_DIR)'}")
     return 0
-
-
-if __name__ == "__main__":
-    common.run(main)

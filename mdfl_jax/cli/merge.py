@@ -11,7 +11,6 @@ from pathlib import Path
 from absl import flags
 
 from mdfl_jax.cli import common
-from mdfl_jax.cli.words import Each
 from mdfl_jax.core.errors import UserError, check_path
 
 _PART = flags.DEFINE_multi_string("part", [], "Workdir of a part, as each word of the command.")
@@ -19,8 +18,7 @@ _WORKDIR = flags.DEFINE_string("workdir", None, "Where the whole study goes.")
 _PARTIAL = flags.DEFINE_bool("partial", False, "Write what is there, although runs of the whole study are missing.")
 _OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace the study that --workdir holds, which may be a part.")
 _REPORT = flags.DEFINE_bool("report", True, "Make tables, figures and report.html of the whole study.")
-WORDS = {"part": Each(str)}
-DOES = "putting the studies together"
+WORDS, DOES = ("part",), "putting the studies together"
 
 
 def main() -> int:
@@ -44,7 +42,3 @@ def main() -> int:
         if _REPORT.value:
             common.write_report(out)
     return 0
-
-
-if __name__ == "__main__":
-    common.run(main)

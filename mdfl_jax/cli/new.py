@@ -1,7 +1,9 @@
-"""Writes a member of your own, which runs at once, and a test of it, into the current folder.
+"""Writes an example of a member of your own, which runs at once, into the current folder.
 
 mdfl new KIND NAME, or python -m launch.new KIND NAME
 KIND: mobility, algorithm, compressor, graph, mixing, metric, model, loss, partition, dataset or figure
+
+The examples are those of docs/extending.md.
 """
 
 import importlib.util
@@ -17,26 +19,47 @@ from mdfl_jax.core.errors import UserError, unknown_name
 
 _KIND = flags.DEFINE_string("kind", "", "Family of the member, as the first word.")
 _NAME = flags.DEFINE_string("name", "", "Its name, as the second word; the file is called NAME.py.")
-WORDS = {"kind": str, "name": str}
+WORDS, DOES = ("kind", "name"), ""
 
-TEMPLATES = Path(__file__).parent / "templates"
-STANDS_FOR_NAME = "my_name"  # in the templates; a class has the name MyName
+SECTIONS = {
+    "algorithm": "An algorithm",
+    "compressor": "A compressor",
+    "dataset": "A data set",
+    "figure": "A figure of the report",
+    "graph": "A graph",
+    "loss": "A loss",
+    "metric": "A metric",
+    "mixing": "Mixing weights",
+    "mobility": "A mobility rule",
+    "model": "A model",
+    "partition": "A partition",
+}
+"""The section of docs/extending.md that has the example of each kind."""
+HEAD = '''"""{section} of your own: the example of docs/extending.md.
+
+Run it with:       mdfl sweep ./{name}.py        (from a checkout: python -m launch.sweep --config={name}.py)
+Use it elsewhere:  add --use={name}.py to the command of any study
+"""
+
+'''
 
 
-def kinds() -> list[str]:
-    """Return the kinds of members for which there is a template."""
-    return sorted(path.stem for path in TEMPLATES.glob("*.py") if not path.stem.startswith("test_"))
+def example(kind: str) -> str:
+    """Return the example of a kind."""
+    from mdfl_jax.config.config_files import folder
+
+    above = folder().parent  # the checkout, or mdfl_jax/shipped of an installed package
+    page = above / "docs" / "extending.md"
+    text = (page if page.is_file() else above / "extending.md").read_text(encoding="utf-8")
+    return text.split(f"\n## {SECTIONS[kind]}\n")[1].split("```python\n")[1].split("```")[0]
 
 
-def camel_case(name: str) -> str:
-    """Return the name of a class: ``my_rule`` becomes ``MyRule``."""
-    return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
-
-
-def fill_in(template: Path, name: str) -> str:
-    """Return the text of a template for a member of this name."""
-    text = template.read_text(encoding="utf-8")
-    return text.replace(STANDS_FOR_NAME, name).replace(camel_case(STANDS_FOR_NAME), camel_case(name))
+def rename(text: str, name: str) -> str:
+    """Return the text of an example under another name. Its classes are called after it: ``MyRuleNumbers``."""
+    (own,) = re.findall(r'config\.name = "(\w+)"', text)
+    in_camel_case = lambda name: "".join(part[:1].upper() + part[1:] for part in name.split("_"))  # noqa: E731
+    text = re.sub(rf"\b{in_camel_case(own)}(?=Numbers\b|\()", in_camel_case(name), text)
+    return re.sub(rf"\b{own}\b", name, text)
 
 
 def check(kind: str, name: str) -> None:
@@ -52,9 +75,9 @@ def check(kind: str, name: str) -> None:
     from mdfl_jax.report.registry import FIGURES
 
     if not kind or not name:
-        raise UserError(f"a kind and a name are needed, as in: mdfl new mobility my_rule; kinds: {', '.join(kinds())}")
-    if kind not in kinds():
-        raise UserError(unknown_name("kind", kind, kinds()))
+        raise UserError(f"a kind and a name are needed, as in: mdfl new mobility my_rule; kinds: {', '.join(SECTIONS)}")
+    if kind not in SECTIONS:
+        raise UserError(unknown_name("kind", kind, SECTIONS))
     if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_") or not name.isascii():
         raise UserError(f"the name is {name!r}; it must be letters, digits and underscores, and begin with a letter")
     registries = [*(family.registry for family in FAMILIES), METRICS, FIGURES]
@@ -63,54 +86,37 @@ def check(kind: str, name: str) -> None:
         raise UserError(f"the name is {name!r}; there is a {kind} of this name already, choose another one")
     if not Path(f"{name}.py").exists() and importlib.util.find_spec(name):
         raise UserError(f"the name is {name!r}; a file {name}.py would hide a module of this name, choose another one")
-    if re.search(rf"\b{name}\b", (TEMPLATES / f"{kind}.py").read_text(encoding="utf-8")):
-        raise UserError(f"the name is {name!r}; the file of a {kind} uses this word already, choose another one")
+    if re.search(rf"\b{name}\b", example(kind)):
+        raise UserError(f"the name is {name!r}; the example of a {kind} uses this word already, choose another one")
 
 
-def write(kind: str, name: str, folder: Path) -> list[Path]:
-    """Write the file of a member and the file of its test.
+def write(kind: str, name: str, folder: Path) -> Path:
+    """Write the file of a member and return its path.
 
     Args:
-      kind: one of `kinds`.
+      kind: one of `SECTIONS`.
       name: the name of the member, checked by `check`.
-      folder: where the files go.
-
-    Returns:
-      The two paths.
+      folder: where the file goes.
 
     Raises:
-      UserError: if one of the files exists, or if the folder cannot be written. Then nothing is written.
+      UserError: if the file exists or cannot be written.
     """
-    made = {
-        folder / f"{name}.py": TEMPLATES / f"{kind}.py",
-        folder / f"test_{name}.py": TEMPLATES / f"test_{kind}.py",
-    }
-    if there := [path for path in made if path.exists()]:
-        raise UserError(f"{there[0]} exists; nothing is written, choose another name or remove the file")
-    begun = list[Path]()
-    for path, template in made.items():
-        try:
-            with path.open("x", encoding="utf-8") as file:
-                begun.append(path)
-                file.write(fill_in(template, name))
-        except OSError as error:
-            for written in begun:  # one file without the other would look whole
-                written.unlink(missing_ok=True)
-            raise UserError(f"{path}: it cannot be written: {error.strerror}") from None
-    return begun
+    path, text = folder / f"{name}.py", HEAD.format(section=SECTIONS[kind], name=name) + rename(example(kind), name)
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise UserError(f"{path} exists; nothing is written, choose another name or remove the file") from None
+    except OSError as error:
+        raise UserError(f"{path}: it cannot be written: {error.strerror}") from None
+    return path
 
 
 def main() -> int:
-    """Write the two files and print how they are run."""
+    """Write the file and print how it is run."""
     common.setup_jax("", only_cpu=True)
     check(_KIND.value, _NAME.value)
-    own, test = write(_KIND.value, _NAME.value, Path())
-    installed = sys.argv[0].startswith("mdfl ")
-    print(f"wrote {own} and {test}")
-    print(f"  mdfl sweep ./{own}" if installed else f"  python -m launch.sweep --config={own}")
-    print(f"  python -m pytest {test}")
+    own = write(_KIND.value, _NAME.value, Path())
+    print(f"wrote {own}")
+    print(f"  mdfl sweep ./{own}" if sys.argv[0].startswith("mdfl ") else f"  python -m launch.sweep --config={own}")
     return 0
-
-
-if __name__ == "__main__":
-    common.run(main)

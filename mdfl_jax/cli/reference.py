@@ -1,6 +1,6 @@
 """Writes the reference of all fields as a page in Markdown, `docs/fields.md`: mdfl info --fields
 
-The page has the fields of each section, which are declared in `sections.py` and `world.py`, and the members of each
+The page has the fields of each section, which are declared in `sections.py`, and the members of each
 family with the numbers that they declare. The facts are those of `mdfl info --list`.
 """
 

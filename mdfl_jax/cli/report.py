@@ -16,13 +16,11 @@ from pathlib import Path
 from absl import flags
 from markupsafe import escape
 
-from mdfl_jax.cli import common, words
 from mdfl_jax.core.errors import UserError, check_path, unknown_name
-from mdfl_jax.report import page, paper, studies
+from mdfl_jax.report import compare, figures, page
 from mdfl_jax.report.compare import read_studies
-from mdfl_jax.report.missing import extension_lines
-from mdfl_jax.report.partial import NotYetError
-from mdfl_jax.report.read import ROUNDS, Run
+from mdfl_jax.report.read import ROUNDS, ReportData
+from mdfl_jax.report.unfinished import NotYetError, extension_lines
 
 PORT = 8000  # of --serve
 
@@ -68,8 +66,7 @@ _SERVE: flags.FlagHolder = flags.DEFINE_bool(  # a switch, so that it needs no v
     "serve", None, f"Show the page on this machine and follow the files; --serve=PORT: default {PORT}, 0 any free port."
 )
 flags.FLAGS["serve"].parser = _PortParser()
-WORDS = {"workdir": words.Each(str)}
-DOES = "drawing tables, figures and the page"
+WORDS, DOES = ("workdir",), "drawing tables, figures and the page"
 
 
 def main() -> int:
@@ -111,7 +108,7 @@ def _check_together() -> None:
         raise UserError(f"--to=FILE is missing: the file of the figure, such as {_FIGURE.value}.pdf")
 
 
-def _read(dirs: Sequence[Path], folder: Path | None) -> Run:
+def _read(dirs: Sequence[Path], folder: Path | None) -> ReportData:
     x = ROUNDS if _X.value == "round" else _X.value or ""  # in metrics.jsonl and from Python the axis is called round
     return read_studies(dirs, folder, _BASELINE.value, x)
 
@@ -135,7 +132,7 @@ def _default_folder(dirs: Sequence[Path]) -> Path:
     return first.parent / f"compare-{'-'.join(names[:3])}{more}"
 
 
-def _write(run: Run, out: Path | None) -> Path:
+def _write(run: ReportData, out: Path | None) -> Path:
     """Write a report and return the path of its page.
 
     Args:
@@ -157,20 +154,20 @@ def _write(run: Run, out: Path | None) -> Path:
             return path
         page.write(run)
         if run.studies:
-            studies.write_differences(run, run.workdir / "tables")
+            compare.write_differences(run, run.workdir / "tables")
     except OSError as error:
         raise UserError(f"{error.filename or path}: cannot be written: {error.strerror or error}") from None
     return path
 
 
-def _save_figure(run: Run) -> int:
+def _save_figure(run: ReportData) -> int:
     """Save one figure, or print the names of all that apply."""
     if _FIGURE.value == "list":
-        print("\n".join(f"{name:16} {what}" for name, what in paper.listed(run)))
+        print("\n".join(f"{name:16} {what}" for name, what in figures.list_figures(run)))
         return 0
-    name, path, width = str(_FIGURE.value), Path(str(_TO.value)), paper.inches(_WIDTH.value or "page")
-    moves = path.suffix in paper.MOVIES
-    paper.check(run, name, path)
+    name, path, width = str(_FIGURE.value), Path(str(_TO.value)), figures.width_in_inches(_WIDTH.value or "page")
+    moves = path.suffix in figures.MOVIES
+    figures.check_figure(run, name, path)
     if not moves and (_ROUNDS.value or _FPS.value):
         flag = "rounds" if _ROUNDS.value else "fps"
         raise UserError(f"--{flag} is for a moving map: --figure=map --to=FILE.gif or .mp4, not {path.name}")
@@ -181,12 +178,12 @@ def _save_figure(run: Run) -> int:
         rate = {} if _FPS.value is None else {"fps": _FPS.value}
         print(save_movie(run, path, points, _ROUNDS.value, width=width, **rate))
     else:
-        paper.save(run if points is None else run.only(points), name, path, width)
+        figures.save_figure(run if points is None else run.only(points), name, path, width)
         print(path)
     return 0
 
 
-def _indices(run: Run, text: str) -> list[int]:
+def _indices(run: ReportData, text: str) -> list[int]:
     """Return the indices of the sweep points that a text names.
 
     Raises:
@@ -231,7 +228,3 @@ def _serve(dirs: Sequence[Path], port: int) -> int:
     watched += [file for path in dirs for file in extension_lines(path)]
     serve.serve(make, lambda: watched, port)
     return 0
-
-
-if __name__ == "__main__":
-    common.run(main)

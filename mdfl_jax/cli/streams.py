@@ -10,48 +10,36 @@ import os
 import sys
 from typing import Any, TextIO, cast
 
-from mdfl_jax.storage import disk
-
 CLOSED = 128 + 13
-GONE = (errno.EPIPE, errno.EIO, errno.EBADF, errno.ESHUTDOWN)  # a pipe, a terminal, a descriptor, a socket
-FULL = (*disk.FULL, errno.EFBIG)  # a file in place of a reader
 
 
 class _Patient:
     """A text stream that drops what its reader no longer takes."""
 
     def __init__(self, stream: TextIO):
-        self._stream = stream
-        self.is_gone = False
+        self._stream, self.is_gone = stream, False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
         """Write a text, or drop it."""
-        try:
-            return self._stream.write(text)
-        except OSError as error:
-            self._drop(error)
-            return len(text)
+        self._attempt(lambda: self._stream.write(text))
+        return len(text)
 
     def flush(self) -> None:
-        """Write what is buffered, or drops it."""
-        try:
-            self._stream.flush()
-        except OSError as error:
-            self._drop(error)
+        """Write what is buffered, or drop it."""
+        self._attempt(self._stream.flush)
 
-    def _drop(self, error: OSError) -> None:
-        """Leads all that follows, of libraries in C too, into nothing."""
-        if error.errno not in GONE + FULL:
-            raise error
-        self.is_gone = True
-        nothing = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, self._stream.fileno())
-        os.close(nothing)
-        if error.errno in FULL and sys.stderr is not self:
-            sys.stderr.write(f"standard output cannot be written: {error.strerror}; the command goes on without it\n")
+    def _attempt(self, do: Any) -> None:
+        try:
+            do()
+        except OSError as error:
+            self.is_gone = True
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())  # also what libraries write from C
+            if error.errno not in (errno.EPIPE, errno.EIO, errno.EBADF) and sys.stderr is not self:
+                why = f"standard output cannot be written: {error.strerror}"
+                print(f"{why}; the command goes on without it", file=sys.stderr)
 
 
 def install() -> None:
@@ -71,7 +59,7 @@ def install() -> None:
 
 
 def status(of_command: int) -> int:
-    """Flushes both streams, and returns the exit status: `CLOSED` in place of 0 if a stream has lost its reader."""
+    """Flush both streams, and return the exit status: `CLOSED` in place of 0 if a stream has lost its reader."""
     patient = [stream for stream in (sys.stdout, sys.stderr) if isinstance(stream, _Patient)]
     for stream in patient:
         stream.flush()

@@ -14,26 +14,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from absl import flags
-from ml_collections import config_flags
 
-from mdfl_jax.cli import ahead, common, shards
-from mdfl_jax.config import config_files
+from mdfl_jax.cli import ahead, common
 from mdfl_jax.core.errors import check_path
 
 if TYPE_CHECKING:
+    from ml_collections import ConfigDict
+
     from mdfl_jax.core.devices import Wanted
     from mdfl_jax.study.shards import Shard
     from mdfl_jax.study.study import Study
 
-WORDS = {"config": config_files.find}
-_CONFIG = common.config_flag()
-_USE = common.use_flag()
-flags.declare_key_flag("config")  # --help then lists the config flag; the next two lines list those of other modules
-flags.adopt_module_key_flags(shards)
-flags.adopt_module_key_flags(ahead)
+WORDS, DOES = ("config",), ""
+common.study_flags()
+flags.adopt_module_key_flags(ahead)  # --help then lists them
 _WORKDIR = flags.DEFINE_string("workdir", "", "Where results go; runs/<name of the study> where left out.")
 _OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace whatever the workdir holds of an earlier study.")
 _EXTEND = flags.DEFINE_bool("extend", False, "Add what the workdir's study lacks: seeds, sweep points or rounds.")
+_SHARD = flags.DEFINE_string(
+    "shard", None, "K/N, such as 3/16: run only this part of the study, for launch.merge; auto: as the cluster says."
+)
 _CACHE = flags.DEFINE_string("cache", common.default_cache(), "Folder of compiled programs; '' keeps none.")
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Compile, say what the study takes, and write nothing.")
 _REPORT = flags.DEFINE_bool("report", True, "Make tables, figures and report.html at the end.")
@@ -45,28 +45,22 @@ def main() -> int:
     Returns exit status 130 if the user stopped the study. With --target, status 1 means that a program does not compile
     or does not fit.
     """
-    from mdfl_jax.config.use import with_files
     from mdfl_jax.core.errors import UserError
     from mdfl_jax.study import Interrupted, make_study
     from mdfl_jax.study.ahead import memory
     from mdfl_jax.study.plan import plan
-    from mdfl_jax.study.shards import part_of
+    from mdfl_jax.study.shards import parse, part_of
 
-    if _CONFIG.value is None:
-        raise UserError(
-            "--config=FILE is missing, for example --config=configs/digits.py; or name a shipped study as the first "
-            f"word: {', '.join(config_files.names())}"
-        )
-    with_files(_CONFIG.value, _USE.value)
-    _check_not_swept()
-    wanted, shard = _wanted(), shards.wanted()
+    config = common.read_config()
+    _check_not_swept(config)
+    wanted, shard = _wanted(), None if _SHARD.value is None else parse(_SHARD.value)
     # A child uses no cache: a program that was compiled for an absent device can be stored, but not loaded again.
     common.setup_jax("" if ahead.is_child() else _CACHE.value, only_cpu=wanted is not None)
     if wanted and shard:
         raise UserError(f"--shard={shard} is given; --target={ahead.TARGET.value} is for a whole study, not for one")
     if wanted and wanted.kind != "cpu":
-        return ahead.child(wanted) if ahead.is_child() else ahead.main(wanted)
-    study = make_study(_CONFIG.value)
+        return ahead.child(wanted, config) if ahead.is_child() else ahead.main(wanted)
+    study = make_study(config)
     if shard:
         study = part_of(study, shard)
         if not study.to_do():
@@ -85,14 +79,14 @@ def main() -> int:
         return 130
 
 
-def _check_not_swept() -> None:
+def _check_not_swept(config: "ConfigDict") -> None:
     """Refuse a value for a field that the sweep varies, which would have no effect."""
     from mdfl_jax.config.points import parse_axes
     from mdfl_jax.core.errors import UserError
 
-    sweep = _CONFIG.value.get("sweep", "")  # a config may be a dictionary without this field
+    sweep = config.get("sweep", "")
     swept = {path for paths in parse_axes(sweep) for path in paths}
-    for path in config_flags.get_override_values(flags.FLAGS["config"]):
+    for path in common.fields_given():
         if path in swept:
             raise UserError(
                 f"--config.{path} is given, and the sweep varies this field; change the sweep, which is "
@@ -123,43 +117,34 @@ def _workdir(study: "Study", shard: "Shard | None" = None) -> Path:
 
 def _run(study: "Study", shard: "Shard | None") -> int:
     """Run the study, continue it, or read what is finished, and print its results. Return the exit status."""
-    from mdfl_jax.storage import disk
-    from mdfl_jax.study.alone import alone
-    from mdfl_jax.study.resume import check, to_stderr
-
-    workdir = _workdir(study, shard)
-    check(study, workdir, _OVERWRITE.value, _EXTEND.value)
-    with disk.on_full_disk(study.experiment.engine.on_full_disk, to_stderr), alone(workdir, to_stderr):
-        return _run_alone(study, shard, workdir)
-
-
-def _run_alone(study: "Study", shard: "Shard | None", workdir: Path) -> int:
-    """Run the study into a workdir that no other process writes."""
-    from mdfl_jax.report import diverged, tables
+    from mdfl_jax.report import tables
     from mdfl_jax.study.manifest import wanted
     from mdfl_jax.study.plan import plan
-    from mdfl_jax.study.resume import run_or_resume
+    from mdfl_jax.study.run import RunOptions, reserved, run_or_resume
+
+    workdir = _workdir(study, shard)
 
     def begins(study: "Study", resume: bool) -> None:
         print(plan(study), flush=True)
         if resume:
             print(f"going on with the unfinished run in {workdir} (--overwrite starts anew)", flush=True)
 
-    summary, was_finished = run_or_resume(study, workdir, _OVERWRITE.value, begins=begins, extend=_EXTEND.value)
-    if was_finished:
-        print(f"{workdir} holds this study, finished; --overwrite runs it again")
-    print(tables.text(summary, study.config))
-    lost = [] if was_finished else [point for point in summary["points"] if point["diverged"]]
-    there = wanted(study)["points"] if lost else []
-    for point in lost:
-        print(f"warning: {diverged.warning(point, diverged.values_of(point, there, study.config))}", file=sys.stderr)
-    if _REPORT.value:
-        common.write_report(workdir)
-    if shard:
-        whole, merge = workdir.parent, "mdfl merge" if sys.argv[0].startswith("mdfl ") else "python -m launch.merge"
-        print(f"shard {shard} is there; with the others: {merge} {whole / shard.all_folders} --workdir={whole}")
+    options = RunOptions(_OVERWRITE.value, _EXTEND.value, begins=begins)
+    with reserved(study, workdir, options):
+        summary, was_finished = run_or_resume(study, workdir, options)
+        if was_finished:
+            print(f"{workdir} holds this study, finished; --overwrite runs it again")
+        print(tables.text(summary, study.config))
+        lost = [] if was_finished else [point for point in summary["points"] if point["diverged"]]
+        there = wanted(study)["points"] if lost else []
+        for point in lost:
+            print(
+                f"warning: {tables.divergence_warning(point, tables.values_of(point, there, study.config))}",
+                file=sys.stderr,
+            )
+        if _REPORT.value:
+            common.write_report(workdir)
+        if shard:
+            whole, merge = workdir.parent, "mdfl merge" if sys.argv[0].startswith("mdfl ") else "python -m launch.merge"
+            print(f"shard {shard} is there; with the others: {merge} {whole / shard.all_folders} --workdir={whole}")
     return 0
-
-
-if __name__ == "__main__":
-    common.run(main)

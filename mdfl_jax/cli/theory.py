@@ -15,14 +15,10 @@ from pathlib import Path
 from absl import flags
 
 from mdfl_jax.cli import common
-from mdfl_jax.config import config_files
 from mdfl_jax.core.errors import UserError
 
-WORDS = {"config": config_files.find}
-DOES = "working out the theory"
-_CONFIG = common.config_flag()
-_USE = common.use_flag()
-flags.declare_key_flag("config")
+WORDS, DOES = ("config",), "working out the theory"
+common.study_flags()
 _SEEDS = flags.DEFINE_integer("seeds", 100, "Seeds under which networks are simulated.", lower_bound=1)
 _ROUNDS = flags.DEFINE_integer("rounds", 0, "Rounds of a network; 0 takes the study's.", lower_bound=0)
 _JSON = flags.DEFINE_string("json", "", "Write the numbers of the networks, of each seed, to this file too.")
@@ -31,32 +27,27 @@ _FIGURES = flags.DEFINE_string("figures", "", "Folder for the pictures theory.pn
 
 def main() -> int:
     """Print the quantities of the networks, and a line for each sweep point that relays."""
-    if _CONFIG.value is None:
-        raise UserError("--config=FILE is missing, for example --config=configs/digits.py")
     common.setup_jax(common.default_cache(), only_cpu=True)
     from mdfl_jax.config.points import points
     from mdfl_jax.config.resolve import resolve
-    from mdfl_jax.config.use import with_files
-    from mdfl_jax.report import theory as pictures
-    from mdfl_jax.theory import fedmobile, network
+    from mdfl_jax.theory import fedmobile, network, pictures
 
     if _JSON.value and not Path(_JSON.value).absolute().parent.is_dir():
         raise UserError(f"--json={_JSON.value}: there is no folder {str(Path(_JSON.value).parent)!r}")
     if _FIGURES.value:
         pictures.check_folder(Path(_FIGURES.value))
-    with_files(_CONFIG.value, _USE.value)
-    config = network.alone(_CONFIG.value, _SEEDS.value, _ROUNDS.value)
+    config = network.alone(common.read_config(), _SEEDS.value, _ROUNDS.value)
     all_points = points(resolve(config))
-    observed, relays = network.of_config(config, all_points), fedmobile.table(all_points)
-    if not any(observed) and not relays:
+    observed, relaying = network.of_config(config, all_points), fedmobile.table(all_points)
+    if not any(observed) and not relaying:
         raise UserError(
             "no point of this study has clients that mix their models over links, or FedMobile's search intervals with"
             " a server pattern of known gaps"
         )
     if any(observed):
         print(network.table(all_points, observed))
-    if relays:
-        print(relays)
+    if relaying:
+        print(relaying)
     content = network.as_json(all_points, observed, config)
     if _JSON.value:
         _write(Path(_JSON.value), json.dumps(content, indent=2, ensure_ascii=False) + "\n")
@@ -71,7 +62,3 @@ def _write(path: Path, text: str) -> None:
         path.write_text(text)
     except OSError as error:
         raise UserError(f"--json={path}: cannot be written ({error.strerror or error})") from error
-
-
-if __name__ == "__main__":
-    common.run(main)

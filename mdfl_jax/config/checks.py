@@ -1,29 +1,177 @@
-"""Checks of fields that depend on each other, where no single member of a family can check them."""
+"""Checks of fields that depend on each other, where no single member of a family can check them.
 
+The costs come first: with the defaults of the section `cost` everything is free and not counted.
+"""
+
+import dataclasses
 import math
+import re
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import ignored_by
-from mdfl_jax.config.costs import check_cost
-from mdfl_jax.config.costs import notes as cost_notes
 from mdfl_jax.config.families import check_members, numbers_in, task_numbers, task_of
-from mdfl_jax.config.loggers import parse_loggers
-from mdfl_jax.config.relays import check_relays
-from mdfl_jax.config.save import parse_save
-from mdfl_jax.config.sections import Experiment
-from mdfl_jax.config.vary import check_vary
-from mdfl_jax.config.world import NetworkConfig
+from mdfl_jax.config.sections import COUNTED_AXES, CostConfig, Experiment, NetworkConfig
+from mdfl_jax.config.texts import check_vary, parse_loggers, parse_save
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.geometry import points_of
-from mdfl_jax.core.numbers import from_values
+from mdfl_jax.core.numbers import from_values, single
 from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.models import MODELS
 from mdfl_jax.models.pretrained import READERS, TWINS
+from mdfl_jax.networks.costs.filters import IGNORE
 from mdfl_jax.networks.graphs import GRAPHS
+from mdfl_jax.networks.relays import NO_RELAYS
 from mdfl_jax.storage.model_files import FOLDER, is_saved
 from mdfl_jax.tasks import TASKS
+
+
+def is_counted(experiment: Experiment) -> bool:
+    """Whether a study counts seconds and joules: a field of `cost` is set, or the sweep varies one."""
+    fields = dataclasses.fields(CostConfig)
+    return _varies(experiment) or any(getattr(experiment.cost, each.name) != each.default for each in fields)
+
+
+def _varies(experiment: Experiment) -> bool:
+    return re.search(r"(^|[;+\s])cost\.", experiment.sweep) is not None
+
+
+def has_deadline(experiment: Experiment) -> bool:
+    """Whether slow clients are left out of the rounds."""
+    return math.isfinite(experiment.cost.deadline)
+
+
+def is_filtered(experiment: Experiment) -> bool:
+    """Whether a link filter (`mdfl_jax.networks.costs.filters`) removes links."""
+    return has_deadline(experiment) or experiment.cost.short_contact != IGNORE
+
+
+def of_program(experiment: Experiment) -> dict[str, Any]:
+    """Return values by path for the key of a point's compiled program, in place of the traced numbers of its costs.
+
+    A program that counts costs, has a deadline or has given speeds differs from one that does not.
+    """
+    cost = experiment.cost
+    marks: dict[str, Any] = {"cost.latency": 0.5} if is_counted(experiment) else {}
+    marks |= {"cost.deadline": 0.5} if has_deadline(experiment) else {}
+    return marks | ({"cost.speeds": "given"} if cost.speeds else {})
+
+
+def read_speeds(file: str, num_clients: int) -> np.ndarray:
+    """Read the relative speeds of the clients from a text file of N numbers.
+
+    Returns:
+      [N] float32 speeds.
+
+    Raises:
+      UserError: If the file cannot be read, or does not hold N finite numbers above 0.
+    """
+    given = f"cost.speeds {file!r}"
+    try:
+        words = Path(file).read_text().replace(",", " ").split()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{given} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    speeds = []
+    for word in words:
+        try:
+            speeds.append(float(word))
+        except ValueError:
+            raise UserError(f"{given}: {word!r} is not a number") from None
+        if not 0 < single(speeds[-1]) < math.inf:
+            raise UserError(f"{given}: {word} is no speed; it must be greater than 0 and finite")
+    if len(speeds) != num_clients:
+        raise UserError(f"{given} holds {len(speeds)} numbers; network.num_clients is {num_clients}")
+    return np.array(speeds, np.float32)
+
+
+def check_cost(experiment: Experiment) -> None:
+    """Check that the costs fit each other, the network and the x axis.
+
+    Raises:
+      UserError: If they do not. The message names the fields and their values.
+    """
+    cost, network, pattern = experiment.cost, experiment.network, experiment.server.pattern
+    if experiment.x_axis in COUNTED_AXES and not is_counted(experiment):
+        raise UserError(f"x_axis is {experiment.x_axis}, which needs a field of cost that is set, and none is")
+    if cost.short_contact != IGNORE:
+        where = f"network.graph {network.graph}" if network.graph else ""
+        where = f"server.pattern {pattern}" if pattern else where
+        if not where and MOBILITIES[network.mobility]().world == "contacts":
+            where = f"network.mobility {network.mobility}"
+        if where:
+            raise UserError(
+                f"cost.short_contact is {cost.short_contact}; with {where} it must be {IGNORE}: the durations of "
+                "contacts are not known"
+            )
+    if pattern and has_deadline(experiment):
+        raise UserError(f"cost.deadline is {cost.deadline:g}; with server.pattern {pattern} it must be inf")
+    if pattern and cost.joules_per_bit_received > 0:
+        raise UserError(
+            f"cost.joules_per_bit_received is {cost.joules_per_bit_received:g}; with server.pattern {pattern} it must "
+            "be 0: bits are not counted by receiver"
+        )
+    if cost.speeds:
+        if cost.speed_spread > 0:
+            raise UserError(f"cost.speed_spread is {cost.speed_spread:g}; it must be 0 where cost.speeds names a file")
+        read_speeds(cost.speeds, network.num_clients)
+
+
+def cost_notes(experiment: Experiment) -> list[str]:
+    """Return warnings about costs that are allowed but have no effect, one line for each.
+
+    There are none where the sweep varies costs, since one of its points may well be free.
+    """
+    cost, found = experiment.cost, []
+    if _varies(experiment):
+        return []
+    if not cost.seconds_per_sample:
+        for name, is_set in (
+            ("deadline", has_deadline(experiment)),
+            ("speed_spread", cost.speed_spread > 0),
+            ("speeds", bool(cost.speeds)),
+        ):
+            if is_set:
+                found.append(f"cost.{name} is {getattr(cost, name)}; it has no effect: cost.seconds_per_sample is 0")
+    if cost.short_contact != IGNORE and math.isinf(cost.bandwidth) and not cost.latency:
+        found.append(f"cost.short_contact is {cost.short_contact}; it has no effect: messages take no time")
+    return found
+
+
+def check_relays(experiment: Experiment) -> None:
+    """Check that relays have places of their own, that somebody has data, and that mixing heeds relays.
+
+    Raises:
+      UserError: If not. The message names the field and its value.
+    """
+    network, count = experiment.network, experiment.network.relays
+    if not count:
+        return
+    needs: dict[str, bool] = {
+        f"at most {network.num_clients - 1}: network.num_clients is {network.num_clients}": count < network.num_clients,
+        f"0 with network.graph {network.graph}: its clients have no places": not network.graph,
+        f"0 with network.mobility {network.mobility}: its clients all move or have places": network.mobility
+        not in NO_RELAYS,
+        f"0 with server.pattern {experiment.server.pattern}: pairs are drawn": experiment.server.pattern
+        in ("", "roadside"),
+        f"0 with data.name {experiment.data.name}: each seed draws every client's data": task_of(
+            experiment
+        ).of_datasets,
+        "0 with network.mixing fedavg: it weighs clients by their samples, and relays have none": network.mixing
+        != "fedavg",
+    }
+    for must, holds in needs.items():
+        if not holds:
+            raise UserError(f"network.relays is {count}; it must be {must}")
+    if network.num_mobile > network.num_clients - count:
+        raise UserError(
+            f"network.num_mobile is {network.num_mobile}; it must be at most network.num_clients - network.relays, "
+            f"which is {network.num_clients - count}"
+        )
+
 
 OWN, MEAN = "own", "mean"  # where each client starts: with its own kept model, or all with their mean
 UNSET = {

@@ -9,6 +9,8 @@ from typing import Any, TypeAlias
 
 from ml_collections import ConfigDict
 
+from mdfl_jax.config.resolve import check_value, completed, default_config, import_used, parse_text
+from mdfl_jax.config.sections import flat
 from mdfl_jax.core.errors import UserError, unknown_name
 
 
@@ -31,68 +33,87 @@ def names() -> list[str]:
 
 
 def find(word: str) -> str:
-    """Return the value of --config for a word: the name of a shipped study, or a path, each with :ARGUMENT or without.
-
-    Args:
-      word: the word. With a slash or with the ending .py it is a path.
+    """Return the config file of a word: the name of a shipped study, or a path, each with :ARGUMENT or without.
 
     Raises:
-      UserError: for an unknown name; the message suggests the most similar one.
+      UserError: for an unknown name or a missing file; the message suggests the most similar shipped study.
     """
     name, colon, argument = word.partition(":")
-    if name.endswith(".py") or os.sep in name:
+    if os.path.isfile(name):
         return word
-    if name not in names():
-        raise UserError(f"{unknown_name('study', name, names())}; a file is given by its path, as in ./{name}.py")
-    return str(folder() / f"{name}.py") + colon + argument
-
-
-def make_importable(config: str = "") -> None:
-    """Let config files import the shipped ones, as in ``from configs import digits``.
-
-    Args:
-      config: the value of --config. If it is a shipped file, no other folder called ``configs`` comes before.
-    """
-    above = str(folder().parent)
-    if config and Path(config.partition(":")[0]).resolve().parent == folder():
-        sys.path.insert(0, above)
-    elif above not in sys.path:
-        sys.path.append(above)
+    if name in names():
+        return str(folder() / f"{name}.py") + colon + argument
+    near = unknown_name("study", Path(name).stem, names())
+    raise UserError(f"--config={word}: there is no such file; {near}; a file is given by its path, as in ./my_study.py")
 
 
 Config: TypeAlias = ConfigDict | Mapping[str, Any] | str | Path
 
 
-def as_config(config: Config) -> ConfigDict:
-    """Convert the argument ``config`` of `run` to a ConfigDict.
+def read_file(path: str | Path) -> ConfigDict:
+    """Return the configuration that the function get_config of a file makes.
+
+    The file can import the shipped ones, as in ``from configs import digits``, and the files of the current folder.
+
+    Args:
+      path: the path, with :ARGUMENT for get_config or without.
 
     Raises:
-      UserError: for a missing file, a file without a function get_config, an unknown key or a wrong value.
+      UserError: for a missing file, a file without a function get_config, or if it returns no configuration.
+      Exception: whatever the file raises.
     """
-    from mdfl_jax.config import config_files
-    from mdfl_jax.config.field import flat
-    from mdfl_jax.config.resolve import check_value, completed, default_config
-    from mdfl_jax.config.use import import_used
+    file, _, argument = str(path).partition(":")
+    if not os.path.isfile(file):
+        raise UserError(f"config {file!r}: there is no such file")
+    above = str(folder().parent)
+    if Path(file).resolve().parent == folder():  # no other folder called configs comes before
+        sys.path.insert(0, above)
+    elif above not in sys.path:
+        sys.path.append(above)
+    sys.path.insert(0, os.getcwd())  # as python -m does
+    try:
+        made = runpy.run_path(file)
+    finally:
+        sys.path.remove(os.getcwd())
+    if "get_config" not in made:
+        raise UserError(f"config {file!r}: it has no function get_config")
+    config = made["get_config"](*filter(None, [argument]))
+    if isinstance(config, ConfigDict):
+        return completed(config)
+    if isinstance(config, Mapping):
+        return as_config(config)
+    raise UserError(f"config {file!r}: get_config() returned {config!r}; it must return a ConfigDict")
 
+
+def as_config(config: Config) -> ConfigDict:
+    """Convert the argument ``config`` of `mdfl_jax.run` to a ConfigDict.
+
+    Raises:
+      UserError: for an unknown key or a wrong value, or as `read_file`.
+    """
     if isinstance(config, ConfigDict):
         return config
     if isinstance(config, str | Path):
-        path, _, argument = str(config).partition(":")
-        config_files.make_importable(path)
-        if not os.path.isfile(path):
-            raise UserError(f"config {path!r}: there is no such file")
-        sys.path.insert(0, os.getcwd())  # as python -m does
-        try:
-            made = runpy.run_path(path)
-        finally:
-            sys.path.remove(os.getcwd())
-        if "get_config" not in made:
-            raise UserError(f"config {path!r}: it has no function get_config")
-        return completed(made["get_config"](*filter(None, [argument])))
+        return read_file(config)
     import_used(config)
     found = default_config()
     for path, value in flat(config).items():  # its keys may be dotted paths already
-        value = check_value(path, value)
-        *sections, name = path.split(".")
-        (found[sections[0]] if sections else found)[name] = value
+        _set(found, path, check_value(path, value))
     return found
+
+
+def set_field(config: ConfigDict, path: str, text: str) -> None:
+    """Set a field of a configuration, in place, to a value that is given as a text.
+
+    Raises:
+      UserError: for an unknown field or a wrong value.
+    """
+    with config.unlocked():
+        _set(config, path, parse_text(path, text))
+
+
+def _set(config: ConfigDict, path: str, value: Any) -> None:
+    *sections, name = path.split(".")
+    for section in sections:
+        config = config[section]
+    config[name] = value

@@ -7,11 +7,11 @@ import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from mdfl_jax.config import costs
+from mdfl_jax.config.checks import of_program
 from mdfl_jax.config.families import has_momentum, is_partial, schema, task_of
-from mdfl_jax.config.resolve import all_fields, check_key, check_together, check_value, replace, replace_all
+from mdfl_jax.config.resolve import all_fields, check_key, check_together, parse_text, replace, replace_all
 from mdfl_jax.config.sections import Experiment
-from mdfl_jax.config.vary import varies_all
+from mdfl_jax.config.texts import varies_all
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.outcomes import baselines, selected_fields
 from mdfl_jax.core.rng import SOURCES
@@ -66,23 +66,11 @@ def _check_axis(path: str) -> dataclasses.Field:
 
 
 def _parse_value(path: str, text: str) -> Any:
-    kind = _check_axis(path).type
-    try:
-        if kind is bool:
-            value: Any = {"true": True, "false": False}[text.lower()]
-        elif kind is int or kind is float:
-            value = kind(text)
-        elif kind is str:
-            value = text
-        else:
-            value = tuple(int(item) for item in text.split("x"))
-    except (ValueError, KeyError):
-        names: dict[Any, str] = {int: "whole numbers", float: "numbers", bool: "true or false"}
-        wanted = names.get(kind, "widths such as 16x32")
-        raise UserError(f"{path} takes {wanted}, not {text!r}") from None
+    _check_axis(path)
+    value = parse_text(path, text)
     if isinstance(value, float) and math.isnan(value):
-        raise UserError(f"{path} takes numbers, not {text!r}")
-    return check_value(path, value)
+        raise UserError(f"{path} is {text!r}; it must be a number")
+    return value
 
 
 Axes = dict[tuple[str, ...], list[tuple[Any, ...]]]
@@ -137,12 +125,15 @@ def text_of(value: Any) -> str:
 
 
 def name_of(overrides: dict[str, Any]) -> str:
-    """Name a point: 'dcm' for the value of a field that takes names, 'alpha=0.1' for one that takes numbers."""
+    """Name a point: 'dcm' for the value of a field that takes names, 'alpha=0.1' for one that takes numbers.
+
+    The only point of a study without a sweep is called 'base', since it has the base configuration.
+    """
     parts = [
         text_of(value) if isinstance(value, str) and value else f"{path.split('.')[-1]}={text_of(value)}"
         for path, value in overrides.items()
     ]
-    return ", ".join(parts) or "all"
+    return ", ".join(parts) or "base"
 
 
 def points(experiment: Experiment) -> list[Point]:
@@ -228,7 +219,7 @@ def static_key(experiment: Experiment) -> Experiment:
     # If the network is not thinned, the program leaves out the thinning.
     if is_partial(experiment):
         key = replace(key, "algorithm.participation", 0.5)
-    key = replace_all(key, costs.of_program(experiment))
+    key = replace_all(key, of_program(experiment))
     if experiment.network.graph:  # a graph has no places
         plain = schema()()
         key = dataclasses.replace(key, motion=plain.motion, trace=plain.trace, sweep="")

@@ -87,7 +87,7 @@ def shrink(config: ConfigDict) -> ConfigDict:
 
 def cuts(small: ConfigDict, paper: ConfigDict) -> Iterator[tuple[str, Any, Any]]:
     """Yield what a scale changes: the path of a field, its value at this scale, and the paper's value."""
-    from mdfl_jax.config.field import flat
+    from mdfl_jax.config.sections import flat
 
     now, full = flat(small.to_dict()), flat(paper.to_dict())
     for path, value in now.items():

@@ -8,6 +8,7 @@ An error message names the field, its value and what is allowed.
 import contextlib
 import dataclasses
 import functools
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -18,9 +19,9 @@ from ml_collections.config_dict import placeholder
 from mdfl_jax.config.checks import check_together
 from mdfl_jax.config.families import check_own, schema
 from mdfl_jax.config.sections import Experiment
-from mdfl_jax.config.use import import_used
 from mdfl_jax.core.errors import UserError, check_path, unknown_name
 from mdfl_jax.core.numbers import check_bounds
+from mdfl_jax.core.own_files import import_file
 
 RENAMED = {"network.warm_up_met": "motion.warm_up_met", "network.tell_met": "motion.tell_met"}
 
@@ -97,7 +98,27 @@ def check_value(path: str, value: Any) -> Any:
 def in_words(kind: Any) -> str:
     """Say in words which values a field of this type takes, for error messages."""
     words = {float: "a number", int: "a whole number", str: "a text", bool: "true or false"}
-    return words.get(kind, "whole numbers, as in (16, 32)")
+    return words.get(kind, "whole numbers, as in 16x32")
+
+
+def parse_text(path: str, text: str) -> Any:
+    """Return the value of a field that is given as a text, as on a command line or in a sweep, after checking it.
+
+    Raises:
+      UserError: If the text is no value of the field's type, or if the value is not allowed.
+    """
+    kind: Any = check_key(path).type
+    value: Any
+    try:
+        if kind is bool:
+            value = {"true": True, "false": False}[text.lower()]
+        elif kind in (int, float, str):
+            value = kind(text)
+        else:
+            value = tuple(int(item) for item in re.split("[x,]", text.strip("() ").removesuffix(",")))
+    except (ValueError, KeyError):
+        raise UserError(f"{path} is {text!r}; it must be {in_words(kind)}") from None
+    return check_value(path, value)
 
 
 def _typed(path: str, kind: Any, value: Any) -> Any:
@@ -164,6 +185,40 @@ def replace_all(experiment: Experiment, values: Mapping[str, Any]) -> Experiment
     return dataclasses.replace(experiment, **changed)
 
 
+def files_of(text: str) -> list[str]:
+    """Parse the field `use`: paths, separated by commas.
+
+    >>> files_of("my_rule.py, ../rules/other.py")
+    ['my_rule.py', '../rules/other.py']
+    """
+    return [path.strip() for path in text.split(",") if path.strip()]
+
+
+def import_used(config: Mapping[str, Any] | ConfigDict, more: Iterable[str] = ()) -> None:
+    """Import the files that a configuration names in its field `use`, in their order.
+
+    Args:
+      config: the configuration, or any mapping with the fields of one.
+      more: further files, which are imported first.
+
+    Raises:
+      UserError: if the field is no text, if there is no such file, or if a file raises an error.
+    """
+    text = config.get("use", "") if isinstance(config, Mapping | ConfigDict) else ""
+    if not isinstance(text, str):
+        raise UserError(f"use is {text!r}; it must be a text, the paths of files separated by commas")
+    for path in (*more, *files_of(text)):
+        import_file(path)
+
+
+def add_used_files(config: ConfigDict | dict[str, Any], files: Iterable[str]) -> None:
+    """Add files to the field `use` of a configuration, in place. Files that it names already stay where they are."""
+    if added := list(files):
+        text = ",".join(dict.fromkeys([*files_of(config.get("use", "")), *added]))
+        with config.unlocked() if isinstance(config, ConfigDict) else contextlib.nullcontext():
+            config["use"] = text
+
+
 def completed(config: Any) -> Any:
     """Import the files that a configuration uses, and add the numbers of their members to it, in place.
 
@@ -175,8 +230,6 @@ def completed(config: Any) -> Any:
     Raises:
       UserError: as `import_used`.
     """
-    from mdfl_jax.config.resolve import default_config
-
     if not isinstance(config, ConfigDict) or not config.get("use", ""):
         return config
     import_used(config)

@@ -36,8 +36,8 @@ class Shown(NamedTuple):
       scale: the values are divided by this number before they are shown.
       where: the places in the report, some of `TABLE`, `AXIS`, `CURVE` and `TARGET`.
       unit: the unit of the values, before they are divided.
-      shape: the declared shape. Older files do not have it.
-      summary: whether summary.json has the value at the end. Older files do not say it.
+      shape: the declared shape.
+      summary: whether summary.json has the value at the end.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Shown(NamedTuple):
     scale: float
     where: tuple[str, ...]
     unit: str = ""
-    shape: tuple[str | int, ...] | None = None
+    shape: tuple[str | int, ...] = ()
     summary: bool = True
 
 

@@ -1,4 +1,4 @@
-"""What summary.json and the report both work out of the numbers of a study, one way for both. It does not use JAX."""
+"""What summary.json and the report compute alike from the numbers of a study: intervals, baselines, targets."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,13 +17,13 @@ SELECT_BY = {
 """The rules by which `select` chooses, with their words in "of each, the step size with ...": keys of summary.json."""
 
 
-def enumerated(words: Sequence[str]) -> str:
-    """Return words as a sentence lists them.
+def enumerated(words: Sequence[str], last: str = "and") -> str:
+    """Return words as a sentence lists them, with "and" or another word before the last one.
 
     >>> enumerated(["a"]), enumerated(["a", "b", "c"])
     ('a', 'a, b and c')
     """
-    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+    return f" {last} ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 def seeds_of(manifest: Mapping[str, Any], point: int) -> list[int]:

@@ -1,21 +1,23 @@
-"""Describes the experiment of a study in words, from its configuration and its recorded positions."""
+"""A study in words: its experiment, from the configuration and the recorded positions, and how it was made."""
 
-from collections.abc import Callable
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
-from mdfl_jax.report.read import Run
-from mdfl_jax.report.settings import show
-from mdfl_jax.report.style import spaced
+from mdfl_jax.report import tables
+from mdfl_jax.report.read import ReportData
+from mdfl_jax.report.settings import show, spaced
 from mdfl_jax.report.world import GRID, PLANE, met_by_pattern, worlds_of
 
 MANY = 9  # of more numbers, only the first and the last are told
 SAMPLED = {"eval_clients": "clients", "eval_samples": "test samples"}
 
 
-def setting(run: Run) -> str:
+def describe_setting(study: ReportData) -> str:
     """Describe the experiment in sentences. A setting that varies is given with all its values."""
-    words = _Words(run)
+    words = _Words(study)
     sentences = (_who(words), _split(words), _meeting(words), _length(words), _varied(words))
     return " ".join(f"{text.strip()}." for text in sentences if text)
 
@@ -23,16 +25,16 @@ def setting(run: Run) -> str:
 class _Words:
     """The settings of a study as texts; it remembers which of them were told."""
 
-    def __init__(self, run: Run) -> None:
-        self.run = run
-        self.axes = {axis.path: axis for axis in run.axes}
+    def __init__(self, study: ReportData) -> None:
+        self.study = study
+        self.axes = {axis.path: axis for axis in study.axes}
         self.told: set[str] = set()
 
     def value(self, path: str) -> str | None:
         """Return the value of a setting, or all its values if it varies; None if it has none."""
         self.told.add(path)
         if path not in self.axes:
-            plain = self.run.value(0, path)
+            plain = self.study.value(0, path)
             return None if plain is None or plain == "" else _told(show(plain))
         if len(ordered := list(self.axes[path].numbers)) > MANY:
             return f"{len(ordered)} values from {_told(ordered[0])} to {_told(ordered[-1])}"
@@ -46,11 +48,11 @@ class _Words:
 
     def everywhere(self, test: Callable[[int], Any]) -> bool:
         """Tell whether a test holds for all sweep points, given by index."""
-        return all(test(p) for p in range(len(self.run.points)))
+        return all(test(p) for p in range(len(self.study.points)))
 
     def has(self, path: str) -> bool:
         """Tell whether a setting is neither empty nor zero in all sweep points."""
-        return self.everywhere(lambda p: self.run.value(p, path))
+        return self.everywhere(lambda p: self.study.value(p, path))
 
 
 def _told(text: str) -> str:
@@ -59,7 +61,7 @@ def _told(text: str) -> str:
 
 def _is_drawn(words: _Words) -> bool:
     """Tell whether each client draws its own synthetic samples, instead of a share of a data set."""
-    return words.everywhere(lambda p: words.run.value(p, "data.dimension") is not None)
+    return words.everywhere(lambda p: words.study.value(p, "data.dimension") is not None)
 
 
 def _who(words: _Words) -> str:
@@ -87,13 +89,13 @@ def _split(words: _Words) -> str:
 
 def _by_list(words: _Words) -> bool:
     """Tell whether a contact list gives the links; then there are neither places nor radii."""
-    return words.everywhere(lambda p: words.run.value(p, "network.mobility") == "contacts")
+    return words.everywhere(lambda p: words.study.value(p, "network.mobility") == "contacts")
 
 
 def _meeting(words: _Words) -> str:
     """Return the clauses about who can exchange messages with whom."""
-    run, file = words.run, PurePath(str(words.run.value(0, "trace.file") or "")).name
-    if words.everywhere(lambda p: met_by_pattern(run, p)):
+    study, file = words.study, PurePath(str(words.study.value(0, "trace.file") or "")).name
+    if words.everywhere(lambda p: met_by_pattern(study, p)):
         place = words.clause("Clients meet a server by the pattern {}", "server.pattern")
         return place + words.clause(", and each other in random pairs, {} of the clients a slot", "server.pairs")
     if words.has("network.graph"):
@@ -110,7 +112,7 @@ def _meeting(words: _Words) -> str:
 
 def _movement(words: _Words, file: str) -> str:
     """Return the clause about movement, the world and the contact radius."""
-    kinds = {world.kind for world in worlds_of(words.run).values()}
+    kinds = {world.kind for world in worlds_of(words.study).values()}
     place = words.clause("Mobility is {}", "network.mobility")
     if kinds == {GRID} and not file:
         place += words.clause(" on a grid of {0} x {0}", "network.grid_size")
@@ -129,7 +131,7 @@ def _movement(words: _Words, file: str) -> str:
 
 def _length(words: _Words) -> str:
     """Return the clause about rounds, evaluations and seeds."""
-    seeds = len(words.run.manifest["seeds"])
+    seeds = len(words.study.manifest["seeds"])
     length = words.clause("A run lasts {} rounds", "rounds") + words.clause(", with a test every {}", "eval_every")
     of = [words.clause(f"{{}} {what}", field) for field, what in SAMPLED.items() if words.has(field)]
     length += f" (of a sample of {' and '.join(of)}; of all at the first and the last)" if of else ""
@@ -144,3 +146,68 @@ def _varied(words: _Words) -> str:
         f"{spaced(axis.name)}: {words.value(path)}" for path, axis in words.axes.items() if path not in words.told
     ]
     return f"Varied are {'; '.join(others)}" if others else ""
+
+
+class Entry(NamedTuple):
+    """One line of how a study was made; a text that is code may have a button that copies it."""
+
+    name: str
+    text: str | None
+    is_code: bool = False
+    is_copied: bool = False
+
+
+class Making(NamedTuple):
+    """How one study was made: its name (empty if the page has one study), its entries and its configuration as JSON."""
+
+    name: str
+    entries: list[Entry]
+    config: str
+
+
+def describe_making(study: ReportData) -> list[Making]:
+    """Return how a study was made, or each of the studies that are compared."""
+    studies = {str(one.workdir): one for one in study.studies} or {"": study}
+    return [Making(name, _entries(one), _config(one)) for name, one in studies.items()]
+
+
+def _entries(study: ReportData) -> list[Entry]:
+    made = study.manifest
+    devices = [f"{count} x {name}" if count > 1 else name for name, count in _kinds(made.get("devices") or [])]
+    seconds = [f"{tables.number(made.get(f'{part}_seconds'))} s to {part}" for part in ("compile", "run")]
+    versions = ", ".join(f"{name} {version}" for name, version in (made.get("versions") or {}).items())
+    files = "summary.json, metrics.jsonl, history.npz, tables/summary.csv, tables/summary.md, figures/*.pdf"
+    return [
+        Entry("Command", made.get("command"), is_code=True, is_copied=True),
+        Entry("Commit", made.get("commit"), is_code=True, is_copied=True),
+        Entry("Versions", versions),
+        Entry("Devices", ", ".join(devices)),
+        Entry("Time", ", ".join(seconds)),
+        Entry("Seeds", _ranges(made["seeds"])),
+        Entry("Status", made.get("status")),
+        Entry("Files beside this page", files, is_code=True),
+    ]
+
+
+def _ranges(seeds: Sequence[Any]) -> str:
+    """Return numbers with runs of consecutive ones shortened.
+
+    >>> _ranges([0, 1, 2, 5, 7, 8])
+    '0 to 2, 5, 7, 8'
+    """
+    runs: list[list[Any]] = []
+    for seed in seeds:
+        if runs and isinstance(seed, int) and runs[-1][-1] == seed - 1:
+            runs[-1].append(seed)
+        else:
+            runs.append([seed])
+    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
+
+
+def _config(study: ReportData) -> str:
+    return json.dumps({"config": study.config, "points": study.manifest.get("points")}, indent=2)
+
+
+def _kinds(devices: list[Any]) -> list[tuple[str, int]]:
+    """Return the kinds of devices with the number of each kind, so that eight cores need only one line."""
+    return list(Counter(str(device).rstrip("0123456789").rstrip("_:") or str(device) for device in devices).items())

@@ -1,4 +1,4 @@
-"""Writes the figures of a study as PNG and PDF files.
+"""The figures of a study: all of them as PNG and PDF files, one of them for a paper, and any of them in Python.
 
 All figures are `Figure` objects, without pyplot, so no global state changes. Two reports of the same workdir have the
 same bytes.
@@ -6,17 +6,22 @@ same bytes.
 
 import io
 import logging
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import matplotlib.style
+import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from mdfl_jax.core import own_files
-from mdfl_jax.core.errors import UserError
-from mdfl_jax.report.read import Run
+from mdfl_jax.core.errors import UserError, unknown_name
+from mdfl_jax.report.panels.curves import draw_mean
+from mdfl_jax.report.read import ROUNDS, ReportData
 from mdfl_jax.report.registry import FIGURES, drawn_in_order
-from mdfl_jax.report.style import STYLE
+from mdfl_jax.report.style import COLUMN, PAGE, PAPER, STYLE, looks, make_panels, of_width
+from mdfl_jax.results.results import StudyResults, line_keys, per_run
 from mdfl_jax.storage import disk
 
 DPI = 150
@@ -26,7 +31,7 @@ _SAVED: dict[str, dict[str, Any]] = {  # without the time and the program that m
 }
 
 
-def write(run: Run) -> dict[str, Path]:
+def write_figures(study: ReportData) -> dict[str, Path]:
     """Write figures/NAME.png and figures/NAME.pdf for every figure that applies to the study.
 
     Files of figures that do not apply, which an earlier report may have left, are removed.
@@ -34,18 +39,18 @@ def write(run: Run) -> dict[str, Path]:
     Returns:
       The paths of the PNG files by the name of the figure.
     """
-    folder = run.workdir / "figures"
+    folder = study.workdir / "figures"
     logging.getLogger("fontTools").setLevel(logging.WARNING)  # at INFO it logs every embedded font
     written = {}
     with matplotlib.style.context(["default", STYLE]):  # "default": the user's matplotlibrc has no effect
         for name, draw in drawn_in_order().items():
             png, pdf = folder / f"{name}.png", folder / f"{name}.pdf"
-            if not FIGURES[name].applies(run):
+            if not FIGURES[name].applies(study):
                 png.unlink(missing_ok=True)  # from an earlier report
                 pdf.unlink(missing_ok=True)
                 continue
             with own_files.errors_in_one_line():
-                figure = draw(run)
+                figure = draw(study)
             disk.write_bytes(png, _bytes(figure, "png"))
             figure.set_layout_engine("none")  # the PNG file has fixed the layout
             disk.write_bytes(pdf, _bytes(figure, "pdf"))
@@ -53,14 +58,14 @@ def write(run: Run) -> dict[str, Path]:
     return written
 
 
-def png(run: Run, name: str) -> bytes:
+def png_of(study: ReportData, name: str) -> bytes:
     """Return one figure of a study as the bytes of a PNG file, without writing it.
 
     Raises:
-      UserError: as `draw`.
+      UserError: as `draw_figure`.
     """
     with own_files.errors_in_one_line():
-        figure = draw(run, name)
+        figure = draw_figure(study, name)
     with matplotlib.style.context(["default", STYLE]):
         return _bytes(figure, "png")
 
@@ -72,20 +77,252 @@ def _bytes(figure: Figure, kind: str) -> bytes:
     return file.getvalue()
 
 
-def applying(run: Run) -> list[str]:
+def applying(study: ReportData) -> list[str]:
     """Return the names of the figures that apply to a study, in their order on the page."""
-    return [name for name in drawn_in_order() if FIGURES[name].applies(run)]
+    return [name for name in drawn_in_order() if FIGURES[name].applies(study)]
 
 
-def draw(run: Run, name: str) -> Figure:
+def draw_figure(study: ReportData, name: str) -> Figure:
     """Draw one figure of a study, without writing it.
 
     Raises:
       UserError: if there is no such figure, or if the study has not recorded what it shows.
     """
     draw_it = FIGURES[name].draw
-    if draw_it is None or not FIGURES[name].applies(run):
+    if draw_it is None or not FIGURES[name].applies(study):
         why = "it is on the page only" if draw_it is None else "the study has not recorded what it shows"
-        raise UserError(f"figure {name!r}: {why}; there are {', '.join(applying(run))}")
+        raise UserError(f"figure {name!r}: {why}; there are {', '.join(applying(study))}")
     with matplotlib.style.context(["default", STYLE]):
-        return draw_it(run)
+        return draw_it(study)
+
+
+WIDTHS = {"column": COLUMN, "page": PAGE}
+NARROWEST, WIDEST = 2.0, 40.0  # inches
+PICTURES: dict[str, dict[str, Any]] = {  # the metadata that would make two files of the same figure differ
+    ".png": {"Software": None},
+    ".pdf": {"CreationDate": None},
+    ".svg": {"Date": None},
+}
+MOVIES = (".gif", ".mp4")
+NARROW = 5.0  # a narrower figure has its legend above or below
+LETTER, HANDLE, LINE = 0.062, 0.5, 0.16  # inches: of a letter, of the line beside a label, and of a line of a legend
+
+
+def width_in_inches(width: str) -> float:
+    """Return a width of a figure in inches.
+
+    Args:
+      width: "column", "page" or a number of inches.
+
+    Raises:
+      UserError: for another text.
+    """
+    try:
+        found = WIDTHS[width] if width in WIDTHS else float(width)
+    except ValueError:
+        found = 0.0
+    if not NARROWEST <= found <= WIDEST:
+        raise UserError(
+            f"--width={width}: it must be column ({COLUMN} inches), page ({PAGE}) or a number of inches from"
+            f" {NARROWEST:g} to {WIDEST:g}"
+        )
+    return found
+
+
+def list_figures(study: ReportData) -> list[tuple[str, str]]:
+    """Return the names of the figures that apply to a study, each with the first line of its description."""
+    return [(name, (FIGURES[name].__doc__ or "").split("\n")[0]) for name in applying(study)]
+
+
+def check_figure(study: ReportData, name: str, path: Path) -> None:
+    """Check that a figure can be made and that its file can be written, before anything is drawn.
+
+    Raises:
+      UserError: if there is no such figure, if it does not apply to the study, if the file has another ending, or if
+        its folder does not exist.
+    """
+    if path.suffix in MOVIES:
+        if name != "map":
+            raise UserError(f"--to={path}: only the map moves; {name} is saved as {', '.join(PICTURES)}")
+    elif path.suffix not in PICTURES:
+        raise UserError(f"--to={path}: it must end in {', '.join(PICTURES)}, or for the map in {' or '.join(MOVIES)}")
+    known = applying(study)
+    if name not in known:
+        if name in drawn_in_order():
+            why = "this study has not recorded what it shows"
+            raise UserError(f"--figure={name}: {why}; there are {', '.join(known)}")
+        raise UserError(f"--figure={name}: {unknown_name('figure', name, known)}")
+    if path.is_dir() or not path.parent.is_dir():
+        what = "it is a folder" if path.is_dir() else f"there is no folder {str(path.parent)!r}"
+        raise UserError(f"--to={path}: {what}")
+
+
+def save_figure(study: ReportData, name: str, path: Path, width: float) -> None:
+    """Save one figure. Two files of the same figure have the same bytes.
+
+    Args:
+      study: the study.
+      name: the name of the figure.
+      path: the file; its ending is that of a picture.
+      width: the width in inches.
+
+    Raises:
+      UserError: as `check_figure`, or if the file cannot be written.
+    """
+    check_figure(study, name, path)
+    logging.getLogger("fontTools").setLevel(logging.WARNING)  # at INFO it logs every embedded font
+    with matplotlib.style.context(["default", PAPER]):
+        figure = draw_for_paper(study, name, width)
+        try:
+            figure.savefig(path, metadata=PICTURES[path.suffix])
+        except OSError as error:
+            raise UserError(f"--to={path}: cannot be written: {error.strerror or error}") from None
+
+
+def draw_for_paper(study: ReportData, name: str, width: float) -> Figure:
+    """Draw one figure as wide as it is asked for, with text of one size and a legend that has room."""
+    panel_draw = FIGURES[name].draw
+    assert panel_draw is not None
+    with own_files.errors_in_one_line(), of_width(width):
+        figure = panel_draw(study)
+    before, height = figure.get_size_inches()
+    size = float(matplotlib.rcParams["font.size"])
+    for text in figure.findobj(Text):
+        # Numbers within cells and marks become smaller with the figure; all other texts have the size of the style.
+        before_size = float(text.get_fontsize())
+        small = max(4.0, before_size * min(1.0, width / before))
+        text.set_fontsize(small if before_size < 7 else min(before_size, size))
+    height *= min(1.0, max(0.7, width / before))
+    for legend in list(figure.legends) if width < NARROW else ():
+        labels = [text.get_text() for text in legend.get_texts()]
+        columns = _columns(labels, width)
+        title = legend.get_title().get_text() or None
+        handles = [handle for handle in legend.legend_handles if handle is not None]
+        legend.remove()
+        side = "lower" if figure.get_suptitle() else "upper"  # away from the figure's title, or from its x label
+        place: dict[str, Any] = {"loc": f"outside {side} center", "ncols": columns, "columnspacing": 1.0}
+        figure.legend(handles, labels, title=title, **place)
+        height += LINE * (-(-len(labels) // columns) - 1)
+    figure.set_size_inches(width, height + _narrowed(figure, width))
+    return figure
+
+
+def _narrowed(figure: Figure, width: float) -> float:
+    """Give the legends of single panels fewer columns where they are wider than their panel.
+
+    Returns:
+      By how much the figure must become higher, in inches.
+    """
+    higher = 0.0
+    for axes in figure.axes:
+        legend, place = axes.get_legend(), axes.get_subplotspec()
+        if legend is None or place is None:
+            continue
+        labels = [text.get_text() for text in legend.get_texts()]
+        columns = _columns(labels, 0.7 * width / place.get_gridspec().ncols)  # the labels of its y axis take the rest
+        if columns < len(labels):
+            handles = [handle for handle in legend.legend_handles if handle is not None]
+            axes.legend(handles, labels, loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, borderaxespad=0)
+            higher += LINE * -(-len(labels) // columns)
+    return higher
+
+
+def _columns(labels: Sequence[str], width: float) -> int:
+    """Return the number of columns of a legend whose labels fit a width in inches."""
+    longest = max((len(label) for label in labels), default=1)
+    return max(1, min(len(labels), int(width / (HANDLE + LETTER * longest))))
+
+
+class UnknownFigureError(UserError, AttributeError):
+    """There is no figure of this name. It is an AttributeError too, as Python expects of a missing attribute."""
+
+
+class Plots:
+    """The figures of a study. Every figure of the report is a method: ``results.plot.final_accuracy()``.
+
+    ``list(results.plot)`` has the names of the figures that apply to the study. A method takes ``x``, the x axis of the
+    accuracy curves (`Results.report`), and returns a Matplotlib `Figure`, which has `savefig`.
+    """
+
+    def __init__(self, results: StudyResults, report_data: Callable[[str], ReportData]):
+        self._results, self._report_data = results, report_data
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(["curves", *applying(self._report_data(""))])
+
+    def __dir__(self) -> list[str]:
+        return list(self)
+
+    def __repr__(self) -> str:
+        docs = {name: (FIGURES[name].__doc__ or "").split("\n")[0] for name in list(self)[1:]}
+        lines = ["curves(metric='accuracy', x='round', ax=None): Draws a metric of every sweep point as a curve."]
+        return "\n".join(["The figures of this study:", *lines, *(f"{name}(): {doc}" for name, doc in docs.items())])
+
+    def __getattr__(self, name: str) -> Callable[..., Figure]:
+        """Return the method that draws a figure of the report."""
+        if name.startswith("_") or name not in drawn_in_order():
+            raise UnknownFigureError(unknown_name("figure", name, ["curves", *drawn_in_order()]))
+
+        def draw(x: str = "") -> Figure:
+            return draw_figure(self._report_data(x), name)
+
+        draw.__name__, draw.__doc__ = name, FIGURES[name].__doc__
+        return draw
+
+    def curves(self, metric: str = "accuracy", x: str = "round", ax: Any = None) -> Figure:
+        """Draw a metric of every sweep point as a curve: the mean over the seeds and its 95 % Student-t interval.
+
+        Args:
+          metric: a metric with one number for each evaluation of a run, as in metrics.jsonl: 'consensus_distance', or
+            'accuracy' (the mean over the clients), 'accuracy_min', ...
+          x: the x axis: 'round', or such a metric, of which the mean over the seeds is taken: 'bits', 'messages', ...
+          ax: the Matplotlib axes to draw into; None: a new figure.
+
+        Returns:
+          The figure.
+
+        Raises:
+          UserError: for a metric that is unknown or was not measured; the message lists the known ones.
+        """
+        if ax is not None:
+            self._draw_curves(ax, metric, x)
+            ax.legend()
+            return ax.figure
+        with matplotlib.style.context(["default", STYLE]):
+            drawn, (axes,) = make_panels(1, 1, 7.2, 3.9)
+            self._draw_curves(axes, metric, x)
+            drawn.legend(loc="outside right upper", alignment="left")
+        return drawn
+
+    def _draw_curves(self, axes: Any, metric: str, x: str) -> None:
+        results, study = self._results, self._report_data("")
+        key, along = self._key(metric), None if x in ("round", ROUNDS) else self._key(x)
+        for point, look in zip(study.points, looks(study)):
+            of = [seed for seed in results.seeds if str(seed) not in point.get("divergence", {})] or results.seeds
+            ran = [results.seeds.index(seed) for seed in of]  # a run that has diverged is in no mean
+            values = per_run(results, point["id"], key)[ran] / self._scale(key)
+            places = results.arrays["rounds"]
+            if along is not None:
+                places = per_run(results, point["id"], along)[ran].mean(axis=0) / self._scale(along)
+            if not np.isnan(values).all():
+                draw_mean(axes, places, values, look.colour, look.dashes).set_label(look.label)
+        axes.set_xlabel("round" if along is None else self._title(along))
+        axes.set_ylabel(self._title(key))
+        axes.margins(x=0.01)
+
+    def _key(self, metric: str) -> str:
+        """Return the key of a metric in metrics.jsonl, and check that it was measured."""
+        results = self._results
+        key = next((shown.key for shown in results.declared.values() if shown.name == metric), metric)
+        measured = [of for of in line_keys(results) if any(line.get(of) is not None for line in results.lines)]
+        if key not in measured:
+            raise UserError(unknown_name("metric", metric, measured))
+        return key
+
+    def _scale(self, key: str) -> float:
+        shown = self._results.declared.get(key)
+        return shown.scale if shown else 1.0
+
+    def _title(self, key: str) -> str:
+        shown = self._results.declared.get(key)
+        return shown.title if shown else key.replace("_", " ")

@@ -10,11 +10,10 @@ from markupsafe import Markup
 
 from mdfl_jax.core import own_files
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.report import figures, pack, results_table, studies, tables
-from mdfl_jax.report.described import setting
-from mdfl_jax.report.making import making
-from mdfl_jax.report.pairing import pairs_of
-from mdfl_jax.report.read import Run, read_workdir
+from mdfl_jax.report import compare, figures, pack, tables
+from mdfl_jax.report.compare import pairs_of
+from mdfl_jax.report.described import describe_making, describe_setting
+from mdfl_jax.report.read import ReportData, read_workdir
 from mdfl_jax.report.registry import FIGURES, in_order
 from mdfl_jax.report.style import looks
 from mdfl_jax.report.verdict import verdict
@@ -41,18 +40,18 @@ def write_report(workdir: Path, x_axis: str = "") -> Path:
     return write(read_workdir(Path(workdir), x_axis))
 
 
-def write(run: Run) -> Path:
+def write(study: ReportData) -> Path:
     """Write tables/, figures/ and report.html into the folder of a study, and return the path of report.html.
 
     Raises:
       UserError: if the folder cannot be written to.
     """
-    path = run.workdir / "report.html"
+    path = study.workdir / "report.html"
     try:
-        tables.write(run)
-        save(path, render(run, figures.write(run)))
+        tables.write(study)
+        save(path, render(study, figures.write_figures(study)))
     except OSError as error:
-        raise UserError(f"{error.filename or run.workdir}: cannot be written: {error.strerror}") from None
+        raise UserError(f"{error.filename or study.workdir}: cannot be written: {error.strerror}") from None
     return path
 
 
@@ -61,44 +60,46 @@ def save(path: Path, text: str) -> None:
     disk.write_text(path, text)
 
 
-def render(run: Run, pictures: Mapping[str, Path] | None = None) -> str:
+def render(study: ReportData, pictures: Mapping[str, Path] | None = None) -> str:
     """Return the page as HTML, with all that it needs inside. Every text of the study is escaped.
 
     Args:
-      run: the study.
+      study: the study.
       pictures: the paths of PNG files by the name of the figure, for panels without a chart; a figure without a file is
         drawn.
     """
     loader = FileSystemLoader(ASSETS)
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, undefined=StrictUndefined)
-    panels = [_panel(run, name, (pictures or {}).get(name)) for name, panel in in_order().items() if panel.applies(run)]
+    panels = [
+        _panel(study, name, (pictures or {}).get(name)) for name, panel in in_order().items() if panel.applies(study)
+    ]
     return environment.get_template("page.html.jinja").render(
-        title=str(run.manifest.get("title") or run.manifest.get("name") or run.workdir.name),
+        title=str(study.manifest.get("title") or study.manifest.get("name") or study.workdir.name),
         styles=[Markup(path.read_text(encoding="utf-8")) for path in _styles(panels)],
-        remarks=run.remarks,
-        verdict=verdict(run.summary, run.config, pairs_of(run), run.manifest.get("points", ())),
-        setting="" if run.studies else setting(run),
-        compared=studies.comparison(run),
-        columns=results_table.columns(run),
-        colours=results_table.colours(run),
-        note=tables.note(run.summary, run.config),
+        remarks=study.remarks,
+        verdict=verdict(study.summary, study.config, pairs_of(study), study.manifest.get("points", ())),
+        setting="" if study.studies else describe_setting(study),
+        compared=compare.describe_comparison(study),
+        columns=tables.page_columns(study),
+        colours=[look.colour for look in looks(study)],
+        note=tables.note(study.summary, study.config),
         panels=panels,
-        making=making(run),
+        making=describe_making(study),
         missing=tables.MISSING,
-        study=Markup(pack.dumps(_study(run))),
+        study=Markup(pack.dumps(_study(study))),
         scripts=[Markup(path.read_text(encoding="utf-8")) for path in _scripts(panels)],
     )
 
 
-def _panel(run: Run, name: str, picture: Path | None) -> dict[str, Any]:
+def _panel(study: ReportData, name: str, picture: Path | None) -> dict[str, Any]:
     """Return what the template needs of a panel."""
     panel = FIGURES[name]
     with own_files.errors_in_one_line():
-        chart = panel.chart(run) if panel.chart else None
-        found = {"name": name, "title": panel.title, "caption": panel.caption(run), "chart": chart}
+        chart = panel.chart(study) if panel.chart else None
+        found = {"name": name, "title": panel.title, "caption": panel.caption(study), "chart": chart}
     if chart:
         return found | {"data": Markup(pack.dumps(chart.data))}
-    png = picture.read_bytes() if picture else figures.png(run, name)
+    png = picture.read_bytes() if picture else figures.png_of(study, name)
     return found | {"picture": f"data:image/png;base64,{base64.b64encode(png).decode('ascii')}"}
 
 
@@ -121,11 +122,11 @@ def _scripts(panels: list[dict[str, Any]]) -> list[Path]:
     ]
 
 
-def _study(run: Run) -> dict[str, Any]:
+def _study(study: ReportData) -> dict[str, Any]:
     """Return what the scripts of all panels know of the study: its sweep points, each with its label and colour."""
     return {
         "points": [
             {"id": point["id"], "label": look.label, "colour": look.colour}
-            for point, look in zip(run.points, looks(run))
+            for point, look in zip(study.points, looks(study))
         ]
     }

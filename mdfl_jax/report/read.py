@@ -1,32 +1,267 @@
-"""Reads the workdir of a study, finished or not, and checks it against schema 1."""
+"""A study as the report sees it: its files, its curves, and all numbers that it has recorded."""
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.outcomes import seeds_of
-from mdfl_jax.metrics import AXIS, CURVE
-from mdfl_jax.report import partial
-from mdfl_jax.report.curve import GROUP_KEYS, ROUNDS, Curve, make_curves
-from mdfl_jax.report.missing import extension_told, missing_told
-from mdfl_jax.report.run import Run, axes_of, kept
-from mdfl_jax.results.results import declared
+from mdfl_jax.core.metric import GROUPS, Shown
+from mdfl_jax.core.metric import ROUNDS as BY_ROUND
+from mdfl_jax.core.outcomes import selected_fields
+from mdfl_jax.metrics import AXIS, BUILT_IN, CLASSES, CLIENTS, CURVE
+from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
+from mdfl_jax.report.settings import Axis, point_labels, spaced, sweep_axes, value_of
+from mdfl_jax.report.unfinished import describe_extension, describe_missing, judged_key, read_unfinished
+from mdfl_jax.results.results import StudyResults, declared
 from mdfl_jax.storage.checksums import check_texts
-from mdfl_jax.storage.study_files import check_whole, read_json, read_results, read_streets, require
+from mdfl_jax.storage.study_files import check_whole, no_streets, read_json, read_streets, require
 
-__all__ = ["GROUP_KEYS", "ROUNDS", "Curve", "Run", "axes_of", "chosen", "declared", "kept", "make_run", "read_workdir"]
+ROUNDS = "rounds"  # the default x axis
+GROUP_KEYS = tuple(f"{metric.in_files}_{group}" for metric in BUILT_IN if metric.by_group for group in GROUPS)
 
-_FIRST_SEED_ARRAYS = {"label_counts": 3, "is_mobile": 2, "position": 4}  # array of history.npz -> its number of axes
+
+@dataclass(frozen=True)
+class Curve:
+    """The accuracy and further metrics of one sweep point against the rounds."""
+
+    rounds: np.ndarray  # [E] evaluated rounds
+    accuracy: np.ndarray  # [S, E] mean over clients; NaN where a seed has no value, as after divergence
+    groups: dict[str, np.ndarray]  # [S, E] by GROUP_KEYS; NaN for an empty group; keys may be missing
+    measured: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)  # [S, E] by shown metric
+    seeds: tuple[int, ...] = ()  # the S seeds
+
+    @property
+    def of_results(self) -> "Curve":
+        """The curve of the seeds whose runs have not diverged, for means; the whole curve if all have diverged."""
+        known = ~np.isnan(self.accuracy[:, -1])
+        if known.all() or not known.any():
+            return self
+        groups, measured = ({key: of[known] for key, of in own.items()} for own in (self.groups, self.measured))
+        seeds = tuple(seed for seed, is_known in zip(self.seeds, known) if is_known)
+        return Curve(self.rounds, self.accuracy[known], groups, measured, seeds)
+
+    def along(self, x_axis: str) -> np.ndarray:
+        """Return the values along the x axis, [E]: the rounds, or the mean of a metric over the seeds.
+
+        Args:
+          x_axis: "rounds" or the name of a metric.
+
+        Raises:
+          UserError: if the metric was not recorded.
+        """
+        if x_axis == ROUNDS:
+            return self.rounds
+        if x_axis not in self.measured:
+            raise UserError(f"the x axis is {x_axis!r}; this study has {', '.join([ROUNDS, *self.measured])}")
+        return self.measured[x_axis].mean(axis=0)
+
+    def at(self, a_round: int) -> dict[int, float]:
+        """Return the accuracy at a round by seed; nothing for a round that is not evaluated."""
+        columns = self.accuracy[:, self.rounds == a_round]  # [S, 1], or [S, 0]
+        return {seed: float(value) for seed, row in zip(self.seeds, columns) for value in row}
 
 
-def read_workdir(workdir: Path, x_axis: str = "") -> Run:
+def make_curves(
+    lines: Sequence[Mapping[str, Any]], path: Path, ids: Sequence[str], judged: str, shown: Mapping[str, str]
+) -> dict[str, Curve]:
+    """Make the curves by sweep point. If two lines have the same sweep point, seed and round, the later one is used.
+
+    Args:
+      lines: the lines of metrics.jsonl.
+      path: the path of metrics.jsonl, for errors.
+      ids: the ids of the sweep points.
+      judged: the key of the accuracy.
+      shown: key -> name for each further metric to read.
+
+    Raises:
+      UserError: if a line lacks an entry, or if a sweep point has no line.
+    """
+    values: dict[str, dict[tuple[int, int], Mapping[str, Any]]] = {name: {} for name in ids}
+    for row in lines:
+        require(row, ("point", "seed", "round", judged), path)
+        if row["point"] in values:
+            values[row["point"]][row["seed"], row["round"]] = row
+    keys = (judged, *GROUP_KEYS, *shown)
+    curves = {}
+    for name, by_key in values.items():
+        if not by_key:
+            raise UserError(f"{path}: has no line for the point {name!r} of summary.json")
+        seeds, rounds = ({key: i for i, key in enumerate(sorted(found))} for found in map(set, zip(*by_key)))
+        arrays = {}
+        for key in keys:
+            if any(key in row for row in by_key.values()):
+                arrays[key] = np.full((len(seeds), len(rounds)), np.nan)
+                for (seed, at_round), row in by_key.items():
+                    value = row.get(key)
+                    arrays[key][seeds[seed], rounds[at_round]] = np.nan if value is None else value
+        measured = {of: arrays[key] for key, of in shown.items() if key in arrays}
+        groups = {key: arrays[key] for key in GROUP_KEYS if key in arrays}
+        curves[name] = Curve(np.array(list(rounds)), arrays[judged], groups, measured, tuple(seeds))
+    return curves
+
+
+Result = TypeVar("Result")
+Rest = ParamSpec("Rest")
+
+
+@dataclass(frozen=True, eq=False)
+class ReportData:
+    """The content of one workdir that the report needs, or of several that are compared (`mdfl_jax.report.compare`).
+
+    A comparison has no arrays of its own: those of a sweep point are in its study.
+    """
+
+    workdir: Path
+    manifest: dict[str, Any]  # config.json
+    summary: dict[str, Any]  # summary.json
+    curves: dict[str, Curve]  # point id -> curve
+    x_axis: str = ROUNDS  # the x axis of the accuracy curves: "rounds" or the name of a metric
+    lines: Sequence[Mapping[str, Any]] = ()  # metrics.jsonl, with the lines of all sweep points
+    arrays: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)  # history.npz, each read when asked for
+    places: tuple[int, ...] = ()  # the index in history.npz of each sweep point
+    remarks: tuple[str, ...] = ()  # sentences at the top of the page, such as how far an unfinished study is
+    streets: np.ndarray = dataclasses.field(default_factory=no_streets)  # [K, 4] those of the map, [0, 4] for none
+    all_points: Sequence[dict[str, Any]] = ()  # the sweep points of summary.json, those too that `select` left out
+    studies: tuple["ReportData", ...] = ()  # the studies of a comparison; none if this is one study
+    parts: tuple[tuple[int, int], ...] = ()  # of a comparison: the study and its sweep point, for each sweep point
+    memo: dict[Any, Any] = dataclasses.field(default_factory=dict, init=False, repr=False)  # of `kept` functions
+
+    @property
+    def points(self) -> list[dict[str, Any]]:
+        """The sweep points of summary.json, in order."""
+        return self.summary["points"]
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The resolved base configuration, without the overrides of the sweep points."""
+        return self.manifest["config"]
+
+    @property
+    def axes(self) -> list[Axis]:
+        """The settings that differ between the sweep points, except those whose best values ``select`` chose."""
+        chosen = selected_fields(self.config.get("select")) if self.summary.get("selected") else ()
+        return [axis for axis in sweep_axes(self.points, self.config) if axis.path not in chosen]
+
+    @property
+    def labels(self) -> list[str]:
+        """The label of each sweep point in tables and legends: its values of the settings that differ."""
+        return [spaced(label) for label in point_labels(self.points, self.axes)]
+
+    @property
+    def x_title(self) -> str:
+        """The label of the x axis."""
+        return "round" if self.x_axis == ROUNDS else axes_of(self.summary)[self.x_axis].title
+
+    @property
+    def x_scale(self) -> float:
+        """The number by which the values along the x axis are divided."""
+        return 1.0 if self.x_axis == ROUNDS else axes_of(self.summary)[self.x_axis].scale
+
+    def study_of(self, point: int) -> tuple["ReportData", int]:
+        """Return the study of a sweep point, and the index of the point there."""
+        study, of_study = self.parts[point] if self.parts else (0, point)
+        return (self.studies[study] if self.parts else self), of_study
+
+    def value(self, point: int, path: str) -> Any:
+        """Return the value of a sweep point for a dotted path of the configuration, or None if it has none."""
+        study, of_study = self.study_of(point)
+        if study is not self and path not in self.points[point]["overrides"]:
+            return study.value(of_study, path)
+        found = value_of(self.points[point], path, self.config)
+        return self.numbers(point).get(path) if found is None else found
+
+    def numbers(self, point: int) -> Mapping[str, Any]:
+        """Return the numbers of members that are in effect at a sweep point, by path."""
+        return self._numbers.get(self.points[point]["id"], {})
+
+    @functools.cached_property
+    def _numbers(self) -> dict[str, Mapping[str, Any]]:
+        return {of["id"]: of.get("numbers", {}) for of in self.manifest.get("points", ())}
+
+    def seeds(self, point: int) -> tuple[int, ...]:
+        """Return the seeds of a sweep point, in the order of the first axis of its arrays."""
+        found = self.curves[self.points[point]["id"]].seeds
+        written = self.points[point].get("seeds") or self.manifest["seeds"]
+        return tuple(written) if sorted(written) == sorted(found) else found
+
+    def end(self, point: int) -> int:
+        """Return the index of the evaluation that a sweep point's results are of: the summary's round, or the last."""
+        found = np.flatnonzero(self.curves[self.points[point]["id"]].rounds == self.summary.get("round"))
+        return int(found[0]) if len(found) else -1
+
+    def array(self, point: int, name: str) -> np.ndarray | None:
+        """Return an array of history.npz for a sweep point and its first seed, or None if it was not recorded."""
+        study, of_study = self.study_of(point)
+        return _first_seed(study, f"{study.places[of_study]}/{name}")
+
+    def only(self, points: Sequence[int]) -> "ReportData":
+        """Return the same study with some of its sweep points, given by index."""
+        return dataclasses.replace(
+            self,
+            summary={**self.summary, "points": [self.points[p] for p in points]},
+            curves={self.points[p]["id"]: self.curves[self.points[p]["id"]] for p in points},
+            places=tuple(self.places[p] for p in points) if self.places else (),
+            parts=tuple(self.parts[p] for p in points) if self.parts else (),
+        )
+
+    def history(self, point: int, name: str) -> np.ndarray | None:
+        """Return an array [S, ...] of history.npz for a sweep point and all seeds, or None if it was not recorded.
+
+        Raises:
+          UserError: if the array cannot be read.
+        """
+        study, of_study = self.study_of(point)
+        return study.arrays.get(f"{study.places[of_study]}/{name}")
+
+    def has(self, point: int, name: str) -> bool:
+        """Tell whether an array of history.npz was recorded for a sweep point, without reading it."""
+        study, of_study = self.study_of(point)
+        return f"{study.places[of_study]}/{name}" in study.arrays
+
+
+def kept(found_in: Callable[Concatenate[ReportData, Rest], Result]) -> Callable[Concatenate[ReportData, Rest], Result]:
+    """Return a function that keeps its results with the study, since several panels ask for the same ones."""
+
+    @functools.wraps(found_in)
+    def asked(study: ReportData, *args: Rest.args, **kwargs: Rest.kwargs) -> Result:
+        question = (found_in, args, tuple(kwargs.items()))
+        if question not in study.memo:
+            study.memo[question] = found_in(study, *args, **kwargs)
+        return study.memo[question]
+
+    return asked
+
+
+_AXES = {"label_counts": 3, "is_mobile": 2, "position": 4}  # arrays of history.npz, of which the first seed is shown
+
+
+@kept
+def _first_seed(study: ReportData, key: str) -> np.ndarray | None:
+    """Return the first seed's part of an array of history.npz, or None if there is no such array."""
+    array, axes = study.arrays.get(key), _AXES.get(key.partition("/")[2])
+    if array is None:
+        return None
+    if not len(array) or axes not in (None, array.ndim):
+        path = study.workdir / "history.npz"
+        raise UserError(f"{path}: {key} has shape {array.shape}; {axes} axes with a first seed are needed")
+    return np.array(array[0])
+
+
+def axes_of(summary: Mapping[str, Any]) -> dict[str, Shown]:
+    """Return the metrics that can be the x axis of a curve, by name."""
+    return {metric.name: metric for metric in declared(summary) if AXIS in metric.where}
+
+
+def read_workdir(workdir: Path, x_axis: str = "") -> ReportData:
     """Read config.json, summary.json, metrics.jsonl and history.npz of a workdir.
 
     Of an unfinished study config.json and metrics.jsonl are enough. Its results are those at a round that enough of its
-    runs have reached (`mdfl_jax.report.partial`), and the run's remarks say so.
+    runs have reached (`mdfl_jax.report.unfinished`), and the remarks say so.
 
     Args:
       workdir: the folder of a study.
@@ -44,73 +279,57 @@ def read_workdir(workdir: Path, x_axis: str = "") -> Run:
     if not (workdir / "config.json").is_file():
         raise UserError(f"{workdir}: it holds no study: there is no config.json")
     check_whole(workdir)
-    manifest, streets = read_json(workdir / "config.json", ("config", "seeds")), read_streets(workdir)
+    manifest = read_json(workdir / "config.json", ("config", "seeds"))
     if manifest.get("status") == "running":
-        state = partial.read(workdir, manifest)
-        remarks = (*state.remarks, *missing_told(manifest))
-        return make_run(workdir, manifest, state.summary, state.lines, {}, streets, x_axis, remarks)
-    summary, lines, arrays = read_results(workdir)
-    if not summary["points"]:
-        raise UserError(f"{workdir / 'summary.json'}: has no points")
-    for point in summary["points"]:
-        require(point, ("id", "overrides", "final_accuracy"), workdir / "summary.json")
-    _check_alike(workdir, manifest, summary, arrays)
-    check_texts(manifest, workdir)
-    remarks = (*missing_told(manifest), *extension_told(workdir))
-    return make_run(workdir, manifest, summary, lines, arrays, streets, x_axis, remarks)
+        state = read_unfinished(workdir, manifest)
+        results = StudyResults(
+            manifest, state.summary, list(map(dict, state.lines)), {}, workdir, read_streets(workdir)
+        )
+        return make_report_data(results, x_axis, (*state.remarks, *describe_missing(manifest)))
+    results = StudyResults.open(workdir)
+    check_texts(results.manifest, workdir)
+    return make_report_data(results, x_axis, (*describe_missing(manifest), *describe_extension(workdir)))
 
 
-def _check_alike(
-    workdir: Path, manifest: Mapping[str, Any], summary: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
-) -> None:
-    """Check that config.json, summary.json and history.npz have the same sweep points and seeds."""
-    ids = [point["id"] for point in summary["points"]]
-    if [point["id"] for point in manifest.get("points", summary["points"])] != ids:
-        raise UserError(f"{workdir}: summary.json and config.json have different sweep points")
-    for p, point in enumerate(summary["points"]):
-        count, mobile = len(point.get("seeds") or seeds_of(manifest, p)), arrays.get(f"{p}/is_mobile")
-        if mobile is not None and len(mobile) != count:
-            raise UserError(f"{workdir / 'history.npz'}: {p}/is_mobile is not of the {count} seeds of config.json")
-
-
-def make_run(
-    workdir: Path,
-    manifest: dict[str, Any],
-    summary: dict[str, Any],
-    lines: Sequence[Mapping[str, Any]],
-    arrays: Mapping[str, np.ndarray],
-    streets: np.ndarray,
-    x_axis: str = "",
-    remarks: tuple[str, ...] = (),
-) -> Run:
-    """Make a `Run` of what the files of a study hold.
+def make_report_data(results: StudyResults, x_axis: str = "", remarks: tuple[str, ...] = ()) -> ReportData:
+    """Make the data of a report of what the files of a study hold.
 
     Args:
-      workdir: the folder for the report.
-      manifest, summary, lines: the content of config.json, summary.json and metrics.jsonl.
-      arrays: the content of history.npz.
-      streets: [K, 4] the streets of the map; [0, 4] for none.
+      results: the content of the files. Its workdir is the folder for the report.
       x_axis: as in `read_workdir`.
       remarks: sentences for the top of the page.
 
     Raises:
-      UserError: if a line lacks an entry, or if there is no such axis.
+      UserError: if a line lacks an entry, if an array has a wrong shape, or if there is no such axis.
     """
+    manifest, summary, workdir = results.manifest, results.summary, results.workdir or Path()
     ids = [point["id"] for point in summary["points"]]
-    judged = partial.judged_key(manifest["config"])
+    judged = judged_key(manifest["config"])
     x_axis = x_axis or manifest["config"].get("x_axis") or ROUNDS
     if x_axis not in (ROUNDS, *axes_of(summary)):
-        raise UserError(f"the x axis is {x_axis!r}; this run has {', '.join([ROUNDS, *axes_of(summary)])}")
+        raise UserError(f"the x axis is {x_axis!r}; this study has {', '.join([ROUNDS, *axes_of(summary)])}")
     shown = {metric.key: metric.name for metric in declared(summary) if {AXIS, CURVE} & set(metric.where)}
-    curves = make_curves(lines, workdir / "metrics.jsonl", ids, judged, shown)
+    curves = make_curves(results.lines, workdir / "metrics.jsonl", ids, judged, shown)
     points = [{"seeds": list(manifest["seeds"]), **point} for point in summary["points"]]
-    whole, first, places = {**summary, "points": points}, first_seed(arrays, workdir), tuple(range(len(ids)))
-    run = Run(workdir, manifest, whole, curves, first, x_axis, lines, arrays, places, remarks, streets, points)
-    return run.only([ids.index(point["id"]) for point in chosen(whole)["points"]])
+    whole = {**summary, "points": points}
+    study = ReportData(
+        workdir,
+        manifest,
+        whole,
+        curves,
+        x_axis,
+        results.lines,
+        results.arrays,
+        places=tuple(range(len(ids))),
+        remarks=remarks,
+        streets=results.streets,
+        all_points=points,
+    )
+    return study.only([ids.index(point["id"]) for point in chosen(whole)["points"]])
 
 
 def chosen(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the summary with only the best sweep point of each group (`mdfl_jax.results.step_sizes`).
+    """Return the summary with only the best sweep point of each group (`mdfl_jax.results.summary`).
 
     If no best points were selected, all sweep points are kept.
     """
@@ -119,23 +338,173 @@ def chosen(summary: Mapping[str, Any]) -> dict[str, Any]:
     return {**summary, "points": points}
 
 
-def first_seed(arrays: Mapping[str, np.ndarray], workdir: Path) -> dict[str, np.ndarray]:
-    """Return label counts, mobile masks and positions of the first seed; the report needs no other arrays.
+_NOT_METRICS = {"schema", "point", "seed", "round", *DIVERGENCE}
+_ACCURACIES = {"accuracy", "mean_model_accuracy"}  # in [0, 1], shown in per cent
+_UNDECLARED = {"double_bits": ("megabits sent by a client, counted in double precision", 1e6)}  # key -> (title, scale)
+_PREFIXES = {1e3: "kilo", 1e6: "mega", 1e9: "giga"}
+# Numbers that metrics.jsonl has besides a metric: the last part of the key -> (in words, whether in the metric's unit).
+_FURTHER = {
+    "min": ("lowest client", True),
+    "max": ("highest client", True),
+    "std": ("standard deviation over the clients", True),
+    "variance": ("variance over the clients", False),
+    "worst_decile": ("worst tenth of the clients", True),
+    "jain": ("Jain's fairness index", False),
+    "mobile": ("mobile clients", True),
+    "other": ("other clients", True),
+}
+
+
+class Quantity(NamedTuple):
+    """One recorded number of a run at an evaluation.
+
+    Attributes:
+      key: its key in metrics.jsonl.
+      title: the text on an axis.
+      scale: the values are divided by this number before they are shown.
+      share: whether it is shown in per cent and always in [0, 100].
+      of: the key of the metric that it belongs to; the key itself for the metric.
+      per_client: whether it is the mean of one number for each client.
+      grows: whether it starts at 0 and never falls, as a count since the start does, so that it can be an x axis.
+    """
+
+    key: str
+    title: str
+    scale: float
+    share: bool
+    of: str
+    per_client: bool
+    grows: bool
+
+
+class Recorded(NamedTuple):
+    """The numbers of all runs of a study at its evaluations. What a run has not recorded is NaN.
+
+    Attributes:
+      rounds: [E] the evaluated rounds of all sweep points.
+      seeds: [S] the seeds of all sweep points.
+      values: [P, S, E] by key.
+      diverged: [P, S] bool, the runs that have diverged, which are in no mean.
+      quantities: what the keys mean. Numbers that are nowhere known, always 0, or the same as others are left out.
+    """
+
+    rounds: np.ndarray
+    seeds: np.ndarray
+    values: dict[str, np.ndarray]
+    diverged: np.ndarray
+    quantities: list[Quantity]
+
+
+@kept
+def recorded(study: ReportData) -> Recorded:
+    """Return all numbers in metrics.jsonl of the shown sweep points.
+
+    If two lines have the same sweep point, seed and round, the later one is used.
+    """
+    index = {point["id"]: p for p, point in enumerate(study.points)}
+    rows = [row for row in study.lines if row["point"] in index]
+    seeds, rounds = (np.array(sorted({row[of] for row in rows})) for of in ("seed", "round"))
+    place = (
+        np.array([index[row["point"]] for row in rows]),
+        *(np.searchsorted(known, [row[of] for row in rows]) for known, of in ((seeds, "seed"), (rounds, "round"))),
+    )
+    values = {}
+    for key in dict.fromkeys(key for row in rows for key in row if key not in _NOT_METRICS):
+        try:
+            column = np.array([row.get(key) for row in rows], float)  # None becomes NaN, and "inf" infinity
+        except (TypeError, ValueError):
+            continue  # not a number
+        array = np.full((len(index), len(seeds), len(rounds)), np.nan)
+        array[place] = np.where(np.isfinite(column), column, np.nan)
+        values[key] = array
+    diverged = np.zeros((len(index), len(seeds)), bool)
+    np.logical_or.at(diverged, place[:2], [row.get(DIVERGENCE[0]) is not None for row in rows])
+    metrics = {metric.key: metric for metric in declared(study.summary)}
+    telling = _telling(values, rounds, metrics)
+    quantities = [_quantity(key, array, metrics) for key, array in telling.items()]
+    if study.config.get("judged") == "global":
+        quantities = [of._replace(title=of.title.replace("the mean model", "the global model")) for of in quantities]
+    return Recorded(rounds, seeds, telling, diverged, quantities)
+
+
+def _telling(
+    values: Mapping[str, np.ndarray], rounds: np.ndarray, metrics: Mapping[str, Shown]
+) -> dict[str, np.ndarray]:
+    """Return the numbers that say something to a reader.
+
+    Left out are numbers that are unknown or 0 everywhere, those that are the rounds again, and those that no metric
+    declares and that are the same as a declared one.
+    """
+    kept: dict[str, np.ndarray] = {}
+    for key, array in values.items():
+        known = np.isfinite(array)
+        if not array[known].any() or np.array_equal(array[known], np.broadcast_to(rounds, array.shape)[known]):
+            continue
+        if key in _UNDECLARED and any(np.allclose(array, kept[of], equal_nan=True) for of in metrics if of in kept):
+            continue
+        kept[key] = array
+    return kept
+
+
+def _quantity(key: str, array: np.ndarray, metrics: Mapping[str, Shown]) -> Quantity:
+    """Describe one number: a declared metric, a further number of one, or a number that no declaration explains."""
+    of = max((name for name in metrics if key == name or key.startswith(name + "_")), key=len, default=key)
+    metric = metrics.get(of)
+    title, scale = _UNDECLARED.get(key, (key.replace("_", " "), 1.0))
+    if metric is not None:
+        title, scale = metric.title, 0.01 if of in _ACCURACIES else metric.scale
+        title = title.replace(f"({metric.unit})", f"({_PREFIXES.get(scale, '')}{metric.unit})")
+    share = scale == 0.01 and bool(np.nanmin(array) >= 0 and np.nanmax(array) <= 1)
+    per_client = metric is not None and tuple(metric.shape[:1]) == (CLIENTS,)
+    if metric is not None and key != of:
+        rest = key[len(of) + 1 :]
+        words, same_unit = _FURTHER.get(rest, (rest.replace("_", " "), True))
+        title, per_client = f"{title.removesuffix(' (%)')}, {words}", False
+        scale, share = (scale, share) if same_unit else (1.0, False)
+    if scale == 0.01 and "%" not in title:
+        title += " (%)"
+    axis = metric is not None and key == of and AXIS in metric.where
+    return Quantity(key, title, scale, share, of, per_client, axis or (per_client and not share and _grows(array)))
+
+
+def _grows(array: np.ndarray) -> bool:
+    """Whether all runs [P, S, E] start at 0 and never fall, and at least one of them rises."""
+    runs = (run[np.isfinite(run)] for run in array.reshape(-1, array.shape[-1]))
+    known = [run for run in runs if len(run)]
+    return all(run[0] == 0 and (np.diff(run) >= 0).all() for run in known) and any(run[-1] > 0 for run in known)
+
+
+def of_clients(study: ReportData, point: int, key: str, metrics: Mapping[str, Shown]) -> np.ndarray | None:
+    """Return the numbers of the single clients [S, E, N] of a sweep point, or None if they were not recorded.
 
     Args:
-      arrays: the arrays of history.npz.
-      workdir: the folder of the study, for errors.
-
-    Raises:
-      UserError: if an array has a wrong shape.
+      study: the study.
+      point: the index of the sweep point.
+      key: the key of a metric.
+      metrics: the declared metrics by key.
     """
-    path, found = workdir / "history.npz", {}
-    for key in arrays:
-        axes = _FIRST_SEED_ARRAYS.get(key.rpartition("/")[2])
-        if axes is None:
-            continue
-        array = arrays[key]
-        if array.ndim != axes or not len(array):
-            raise UserError(f"{path}: {key} has shape {array.shape}; {axes} axes with a first seed are needed")
-        found[key] = np.array(array[0])
-    return found
+    shape = metrics[key].shape if key in metrics else ()
+    if tuple(shape[:1]) != (CLIENTS,) or {CLASSES, BY_ROUND} & set(shape):
+        return None
+    array, mobile = study.history(point, key), study.array(point, "is_mobile")
+    evaluations = len(study.curves[study.points[point]["id"]].rounds)
+    if array is None or array.ndim != 3 or array.shape[1] != evaluations:
+        return None
+    if mobile is not None and array.shape[2] != len(mobile):
+        return None  # an axis of another meaning
+    return array if np.isfinite(array).any() else None
+
+
+def rounds_done(study: ReportData, point: int) -> int | None:
+    """Return the number of rounds that the first seed has run; None if it was not recorded.
+
+    It is smaller than the number of rounds of the study if the stop rule has ended the run.
+    """
+    found = study.history(point, "rounds_done")
+    return None if found is None or not found[0].size else int(found[0, -1])
+
+
+def rounds_counted(study: ReportData, point: int) -> int | None:
+    """Return the number of rounds that the statistics are of: those done, but none after the round of the results."""
+    done, at = rounds_done(study, point), study.summary.get("round")
+    return at if done is None else done if at is None else min(done, at)

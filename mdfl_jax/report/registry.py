@@ -7,11 +7,11 @@ config file imports:
 
     from mdfl_jax.report.registry import figure
 
-    @figure("final_bits", caption=lambda run: "Megabits that a client of each point has sent.")
-    def final_bits(run):
+    @figure("final_bits", caption=lambda study: "Megabits that a client of each point has sent.")
+    def final_bits(study):
         drawn = Figure(figsize=(7, 3))
-        sent = [point["bits_sent_per_client"] / 1e6 for point in run.points]
-        drawn.subplots().barh([point["id"] for point in run.points], sent)
+        sent = [point["bits_sent_per_client"] / 1e6 for point in study.points]
+        drawn.subplots().barh([point["id"] for point in study.points], sent)
         return drawn
 
 The figure is written to figures/final_bits.png and .pdf, and report.html shows it after the others. With `panel` the
@@ -27,10 +27,10 @@ from matplotlib.figure import Figure
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.registry import Registry
-from mdfl_jax.report.read import Run
+from mdfl_jax.report.read import ReportData
 
-Draw = TypeVar("Draw", bound=Callable[[Run], Figure])
-Make = TypeVar("Make", bound=Callable[[Run], "Chart"])
+Draw = TypeVar("Draw", bound=Callable[[ReportData], Figure])
+Make = TypeVar("Make", bound=Callable[[ReportData], "Chart"])
 
 
 class Chart(NamedTuple):
@@ -47,22 +47,22 @@ class Chart(NamedTuple):
     data: dict[str, Any]
 
 
-def _always(_: Run) -> bool:
+def _always(_: ReportData) -> bool:
     return True
 
 
-def _check_takes_a_run(field: str, function: Any) -> None:
+def _check_takes_a_study(field: str, function: Any) -> None:
     """Check that a function of a figure can be called with one argument: it is called only after the study.
 
     Raises:
       UserError: if it cannot. Whoever imports the user's file adds its line to the message.
     """
     if not callable(function):
-        raise UserError(f"the {field} of a figure is {function!r}; it must be a function of a Run")
+        raise UserError(f"the {field} of a figure is {function!r}; it must be a function of a study")
     try:
         inspect.signature(function).bind(None)
     except TypeError as error:
-        raise UserError(f"the {field} of a figure is called with one argument, the Run: {error}") from None
+        raise UserError(f"the {field} of a figure is called with one argument, the study: {error}") from None
     except ValueError:  # a function of C, whose arguments Python does not know
         pass
 
@@ -73,26 +73,26 @@ class Panel:
 
     Attributes:
       title: the heading above it on the page.
-      caption: (Run) -> the caption, in whole sentences.
-      applies: (Run) -> whether the study has recorded the values that the panel shows.
+      caption: (ReportData) -> the caption, in whole sentences.
+      applies: (ReportData) -> whether the study has recorded the values that the panel shows.
       place: a number that determines the order of the panels on the page. Panels with the same number are in the order
         of their registration.
-      draw: (Run) -> Figure, for files; None for a panel that is on the page only. It is called only if ``applies``
-        returns True, and so is ``chart``.
-      chart: (Run) -> Chart, for the page; None: the page shows the figure as a picture.
+      draw: (ReportData) -> Figure, for files; None for a panel that is on the page only. It is called only if
+        ``applies`` returns True, and so is ``chart``.
+      chart: (ReportData) -> Chart, for the page; None: the page shows the figure as a picture.
     """
 
     title: str
-    caption: Callable[[Run], str]
-    applies: Callable[[Run], bool] = _always
+    caption: Callable[[ReportData], str]
+    applies: Callable[[ReportData], bool] = _always
     place: int = 100
-    draw: Callable[[Run], Figure] | None = None
-    chart: Callable[[Run], Chart] | None = None
+    draw: Callable[[ReportData], Figure] | None = None
+    chart: Callable[[ReportData], Chart] | None = None
 
     def __post_init__(self) -> None:
         for field in ("draw", "chart", "caption", "applies"):
             if getattr(self, field) is not None:
-                _check_takes_a_run(field, getattr(self, field))
+                _check_takes_a_study(field, getattr(self, field))
         # The registry reads the description from __doc__, so take it and the module from the decorated function.
         for attribute in ("__module__", "__doc__"):
             object.__setattr__(self, attribute, getattr(self.draw or self.chart, attribute, None))
@@ -104,11 +104,11 @@ FIGURES: Registry[Panel] = Registry("figure", home="mdfl_jax.report.panels")
 def figure(
     name: str,
     *,
-    caption: Callable[[Run], str],
-    applies: Callable[[Run], bool] = _always,
+    caption: Callable[[ReportData], str],
+    applies: Callable[[ReportData], bool] = _always,
     place: int = 100,
     title: str = "",
-    chart: Callable[[Run], Chart] | None = None,
+    chart: Callable[[ReportData], Chart] | None = None,
 ) -> Callable[[Draw], Draw]:
     """Return a decorator that registers a drawing function as a figure of the report.
 
@@ -134,11 +134,11 @@ def figure(
 def panel(
     name: str,
     *,
-    caption: Callable[[Run], str],
-    applies: Callable[[Run], bool] = _always,
+    caption: Callable[[ReportData], str],
+    applies: Callable[[ReportData], bool] = _always,
     place: int = 100,
     title: str = "",
-    draw: Callable[[Run], Figure] | None = None,
+    draw: Callable[[ReportData], Figure] | None = None,
 ) -> Callable[[Make], Make]:
     """Return a decorator that registers a function that makes a `Chart` as a panel of the page.
 
@@ -167,6 +167,6 @@ def in_order() -> dict[str, Panel]:
     return dict(sorted(found.items(), key=lambda item: item[1].place))
 
 
-def drawn_in_order() -> dict[str, Callable[[Run], Figure]]:
+def drawn_in_order() -> dict[str, Callable[[ReportData], Figure]]:
     """Return the functions that draw figures for files, by name, in the same order."""
     return {name: panel.draw for name, panel in in_order().items() if panel.draw}

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.report.read import ROUNDS, Run, make_run
+from mdfl_jax.report.read import ROUNDS, ReportData, make_report_data
 from mdfl_jax.results.results import StudyResults
 
 if TYPE_CHECKING:
-    from mdfl_jax.report.plots import Plots
+    from mdfl_jax.report.figures import Plots
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -24,9 +24,9 @@ class Results(StudyResults):
     @property
     def plot(self) -> "Plots":
         """The figures of the study: ``results.plot.curves()``, ``results.plot.accuracy()``; printed, it lists them."""
-        from mdfl_jax.report.plots import Plots  # Matplotlib takes half a second to import
+        from mdfl_jax.report.figures import Plots  # Matplotlib takes half a second to import
 
-        return Plots(self, self.as_run)
+        return Plots(self, self.report_data)
 
     def report(self, folder: str | Path | None = None, x: str = "") -> Path:
         """Write the tables, the figures and report.html.
@@ -50,14 +50,14 @@ class Results(StudyResults):
         target = Path(folder or self.workdir or "")
         if target != self.workdir and (target / "config.json").exists():
             raise UserError(f"report: folder is {str(target)!r}, which holds another study; choose another folder")
-        found = self.as_run(x, target)
+        found = self.report_data(x, target)
         try:
             target.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UserError(f"report: folder is {str(target)!r}; it cannot be made: {error.strerror}") from None
         return write(found)
 
-    def as_run(self, x: str = "", folder: Path | None = None) -> Run:
+    def report_data(self, x: str = "", folder: Path | None = None) -> ReportData:
         """Return the results in the form that the report draws.
 
         Args:
@@ -69,7 +69,7 @@ class Results(StudyResults):
         """
         shown, home = self.declared.get(x), folder or self.workdir or Path()
         axis = ROUNDS if x == "round" else shown.name if shown else x
-        return make_run(home, self.manifest, self.summary, self.lines, self.arrays, self.streets, axis)
+        return make_report_data(dataclasses.replace(self, workdir=home), axis)
 
     def _repr_html_(self) -> str:
         """Return the summary table for a notebook."""

@@ -108,3 +108,8 @@ def value_of(point: Mapping[str, Any], path: str, config: Mapping[str, Any]) -> 
             return None
         node = node[part]
     return node
+
+
+def spaced(name: str) -> str:
+    """Return a name in its printed form, with spaces for underscores."""
+    return name.replace("_", " ")

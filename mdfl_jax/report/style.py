@@ -16,8 +16,8 @@ import numpy as np
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from mdfl_jax.report.read import Run
-from mdfl_jax.report.settings import Axis, point_labels
+from mdfl_jax.report.read import ReportData
+from mdfl_jax.report.settings import Axis
 
 # The palette of Okabe and Ito without its yellow, which is too pale for a line on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C564B")
@@ -100,18 +100,18 @@ class Look:
         return PLOTLY_DASHES[DASHES.index(self.dashes)]
 
 
-def looks(run: Run) -> list[Look]:
+def looks(study: ReportData) -> list[Look]:
     """Return the label, colour and line style of each sweep point.
 
     The colour depends on the mobility if it varies, else on the first varying setting. More than two numbers have
     colours of a graded scale; other values have colours of the palette. Sweep points with the same colour have
     different dashes, as long as there are enough (`DASHES`).
     """
-    labels = [spaced(label) for label in point_labels(run.points, run.axes)]
-    main = main_axis(run)
+    labels = study.labels
+    main = main_axis(study)
     if main is None:
         return [
-            Look(label, MOBILITY_COLOURS.get(run.value(0, "network.mobility"), PALETTE[0]), "-") for label in labels
+            Look(label, MOBILITY_COLOURS.get(study.value(0, "network.mobility"), PALETTE[0]), "-") for label in labels
         ]
     colours = colours_of(main)
     seen: dict[str, int] = {}
@@ -122,9 +122,9 @@ def looks(run: Run) -> list[Look]:
     return found
 
 
-def main_axis(run: Run) -> Axis | None:
+def main_axis(study: ReportData) -> Axis | None:
     """Return the varying setting that determines the colours: the mobility if it varies, else the first one."""
-    axes = run.axes
+    axes = study.axes
     return next((axis for axis in axes if axis.path == MOBILITY), axes[0] if axes else None)
 
 
@@ -181,40 +181,35 @@ def percent_limits(drawn: Iterable[float] | np.ndarray) -> list[float]:
     return [max(float(values.min()) - room, -0.5), min(float(values.max()) + room, 100.5)]
 
 
-def seeds_told(run: Run) -> str:
+def describe_seeds(study: ReportData) -> str:
     """Return a phrase for captions with the number of seeds of a mean, without those whose runs have diverged."""
-    counts = {point["final_accuracy"].get("seeds") or len(run.seeds(p)) for p, point in enumerate(run.points)}
+    counts = {point["final_accuracy"].get("seeds") or len(study.seeds(p)) for p, point in enumerate(study.points)}
     if max(counts) == 1:
         return "one seed, hence no interval"
     return f"mean over {max(counts)} seeds" if len(counts) == 1 else f"mean over {min(counts)} to {max(counts)} seeds"
 
 
-def end_told(run: Run) -> str:
-    """Return the time of the results for captions: the end, or the round that compared studies have in common."""
-    at = run.summary.get("round")
+def describe_end(study: ReportData) -> str:
+    """Return the time of the results for captions: the end, or the round that compared studies share."""
+    at = study.summary.get("round")
     return "the end" if at is None else f"round {at}"
 
 
-def accuracy_told(run: Run) -> str:
-    """Return what the results are, for captions and axes: of studies of different lengths not the final accuracy."""
-    end = end_told(run)
+def describe_accuracy(study: ReportData) -> str:
+    """Return the name of the accuracy for captions and axes. Of studies of different lengths it is not the last one."""
+    end = describe_end(study)
     return "final test accuracy" if end == "the end" else f"test accuracy at {end}"
 
 
-def has_intervals(run: Run) -> bool:
+def has_intervals(study: ReportData) -> bool:
     """Tell whether a sweep point has more than one seed, so that it has an interval."""
-    return any(len(run.seeds(p)) > 1 for p in range(len(run.points)))
+    return any(len(study.seeds(p)) > 1 for p in range(len(study.points)))
 
 
-def first_seed(run: Run) -> str:
+def describe_first_seed(study: ReportData) -> str:
     """Return a phrase for captions that names the first seed, of which arrays such as places are shown."""
-    firsts = sorted({run.seeds(p)[0] for p in range(len(run.points))})
+    firsts = sorted({study.seeds(p)[0] for p in range(len(study.points))})
     return f"seed {firsts[0]}" if len(firsts) == 1 else f"each point's first seed ({', '.join(map(str, firsts))})"
-
-
-def spaced(name: str) -> str:
-    """Return a name in its printed form, with spaces for underscores."""
-    return name.replace("_", " ")
 
 
 def for_plotly(text: str) -> str:

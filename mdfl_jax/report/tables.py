@@ -1,27 +1,29 @@
-"""The table of a study, with one row for each sweep point, as Markdown, CSV and aligned text."""
+"""The tables of a study, with one row for each sweep point: as Markdown, CSV, text, and columns of the page."""
 
 import csv
 import io
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mdfl_jax.core.outcomes import chosen_words, known_seeds
+from mdfl_jax.core.outcomes import chosen_words, enumerated, known_seeds
 from mdfl_jax.metrics import TABLE, TARGET
-from mdfl_jax.report.diverged import on_seeds, seeds_in_words
-from mdfl_jax.report.read import Run, chosen, declared
-from mdfl_jax.report.settings import sweep_axes
+from mdfl_jax.report.read import ReportData, chosen, declared
+from mdfl_jax.report.settings import as_number, spaced, sweep_axes
 from mdfl_jax.results import power
 from mdfl_jax.storage import disk
 
 MISSING = "-"
 BITS_PER_MEGABYTE = 8e6
 DATA = ("data.", "network.num_clients")  # settings that decide which data a client holds: how their paths begin
+FEW_SEEDS = 6  # so many seeds are named one by one
+SUSPECTS = ("algorithm.lr", "algorithm.consensus_lr")  # steps that are known to be too long if a run diverges
+COMPRESSOR = "algorithm.compressor"  # one that loses much may let errors grow from round to round
 
 
-class Column(NamedTuple):
+class MetricColumn(NamedTuple):
     """A column that is printed only if at least one sweep point has a value for it."""
 
     key: str
@@ -29,13 +31,15 @@ class Column(NamedTuple):
     divisor: float = 1.0
 
 
-def extra_columns(summary: Mapping[str, Any]) -> list[Column]:
+def extra_columns(summary: Mapping[str, Any]) -> list[MetricColumn]:
     """Return the columns after the usual ones: megabytes to the target, then metrics for the table, by header."""
     shown = declared(summary)
-    metrics = [Column(metric.key, metric.title, metric.scale) for metric in shown if TABLE in metric.where]
+    metrics = [MetricColumn(metric.key, metric.title, metric.scale) for metric in shown if TABLE in metric.where]
     at_target = [metric for metric in shown if TARGET in metric.where]
-    metrics += [Column(f"{metric.key}_to_target", f"{metric.title} to target", metric.scale) for metric in at_target]
-    return [Column("bits_to_target", "MB to target", BITS_PER_MEGABYTE), *sorted(metrics, key=lambda c: c.header)]
+    metrics += [
+        MetricColumn(f"{metric.key}_to_target", f"{metric.title} to target", metric.scale) for metric in at_target
+    ]
+    return [MetricColumn("bits_to_target", "MB to target", BITS_PER_MEGABYTE), *sorted(metrics, key=lambda c: c.header)]
 
 
 def table(
@@ -74,7 +78,7 @@ def table(
                 number(point.get("rounds_to_target")),
                 number(_megabytes(point)),
                 number(point.get("distance_moved_per_mobile_client")),
-                *(number(_scaled(point, column)) for column in extras),
+                *(number(_scaled(point, column.key, column.divisor)) for column in extras),
             ]
         )
     return header, rows
@@ -169,7 +173,7 @@ def note(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) ->
         parts.append(f"models DIVERGED, and are in no mean: {'; '.join(diverged)}")
     if words := chosen_words(config or {}):
         edges = [str(e["id"]) for e in summary.get("selected") or () if e["at_edge"]]
-        parts.append(f"of each, the {words}")
+        parts.append(f"in each setting, only the {words} is shown")
         if edges:
             parts.append(f"at the edge of the grid: {'; '.join(edges)}")
     target = (config or {}).get("target")
@@ -189,11 +193,11 @@ def _apart(summary: Mapping[str, Any]) -> list[str]:
     return list(found)
 
 
-def write(run: Run) -> list[Path]:
+def write(study: ReportData) -> list[Path]:
     """Write tables/summary.md and tables/summary.csv, and return their paths."""
-    folder = run.workdir / "tables"
-    disk.write_text(folder / "summary.md", markdown(run.summary, run.config))
-    header, rows = raw_table(run.summary, run.config)
+    folder = study.workdir / "tables"
+    disk.write_text(folder / "summary.md", markdown(study.summary, study.config))
+    header, rows = raw_table(study.summary, study.config)
     text = io.StringIO(newline="")
     csv.writer(text, lineterminator="\n").writerows([header, *rows])
     disk.write_text(folder / "summary.csv", text.getvalue())
@@ -214,7 +218,7 @@ def number(value: float | None) -> str:
 
 
 def percent(statistic: Mapping[str, Any] | None, plus_minus: str, sign: str = "-") -> str:
-    """Format a mean in percent, with its half-width, and on how many seeds it stands if some have no result."""
+    """Format a mean in percent with its half-width. If some seeds have no result, add on how many seeds it stands."""
     if not statistic or statistic.get("mean") is None or math.isnan(statistic["mean"]):
         return MISSING
     mean = format(100 * statistic["mean"], f"{sign}.2f")
@@ -228,9 +232,9 @@ def mean_of(value: Any) -> float | None:
     return float(found) if isinstance(found, str) else found
 
 
-def _scaled(point: Mapping[str, Any], column: Column) -> float | None:
-    value = mean_of(point.get(column.key))
-    return None if value is None else value / column.divisor
+def _scaled(point: Mapping[str, Any], key: str, divisor: float) -> float | None:
+    value = mean_of(point.get(key))
+    return None if value is None else value / divisor
 
 
 def _megabytes(point: Mapping[str, Any]) -> float | None:
@@ -249,3 +253,181 @@ def _settings(summary: Mapping[str, Any], config: Mapping[str, Any] | None) -> t
 
 def _escape(cell: str) -> str:
     return cell.replace("|", "\\|").replace("\n", " ")
+
+
+class Cell(NamedTuple):
+    """One cell: its text, and the number by which its column is sorted (None: by the text, or missing)."""
+
+    text: str
+    number: float | None
+
+
+class Column(NamedTuple):
+    """One column of the table on the page.
+
+    Attributes:
+      key: its key in summary.json, or the path of a setting.
+      title: the heading, with the unit.
+      cells: one for each sweep point.
+      is_name: whether it is a setting that tells the sweep points apart.
+    """
+
+    key: str
+    title: str
+    cells: list[Cell]
+    is_name: bool = False
+
+    @property
+    def says_something(self) -> bool:
+        """Whether a cell has a value that is not zero; a column without one is left out."""
+        return self.is_name or any(cell.number not in (None, 0.0) for cell in self.cells)
+
+    @property
+    def best(self) -> int | None:
+        """The row with the highest final accuracy, which is printed bold; None for other columns and for one row."""
+        ranked = [(cell.number, -i) for i, cell in enumerate(self.cells) if cell.number is not None]
+        return -max(ranked)[1] if self.key == "final_accuracy" and len(ranked) > 1 else None
+
+
+def page_columns(study: ReportData) -> list[Column]:
+    """Return the columns of the table that say something, settings first."""
+    found = [*_setting_columns(study), *_accuracy_columns(study), *_number_columns(study)]
+    return [column for column in found if column.says_something]
+
+
+def _setting_columns(study: ReportData) -> list[Column]:
+    axes = sweep_axes(study.points, study.config)
+    if not axes:
+        return [Column("point", "point", [Cell(spaced(str(point["id"])), None) for point in study.points], True)]
+    cells = [[Cell(spaced(t), as_number(v)) for t, v in zip(axis.texts, axis.values)] for axis in axes]
+    return [Column(axis.path, spaced(axis.name), of_axis, is_name=True) for axis, of_axis in zip(axes, cells)]
+
+
+def _accuracy_columns(study: ReportData) -> list[Column]:
+    """Return the accuracy, its difference to the baseline and that of the worst client, with their intervals."""
+    labels = {point["id"]: label for point, label in zip(study.points, study.labels)}
+    own = [point.get("baseline", study.summary.get("baseline")) for point in study.points]
+    baselines = {name for name in own if name in labels}
+    against = labels.get(next(iter(baselines)), "the baseline") if len(baselines) == 1 else "the baseline"
+    titles = {
+        "final_accuracy": "accuracy (%)",
+        "difference_to_baseline": f"difference to {against} (points)",
+        "worst_client_accuracy": "worst client (%)",
+    }
+    found = []
+    for key, title in titles.items():
+        sign = "+" if key == "difference_to_baseline" else "-"
+        cells = [
+            Cell("baseline", 0.0)
+            if sign == "+" and baseline == point["id"] and len(study.points) > 1
+            else percent_cell(point.get(key), sign)
+            for point, baseline in zip(study.points, own)
+        ]
+        found.append(Column(key, title, cells))
+    return found
+
+
+def _number_columns(study: ReportData) -> list[Column]:
+    """Return the other columns: costs, rounds to the target, and metrics for the table."""
+    target = study.config.get("target")
+    goal = "target" if target is None else f"{100 * target:g} %"
+    usual = [
+        MetricColumn("rounds_to_target", "rounds to target"),
+        MetricColumn("bits_sent_per_client", "MB sent per client", BITS_PER_MEGABYTE),
+        MetricColumn("distance_moved_per_mobile_client", "distance moved per mobile client"),
+    ]
+    found = []
+    for key, header, divisor in [*usual, *extra_columns(study.summary)]:
+        values = [_scaled(point, key, divisor) for point in study.points]
+        title = f"{header.removesuffix(' to target')} to {goal}" if header.endswith(" to target") else header
+        found.append(Column(key, title, [Cell(number(value), value) for value in values]))
+    return found
+
+
+def percent_cell(statistic: Mapping[str, Any] | None, sign: str = "-") -> Cell:
+    """Return a cell with a mean and its interval in percent; with the sign "+", positive means have their sign too."""
+    mean = mean_of(statistic)
+    return Cell(percent(statistic, "±", sign), None if mean is None else 100 * mean)
+
+
+def seeds_in_words(point: Mapping[str, Any]) -> str:
+    """Return which seeds of a sweep point have diverged, as in "seeds 0 and 2".
+
+    Args:
+      point: the entry of the point in summary.json.
+    """
+    seeds = list(point["diverged"])
+    if len(seeds) > FEW_SEEDS:
+        return f"{len(seeds)} seeds, {', '.join(seeds[:FEW_SEEDS])}, ..."
+    return f"seed{'s' * (len(seeds) > 1)} {enumerated(seeds)}"
+
+
+def on_seeds(statistic: Mapping[str, Any]) -> str:
+    """Return on how many seeds a mean stands, as in " (3 of 6 seeds)"; "" if all have a result.
+
+    Args:
+      statistic: an entry of summary.json with its values 'per_seed'.
+    """
+    per_seed = statistic.get("per_seed")
+    return f" ({statistic['seeds']} of {len(per_seed)} seeds)" if "seeds" in statistic and per_seed else ""
+
+
+def cause_of_divergence(values: Callable[[str], Any]) -> str:
+    """Return a hint at why the runs of a sweep point have diverged, from its settings alone; "" without one.
+
+    Args:
+      values: (path of a field) -> its value at the point, or None.
+
+    >>> cause_of_divergence({"algorithm.lr": 30.0}.get)
+    'algorithm.lr is 30; a smaller step may help'
+    >>> cause_of_divergence({"algorithm.lr": 0.3, "algorithm.compressor": "qsgd"}.get)
+    'algorithm.lr is 0.3 and algorithm.compressor is qsgd; a smaller step or a compressor that loses less may help'
+    """
+    steps = {path: value for path in SUSPECTS if isinstance(value := values(path), int | float) and value > 0}
+    said = [f"{path} is {value:g}" for path, value in steps.items()]
+    helps = ["a smaller step" if len(steps) == 1 else "smaller steps"] if steps else []
+    if (compressor := values(COMPRESSOR)) and compressor != "identity":
+        said.append(f"{COMPRESSOR} is {compressor}")
+        helps.append("a compressor that loses less")
+    return f"{enumerated(said)}; {' or '.join(helps)} may help" if said else ""
+
+
+def values_of(
+    point: Mapping[str, Any], manifest_points: Sequence[Mapping[str, Any]], config: Mapping[str, Any]
+) -> Callable[[str], Any]:
+    """Return the function that `cause_of_divergence` asks for the values of a sweep point.
+
+    Args:
+      point: the entry of the point in summary.json.
+      manifest_points: the entry `points` of config.json, whose `numbers` are the values in effect.
+      config: its entry `config`.
+    """
+    numbers: Mapping[str, Any] = next((of.get("numbers", {}) for of in manifest_points if of["id"] == point["id"]), {})
+
+    def value(path: str) -> Any:
+        section, _, name = path.rpartition(".")
+        base = (config.get(section) or {}).get(name) if section else config.get(name)
+        return point["overrides"].get(path, numbers.get(path, base))
+
+    return value
+
+
+def divergence_warning(point: Mapping[str, Any], values: Callable[[str], Any]) -> str:
+    """Return a line for the user about a sweep point of which some runs have diverged.
+
+    Args:
+      point: the entry of the point in summary.json.
+      values: as in `cause_of_divergence`.
+    """
+    found = list(point["divergence"].items())[:FEW_SEEDS]
+    told = [f"seed {seed} in round {at['round']}{_norm(at['norm'])}" for seed, at in found]
+    more = len(point["diverged"]) - len(told)
+    said = "; ".join(told) + (f"; and {more} more seeds" if more else "")
+    why = cause_of_divergence(values)
+    return f"{point['id']}: diverged: {said}" + (f" ({why})" if why else "")
+
+
+def _norm(norm: float | str | None) -> str:
+    if norm is None or math.isnan(float(norm)):
+        return ""
+    return f" with norm {float(norm):.3g}"

@@ -1,17 +1,106 @@
 """The verdict of a study in sentences: which sweep point is best, by how much, and whether its seeds can tell."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from mdfl_jax.core.outcomes import chosen_words, known_seeds, selected_fields
-from mdfl_jax.report.diverged import cause, seeds_in_words, values_of
-from mdfl_jax.report.leads import ACCURACY, MEASURES, OBJECTIVE, Lead, Measure, Paired, Point, every, lead
+from mdfl_jax.core.outcomes import chosen_words, enumerated, known_seeds, selected_fields
+from mdfl_jax.report import statistics
 from mdfl_jax.report.read import chosen
-from mdfl_jax.report.settings import point_labels, sweep_axes
-from mdfl_jax.report.style import spaced
+from mdfl_jax.report.settings import point_labels, spaced, sweep_axes
+from mdfl_jax.report.tables import cause_of_divergence, on_seeds, seeds_in_words, values_of
 from mdfl_jax.results import power
+
+Point = Mapping[str, Any]
+Paired = Callable[[str, str], bool]  # whether the runs of two sweep points, given by their ids, are paired by seed
+
+
+class Measure(NamedTuple):
+    """A number of each sweep point by which the points are ranked."""
+
+    key: str  # its key in summary.json
+    words: str
+    sign: int  # 1: larger is better; -1: smaller is better
+    scale: float = 1.0  # the printed number is this times the number of the file
+    unit: str = ""
+    of_gap: str = ""  # the unit of a difference
+
+    def mean(self, point: Point) -> float:
+        """Return the mean over the seeds, or NaN if the point has none."""
+        found = (point.get(self.key) or {}).get("mean")
+        return float(found) if isinstance(found, int | float) else math.nan
+
+    def format(self, mean: float, half: float | None, unit: str) -> str:
+        """Return a mean with the half-width of its interval, if there is one, as text."""
+        digits = ".2f" if self.scale != 1 else ".4g"
+        parts = [mean] if half is None else [mean, half]
+        return " ± ".join(format(self.scale * part, digits) for part in parts) + unit
+
+    def format_point(self, point: Point) -> str:
+        """Return the mean of a sweep point with its interval as text, and with its seeds if some have no result."""
+        found = point.get(self.key) or {}
+        return self.format(self.mean(point), found.get("ci95"), self.unit) + on_seeds(found)
+
+
+ACCURACY = Measure("final_accuracy", "final test accuracy", 1, 100.0, " %", " points")
+OBJECTIVE = Measure("objective", "final objective", -1)
+MEASURES = (ACCURACY, OBJECTIVE, Measure("mean_model_loss", "final loss of the mean model", -1))
+
+
+class Lead(NamedTuple):
+    """By how much one sweep point is better than another: the mean and the half-width of its interval."""
+
+    mean: float
+    half: float | None
+    pairs: int | None = None  # the number of common seeds; None if the runs are not paired by seed
+    partly: bool = False  # whether a point has seeds that the other one lacks, so that the mean is not over all
+
+    @property
+    def certain(self) -> bool:
+        """Whether the whole interval is above 0."""
+        return self.half is not None and self.mean > self.half
+
+    @property
+    def unclear(self) -> bool:
+        """Whether the interval includes 0, or is not known."""
+        return self.half is None or abs(self.mean) <= self.half
+
+    @property
+    def contrary(self) -> bool:
+        """Whether the common seeds alone put the other point first."""
+        return self.partly and self.mean < 0
+
+
+def always_paired(one: str, other: str) -> bool:
+    """Say of any two sweep points that they are paired by seed, as within one study."""
+    return True
+
+
+def find_lead(best: Point, other: Point, measure: Measure, paired: Paired = always_paired) -> Lead:
+    """Return by how much one sweep point is better than another, with a 95 % Student-t interval.
+
+    The interval is paired by seed, over the seeds that both points have. It is Welch's if the points are not paired, as
+    for two studies that share no data, and if no seed is common.
+    """
+    one, two = _by_seed(best, measure), _by_seed(other, measure)
+    found = statistics.difference(one, two, paired(best["id"], other["id"]))
+    if found["mean"] is None:
+        return Lead(measure.sign * (measure.mean(best) - measure.mean(other)), None)
+    partly = found["paired"] and one.keys() != two.keys()
+    return Lead(measure.sign * found["mean"], found["ci95"], found["seeds"], partly)
+
+
+def _by_seed(point: Point, measure: Measure) -> dict[int, float]:
+    """Return the values of a sweep point by seed, without those of runs that have diverged.
+
+    A point that names no seeds has the same ones as the others.
+    """
+    values = point[measure.key].get("per_seed") or []
+    by_seed = zip(point.get("seeds") or range(len(values)), values)
+    return {seed: float(value) for seed, value in by_seed if value is not None and not math.isnan(float(value))}
+
 
 FEW = 3  # so many sweep points are named one by one; of more, only their number is told
 MANY = 6  # with more sweep points, some interval may well exclude 0 by chance
@@ -23,7 +112,7 @@ Leads = Sequence[tuple[Point, Lead]]  # the other points, and the lead of the be
 def verdict(
     summary: Mapping[str, Any],
     config: Mapping[str, Any],
-    paired: Paired = every,
+    paired: Paired = always_paired,
     manifest_points: Sequence[Mapping[str, Any]] = (),
 ) -> list[str]:
     """Return what a study has shown, in sentences; the first one says which sweep point is best.
@@ -34,7 +123,7 @@ def verdict(
     Args:
       summary: the content of summary.json.
       config: the resolved base configuration.
-      paired: tells whether two sweep points are paired by seed (`mdfl_jax.report.pairing.pairs_of`).
+      paired: tells whether two sweep points are paired by seed (`mdfl_jax.report.compare.pairs_of`).
       manifest_points: the sweep points of config.json, whose numbers may explain why runs have diverged.
     """
     points = [{"baseline": summary.get("baseline"), **point} for point in chosen(summary)["points"]]
@@ -42,7 +131,7 @@ def verdict(
     axes = [axis for axis in sweep_axes(points, config) if axis.path not in by]
     names = {point["id"]: _quoted(spaced(label)) for point, label in zip(points, point_labels(points, axes))}
     measure = next((of for of in MEASURES if any(np.isfinite(of.mean(point)) for point in points)), None)
-    lost = _diverged(points, names, lambda point: cause(values_of(point, manifest_points, config)))
+    lost = _diverged(points, names, lambda point: cause_of_divergence(values_of(point, manifest_points, config)))
     if measure is None:
         return ["No sweep point has a finite result at the end.", *lost]
     if measure is ACCURACY:
@@ -56,10 +145,10 @@ def verdict(
     if len(ranked) == 1:
         said = [_only(ranked[0], measure, names, len(points))]
     else:
-        leads = [(point, lead(ranked[0], point, measure, paired)) for point in ranked[1:]]
+        leads = [(point, find_lead(ranked[0], point, measure, paired)) for point in ranked[1:]]
         said = [_best(ranked[0], leads, measure, names), *_contrary(leads, measure, names)]
     said += _select(summary, config)
-    if len(ranked) > MANY and measure.told_of(ranked[0]).count("±"):
+    if len(ranked) > MANY and measure.format_point(ranked[0]).count("±"):
         said.append("Each interval is of one comparison by itself, not adjusted for the number of points.")
     if measure.key == ACCURACY.key:
         said += [f"{power.told(summary['power'])}."] if summary.get("power") else []
@@ -77,7 +166,7 @@ def _best(best: Point, leads: Leads, measure: Measure, names: Mapping[str, str])
     clear = all(of.certain for _, of in leads)
     claim = "is best" if clear else f"has the {'highest' if measure.sign > 0 else 'lowest'} mean"
     return (
-        f"{title} {claim}: {measure.told_of(best)} {measure.words},"
+        f"{title} {claim}: {measure.format_point(best)} {measure.words},"
         f" {_gap(gap, measure)} {names[against['id']]}, {role}{over};"
         f" {_tell(best, leads, measure, names)}."
     )
@@ -86,7 +175,7 @@ def _best(best: Point, leads: Leads, measure: Measure, names: Mapping[str, str])
 def _gap(gap: Lead, measure: Measure) -> str:
     """Return a lead as text: how many points above, or below."""
     side = "above" if (gap.mean >= 0) == (measure.sign > 0) else "below"
-    return f"{measure.told(abs(gap.mean), gap.half, measure.of_gap)} {side}"
+    return f"{measure.format(abs(gap.mean), gap.half, measure.of_gap)} {side}"
 
 
 def _counted(gap: Lead) -> str:
@@ -115,7 +204,7 @@ def _tell(best: Point, leads: Leads, measure: Measure, names: Mapping[str, str])
     if len(unclear) > FEW:
         many = "any" if len(unclear) == len(leads) else str(len(unclear))
         return f"{these} cannot tell it from {many} of the other {len(leads)} points ({kind}95 % intervals include 0)"
-    whom = _listed([names[point["id"]] for point in unclear], "or")
+    whom = enumerated([names[point["id"]] for point in unclear], "or")
     intervals = "intervals include 0" if len(unclear) > 1 else "interval includes 0"
     return f"{these} cannot tell it from {whom} ({kind}95 % {intervals})"
 
@@ -125,8 +214,8 @@ def _contrary(leads: Leads, measure: Measure, names: Mapping[str, str]) -> list[
     against = [(point, of) for point, of in leads if of.contrary]
     if not against:
         return []
-    whom = [f"{names[point['id']]} (by {measure.told(-of.mean, of.half, measure.of_gap)})" for point, of in against]
-    who = _listed(whom, "and") if len(whom) <= FEW else f"{len(whom)} points"
+    whom = [f"{names[point['id']]} (by {measure.format(-of.mean, of.half, measure.of_gap)})" for point, of in against]
+    who = enumerated(whom) if len(whom) <= FEW else f"{len(whom)} points"
     verb = "is" if len(whom) == 1 else "are"
     return [f"The means are over different seeds: over the common ones, {who} {verb} better."]
 
@@ -136,7 +225,7 @@ def _only(point: Point, measure: Measure, names: Mapping[str, str], count: int) 
     seeds = known_seeds(point[measure.key])
     over = "one seed, hence no interval" if seeds == 1 else f"mean over {seeds} seeds with its 95 % interval"
     whose = f"Only {names[point['id']]} has a finite result: its" if count > 1 else "The"
-    return f"{whose} {measure.words} is {measure.told_of(point)} ({over})."
+    return f"{whose} {measure.words} is {measure.format_point(point)} ({over})."
 
 
 def _target(points: Sequence[Point], target: float | None, names: Mapping[str, str]) -> list[str]:
@@ -153,7 +242,7 @@ def _target(points: Sequence[Point], target: float | None, names: Mapping[str, s
     first = [names[name] for name, at in reached.items() if at == soonest]
     if len(first) == len(points):
         return [f"All reach {aim} in round {soonest}."]
-    who = _listed(first, "and") if len(first) <= FEW else f"{len(first)} of them"
+    who = enumerated(first) if len(first) <= FEW else f"{len(first)} of them"
     many = "All" if len(reached) == len(points) else f"{len(reached)} of {len(points)}"
     return [f"{many} reach{'es' if len(reached) == 1 else ''} {aim}, first {who} in round {soonest}."]
 
@@ -164,7 +253,7 @@ def _objective(points: Sequence[Point], names: Mapping[str, str]) -> list[str]:
     if len(known) < 2:
         return []
     least = min(known, key=OBJECTIVE.mean)
-    return [f"The objective is lowest for {names[least['id']]}: {OBJECTIVE.told_of(least)}."]
+    return [f"The objective is lowest for {names[least['id']]}: {OBJECTIVE.format_point(least)}."]
 
 
 def _select(summary: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
@@ -173,7 +262,7 @@ def _select(summary: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
     if not words or not summary.get("selected"):
         return []
     name, lost = words.partition(" with ")[0], [entry for entry in summary["selected"] if entry.get("id") is None]
-    said = [f"Of each, the {words} is compared."]
+    said = [f"In each setting, only the {words} is compared."]
     return said + ([f"For {len(lost)}, no {name} kept the models finite."] if lost else [])
 
 
@@ -186,16 +275,10 @@ def _diverged(points: Sequence[Point], names: Mapping[str, str], why: Callable[[
         return [f"Models diverged under some seed in {len(lost)} of {len(points)} points; these runs are in no mean."]
     told = [f"{names[point['id']]} ({seeds_in_words(point)})" for point in lost]
     causes = [f"{names[point['id']]}: {cause_told}" for point in lost if (cause_told := why(point))]
-    said = [f"Models diverged in {_listed(told, 'and')}; these runs are in no mean."]
+    said = [f"Models diverged in {enumerated(told)}; these runs are in no mean."]
     return said + ([f"What may be the cause: {'; '.join(causes)}."] if causes else [])
 
 
 def _quoted(name: str) -> str:
     """Return a name in quotation marks if it has a comma, so that it stays one name within a sentence."""
     return f"“{name}”" if "," in name else name
-
-
-def _listed(names: Sequence[str], word: str) -> str:
-    """Return names as a list in words: "a, b and c"."""
-    *first, last = names
-    return f"{', '.join(first)} {word} {last}" if first else last

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from mdfl_jax.report.read import Run, kept
+from mdfl_jax.report.read import ReportData, kept
 from mdfl_jax.report.settings import as_number
 from mdfl_jax.storage.study_files import no_streets
 
@@ -55,9 +55,9 @@ def in_plane(path: np.ndarray | None) -> bool:
     return any(bool(np.any(np.isfinite(part) & (part != np.round(part)))) for part in parts)
 
 
-def met_by_pattern(run: Run, p: int) -> bool:
+def met_by_pattern(study: ReportData, p: int) -> bool:
     """Tell whether a pattern alone determines who meets the server and whom, so that places have no meaning."""
-    return run.value(p, "server.pattern") not in (None, "", "roadside")
+    return study.value(p, "server.pattern") not in (None, "", "roadside")
 
 
 def units_of(text: str | None) -> np.ndarray:
@@ -66,12 +66,12 @@ def units_of(text: str | None) -> np.ndarray:
 
 
 @kept
-def worlds_of(run: Run) -> dict[int, World]:
+def worlds_of(study: ReportData) -> dict[int, World]:
     """Return the worlds of the sweep points that have one, by their index.
 
     Maps of worlds without walls show the same area, so that they can be compared side by side.
     """
-    worlds = {p: world for p in range(len(run.points)) if (world := world_of(run, p)) is not None}
+    worlds = {p: world for p in range(len(study.points)) if (world := world_of(study, p)) is not None}
     planes = [world for world in worlds.values() if world.kind == PLANE]
     if not planes:
         return worlds
@@ -82,27 +82,27 @@ def worlds_of(run: Run) -> dict[int, World]:
     }
 
 
-def world_of(run: Run, p: int) -> World | None:
+def world_of(study: ReportData, p: int) -> World | None:
     """Return the world of a sweep point.
 
     Returns:
       None if the clients have no places and nothing is recorded of their links or of their meetings with a server.
     """
-    path = None if met_by_pattern(run, p) else run.array(p, "position")
+    path = None if met_by_pattern(study, p) else study.array(p, "position")
     if path is None or _is_circle(path):
-        recorded = any(run.has(p, name) for name in ("links", "met_server"))
+        recorded = any(study.has(p, name) for name in ("links", "met_server"))
         return World(CIRCLE, np.full(2, -1.0), np.full(2, 1.0)) if recorded or path is not None else None
-    mobility, graph = run.value(p, "network.mobility"), bool(run.value(p, "network.graph"))
+    mobility, graph = study.value(p, "network.mobility"), bool(study.value(p, "network.graph"))
     by_file = graph or mobility in OWN_PLACES
     kind = PLANE if in_plane(path) or by_file else GRID
     low, high = np.nanmin(path, (0, 1)).astype(float), np.nanmax(path, (0, 1)).astype(float)
-    size = [run.value(p, f"motion.{side}") for side in ("width", "height")]
-    side = run.value(p, "network.grid_size")
+    size = [study.value(p, f"motion.{side}") for side in ("width", "height")]
+    side = study.value(p, "network.grid_size")
     walls = not by_file and (side is not None if kind == GRID else None not in size)
     if walls:
         low, high = (np.ones(2), np.full(2, float(side))) if kind == GRID else (np.zeros(2), np.array(size, float))
-    streets = run.study_of(p)[0].streets if mobility in OWN_PLACES else no_streets()
-    units = units_of(run.value(p, "server.units")) if run.value(p, "server.pattern") == "roadside" else _none()
+    streets = study.study_of(p)[0].streets if mobility in OWN_PLACES else no_streets()
+    units = units_of(study.value(p, "server.units")) if study.value(p, "server.pattern") == "roadside" else _none()
     for places in (units, *([streets.reshape(-1, 2)] if not walls else [])):
         if len(places):
             low, high = np.minimum(low, places.min(0)), np.maximum(high, places.max(0))
@@ -111,11 +111,11 @@ def world_of(run: Run, p: int) -> World | None:
         low,
         np.where(high > low, high, low + 1),  # an area without extent cannot be drawn
         walls,
-        walls and run.value(p, "motion.boundary") == "wrap",
-        float("inf") if graph else _reach(run.value(p, "network.radius")),
-        run.value(p, "network.contact") == "swept",
+        walls and study.value(p, "motion.boundary") == "wrap",
+        float("inf") if graph else _reach(study.value(p, "network.radius")),
+        study.value(p, "network.contact") == "swept",
         units,
-        _reach(run.value(p, "server.unit_range")),
+        _reach(study.value(p, "server.unit_range")),
         streets,
     )
 

@@ -1,14 +1,154 @@
-"""The lines of metrics.jsonl, and the accuracy by which points are compared."""
+"""The lines of metrics.jsonl: means over clients, over groups of them and over samples; the accuracy that is judged.
 
-from collections.abc import Iterator, Mapping
+Groups are the mobile clients and the others. Under random_walk the mobile clients are the fast ones. See the thesis,
+section 6.3 and appendix B. Its "cumulative number of neighbours" adds up |M_i(t_k)|, the contacts of each round, over
+the rounds. A client that is met in two rounds counts twice. (With 48 clients each has 47 others, and the clients of
+both groups soon have met all of them.) Here a client is not its own neighbour, so the count is that of the thesis minus
+one for each round.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from mdfl_jax.core.metric import SCHEMA
+from mdfl_jax.core.metric import GROUPS, SCHEMA
+from mdfl_jax.core.outcomes import number
 from mdfl_jax.metrics.history import Metrics
-from mdfl_jax.results import samples
-from mdfl_jax.results.mobile_static import group_line
+from mdfl_jax.results.records import Record
+
+WEIGHT = "evaluated"  # the metric [..., N] with the number of clients for which each evaluated client stands
+INTERVAL = "sampling_error_ci95"  # the half-width of the interval that sampling adds, in a line of metrics.jsonl
+
+
+def weights_at(metrics: Mapping[str, np.ndarray], e: int) -> np.ndarray | None:
+    """Return the weights [N] of the clients in a mean at the e-th evaluation; None if all clients were evaluated.
+
+    Args:
+      metrics: The metrics of a run by name, [E, ...].
+      e: The index of the evaluation.
+    """
+    weights = metrics[WEIGHT][e] if WEIGHT in metrics else None
+    return None if weights is None or (weights > 0).all() else weights
+
+
+def mean_over_clients(values: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    """Return the mean over the clients, or its estimate where only a sample of them was evaluated.
+
+    Args:
+      values: [..., N] one value for each client, NaN for those that were not evaluated.
+      weights: [..., N] their weights, 0 for those that were not evaluated; None: all were.
+
+    Returns:
+      [...] float64.
+
+    >>> mean_over_clients(np.array([[1.0, np.nan, 4.0], [1.0, 2.0, 3.0]]), np.array([[1, 0, 2], [1, 1, 1]])).tolist()
+    [3.0, 2.0]
+    """
+    plain = values.mean(axis=-1, dtype=np.float64)
+    if weights is None:
+        return plain
+    known = weights > 0
+    weighted = np.where(known, values.astype(np.float64) * weights, 0.0).sum(axis=-1) / weights.sum(axis=-1)
+    return np.where(known.all(axis=-1), plain, weighted)
+
+
+def summarize_sampling(records: Sequence[Record]) -> dict[str, Any]:
+    """Return the entry 'sampling' of a point in summary.json; none if all clients were evaluated on all test samples.
+
+    Args:
+      records: The records of the point, one for each seed.
+
+    Returns:
+      ``ci95``: the largest half-width, over the evaluations, of the 95 % interval that sampling adds to the mean
+      accuracy over clients and seeds; ``round``: the round of that evaluation; ``mean_ci95``: the mean of these
+      half-widths over the evaluations of a sample. The seeds have samples of their own, so the half-width is
+      sqrt(sum_s h_s^2) / S for those of the seeds, h_s. If no evaluation is of a sample, the interval is 0; if all of
+      them are of models that are not finite, it is NaN.
+    """
+    if INTERVAL not in records[0].lines[0]:
+        return {}
+    half = np.array([[number(line.get(INTERVAL)) for line in record.lines] for record in records])  # [S, E]
+    of_mean = np.sqrt(np.square(half).sum(axis=0)) / len(records)
+    inner = of_mean[1:-1]
+    if not np.isfinite(inner).any():
+        nothing = float("nan") if len(inner) else 0.0
+        return {"sampling": {"ci95": nothing, "round": None, "mean_ci95": nothing}}
+    worst, rounds = int(np.nanargmax(inner)), records[0].rounds[1:-1]
+    found = {"ci95": float(inner[worst]), "round": int(rounds[worst]), "mean_ci95": float(np.nanmean(inner))}
+    return {"sampling": found}
+
+
+def group_mean(values: np.ndarray, members: np.ndarray) -> np.ndarray:
+    """Return the mean over the clients of a group, or NaN where the group is empty.
+
+    Args:
+      values: [..., N] one value for each client.
+      members: [..., N] bool, the clients of the group; broadcast to the shape of ``values``.
+
+    Returns:
+      [...] float64 means.
+
+    >>> group_mean(np.array([[1.0, 2.0, 6.0]]), np.array([False, True, True])).tolist()
+    [4.0]
+    """
+    members = np.broadcast_to(members, values.shape)
+    count = members.sum(axis=-1)
+    total = np.where(members, values, 0.0).sum(axis=-1, dtype=np.float64)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def by_group(values: np.ndarray, is_mobile: np.ndarray, weights: np.ndarray | None = None) -> dict[str, np.ndarray]:
+    """Return `group_mean` of values [..., N] for both groups, by the names of `mdfl_jax.core.metric.GROUPS`.
+
+    Args:
+      values: [..., N] one value for each client.
+      is_mobile: [..., N] bool.
+      weights: [..., N], 0 for the clients that were not evaluated, which are left out. The others of a group have the
+        same weight, since a sample of clients is drawn from each group separately. None: all were evaluated.
+    """
+    known = True if weights is None else weights > 0
+    return {name: group_mean(values, members & known) for name, members in zip(GROUPS, (is_mobile, ~is_mobile))}
+
+
+def group_line(metrics: Metrics, e: int, is_mobile: np.ndarray) -> dict[str, float]:
+    """Return the entries for the groups at the e-th evaluation in metrics.jsonl: keys such as 'accuracy_mobile'."""
+    weights = weights_at(metrics, e)
+    return {
+        f"{metric.in_files}_{name}": float(mean)
+        for metric in metrics.declared
+        if metric.by_group
+        for name, mean in by_group(
+            metric.on_host(metrics[metric.name][e]), is_mobile, weights if metric.sampled else None
+        ).items()
+    }
+
+
+def group_summary(
+    metrics: Mapping[str, np.ndarray], is_mobile: np.ndarray, statistic: Callable[[np.ndarray], dict[str, Any]]
+) -> dict[str, Any]:
+    """Return what summary.json says of the groups of a point.
+
+    Args:
+      metrics: The metrics of the point by name, NumPy arrays [S, E, ...].
+      is_mobile: [S, N] bool, which clients are mobile.
+      statistic: A function of values over the seeds, [S].
+
+    Returns:
+      group_accuracy: The accuracy of both groups at the end.
+      group_gap: The accuracy of the mobile clients minus that of the others: ``final``, at the end, and ``mean``, over
+        the evaluations without the first one, at which all clients have the same model.
+      group_neighbours: The contacts of a client over the whole run, for both groups.
+    """
+    accuracy = by_group(metrics["accuracy"], is_mobile[:, None], metrics.get(WEIGHT))  # [S, E]
+    gap = accuracy["mobile"] - accuracy["other"]
+    rounds = np.diff(metrics["rounds_done"], axis=1)[:, :, None]  # 0 after a run has stopped
+    contacts = (np.nan_to_num(metrics["num_neighbours"][:, 1:].astype(np.float64)) * rounds).sum(axis=1)  # [S, N]
+    return {
+        "group_accuracy": {name: statistic(values[:, -1]) for name, values in accuracy.items()},
+        "group_gap": {"mean": statistic(gap[:, 1:].mean(axis=1)), "final": statistic(gap[:, -1])},
+        "group_neighbours": {name: statistic(values) for name, values in by_group(contacts, is_mobile).items()},
+    }
 
 
 def unmeasured(values: np.ndarray) -> bool:
@@ -29,7 +169,7 @@ def accuracy_of(metrics: Mapping[str, np.ndarray], judged: str) -> np.ndarray:
     """
     if judged == "global":
         return metrics["mean_model_accuracy"].astype(np.float64)
-    return samples.mean_over_clients(metrics["accuracy"], metrics.get(samples.KEY))
+    return mean_over_clients(metrics["accuracy"], metrics.get(WEIGHT))
 
 
 def metric_lines(
@@ -46,7 +186,7 @@ def metric_lines(
     """
     for e in range(len(metrics.round)):
         line: dict[str, Any] = {"schema": SCHEMA, "point": point, "seed": seed, "round": int(metrics.round[e])}
-        weights = samples.weights_at(metrics, e)
+        weights = weights_at(metrics, e)
         for metric in metrics.declared:
             if metric.by_round:
                 continue

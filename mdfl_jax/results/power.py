@@ -90,6 +90,6 @@ def told(power: Mapping[str, Any]) -> str:
     apart = [f"{100 * point['smallest_difference']:.1f}" for point in (sure, unsure)]
     tells = apart[0] if len(order) == 1 else f"{apart[0]} ({sure['id']}) to {apart[1]} ({unsure['id']})"
     return (
-        f"{seeds} seeds tell {tells} points apart ({100 * power['power']:.0f} % power, paired by seed); "
-        f"{100 * power['difference']:g} points need {many} seeds"
+        f"{seeds} seeds find true differences of at least {tells} percentage points "
+        f"({100 * power['power']:.0f} % power, paired by seed); {many} seeds find {100 * power['difference']:g} points"
     )

@@ -13,12 +13,12 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.metric import Shown
-from mdfl_jax.core.outcomes import by_run, seeds_of
+from mdfl_jax.core.outcomes import by_run
 from mdfl_jax.core.parts import RunFacts
 from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
 from mdfl_jax.metrics.history import Metrics
+from mdfl_jax.results.results import StudyResults
 from mdfl_jax.storage.checksums import check_texts
-from mdfl_jax.storage.study_files import check_whole, read_json, read_results, require
 
 
 class Record(NamedTuple):
@@ -96,23 +96,15 @@ def read(workdir: Path) -> Stored:
     Raises:
       UserError: If the folder holds no finished study, or if its files do not fit together.
     """
-    check_whole(workdir)
-    manifest = read_json(workdir / "config.json", ("config", "points", "seeds", "status"))
-    if manifest["status"] != "finished":
-        raise UserError(f"{workdir}: the study there is not finished")
-    summary, lines, arrays = read_results(workdir)
-    for point in summary["points"]:
-        require(point, ("id", "compile_seconds", "run_seconds"), workdir / "summary.json")
-    if len(summary["points"]) != len(manifest["points"]):
-        raise UserError(f"{workdir}: summary.json and config.json have different sweep points")
-    of_runs = lines_of_runs(lines)
+    study = StudyResults.open(workdir)
+    of_runs = lines_of_runs(study.lines)
     records = [
-        list(_of_point(workdir, arrays, of_runs, p, point, seeds_of(manifest, p)))
-        for p, point in enumerate(summary["points"])
+        list(_of_point(workdir, study.arrays, of_runs, p, point, study.seeds_of(p)))
+        for p, point in enumerate(study.summary["points"])
     ]
-    check_texts(manifest, workdir)
-    own = [_with_summary(entry, summary) for entry in summary.get("metrics", ())]
-    return Stored(manifest, records, [Shown(**entry) for entry in own], summary.get("accuracy_is", ""))
+    check_texts(study.manifest, workdir)
+    own = [Shown(**entry) for entry in study.summary.get("metrics", ())]
+    return Stored(study.manifest, records, own, study.summary.get("accuracy_is", ""))
 
 
 def _of_point(
@@ -136,11 +128,6 @@ def _of_point(
         # The seconds of a point are those of its runs together, and only one of them has compiled.
         compiling = point["compile_seconds"] if s == 0 else 0.0
         yield Record(seed, arrays["rounds"], own, facts, of_run, compiling, point["run_seconds"] / len(seeds))
-
-
-def _with_summary(entry: Mapping[str, Any], summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Complete the description of a metric by an older version, which did not say whether the summary has it."""
-    return {"summary": any(entry["key"] in point for point in summary["points"]), **entry}
 
 
 def in_order(metrics: Iterable[Shown], records: Sequence[Sequence[Record]]) -> list[Shown]:

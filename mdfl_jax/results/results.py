@@ -10,11 +10,12 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.metric import CLASSES, CLIENT_BYTES, CLIENTS, ROUNDS, Shown
+from mdfl_jax.core.outcomes import seeds_of
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.storage.checksums import check_texts
 from mdfl_jax.storage.model_files import CLIENTS as OF_CLIENTS
 from mdfl_jax.storage.model_files import FOLDER, GLOBAL, files_of, mean_of, nested, read, read_header
-from mdfl_jax.storage.study_files import no_streets, read_json, read_results, read_streets
+from mdfl_jax.storage.study_files import check_whole, no_streets, read_json, read_results, read_streets, require
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,7 +76,7 @@ class StudyResults:
     manifest: dict[str, Any]
     summary: dict[str, Any]
     lines: list[dict[str, Any]]
-    arrays: dict[str, np.ndarray]
+    arrays: Mapping[str, np.ndarray]
     workdir: Path | None
     streets: np.ndarray = dataclasses.field(default_factory=no_streets)
 
@@ -87,15 +88,43 @@ class StudyResults:
           workdir: the folder of the study.
 
         Raises:
-          UserError: if the folder holds no finished study, or if a file cannot be read.
+          UserError: if the folder holds no finished study, if a file cannot be read, or if the files do not fit
+            together.
         """
-        folder = Path(workdir)
-        manifest = read_json(folder / "config.json", ("config", "seeds", "status"))
+        found = cls.open(Path(workdir))
+        check_texts(found.manifest, Path(workdir))
+        return dataclasses.replace(found, arrays=dict(found.arrays))
+
+    @classmethod
+    def open(cls, workdir: Path) -> Self:
+        """Read the texts of a finished study. An array is read when it is asked for.
+
+        The checksums are for the caller (`mdfl_jax.storage.checksums.check_texts`), after all that tells a user more
+        than a checksum does.
+
+        Args:
+          workdir: the folder of the study.
+
+        Raises:
+          UserError: as `load`.
+        """
+        check_whole(workdir)
+        manifest = read_json(workdir / "config.json", ("config", "points", "seeds", "status"))
         if manifest["status"] != "finished":
-            raise UserError(f"{folder}: the study there is not finished")
-        summary, lines, arrays = read_results(folder)
-        check_texts(manifest, folder)
-        return cls(manifest, summary, lines, dict(arrays), folder, read_streets(folder))
+            raise UserError(f"{workdir}: the study there is not finished")
+        summary, lines, arrays = read_results(workdir)
+        for point in summary["points"]:
+            required = ("id", "overrides", "final_accuracy", "compile_seconds", "run_seconds")
+            require(point, required, workdir / "summary.json")
+        ids = [point["id"] for point in summary["points"]]
+        if not ids or ids != [point["id"] for point in manifest["points"]]:
+            raise UserError(f"{workdir}: summary.json and config.json have different sweep points")
+        for p in range(len(ids)):
+            count, mobile = len(seeds_of(manifest, p)), arrays.get(f"{p}/is_mobile")
+            if mobile is not None and len(mobile) != count:
+                path = workdir / "history.npz"
+                raise UserError(f"{path}: {p}/is_mobile is not of the {count} seeds of config.json")
+        return cls(manifest, summary, lines, arrays, workdir, read_streets(workdir))
 
     def without_workdir(self) -> Self:
         """Return the same results without a folder, since a temporary folder is removed."""
@@ -272,13 +301,8 @@ def dims_of(results: StudyResults, key: str) -> tuple[str, ...]:
     """Return the names of the axes of an array of history.npz, over all sweep points."""
     if key in FACTS:
         return ("point", "seed", *FACTS[key])
-    p, values = next(iter(_by_point(results, key).items()))
-    clients = results.arrays[f"{p}/is_mobile"].shape[1]
-    shown = results.declared.get(key)
-    shape = shown.shape if shown else None
-    if shape is None:  # an older version did not store it
-        shape = () if values.shape[1] == len(results.arrays["rounds"]) else (ROUNDS,)
-        shape += (CLIENTS,) if values.shape[2:3] == (clients,) else ()
+    values = next(iter(_by_point(results, key).values()))
+    shape = results.declared[key].shape
     by_round = tuple(shape[:1]) == (ROUNDS,)
     axis = "round" if not by_round else EVENTS if values.shape[1] == results.arrays["rounds"][-1] else STATES
     return ("point", "seed", axis, *_own_axes(key, shape[by_round:], values.ndim - 2))

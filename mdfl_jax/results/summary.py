@@ -2,24 +2,122 @@
 
 Statistics are over seeds, and differences are paired by seed: points with the same seed share data, places and model,
 except for what the sweep itself changes, such as the partition. A run that has diverged has no result: its seed is left
-out of all means and differences of its point.
+out of all means and differences of its point. `select` chooses step sizes fairly: of the points that differ in the
+chosen fields only, it takes the best one by what is judged.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from mdfl_jax.core.metric import SCHEMA, TARGET, Shown
-from mdfl_jax.core.outcomes import VALIDATION_LOSS, baselines, interval_of_known, number, seeds_of, with_seeds
+from mdfl_jax.core.outcomes import (
+    VALIDATION_LOSS,
+    at_first,
+    baselines,
+    interval_of_known,
+    number,
+    seeds_of,
+    selected_fields,
+    with_seeds,
+)
 from mdfl_jax.metrics import BUILT_IN
-from mdfl_jax.metrics.built_in.every_study import DIVERGENCE, diverged
-from mdfl_jax.results import power, samples
-from mdfl_jax.results.at_target import to_target
-from mdfl_jax.results.lines import accuracy_of, unmeasured
-from mdfl_jax.results.mobile_static import group_summary
+from mdfl_jax.metrics.built_in.every_study import diverged
+from mdfl_jax.results import lines, power
+from mdfl_jax.results.lines import accuracy_of, group_summary, unmeasured
 from mdfl_jax.results.records import Record, Stored
-from mdfl_jax.results.step_sizes import select
+
+
+def _first_round(rounds: np.ndarray, accuracy: np.ndarray, target: float) -> int | None:
+    found = at_first(rounds, accuracy, target)
+    return None if found is None else int(found)
+
+
+def to_target(
+    rounds: np.ndarray, accuracy: np.ndarray, bits: np.ndarray, shown: Mapping[str, np.ndarray], target: float
+) -> dict[str, Any]:
+    """Return the entries of summary.json about reaching the target: of the mean over the seeds, and of each seed.
+
+    Args:
+      rounds: [E] the evaluated rounds.
+      accuracy: [S, E] the accuracy that is judged; NaN at all evaluations of a seed that is left out of the mean.
+      bits: [S, E, N] the bits that each client has sent.
+      shown: [S, E] by key, each metric that is shown at the target (`mdfl_jax.metrics.TARGET`), as in metrics.jsonl.
+      target: the accuracy to reach.
+
+    Returns:
+      'rounds_to_target', 'bits_to_target' and 'KEY_to_target' for each metric in ``shown``, and the same with
+      '_per_seed'. A value that is not reached is None. Values of clients are means over the clients, as in
+      metrics.jsonl.
+    """
+    known = ~np.isnan(accuracy).all(axis=1)
+    counted = known | ~known.any()  # without any, the mean is NaN and reaches nothing
+    mean = accuracy[counted].mean(axis=0)
+    found: dict[str, Any] = {
+        "rounds_to_target": _first_round(rounds, mean, target),
+        "rounds_to_target_per_seed": [_first_round(rounds, row, target) for row in accuracy],
+        "bits_to_target": at_first(bits[counted].mean(axis=(0, 2)), mean, target),
+        "bits_to_target_per_seed": [at_first(b.mean(axis=1), row, target) for b, row in zip(bits, accuracy)],
+    }
+    for key, numbers in shown.items():
+        found[f"{key}_to_target"] = at_first(numbers[counted].mean(axis=0), mean, target)
+        found[f"{key}_to_target_per_seed"] = [at_first(row, of_seed, target) for row, of_seed in zip(numbers, accuracy)]
+    return found
+
+
+def select(entries: Sequence[dict[str, Any]], path: str, by: str = VALIDATION_LOSS) -> list[dict[str, Any]]:
+    """Return the best point of each group of points that differ in the chosen fields only.
+
+    Args:
+      entries: The entries of the points in summary.json, with ``id``, ``overrides``, ``diverged`` and
+        ``validation_loss``, and the key ``by``.
+      path: The field, which is swept; or several, separated by commas.
+      by: What the best point has the least of: ``validation_loss``, ``rounds_to_target`` or ``bits_to_target``. A point
+        that does not reach the target is behind all that do. Equal points are ordered by their validation loss.
+
+    Returns:
+      One entry for each group: ``of``, the overrides that its points share; ``id`` and ``value`` of the best point, and
+      its mean ``validation_loss`` over the seeds; ``at_edge``, whether this value is the smallest or the largest tried,
+      so that a wider grid might hold a better one. If all points of a group diverged, ``id`` is None. With several
+      fields, ``value`` is that of the first one, ``values`` has all of them, and ``at_edge`` is true if one of them is
+      at an edge. If ``by`` is not the validation loss, the entry also has ``by`` and, under this name, the value of the
+      best point, which is None if no point of the group reached the target.
+    """
+    paths = selected_fields(path)
+    groups: dict[tuple[tuple[str, Any], ...], list[dict[str, Any]]] = {}
+    for entry in entries:
+        shared = tuple((k, v) for k, v in entry["overrides"].items() if k not in paths)
+        groups.setdefault(shared, []).append(entry)
+    return [_chosen(dict(shared), members, paths, by) for shared, members in groups.items()]
+
+
+def _order(by: str) -> Callable[[dict[str, Any]], tuple[float, float]]:
+    """Return the key by which the points of a group are ordered, the best one first."""
+
+    def key(entry: dict[str, Any]) -> tuple[float, float]:
+        loss = entry["validation_loss"]["mean"]
+        judged = loss if by == VALIDATION_LOSS else entry[by]
+        return (math.inf if judged is None else judged, loss)
+
+    return key
+
+
+def _chosen(shared: dict[str, Any], members: list[dict[str, Any]], paths: Sequence[str], by: str) -> dict[str, Any]:
+    usable = [m for m in members if not m["diverged"] and math.isfinite(m["validation_loss"]["mean"])]
+    best = min(usable, key=_order(by), default=None)
+    values = {path: best["overrides"][path] if best else None for path in paths}
+    tried = {path: {m["overrides"][path] for m in members} for path in paths}
+    found = {
+        "of": shared,
+        "id": best["id"] if best else None,
+        "value": values[paths[0]],
+        "validation_loss": best["validation_loss"]["mean"] if best else None,
+        "at_edge": any(len(tried[p]) > 1 and values[p] in (min(tried[p]), max(tried[p])) for p in paths),
+    }
+    found |= {"values": values} if len(paths) > 1 else {}
+    return found | ({} if by == VALIDATION_LOSS else {"by": by, by: best[by] if best else None})
 
 
 def stacked(records: Sequence[Record]) -> dict[str, np.ndarray]:
@@ -67,21 +165,6 @@ def _at_end(
     return entries
 
 
-def _diverged(records: Sequence[Record], arrays: Mapping[str, np.ndarray]) -> dict[str, dict[str, Any]]:
-    """Return the entries 'diverged' and 'divergence' of a point.
-
-    An older version did not look for divergence. Where it wrote the lines, models were not finite whose loss, objective
-    or distances were not, and the evaluation alone is known.
-    """
-    if all(DIVERGENCE[0] in record.lines[-1] for record in records):
-        return diverged({record.seed: record.lines for record in records})
-    broken = ~(np.isfinite(arrays["consensus_distance"]) & np.isfinite(arrays["mean_model_loss"]))
-    if "objective" in arrays:
-        broken |= ~np.isfinite(arrays["objective"])
-    seen = {str(r.seed): int(r.rounds[np.argmax(row)]) for r, row in zip(records, broken) if row.any()}
-    return {"diverged": seen, "divergence": {seed: {"round": of, "norm": None} for seed, of in seen.items()}}
-
-
 def summarize_point(
     records: Sequence[Record], own: Sequence[Shown], target: float, judged: str = "clients"
 ) -> dict[str, Any]:
@@ -94,7 +177,7 @@ def summarize_point(
       judged: Whose accuracy is reported: "clients", or "global" for the global model.
     """
     arrays, shown = stacked(records), [*(metric.described for metric in BUILT_IN), *own]
-    lost = _diverged(records, arrays)
+    lost = diverged({record.seed: record.lines for record in records})
     valid = np.array([str(record.seed) not in lost["diverged"] for record in records])  # [S]
     over = lambda values: with_seeds(np.where(valid, values, np.nan))  # noqa: E731
     mean = lambda values: float(np.mean(values[valid], dtype=np.float64)) if valid.any() else None  # noqa: E731
@@ -118,7 +201,7 @@ def summarize_point(
         "messages_per_client": mean(arrays["messages"][:, -1]),
         "distance_moved_per_mobile_client": (float(moved.mean()) if moved.size else 0.0) if valid.any() else None,
         **group_summary(arrays, mobile, over),
-        **samples.summary([record for record, ok in zip(records, valid) if ok] or records),
+        **lines.summarize_sampling([record for record, ok in zip(records, valid) if ok] or records),
         **lost,
         "compile_seconds": sum(record.compile_seconds for record in records),
         "run_seconds": sum(record.run_seconds for record in records),

@@ -59,7 +59,7 @@ def write_results(folder: Path, stored: Stored, with_lines: bool = True) -> dict
 
 
 def _write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
-    """Write config.json, after all texts of which it has the checksums."""
+    """Write config.json with the checksums of the other texts, which are there already."""
     write_json(folder / "config.json", with_checksums(plain(dict(manifest)), folder))
 
 

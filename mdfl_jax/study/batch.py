@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from mdfl_jax.config.save import parse_save
-from mdfl_jax.config.vary import words_of
+from mdfl_jax.config.texts import parse_save, words_of
 from mdfl_jax.core.diverging import Divergence
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.metric import Metric
@@ -19,7 +18,7 @@ from mdfl_jax.metrics.history import Metrics, as_history, standing_still
 from mdfl_jax.storage.checksums import Arrays
 from mdfl_jax.study.compiled import Compiler, Programs
 from mdfl_jax.study.keeping import Keeper, Kept
-from mdfl_jax.study.prepare.links import check_lists
+from mdfl_jax.study.prepare.simulation import check_lists
 from mdfl_jax.study.study import Group, Run, Study
 
 _SECONDS = "wall/seconds"  # the saved seconds [2] of compiling and of running; no metric's name has a slash

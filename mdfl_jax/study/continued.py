@@ -21,8 +21,7 @@ from mdfl_jax.storage.study_files import CHECKPOINTS
 from mdfl_jax.study import states
 from mdfl_jax.study.batch import batches_of
 from mdfl_jax.study.manifest import manifest_of
-from mdfl_jax.study.prepare.links import with_links
-from mdfl_jax.study.prepare.simulation import build_simulation, hparams_of
+from mdfl_jax.study.prepare.simulation import build_simulation, hparams_of, with_links
 from mdfl_jax.study.prepare.traces import TraceFiles
 from mdfl_jax.study.study import Group, Study
 
@@ -62,7 +61,7 @@ def _check(study: Study, workdir: Path, names: Sequence[str], rounds: int) -> No
 
     Args:
       study, workdir, rounds: As in `prepare`.
-      names: The names of the states' files, as `states.names_there` returns them.
+      names: The names of the states' files, as `states.names` returns them.
 
     Raises:
       UserError: If a last state is not there, or if anything depends on the number of rounds in all, so that the first
@@ -98,7 +97,7 @@ def prepare(study: Study, workdir: Path, folder: Path, rounds: int) -> None:
       UserError: If a last state is not there, cannot be read or does not fit the program, or if anything depends on the
         number of rounds in all.
     """
-    names = states.names_there(study, workdir)
+    names = states.names(study)
     _check(study, workdir, names, rounds)
     making = folder.with_name(folder.name + ".tmp")
     shutil.rmtree(making, ignore_errors=True)

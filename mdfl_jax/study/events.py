@@ -1,13 +1,29 @@
-"""The events of a running study. Sinks take them to write files or to show progress: see `sinks.py`."""
+"""The events of a running study, and the sinks that take them: metrics.jsonl, kept models, notes, the user's function.
 
+`Runner` emits the events. A sink is a context manager around the whole study. Other sinks are `progress.Progress`,
+`states.StateFiles` and the loggers.
+"""
+
+import hashlib
+import time
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, Self
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 
-from mdfl_jax.engine.simulation import RunFacts
+import jax
+import numpy as np
+
+from mdfl_jax.config.texts import parse_save
+from mdfl_jax.core.parts import RunFacts
 from mdfl_jax.metrics.history import Metrics
+from mdfl_jax.results.lines import metric_lines
 from mdfl_jax.storage.checksums import Arrays
+from mdfl_jax.storage.disk import Appended, dumps
+from mdfl_jax.storage.model_files import Header, path_of, write
 from mdfl_jax.study.batch import Batch, BatchResult
 from mdfl_jax.study.keeping import Kept
+from mdfl_jax.study.manifest import places
+from mdfl_jax.study.study import Run, Study
 
 
 class Compiling(NamedTuple):
@@ -69,3 +85,208 @@ class Sink(Protocol):
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *error: object) -> None: ...
+
+
+def lines_of(study: Study, event: Evaluated) -> list[list[dict[str, Any]]]:
+    """Return the lines of the event's evaluations, as dictionaries, for each run of its batch in their order.
+
+    Args:
+      study: The study.
+      event: The event, whose metrics may have several evaluations.
+    """
+    return [
+        list(
+            metric_lines(
+                study.points[run.point].id,
+                run.seed,
+                jax.tree.map(lambda leaf, i=i: leaf[i], event.metrics),
+                event.facts.is_mobile[i],
+                event.batch.group.double_bits(run.point),
+            )
+        )
+        for i, run in enumerate(event.batch.runs)
+    ]
+
+
+class MetricsFile:
+    """Writes metrics.jsonl in the order of the batches, and within a batch by evaluation and then by run."""
+
+    def __init__(self, study: Study, path: Path):
+        self.study, self.path = study, path
+
+    def take(self, event: Event) -> None:
+        """Write the lines of an evaluation in one piece, so that a killed study or a full disk leaves whole lines."""
+        if isinstance(event, Evaluated):
+            of_runs = lines_of(self.study, event)
+            lines = (line for of_evaluation in zip(*of_runs) for line in of_evaluation)
+            self.file.write("".join(dumps(line) + "\n" for line in lines).encode())
+
+    def __enter__(self) -> Self:
+        self.file = Appended(self.path)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.file.close()
+
+
+class ModelFiles:
+    """Writes the models that a study keeps, each as soon as it is known that it is kept."""
+
+    def __init__(self, study: Study, workdir: Path):
+        self.study, self.workdir = study, workdir
+        config = study.experiment
+        self.by_round = bool(parse_save(config.save, config.rounds, config.eval_every).every)
+        self.places = places(study)
+        self.digest = hashlib.sha256(dumps(study.config).encode()).hexdigest()[:16]
+
+    def take(self, event: Event) -> None:
+        """Write the models of a run."""
+        if isinstance(event, ModelsKept):
+            run, kept = event.batch.runs[event.kept.run], event.kept
+            point, name = self.study.points[run.point].id, self.study.experiment.name
+            place = self.places[run.point]
+            path = path_of(self.workdir, place, run.seed, kept.round if self.by_round else None)
+            header = Header(self.digest, name, point, place, run.seed, kept.round, kept.accuracy)
+            write(path, header, kept.tensors)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+class Notes:
+    """Prints notes for the user about the data of a batch, before its first round."""
+
+    def __init__(self, study: Study, log: Callable[[str], None]):
+        self.study, self.log = study, log
+
+    def take(self, event: Event) -> None:
+        """Log a line for each point with clients that never meet the server."""
+        if isinstance(event, Evaluated) and event.first:
+            for line in _unreached(self.study, event.batch.runs, event.facts):
+                self.log(line)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+def _unreached(study: Study, runs: list[Run], facts: RunFacts) -> list[str]:
+    """Return a line for each point of a batch that has a server and clients that never meet it."""
+    lines = []
+    for point in dict.fromkeys(run.point for run in runs):
+        of_point = np.array([run.point == point for run in runs])
+        missing = np.sum(~np.asarray(facts.reached)[of_point], axis=1)
+        if study.points[point].experiment.server.pattern and missing.any():
+            few, many = missing.min(), missing.max()
+            number = f"{few}" if few == many else f"{few} to {many}"
+            lines.append(
+                f"{study.points[point].id}: {number} of {facts.reached.shape[1]} clients never meet the server"
+            )
+    return lines
+
+
+class EvaluationInfo(NamedTuple):
+    """What a callback sees of one evaluation: the runs of one sweep point that are on the devices together.
+
+    Attributes:
+      point: The id of the sweep point.
+      seeds: The seeds of the runs. A batch may have only some of the seeds of a point.
+      round: The number of rounds since the start of the runs; 0 at the evaluation before the first round.
+      metrics: The value of every metric at this evaluation, by its key in history.npz. An array is [runs, N] for a
+        metric that has one number per client and [runs] for one that has one number per run. A metric with one value
+        per round has the rounds since the last evaluation as its second axis. The arrays are copies.
+      seconds: The seconds since this process has begun to run the study, compiling included.
+    """
+
+    point: str
+    seeds: list[int]
+    round: int
+    metrics: dict[str, np.ndarray]
+    seconds: float
+
+
+OnEvaluation: TypeAlias = Callable[[EvaluationInfo], bool | None]
+
+
+def at_evaluation(metrics: Metrics, e: int, rows: list[int]) -> dict[str, np.ndarray]:
+    """Return copies of the values of one evaluation of some runs, by the key in files.
+
+    Args:
+      metrics: A history with NumPy leaves [runs, E, ...].
+      e: The index of the evaluation, from 0 to E - 1.
+      rows: The indices of the runs.
+
+    Returns:
+      Arrays [rows, ...]. A metric with one value a round is left out where it has none, as links before the first round
+      or positions that are not recorded.
+    """
+    found, rounds = {}, metrics.round[0]
+    for metric in metrics.declared:
+        values = metrics[metric.name]
+        if metric.by_round:
+            end = values.shape[1] - (rounds[-1] - rounds[e])
+            of_one = values[rows, end - (rounds[e] - rounds[e - 1]) if e else 0 : end]
+        else:
+            of_one = values[rows, e]
+        if metric.by_round and not of_one.shape[1]:
+            continue
+        found[metric.in_files] = metric.on_host(of_one)
+    return found
+
+
+class Callback:
+    """The sink that calls the user's function, once for each evaluation and each sweep point of a batch.
+
+    It leaves out the evaluations that an earlier run of the same study has made.
+
+    If the function returns True, or if it raises an exception, this sink makes the study save its state and end. After
+    an exception the function is not called again. It then never sees the other points of this evaluation.
+
+    Args:
+      study: The study.
+      function: The user's function.
+      stop: A function that ends the study after the current evaluation, with an error or with None (`Runner.stop`).
+    """
+
+    def __init__(self, study: Study, function: OnEvaluation, stop: Callable[[BaseException | None], None]):
+        self.study, self.function, self.stop = study, function, stop
+        self.failed = False
+
+    def take(self, event: Event) -> None:
+        """Call the user's function with the new evaluations of a batch, in their order."""
+        if not isinstance(event, Evaluated):
+            return
+        for e in range(event.earlier, event.metrics.round.shape[1]):
+            for info in self._infos(event, e):
+                if not self.failed:
+                    self._call(info)
+
+    def _infos(self, event: Evaluated, e: int) -> list[EvaluationInfo]:
+        runs, seconds = event.batch.runs, time.monotonic() - self.begin
+        infos = []
+        for point in dict.fromkeys(run.point for run in runs):
+            rows = [i for i, run in enumerate(runs) if run.point == point]
+            name, seeds = self.study.points[point].id, [runs[i].seed for i in rows]
+            values = at_evaluation(event.metrics, e, rows)
+            infos.append(EvaluationInfo(name, seeds, int(event.metrics.round[0, e]), values, seconds))
+        return infos
+
+    def _call(self, info: EvaluationInfo) -> None:
+        try:
+            if self.function(info):
+                self.stop(None)
+        except BaseException as error:  # also sys.exit() and Ctrl-C
+            self.failed = True
+            self.stop(error)  # the runner saves the state first, and then raises the error
+
+    def __enter__(self) -> Self:
+        self.begin = time.monotonic()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass

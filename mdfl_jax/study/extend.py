@@ -23,7 +23,7 @@ from mdfl_jax.study import continued
 from mdfl_jax.study.identity import Comparison, compare
 from mdfl_jax.study.manifest import manifest_of, places, wanted
 from mdfl_jax.study.study import Run, Study
-from mdfl_jax.study.whole import Source, gathered, have_numbers, records_by_run, replace_study
+from mdfl_jax.study.whole import Source, gathered, records_by_run, replace_study
 
 RunPart = Callable[[Study, Path, bool], Any]
 _PLAN = "plan.json"  # in the folder of the extension: the wanted study
@@ -85,12 +85,11 @@ def put_together(study: Study, workdir: Path, sources: list[Source], extended: b
         entries = ("commit", "versions", "devices", "parts")
         how_made = {"command": started()} | {name: there[0][name] for name in entries if name in there[0]}
     manifest = plain(manifest_of(study, how_made))
-    numbers = have_numbers([manifest, *there])
     records: dict[tuple[str, int], Record] = {}
     for source in sources:
-        for run, record in records_by_run(source.stored, numbers):
+        for run, record in records_by_run(source.stored):
             records[run] = joined(records[run], record) if run in records else record
-    return replace_study(workdir, gathered(manifest, records, sources, numbers), sources, extended)
+    return replace_study(workdir, gathered(manifest, records, sources), sources, extended)
 
 
 def _count(runs: Any) -> str:

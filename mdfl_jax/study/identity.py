@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mdfl_jax.config.families import FAMILIES
-from mdfl_jax.config.field import flat
-from mdfl_jax.config.resolve import all_fields, default_config
-from mdfl_jax.config.use import files_of
+from mdfl_jax.config.resolve import all_fields, default_config, files_of
+from mdfl_jax.config.sections import flat
 from mdfl_jax.core.numbers import fields_of as numbers_of
 from mdfl_jax.core.outcomes import seeds_of
 from mdfl_jax.storage.disk import dumps, plain
@@ -23,7 +22,7 @@ GROWS = ("seeds", "first_seed", "sweep", "rounds")
 """The fields whose values may grow without running again what is there."""
 DIGESTS = ("own_files", "inputs")  # entries of the configuration in config.json that are no fields
 NAMED_BY = frozenset({"data.dir", "trace.made_by"})
-"""The fields on which no run depends, and that are in the names of last states: earlier versions counted them."""
+"""The fields on which no run depends, and that are in the names of last states all the same."""
 MOST_NAMED = 6  # the differences that one line for the user names
 
 
@@ -68,7 +67,7 @@ def typed(path: str, value: Any) -> Any:
 def fields_of(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a configuration by path.
 
-    A field that an older version did not know has its default. The user's files are named without folders, since their
+    A field that is not there has its default. The user's files are named without folders, since their
     digests are compared.
     """
     return plain(flat(default_config().to_dict())) | _written(config)
@@ -99,7 +98,7 @@ def point_digests(manifest: Mapping[str, Any], with_numbers: bool = True) -> lis
     Args:
       manifest: The content of config.json.
       with_numbers: Whether the numbers of members are compared as they are in effect, so that a default and the same
-        value in the configuration are one. Older versions did not write them.
+        value in the configuration are one.
     """
     base, found = fields_of(manifest["config"]), []
     for point in manifest.get("points") or [{}]:
@@ -125,7 +124,7 @@ def state_names(manifest: Mapping[str, Any]) -> list[str]:
 def _with_defaults(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the fields with the defaults of numbers that are not there.
 
-    They are numbers of members that are not in use, and those that an older version of a member did not have.
+    They are numbers of members that are not in use.
     """
     found = dict(fields)
     for registry, section, member in FAMILIES:
@@ -179,14 +178,13 @@ def compare(there: Mapping[str, Any], here: Mapping[str, Any]) -> Comparison:
       here: The content of config.json of the wanted study.
     """
     manifests = (there, here)
-    numbers = all("numbers" in point for manifest in manifests for point in manifest.get("points") or [{}])
     fields = [fields_of(manifest["config"]) for manifest in manifests]
     paths = dict.fromkeys([*fields[0], *fields[1]])
     differ = [Field(path, fields[0].get(path), fields[1].get(path)) for path in paths]
     differ = [field for field in differ if field.there != field.here]
     grown = [field for field in differ if field.path in GROWS]
     others = [field for field in differ if field.path in not_in_runs()]
-    had, wanted = (list(_runs(manifest, numbers)) for manifest in manifests)
+    had, wanted = (list(_runs(manifest)) for manifest in manifests)
     there_keys, wanted_keys = {key for key, _ in had}, {key for key, _ in wanted}
     missing = [run for key, run in wanted if key not in there_keys]
     rounds = (int(fields[0]["rounds"]), int(fields[1]["rounds"]))
@@ -202,26 +200,22 @@ def compare(there: Mapping[str, Any], here: Mapping[str, Any]) -> Comparison:
     return Comparison(words, grown, others, missing, rounds)
 
 
-def _runs(manifest: Mapping[str, Any], with_numbers: bool) -> Iterable[tuple[tuple[str, int], tuple[int, int]]]:
+def _runs(manifest: Mapping[str, Any]) -> Iterable[tuple[tuple[str, int], tuple[int, int]]]:
     """Yield (what tells a run from all others, (index of its point, seed)) for each run of a study."""
     config = fields_of(manifest["config"])
     first = int(config["first_seed"])
     whole = {"seeds": list(range(first, first + int(config["seeds"])))} | dict(manifest)
-    for p, key in enumerate(point_digests(manifest, with_numbers)):
+    for p, key in enumerate(point_digests(manifest)):
         yield from (((key, seed), (p, seed)) for seed in seeds_of(whole, p))
 
 
 def _files(there: Mapping[str, Any], here: Mapping[str, Any], grows: bool) -> str:
     """Say in words which of the files that runs depend on has changed.
 
-    An older version wrote no digests of inputs, so the data directory has to be the same. Code without a file, of a
-    notebook, has no digest and is left out.
+    Code without a file, of a notebook, has no digest and is left out.
     """
     now, then = here.get("inputs") or {}, there.get("inputs") or {}
-    folders = [flat(of).get("data.dir", "") for of in (there, here)]
-    if "inputs" not in there and folders[0] != folders[1]:
-        return str(Field("data.dir", *folders))
-    for name in now if "inputs" in there else ():
+    for name in now:
         if now[name] != then.get(name) and not (grows and name not in then):
             return f"{name} has changed since the study there has begun"
     ours, theirs = ({Path(k).name: v for k, v in (of.get("own_files") or {}).items() if v} for of in (here, there))

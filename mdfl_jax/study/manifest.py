@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from mdfl_jax.config.families import effective
-from mdfl_jax.config.field import flat
 from mdfl_jax.config.points import Point, static_key
+from mdfl_jax.config.sections import flat
 from mdfl_jax.core.metric import SCHEMA, Shown
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.storage.disk import plain

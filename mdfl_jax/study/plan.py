@@ -9,7 +9,7 @@ import numpy as np
 from mdfl_jax.config import families
 from mdfl_jax.config.checks import notes
 from mdfl_jax.config.families import has_momentum
-from mdfl_jax.config.save import parse_save
+from mdfl_jax.config.texts import parse_save
 from mdfl_jax.core import devices
 from mdfl_jax.core.sharding import size
 from mdfl_jax.data.dataset import Targets
@@ -43,9 +43,9 @@ def plan(study: Study) -> str:
     compared = sum(b is not None for b in study.baselines)
     if experiment.baseline and not compared:
         lines.append(f"  no differences: no point has the baseline's {experiment.baseline}")
-    told = dict.fromkeys(line for p in study.points for line in (*notes(p.experiment), *families.notes(p.experiment)))
-    told |= dict.fromkeys((*_targets(study), *_beyond_the_data(study), *_absent(study), *study.pretrained))
-    lines += [f"  note: {line}" for line in told]
+    noted = dict.fromkeys(line for p in study.points for line in (*notes(p.experiment), *families.notes(p.experiment)))
+    noted |= dict.fromkeys((*_targets(study), *_beyond_the_data(study), *_absent(study), *study.pretrained))
+    lines += [f"  note: {line}" for line in noted]
     shared = sorted({size(group.simulation.mesh) for group in study.groups} - {1})
     sharing = f", of which {' or '.join(map(str, shared))} share a run" if shared else ""
     lines.append(f"  on {len(found)} {found[0].device_kind} device{'s' if len(found) > 1 else ''}{sharing}")
@@ -55,8 +55,8 @@ def plan(study: Study) -> str:
 def _sampled(study: Study) -> list[str]:
     """Return a line about the sample that is evaluated between the first and the last evaluation; none without one."""
     counts = {"clients": study.experiment.eval_clients, "test samples": study.experiment.eval_samples}
-    told = " and ".join(f"{count:,} {what}" for what, count in counts.items() if count)
-    return [f"  between the first and the last evaluation a sample of {told} is evaluated"] if told else []
+    sample = " and ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+    return [f"  between the first and the last evaluation a sample of {sample} is evaluated"] if sample else []
 
 
 def _models_kept(study: Study) -> list[str]:
@@ -81,9 +81,11 @@ def _records(study: Study) -> list[str]:
     for found, count in runs.items():
         what, size = ", ".join(found.names), found.size / 2**20
         if found.kept:
-            lines.append(f"  of every round {what}: {size:,.2f} MiB a run, {count * size:,.1f} MiB in all")
+            lines.append(
+                f"  recorded in every round, for the map: {what}; {size:,.2f} MiB a run, {count * size:,.1f} MiB in all"
+            )
         elif found.why:
-            lines.append(f"  of every round only the places are recorded: {what} {found.why}")
+            lines.append(f"  recorded in every round, for the map: only the places; {what} {found.why}")
     return lines
 
 

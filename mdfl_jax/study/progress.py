@@ -1,20 +1,182 @@
-"""Shows how far a running study is: a bar in a terminal or a notebook, else plain lines.
+"""How far a running study is: counted by `Tally`, and shown by `Progress`.
 
-Nothing of it is in the compiled programs. The displays are refreshed at each evaluation, and once a second by a thread
-of their own, so that a compilation of minutes is seen to be under way.
+The display is a bar in a terminal or a notebook, else plain lines. Nothing of it is in the compiled programs. It is
+refreshed at each evaluation, and once a second by a thread of its own, so that a compilation of minutes is seen to be
+under way.
 """
 
+import math
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol, Self
 
+import numpy as np
 from tqdm.auto import tqdm
 
-from mdfl_jax.study.events import Compiling, Event
+from mdfl_jax.results.lines import accuracy_of
+from mdfl_jax.study.batch import batches_of
+from mdfl_jax.study.events import Compiling, Ended, Evaluated, Event
 from mdfl_jax.study.study import Study
-from mdfl_jax.study.tally import Tally
+
+FEW = 6  # points whose values are all shown; of more points, only the best one and the baseline are
+
+
+class Tally:
+    """The numbers that a display of the progress shows. It takes the events of a study.
+
+    Rounds are counted over all runs: 4 runs of 100 rounds have 400. Rounds that an earlier process has done count as
+    done, but not for the speed.
+
+    Args:
+      study: The study.
+      clock: A function that returns seconds.
+
+    Attributes:
+      total: The rounds of all runs.
+      round: The last evaluated round of the runs that are on the devices.
+      programs: The number of compiled programs.
+      program: The number of the present program, counted from 1; 0 before the first.
+      compiling_since: The time at which the compilation under way has begun, or None.
+    """
+
+    def __init__(self, study: Study, clock: Callable[[], float] = time.monotonic):
+        self.study, self.clock = study, clock
+        batches = batches_of(study)
+        self.groups = list({id(batch.group): batch.group for batch in batches}.values())
+        self.programs, self.program, self.round = len(self.groups), 0, 0
+        self.total = study.experiment.rounds * sum(len(batch.runs) for batch in batches)
+        self.compiling_since: float | None = None
+        self.compile_seconds: list[float] = []
+        self._done: dict[int, int] = {}
+        self._here = (0, 0.0)  # rounds and seconds of the present program in this process
+        self._rate = math.nan
+        self._since = clock()
+        self._latest: dict[int, tuple[str, float]] = {}
+
+    def take(self, event: Event) -> None:
+        """Count an event."""
+        match event:
+            case Compiling(batch):
+                self.program = 1 + next(k for k, group in enumerate(self.groups) if group is batch.group)
+                self.compiling_since, self._here = self.clock(), (0, 0.0)
+            case Evaluated():
+                self._evaluated(event)
+            case Ended(batch, _):
+                self._done[batch.number] = self.study.experiment.rounds * len(batch.runs)
+
+    def _evaluated(self, event: Evaluated) -> None:
+        now, runs = self.clock(), event.batch.runs
+        if event.first and self.compiling_since is not None:
+            self.compile_seconds.append(now - self.compiling_since)
+            self.compiling_since = None
+        if event.rounds:
+            rounds, seconds = self._here
+            self._here = rounds + event.rounds * len(runs), seconds + now - self._since
+            self._rate = self._here[0] / max(self._here[1], 1e-9)
+        self._since = now
+        self.round = int(event.metrics.round[0, -1])
+        self._done[event.batch.number] = self.round * len(runs)
+        name, values = _shown(event, self.study.experiment.judged)
+        if np.isnan(values).all() and self._latest:  # all of these runs have diverged
+            name = next(iter(self._latest.values()))[0]
+        for point in dict.fromkeys(run.point for run in runs):
+            of_point = [value for run, value in zip(runs, values) if run.point == point and not np.isnan(value)]
+            self._latest[point] = name, float(np.mean(of_point)) if of_point else math.nan
+
+    @property
+    def done(self) -> int:
+        """The rounds that are done, of all runs."""
+        return sum(self._done.values())
+
+    @property
+    def rate(self) -> float:
+        """The rounds per second of the present program, or of the one before while there are none; NaN at first."""
+        return self._rate
+
+    @property
+    def seconds_left(self) -> float:
+        """The estimated seconds until the end, with the compilations that are still to come; NaN if unknown."""
+        to_compile = self.programs - self.program
+        compiling = to_compile * float(np.mean(self.compile_seconds)) if to_compile and self.compile_seconds else 0.0
+        return (self.total - self.done) / self.rate + compiling
+
+    @property
+    def compiling(self) -> str:
+        """Which program is being compiled, and for how long; '' while none is."""
+        if self.compiling_since is None:
+            return ""
+        return f"compiling program {self.program} of {self.programs}: {self.clock() - self.compiling_since:.0f} s"
+
+    def names(self) -> str:
+        """Return the points of the present program, shortened if they are many."""
+        ids = [self.study.points[p].id for p in self.groups[self.program - 1].points] if self.program else []
+        return "; ".join(ids[:FEW]) + (f"; and {len(ids) - FEW} more" if len(ids) > FEW else "")
+
+    def speed(self) -> str:
+        """Return the rounds per second and the time left in words; '' before the first round."""
+        if math.isnan(self.rate):
+            return ""
+        each = f"{self.rate:,.0f} rounds/s" if self.rate >= 10 else f"{self.rate:.2g} rounds/s"
+        return f"{each}, {duration(self.seconds_left)} left"
+
+    def values(self) -> str:
+        """Return the latest accuracy of each point in words, or of the best one and the baseline of many points."""
+        if not self._latest:
+            return ""
+        name = next(iter(self._latest.values()))[0]
+        found = {point: value for point, (of, value) in self._latest.items() if of == name}
+        if len(self.study.points) <= FEW:
+            listed = ", ".join(self._value(point, name, value) for point, value in sorted(found.items()))
+        else:
+            listed = "; ".join(self._of_many(name, found))
+        return f"{name}{' (%)' if name == 'accuracy' else ''}: {listed}"
+
+    def _of_many(self, name: str, found: dict[int, float]) -> Iterator[str]:
+        known = {point: value for point, value in found.items() if not math.isnan(value)}
+        if known:
+            best = (max if name == "accuracy" else min)(known, key=lambda point: known[point])
+            yield f"best {self._value(best, name, known[best])}"
+        for point in dict.fromkeys(p for p in self.study.baselines if p is not None):
+            if point in found:
+                yield f"baseline {self._value(point, name, found[point])}"
+                break
+        yield f"{len(found)} of {len(self.study.points)} points"
+
+    def _value(self, point: int, name: str, value: float) -> str:
+        text = f"{100 * value:.1f}" if name == "accuracy" else f"{value:.4g}"
+        text = "diverged" if math.isnan(value) else text
+        return f"{self.study.points[point].id} {text}"
+
+
+def _shown(event: Evaluated, judged: str) -> tuple[str, np.ndarray]:
+    """Return the name of the value that says how good the models are, and the value [runs] at the last evaluation.
+
+    It is the accuracy. A task without one has an objective or a loss.
+    """
+    accuracy = accuracy_of(event.metrics, judged)[:, -1]
+    if not np.isnan(accuracy).all():
+        return "accuracy", accuracy
+    objective = np.asarray(event.metrics.objective)[:, -1]
+    if not np.isnan(objective).all():
+        return "objective", objective
+    return "loss", np.asarray(event.metrics.mean_model_loss)[:, -1]
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in words, in its two largest units.
+
+    >>> [duration(seconds) for seconds in (0.4, 80, 3_720, 200_000)]
+    ['0 s', '1 min 20 s', '1 h 2 min', '2 d 7 h']
+    """
+    left, parts = round(seconds), []
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
+        count, left = divmod(left, size)
+        parts.append(f"{count} {unit}" if count else "")
+    first = next((i for i, part in enumerate(parts) if part), len(parts) - 1)
+    return " ".join(filter(None, parts[first : first + 2])) or "0 s"
+
 
 TICK = 1.0  # seconds between two refreshments without an event
 LINE_EVERY = 30.0  # seconds between two plain lines, at least

@@ -6,12 +6,10 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from mdfl_jax.study import ctrl_c
-
 
 @contextlib.contextmanager
 def handled(stop: Callable[[], None], log: Callable[[str], None]) -> Iterator[None]:
-    """On the first SIGINT, SIGTERM or SIGHUP, saves the state after the current evaluation. The second stops at once.
+    """Save the state after the current evaluation on the first SIGINT, SIGTERM or SIGHUP; stop at once on the second.
 
     SIGHUP, that of a closed terminal, stays ignored where it is, as under nohup. Only the main thread of a process can
     handle signals. In another thread, signals are left as they are.
@@ -41,11 +39,10 @@ def handled(stop: Callable[[], None], log: Callable[[str], None]) -> Iterator[No
     if (hangup := getattr(signal, "SIGHUP", None)) and signal.getsignal(hangup) is not signal.SIG_IGN:  # not on Windows
         numbers.append(hangup)
     handlers: dict[int, Any] = {number: signal.getsignal(number) for number in numbers}
-    with ctrl_c.raised_where_it_can_be():
-        try:
-            for number in numbers:
-                signal.signal(number, handler)
-            yield
-        finally:
-            for of, before in handlers.items():
-                signal.signal(of, before)
+    try:
+        for number in numbers:
+            signal.signal(number, handler)
+        yield
+    finally:
+        for of, before in handlers.items():
+            signal.signal(of, before)

@@ -5,7 +5,6 @@ metrics of the last evaluation only, since the earlier ones are in the results. 
 configuration and its seed, so that it stays the same if a study gets further sweep points.
 """
 
-import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +19,7 @@ from mdfl_jax.storage.checksums import Arrays, read_state, write_state
 from mdfl_jax.storage.study_files import STATES
 from mdfl_jax.study.batch import Batch
 from mdfl_jax.study.events import Ended, Event
-from mdfl_jax.study.identity import point_digests, state_names
+from mdfl_jax.study.identity import state_names
 from mdfl_jax.study.manifest import wanted
 from mdfl_jax.study.study import Group, Run, Study
 
@@ -28,7 +27,6 @@ _SECONDS, _LEAF = "wall/seconds", "carry/"
 _ROUND = "carry/0000"  # the round is the first field of a state (`mdfl_jax.core.parts.Carry`)
 _UNREADABLE = "the last state of the run cannot be read, so that no rounds can be added to it"
 _AT, _RULE = ".round", ".rules["  # in the names of leaves: the round itself, and those of a mobility rule
-_DIVERGENCE = ".divergence."  # so begin the names of the leaves about divergence
 MIB = 2**20
 
 
@@ -76,16 +74,6 @@ def names(study: Study) -> list[str]:
     return state_names(wanted(study._replace(runs=None)))
 
 
-def names_there(study: Study, workdir: Path) -> list[str]:
-    """Return the names that the files of each sweep point have in the workdir of a study, perhaps of an older version.
-
-    A point that is not there has the name that it has in new files.
-    """
-    manifest, here = json.loads((workdir / "config.json").read_text()), wanted(study._replace(runs=None))
-    there = dict(zip(point_digests(manifest), state_names(manifest)))
-    return [there.get(key, name) for key, name in zip(point_digests(here), state_names(here))]
-
-
 def path_of(workdir: Path, name: str, seed: int) -> Path:
     """Return the file of a run."""
     return workdir / STATES / f"{name}-{seed}.npz"
@@ -124,15 +112,13 @@ class StateFiles:
 def _misfit(found: Arrays, leaves: Mapping[str, jax.ShapeDtypeStruct], own_rule: str) -> str:
     """Name the first leaf of a state that does not fit a program, or returns '' if all fit.
 
-    Only the leaves of mobility rules other than the run's own one may be in the program or in the state alone, and
-    those about divergence in the program, since an older version did not look for it.
+    Only the leaves of mobility rules other than the run's own one may be in the program or in the state alone.
     """
     stored = {name.removeprefix(_LEAF): leaf for name, leaf in found.items() if name.startswith(_LEAF)}
     for name in dict.fromkeys([*leaves, *stored]):
         here, there = leaves.get(name), stored.get(name)
         if here is None or there is None:
-            is_new = there is None and name.startswith(_DIVERGENCE)
-            if not is_new and (_RULE not in name or f"{_RULE}{own_rule}]" in name):
+            if _RULE not in name or f"{_RULE}{own_rule}]" in name:
                 return name
         elif (here.shape, here.dtype) != (there.shape, there.dtype):
             return name
@@ -145,7 +131,7 @@ def read_batch(workdir: Path, study: Study, study_names: Sequence[str], batch: B
     Args:
       workdir: The folder of the study.
       study: The study.
-      study_names: As `names_there` returns them.
+      study_names: As `names` returns them.
       batch: The batch. Its program may have mobility rules that the earlier one did not have.
       rounds: The rounds that the runs have done.
 
@@ -178,7 +164,7 @@ def missing(workdir: Path, study_names: Sequence[str], runs: Iterable[Run], roun
 
     Args:
       workdir: The folder of the study.
-      study_names: As `names_there` returns them.
+      study_names: As `names` returns them.
       runs: The runs.
       rounds: The rounds that they have done.
 

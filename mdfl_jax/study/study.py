@@ -1,7 +1,12 @@
-"""Prepares a study: its points, their groups and its data. Errors of the user are found here, before any run."""
+"""Prepares a study: its points, their groups and its data. Errors of the user are found here, before any run.
 
+If a study uses members of the user's own, its programs are traced too, so that mistakes in these members are found at
+once. Tracing takes about a second. The tests trace the package's own members.
+"""
+
+import contextlib
 import dataclasses
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -11,26 +16,65 @@ from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
 from mdfl_jax.config.checks import check_graph_used, check_used
-from mdfl_jax.config.families import numbers_in, task_of
+from mdfl_jax.config.families import in_use, numbers_in, task_of
 from mdfl_jax.config.points import Point, baseline_of, check_select, group_points, points, static_key
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.config.sections import DataConfig, Experiment
 from mdfl_jax.core import devices, own_files, stages
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.own_files import is_own, place, shown, words
 from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.core.types import Hparams
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.engine.simulation import Simulation
+from mdfl_jax.metrics import METRICS
 from mdfl_jax.models import MODELS
 from mdfl_jax.study.prepare.inputs import digests
-from mdfl_jax.study.prepare.links import with_links
-from mdfl_jax.study.prepare.pretrained import Pretrained, PretrainedFiles
-from mdfl_jax.study.prepare.simulation import build_simulation, hparams_of
-from mdfl_jax.study.prepare.start import Start, start_of
+from mdfl_jax.study.prepare.simulation import build_simulation, hparams_of, with_links
+from mdfl_jax.study.prepare.start import Pretrained, PretrainedFiles, Start, start_of
 from mdfl_jax.study.prepare.task import check_owners, load_dataset, sample_of
 from mdfl_jax.study.prepare.traces import TraceFiles
 from mdfl_jax.study.sizes import evenly, part_size
-from mdfl_jax.study.traced import check_traced, own_origins, told
+
+
+def own_origins(experiments: Iterable[Experiment]) -> list[str]:
+    """Return the files of the user that have registered a member in use or a metric; "__main__" for a notebook."""
+    origins = {METRICS.origin(name) for name in METRICS}
+    for experiment in experiments:
+        origins |= {family.registry.origin(name) for family, name, _ in in_use(experiment)}
+    return sorted(origin for origin in origins if origin == "__main__" or is_own(origin))
+
+
+@contextlib.contextmanager
+def blame_own_files(origins: list[str]) -> Iterator[None]:
+    """Name the user's files in an error that is probably theirs, though no line of theirs raised it.
+
+    An example is a function of a member that takes another number of arguments than it is called with.
+
+    Raises:
+      UserError: in place of such an error, which is its cause.
+    """
+    try:
+        yield
+    except (TypeError, ValueError, AttributeError, LookupError) as error:
+        if isinstance(error, UserError) or not origins or place(error):
+            raise
+        raise UserError(f"{', '.join(map(shown, origins))}: {words(error)}") from error
+
+
+def check_traced(simulation: Simulation, hparams: Sequence[Hparams]) -> None:
+    """Trace the steps of a simulation, without compiling or computing anything.
+
+    Args:
+      simulation: the simulation of a group of sweep points.
+      hparams: the traced numbers of the points; those of the first are used, since all have the same shapes.
+
+    Raises:
+      UserError: if a member returns another structure or other shapes than it must (`mdfl_jax.core.contract`).
+    """
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    carry, _ = jax.eval_shape(simulation.init, simulation.data, hparams[0], key)
+    jax.eval_shape(simulation.advance, simulation.data, hparams[0], key, carry)
 
 
 class Run(NamedTuple):
@@ -211,7 +255,7 @@ def make_study(config: ConfigDict) -> Study:
     files, weight_files = TraceFiles(), PretrainedFiles()
     seeds = [experiment.first_seed + s for s in range(experiment.seeds)]
     groups = []
-    with told(own_origins(point.experiment for point in all_points)):
+    with blame_own_files(own_origins(point.experiment for point in all_points)):
         by_program = group_points(all_points)
     for indices in by_program:
         members = [all_points[i].experiment for i in indices]
@@ -228,7 +272,7 @@ def make_study(config: ConfigDict) -> Study:
         pretrained = weight_files.weights(members[0], dataset)
         tree, mesh = pretrained.tree if pretrained else None, mesh_for(members[0], num_runs)
         origins = own_origins(members)
-        with told(origins):
+        with blame_own_files(origins):
             numbers = partial(_numbers, members, rules, files)
             make = partial(build_simulation, members[0], dataset, rules, mesh, tree)
             simulation = with_links(make, members, numbers, seeds)

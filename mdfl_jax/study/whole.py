@@ -24,11 +24,6 @@ class Source(NamedTuple):
     stored: Stored
 
 
-def have_numbers(manifests: Sequence[Mapping[str, Any]]) -> bool:
-    """Tell whether all of these config.json have the numbers of members in effect, which older versions did not."""
-    return all("numbers" in point for manifest in manifests for point in manifest["points"])
-
-
 def records_by_run(stored: Stored, with_numbers: bool = True) -> Iterator[tuple[tuple[str, int], Record]]:
     """Yield (what tells the run from all others, its record) for each run of a study."""
     for name, records in zip(point_digests(stored.manifest, with_numbers), stored.records):
@@ -161,7 +156,7 @@ def _publish(workdir: Path) -> None:
 
 def _places(manifest: Mapping[str, Any]) -> dict[str, tuple[int, set[int]]]:
     """Return the index and the seeds of each sweep point, by what tells it from all others."""
-    names = point_digests(manifest, have_numbers([manifest]))
+    names = point_digests(manifest)
     return {name: (p, set(seeds_of(manifest, p))) for p, name in enumerate(names)}
 
 

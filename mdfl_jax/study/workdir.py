@@ -49,7 +49,7 @@ def _is_free(workdir: Path) -> bool:
     return not workdir.exists() or not {path.name for path in workdir.iterdir()} - {LOCK, "config.json" + PART}
 
 
-class Held(NamedTuple):
+class WorkdirContent(NamedTuple):
     """What a workdir holds, in view of a wanted study.
 
     Attributes:
@@ -73,8 +73,10 @@ class Held(NamedTuple):
         return self.compared is not None and self.compared.grows
 
 
-def look(workdir: Path, wanted: Mapping[str, Any], overwrite: bool = False, extend: bool = False) -> Held:
-    """Look what a workdir holds, without writing anything.
+def inspect_workdir(
+    workdir: Path, wanted: Mapping[str, Any], overwrite: bool = False, extend: bool = False
+) -> WorkdirContent:
+    """Return what a workdir holds, without writing anything.
 
     Args:
       workdir: The directory, which need not exist.
@@ -87,7 +89,7 @@ def look(workdir: Path, wanted: Mapping[str, Any], overwrite: bool = False, exte
     """
     try:
         if _is_free(workdir) or overwrite:
-            return Held()
+            return WorkdirContent()
     except OSError as error:
         raise UserError(f"--workdir={workdir}: {error.strerror or error}") from error
     held = read_manifest(workdir)
@@ -98,7 +100,7 @@ def look(workdir: Path, wanted: Mapping[str, Any], overwrite: bool = False, exte
         raise UserError(f"--workdir={workdir}: config.json is damaged: its status is {held['status']!r}")
     compared = compare(held, wanted)
     if compared.is_same or (extend and compared.grows):
-        return Held(held, compared, held.get("status") == "running" and (workdir / CHECKPOINTS).is_dir())
+        return WorkdirContent(held, compared, held.get("status") == "running" and (workdir / CHECKPOINTS).is_dir())
     said = str(compared)
     changed = said if said.endswith("has begun") else f"it holds another study ({held.get('name')}): {said}"
     ways = "choose another, add --extend to run only what is missing" if compared.grows else "choose another"

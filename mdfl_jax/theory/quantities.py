@@ -9,7 +9,7 @@ import numpy as np
 
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.pame import PaMENumbers
-from mdfl_jax.config.costs import is_filtered
+from mdfl_jax.config.checks import is_filtered
 from mdfl_jax.config.families import is_partial, numbers_in
 from mdfl_jax.config.sections import Experiment
 from mdfl_jax.core.registry import Registry

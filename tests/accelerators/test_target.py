@@ -92,7 +92,7 @@ def children(monkeypatch, *ends):
         status, said, found = left.pop(0)
         if found is not None:
             Path(env[ahead.CHILD].split(":", 1)[1]).write_text(json.dumps(found))
-        assert command[:3] == [sys.executable, "-m", "mdfl_jax.cli.sweep"]
+        assert command[:4] == [sys.executable, "-m", "mdfl_jax.cli.entry", "sweep"]
         return subprocess.CompletedProcess(command, status, "", said)
 
     monkeypatch.setattr(ahead.subprocess, "run", run)

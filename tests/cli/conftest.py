@@ -14,17 +14,13 @@ def call(monkeypatch, capfd):
 
     def run(command, *args):
         argv = [command.__name__.rpartition(".")[2], *map(str, args)]
-        sys.modules.pop("config_config", None)  # what ml_collections calls a config file
         monkeypatch.setattr(sys, "argv", argv)
-        before = set(flags.FLAGS)
         capfd.readouterr()
         try:
-            status = common.call(lambda: common.parse_flags(argv) and command.main())
+            status = common.call(lambda: common.parse_flags(argv, command.WORDS) and command.main())
         except SystemExit as ended:
             status = ended.code
         finally:
-            for name in set(flags.FLAGS) - before:  # ml_collections defines a flag for each --config.KEY
-                delattr(flags.FLAGS, name)
             flags.FLAGS.unparse_flags()
             for name in flags.FLAGS:
                 if flags.FLAGS[name].present:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from absl import flags
 
-from mdfl_jax.cli import entry, sweep, words
+from mdfl_jax.cli import common, entry, info, sweep
 from mdfl_jax.config import config_files
 from mdfl_jax.core.errors import UserError
 
@@ -20,6 +20,24 @@ def called(monkeypatch, *arguments):
     with pytest.raises(SystemExit) as ended:
         entry.main()
     return ended.value.code
+
+
+@pytest.fixture
+def parsed():
+    """Parses a command line: `common.parse_flags`. Afterwards the flags are as before."""
+
+    def parse(argv, words):
+        forget()
+        common.parse_flags(argv, words)
+
+    yield parse
+    forget()
+
+
+def forget():
+    flags.FLAGS.unparse_flags()
+    for name in flags.FLAGS:
+        flags.FLAGS[name].unparse()
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"], ["help"]])
@@ -45,50 +63,40 @@ def test_an_unknown_command_is_one_line_with_a_suggestion(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("given", "config", "fields"),
     [
-        (["digits"], ["--config=FILE"]),
-        (["digits", "--overwrite", "--workdir=x"], ["--config=FILE", "--overwrite", "--workdir=x"]),
-        (["--workdir", "x", "digits"], ["--workdir", "x", "--config=FILE"]),
-        (["--overwrite", "digits"], ["--overwrite", "--config=FILE"]),
-        (["--nooverwrite", "digits"], ["--nooverwrite", "--config=FILE"]),
-        (["--config.seeds", "2", "digits"], ["--config.seeds", "2", "--config=FILE"]),
-        (["digits", "more"], ["--config=FILE", "more"]),
-        (["--config=a.py", "digits"], ["--config=a.py", "digits"]),
-        (["--config", "a.py"], ["--config", "a.py"]),
-        ([], []),
+        (["digits"], "digits", {}),
+        (["digits", "--overwrite", "--workdir=x"], "digits", {}),
+        (["--workdir", "x", "digits"], "digits", {}),
+        (["--nooverwrite", "digits", "--config.seeds", "2"], "digits", {"seeds": "2"}),
+        (["--config.sweep=network.radius=1,2", "--config", "a.py"], "a.py", {"sweep": "network.radius=1,2"}),
+        (["-config.title=a\nb"], None, {"title": "a\nb"}),
+        ([], None, {}),
     ],
 )
-def test_a_word_stands_for_the_config(given, expected):
-    assert "overwrite" in flags.FLAGS  # of sweep, whose switches take no value
-    assert words.named(given, {"config": lambda word: "FILE"}) == expected
+def test_a_word_stands_for_the_config_and_fields_may_stand_anywhere(parsed, given, config, fields):
+    parsed(["sweep", *given], sweep.WORDS)
+    assert flags.FLAGS["config"].value == config
+    assert common.fields_given() == fields
+    assert flags.FLAGS["overwrite"].value is ("--overwrite" in given)
 
 
-def test_a_shipped_study_may_be_named_after_the_flag_too(tmp_path, monkeypatch):
-    digits, cifar = str(ROOT / "configs" / "digits.py"), f"{ROOT / 'configs' / 'cifar_resnet.py'}:madfl"
+def test_several_words_stand_for_flags_in_their_order_and_the_last_flag_may_take_all(parsed, capsys):
+    parsed(["info", "mobility"], info.WORDS)
+    assert flags.FLAGS["of"].value == "mobility"
+    parsed(["merge", "a", "b"], ["use"])
+    assert flags.FLAGS["use"].value == ["a", "b"]
+    with pytest.raises(SystemExit):
+        parsed(["sweep", "--config=a.py", "digits"], sweep.WORDS)
+    assert "unexpected argument 'digits'" in capsys.readouterr().err
+
+
+def test_a_name_finds_a_shipped_study_and_a_path_a_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert words.with_shipped(["--config=digits", "--picture=a.png"]) == [f"--config={digits}", "--picture=a.png"]
-    assert words.with_shipped(["-config", "cifar_resnet:madfl"]) == ["-config", cifar]
-    for given in (["--config=digts"], ["--config=./digits"], ["--config.name=digits"], ["digits"], ["--config"]):
-        assert words.with_shipped(given) == given
-    (tmp_path / "digits").touch()
-    assert words.with_shipped(["--config=digits"]) == ["--config=digits"]
-
-
-def test_several_words_stand_for_flags_in_their_order():
-    assert words.named(["mobility", "mine"], {"kind": str, "name": str}) == ["--kind=mobility", "--name=mine"]
-
-
-def test_the_files_of_use_are_found_in_all_forms():
-    given = ["--use=a.py", "--config.use=b.py, c.py", "digits", "-use", "d.py", "--used=x", "--config.user=y"]
-    assert words.used_files(given) == ["a.py", "b.py", "c.py", "d.py"]
-
-
-def test_a_name_finds_a_shipped_study_and_a_path_a_file():
-    assert sweep.WORDS["config"]("digits") == str(ROOT / "configs" / "digits.py")
+    assert config_files.find("digits") == str(ROOT / "configs" / "digits.py")
     assert config_files.find("cifar_resnet:madfl") == f"{ROOT / 'configs' / 'cifar_resnet.py'}:madfl"
-    for path in ("./digits", "digits.py", "some/where.py:argument"):
-        assert config_files.find(path) == path
+    (tmp_path / "digits").touch()  # a file of the name comes first
+    assert config_files.find("digits:argument") == "digits:argument"
     with pytest.raises(UserError, match=r"unknown study 'digts' \(did you mean 'digits'\?\); known: .*met_digits"):
         config_files.find("digts")
 

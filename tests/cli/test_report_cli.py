@@ -23,7 +23,7 @@ from tests.report.made_report import unfinish
 DRIVER = """
 import contextlib, io, json, sys
 from absl import flags
-from mdfl_jax.cli import common, report, words
+from mdfl_jax.cli import common, report
 found = []
 for line in json.loads(sys.argv[1]):
     flags.FLAGS.unparse_flags()
@@ -32,7 +32,7 @@ for line in json.loads(sys.argv[1]):
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            common.parse_flags(["report", *words.named(line, report.WORDS)])
+            common.parse_flags(["report", *line], report.WORDS)
             status = common.call(report.main)
         except SystemExit as ended:
             status = ended.code
@@ -45,7 +45,7 @@ MISTAKES = [
     (["."], ".: it holds no study: there is no config.json"),
     (["old"], "old/config.json: schema is 0; this version reads schema 1"),
     (["run", "run/../run"], "this study is given twice"),
-    (["run", "--x=bytes"], "the x axis is 'bytes'; this run has rounds,"),
+    (["run", "--x=bytes"], "the x axis is 'bytes'; this study has rounds,"),
     (["run", "--baseline=dcm"], "--baseline=dcm: only a comparison of several studies takes it"),
     (["run", "half", "--baseline=dmc"], "unknown baseline 'dmc' (did you mean 'dcm'?)"),
     (["run", "--out=half"], "--out=half: it holds a study; choose another folder"),

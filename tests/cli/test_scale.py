@@ -3,41 +3,26 @@
 import pytest
 from shell import ROOT
 
-from mdfl_jax.cli import sweep, words
-from mdfl_jax.core.errors import UserError
+from mdfl_jax.cli import sweep
 
 
-@pytest.mark.parametrize(
-    ("given", "becomes"),
-    [
-        (["--config=madfl.py:t2", "--scale=small"], ["--config=madfl.py:t2,scale=small", "--scale=small"]),
-        (["--scale=smoke", "--config", "madfl.py"], ["--scale=smoke", "--config", "madfl.py:,scale=smoke"]),
-        (["--config=madfl.py:t2", "--scale", "small"], ["--config=madfl.py:t2,scale=small", "--scale", "small"]),
-        (["--config=madfl.py:t2", "--dry_run"], ["--config=madfl.py:t2", "--dry_run"]),
-    ],
-)
-def test_the_scale_becomes_part_of_the_argument(given, becomes):
-    assert words.with_scale(given) == becomes
-
-
-def test_a_scale_without_a_config_file_is_a_mistake():
-    with pytest.raises(UserError, match="--scale=small is for --config=FILE"):
-        words.with_scale(["--scale=small"])
+def test_a_scale_without_a_config_file_is_a_mistake(mistake):
+    assert "--scale=small is for --config=FILE" in mistake(sweep, "--scale=small")
 
 
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
-        ("madfl.py:t9,scale=small", "unknown argument 't9'; known: f2, "),
-        ("madfl.py:f8,scale=small", "argument 'f8' is in parts here: f8_35, f8_50"),
-        ("madfl.py:t2,scale=large", "unknown scale 'large'; known: paper, small, smoke"),
-        ("digits.py:,scale=small", "--scale=small: configs/digits.py has no presets"),
-        ("cifar_resnet.py:small,scale=small", "argument 'small,scale=small'; it must be one of small, "),
+        (["madfl.py:t9", "--scale=small"], "unknown argument 't9'; known: f2, "),
+        (["madfl.py:f8", "--scale=small"], "argument 'f8' is in parts here: f8_35, f8_50"),
+        (["madfl.py:t2,scale=large"], "unknown scale 'large'; known: paper, small, smoke"),
+        (["digits.py", "--scale=small"], "--scale=small: configs/digits.py has no presets"),
+        (["cifar_resnet.py:small", "--scale=small"], "argument 'small,scale=small'; it must be one of small, "),
     ],
 )
 def test_mistakes_are_one_line(mistake, monkeypatch, config, expected):
     monkeypatch.chdir(ROOT)
-    line = mistake(sweep, "--cache=", f"--config=configs/{config}", "--dry_run")
+    line = mistake(sweep, "--cache=", f"--config=configs/{config[0]}", *config[1:], "--dry_run")
     assert expected in line
     assert "Traceback" not in line
 
@@ -47,5 +32,5 @@ def test_a_fault_in_a_file_of_presets_is_told_as_such(mistake, tmp_path):
     path = tmp_path / "ours.py"
     path.write_text("def get_config(argument):\n    return len(3)\n")
     assert "ours.py:2: TypeError: object of type 'int' has no len()" in mistake(
-        sweep, "--cache=", f"--config={path}:,scale=small", "--dry_run"
+        sweep, "--cache=", f"--config={path}", "--scale=small", "--dry_run"
     )

@@ -15,7 +15,18 @@ import pytest
 
 pytestmark = pytest.mark.long
 ROOT = Path(__file__).parents[2]
-BUILT_FROM = ("mdfl_jax", "configs", "launch", "tests", "pyproject.toml", "setup.py", "README.md", "LICENSE")
+BUILT_FROM = (
+    "mdfl_jax",
+    "configs",
+    "docs",
+    "launch",
+    "tests",
+    "pyproject.toml",
+    "setup.py",
+    "MANIFEST.in",
+    "README.md",
+    "LICENSE",
+)
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 IMPORTED = """
 import sys

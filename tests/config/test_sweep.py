@@ -47,7 +47,7 @@ def test_names_tell_values_apart(tiny):
     _, found = swept(tiny, "network.radius=1,inf,1.0000001; model.widths=4x8")
     assert [p.id.split(", ")[0] for p in found] == ["radius=1", "radius=inf", "radius=1.0000001"]
     assert found[0].id.endswith("widths=4x8")
-    assert swept(tiny, "")[1][0].id == "all"
+    assert swept(tiny, "")[1][0].id == "base"
 
 
 @pytest.mark.parametrize(
@@ -71,14 +71,14 @@ def test_names_tell_values_apart(tiny):
         ("network.radius=1; network.num_mobile+network.radius=1+1", "sweep: network.radius is given twice"),
         ("network.num_mobile+network.radius=1", "takes 2 values tied by '+', not '1'"),
         ("network.num_mobile+network.radius=1+2+3", "takes 2 values tied by '+', not '1+2+3'"),
-        ("network.radius=1,x", "sweep: network.radius takes numbers, not 'x'"),
-        ("network.radius=nan", "sweep: network.radius takes numbers, not 'nan'"),
+        ("network.radius=1,x", "sweep: network.radius is 'x'; it must be a number"),
+        ("network.radius=nan", "sweep: network.radius is nan; it must be at least 0"),
         ("network.radius=-1,2", "sweep: network.radius is -1.0; it must be at least 0"),
-        ("network.num_mobile=2.5", "sweep: network.num_mobile takes whole numbers, not '2.5'"),
+        ("network.num_mobile=2.5", "sweep: network.num_mobile is '2.5'; it must be a whole number"),
         ("network.num_mobile=1,9", "point 'num_mobile=9': network.num_mobile is 9; it must be at most"),
         ("network.num_clients=1,6", "point 'num_clients=1': network.num_mobile is 2; it must be at most"),
         ("data.alpha=inf", "data.alpha is inf"),
-        ("model.widths=4xa", "sweep: model.widths takes widths such as 16x32, not '4xa'"),
+        ("model.widths=4xa", "sweep: model.widths is '4xa'; it must be whole numbers, as in 16x32"),
         ("seeds=1,2", "sweep: seeds cannot be an axis; known axes: algorithm.batch_size,"),
         ("engine.tile=1,2", "sweep: engine.tile cannot be an axis"),
         ("data.name=digits,digts", "unknown data.name 'digts'"),
@@ -97,7 +97,7 @@ def test_a_wrong_sweep_is_told(tiny, sweep, expected, monkeypatch):
         ("network.mobility", "baseline is 'network.mobility'; it must be of the form field=value"),
         ("network.mobilty=static", "baseline: unknown config key 'network.mobilty' (did you mean"),
         ("network.mobility=statc", "unknown mobility 'statc' (did you mean 'static'?)"),
-        ("network.radius=abc", "baseline: network.radius takes numbers, not 'abc'"),
+        ("network.radius=abc", "baseline: network.radius is 'abc'; it must be a number"),
         ("network.radius=-1", "baseline: network.radius is -1.0; it must be at least 0"),
         ("seeds=3", "baseline: seeds cannot be an axis"),
     ],

@@ -8,8 +8,7 @@ import pytest
 import mdfl_jax
 from mdfl_jax.cli.catalogue import listing
 from mdfl_jax.config.config_files import as_config
-from mdfl_jax.config.resolve import completed, default_config, resolve
-from mdfl_jax.config.use import with_files
+from mdfl_jax.config.resolve import add_used_files, completed, default_config, resolve
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.study import make_study
 
@@ -58,9 +57,9 @@ def rule(tmp_path, monkeypatch):
 def test_added_files_follow_those_of_the_config_once():
     config = default_config()
     config.use = "a.py"
-    with_files(config, ["b.py", "a.py"])
+    add_used_files(config, ["b.py", "a.py"])
     assert config.use == "a.py,b.py"
-    with_files(config, [])
+    add_used_files(config, [])
     assert config.use == "a.py,b.py"
     assert config.is_locked
 

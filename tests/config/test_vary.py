@@ -7,7 +7,7 @@ import pytest
 from mdfl_jax import UserError, run
 from mdfl_jax.config.points import group_points, points, static_key
 from mdfl_jax.config.resolve import resolve
-from mdfl_jax.config.vary import keys_of, varied, words_of
+from mdfl_jax.config.texts import keys_of, varied, words_of
 from mdfl_jax.core import rng
 from mdfl_jax.study import make_study
 from mdfl_jax.study.ahead.partitions import draw

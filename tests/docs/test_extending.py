@@ -24,6 +24,10 @@ OWN = {
     "An algorithm": ("algorithm.trust", -0.1),
     "An aggregation rule": ("algorithm.trim", 0.5),
     "A compressor": ("algorithm.cut", 1.0),
+    "A graph": ("graph.hops", 0),
+    "Mixing weights": ("network.own", 1.5),
+    "A loss": ("model.smoothing", 1.0),
+    "A partition": ("data.skew", -1.0),
     "A model": ("model.features", 0),
     "A model of flax nnx": ("model.units", 0),
     "A model of two functions": ("model.noise", -1.0),
@@ -49,7 +53,14 @@ def run_example(title, folder):
 
 
 def test_every_example_is_run():
-    others = {"A metric", "A metric of every round", "A logger", "A figure of the report", "A panel of the report"}
+    others = {
+        "A data set",
+        "A metric",
+        "A metric of every round",
+        "A logger",
+        "A figure of the report",
+        "A panel of the report",
+    }
     assert set(EXAMPLES) == {*OWN, *others}
 
 

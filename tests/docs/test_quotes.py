@@ -16,8 +16,7 @@ PAGE = """# A page
 | a | b |
 <!-- /figures -->
 
-It takes <!--=seconds--><!--/--> s, or <!--=seconds-->44
-45<!--/--> s.
+It takes 43 s.
 """
 WRITTEN = """# A page
 
@@ -27,7 +26,7 @@ WRITTEN = """# A page
 | 1 | 2 |
 <!-- /figures -->
 
-It takes <!--=seconds-->43<!--/--> s, or <!--=seconds-->43<!--/--> s.
+It takes 43 s.
 """
 
 
@@ -36,21 +35,15 @@ WRONG = {
     "<!-- figures: arena_digit -->\n<!-- /figures -->": "there is no such results file",
     "<!-- figures: fedmobile:f3, uplod -->\n<!-- /figures -->": "unknown table of fedmobile:f3 'uplod' (did you mean",
     "<!-- figures: fedmobile:f99, upload -->\n<!-- /figures -->": "there is no such results file",
-    "It takes <!--=second-->43<!--/--> s.": "unknown number 'second' (did you mean",
     "<!-- figures: of_pages -->\n<!-- /figures -->": "unknown table 'of_pages' (did you mean",
-    "It takes <!--=seconds-->43 s.": "must be followed by <!--/-->",
-    "It takes <!--=seconds-->43 to <!--=seconds-->44<!--/--> s.": "must be followed by <!--/-->",
-    "<!-- figures: of_page -->\n| a |<!--/-->": "must be followed by <!-- /figures -->",
-    "It takes 43<!--/--> s.": "<!--/--> ends nothing",
-    "It takes\n<!--=seconds-->43<!--/--> s.": "is at the beginning of a line",
-    "- <!--=seconds-->43<!--/--> s": "is at the beginning of a line",
+    "<!-- figures: of_page -->\n| a |": "must be followed by <!-- /figures -->",
+    "| a |\n<!-- /figures -->": "<!-- /figures --> ends nothing",
 }
 
 
 @pytest.fixture
 def page(tmp_path, monkeypatch):
     monkeypatch.setattr(quote, "TABLES", {"of_page": lambda: ROWS})
-    monkeypatch.setattr(quote, "NUMBERS", {"seconds": lambda: "43"})
     return tmp_path / "page.md"
 
 
@@ -63,10 +56,9 @@ def test_every_name_is_on_a_page():
     marked = [marker for page in quote.pages() for marker in quote.MARKER.finditer(page.read_text())]
     tables = {marker["table"] for marker in marked} - {None}
     assert {name for name in tables if ":" not in name and not name.startswith("arena_")} == set(quote.TABLES)
-    assert {marker["number"] for marker in marked} - {None} == set(quote.NUMBERS)
 
 
-def test_tables_and_numbers_are_written(page, capsys):
+def test_tables_are_written(page, capsys):
     page.write_text(PAGE)
     assert quote.update([page], check=False) == 0
     assert page.read_text() == WRITTEN
@@ -97,11 +89,11 @@ def test_a_mistake_is_one_line_and_nothing_is_written(text, page, capsys):
     assert other.read_text() == PAGE
 
 
-@pytest.mark.parametrize("name", [*quoted.TABLES, *quoted.NUMBERS])
+@pytest.mark.parametrize("name", quoted.TABLES)
 def test_a_missing_results_file_is_named(name, tmp_path, monkeypatch):
     monkeypatch.setattr(quoted, "RESULTS", tmp_path)
     with pytest.raises(UserError, match=r"\.json: there is no such results file"):
-        (quoted.TABLES | quoted.NUMBERS)[name]()
+        quoted.TABLES[name]()
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from mdfl_jax.config.costs import read_speeds
+from mdfl_jax.config.checks import read_speeds
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.sources import load as load_data
 from mdfl_jax.models.pretrained import read_tensors

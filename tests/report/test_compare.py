@@ -9,13 +9,21 @@ import pytest
 from scipy import stats
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.report.compare import names_of, read_studies
+from mdfl_jax.report.compare import (
+    describe_pairing,
+    differing,
+    names_of,
+    pairs_of,
+    read_studies,
+    same_settings,
+    shared_config,
+    why_unpaired,
+    write_differences,
+)
 from mdfl_jax.report.page import render, write
-from mdfl_jax.report.pairing import differing, pairs_of, shared, why_unpaired
 from mdfl_jax.report.panels import contacts, traffic
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import in_order
-from mdfl_jax.report.studies import paired_told, same_settings, write_differences
 from mdfl_jax.report.verdict import verdict
 from mdfl_jax.report.world import worlds_of
 from tests.report.conftest import write_workdir
@@ -104,7 +112,7 @@ def test_differences_are_paired_where_data_and_places_agree(two):
     assert found["ci95"] == pytest.approx(stats.t.ppf(0.975, 2) * stats.sem(gap))
     assert (found["paired"], found["seeds"]) == (True, 3)
     assert run.points[3]["baseline"] == "first: static"
-    assert list(paired_told(run)) == [
+    assert list(describe_pairing(run)) == [
         "“second” is paired with “first” by seed: the data, their partition and the first places agree under 3 common"
         " seeds."
     ]
@@ -152,7 +160,9 @@ def test_what_differs_prevents_pairs_and_welch_is_used(two, make, why):
     found = run.points[2]["difference_to_baseline"]
     assert (found["paired"], found["why"]) == (False, why)
     assert found["ci95"] == pytest.approx((high - low) / 2)
-    assert any(f"“second” is not paired with “first”: {why}" in said or f"({why})" in said for said in paired_told(run))
+    assert any(
+        f"“second” is not paired with “first”: {why}" in said or f"({why})" in said for said in describe_pairing(run)
+    )
     assert why.split(" ")[0] in render(run)
 
 
@@ -303,7 +313,7 @@ def test_settings_that_differ_and_those_that_do_not():
     a = {"rounds": 9, "name": "a", "network": {"radius": 2.0, "mobility": "dcm"}, "inputs": {"x": "1"}}
     b = {"rounds": 9, "name": "b", "network": {"radius": 2.0, "mobility": "dam"}}
     assert differing({"a": a, "b": b}) == [("network.mobility", ["dcm", "dam"]), ("inputs.x", ["1", "-"])]
-    assert shared([a, b]) == {"rounds": 9, "network": {"radius": 2.0}}
+    assert shared_config([a, b]) == {"rounds": 9, "network": {"radius": 2.0}}
     assert a["inputs"] == {"x": "1"}  # unchanged
 
 

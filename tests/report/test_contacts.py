@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdfl_jax.report import contacts as of
+from mdfl_jax.report.panels import contacts as of
 from mdfl_jax.report.panels import contacts as panel
-from mdfl_jax.report.playback import playback
+from mdfl_jax.report.panels.map import playback
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import FIGURES
 from tests.report.conftest import write_workdir
@@ -49,9 +49,9 @@ def runs_of(series):
 @settings(deadline=None, max_examples=60)
 @given(contact_arrays())
 def test_groups_and_degrees_of_each_round(contact):
-    assert of.components(contact).tolist() == [groups(graph) for graph in contact]
+    assert of.count_components(contact).tolist() == [groups(graph) for graph in contact]
     expected = [np.mean([sum(row) for row in graph.tolist()]) for graph in contact]
-    np.testing.assert_allclose(of.degrees(contact), expected)
+    np.testing.assert_allclose(of.mean_degrees(contact), expected)
 
 
 @settings(deadline=None, max_examples=60)
@@ -63,7 +63,7 @@ def test_lengths_of_contacts_and_gaps(contact):
             for value, length, cut in runs_of(contact[:, i, j].tolist()):
                 if not cut:
                     lengths[value].append(length)
-    found = of.spells(contact)
+    found = of.measure_spells(contact)
     assert sorted(found.contacts.tolist()) == sorted(lengths[True])
     assert sorted(found.gaps.tolist()) == sorted(lengths[False])
     x, share = of.at_least(found.gaps)
@@ -83,17 +83,6 @@ def test_windows_that_connect_everybody(contact):
     shares = [np.mean([connects(e + 1 - b, e) for e in range(b - 1, rounds)]) for b in lengths]
     np.testing.assert_allclose(of.share_connected(windows, lengths), shares)
     assert of.sure_length(windows) == next((b for b, share in zip(lengths, shares) if share == 1), None)
-
-
-@given(st.lists(st.integers(0, 50), min_size=1, max_size=40), st.integers(1, 12))
-def test_means_of_blocks_keep_the_sum(values, most):
-    x, means = of.in_blocks(np.array(values, float), most)
-    assert len(x) == len(means) <= most
-    size = -(-len(values) // most)
-    sizes = [min(size, len(values) - begin) for begin in range(0, len(values), size)]
-    assert np.dot(means, sizes) == pytest.approx(sum(values))
-    assert x[0] == (1 + sizes[0]) / 2
-    assert x[-1] == len(values) - (sizes[-1] - 1) / 2
 
 
 @pytest.fixture
@@ -168,7 +157,3 @@ def test_a_label_with_markup_is_escaped(tmp_path):
     folder = add_records(write_workdir(tmp_path / "run", [{"data.name": "<b>x</b>"}, {"data.name": "y"}]))
     (line, _) = panel._chart(read_workdir(folder)).data["views"][0]["lines"]
     assert line["name"] == "&lt;b&gt;x&lt;/b&gt;"
-
-
-def test_a_study_without_links_has_no_such_panel(tmp_path):
-    assert not FIGURES["contacts"].applies(read_workdir(write_workdir(tmp_path / "run")))

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from mdfl_jax.config import default_config
-from mdfl_jax.report.described import setting
-from mdfl_jax.report.read import Run, read_workdir
+from mdfl_jax.report.described import describe_setting
+from mdfl_jax.report.read import ReportData, read_workdir
 from mdfl_jax.study.manifest import manifest_of
 from mdfl_jax.study.study import make_study
 
@@ -20,8 +20,9 @@ def setting_of(config, path):
     """The setting of a study, finished or not, whose first seed has recorded these positions."""
     manifest = json.loads(json.dumps(manifest_of(make_study(config), {}), default=str))
     points = [{"id": p["id"], "overrides": p["overrides"], "final_accuracy": {}} for p in manifest["points"]]
-    first = {} if path is None else {f"{p}/position": path for p in range(len(points))}
-    return setting(Run(Path("run"), manifest, {"points": points, "baseline": ""}, {}, first))
+    arrays = {} if path is None else {f"{p}/position": path[None] for p in range(len(points))}
+    summary, places = {"points": points, "baseline": ""}, tuple(range(len(points)))
+    return describe_setting(ReportData(Path("run"), manifest, summary, {}, arrays=arrays, places=places))
 
 
 def shipped(name):
@@ -96,13 +97,15 @@ def test_a_contact_list_has_no_radius_and_no_places(tmp_path):
 def test_an_infinite_radius_and_settings_of_no_sentence_are_told(make_workdir):
     sweep = [{"algorithm.lr": 0.01, "network.radius": float("inf")}, {"algorithm.lr": 0.1, "network.radius": 3.0}]
     run = read_workdir(make_workdir(sweep, rounds=10))
-    assert "with a contact radius of infinity or 3 and steps" in setting(run)
-    assert setting(run).endswith("; 3 seeds. Varied are lr: 0.01 or 0.1.")
+    assert "with a contact radius of infinity or 3 and steps" in describe_setting(run)
+    assert describe_setting(run).endswith("; 3 seeds. Varied are lr: 0.01 or 0.1.")
     alone = read_workdir(make_workdir([{"network.radius": float("inf")}], rounds=10, seeds=1))
-    assert "on a grid of 10 x 10, with all clients in contact and steps of at most 3 a round." in setting(alone)
-    assert setting(alone).endswith("; one seed.")
+    assert "on a grid of 10 x 10, with all clients in contact and steps of at most 3 a round." in describe_setting(
+        alone
+    )
+    assert describe_setting(alone).endswith("; one seed.")
 
 
 def test_of_many_numbers_only_the_range_is_told(make_workdir):
     run = read_workdir(make_workdir([{"algorithm.lr": (20 - i) / 100} for i in range(20)], rounds=10, seeds=1))
-    assert setting(run).endswith("Varied are lr: 20 values from 0.01 to 0.2.")
+    assert describe_setting(run).endswith("Varied are lr: 20 values from 0.01 to 0.2.")

@@ -61,7 +61,7 @@ def test_an_own_panel_is_on_the_page_and_has_no_file(make_workdir, own):
     assert '<section class="panel" id="sent" data-kind="plotly"' in text
     assert '<h2 id="sent-title">Bits &lt; sent</h2>' in text
     with pytest.raises(UserError, match="figure 'sent': it is on the page only; there are accuracy, ranking, "):
-        figures.draw(run, "sent")
+        figures.draw_figure(run, "sent")
 
 
 def test_the_page_has_its_panels_in_this_order():
@@ -79,12 +79,12 @@ def test_a_name_that_is_taken_and_a_missing_caption_are_told_at_once():
 
 def test_functions_that_cannot_be_called_with_a_run_are_told_at_once(own):
     """And not after the study, when the report is made."""
-    here = "^the {} of a figure is called with one argument, the Run: "
+    here = "^the {} of a figure is called with one argument, the study: "
     with pytest.raises(UserError, match=here.format("draw") + r"missing a required argument: 'more'$"):
         figure("two", caption=lambda run: "")(lambda run, more: Figure())
     with pytest.raises(UserError, match=here.format("caption") + "too many positional arguments$"):
         figure("none", caption=lambda: "")(own)
-    with pytest.raises(UserError, match=r"^the caption of a figure is 'Bits\.'; it must be a function of a Run$"):
+    with pytest.raises(UserError, match=r"^the caption of a figure is 'Bits\.'; it must be a function of a study$"):
         figure("text", caption="Bits.")(own)
     with pytest.raises(UserError, match=here.format("applies")):
         figure("never_2", caption=lambda run: "", applies=lambda: True)(own)
@@ -93,7 +93,8 @@ def test_functions_that_cannot_be_called_with_a_run_are_told_at_once(own):
 
 
 def test_no_part_of_the_report_loads_jax():
-    code = "import sys, mdfl_jax.report.page; print('jax' in sys.modules)"
+    code = "import sys, mdfl_jax.report.page; from mdfl_jax.report.registry import FIGURES\n"
+    code += "FIGURES.discover(); print('jax' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

@@ -5,11 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
-from mdfl_jax.report.panels.rivals import rivals
+from mdfl_jax.report.panels.rivals import END, differences, matrix_of, measures, reference_of, rivals, tally
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import FIGURES
-from mdfl_jax.report.rivals import END, differences, matrix_of, measures, reference_of, tally
-from mdfl_jax.report.simultaneous import simultaneous
+from mdfl_jax.report.statistics import simultaneous
 from tests.report.made_report import change
 
 RULES, RADII = ("static", "dam", "dcm"), (1.0, 3.0)
@@ -116,7 +115,7 @@ def test_the_panel_counts_the_settings_in_which_a_rival_is_better(run):
     at_end = chart["measures"][0]["references"][chart["reference"]]
     better = {rule: int(((at_end["mean"] - at_end["half"]) > 0)[:, c].sum()) for c, rule in enumerate(RULES)}
     for rule in RULES[1:]:
-        assert f"{rule} better in {better[rule]}, worse in" in panel.caption(run)
+        assert f"{rule} is better in {better[rule]} and worse in" in panel.caption(run)
     axes = rivals(run).axes[0]
     assert [text.get_text() for text in axes.get_xticklabels()] == ["dam", "dcm"]
     assert len(axes.texts) == 4

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from mdfl_jax.report.leads import ACCURACY, OBJECTIVE, lead
 from mdfl_jax.report.read import read_workdir
-from mdfl_jax.report.verdict import verdict
+from mdfl_jax.report.verdict import ACCURACY, OBJECTIVE, find_lead, verdict
 
 
 def statistic(values: list[float]) -> dict[str, Any]:
@@ -144,14 +143,14 @@ def test_a_sweep_with_select_is_told_by_its_chosen_points():
     said = told(*points, config={"select": "algorithm.lr"}, selected=selected)
     assert said[0].startswith("x is best: 52.00 ±")  # the chosen one, not the best on the test set
     assert said[1:] == [
-        "Of each, the lr with the least validation loss is compared.",
+        "In each setting, only the lr with the least validation loss is compared.",
         "For 1, no lr kept the models finite.",
     ]
 
 
 def test_studies_that_share_no_data_are_compared_without_pairs():
     a, b = point("a", STATIC), point("b", DCM)
-    found = lead(b, a, ACCURACY, lambda *_: False)
+    found = find_lead(b, a, ACCURACY, lambda *_: False)
     welch = stats.ttest_ind(DCM, STATIC, equal_var=False).confidence_interval(0.95)
     assert found.pairs is None
     np.testing.assert_allclose([found.mean, found.half], [0.2, (welch.high - welch.low) / 2])
@@ -161,7 +160,7 @@ def test_studies_that_share_no_data_are_compared_without_pairs():
 
 def test_only_common_seeds_are_paired():
     a, b = point("a", STATIC, seeds=[0, 1, 2]), point("b", DCM, seeds=[1, 2, 3])
-    found = lead(b, a, ACCURACY)
+    found = find_lead(b, a, ACCURACY)
     low, high = stats.t.interval(0.95, 1, *(f([0.60 - 0.44, 0.65 - 0.42]) for f in (np.mean, stats.sem)))
     np.testing.assert_allclose([found.mean, found.half], [(low + high) / 2, (high - low) / 2])
     assert (found.pairs, found.partly) == (2, True)
@@ -177,7 +176,7 @@ def test_common_seeds_that_contradict_the_order_of_the_means_are_told():
     assert "10.00 ± 0.00 points below b, the runner-up, over their 3 common seeds;" in first
     assert first.endswith("these 3 common seeds contradict this order.")
     assert more == "The means are over different seeds: over the common ones, b (by 10.00 ± 0.00 points) is better."
-    assert not lead(a, b, ACCURACY).certain
+    assert not find_lead(a, b, ACCURACY).certain
     c = point("c", [0.40, 0.01, 0.00, 0.03], seeds=[2, 3, 4, 5])
     assert "these 3 to 4 common seeds contradict this order" in told(a, b, c)[0]
 
@@ -197,7 +196,7 @@ def test_a_point_without_own_seeds_has_those_of_the_study(make_workdir):
     arrays = dict(np.load(folder / "history.npz"))
     np.savez(folder / "history.npz", **{key: of[:2] if key.startswith("1/") else of for key, of in arrays.items()})
     static, dcm = read_workdir(folder).points
-    found = lead(dcm, static, ACCURACY)
+    found = find_lead(dcm, static, ACCURACY)
     assert static["seeds"] == [1, 2, 3]
     assert found.mean == pytest.approx(0.75 - np.mean(static["final_accuracy"]["per_seed"][:2]))
     assert found.pairs == 2
@@ -211,7 +210,7 @@ def test_one_common_seed_cannot_tell():
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=9))
 def test_the_lead_is_certain_exactly_if_a_paired_t_test_rejects(pairs):
     a, b = (list(values) for values in zip(*pairs))
-    found = lead(point("a", a), point("b", b), ACCURACY)
+    found = find_lead(point("a", a), point("b", b), ACCURACY)
     differences = np.subtract(a, b)
     assert found.mean == pytest.approx(differences.mean(), abs=1e-12)
     if np.ptp(differences) > 1e-9:
@@ -222,4 +221,4 @@ def test_the_lead_is_certain_exactly_if_a_paired_t_test_rejects(pairs):
 
 def test_less_is_better_for_an_objective():
     a, b = (point(name, None, objective=statistic(v)) for name, v in (("a", [1.0, 2.0]), ("b", [3.0, 3.5])))
-    assert lead(a, b, OBJECTIVE).mean == pytest.approx(1.75)
+    assert find_lead(a, b, OBJECTIVE).mean == pytest.approx(1.75)

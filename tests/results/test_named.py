@@ -99,15 +99,6 @@ def test_axes_and_coordinates_have_names():
     assert set(results.metrics) == set(KINDS)
 
 
-def test_axes_of_older_files_are_those_of_the_sizes():
-    """Files of the first version describe no shape."""
-    results = make([4], [list(KINDS)], shapes={})
-    assert not results.summary["metrics"]
-    for name, dims in DIMS.items():
-        guessed = {"label": "by_label_axis", "label_2": "by_label_axis_2", "client_byte": "heard_axis"}
-        assert results[name].dims[2:] == tuple(guessed.get(dim, dim) for dim in dims)
-
-
 def test_rows_of_a_part_of_a_study_stand_at_their_seeds():
     """The first point has the seeds 3 to 5, the second one only 5 and 4, in this order."""
     whole = make([4, 4], [["of_clients", "scalar"]] * 2, seeds=3)

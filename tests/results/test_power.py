@@ -65,12 +65,15 @@ def test_the_words_go_from_the_most_certain_difference_to_the_least_certain():
     three = [entry("static", 0.138, 183), entry("dam", 0.0204, 7), entry("dcm", 0.03, 9)]
     known = {"power": 0.8, "difference": 0.02}
     assert told(known | {"points": three}) == (
-        "6 seeds tell 2.0 (dam) to 13.8 (static) points apart (80 % power, paired by seed); "
-        "2 points need 7 to 183 seeds"
+        "6 seeds find true differences of at least 2.0 (dam) to 13.8 (static) percentage points "
+        "(80 % power, paired by seed); 7 to 183 seeds find 2 points"
     )
     assert told(known | {"points": three[1:2]}) == (
-        "6 seeds tell 2.0 points apart (80 % power, paired by seed); 2 points need 7 seeds"
+        "6 seeds find true differences of at least 2.0 percentage points (80 % power, paired by seed); "
+        "7 seeds find 2 points"
     )
     some = [entry("a", 0.02, 9, seeds=10), entry("b", 0.03, 9, seeds=4), entry("c", 0.025, 14, seeds=9)]
-    assert told(known | {"points": some}).startswith("4 to 10 seeds tell 2.0 (a) to 3.0 (b) points apart")
-    assert told(known | {"points": some}).endswith("2 points need 9 to 14 seeds")  # the one between needs the most
+    assert told(known | {"points": some}).startswith(
+        "4 to 10 seeds find true differences of at least 2.0 (a) to 3.0 (b) "
+    )
+    assert told(known | {"points": some}).endswith("9 to 14 seeds find 2 points")  # the one between needs the most

@@ -198,7 +198,7 @@ def test_mistakes_are_one_line(results, alone, tmp_path):
         "report: the study has no workdir; give a folder": lambda: alone.report(),
         "which holds another study; choose another folder": lambda: alone.report(results.workdir),
         "it cannot be made": lambda: alone.report(results.workdir / "config.json" / "report"),
-        r"the x axis is 'bit'; this run has rounds, messages, bits": lambda: alone.plot.accuracy(x="bit"),
+        r"the x axis is 'bit'; this study has rounds, messages, bits": lambda: alone.plot.accuracy(x="bit"),
         r"unknown metric 'los' \(did you mean 'loss'\?\)": lambda: alone.plot.curves("los"),
         "unknown metric 'objective'": lambda: alone.plot.curves("objective"),  # in the files, and never measured
         r"unknown figure 'mapp' \(did you mean 'map'\?\)": lambda: alone.plot.mapp(),

@@ -10,7 +10,7 @@ from mdfl_jax.config import default_config
 from mdfl_jax.data.dataset import Dataset, hold_out
 from mdfl_jax.report import tables
 from mdfl_jax.report.read import read_workdir
-from mdfl_jax.results.step_sizes import select
+from mdfl_jax.results.summary import select
 from mdfl_jax.study import make_study, run_study
 
 ONE = "one_way"
@@ -112,7 +112,9 @@ def test_a_study_chooses_by_the_bits_to_its_target(tmp_path):
     assert summary["selected"][0]["bits_to_target"] > 0
     run = read_workdir(tmp_path / "run")
     assert [axis.path for axis in run.axes] == ["algorithm.name"]
-    assert "of each, the lr with the fewest bits to the target" in tables.note(summary, run.config)
+    assert "in each setting, only the lr with the fewest bits to the target is shown" in tables.note(
+        summary, run.config
+    )
 
 
 @pytest.mark.long

@@ -17,9 +17,8 @@ from mdfl_jax.storage.checksums import read_state, write_state
 from mdfl_jax.study import Interrupted, make_study, run_study
 from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.batch import Program
-from mdfl_jax.study.events import Evaluated
+from mdfl_jax.study.events import Evaluated, MetricsFile
 from mdfl_jax.study.manifest import wanted
-from mdfl_jax.study.sinks import MetricsFile
 
 # Two batches of three runs, three evaluations each. Lines are written four times a batch: before the first round, and
 # after each evaluation.
@@ -64,7 +63,9 @@ def watch(monkeypatch, at=0, do=None):
 def go(config, folder):
     """What launch.sweep does."""
     study = make_study(config)
-    return run_study(study, folder, workdirs.look(folder, wanted(study), False).goes_on, log=lambda line: None)
+    return run_study(
+        study, folder, workdirs.inspect_workdir(folder, wanted(study), False).goes_on, log=lambda line: None
+    )
 
 
 def without_seconds(summary):

@@ -18,7 +18,7 @@ from mdfl_jax.results.write import rewrite
 from mdfl_jax.storage.checksums import CHECKSUMS, check_texts
 from mdfl_jax.storage.study_files import PUBLISHING, RESULT
 from mdfl_jax.study import make_study
-from mdfl_jax.study.resume import LEFT, run_or_resume
+from mdfl_jax.study.run import LEFT, run_or_resume
 
 READERS = {"Python": Results.load, "merge and --extend": read, "report": read_workdir}
 TEXTS = ("config.json", "summary.json", "metrics.jsonl")

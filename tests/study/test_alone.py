@@ -16,7 +16,7 @@ from mdfl_jax.storage.study_files import LOCK
 from mdfl_jax.study import alone as module
 from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.alone import alone
-from mdfl_jax.study.workdir import Held
+from mdfl_jax.study.workdir import WorkdirContent
 
 ME = f"process {os.getpid()} of {platform.node()}"
 
@@ -59,7 +59,7 @@ def test_a_process_that_was_killed_has_given_it_back_at_once(tmp_path):
     killed = subprocess.run([sys.executable, "-c", code, tmp_path / "run"], capture_output=True, text=True)
     assert killed.stdout == "there\n"
     assert (tmp_path / "run" / LOCK).exists()
-    assert workdirs.look(tmp_path / "run", {}) == Held()
+    assert workdirs.inspect_workdir(tmp_path / "run", {}) == WorkdirContent()
     (tmp_path / "run").rename(tmp_path / "moved")
     begin = time.monotonic()
     with alone(tmp_path / "moved", pytest.fail):

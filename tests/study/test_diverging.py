@@ -18,11 +18,11 @@ from mdfl_jax.core.diverging import largest_norm, no_divergence, rounds_computed
 from mdfl_jax.engine.rounds import _diverged
 from mdfl_jax.engine.simulation import build
 from mdfl_jax.networks.spatial import spatial
+from mdfl_jax.report.panels.rivals import Matrix, measures
 from mdfl_jax.report.read import read_workdir
-from mdfl_jax.report.rivals import Matrix, measures
 from mdfl_jax.study import Interrupted, make_study, run_study
 from mdfl_jax.study.batch import batches_of
-from mdfl_jax.study.resume import run_or_resume
+from mdfl_jax.study.run import run_or_resume
 
 SEEDS, ROUNDS, EVERY = 4, 8, 2
 STUDY = {"seeds": SEEDS, "rounds": ROUNDS, "eval_every": EVERY, "data.partition": "dirichlet", "data.alpha": 0.3}

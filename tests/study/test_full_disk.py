@@ -16,7 +16,7 @@ from mdfl_jax.storage import disk
 from mdfl_jax.storage.checksums import write_state
 from mdfl_jax.storage.disk import write_arrays, write_json
 from mdfl_jax.study import make_study
-from mdfl_jax.study.resume import run_or_resume
+from mdfl_jax.study.run import run_or_resume
 
 STUDY = {"sweep": "network.mobility=static,random_movement", "engine.runs_per_batch": 2, "save": "final"}
 STUDY |= {"loggers": "tensorboard"}

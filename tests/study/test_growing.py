@@ -7,7 +7,7 @@ import pytest
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.study import Interrupted, make_study
-from mdfl_jax.study.resume import run_or_resume
+from mdfl_jax.study.run import run_or_resume
 
 # A group has one program, of which each device has several runs of a batch: a loop of one run would be unrolled.
 STUDY = {
@@ -113,7 +113,7 @@ def test_a_kill_while_the_files_take_their_places_is_mended(tiny, finished, less
 @pytest.mark.long
 def test_fields_on_which_no_run_depends_change_without_a_run(tiny, less, monkeypatch):
     arrays, told = (less / "history.npz").read_bytes(), []
-    monkeypatch.setattr("mdfl_jax.study.resume.run_study", None)
+    monkeypatch.setattr("mdfl_jax.study.run.run_study", None)
     changed = {"title": "New", "target": 0.1, "engine.checkpoint_minutes": 1.0}
     summary, was_finished = go(tiny(**LESS | changed), less, extend=False, log=told.append)
     assert was_finished
@@ -155,7 +155,7 @@ def test_what_cannot_grow_is_told_by_its_fields(tiny, less, changes, extend, tol
 def test_rounds_are_refused_where_the_first_ones_depend_on_them(tiny, tmp_path):
     few = {"seeds": 2, "rounds": 2, "algorithm.lr_schedule": "cosine"}
     go(tiny(**few), tmp_path / "run")
-    with pytest.raises(UserError, match="rounds cannot be added, since the first ones of point 'all' depend on the"):
+    with pytest.raises(UserError, match="rounds cannot be added, since the first ones of point 'base' depend on the"):
         go(tiny(**few | {"rounds": 4}), tmp_path / "run")
     go(tiny(**few | {"seeds": 3}), tmp_path / "run")  # seeds can be added
     assert not (tmp_path / "run" / "extension").exists()

@@ -18,7 +18,7 @@ from mdfl_jax.study.extend import extend
 from mdfl_jax.study.identity import compare
 from mdfl_jax.study.manifest import wanted
 from mdfl_jax.study.merge import merge
-from mdfl_jax.study.resume import run_or_resume
+from mdfl_jax.study.run import run_or_resume
 
 FEW = {"sweep": "", "seeds": 2, "rounds": 2, "algorithm.batch_size": 4, "algorithm.momentum": 0.9}
 SWEEP = {"sweep": "network.mobility=static,dcm", "baseline": "network.mobility=static"}
@@ -62,7 +62,9 @@ def test_states_of_an_earlier_round_are_neither_kept_nor_continued(finished, tmp
     assert not (folder / "states").exists()
     shutil.copytree(finished / "states", folder / "states")
     before = files(folder)
-    with pytest.raises(UserError, match="rounds is 4 there and 6 here, and the last state of point 'all', seed 0, was"):
+    with pytest.raises(
+        UserError, match="rounds is 4 there and 6 here, and the last state of point 'base', seed 0, was"
+    ):
         go(folder, rounds=6)
     assert files(folder) == before
 

@@ -70,12 +70,12 @@ def test_every_field_tells_studies_apart_or_changes_no_number(manifest, tmp_path
         here, (there_is, here_is) = with_other(manifest, path)
         said = f"{path} is {there_is!r} there and {here_is!r} here"
         if path in NO_NUMBER:
-            found = workdirs.look(folder, here)
+            found = workdirs.inspect_workdir(folder, here)
             assert (found.goes_on, found.is_finished) == (status == "running", status == "finished")
             assert [str(field) for field in found.compared.others] == [said]
             continue
         with pytest.raises(UserError) as error:
-            workdirs.look(folder, here)
+            workdirs.inspect_workdir(folder, here)
         assert f"it holds another study (tiny): {said}; " in str(error.value)
         assert ("add --extend" in str(error.value)) == (path in ("seeds", "rounds"))
 
@@ -90,7 +90,7 @@ def test_several_fields_are_all_named_and_those_that_change_no_number_are_not(ma
     for path in ("title", "algorithm.batch_size", "network.radius", "engine.memory_mib"):
         here, _ = with_other(here, path)
     with pytest.raises(UserError) as error:
-        workdirs.look(held(tmp_path / "run", manifest, "running"), here)
+        workdirs.inspect_workdir(held(tmp_path / "run", manifest, "running"), here)
     line = str(error.value)
     assert "algorithm.batch_size is 0 there and 7 here" in line
     assert "network.radius is 3.0 there and 0.125 here" in line

@@ -35,13 +35,13 @@ def test_other_samples_under_the_same_name_are_noticed(tiny, tmp_path):
     study = make_study(config)
     assert list(study.inputs) == ["data.name=mine"]
     started(study, tmp_path / "run")
-    assert workdirs.look(tmp_path / "run", wanted(make_study(config)), overwrite=False).goes_on
+    assert workdirs.inspect_workdir(tmp_path / "run", wanted(make_study(config)), overwrite=False).goes_on
     own_data(tmp_path, seed=1)
     with pytest.raises(
         UserError, match=r"data\.name=mine has changed since the study there has begun; choose another,"
     ):
-        workdirs.look(tmp_path / "run", wanted(make_study(config)), overwrite=False)
-    assert not workdirs.look(tmp_path / "run", wanted(make_study(config)), overwrite=True).goes_on
+        workdirs.inspect_workdir(tmp_path / "run", wanted(make_study(config)), overwrite=False)
+    assert not workdirs.inspect_workdir(tmp_path / "run", wanted(make_study(config)), overwrite=True).goes_on
 
 
 def test_every_field_that_names_a_file_is_noticed(tiny, tmp_path):
@@ -112,7 +112,7 @@ def test_a_study_with_a_used_file_goes_on_from_another_folder(tiny, tmp_path, mo
     monkeypatch.chdir(tmp_path)
     study = make_study(tiny(use="here/two.py"))
     assert study.config["own_files"] == {"two.py": own_files.digest_of("here/two.py")}
-    assert workdirs.look(tmp_path / "run", wanted(study), overwrite=False).goes_on
+    assert workdirs.inspect_workdir(tmp_path / "run", wanted(study), overwrite=False).goes_on
     (tmp_path / "here" / "three.py").write_text("")
     with pytest.raises(UserError, match=r"use is 'two\.py' there and 'three\.py' here"):
-        workdirs.look(tmp_path / "run", wanted(make_study(tiny(use="here/three.py"))), overwrite=False)
+        workdirs.inspect_workdir(tmp_path / "run", wanted(make_study(tiny(use="here/three.py"))), overwrite=False)

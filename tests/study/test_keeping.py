@@ -10,7 +10,7 @@ from safetensors.numpy import load_file
 
 import mdfl_jax
 from mdfl_jax import Results
-from mdfl_jax.config.save import Save, parse_save
+from mdfl_jax.config.texts import Save, parse_save
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.sources import load
 from mdfl_jax.models import MODELS, adapt
@@ -18,10 +18,9 @@ from mdfl_jax.storage.checkpoint import Checkpoints
 from mdfl_jax.storage.model_files import read_header
 from mdfl_jax.study import Interrupted, make_study, run_study
 from mdfl_jax.study import workdir as workdirs
-from mdfl_jax.study.events import Evaluated
+from mdfl_jax.study.events import Evaluated, MetricsFile
 from mdfl_jax.study.keeping import Keeper, Kept, accuracy_of
 from mdfl_jax.study.manifest import wanted
-from mdfl_jax.study.sinks import MetricsFile
 
 # Two batches of three runs and three evaluations each. The step is so long that the accuracy goes up and down, so that
 # the best evaluation of a run is not always the last.
@@ -39,7 +38,7 @@ STUDY = {
 def go(config, folder):
     """What launch.sweep does, and the results."""
     study = make_study(config)
-    run_study(study, folder, workdirs.look(folder, wanted(study), False).goes_on, log=lambda line: None)
+    run_study(study, folder, workdirs.inspect_workdir(folder, wanted(study), False).goes_on, log=lambda line: None)
     return Results.load(folder)
 
 

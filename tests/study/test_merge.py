@@ -58,8 +58,8 @@ def test_other_seeds_and_other_points_give_the_study_of_all(tmp_path):
     made(tmp_path / "b", **two, first_seed=2)
     alone = {"seeds": 4, "baseline": "network.mobility=static", "network.mobility": "dam"}
     made(tmp_path / "c", **alone)
-    for records in read(tmp_path / "c").records:  # the point of a study without a sweep is called 'all'
-        assert records[0].lines[0]["point"] == "all"
+    for records in read(tmp_path / "c").records:  # the point of a study without a sweep is called 'base'
+        assert records[0].lines[0]["point"] == "base"
     merge([tmp_path / name for name in "bac"], tmp_path / "merged")
     config = manifest(tmp_path / "merged")["config"]
     assert (config["sweep"], config["seeds"], config["first_seed"]) == (whole["sweep"], 4, 0)

@@ -31,7 +31,7 @@ from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.networks.wrappers.participation import ParticipationParams, partial_participation
 from mdfl_jax.report import tables
 from mdfl_jax.report.page import write_report
-from mdfl_jax.report.panels import curves, metrics
+from mdfl_jax.report.panels import curves
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.study import make_study, run_study
 
@@ -101,12 +101,12 @@ def test_an_own_metric_is_in_the_tables_and_in_the_report(workdir):
     assert "lonely" not in " ".join(header)
     assert "worst_loss" in (workdir / "tables" / "summary.csv").read_text()
     assert curves.accuracy(run).get_supxlabel() == "largest loss"
-    (axes,) = metrics.metrics(run).axes
+    (axes,) = curves.metrics(run).axes
     assert axes.get_ylabel() == "largest loss"
     values = run.curves["static"].measured["worst_loss"].mean(0) / 2
     np.testing.assert_allclose(axes.lines[0].get_ydata(), values)
     assert "Further metrics against largest loss (largest loss)" in page
-    with pytest.raises(UserError, match="'lonely'; this run has rounds, messages, bits, worst_loss"):
+    with pytest.raises(UserError, match="'lonely'; this study has rounds, messages, bits, worst_loss"):
         read_workdir(workdir, "lonely")
 
 

@@ -14,7 +14,7 @@ from mdfl_jax.study import Interrupted, halving, make_study
 from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.ahead import memory
 from mdfl_jax.study.batch import Program
-from mdfl_jax.study.resume import run_or_resume
+from mdfl_jax.study.run import run_or_resume
 
 CPU = "INTERNAL: Error dispatching computation: Out of memory allocating 3600000000 bytes."
 GPU = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 17179869184 bytes."

@@ -13,8 +13,7 @@ from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.study import make_study, progress
 from mdfl_jax.study.batch import batches_of
 from mdfl_jax.study.events import Compiling, Ended, Evaluated
-from mdfl_jax.study.progress import Progress
-from mdfl_jax.study.tally import Tally
+from mdfl_jax.study.progress import Progress, Tally
 
 SHOWN = tuple(m for m in BUILT_IN if m.name in ("accuracy", "mean_model_accuracy", "mean_model_loss", "objective"))
 ROUNDS, EVERY = 4, 2

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdfl_jax.cli.shards import of_cluster
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.study.batch import batches_of
-from mdfl_jax.study.shards import Shard, parse, part_of
+from mdfl_jax.study.shards import Shard, of_cluster, parse, part_of
 from mdfl_jax.study.study import Group, Run, Study
 
 EXPERIMENT = SimpleNamespace(engine=SimpleNamespace(runs_at_once=0))

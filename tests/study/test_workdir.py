@@ -15,7 +15,7 @@ WANTED = {"config": CONFIG}  # as in config.json
 
 def told(workdir, config=CONFIG, overwrite=False):
     with pytest.raises(UserError) as caught:
-        workdirs.look(workdir, {"config": config}, overwrite)
+        workdirs.inspect_workdir(workdir, {"config": config}, overwrite)
     line = str(caught.value)
     assert line.startswith(f"--workdir={workdir}: ")
     assert "\n" not in line
@@ -36,8 +36,8 @@ def held(folder, config=CONFIG, status="finished", checkpoints=False):
 )
 def test_the_same_study_goes_on_where_it_left_a_checkpoint(tmp_path, status, checkpoints, resumed):
     folder = held(tmp_path / "run", status=status, checkpoints=checkpoints)
-    assert workdirs.look(folder, WANTED, False).goes_on is resumed
-    assert workdirs.look(folder, WANTED, True).goes_on is False  # --overwrite starts anew
+    assert workdirs.inspect_workdir(folder, WANTED, False).goes_on is resumed
+    assert workdirs.inspect_workdir(folder, WANTED, True).goes_on is False  # --overwrite starts anew
 
 
 def test_another_study_is_told_by_its_name(tmp_path):
@@ -45,7 +45,7 @@ def test_another_study_is_told_by_its_name(tmp_path):
     assert "it holds another study (held): seeds is 2 there and 3 here; choose another, add --extend" in told(
         folder, CONFIG | {"seeds": 3}
     )
-    assert workdirs.look(folder, {"config": CONFIG | {"seeds": 3}}, True).goes_on is False
+    assert workdirs.inspect_workdir(folder, {"config": CONFIG | {"seeds": 3}}, True).goes_on is False
 
 
 @pytest.mark.parametrize("content", ['{"config": 3', "[1]", "", "directory", None, b"\xff\xfe\x00"])
@@ -59,7 +59,7 @@ def test_a_broken_config_json_is_something_else(tmp_path, content):
     else:
         (folder / ("notes.txt" if content is None else "config.json")).write_text(content or "")
     assert "it holds files of something else" in told(folder)
-    assert workdirs.look(folder, WANTED, True).goes_on is False
+    assert workdirs.inspect_workdir(folder, WANTED, True).goes_on is False
 
 
 @pytest.mark.parametrize("overwrite", [False, True])

@@ -16,8 +16,7 @@ from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.engine.simulation import build
 from mdfl_jax.networks.spatial import spatial
-from mdfl_jax.report import theory as pictures
-from mdfl_jax.theory import mixing, network
+from mdfl_jax.theory import mixing, network, pictures
 from mdfl_jax.theory.quantities import QUANTITIES, Rounds
 
 

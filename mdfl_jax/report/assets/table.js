@@ -55,7 +55,7 @@
       told.textContent = `${rows.filter((row) => !row.hidden).length} of ${rows.length} rows`;
     };
     const field = mdfl.make("input", { type: "search", id: `${table.closest("section").id}-find`, oninput: keep });
-    const label = mdfl.make("label", {}, "Rows whose names have", field);
+    const label = mdfl.make("label", {}, "Filter rows by name", field);
     table.parentElement.before(mdfl.make("div", { class: "row tools" }, label, told));
   };
 

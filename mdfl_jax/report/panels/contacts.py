@@ -1,15 +1,155 @@
-"""The panel of the contacts: how the network changes, when contacts begin again, and what windows of rounds connect."""
+"""The panel of the contacts: how the network changes, when contacts begin again, and what windows of rounds connect.
+
+A contact array [R, N, N] tells who is in contact in each round. It is symmetric: two clients are in contact in a round
+if at least one of them hears the other.
+"""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import connected_components
 
-from mdfl_jax.report import contacts as of
-from mdfl_jax.report.read import Run, kept
+from mdfl_jax.report.read import ReportData, kept, rounds_counted, rounds_done
 from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.style import end_told, first_seed, for_plotly, looks, make_panels
+from mdfl_jax.report.style import describe_end, describe_first_seed, for_plotly, looks, make_panels
+
+
+def recorded_contacts(study: ReportData, point: int) -> np.ndarray | None:
+    """Return who is in contact in each round of the first seed, from the recorded links.
+
+    Args:
+      study: the study.
+      point: the index of the sweep point.
+
+    Returns:
+      [R, N, N] bool, symmetric, with the R rounds of `rounds_counted`; None if the links were not recorded.
+    """
+    links, mobile = study.history(point, "links"), study.array(point, "is_mobile")
+    if links is None or mobile is None or not links[0].size:
+        return None
+    hears = np.unpackbits(links[0, : rounds_counted(study, point)], axis=-1, count=len(mobile)).astype(bool)
+    return hears | hears.transpose(0, 2, 1)
+
+
+def mean_degrees(contact: np.ndarray) -> np.ndarray:
+    """Return the mean number of clients that a client is in contact with, for each round: [R] float.
+
+    >>> mean_degrees(np.array([[[0, 1], [1, 0]], [[0, 0], [0, 0]]], bool)).tolist()
+    [1.0, 0.0]
+    """
+    return contact.sum(axis=2).mean(axis=1)
+
+
+def count_components(contact: np.ndarray) -> np.ndarray:
+    """Return the number of connected components of each round's graph: [R] int. A client alone is one of them."""
+    return np.array([connected_components(csr_matrix(of_round), directed=False)[0] for of_round in contact], int)
+
+
+class Spells(NamedTuple):
+    """The lengths in rounds of the contacts and gaps of all pairs that were seen from their beginning to their end.
+
+    Attributes:
+      contacts: the durations of contacts.
+      gaps: the inter-contact times: rounds between the end of a contact of a pair and the beginning of its next one.
+    """
+
+    contacts: np.ndarray
+    gaps: np.ndarray
+
+
+def measure_spells(contact: np.ndarray) -> Spells:
+    """Measure contact durations and inter-contact times (Chaintreau et al. 2007).
+
+    Contacts and gaps that touch the first or the last round are left out, since nobody knows how long they are.
+
+    Args:
+      contact: [R, N, N] bool.
+
+    Returns:
+      The lengths, each an array of positive whole numbers.
+    """
+    pairs = contact[:, *np.triu_indices(contact.shape[1], 1)].T.astype(np.int8)  # [pairs, R]
+    turns = np.diff(pairs, axis=1)  # 1 where a contact begins in the following round, -1 where one has ended
+    pair, at = np.nonzero(turns)  # row by row, so that the turns of a pair follow each other
+    begins = turns[pair, at] > 0
+    together, lengths = pair[1:] == pair[:-1], np.diff(at)
+    return Spells(lengths[together & begins[:-1]], lengths[together & ~begins[:-1]])
+
+
+def at_least(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the complementary distribution: each length that occurs, and the share of lengths that reach it.
+
+    >>> at_least(np.array([3, 1, 1, 5]))
+    (array([1, 3, 5]), array([1.  , 0.5 , 0.25]))
+    """
+    values, counts = np.unique(lengths, return_counts=True)
+    return values, counts[::-1].cumsum()[::-1] / max(len(lengths), 1)
+
+
+def shortest_windows(contact: np.ndarray) -> np.ndarray:
+    """Find the shortest windows of rounds whose contacts together connect all clients.
+
+    Contacts of more rounds connect no less. So the begin of the shortest window never goes back from one end to the
+    next, and both go through the rounds once.
+
+    Args:
+      contact: [R, N, N] bool.
+
+    Returns:
+      [R] int, the number of rounds of the shortest window that ends with each round; 0 if all rounds until then do not
+      connect the clients.
+    """
+    last, begin, found = np.full(contact.shape[1:], -1), -1, []  # last: the round of the last contact of each pair
+    for end, of_round in enumerate(contact):
+        last[of_round] = end
+        while begin < end and connected_components(csr_matrix(last > begin), directed=False)[0] == 1:
+            begin += 1
+        found.append(end - begin + 1 if begin >= 0 else 0)
+    return np.array(found, int)
+
+
+def share_connected(windows: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Return the share of windows of each length whose contacts together connect all clients.
+
+    Args:
+      windows: [R] the result of `shortest_windows`.
+      lengths: [B] numbers of rounds, from 1 to R.
+
+    Returns:
+      [B] shares in [0, 1], over the windows that lie within the study.
+    """
+    within = np.arange(1, len(windows) + 1)[:, None] >= lengths
+    connected = within & (windows[:, None] > 0) & (windows[:, None] <= lengths)
+    return connected.sum(axis=0) / within.sum(axis=0)
+
+
+def sure_length(windows: np.ndarray) -> int | None:
+    """Return the smallest length of which every window connects all clients; None if no window does.
+
+    Args:
+      windows: [R] the result of `shortest_windows`.
+    """
+    lengths = np.arange(1, len(windows) + 1)
+    needed = np.where(windows > 0, windows, len(windows) + 1)
+    longest = np.maximum.accumulate(needed[::-1])[::-1]  # of the windows that end with a round or later
+    fits = longest <= lengths
+    return int(lengths[fits][0]) if fits.any() else None
+
+
+def in_blocks(values: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return at most ``most`` means of values [R] over blocks of rounds, with the middle of each block, from round 1.
+
+    >>> in_blocks(np.array([1.0, 3.0, 5.0]), 2)
+    (array([1.5, 3. ]), array([2., 5.]))
+    """
+    size = -(-len(values) // most)
+    blocks = [values[begin : begin + size] for begin in range(0, len(values), size)]
+    middle = [1 + size * k + (len(block) - 1) / 2 for k, block in enumerate(blocks)]
+    return np.array(middle), np.array([block.mean() for block in blocks])
+
 
 MOST_POINTS = 12  # sweep points in the panel; others would hide each other
 MOST_TIMES, MOST_STEPS = 50, 400  # values of a line over the rounds, steps of a distribution
@@ -43,7 +183,7 @@ VIEWS = (
         "connected components",
         "Connected components of a round: a model reaches only clients of its own group. A client alone is a group.",
     ),
-    View("degree", "Contacts of a client", "round", "contacts of a client", "In a round, mean over the clients."),
+    View("degree", "Contacts of a client", "round", "contacts of a client", "The mean over the clients in a round."),
     View(
         "gaps",
         "Inter-contact times",
@@ -97,13 +237,13 @@ class Measured(NamedTuple):
 
 
 @kept  # caption, chart and figure need them, and they take seconds for many clients
-def measured(run: Run) -> Measured:
+def measured(study: ReportData) -> Measured:
     """Measure the contacts of the sweep points that differ in them, at most `MOST_POINTS`."""
-    styles, groups, stopped = looks(run), dict[bytes, list[int]](), False
-    for p in range(len(run.points)):
-        links = run.history(p, "links")
+    styles, groups, stopped = looks(study), dict[bytes, list[int]](), False
+    for p in range(len(study.points)):
+        links = study.history(p, "links")
         if links is not None and links[0].size:
-            seen, done = links[0, : of.rounds_counted(run, p)], of.rounds_done(run, p)
+            seen, done = links[0, : rounds_counted(study, p)], rounds_done(study, p)
             groups.setdefault(seen.tobytes(), []).append(p)
             stopped |= done is not None and done < links.shape[1]
     chosen = list(groups.values())
@@ -111,40 +251,40 @@ def measured(run: Run) -> Measured:
         chosen = [chosen[i] for i in np.linspace(0, len(chosen) - 1, MOST_POINTS).round().astype(int)]
     found = []
     for first, *others in chosen:
-        contact = of.recorded_contacts(run, first)
+        contact = recorded_contacts(study, first)
         if contact is not None:
             label = "all sweep points" if len(chosen) == 1 and others else styles[first].label
             label += f" and {len(others)} more" if others and len(chosen) > 1 else ""
-            found.append(Lines(first, label, *_statistics(run, first, contact)))
+            found.append(Lines(first, label, *_statistics(study, first, contact)))
     return Measured(found, len(groups), stopped)
 
 
-def _statistics(run: Run, p: int, contact: np.ndarray) -> tuple[dict[str, Any], dict[str, float | None]]:
-    windows = of.shortest_windows(contact)
+def _statistics(study: ReportData, p: int, contact: np.ndarray) -> tuple[dict[str, Any], dict[str, float | None]]:
+    windows = shortest_windows(contact)
     lengths = np.unique(np.geomspace(1, len(contact), 80).round().astype(int))
-    groups, degree, spells = of.components(contact), of.degrees(contact), of.spells(contact)
+    groups, degree, seen = count_components(contact), mean_degrees(contact), measure_spells(contact)
     found = {
-        "components": of.in_blocks(groups, MOST_TIMES),
-        "degree": of.in_blocks(degree, MOST_TIMES),
-        "windows": (lengths, 100 * of.share_connected(windows, lengths)),
-        "gaps": _thinned(*of.at_least(spells.gaps)),
-        "durations": _thinned(*of.at_least(spells.contacts)),
+        "components": in_blocks(groups, MOST_TIMES),
+        "degree": in_blocks(degree, MOST_TIMES),
+        "windows": (lengths, 100 * share_connected(windows, lengths)),
+        "gaps": _thinned(*at_least(seen.gaps)),
+        "durations": _thinned(*at_least(seen.contacts)),
     }
-    eigenvalue = run.history(p, "lambda_2")
+    eigenvalue = study.history(p, "lambda_2")
     if eigenvalue is not None and np.isfinite(eigenvalue[0]).any():
-        rounds = run.curves[run.points[p]["id"]].rounds
+        rounds = study.curves[study.points[p]["id"]].rounds
         known = np.isfinite(eigenvalue[0]) & (rounds <= len(contact))
         found["lambda_2"] = rounds[known], eigenvalue[0][known].astype(float)
     typical = {
         "groups": float(groups.mean()),
         "degree": float(degree.mean()),
-        "window": of.sure_length(windows),
+        "window": sure_length(windows),
     }
     return {key: xy for key, xy in found.items() if len(xy[0])}, typical
 
 
 def _views(lines: list[Lines]) -> list[View]:
-    """Return the views that say something: an eigenvalue that is always 1 does not."""
+    """Return the views that say something. That of an eigenvalue which is always 1 says nothing."""
     shown = [view for view in VIEWS if any(view.key in of_point.found for of_point in lines)]
     eigenvalues = [of_point.found["lambda_2"][1] for of_point in lines if "lambda_2" in of_point.found]
     tells = any((values < 0.999).any() for values in eigenvalues)
@@ -159,12 +299,12 @@ def _thinned(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return x[kept], y[kept]
 
 
-def _applies(run: Run) -> bool:
-    return any(run.has(p, "links") for p in range(len(run.points)))
+def _applies(study: ReportData) -> bool:
+    return any(study.has(p, "links") for p in range(len(study.points)))
 
 
-def _caption(run: Run) -> str:
-    lines, networks, stopped = measured(run)
+def _caption(study: ReportData) -> str:
+    lines, networks, stopped = measured(study)
     told = [
         f"{of_point.label}: {of_point.typical['degree']:.1f} contacts of a client and {of_point.typical['groups']:.1f}"
         f" separate groups in a round; {_connects(of_point.typical['window'])}."
@@ -173,11 +313,11 @@ def _caption(run: Run) -> str:
     some = [f"Of the {networks} different networks, {len(lines)} are shown."] if networks > len(lines) else []
     some += ["Rounds after the stop rule has ended a run are left out."] if stopped else []
     general = (
-        f"Contacts of {first_seed(run)}: two clients are in contact in a round if at least one of them hears the other."
-        " A window of rounds connects everybody if all its contacts together are a connected graph; MADFL's analysis"
-        " assumes that every window of some length does."
+        f"Contacts of {describe_first_seed(study)}: two clients are in contact in a round if at least one of them hears"
+        " the other. A window of rounds connects everybody if all its contacts together are a connected graph; MADFL's"
+        " analysis assumes that every window of some length does."
     )
-    until = [f"Rounds after {end_told(run)} are not counted."] if "round" in run.summary else []
+    until = [f"Rounds after {describe_end(study)} are not counted."] if "round" in study.summary else []
     return " ".join([general, *until, *some, *told])
 
 
@@ -187,9 +327,9 @@ def _connects(window: float | None) -> str:
     return f"every window of {window:.0f} round{'s' if window > 1 else ''} connects everybody"
 
 
-def _chart(run: Run) -> Chart:
+def _chart(study: ReportData) -> Chart:
     """Return the views with their lines, for assets/contacts.js."""
-    lines, styles = measured(run).lines, looks(run)
+    lines, styles = measured(study).lines, looks(study)
     views = []
     for view in _views(lines):
         shown = [
@@ -208,9 +348,9 @@ def _chart(run: Run) -> Chart:
 
 
 @figure("contacts", caption=_caption, applies=_applies, place=55, title="Contacts", chart=_chart)
-def contacts(run: Run) -> Figure:
+def contacts(study: ReportData) -> Figure:
     """Draw the statistics of the contacts of the first seed, a line for each sweep point."""
-    lines, styles = measured(run).lines, looks(run)
+    lines, styles = measured(study).lines, looks(study)
     shown = _views(lines)
     drawn, panels = make_panels(len(shown), 3, 3.1, 2.5)
     handles: dict[str, Any] = {}

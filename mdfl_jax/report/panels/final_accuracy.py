@@ -7,39 +7,39 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from mdfl_jax.report.read import Run
+from mdfl_jax.report.read import ReportData
 from mdfl_jax.report.registry import Chart, figure
 from mdfl_jax.report.style import (
-    accuracy_told,
+    describe_accuracy,
+    describe_seeds,
     for_plotly,
     has_intervals,
     looks,
     make_panels,
     percent_limits,
-    seeds_told,
 )
 
 MANY = 40  # of more points the rows are low, and the figure for files has several columns
 IN_A_COLUMN = 50
 
 
-def is_known(run: Run) -> bool:
-    """Return whether any sweep point has a final accuracy: of some tasks there is none, or not yet."""
-    return any(point["final_accuracy"].get("mean") is not None for point in run.points)
+def is_known(study: ReportData) -> bool:
+    """Tell whether any sweep point has a final accuracy. Some tasks have none, and some studies have none yet."""
+    return any(point["final_accuracy"].get("mean") is not None for point in study.points)
 
 
-def _caption(run: Run) -> str:
-    said = f"{accuracy_told(run).capitalize()}: {seeds_told(run)}"
-    many = has_intervals(run)
+def _caption(study: ReportData) -> str:
+    said = f"{describe_accuracy(study).capitalize()}: {describe_seeds(study)}"
+    many = has_intervals(study)
     return said + (" (large dot) with its 95 % Student-t interval; small dots: the seeds." if many else ".")
 
 
-def statistics(run: Run) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+def statistics(study: ReportData) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
     """Return in per cent the means [P], their intervals below and above [2, P], and the seeds of each sweep point.
 
     The interval ends at 0 and 100 %: a Student-t interval of few seeds may reach beyond what is possible.
     """
-    found = [point["final_accuracy"] for point in run.points]
+    found = [point["final_accuracy"] for point in study.points]
     means = 100 * np.array([of.get("mean") for of in found], float)
     halves = 100 * np.nan_to_num(np.array([of.get("ci95") for of in found], float))
     seeds = [100 * np.array(of.get("per_seed") or [], float) for of in found]
@@ -67,8 +67,8 @@ def named_rows(labels: Sequence[str]) -> tuple[int, dict[str, Any]]:
     return height, axis | {"zeroline": False} | ({"tickfont": {"size": 10}} if many else {})
 
 
-def _chart(run: Run) -> Chart:
-    styles, (means, parts, seeds) = looks(run), statistics(run)
+def _chart(study: ReportData) -> Chart:
+    styles, (means, parts, seeds) = looks(study), statistics(study)
     many, rows = len(styles) > MANY, np.arange(len(styles))
     names = [for_plotly(look.label) for look in styles]
     height, axis = named_rows([look.label for look in styles])
@@ -82,7 +82,7 @@ def _chart(run: Run) -> Chart:
         "marker": {"color": [c for c, of in zip(colours, seeds) for _ in of], "size": 4 if many else 5, "opacity": 0.5},
         "hovertemplate": "%{text}<br>a seed: %{x:.2f} %<extra></extra>",
     }
-    halves = [point["final_accuracy"].get("ci95") for point in run.points]
+    halves = [point["final_accuracy"].get("ci95") for point in study.points]
     said = ["" if half is None else f" ± {100 * half:.2f}" for half in halves]
     means_drawn: dict[str, Any] = {
         "type": "scatter",
@@ -105,16 +105,16 @@ def _chart(run: Run) -> Chart:
         "showlegend": False,
         "height": 90 + height,
         "margin": {"l": 20, "r": 14, "t": 10, "b": 50},
-        "xaxis": {"title": {"text": f"{accuracy_told(run)} (%)"}, "range": limits(means, parts, seeds)},
+        "xaxis": {"title": {"text": f"{describe_accuracy(study)} (%)"}, "range": limits(means, parts, seeds)},
         "yaxis": axis,
     }
     return Chart("plotly", {"traces": [dots, means_drawn], "layout": layout})
 
 
 @figure("final_accuracy", caption=_caption, applies=is_known, place=20, title="Final accuracy", chart=_chart)
-def final_accuracy(run: Run) -> Figure:
+def final_accuracy(study: ReportData) -> Figure:
     """Draw the final test accuracy of each sweep point: the mean, its 95 % interval, and the seeds as small dots."""
-    styles, (means, parts, seeds) = looks(run), statistics(run)
+    styles, (means, parts, seeds) = looks(study), statistics(study)
     many = len(styles) > MANY
     columns = -(-len(styles) // IN_A_COLUMN)
     height, size = (0.13, 6.0) if many else (0.36, 9.0)
@@ -134,6 +134,6 @@ def final_accuracy(run: Run) -> Figure:
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
         axes.grid(visible=False, axis="y")
-        axes.set_xlabel(f"{accuracy_told(run)} (%)")
+        axes.set_xlabel(f"{describe_accuracy(study)} (%)")
     panels[0].set_xlim(*limits(means, parts, seeds))
     return drawn

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from mdfl_jax.report.read import Curve, Run
+from mdfl_jax.report.read import Curve, ReportData
 from mdfl_jax.report.registry import Chart, figure
 from mdfl_jax.report.statistics import band
 from mdfl_jax.report.style import for_plotly, has_intervals, looks, main_axis, make_panels
@@ -17,23 +17,23 @@ INK, KEY = "#333333", "#808080"  # the page shows the grey in both of its themes
 OTHERS_DASHES = (0, (4, 1.8))
 
 
-def shown_points(run: Run) -> list[int]:
+def shown_points(study: ReportData) -> list[int]:
     """Return the indices of the sweep points to draw, at most `MAX_POINTS`.
 
     In these sweep points both groups have clients and the mobile clients move. If several settings vary, only the main
     one (the mobility, if it varies, else the first) differs between them; all others are as in the first sweep point.
     """
-    return [p for p, why in enumerate(_why_left_out(run)) if not why]
+    return [p for p, why in enumerate(_why_left_out(study)) if not why]
 
 
-def _why_left_out(run: Run) -> list[str]:
+def _why_left_out(study: ReportData) -> list[str]:
     """Return for each sweep point why it is not drawn; an empty text for those that are drawn."""
-    main = main_axis(run)
-    others = [axis for axis in run.axes if axis != main]
+    main = main_axis(study)
+    others = [axis for axis in study.axes if axis != main]
     found: list[str] = []
-    for p, point in enumerate(run.points):
+    for p, point in enumerate(study.points):
         distance = point.get("distance_moved_per_mobile_client")
-        if not np.isfinite(_of(run, p, "accuracy_mobile") - _of(run, p, "accuracy_other")).any():
+        if not np.isfinite(_of(study, p, "accuracy_mobile") - _of(study, p, "accuracy_other")).any():
             found.append("without accuracies of both groups")
         elif distance is None:
             found.append("no distance moved is known")
@@ -46,10 +46,10 @@ def _why_left_out(run: Run) -> list[str]:
     return found
 
 
-def _left_out(run: Run) -> str:
+def _left_out(study: ReportData) -> str:
     """Return the caption's sentence that names the sweep points which are not drawn, and why, or an empty text."""
     names: dict[str, list[str]] = {}
-    for look, why in zip(looks(run), _why_left_out(run)):
+    for look, why in zip(looks(study), _why_left_out(study)):
         names.setdefault(why, []).append(look.label)
     names.pop("", None)
     told = [f"{', '.join(of) if len(of) <= NAMED else f'{len(of)} points'} ({why})" for why, of in names.items()]
@@ -74,33 +74,33 @@ def _leads(curve: Curve) -> np.ndarray:
     return 100 * (curve.groups["accuracy_mobile"] - curve.groups["accuracy_other"])
 
 
-def caption(run: Run) -> str:
+def caption(study: ReportData) -> str:
     """Return the caption, with the mean lead of the mobile clients in each sweep point."""
-    shown = shown_points(run)
-    fast = all(run.value(p, "network.mobility") == "random_walk" for p in shown)
+    shown = shown_points(study)
+    fast = all(study.value(p, "network.mobility") == "random_walk" for p in shown)
     who = "Mobile (fast, solid) and other (slow, dashed)" if fast else "Mobile (solid) and other (dashed)"
-    styles, leads = looks(run), []
+    styles, leads = looks(study), []
     for p in shown:
-        lead = run.points[p].get("group_gap", {}).get("mean", {})
+        lead = study.points[p].get("group_gap", {}).get("mean", {})
         if lead.get("mean") is not None:
             half = "" if lead.get("ci95") is None else f" ± {100 * lead['ci95']:.2f}"
             leads.append(f"{styles[p].label}: {100 * lead['mean']:+.2f}{half}")
     means = f" Mean lead through the run, in points: {'; '.join(leads)}." if leads else ""
-    band = " (band: 95 % Student-t interval)" if has_intervals(run) else ""
+    band = " (band: 95 % Student-t interval)" if has_intervals(study) else ""
     return (
         f"{who} clients: their test accuracy, the mobile ones' lead{band}, and how many neighbours a client has met"
-        f" since the start, those met again counted again; means over the seeds.{means}{_left_out(run)}"
+        f" since the start, those met again counted again; means over the seeds.{means}{_left_out(study)}"
     )
 
 
-def _chart(run: Run) -> Chart:
+def _chart(study: ReportData) -> Chart:
     """Return three panels: accuracy of both groups, lead of the mobile clients, and contacts since the start."""
     accuracy: list[dict[str, Any]] = []
     lead: list[dict[str, Any]] = []
     met: list[dict[str, Any]] = []
-    styles = looks(run)
-    for p in shown_points(run):
-        curve, colour = run.curves[run.points[p]["id"]].of_results, styles[p].colour
+    styles = looks(study)
+    for p in shown_points(study):
+        curve, colour = study.curves[study.points[p]["id"]].of_results, styles[p].colour
         label = for_plotly(styles[p].label)
         of_point = {"type": "scatter", "mode": "lines", "legendgroup": label, "x": curve.rounds}
         for name, who, dash in (("mobile", "mobile clients", "solid"), ("other", "other clients", "dash")):
@@ -141,22 +141,22 @@ def _parts(colour: str) -> tuple[int, ...]:
 @figure(
     "groups",
     caption=caption,
-    applies=lambda run: bool(shown_points(run)),
+    applies=lambda study: bool(shown_points(study)),
     place=30,
     title="Mobile and other clients",
     chart=_chart,
 )
-def groups(run: Run) -> Figure:
+def groups(study: ReportData) -> Figure:
     """Draw the accuracy of both groups, the mobile clients' lead with its 95 % interval, and contacts since the start.
 
     The lead is the mean accuracy of the mobile clients minus that of the others, in percentage points.
     """
-    shown, styles = shown_points(run), looks(run)
+    shown, styles = shown_points(study), looks(study)
     drawn, (accuracy, lead, met) = make_panels(3, 3, 3.2, 3.6)
     lead.axhline(0, color=INK, linewidth=0.9)
     handles: list[Any] = []
     for p in shown:
-        look, curve = styles[p], run.curves[run.points[p]["id"]].of_results
+        look, curve = styles[p], study.curves[study.points[p]["id"]].of_results
         for name, dashes in (("mobile", "-"), ("other", OTHERS_DASHES)):
             style: dict[str, Any] = {"color": look.colour, "linestyle": dashes, "linewidth": 1.4}
             accuracy.plot(curve.rounds, 100 * curve.groups[f"accuracy_{name}"].mean(0), **style)
@@ -179,7 +179,7 @@ def groups(run: Run) -> Figure:
     return drawn
 
 
-def _of(run: Run, p: int, key: str) -> np.ndarray:
+def _of(study: ReportData, p: int, key: str) -> np.ndarray:
     """Return the values of a group at the end, [S], or NaN if they were not recorded."""
-    values = run.curves[run.points[p]["id"]].groups.get(key)
+    values = study.curves[study.points[p]["id"]].groups.get(key)
     return np.array([np.nan]) if values is None else values[:, -1]

@@ -11,36 +11,36 @@ from matplotlib.patches import Patch
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.heterogeneity import heterogeneity
-from mdfl_jax.report.read import Run
+from mdfl_jax.report.read import ReportData
 from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.settings import point_labels
-from mdfl_jax.report.style import INSIDE, MOBILE, STATIC, STYLE, first_seed, looks, spaced
+from mdfl_jax.report.settings import point_labels, spaced
+from mdfl_jax.report.style import INSIDE, MOBILE, STATIC, STYLE, describe_first_seed, looks
 
 # The total variation distance, as a share of its largest value, in words.
 LEVELS = ((0.1, "almost equally"), (0.35, "somewhat unequally"), (0.65, "unequally"), (np.inf, "very unequally"))
 MAX_DATA = 12  # so many different divisions of the data are on the page; a sweep of alpha has one for each value
 
 
-def _counts(run: Run) -> np.ndarray:
-    counts = run.array(0, "label_counts")
+def _counts(study: ReportData) -> np.ndarray:
+    counts = study.array(0, "label_counts")
     assert counts is not None
     return counts
 
 
-def divisions(run: Run) -> list[list[int]]:
+def divisions(study: ReportData) -> list[list[int]]:
     """Return the sweep points, by index, in groups that share the first seed's data."""
     found: dict[tuple[tuple[int, ...], bytes], list[int]] = {}
-    for p in range(len(run.points)):
-        counts = run.array(p, "label_counts")
+    for p in range(len(study.points)):
+        counts = study.array(p, "label_counts")
         if counts is not None:
             found.setdefault((counts.shape, counts.astype(np.int64).tobytes()), []).append(p)
     return list(found.values())
 
 
-def _mobile(run: Run, members: list[int]) -> np.ndarray:
+def _mobile(study: ReportData, members: list[int]) -> np.ndarray:
     """Return which clients are mobile in any of some sweep points, [N] bool."""
-    masks = [mobile.astype(bool) for p in members if (mobile := run.array(p, "is_mobile")) is not None]
-    counts = run.array(members[0], "label_counts")
+    masks = [mobile.astype(bool) for p in members if (mobile := study.array(p, "is_mobile")) is not None]
+    counts = study.array(members[0], "label_counts")
     assert counts is not None
     return np.any(masks, axis=0) if masks else np.zeros(len(counts), bool)
 
@@ -72,50 +72,50 @@ def inequality(counts: np.ndarray) -> str:
     )
 
 
-def _names(run: Run, groups: list[list[int]]) -> list[str]:
+def _names(study: ReportData, groups: list[list[int]]) -> list[str]:
     """Return a name for each division: the settings that all its sweep points share, or some of the sweep points."""
-    shared = [axis for axis in run.axes if all(len({axis.texts[p] for p in members}) == 1 for members in groups)]
+    shared = [axis for axis in study.axes if all(len({axis.texts[p] for p in members}) == 1 for members in groups)]
     if shared:
-        labels = [spaced(label) for label in point_labels(run.points, shared)]
+        labels = [spaced(label) for label in point_labels(study.points, shared)]
         return [labels[members[0]] for members in groups]
-    labels = [look.label for look in looks(run)]
+    labels = [look.label for look in looks(study)]
     more = [f" and {len(members) - 2} more" if len(members) > 2 else "" for members in groups]
     return ["; ".join(labels[p] for p in members[:2]) + others for members, others in zip(groups, more)]
 
 
-def _caption(run: Run) -> str:
-    groups = divisions(run)
-    told = f" {inequality(_counts(run))}" if len(groups) == 1 else ""
+def _caption(study: ReportData) -> str:
+    groups = divisions(study)
+    told = f" {inequality(_counts(study))}" if len(groups) == 1 else ""
     more = f" The first {MAX_DATA} of {len(groups)} divisions can be chosen." if len(groups) > MAX_DATA else ""
-    dark = "; the mobile clients are marked" if _mobile(run, groups[0]).any() else ""
-    which = f", at first of {_names(run, groups)[0]}" if len(groups) > 1 else ""
+    dark = "; the mobile clients are marked" if _mobile(study, groups[0]).any() else ""
+    which = f", at first of {_names(study, groups)[0]}" if len(groups) > 1 else ""
     return (
-        f"Samples of each class that each client holds ({first_seed(run)}{which}); blank: none; the shade is"
+        f"Samples of each class that each client holds ({describe_first_seed(study)}{which}); blank: none; the shade is"
         f" logarithmic{dark}.{told}{more}"
     )
 
 
-def _chart(run: Run) -> Chart:
+def _chart(study: ReportData) -> Chart:
     """Return the counts of each division of the data, with the labels of its sweep points and its sentence."""
-    found, groups = [], divisions(run)
-    for name, members in list(zip(_names(run, groups), groups))[:MAX_DATA]:
-        counts = run.array(members[0], "label_counts")
+    found, groups = [], divisions(study)
+    for name, members in list(zip(_names(study, groups), groups))[:MAX_DATA]:
+        counts = study.array(members[0], "label_counts")
         assert counts is not None
-        told = {"name": name, "mobile": _mobile(run, members), "told": inequality(counts)}
+        told = {"name": name, "mobile": _mobile(study, members), "told": inequality(counts)}
         found.append(told | {"counts": counts.astype(np.int64)})
     return Chart("label_counts", {"divisions": found})
 
 
-def _applies(run: Run) -> bool:
+def _applies(study: ReportData) -> bool:
     """Tell whether there is something to see: classes, or clients with different numbers of samples."""
-    counts = run.array(0, "label_counts")
+    counts = study.array(0, "label_counts")
     return counts is not None and (counts.shape[1] > 1 or len(set(counts.sum(1))) > 1)
 
 
 @figure("label_counts", caption=_caption, applies=_applies, place=40, title="The clients' data", chart=_chart)
-def label_counts(run: Run) -> Figure:
+def label_counts(study: ReportData) -> Figure:
     """Draw the number of samples of each class that each client of the first seed holds."""
-    return draw_counts(_counts(run), run.array(0, "is_mobile"))
+    return draw_counts(_counts(study), study.array(0, "is_mobile"))
 
 
 def draw_counts(counts: np.ndarray, mobile: np.ndarray | None = None) -> Figure:

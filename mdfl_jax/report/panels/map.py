@@ -1,6 +1,12 @@
-"""The map: on the page a playback of all rounds, in files the first positions of the clients and their first moves."""
+"""The map: on the page a playback of all rounds, in files the first positions of the clients and their first moves.
+
+All is that of the first seed. On the page, places are whole numbers of 16 bits, as differences from round to round, and
+links are bits of which only the changes are stored, so that the text of the page is short. `assets/map_data.js`
+reverses this.
+"""
 
 import textwrap
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,11 +14,229 @@ from matplotlib.collections import EllipseCollection, LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from mdfl_jax.report.playback import RELAYS, clients_of, coloured_by, playback, shown_points, strides, without_links
-from mdfl_jax.report.read import Run
+from mdfl_jax.metrics import BUILT_IN
+from mdfl_jax.report.pack import LEVELS, MISSING, packed
+from mdfl_jax.report.read import ReportData, rounds_done
 from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.style import INSIDE, MOBILE, STAYS, first_seed, looks, main_axis, make_panels, spaced
+from mdfl_jax.report.settings import spaced
+from mdfl_jax.report.style import INSIDE, MOBILE, STAYS, describe_first_seed, looks, main_axis, make_panels
 from mdfl_jax.report.world import CIRCLE, GRID, World, circle, worlds_of
+
+MOST_POINTS = 20  # of more sweep points, a choice is on the page
+BUDGET = 12_000_000  # the length of the text of all sweep points together; longer ones are shown in fewer rounds
+RELAYS = ("relay_upload", "relay_download")  # arrays [S, R, N]: which client relayed for each; -1 for none
+OF_ROUNDS = ("links", "present", "met_server", *RELAYS)  # arrays [S, R, ...]: what happens when a round begins
+OF_PLACES = ("destination", "centre")  # arrays [S, R, N, 2]: places that hold after the movement of a round
+COLOURED = ("accuracy", "loss")  # the colour of a client is the first of these metrics that was measured
+
+
+def shown_points(study: ReportData, most: int = MOST_POINTS) -> list[int]:
+    """Choose the sweep points of which the page has a playback.
+
+    All are chosen if they are few. Otherwise the baseline, the best one and one of each value of the main axis are,
+    then others at equal distances.
+
+    Args:
+      study: the study.
+      most: the largest number of sweep points.
+
+    Returns:
+      The indices of the points that have a world, in increasing order.
+    """
+    placed = list(worlds_of(study))
+    if len(placed) <= most:
+        return placed
+    axis, start = main_axis(study), first_pair(study, placed)
+    values = list(axis.texts) if axis else []
+    of_each = [next(p for p in placed if values[p] == value) for value in dict.fromkeys(values[p] for p in placed)]
+    if len(of_each) > most - len(start):
+        of_each = [of_each[i] for i in np.linspace(0, len(of_each) - 1, most - len(start)).round().astype(int)]
+    chosen = list(dict.fromkeys([*start, *of_each]))
+    others = [p for p in placed if p not in chosen]
+    spread = np.linspace(0, len(others) - 1, max(0, most - len(chosen))).round().astype(int)
+    return sorted({*chosen, *(others[i] for i in spread)})
+
+
+def first_pair(study: ReportData, points: list[int]) -> list[int]:
+    """Choose the one or two sweep points that the map shows first: the baseline and the best of the others.
+
+    Args:
+      study: the study.
+      points: the indices to choose from, at least one.
+    """
+    ids = [study.points[p]["id"] for p in points]
+    base = points[ids.index(study.summary["baseline"])] if study.summary.get("baseline") in ids else points[0]
+    means = {p: (study.points[p].get("final_accuracy") or {}).get("mean") for p in points if p != base}
+    known = {p: mean for p, mean in means.items() if mean is not None and np.isfinite(mean)}
+    best = [max(known, key=lambda p: known[p])] if known else list(means)[-1:]
+    return [base, *best]
+
+
+def playback(study: ReportData) -> dict[str, Any]:
+    """Return the data of the map, for `assets/map.js`.
+
+    Returns:
+      "points", the sweep points with their world and their arrays; "labels", the different label counts [N, C] of
+      these points; "start", which of the points are shown first; and "colour", the metric of the clients' colours.
+    """
+    chosen, worlds = shown_points(study), worlds_of(study)
+    metric = coloured_by(study, chosen)
+    labels: list[np.ndarray] = []
+    points: list[dict[str, Any]] = []
+    for p in chosen:
+        point: dict[str, Any] = {"point": p, "world": _world_data(worlds[p])}
+        point |= _of_point(study, p, worlds[p], BUDGET // len(chosen))
+        done = rounds_done(study, p)
+        point["stopped"] = done if done is not None and done < point["frames"][-1] else None
+        curve = study.curves[study.points[p]["id"]]
+        point |= {"evaluated": curve.rounds, "judged": curve.accuracy[0]}
+        points.append(point | {"labels": _index(labels, study.array(p, "label_counts"))})
+    colour = None
+    if metric:
+        values = {p: first_history(study, p, metric) for p in chosen}
+        finite = np.concatenate([v[np.isfinite(v)] for v in values.values() if v is not None])
+        low, high = float(finite.min()), float(finite.max())
+        shown = next(m.described for m in BUILT_IN if m.name == metric)
+        colour = {"name": metric, "title": shown.title, "percent": metric == "accuracy", "low": low, "high": high}
+        for point in points:
+            of_point = values[point["point"]]
+            point["values"] = None if of_point is None else quantised(of_point, low, high)
+    start = [chosen.index(p) for p in first_pair(study, chosen)]
+    return {"points": points, "labels": [of.astype(np.uint32) for of in labels], "start": start, "colour": colour}
+
+
+def coloured_by(study: ReportData, points: Sequence[int]) -> str | None:
+    """Return the metric of the clients' colours: the first of `COLOURED` that a point has; None if none has one."""
+    return next((name for name in COLOURED if any(_measured(study, p, name) for p in points)), None)
+
+
+def without_links(data: Mapping[str, Any]) -> list[int]:
+    """Return the sweep points whose links the page cannot compute: swept contacts need the places of every round."""
+    points = (of for of in data["points"] if of["world"]["swept"] and "links" not in of)
+    return [of["point"] for of in points if of["stride"] > 1]
+
+
+def strides(data: Mapping[str, Any]) -> int:
+    """Return the largest distance between two neighbouring rounds of a playback; 1 if it has all rounds."""
+    return max(point["stride"] for point in data["points"])
+
+
+def _of_point(study: ReportData, p: int, world: World, share: int) -> dict[str, Any]:
+    """Return the arrays of a sweep point. Rounds are left out until their text is not longer than a share."""
+    path = None if world.kind == CIRCLE else study.array(p, "position")
+    recorded = {name: array for name in OF_ROUNDS if (array := first_history(study, p, name)) is not None}
+    if "present" in recorded and recorded["present"].all():
+        del recorded["present"]
+    marked = {name: array for name in OF_PLACES if (array := first_history(study, p, name)) is not None}
+    if path is None:
+        path = np.repeat(
+            circle(clients_of(study, p))[None], 1 + max((len(of) for of in recorded.values()), default=0), 0
+        )
+    rounds, mobile = len(path) - 1, study.array(p, "is_mobile")
+    moves = np.any(path != path[:1], axis=(0, 2)) if mobile is None else mobile.astype(bool) & np.any(path != path[:1])
+
+    def thinned(stride: int) -> dict[str, Any]:
+        frames = np.unique(np.append(np.arange(0, rounds + 1, stride), rounds))
+        found: dict[str, Any] = {"stride": stride, "frames": frames.astype(np.uint32), "mobile": moves}
+        found["position"] = changes(quantised(path[frames].astype(float), world.low, world.high))
+        within = frames[frames < rounds]
+        for name, array in recorded.items():
+            found[name] = coded_links(array[within], path.shape[1]) if name == "links" else _coded(array[within])
+        for name, array in marked.items():
+            # There is no such place before the first round, and few clients or none have one.
+            rows = np.concatenate([np.full_like(array[:1], np.nan), array])[frames]
+            rows = rows[:, np.isfinite(rows).any(axis=(0, 2))] if name == "centre" else rows
+            if np.isfinite(rows).any():
+                found[name] = changes(quantised(rows, world.low, world.high))
+        return found
+
+    found = thinned(1)
+    while (size := _length(found)) > share and found["stride"] < rounds:
+        found = thinned(min(rounds, max(found["stride"] + 1, found["stride"] * size // share)))
+    return found
+
+
+def _coded(array: np.ndarray) -> np.ndarray:
+    """Return values of some rounds [T, N]. Values that are true or false become packed bits, [T, ceil(N/8)]."""
+    return np.packbits(array, axis=1) if array.dtype == bool else array
+
+
+def coded_links(links: np.ndarray, clients: int) -> dict[str, Any]:
+    """Return the links of some rounds in a form that compresses well.
+
+    Args:
+      links: [T, N, ceil(N/8)] uint8, packed bits; the bits of row i are the clients that i hears.
+      clients: N.
+
+    Returns:
+      "mutual": whether every link goes both ways; then there are only the pairs i < j, row by row, and otherwise all
+      N x N pairs. "changes": whether a round has the changes since the round before. "bits": [T, ...] uint8.
+    """
+    hears = np.unpackbits(links, axis=2, count=clients).astype(bool)
+    mutual = bool(np.array_equal(hears, hears.transpose(0, 2, 1)))
+    flat = hears[:, *np.triu_indices(clients, 1)] if mutual else hears.reshape(len(hears), -1)
+    changed = flat.copy()
+    changed[1:] ^= flat[:-1]
+    fewer = changed.sum() < flat.sum()
+    return {"mutual": mutual, "changes": bool(fewer), "bits": np.packbits(changed if fewer else flat, axis=1)}
+
+
+def quantised(values: np.ndarray, low: Any, high: Any) -> np.ndarray:
+    """Return values between a low and a high one as whole numbers, uint16: 0 to `LEVELS`, and `MISSING` for NaN."""
+    extent = np.asarray(high, float) - low
+    share = (values - low) / np.where(extent > 0, extent, 1)
+    whole = np.clip(np.round(share * LEVELS), 0, LEVELS)
+    return np.where(np.isfinite(share), whole, MISSING).astype(np.uint16)
+
+
+def changes(whole: np.ndarray) -> np.ndarray:
+    """Return the differences of whole numbers [T, n, 2] from time to time, modulo 2^16, in the order [n, 2, T].
+
+    The values of one client follow each other, since they are alike. The first difference is the first value.
+    """
+    ordered = np.ascontiguousarray(whole.transpose(1, 2, 0))
+    return np.diff(ordered, axis=-1, prepend=np.zeros_like(ordered[..., :1]))
+
+
+def clients_of(study: ReportData, p: int) -> int:
+    """Return the number of clients of a sweep point."""
+    known = study.array(p, "position")
+    return known.shape[1] if known is not None else int(study.value(p, "network.num_clients"))
+
+
+def first_history(study: ReportData, p: int, name: str) -> np.ndarray | None:
+    """Return an array of the first seed, or None if it was not recorded or is empty."""
+    found = study.history(p, name)
+    return None if found is None or not found[0].size else found[0]
+
+
+def _measured(study: ReportData, p: int, name: str) -> bool:
+    found = first_history(study, p, name)
+    return found is not None and found.ndim == 2 and bool(np.isfinite(found).any())
+
+
+def _index(kept: list[np.ndarray], array: np.ndarray | None) -> int | None:
+    """Return the index of an array among those that are kept. If none of them is equal, keep it too."""
+    if array is None:
+        return None
+    found = next((i for i, other in enumerate(kept) if np.array_equal(other, array)), None)
+    if found is None:
+        kept.append(array)
+    return len(kept) - 1 if found is None else found
+
+
+def _length(tree: Any) -> int:
+    """Return the length of the text of all arrays in a tree."""
+    if isinstance(tree, np.ndarray):
+        return len(packed(tree)["data"])
+    return sum(map(_length, tree.values())) if isinstance(tree, dict) else 0
+
+
+def _world_data(world: World) -> dict[str, Any]:
+    names = ("kind", "walls", "wraps", "swept", "radius", "unit_range")  # an infinite number becomes null
+    lists = {name: getattr(world, name).astype(float).tolist() for name in ("low", "high", "units")}
+    return {name: getattr(world, name) for name in names} | lists | {"streets": world.streets.astype(np.float32)}
+
 
 PATH_ROUNDS = 40  # the longest path of a client in the figure
 LINK_ROUNDS = 10  # the rounds whose links are drawn for clients without places
@@ -22,69 +246,71 @@ MANY = 1000  # more clients are dots without an edge
 UNIT, STREET, REACH = "#D55E00", "#dddddd", "#7f7f7f50"
 
 
-def _applies(run: Run) -> bool:
-    return bool(worlds_of(run))
+def _applies(study: ReportData) -> bool:
+    return bool(worlds_of(study))
 
 
-def _caption(run: Run) -> str:
+def _caption(study: ReportData) -> str:
     """Return the caption of the playback: what one sees, and what of it is computed, left out or not known."""
-    shown, found = shown_points(run), worlds_of(run)
+    shown, found = shown_points(study), worlds_of(study)
     worlds = [found[p] for p in shown]
-    told = [f"The clients of {first_seed(run)} in each round."]
+    told = [f"The clients of {describe_first_seed(study)} in each round."]
     if all(world.kind == CIRCLE for world in worlds):
         told.append("They have no places in this study, so they stand on a circle.")
-    elif max(clients_of(run, p) for p in shown) > MANY:
+    elif max(clients_of(study, p) for p in shown) > MANY:
         told.append("Each client is a dot; those that are absent are not drawn.")
     else:
-        told.append("Squares stay and circles move.")
-    if metric := coloured_by(run, shown):
+        told.append("Squares are clients that stay, and circles are clients that move.")
+    if metric := coloured_by(study, shown):
         told.append(f"The colour of a client is its {metric} at the last evaluation before.")
-        sampled = any(run.value(p, "eval_clients") for p in shown)
+        sampled = any(study.value(p, "eval_clients") for p in shown)
         told += ["Clients that were not evaluated then have no colour."] if sampled else []
-    recorded = [run.has(p, "links") for p in shown]
+    recorded = [study.has(p, "links") for p in shown]
     if all(recorded):
         told.append("The links of a round are those of its exchange of models, before the clients move.")
     elif any(world.kind != CIRCLE and np.isfinite(world.radius) for world in worlds):
         told.append("Links were not recorded; those that you see are computed from the places and the radius.")
-        told += ["Links that failed are drawn too."] if any(run.value(p, "network.link_failure") for p in shown) else []
+        told += (
+            ["Links that failed are drawn too."] if any(study.value(p, "network.link_failure") for p in shown) else []
+        )
     else:
         told.append("Links were not recorded.")
-    if any(run.value(p, "network.radius_spread") for p in shown):
+    if any(study.value(p, "network.radius_spread") for p in shown):
         told.append("Radii differ from client to client; the discs have the mean radius.")
-    if any(run.has(p, name) for p in shown for name in RELAYS):
+    if any(study.has(p, name) for p in shown for name in RELAYS):
         told.append("A bent arrow goes from a client to the one that carries its update to the server, or from the one")
         told[-1] += " that brings it a model from there."
-    if len(shown) < len(run.points):
-        axis, total = main_axis(run), len(found)
+    if len(shown) < len(study.points):
+        axis, total = main_axis(study), len(found)
         each = f", among them each value of {spaced(axis.name)}" if axis and len(set(axis.texts)) <= len(shown) else ""
         told.append(f"The page has {len(shown)} of {total} sweep points{each}." if len(shown) < total else "")
     return " ".join(filter(None, told))
 
 
-def _chart(run: Run) -> Chart:
+def _chart(study: ReportData) -> Chart:
     """Return the playback; its note says if rounds are left out."""
-    data = playback(run)
+    data = playback(study)
     stride = strides(data)
     note = "" if stride == 1 else f"To keep this page small, it has one of {stride} rounds of the longest sweep points."
     if lacking := without_links(data):
-        names = ", ".join(looks(run)[p].label for p in lacking)
+        names = ", ".join(looks(study)[p].label for p in lacking)
         note += f" Links of {names} are not drawn: contacts on the way are only known from the places of all rounds."
     return Chart("map", data | {"note": note})
 
 
 @figure("map", caption=_caption, applies=_applies, place=25, title="Map, round by round", chart=_chart)
-def world_map(run: Run) -> Figure:
+def world_map(study: ReportData) -> Figure:
     """Draw the first positions of the first seed's clients, and their movement in the first rounds."""
-    shown = shown_points(run, MAX_MAPS)
-    styles, rounds = looks(run), path_rounds(run)
-    worlds = {p: world for p, world in worlds_of(run).items() if p in shown}
+    shown = shown_points(study, MAX_MAPS)
+    styles, rounds = looks(study), path_rounds(study)
+    worlds = {p: world for p, world in worlds_of(study).items() if p in shown}
     columns, width, height = (2, 3.6, 3.75) if len(shown) < 5 else (3, 3.0, 3.5)
     extents = [world.high - world.low for world in worlds.values()]
     height = min(height, 0.6 + width * max(float(extent[1] / extent[0]) for extent in extents))
     drawn, panels = make_panels(len(shown), columns, width, height)
     for axes, (p, world) in zip(panels, worlds.items()):
         draw_ground(axes, world)
-        (_draw_circle if world.kind == CIRCLE else _draw_places)(axes, run, p, world, styles[p].colour, rounds)
+        (_draw_circle if world.kind == CIRCLE else _draw_places)(axes, study, p, world, styles[p].colour, rounds)
         axes.set_title(textwrap.fill(styles[p].label, 44))
     placed = any(world.kind != CIRCLE for world in worlds.values())
     about = f"first {rounds if placed else LINK_ROUNDS} rounds of the first seed"
@@ -103,11 +329,11 @@ def world_map(run: Run) -> Figure:
     return drawn
 
 
-def path_rounds(run: Run) -> int:
+def path_rounds(study: ReportData) -> int:
     """Return the number of rounds of movement in the figure; it is smaller where clients move far, for readability."""
     rounds = PATH_ROUNDS
-    for p, world in worlds_of(run).items():
-        path = run.array(p, "position")
+    for p, world in worlds_of(study).items():
+        path = study.array(p, "position")
         if path is None or world.kind == CIRCLE:
             continue
         steps = np.hypot(*np.moveaxis(np.diff(path[: PATH_ROUNDS + 1].astype(float), axis=0), -1, 0))
@@ -146,15 +372,15 @@ def discs(axes: Any, places: np.ndarray, radius: float, face: str, edge: str) ->
 
 
 def draw_route(axes: Any, world: World, path: np.ndarray, colour: str) -> None:
-    """Draw the paths [R + 1, M, 2] of M clients, without the steps across an edge where who leaves comes in again."""
+    """Draw the paths [R + 1, M, 2] of M clients, without steps that leave the area on one side and enter on another."""
     steps = np.stack([path[:-1], path[1:]], axis=2).swapaxes(0, 1).reshape(-1, 2, 2)
     steps = steps[~world.leaps(steps[:, 0], steps[:, 1])]
     axes.add_collection(LineCollection(list(steps), colors=colour, linewidths=1.1, alpha=0.7, zorder=2))
 
 
-def _draw_places(axes: Any, run: Run, p: int, world: World, colour: str, rounds: int) -> None:
+def _draw_places(axes: Any, study: ReportData, p: int, world: World, colour: str, rounds: int) -> None:
     """Draw discs of clients that stay, paths of clients that move, and all first positions."""
-    path, mobile = run.array(p, "position"), run.array(p, "is_mobile")
+    path, mobile = study.array(p, "position"), study.array(p, "is_mobile")
     assert path is not None
     # Under static mobility no client moved, though the first ones could.
     moves = (np.ones(path.shape[1], bool) if mobile is None else mobile.astype(bool)) & np.any(path != path[:1])
@@ -172,10 +398,10 @@ def _draw_places(axes: Any, run: Run, p: int, world: World, colour: str, rounds:
         axes.text(*place, str(i), color="white", fontsize=6, zorder=5, **INSIDE)
 
 
-def _draw_circle(axes: Any, run: Run, p: int, world: World, colour: str, rounds: int) -> None:
-    """Draw clients without places on a circle. A link is the darker, the more of the first rounds have it."""
-    clients = clients_of(run, p)
-    places, recorded = circle(clients), run.history(p, "links")
+def _draw_circle(axes: Any, study: ReportData, p: int, world: World, colour: str, rounds: int) -> None:
+    """Draw clients without places on a circle. The more of the first rounds have a link, the darker it is."""
+    clients = clients_of(study, p)
+    places, recorded = circle(clients), study.history(p, "links")
     if recorded is not None:
         hears = np.unpackbits(recorded[0, :LINK_ROUNDS], axis=2, count=clients).mean(axis=0)
         either = np.triu(np.maximum(hears, hears.T), 1)

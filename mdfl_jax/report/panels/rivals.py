@@ -1,15 +1,162 @@
-"""The panel of rivals: settings by rules or algorithms, coloured by the paired difference to one of these."""
+"""The panel of rivals: settings by rules or algorithms, coloured by the paired difference to one of these.
 
-from typing import Any
+Rivals are the values of one setting, such as mobility rules or algorithms. Under every setting of the others they are
+compared with each other by seed: at the end, over the whole run, and where they have spent the same.
+"""
+
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from mdfl_jax.report.read import Run, kept
+from mdfl_jax.report.read import Recorded, ReportData, kept, recorded
 from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.rivals import END, Matrix, differences, matrix_of, mean_of_known, measures, reference_of, tally
-from mdfl_jax.report.simultaneous import Differences
-from mdfl_jax.report.style import for_plotly, has_intervals, ink_on, make_panels, seeds_told, spaced
+from mdfl_jax.report.settings import Axis, point_labels, spaced
+from mdfl_jax.report.statistics import Differences, simultaneous
+from mdfl_jax.report.style import describe_seeds, for_plotly, has_intervals, ink_on, main_axis, make_panels
+
+LEAST_RIVALS, LEAST_SETTINGS = 3, 2
+END = "at the end"
+JUDGED, WORST = ("accuracy", "mean_model_accuracy"), "accuracy_min"
+EQUAL = {"bits_sent": "after equal bits", "distance_moved": "after equal distance moved"}
+
+
+class Matrix(NamedTuple):
+    """The sweep points of a study by settings and rivals.
+
+    Attributes:
+      axis: the setting whose values are the rivals.
+      rivals: [C] their names.
+      settings: [R] the labels of the settings.
+      point: [R, C] int, the sweep point; -1 where there is none.
+    """
+
+    axis: Axis
+    rivals: list[str]
+    settings: list[str]
+    point: np.ndarray
+
+
+def matrix_of(study: ReportData) -> Matrix | None:
+    """Return the matrix of a study; None if it has too few rivals or settings, or twice the same pair of them.
+
+    The rivals are the values of the setting that the baseline names, else of the mobility, else of that with the most
+    values, if they are enough.
+    """
+    main, named = main_axis(study), study.config.get("baseline") or ""
+    words = [axis for axis in study.axes if not axis.numbers]
+    words.sort(key=lambda axis: (f"{axis.path}=" not in named, axis is not main, -len(set(axis.texts))))
+    return next(filter(None, (_matrix_along(study, axis) for axis in words)), None)
+
+
+def _matrix_along(study: ReportData, axis: Axis) -> Matrix | None:
+    others = [other for other in study.axes if other.path != axis.path]
+    if not others:
+        return None
+    labels = [spaced(label) for label in point_labels(study.points, others)]
+    rivals, settings = list(dict.fromkeys(axis.texts)), list(dict.fromkeys(labels))
+    pairs = list(zip(map(settings.index, labels), map(rivals.index, axis.texts)))
+    too_few = len(rivals) < LEAST_RIVALS or len(settings) < LEAST_SETTINGS
+    if too_few or len(set(pairs)) < len(pairs) or 2 * len(pairs) < len(rivals) * len(settings):
+        return None
+    point = np.full((len(settings), len(rivals)), -1)
+    for p, pair in enumerate(pairs):
+        point[pair] = p
+    return Matrix(axis, rivals, settings, point)
+
+
+def reference_of(study: ReportData, matrix: Matrix) -> int:
+    """Return the rival that the study itself compares with: that of the baselines if they agree, else the first."""
+    ids = {point["id"]: p for p, point in enumerate(study.points)}
+    found = {matrix.axis.texts[ids[name]] for point in study.points if (name := point.get("baseline")) in ids}
+    return matrix.rivals.index(found.pop()) if len(found) == 1 else 0
+
+
+def measures(study: ReportData, matrix: Matrix) -> dict[str, np.ndarray]:
+    """Return the measures by which rivals are compared: values [R, C, S] in per cent, by the name of the measure.
+
+    The accuracy after equal bits or distance is interpolated between evaluations, where the rival of the setting that
+    sent or moved least in the same seed had ended. Rivals that sent or moved nothing are not compared by it.
+    """
+    found = recorded(study)
+    accuracy = next((found.values[key] for key in _judged(study) if key in found.values), None)
+    if accuracy is None:
+        return {}
+    last = [study.end(p) for p in range(len(study.points))]
+    has_result = np.isfinite(np.stack([accuracy[p, :, at] for p, at in enumerate(last)]))  # a diverged run has none
+    accuracy = np.where(has_result[..., None], accuracy, np.nan)
+    end = np.stack([accuracy[p, :, at] for p, at in enumerate(last)])
+    later = accuracy[..., 1:]  # the first evaluation is before any round
+    named = {END: end, "mean over the evaluations": mean_of_known(later)}
+    if WORST in found.values and _judged(study)[0] == JUDGED[0]:
+        named["worst client at the end"] = np.stack([found.values[WORST][p, :, at] for p, at in enumerate(last)])
+    named |= {words: _at_equal(matrix, found, accuracy, key) for key, words in EQUAL.items() if key in found.values}
+    cells = {name: _of_cells(matrix, values) for name, values in named.items()}
+    return {name: 100 * values for name, values in cells.items() if np.isfinite(values).any()}
+
+
+def _judged(study: ReportData) -> tuple[str, ...]:
+    return JUDGED[::-1] if study.config.get("judged") == "global" else JUDGED[:1]
+
+
+def _of_cells(matrix: Matrix, values: np.ndarray) -> np.ndarray:
+    return np.where(matrix.point[..., None] >= 0, values[matrix.point], np.nan)
+
+
+def mean_of_known(values: np.ndarray) -> np.ndarray:
+    """Return the mean over the last axis of values that are finite; NaN where none is."""
+    known = np.isfinite(values)
+    with np.errstate(invalid="ignore"):
+        return np.where(known, values, 0).sum(axis=-1) / known.sum(axis=-1)
+
+
+def _at_equal(matrix: Matrix, found: Recorded, accuracy: np.ndarray, key: str) -> np.ndarray:
+    """Return the accuracy [P, S] where all rivals of a setting have spent the same of a quantity that grows."""
+    spent = found.values[key]
+    made = np.full(accuracy.shape[:2], np.nan)
+    total = np.nanmax(np.where(np.isfinite(spent), spent, 0.0), axis=-1)  # [P, S]
+    for row in matrix.point:
+        members = [p for p in row if p >= 0]
+        for s in range(accuracy.shape[1]):
+            ran = [p for p in members if total[p, s] > 0 and np.isfinite(accuracy[p, s]).any()]
+            for p in ran:
+                known = np.isfinite(accuracy[p, s]) & np.isfinite(spent[p, s])
+                made[p, s] = np.interp(min(total[q, s] for q in ran), spent[p, s, known], accuracy[p, s, known])
+    return made
+
+
+def differences(values: np.ndarray, reference: int) -> Differences:
+    """Return the differences to a rival, paired by seed, with simultaneous intervals over all settings and rivals.
+
+    Args:
+      values: [R, C, S], as `measures` gives them.
+      reference: the index of the rival that all others are compared with.
+
+    Returns:
+      `mean`, `half` and `alone` of shape [R, C], NaN for the reference itself.
+    """
+    rows, columns, seeds = values.shape
+    others = [column for column in range(columns) if column != reference]
+    gaps = values[:, others] - values[:, [reference]]
+    found = simultaneous(gaps.reshape(-1, seeds).T)
+
+    def placed(of: np.ndarray) -> np.ndarray:
+        whole = np.full((rows, columns), np.nan)
+        whole[:, others] = of.reshape(rows, -1)
+        return whole
+
+    return Differences(placed(found.mean), placed(found.half), placed(found.alone), found.factor)
+
+
+def tally(found: Differences) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Count for each rival [C] the settings in which it is better than the reference, worse, and compared at all.
+
+    Better and worse are those whose whole simultaneous interval is on one side of zero.
+    """
+    with np.errstate(invalid="ignore"):
+        better, worse = found.mean - found.half > 0, found.mean + found.half < 0
+    return better.sum(axis=0), worse.sum(axis=0), np.isfinite(found.half).sum(axis=0)
+
 
 COLOURS = "RdBu"
 LEAST_RANGE = 2.0  # points; smaller differences are not in full colour
@@ -18,9 +165,9 @@ MOST_ROWS = 60  # of the figure for files
 
 
 @kept
-def _found(run: Run) -> tuple[Matrix, dict[str, np.ndarray]] | None:
-    matrix = matrix_of(run)
-    values = measures(run, matrix) if matrix else {}
+def _found(study: ReportData) -> tuple[Matrix, dict[str, np.ndarray]] | None:
+    matrix = matrix_of(study)
+    values = measures(study, matrix) if matrix else {}
     return (matrix, values) if matrix and values else None
 
 
@@ -28,31 +175,31 @@ def _told(matrix: Matrix, found: Differences) -> str:
     """Return in how many settings each rival is better than the reference, the best first."""
     better, worse, of = tally(found)
     order = sorted((c for c in range(len(of)) if of[c]), key=lambda c: (-(better[c] - worse[c]), -better[c]))
-    said = [f"{spaced(matrix.rivals[c])} better in {better[c]}, worse in {worse[c]} of {of[c]}" for c in order]
+    said = [f"{spaced(matrix.rivals[c])} is better in {better[c]} and worse in {worse[c]} of {of[c]}" for c in order]
     return "; ".join(said)
 
 
-def _first(run: Run) -> tuple[Matrix, int, Differences]:
+def _first(study: ReportData) -> tuple[Matrix, int, Differences]:
     """Return the matrix, the study's own reference, and the differences to it in the first measure."""
-    shown = _found(run)
+    shown = _found(study)
     assert shown is not None
     matrix, values = shown
-    reference = reference_of(run, matrix)
+    reference = reference_of(study, matrix)
     return matrix, reference, differences(values[next(iter(values))], reference)
 
 
-def _caption(run: Run) -> str:
-    matrix, reference, first = _first(run)
+def _caption(study: ReportData) -> str:
+    matrix, reference, first = _first(study)
     return (
         f"Difference to {spaced(matrix.rivals[reference])} in points of accuracy {END}, paired by seed:"
-        f" {seeds_told(run)}."
+        f" {describe_seeds(study)}."
         " All 95 % intervals of the matrix hold together; a bold number's interval is on one side of zero."
         f" {_told(matrix, first)}."
     )
 
 
-def _chart(run: Run) -> Chart:
-    shown = _found(run)
+def _chart(study: ReportData) -> Chart:
+    shown = _found(study)
     assert shown is not None
     matrix, values = shown
     of_measures: list[dict[str, Any]] = []
@@ -69,7 +216,7 @@ def _chart(run: Run) -> Chart:
             "rivals": [for_plotly(spaced(name)) for name in matrix.rivals],
             "settings": [for_plotly(name) for name in matrix.settings],
             "points": matrix.point,
-            "reference": reference_of(run, matrix),
+            "reference": reference_of(study, matrix),
             "measures": of_measures,
             "leastRange": LEAST_RANGE,
             "inColour": IN_COLOUR,
@@ -80,14 +227,14 @@ def _chart(run: Run) -> Chart:
 @figure(
     "rivals",
     caption=_caption,
-    applies=lambda run: has_intervals(run) and _found(run) is not None,
+    applies=lambda study: has_intervals(study) and _found(study) is not None,
     place=11,
     title="Rivals, setting by setting",
     chart=_chart,
 )
-def rivals(run: Run) -> Figure:
+def rivals(study: ReportData) -> Figure:
     """Draw the paired differences to the baseline as a matrix of settings by rivals."""
-    matrix, reference, found = _first(run)
+    matrix, reference, found = _first(study)
     columns = [c for c in range(len(matrix.rivals)) if c != reference]
     mean, half = found.mean[:MOST_ROWS, columns], found.half[:MOST_ROWS, columns]
     drawn, (axes,) = make_panels(1, 1, 7.2, min(1.4 + 0.24 * len(mean), 9.5))

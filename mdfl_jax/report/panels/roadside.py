@@ -6,11 +6,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from mdfl_jax.report.panels.map import UNIT, draw_ground, draw_route
-from mdfl_jax.report.playback import first_history
-from mdfl_jax.report.read import Run, kept
+from mdfl_jax.report.panels.map import UNIT, draw_ground, draw_route, first_history
+from mdfl_jax.report.read import ReportData, kept
 from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.style import first_seed, looks
+from mdfl_jax.report.style import describe_first_seed, looks
 from mdfl_jax.report.world import World, worlds_of
 
 ROUTES = 6  # the number of clients whose routes are drawn; more would hide the units
@@ -34,47 +33,49 @@ def at_unit(path: np.ndarray, units: np.ndarray, unit_range: float) -> np.ndarra
     return (away <= unit_range * (1 + 1e-6)).any(axis=-1)
 
 
-def _world(run: Run) -> World | None:
+def _world(study: ReportData) -> World | None:
     """Return the world of the first sweep point; None if it has no road-side units, or if no place was recorded."""
-    world = worlds_of(run).get(0)
+    world = worlds_of(study).get(0)
     return world if world is not None and len(world.units) else None
 
 
-def _path(run: Run) -> np.ndarray:
+def _path(study: ReportData) -> np.ndarray:
     """Return the positions of the first sweep point, [R + 1, N, 2]."""
-    path = run.array(0, "position")
+    path = study.array(0, "position")
     assert path is not None
     return path.astype(float)
 
 
 @kept
-def _meetings(run: Run) -> np.ndarray:
+def _meetings(study: ReportData) -> np.ndarray:
     """Tell in which slots each client of the first sweep point meets the server, [R, N] bool.
 
     Where it was not recorded, it is in the slots in which the client is in the range of a unit.
     """
-    recorded = first_history(run, 0, "met_server")  # an absent client meets nobody, wherever it is
+    recorded = first_history(study, 0, "met_server")  # an absent client meets nobody, wherever it is
     if recorded is not None:
         return recorded
-    world = _world(run)
+    world = _world(study)
     assert world is not None
-    return at_unit(_path(run)[:-1], world.units, world.unit_range)  # a slot's meetings are determined at its beginning
+    starts = _path(study)[:-1]  # the meetings of a slot are determined at its beginning
+    return at_unit(starts, world.units, world.unit_range)
 
 
-def _caption(run: Run) -> str:
-    met = _meetings(run)
+def _caption(study: ReportData) -> str:
+    met = _meetings(study)
     slots, never = met.sum(axis=0), int((~met.any(axis=0)).sum())
     none = f"; {never} of {len(slots)} clients never" if never else ""
     return (
-        f"When the clients are in the range of a road-side unit, where they meet the server ({first_seed(run)},"
-        f" {looks(run)[0].label}); the client with the most such slots is at the top. A client is there in"
-        f" {np.median(slots):.0f} of {len(met)} slots (median; from {slots.min()} to {slots.max()}){none}."
+        "When the clients are in the range of a road-side unit, where they meet the server"
+        f" ({describe_first_seed(study)}, {looks(study)[0].label}); the client with the most such slots is at the top."
+        f" A client is there in {np.median(slots):.0f} of {len(met)} slots"
+        f" (median; from {slots.min()} to {slots.max()}){none}."
     )
 
 
-def _chart(run: Run) -> Chart:
-    """Return a raster of slots and clients; of many slots, each column is the share of some in a row."""
-    met = _meetings(run)
+def _chart(study: ReportData) -> Chart:
+    """Return a raster of slots and clients. If there are many slots, a column is the share of several in a row."""
+    met = _meetings(study)
     order = np.argsort(-met.sum(axis=0), kind="stable")
     wide = -(-len(met) // MAX_COLUMNS)
     share = np.stack([part.mean(axis=0) for part in np.split(met, range(wide, len(met), wide))])  # [columns, N]
@@ -102,18 +103,18 @@ def _chart(run: Run) -> Chart:
 @figure(
     "roadside",
     caption=_caption,
-    applies=lambda run: _world(run) is not None,
+    applies=lambda study: _world(study) is not None,
     place=50,
     title="Road-side units and their meetings",
     chart=_chart,
 )
-def roadside(run: Run) -> Figure:
+def roadside(study: ReportData) -> Figure:
     """Draw a map of the units with some routes, and a raster of each client's slots in the range of a unit.
 
     All clients are those of the first sweep point and the first seed. The routes are those of clients at equal steps in
     the order of the number of slots at a unit, from the client with the most slots to the one with the fewest.
     """
-    path, world, met = _path(run), _world(run), _meetings(run)
+    path, world, met = _path(study), _world(study), _meetings(study)
     assert world is not None
     slots, clients = met.shape
     order = np.argsort(-met.sum(axis=0), kind="stable")

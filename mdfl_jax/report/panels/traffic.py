@@ -8,11 +8,10 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from mdfl_jax.report.panels.final_accuracy import MANY, named_rows
-from mdfl_jax.report.read import Run, declared, kept
-from mdfl_jax.report.recorded import recorded
+from mdfl_jax.report.read import ReportData, declared, kept, recorded
 from mdfl_jax.report.registry import Chart, figure
 from mdfl_jax.report.statistics import interval
-from mdfl_jax.report.style import MOBILE, STATIC, end_told, for_plotly, has_intervals, looks, make_panels
+from mdfl_jax.report.style import MOBILE, STATIC, describe_end, for_plotly, has_intervals, looks, make_panels
 
 # The totals of the traffic: key -> (title, unit of the metrics that may be its parts).
 _TOTALS = {"bits_sent": ("megabits", "bits"), "messages": ("messages", "messages")}
@@ -36,20 +35,20 @@ class Block(NamedTuple):
 
 
 @kept
-def blocks(run: Run) -> list[Block]:
+def blocks(study: ReportData) -> list[Block]:
     """Return the bar charts of a study: the kinds of its traffic, and what mobile and other clients have sent."""
-    return [*_by_kind(run), *_by_group(run)]
+    return [*_by_kind(study), *_by_group(study)]
 
 
-def _by_kind(run: Run) -> list[Block]:
+def _by_kind(study: ReportData) -> list[Block]:
     """Return the totals whose parts the study has recorded: metrics in the same unit that add up to the total."""
-    found, made = recorded(run), []
-    counted = found.rounds <= run.summary.get("round", np.inf)
+    found, made = recorded(study), []
+    counted = found.rounds <= study.summary.get("round", np.inf)
     ends = {  # [P, S], without the runs that have diverged
         key: np.where(found.diverged, np.nan, _ends(array[..., counted])) for key, array in found.values.items()
     }
     for key, (title, unit) in _TOTALS.items():
-        own = [m for m in declared(run.summary) if m.unit == unit and m.key not in _TOTALS and m.key in ends]
+        own = [m for m in declared(study.summary) if m.unit == unit and m.key not in _TOTALS and m.key in ends]
         total = ends.get(key)
         known = np.zeros(0, bool) if total is None else np.isfinite(total)
         if total is None or len(own) < 2 or not known.any():
@@ -62,18 +61,18 @@ def _by_kind(run: Run) -> list[Block]:
     return made
 
 
-def _by_group(run: Run) -> list[Block]:
+def _by_group(study: ReportData) -> list[Block]:
     """Return what mobile and other clients have sent, if both groups exist and one sends more than the other."""
     bars: dict[str, list[float]] = {"mobile clients": [], "other clients": []}
     halves: dict[str, list[float]] = {name: [] for name in bars}
-    for p in range(len(run.points)):
-        sent, mobile = run.history(p, "bits_sent"), run.history(p, "is_mobile")
+    for p in range(len(study.points)):
+        sent, mobile = study.history(p, "bits_sent"), study.history(p, "is_mobile")
         for name, chosen in zip(bars, (True, False)):
             rows: list[Any] = (
-                [] if sent is None or mobile is None else [*zip(sent[:, run.end(p)], np.asarray(mobile) == chosen)]
+                [] if sent is None or mobile is None else [*zip(sent[:, study.end(p)], np.asarray(mobile) == chosen)]
             )
-            lost = run.points[p].get("divergence") or {}
-            rows = [row for row, seed in zip(rows, run.seeds(p)) if str(seed) not in lost]
+            lost = study.points[p].get("divergence") or {}
+            rows = [row for row, seed in zip(rows, study.seeds(p)) if str(seed) not in lost]
             found = interval([row[of].mean() / 1e6 for row, of in rows if of.any()])
             bars[name].append(np.nan if found["mean"] is None else found["mean"])
             halves[name].append(found["ci95"] or 0.0)
@@ -87,14 +86,14 @@ def _by_group(run: Run) -> list[Block]:
 
 
 def _ends(array: np.ndarray) -> np.ndarray:
-    """Return the last known value of each run, [P, S], of values [P, S, E]."""
+    """Return the last known value of each run, [P, S], from values [P, S, E]."""
     known = np.isfinite(array)
     last = array.shape[2] - 1 - known[..., ::-1].argmax(2)
     return np.take_along_axis(array, last[..., None], 2)[..., 0]
 
 
 def _mean(values: np.ndarray) -> np.ndarray:
-    """Return the means [P] over the seeds that a sweep point has, of values [P, S]."""
+    """Return the means [P] of values [P, S] over the seeds that each sweep point has."""
     counts = np.isfinite(values).sum(1)
     return np.nan_to_num(values).sum(1) / np.maximum(counts, 1)
 
@@ -114,17 +113,17 @@ def _colours(block: Block, on_page: bool = False) -> list[str]:
     return [to_hex(colormaps["Paired"](i % 12)) for i in range(len(block.bars))]
 
 
-def _caption(run: Run) -> str:
-    stacked = {block.stacked for block in blocks(run)}
+def _caption(study: ReportData) -> str:
+    stacked = {block.stacked for block in blocks(study)}
     by = " and ".join(text for text, of in (("kind of message", True), ("group of clients", False)) if of in stacked)
-    said = f"What a client has sent until {end_told(run)}, by {by}: means over the clients and the seeds."
-    said += " 8 megabits are 1 MB." * any(block.title.startswith("megabits") for block in blocks(run))
-    with_intervals = False in stacked and has_intervals(run)
+    said = f"What a client has sent until {describe_end(study)}, by {by}: means over the clients and the seeds."
+    said += " 8 megabits are 1 MB." * any(block.title.startswith("megabits") for block in blocks(study))
+    with_intervals = False in stacked and has_intervals(study)
     return said + " Whiskers: 95 % Student-t intervals over the seeds." * with_intervals
 
 
-def _chart(run: Run) -> Chart:
-    found, names = blocks(run), [look.label for look in looks(run)]
+def _chart(study: ReportData) -> Chart:
+    found, names = blocks(study), [look.label for look in looks(study)]
     rows, axis = named_rows(names)
     above = 24 + 19 * -(-max(len(block.bars) for block in found) // 2)  # a narrow screen has two names in a line
     height = rows + above + 56
@@ -164,10 +163,10 @@ def _chart(run: Run) -> Chart:
     return Chart("plotly", {"traces": traces, "layout": layout})
 
 
-@figure("traffic", caption=_caption, applies=lambda run: bool(blocks(run)), place=75, title="Traffic", chart=_chart)
-def traffic(run: Run) -> Figure:
+@figure("traffic", caption=_caption, applies=lambda study: bool(blocks(study)), place=75, title="Traffic", chart=_chart)
+def traffic(study: ReportData) -> Figure:
     """Draw what a client has sent until the end: bars by kind of message, and by group of clients."""
-    found, names = blocks(run), [look.label for look in looks(run)]
+    found, names = blocks(study), [look.label for look in looks(study)]
     many = len(names) > MANY
     height = max((0.13 if many else 0.36) * len(names), 0.8)
     drawn, panels = make_panels(len(found), 1, 7.2, 1.1 + height)

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from mdfl_jax.config.families import effective, task_of
-from mdfl_jax.config.vary import keys_of
+from mdfl_jax.config.texts import keys_of
 from mdfl_jax.data.heterogeneity import Heterogeneity, heterogeneity
 from mdfl_jax.engine.simulation import RunFacts
 from mdfl_jax.study.study import Group, Study

@@ -9,8 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from mdfl_jax.config.families import effective
 from mdfl_jax.storage.disk import plain
-from mdfl_jax.study.events import Ended, Evaluated, Event
-from mdfl_jax.study.lines import lines_of
+from mdfl_jax.study.events import Ended, Evaluated, Event, lines_of
 from mdfl_jax.study.study import Run, Study
 
 LONGEST = 100  # letters of a folder's name

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
-from mdfl_jax.config.loggers import LOGGERS
+from mdfl_jax.config.texts import LOGGERS
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.storage.disk import write_json
 from mdfl_jax.study.loggers.line_logger import LineLogger, LoggedRun, numbers_of
@@ -18,7 +18,7 @@ PROJECT = "mdfl_jax"  # unless WANDB_PROJECT names another one
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
+def _one_line_errors() -> Iterator[None]:
     """Make a mistake of the user that wandb has found one line."""
     import wandb
 
@@ -43,7 +43,7 @@ class WeightsAndBiases(LineLogger):
         import wandb
 
         super().__init__(study, folder, log)
-        self._wandb, self._open, self._told = wandb, dict[str, Any](), False
+        self._wandb, self._open, self._announced = wandb, dict[str, Any](), False
         self._file = folder / "runs.json"
         self._known: dict[str, dict[str, Any]] = {}
 
@@ -54,7 +54,7 @@ class WeightsAndBiases(LineLogger):
           UserError: If there is no account, and nobody who could be asked for one.
         """
         if self._wandb.setup().settings.mode == "online":
-            with _told():
+            with _one_line_errors():
                 self._wandb.login()
         return super().__enter__()
 
@@ -73,7 +73,7 @@ class WeightsAndBiases(LineLogger):
         wandb = self._wandb
         self.folder.mkdir(parents=True, exist_ok=True)
         known["id"] = known["id"] or secrets.token_hex(4)
-        with _told():
+        with _one_line_errors():
             opened = wandb.init(
                 project=os.environ.get("WANDB_PROJECT") or PROJECT,
                 group=os.environ.get("WANDB_RUN_GROUP") or run.study,
@@ -87,8 +87,8 @@ class WeightsAndBiases(LineLogger):
                 settings=wandb.Settings(silent=True, console="off"),
             )
         self._open[run.folder] = opened
-        if not self._told and not opened.disabled:
-            self._told = True
+        if not self._announced and not opened.disabled:
+            self._announced = True
             where = opened.url or f"offline, in {self.folder}: `wandb sync` sends it"
             self.log(f"wandb: group {opened.group} of the project {opened.project}: {where}")
         return opened

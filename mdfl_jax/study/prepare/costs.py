@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from mdfl_jax.config.costs import read_speeds
+from mdfl_jax.config.checks import read_speeds
 from mdfl_jax.config.families import algorithm_numbers
 from mdfl_jax.config.sections import CostConfig, Experiment
 from mdfl_jax.core.types import Algorithm, Task

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from mdfl_jax.config.families import is_partial, participation_of, traced_numbers
-from mdfl_jax.config.sections import Experiment
-from mdfl_jax.config.world import MotionConfig
+from mdfl_jax.config.sections import Experiment, MotionConfig
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.types import Network
 from mdfl_jax.mobility import BOUNDARIES, MOBILITIES, Motion

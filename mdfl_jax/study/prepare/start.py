@@ -1,8 +1,10 @@
-"""The kept models of an earlier study as the start of a study: the field `model.pretrained` names them.
+"""The first models of a study that are not drawn: pretrained weights, or kept models of an earlier study.
 
-It names a file of one run (all seeds start from it), the folder of one sweep point (models/POINT in the workdir of the
-earlier study), or that workdir. In a folder, a seed starts from the file of the same seed, and of several rounds from
-the last one. In a workdir with several sweep points, a point starts from the one whose settings it shares.
+The field `model.pretrained` names them. Each file of pretrained weights is read once and matched with the model of each
+program. Kept models are one file of one run (all seeds start from it), the folder of one sweep point (models/POINT in
+the workdir of the earlier study), or that workdir. In a folder, a seed starts from the file of the same seed, and of
+several rounds from the last one. In a workdir with several sweep points, a point starts from the one whose settings it
+shares.
 """
 
 from collections.abc import Sequence
@@ -10,14 +12,66 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
 from mdfl_jax.config.checks import MEAN, OWN, names_saved
 from mdfl_jax.config.families import effective
 from mdfl_jax.config.sections import Experiment
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.data.dataset import Dataset
+from mdfl_jax.models.pretrained import Report, match, read_tensors
 from mdfl_jax.storage.model_files import CLIENTS, FOLDER, GLOBAL, Header, files_of, mean_of, points_of, read
 from mdfl_jax.storage.model_files import read_header as header_of
 from mdfl_jax.study.keeping import named
+from mdfl_jax.study.prepare.task import build_model, sample_of
+
+
+class Pretrained(NamedTuple):
+    """The weights that a model takes from a file.
+
+    Attributes:
+      tree: The variables of the model as float32 NumPy arrays, with None for those that are drawn at random.
+      file: The file, as the configuration names it.
+      report: Says which tensors of the file were used, and how.
+    """
+
+    tree: Any
+    file: str
+    report: Report
+
+    def describe(self) -> str:
+        """Describe the file and the use of its tensors in one line."""
+        return f"model.pretrained {self.file!r}: {self.report.describe()}"
+
+
+class PretrainedFiles:
+    """The files of pretrained weights of a study. Each file is read once."""
+
+    def __init__(self) -> None:
+        self.read: dict[str, dict[str, np.ndarray]] = {}
+
+    def weights(self, experiment: Experiment, dataset: Dataset | None) -> Pretrained | None:
+        """Return the weights from which a point's model starts, or None if all weights are drawn at random.
+
+        Raises:
+          UserError: If the file cannot be used, or does not fit the point's model.
+        """
+        file = experiment.model.pretrained
+        if dataset is None or not file or names_saved(file):
+            return None
+        model = build_model(experiment, dataset)
+        shapes = jax.eval_shape(model.init, jax.random.key(0), jnp.zeros((1, *sample_of(dataset).shape)))
+        try:
+            if file not in self.read:
+                self.read[file] = read_tensors(file)
+        except UserError as error:
+            raise UserError(f"model.pretrained: {error}") from None
+        try:
+            tree, report = match(self.read[file], shapes)
+        except UserError as error:
+            raise UserError(f"model.pretrained: {file!r}: {error}") from None
+        return Pretrained(tree, file, report)
 
 
 class Start(NamedTuple):

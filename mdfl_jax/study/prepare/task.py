@@ -9,7 +9,7 @@ from jax.sharding import Mesh
 
 from mdfl_jax.config.families import numbers_in, task_numbers, task_of
 from mdfl_jax.config.sections import DataConfig, Experiment
-from mdfl_jax.config.vary import keys_of
+from mdfl_jax.config.texts import keys_of
 from mdfl_jax.core.contract import where
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import from_values

@@ -21,8 +21,8 @@ def opened(make_workdir, open_report):
     def opened_at(width, first=None, name="label_counts"):
         run = read_workdir(make_workdir(SWEEP, rounds=20, positions=False))
         counts = np.arange(80).reshape(8, 10) if first is None else first
-        arrays = {"0/label_counts": counts, "1/label_counts": np.full((8, 10), 3)}
-        run = dataclasses.replace(run, first_seed=run.first_seed | arrays)
+        arrays = {"0/label_counts": counts[None], "1/label_counts": np.full((1, 8, 10), 3)}
+        run = dataclasses.replace(run, arrays=dict(run.arrays) | arrays)
         return open_report(write_page(run), width)
 
     return opened_at

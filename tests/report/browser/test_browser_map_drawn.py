@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from mdfl_jax.report import playback
 from tests.report.browser.pages import of_map, pixels, write_page
 from tests.report.conftest import write_workdir
 from tests.report.recorded_rounds import add_records
@@ -98,7 +97,7 @@ def test_a_stopped_run_says_so_and_contacts_on_the_way_need_all_rounds(open_map,
         arrays = dict(file)
     arrays["0/rounds_done"] = np.array([[0, 10, 12, 12, 12]], np.int32)
     np.savez(folder / "history.npz", **arrays)
-    monkeypatch.setattr(playback, "BUDGET", 2 * 300)
+    monkeypatch.setattr("mdfl_jax.report.panels.map.BUDGET", 2 * 300)
     page, section = open_map(folder=write_page(folder))
     assert "Links of swept are not drawn" in section.inner_text()
     texts = {}

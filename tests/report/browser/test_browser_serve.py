@@ -93,13 +93,13 @@ def test_it_refreshes_itself_and_keeps_what_the_reader_has_chosen(open_served):
 
 def test_a_table_keeps_its_filter_and_its_order(open_served):
     page, workdir = open_served([{"algorithm.lr": (i + 1) / 1000} for i in range(16)], seeds=2, positions=False)
-    page.get_by_label("Rows whose names have").fill("0.01")
+    page.get_by_label("Filter rows by name").fill("0.01")
     page.get_by_role("button", name="accuracy (%)").click()
     rows = page.locator("#results tbody tr:visible")
     shown = rows.all_inner_texts()
     assert len(shown) == 7  # 0.01 to 0.016
     refresh(page, workdir, "Another title")
-    assert page.get_by_label("Rows whose names have").input_value() == "0.01"
+    assert page.get_by_label("Filter rows by name").input_value() == "0.01"
     assert page.locator("#results [aria-sort=descending]").inner_text() == "accuracy (%)"
     assert rows.all_inner_texts() == shown
 

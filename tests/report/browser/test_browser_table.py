@@ -78,5 +78,5 @@ def test_a_wide_table_of_200_rows_scrolls_in_its_own_box_with_its_names_in_view(
     assert page.locator("thead th").first.evaluate(inside)  # both sticky
     assert page.locator("tbody th").nth(60).evaluate(inside)
     assert box.get_attribute("tabindex") == "0"  # the keyboard can scroll it
-    page.get_by_label("Rows whose names have").fill("P3")
+    page.get_by_label("Filter rows by name").fill("P3")
     assert len(column(page, "final_accuracy")[1]) == sum("p3_" in point["network.mobility"] for point in sweep)

@@ -1,0 +1,373 @@
+"""The panels of curves and of traffic, and the data of the curves that the reader of the page explores."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mdfl_jax.report import style
+from mdfl_jax.report.panels import curves, final_accuracy, traffic
+from mdfl_jax.report.panels.curves import CLIENT_NUMBERS, explorer, stored
+from mdfl_jax.report.read import read_workdir, recorded
+from mdfl_jax.report.registry import FIGURES
+from tests.report.made_report import change
+
+RADII = [{"network.radius": float(r)} for r in range(1, 201)]
+CROSSED = [
+    {"network.radius": float(r), "network.mobility": m} for r, m in itertools.product(range(1, 14), ("static", "dcm"))
+]
+
+
+def legend(figure):
+    return [text.get_text() for drawn in figure.legends for text in drawn.get_texts()]
+
+
+def is_inside(figure):
+    """Whether the legends and titles of a figure lie within it."""
+    figure.canvas.draw()
+    width, height = figure.bbox.width, figure.bbox.height
+    parts = [*figure.legends, *(axes.title for axes in figure.axes)]
+    boxes = [part.get_window_extent() for part in parts]
+    return all(b.x0 >= -1 and b.y0 >= -1 and b.x1 <= width + 1 and b.y1 <= height + 1 for b in boxes)
+
+
+def test_the_accuracy_is_within_0_and_100_percent(make_workdir):
+    folder = make_workdir(seeds=2)
+
+    def wide(row):
+        return row | {"accuracy": 0.02 if row["seed"] else 0.98}
+
+    figure = curves.accuracy(read_workdir(change(folder, wide)))
+    low, high = figure.axes[0].get_ylim()
+    assert (low, high) == (0, 100)
+    summary = json.loads((folder / "summary.json").read_text())
+    for point in summary["points"]:
+        point["final_accuracy"] = {"mean": 0.5, "ci95": 6.1, "per_seed": [0.02, 0.98]}
+    (folder / "summary.json").write_text(json.dumps(summary))
+    run = read_workdir(folder)
+    assert final_accuracy.final_accuracy(run).axes[0].get_xlim() == (-0.5, 100.5)
+    bars = FIGURES["final_accuracy"].chart(run).data["traces"][1]["error_x"]
+    assert bars["array"].tolist() == bars["arrayminus"].tolist() == [50.0] * 4
+
+
+def test_sixteen_long_names_are_all_in_a_legend_that_is_not_clipped(make_workdir):
+    names = [f"an algorithm with a rather long name {i}" for i in range(16)]
+    run = read_workdir(make_workdir([{"algorithm.name": name} for name in names], seeds=2, rounds=10, positions=False))
+    figure = curves.accuracy(run)
+    assert set(names) < set(legend(figure))
+    assert is_inside(figure)
+    looks = {(line.get_color(), str(line._unscaled_dash_pattern)) for line in figure.axes[0].lines}
+    assert len(looks) == 17  # and the target
+    assert not figure.axes[0].collections  # no bands above twelve points
+
+
+@pytest.mark.parametrize("points", [RADII[:80], CROSSED], ids=["one setting", "two settings"])
+def test_very_many_points_keep_a_figure(make_workdir, points):
+    run = read_workdir(make_workdir(points, seeds=1, rounds=10, positions=False))
+    figure = curves.accuracy(run)
+    lines = sum(len(axes.lines) for axes in figure.axes)
+    assert lines >= len(points)
+    assert is_inside(figure)
+    if points is not CROSSED:  # one graded setting: its colour bar, since two hundred names help nobody
+        assert not figure.legends
+        assert figure.axes[-1].get_ylabel() == "radius"
+    else:  # a point has the colour of its mobility
+        assert legend(figure) == ["static", "dcm", "target 70 %"]
+    final = final_accuracy.final_accuracy(run)
+    names = [text.get_text() for axes in final.axes for text in axes.get_yticklabels()]
+    assert names == [look.label for look in style.looks(run)]
+    assert max(final.get_size_inches()) < 20
+
+
+@pytest.mark.parametrize("count", [1, 4, 16, 200])
+def test_final_accuracies_have_a_row_for_each_point_in_the_order_of_the_study(make_workdir, count):
+    run = read_workdir(make_workdir(RADII[:count], seeds=2, rounds=10, positions=False))
+    data = FIGURES["final_accuracy"].chart(run).data
+    seeds, means = data["traces"]
+    np.testing.assert_allclose(means["x"], [100 * point["final_accuracy"]["mean"] for point in run.points])
+    assert len(seeds["x"]) == 2 * count
+    labels = [text.replace("<br>", " ") for text in data["layout"]["yaxis"]["ticktext"]]
+    assert labels == [look.label for look in style.looks(run)]
+    assert data["layout"]["height"] / count >= 15  # pixels a row
+    assert data["layout"]["height"] < 3200
+
+
+def test_names_with_markup_are_escaped(make_workdir):
+    run = read_workdir(make_workdir([{"algorithm.name": name} for name in ("<b>a</b>", "b&c")], seeds=2, rounds=10))
+    data = FIGURES["final_accuracy"].chart(run).data
+    assert data["layout"]["yaxis"]["ticktext"] == ["&lt;b&gt;a&lt;/b&gt;", "b&amp;c"]
+    assert data["traces"][1]["text"] == ["&lt;b&gt;a&lt;/b&gt;", "b&amp;c"]
+
+
+def test_captions_tell_the_true_x_axis(make_workdir):
+    folder = change(make_workdir(seeds=2), lambda row: row | {"bits_sent": 1e6 * row["round"]})
+    panel = FIGURES["accuracy"]
+    assert "against rounds:" in panel.caption(read_workdir(folder))
+    run = read_workdir(folder, "bits")
+    assert "against megabits sent by a client:" in panel.caption(run)
+    assert curves.accuracy(run).get_supxlabel() == "megabits sent by a client"
+    np.testing.assert_allclose(curves.accuracy(run).axes[0].lines[0].get_xdata(), [0, 10, 20, 30, 40])
+
+
+def test_consensus_is_on_a_logarithmic_axis_without_rounding_errors(make_workdir, reported):
+    assert not FIGURES["consensus"].applies(read_workdir(reported))
+    distance = {0: 1e-8, 10: 4.0, 20: 2.0, 30: 1.0, 40: 0.5}
+    folder = change(make_workdir(seeds=2), lambda row: row | {"consensus_distance": distance[row["round"]]})
+    run = read_workdir(folder)
+    axes = curves.consensus(run).axes[0]
+    assert axes.get_yscale() == "log"
+    np.testing.assert_allclose(axes.lines[0].get_xdata(), [10, 20, 30, 40])
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), [4, 2, 1, 0.5])
+    axes.figure.canvas.draw()
+    labels = [text.get_text() for of in (False, True) for text in axes.get_yticklabels(minor=of)]
+    assert {"1", "2", "5", ""} <= set(labels) <= {"0.1", "0.2", "0.5", "1", "2", "5", "10", ""}  # and no formulas
+    chart = FIGURES["consensus"].chart(run)
+    assert chart.kind == "curves"  # another view of the numbers of the first panel
+    assert chart.data["start_with"] == {"metric": "consensus_distance", "x": "", "logy": True}
+
+
+def declare(folder, metric):
+    summary = json.loads((folder / "summary.json").read_text())
+    summary.setdefault("metrics", []).append(metric)
+    (folder / "summary.json").write_text(json.dumps(summary))
+
+
+def described(name, unit, scale=1.0, where=()):
+    title = f"{name} ({unit})"
+    return {"name": name, "key": name, "title": title, "scale": scale, "where": list(where), "unit": unit, "shape": []}
+
+
+def test_declared_curves_have_a_figure_and_a_view(make_workdir):
+    folder = change(make_workdir(seeds=2), lambda row: row | {"own": 2.0 * row["round"]})
+    declare(folder, described("own", "metres", 2.0, ["curve"]))
+    run = read_workdir(folder)
+    assert FIGURES["metrics"].chart(run).data["start_with"] == {"metric": "own"}
+    figure = curves.metrics(run)
+    np.testing.assert_allclose(figure.axes[0].lines[0].get_ydata(), [0, 10, 20, 30, 40])
+    assert "own (metres)" in FIGURES["metrics"].caption(run)
+
+
+def with_traffic(folder, up, down):
+    sent = {"ups": up, "downs": down, "messages": 11.0}
+    change(folder, lambda row: row | {key: value * row["round"] / 40 for key, value in sent.items()})
+    declare(folder, described("ups", "messages"))
+    declare(folder, described("downs", "messages"))
+    return read_workdir(folder)
+
+
+def test_kinds_of_traffic_are_shown_if_they_add_up(make_workdir):
+    run = with_traffic(make_workdir(seeds=2), 4.0, 7.0)
+    (block,) = traffic.blocks(run)
+    assert block.stacked
+    assert block.title == "messages by kind"
+    assert {name: values.tolist() for name, values in block.bars.items()} == {"ups": [4.0] * 4, "downs": [7.0] * 4}
+    assert FIGURES["traffic"].caption(run).startswith("What a client has sent until the end, by kind of")
+    bars = FIGURES["traffic"].chart(run).data["traces"]
+    assert [(bar["name"], bar["x"].tolist()) for bar in bars] == [("ups", [4.0] * 4), ("downs", [7.0] * 4)]
+
+
+def test_the_names_of_kinds_are_escaped_and_no_template(make_workdir):
+    folder = make_workdir(seeds=2)
+    change(folder, lambda row: row | {"<b>%{x}": 4.0, "downs": 7.0, "messages": 11.0})
+    declare(folder, described("<b>%{x}", "messages"))
+    declare(folder, described("downs", "messages"))
+    bar, _ = FIGURES["traffic"].chart(read_workdir(folder)).data["traces"]
+    assert bar["name"] == "&lt;b&gt;%{x}"
+    assert bar["hovertemplate"] == "%{text}<br>%{fullData.name}: %{x:.5~g}<extra></extra>"
+
+
+def test_numbers_that_do_not_add_up_to_the_total_are_no_kinds(make_workdir):
+    assert traffic.blocks(with_traffic(make_workdir(seeds=2), 4.0, 6.0)) == []
+    assert not FIGURES["traffic"].applies(with_traffic(make_workdir(seeds=2), 4.0, 6.0))
+
+
+def test_traffic_of_mobile_and_other_clients_is_compared(make_workdir):
+    def add(arrays):
+        for p in range(4):
+            mobile = arrays[f"{p}/is_mobile"]
+            bits = np.where(mobile, 3e6, 1e6) + 1e6 * np.arange(len(mobile))[:, None]
+            arrays[f"{p}/bits_sent"] = np.stack([0 * bits] * 4 + [bits], axis=1)
+        return arrays
+
+    run = read_workdir(change(make_workdir(), arrays=add))
+    (block,) = traffic.blocks(run)
+    np.testing.assert_allclose(block.bars["mobile clients"], [4.0] * 4)  # seeds: 3, 4, 5
+    np.testing.assert_allclose(block.bars["other clients"], [2.0] * 4)
+    np.testing.assert_allclose(block.halves["mobile clients"], 4.302653 / np.sqrt(3), rtol=1e-5)
+    figure = traffic.traffic(run)
+    assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == ["mobile clients", "other clients"]
+    assert figure.axes[0].get_xlim()[0] == 0
+    mobile, others = FIGURES["traffic"].chart(run).data["traces"]
+    assert [bar["marker"]["color"] for bar in (mobile, others)] == ["mobile/8c", "static/8c"]  # the theme's greys
+    np.testing.assert_allclose(others["error_x"]["arrayminus"], [2.0] * 4)  # nobody sends less than nothing
+    np.testing.assert_allclose(others["error_x"]["array"], 4.302653 / np.sqrt(3), rtol=1e-5)
+    assert "8 megabits are 1 MB" in FIGURES["traffic"].caption(run)
+
+
+def titles(run):
+    return {quantity.key: quantity.title for quantity in recorded(run).quantities}
+
+
+def test_values_are_those_of_the_lines(reported):
+    run = read_workdir(reported)
+    found = recorded(run)
+    assert (found.rounds.tolist(), found.seeds.tolist()) == ([0, 10, 20, 30, 40], [0, 1, 2])
+    with np.load(reported / "history.npz") as history:
+        expected = [history[f"{p}/accuracy"].mean(2) for p in range(4)]
+    np.testing.assert_allclose(found.values["accuracy"], expected)
+    assert np.isnan(found.values["train_loss"][:, :, 0]).all()  # null before the first round
+    assert "lambda_2" not in found.values  # null everywhere
+    assert explorer(run)["start"] == "accuracy"
+
+
+def test_numbers_have_titles_in_the_unit_in_which_they_are_shown(make_workdir):
+    def more(row):
+        spread = {"accuracy_worst_decile": 0.1, "accuracy_jain": 0.5, "own_thing": 3.0}
+        counts = {"bits_sent": 1e6 * row["round"], "double_bits": 1e6 * row["round"], "distance_moved": 0.0}
+        return row | spread | counts | {"rounds_done": row["round"]}
+
+    run = read_workdir(change(make_workdir(seeds=2), more))
+    found = titles(run)
+    assert found["accuracy"] == "test accuracy (%)"
+    assert found["accuracy_worst_decile"] == "test accuracy, worst tenth of the clients (%)"
+    assert found["accuracy_jain"] == "test accuracy, Jain's fairness index"
+    assert found["bits_sent"] == "megabits sent by a client"
+    assert found["own_thing"] == "own thing"
+    # Always 0, the rounds again, another key again: nothing to draw.
+    assert not {"distance_moved", "rounds_done", "double_bits"} & set(found)
+
+
+def test_only_counts_since_the_start_can_be_the_x_axis(make_workdir):
+    def more(row):
+        grown = {"distance_moved": row["round"] / 7, "messages": row["round"] * 2, "loss": row["round"] + 0.5}
+        return row | grown | {"num_neighbours": None if row["round"] == 0 else row["round"], "accuracy": 0.0}
+
+    def moved_back(row):
+        row = more(row)
+        return row | {"distance_moved": 0.5} if row["round"] == 40 else row
+
+    folder = change(make_workdir(seeds=2), more)
+    axes = {quantity.key for quantity in recorded(read_workdir(folder)).quantities if quantity.grows}
+    assert axes == {"messages", "distance_moved"}  # the loss grows in this study, but not from 0
+    change(folder, moved_back)
+    axes = {quantity.key for quantity in recorded(read_workdir(folder)).quantities if quantity.grows}
+    assert axes == {"messages"}
+
+
+def test_points_with_other_rounds_and_seeds_have_gaps(make_workdir):
+    def cut(row):
+        return None if row["point"] == "dcm" and (row["seed"] == 2 or row["round"] == 40) else row
+
+    run = read_workdir(change(make_workdir(), cut))
+    found = recorded(run)
+    known = np.isfinite(found.values["accuracy"])
+    assert known[:3].all()
+    assert known[3, :2, :4].all()
+    assert not known[3, 2].any()
+    assert not known[3, :, 4].any()
+    assert [list(point["seeds"]) for point in explorer(run)["points"]] == [[0, 1, 2]] * 3 + [[0, 1]]
+
+
+def client_numbers(packed, p):
+    """The numbers of the single clients of a sweep point, [N, evaluations], as the script of the page unpacks them."""
+    starts = np.cumsum([0, *(0 if of is None else of["clients"] * len(of["at"]) for of in packed["points"])])
+    how = packed["points"][p]
+    levels = packed["values"][starts[p] : starts[p + 1]].reshape(how["clients"], -1)
+    values = how["low"] + how["step"] * levels.astype(float)
+    return how["at"], np.where(levels == 0xFFFF, np.nan, np.exp(values) if how["log"] else values)
+
+
+def test_single_clients_are_those_of_the_first_seed(reported):
+    packed = explorer(read_workdir(reported))["clients"]
+    assert packed["every"] == 1
+    with np.load(reported / "history.npz") as history:
+        for p in range(4):
+            at, values = client_numbers(packed["of"]["accuracy"], p)
+            assert at.tolist() == [0, 1, 2, 3, 4]
+            np.testing.assert_allclose(values, history[f"{p}/accuracy"][0].T, atol=1e-5)
+
+
+def test_too_many_numbers_of_clients_leave_evaluations_out_evenly(reported, monkeypatch):
+    monkeypatch.setattr("mdfl_jax.report.panels.curves.CLIENT_NUMBERS", 4 * 8 * 2)  # 4 points, 8 clients, 5 evaluations
+    assert CLIENT_NUMBERS >= 1_000_000
+    packed = explorer(read_workdir(reported))["clients"]
+    assert packed["every"] == 3
+    assert [of["at"].tolist() for of in packed["of"]["accuracy"]["points"]] == [[1, 4]] * 4  # the last one stays
+
+
+@pytest.mark.parametrize("many", [1, 4])
+def test_runs_without_numbers_at_the_kept_evaluations_are_left_out(make_workdir, monkeypatch, many):
+    """The first ``many`` points have diverged after the first evaluation, which is left out."""
+    monkeypatch.setattr("mdfl_jax.report.panels.curves.CLIENT_NUMBERS", 2 * 4 * 8 * 2)  # 2 metrics: 2 of 5 evaluations
+
+    def diverged(arrays):
+        loss = np.ones((3, 5, 8), np.float32)
+        loss[:, 1:] = np.nan
+        return arrays | {f"{p}/loss": loss if p < many else np.ones_like(loss) for p in range(4)}
+
+    packed = explorer(read_workdir(change(make_workdir(), lambda row: row | {"loss": 1.0}, diverged)))["clients"]
+    assert set(packed["of"]) == ({"accuracy", "loss"} if many < 4 else {"accuracy"})
+    if many < 4:
+        assert [of and of["at"].tolist() for of in packed["of"]["loss"]["points"]] == [None, *[[1, 4]] * 3]
+        assert len(packed["of"]["loss"]["values"]) == 3 * 8 * 2
+
+
+def test_lowest_and_highest_clients_of_a_metric_without_such_lines(make_workdir):
+    loss = np.random.default_rng(0).random((3, 5, 8))
+    loss[1, 2] = np.nan
+
+    def add(arrays):
+        return arrays | {f"{p}/loss": loss + p for p in range(4)}
+
+    folder = change(make_workdir(), lambda row: row | {"loss": 1.0, "accuracy_min": 0.1, "accuracy_max": 0.9}, add)
+    data = explorer(read_workdir(folder))
+    described = {metric["key"]: metric for metric in data["metrics"]}
+    assert (described["accuracy"]["lowest"], described["accuracy"]["highest"]) == ("accuracy_min", "accuracy_max")
+    assert (described["loss"]["lowest"], described["loss"]["highest"]) == ("loss:lowest", "loss:highest")
+    np.testing.assert_allclose(data["values"]["loss:lowest"][2], loss.min(2) + 2, rtol=1e-5)
+    np.testing.assert_allclose(data["values"]["loss:highest"][2], loss.max(2) + 2, rtol=1e-5)
+
+
+numbers = st.floats(-1e6, 1e6, width=32) | st.just(float("nan")) | st.just(float("inf"))
+
+
+@given(st.lists(numbers, min_size=1, max_size=30).filter(lambda of: np.isfinite(of).any()))
+def test_stored_numbers_are_within_half_a_step(listed):
+    values = np.array(listed)
+    levels, how = stored(values)
+    known = np.isfinite(values)
+    assert ((levels == 0xFFFF) == ~known).all()
+    found = how["low"] + how["step"] * levels[known].astype(float)
+    expected = np.log(values[known]) if how["log"] else values[known]
+    assert np.abs(found - expected).max() <= 0.5 * how["step"] * (1 + 1e-6)
+    assert how["step"] <= max(np.ptp(expected) / 65534 * (1 + 1e-9), 1.0)
+
+
+def test_counts_are_stored_exactly_and_wide_ranges_by_logarithm():
+    levels, how = stored(np.array([[0, 3], [60000, 7]]))
+    assert (how["low"] + how["step"] * levels).tolist() == [[0, 3], [60000, 7]]
+    values = np.geomspace(1e-6, 1e6, 50)
+    levels, how = stored(values)
+    np.testing.assert_allclose(np.exp(how["low"] + how["step"] * levels), values, rtol=3e-4)
+
+
+def test_a_study_that_is_judged_by_its_global_model_starts_with_it(make_workdir):
+    folder = change(make_workdir(seeds=2), lambda row: row | {"mean_model_accuracy": row["accuracy"], "accuracy": None})
+    made = json.loads((folder / "config.json").read_text())
+    made["config"]["judged"] = "global"
+    (folder / "config.json").write_text(json.dumps(made))
+    run = read_workdir(folder)
+    assert explorer(run)["start"] == "mean_model_accuracy"
+    assert titles(run)["mean_model_accuracy"] == "test accuracy of the global model (%)"
+    assert "accuracy" not in explorer(run)["values"]
+
+
+@pytest.mark.parametrize("x_axis", ["", "bits"])
+def test_the_first_view_is_against_the_x_axis_of_the_study(make_workdir, x_axis):
+    folder = change(make_workdir(seeds=2), lambda row: row | {"bits_sent": 1e6 * row["round"]})
+    data = explorer(read_workdir(folder, x_axis))
+    assert data["axis"] == ("bits_sent" if x_axis else "")
+    assert [metric["key"] for metric in data["metrics"] if metric["axis"]] == ["bits_sent"]

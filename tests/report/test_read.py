@@ -1,0 +1,178 @@
+"""What the report reads: worlds, streets, colours, and evaluations of a sample of clients."""
+
+import json
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import mdfl_jax
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.report.compare import why_unpaired
+from mdfl_jax.report.described import describe_setting
+from mdfl_jax.report.movie import save_movie
+from mdfl_jax.report.panels.map import MISSING, playback
+from mdfl_jax.report.read import kept, read_workdir
+from mdfl_jax.report.settings import Axis
+from mdfl_jax.report.style import PALETTE, colours_of
+from mdfl_jax.report.tables import note
+from mdfl_jax.report.world import World, worlds_of
+from mdfl_jax.storage.study_files import read_lines
+from tests.report.conftest import write_workdir
+
+STREETS = np.array([[0.0, 1.0, 5.0, 1.0], [2.0, 0.0, 2.0, 9.0]])
+
+
+def test_a_metric_may_have_the_name_of_another_files_entry(tmp_path):
+    line = '{"schema": 1, "point": "a", "seed": 0, "round": 4, "status": 0.3, "config": 1}\n'
+    (tmp_path / "metrics.jsonl").write_text(line)
+    assert read_lines(tmp_path / "metrics.jsonl")[0]["status"] == 0.3
+    (tmp_path / "metrics.jsonl").write_text(line.replace("4", "[4]"))
+    with pytest.raises(UserError, match=r"metrics.jsonl:1: round is \[4\]; no study writes such a value"):
+        read_lines(tmp_path / "metrics.jsonl")
+
+
+class Counted(Mapping[str, np.ndarray]):
+    """Arrays that count how often each of them is read."""
+
+    def __init__(self, arrays: Mapping[str, np.ndarray]):
+        self.arrays = arrays
+        self.read: list[str] = []
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        self.read.append(name)
+        return self.arrays[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.arrays
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.arrays)
+
+    def __len__(self) -> int:
+        return len(self.arrays)
+
+
+def counted(folder):
+    """The study of a folder, and the names of its arrays as they are read."""
+    run = read_workdir(folder)
+    arrays = Counted(run.arrays)
+    object.__setattr__(run, "arrays", arrays)
+    return run, arrays.read
+
+
+def test_a_result_is_kept_for_its_study_and_its_arguments_only(make_workdir):
+    asked = []
+
+    @kept
+    def count(run, least=0):
+        asked.append((len(run.points), least))
+        return sum(p >= least for p in range(len(run.points)))
+
+    run = read_workdir(make_workdir())
+    part = run.only([2])
+    assert [count(run), count(run), count(part), count(part), count(run, 1), count(run, 1), count(run)] == [
+        *(4, 4, 1, 1, 3, 3, 4)
+    ]
+    assert asked == [(4, 0), (1, 0), (4, 1)]
+
+
+def test_whether_an_array_is_there_is_told_without_reading_it(make_workdir):
+    run, read = counted(make_workdir())
+    assert run.has(3, "position")
+    assert not run.has(3, "links")
+    assert not run.only([3]).has(0, "links")
+    assert read == []
+    assert run.only([3]).history(0, "position").shape == (3, 41, 8, 2)
+    assert read == ["3/position"]
+
+
+def test_arrays_are_compared_only_where_the_settings_agree_and_read_once(tmp_path):
+    a, read_a = counted(write_workdir(tmp_path / "a", seeds=2))
+    b, read_b = counted(write_workdir(tmp_path / "b", seeds=2))
+    other = read_workdir(write_workdir(tmp_path / "c", seeds=2, clients=9))
+    assert why_unpaired(a, 0, other, 0) == "network.num_clients is 8 and 9"
+    assert read_a == []
+    assert {why_unpaired(a, 0, b, q) for q in (0, 1, 0)} == {""}
+    assert sorted(read_a) == ["0/label_counts", "0/position"]
+    assert len(read_b) == len(set(read_b)) == 4
+
+
+def test_streets_of_results_do_not_depend_on_the_folder_of_the_report(make_workdir, tmp_path):
+    folder = make_workdir([{"network.mobility": "trace"}])
+    np.savez(folder / "streets.npz", streets=STREETS.astype(np.float32))
+    results = mdfl_jax.Results.load(folder)
+    for of in (results, results.without_workdir()):
+        (world,) = worlds_of(of.report_data(folder=tmp_path / "elsewhere")).values()
+        assert np.array_equal(world.streets, STREETS)
+
+
+def test_streets_of_another_shape_are_one_line(make_workdir):
+    folder = make_workdir()
+    np.savez(folder / "streets.npz", streets=STREETS[:, :3])
+    with pytest.raises(UserError, match=r"streets\.npz: streets has shape \(2, 3\); \[K, 4\] is needed"):
+        read_workdir(folder)
+
+
+def test_infinity_is_the_last_colour_of_a_graded_scale():
+    radius = Axis("network.radius", "radius", ("inf", 1.0, 9.0))
+    found, finite = colours_of(radius), colours_of(Axis("network.radius", "radius", (99.0, 1.0, 9.0)))
+    assert [found[text] for text in ("1", "9", "inf")] == [finite[text] for text in ("1", "9", "99")]
+    assert not set(found.values()) & set(PALETTE)
+
+
+def test_who_leaves_on_one_side_of_a_world_without_edges_leaps():
+    places = np.array([[0.5, 5.0], [9.5, 5.0], [9.5, 9.9], [9.5, 0.1], [5.0, 0.1]])
+    steps = places[:-1], places[1:]
+    low, high = np.zeros(2), np.full(2, 10.0)
+    assert World("plane", low, high, walls=True, wraps=True).leaps(*steps).tolist() == [True, False, True, False]
+    assert not World("plane", low, high, walls=True).leaps(*steps).any()
+
+
+GREY = (107, 107, 107)  # the colour of a client whose value is unknown
+
+
+@pytest.fixture(scope="module")
+def workdirs(tmp_path_factory):
+    """A study of all clients, and the same with four of eight clients evaluated in between."""
+    found = [write_workdir(tmp_path_factory.mktemp(name), seeds=2, rounds=20) for name in ("all", "sample")]
+    folder = found[1]
+    config, summary = (json.loads((folder / f"{name}.json").read_text()) for name in ("config", "summary"))
+    config["config"] |= {"eval_clients": 4, "eval_samples": 500}
+    for k, point in enumerate(summary["points"]):
+        point["sampling"] = {"ci95": None if k == 1 else 0.01 * (k + 1), "round": 10, "mean_ci95": 0.01}
+    arrays = dict(np.load(folder / "history.npz"))
+    for key, values in arrays.items():
+        if key.endswith("/accuracy"):
+            values[:, 1:-1, 4:] = np.nan
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "summary.json").write_text(json.dumps(summary))
+    np.savez(folder / "history.npz", **arrays)
+    return found
+
+
+def test_the_setting_and_the_note_tell_the_sample(workdirs):
+    plain, sampled = map(read_workdir, workdirs)
+    assert (
+        "with a test every 10 (of a sample of 4 clients and 500 test samples; of all at the first"
+        in describe_setting(sampled)
+    )
+    assert "sample;" not in describe_setting(plain)
+    assert "of a sample, which adds an error of at most 4.00 points (95 %)" in note(sampled.summary, sampled.config)
+    assert "sample" not in note(plain.summary, plain.config)
+
+
+def test_clients_that_were_not_evaluated_have_no_colour(workdirs, tmp_path):
+    grey = []
+    for folder, unknown in zip(workdirs, (False, True)):
+        run = read_workdir(folder)
+        values = playback(run)["points"][0]["values"]  # [evaluations, clients]
+        assert (values[1, 4:] == MISSING).all() == unknown
+        assert (values[[0, -1]] != MISSING).all()
+        path = save_movie(run, tmp_path / f"{unknown}.gif", [2], rounds=12, fps=10, width=3.0)
+        with Image.open(path) as image:
+            image.seek(image.n_frames - 1)  # at round 12 the last evaluation is that of round 10
+            shown = np.array(image.convert("RGB")).astype(int)
+        grey.append((abs(shown - GREY).max(axis=-1) <= 6).sum())
+    assert grey[1] > grey[0] + 4 * 50, "four discs of about a hundred pixels; letters have some grey too"

@@ -1,0 +1,208 @@
+"""The tables: numbers worked out by hand, which columns of the page say something, and by what they are sorted."""
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mdfl_jax.report import tables
+from mdfl_jax.report.read import read_workdir
+from mdfl_jax.report.tables import page_columns
+
+
+def point(name: str, overrides: dict[str, Any], accuracy: list[float], **others: Any) -> dict[str, Any]:
+    return {
+        "id": name,
+        "overrides": overrides,
+        "final_accuracy": {"mean": accuracy[0], "std": 0.02, "ci95": accuracy[1], "per_seed": [0.5, 0.5, 0.5]},
+        "worst_client_accuracy": {"mean": 0.25, "std": 0.1, "ci95": 0.0314, "per_seed": [0.2, 0.25, 0.3]},
+        **others,
+    }
+
+
+@pytest.fixture
+def summary() -> dict[str, Any]:
+    static = point(
+        "static",
+        {"network.mobility": "static", "algorithm.name": "dpsgd", "rounds": 40},
+        [0.61239, 0.01],
+        difference_to_baseline=None,
+        rounds_to_target=None,
+        bits_sent_per_client=1.6e9,
+        distance_moved_per_mobile_client=0.0,
+    )
+    dcm = point(
+        "dcm",
+        {"network.mobility": "dcm", "algorithm.name": "dpsgd", "rounds": 40},
+        [0.7, 0.025],
+        difference_to_baseline={"mean": 0.08761, "ci95": 0.005},
+        rounds_to_target=120,
+        bits_sent_per_client=2.5e6,
+        distance_moved_per_mobile_client=1234.5678,
+    )
+    return {"schema": 1, "baseline": "static", "points": [static, dcm]}
+
+
+def test_printed_numbers_are_those_worked_out_by_hand(summary: dict[str, Any]) -> None:
+    header, rows = tables.table(summary)
+    assert header[:2] == ["mobility", "accuracy (%)"]  # the settings that do not differ have no column
+    assert rows[0] == ["static", "61.24 ± 1.00", "baseline", "25.00 ± 3.14", "-", "200", "0"]
+    assert rows[1] == ["dcm", "70.00 ± 2.50", "+8.76 ± 0.50", "25.00 ± 3.14", "120", "0.312", "1235"]
+
+
+def test_terminal_text_is_ascii_and_aligned(summary: dict[str, Any]) -> None:
+    lines = tables.text(summary, {"target": 0.7}).splitlines()
+    assert lines[0].startswith("mobility")
+    assert lines[2].startswith("static")
+    assert len({len(line) for line in lines[:4]}) == 1
+    assert "70.00 +- 2.50" in lines[3]
+    assert "target: 70 %" in lines[-1]
+    assert "\n".join(lines).isascii()
+
+
+def test_missing_values_are_dashes_and_empty_cells(summary: dict[str, Any]) -> None:
+    bare = summary["points"][1]
+    for key in ("difference_to_baseline", "worst_client_accuracy", "rounds_to_target", "bits_sent_per_client"):
+        bare[key] = None
+    del bare["distance_moved_per_mobile_client"]
+    assert tables.table(summary)[1][1] == ["dcm", "70.00 ± 2.50", "-", "-", "-", "-", "-"]
+    assert tables.raw_table(summary)[1][1] == ["dcm", "dcm", 0.7, 0.025, *[None] * 10, 3, 0]
+
+
+def test_one_seed_has_a_mean_and_no_interval(summary: dict[str, Any]) -> None:
+    for entry in summary["points"]:
+        entry["final_accuracy"] |= {"std": None, "ci95": None, "per_seed": [0.5]}
+        entry["worst_client_accuracy"] |= {"std": None, "ci95": None}
+    summary["points"][1]["difference_to_baseline"] = {"mean": -0.02, "ci95": None}
+    assert tables.table(summary)[1][1][1:4] == ["70.00", "-2.00", "25.00"]
+    assert "one seed" in tables.note(summary)
+
+
+def test_one_point_without_sweep_is_named_by_its_id(summary: dict[str, Any]) -> None:
+    summary["points"] = summary["points"][:1]
+    header, rows = tables.table(summary)
+    assert (header[0], rows[0][0]) == ("point", "static")
+    assert rows[0][2] == "-"  # nothing to compare with
+    assert tables.raw_table(summary)[0][:2] == ["point", "accuracy_mean"]
+
+
+def test_settings_that_share_a_name_are_told_apart(summary: dict[str, Any]) -> None:
+    for entry, rate in zip(summary["points"], (0.1, 0.2)):
+        entry["overrides"] |= {"algorithm.lr": rate, "model.lr": rate, "data.name": f"set{rate}"}
+    assert tables.table(summary)[0][:4] == ["mobility", "algorithm.lr", "model.lr", "data"]
+
+
+def test_a_point_without_the_override_has_the_value_of_the_configuration(summary: dict[str, Any]) -> None:
+    del summary["points"][0]["overrides"]["network.mobility"]
+    assert tables.table(summary, {"network": {"mobility": "static"}})[1][0][0] == "static"
+    assert tables.table(summary)[1][0][0] == "-"
+
+
+def test_a_row_is_the_baseline_where_its_point_says_so(summary: dict[str, Any]) -> None:
+    """With two axes there are several baselines; a summary without the key has the one that it names."""
+    assert [row[2] for row in tables.table(summary)[1]] == ["baseline", "+8.76 ± 0.50"]
+    for entry in summary["points"]:
+        entry["baseline"] = entry["id"]
+    assert [row[2] for row in tables.table(summary)[1]] == ["baseline", "baseline"]
+    for entry in summary["points"]:
+        entry["baseline"] = None
+    assert [row[2] for row in tables.table(summary)[1]] == ["-", "+8.76 ± 0.50"]
+
+
+def test_the_note_names_a_baseline_only_where_there_are_differences(summary: dict[str, Any]) -> None:
+    assert "to the baseline static" in tables.note(summary)
+    summary["points"][1]["difference_to_baseline"] = None
+    assert "baseline" not in tables.note(summary)
+
+
+def test_a_bar_in_a_name_does_not_break_the_markdown_table(summary: dict[str, Any]) -> None:
+    summary["points"][1]["overrides"]["network.mobility"] = "a|b"
+    lines = tables.markdown(summary).splitlines()
+    assert lines[1] == "| :-- | --: | --: | --: | --: | --: | --: |"
+    assert lines[3].startswith("| a\\|b | 70.00 ± 2.50 |")
+
+
+def test_csv_holds_raw_numbers(reported: Any) -> None:
+    run = read_workdir(reported)
+    with open(reported / "tables" / "summary.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["mobility"] for row in rows] == ["static", "random_movement", "dam", "dcm"]
+    for row, entry in zip(rows, run.points):
+        assert float(row["accuracy_mean"]) == entry["final_accuracy"]["mean"]
+        assert float(row["megabytes_sent_per_client"]) == entry["bits_sent_per_client"] / 8e6
+    assert rows[0]["difference_mean"] == rows[0]["rounds_to_target"] == ""
+    assert rows[3]["rounds_to_target"] == "10"
+
+
+def test_pairs_that_do_not_share_their_data_are_told(summary: dict[str, Any]) -> None:
+    assert "not the same data" not in tables.note(summary)
+    summary["points"][1]["overrides"]["data.alpha"] = 1.0
+    assert "; pairs that differ in data.alpha share the seed, but not the same data" in tables.note(summary)
+    summary["points"][0]["overrides"]["data.alpha"] = 1.0  # the baseline has it as well
+    assert "not the same data" not in tables.note(summary)
+
+
+Maker = Callable[..., Path]
+
+
+def edited(folder: Path, *changes: dict[str, object]) -> Path:
+    """The workdir with changed entries of the points of its summary, one dict for each point."""
+    summary = json.loads((folder / "summary.json").read_text())
+    for point, change in zip(summary["points"], changes):
+        point |= change
+    (folder / "summary.json").write_text(json.dumps(summary))
+    return folder
+
+
+def test_cells_have_the_text_of_the_printed_table_and_the_exact_number(make_workdir: Maker) -> None:
+    run = read_workdir(make_workdir(rounds=10))
+    found = {column.key: column for column in page_columns(run)}
+    header, rows = tables.table(run.summary, run.config)
+    printed = dict(zip(header, zip(*rows)))
+    for key, title in (
+        ("final_accuracy", "accuracy (%)"),
+        ("worst_client_accuracy", "worst client (%)"),
+        ("rounds_to_target", "rounds to target"),
+        ("bits_sent_per_client", "MB sent/client"),
+        ("distance_moved_per_mobile_client", "distance/mobile"),
+    ):
+        assert [cell.text for cell in found[key].cells] == list(printed[title]), key
+    exact = [100 * point["final_accuracy"]["mean"] for point in run.points]
+    assert [cell.number for cell in found["final_accuracy"].cells] == exact
+    assert found["final_accuracy"].best == exact.index(max(exact))
+    assert found["bits_sent_per_client"].cells[0].number == 200.0  # 1.6e9 bits
+    assert found["rounds_to_target"].title == "rounds to 70 %"
+    assert found["network.mobility"].cells[1] == ("random movement", None)
+
+
+def test_a_column_of_zeros_or_of_nothing_is_left_out_of_the_page_but_not_of_the_csv(make_workdir: Maker) -> None:
+    nothing = {"distance_moved_per_mobile_client": 0.0, "rounds_to_target": None, "worst_client_accuracy": None}
+    folder = edited(make_workdir(rounds=10), *[nothing] * 4)
+    keys = [column.key for column in page_columns(read_workdir(folder))]
+    assert keys == ["network.mobility", "final_accuracy", "difference_to_baseline", "bits_sent_per_client"]
+    run = read_workdir(folder)
+    assert {"distance_moved_per_mobile_client", "rounds_to_target"} <= set(tables.raw_table(run.summary)[0])
+    some = edited(folder, {"distance_moved_per_mobile_client": 0.5})
+    assert "distance_moved_per_mobile_client" in [column.key for column in page_columns(read_workdir(some))]
+
+
+def test_the_baseline_has_a_difference_of_zero_and_its_name_in_the_heading(make_workdir: Maker) -> None:
+    ids = ["static", "random_movement", "dam", "dcm"]
+    folder = edited(make_workdir(rounds=10), *[{"id": name, "baseline": "random_movement"} for name in ids])
+    found = {column.key: column for column in page_columns(read_workdir(folder))}["difference_to_baseline"]
+    assert found.title == "difference to random movement (points)"
+    assert found.cells[1] == ("baseline", 0.0)
+    edited(folder, {"baseline": "dam"})  # each of two groups of points has its own
+    found = {column.key: column for column in page_columns(read_workdir(folder))}["difference_to_baseline"]
+    assert found.title == "difference to the baseline (points)"
+
+
+def test_numbers_of_the_settings_sort_as_numbers(make_workdir: Maker) -> None:
+    sweep = [{"network.radius": r, "algorithm.name": "dpsgd" if r == 1 else "beer"} for r in (1, 10.0, "inf")]
+    radius, algorithm, *_ = page_columns(read_workdir(make_workdir(sweep, rounds=10)))
+    assert [(cell.text, cell.number) for cell in radius.cells] == [("1", 1.0), ("10", 10.0), ("inf", float("inf"))]
+    assert algorithm.title == "algorithm"
+    assert {cell.number for cell in algorithm.cells} == {None}
