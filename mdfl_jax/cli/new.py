@@ -1,7 +1,7 @@
 """Writes an example of a member of your own, which runs at once, into the current folder.
 
 mdfl new KIND NAME, or python -m launch.new KIND NAME
-KIND: mobility, algorithm, compressor, graph, mixing, metric, model, loss, partition, dataset or figure
+KIND: mobility, algorithm, aggregation, compressor, graph, mixing, metric, model, loss, partition, dataset or figure
 
 The examples are those of docs/extending.md.
 """
@@ -22,6 +22,7 @@ _NAME = flags.DEFINE_string("name", "", "Its name, as the second word; the file 
 WORDS, DOES = ("kind", "name"), ""
 
 SECTIONS = {
+    "aggregation": "An aggregation rule",
     "algorithm": "An algorithm",
     "compressor": "A compressor",
     "dataset": "A data set",

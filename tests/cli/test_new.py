@@ -17,7 +17,7 @@ from mdfl_jax.study import make_study, run_study
 
 pytestmark = pytest.mark.usefixtures("unregistered", "sources_as_before")
 KINDS = (
-    *("algorithm", "compressor", "dataset", "figure", "graph", "loss", "metric"),
+    *("aggregation", "algorithm", "compressor", "dataset", "figure", "graph", "loss", "metric"),
     *("mixing", "mobility", "model", "partition"),
 )
 

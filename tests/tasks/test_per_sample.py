@@ -68,6 +68,9 @@ def test_clipped_gradients_of_samples(batch_size, mapping):
     np.testing.assert_allclose(loss, plain_loss, rtol=1e-5)
     assert_trees_equal(same, plain, 2e-5)
     assert_trees_equal(found, looped(task, clients, params, batch_size), 2e-5)
+    more = lambda gradient: jax.tree.map(lambda leaf: leaf + 1, gradient)  # noqa: E731 -- padding is no sample
+    moved = task.gradient(task.data, clients, params, KEY, more)[1]
+    assert_trees_equal(moved, jax.tree.map(lambda leaf: leaf + 1, plain), 2e-5)
     in_sum = summed(task, batch_size).gradient(task.data, clients, params, KEY, per_sample=clip)[1]
     counts = batch_size or np.asarray(clients.num_samples)[:, None]
     np.testing.assert_allclose(in_sum["Dense_0"]["bias"], found["Dense_0"]["bias"] * counts, rtol=1e-5)
