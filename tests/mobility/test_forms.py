@@ -48,7 +48,7 @@ WORLD, KNOWLEDGE = "network.world", "motion.knowledge"
 REFUSED = [
     ("waypoint", {WORLD: "plane"}, "network.world is plane; with network.mobility waypoint it must be grid"),
     ("dcm", {WORLD: "trace"}, "network.world is trace; with network.mobility dcm it must be grid or plane"),
-    ("dcm", {WORLD: "space"}, "network.world: unknown world 'space'; known: auto, contacts, grid, plane, trace"),
+    ("dcm", {WORLD: "moon"}, "network.world: unknown world 'moon'; known: auto, contacts, grid, plane, trace"),
     (
         "dcm",
         {KNOWLEDGE: "explored"},

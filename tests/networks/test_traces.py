@@ -243,5 +243,5 @@ def test_wrong_arguments():
         contact_list(ContactTable(CONTACTS.edges, np.array([0]), N))
     with pytest.raises(UserError, match=r"needs places: give SpatialParams.trace"):
         play(network(), SpatialParams(), 1)
-    with pytest.raises(UserError, match="trace in the plane, contacts in the world of a contact list"):
+    with pytest.raises(UserError, match="trace in the plane of a trace, contacts in the world of a contact list"):
         network(mobility=("trace", "contacts"))
