@@ -9,7 +9,7 @@ from tiny import tiny_config
 
 from mdfl_jax import UserError
 from mdfl_jax.config.families import effective
-from mdfl_jax.config.points import baseline_of, points, static_key
+from mdfl_jax.config.points import baseline_of, points, program_key
 from mdfl_jax.config.renamed import MOVED
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.registry import Registry
@@ -101,10 +101,10 @@ def test_points_that_differ_in_rule_and_knowledge_share_a_program_and_have_one_b
     sweep = "network.mobility+motion.knowledge=static+oracle,dcm+oracle,dcm+met,waiting+explored; network.radius=2,3"
     experiment = resolve(tiny_config(sweep=sweep, baseline="network.mobility=dcm"))
     found = points(experiment)
-    assert len({static_key(point.experiment) for point in found}) == 1
+    assert len({program_key(point.experiment) for point in found}) == 1
     assert baseline_of(experiment, found) == [2, 3] * 4
     auto, named = (resolve(tiny_config(**{"network.mobility": "dcm", "network.world": w})) for w in ("auto", "grid"))
-    assert static_key(auto) == static_key(named)
+    assert program_key(auto) == program_key(named)
 
 
 def test_a_file_in_a_home_registers_its_members(tmp_path, monkeypatch):
