@@ -79,7 +79,7 @@ def test_names_tell_values_apart(tiny):
         ("network.num_clients=1,6", "point 'num_clients=1': network.num_mobile is 2; it must be at most"),
         ("data.alpha=inf", "data.alpha is inf"),
         ("model.widths=4xa", "sweep: model.widths is '4xa'; it must be whole numbers, as in 16x32"),
-        ("seeds=1,2", "sweep: seeds cannot be an axis; known axes: algorithm.batch_size,"),
+        ("seeds=1,2", "sweep: seeds cannot be an axis; known axes: algorithm.aggregation,"),
         ("engine.tile=1,2", "sweep: engine.tile cannot be an axis"),
         ("data.name=digits,digts", "unknown data.name 'digts'"),
     ],

@@ -131,7 +131,7 @@ def test_settings_choose_the_leaves_and_errors_are_one_line():
 def test_frozen_leaves_are_those_of_given_weights():
     model = make_model("mlp", CLASSES, widths=(UNITS,))
     given = jax.tree.map(lambda x: jnp.full_like(x, 0.5), task_of().init(task_of().data, KEY))
-    task = supervised(toy_dataset(), model, N, "iid", trainable="Dense_1/*", pretrained=given)
+    task = supervised(toy_dataset(), model, N, "iid", trainable="Dense_1/*", pretrained={"params": given})
     clients = task.partition(task.data, toy_hparams().task, KEY)
     assert_trees_equal(clients.frozen, chosen_leaves(given, "Dense_0/*"))
     assert_trees_equal(task.init(task.data, KEY), chosen_leaves(given, "Dense_1/*"))
