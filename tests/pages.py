@@ -109,9 +109,9 @@ def config_of(arguments: list[str]) -> str:
             given = word.partition("=")[2]
             return config_files.find(given) if given.partition(":")[0] in config_files.names() else given
     named = [word for word in arguments if not word.startswith("-") and not PLACEHOLDER.search(word)]
-    return (
-        config_files.find(named[0]) if named and not named[0].endswith((".xml", ".csv")) else ""
-    )  # a trace is no study
+    if not named or named[0].endswith((".xml", ".csv")):  # a trace is no study
+        return ""
+    return config_files.find(named[0]) if named[0].partition(":")[0] in config_files.names() else named[0]
 
 
 def follow(text: str, folder: Path, environment: dict[str, str]) -> list[tuple[str, list[str], float]]:

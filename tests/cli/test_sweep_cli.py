@@ -88,7 +88,7 @@ def wrong(told, tiny, tmp_path):
         ("--config.network.num_mobile=7", "must be at most network.num_clients, which is 6"),
         (
             "--config.sweep=network.mobility=static,dcn",
-            "unknown mobility 'dcn' (did you mean 'dcm'?); among the",
+            "unknown mobility 'dcn' (did you mean 'dcm'?); known:",
         ),
         ("--config.data.name=digts", "unknown data.name 'digts' (did you mean 'digits'?)"),
         ("--config.sweep=network.mobilty=dcm", "sweep: unknown config key 'network.mobilty' (did you mean"),

@@ -18,7 +18,7 @@ from mdfl_jax.study import make_study, run_study
 pytestmark = pytest.mark.usefixtures("unregistered")  # some shipped studies register a member
 PRINTED = [(page, command) for page in PAGES for command in commands(page)]
 OURS = [(page, command) for page, command in PRINTED if command.is_ours]
-SHARED = {"sweep": ("shards", "ahead")}  # modules whose flags a command has too
+SHARED = {"sweep": ("ahead",)}  # modules whose flags a command has too
 ALWAYS = {"config", "scale", "use", "help", "flagfile"}
 EXACT = ("theory", "new", "data")  # run as printed, and what is printed below them is what they print
 NOT_RUN = {
