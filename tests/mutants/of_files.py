@@ -26,8 +26,8 @@ MUTANTS = [
            TEXTS),
     # A kill between two writes, and what it leaves.
     Mutant("storage/disk.py", "part.replace(path)", "path.write_bytes(part.read_bytes())", f"{CHECKPOINT} {DISK}"),
-    Mutant("study/resume.py", "in LEFT if held.is_finished else ()", "in ()", TEXTS),
-    Mutant("study/resume.py", "not changed and in_order and not stopped", "not changed and in_order", TEXTS),
+    Mutant("study/run.py", "in LEFT if held.is_finished else ()", "in ()", TEXTS),
+    Mutant("study/run.py", "not changed and in_order and not stopped", "not changed and in_order", TEXTS),
     # Two processes in one workdir.
     Mutant("study/alone.py", "raise self._refusal(os.read(file, 10_000)) from None", "return True", ALONE),
     Mutant("study/alone.py", "if now != seen:", "if False:", ALONE),

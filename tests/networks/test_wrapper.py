@@ -60,13 +60,13 @@ def test_a_wrapper_from_outside_runs_inside_and_outside_of_another_one():
         np.testing.assert_array_equal(around[name], within[name], err_msg=name)
 
 
-def test_an_inner_networks_costs_and_comparisons_are_told_to_it():
+def test_an_inner_network_observes_with_its_own_state_and_numbers():
     inner = spatial(N, 5, ("static",))._replace(
-        after=lambda params, state, links, stats: ("costs", params, state),
-        compare=lambda state, links, apart: ("compared", state, apart),
+        observe=lambda params, state, seen: ("observed", params, state, seen),
         reached=lambda state: ("reached", state),
     )
     outer, state = slower(inner), Numbered("state", 3)
-    assert outer.after(Numbered("numbers", 1), state, None, None) == Numbered(("costs", "numbers", "state"), 3)
-    assert outer.compare(state, None, "apart") == Numbered(("compared", "state", "apart"), 3)
+    assert outer.observe(Numbered("numbers", 1), state, "round") == Numbered(
+        ("observed", "numbers", "state", "round"), 3
+    )
     assert outer.reached(state) == ("reached", "state")
