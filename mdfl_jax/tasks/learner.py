@@ -193,14 +193,18 @@ class Learner:
         if self.may_draw:
             seed = jax.vmap(partial(seed_of_block, stream(key, "dropout")))(blocks.client, place[:, 0])
             blocks = blocks._replace(draws=seed)
-        data, equal_shares, at_once = clients.with_frozen(data), clients.blocks is None, self.sizes.at_once
+        data, equal_shares, at_once = self._whole(data, clients), clients.blocks is None, self.sizes.at_once
         with self.in_precision():
             sums = client_gradients(of_block, data, client_params, blocks, at_once, self.mesh, equal_shares)
         return jax.tree.map(lambda a: a / rows_like(samples, a), sums)
 
+    def _whole(self, data: SupervisedData, clients: SupervisedClients) -> SupervisedData:
+        """Return the data with the leaves of the model that are not trained, which lie with the clients of a run."""
+        return data._replace(frozen=clients.frozen) if self.trainable else data
+
     def evaluate(self, data: SupervisedData, clients: SupervisedClients, client_params: ClientParams) -> Score:
         """Compute the accuracy and the loss of M models on all test samples."""
-        data = clients.with_frozen(data)
+        data = self._whole(data, clients)
         with self.in_precision():
             return score_of(self.evaluator, self.loss, self.loss_numbers, data, client_params)
 
@@ -208,7 +212,7 @@ class Learner:
         self, data: SupervisedData, clients: SupervisedClients, client_params: ClientParams, key: jax.Array, count: int
     ) -> tuple[Score, jax.Array]:
         """Compute the scores of M models on a part of the test samples; see `mdfl_jax.tasks.evaluation.Part`."""
-        data = clients.with_frozen(data)
+        data = self._whole(data, clients)
         stratum = data.y_test if self.has_one_label else jnp.zeros(data.y_test.shape[0], jnp.int32)
         sample = draw_part(key, stratum, count)
         with self.in_precision():
@@ -218,7 +222,7 @@ class Learner:
         self, data: SupervisedData, clients: SupervisedClients, client_params: ClientParams, tally: Tally
     ) -> Any:
         """Add up a function of outputs and targets over all test samples; see `mdfl_jax.core.types.Task`."""
-        data = clients.with_frozen(data)
+        data = self._whole(data, clients)
         of_targets = lambda y_test, outputs, sample, mask: tally(outputs, y_test[sample], mask)  # noqa: E731
         with self.in_precision():
             return over_samples(self.evaluator, data, client_params, of_targets, data.y_test)
@@ -227,7 +231,7 @@ class Learner:
         self, data: SupervisedData, clients: SupervisedClients, client_params: ClientParams
     ) -> jax.Array:
         """Compute the accuracy of each client's model on the test samples of its own natural owners, [N]."""
-        data = clients.with_frozen(data)
+        data = self._whole(data, clients)
         with self.in_precision():
             return local_accuracy_of(
                 self.evaluator, self.loss, data, clients.held, self.num_natural_owners, client_params

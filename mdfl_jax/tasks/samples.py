@@ -68,10 +68,6 @@ class SupervisedClients(NamedTuple):
     blocks: Blocks | None
     frozen: Any = None
 
-    def with_frozen(self, data: SupervisedData) -> SupervisedData:
-        """Return the data with the leaves of the model that are not trained."""
-        return data if self.frozen is None else data._replace(frozen=self.frozen)
-
     @property
     def num_samples(self) -> jax.Array:
         """The number of samples of each client, [N] int32."""

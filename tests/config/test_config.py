@@ -94,7 +94,7 @@ WRONG = [
     ("data.name", "", "data.name is ''"),
     ("model.kernel", 2, "model.kernel is 2; it must be odd"),
     ("network.num_mobile", 7, "network.num_mobile is 7; it must be at most network.num_clients, which is 6"),
-    ("network.mobility", "dcn", "unknown mobility 'dcn' (did you mean 'dcm'?); among the"),
+    ("network.mobility", "dcn", "unknown mobility 'dcn' (did you mean 'dcm'?); known:"),
 ]
 
 

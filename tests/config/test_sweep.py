@@ -61,7 +61,7 @@ def test_names_tell_values_apart(tiny):
         ("network=static", "sweep: network is a section; set its fields, as in network.FIELD=VALUE"),
         (
             "network.mobility=static,dcn",
-            "unknown mobility 'dcn' (did you mean 'dcm'?); among the",
+            "unknown mobility 'dcn' (did you mean 'dcm'?); known:",
         ),
         ("network.mobility=static,", "unknown mobility ''"),
         ("network.mobility=static,static", "sweep: network.mobility holds a value twice: static,static"),

@@ -100,7 +100,7 @@ def test_arrays_are_compared_only_where_the_settings_agree_and_read_once(tmp_pat
 
 
 def test_streets_of_results_do_not_depend_on_the_folder_of_the_report(make_workdir, tmp_path):
-    folder = make_workdir([{"network.mobility": "trace"}])
+    folder = make_workdir([{"network.mobility": "trace", "network.world": "trace"}])
     np.savez(folder / "streets.npz", streets=STREETS.astype(np.float32))
     results = mdfl_jax.Results.load(folder)
     for of in (results, results.without_workdir()):
