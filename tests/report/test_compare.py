@@ -95,7 +95,9 @@ def test_streets_are_those_of_each_study_wherever_the_report_is(two, tmp_path):
         np.savez(folder / "streets.npz", streets=streets)
         summary = json.loads((folder / "summary.json").read_text())
         for point in summary["points"]:
-            point["overrides"]["network.mobility"] = "trace" if point["id"] == "static" else "dcm"
+            follows = point["id"] == "static"
+            point["overrides"]["network.mobility"] = "trace" if follows else "dcm"
+            point["overrides"]["network.world"] = "trace" if follows else "grid"
         (folder / "summary.json").write_text(json.dumps(summary))
     (tmp_path / "elsewhere").mkdir()
     both = worlds_of(read_studies(two, tmp_path / "elsewhere"))

@@ -16,7 +16,7 @@ from mdfl_jax.study.prepare.inputs import of_dataset
 def started(study, folder):
     """A workdir as a study leaves it that was killed after a checkpoint."""
     (folder / "checkpoints").mkdir(parents=True)
-    write_json(folder / "config.json", {"name": "tiny", "status": "running", "config": study.config})
+    write_json(folder / "config.json", {**wanted(study), "name": "tiny", "status": "running"})
 
 
 def own_data(folder, seed=0):
