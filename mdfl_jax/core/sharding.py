@@ -62,11 +62,6 @@ def placed(tree: Any, where: NamedSharding | None) -> Any:
     return tree if where is None else jax.device_put(tree, where)
 
 
-def by_row(mesh: Mesh) -> NamedSharding:
-    """Return the sharding of leaves [rows of the mesh, ...] that puts each row's part on all devices of the row."""
-    return NamedSharding(mesh, PartitionSpec(SEED))
-
-
 def stacked(tree: Any, rows: int, before: int = 0) -> Any:
     """Tell which leaves have one row for each client.
 
