@@ -2,7 +2,8 @@
 
 Command:   python -m benchmarks.house                  prints the figures of the package and of its rooms
            python -m benchmarks.house --picture=FILE   draws the rooms with their arrows as PNG, SVG or PDF
-           python -m benchmarks.house --way            follows a small study from `run` to its first round
+           python -m benchmarks.house --way            follows a small study from `run` to its first round; with
+                                                       --picture=FILE it draws this way
 
 A room is a folder of `mdfl_jax/`. An arrow is an import of one room by another, wherever the import stands: inside a
 function or under TYPE_CHECKING too. `ORDER` says which room may import which. tests/test_house.py allows no arrow
@@ -27,6 +28,7 @@ ORDER = (
 )
 """The rooms from the ground up. A room imports only rooms that stand before it."""
 COUNTED = ("benchmarks", "configs", "launch", "tests")  # folders beside the package whose lines are counted
+HOUSE = ("config", "study", "engine", "storage", "results")  # the rooms around the rules that are simulated
 Graph = Mapping[str, Sequence[str]]
 
 
@@ -209,35 +211,28 @@ def draw(target: Path) -> None:
     figure.savefig(target, dpi=130)
 
 
-def walk() -> tuple[list[str], int]:
+def walk() -> list[str]:
     """Run a small study, and follow it from the call of `mdfl_jax.run` to its first round.
 
     Returns:
-      (the files of the package whose functions are called on the way, in the order of the first call; how often the
-      way comes back to a file that it has been in before, each chain of calls inside of one file counted once).
+      The files of `HOUSE` whose functions are called on the way, in the order of the first call.
     """
     import mdfl_jax
-    from mdfl_jax.core.errors import UserError  # noqa: F401  imports are no part of the way
 
     small = {"rounds": 4, "eval_every": 2, "seeds": 1, "model.name": "linear", "network.num_clients": 6}
     order: list[str] = []
-    came_back, last, arrived = 0, "", False
+    arrived = False
     package = str(ROOT / "mdfl_jax") + os.sep
 
     def follow(frame: FrameType, event: str, _: Any) -> None:
-        nonlocal came_back, last, arrived
+        nonlocal arrived
         file = frame.f_code.co_filename
         if arrived or event != "call" or not file.startswith(package) or frame.f_code.co_name.startswith("<"):
             return
-        if not file.startswith(tuple(package + room for room in ("study", "config", "engine", "storage", "results"))):
-            return
-        if frame.f_code.co_name == "one_round":
-            arrived = True
-        if file != last:
-            came_back += file in order
+        if file.startswith(tuple(package + room for room in HOUSE)):
+            arrived = frame.f_code.co_name == "one_round"
             if file not in order:
                 order.append(file)
-        last = file
 
     with tempfile.TemporaryDirectory() as folder:
         mdfl_jax.run(small, workdir=Path(folder) / "warm", progress=False)
@@ -246,7 +241,33 @@ def walk() -> tuple[list[str], int]:
             mdfl_jax.run(small, workdir=Path(folder) / "study", progress=False)
         finally:
             sys.setprofile(None)
-    return [os.path.relpath(file, ROOT) for file in order], came_back
+    return [os.path.relpath(file, ROOT) for file in order]
+
+
+def draw_walk(files: Sequence[str], target: Path) -> None:
+    """Draw the way of a run: its files in the order in which the run first enters them, a column for each room."""
+    from matplotlib.figure import Figure
+
+    rooms = list(dict.fromkeys(file.split("/")[1] for file in files))
+    figure = Figure(figsize=(9, 0.22 * len(files) + 0.8), layout="constrained")
+    axes = figure.subplots()
+    columns = [rooms.index(file.split("/")[1]) for file in files]
+    axes.plot(columns, range(len(files)), color="#33507a", lw=0.9, marker="o", markersize=4)
+    for row, (column, file) in enumerate(zip(columns, files, strict=True)):
+        name = file.split("/", 2)[2].removesuffix(".py")
+        axes.annotate(name, (column, row), xytext=(7, 0), textcoords="offset points", va="center", fontsize=7,
+                      bbox={"fc": "white", "ec": "none", "pad": 0.5})  # fmt: skip
+    axes.set_xticks(range(len(rooms)), rooms)
+    axes.xaxis.tick_top()
+    axes.set_xlim(-0.3, len(rooms) - 0.2)
+    axes.invert_yaxis()
+    axes.set_yticks([])
+    axes.set_title(
+        "The way of a run from mdfl_jax.run to its first round: files in the order of the first call", fontsize=9
+    )
+    for side in ("left", "right", "bottom"):
+        axes.spines[side].set_visible(False)
+    figure.savefig(target, dpi=130)
 
 
 def main() -> None:
@@ -255,12 +276,14 @@ def main() -> None:
     flags.add_argument("--picture", type=Path, help="draw the rooms into this file")
     flags.add_argument("--way", action="store_true", help="follow a small study to its first round")
     chosen = flags.parse_args()
-    if chosen.picture:
-        draw(chosen.picture)
-    elif chosen.way:
-        files, back = walk()
+    if chosen.way:
+        files = walk()
         print("\n".join(files))
-        print(f"{len(files)} files of config, study, engine, storage and results; {back} times back in a file")
+        print(f"{len(files)} files of {', '.join(HOUSE[:-1])} and {HOUSE[-1]}")
+        if chosen.picture:
+            draw_walk(files, chosen.picture)
+    elif chosen.picture:
+        draw(chosen.picture)
     else:
         print(describe())
 
