@@ -30,7 +30,7 @@ from mdfl_jax.storage.provenance import commit
 from mdfl_jax.study import make_study
 
 _GENERATIONS = flags.DEFINE_integer("generations", 40, "Generations to train, at least 1.", lower_bound=1)
-_FOLDER = flags.DEFINE_string("workdir", "/tmp/mdfl_policy", "Folder of the state, which is continued.")
+_FOLDER = flags.DEFINE_string("workdir", "runs/policy", "Folder of the state, which is continued.")
 
 SETTINGS = ("3+2+5", "1+1+inf", "5+2+2", "3+1+5")  # M, Rc, Rm
 ROUNDS, SEEDS, PAIRS, CHECK_EVERY = 150, 20, 8, 10

@@ -5,7 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import mdfl_jax
+from mdfl_jax import UserError
+from mdfl_jax.algorithms.registry import ignored_by, register
 
 FILES = {
     "algorithms/mine.py": (
@@ -92,3 +96,12 @@ def test_a_file_in_the_folder_of_a_family_is_a_member(tmp_path):
     found = subprocess.run([sys.executable, "-c", LOOK], cwd=tmp_path, capture_output=True, text=True, check=False)
     formats = "mine sumo sumo_geo csv csv_geo contacts bonnmotion ns2"
     assert found.stdout.strip() == f"[] True {formats}", found.stderr
+
+
+def test_an_algorithm_can_ignore_known_settings_alone(unregistered):
+    with pytest.raises(UserError, match=r"algorithm 'mine': ignores: unknown setting 'compresor' \(did you mean 'comp"):
+        register("mine", ignores=("compresor",))
+    before = ignored_by("dpsgd")
+    with pytest.raises(UserError, match="is there already"):
+        register("dpsgd", ignores=("aggregation",))(lambda settings: settings)
+    assert ignored_by("dpsgd") == before

@@ -18,6 +18,8 @@ _IGNORED: dict[str, frozenset[str]] = {}
 
 RECURSION = ("momentum", "optimizer", "local_steps", "statistics")
 """The settings ignored by an algorithm whose recursion contains one gradient step a round."""
+IGNORABLE = ("aggregation", "compressor", *RECURSION)
+"""The settings that an algorithm may declare to ignore."""
 
 
 def register(
@@ -33,12 +35,22 @@ def register(
         models by `Settings.aggregate` uses the aggregation.
 
     Raises:
-      UserError: if ``numbers`` is no subclass of `AlgorithmNumbers`, or if the name is taken.
+      UserError: if ``numbers`` is no subclass of `AlgorithmNumbers`, if ``ignores`` names no setting, or if the name is
+        taken.
     """
     if not issubclass(numbers, AlgorithmNumbers):
         raise UserError(f"algorithm {name!r}: {numbers.__name__} must be a subclass of AlgorithmNumbers")
-    _IGNORED[name] = frozenset(ignores)
-    return ALGORITHMS.register(name, numbers)
+    ignored = frozenset(ignores)
+    if unknown := sorted(ignored.difference(IGNORABLE)):
+        raise UserError(f"algorithm {name!r}: ignores: {unknown_name('setting', unknown[0], IGNORABLE)}")
+    accept = ALGORITHMS.register(name, numbers)
+
+    def add(factory: Factory) -> Factory:
+        accept(factory)
+        _IGNORED[name] = ignored
+        return factory
+
+    return add
 
 
 def ignored_by(name: str) -> frozenset[str]:

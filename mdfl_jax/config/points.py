@@ -11,7 +11,7 @@ from mdfl_jax.config.families import schema, task_of, world_in
 from mdfl_jax.config.resolve import all_fields, check_key, check_together, parse_text, replace_all
 from mdfl_jax.config.sections import SWITCHES, Experiment
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.outcomes import baselines, selected_fields
+from mdfl_jax.core.outcomes import baselines, selected_fields, values_by_path
 from mdfl_jax.mobility.registry import OWN
 from mdfl_jax.mobility.rule import PROGRAMS
 
@@ -169,7 +169,8 @@ def baseline_of(experiment: Experiment, all_points: list[Point]) -> list[int | N
         if not equals:
             raise UserError(f"baseline is {experiment.baseline!r}; it must be of the form field=value")
         with _errors_of("baseline"):
-            _parse_value(path, text)
+            for own, value in values_by_path(path, text).items():
+                _parse_value(own, value)
     points_of = [{"overrides": point.overrides} for point in all_points]
     return baselines({"config": {"baseline": experiment.baseline, "sweep": experiment.sweep}, "points": points_of})
 

@@ -191,11 +191,6 @@ def _movable(experiment: Experiment) -> Experiment:
     return experiment
 
 
-def replace(experiment: Experiment, path: str, value: Any) -> Experiment:
-    """Return a copy of the configuration with ``value`` in the field at ``path``. The dataclasses are frozen."""
-    return replace_all(experiment, {path: value})
-
-
 def replace_all(experiment: Experiment, values: Mapping[str, Any]) -> Experiment:
     """Return a copy of the configuration with other values in some fields, which are given by path."""
     changed: dict[str, Any] = {}

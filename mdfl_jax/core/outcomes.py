@@ -165,6 +165,17 @@ def tied_with(sweep: str, path: str) -> set[str]:
     return next((axis for axis in axes if path in axis), {path})
 
 
+def values_by_path(path: str, text: str) -> dict[str, str]:
+    """Return the texts of the values of a field, or of several that are tied by '+', by path.
+
+    >>> values_by_path("network.mobility+motion.knowledge", "dcm+met")
+    {'network.mobility': 'dcm', 'motion.knowledge': 'met'}
+    """
+    paths = [own.strip() for own in path.split("+")]
+    texts = [value.strip() for value in text.split("+")] if len(paths) > 1 else [text]
+    return dict(zip(paths, texts)) if len(paths) == len(texts) else {path: text}
+
+
 def baselines(manifest: Mapping[str, Any]) -> list[int | None]:
     """Return for each point the index of its baseline, which differs in the baseline's axis only; None without one.
 
@@ -174,11 +185,17 @@ def baselines(manifest: Mapping[str, Any]) -> list[int | None]:
       manifest: The content of config.json.
     """
     path, _, text = (item.strip() for item in str(manifest["config"].get("baseline") or "").partition("="))
+    wanted = values_by_path(path, text)
     points = [point["overrides"] for point in manifest["points"]]
-    tied = tied_with(str(manifest["config"].get("sweep") or ""), path)
+    sweep = str(manifest["config"].get("sweep") or "")
+    tied = set().union(*(tied_with(sweep, own) for own in wanted))
     others = [{name: value for name, value in point.items() if name not in tied} for point in points]
     found: list[int | None] = []
     for point, rest in zip(points, others):
-        same = [q for q, there in enumerate(points) if others[q] == rest and _is_text_of(there.get(path), text)]
-        found.append(same[0] if same and path in point else None)
+        same = [
+            q
+            for q, there in enumerate(points)
+            if others[q] == rest and all(_is_text_of(there.get(own), value) for own, value in wanted.items())
+        ]
+        found.append(same[0] if same and wanted.keys() <= point.keys() else None)
     return found

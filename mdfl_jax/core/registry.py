@@ -5,7 +5,7 @@ import os
 import pkgutil
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from mdfl_jax.core.errors import UserError, unknown_name
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def _caller(through: int) -> tuple[str, str]:
-    """Return the module and the file that register a member: those of the first caller outside of files registry.py.
+    """Return the module and the file that register a member: those of the first caller outside of registries.
 
     The file is "__main__" for a script or notebook.
 
@@ -24,11 +24,17 @@ def _caller(through: int) -> tuple[str, str]:
       through: the calls between that caller and the registration, as those of a decorator of the family.
     """
     frame = sys._getframe(1)
-    while frame.f_back and (os.path.basename(frame.f_code.co_filename) == "registry.py" or through):
-        through -= os.path.basename(frame.f_code.co_filename) != "registry.py"
+    while frame.f_back and (_is_registry(frame.f_globals) or through):
+        through -= not _is_registry(frame.f_globals)
         frame = frame.f_back
     module = str(frame.f_globals.get("__name__"))
     return module, module if module == "__main__" else os.path.abspath(frame.f_code.co_filename)
+
+
+def _is_registry(names: dict[str, Any]) -> bool:
+    """Tell whether a module of this name space is a registry of this package; a user's file may be called so too."""
+    module = str(names.get("__name__"))
+    return module.startswith("mdfl_jax.") and module.endswith(".registry")
 
 
 class Registry(Generic[T]):
@@ -107,9 +113,14 @@ class Registry(Generic[T]):
         """Import the modules of the family's homes, in the order of their names. They register their members."""
         if not self._is_complete:
             self._is_complete = True  # a member's module may look up others
-            for home in self._homes:
-                for found in sorted(pkgutil.iter_modules(importlib.import_module(home).__path__), key=lambda m: m.name):
-                    importlib.import_module(f"{home}.{found.name}")
+            try:
+                for home in self._homes:
+                    modules = pkgutil.iter_modules(importlib.import_module(home).__path__)
+                    for name in sorted(module.name for module in modules):
+                        importlib.import_module(f"{home}.{name}")
+            except BaseException:  # an interrupt too: the next look-up finds the others
+                self._is_complete = False
+                raise
 
     def __getitem__(self, name: str) -> T:
         self.discover()

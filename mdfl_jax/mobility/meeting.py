@@ -107,7 +107,7 @@ class Knowledge(NamedTuple):
 
 
 def is_many(world: GridWorld) -> bool:
-    """Return whether what is known is kept as bits . Clients move alike either way."""
+    """Return whether what is known is kept as bits. Clients move alike either way."""
     num_clients = world.start.shape[0]
     return num_clients * max(num_clients, world.grid.shape[0]) > many.LARGEST_AT_ONCE
 

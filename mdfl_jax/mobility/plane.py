@@ -64,6 +64,7 @@ class SpeedNumbers(Numbers):
 
     def check(self, setting: Setting) -> None:
         """Check that speed_min is above 0 and at most speed_max."""
+        super().check(setting)
         ordered(self, "speed_min", "speed_max")
         if self.speed_min == 0:
             raise UserError(

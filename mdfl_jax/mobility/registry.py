@@ -11,7 +11,7 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import fields_of, from_values
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.mobility.choosing import Choose, Prepare, StrategyNumbers, forms_of
-from mdfl_jax.mobility.rule import MET, ORACLE, Form, Mobility
+from mdfl_jax.mobility.rule import MET, ORACLE, WORLDS, Form, Mobility
 
 OWN = "auto"  # the world of `network.world` that stands for the rule's own
 
@@ -35,7 +35,7 @@ class Movement(NamedTuple):
 
     def __str__(self) -> str:
         known = f" with knowledge {self.knowledge}" if self.knowledge != ORACLE else ""
-        return self.rule + known + (f" in the {self.world}" if self.world != OWN else "")
+        return self.rule + known + (f" in the {WORLDS[self.world]}" if self.world in WORLDS else "")
 
 
 class Mobilities(Registry[Callable[[], Mobility]]):

@@ -48,7 +48,8 @@ class Results(StudyResults):
         if folder is None and self.workdir is None:
             raise UserError("report: the study has no workdir; give a folder: results.report('runs/report')")
         target = Path(folder or self.workdir or "")
-        if target != self.workdir and (target / "config.json").exists():
+        own = self.workdir is not None and target.resolve() == self.workdir.resolve()
+        if not own and (target / "config.json").exists():
             raise UserError(f"report: folder is {str(target)!r}, which holds another study; choose another folder")
         found = self.report_data(x, target)
         try:

@@ -19,7 +19,7 @@ from mdfl_jax.storage import disk
 from mdfl_jax.storage.disk import plain, write_json
 from mdfl_jax.storage.provenance import merged_provenance, started
 from mdfl_jax.storage.study_files import EXTENSION, FURTHER_ROUNDS, FURTHER_RUNS
-from mdfl_jax.study import continued
+from mdfl_jax.study import more_rounds
 from mdfl_jax.study.identity import Comparison, compare
 from mdfl_jax.study.manifest import manifest_of, places, wanted
 from mdfl_jax.study.study import Run, Study
@@ -56,7 +56,7 @@ def extend(
     folder, sources = workdir / EXTENSION, [Source(workdir, read(workdir))]
     before, after = compared.rounds
     if after > before:
-        _begin(study, workdir, lambda: continued.prepare(study.part(there), workdir, folder / FURTHER_ROUNDS, before))
+        _begin(study, workdir, lambda: more_rounds.prepare(study.part(there), workdir, folder / FURTHER_ROUNDS, before))
         log(f"{_count(there)} in {workdir} {'go' if len(there) > 1 else 'goes'} on from round {before} to {after}")
         run_part(study.part(there), folder / FURTHER_ROUNDS, bool(missing))
         sources.append(Source(folder / FURTHER_ROUNDS, read(folder / FURTHER_ROUNDS)))

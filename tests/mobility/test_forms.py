@@ -8,12 +8,15 @@ import pytest
 from tiny import tiny_config
 
 from mdfl_jax import UserError
-from mdfl_jax.config.families import effective
+from mdfl_jax.config.families import effective, setting_of
 from mdfl_jax.config.points import baseline_of, points, program_key
 from mdfl_jax.config.renamed import MOVED
 from mdfl_jax.config.resolve import resolve
+from mdfl_jax.core.numbers import number
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.mobility import MOBILITIES, Movement
+from mdfl_jax.mobility.choosing import StrategyNumbers, best
+from mdfl_jax.mobility.registry import strategy
 from mdfl_jax.study import make_study
 
 BOTH = ({"grid", "plane"}, {"oracle", "met"})
@@ -141,3 +144,30 @@ def test_a_strategy_of_ones_own_has_every_world_and_knowledge():
     MOBILITIES.remove("nearest")
     with pytest.raises(UserError, match="unknown mobility 'nearest'"):
         MOBILITIES.forms("nearest")
+
+
+class Ordered(StrategyNumbers):
+    low: float = number(0.0, "smallest")
+    high: float = number(1.0, "largest")
+
+    def check(self, setting):
+        super().check(setting)
+        if self.low > self.high:
+            raise UserError("motion.low is above motion.high")
+
+
+def test_a_strategy_checks_its_own_numbers_in_every_world(unregistered):
+    strategy("ordered", Ordered)(lambda sight, key: best(sight, -sight.distance, key))
+    setting = setting_of(resolve(tiny_config()), "ordered")
+    for world in ("grid", "plane"):
+        numbers = MOBILITIES.form(Movement("ordered", "oracle", world)).numbers
+        numbers().check(setting)
+        with pytest.raises(UserError, match=r"motion\.low is above"):
+            numbers(low=2.0, high=1.0).check(setting)
+
+
+def test_a_baseline_can_name_what_movers_know():
+    tied = "network.mobility+motion.knowledge=dcm+oracle,dcm+met,static+oracle"
+    config = tiny_config(sweep=tied, baseline="network.mobility+motion.knowledge=dcm+met")
+    experiment = resolve(config)
+    assert baseline_of(experiment, points(experiment)) == [1, 1, 1]

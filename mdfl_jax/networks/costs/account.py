@@ -92,18 +92,25 @@ def round_seconds(params: CostParams, work: Work, computing: jax.Array, sending:
     return jnp.maximum(jnp.asarray(params.round_seconds, jnp.float32), slowest + jnp.max(sending))
 
 
-def received_bits(bits: jax.Array, adjacency: jax.Array, uses_links: bool, senders: Senders = ALL_PAIRS) -> jax.Array:
+def received_bits(
+    bits: jax.Array,
+    adjacency: jax.Array,
+    uses_links: bool,
+    senders: Senders = ALL_PAIRS,
+    active: jax.Array | None = None,
+) -> jax.Array:
     """Compute the bits that each client receives in a round.
 
     A sender's bits are shared equally among the clients that hear it. This is exact if it sends the same to all of
-    them, and a mean if it picks some at random. An algorithm without links, such as all-reduce, gives every client the
-    mean of all bits.
+    them, and a mean if it picks some at random. An algorithm without links, such as all-reduce, gives every client that
+    takes part the mean of their bits.
 
     Args:
       bits: [N] float32 bits that each client sends.
       adjacency: [N, K] bool, [i, j] where i hears the sender at place j.
       uses_links: as in `Work`.
       senders: the clients for which the places stand.
+      active: [N] bool, the clients that take part in the round; None: all.
 
     Returns:
       [N] float32 bits.
@@ -112,7 +119,9 @@ def received_bits(bits: jax.Array, adjacency: jax.Array, uses_links: bool, sende
     [0.0, 3.0, 3.0]
     """
     if not uses_links:
-        return jnp.full_like(bits, jnp.mean(bits))
+        if active is None:
+            return jnp.full_like(bits, jnp.mean(bits))
+        return jnp.where(active, jnp.sum(jnp.where(active, bits, 0)) / jnp.maximum(jnp.sum(active), 1), 0)
     heard_by = senders.sums(adjacency)
     share = jnp.where(heard_by > 0, bits / jnp.maximum(heard_by, 1), 0)
     return senders.sum_of(adjacency.astype(bits.dtype), share)
@@ -155,11 +164,8 @@ def counted(network: Network, work: Work = Work()) -> Network:
             samples, computing = (jnp.where(links.active, x, 0) for x in (samples, computing))
         bits = stats.bits.high.astype(jnp.float32) * 2**WORD + stats.bits.low.astype(jnp.float32)
         sending = sending_seconds(cost, stats.messages, bits)
-        joules = (
-            cost.joules_per_sample * samples
-            + cost.joules_per_bit * bits
-            + cost.joules_per_bit_received * received_bits(bits, links.adjacency, work.uses_links, links.senders)
-        )
+        received = received_bits(bits, links.adjacency, work.uses_links, links.senders, links.active)
+        joules = cost.joules_per_sample * samples + cost.joules_per_bit * bits + cost.joules_per_bit_received * received
         return state._replace(
             seconds=add(state.seconds, round_seconds(cost, work, computing, sending)),
             worked=add(state.worked, joules),

@@ -44,9 +44,9 @@ def matrix_of(study: ReportData) -> Matrix | None:
     The rivals are the values of the setting that the baseline names, else of the mobility, else of that with the most
     values, if they are enough.
     """
-    main, named = main_axis(study), study.config.get("baseline") or ""
+    main, named = main_axis(study), str(study.config.get("baseline") or "").partition("=")[0].split("+")
     words = [axis for axis in study.axes if not axis.numbers]
-    words.sort(key=lambda axis: (f"{axis.path}=" not in named, axis is not main, -len(set(axis.texts))))
+    words.sort(key=lambda axis: (axis.path not in named, axis is not main, -len(set(axis.texts))))
     return next(filter(None, (_matrix_along(study, axis) for axis in words)), None)
 
 

@@ -21,7 +21,7 @@ from mdfl_jax.mobility.plane import Motion
 from mdfl_jax.models import make_model
 from mdfl_jax.networks import GraphParams, fixed_graph, partial_participation, spatial
 from mdfl_jax.networks.costs import CostParams, Work, counted, link_filter
-from mdfl_jax.networks.costs.account import CountedParams, add, no_total
+from mdfl_jax.networks.costs.account import CountedParams, add, no_total, received_bits
 from mdfl_jax.networks.wrappers.participation import ParticipationParams
 from mdfl_jax.tasks import classification
 
@@ -194,3 +194,9 @@ def test_several_devices_count_what_one_counts(num_clients):
         np.testing.assert_array_equal(a.messages, b.messages)
     assert one[-1].bits.any()
     assert unordered(text)[1] == []
+
+
+def test_a_client_that_sleeps_receives_nothing_under_all_reduce():
+    bits, nobody = jnp.array([6.0, 2.0, 0.0]), jnp.zeros((3, 3), bool)
+    awake = jnp.array([True, True, False])
+    assert received_bits(bits, nobody, False, active=awake).tolist() == [4.0, 4.0, 0.0]
