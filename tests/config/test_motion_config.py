@@ -55,7 +55,7 @@ def test_a_study_in_the_plane_runs(tiny, tmp_path):
     rules = ["random_walk", "patrol", "static"]
     config = tiny(
         **{
-            "sweep": f"network.mobility={','.join(rules)},static",
+            "sweep": "network.mobility+network.world=random_walk+plane,patrol+plane,static+plane,static+grid",
             "network.contact": "swept",
             "network.mixing": "speed_aware_auto",
             "network.radius": 120.0,

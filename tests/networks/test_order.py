@@ -18,8 +18,7 @@ from mdfl_jax.data.partition import DirichletNumbers
 from mdfl_jax.mobility import Motion, Movement
 from mdfl_jax.networks import SpatialParams, move_first, rule_numbers, spatial
 from mdfl_jax.networks.costs import CostParams, Work, link_filter
-from mdfl_jax.networks.wrappers import roadside
-from mdfl_jax.networks.wrappers.roadside import RoadsideParams, at_units
+from mdfl_jax.networks.wrappers.roadside import RoadsideParams, at_units, roadside
 
 
 class Holdings(NamedTuple):

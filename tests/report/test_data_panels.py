@@ -173,7 +173,7 @@ def test_a_study_with_units_has_the_figure_and_is_judged_by_the_global_model(tmp
     (point,) = summary["points"]
     assert point["final_accuracy"]["mean"] == point["mean_model_accuracy"]["mean"]
     assert point["worst_client_accuracy"] is None
-    assert run.curves["all"].accuracy[0, -1] == point["final_accuracy"]["mean"]
+    assert run.curves["base"].accuracy[0, -1] == point["final_accuracy"]["mean"]
     assert "of the global model" in tables.note(run.summary, run.config)
     with np.load(tmp_path / "run" / "history.npz") as history:
         met = at_unit(history["0/position"][0, :-1].astype(float), np.array([[200.0, 200.0]]), 150.0)
