@@ -81,4 +81,4 @@ def test_small_multiples_stand_beside_each_other_where_there_is_room(make_workdi
     assert page.evaluate(lefts) == 3
     page.set_viewport_size({"width": 360, "height": 800})
     page.wait_for_function(f"() => {lefts} === 1")
-    page.wait_for_function("document.documentElement.scrollWidth <= innerWidth")  # other panels take their time
+    page.wait_for_function("() => document.documentElement.scrollWidth <= innerWidth")  # other panels take their time
