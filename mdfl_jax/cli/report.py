@@ -20,7 +20,7 @@ from mdfl_jax.core.errors import UserError, check_path, unknown_name
 from mdfl_jax.report import compare, figures, page
 from mdfl_jax.report.compare import read_studies
 from mdfl_jax.report.read import ROUNDS, ReportData
-from mdfl_jax.report.unfinished import NotYetError, extension_lines
+from mdfl_jax.report.unfinished import NotYetError
 
 PORT = 8000  # of --serve
 
@@ -212,7 +212,7 @@ def _serve(dirs: Sequence[Path], port: int) -> int:
     """Show the page of studies that may still run, until Ctrl-C."""
     from mdfl_jax.report import serve
 
-    names = ("config.json", "summary.json", "metrics.jsonl", "history.npz")
+    names = ("config.json", "metrics.jsonl", "runs")
 
     def make() -> str:
         try:
@@ -224,7 +224,5 @@ def _serve(dirs: Sequence[Path], port: int) -> int:
             print(error, file=sys.stderr, flush=True)
             return f'<!doctype html><html lang="en"><title>Waiting</title><body><p>{escape(error)}</p></body></html>'
 
-    watched = [path / name for path in dirs for name in names]
-    watched += [file for path in dirs for file in extension_lines(path)]
-    serve.serve(make, lambda: watched, port)
+    serve.serve(make, lambda: [path / name for path in dirs for name in names], port)
     return 0

@@ -29,8 +29,7 @@ WORDS, DOES = ("config",), ""
 common.study_flags()
 flags.adopt_module_key_flags(ahead)  # --help then lists them
 _WORKDIR = flags.DEFINE_string("workdir", "", "Where results go; runs/<name of the study> where left out.")
-_OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace whatever the workdir holds of an earlier study.")
-_EXTEND = flags.DEFINE_bool("extend", False, "Add what the workdir's study lacks: seeds, sweep points or rounds.")
+_OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace the study that the workdir holds.")
 _SHARD = flags.DEFINE_string(
     "shard", None, "K/N, such as 3/16: run only this part of the study, for launch.merge; auto: as the cluster says."
 )
@@ -118,9 +117,9 @@ def _workdir(study: "Study", shard: "Shard | None" = None) -> Path:
 def _run(study: "Study", shard: "Shard | None") -> int:
     """Run the study, continue it, or read what is finished, and print its results. Return the exit status."""
     from mdfl_jax.report import tables
-    from mdfl_jax.study.manifest import wanted
+    from mdfl_jax.study.manifest import manifest_of
     from mdfl_jax.study.plan import plan
-    from mdfl_jax.study.run import RunOptions, reserved, run_or_resume
+    from mdfl_jax.study.run import RunOptions, run_or_resume
 
     workdir = _workdir(study, shard)
 
@@ -129,22 +128,18 @@ def _run(study: "Study", shard: "Shard | None") -> int:
         if resume:
             print(f"going on with the unfinished run in {workdir} (--overwrite starts anew)", flush=True)
 
-    options = RunOptions(_OVERWRITE.value, _EXTEND.value, begins=begins)
-    with reserved(study, workdir, options):
-        summary, was_finished = run_or_resume(study, workdir, options)
-        if was_finished:
-            print(f"{workdir} holds this study, finished; --overwrite runs it again")
-        print(tables.text(summary, study.config))
-        lost = [] if was_finished else [point for point in summary["points"] if point["diverged"]]
-        there = wanted(study)["points"] if lost else []
-        for point in lost:
-            print(
-                f"warning: {tables.divergence_warning(point, tables.values_of(point, there, study.config))}",
-                file=sys.stderr,
-            )
-        if _REPORT.value:
-            common.write_report(workdir)
-        if shard:
-            whole, merge = workdir.parent, "mdfl merge" if sys.argv[0].startswith("mdfl ") else "python -m launch.merge"
-            print(f"shard {shard} is there; with the others: {merge} {whole / shard.all_folders} --workdir={whole}")
+    summary, was_finished = run_or_resume(study, workdir, RunOptions(_OVERWRITE.value, begins=begins))
+    if was_finished:
+        print(f"{workdir} holds this study, finished; --overwrite runs it again")
+    print(tables.text(summary, study.config))
+    lost = [] if was_finished else [point for point in summary["points"] if point["diverged"]]
+    there = manifest_of(study, {})["points"] if lost else []
+    for point in lost:
+        values = tables.values_of(point, there, study.config)
+        print(f"warning: {tables.divergence_warning(point, values)}", file=sys.stderr)
+    if _REPORT.value:
+        common.write_report(workdir)
+    if shard:
+        whole, merge = workdir.parent, "mdfl merge" if sys.argv[0].startswith("mdfl ") else "python -m launch.merge"
+        print(f"shard {shard} is there; with the others: {merge} {whole / shard.all_folders} --workdir={whole}")
     return 0

@@ -25,7 +25,8 @@ from mdfl_jax.models import MODELS
 from mdfl_jax.models.pretrained import READERS, TWINS
 from mdfl_jax.networks.costs.filters import IGNORE
 from mdfl_jax.networks.graphs import GRAPHS
-from mdfl_jax.storage.model_files import FOLDER, is_saved
+from mdfl_jax.storage.model_files import is_saved
+from mdfl_jax.storage.study_files import MODELS as FOLDER
 from mdfl_jax.tasks import TASKS
 
 
@@ -521,7 +522,7 @@ def names_saved(text: str) -> bool:
 
 def _is_saved(path: Path) -> bool:
     """Tell whether a file holds kept models. A file of this package's layout that cannot be read is one, too."""
-    return is_saved(path) or (path.suffix == ".safetensors" and path.parent.parent.name == FOLDER)
+    return is_saved(path) or (path.suffix == ".safetensors" and path.parent.name == FOLDER)
 
 
 def check_start(experiment: Experiment) -> None:

@@ -3,6 +3,7 @@
 A user's file is one outside of this package, of Python and of the installed packages. This module does not import JAX.
 """
 
+import ast
 import contextlib
 import functools
 import hashlib
@@ -77,6 +78,57 @@ def digests(files: Iterable[str]) -> dict[str, str | None]:
             by_name.setdefault(os.path.basename(file), set()).add(digest_of(file))
     unknown: dict[str, str | None] = {MAIN: None} if MAIN in found else {}
     return {name: joined(of_name) for name, of_name in by_name.items()} | unknown
+
+
+def with_imports(files: Iterable[str]) -> list[str]:
+    """Return files of the user with all modules of hers that they import, and those that these import.
+
+    A module counts if its name stands in the text of a file: in an import, or as a text, as `importlib.import_module`
+    takes it. Only modules that have been imported are known.
+
+    Args:
+      files: paths of files; "__main__" and files that are not there are kept as they are.
+    """
+    loaded = {
+        name: os.path.realpath(file)
+        for name, module in list(sys.modules.items())
+        if isinstance(file := getattr(module, "__file__", None), str) and file.endswith(".py") and is_own(file)
+    }
+    packages = {path: name for name, path in loaded.items()}
+    found: dict[str, None] = {}
+    waiting = list(files)
+    while waiting:
+        file = waiting.pop()
+        if file in found:
+            continue
+        found[file] = None
+        if os.path.isfile(file):
+            own = packages.get(os.path.realpath(file), "")
+            waiting += [loaded[name] for name in _modules_named(file, own) if name in loaded]
+    return sorted(found)
+
+
+def _modules_named(file: str, own: str) -> set[str]:
+    """Return the names of the modules that a file may import, with the packages that contain them.
+
+    Args:
+      file: the path of the file.
+      own: the name of the file's own module, for relative imports.
+    """
+    with open(file, "rb") as content:
+        tree = ast.parse(content.read(), file)
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            is_package = os.path.basename(file) == "__init__.py"
+            parents = own.split(".")[: len(own.split(".")) - node.level + is_package] if node.level else []
+            module = ".".join([*parents, *([node.module] if node.module else [])])
+            found |= {module, *(f"{module}.{alias.name}".lstrip(".") for alias in node.names)}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) < 200:
+            found.add(node.value)
+    return {".".join(name.split(".")[: k + 1]) for name in found for k in range(name.count(".") + 1)}
 
 
 def place(error: BaseException | None) -> str:

@@ -17,7 +17,9 @@ from mdfl_jax.report.read import ReportData, read_workdir
 from mdfl_jax.report.registry import FIGURES, in_order
 from mdfl_jax.report.style import looks
 from mdfl_jax.report.verdict import verdict
+from mdfl_jax.results.views import list_files
 from mdfl_jax.storage import disk
+from mdfl_jax.storage.study_files import CONFIG, locked
 
 ASSETS = Path(__file__).parent / "assets"
 
@@ -46,10 +48,18 @@ def write(study: ReportData) -> Path:
     Raises:
       UserError: if the folder cannot be written to.
     """
-    path = study.workdir / "report.html"
+    folder, path = study.workdir, study.workdir / "report.html"
+    for name in ("tables", "figures"):
+        if (folder / name).is_symlink():
+            raise UserError(f"{folder / name}: it is a link to another folder, and no report is written through a link")
     try:
-        tables.write(study)
-        save(path, render(study, figures.write_figures(study)))
+        made = tables.write(study)
+        pictures = figures.write_figures(study)
+        save(path, render(study, pictures))
+        made += [picture.with_suffix(end) for picture in pictures.values() for end in (".png", ".pdf")]
+        if (folder / CONFIG).is_file():
+            with locked(folder):
+                list_files(folder, [*made, path])
     except OSError as error:
         raise UserError(f"{error.filename or study.workdir}: cannot be written: {error.strerror}") from None
     return path

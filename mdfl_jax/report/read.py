@@ -16,10 +16,10 @@ from mdfl_jax.core.outcomes import selected_fields
 from mdfl_jax.metrics import AXIS, BUILT_IN, CLASSES, CLIENTS, CURVE
 from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
 from mdfl_jax.report.settings import Axis, point_labels, spaced, sweep_axes, value_of
-from mdfl_jax.report.unfinished import describe_extension, describe_missing, judged_key, read_unfinished
+from mdfl_jax.report.unfinished import describe_missing, judged_key, read_unfinished
 from mdfl_jax.results.results import StudyResults, declared
-from mdfl_jax.storage.checksums import check_texts
-from mdfl_jax.storage.study_files import check_whole, no_streets, read_json, read_streets, require
+from mdfl_jax.results.studies import read_study, runs_in
+from mdfl_jax.storage.study_files import no_streets, read_streets, require, run_path
 
 ROUNDS = "rounds"  # the default x axis
 GROUP_KEYS = tuple(f"{metric.in_files}_{group}" for metric in BUILT_IN if metric.by_group for group in GROUPS)
@@ -258,10 +258,10 @@ def axes_of(summary: Mapping[str, Any]) -> dict[str, Shown]:
 
 
 def read_workdir(workdir: Path, x_axis: str = "") -> ReportData:
-    """Read config.json, summary.json, metrics.jsonl and history.npz of a workdir.
+    """Read a study from the records of its runs.
 
-    Of an unfinished study config.json and metrics.jsonl are enough. Its results are those at a round that enough of its
-    runs have reached (`mdfl_jax.report.unfinished`), and the remarks say so.
+    The results of an unfinished study are those at a round that enough of its runs have reached
+    (`mdfl_jax.report.unfinished`), and the remarks say so.
 
     Args:
       workdir: the folder of a study.
@@ -269,26 +269,15 @@ def read_workdir(workdir: Path, x_axis: str = "") -> ReportData:
         study's config names.
 
     Raises:
-      UserError: if the folder holds no study, if a file is missing, unreadable or of another schema (the message names
-        the file), if new files are just taking the place of the earlier ones, if the files do not fit together, if
-        there is no such axis, or if an unfinished study has no evaluation yet.
+      UserError: if the folder does not hold a study, if a file is missing or unreadable, or if there is no such axis.
+      NotYetError: if an unfinished study has no evaluation yet.
     """
-    if not workdir.is_dir():
-        why = "it is a file, not the folder of a study" if workdir.exists() else "no such directory"
-        raise UserError(f"{workdir}: {why}")
-    if not (workdir / "config.json").is_file():
-        raise UserError(f"{workdir}: it holds no study: there is no config.json")
-    check_whole(workdir)
-    manifest = read_json(workdir / "config.json", ("config", "seeds"))
-    if manifest.get("status") == "running":
-        state = read_unfinished(workdir, manifest)
-        results = StudyResults(
-            manifest, state.summary, list(map(dict, state.lines)), {}, workdir, read_streets(workdir)
-        )
-        return make_report_data(results, x_axis, (*state.remarks, *describe_missing(manifest)))
-    results = StudyResults.open(workdir)
-    check_texts(results.manifest, workdir)
-    return make_report_data(results, x_axis, (*describe_missing(manifest), *describe_extension(workdir)))
+    manifest = read_study(workdir)
+    if all(run_path(workdir, run).is_file() for _, _, run in runs_in(manifest)):
+        return make_report_data(StudyResults.open(workdir), x_axis, describe_missing(manifest))
+    state = read_unfinished(workdir, manifest)
+    results = StudyResults(manifest, state.summary, list(map(dict, state.lines)), {}, workdir, read_streets(workdir))
+    return make_report_data(results, x_axis, (*state.remarks, *describe_missing(manifest)))
 
 
 def make_report_data(results: StudyResults, x_axis: str = "", remarks: tuple[str, ...] = ()) -> ReportData:

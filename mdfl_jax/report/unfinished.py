@@ -1,12 +1,10 @@
-"""What the report says of a study that is not whole: one that still runs, a shard or a part, and one that is extended.
+"""What the report says of a study that is not whole: one that still runs, and a shard or a part of one.
 
 All statistics of a study that still runs are taken at one round, so that the sweep points can be compared: the latest
 round that at least half of the sweep points that have begun have reached under some seed. The statistics are over the
 seeds that have reached this round. A sweep point that has not reached it has no result yet, but it has a curve.
 """
 
-import contextlib
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +17,9 @@ from mdfl_jax.core.outcomes import Line, Runs, at_first, baselines, by_run, numb
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.built_in.every_study import diverged
 from mdfl_jax.report.statistics import difference, with_seeds
-from mdfl_jax.storage.study_files import EXTENSION, FURTHER_ROUNDS, FURTHER_RUNS, read_lines, require
+from mdfl_jax.results.records import lines_of_point
+from mdfl_jax.results.studies import read_records
+from mdfl_jax.storage.study_files import METRICS, read_lines
 
 MOST = 6  # so many sweep points are named in a sentence
 
@@ -42,7 +42,7 @@ def judged_key(config: Mapping[str, Any]) -> str:
 
 
 def read_unfinished(workdir: Path, manifest: Mapping[str, Any]) -> Unfinished:
-    """Read what an unfinished study has written. Its last line may be incomplete.
+    """Read what an unfinished study has: the records of finished runs, and the lines of those that are under way.
 
     Args:
       workdir: the folder of the study.
@@ -50,12 +50,14 @@ def read_unfinished(workdir: Path, manifest: Mapping[str, Any]) -> Unfinished:
 
     Raises:
       NotYetError: if it has no evaluation yet.
-      UserError: if metrics.jsonl cannot be read.
+      UserError: if a file cannot be read.
     """
-    path = workdir / "metrics.jsonl"
-    lines = read_lines(path, torn=True) if path.is_file() else []
-    require(manifest, ("points",), workdir / "config.json")
-    found = runs_of(lines, path)
+    path = workdir / METRICS
+    found = by_run(read_lines(path) if path.is_file() else [])
+    for point, records in zip(manifest["points"], read_records(workdir, manifest)):
+        for record in records:
+            lines = {line["round"]: line for line in lines_of_point(point["id"], record)}
+            found.setdefault(point["id"], {})[record.seed] = lines
     begun = [point for point in manifest["points"] if found.get(point["id"])]
     if not begun:
         raise NotYetError(f"{workdir}: the study has only begun: it has no evaluation yet")
@@ -65,17 +67,6 @@ def read_unfinished(workdir: Path, manifest: Mapping[str, Any]) -> Unfinished:
     summary = summarize_at(manifest, begun, kept, at)
     shown = [line for of in kept.values() for by_round in of.values() for line in by_round.values()]
     return Unfinished(summary, shown, _describe_progress(manifest, runs, at))
-
-
-def runs_of(lines: Sequence[Line], path: Path) -> dict[str, Runs]:
-    """Return the lines of a file by sweep point, seed and round.
-
-    Raises:
-      UserError: if a line lacks one of them.
-    """
-    for line in lines:
-        require(line, ("point", "seed", "round"), path)
-    return by_run(lines)
 
 
 def common_round(runs: Mapping[str, Runs]) -> int:
@@ -225,23 +216,3 @@ def describe_missing(manifest: Mapping[str, Any]) -> tuple[str, ...]:
     what = f"shard {manifest['shard']} of a study" if manifest.get("shard") else "a part of a study"
     said = f"This is {what}. Of its {total} runs, {count} are missing: {'; '.join(told[:MOST_MISSING])}{more}."
     return (said,) if missing else ()
-
-
-def extension_lines(workdir: Path) -> list[Path]:
-    """Return the paths of the metrics.jsonl of the parts by which a study is extended; they need not exist."""
-    return [workdir / EXTENSION / part / "metrics.jsonl" for part in (FURTHER_ROUNDS, FURTHER_RUNS)]
-
-
-def describe_extension(workdir: Path) -> tuple[str, ...]:
-    """Return a sentence for the top of the page of a study that is being extended; none for any other study."""
-    if not (workdir / EXTENSION).is_dir():
-        return ()
-    newest = ""
-    for path in extension_lines(workdir):
-        with contextlib.suppress(OSError, ValueError, KeyError, IndexError):  # absent, or half a line at the end
-            line = json.loads(path.read_text(encoding="utf-8").splitlines()[-1])
-            newest = (
-                f" The newest evaluation is that of {line['point']}, seed {line['seed']}, at round {line['round']}."
-            )
-    said = "This study is being extended, or a command that extends it was stopped. Its further runs are shown when all"
-    return (f"{said} have ended.{newest}",)

@@ -15,7 +15,7 @@ import numpy as np
 from mdfl_jax.core.metric import GROUPS, SCHEMA
 from mdfl_jax.core.outcomes import number
 from mdfl_jax.metrics.history import Metrics
-from mdfl_jax.results.records import Record
+from mdfl_jax.results.records import RunRecord
 
 WEIGHT = "evaluated"  # the metric [..., N] with the number of clients for which each evaluated client stands
 INTERVAL = "sampling_error_ci95"  # the half-width of the interval that sampling adds, in a line of metrics.jsonl
@@ -53,7 +53,7 @@ def mean_over_clients(values: np.ndarray, weights: np.ndarray | None) -> np.ndar
     return np.where(known.all(axis=-1), plain, weighted)
 
 
-def summarize_sampling(records: Sequence[Record]) -> dict[str, Any]:
+def summarize_sampling(records: Sequence[RunRecord]) -> dict[str, Any]:
     """Return the entry 'sampling' of a point in summary.json; none if all clients were evaluated on all test samples.
 
     Args:

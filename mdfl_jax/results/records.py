@@ -1,35 +1,41 @@
-"""Records: what the files of a study hold of its runs. A record is one run, a sweep point under one seed.
+"""Records of runs: one file for each finished run, a sweep point under one seed. A study is a set of such files.
 
-history.npz, metrics.jsonl and summary.json are made from records (`mdfl_jax.results.write`), whether these
-come from the devices or from the files of one or several workdirs. So a study can be extended, and parts of it can be
-put together, without running again what is there.
+A record has the metrics of the run, its facts, its lines of metrics.jsonl, and in its header the resolved configuration,
+the seed, and how it was made. It is written once and never changes, and its name tells all that its numbers depend on
+(`mdfl_jax.study.identity`). All else that a study shows is made of records (`mdfl_jax.results.views`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.metric import Shown
-from mdfl_jax.core.outcomes import by_run
+from mdfl_jax.core.metric import ROUNDS, SCHEMA, Shown
 from mdfl_jax.core.types import RunFacts
+from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
 from mdfl_jax.metrics.history import Metrics
-from mdfl_jax.results.results import StudyResults
-from mdfl_jax.storage.checksums import check_texts
+from mdfl_jax.storage import array_files
+from mdfl_jax.storage.array_files import SUFFIX
+from mdfl_jax.storage.disk import dumps
+
+FORMAT = "run 2"
+_LINES = "lines/json"  # the array with the text of the lines; a metric's name has no slash
 
 
-class Record(NamedTuple):
-    """One run, as the files hold it.
+class Measured(NamedTuple):
+    """What a run has measured.
 
     Attributes:
       seed: The seed.
       rounds: [E] int32, the rounds of the evaluations.
       arrays: The metrics that were measured, by their key in history.npz: [E, ...], or with one row a round.
       facts: The facts of the run by name (`mdfl_jax.core.types.RunFacts`).
-      lines: The run's lines of metrics.jsonl, in the order of the evaluations.
+      lines: The run's lines of metrics.jsonl without the id of the point, in the order of the evaluations.
       compile_seconds: The seconds of compiling, if the run was the first one of its program.
       run_seconds: The seconds of its rounds. Runs that were on the devices together share their seconds equally.
     """
@@ -43,102 +49,34 @@ class Record(NamedTuple):
     run_seconds: float
 
 
-class Stored(NamedTuple):
-    """A study, read from its files.
-
-    Attributes:
-      manifest: The content of config.json.
-      records: The records of each sweep point of config.json, in the order of the seeds.
-      own: The description of each metric that is not built in.
-      accuracy_is: What is called accuracy, if it is not the share of labels that are right.
-    """
-
-    manifest: dict[str, Any]
-    records: list[list[Record]]
-    own: list[Shown]
-    accuracy_is: str
-
-
-def lines_of_runs(lines: Sequence[dict[str, Any]]) -> dict[tuple[str, int], list[dict[str, Any]]]:
-    """Group the lines of metrics.jsonl by run, (id of the sweep point, seed), each sorted by the round."""
-    runs = ((point, seed, of) for point, seeds in by_run(lines).items() for seed, of in seeds.items())
-    return {(point, seed): [dict(of[r]) for r in sorted(of)] for point, seed, of in runs}
-
-
 def from_devices(
     seed: int,
     metrics: Metrics,
     facts: RunFacts,
-    lines: list[dict[str, Any]],
+    lines: Sequence[Mapping[str, Any]],
     compile_seconds: float,
     run_seconds: float,
-) -> Record:
-    """Make the record of a run from what the devices have measured.
+) -> Measured:
+    """Return what a run has measured, from the arrays that the devices have returned.
 
     Args:
       seed: The seed.
       metrics: The history of the run, NumPy leaves [E, ...].
       facts: The facts of the run.
       lines: Its lines of metrics.jsonl.
-      compile_seconds, run_seconds: As in `Record`.
+      compile_seconds, run_seconds: As in `Measured`.
     """
     arrays = {
         metric.in_files: metric.on_host(metrics[metric.name])
         for metric in metrics.declared
         if len(metrics[metric.name]) and not (metric.optional and metric.unknown(metrics[metric.name]))
     }
-    return Record(seed, metrics.round, arrays, dict(facts._asdict()), lines, compile_seconds, run_seconds)
+    own = [{key: value for key, value in line.items() if key != "point"} for line in lines]
+    return Measured(seed, metrics.round, arrays, dict(facts._asdict()), own, compile_seconds, run_seconds)
 
 
-def read(workdir: Path) -> Stored:
-    """Read the records of a finished study, or of a part of one.
-
-    Raises:
-      UserError: If the folder holds no finished study, or if its files do not fit together.
-    """
-    study = StudyResults.open(workdir)
-    of_runs = lines_of_runs(study.lines)
-    records = [
-        list(_of_point(workdir, study.arrays, of_runs, p, point, study.seeds_of(p)))
-        for p, point in enumerate(study.summary["points"])
-    ]
-    check_texts(study.manifest, workdir)
-    own = [Shown(**entry) for entry in study.summary.get("metrics", ())]
-    return Stored(study.manifest, records, own, study.summary.get("accuracy_is", ""))
-
-
-def _of_point(
-    workdir: Path,
-    arrays: Mapping[str, np.ndarray],
-    lines: Mapping[tuple[str, int], list[dict[str, Any]]],
-    p: int,
-    point: Mapping[str, Any],
-    seeds: Sequence[int],
-) -> Iterator[Record]:
-    """Yield the records of the p-th sweep point from the files."""
-    stacked = {key.partition("/")[2]: arrays[key] for key in arrays if key.startswith(f"{p}/")}
-    if wrong := [key for key, values in stacked.items() if len(values) != len(seeds)]:
-        raise UserError(f"{workdir / 'history.npz'}: {p}/{wrong[0]} is not of the {len(seeds)} seeds of config.json")
-    for s, seed in enumerate(seeds):
-        of_run = lines.get((point["id"], seed), [])
-        if [line["round"] for line in of_run] != arrays["rounds"].tolist():
-            raise UserError(f"{workdir / 'metrics.jsonl'}: lines of point {point['id']!r}, seed {seed}, are missing")
-        own = {key: values[s] for key, values in stacked.items()}
-        facts = {name: own.pop(name) for name in RunFacts._fields if name in own}
-        # The seconds of a point are those of its runs together, and only one of them has compiled.
-        compiling = point["compile_seconds"] if s == 0 else 0.0
-        yield Record(seed, arrays["rounds"], own, facts, of_run, compiling, point["run_seconds"] / len(seeds))
-
-
-def in_order(metrics: Iterable[Shown], records: Sequence[Sequence[Record]]) -> list[Shown]:
-    """Return metrics in the order in which the points have measured them, and then by name, each once."""
-    known = {metric.key: metric for metric in sorted(metrics, key=lambda metric: metric.key)}
-    measured = dict.fromkeys(key for of_point in records for key in (*of_point[0].arrays, *of_point[0].lines[0]))
-    return [known[key] for key in dict.fromkeys([*measured, *known]) if key in known]
-
-
-def joined(earlier: Record, later: Record) -> Record:
-    """Return the record of a run that went on after its end.
+def joined(earlier: Measured, later: Measured) -> Measured:
+    """Return what a run has measured that went on after its end.
 
     Args:
       earlier: The run until then.
@@ -148,21 +86,14 @@ def joined(earlier: Record, later: Record) -> Record:
     Returns:
       The whole run. A metric that only one of them has is left out: a record of the rounds whose size is bounded. But
       a run that diverges in the further rounds has no divergence before.
-
-    Raises:
-      UserError: If the further rounds do not begin where the earlier ones end.
     """
-    if earlier.rounds[-1] != later.rounds[0]:
-        raise UserError(
-            f"the further rounds of seed {earlier.seed} begin at round {later.rounds[0]}, and the earlier ones end at "
-            f"round {earlier.rounds[-1]}; they cannot be joined"
-        )
+    assert earlier.rounds[-1] == later.rounds[0]
 
-    def part(record: Record, key: str) -> np.ndarray:
-        return record.arrays[key] if key in record.arrays else np.full(len(record.rounds), np.nan, np.float32)
+    def part(of: Measured, key: str) -> np.ndarray:
+        return of.arrays[key] if key in of.arrays else np.full(len(of.rounds), np.nan, np.float32)
 
     kept = [key for key in later.arrays if key in earlier.arrays or key in DIVERGENCE]
-    return Record(
+    return Measured(
         earlier.seed,
         np.concatenate([earlier.rounds, later.rounds[1:]]),
         {key: np.concatenate([part(earlier, key), part(later, key)[1:]]) for key in kept},
@@ -173,21 +104,195 @@ def joined(earlier: Record, later: Record) -> Record:
     )
 
 
-def difference(here: Record, there: Record) -> str:
-    """Name what two records of the same run do not have in common to the bit, or '' if they agree.
+def write_record(path: Path, found: Measured, header: Mapping[str, Any]) -> None:
+    """Write the record of a run.
 
-    Seconds may differ. The two may also differ in the id of their sweep point.
+    Args:
+      path: Its file, whose name is that of the run.
+      found: What the run has measured.
+      header: What is known of the run beside: ``config``, ``metrics``, ``accuracy_is`` and how it was made.
+
+    Raises:
+      DiskError: If the file cannot be written.
     """
-    if not np.array_equal(here.rounds, there.rounds):
-        return "rounds"
-    for name in dict.fromkeys([*here.arrays, *there.arrays, *here.facts, *there.facts]):
-        one, other = ((record.arrays | record.facts).get(name) for record in (here, there))
-        if one is None or other is None or one.dtype != other.dtype or one.shape != other.shape:
-            return name
-        if one.tobytes() != other.tobytes():
-            return name
-    for ours, theirs in zip(here.lines, there.lines):
-        for key in dict.fromkeys([*ours, *theirs]):
-            if key != "point" and ours.get(key) != theirs.get(key):
-                return f"{key} of metrics.jsonl"
-    return ""
+    text = np.frombuffer(dumps(found.lines).encode(), np.uint8)
+    about = {
+        "run": path.name.removesuffix(SUFFIX),
+        "seed": found.seed,
+        "rounds": found.rounds.tolist(),
+        "facts": list(found.facts),
+        "compile_seconds": found.compile_seconds,
+        "run_seconds": found.run_seconds,
+        **header,
+    }
+    array_files.write(path, FORMAT, about, found.arrays | found.facts | {_LINES: text}, compress=True)
+
+
+class RunRecord:
+    """The record of a run in its file. Arrays and lines are read when they are asked for.
+
+    Args:
+      path: The file.
+
+    Attributes:
+      name: The name of the run.
+      header: What the file says of the run.
+
+    Raises:
+      UserError: If the file is absent or damaged, or if it is not what a study writes.
+    """
+
+    def __init__(self, path: Path):
+        self.path, self.name = path, path.name.removesuffix(SUFFIX)
+        self.header, _ = array_files.read(path, FORMAT, only=())
+        self.shapes = array_files.shapes_in(self.header)
+        try:
+            self._check()
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            raise UserError(f"{path}: no study writes such a record: {error}") from None
+
+    def _check(self) -> None:
+        """Check names, types and shapes against the declarations of the metrics."""
+        header, shapes = self.header, self.shapes
+        if header["run"] != self.name:
+            raise ValueError(f"it is that of the run {header['run']!r}")
+        self.seed, self.rounds = int(header["seed"]), np.array(header["rounds"], np.int32)
+        self.compile_seconds, self.run_seconds = float(header["compile_seconds"]), float(header["run_seconds"])
+        if self.rounds.ndim != 1 or not len(self.rounds) or (np.diff(self.rounds) <= 0).any():
+            raise ValueError("its rounds do not rise")
+        self.own = [Shown(**{**entry, "shape": tuple(entry["shape"])}) for entry in header["metrics"]]
+        self.fact_names = [name for name in header["facts"] if name in RunFacts._fields]
+        self.keys = [name for name in shapes if name != _LINES and name not in header["facts"]]
+        declared = {metric.key: metric.shape for metric in (*(of.described for of in BUILT_IN), *self.own)}
+        for key in self.keys:
+            by_round = tuple(declared.get(key, ()))[:1] == (ROUNDS,)
+            rows = {int(self.rounds[-1]), int(self.rounds[-1]) + 1} if by_round else {len(self.rounds)}
+            if not shapes[key] or shapes[key][0] not in rows:
+                raise ValueError(f"{key} has the shape {list(shapes[key])}")
+        for kind in (header["config"], header["made"]):
+            dict(kind)
+
+    def array(self, key: str) -> np.ndarray:
+        """Return a metric or a fact of the run.
+
+        Raises:
+          KeyError: If the run has not measured it.
+          UserError: If the file is damaged.
+        """
+        if key not in self.shapes:
+            raise KeyError(key)
+        return array_files.read(self.path, FORMAT, only=[key])[1][key]
+
+    def dtype(self, key: str) -> np.dtype:
+        """Return the type of an array, without reading the array."""
+        return np.dtype(self.header["arrays"][key][0])
+
+    @cached_property
+    def lines(self) -> list[dict[str, Any]]:
+        """The lines of metrics.jsonl, without the id of the sweep point, in the order of the evaluations."""
+        text = self.array(_LINES).tobytes()
+        try:
+            lines = json.loads(text)
+            if [line["round"] for line in lines] != self.rounds.tolist():
+                raise ValueError("the rounds of its lines")
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise UserError(f"{self.path}: no study writes such lines: {error}") from None
+        return lines
+
+    def measured(self) -> Measured:
+        """Read all that the run has measured."""
+        _, arrays = array_files.read(self.path, FORMAT, only=[*self.keys, *self.fact_names])
+        facts = {name: arrays.pop(name) for name in self.fact_names}
+        return Measured(self.seed, self.rounds, arrays, facts, self.lines, self.compile_seconds, self.run_seconds)
+
+    def difference(self, other: "RunRecord") -> str:
+        """Name what two records of the same run do not have in common to the bit, or '' if they agree.
+
+        Seconds and the way in which the runs were made may differ.
+        """
+        ours, theirs = (array_files.checksums_in(record.header) for record in (self, other))
+        return next((key for key in dict.fromkeys([*ours, *theirs]) if ours.get(key) != theirs.get(key)), "")
+
+
+def lines_of_point(point: str, record: RunRecord) -> Iterator[dict[str, Any]]:
+    """Yield the lines of metrics.jsonl of a run of a sweep point, in the order of the evaluations."""
+    yield from ({"schema": line.get("schema", SCHEMA), "point": point, **line} for line in record.lines)
+
+
+class PointArrays(Mapping[str, np.ndarray]):
+    """The arrays of a sweep point over its seeds, [S, ...] by their key in history.npz, each read when it is asked for.
+
+    If only some runs have measured a metric, it is NaN in the others. An array of whole numbers, which have no NaN, or
+    a fact is left out then.
+
+    Args:
+      records: The records of the point, one for each seed.
+    """
+
+    def __init__(self, records: Sequence[RunRecord]):
+        self.records = records
+        most = max(records, key=lambda record: len(record.keys))
+        first = {key: record for record in (most, *records)[::-1] for key in record.keys}
+        known = [key for record in (most, *records) for key in record.keys]
+        whole = lambda key: all(key in record.shapes for record in records)  # noqa: E731
+        self._first = {
+            key: first[key]
+            for key in dict.fromkeys(known)
+            if whole(key) or np.issubdtype(first[key].dtype(key), np.inexact)
+        } | {name: records[0] for name in records[0].fact_names if whole(name)}
+
+    def __getitem__(self, key: str) -> np.ndarray:
+        first = self._first[key]
+        absent = np.full(first.shapes[key], np.nan, first.dtype(key)) if first.dtype(key).kind == "f" else None
+        found = [record.array(key) if key in record.shapes else absent for record in self.records]
+        try:
+            return np.stack(found)
+        except ValueError:
+            shapes = " and ".join(map(str, dict.fromkeys(list(array.shape) for array in map(np.asarray, found))))
+            raise UserError(f"{self.records[0].path}: {key} has different shapes in its seeds: {shapes}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._first)
+
+    def __len__(self) -> int:
+        return len(self._first)
+
+
+class StudyArrays(Mapping[str, np.ndarray]):
+    """The arrays of history.npz: 'rounds' [E], and for the p-th point 'p/KEY', each read when it is asked for.
+
+    KEY is each metric that was measured, [S, E, ...], and each fact of `mdfl_jax.core.types.RunFacts`, [S, ...].
+
+    Args:
+      points: The arrays of each sweep point.
+    """
+
+    def __init__(self, points: Sequence[PointArrays]):
+        self.points = points
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name == "rounds":
+            return self.points[0].records[0].rounds
+        p, _, key = name.partition("/")
+        if not p.isdecimal() or int(p) >= len(self.points):
+            raise KeyError(name)
+        return self.points[int(p)][key]
+
+    def __contains__(self, name: object) -> bool:
+        p, _, key = str(name).partition("/")
+        return name == "rounds" or (p.isdecimal() and int(p) < len(self.points) and key in self.points[int(p)]._first)
+
+    def __iter__(self) -> Iterator[str]:
+        yield "rounds"
+        yield from (f"{p}/{key}" for p, point in enumerate(self.points) for key in point)
+
+    def __len__(self) -> int:
+        return 1 + sum(map(len, self.points))
+
+
+def in_order(records: Sequence[Sequence[RunRecord]]) -> list[Shown]:
+    """Return the metrics that are not built in, in the order in which the points have measured them, each once."""
+    known = {metric.key: metric for of_point in records for record in of_point for metric in record.own}
+    known = {key: known[key] for key in sorted(known)}
+    measured = dict.fromkeys(key for of_point in records for key in (*PointArrays(of_point), *of_point[0].lines[0]))
+    return [known[key] for key in dict.fromkeys([*measured, *known]) if key in known]

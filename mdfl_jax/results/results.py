@@ -10,12 +10,13 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.metric import CLASSES, CLIENT_BYTES, CLIENTS, ROUNDS, Shown
-from mdfl_jax.core.outcomes import seeds_of
 from mdfl_jax.metrics import BUILT_IN
-from mdfl_jax.storage.checksums import check_texts
+from mdfl_jax.results.records import PointArrays, RunRecord, StudyArrays, lines_of_point
+from mdfl_jax.results.studies import read_records, read_study, runs_in
+from mdfl_jax.results.summary import summarize
 from mdfl_jax.storage.model_files import CLIENTS as OF_CLIENTS
-from mdfl_jax.storage.model_files import FOLDER, GLOBAL, files_of, mean_of, nested, read, read_header
-from mdfl_jax.storage.study_files import check_whole, no_streets, read_json, read_results, read_streets, require
+from mdfl_jax.storage.model_files import GLOBAL, files_of, mean_of, nested, read
+from mdfl_jax.storage.study_files import no_streets, read_streets, run_path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,22 +86,19 @@ class StudyResults:
         """Read the results of a finished study.
 
         Args:
-          workdir: the folder of the study.
+          workdir: the folder of the study. Without a config.json there, the study is that of all runs in its folder
+            ``runs``.
 
         Raises:
           UserError: if the folder holds no finished study, if a file cannot be read, or if the files do not fit
             together.
         """
         found = cls.open(Path(workdir))
-        check_texts(found.manifest, Path(workdir))
         return dataclasses.replace(found, arrays=dict(found.arrays))
 
     @classmethod
     def open(cls, workdir: Path) -> Self:
-        """Read the texts of a finished study. An array is read when it is asked for.
-
-        The checksums are for the caller (`mdfl_jax.storage.checksums.check_texts`), after all that tells a user more
-        than a checksum does.
+        """Read a finished study from the records of its runs. An array is read when it is asked for.
 
         Args:
           workdir: the folder of the study.
@@ -108,23 +106,34 @@ class StudyResults:
         Raises:
           UserError: as `load`.
         """
-        check_whole(workdir)
-        manifest = read_json(workdir / "config.json", ("config", "points", "seeds", "status"))
-        if manifest["status"] != "finished":
-            raise UserError(f"{workdir}: the study there is not finished")
-        summary, lines, arrays = read_results(workdir)
-        for point in summary["points"]:
-            required = ("id", "overrides", "final_accuracy", "compile_seconds", "run_seconds")
-            require(point, required, workdir / "summary.json")
-        ids = [point["id"] for point in summary["points"]]
-        if not ids or ids != [point["id"] for point in manifest["points"]]:
-            raise UserError(f"{workdir}: summary.json and config.json have different sweep points")
-        for p in range(len(ids)):
-            count, mobile = len(seeds_of(manifest, p)), arrays.get(f"{p}/is_mobile")
-            if mobile is not None and len(mobile) != count:
-                path = workdir / "history.npz"
-                raise UserError(f"{path}: {p}/is_mobile is not of the {count} seeds of config.json")
-        return cls(manifest, summary, lines, arrays, workdir, read_streets(workdir))
+        manifest = read_study(workdir)
+        absent = [name for _, _, name in runs_in(manifest) if not run_path(workdir, name).is_file()]
+        if absent:
+            total = sum(1 for _ in runs_in(manifest))
+            raise UserError(f"{workdir}: the study there is not finished: {len(absent)} of its {total} runs are not there")
+        return cls.of_records(manifest, read_records(workdir, manifest), workdir, read_streets(workdir))
+
+    @classmethod
+    def of_records(
+        cls, manifest: dict[str, Any], records: Sequence[Sequence[RunRecord]], workdir: Path, streets: np.ndarray
+    ) -> Self:
+        """Make the results of records.
+
+        Args:
+          manifest: the content of config.json.
+          records: the records of each of its sweep points, in the order of the seeds.
+          workdir: the folder of the study.
+          streets: as in the attributes.
+        """
+        every = [record for of_point in records for record in of_point]
+        if other := next((of for of in every if not np.array_equal(of.rounds, every[0].rounds)), None):
+            raise UserError(f"{other.path}: it was evaluated in other rounds than {every[0].path.name}")
+        arrays = [PointArrays(of_point) for of_point in records]
+        ids = [point["id"] for point in manifest["points"]]
+        lines = [line for name, of in zip(ids, records) for record in of for line in lines_of_point(name, record)]
+        seconds = {key: sum(getattr(of, key) for of in every) for key in ("compile_seconds", "run_seconds")}
+        summary = summarize(manifest, records, arrays)
+        return cls(manifest | seconds, summary, lines, StudyArrays(arrays), workdir, streets)
 
     def without_workdir(self) -> Self:
         """Return the same results without a folder, since a temporary folder is removed."""
@@ -468,13 +477,26 @@ def file_of(results: StudyResults, point: int | str, seed: int | None, at_round:
         raise UserError("the study has kept no models: its field save is ''; with save=final it keeps the last ones")
     if results.workdir is None:
         raise UserError("the study has no workdir, and its models are in files; run it with a workdir")
-    files = files_of(results.workdir / FOLDER / str(index), seed)
-    if not files:
+    place = results.seeds_of(index).index(seed)
+    of_rounds = models_of(results.workdir, results.manifest["points"][index]["runs"][place])
+    if not of_rounds:
         raise UserError(f"{results.workdir}: the file of the models of {results.points[index]!r}, seed {seed}, is gone")
-    of_rounds = {read_header(path)[0].round if name is None else name: path for name, path in files.items()}
     if at_round is not None and at_round not in of_rounds:
         raise UserError(f"the round is {at_round!r}; with save={save} those of round {_listed(of_rounds)} are kept")
     return of_rounds[max(of_rounds) if at_round is None else at_round]
+
+
+def models_of(workdir: Path, run: str) -> dict[int, Path]:
+    """Return the files of the models that a run has kept, by their round.
+
+    With ``save=every:K``, a run that went on after its end has the models of its first rounds under its earlier name.
+    """
+    found = files_of(workdir, run)
+    header = RunRecord(run_path(workdir, run)).header
+    earlier = header.get("goes_on_from")
+    if earlier and str(header["config"].get("save")).startswith("every"):
+        return models_of(workdir, earlier) | found
+    return found
 
 
 def _listed(numbers: Iterable[int]) -> str:

@@ -27,7 +27,7 @@ from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.built_in.every_study import diverged
 from mdfl_jax.results import lines, power
 from mdfl_jax.results.lines import accuracy_of, group_summary, unmeasured
-from mdfl_jax.results.records import Record, Stored
+from mdfl_jax.results.records import PointArrays, RunRecord, in_order
 
 
 def _first_round(rounds: np.ndarray, accuracy: np.ndarray, target: float) -> int | None:
@@ -120,38 +120,8 @@ def _chosen(shared: dict[str, Any], members: list[dict[str, Any]], paths: Sequen
     return found | ({} if by == VALIDATION_LOSS else {"by": by, by: best[by] if best else None})
 
 
-def stacked(records: Sequence[Record]) -> dict[str, np.ndarray]:
-    """Stack the arrays and the facts of a point's records over the seeds: [S, ...] by their key in history.npz.
-
-    If only some runs have measured a metric, it is NaN in the others. An array of whole numbers, which have no NaN, or
-    a fact is left out then.
-    """
-    most = max(records, key=lambda record: len(record.arrays))
-    known = {key: values for record in (most, *records) for key, values in record.arrays.items()}
-    arrays = {
-        key: np.stack([record.arrays.get(key, np.full_like(values, np.nan)) for record in records])
-        if any(key not in record.arrays for record in records)
-        else np.stack([record.arrays[key] for record in records])
-        for key, values in known.items()
-        if np.issubdtype(values.dtype, np.inexact) or all(key in record.arrays for record in records)
-    }
-    facts = [name for name in records[0].facts if all(name in record.facts for record in records)]
-    return arrays | {name: np.stack([record.facts[name] for record in records]) for name in facts}
-
-
-def history_arrays(records: Sequence[Sequence[Record]]) -> dict[str, np.ndarray]:
-    """Return the arrays of history.npz: 'rounds' [E], and for the p-th point 'p/KEY'.
-
-    KEY is each metric that was measured, [S, E, ...], and each fact of `mdfl_jax.core.types.RunFacts`, [S, ...].
-    """
-    arrays: dict[str, np.ndarray] = {"rounds": records[0][0].rounds}
-    for p, of_point in enumerate(records):
-        arrays |= {f"{p}/{key}": values for key, values in stacked(of_point).items()}
-    return arrays
-
-
 def _at_end(
-    records: Sequence[Record],
+    records: Sequence[RunRecord],
     arrays: Mapping[str, np.ndarray],
     shown: Sequence[Shown],
     over: Callable[[np.ndarray], dict[str, Any]],
@@ -166,17 +136,18 @@ def _at_end(
 
 
 def summarize_point(
-    records: Sequence[Record], own: Sequence[Shown], target: float, judged: str = "clients"
+    records: Sequence[RunRecord], arrays: PointArrays, own: Sequence[Shown], target: float, judged: str = "clients"
 ) -> dict[str, Any]:
     """Return the entry of one point in summary.json, without its name and its difference to the baseline.
 
     Args:
       records: The records of the point, one for each seed.
+      arrays: The arrays of these records over the seeds.
       own: The metrics that are not built in.
       target: The accuracy whose first round is reported.
       judged: Whose accuracy is reported: "clients", or "global" for the global model.
     """
-    arrays, shown = stacked(records), [*(metric.described for metric in BUILT_IN), *own]
+    shown = [*(metric.described for metric in BUILT_IN), *own]
     lost = diverged({record.seed: record.lines for record in records})
     valid = np.array([str(record.seed) not in lost["diverged"] for record in records])  # [S]
     over = lambda values: with_seeds(np.where(valid, values, np.nan))  # noqa: E731
@@ -250,15 +221,25 @@ def _power(
     )
 
 
-def summarize(stored: Stored) -> dict[str, Any]:
-    """Return the content of summary.json as a tree."""
-    manifest, config = stored.manifest, stored.manifest["config"]
+def summarize(
+    manifest: Mapping[str, Any], records: Sequence[Sequence[RunRecord]], arrays: Sequence[PointArrays]
+) -> dict[str, Any]:
+    """Return the content of summary.json as a tree.
+
+    Args:
+      manifest: The content of config.json.
+      records: The records of each sweep point, in the order of the seeds.
+      arrays: The arrays of each sweep point.
+    """
+    config = manifest["config"]
     target, judged = float(config["target"]), config.get("judged") or "clients"
     entries, others = [], baselines(manifest)
-    for point, records in zip(manifest["points"], stored.records):
+    own = in_order(records)
+    meanings = dict.fromkeys(record.header.get("accuracy_is") for of_point in records for record in of_point)
+    for point, of_point, of_arrays in zip(manifest["points"], records, arrays):
         entry = {"id": point["id"], "overrides": point["overrides"]}
         entry |= {"seeds": point["seeds"]} if "seeds" in point else {}
-        entries.append(entry | summarize_point(records, stored.own, target, judged))
+        entries.append(entry | summarize_point(of_point, of_arrays, own, target, judged))
     seeds = [seeds_of(manifest, p) for p in range(len(entries))]
     for p, (entry, other) in enumerate(zip(entries, others)):
         entry["baseline"] = None if other is None else entries[other]["id"]
@@ -273,8 +254,8 @@ def summarize(stored: Stored) -> dict[str, Any]:
         found["selected"] = select(entries, by, config.get("select_by") or VALIDATION_LOSS)
     if told := _power(entries, others, seeds, found.get("selected")):
         found["power"] = told
-    if stored.own:
-        found["metrics"] = [metric._asdict() for metric in stored.own]
-    if stored.accuracy_is:
-        found["accuracy_is"] = stored.accuracy_is
+    if own:
+        found["metrics"] = [metric._asdict() for metric in own]
+    if meaning := "; ".join(filter(None, meanings)):
+        found["accuracy_is"] = meaning
     return found

@@ -9,6 +9,7 @@ import errno
 import json
 import math
 import os
+import secrets
 import time
 import zipfile
 import zlib
@@ -24,14 +25,10 @@ from mdfl_jax.core.errors import UserError
 CHOICES = ("stop", "wait")
 FULL = (errno.ENOSPC, errno.EDQUOT)
 FAILED = (*FULL, errno.EROFS, errno.EIO, errno.EFBIG)  # what a file system may say at any time
-PART = ".part"  # the end of the name of a file that is not complete yet
+PART = ".part"  # the end of the name of a file that is not complete yet (`is_part`)
 RETRY = 5.0  # seconds from one attempt to the next
 _TICK = 0.2  # seconds after which a stop is noticed
 _MIB = 2**20
-
-GUARDS: list[Callable[[Path], None]] = []
-"""Functions that are called before a path is written, and that raise a `UserError` if this process may not."""
-
 
 class DiskError(UserError):
     """A file could not be written. What was written before stays as it was."""
@@ -82,12 +79,9 @@ def attempt(path: Path, act: Callable[[], Any], needs: int = 0) -> None:
 
     Raises:
       DiskError: If it cannot be written.
-      UserError: If this process may not write there any more.
     """
     waiting, told = _waiting.get(), False
     while True:
-        for check in tuple(GUARDS):
-            check(path)
         try:
             act()
         except OSError as error:
@@ -109,6 +103,9 @@ def attempt(path: Path, act: Callable[[], Any], needs: int = 0) -> None:
 def write(path: Path, make: Callable[[Path], Any], needs: int = 0) -> None:
     """Write a file through another one beside it, so that a reader never sees an incomplete file.
 
+    The name of the other file is random, so that several processes may write the same file, and no link is followed:
+    a link in the place of the file is replaced, and its target stays as it was.
+
     Args:
       path: The file. Its folder is made if it is absent.
       make: A function that writes the path that it is given.
@@ -117,11 +114,12 @@ def write(path: Path, make: Callable[[Path], Any], needs: int = 0) -> None:
     Raises:
       DiskError: If it cannot be written. Nothing of it stays, and an earlier file stays as it was.
     """
-    part = path.with_name(path.name + PART)
+    part = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}{PART}")
 
     def act() -> None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
             make(part)
             part.replace(path)
         except BaseException:
@@ -130,6 +128,11 @@ def write(path: Path, make: Callable[[Path], Any], needs: int = 0) -> None:
             raise
 
     attempt(path, act, needs)
+
+
+def is_part(path: Path) -> bool:
+    """Tell whether a file is one that `write` did not complete, since its process was killed."""
+    return path.name.startswith(".") and path.name.endswith(PART)
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -145,20 +148,26 @@ def write_text(path: Path, text: str) -> None:
 class Appended:
     """A file to which whole pieces are appended: what is written of a piece that does not fit is taken away again.
 
+    Several processes may append to one file. No link is followed.
+
     Args:
-      path: The file, which is emptied.
+      path: The file. Its folder is made if it is absent.
+      anew: Whether the file is emptied first.
 
     Raises:
       DiskError: If it cannot be written.
     """
 
-    def __init__(self, path: Path):
-        self.path, self._size = path, 0
+    def __init__(self, path: Path, anew: bool = True):
+        self.path = path
+        self._how = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | (os.O_TRUNC if anew else 0)
         attempt(path, self._open)
 
     def _open(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = self.path.open("wb", buffering=0)
+        if self.path.is_symlink():
+            self.path.unlink()
+        self._file = os.open(self.path, self._how, 0o666)
 
     def write(self, content: bytes) -> None:
         """Append bytes.
@@ -168,23 +177,23 @@ class Appended:
         """
 
         def act() -> None:
+            written = 0
             try:
-                self._file.seek(self._size)
-                rest = memoryview(content)
-                while rest:
-                    rest = rest[self._file.write(rest) :]
+                while written < len(content):
+                    written += os.write(self._file, content[written:])
             except BaseException:
                 with contextlib.suppress(OSError):
-                    self._file.truncate(self._size)
+                    end = os.lseek(self._file, 0, os.SEEK_CUR)  # of what this process has written
+                    if written and end == os.fstat(self._file).st_size:
+                        os.ftruncate(self._file, end - written)
                 raise
 
         attempt(self.path, act, len(content))
-        self._size += len(content)
 
     def close(self) -> None:
         """Close the file."""
         with contextlib.suppress(OSError):  # nothing is buffered
-            self._file.close()
+            os.close(self._file)
 
 
 def _line(path: Path, error: OSError, needs: int) -> str:
@@ -256,12 +265,12 @@ def _write_zip(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     with zipfile.ZipFile(path, "w", compresslevel=FAST) as archive:
         for name, array in arrays.items():
             entry = zipfile.ZipInfo(f"{name}.npy")  # without the time, so that equal arrays make equal files
-            entry.compress_type = zipfile.ZIP_DEFLATED if _shrinks(array) else zipfile.ZIP_STORED
+            entry.compress_type = zipfile.ZIP_DEFLATED if shrinks(array) else zipfile.ZIP_STORED
             with archive.open(entry, "w", force_zip64=True) as file:
                 np.lib.format.write_array(file, np.asanyarray(array), allow_pickle=False)
 
 
-def _shrinks(array: np.ndarray) -> bool:
+def shrinks(array: np.ndarray) -> bool:
     """Tell from the beginning of an array whether its compressed bytes are less than half as many."""
     sample = np.ascontiguousarray(array.reshape(-1)[:SAMPLE]).tobytes()
     return len(sample) > 1000 and len(zlib.compress(sample, FAST)) < len(sample) / 2

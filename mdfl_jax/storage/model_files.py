@@ -1,79 +1,59 @@
-"""The files of the models that a study keeps: their names, their content and how they are read. No JAX is needed.
+"""The files of the models that a study keeps: what they hold, and how they are read. No JAX is needed.
 
-A file is in the format safetensors, and any reader of it can read these files (`safetensors.numpy.load_file`). It holds
-the models of one run (a sweep point under a seed) after one round. The name of a tensor is its path in the tree of a
-model, as in ``clients/params/Dense_0/kernel``:
+A file is one of `mdfl_jax.storage.array_files`, and any reader of safetensors can read it
+(`safetensors.numpy.load_file`). It holds the models of one run (a sweep point under a seed) after one round. The name
+of a tensor is its path in the tree of a model, as in ``clients/params/Dense_0/kernel``:
 
 - ``clients/...``: the models of the N clients, stacked, [N, ...];
 - ``global/...``: the global model of an algorithm that has one (the server's), without the axis of the clients.
 
 Each path begins with the collection of flax, ``params`` or ``batch_stats``. In a key of the tree, "~" is written as
-"~0" and "/" as "~1" (RFC 6901). The metadata of the file has one key, "mdfl_jax", a JSON text with "format", "checksum"
-and the fields of `Header`: several keys would be written in a random order, and equal models must give equal files.
+"~0" and "/" as "~1" (RFC 6901).
 """
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import load_file, save
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.storage import disk
-from mdfl_jax.storage.checksums import check_manifest, checksum_of, checksum_of_json
+from mdfl_jax.storage import array_files
+from mdfl_jax.storage.array_files import SUFFIX, Arrays
+from mdfl_jax.storage.study_files import MODELS
 
-KEY, FORMAT = "mdfl_jax", "models 1"
-_CHECKSUM = "checksum"
-FOLDER = "models"  # in the workdir of a study
+FORMAT = "models 2"
 CLIENTS, GLOBAL = "clients/", "global/"
 
 
 class Header(NamedTuple):
-    """The metadata of a file.
+    """What a file says of its models.
 
     Attributes:
-      study: the first 16 hexadecimal digits of the SHA-256 of the study's resolved configuration.
-      name: the name of the study.
-      point: the id of the sweep point.
-      point_index: the index of the sweep point, as in history.npz.
+      run: the name of the run, as in the folder ``runs``.
+      name: the name of the study that kept the models.
+      point: the id that the sweep point had there.
       seed: the seed.
       round: the rounds that the models have been trained for.
       accuracy: the accuracy at this round, of which ``save=best`` takes the largest: the mean of the clients' test
         accuracies, or with ``judged=global`` that of the judged model.
     """
 
-    study: str
+    run: str
     name: str
     point: str
-    point_index: int
     seed: int
     round: int
     accuracy: float
 
 
-def path_of(workdir: Path, point: int, seed: int, at_round: int | None = None) -> Path:
-    """Return the file of a run: ``models/POINT/SEED.safetensors``, or ``SEED-ROUND.safetensors`` with a round.
-
-    Args:
-      workdir: the folder of the study.
-      point: the index of the sweep point.
-      seed: the seed.
-      at_round: the round of the models if a run keeps those of several rounds, else None.
-    """
-    name = f"{seed}" if at_round is None else f"{seed}-{at_round}"
-    return workdir / FOLDER / str(point) / f"{name}.safetensors"
-
-
-def files_of(folder: Path, seed: int) -> dict[int | None, Path]:
-    """Return the files of a seed in the folder of a sweep point, by their round; None: the name has no round."""
-    found: dict[int | None, Path] = {}
-    for path in sorted(folder.glob(f"{seed}*.safetensors")):
-        own, _, at_round = path.stem.partition("-")
-        if own == str(seed) and (at_round.isdigit() or path.stem == own):
-            found[int(at_round) if at_round else None] = path
+def files_of(workdir: Path, run: str) -> dict[int, Path]:
+    """Return the files of a run's models in a workdir, by their round."""
+    found = {}
+    for path in sorted((workdir / MODELS).glob(f"{run}@*{SUFFIX}")):
+        at_round = path.name.removesuffix(SUFFIX).rpartition("@")[2]
+        if at_round.isdecimal():
+            found[int(at_round)] = path
     return found
 
 
@@ -112,101 +92,41 @@ def mean_of(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     }
 
 
-def _checksum(header: Header, tensors: Mapping[str, np.ndarray]) -> str:
-    """Return a checksum of the header, and of the names and the contents of the tensors."""
-    about = {name: checksum_of(tensor) for name, tensor in tensors.items()}
-    return checksum_of_json([header, about])
-
-
 def write(path: Path, header: Header, tensors: Mapping[str, np.ndarray]) -> None:
     """Write a file as `mdfl_jax.storage.disk.write` does.
 
     Args:
       path: the file; its folder is made if it is absent.
-      header: the metadata.
+      header: what it says of its models.
       tensors: the arrays by name.
 
     Raises:
       DiskError: if it cannot be written.
     """
-    about = {"format": FORMAT, _CHECKSUM: _checksum(header, tensors)} | header._asdict()
-    text = json.dumps(about)  # NaN is written as Python reads it
-    content = save({name: np.require(x, requirements="C") for name, x in tensors.items()}, {KEY: text})
-    disk.write_bytes(path, content)
-
-
-def _metadata(file: Any) -> dict[str, Any]:
-    """Return the metadata of an open file; {} if `write` has not written it."""
-    try:
-        found = json.loads((file.metadata() or {}).get(KEY, "{}"))
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) and found.pop("format", None) == FORMAT else {}
+    array_files.write(path, FORMAT, header._asdict(), tensors, compress=False)
 
 
 def is_saved(path: str | Path) -> bool:
     """Tell whether a file was written by `write`, from its metadata alone."""
-    try:
-        with safe_open(path, framework="numpy") as file:
-            return bool(_metadata(file))
-    except (OSError, SafetensorError):
-        return False
+    return array_files.is_of_kind(path, FORMAT)
 
 
 def read_header(path: Path) -> tuple[Header, dict[str, tuple[int, ...]]]:
-    """Read the metadata of a file, and the shape of each tensor by name, without the tensors themselves.
+    """Read what a file says of its models, and the shape of each tensor by name, without the tensors themselves.
 
     Raises:
       UserError: if the file is absent, damaged or not written by `write`.
     """
-    header, shapes, _ = _about(path)
-    return header, shapes
+    header, _ = array_files.read(path, FORMAT, only=())
+    if not set(Header._fields) <= set(header):
+        raise UserError(f"{path}: it holds no models of a study")
+    return Header(**{name: header[name] for name in Header._fields}), array_files.shapes_in(header)
 
 
-def _about(path: Path) -> tuple[Header, dict[str, tuple[int, ...]], str | None]:
-    """Return the metadata, the shape of each tensor, and the checksum."""
-    try:
-        with safe_open(path, framework="numpy") as file:
-            found = _metadata(file)
-            shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-    except FileNotFoundError:
-        raise UserError(f"{str(path)!r}: there is no such file") from None
-    except (OSError, SafetensorError) as error:
-        raise UserError(f"{str(path)!r}: it is not a whole safetensors file ({' '.join(str(error).split())})") from None
-    checksum = found.pop(_CHECKSUM, None)
-    if found.keys() != set(Header._fields):
-        raise UserError(f"{str(path)!r}: it holds no models of a study")
-    return Header(**found), shapes, checksum
-
-
-def read(path: Path) -> dict[str, np.ndarray]:
+def read(path: Path) -> Arrays:
     """Read all tensors of a file, by name.
 
     Raises:
-      UserError: as `read_header`, or if the checksum is wrong.
+      UserError: as `read_header`.
     """
-    header, _, checksum = _about(path)
-    try:
-        tensors = load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise UserError(f"{str(path)!r}: it cannot be read ({' '.join(str(error).split())})") from None
-    if checksum != _checksum(header, tensors):
-        raise UserError(f"{str(path)!r}: it is damaged: the checksum of its models is wrong")
-    return tensors
-
-
-def points_of(workdir: Path) -> list[dict[str, Any]]:
-    """Read the sweep points of a finished study, each with 'id' and 'overrides', from its config.json.
-
-    Raises:
-      UserError: if the folder holds no finished study.
-    """
-    try:
-        manifest = json.loads((workdir / "config.json").read_text())
-        points, status = manifest["points"], manifest["status"]
-    except (OSError, ValueError, KeyError, TypeError):
-        raise UserError(f"{str(workdir)!r}: it holds no study that can be read") from None
-    if status != "finished":
-        raise UserError(f"{str(workdir)!r}: the study there is not finished")
-    check_manifest(manifest, workdir)
-    return points
+    return array_files.read(path, FORMAT)[1]

@@ -65,16 +65,17 @@ def provenance() -> dict[str, Any]:
     }
 
 
-def parts_of(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return how each part of a study was made, from its config.json. A study that was run as a whole is one part."""
-    own = {name: manifest.get(name) for name in ("command", "commit", "versions", "devices")}
-    shard = {"shard": manifest["shard"]} if manifest.get("shard") else {}
-    return list(manifest.get("parts") or [own | shard])
+def together(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return how a study was made whose runs were made in one way, or in several: by several commands, or on shards.
 
+    Args:
+      parts: How each run was made, as `provenance` returns it.
 
-def merged_provenance(manifests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return how a study was put together from parts: this command, all devices of the parts, and the parts."""
-    parts = {json.dumps(part, sort_keys=True): part for manifest in manifests for part in parts_of(manifest)}
-    on = dict.fromkeys(device for part in parts.values() for device in part.get("devices") or ())
-    own = {"command": started(), "commit": commit(), "versions": versions(), "devices": list(on)}
-    return own | {"parts": list(parts.values())}
+    Returns:
+      The only way in which all were made. Of several ways: this command, all devices, and the ways as ``parts``.
+    """
+    ways = list({json.dumps(part, sort_keys=True): dict(part) for part in parts}.values())
+    if len(ways) == 1:
+        return ways[0]
+    on = dict.fromkeys(device for part in ways for device in part.get("devices") or ())
+    return {"command": started(), "commit": commit(), "versions": versions(), "devices": list(on), "parts": ways}

@@ -1,74 +1,112 @@
-"""The files in the workdir of a study: their names, and how each is read, with errors that name the file.
+"""The files in the workdir of a study: their names, and how its texts are read, with errors that name the file.
 
-No JAX is needed.
+A study is the set of its runs: ``runs/RUN.safetensors`` is one finished run, and never changes. Everything else is made
+of these files at any time (`mdfl_jax.results.views`), or is needed by runs that are under way. No JAX is needed.
 """
 
 import contextlib
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filelock import FileLock
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.metric import SCHEMA
-from mdfl_jax.storage import model_files
+from mdfl_jax.storage import disk
+from mdfl_jax.storage.array_files import SUFFIX
 from mdfl_jax.storage.limits import check_npz
 
-CHECKPOINTS = "checkpoints"  # the saved states of an unfinished study
-EXTENSION = "extension"  # the parts by which a finished study is extended:
-FURTHER_ROUNDS, FURTHER_RUNS = "rounds", "runs"  # these folders are there, each like a workdir
-HALVED = "checkpoints.halved"  # checkpoints of smaller batches, which take the place of the others
-LOCK = ".mdfl_jax.lock"  # who writes to the workdir at present
+CONFIG = "config.json"  # which runs a study has, and how it was made
+RUNS = "runs"  # the records and the states of runs
+MODELS = "models"  # the kept models
 LOGGERS = "loggers"  # each logger has a folder of its name there
-MODELS = model_files.FOLDER
-PUBLISHING = "publishing"  # what takes the place of the earlier files, in the folder `RESULT` of it
-RESULT = "result"
-STATES = "states"  # the last states of the runs
+WORKERS = "workers"  # who computes which runs at present
+LOCK = ".mdfl_jax.lock"
+METRICS = "metrics.jsonl"
 STREETS = "streets.npz"  # the streets of the map, [K, 4] "streets": straight pieces from (x, y) to (x, y)
-WRITTEN = (
-    "config.json",
-    "metrics.jsonl",
-    "history.npz",
-    STREETS,
-    "summary.json",
-    "tables",
-    "figures",
-    "report.html",
-    MODELS,
-    LOGGERS,
-    STATES,
-    CHECKPOINTS,
-    HALVED,
-    f"{HALVED}.part",
-    EXTENSION,
-    PUBLISHING,
-)
-"""Everything that a study may write to its workdir."""
+_OF_LOGGERS = ("events.out.tfevents.*", "runs.json")  # TensorBoard's, and what the logger of wandb remembers
+VIEWS = (METRICS, "summary.json", "history.npz")  # made of the records, beside tables, figures and the page
+STUDY_SCHEMA = 2  # the version of the format of config.json and of the records
+RUN = re.compile(r"[a-z0-9_.+]+-[0-9a-f]{16}-s\d{1,10}-r\d{1,9}")
+"""The name of a run: the algorithm and the movement in short, a digest of its settings, its seed and its rounds."""
+STATE_SUFFIX = ".state" + SUFFIX
+
 _TEXT, _NUMBER = (str,), (int, float)
 _KINDS: dict[str, tuple[type, ...]] = {
-    "config": (dict,), "checksums": (dict,), "whole": (dict,), "overrides": (dict,), "final_accuracy": (dict,),
-    "points": (list,), "seeds": (list,), "metrics": (list,), "runs_per_batch": (list,),
-    "status": _TEXT, "id": _TEXT, "point": _TEXT, "accuracy_is": _TEXT, "baseline": (str, type(None)),
-    "seed": (int,), "round": (int,), "compile_seconds": _NUMBER, "run_seconds": _NUMBER,
+    "config": (dict,), "whole": (dict,), "overrides": (dict,),
+    "points": (list,), "seeds": (list,), "metrics": (list,), "files": (list,),
+    "runs": (list,), "status": _TEXT, "id": _TEXT, "point": _TEXT, "accuracy_is": _TEXT, "seed": (int,), "round": (int,),
 }  # fmt: skip
 _OF_A_LINE = ("point", "seed", "round")
-_OF_A_POINT = ("id", "overrides", "seeds", "final_accuracy", "baseline", "compile_seconds", "run_seconds")
+_OF_A_POINT = ("id", "overrides", "seeds", "runs")
 """The types of those entries of the JSON files by which everything else is found (`_check_kinds`)."""
 
 
-def check_whole(workdir: Path) -> None:
-    """Check that the files of a workdir are those of one study.
+@contextlib.contextmanager
+def locked(workdir: Path) -> Iterator[None]:
+    """Lock a workdir for a moment: to take runs, or to write views. Other processes wait meanwhile.
 
     Raises:
-      UserError: If a command was stopped while new files took the place of the earlier ones.
+      DiskError: If the lock cannot be made.
     """
-    if (workdir / PUBLISHING / RESULT).is_dir():
-        raise UserError(
-            f"{workdir}: a command was stopped while new results took the place of the earlier ones; repeat that "
-            "command, which goes on"
-        )
+    lock = FileLock(workdir / LOCK)
+    disk.attempt(workdir / LOCK, lock.acquire)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def run_path(workdir: Path, run: str) -> Path:
+    """Return the file of a finished run."""
+    return workdir / RUNS / f"{run}{SUFFIX}"
+
+
+def state_path(workdir: Path, run: str) -> Path:
+    """Return the file of the last saved state of a run."""
+    return workdir / RUNS / f"{run}{STATE_SUFFIX}"
+
+
+def model_path(workdir: Path, run: str, at_round: int) -> Path:
+    """Return the file of the models of a run after a round."""
+    return workdir / MODELS / f"{run}@{at_round}{SUFFIX}"
+
+
+def run_name(of_point: str, seed: int, rounds: int) -> str:
+    """Return the name of a run, from the part that tells its settings (`RUN`)."""
+    return f"{of_point}-s{seed}-r{rounds}"
+
+
+def run_files(workdir: Path) -> Iterator[tuple[str, Path]]:
+    """Yield (name, path) of each record in a workdir, in the order of their names."""
+    for path in sorted((workdir / RUNS).glob("*" + SUFFIX)):
+        name = path.name.removesuffix(SUFFIX)
+        if RUN.fullmatch(name):
+            yield name, path
+
+
+def written_files(workdir: Path, listed: Collection[str]) -> Iterator[Path]:
+    """Yield the files of a workdir that a study has written: no other one may ever be removed.
+
+    Args:
+      workdir: The folder.
+      listed: The files that config.json lists: the views.
+    """
+    for folder, pattern in ((RUNS, rf"({RUN.pattern})(\.state)?"), (MODELS, rf"({RUN.pattern})@\d+")):
+        for path in sorted((workdir / folder).glob("*" + SUFFIX)):
+            if re.fullmatch(pattern, path.name.removesuffix(SUFFIX)):
+                yield path
+    for pattern in _OF_LOGGERS:
+        yield from sorted((workdir / LOGGERS).rglob(pattern))
+    for name in (*listed, STREETS, *VIEWS, CONFIG):
+        path = workdir / name
+        inside = not Path(name).is_absolute() and ".." not in Path(name).parts
+        if inside and (path.is_file() or path.is_symlink()):
+            yield path
 
 
 def _read_text(path: Path) -> str:
@@ -80,15 +118,18 @@ def _read_text(path: Path) -> str:
         raise UserError(f"{path}: cannot be read: {error}") from None
 
 
-def _parse(text: str, where: str, keys: Collection[str] = _KINDS) -> dict[str, Any]:
+def _parse(text: str, where: str, schema: int, keys: Collection[str] = _KINDS) -> dict[str, Any]:
     try:
         content = json.loads(text)
-    except json.JSONDecodeError as error:
+    except RecursionError:
+        raise UserError(f"{where}: it is nested too deeply") from None
+    except ValueError as error:  # also a number of thousands of digits
         raise UserError(f"{where}: not valid JSON: {error}") from None
     if not isinstance(content, dict):
         raise UserError(f"{where}: not a JSON object")
-    if content.get("schema") != SCHEMA:
-        raise UserError(f"{where}: schema is {content.get('schema')!r}; this version reads schema {SCHEMA}")
+    if content.get("schema") != schema:
+        older = "; commit 1816172 reads the studies of earlier versions" if content.get("schema") == 1 else ""
+        raise UserError(f"{where}: schema is {_short(content.get('schema'))}; this version reads schema {schema}{older}")
     _check_kinds(content, where, keys)
     return content
 
@@ -125,91 +166,43 @@ def require(content: Any, keys: Sequence[str], path: Path) -> None:
         raise UserError(f"{path}: lacks {', '.join(map(repr, missing))}")
 
 
-def read_json(path: Path, keys: Sequence[str]) -> dict[str, Any]:
-    """Read a file with one JSON object of schema 1, which must have the given keys.
+def read_config(workdir: Path) -> dict[str, Any]:
+    """Read the config.json of a workdir.
 
     Raises:
-      UserError: if the file cannot be read, or if it lacks a key.
+      UserError: if the file cannot be read, or if it is none of a study.
     """
-    content = _parse(_read_text(path), str(path))
-    require(content, keys, path)
+    path = workdir / CONFIG
+    content = _parse(_read_text(path), str(path), STUDY_SCHEMA)
+    require(content, ("config", "points", "seeds", "status"), path)
+    for point in content["points"]:
+        require(point, ("overrides", "runs"), path)
+        wrong = [run for run in point["runs"] if run is not None and not (isinstance(run, str) and RUN.fullmatch(run))]
+        if wrong or len(point["runs"]) != len(point.get("seeds", content["seeds"])):
+            raise UserError(f"{path}: the runs of point {_short(point['id'])} are {_short(wrong or point['runs'])}")
+    if type(content["config"].get("rounds")) is not int:
+        raise UserError(f"{path}: rounds is {_short(content['config'].get('rounds'))}; it must be a whole number")
     return content
 
 
-def read_lines(path: Path, torn: bool = False) -> list[dict[str, Any]]:
-    """Read a file with one JSON object of schema 1 in each line.
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Read the lines of the metrics.jsonl of a study that still runs, as dictionaries.
 
-    Args:
-      path: the file.
-      torn: whether the last line may be incomplete, since the file is being written; it is then left out.
+    A last line that is incomplete, since it is just being written, is left out.
 
     Raises:
       UserError: if the file cannot be read; the message names the line.
     """
     text = _read_text(path)
-    if torn:
-        text = text[: text.rfind("\n") + 1]
+    text = text[: text.rfind("\n") + 1]
     numbered = [(n, line) for n, line in enumerate(text.splitlines(), start=1) if line.strip()]
-    lines = [(n, _parse(line, f"{path}:{n}", _OF_A_LINE)) for n, line in numbered]
+    lines = [(n, _parse(line, f"{path}:{n}", SCHEMA, _OF_A_LINE)) for n, line in numbered]
     for n, line in lines:
         require(line, _OF_A_LINE, Path(f"{path}:{n}"))
         for key, value in line.items():
             if isinstance(value, dict | list) or (isinstance(value, str) and key != "point" and value[-3:] != "inf"):
                 raise UserError(f"{path}:{n}: {key} is {_short(value)}; it must be a number or null")
     return [line for _, line in lines]
-
-
-class History(Mapping[str, np.ndarray]):
-    """The arrays of history.npz by name. Each is read when it is asked for.
-
-    Raises:
-      UserError: if the file or an array cannot be read.
-    """
-
-    def __init__(self, path: Path):
-        if not path.is_file():
-            raise UserError(f"{path}: no such file; is the run finished?")
-        self.path = path
-        with self._naming_file():
-            check_npz(path, together=False)
-            self._file = np.load(path)
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        with self._naming_file():
-            return self._file[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._file
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._file.files)
-
-    def __len__(self) -> int:
-        return len(self._file.files)
-
-    @contextlib.contextmanager
-    def _naming_file(self) -> Iterator[None]:
-        try:
-            yield
-        except KeyError:  # there is no such array
-            raise
-        except Exception as error:  # whatever the readers make of damaged bytes
-            said = error if isinstance(error, UserError) else f"cannot be read: {error}"
-            raise UserError(f"{self.path}: {said}") from None
-
-
-def read_results(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]], Mapping[str, np.ndarray]]:
-    """Read summary.json, metrics.jsonl and history.npz of a finished study, whose config.json the caller has read.
-
-    `mdfl_jax.storage.checksums.check_texts` is for the caller too, after all that tells a user more than a checksum
-    does.
-
-    Raises:
-      UserError: if a file cannot be read, or if new files are just taking the place of the earlier ones.
-    """
-    check_whole(folder)
-    summary, lines = read_json(folder / "summary.json", ("points", "baseline")), read_lines(folder / "metrics.jsonl")
-    return summary, lines, History(folder / "history.npz")
 
 
 def no_streets() -> np.ndarray:
@@ -224,7 +217,14 @@ def read_streets(workdir: Path) -> np.ndarray:
       UserError: if their file cannot be read.
     """
     path = workdir / STREETS
-    found = History(path).get("streets") if path.is_file() else None
-    if found is not None and (found.ndim != 2 or found.shape[1] != 4):
+    if not path.is_file():
+        return no_streets()
+    try:
+        check_npz(path)
+        with np.load(path) as file:
+            found = file["streets"].astype(float)
+    except Exception as error:  # whatever the readers make of damaged bytes
+        raise UserError(f"{path}: cannot be read: {error}") from None
+    if found.ndim != 2 or found.shape[1] != 4:
         raise UserError(f"{path}: streets has shape {found.shape}; [K, 4] is needed")
-    return no_streets() if found is None else found.astype(float)
+    return found

@@ -4,12 +4,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mdfl_jax.study.run import RunOptions, run_study
+    from mdfl_jax.study.run import RunOptions, run_or_resume
     from mdfl_jax.study.runner import Interrupted
     from mdfl_jax.study.study import make_study
 
-__all__ = ["Interrupted", "RunOptions", "make_study", "run_study"]
-_HOMES = {"Interrupted": "runner", "RunOptions": "run", "make_study": "study", "run_study": "run"}
+__all__ = ["Interrupted", "RunOptions", "make_study", "run_or_resume"]
+_HOMES = {"Interrupted": "runner", "RunOptions": "run", "make_study": "study", "run_or_resume": "run"}
 
 
 def __getattr__(name: str) -> Any:

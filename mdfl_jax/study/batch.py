@@ -8,27 +8,23 @@ import jax
 import numpy as np
 
 from mdfl_jax.config.texts import parse_save, words_of
-from mdfl_jax.core.diverging import Divergence
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.metric import Metric
 from mdfl_jax.core.types import RunFacts
 from mdfl_jax.engine.compile import Compiler, Programs
 from mdfl_jax.engine.placement import Placement, Runs
-from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
 from mdfl_jax.metrics.history import Metrics, as_history, standing_still
-from mdfl_jax.storage.checksums import Arrays
+from mdfl_jax.storage.array_files import Arrays
 from mdfl_jax.study.keeping import Keeper, Kept
 from mdfl_jax.study.prepare.simulation import check_lists
 from mdfl_jax.study.study import Group, Run, Study
 
-_SECONDS = "wall/seconds"  # the saved seconds [2] of compiling and of running; no metric's name has a slash
-_OLD_SECONDS = "seconds"  # their name in checkpoints of older versions; the metric of that name was lost there
+SECONDS = "wall/seconds"  # the saved seconds [2] of compiling and of running; no metric's name has a slash
 
 
 class Batch(NamedTuple):
-    """Runs of one group that are on the devices together, with the number of the batch in the study."""
+    """Runs of one group that are on the devices together."""
 
-    number: int
     group: Group
     runs: list[Run]
 
@@ -66,58 +62,37 @@ class Step(NamedTuple):
     state: Callable[[], Arrays]
 
 
-def batches_of(study: Study) -> list[Batch]:
-    """Return the batches of a study in their order, which is also the order of metrics.jsonl.
-
-    They hold the runs that are to be done (``study.runs``), and each holds runs of one group.
-    """
-    found = [(group, runs) for group in study.groups for runs in group.batches(study.to_do(group))]
-    return [Batch(number, group, runs) for number, (group, runs) in enumerate(found)]
-
-
 def to_arrays(result: BatchResult) -> Arrays:
     """Convert a result to named arrays [runs, ...]; 'wall/seconds' is [2]."""
     seconds = np.array([result.compile_seconds, result.run_seconds])
-    return {**result.metrics, **result.facts._asdict(), _SECONDS: seconds}
-
-
-def seconds_in(arrays: Arrays) -> str:
-    """Return the name of the seconds [2], the only array that is not [runs, ...]."""
-    return _SECONDS if _SECONDS in arrays else _OLD_SECONDS
+    return {**result.metrics, **result.facts._asdict(), SECONDS: seconds}
 
 
 def from_arrays(arrays: Arrays, declared: tuple[Metric, ...]) -> BatchResult:
-    """Make a result from the arrays of `to_arrays`, of this version or an older one.
-
-    Args:
-      arrays: The named arrays [runs, ...]. An older version did not look for divergence, so it saw none.
-      declared: The metrics of the study.
+    """Make a result from the arrays of `to_arrays`, for the metrics of the study.
 
     Raises:
-      UserError: If a metric is missing, because a study with other metrics saved the arrays, or because an older
-        version saved its own seconds in the place of the metric 'seconds'.
+      UserError: If a metric is missing, since another version of a program saved the arrays.
     """
-    seconds = seconds_in(arrays)
-    arrays = dict.fromkeys(DIVERGENCE, np.full(arrays["round"].shape, np.nan, np.float32)) | arrays
-    if missing := [metric.name for metric in declared if metric.name not in arrays or metric.name == seconds]:
-        raise UserError(f"the checkpoint knows no metric {missing[0]!r}; --overwrite starts the study anew")
+    if missing := [metric.name for metric in declared if metric.name not in arrays]:
+        raise UserError(f"the saved state knows no metric {missing[0]!r}; --overwrite starts the study anew")
     values = {"round": arrays["round"], **{metric.name: arrays[metric.name] for metric in declared}}
     facts = RunFacts(**{name: arrays[name] for name in RunFacts._fields})
-    return BatchResult(Metrics(declared, values), facts, *(float(s) for s in arrays[seconds]))
+    return BatchResult(Metrics(declared, values), facts, *(float(s) for s in arrays[SECONDS]))
 
 
 class Program:
-    """The program of a group. It is compiled when its first batch starts, so that this time is measured separately."""
+    """The program of a group for batches of one size. It is compiled when its first batch starts, which is timed."""
 
-    def __init__(self, study: Study, group: Group, compiler: Compiler | None = None):
-        self.group, self.compiler = group, compiler or Compiler()
+    def __init__(self, study: Study, group: Group, compiler: Compiler, size: int):
+        self.group, self.compiler = group, compiler
         self.hparams = dict(zip(group.points, group.hparams))
         self.starts = dict(zip(group.points, group.starts))
         self.eval_every = study.experiment.eval_every
         self.experiment, engine = study.experiment, study.experiment.engine
         self.of_points = {point: study.points[point].experiment for point in group.points}
         self.is_sampled = self.experiment.eval_clients > 0 or self.experiment.eval_samples > 0
-        self.placement = Placement(group.simulation, group.runs_per_batch, engine.runs_at_once)
+        self.placement = Placement(group.simulation, size, engine.runs_at_once)
         self.compile_seconds: float | None = None
         self.programs: Programs | None = None
 
@@ -130,24 +105,22 @@ class Program:
         device_runs = self.placement.inputs(hparams, seeds)
         return device_runs, self.placement.inputs(given, seeds) if given else device_runs
 
-    def start(self, runs: list[Runs], first: list[Runs], num_runs: int) -> tuple[Any, Metrics, RunFacts, float]:
-        """Start runs, after compiling the program if this is its first batch.
+    def compile(self, runs: list[Runs], first: list[Runs]) -> None:
+        """Compile the program for the inputs of its first batch, from `inputs`."""
+        begin = time.perf_counter()
+        self.programs = self.compiler.programs(self.placement, runs[0], first[0])
+        self.compile_seconds = time.perf_counter() - begin
+
+    def start(self, first: list[Runs], num_runs: int) -> tuple[Any, Metrics, RunFacts]:
+        """Start runs: return the state, the metrics and the facts before the first round. Call `compile` before.
 
         Args:
-          runs, first: The inputs of the runs, from `inputs`.
+          first: The inputs of the runs, from `inputs`.
           num_runs: The number of runs.
-
-        Returns:
-          The state, the metrics and the facts before the first round, and the seconds spent on compiling.
         """
-        seconds = 0.0
-        if self.programs is None:
-            begin = time.perf_counter()
-            self.programs = self.compiler.programs(self.placement, runs[0], first[0])
-            seconds = self.compile_seconds = time.perf_counter() - begin
+        assert self.programs is not None
         carry, metrics, facts = self.programs.init(self.placement.data, first)
-        metrics, facts = (self.placement.join(found, num_runs) for found in (metrics, facts))
-        return carry, metrics, facts, seconds
+        return carry, *(self.placement.join(found, num_runs) for found in (metrics, facts))
 
     def advance(self, runs: list[Runs], carry: Any, num_runs: int) -> tuple[Any, Metrics]:
         """Compute the rounds up to the next evaluation, and return the state and the metrics. Call `start` before."""
@@ -174,9 +147,7 @@ class Program:
         """Put a saved state on the devices. ``start`` is the state of the same runs before the first round."""
         host = self._state(start, num_runs)
         template, tree = jax.tree.flatten(self.group.simulation.kept(host, before=1))
-        last = len(template) - len(Divergence._fields)  # a checkpoint of an older version ends here: it saw none
-        known = len(template) if f"carry/{last:04d}" in arrays else last
-        saved = [_leaf(arrays, f"{i:04d}", leaf) for i, leaf in enumerate(template[:known])] + template[known:]
+        saved = [_leaf(arrays, f"{i:04d}", leaf) for i, leaf in enumerate(template)]
         state = self.group.simulation.restored(jax.tree.unflatten(tree, saved), host, before=1)
         parts = self.placement.split(state)
         return [part._replace(clients=own.clients) for part, own in zip(parts, start, strict=True)]
@@ -190,22 +161,34 @@ def _leaf(arrays: Arrays, name: str, start: np.ndarray) -> np.ndarray:
     return np.where(as_at_start.reshape(-1, *[1] * (start.ndim - 1)), start, saved)
 
 
-def steps(program: Program, runs: list[Run], saved: Arrays | None = None, evaluations: int = 0) -> Iterator[Step]:
-    """Run a batch, and yields a step before its first round and after each evaluation.
+def steps(
+    program: Program,
+    runs: list[Run],
+    saved: Arrays | None = None,
+    evaluations: int = 0,
+    waits: Callable[[Callable[[], None]], None] = lambda act: act(),
+) -> Iterator[Step]:
+    """Run a batch, and yield a step before its first round and after each evaluation.
 
     Args:
       program: The program of the batch's group.
       runs: The runs of the batch.
       saved: A saved state of this batch, from which it continues.
       evaluations: The number of evaluations before that state.
+      waits: A function that calls the function that compiles, and that may be interrupted meanwhile.
     """
     num_runs, num_evaluations = len(runs), program.group.simulation.num_evaluations
     keeper = program.keeper(num_runs)
     device_runs, first = program.inputs(runs)
-    carry, metrics, facts, compile_seconds = program.start(device_runs, first, num_runs)
+    compile_seconds = 0.0
+    if program.programs is None:
+        waits(lambda: program.compile(device_runs, first))
+        compile_seconds = program.compile_seconds or 0.0
+    carry, metrics, facts = program.start(first, num_runs)
     before = BatchResult(as_history(metrics, 1), facts, compile_seconds, run_seconds=0.0)
     if saved is not None:
         before, carry = from_arrays(saved, program.group.simulation.metrics), program.restore(carry, saved, num_runs)
+        before = before._replace(compile_seconds=before.compile_seconds + compile_seconds)
     begin, parts = time.perf_counter() - before.run_seconds, [before.metrics]
 
     def result() -> BatchResult:

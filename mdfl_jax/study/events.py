@@ -1,28 +1,26 @@
 """The events of a running study, and the sinks that take them: metrics.jsonl, kept models, notes, the user's function.
 
-`Runner` emits the events. A sink is a context manager around the whole study. Other sinks are `progress.Progress`,
-`states.StateFiles` and the loggers.
+`Runner` emits the events. A sink is a context manager around the whole study. Other sinks are `progress.Progress` and
+the loggers.
 """
 
-import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 
 import jax
 import numpy as np
 
-from mdfl_jax.config.texts import parse_save
 from mdfl_jax.core.types import RunFacts
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.results.lines import metric_lines
-from mdfl_jax.storage.checksums import Arrays
+from mdfl_jax.results.records import RunRecord, lines_of_point
 from mdfl_jax.storage.disk import Appended, dumps
-from mdfl_jax.storage.model_files import Header, path_of, write
-from mdfl_jax.study.batch import Batch, BatchResult
+from mdfl_jax.storage.model_files import Header, write
+from mdfl_jax.storage.study_files import model_path
+from mdfl_jax.study.batch import Batch
 from mdfl_jax.study.keeping import Kept
-from mdfl_jax.study.manifest import places
 from mdfl_jax.study.study import Run, Study
 
 
@@ -39,8 +37,8 @@ class Evaluated(NamedTuple):
       batch: The batch.
       metrics: The new metrics, NumPy leaves [runs, evaluations, ...].
       facts: The facts of the runs, NumPy leaves [runs, ...].
-      rounds: The rounds of a run since the last evaluation; 0 before the first round, or if they are read back.
-      first: Whether these are the first metrics of this batch. False for a finished batch that is read back.
+      rounds: The rounds of a run since the last evaluation; 0 before the first round.
+      first: Whether these are the first metrics of this batch.
       earlier: How many of the evaluations, counted from the first, an earlier run of the study has made and saved.
     """
 
@@ -60,20 +58,24 @@ class ModelsKept(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A batch has ended. Events with all its metrics came before.
-
-    Attributes:
-      batch: The batch.
-      result: Its result.
-      state: A function that returns the arrays from which the batch could go on; None if it is read back.
-    """
+    """A batch has ended, and its records are written. Events with all its metrics came before."""
 
     batch: Batch
-    result: BatchResult
-    state: Callable[[], Arrays] | None = None
 
 
-Event = Compiling | Evaluated | ModelsKept | Ended
+class Found(NamedTuple):
+    """A run is there already: an earlier command has finished it, or another worker.
+
+    Attributes:
+      run: The run.
+      record: What it has measured.
+    """
+
+    run: Run
+    record: RunRecord
+
+
+Event = Compiling | Evaluated | ModelsKept | Ended | Found
 
 
 class Sink(Protocol):
@@ -109,20 +111,32 @@ def lines_of(study: Study, event: Evaluated) -> list[list[dict[str, Any]]]:
 
 
 class MetricsFile:
-    """Writes metrics.jsonl in the order of the batches, and within a batch by evaluation and then by run."""
+    """Writes metrics.jsonl while a study runs: by batch, and within a batch by evaluation and then by run.
 
-    def __init__(self, study: Study, path: Path):
-        self.study, self.path = study, path
+    Several workers append to the same file. At the end of the study it is written anew, in the order of the points.
+
+    Args:
+      study: The study.
+      path: The file.
+      anew: Whether to begin it anew, as the only worker does.
+    """
+
+    def __init__(self, study: Study, path: Path, anew: bool = True):
+        self.study, self.path, self.anew = study, path, anew
 
     def take(self, event: Event) -> None:
         """Write the lines of an evaluation in one piece, so that a killed study or a full disk leaves whole lines."""
         if isinstance(event, Evaluated):
             of_runs = lines_of(self.study, event)
-            lines = (line for of_evaluation in zip(*of_runs) for line in of_evaluation)
-            self.file.write("".join(dumps(line) + "\n" for line in lines).encode())
+            self._write(line for of_evaluation in zip(*of_runs) for line in of_evaluation)
+        elif isinstance(event, Found) and self.anew:
+            self._write(lines_of_point(self.study.points[event.run.point].id, event.record))
+
+    def _write(self, lines: Iterable[dict[str, Any]]) -> None:
+        self.file.write("".join(dumps(line) + "\n" for line in lines).encode())
 
     def __enter__(self) -> Self:
-        self.file = Appended(self.path)
+        self.file = Appended(self.path, self.anew)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -134,20 +148,14 @@ class ModelFiles:
 
     def __init__(self, study: Study, workdir: Path):
         self.study, self.workdir = study, workdir
-        config = study.experiment
-        self.by_round = bool(parse_save(config.save, config.rounds, config.eval_every).every)
-        self.places = places(study)
-        self.digest = hashlib.sha256(dumps(study.config).encode()).hexdigest()[:16]
 
     def take(self, event: Event) -> None:
         """Write the models of a run."""
         if isinstance(event, ModelsKept):
             run, kept = event.batch.runs[event.kept.run], event.kept
             point, name = self.study.points[run.point].id, self.study.experiment.name
-            place = self.places[run.point]
-            path = path_of(self.workdir, place, run.seed, kept.round if self.by_round else None)
-            header = Header(self.digest, name, point, place, run.seed, kept.round, kept.accuracy)
-            write(path, header, kept.tensors)
+            header = Header(self.study.name(run), name, point, run.seed, kept.round, kept.accuracy)
+            write(model_path(self.workdir, header.run, kept.round), header, kept.tensors)
 
     def __enter__(self) -> Self:
         return self

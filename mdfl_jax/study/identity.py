@@ -1,28 +1,33 @@
-"""What makes two runs the same run, and what two studies have in common.
+"""What makes two runs the same run: the names of runs. And what two studies have in common.
 
-A run is told by the resolved configuration of its sweep point and by its seed, not by the name or the index of the
-point. Fields that are declared with ``in_runs=False`` (title, target, baseline, ...) are no part of it, and neither are
-the fields of `GROWS`, which only say how many runs a study has and how long they are.
+A run's name contains a digest of all that its numbers depend on: the resolved configuration of its sweep point, the
+data and the files that it reads by their content, the user's own modules with those of hers that they import, and the
+switches of JAX that change random numbers. The name or the index of the point are no part of it, and neither are fields
+that are declared with ``in_runs=False`` (title, target, baseline, ...). The seed and the number of rounds stand beside
+the digest, so that a run with fewer rounds is found by its name.
 """
 
+import dataclasses
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mdfl_jax.config.families import FAMILIES
+import jax
+
+from mdfl_jax.config.families import effective
 from mdfl_jax.config.resolve import all_fields, default_config, files_of
-from mdfl_jax.config.sections import flat
-from mdfl_jax.core.numbers import fields_of as numbers_of
-from mdfl_jax.core.outcomes import seeds_of
+from mdfl_jax.config.sections import Experiment, flat
+from mdfl_jax.results.studies import runs_in
 from mdfl_jax.storage.disk import dumps, plain
 
 GROWS = ("seeds", "first_seed", "sweep", "rounds")
 """The fields whose values may grow without running again what is there."""
-DIGESTS = ("own_files", "inputs")  # entries of the configuration in config.json that are no fields
-NAMED_BY = frozenset({"data.dir", "trace.made_by"})
-"""The fields on which no run depends, and that are in the names of last states all the same."""
+DIGESTS = ("own_files", "inputs", "switches")  # entries of the configuration in config.json that are no fields
+SWITCHES = ("jax_threefry_partitionable", "jax_default_prng_impl", "jax_random_seed_offset")
+"""The switches of JAX, or variables of the environment, that change random numbers."""
 MOST_NAMED = 6  # the differences that one line for the user names
 
 
@@ -64,25 +69,15 @@ def typed(path: str, value: Any) -> Any:
     return float(value) if is_number and isinstance(value, str) else value
 
 
-def fields_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a configuration by path.
-
-    A field that is not there has its default. The user's files are named without folders, since their
-    digests are compared.
-    """
-    return plain(flat(default_config().to_dict())) | _written(config)
+def switches() -> dict[str, Any]:
+    """Return the values of the switches of JAX on which random numbers depend (`SWITCHES`)."""
+    return {name: getattr(jax.config, name) for name in SWITCHES}
 
 
-def _written(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that a configuration has itself."""
-    own = {name: value for name, value in config.items() if name not in DIGESTS}
-    own["use"] = ",".join(Path(path).name for path in files_of(str(config.get("use") or "")))
-    return plain(flat(own))
-
-
-def of_runs(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields on which a run depends."""
-    left_out = not_in_runs().union(GROWS)
+def run_config(experiment: Experiment) -> dict[str, Any]:
+    """Return the fields on which a run depends, by path, with the numbers of members that are in effect."""
+    fields = plain(flat(dataclasses.asdict(experiment))) | plain(effective(experiment))
+    left_out = not_in_runs().union(GROWS, {"use"})  # own files are told by their content
     return {path: value for path, value in fields.items() if path not in left_out}
 
 
@@ -92,47 +87,42 @@ def digest(value: Any) -> str:
     return hashlib.sha256(dumps(ordered).encode()).hexdigest()[:16]
 
 
-def point_digests(manifest: Mapping[str, Any], with_numbers: bool = True) -> list[str]:
-    """Return what tells each sweep point of a config.json from all others, in any study.
+def name_run(experiment: Experiment, inputs: Mapping[str, str], own_files: Mapping[str, str | None]) -> str:
+    """Return the name of a run without its seed and its rounds.
 
     Args:
-      manifest: The content of config.json.
-      with_numbers: Whether the numbers of members are compared as they are in effect, so that a default and the same
-        value in the configuration are one.
+      experiment: The resolved configuration of its sweep point.
+      inputs: The digests of the data and the files that it reads, by FIELD=NAME (`mdfl_jax.study.prepare.inputs`).
+      own_files: The digests of the user's modules, by name.
     """
-    base, found = fields_of(manifest["config"]), []
-    for point in manifest.get("points") or [{}]:
-        swept = plain(point.get("overrides", {}))
-        fields = base | swept
-        if with_numbers:
-            fields = _with_defaults(fields | plain(point.get("numbers", {})))
-        found.append(digest(of_runs(fields) | {path: swept[path] for path in not_in_runs() & swept.keys()}))
-    return found
+    by_content = {name.partition("=")[0] for name in inputs} - {"data.name"}
+    fields = {path: value for path, value in run_config(experiment).items() if path not in by_content}
+    contents = {name.partition("=")[0]: value for name, value in inputs.items()}
+    code = sorted(value for value in own_files.values() if value)
+    whole = {"fields": dict(sorted(fields.items())), "inputs": contents, "code": code, "switches": switches()}
+    network = experiment.network
+    words = f"{experiment.algorithm.name}.{network.graph or network.mobility}".lower()
+    return f"{re.sub(r'[^a-z0-9_.]+', '_', words)[:60]}-{digest(whole)}"
 
 
-def state_names(manifest: Mapping[str, Any]) -> list[str]:
-    """Return what the files of the last states of each sweep point are named after.
+def without_rounds(run: str) -> str:
+    """Return the part of a run's name that all runs have in common that differ in nothing but their rounds.
 
-    They are digests of the fields that the version knew which wrote config.json, so its files are found by any other.
+    >>> without_rounds("dfl.dcm-0123456789abcdef-s0-r400")
+    'dfl.dcm-0123456789abcdef-s0'
     """
-    base = _written(manifest["config"])
-    points = manifest.get("points") or [{}]
-    own = [base | plain(point.get("overrides", {})) | plain(point.get("numbers", {})) for point in points]
-    return [digest(of_runs(fields) | {path: fields[path] for path in NAMED_BY & fields.keys()}) for fields in own]
+    return run.rpartition("-r")[0]
 
 
-def _with_defaults(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields with the defaults of numbers that are not there.
+def fields_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a configuration in config.json by path.
 
-    They are numbers of members that are not in use.
+    A field that is not there has its default. The user's files are named without folders, since their
+    digests are compared.
     """
-    found = dict(fields)
-    for registry, section, member in FAMILIES:
-        name = str(found.get(member))
-        for number, of in numbers_of(registry.numbers(name)).items() if name in registry else ():
-            if found.get(path := f"{section}.{number}") is None:
-                found[path] = plain(of.default)
-    return found
+    own = {name: value for name, value in config.items() if name not in DIGESTS}
+    own["use"] = ",".join(Path(path).name for path in files_of(str(config.get("use") or "")))
+    return plain(flat(default_config().to_dict())) | plain(flat(own))
 
 
 class Comparison(NamedTuple):
@@ -143,31 +133,11 @@ class Comparison(NamedTuple):
         them are wanted.
       grown: The fields of `GROWS` that differ.
       others: The fields on which no run depends, and that differ.
-      missing: (index of the wanted point, seed) of each run that is not there.
-      rounds: The rounds (there, here).
     """
 
     fields: str
     grown: list[Field]
     others: list[Field]
-    missing: list[tuple[int, int]]
-    rounds: tuple[int, int]
-
-    @property
-    def is_same(self) -> bool:
-        """Whether the study that is there has the wanted runs."""
-        return not (self.fields or self.missing or self.rounds[0] != self.rounds[1])
-
-    @property
-    def grows(self) -> bool:
-        """Whether the wanted study is the one that is there with further runs or rounds."""
-        return not (self.fields or self.is_same or self.rounds[1] < self.rounds[0])
-
-    def __str__(self) -> str:
-        if self.fields:
-            return self.fields
-        count = f"{len(self.missing)} of the runs are not there"
-        return in_words(self.grown) or count
 
 
 def compare(there: Mapping[str, Any], here: Mapping[str, Any]) -> Comparison:
@@ -184,42 +154,30 @@ def compare(there: Mapping[str, Any], here: Mapping[str, Any]) -> Comparison:
     differ = [field for field in differ if field.there != field.here]
     grown = [field for field in differ if field.path in GROWS]
     others = [field for field in differ if field.path in not_in_runs()]
-    had, wanted = (list(_runs(manifest)) for manifest in manifests)
-    there_keys, wanted_keys = {key for key, _ in had}, {key for key, _ in wanted}
-    missing = [run for key, run in wanted if key not in there_keys]
-    rounds = (int(fields[0]["rounds"]), int(fields[1]["rounds"]))
+    had, wanted = ({without_rounds(run) for _, _, run in runs_in(manifest)} for manifest in manifests)
     words = ""
-    if not there_keys <= wanted_keys:
-        swept = {path for of in manifests for point in of.get("points") or [{}] for path in point.get("overrides", {})}
+    if not had <= wanted:
+        swept = {path for of in manifests for point in of["points"] for path in point["overrides"]}
         own = [field for field in differ if field not in [*grown, *others] and field.path not in swept]
-        words = in_words(own or [*grown, *[f for f in differ if f.path in swept]])
-        words = words or "it has other runs"
-    elif rounds[1] < rounds[0]:
+        words = in_words(own) or _contents(there["config"], here["config"])
+        words = words or in_words([*grown, *(field for field in differ if field.path in swept)]) or "it has other runs"
+    elif fields[1]["rounds"] < fields[0]["rounds"]:
         words = in_words(grown)
-    words = words or _files(there["config"], here["config"], bool(missing))
-    return Comparison(words, grown, others, missing, rounds)
+    return Comparison(words, grown, others)
 
 
-def _runs(manifest: Mapping[str, Any]) -> Iterable[tuple[tuple[str, int], tuple[int, int]]]:
-    """Yield (what tells a run from all others, (index of its point, seed)) for each run of a study."""
-    config = fields_of(manifest["config"])
-    first = int(config["first_seed"])
-    whole = {"seeds": list(range(first, first + int(config["seeds"])))} | dict(manifest)
-    for p, key in enumerate(point_digests(manifest)):
-        yield from (((key, seed), (p, seed)) for seed in seeds_of(whole, p))
-
-
-def _files(there: Mapping[str, Any], here: Mapping[str, Any], grows: bool) -> str:
-    """Say in words which of the files that runs depend on has changed.
+def _contents(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
+    """Say in words which of the files or switches that runs depend on has changed; "" if none has.
 
     Code without a file, of a notebook, has no digest and is left out.
     """
     now, then = here.get("inputs") or {}, there.get("inputs") or {}
     for name in now:
-        if now[name] != then.get(name) and not (grows and name not in then):
+        if name in then and now[name] != then[name]:
             return f"{name} has changed since the study there has begun"
-    ours, theirs = ({Path(k).name: v for k, v in (of.get("own_files") or {}).items() if v} for of in (here, there))
-    for name in dict.fromkeys([*ours, *theirs]):
-        if ours.get(name) != theirs.get(name) and not (grows and name not in theirs):
-            return str(Field(f"own_files.{name}", theirs.get(name), ours.get(name)))
+    for entry in ("own_files", "switches"):
+        ours, theirs = ({k: v for k, v in (of.get(entry) or {}).items() if v is not None} for of in (here, there))
+        for name in dict.fromkeys([*ours, *theirs]):
+            if ours.get(name) != theirs.get(name):
+                return str(Field(f"{entry}.{name}", theirs.get(name), ours.get(name)))
     return ""

@@ -17,7 +17,7 @@ from mdfl_jax.core.batch_statistics import has_statistics
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.results.lines import accuracy_of
-from mdfl_jax.storage.checksums import Arrays
+from mdfl_jax.storage.array_files import Arrays
 from mdfl_jax.storage.model_files import CLIENTS, GLOBAL, key_in_name
 
 _BEST = "best/"  # the arrays of a saved state that belong to the best models

@@ -7,73 +7,53 @@ from typing import Any
 from mdfl_jax.config.families import effective
 from mdfl_jax.config.points import Point, program_key
 from mdfl_jax.config.sections import flat
-from mdfl_jax.core.metric import SCHEMA, Shown
 from mdfl_jax.metrics import BUILT_IN
+from mdfl_jax.results.studies import restricted
 from mdfl_jax.storage.disk import plain
-from mdfl_jax.study.identity import digest, of_runs
+from mdfl_jax.storage.study_files import STUDY_SCHEMA
+from mdfl_jax.study.identity import GROWS, digest, not_in_runs
+from mdfl_jax.study.run_files import accuracy_is
 from mdfl_jax.study.study import Study
-from mdfl_jax.study.whole import restricted
-from mdfl_jax.tasks.losses import LOSSES, loss_named
 
 
-def places(study: Study) -> dict[int, int]:
-    """Return the index in the files of each sweep point of which runs are to be done, by its index in the study."""
-    return {point: place for place, point in enumerate(sorted({run.point for run in study.to_do()}))}
-
-
-def _entry(point: Point) -> dict[str, Any]:
-    key = program_key(point.experiment)
-    program = digest(of_runs(plain(flat(dataclasses.asdict(key.settings)))) | {"switches": list(key.switches)})
-    numbers = effective(point.experiment)
-    return {"id": point.id, "overrides": point.overrides, "numbers": numbers, "program": program}
-
-
-def wanted(study: Study) -> dict[str, Any]:
-    """Return the part of config.json that says which runs are wanted: the configuration, the points and the seeds.
-
-    If only some runs of a study are to be done, it is that of a part (`mdfl_jax.study.whole.restricted`).
-    """
-    entries = [_entry(point) for point in study.points]
-    found: dict[str, Any] = {"config": study.config, "points": entries, "seeds": list(study.seeds)}
-    return restricted(found, [(run.point, run.seed) for run in study.to_do()])
-
-
-def own_metrics(study: Study) -> list[Shown]:
-    """Return the descriptions of the metrics that are not built in."""
-    groups = [group for group in study.groups if study.to_do(group)]
-    metrics = {metric.name: metric for group in groups for metric in group.simulation.metrics}
-    return [metric.described for metric in metrics.values() if metric not in BUILT_IN]
-
-
-def accuracy_is(study: Study) -> str:
-    """Return what is called accuracy in a study, if it is not the share of labels that are right; else ""."""
-    found = []
-    for group in study.groups:
-        if group.dataset is not None:
-            asked = study.points[group.points[0]].experiment.model.loss
-            found.append(LOSSES[loss_named(asked, group.dataset.targets)].accuracy_is)
-    return "; ".join(filter(None, dict.fromkeys(found)))
+def _program(point: Point) -> str:
+    """Return what is the same for points that share a compiled program."""
+    key, left_out = program_key(point.experiment), not_in_runs().union(GROWS)
+    fields = {path: value for path, value in plain(flat(dataclasses.asdict(key.settings))).items() if path not in left_out}
+    return digest(fields | {"switches": list(key.switches)})
 
 
 def manifest_of(study: Study, how_made: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of config.json for a running study.
+    """Return the content of config.json for a study that is to be run.
+
+    If only some runs of a study are to be done, it is that of a part (`mdfl_jax.results.studies.restricted`).
 
     Args:
       study: The study.
       how_made: The entries that say how its results are made (`mdfl_jax.storage.provenance`).
     """
-    found, own, meaning = wanted(study), own_metrics(study), accuracy_is(study)
-    return {
-        "schema": SCHEMA,
+    points = [
+        {
+            "id": point.id,
+            "overrides": point.overrides,
+            "numbers": effective(point.experiment),
+            "program": _program(point),
+            "runs": study.names[p],
+        }
+        for p, point in enumerate(study.points)
+    ]
+    groups = [group for group in study.groups if study.to_do(group)]
+    metrics = {metric.name: metric for group in groups for metric in group.simulation.metrics}
+    own, meaning = [m.described._asdict() for m in metrics.values() if m not in BUILT_IN], accuracy_is(study, groups)
+    whole: dict[str, Any] = {
+        "schema": STUDY_SCHEMA,
         "name": study.experiment.name,
         "title": study.experiment.title,
         "status": "running",
-        "config": found.pop("config"),
-        "points": found.pop("points"),
-        "seeds": found.pop("seeds"),
-        **({"shard": study.shard} if study.shard else {}),
-        **found,
-        **({"metrics": [metric._asdict() for metric in own]} if own else {}),
+        "config": study.config,
+        "points": points,
+        "seeds": list(study.seeds),
+        **({"metrics": own} if own else {}),
         **({"accuracy_is": meaning} if meaning else {}),
         "pretrained": study.pretrained,
         "runs_per_batch": [group.runs_per_batch for group in study.groups],
@@ -81,3 +61,4 @@ def manifest_of(study: Study, how_made: Mapping[str, Any]) -> dict[str, Any]:
         "compile_seconds": None,
         "run_seconds": None,
     }
+    return plain(restricted(whole, [(run.point, run.seed) for run in study.to_do()]))

@@ -1,10 +1,8 @@
-"""Further rounds of finished runs: whether they may be added, and the unfinished study from which they are run."""
+"""Whether rounds may be added to runs: whether the first rounds are the same in a study with more of them."""
 
 import dataclasses
-import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -13,17 +11,10 @@ import numpy as np
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.types import Hparams
 from mdfl_jax.engine.simulation import Simulation
-from mdfl_jax.storage import disk
-from mdfl_jax.storage.checkpoint import Checkpoints
-from mdfl_jax.storage.checksums import Arrays
-from mdfl_jax.storage.disk import write_json
-from mdfl_jax.storage.study_files import CHECKPOINTS
-from mdfl_jax.study import states
-from mdfl_jax.study.batch import batches_of
-from mdfl_jax.study.manifest import manifest_of
 from mdfl_jax.study.prepare.simulation import build_simulation, hparams_of, with_links
 from mdfl_jax.study.prepare.traces import TraceFiles
-from mdfl_jax.study.study import Group, Study
+from mdfl_jax.study.run_files import RunFiles
+from mdfl_jax.study.study import Group, Run, Study
 
 
 def _text(simulation: Simulation, hparams: Any) -> str:
@@ -34,7 +25,7 @@ def _text(simulation: Simulation, hparams: Any) -> str:
     return first.as_text() + jax.jit(simulation.advance).lower(simulation.data, hparams, key, carry).as_text()
 
 
-def _is_independent(study: Study, group: Group, rounds: int) -> bool:
+def is_independent(study: Study, group: Group, rounds: int) -> bool:
     """Tell whether the programs and the numbers of a group are the same for a study of so many rounds."""
     members = [dataclasses.replace(study.points[p].experiment, rounds=rounds) for p in group.points]
     tree, files = group.pretrained.tree if group.pretrained else None, TraceFiles()
@@ -56,58 +47,36 @@ def _is_independent(study: Study, group: Group, rounds: int) -> bool:
     return _text(simulation, numbers[0]) == _text(group.simulation, group.hparams[0])
 
 
-def _check(study: Study, workdir: Path, names: Sequence[str], rounds: int) -> None:
-    """Check that the runs of a study in a workdir can go on.
+def check_more_rounds(study: Study, files: RunFiles, missing: Iterable[Run]) -> None:
+    """Check the runs that are there with fewer rounds, to which rounds are to be added.
 
     Args:
-      study, workdir, rounds: As in `prepare`.
-      names: The names of the states' files, as `states.names` returns them.
+      study: The study.
+      files: The files of its runs.
+      missing: The runs that have no record.
 
     Raises:
-      UserError: If a last state is not there, or if anything depends on the number of rounds in all, so that the first
-        rounds would be others in a study of more rounds.
+      UserError: If the last state of a run was not kept, or if anything depends on the number of rounds in all, so that
+        the first rounds would be others in a study of more rounds.
     """
-    words = f"rounds is {rounds} there and {study.experiment.rounds} here"
-    if absent := states.missing(workdir, names, study.to_do(), rounds):
-        point, seed = study.points[absent[0].point].id, absent[0].seed
-        raise UserError(
-            f"--workdir={workdir}: {words}, and the last state of point {point!r}, seed {seed}, was not kept "
-            "(engine.states_mib); rounds cannot be added"
-        )
-    for group in study.groups:
-        if study.to_do(group) and not _is_independent(study, group, rounds):
+    group_of = {p: group for group in study.groups for p in group.points}
+    checked = set()
+    for run in missing:
+        beginning, fewer = files.beginning(run), files.fewer_rounds(run)
+        if not fewer or beginning.state == study.name(run):
+            continue
+        group, point = group_of[run.point], study.points[run.point].id
+        words = f"--workdir={files.workdir}: rounds is {fewer[-1]} there and {study.experiment.rounds} here"
+        if not beginning.state:
             raise UserError(
-                f"--workdir={workdir}: {words}, and rounds cannot be added, since the first ones of point "
-                f"{study.points[group.points[0]].id!r} depend on the number of rounds in all, as with a cosine step "
-                "size, with road-side units, with a trace, with eval_clients or eval_samples, or if neighbour lists "
-                "must be longer for the further rounds"
+                f"{words}, and the last state of point {point!r}, seed {run.seed}, was not kept (engine.states_mib); "
+                "rounds cannot be added"
             )
-
-
-def prepare(study: Study, workdir: Path, folder: Path, rounds: int) -> None:
-    """Check that runs can go on, and makes the folder of an unfinished study whose batches wait for further rounds.
-
-    Args:
-      study: The study with more rounds, of which the runs that go on are to be done.
-      workdir: The folder with their last states.
-      folder: The folder to make. It appears when it is complete.
-      rounds: The rounds that the runs have done.
-
-    Raises:
-      UserError: If a last state is not there, cannot be read or does not fit the program, or if anything depends on the
-        number of rounds in all.
-    """
-    names = states.names(study)
-    _check(study, workdir, names, rounds)
-    making = folder.with_name(folder.name + ".tmp")
-    shutil.rmtree(making, ignore_errors=True)
-    disk.attempt(making, partial(making.mkdir, parents=True))
-    checkpoints = Checkpoints(making / CHECKPOINTS)
-    done = rounds // study.experiment.eval_every
-    waiting: dict[int, tuple[int, Arrays | None]] = {}
-    for batch in batches_of(study):
-        arrays = states.read_batch(workdir, study, names, batch, rounds)
-        checkpoints.save({}, waiting | {batch.number: (done, arrays)}, begun=done)
-        waiting[batch.number] = (done, None)
-    write_json(making / "config.json", manifest_of(study, {}))  # how it is made is written when it is run
-    making.replace(folder)
+        asked = id(group), fewer[-1]
+        if asked not in checked and not is_independent(study, group, fewer[-1]):
+            raise UserError(
+                f"{words}, and rounds cannot be added, since the first ones of point {point!r} depend on the number of "
+                "rounds in all, as with a cosine step size, with road-side units, with a trace, with eval_clients or "
+                "eval_samples, or if neighbour lists must be longer for the further rounds"
+            )
+        checked.add(asked)

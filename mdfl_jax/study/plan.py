@@ -15,7 +15,7 @@ from mdfl_jax.core.sharding import size
 from mdfl_jax.data.dataset import Targets
 from mdfl_jax.metrics.round_records import Records
 from mdfl_jax.mobility.trace import Tracks
-from mdfl_jax.study import states
+from mdfl_jax.study import run_files
 from mdfl_jax.study.study import Group, Study
 from mdfl_jax.tasks.losses import LOSSES, loss_named
 
@@ -39,7 +39,7 @@ def plan(study: Study) -> str:
             f"a client, {params} clients; data {data / 2**20:.1f} MiB a device, models and optimiser about "
             f"{models / 2**20:.1f} MiB"
         )
-    lines += [*_sampled(study), *_models_kept(study), *_records(study), *states.notes(study)]
+    lines += [*_sampled(study), *_models_kept(study), *_records(study), *run_files.notes(study)]
     compared = sum(b is not None for b in study.baselines)
     if experiment.baseline and not compared:
         lines.append(f"  no differences: no point has the baseline's {experiment.baseline}")

@@ -16,8 +16,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from mdfl_jax.results.lines import accuracy_of
-from mdfl_jax.study.batch import batches_of
-from mdfl_jax.study.events import Compiling, Ended, Evaluated, Event
+from mdfl_jax.study.events import Compiling, Ended, Evaluated, Event, Found
 from mdfl_jax.study.study import Study
 
 FEW = 6  # points whose values are all shown; of more points, only the best one and the baseline are
@@ -43,13 +42,12 @@ class Tally:
 
     def __init__(self, study: Study, clock: Callable[[], float] = time.monotonic):
         self.study, self.clock = study, clock
-        batches = batches_of(study)
-        self.groups = list({id(batch.group): batch.group for batch in batches}.values())
+        self.groups = [group for group in study.groups if study.to_do(group)]
         self.programs, self.program, self.round = len(self.groups), 0, 0
-        self.total = study.experiment.rounds * sum(len(batch.runs) for batch in batches)
+        self.total = study.experiment.rounds * len({study.name(run) for run in study.to_do()})
         self.compiling_since: float | None = None
         self.compile_seconds: list[float] = []
-        self._done: dict[int, int] = {}
+        self._done: dict[str, int] = {}  # by the name of the run
         self._here = (0, 0.0)  # rounds and seconds of the present program in this process
         self._rate = math.nan
         self._since = clock()
@@ -63,8 +61,10 @@ class Tally:
                 self.compiling_since, self._here = self.clock(), (0, 0.0)
             case Evaluated():
                 self._evaluated(event)
-            case Ended(batch, _):
-                self._done[batch.number] = self.study.experiment.rounds * len(batch.runs)
+            case Ended(batch):
+                self._done |= dict.fromkeys(map(self.study.name, batch.runs), self.study.experiment.rounds)
+            case Found(run):
+                self._done[self.study.name(run)] = self.study.experiment.rounds
 
     def _evaluated(self, event: Evaluated) -> None:
         now, runs = self.clock(), event.batch.runs
@@ -77,7 +77,7 @@ class Tally:
             self._rate = self._here[0] / max(self._here[1], 1e-9)
         self._since = now
         self.round = int(event.metrics.round[0, -1])
-        self._done[event.batch.number] = self.round * len(runs)
+        self._done |= dict.fromkeys(map(self.study.name, runs), self.round)
         name, values = _shown(event, self.study.experiment.judged)
         if np.isnan(values).all() and self._latest:  # all of these runs have diverged
             name = next(iter(self._latest.values()))[0]

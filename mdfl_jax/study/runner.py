@@ -1,18 +1,23 @@
-"""Runs the batches of a study one after another, tells the sinks what happens, and saves what a later run needs."""
+"""Runs the runs of a study that are not there yet, batch after batch, and tells the sinks what happens."""
 
-import contextlib
+import contextvars
+import gc
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
-from mdfl_jax.core.errors import out_of_memory
+from mdfl_jax.core.errors import SHRINK, UserError, out_of_memory
 from mdfl_jax.engine.compile import Compiler
-from mdfl_jax.storage.checkpoint import Checkpoints, number_of
-from mdfl_jax.storage.checksums import Arrays
-from mdfl_jax.storage.disk import DiskError
-from mdfl_jax.study.batch import Batch, BatchResult, Program, batches_of, from_arrays, steps, to_arrays
-from mdfl_jax.study.events import Compiling, Ended, Evaluated, Event, ModelsKept, Sink
-from mdfl_jax.study.halving import OutOfMemoryError
-from mdfl_jax.study.study import Run, Study
+from mdfl_jax.storage.study_files import locked
+from mdfl_jax.study.batch import Batch, Program, steps
+from mdfl_jax.study.events import Compiling, Ended, Evaluated, Event, Found, ModelsKept, Sink
+from mdfl_jax.study.run_files import Beginning, RunFiles
+from mdfl_jax.study.sizes import part_size
+from mdfl_jax.study.study import Group, Run, Study
+from mdfl_jax.study.workers import Workers
+
+WAIT = 0.5  # seconds from one look at the runs of other workers to the next
+_TICK = 0.1  # seconds after which a stop is noticed while a program is compiled
 
 
 class Interrupted(Exception):  # noqa: N818
@@ -20,75 +25,71 @@ class Interrupted(Exception):  # noqa: N818
 
 
 class Runner:
-    """Runs one study.
+    """Runs the missing runs of a study, of which other workers may compute some.
 
     Args:
       study: The study.
-      checkpoints: The checkpoints of its workdir, from which an unfinished run is read and to which it is saved.
+      files: The files of its runs.
+      workers: The workers of its folder.
       sinks: The sinks that take the events.
+      log: A function that takes lines for the user.
+      many: The number of workers that are to share the runs, this one included; 0: as many as are there.
     """
 
-    def __init__(self, study: Study, checkpoints: Checkpoints, sinks: Sequence[Sink]):
-        self.study = study
-        self.checkpoints = checkpoints
-        self.sinks = sinks
-        self.batches = batches_of(study)
-        self.results: dict[int, BatchResult] = {}
-        self.unsaved: list[int] = []
-        self.states: dict[int, int] = {}  # the evaluations of the saved batches that are not continued yet
-        self.earlier: dict[int, int] = {}  # the evaluations that an earlier run made of a batch, until they are emitted
+    def __init__(
+        self,
+        study: Study,
+        files: RunFiles,
+        workers: Workers,
+        sinks: Sequence[Sink],
+        log: Callable[[str], None],
+        many: int = 0,
+    ):
+        self.study, self.files, self.workers, self.sinks, self.log, self.many = study, files, workers, sinks, log, many
+        self.runs = {study.name(run): run for run in reversed(study.to_do())}  # equal runs are done once
+        self.runs = dict(reversed(self.runs.items()))
+        self.sizes: dict[int, int] = {}  # the runs in a batch of each group, by its first point
+        self.seen: set[str] = set()  # runs that the sinks have been told of
         self.stopping = False
         self.error: BaseException | None = None
         self.saved_at = time.monotonic()
 
-    def read_back(self) -> dict[int, BatchResult]:
-        """Read the batches that an earlier run finished. Call this before any file of that run is changed.
-
-        Returns:
-          Their results by the number of the batch.
-
-        Raises:
-          UserError: If a checkpoint cannot be read.
-        """
-        progress = self.checkpoints.progress()
-        self.states = {number_of(name): done for name, done in progress.states.items()}
-        self.earlier = {number: done + 1 for number, done in self.states.items()}
-        declared = [batch.group.simulation.metrics for batch in self.batches]
-        return {number: from_arrays(found, declared[number]) for number, found in self.checkpoints.finished().items()}
-
-    def run(self, finished: Mapping[int, BatchResult]) -> list[tuple[list[Run], BatchResult]]:
-        """Run all batches that are not finished. The events of all batches come in the order of the batches.
-
-        Args:
-          finished: The results of the finished batches, from `read_back`.
-
-        Returns:
-          The runs and the result of every batch, in the order of the study.
+    def run(self) -> None:
+        """Run all runs that have no record, and wait for those that other workers have taken.
 
         Raises:
           Interrupted: If `stop` was called without an error. The state is saved.
           Exception: The error with which `stop` was called. The state is saved.
-          OutOfMemoryError: If the memory is not enough for a batch. What was finished before is saved.
-          UserError: If the state of a batch under way cannot be read, or if a file cannot be written.
+          UserError: If the memory is not enough for one run, if a state cannot be read, or if a file cannot be written.
         """
-        program: Program | None = None
-        compiler = Compiler()
-        for batch in self.batches:
-            if result := finished.get(batch.number):
-                earlier = result.metrics.round.shape[1]
-                self._emit(Evaluated(batch, result.metrics, result.facts, earlier=earlier))
-                self._finish(batch, result)
+        program, compiler, waits = None, Compiler(), False
+        self._tell_found()
+        while self.runs.keys() - self.seen:
+            taken = self._take(program.group if program else None)
+            if taken is None:
+                self._tell_found()
+                if self.stopping and self.runs.keys() - self.seen:
+                    raise self.error or Interrupted
+                if not waits and (others := self.workers.others()):
+                    self.log(f"the last runs are computed by {', '.join(map(str, others))}; waiting for them ...")
+                waits = True
+                time.sleep(WAIT if self.runs.keys() - self.seen else 0)
                 continue
-            if program is None or program.group is not batch.group:
-                program = Program(self.study, batch.group, compiler)
-            self._batch_or_keep(program, batch)
-            if len(self.results) < len(self.batches) and self._save_is_due():
-                self._save()
+            batch, beginnings = taken
+            size = self.sizes[batch.group.points[0]]
+            if program is None or program.group is not batch.group or program.placement.num_runs != size:
+                program = Program(self.study, batch.group, compiler, size)
+            try:
+                self._batch(program, batch, beginnings)
+            except (RuntimeError, MemoryError) as error:
+                if error is self.error or (asked := out_of_memory(error)) is None:
+                    raise
+                program = None
+                self._halve(batch, asked)
+            if program is None:
+                gc.collect()  # what the error held is on the devices no more
         if self.error:
-            self._save()
-        if self.unsaved:  # whatever happens while the files of results are written, no run is lost
-            self._write({})
-        return [(batch.runs, self.results[batch.number]) for batch in self.batches]
+            raise self.error
 
     def stop(self, error: BaseException | None = None) -> None:
         """Make the study save its state after the current evaluation and end. A sink or a signal may call this.
@@ -104,62 +105,130 @@ class Runner:
         for sink in self.sinks:
             sink.take(event)
 
-    def _batch_or_keep(self, program: Program, batch: Batch) -> None:
-        """Run a batch. If it fails for lack of room or of memory, saves the batches that are finished."""
-        try:
-            self._batch(program, batch)
-        except DiskError:
-            with contextlib.suppress(DiskError):  # a small file may have room where a large one had none
-                self._save_finished()
-            raise
-        except (RuntimeError, MemoryError) as error:
-            if error is self.error or (asked := out_of_memory(error)) is None:
-                raise
-            self._save_finished()
-            raise OutOfMemoryError(batch.group, asked) from error
+    def _tell_found(self) -> None:
+        """Tell the sinks of the runs that are there, and that this process has not computed."""
+        there = self.files.finished() - self.seen
+        for name in [name for name in self.runs if name in there]:
+            self.seen.add(name)
+            self._emit(Found(self.runs[name], self.files.record(self.runs[name])))
 
-    def _batch(self, program: Program, batch: Batch) -> None:
-        """Run a batch, from its saved state if it has one."""
-        if program.compile_seconds is None:
+    def _take(self, before: Group | None) -> tuple[Batch, list[Beginning]] | None:
+        """Take runs that nobody has, of one group and after equally many evaluations; None if there are none.
+
+        Args:
+          before: The group of the batch before, whose program is compiled.
+        """
+        if self.stopping:
+            return None
+        self.workers.check()
+        with locked(self.files.workdir):
+            others, there = self.workers.others(), self.files.finished()
+            taken = frozenset[str]().union(*(other.runs for other in others))
+            missing = {name: run for name, run in self.runs.items() if name not in there}
+            free = [run for name, run in missing.items() if name not in taken]
+            if not free:
+                return None
+            busy = {self.runs[name].point for name in taken if name in self.runs}
+            groups = [group for group in self.study.groups if any(run.point in group.points for run in free)]
+            alone = [group for group in groups if not busy & {*group.points}]  # nobody compiles their programs
+            group = next((g for g in groups if g is before), (alone or groups)[0])
+            size = self._size(group, list(missing.values()), max(self.many, len(others) + 1))
+            mine, beginnings = list[Run](), list[Beginning]()
+            for run in (run for run in free if run.point in group.points):
+                beginning = self.files.beginning(run)
+                if not mine or _together(beginning, beginnings[0]):
+                    mine.append(run)
+                    beginnings.append(beginning)
+                if len(mine) == size:
+                    break
+            self.workers.take([self.study.name(run) for run in mine])
+        return Batch(group, mine), beginnings
+
+    def _size(self, group: Group, missing: Sequence[Run], many: int) -> int:
+        """Return the number of runs in a batch of a group, which stays the same as long as this process runs.
+
+        Args:
+          group: The group.
+          missing: All runs of the study that have no record.
+          many: The number of workers that share them.
+        """
+        if (key := group.points[0]) not in self.sizes:
+            count = -(-sum(run.point in group.points for run in missing) // many)
+            whole = group.runs_per_batch
+            self.sizes[key] = part_size(self.study.experiment, group.simulation, whole, max(count, 1))
+        return self.sizes[key]
+
+    def _batch(self, program: Program, batch: Batch, beginnings: list[Beginning]) -> None:
+        """Run a batch, from the saved states of its runs if they have some."""
+        if program.programs is None:
             self._emit(Compiling(batch))
-        done = self.states.get(batch.number, 0)
-        done, saved = self.checkpoints.state(batch.number, done) if batch.number in self.states else (0, None)
-        self.earlier[batch.number] = done + 1 if saved else 0
-        for step in steps(program, batch.runs, saved, done):
+        saved, done = self.files.read_states(batch, beginnings), beginnings[0].evaluations
+        earlier = done + 1 if saved else 0
+        for step in steps(program, batch.runs, saved, done, self._interruptible):
             for kept in step.kept:
                 self._emit(ModelsKept(batch, kept))
-            earlier = self.earlier.pop(batch.number, 0)
             self._emit(Evaluated(batch, step.metrics, step.facts, step.rounds, not step.rounds, earlier))
+            earlier = 0
             if not step.last and (step.rounds or self.stopping) and self._save_is_due():
-                self._save(batch.number, step.state(), step.evaluations)
-        self._finish(batch, step.result(), step.state)
-        self.unsaved.append(batch.number)
-
-    def _finish(self, batch: Batch, result: BatchResult, state: Callable[[], Arrays] | None = None) -> None:
-        """Record the result of a batch, all of whose metrics have been emitted."""
-        self.results[batch.number] = result
-        self._emit(Ended(batch, result, state))
-        self.states.pop(batch.number, None)
+                if step.rounds or not saved:
+                    self.files.save_states(batch, step.state(), step.evaluations, beginnings)
+                self.saved_at = time.monotonic()
+                if self.stopping:
+                    raise self.error or Interrupted
+        self.workers.check()
+        self.files.finish(batch, step.result(), step.state, beginnings)
+        self.seen |= {self.study.name(run) for run in batch.runs}
+        self._emit(Ended(batch))
 
     def _save_is_due(self) -> bool:
         minutes = (time.monotonic() - self.saved_at) / 60
         return self.stopping or minutes >= self.study.experiment.engine.checkpoint_minutes
 
-    def _save(self, number: int | None = None, state: Arrays | None = None, evaluations: int = 0) -> None:
-        """Save all results and states, with that of the batch under way. If the study must end, raises why."""
-        waiting: dict[int, tuple[int, Arrays | None]] = {n: (done, None) for n, done in self.states.items()}
-        self._write(waiting if number is None else waiting | {number: (evaluations, state)})
-        if number is not None:
-            self.states[number] = evaluations
+    def _interruptible(self, act: Callable[[], None]) -> None:
+        """Call a function that compiles, in a thread of its own, and end at once if the study is stopped meanwhile.
+
+        Nothing is lost then: no round has been computed. XLA cannot be interrupted, so the thread goes on until the
+        process ends.
+        """
+        errors: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                act()
+            except BaseException as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=contextvars.copy_context().run, args=(run,), name="compiling", daemon=True)
+        thread.start()
+        while thread.is_alive():
+            thread.join(_TICK)
+            if self.stopping:
+                raise self.error or Interrupted
+        if errors:
+            raise errors[0]
         if self.stopping:
             raise self.error or Interrupted
 
-    def _save_finished(self) -> None:
-        """Save the results that are in no checkpoint yet, beside the states that are saved."""
-        if self.unsaved:
-            self._write({n: (done, None) for n, done in self.states.items()})
+    def _halve(self, batch: Batch, asked: str) -> None:
+        """Make the batches of a group half as large, since the memory was not enough for one.
 
-    def _write(self, states: dict[int, tuple[int, Arrays | None]]) -> None:
-        """Write a checkpoint: the results that are in none yet, and the states of the batches under way."""
-        self.checkpoints.save({n: to_arrays(self.results[n]) for n in self.unsaved}, states)
-        self.unsaved, self.saved_at = [], time.monotonic()
+        Raises:
+          UserError: If the batch has one run only.
+        """
+        group, said = batch.group, f" ({asked} asked for)" if asked else ""
+        size = min(self.sizes[group.points[0]], len(batch.runs))
+        if size == 1:
+            names = "; ".join(self.study.points[p].id for p in group.points)
+            clients = self.study.points[group.points[0]].experiment.network.num_clients
+            raise UserError(
+                f"not enough memory for one run at a time{said}: {names}: {clients} clients of "
+                f"{group.simulation.num_params:,} parameters; {SHRINK}"
+            )
+        self.sizes[group.points[0]] = size // 2
+        self.log(f"not enough memory for {size} runs at once{said}: split into batches of {size // 2}")
+
+
+def _together(one: Beginning, other: Beginning) -> bool:
+    """Tell whether two runs can be in the same batch: they have evaluations of the same rounds."""
+    about = [(of.evaluations, bool(of.state), bool(of.earlier), of.state == of.earlier) for of in (one, other)]
+    return about[0] == about[1]

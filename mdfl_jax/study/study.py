@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -22,7 +23,7 @@ from mdfl_jax.config.resolve import resolve
 from mdfl_jax.config.sections import DataConfig, Experiment
 from mdfl_jax.core import devices, own_files, stages
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.own_files import is_own, place, shown, words
+from mdfl_jax.core.own_files import is_own, place, shown, with_imports, words
 from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.core.types import Hparams
 from mdfl_jax.data.dataset import Dataset
@@ -30,7 +31,9 @@ from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.metrics import METRICS
 from mdfl_jax.mobility import Movement
 from mdfl_jax.models import MODELS
-from mdfl_jax.study.prepare.inputs import digests
+from mdfl_jax.storage.study_files import run_name
+from mdfl_jax.study.identity import name_run, switches
+from mdfl_jax.study.prepare.inputs import digests, of_dataset
 from mdfl_jax.study.prepare.simulation import build_simulation, hparams_of, with_links
 from mdfl_jax.study.prepare.start import Pretrained, PretrainedFiles, Start, start_of
 from mdfl_jax.study.prepare.task import check_owners, load_dataset, sample_of
@@ -133,6 +136,8 @@ class Study(NamedTuple):
       baselines: For each point the index of the point that it is compared with, or None.
       groups: The points by compiled program.
       seeds: The seeds of every point.
+      names: For each point the name of the run of each seed (`mdfl_jax.study.identity`). Points whose runs are the
+        same have equal names, and such a run is done once.
       inputs: The digests of the data and the files that the study reads, by field and name.
       runs: The runs that are to be done here; None: all of the study. They are done in the order of the study, whatever
         their order here.
@@ -145,6 +150,7 @@ class Study(NamedTuple):
     baselines: list[int | None]
     groups: list[Group]
     seeds: list[int]
+    names: list[list[str]]
     inputs: dict[str, str] = {}  # noqa: RUF012
     runs: tuple[Run, ...] | None = None
     shard: str = ""
@@ -178,15 +184,20 @@ class Study(NamedTuple):
         ]
         return found._replace(groups=groups)
 
+    def name(self, run: Run) -> str:
+        """Return the name of a run, as its files have it."""
+        return self.names[run.point][run.seed - self.seeds[0]]
+
     @property
     def config(self) -> dict[str, Any]:
         """The resolved configuration, as it is written to config.json.
 
-        It has the digests of the user's own files whose members are in use, and those of the data and of the files that
-        the study reads, so that a study does not go on with others.
+        It has the digests of the user's own files whose members are in use, of the modules of hers that they import,
+        of the data and of the files that the study reads, and the switches of JAX that change random numbers. So a
+        refusal can name what has changed.
         """
-        files = own_files.digests(own_origins(point.experiment for point in self.points))
-        found = {"own_files": files, "inputs": self.inputs}
+        files = own_files.digests(with_imports(own_origins(point.experiment for point in self.points)))
+        found = {"own_files": files, "inputs": self.inputs, "switches": switches()}
         return dataclasses.asdict(self.experiment) | {name: values for name, values in found.items() if values}
 
     @property
@@ -286,6 +297,31 @@ def make_study(config: ConfigDict) -> Study:
                     check_owners(member, simulation, own, seeds)
         starts = [start_of(member, simulation.model, seeds) for member in members]
         groups.append(Group(indices, simulation, hparams, num_runs, rules, dataset, pretrained, starts))
-    starts = [start for group in groups for start in group.starts]
-    inputs = digests((point.experiment for point in all_points), datasets, starts)
-    return Study(experiment, all_points, baselines, groups, seeds, inputs, streets=files.streets)
+    names, inputs = _names(all_points, groups, seeds)
+    return Study(experiment, all_points, baselines, groups, seeds, names, inputs, streets=files.streets)
+
+
+def _names(
+    all_points: Sequence[Point], groups: Sequence[Group], seeds: Sequence[int]
+) -> tuple[list[list[str]], dict[str, str]]:
+    """Return the names of the runs of each point, and the digests of all inputs of the study."""
+    names: list[list[str]] = [[] for _ in all_points]
+    inputs: dict[str, set[str]] = {}
+    of_data: dict[int, str] = {}
+    for group in groups:
+        dataset = group.dataset
+        if dataset is not None and id(dataset) not in of_data:
+            of_data[id(dataset)] = of_dataset(dataset)
+        for p, start in zip(group.points, group.starts):
+            experiment = all_points[p].experiment
+            own = own_files.digests(with_imports(own_origins([experiment])))
+            known: dict[Path | None, str] = {}
+            for seed in seeds:
+                file = start.files[seed] if start else None
+                if file not in known:
+                    found = digests(experiment, of_data.get(id(dataset), ""), [file] if file else [])
+                    known[file] = name_run(experiment, found, own)
+                    for name, value in found.items():
+                        inputs.setdefault(name, set()).add(value)
+                names[p].append(run_name(known[file], seed, experiment.rounds))
+    return names, {name: own_files.joined(values) for name, values in sorted(inputs.items())}

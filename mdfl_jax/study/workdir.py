@@ -1,26 +1,28 @@
-"""The workdir of a study: which study it holds, what may be replaced, and what an unfinished run needs."""
+"""The workdir of a study: whose folder it is, which study it holds, and what may be removed."""
 
-import json
+import contextlib
 import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.storage.checksums import check_manifest
-from mdfl_jax.storage.disk import PART
-from mdfl_jax.storage.study_files import CHECKPOINTS, LOCK, WRITTEN
+from mdfl_jax.storage.disk import attempt, is_part
+from mdfl_jax.storage.study_files import (
+    CONFIG,
+    LOCK,
+    LOGGERS,
+    MODELS,
+    RUNS,
+    STREETS,
+    WORKERS,
+    read_config,
+    written_files,
+)
 from mdfl_jax.study.identity import Comparison, compare
 
-
-def read_manifest(workdir: Path) -> dict[str, Any] | None:
-    """Return the config.json of a workdir, or None if it cannot be read."""
-    try:
-        found = json.loads((workdir / "config.json").read_text())
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None
+_OURS = {LOCK, WORKERS, RUNS, MODELS, LOGGERS, STREETS}
+"""What may be in a folder without a study: files of runs, which a command takes over if they are of its study."""
 
 
 def check_place(workdir: Path) -> None:
@@ -43,101 +45,64 @@ def check_place(workdir: Path) -> None:
         raise UserError(f"--workdir={workdir}: {ancestor} cannot be read and written")
 
 
-def _is_free(workdir: Path) -> bool:
-    """Whether a directory is absent or holds nothing but the lock, or a first file that was never complete."""
-    check_place(workdir)
-    return not workdir.exists() or not {path.name for path in workdir.iterdir()} - {LOCK, "config.json" + PART}
-
-
 class WorkdirContent(NamedTuple):
     """What a workdir holds, in view of a wanted study.
 
     Attributes:
-      manifest: The content of its config.json; None if the workdir is free, or may be overwritten.
+      manifest: The content of its config.json; None if it holds no study, or one that is to be overwritten.
       compared: How the study there differs from the wanted one.
-      goes_on: Whether it is unfinished, with a state from which it can go on.
     """
 
     manifest: dict[str, Any] | None = None
     compared: Comparison | None = None
-    goes_on: bool = False
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether the study there is finished."""
-        return self.manifest is not None and self.manifest.get("status") == "finished"
-
-    @property
-    def grows(self) -> bool:
-        """Whether the wanted study is the one there with further runs or rounds."""
-        return self.compared is not None and self.compared.grows
 
 
-def inspect_workdir(
-    workdir: Path, wanted: Mapping[str, Any], overwrite: bool = False, extend: bool = False
-) -> WorkdirContent:
+def inspect_workdir(workdir: Path, wanted: Mapping[str, Any], overwrite: bool = False) -> WorkdirContent:
     """Return what a workdir holds, without writing anything.
 
     Args:
       workdir: The directory, which need not exist.
       wanted: The content of config.json of the wanted study.
-      overwrite: Whether the content of the directory may be replaced. It then counts as free.
-      extend: Whether the study there may be extended to the wanted one.
+      overwrite: Whether a study in the directory is to be removed.
 
     Raises:
       UserError: If the directory holds something else, or cannot be written.
     """
+    check_place(workdir)
     try:
-        if _is_free(workdir) or overwrite:
-            return WorkdirContent()
+        names = {path.name for path in workdir.iterdir() if not is_part(path)} if workdir.exists() else set()
     except OSError as error:
         raise UserError(f"--workdir={workdir}: {error.strerror or error}") from error
-    held = read_manifest(workdir)
-    if held is None or "config" not in held:
-        raise UserError(f"--workdir={workdir}: it holds files of something else; choose another, or add --overwrite")
-    check_manifest(held, workdir)
-    if held.get("status", "finished") not in ("finished", "running"):
-        raise UserError(f"--workdir={workdir}: config.json is damaged: its status is {held['status']!r}")
+    if CONFIG not in names:
+        if other := sorted(names - _OURS):
+            raise UserError(f"--workdir={workdir}: it holds files of something else ({other[0]}); choose another folder")
+        return WorkdirContent()
+    if overwrite:
+        return WorkdirContent()
+    held = read_config(workdir)
     compared = compare(held, wanted)
-    if compared.is_same or (extend and compared.grows):
-        return WorkdirContent(held, compared, held.get("status") == "running" and (workdir / CHECKPOINTS).is_dir())
-    said = str(compared)
-    changed = said if said.endswith("has begun") else f"it holds another study ({held.get('name')}): {said}"
-    ways = "choose another, add --extend to run only what is missing" if compared.grows else "choose another"
-    if extend:
-        ways = f"--extend only adds runs and rounds; {ways}"
-    raise UserError(f"--workdir={workdir}: {changed}; {ways}, or add --overwrite")
+    if compared.fields:
+        changed = compared.fields
+        if not changed.endswith("has begun"):
+            changed = f"it holds another study ({held.get('name')}): {changed}"
+        raise UserError(f"--workdir={workdir}: {changed}; choose another folder, or add --overwrite")
+    return WorkdirContent(held, compared)
 
 
-def is_finished(workdir: Path, wanted: Mapping[str, Any]) -> bool:
-    """Tell whether a workdir holds a finished run of a study, with all its runs and rounds.
-
-    Args:
-      workdir: The directory, which need not exist.
-      wanted: The content of config.json of the study.
-    """
-    held = read_manifest(workdir)
-    return bool(held and held.get("status") == "finished" and compare(held, wanted).is_same)
-
-
-def batch_sizes(workdir: Path) -> list[int]:
-    """Return the batch sizes of the unfinished run in a workdir. A resumed run must keep them, whatever fits now."""
-    return (read_manifest(workdir) or {})["runs_per_batch"]
-
-
-def prepare(workdir: Path, resume: bool) -> None:
-    """Create the workdir. Unless a run is resumed, remove the files of an earlier study, and nothing else.
+def clear(workdir: Path) -> None:
+    """Remove the files that a study has written to a workdir, and no others. The caller has locked the workdir.
 
     Raises:
-      UserError: If the directory cannot be written.
+      UserError: If they cannot be removed.
     """
     try:
-        workdir.mkdir(parents=True, exist_ok=True)
-        for name in () if resume else WRITTEN:
-            path = workdir / name
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
-            else:
-                path.unlink(missing_ok=True)
-    except OSError as error:
-        raise UserError(f"--workdir={workdir}: {error.strerror or error}") from error
+        listed = read_config(workdir).get("files") or ()
+    except UserError:  # damaged, or of another version
+        listed = ()
+    for path in list(written_files(workdir, [str(name) for name in listed])):
+        attempt(path, lambda path=path: path.unlink(missing_ok=True))
+        for folder in path.parents:
+            if folder == workdir:
+                break
+            with contextlib.suppress(OSError):  # it holds other files
+                folder.rmdir()

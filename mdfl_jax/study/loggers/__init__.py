@@ -24,7 +24,7 @@ def loggers_of(study: "Study", workdir: Path, log: Callable[[str], None]) -> "li
 
     Args:
       study: The study.
-      workdir: The folder of the study, or that of the whole if it is a part by which a study is extended.
+      workdir: The folder of the study.
       log: A function that takes lines for the user.
     """
     names = parse_loggers(study.experiment.loggers)

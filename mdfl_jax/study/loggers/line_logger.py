@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
 from mdfl_jax.config.families import effective
+from mdfl_jax.results.records import lines_of_point
 from mdfl_jax.storage.disk import plain
-from mdfl_jax.study.events import Ended, Evaluated, Event, lines_of
+from mdfl_jax.study.events import Ended, Evaluated, Event, Found, lines_of
 from mdfl_jax.study.study import Run, Study
 
 LONGEST = 100  # letters of a folder's name
@@ -87,6 +88,12 @@ class LineLogger:
         elif isinstance(event, Ended):
             for of_batch in event.batch.runs:
                 self.end(self._run(of_batch))
+        elif isinstance(event, Found):
+            run = self._run(event.run)
+            for line in lines_of_point(run.point, event.record):
+                self.line(run, plain(line))
+            self.flush()
+            self.end(run)
 
     def _run(self, run: Run) -> LoggedRun:
         if run not in self._runs:

@@ -3,18 +3,16 @@
 import dataclasses
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from enum import Enum
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from mdfl_jax.config.families import schema
 from mdfl_jax.config.sections import Experiment
-from mdfl_jax.core.own_files import digest_of, joined
+from mdfl_jax.core.own_files import digest_of
 from mdfl_jax.data.dataset import Dataset
-from mdfl_jax.study.prepare.start import Start
 
 
 def files_in(experiment: Experiment) -> dict[str, str]:
@@ -48,26 +46,15 @@ def of_dataset(dataset: Dataset) -> str:
     return digest.hexdigest()[:16]
 
 
-def digests(
-    experiments: Iterable[Experiment], datasets: Mapping[Any, Dataset | None], starts: Iterable[Start | None]
-) -> dict[str, str]:
-    """Return the digests of the inputs of a study, by the field and the name of the file without its folder.
-
-    Inputs of equal names have one digest together. Each file is read once.
+def digests(experiment: Experiment, data: str, starts: Iterable[Path]) -> dict[str, str]:
+    """Return the digests of the inputs of a sweep point, by the field and the name of the file without its folder.
 
     Args:
-      experiments: The configurations of the sweep points.
-      datasets: The data sets, as they were loaded, by the section of the configuration that names them.
-      starts: The kept models from which the sweep points start, if they do.
+      experiment: The configuration of the point.
+      data: The digest of its data set (`of_dataset`); '' if the task draws its data.
+      starts: The files of the kept models from which its runs start.
     """
-    found: dict[str, set[str]] = {}
-    for source, dataset in datasets.items():
-        if dataset is not None:
-            found.setdefault(f"data.name={source.name}", set()).add(of_dataset(dataset))
-    for experiment in experiments:
-        for name, path in files_in(experiment).items():
-            found.setdefault(name, set()).add(digest_of(path))
-    for start in starts:
-        for file in dict.fromkeys(start.files.values()) if start else ():
-            found.setdefault(f"model.pretrained={file.parent.name}/{file.name}", set()).add(digest_of(file))
-    return {name: joined(values) for name, values in sorted(found.items())}
+    found = {f"data.name={experiment.data.name}": data} if data else {}
+    found |= {name: digest_of(path) for name, path in files_in(experiment).items()}
+    files = {f"model.pretrained={file.parent.name}/{file.name}": file for file in starts}
+    return found | {name: digest_of(file) for name, file in files.items()}

@@ -21,8 +21,11 @@ from mdfl_jax.config.sections import Experiment
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.models.pretrained import Report, match, read_tensors
-from mdfl_jax.storage.model_files import CLIENTS, FOLDER, GLOBAL, Header, files_of, mean_of, points_of, read
+from mdfl_jax.results.results import StudyResults, models_of
+from mdfl_jax.storage.array_files import SUFFIX
+from mdfl_jax.storage.model_files import CLIENTS, GLOBAL, Header, mean_of, read
 from mdfl_jax.storage.model_files import read_header as header_of
+from mdfl_jax.storage.study_files import CONFIG, MODELS
 from mdfl_jax.study.keeping import named
 from mdfl_jax.study.prepare.task import build_model, sample_of
 
@@ -145,32 +148,49 @@ def start_of(experiment: Experiment, model: Any, seeds: Sequence[int]) -> Start 
 
 
 def _files(path: Path, experiment: Experiment, seeds: Sequence[int]) -> dict[int, Path]:
-    """Return the file from which each seed starts."""
-    if not path.is_dir():
+    """Return the file from which each seed starts: the last one that a run of the same seed has kept."""
+    if path.is_file() or path.suffix == SUFFIX:
         return dict.fromkeys(seeds, path)
-    if (path / "config.json").exists():
-        path = path / FOLDER / str(_point(path, experiment))
-    found = {seed: files_of(path, seed) for seed in seeds}
+    workdir, wanted = (path.parent.parent, path.name) if path.parent.name == MODELS else (path, "")
+    if not (workdir / CONFIG).exists():
+        raise UserError(f"{str(path)!r}: it is no file, and {str(workdir)!r} is no folder of a study")
+    results = StudyResults.open(workdir)
+    if not (workdir / MODELS).is_dir():
+        raise UserError(f"{str(workdir)!r}: it has kept no models; a study with save=final, best or every:K does")
+    point = _point(results, experiment) if not wanted else next(
+        (p for p in range(len(results.points)) if wanted == _settings(results, p)), None
+    )
+    if point is None:
+        raise UserError(f"{str(path)!r}: no sweep point of {str(workdir)!r} has runs of this name")
+    runs = dict(zip(results.seeds_of(point), results.manifest["points"][point]["runs"]))
+    found = {seed: models_of(workdir, runs[seed]) if seed in runs else {} for seed in seeds}
     missing = [str(seed) for seed, files in found.items() if not files]
     if missing:
         shown = ", ".join(missing[:5]) + (", ..." if missing[5:] else "")
-        raise UserError(f"{str(path)!r}: it has no models of seed {shown}, from which the same seed would start")
-    return {seed: files[max(files, key=lambda at_round: at_round or 0)] for seed, files in found.items()}
+        what = f"point {results.points[point]!r}"
+        raise UserError(
+            f"{str(workdir)!r}: {what} has no models of seed {shown}, from which the same seed would start"
+        )
+    return {seed: files[max(files)] for seed, files in found.items()}
 
 
-def _point(workdir: Path, experiment: Experiment) -> int:
+def _settings(results: StudyResults, point: int) -> str:
+    """Return what the names of a sweep point's runs have in common: all but the seed and the rounds."""
+    return results.manifest["points"][point]["runs"][0].rpartition("-s")[0]
+
+
+def _point(results: StudyResults, experiment: Experiment) -> int:
     """Return the index of the only sweep point of an earlier study whose settings a sweep point shares."""
-    points = points_of(workdir)
-    if not (workdir / FOLDER).is_dir():
-        raise UserError(f"{str(workdir)!r}: it has kept no models; a study with save=final, best or every:K does")
+    points, workdir = results.manifest["points"], results.workdir
+    assert workdir is not None
     agree = [
         p for p, point in enumerate(points) if all(_agrees(experiment, *item) for item in point["overrides"].items())
     ]
     if len(agree) == 1:
         return agree[0]
-    known = "; ".join(f"{workdir / FOLDER / str(p)} ({point['id']})" for p, point in enumerate(points))
+    known = "; ".join(f"{workdir / MODELS / _settings(results, p)} ({point['id']})" for p, point in enumerate(points))
     many = "several of its points have" if agree else "none of its points has"
-    raise UserError(f"{str(workdir)!r}: {many} the settings of this point; name the folder of one: {known}")
+    raise UserError(f"{str(workdir)!r}: {many} the settings of this point; name the models of one: {known}")
 
 
 def _agrees(experiment: Experiment, path: str, value: Any) -> bool:

@@ -1,0 +1,110 @@
+"""Which runs a study has: from its config.json, or from the records alone."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mdfl_jax.config.points import name_of
+from mdfl_jax.config.resolve import default_config
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.outcomes import seeds_of
+from mdfl_jax.results.records import RunRecord
+from mdfl_jax.storage.study_files import CONFIG, STUDY_SCHEMA, read_config, run_files, run_path
+
+
+def runs_in(manifest: Mapping[str, Any]) -> Iterator[tuple[int, int, str]]:
+    """Yield (index of the point, seed, name of the run) for each run of a config.json that has a name."""
+    for p, point in enumerate(manifest["points"]):
+        for seed, run in zip(seeds_of(manifest, p), point["runs"]):
+            if run:
+                yield p, seed, run
+
+
+def read_study(workdir: Path) -> dict[str, Any]:
+    """Return the content of a study's config.json, or the like made of its records if it is not there.
+
+    Raises:
+      UserError: If the folder holds no study, or if a file cannot be read.
+    """
+    if not workdir.is_dir():
+        why = "it is a file, not the folder of a study" if workdir.exists() else "no such directory"
+        raise UserError(f"{workdir}: {why}")
+    if (workdir / CONFIG).is_file():
+        return read_config(workdir)
+    records = [RunRecord(path) for _, path in run_files(workdir)]
+    if not records:
+        raise UserError(f"{workdir}: it holds no study: there is no config.json")
+    return study_of(records)
+
+
+def study_of(records: list[RunRecord]) -> dict[str, Any]:
+    """Return the content of config.json for the study that has these runs.
+
+    Its points are told by the fields in which they differ. Fields on which no run depends have their defaults.
+    """
+    most = max(int(record.rounds[-1]) for record in records)
+    of_points: dict[str, dict[int, RunRecord]] = {}
+    for record in records:
+        if int(record.rounds[-1]) == most:
+            of_points.setdefault(record.name.rpartition("-s")[0], {})[record.seed] = record
+    configs = [next(iter(of.values())).header["config"] for of in of_points.values()]
+    differ = [path for path in configs[0] if any(of.get(path) != configs[0][path] for of in configs)]
+    seeds = sorted({seed for of in of_points.values() for seed in of})
+    config = default_config().to_dict()
+    for path, value in {**configs[0], "rounds": most, "first_seed": seeds[0], "seeds": len(seeds)}.items():
+        *sections, name = path.split(".")
+        section = config
+        for part in sections:
+            section = section.setdefault(part, {})
+        section[name] = value
+    points = []
+    for of, own in zip(of_points.values(), configs):
+        overrides = {path: own.get(path) for path in differ}
+        point = {"id": name_of(overrides), "overrides": overrides, "runs": [of[seed].name for seed in sorted(of)]}
+        points.append(point | ({"seeds": sorted(of)} if sorted(of) != seeds else {}))
+    made = next(iter(next(iter(of_points.values())).values())).header["made"]
+    head = {"schema": STUDY_SCHEMA, "name": config.get("name"), "title": config.get("title"), "status": "finished"}
+    return {**head, "config": config, "points": points, "seeds": seeds, **made}
+
+
+def read_records(workdir: Path, manifest: Mapping[str, Any]) -> list[list[RunRecord]]:
+    """Return the records of each sweep point of a config.json that are there, in the order of the seeds.
+
+    Raises:
+      UserError: If a record is damaged, or if it is not of the seed that config.json says.
+    """
+    found: list[list[RunRecord]] = [[] for _ in manifest["points"]]
+    for p, seed, run in runs_in(manifest):
+        path = run_path(workdir, run)
+        if path.is_file():
+            record = RunRecord(path)
+            if record.seed != seed:
+                raise UserError(f"{path}: it is of seed {record.seed}, and config.json says {seed}")
+            found[p].append(record)
+    return found
+
+
+def restricted(manifest: Mapping[str, Any], runs: Sequence[tuple[int, int]]) -> dict[str, Any]:
+    """Return the content of config.json for a part of a study.
+
+    Args:
+      manifest: That of the whole study.
+      runs: (index of the point, seed) of each run of the part.
+
+    Returns:
+      The same, if these are all runs. Otherwise ``points`` and ``seeds`` are those of the part: a point with other
+      seeds than the others has its own entry ``seeds``, and the entry ``whole`` has the points and the seeds of the
+      whole study.
+    """
+    points, seeds, wanted = manifest["points"], manifest["seeds"], set(runs)
+    if len(wanted) == len(points) * len(seeds):
+        return dict(manifest)
+    own = {p: [seed for seed in seeds if (p, seed) in wanted] for p in range(len(points))}
+    shared = [seed for seed in seeds if any(seed in of_point for of_point in own.values())]
+    there = []
+    for p, of_point in own.items():
+        if of_point:
+            names = [run for seed, run in zip(seeds, points[p]["runs"]) if seed in of_point]
+            there.append(points[p] | {"runs": names} | ({"seeds": of_point} if of_point != shared else {}))
+    whole = {"points": [{key: point[key] for key in ("id", "overrides")} for point in points], "seeds": seeds}
+    return {**manifest, "points": there, "seeds": shared, "whole": whole}
