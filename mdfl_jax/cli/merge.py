@@ -29,16 +29,14 @@ def main() -> int:
         raise UserError("--workdir=OUT is missing: the folder where the whole study goes")
     common.setup_jax("", only_cpu=True)
     from mdfl_jax.report import tables
-    from mdfl_jax.storage.study_files import read_json
-    from mdfl_jax.study.alone import alone
+    from mdfl_jax.storage.study_files import read_config
     from mdfl_jax.study.merge import merge
 
     out = Path(_WORKDIR.value)
     for given in (*_PART.value, out):
         check_path("the workdir", str(given))
-    with alone(out):
-        summary = merge([Path(part) for part in _PART.value], out, _PARTIAL.value, _OVERWRITE.value)
-        print(tables.text(summary, read_json(out / "config.json", ("config",))["config"]))
-        if _REPORT.value:
-            common.write_report(out)
+    summary = merge([Path(part) for part in _PART.value], out, _PARTIAL.value, _OVERWRITE.value)
+    print(tables.text(summary, read_config(out)["config"]))
+    if _REPORT.value:
+        common.write_report(out)
     return 0

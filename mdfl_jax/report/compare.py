@@ -17,6 +17,7 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.metric import SCHEMA
+from mdfl_jax.core.outcomes import by_run
 from mdfl_jax.report import unfinished
 from mdfl_jax.report.described import describe_setting
 from mdfl_jax.report.read import ROUNDS, ReportData, axes_of, declared, kept, read_workdir
@@ -364,7 +365,7 @@ def _summary_at(study: ReportData, at: int | None) -> dict[str, Any]:
     """Return the summary of a study at an evaluated round."""
     if at is None or _end(study) == at:
         return study.summary
-    lines = unfinished.runs_of(study.lines, study.workdir / "metrics.jsonl")
+    lines = by_run(study.lines)
     said: dict[str, Any] = {key: study.summary[key] for key in ("metrics", "accuracy_is") if key in study.summary}
     found = unfinished.summarize_at({**study.manifest, **said}, study.points, lines, at)
     for p, (entry, point) in enumerate(zip(found["points"], study.points)):

@@ -56,7 +56,7 @@ def read_unfinished(workdir: Path, manifest: Mapping[str, Any]) -> Unfinished:
     found = by_run(read_lines(path) if path.is_file() else [])
     for point, records in zip(manifest["points"], read_records(workdir, manifest)):
         for record in records:
-            lines = {line["round"]: line for line in lines_of_point(point["id"], record)}
+            lines: dict[int, Line] = {line["round"]: line for line in lines_of_point(point["id"], record)}
             found.setdefault(point["id"], {})[record.seed] = lines
     begun = [point for point in manifest["points"] if found.get(point["id"])]
     if not begun:

@@ -1,7 +1,7 @@
 """Records of runs: one file for each finished run, a sweep point under one seed. A study is a set of such files.
 
-A record has the metrics of the run, its facts, its lines of metrics.jsonl, and in its header the resolved configuration,
-the seed, and how it was made. It is written once and never changes, and its name tells all that its numbers depend on
+A record has the metrics of the run, its facts, its lines of metrics.jsonl, and in its header the resolved
+configuration, the seed, and how it was made. It is written once and never changes, and its name tells all that its numbers depend on
 (`mdfl_jax.study.identity`). All else that a study shows is made of records (`mdfl_jax.results.views`).
 """
 
@@ -243,7 +243,8 @@ class PointArrays(Mapping[str, np.ndarray]):
 
     def __getitem__(self, key: str) -> np.ndarray:
         first = self._first[key]
-        absent = np.full(first.shapes[key], np.nan, first.dtype(key)) if first.dtype(key).kind == "f" else None
+        with np.errstate(invalid="ignore"):  # whole numbers have no NaN, and all runs have measured them
+            absent = np.full(first.shapes[key], np.nan).astype(first.dtype(key))
         found = [record.array(key) if key in record.shapes else absent for record in self.records]
         try:
             return np.stack(found)

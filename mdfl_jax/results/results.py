@@ -110,7 +110,9 @@ class StudyResults:
         absent = [name for _, _, name in runs_in(manifest) if not run_path(workdir, name).is_file()]
         if absent:
             total = sum(1 for _ in runs_in(manifest))
-            raise UserError(f"{workdir}: the study there is not finished: {len(absent)} of its {total} runs are not there")
+            raise UserError(
+                f"{workdir}: the study there is not finished: {len(absent)} of its {total} runs are not there"
+            )
         return cls.of_records(manifest, read_records(workdir, manifest), workdir, read_streets(workdir))
 
     @classmethod

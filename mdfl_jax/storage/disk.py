@@ -30,6 +30,7 @@ RETRY = 5.0  # seconds from one attempt to the next
 _TICK = 0.2  # seconds after which a stop is noticed
 _MIB = 2**20
 
+
 class DiskError(UserError):
     """A file could not be written. What was written before stays as it was."""
 

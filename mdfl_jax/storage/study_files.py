@@ -39,7 +39,8 @@ _TEXT, _NUMBER = (str,), (int, float)
 _KINDS: dict[str, tuple[type, ...]] = {
     "config": (dict,), "whole": (dict,), "overrides": (dict,),
     "points": (list,), "seeds": (list,), "metrics": (list,), "files": (list,),
-    "runs": (list,), "status": _TEXT, "id": _TEXT, "point": _TEXT, "accuracy_is": _TEXT, "seed": (int,), "round": (int,),
+    "runs": (list,), "status": _TEXT, "id": _TEXT, "point": _TEXT, "accuracy_is": _TEXT,
+    "seed": (int,), "round": (int,),
 }  # fmt: skip
 _OF_A_LINE = ("point", "seed", "round")
 _OF_A_POINT = ("id", "overrides", "seeds", "runs")
@@ -129,7 +130,9 @@ def _parse(text: str, where: str, schema: int, keys: Collection[str] = _KINDS) -
         raise UserError(f"{where}: not a JSON object")
     if content.get("schema") != schema:
         older = "; commit 1816172 reads the studies of earlier versions" if content.get("schema") == 1 else ""
-        raise UserError(f"{where}: schema is {_short(content.get('schema'))}; this version reads schema {schema}{older}")
+        raise UserError(
+            f"{where}: schema is {_short(content.get('schema'))}; this version reads schema {schema}{older}"
+        )
     _check_kinds(content, where, keys)
     return content
 

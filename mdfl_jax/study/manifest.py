@@ -19,7 +19,9 @@ from mdfl_jax.study.study import Study
 def _program(point: Point) -> str:
     """Return what is the same for points that share a compiled program."""
     key, left_out = program_key(point.experiment), not_in_runs().union(GROWS)
-    fields = {path: value for path, value in plain(flat(dataclasses.asdict(key.settings))).items() if path not in left_out}
+    fields = {
+        path: value for path, value in plain(flat(dataclasses.asdict(key.settings))).items() if path not in left_out
+    }
     return digest(fields | {"switches": list(key.switches)})
 
 

@@ -4,36 +4,36 @@ Only their files are read: no data, no files of the user and no device are neede
 """
 
 import itertools
+import math
+import os
+import shutil
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial as partial_of
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from mdfl_jax.config.points import name_of, text_of
+from mdfl_jax.config.points import MOST_RUNS, name_of, text_of
 from mdfl_jax.config.sections import EngineConfig, Experiment
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.metric import SCHEMA
-from mdfl_jax.results.records import Record, difference, read
+from mdfl_jax.results.records import RunRecord
+from mdfl_jax.results.results import models_of
+from mdfl_jax.results.studies import read_records, read_study, restricted
+from mdfl_jax.results.views import write_views
+from mdfl_jax.storage import disk
 from mdfl_jax.storage.disk import plain
-from mdfl_jax.storage.provenance import merged_provenance
-from mdfl_jax.storage.study_files import WRITTEN
-from mdfl_jax.study.identity import (
-    DIGESTS,
-    Field,
-    fields_of,
-    in_words,
-    not_in_runs,
-    point_digests,
-    typed,
+from mdfl_jax.storage.study_files import (
+    CONFIG,
+    RUN,
+    STREETS,
+    STUDY_SCHEMA,
+    locked,
+    read_config,
+    state_path,
+    written_files,
 )
+from mdfl_jax.study.identity import DIGESTS, Field, fields_of, in_words, not_in_runs, typed
 from mdfl_jax.study.study import runs_per_batch
-from mdfl_jax.study.whole import (
-    Source,
-    gathered,
-    publish,
-    records_by_run,
-    replace_study,
-    restricted,
-)
+from mdfl_jax.study.workdir import inspect_workdir
 
 Axes = dict[tuple[str, ...], list[tuple[Any, ...]]]
 MOST_NAMED = 8  # the points with missing runs that one line for the user names
@@ -62,36 +62,76 @@ def merge(
       The content of summary.json.
 
     Raises:
-      UserError: If a folder holds no finished study, if the studies are of different kinds, if two of them disagree
-        about a run, if runs are missing, or if ``out`` holds something. Nothing is written then.
+      UserError: If a folder holds no study, if the studies are of different kinds, if two of them disagree about a run,
+        if runs are missing, or if ``out`` holds something. Nothing is written then.
     """
-    publish(out)
-    if not overwrite and (there := [name for name in WRITTEN if (out / name).exists()]):
-        raise UserError(f"--workdir={out}: it holds {there[0]} of a study; choose another, or add --overwrite")
-    sources = [Source(folder, read(folder)) for folder in dict.fromkeys(folders)]
-    for source in sources[1:]:
-        _check_alike(sources[0], source)
-    records = _records(sources)
-    manifest = _whole(sources)
-    wanted = [(p, seed, name) for p, name in enumerate(point_digests(manifest, False)) for seed in manifest["seeds"]]
-    found = [(p, seed) for p, seed, name in wanted if (name, seed) in records]
-    if missing := [(p, seed) for p, seed, name in wanted if (name, seed) not in records]:
+    if not overwrite and (out / CONFIG).exists():
+        raise UserError(f"--workdir={out}: it holds a study; choose another folder, or add --overwrite")
+    inspect_workdir(out, {}, overwrite)
+    parts = [Part(folder, read_study(folder)) for folder in dict.fromkeys(folders)]
+    for part in parts[1:]:
+        _check_alike(parts[0], part)
+    manifest = _whole(parts)
+    files = _records(parts, manifest)
+    wanted = [(p, seed) for p, point in enumerate(manifest["points"]) for seed in manifest["seeds"]]
+    if missing := [run for run in wanted if run not in files]:
         said = f"{len(missing)} of {len(wanted)} runs are missing: {_listed(manifest, missing)}"
         if not partial:
             raise UserError(f"{said}; add their workdirs, or --partial to write what is there")
         log(said)
-    manifest = restricted(manifest, found)
+    for p, point in enumerate(manifest["points"]):
+        point["runs"] = [files[p, seed].name if (p, seed) in files else None for seed in manifest["seeds"]]
+    manifest = restricted(manifest, list(files))
     manifest["runs_per_batch"] = _batch_sizes(manifest)
-    stored = gathered(manifest, records, sources, with_numbers=False)
+    disk.attempt(out, lambda: out.mkdir(parents=True, exist_ok=True))
+    with locked(out):
+        held = read_config(out).get("files", []) if overwrite and (out / CONFIG).exists() else []
+        for record in files.values():
+            _copy(record, out)
+        for part in parts:
+            if (part.workdir / STREETS).is_file() and part.workdir.resolve() != out.resolve():
+                disk.write(out / STREETS, partial_of(shutil.copy, part.workdir / STREETS))
+        summary = write_views(out, manifest | {"files": held})
+        used = {record.name for record in files.values()}
+        for path in written_files(out, ()):
+            name = RUN.match(path.name)
+            if path.parent != out and name and name[0] not in used:
+                path.unlink(missing_ok=True)
+    return summary
+
+
+class Part(NamedTuple):
+    """A workdir and the content of its config.json."""
+
+    workdir: Path
+    manifest: dict[str, Any]
+
+
+def _copy(record: RunRecord, out: Path) -> None:
+    """Bring the record of a run, its state and its models to a workdir: as links where the file system has them."""
+    workdir = record.path.parent.parent
+    if workdir.resolve() == out.resolve():
+        return
+    models = models_of(workdir, record.name).values()
+    for path in (record.path, state_path(workdir, record.name), *models):
+        if path.is_file():
+            new = out / path.parent.name / path.name
+            disk.attempt(new, partial_of(new.parent.mkdir, parents=True, exist_ok=True))
+            disk.write(new, partial_of(_link, path))
+
+
+def _link(path: Path, new: Path) -> None:
+    """Make a file that is the same as another one: a hard link, or a copy."""
+    new.unlink(missing_ok=True)
     try:
-        return replace_study(out, stored, sources)
-    except OSError as error:
-        raise UserError(f"--workdir={out}: {error.strerror or error}") from error
+        os.link(path, new)
+    except OSError:
+        shutil.copy2(path, new)
 
 
-def _check_alike(first: Source, other: Source) -> None:
+def _check_alike(first: Part, other: Part) -> None:
     """Check that two workdirs hold parts of one study: fields that no sweep varies, rounds and files are the same."""
-    manifests = [source.stored.manifest for source in (first, other)]
+    manifests = [part.manifest for part in (first, other)]
     here, there = (fields_of(manifest["config"]) for manifest in manifests)
     free = not_in_runs().union({"seeds", "first_seed", "sweep"}, *(_swept(manifest) for manifest in manifests))
     paths = [path for path in dict.fromkeys([*here, *there]) if path not in free and here.get(path) != there.get(path)]
@@ -111,21 +151,31 @@ def _swept(manifest: Mapping[str, Any]) -> set[str]:
     return {path for point in manifest["points"] for path in point["overrides"]}
 
 
-def _records(sources: Sequence[Source]) -> dict[tuple[str, int], Record]:
-    """Return the records of all runs, and check that workdirs with the same run agree about it to the bit."""
-    records: dict[tuple[str, int], Record] = {}
-    origin: dict[tuple[str, int], Path] = {}
-    for source in sources:
-        names = dict(zip(point_digests(source.stored.manifest, False), source.stored.manifest["points"]))
-        for run, record in records_by_run(source.stored, with_numbers=False):
-            if run in records and (what := difference(records[run], record)):
-                raise UserError(
-                    f"{source.workdir} and {origin[run]} disagree about point {names[run[0]]['id']!r}, seed {run[1]}: "
-                    f"{what} is not the same"
-                )
-            records.setdefault(run, record)
-            origin.setdefault(run, source.workdir)
-    return records
+def _records(parts: Sequence[Part], manifest: Mapping[str, Any]) -> dict[tuple[int, int], RunRecord]:
+    """Return the records of the whole study's runs that are there, by (index of the point, seed).
+
+    Workdirs that have the same run must agree about it to the bit.
+    """
+    index = {_values(point["overrides"]): p for p, point in enumerate(manifest["points"])}
+    axes = list(manifest["points"][0]["overrides"])
+    found: dict[tuple[int, int], RunRecord] = {}
+    for part in parts:
+        fields = fields_of(part.manifest["config"])
+        for point, records in zip(part.manifest["points"], read_records(part.workdir, part.manifest)):
+            own = {path: point["overrides"].get(path, fields.get(path)) for path in axes}
+            p = index[_values(own)]
+            for record in records:
+                other = found.setdefault((p, record.seed), record)
+                if what := "its settings" if other.name != record.name else other.difference(record):
+                    raise UserError(
+                        f"{part.workdir} and {other.path.parent.parent} disagree about point "
+                        f"{manifest['points'][p]['id']!r}, seed {record.seed}: {what} is not the same"
+                    )
+    return found
+
+
+def _values(overrides: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(_hashable(value) for value in overrides.values())
 
 
 def _axes(manifest: Mapping[str, Any]) -> Axes:
@@ -142,56 +192,68 @@ def _hashable(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _common_axes(sources: Sequence[Source]) -> Axes:
+def _common_axes(sources: Sequence[Part]) -> Axes:
     """Return the axes of the whole sweep. A part that does not vary a field has the value of its configuration."""
-    parts = [_axes(source.stored.manifest) for source in sources]
+    parts = [_axes(source.manifest) for source in sources]
     axes: Axes = {paths: [] for part in parts for paths in part}
     every = list(itertools.chain(*axes))
     if twice := [path for path in every if every.count(path) > 1]:
         raise UserError(f"{twice[0]} is tied to another field in the sweep of one part and not in that of another")
     for paths, values in axes.items():
         for source, part in zip(sources, parts):
-            fields = fields_of(source.stored.manifest["config"])
+            fields = fields_of(source.manifest["config"])
             own = part.get(paths) or [tuple(_hashable(fields.get(path)) for path in paths)]
             values.extend(value for value in own if value not in values)
     return axes
 
 
-def _whole(sources: Sequence[Source]) -> dict[str, Any]:
-    """Return the content of config.json of the whole study."""
-    manifests = [source.stored.manifest for source in sources]
-    first, axes = manifests[0], _common_axes(sources)
+def _whole(parts: Sequence[Part]) -> dict[str, Any]:
+    """Return the content of config.json of the whole study, without the names of its runs.
+
+    Raises:
+      UserError: If the whole study would have too many runs, since the seeds of the parts are far apart.
+    """
+    manifests = [part.manifest for part in parts]
+    first, axes = manifests[0], _common_axes(parts)
     sweep = "; ".join(
         "+".join(paths)
         + "="
         + ",".join("+".join(text_of(typed(p, v)) for p, v in zip(paths, value)) for value in values)
         for paths, values in axes.items()
     )
-    seeds = [(int(of["first_seed"]), int(of["seeds"])) for of in (fields_of(m["config"]) for m in manifests)]
-    begin, end = min(start for start, _ in seeds), max(start + count for start, count in seeds)
+    seeds = sorted({int(seed) for manifest in manifests for seed in manifest.get("whole", manifest)["seeds"]})
+    count, num_points = seeds[-1] - seeds[0] + 1, math.prod(len(values) for values in axes.values())
+    if count * num_points > MOST_RUNS:
+        raise UserError(
+            f"the parts have seeds from {seeds[0]} to {seeds[-1]}: the whole study would have {count * num_points:,} "
+            f"runs; allowed: {MOST_RUNS:,}"
+        )
     if all(manifest["config"].get("sweep") == first["config"].get("sweep") for manifest in manifests):
         sweep = first["config"].get("sweep") or ""
-    config = {**first["config"], "sweep": sweep, "first_seed": begin, "seeds": end - begin}
+    config = {**first["config"], "sweep": sweep, "first_seed": seeds[0], "seeds": count}
     for entry in DIGESTS:
         if together := {name: value for m in manifests for name, value in (m["config"].get(entry) or {}).items()}:
             config[entry] = together
-    combinations = itertools.product(*axes.values())
-    overrides = [dict(zip(itertools.chain(*axes), itertools.chain(*values))) for values in combinations]
-    points = [{"id": name_of({p: typed(p, v) for p, v in of.items()}), "overrides": plain(of)} for of in overrides]
-    known = {
-        name: point for m in manifests for name, point in zip(point_digests(m, False), m["points"])
-    }  # for what the configuration alone does not tell
-    whole = {"config": config, "points": points}
-    for name, point in zip(point_digests(whole, False), points):
-        point.update({key: known[name][key] for key in ("numbers", "program") if name in known and key in known[name]})
+    known: dict[tuple[Any, ...], Mapping[str, Any]] = {}  # for what the configuration alone does not tell
+    for part in parts:
+        fields = fields_of(part.manifest["config"])
+        for point in part.manifest["points"]:
+            own = [point["overrides"].get(path, fields.get(path)) for paths in axes for path in paths]
+            known.setdefault(tuple(map(_hashable, own)), point)
+    points = []
+    for values in itertools.product(*axes.values()):
+        overrides = dict(zip(itertools.chain(*axes), itertools.chain(*values)))
+        point = {"id": name_of({p: typed(p, v) for p, v in overrides.items()}), "overrides": plain(overrides)}
+        there = known.get(tuple(overrides.values()), {})
+        points.append(point | {key: there[key] for key in ("numbers", "program") if key in there})
     return {
-        "schema": SCHEMA,
+        "schema": STUDY_SCHEMA,
         **{name: first.get(name) for name in ("name", "title")},
         "status": "running",
-        **whole,
-        "seeds": list(range(begin, end)),
+        "config": config,
+        "points": points,
+        "seeds": list(range(seeds[0], seeds[-1] + 1)),
         "pretrained": list(dict.fromkeys(line for manifest in manifests for line in manifest.get("pretrained") or ())),
-        **merged_provenance(manifests),
     }
 
 

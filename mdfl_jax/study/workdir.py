@@ -2,7 +2,9 @@
 
 import contextlib
 import os
+import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +25,7 @@ from mdfl_jax.study.identity import Comparison, compare
 
 _OURS = {LOCK, WORKERS, RUNS, MODELS, LOGGERS, STREETS}
 """What may be in a folder without a study: files of runs, which a command takes over if they are of its study."""
+_SHARD = re.compile(r"shard-\d+-of-\d+")
 
 
 def check_place(workdir: Path) -> None:
@@ -74,8 +77,10 @@ def inspect_workdir(workdir: Path, wanted: Mapping[str, Any], overwrite: bool = 
     except OSError as error:
         raise UserError(f"--workdir={workdir}: {error.strerror or error}") from error
     if CONFIG not in names:
-        if other := sorted(names - _OURS):
-            raise UserError(f"--workdir={workdir}: it holds files of something else ({other[0]}); choose another folder")
+        if other := sorted(name for name in names - _OURS if not _SHARD.fullmatch(name)):
+            raise UserError(
+                f"--workdir={workdir}: it holds files of something else ({other[0]}); choose another folder"
+            )
         return WorkdirContent()
     if overwrite:
         return WorkdirContent()
@@ -100,7 +105,7 @@ def clear(workdir: Path) -> None:
     except UserError:  # damaged, or of another version
         listed = ()
     for path in list(written_files(workdir, [str(name) for name in listed])):
-        attempt(path, lambda path=path: path.unlink(missing_ok=True))
+        attempt(path, partial(path.unlink, missing_ok=True))
         for folder in path.parents:
             if folder == workdir:
                 break

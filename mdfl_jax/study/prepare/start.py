@@ -157,8 +157,10 @@ def _files(path: Path, experiment: Experiment, seeds: Sequence[int]) -> dict[int
     results = StudyResults.open(workdir)
     if not (workdir / MODELS).is_dir():
         raise UserError(f"{str(workdir)!r}: it has kept no models; a study with save=final, best or every:K does")
-    point = _point(results, experiment) if not wanted else next(
-        (p for p in range(len(results.points)) if wanted == _settings(results, p)), None
+    point = (
+        _point(results, experiment)
+        if not wanted
+        else next((p for p in range(len(results.points)) if wanted == _settings(results, p)), None)
     )
     if point is None:
         raise UserError(f"{str(path)!r}: no sweep point of {str(workdir)!r} has runs of this name")
@@ -168,9 +170,7 @@ def _files(path: Path, experiment: Experiment, seeds: Sequence[int]) -> dict[int
     if missing:
         shown = ", ".join(missing[:5]) + (", ..." if missing[5:] else "")
         what = f"point {results.points[point]!r}"
-        raise UserError(
-            f"{str(workdir)!r}: {what} has no models of seed {shown}, from which the same seed would start"
-        )
+        raise UserError(f"{str(workdir)!r}: {what} has no models of seed {shown}, from which the same seed would start")
     return {seed: files[max(files)] for seed, files in found.items()}
 
 
