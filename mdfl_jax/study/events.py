@@ -69,10 +69,12 @@ class Found(NamedTuple):
     Attributes:
       run: The run.
       record: What it has measured.
+      is_told: Whether another worker tells of it, in its own lines and to its own loggers.
     """
 
     run: Run
     record: RunRecord
+    is_told: bool = False
 
 
 Event = Compiling | Evaluated | ModelsKept | Ended | Found
@@ -129,7 +131,7 @@ class MetricsFile:
         if isinstance(event, Evaluated):
             of_runs = lines_of(self.study, event)
             self._write(line for of_evaluation in zip(*of_runs) for line in of_evaluation)
-        elif isinstance(event, Found) and self.anew:
+        elif isinstance(event, Found) and not event.is_told:
             self._write(lines_of_point(self.study.points[event.run.point].id, event.record))
 
     def _write(self, lines: Iterable[dict[str, Any]]) -> None:

@@ -185,6 +185,8 @@ def run_or_resume(
     missing = [run for run in study.to_do() if study.name(run) not in there]
     if not missing:
         with locked(workdir):
+            if not Workers(workdir).others():
+                files.tidy()
             return _as_wanted(content, workdir, held, log), True
     if not options.overwrite:
         check_more_rounds(study, files, missing)
@@ -202,7 +204,8 @@ def run_or_resume(
                 raise UserError(f"--workdir={workdir}: {others[0]} computes runs there; --overwrite waits for nobody")
             if options.overwrite:
                 workdirs.clear(workdir)
-            files.tidy() if not others else None
+            if not others:
+                files.tidy()
             write_json(workdir / CONFIG, manifest_of(study, made) | {"files": (held.manifest or {}).get("files", [])})
             if study.streets is not None:
                 write_arrays(workdir / STREETS, {"streets": study.streets})
@@ -221,7 +224,7 @@ def _run_missing(study: Study, files: RunFiles, workers: Workers, options: RunOp
         Progress(study, log, options.progress),
         Notes(study, log),
     ]
-    runner = Runner(study, files, workers, sinks, log, options.workers)
+    runner = Runner(study, files, workers, sinks, log, is_first, options.workers)
     if options.on_evaluation:
         sinks.append(Callback(study, options.on_evaluation, runner.stop))
     with disk.until(lambda: runner.stopping), handled(runner.stop, log), contextlib.ExitStack() as stack:

@@ -23,6 +23,7 @@ from mdfl_jax.storage import array_files
 from mdfl_jax.storage.array_files import Arrays
 from mdfl_jax.storage.disk import is_part
 from mdfl_jax.storage.study_files import (
+    MODELS,
     RUNS,
     STATE_SUFFIX,
     run_files,
@@ -249,9 +250,12 @@ class RunFiles:
                 state_path(self.workdir, name).unlink(missing_ok=True)
 
     def tidy(self) -> None:
-        """Remove what killed processes have left: incomplete files, and states of finished runs if none are kept."""
-        for path in (self.workdir / RUNS).glob(".*"):
-            if is_part(path):
+        """Remove what killed processes have left: incomplete files, and states of finished runs if none are kept.
+
+        The caller has locked the workdir, and no other worker is there.
+        """
+        for folder in ("", RUNS, MODELS, "tables", "figures"):
+            for path in filter(is_part, (self.workdir / folder).glob(".*")):
                 path.unlink(missing_ok=True)
         if not self.keeps_states:
             for name in {self.study.name(run) for run in self.study.to_do()} & self.finished():

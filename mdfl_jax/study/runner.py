@@ -33,6 +33,7 @@ class Runner:
       workers: The workers of its folder.
       sinks: The sinks that take the events.
       log: A function that takes lines for the user.
+      is_first: Whether no other worker was there when this one began.
       many: The number of workers that are to share the runs, this one included; 0: as many as are there.
     """
 
@@ -43,9 +44,11 @@ class Runner:
         workers: Workers,
         sinks: Sequence[Sink],
         log: Callable[[str], None],
+        is_first: bool = True,
         many: int = 0,
     ):
-        self.study, self.files, self.workers, self.sinks, self.log, self.many = study, files, workers, sinks, log, many
+        self.study, self.files, self.workers, self.sinks, self.log = study, files, workers, sinks, log
+        self.is_told, self.many = not is_first, many
         self.runs = {study.name(run): run for run in reversed(study.to_do())}  # equal runs are done once
         self.runs = dict(reversed(self.runs.items()))
         self.sizes: dict[int, int] = {}  # the runs in a batch of each group, by its first point
@@ -64,6 +67,7 @@ class Runner:
         """
         program, compiler, waits = None, Compiler(), False
         self._tell_found()
+        self.is_told = True  # what is there from now on, and not computed here, is told by its own worker
         while self.runs.keys() - self.seen:
             taken = self._take(program.group if program else None)
             if taken is None:
@@ -110,7 +114,7 @@ class Runner:
         there = self.files.finished() - self.seen
         for name in [name for name in self.runs if name in there]:
             self.seen.add(name)
-            self._emit(Found(self.runs[name], self.files.record(self.runs[name])))
+            self._emit(Found(self.runs[name], self.files.record(self.runs[name]), self.is_told))
 
     def _take(self, before: Group | None) -> tuple[Batch, list[Beginning]] | None:
         """Take runs that nobody has, of one group and after equally many evaluations; None if there are none.

@@ -111,6 +111,8 @@ class Workers:
                 found.append(worker)
             else:
                 self._remove(token)
+        with contextlib.suppress(OSError):  # it is not there, or a worker has a file there
+            self.folder.rmdir()
         return found
 
     def check(self) -> None:

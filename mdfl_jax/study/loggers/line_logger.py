@@ -88,7 +88,7 @@ class LineLogger:
         elif isinstance(event, Ended):
             for of_batch in event.batch.runs:
                 self.end(self._run(of_batch))
-        elif isinstance(event, Found):
+        elif isinstance(event, Found) and not event.is_told:
             run = self._run(event.run)
             for line in lines_of_point(run.point, event.record):
                 self.line(run, plain(line))
