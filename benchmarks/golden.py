@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -91,12 +92,14 @@ def _by_how_much(a: np.ndarray, b: np.ndarray) -> str:
     return f" by {np.nanmax(np.minimum(difference, difference / np.maximum(np.abs(a), 1e-30))):.0e}"
 
 
-def _plain(text: str, file: str) -> list[object]:
-    parts = text.splitlines() if file.endswith("l") else [text]
-    return [_without(json.loads(part)) for part in parts]
+def _plain(text: str, file: str) -> list[Any]:
+    if not file.endswith("l"):
+        return [_without(json.loads(text))]
+    lines = [_without(json.loads(line)) for line in text.splitlines()]
+    return sorted(lines, key=lambda line: [str(line.get(key)) for key in ("point", "seed", "round")])
 
 
-def _without(value: object) -> object:
+def _without(value: Any) -> Any:
     """Return the same JSON value without the keys of `LEFT_OUT`."""
     if isinstance(value, dict):
         return {k: _without(v) for k, v in value.items() if k not in LEFT_OUT}
