@@ -170,7 +170,7 @@ class RunRecord:
             rows = {int(self.rounds[-1]), int(self.rounds[-1]) + 1} if by_round else {len(self.rounds)}
             if not shapes[key] or shapes[key][0] not in rows:
                 raise ValueError(f"{key} has the shape {list(shapes[key])}")
-        for kind in (header["config"], header["made"]):
+        for kind in (header["config"], header["other"], header["made"]):
             dict(kind)
 
     def array(self, key: str) -> np.ndarray:

@@ -81,6 +81,12 @@ def run_config(experiment: Experiment) -> dict[str, Any]:
     return {path: value for path, value in fields.items() if path not in left_out}
 
 
+def other_config(experiment: Experiment) -> dict[str, Any]:
+    """Return the fields on which no run depends, by path, but for those that say how many runs a study has."""
+    fields = plain(flat(dataclasses.asdict(experiment)))
+    return {path: fields[path] for path in sorted((not_in_runs() | {"use"}) & fields.keys())}
+
+
 def digest(value: Any) -> str:
     """Return the first 16 hexadecimal digits of the SHA-256 of a tree, whatever the order of its keys."""
     ordered = dict(sorted(value.items())) if isinstance(value, Mapping) else value

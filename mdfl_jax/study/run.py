@@ -192,7 +192,9 @@ def run_or_resume(
         check_more_rounds(study, files, missing)
     told = len(missing) < len(study.to_do())
     if told:
-        log(f"{workdir} has {len(study.to_do()) - len(missing)} of the runs; {len(missing)} are new")
+        log(
+            f"{workdir} has {len(study.to_do()) - len(missing)} of {len(study.to_do())} runs; {len(missing)} are to be run"
+        )
     options.begins(study, held.manifest is not None and not told)
     study = memory.fit(study, log)
     set_precision(study.experiment)

@@ -32,7 +32,7 @@ from mdfl_jax.storage.study_files import (
     state_path,
 )
 from mdfl_jax.study.batch import SECONDS, Batch, BatchResult
-from mdfl_jax.study.identity import run_config, without_rounds
+from mdfl_jax.study.identity import other_config, run_config, without_rounds
 from mdfl_jax.study.study import Group, Run, Study
 from mdfl_jax.tasks.losses import LOSSES, loss_named
 
@@ -270,6 +270,7 @@ class RunFiles:
         own = [metric.described._asdict() for metric in group.simulation.metrics if metric not in BUILT_IN]
         return {
             "config": run_config(self.study.points[run.point].experiment),
+            "other": other_config(self.study.points[run.point].experiment),
             "metrics": own,
             "accuracy_is": accuracy_is(self.study, [group]),
             "goes_on_from": beginning.earlier,
