@@ -4,9 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mdfl_jax.config.points import name_of
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.outcomes import seeds_of
+from mdfl_jax.core.outcomes import name_of, seeds_of
 from mdfl_jax.results.records import RunRecord
 from mdfl_jax.storage.study_files import CONFIG, STUDY_SCHEMA, read_config, run_files, run_path
 

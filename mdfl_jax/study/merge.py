@@ -12,9 +12,10 @@ from functools import partial as partial_of
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mdfl_jax.config.points import MOST_RUNS, name_of, text_of
+from mdfl_jax.config.points import MOST_RUNS
 from mdfl_jax.config.sections import EngineConfig, Experiment
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.outcomes import name_of, text_of
 from mdfl_jax.results.records import RunRecord
 from mdfl_jax.results.results import models_of
 from mdfl_jax.results.studies import read_records, read_study, restricted
