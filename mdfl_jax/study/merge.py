@@ -93,7 +93,7 @@ def merge(
             if (part.workdir / STREETS).is_file() and part.workdir.resolve() != out.resolve():
                 disk.write(out / STREETS, partial_of(shutil.copy, part.workdir / STREETS))
         summary = write_views(out, manifest | {"files": held})
-        used = {record.name for record in files.values()}
+        used = {name for record in files.values() for name in (record.name, *record.header["goes_on_from"])}
         for path in written_files(out, ()):
             name = RUN.match(path.name)
             if path.parent != out and name and name[0] not in used:
