@@ -1,8 +1,5 @@
 """Pages quote the figures of the results files, and the script writes them into the places that a page marks."""
 
-import subprocess
-import sys
-
 import pytest
 
 from benchmarks import quote, quoted
@@ -111,8 +108,3 @@ def test_a_missing_results_file_is_named(name, tmp_path, monkeypatch):
 )
 def test_digits(value, significant, decimals, text):
     assert quoted.digits(value, significant, decimals) == text
-
-
-def test_the_script_does_not_import_jax():
-    command = "import sys, benchmarks.quote; sys.exit('jax' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", command], cwd=quote.ROOT).returncode == 0
