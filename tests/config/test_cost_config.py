@@ -6,83 +6,12 @@ import jax
 import numpy as np
 import pytest
 
-from mdfl_jax import UserError
-from mdfl_jax.config.points import group_points, points
-from mdfl_jax.config.resolve import resolve
 from mdfl_jax.study import make_study, run_study
 
-DROP = {"cost.short_contact": "drop", "cost.bandwidth": 100.0}
-SOME = {"cost.latency": 0.1}
-SERVER = {"algorithm.name": "fedmobile", "server.pattern": "fixed"}
 
-
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ({"cost.short_contact": "dorp"}, r"cost\.short_contact: unknown .*'dorp'.*did you mean 'drop'"),
-        ({**DROP, "network.graph": "ring"}, r"cost\.short_contact is drop; with network\.graph ring it must be ignore"),
-        ({**DROP, **SERVER}, r"cost\.short_contact is drop; with server\.pattern fixed it must be ignore"),
-        ({"cost.deadline": 3.0, **SERVER}, r"cost\.deadline is 3; with server\.pattern fixed it must be inf"),
-        ({"cost.joules_per_bit_received": 1.0, **SERVER}, r"cost\.joules_per_bit_received is 1; with server\.pattern"),
-        ({"x_axis": "seconds"}, r"x_axis is seconds, which needs a field of cost that is set"),
-        ({"x_axis": "joules"}, r"x_axis is joules"),
-        ({"cost.speeds": "none.txt"}, r"cost\.speeds 'none\.txt' cannot be read: No such file"),
-    ],
-)
-def test_mistakes_are_one_line(tiny, changes, expected):
-    with pytest.raises(UserError, match=expected) as error:
-        resolve(tiny(**changes))
-    assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("1\n2\n", r"holds 2 numbers; network\.num_clients is 6"),
-        ("1 2 3 4 5 x", r"'x' is not a number"),
-        ("1 2 3 4 5 0", r"0 is no speed"),
-        ("1 2 3 4 5 nan", r"nan is no speed"),
-        ("1 2 3 4 5 1e39", r"1e39 is no speed"),  # in single precision
-        ("1 2 3 4 5 1e-40", r"1e-40 is no speed"),
-    ],
-)
-@pytest.mark.filterwarnings("error")
-def test_mistakes_in_a_file_of_speeds_are_one_line(tiny, tmp_path, text, expected):
-    file = tmp_path / "speeds.txt"
-    file.write_text(text)
-    with pytest.raises(UserError, match=expected):
-        resolve(tiny(**{"cost.speeds": str(file)}))
-    file.write_text("1 2 3 4 5 6")
-    with pytest.raises(UserError, match=r"cost\.speed_spread is 0\.5; it must be 0"):
-        resolve(tiny(**{"cost.speeds": str(file), "cost.speed_spread": 0.5}))
-
-
-def test_a_contact_list_has_no_durations(tiny, tmp_path):
-    contacts = tmp_path / "contacts.csv"
-    contacts.write_text("round,i,j\n0,0,1\n")
-    with pytest.raises(UserError, match=r"with network\.mobility contacts it must be ignore"):
-        resolve(tiny(**DROP, **{"network.mobility": "contacts", "trace.file": str(contacts)}))
-
-
-def test_an_algorithm_with_copies_of_its_neighbours_needs_links_that_stay(tiny):
-    """Static clients keep their links with a deadline, but not with short contacts."""
-    static = {"algorithm.name": "choco", "network.mobility": "static"}
-    make_study(tiny(**static, **{"cost.deadline": 0.5}))
-    with pytest.raises(UserError, match=r"choco needs the same links.*cost\.short_contact=drop"):
-        make_study(tiny(**static, **DROP))
-
-
-def test_points_share_a_program_unless_it_differs(tiny):
-    """Numbers are traced. A deadline, a rule and given speeds make a program of their own."""
-
-    def programs(sweep, **changes):
-        return len(group_points(points(resolve(tiny(sweep=sweep, **changes)))))
-
-    assert programs("cost.bandwidth=100,1e6,inf; cost.latency=0,1; cost.speed_spread=0,0.5") == 1
-    assert programs("cost.joules_per_bit=0,1; network.mobility=static,dam") == 1
-    assert programs("cost.deadline=1,2") == 1
-    assert programs("cost.deadline=1,2,inf") == 2
-    assert programs("cost.short_contact=ignore,drop,resume", **SOME) == 3
+def test_static_clients_keep_their_links_with_a_deadline(tiny):
+    """So an algorithm with copies of its neighbours takes it; short contacts are refused in test_mistakes.py."""
+    make_study(tiny(**{"algorithm.name": "choco", "network.mobility": "static", "cost.deadline": 0.5}))
 
 
 def test_a_study_without_costs_counts_nothing(tiny):

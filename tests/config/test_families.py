@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 from absl import flags
-from ml_collections import ConfigDict, config_flags
+from ml_collections import config_flags
 
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.dpsgd import dpsgd
@@ -312,14 +312,3 @@ def test_an_algorithm_that_compresses_has_the_numbers_of_its_compressor(tiny):
     ):
         found = algorithm_numbers(resolve(tiny(**{"algorithm.name": "squash", **changes})))
         assert (type(found), found.compressor) == (SquashNumbers, expected)
-
-
-@pytest.mark.parametrize("name", ["warm_up_met", "tell_met"])
-def test_a_key_that_has_moved_is_told_its_new_name(tiny, name):
-    line = f"network.{name} is called motion.{name} now"
-    for ask in (lambda: check_key(f"network.{name}"), lambda: parse_axes(f"network.{name}=1")):
-        with pytest.raises(UserError) as caught:
-            ask()
-        assert str(caught.value).removeprefix("sweep: ") == line
-    assert told(ConfigDict({"network": {name: 1}})) == line
-    check_key(f"motion.{name}")

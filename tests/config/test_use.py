@@ -89,17 +89,6 @@ def test_a_config_that_names_its_file_gets_the_numbers_of_its_members(rule):
     assert resolve(config).motion.drift == 4
 
 
-@pytest.mark.parametrize("given", [3, ["stroll.py"]])
-def test_the_field_is_a_text(given):
-    with pytest.raises(UserError, match=r"use is .*; it must be a text"):
-        as_config({"use": given})
-
-
-def test_an_absent_file_is_told():
-    with pytest.raises(UserError, match=r"^use is 'nope\.py': there is no such file$"):
-        as_config({"use": "nope.py"})
-
-
 @pytest.mark.long
 def test_a_study_with_a_used_file_runs_and_records_it(rule, tmp_path):
     results = mdfl_jax.run({**rule(), "motion.drift": 2}, tmp_path / "run")
