@@ -1,4 +1,4 @@
-"""What summary.json and the report compute alike from the numbers of a study: intervals, baselines, targets."""
+"""Computes what both summary.json and the report show of a study: intervals over seeds, baselines, targets."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ SELECT_BY = {
     "rounds_to_target": "the fewest rounds to the target",
     "bits_to_target": "the fewest bits to the target",
 }
-"""The rules by which `select` chooses, with their words in "of each, the step size with ...": keys of summary.json."""
+"""The rules by which `select` chooses: a key of summary.json, and the words that follow "the step size with"."""
 
 
 def enumerated(words: Sequence[str], last: str = "and") -> str:
@@ -117,7 +117,7 @@ def with_seeds(values: Sequence[float] | np.ndarray) -> dict[str, Any]:
 
 
 def known_seeds(statistic: Mapping[str, Any]) -> int:
-    """Return the number of seeds on which a mean stands: those that have a value."""
+    """Return the number of seeds that have a value, so that a mean counts them."""
     values = statistic.get("per_seed") or ()
     return int(sum(value is not None and not math.isnan(float(value)) for value in values))
 

@@ -191,7 +191,7 @@ class Simulation:
 
     @property
     def list_bound(self) -> int:
-        """The places of the network's neighbour lists; 0 if nothing can be too much for them."""
+        """The places of the network's neighbour lists; 0 if they can never be too short."""
         return self.network.lists.bound if self.network.lists else 0
 
     @property
@@ -201,7 +201,7 @@ class Simulation:
 
     @property
     def double_bits(self) -> Callable[[Any], float] | None:
-        """(hparams.algorithm) -> the bits of one message as PaME counts them; None as `Algorithm.double_bits`."""
+        """(hparams.algorithm) -> the bits of a message as PaME counts them, or None as `Algorithm.double_bits`."""
         count, size = self.algorithm.double_bits, _size(sent(self.model, self.algorithm.local_statistics))
         return (lambda numbers: count(numbers, size)) if count else None
 
@@ -253,7 +253,7 @@ class Simulation:
     def rounds(
         self, data: Any, hparams: Hparams, key: jax.Array, clients: Any, carry: Carry
     ) -> tuple[Carry, Sums, Rows]:
-        """Compute ``eval_every`` rounds. Those of a run that has stopped or diverged only count.
+        """Compute ``eval_every`` rounds. The rounds of a run that has stopped or diverged are only counted.
 
         Args:
           data, hparams, key: as in the other steps.

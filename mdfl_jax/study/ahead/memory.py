@@ -145,7 +145,7 @@ def following(one: Need, limit: int) -> int:
 
 
 def fit(study: Study, log: Callable[[str], None]) -> Study:
-    """Return the study with batches that fit the devices, and logs a line for each group whose batches it splits.
+    """Return the study with batches that fit the devices, and log a line for each group whose batches are split.
 
     Programs are compiled for this only if the user sets a memory limit, if a rough count comes near the devices' memory
     (half of it), or if activations may need most of it (on an accelerator, or if much is mapped together).
