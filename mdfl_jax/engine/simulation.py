@@ -18,7 +18,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from mdfl_jax.core import contract, own_files, sharding
-from mdfl_jax.core.batch_statistics import sent, trained
+from mdfl_jax.core.batch_statistics import exchanged, trained
 from mdfl_jax.core.client_padding import Held, first, held_by, pad_links
 from mdfl_jax.core.diverging import Divergence, largest_norm, no_divergence, rounds_computed, update_divergence
 from mdfl_jax.core.errors import UserError
@@ -52,7 +52,7 @@ from mdfl_jax.metrics.round_records import Records, Rows
 from mdfl_jax.metrics.sampling import everyone, in_any_run, is_sampled, metrics_of_sample, sampled_scores
 from mdfl_jax.metrics.values import differences, mean_model
 from mdfl_jax.networks.costs.work import LinkLoad, probe
-from mdfl_jax.tasks.evaluation import MANY
+from mdfl_jax.tasks.scoring import MANY
 
 LIST_PLACES = Metric(
     "list_places",
@@ -202,7 +202,7 @@ class Simulation:
     @property
     def double_bits(self) -> Callable[[Any], float] | None:
         """(hparams.algorithm) -> the bits of a message as PaME counts them, or None as `Algorithm.double_bits`."""
-        count, size = self.algorithm.double_bits, _size(sent(self.model, self.algorithm.local_statistics))
+        count, size = self.algorithm.double_bits, _size(exchanged(self.model, self.algorithm.local_statistics))
         return (lambda numbers: count(numbers, size)) if count else None
 
     @cached_property
