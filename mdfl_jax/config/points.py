@@ -57,21 +57,17 @@ def can_be_axis(path: str) -> bool:
     return path not in STUDY_WIDE and not path.startswith("engine.")
 
 
-def _check_axis(path: str) -> dataclasses.Field:
-    """Return the field of an axis. Raise a `UserError` if no field has this path, or if a sweep cannot vary it."""
-    field = check_key(path)
+def _parse_value(path: str, text: str) -> Any:
+    """Return the value of a field in a sweep.
+
+    Raises:
+      UserError: If no field has this path, if a sweep cannot vary it, or if it does not take the value.
+    """
+    check_key(path)
     if not can_be_axis(path):
         sweepable = [p for p in all_fields() if can_be_axis(p)]
         raise UserError(f"{path} cannot be an axis; known axes: {', '.join(sorted(sweepable))}")
-    return field
-
-
-def _parse_value(path: str, text: str) -> Any:
-    _check_axis(path)
-    value = parse_text(path, text)
-    if isinstance(value, float) and math.isnan(value):
-        raise UserError(f"{path} is {text!r}; it must be a number")
-    return value
+    return parse_text(path, text)
 
 
 Axes = dict[tuple[str, ...], list[tuple[Any, ...]]]

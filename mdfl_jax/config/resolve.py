@@ -213,12 +213,11 @@ def files_of(text: str) -> list[str]:
     return [path.strip() for path in text.split(",") if path.strip()]
 
 
-def import_used(config: Mapping[str, Any] | ConfigDict, more: Iterable[str] = ()) -> None:
+def import_used(config: Mapping[str, Any] | ConfigDict) -> None:
     """Import the files that a configuration names in its field `use`, in their order.
 
     Args:
       config: the configuration, or any mapping with the fields of one.
-      more: further files, which are imported first.
 
     Raises:
       UserError: if the field is no text, if there is no such file, or if a file raises an error.
@@ -226,7 +225,7 @@ def import_used(config: Mapping[str, Any] | ConfigDict, more: Iterable[str] = ()
     text = config.get("use", "") if isinstance(config, Mapping | ConfigDict) else ""
     if not isinstance(text, str):
         raise UserError(f"use is {text!r}; it must be a text, the paths of files separated by commas")
-    for path in (*more, *files_of(text)):
+    for path in files_of(text):
         import_file(path)
 
 

@@ -183,9 +183,10 @@ def baselines(manifest: Mapping[str, Any]) -> list[int | None]:
       manifest: The content of config.json.
     """
     points = [point["overrides"] for point in manifest["points"]]
-    if not manifest["config"].get("baseline"):
+    baseline = str(manifest["config"].get("baseline") or "")
+    if "=" not in baseline:  # none, or a comparison of studies, whose baseline is one of their points
         return [None] * len(points)
-    wanted = baseline_values(str(manifest["config"]["baseline"]))
+    wanted = baseline_values(baseline)
     sweep = str(manifest["config"].get("sweep") or "")
     tied = set().union(*(tied_with(sweep, own) for own in wanted))
     others = [{name: value for name, value in point.items() if name not in tied} for point in points]
