@@ -7,8 +7,9 @@ from tables import with_fields
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.algorithms.local import CompressedNumbers, LocalNumbers
-from mdfl_jax.algorithms.registry import register
+from mdfl_jax.algorithms.registry import ignored_by, numbers_of, register
 from mdfl_jax.config import default_config
+from mdfl_jax.config.checks import UNUSED
 from mdfl_jax.config.families import (
     FAMILIES,
     algorithm_numbers,
@@ -268,3 +269,25 @@ def test_an_algorithm_that_compresses_has_the_numbers_of_its_compressor(tiny):
     ):
         found = algorithm_numbers(resolve(tiny(**{"algorithm.name": "squash", **changes})))
         assert (type(found), found.compressor) == (SquashNumbers, expected)
+
+
+def test_zero_is_a_value_and_the_algorithms_own_number_stands_where_none_is_given(tiny):
+    zeros = {"algorithm.compressor": "qsgd", "algorithm.upload_from": 0, "algorithm.max_download": 0}
+    experiment = resolve(tiny(**{"algorithm.name": "fedmobile"}, **zeros))
+    numbers = hparams_of(experiment, [movement_of(experiment)]).algorithm
+    assert (numbers.upload_from, numbers.upload_until) == (0, 40)
+    assert (numbers.max_upload, numbers.max_download) == (1, 0)
+    assert numbers.compressor.levels == 16
+
+
+def test_an_algorithm_takes_the_settings_that_it_does_not_ignore(tiny):
+    for name in ALGORITHMS:
+        assert ignored_by(name) <= set(UNUSED), name
+    add_algorithm(name="ignorant")  # ignores the compressor and the aggregation, as most do
+    ALGORITHMS.register("of_my_own")(ALGORITHMS["dpsgd"])
+    register("of_mine_too", CarefulNumbers, ignores=("momentum",))(ALGORITHMS["dpsgd"])
+    assert numbers_of("of_mine_too").care == 3
+    given = {"algorithm.compressor": "top_k", "algorithm.momentum": 0.9}
+    resolve(tiny(**{"algorithm.name": "of_my_own"}, **given))
+    for name, field in (("of_mine_too", "momentum is 0.9"), ("ignorant", "compressor is top_k")):
+        assert told(tiny(**{"algorithm.name": name}, **given)).startswith(f"algorithm.{field}; it must be ")
