@@ -1,4 +1,4 @@
-"""Graphs in configurations: files of links and weights, the line that each mistake is told, programs and runs."""
+"""Graphs in configurations: files of links and weights, and runs over them."""
 
 import numpy as np
 import pytest

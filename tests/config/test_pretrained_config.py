@@ -1,4 +1,4 @@
-"""Pretrained weights in a study: what the task starts from, the plan's note, and what is refused before it runs."""
+"""Pretrained weights in a study: what the task starts from, and the plan's note."""
 
 import jax
 import numpy as np

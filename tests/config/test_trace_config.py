@@ -1,4 +1,4 @@
-"""Traces and contact lists by configuration: mistakes, what shares a program, that a run is the trace's."""
+"""Traces and contact lists by configuration: the places and links of a run are those of the file."""
 
 import jax
 import numpy as np

@@ -23,7 +23,7 @@ from mdfl_jax.config.families import (
     participation_of,
     traced_numbers,
 )
-from mdfl_jax.config.sections import CostConfig, Experiment, MotionConfig
+from mdfl_jax.config.sections import CostConfig, Experiment
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.types import Algorithm, Network, Task
 from mdfl_jax.mobility import BOUNDARIES, Motion, Movement
@@ -119,35 +119,33 @@ def network_params(
     return network
 
 
-def _motion(config: MotionConfig) -> Motion:
-    """Return the numbers of the plane as NumPy scalars of fixed type."""
-    number: Any = np.float32
-    return Motion(
-        width=number(config.width),
-        height=number(config.height),
-        dt=number(config.dt),
-        boundary=np.int32(BOUNDARIES.index(config.boundary)),
-        warm_up=np.int32(config.warm_up),
-    )
+TYPES: dict[type, Any] = {bool: np.bool_, int: np.int32, float: np.float32}
+
+
+def _traced(params: Any) -> Any:
+    """Return a NamedTuple whose numbers are NumPy scalars of fixed types, so that no point is compiled again."""
+    return params._replace(**{n: TYPES[type(x)](x) for n, x in params._asdict().items() if type(x) in TYPES})
 
 
 def _in_space(experiment: Experiment, rules: list[Movement], trace: Tracks | ContactList | None) -> SpatialParams:
-    number: Any = np.float32
-    network = experiment.network
-    return SpatialParams(
-        num_mobile=np.int32(network.num_mobile),
-        movers=np.int32(MOVERS.index(network.movers)),
-        relay_places=np.int32(RELAY_PLACES.index(network.relay_places)),
-        radius=number(network.radius),
-        max_step=number(network.max_step),
-        mobility=np.int32(rules.index(movement_of(experiment))),
-        radius_spread=number(network.radius_spread),
-        link_failure=number(network.link_failure),
-        link_fading=number(network.link_fading),
-        mixing=traced_numbers(experiment, MIXINGS, network.mixing),
-        motion=_motion(experiment.motion),
-        rules=tuple(movement_numbers(experiment, rule).traced() for rule in rules),
-        trace=trace,
+    network, motion = experiment.network, experiment.motion
+    boundary = BOUNDARIES.index(motion.boundary)
+    return _traced(
+        SpatialParams(
+            num_mobile=network.num_mobile,
+            movers=MOVERS.index(network.movers),
+            relay_places=RELAY_PLACES.index(network.relay_places),
+            radius=network.radius,
+            max_step=network.max_step,
+            mobility=rules.index(movement_of(experiment)),
+            radius_spread=network.radius_spread,
+            link_failure=network.link_failure,
+            link_fading=network.link_fading,
+            mixing=traced_numbers(experiment, MIXINGS, network.mixing),
+            motion=_traced(Motion(motion.width, motion.height, motion.dt, boundary, motion.warm_up)),
+            rules=tuple(movement_numbers(experiment, rule).traced() for rule in rules),
+            trace=trace,
+        )
     )
 
 
@@ -180,14 +178,15 @@ def graph_network(experiment: Experiment, link_filter: LinkFilter | None = None,
 
 def graph_params(experiment: Experiment) -> GraphParams:
     """Return the traced numbers of `graph_network` as NumPy scalars of fixed type, with the matrices of a file."""
-    config, number = experiment.graph, np.float32
     matrices: Any = _from_file(experiment) if experiment.network.graph == "file" else None
-    return GraphParams(
-        numbers=traced_numbers(experiment, GRAPHS, experiment.network.graph),
-        mixing=traced_numbers(experiment, MIXINGS, experiment.network.mixing),
-        allow_disconnected=np.bool_(config.allow_disconnected),
-        link_failure=number(experiment.network.link_failure),
-        matrices=matrices if matrices is None or matrices.dtype == bool else matrices.astype(number),
+    return _traced(
+        GraphParams(
+            numbers=traced_numbers(experiment, GRAPHS, experiment.network.graph),
+            mixing=traced_numbers(experiment, MIXINGS, experiment.network.mixing),
+            allow_disconnected=experiment.graph.allow_disconnected,
+            link_failure=experiment.network.link_failure,
+            matrices=matrices if matrices is None or matrices.dtype == bool else matrices.astype(np.float32),
+        )
     )
 
 
@@ -246,16 +245,18 @@ def server_params(experiment: Experiment, world: SpatialParams) -> MeetingsParam
     Raises:
       UserError: As `read_meetings`.
     """
-    config, number = experiment.server, np.float32
+    config = experiment.server
     if config.pattern == "roadside":
         units: Any = np.array(parse_units(config.units), np.float32)
-        return RoadsideParams(world, units, number(config.unit_range))
-    given = config.pattern == "table"
-    return MeetingsParams(
-        pairs=number(config.pairs),
-        known_next=np.bool_(config.known_next),
-        numbers=traced_numbers(experiment, PATTERNS, config.pattern),
-        table=read_meetings(config.file, experiment.network.num_clients) if given else None,
+        return RoadsideParams(world, units, np.float32(config.unit_range))
+    is_given = config.pattern == "table"
+    return _traced(
+        MeetingsParams(
+            pairs=config.pairs,
+            known_next=config.known_next,
+            numbers=traced_numbers(experiment, PATTERNS, config.pattern),
+            table=read_meetings(config.file, experiment.network.num_clients) if is_given else None,
+        )
     )
 
 
