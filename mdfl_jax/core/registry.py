@@ -125,8 +125,12 @@ class Registry(Generic[T]):
     def __getitem__(self, name: str) -> T:
         self.discover()
         if name not in self._members:
-            raise UserError(unknown_name(self.kind, name, self._members))
+            raise UserError(self.unknown(name))
         return self._members[name]
+
+    def unknown(self, name: str) -> str:
+        """Return the error line for a name that no member has."""
+        return unknown_name(self.kind, name, self)
 
     def numbers(self, name: str) -> "type[Numbers]":
         """Return the class of a member's numbers.

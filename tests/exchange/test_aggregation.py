@@ -93,7 +93,7 @@ def test_the_mean_takes_its_own_model_and_what_others_sent(bound):
 def test_an_algorithm_uses_the_rule_or_refuses_it(name):
     config = tiny_config(**{"algorithm.name": name, "algorithm.aggregation": "my_median"})
     if "aggregation" in ignored_by(name):
-        with pytest.raises(UserError, match=f"algorithm.aggregation is 'my_median'; {name} mixes no whole models"):
+        with pytest.raises(UserError, match=f"algorithm.aggregation is my_median; it must be 'mean': {name} mixes"):
             resolve(config)
     else:
         calls, rule = [], AGGREGATIONS["my_median"]
@@ -111,6 +111,9 @@ def test_a_wrong_rule_is_told_in_one_line(unregistered):
     heard = Heard(Links(jnp.zeros((2, 2), bool), jnp.eye(2)), *[{"w": jnp.ones((2, 3))}] * 2)
     with pytest.raises(UserError, match=r"returned float32\[1, 3\] in \['w'\]; it must be float32\[2, 3\]"):
         aggregate("half", heard)
+    AGGREGATIONS.register("pulled", PullNumbers)(coordinate_wise_median)
+    with pytest.raises(UserError, match=r"pulled needs numbers of PullNumbers, and the algorithm's are of Numbers;"):
+        aggregate("pulled", heard._replace(numbers=Numbers()))
     with pytest.raises(UserError, match=r"unknown aggregation 'meen' .did you mean 'mean'"):
         aggregate("meen", heard)
     with pytest.raises(UserError, match=r"algorithm.aggregation: unknown aggregation 'meen'"):

@@ -126,7 +126,7 @@ MUTANTS = [
     Mutant("data/augment.py", "rows = jnp.arange(height) + down", "rows = jnp.arange(height) - down", "data"),
     Mutant("tasks/losses/cross_entropy.py", "jnp.where(there, found, 0.0)", "found", "tasks/losses"),
     Mutant("tasks/losses/squared_error.py", "jnp.square(targets - mean)", "jnp.square(targets)", "tasks/losses"),
-    Mutant("tasks/evaluation.py", 'side="right")  # of', 'side="left")  # of', "tasks"),
+    Mutant("tasks/scoring.py", 'side="right")  # of', 'side="left")  # of', "tasks"),
     Mutant("tasks/task.py", "batch_size) if batch_size", "1) if batch_size", "tasks/test_summed.py"),
     Mutant("tasks/task.py", "else clients.num_s", "else 1 + 0 * clients.num_s", "tasks/test_summed.py"),
     Mutant("tasks/samples.py", "(y - moments[0]) / moments[1]", "y - moments[0]", "tasks data/test_arrays.py"),

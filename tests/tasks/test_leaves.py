@@ -122,7 +122,7 @@ def test_settings_choose_the_leaves_and_errors_are_one_line():
     config.model.trainable = "Dense_9/*"
     with pytest.raises(UserError, match=r"model.trainable is 'Dense_9/\*'; 'Dense_9/\*' matches none of the leaves"):
         build_simulation(resolve(config), load_dataset(experiment.data), ["random_movement"])
-    with pytest.raises(UserError, match=r"model.shared is 'x'; choco exchanges whole models; it must be empty"):
+    with pytest.raises(UserError, match=r"model.shared is 'x'; it must be empty: choco exchanges whole models"):
         resolve(tiny_config(**{"model.shared": "x", "algorithm.name": "choco"}))
     with pytest.raises(UserError, match=r"model.trainable is 'w'; it must be empty with data.name synthetic:linear"):
         resolve(tiny_config(**{"model.trainable": "w", "data.name": "synthetic:linear"}))

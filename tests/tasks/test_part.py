@@ -11,8 +11,8 @@ from small import toy_dataset, toy_task
 from mdfl_jax.data.dataset import Dataset, Targets
 from mdfl_jax.models import make_model
 from mdfl_jax.tasks import classification
-from mdfl_jax.tasks.evaluation import GROUPS, MANY, by_group, draw_part
 from mdfl_jax.tasks.regression import LogisticNumbers, regression
+from mdfl_jax.tasks.scoring import GROUPS, MANY, by_group, draw_part
 
 DRAW = jax.jit(lambda seed, labels, count: draw_part(jax.random.key(seed), labels, count), static_argnums=2)
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from mdfl_jax.core.outcomes import tied_with
+from mdfl_jax.core.sweep_text import tied_with
 from mdfl_jax.report.read import Recorded, ReportData, kept, recorded
 from mdfl_jax.report.registry import Chart, figure
 from mdfl_jax.report.settings import Axis, point_labels, spaced
