@@ -11,24 +11,6 @@ from mdfl_jax.networks.contact import disc
 JIT_DISC = jax.jit(disc)
 
 
-def test_shape_dtype_and_symmetry():
-    position = jax.random.randint(jax.random.key(0), (12, 2), 1, 6)
-    adjacency = JIT_DISC(position.astype(jnp.float32), 2.0)
-    assert adjacency.shape == (12, 12)
-    assert adjacency.dtype == jnp.bool_
-    np.testing.assert_array_equal(adjacency, adjacency.T)
-    assert not np.diagonal(adjacency).any()
-
-
-@pytest.mark.parametrize(("a", "b"), [((1, 1), (4, 5)), ((6, 13), (1, 1)), ((9, 16), (1, 1)), ((35, 1), (1, 1))])
-def test_integer_distance_equal_to_the_radius_is_contact(a, b):
-    position = jnp.array([a, b], jnp.float32)
-    radius = grid_world.distance(a, b)
-    assert radius == int(radius)
-    assert JIT_DISC(position, radius)[0, 1]
-    assert not JIT_DISC(position, radius - 1e-3)[0, 1]
-
-
 @pytest.mark.parametrize("size", [18, 35])
 def test_whole_grid_at_integer_radii(size):
     """Every pair of a G x G grid is judged as in float64, at each radius from 0 to beyond the diagonal."""
@@ -67,33 +49,3 @@ def test_places_between_grid_points():
     expected = grid_world.disc(position, 45.0)
     assert expected.any()
     np.testing.assert_array_equal(JIT_DISC(jnp.asarray(position, jnp.float32), 45.0), expected)
-
-
-def test_one_place_at_radius_zero():
-    position = jnp.array([(3, 3), (3, 3), (3, 4)], jnp.float32)
-    np.testing.assert_array_equal(JIT_DISC(position, 0.0), np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0]], bool))
-
-
-def test_infinite_radius_links_all():
-    position = jnp.array([(1, 1), (1, 1), (35, 35), (1e6, 1e6)], jnp.float32)
-    np.testing.assert_array_equal(JIT_DISC(position, jnp.inf), ~np.eye(4, dtype=bool))
-
-
-def test_one_client_has_no_neighbour():
-    np.testing.assert_array_equal(JIT_DISC(jnp.ones((1, 2)), jnp.inf), np.zeros((1, 1), bool))
-
-
-def test_radius_is_traced_and_places_map():
-    traces = 0
-
-    def counted(position, radius):
-        nonlocal traces
-        traces += 1
-        return disc(position, radius)
-
-    position = jax.random.randint(jax.random.key(1), (4, 6, 2), 1, 6).astype(jnp.float32)
-    radii = jnp.array([0.0, 1.0, 2.0, jnp.inf])
-    jitted = jax.jit(counted)
-    single = [jitted(place, radius) for place, radius in zip(position, radii)]
-    assert traces == 1
-    np.testing.assert_array_equal(jax.vmap(disc)(position, radii), np.stack(single))

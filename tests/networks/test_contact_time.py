@@ -7,11 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import costs as oracle
 
-from mdfl_jax.networks.contact import swept
 from mdfl_jax.networks.contact_time import contact_time, seconds_in_contact
 
 TIME = jax.jit(contact_time)
-SWEPT = jax.jit(swept)
 
 
 def random_paths(seed, n=5, k=4, jumps=False):
@@ -39,15 +37,6 @@ def test_durations_are_those_of_both_oracles(seed, jumps, radius):
     samples = 400
     sampled = oracle.sampled_contact(times, points, radius, samples) * ~np.eye(5, dtype=bool)
     assert np.abs(found - sampled).max() <= 12 / samples  # at most a sample for each crossing of the circle
-
-
-@given(st.integers(0, 10**6), st.floats(1, 100))
-@settings(deadline=None, max_examples=25, derandomize=True)
-def test_time_is_spent_together_only_in_contact(seed, radius):
-    times, points = random_paths(seed)
-    assert not (np.asarray(TIME(times, points, np.float32(radius))) > 1e-6)[
-        ~np.asarray(SWEPT(times, points, radius))
-    ].any()
 
 
 def test_more_clients_than_a_block_of_rows_and_radii_of_their_own():

@@ -7,7 +7,7 @@ import pytest
 
 from mdfl_jax import UserError
 from mdfl_jax.config import default_config
-from mdfl_jax.networks.relays import RELAY_PLACES, components, places_of_relays
+from mdfl_jax.networks.relays import RELAY_PLACES, places_of_relays
 from mdfl_jax.study import make_study
 
 
@@ -74,19 +74,6 @@ def test_equal_places_are_drawn():
     )
     drawn = np.asarray(jax.vmap(draw)(jax.random.split(jax.random.key(0), 200))).ravel()
     assert 60 < drawn.sum() < 140
-
-
-@pytest.mark.few(2)
-@pytest.mark.parametrize("density", [0.0, 0.05, 0.15, 0.6])
-def test_components_are_those_found_by_walking(density):
-    rng = np.random.default_rng(int(100 * density))
-    links = rng.random((24, 24)) < density
-    links |= links.T
-    found = np.asarray(components(jnp.asarray(links)))
-    expected = np.zeros(24, int)
-    for group in groups_of(links):
-        expected[list(group)] = min(group)
-    np.testing.assert_array_equal(found, expected)
 
 
 def small(**changes):

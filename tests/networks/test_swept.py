@@ -49,16 +49,6 @@ def test_distance_is_that_of_both_oracles(seed, jumps):
         assert (got >= sampled - error - 1e-3)[off].all()
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_adjacency_is_distance_within_the_radius(seed):
-    times, points = random_paths(seed, n=6)
-    distance = plane_world.exact_distance(times, points)
-    for radius in (5.0, 20.0, 60.0):
-        clear = np.abs(distance - radius) > 1e-2
-        expected = (distance <= radius) & ~np.eye(6, dtype=bool)
-        np.testing.assert_array_equal(np.asarray(JIT_SWEPT(times, points, radius))[clear], expected[clear])
-
-
 def test_two_that_pass_between_samples_meet():
     """They meet for a ten-thousandth of the round; a hundred samples see nothing."""
     times = np.array([[0, 1], [0, 1]], np.float32)
@@ -154,14 +144,6 @@ def test_neighbour_lists_say_the_same(n, size):
     dense = np.asarray(disc(points[:, 0], radius))
     matrix, degree = as_matrix(JIT_LISTS[1](points[:, 0], radius, 64), n)
     np.testing.assert_array_equal(matrix, dense)
-
-
-def test_neighbours_on_both_sides_of_a_chunk_are_found():
-    """Along a road, clients before and after the boundary of two chunks of the order are neighbours."""
-    position = np.random.default_rng(0).uniform(0, (3000, 5), (1100, 2)).astype(np.float32)
-    matrix, degree = as_matrix(JIT_LISTS[1](position, 20.0, 40), 1100)
-    assert degree.max() <= 40
-    np.testing.assert_array_equal(matrix, JIT_DISC(position, 20.0))
 
 
 def test_a_list_too_short_tells_the_true_degree():
