@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mdfl_jax.core.client_padding import Held
+from mdfl_jax.core.client_padding import Held, held_by
 
 
 def holding(num_samples, num_classes=2):
@@ -41,3 +41,12 @@ def drawn(network, params, seeds, rounds=1):
     keys = jax.vmap(jax.random.key)(jnp.arange(seeds))
     run = _program(network, rounds, True)
     return jax.tree.map(np.asarray, run(params, keys, holding(np.ones(network.num_clients))))[1]
+
+
+def ends(study, rounds=6):
+    """The states of each sweep point's network before the first round and after some rounds; nobody is trained."""
+    (group,) = study.groups
+    of, key = group.simulation, jax.random.key(0)
+    clients = jax.jit(lambda hparams: held_by(of.partition(of.data, hparams, key), of.num_clients))
+    found = [played(of.network, hparams.network, rounds, clients(hparams))[0] for hparams in group.hparams]
+    return [tuple(jax.tree.map(lambda leaf, t=t: leaf[t], states) for t in (0, -1)) for states in found]

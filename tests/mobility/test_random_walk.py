@@ -1,7 +1,6 @@
 """`bounce` and the thesis's random walk against the unfolding oracle, and their laws."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -71,9 +70,3 @@ def test_bounce_with_too_few_walls_ends_in_the_right_place():
 def test_bounce_refuses_what_it_cannot_hold(velocity, told):
     with pytest.raises(UserError, match=told):
         bounce(np.ones((1, 2)), np.array([[velocity, 0.0]]), SIZE)
-
-
-def test_bounce_hand_example():
-    times, points = bounce(jnp.array([[1.0, 2.0]]), jnp.array([[-3.0, 0.0]]), jnp.array([5.0, 5.0]))
-    np.testing.assert_allclose(times[0], [0, 1 / 3, 1, 1, 1], rtol=1e-6)
-    np.testing.assert_allclose(points[0], [[1, 2], [0, 2], [2, 2], [2, 2], [2, 2]], atol=1e-6)

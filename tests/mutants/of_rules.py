@@ -58,7 +58,7 @@ MUTANTS = [
     Mutant("core/links.py", "real & there, receiver", "real, receiver", "core/test_senders.py networks/test_lists.py"),
     Mutant("core/links.py", "jnp.where(counts, place, 0)) + 1", "jnp.where(counts, place, 0))", "core/test_senders.py"),
     Mutant("core/rng.py", "(middle >> 16) + carried", "(middle >> 16)", "core/test_threefry.py"),
-    Mutant("networks/neighbours.py", "jnp.min(row_west) - reach", "jnp.min(row_west)", "networks/test_swept.py"),
+    Mutant("networks/neighbours.py", "jnp.min(row_west) - reach", "jnp.min(row_west)", "networks/test_contact.py"),
     Mutant(ROADSIDE, "drawn, -1.0)\n", "0.5, -1.0)\n", "networks"),
     Mutant(ROADSIDE, "pair = jnp.maximum(me[:, None]", "pair = jnp.minimum(me[:, None]", "networks"),
     Mutant("networks/fixed.py", "2 if graph.directed else 1", "1",

@@ -1,9 +1,9 @@
 """Networks of meetings: patterns as the paper says, last and next as they follow, pairs disjoint and uniform."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
+from worlds import played
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.types import NEVER
@@ -13,19 +13,9 @@ from mdfl_jax.networks.server import random_pairs
 N, SLOTS = 12, 260
 
 
-def history(pattern, params=MeetingsParams(), slots=SLOTS, num_clients=N, seed=0):
-    """The links of every slot, without the matrices."""
-    network = meetings(num_clients, pattern)
-
-    @jax.jit
-    def whole(params, key):
-        def step(state, slot):
-            state, links = network.step(params, key, slot, state, None)
-            return state, links._replace(adjacency=jnp.sum(links.adjacency, axis=1), mix=None)
-
-        return jax.lax.scan(step, network.init(params, key, None), jnp.arange(slots))[1]
-
-    return whole(params, jax.random.key(seed))
+def history(pattern, params=MeetingsParams(), slots=SLOTS):
+    """The links of every slot."""
+    return played(meetings(N, pattern), params, slots)[1]
 
 
 TABLE = MeetingsParams(table=meeting_table([0, 0, 3, 5, 5, 5], [9, 4, 0, 7, 30, 8], N))

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from worlds import ends
 
 from mdfl_jax import UserError
 from mdfl_jax.config import default_config
@@ -81,21 +82,11 @@ def small(**changes):
     changes = {
         **{"rounds": 6, "eval_every": 6, "data.name": "digits", "data.limit_train": 200, "data.alpha": 0.1},
         **{"network.num_clients": 11, "network.num_mobile": 3, "network.grid_size": 9, "network.radius": 2.0},
-        **{"network.relays": 3, "network.max_step": 2.0, "model.name": "mlp"},
+        **{"network.relays": 3, "network.max_step": 2.0, "model.name": "linear"},
         **changes,
     }
     config.update_from_flattened_dict(changes)
     return config
-
-
-def ends(study):
-    """The states before and after the rounds of each sweep point."""
-    (group,) = study.groups
-    simulation, key = group.simulation, jax.random.key(0)
-    run = jax.jit(lambda hparams: simulation.init(simulation.data, hparams, key)[0])
-    more = jax.jit(lambda hparams, carry: simulation.advance(simulation.data, hparams, key, carry)[0])
-    starts = [run(hparams) for hparams in group.hparams]
-    return [(start, more(hparams, start)) for hparams, start in zip(group.hparams, starts)]
 
 
 @pytest.mark.few(2)
@@ -109,13 +100,13 @@ def test_relays_hold_no_data_and_stand_and_all_else_is_as_without_them(mobility,
     ((without, _),) = ends(make_study(small(**world, **{"network.relays": 0, "network.num_clients": 8})))
     places = []
     for start, end in with_relays:
-        counts = np.asarray(start.network.world.label_counts)
+        counts = np.asarray(start.world.label_counts)
         assert (counts[8:] == 0).all()
-        np.testing.assert_array_equal(counts[:8], without.network.world.label_counts)
-        before, after = (np.asarray(carry.network.places.position) for carry in (start, end))
+        np.testing.assert_array_equal(counts[:8], without.world.label_counts)
+        before, after = (np.asarray(carry.places.position) for carry in (start, end))
         np.testing.assert_array_equal(before[8:], after[8:])
-        np.testing.assert_array_equal(start.network.world.start[:8], without.network.world.start)
-        np.testing.assert_array_equal(start.network.places.is_mobile[:8], without.network.places.is_mobile)
+        np.testing.assert_array_equal(start.world.start[:8], without.world.start)
+        np.testing.assert_array_equal(start.places.is_mobile[:8], without.places.is_mobile)
         assert (before[:8] != after[:8]).any()
         places.append(before[8:])
     assert len({each.tobytes() for each in places}) > 2
@@ -126,7 +117,7 @@ def test_labels_by_place_are_those_of_the_clients_with_data():
     by_place = {"data.partition": "by_place", "network.relay_places": "bridges"}
     ((start, _),) = ends(make_study(small(**by_place)))
     ((without, _),) = ends(make_study(small(**by_place, **{"network.relays": 0, "network.num_clients": 8})))
-    np.testing.assert_array_equal(start.network.world.label_counts[:8], without.network.world.label_counts)
+    np.testing.assert_array_equal(start.world.label_counts[:8], without.world.label_counts)
 
 
 @pytest.mark.parametrize(
