@@ -37,10 +37,6 @@ def squared_errors(name, x, draws):
     return errors.mean(axis=0), errors.std(axis=0) / np.sqrt(draws), np.square(np.asarray(x, np.float64)).sum(axis=1)
 
 
-def test_the_family():
-    assert list(COMPRESSORS) == ["anq", "gaussian_noise", "identity", "qsgd", "random_k", "sign", "top_k"]
-
-
 @pytest.mark.few(3)
 @pytest.mark.parametrize("name", list(COMPRESSORS))
 def test_messages_have_the_shape_and_type_of_what_is_sent(name):

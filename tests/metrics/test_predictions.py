@@ -56,16 +56,6 @@ def logits_of(task, models):
     return task.scoring.over_test(task.data, None, models, lambda logits, labels, mask: logits * mask[None, :, None])
 
 
-@pytest.mark.long
-def test_the_gathered_logits_are_those_of_the_scores():
-    metrics, _, logits, judged = measured()
-    labels = dataset().y_test
-    assert logits.shape[1] >= len(labels)
-    right = logits[:, : len(labels)].argmax(axis=2) == labels
-    np.testing.assert_allclose(metrics.accuracy, right.mean(axis=1), rtol=1e-6)
-    np.testing.assert_allclose(metrics.mean_model_accuracy, (judged[: len(labels)].argmax(axis=1) == labels).mean())
-
-
 def test_class_accuracy_against_loops():
     metrics, _, _, judged = measured()
     labels = dataset().y_test
