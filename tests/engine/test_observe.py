@@ -29,7 +29,7 @@ def test_a_network_sees_the_links_the_statistics_and_the_distances_that_it_asks_
     moved = []
     for network in (plain, watched):
         simulation = Simulation(toy_task(), network, dpsgd(), Schedule(2, 2))
-        carry = simulation.first(simulation.data, hparams, key)
+        carry = jax.jit(simulation.first)(simulation.data, hparams, key)
         one_round = jax.jit(simulation.round)
         for _ in range(2):
             carry = one_round(simulation.data, hparams, key, carry)

@@ -69,7 +69,7 @@ def test_who_sleeps_keeps_its_state_and_sends_nothing(name, lists):
     assert found.messages[-1, AWAKE].sum() > 0 or name == "local_only"
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", [*ALGORITHMS])
 def test_a_network_in_which_all_take_part_is_the_plain_one(name):
     plain, everybody = (history(name, False, f) for f in (None, lambda round_index: jnp.ones(N, bool)))

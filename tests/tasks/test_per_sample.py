@@ -56,22 +56,24 @@ def looped(task, clients, params, batch_size):
     return jax.tree.map(lambda *rows: jnp.stack(rows), *map(of_client, range(N)))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("batch_size", "mapping"), [(0, "chunk"), (7, "chunk"), (7, "scan"), (0, "vmap")])
 def test_clipped_gradients_of_samples(batch_size, mapping):
     dataset = toy_dataset(num_train=30)
     task = toy_task(N, batch_size=batch_size, tiling=Tiling(4, 0, mapping), dataset=dataset, partition="iid")
     clients = task.partition(task.data, toy_hparams().task, jax.random.key(2))
     params = models(task)
-    loss, found = task.gradient(task.data, clients, params, KEY, clip)
-    plain_loss, plain = task.gradient(task.data, clients, params, KEY)
-    same = task.gradient(task.data, clients, params, KEY, lambda gradient: gradient)[1]
+    gradient = jax.jit(lambda change: task.gradient(task.data, clients, params, KEY, change), static_argnums=0)
+    loss, found = gradient(clip)
+    plain_loss, plain = gradient(None)
+    same = gradient(lambda gradient: gradient)[1]
     np.testing.assert_allclose(loss, plain_loss, rtol=1e-5)
     assert_trees_equal(same, plain, 2e-5)
     assert_trees_equal(found, looped(task, clients, params, batch_size), 2e-5)
     more = lambda gradient: jax.tree.map(lambda leaf: leaf + 1, gradient)  # noqa: E731 -- padding is no sample
-    moved = task.gradient(task.data, clients, params, KEY, more)[1]
+    moved = gradient(more)[1]
     assert_trees_equal(moved, jax.tree.map(lambda leaf: leaf + 1, plain), 2e-5)
-    in_sum = summed(task, batch_size).gradient(task.data, clients, params, KEY, per_sample=clip)[1]
+    in_sum = jax.jit(lambda: summed(task, batch_size).gradient(task.data, clients, params, KEY, per_sample=clip)[1])()
     counts = batch_size or np.asarray(clients.num_samples)[:, None]
     np.testing.assert_allclose(in_sum["Dense_0"]["bias"], found["Dense_0"]["bias"] * counts, rtol=1e-5)
 
@@ -106,9 +108,11 @@ def test_an_algorithm_whose_clients_clip():
 
 def test_batch_statistics_have_no_single_samples():
     task = toy_task(N, "resnet20", dataset=toy_dataset(side=8), norm="batch", base_width=2)
-    clients = task.partition(task.data, toy_hparams().task, jax.random.key(2))
+    clients = jax.eval_shape(task.partition, task.data, toy_hparams().task, jax.random.key(2))
+    one = jax.eval_shape(task.init, task.data, KEY)
+    shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct((N, *x.shape), x.dtype), one)
     with pytest.raises(UserError, match="batch statistics has no gradients of single samples"):
-        task.gradient(task.data, clients, models(task), KEY, clip)
+        jax.eval_shape(lambda clients, params: task.gradient(task.data, clients, params, KEY, clip), clients, shapes)
 
 
 def test_a_change_of_shapes_is_refused():
