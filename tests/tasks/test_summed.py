@@ -59,6 +59,13 @@ def test_batch_statistics_keep_their_step():
     jax.tree.map(lambda t, m: np.testing.assert_array_equal(t, 4 * m), total["params"], mean["params"])
 
 
+def test_another_gradient_is_refused():
+    config = default_config()
+    config.algorithm.gradient = "median"
+    with pytest.raises(UserError, match=r"algorithm.gradient: unknown gradient 'median'.*; known: mean, sum"):
+        resolve(config)
+
+
 @pytest.mark.long
 def test_a_study_takes_sums_by_a_setting():
     """Sums over minibatches of 4 do what means do with four times the learning rate, and not what means do."""
@@ -69,10 +76,3 @@ def test_a_study_takes_sums_by_a_setting():
     by_sum, four_times, plain = (losses.array("loss", p)[0, -1] for p in losses.points)
     np.testing.assert_allclose(by_sum, four_times, rtol=1e-5)
     assert (np.abs(by_sum - plain) > 1e-3).all()
-
-
-def test_another_gradient_is_refused():
-    config = default_config()
-    config.algorithm.gradient = "median"
-    with pytest.raises(UserError, match=r"algorithm.gradient: unknown gradient 'median'.*; known: mean, sum"):
-        resolve(config)

@@ -137,11 +137,3 @@ def test_factors_of_theorem_1():
     assert bound == pytest.approx((0.25 + 0.01 * 0.4 + 2 * 0.001 / 10 * 1.4 * 21) / (0.2 * 0.6))
     with pytest.raises(UserError, match=r"learning rate is 0\.25"):
         mixing.error_bound(7.0, lr=0.25, distance=5.0, **given_numbers)
-
-
-def test_exact_matrices_have_rows_that_sum_to_one():
-    weights = np.float32(ring(7))
-    found = mixing.exact(weights)
-    np.testing.assert_allclose(found.sum(-1), 1, atol=1e-15)
-    np.testing.assert_array_equal(found, found.T)
-    assert weights.dtype == np.float32  # not changed in place
