@@ -1,4 +1,4 @@
-"""Numbers of members: bounds and their lines, what is traced and what is static, types, texts, nesting, inheritance."""
+"""Numbers of members: bounds, types, texts, nesting, inheritance; registries; the line for an unknown name."""
 
 import math
 
@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.errors import MOST, UserError, unknown_name
 from mdfl_jax.core.numbers import (
     LARGEST,
     Numbers,
@@ -174,3 +174,19 @@ def test_a_registry_keeps_the_numbers_and_the_line_of_each_member():
     with pytest.raises(UserError, match=r"walk 'wander' is there already, from .*test_numbers.py; choose another name"):
         exec(elsewhere, {"members": members, "wander": wander, "__name__": "elsewhere"})
     assert members["wander"] is wander
+
+
+def test_few_names_are_all_told():
+    assert unknown_name("mixing", "fedavgg", ["lazy", "fedavg"]) == (
+        "unknown mixing 'fedavgg' (did you mean 'fedavg'?); known: fedavg, lazy"
+    )
+    assert unknown_name("loss", "?", ["", "squared_error"]) == "unknown loss '?'; known: squared_error"
+    assert unknown_name("mixing", "?", ["lazy", "fedavg"]) == "unknown mixing '?'; known: fedavg, lazy"
+
+
+def test_of_many_names_the_most_similar_ones_are_told():
+    known = [f"section.field_{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"] + ["algorithm.lr"]
+    line = unknown_name("config key", "algorithm.lrr", known)
+    assert line.startswith("unknown config key 'algorithm.lrr' (did you mean 'algorithm.lr'?); among the 27 known: ")
+    assert "algorithm.lr," in line
+    assert len(line.split(": ")[-1].split(", ")) == MOST // 2

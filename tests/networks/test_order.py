@@ -4,12 +4,12 @@ import jax
 import numpy as np
 import pytest
 from oracles.grid_world import disc
+from small import told
 from worlds import played
 
 from mdfl_jax.config import default_config
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.client_padding import Held
-from mdfl_jax.core.errors import UserError
 from mdfl_jax.mobility import Motion, Movement
 from mdfl_jax.networks import SpatialParams, move_first, rule_numbers, spatial
 from mdfl_jax.networks.costs import CostParams, Work, link_filter
@@ -114,6 +114,4 @@ def test_a_world_without_places_is_refused(changes, message, tmp_path):
     config.update_from_flattened_dict(
         changes | ({"trace.file": str(tmp_path / "contacts.csv")} if "trace.file" in changes else {})
     )
-    with pytest.raises(UserError) as error:
-        resolve(config)
-    assert str(error.value) == message
+    assert told(resolve, config) == message

@@ -1,13 +1,15 @@
-"""Where relays stand, against loops over places in NumPy; they hold no data, never move, and change no other client."""
+"""Which clients move, against a sort; where relays stand, against loops; relays hold no data and never move."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from small import told
 from worlds import ends
 
 from mdfl_jax import UserError
 from mdfl_jax.config import default_config
+from mdfl_jax.networks.movers import MOVERS, moving
 from mdfl_jax.networks.relays import RELAY_PLACES, places_of_relays
 from mdfl_jax.study import make_study
 
@@ -121,7 +123,7 @@ def test_labels_by_place_are_those_of_the_clients_with_data():
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "said"),
     [
         ({"network.relays": 11}, "network.relays is 11; it must be at most 10: network.num_clients is 11"),
         ({"network.relays": -1}, "network.relays is -1; it must be at least 0"),
@@ -136,8 +138,52 @@ def test_labels_by_place_are_those_of_the_clients_with_data():
         ({"network.grid_size": 2000}, "network.relays is 3; with 11 clients and 4,000,000 places it must be 0"),
     ],
 )
-def test_a_mistake_is_one_line(changes, told):
-    with pytest.raises(UserError) as caught:
-        ends(make_study(small(**changes)))
-    assert told in str(caught.value)
-    assert "\n" not in str(caught.value)
+def test_a_mistake_is_one_line(changes, said):
+    assert said in told(lambda: ends(make_study(small(**changes))))
+
+
+def expected(name, samples, place):
+    """The clients in the order in which they are chosen; of equal ones the first."""
+    away = [sum(float(np.sum((p - q) ** 2)) for q in place) for p in place]  # from all others, and not from the middle
+    keys = {
+        "first": lambda i: 0,
+        "most_data": lambda i: -samples[i],
+        "least_data": lambda i: samples[i],
+        "most_central": lambda i: away[i],
+        "least_central": lambda i: -away[i],
+    }
+    return sorted(range(len(samples)), key=keys[name])
+
+
+NO_RELAYS = {"network.relays": 0, "network.num_clients": 8, "data.partition": "dirichlet"}
+
+
+@pytest.mark.parametrize("name", MOVERS)
+def test_the_first_in_the_order_move(name):
+    rng = np.random.default_rng(3)
+    for clients in (1, 3, 9, 40):
+        samples, place = rng.integers(0, 6, clients), rng.random((clients, 2)).astype(np.float32)
+        for mobile in (0, 1, clients // 2, clients):
+            found = moving(jnp.int32(MOVERS.index(name)), jnp.int32(mobile), jnp.asarray(samples), jnp.asarray(place))
+            assert set(np.flatnonzero(found)) == set(expected(name, samples, place)[:mobile])
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("mobility", ["random_movement", "random_waypoint"])
+def test_only_the_chosen_ones_move_and_all_choices_share_a_program(mobility):
+    sweep = "network.movers=" + ",".join(MOVERS)
+    study = make_study(small(**NO_RELAYS, **{"network.mobility": mobility, "sweep": sweep}))
+    for name, (start, end) in zip(MOVERS, ends(study), strict=True):
+        before, after = (np.asarray(carry.places.position) for carry in (start, end))
+        counts = np.asarray(start.world.label_counts).sum(1)
+        world = start.world  # where a client of the plane is at first is not where it was drawn
+        drawn = world.grid[world.start] if mobility == "random_movement" else world.start
+        chosen = expected(name, counts, np.asarray(drawn))[:3]
+        assert set(np.flatnonzero(np.asarray(start.places.is_mobile))) == set(chosen)
+        assert set(np.flatnonzero((before != after).any(1))) <= set(chosen)
+        assert (before != after).any()
+
+
+def test_an_unknown_choice_is_one_line():
+    with pytest.raises(UserError, match=r"network.movers: unknown movers 'most'.*most_data"):
+        make_study(small(**NO_RELAYS, **{"network.movers": "most"}))
