@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import fields_of, from_values
-from mdfl_jax.core.registry import Registry
+from mdfl_jax.core.registry import Origin, Registry, caller
 from mdfl_jax.mobility.choosing import Choose, Prepare, StrategyNumbers, forms_of
 from mdfl_jax.mobility.rule import EXPLORED, MET, ORACLE, WORLDS, Form, Mobility
 
@@ -59,16 +59,17 @@ class Mobilities(Registry[Callable[[], Mobility]]):
         super().__init__("mobility", home=("mdfl_jax.mobility.rules", "mdfl_jax.mobility.strategies"))
         self._forms: dict[str, tuple[Form, ...]] = {}
 
-    def register_forms(self, name: str, forms: Sequence[Form], doc: str) -> None:
+    def register_forms(self, name: str, forms: Sequence[Form], doc: str, origin: Origin | None = None) -> None:
         """Register a rule of several forms, the first of which is meant where a configuration sets nothing.
 
         Args:
           name: the rule's name in configurations.
           forms: its forms; one of them must have the numbers of all.
           doc: its description in one line.
+          origin: as in `Registry.register`.
         """
         most = max((form.numbers for form in forms), key=lambda numbers: len(fields_of(numbers)))
-        self.register(name, most, doc)(forms[0].make)
+        self.register(name, most, doc, origin or caller())(forms[0].make)
         self._forms[name] = tuple(forms)
 
     def unknown(self, name: str) -> str:
@@ -170,7 +171,7 @@ def strategy(
     def add(choose: Choose) -> Choose:
         doc = (choose.__doc__ or "").strip().partition("\n")[0]
         forms = forms_of(choose, numbers, ("grid", "plane"), knowledge, prepare, everywhere, replans, compares)
-        MOBILITIES.register_forms(name, forms, doc)
+        MOBILITIES.register_forms(name, forms, doc, caller())
         return choose
 
     return add

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, TypeVar
 from matplotlib.figure import Figure
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.registry import Registry
+from mdfl_jax.core.registry import Registry, caller
 from mdfl_jax.report.read import ReportData
 
 Draw = TypeVar("Draw", bound=Callable[[ReportData], Figure])
@@ -125,7 +125,7 @@ def figure(
     """
 
     def add(draw: Draw) -> Draw:
-        FIGURES.register(name)(Panel(title or _in_words(name), caption, applies, place, draw, chart))
+        FIGURES.register(name, origin=caller())(Panel(title or _in_words(name), caption, applies, place, draw, chart))
         return draw
 
     return add
@@ -151,7 +151,7 @@ def panel(
     """
 
     def add(chart: Make) -> Make:
-        FIGURES.register(name)(Panel(title or _in_words(name), caption, applies, place, draw, chart))
+        FIGURES.register(name, origin=caller())(Panel(title or _in_words(name), caption, applies, place, draw, chart))
         return chart
 
     return add
