@@ -21,6 +21,21 @@ class Axis:
         """The printed values, one for each sweep point."""
         return tuple(show(value) for value in self.values)
 
+    @property
+    def title(self) -> str:
+        """The name in words."""
+        return spaced(self.name)
+
+    @functools.cached_property
+    def distinct(self) -> tuple[str, ...]:
+        """The different printed values in order: numbers by size, other values as the study lists them."""
+        return tuple(self.numbers or dict.fromkeys(self.texts))
+
+    @functools.cached_property
+    def at(self) -> tuple[int, ...]:
+        """The index in ``distinct`` of the value of each sweep point."""
+        return tuple(map(self.distinct.index, self.texts))
+
     @functools.cached_property
     def numbers(self) -> dict[str, float]:
         """The values as numbers by their printed form, the smallest first; none if one of them is no number."""

@@ -23,64 +23,63 @@ SUSPECTS = ("algorithm.lr", "algorithm.consensus_lr")  # steps that are known to
 COMPRESSOR = "algorithm.compressor"  # one that loses much may let errors grow from round to round
 
 
-class MetricColumn(NamedTuple):
-    """A column that is printed only if at least one sweep point has a value for it."""
+class NumberColumn(NamedTuple):
+    """A column of numbers. Other metrics than those of `USUAL` are shown if a sweep point has a value for them."""
 
     key: str
     header: str
     divisor: float = 1.0
 
+    def of(self, point: Mapping[str, Any]) -> float | None:
+        """Return the number of a sweep point in the unit of the column."""
+        value = mean_of(point.get(self.key))
+        return None if value is None else value / self.divisor
 
-def extra_columns(summary: Mapping[str, Any]) -> list[MetricColumn]:
+
+ACCURACIES = {  # key in summary.json -> (the header, the name in the CSV file)
+    "final_accuracy": ("accuracy (%)", "accuracy"),
+    "difference_to_baseline": ("vs baseline (pp)", "difference"),
+    "worst_client_accuracy": ("worst client (%)", "worst_client"),
+}
+MEGABYTES = NumberColumn("bits_sent_per_client", "MB sent/client", BITS_PER_MEGABYTE)
+MOVED = NumberColumn("distance_moved_per_mobile_client", "distance/mobile")
+USUAL = (NumberColumn("rounds_to_target", "rounds to target"), MEGABYTES, MOVED)
+
+
+def extra_columns(summary: Mapping[str, Any]) -> list[NumberColumn]:
     """Return the columns after the usual ones: megabytes to the target, then metrics for the table, by header."""
     shown = declared(summary)
-    metrics = [MetricColumn(metric.key, metric.title, metric.scale) for metric in shown if TABLE in metric.where]
-    at_target = [metric for metric in shown if TARGET in metric.where]
+    metrics = [NumberColumn(metric.key, metric.title, metric.scale) for metric in shown if TABLE in metric.where]
     metrics += [
-        MetricColumn(f"{metric.key}_to_target", f"{metric.title} to target", metric.scale) for metric in at_target
+        NumberColumn(f"{metric.key}_to_target", f"{metric.title} to target", metric.scale)
+        for metric in shown
+        if TARGET in metric.where
     ]
-    return [MetricColumn("bits_to_target", "MB to target", BITS_PER_MEGABYTE), *sorted(metrics, key=lambda c: c.header)]
+    return [NumberColumn("bits_to_target", "MB to target", BITS_PER_MEGABYTE), *sorted(metrics, key=lambda c: c.header)]
 
 
 def table(
     summary: Mapping[str, Any], config: Mapping[str, Any] | None = None, plus_minus: str = "±"
 ) -> tuple[list[str], list[list[str]]]:
-    """Return the printed table.
+    """Return the header and the rows of the printed table, one row for each sweep point.
 
-    Args:
-      summary: the content of summary.json.
-      config: the resolved base configuration, for sweep points that do not override a varying setting.
-      plus_minus: the sign between a mean and the half-width of its 95 % interval.
-
-    Returns:
-      The header and the rows, one for each sweep point. The first columns are the settings that differ.
+    The first columns are the settings that differ. A sweep point that does not override one has the value of
+    ``config``, the resolved base configuration. The text ``plus_minus`` stands before the half-width of an interval.
     """
     summary = chosen(summary)
+    points = summary["points"]
     names, settings = _settings(summary, config)
-    extras = [
-        column
-        for column in extra_columns(summary)
-        if any(mean_of(point.get(column.key)) is not None for point in summary["points"])
+    extras = [column for column in extra_columns(summary) if any(column.of(point) is not None for point in points)]
+    columns = [*USUAL, *extras]
+    header = [*names, *(title for title, _ in ACCURACIES.values()), *(column.header for column in columns)]
+    rows = [
+        [
+            *cells,
+            *(_accuracy_cell(summary, point, key, plus_minus).text for key in ACCURACIES),
+            *(number(column.of(point)) for column in columns),
+        ]
+        for cells, point in zip(settings, points)
     ]
-    header = [*names, "accuracy (%)", "vs baseline (pp)", "worst client (%)"]
-    header += ["rounds to target", "MB sent/client", "distance/mobile"]
-    header += [column.header for column in extras]
-    rows = []
-    for cells, point in zip(settings, summary["points"]):
-        is_baseline = len(settings) > 1 and point["id"] == point.get("baseline", summary.get("baseline"))
-        difference = percent(point.get("difference_to_baseline"), plus_minus, sign="+")
-        rows.append(
-            [
-                *cells,
-                percent(point["final_accuracy"], plus_minus),
-                "baseline" if is_baseline else difference,
-                percent(point.get("worst_client_accuracy"), plus_minus),
-                number(point.get("rounds_to_target")),
-                number(_megabytes(point)),
-                number(point.get("distance_moved_per_mobile_client")),
-                *(number(_scaled(point, column.key, column.divisor)) for column in extras),
-            ]
-        )
     return header, rows
 
 
@@ -89,30 +88,22 @@ def raw_table(
 ) -> tuple[list[str], list[list[str | float | None]]]:
     """Return the table as unformatted numbers. Accuracies and differences are fractions; a missing value is None.
 
-    Args:
-      summary: the content of summary.json.
-      config: the resolved base configuration, for sweep points that do not override a varying setting.
-
-    Returns:
-      The header and the rows, one for each sweep point.
+    The arguments are those of `table`.
     """
     summary = chosen(summary)
     names, settings = _settings(summary, config)
-    header = ["point"] if names == ["point"] else ["point", *names]
-    header += ["accuracy_mean", "accuracy_ci95", "difference_mean", "difference_ci95", "worst_client_mean"]
-    header += ["worst_client_ci95", "rounds_to_target", "megabytes_sent_per_client", "distance_moved_per_mobile_client"]
-    extras = extra_columns(summary)
-    header += [column.key for column in extras] + ["seeds", "seeds_diverged"]
+    extras, is_named = extra_columns(summary), names != ["point"]
+    header = ["point", *(names if is_named else ())]
+    header += [f"{name}_{part}" for _, name in ACCURACIES.values() for part in ("mean", "ci95")]
+    header += ["rounds_to_target", "megabytes_sent_per_client", MOVED.key, *(column.key for column in extras)]
+    header += ["seeds", "seeds_diverged"]
     rows = []
     for cells, point in zip(settings, summary["points"]):
-        row: list[str | float | None] = [point["id"], *([] if names == ["point"] else cells)]
-        for key in ("final_accuracy", "difference_to_baseline", "worst_client_accuracy"):
-            statistic = point.get(key) or {}
-            row += [statistic.get("mean"), statistic.get("ci95")]
-        row += [point.get("rounds_to_target"), _megabytes(point), point.get("distance_moved_per_mobile_client")]
+        row: list[str | float | None] = [point["id"], *(cells if is_named else ())]
+        row += [(point.get(key) or {}).get(part) for key in ACCURACIES for part in ("mean", "ci95")]
+        row += [point.get("rounds_to_target"), MEGABYTES.of(point), point.get(MOVED.key)]
         row += [mean_of(point.get(column.key)) for column in extras]
-        row += [known_seeds(point["final_accuracy"]), len(point.get("diverged") or ())]
-        rows.append(row)
+        rows.append([*row, known_seeds(point["final_accuracy"]), len(point.get("diverged") or ())])
     return header, rows
 
 
@@ -232,16 +223,6 @@ def mean_of(value: Any) -> float | None:
     return float(found) if isinstance(found, str) else found
 
 
-def _scaled(point: Mapping[str, Any], key: str, divisor: float) -> float | None:
-    value = mean_of(point.get(key))
-    return None if value is None else value / divisor
-
-
-def _megabytes(point: Mapping[str, Any]) -> float | None:
-    bits = point.get("bits_sent_per_client")
-    return None if bits is None else bits / BITS_PER_MEGABYTE
-
-
 def _settings(summary: Mapping[str, Any], config: Mapping[str, Any] | None) -> tuple[list[str], list[tuple[str, ...]]]:
     """Return the names and printed values of the varying settings, or the ids of the sweep points if none varies."""
     points = summary["points"]
@@ -306,48 +287,39 @@ def _setting_columns(study: ReportData) -> list[Column]:
 def _accuracy_columns(study: ReportData) -> list[Column]:
     """Return the accuracy, its difference to the baseline and that of the worst client, with their intervals."""
     labels = {point["id"]: label for point, label in zip(study.points, study.labels)}
-    own = [point.get("baseline", study.summary.get("baseline")) for point in study.points]
-    baselines = {name for name in own if name in labels}
-    against = labels.get(next(iter(baselines)), "the baseline") if len(baselines) == 1 else "the baseline"
-    titles = {
-        "final_accuracy": "accuracy (%)",
-        "difference_to_baseline": f"difference to {against} (points)",
-        "worst_client_accuracy": "worst client (%)",
-    }
+    own = {point.get("baseline", study.summary.get("baseline")) for point in study.points} & labels.keys()
+    against = labels[own.pop()] if len(own) == 1 else "the baseline"
     found = []
-    for key, title in titles.items():
-        sign = "+" if key == "difference_to_baseline" else "-"
-        cells = [
-            Cell("baseline", 0.0)
-            if sign == "+" and baseline == point["id"] and len(study.points) > 1
-            else percent_cell(point.get(key), sign)
-            for point, baseline in zip(study.points, own)
-        ]
-        found.append(Column(key, title, cells))
+    for key, (title, _) in ACCURACIES.items():
+        title = f"difference to {against} (points)" if key == "difference_to_baseline" else title
+        found.append(Column(key, title, [_accuracy_cell(study.summary, point, key) for point in study.points]))
     return found
 
 
 def _number_columns(study: ReportData) -> list[Column]:
     """Return the other columns: costs, rounds to the target, and metrics for the table."""
-    target = study.config.get("target")
+    target, found = study.config.get("target"), []
     goal = "target" if target is None else f"{100 * target:g} %"
-    usual = [
-        MetricColumn("rounds_to_target", "rounds to target"),
-        MetricColumn("bits_sent_per_client", "MB sent per client", BITS_PER_MEGABYTE),
-        MetricColumn("distance_moved_per_mobile_client", "distance moved per mobile client"),
-    ]
-    found = []
-    for key, header, divisor in [*usual, *extra_columns(study.summary)]:
-        values = [_scaled(point, key, divisor) for point in study.points]
-        title = f"{header.removesuffix(' to target')} to {goal}" if header.endswith(" to target") else header
-        found.append(Column(key, title, [Cell(number(value), value) for value in values]))
+    in_full = {MEGABYTES.key: "MB sent per client", MOVED.key: "distance moved per mobile client"}
+    for column in [*USUAL, *extra_columns(study.summary)]:
+        title, values = in_full.get(column.key, column.header), [column.of(point) for point in study.points]
+        title = f"{title.removesuffix(' to target')} to {goal}" if title.endswith(" to target") else title
+        found.append(Column(column.key, title, [Cell(number(value), value) for value in values]))
     return found
 
 
-def percent_cell(statistic: Mapping[str, Any] | None, sign: str = "-") -> Cell:
+def _accuracy_cell(summary: Mapping[str, Any], point: Mapping[str, Any], key: str, plus_minus: str = "±") -> Cell:
+    """Return the cell of one of `ACCURACIES` for a sweep point; that of a difference says which one is a baseline."""
+    if key != "difference_to_baseline":
+        return percent_cell(point.get(key), plus_minus=plus_minus)
+    is_baseline = len(summary["points"]) > 1 and point["id"] == point.get("baseline", summary.get("baseline"))
+    return Cell("baseline", 0.0) if is_baseline else percent_cell(point.get(key), "+", plus_minus)
+
+
+def percent_cell(statistic: Mapping[str, Any] | None, sign: str = "-", plus_minus: str = "±") -> Cell:
     """Return a cell with a mean and its interval in percent; with the sign "+", positive means have their sign too."""
     mean = mean_of(statistic)
-    return Cell(percent(statistic, "±", sign), None if mean is None else 100 * mean)
+    return Cell(percent(statistic, plus_minus, sign), None if mean is None else 100 * mean)
 
 
 def seeds_in_words(point: Mapping[str, Any]) -> str:

@@ -2,7 +2,6 @@
 
 import csv
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,7 +26,6 @@ from mdfl_jax.report.registry import in_order
 from mdfl_jax.report.verdict import verdict
 from mdfl_jax.report.world import worlds_of
 from tests.report.conftest import write_workdir
-from tests.report.made_report import unfinish
 
 TWO = [{"network.mobility": "static"}, {"network.mobility": "dcm"}]
 
@@ -271,15 +269,6 @@ def test_without_a_common_round_each_study_has_its_own_end(tmp_path):
     assert run.points[3]["difference_to_baseline"]["mean"] == pytest.approx(gap)
 
 
-def test_an_unfinished_study_can_be_compared(two):
-    change(unfinish(two[1], lambda row: row["round"] <= 20), baseline="")
-    run = read_studies(two)
-    assert run.summary["round"] == 20
-    assert run.remarks[0].startswith("second: This study is unfinished")
-    assert run.points[2]["difference_to_baseline"]["paired"] is True  # by the settings, without arrays
-    assert "unfinished" in render(run)
-
-
 def test_a_baseline_can_be_chosen_and_is_checked(two):
     run = read_studies(two, baseline="second: dcm")
     assert {point["baseline"] for point in run.points} == {"second: dcm"}
@@ -332,11 +321,3 @@ def test_a_comparison_writes_into_its_own_folder_only(two, tmp_path):
     assert [row["point"] for row in rows] == [point["id"] for point in run.points]
     assert float(rows[3]["difference_mean"]) == run.points[3]["difference_to_baseline"]["mean"]
     assert rows[3]["paired"] == "True"
-
-
-def test_markup_in_names_is_escaped(two):
-    manifest = json.loads((two[0] / "config.json").read_text()) | {"name": "<script>alert(1)</script>"}
-    Path(two[0] / "config.json").write_text(json.dumps(manifest))
-    text = render(read_studies(two))
-    assert "<script>alert" not in text
-    assert "&lt;script&gt;alert(1)" in text

@@ -12,7 +12,7 @@ from matplotlib.ticker import NullFormatter
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
-from mdfl_jax.report.read import ReportData, kept, rounds_counted, rounds_done
+from mdfl_jax.report.read import ReportData, rounds_counted, rounds_done
 from mdfl_jax.report.registry import Chart, figure
 from mdfl_jax.report.style import describe_end, describe_first_seed, for_plotly, looks, make_panels
 
@@ -236,9 +236,10 @@ class Measured(NamedTuple):
     stopped: bool
 
 
-@kept  # caption, chart and figure need them, and they take seconds for many clients
-def measured(study: ReportData) -> Measured:
-    """Measure the contacts of the sweep points that differ in them, at most `MOST_POINTS`."""
+def measured(study: ReportData) -> Measured | None:
+    """Measure the contacts of the sweep points that differ in them, at most `MOST_POINTS`; None without links."""
+    if not any(study.has(p, "links") for p in range(len(study.points))):
+        return None
     styles, groups, stopped = looks(study), dict[bytes, list[int]](), False
     for p in range(len(study.points)):
         links = study.history(p, "links")
@@ -275,20 +276,16 @@ def _statistics(study: ReportData, p: int, contact: np.ndarray) -> tuple[dict[st
         rounds = study.curves[study.points[p]["id"]].rounds
         known = np.isfinite(eigenvalue[0]) & (rounds <= len(contact))
         found["lambda_2"] = rounds[known], eigenvalue[0][known].astype(float)
-    typical = {
-        "groups": float(groups.mean()),
-        "degree": float(degree.mean()),
-        "window": sure_length(windows),
-    }
+    typical = {"groups": float(groups.mean()), "degree": float(degree.mean()), "window": sure_length(windows)}
     return {key: xy for key, xy in found.items() if len(xy[0])}, typical
 
 
 def _views(lines: list[Lines]) -> list[View]:
     """Return the views that say something. That of an eigenvalue which is always 1 says nothing."""
-    shown = [view for view in VIEWS if any(view.key in of_point.found for of_point in lines)]
+    found = [view for view in VIEWS if any(view.key in of_point.found for of_point in lines)]
     eigenvalues = [of_point.found["lambda_2"][1] for of_point in lines if "lambda_2" in of_point.found]
     tells = any((values < 0.999).any() for values in eigenvalues)
-    return [view for view in shown if view.key != "lambda_2" or tells]
+    return [view for view in found if view.key != "lambda_2" or tells]
 
 
 def _thinned(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -299,13 +296,9 @@ def _thinned(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return x[kept], y[kept]
 
 
-def _applies(study: ReportData) -> bool:
-    return any(study.has(p, "links") for p in range(len(study.points)))
-
-
-def _caption(study: ReportData) -> str:
-    lines, networks, stopped = measured(study)
-    told = [
+def _caption(study: ReportData, shown: Measured) -> str:
+    lines, networks, stopped = shown
+    means = [
         f"{of_point.label}: {of_point.typical['degree']:.1f} contacts of a client and {of_point.typical['groups']:.1f}"
         f" separate groups in a round; {_connects(of_point.typical['window'])}."
         for of_point in lines[:4]
@@ -318,7 +311,7 @@ def _caption(study: ReportData) -> str:
         " analysis assumes that every window of some length does."
     )
     until = [f"Rounds after {describe_end(study)} are not counted."] if "round" in study.summary else []
-    return " ".join([general, *until, *some, *told])
+    return " ".join([general, *until, *some, *means])
 
 
 def _connects(window: float | None) -> str:
@@ -327,12 +320,11 @@ def _connects(window: float | None) -> str:
     return f"every window of {window:.0f} round{'s' if window > 1 else ''} connects everybody"
 
 
-def _chart(study: ReportData) -> Chart:
+def _chart(study: ReportData, shown: Measured) -> Chart:
     """Return the views with their lines, for assets/contacts.js."""
-    lines, styles = measured(study).lines, looks(study)
-    views = []
-    for view in _views(lines):
-        shown = [
+    styles, views = looks(study), []
+    for view in _views(shown.lines):
+        lines = [
             {
                 "name": for_plotly(of_point.label),
                 "colour": styles[of_point.point].colour,
@@ -340,22 +332,21 @@ def _chart(study: ReportData) -> Chart:
                 "x": of_point.found[view.key][0].astype(np.float32),
                 "y": of_point.found[view.key][1].astype(np.float32),
             }
-            for of_point in lines
+            for of_point in shown.lines
             if view.key in of_point.found
         ]
-        views.append(view._asdict() | {"lines": shown})
+        views.append(view._asdict() | {"lines": lines})
     return Chart("contacts", {"views": views})
 
 
-@figure("contacts", caption=_caption, applies=_applies, place=55, title="Contacts", chart=_chart)
-def contacts(study: ReportData) -> Figure:
+@figure("contacts", of=measured, caption=_caption, place=55, title="Contacts", chart=_chart)
+def contacts(study: ReportData, shown: Measured) -> Figure:
     """Draw the statistics of the contacts of the first seed, a line for each sweep point."""
-    lines, styles = measured(study).lines, looks(study)
-    shown = _views(lines)
-    drawn, panels = make_panels(len(shown), 3, 3.1, 2.5)
+    views, styles = _views(shown.lines), looks(study)
+    drawn, panels = make_panels(len(views), 3, 3.1, 2.5)
     handles: dict[str, Any] = {}
-    for axes, view in zip(panels, shown):
-        for of_point in lines:
+    for axes, view in zip(panels, views):
+        for of_point in shown.lines:
             if view.key in of_point.found:
                 look = styles[of_point.point]
                 style: dict[str, Any] = {"color": look.colour, "linestyle": look.dashes, "linewidth": 1.3}

@@ -363,28 +363,21 @@ def _further_metrics(study: ReportData) -> list[Shown]:
     return [metric for metric in declared(study.summary) if CURVE in metric.where and metric.name in recorded]
 
 
-def _metrics_caption(study: ReportData) -> str:
-    titles = ", ".join(metric.title for metric in _further_metrics(study))
+def _metrics_caption(study: ReportData, shown: list[Shown]) -> str:
+    titles = ", ".join(metric.title for metric in shown)
     banded = has_intervals(study) and len(study.points) <= MANY
     band = "; bands: 95 % Student-t intervals over the seeds" if banded else ""
     return f"Further metrics against {against(study)} ({titles}): {describe_seeds(study)}{band}."
 
 
-def _metrics_chart(study: ReportData) -> Chart:
-    return Chart("curves", {"from": "accuracy", "start_with": {"metric": _further_metrics(study)[0].key}})
+def _metrics_chart(study: ReportData, shown: list[Shown]) -> Chart:
+    return Chart("curves", {"from": "accuracy", "start_with": {"metric": shown[0].key}})
 
 
-@figure(
-    "metrics",
-    caption=_metrics_caption,
-    applies=lambda study: bool(_further_metrics(study)),
-    place=70,
-    title="More metrics",
-    chart=_metrics_chart,
-)
-def metrics(study: ReportData) -> Figure:
+@figure("metrics", of=_further_metrics, caption=_metrics_caption, place=70, title="More metrics", chart=_metrics_chart)
+def metrics(study: ReportData, shown: list[Shown]) -> Figure:
     """Draw further metrics along the x axis, with one panel for each metric and one line for each sweep point."""
-    shown, styles, thin = _further_metrics(study), looks(study), len(study.points) > MANY
+    styles, thin = looks(study), len(study.points) > MANY
     named = naming(study, thin)
     drawn, panels = make_panels(len(shown), 3, *((7.2, 3.9) if len(shown) == 1 else (3.4, 2.8)))
     handles: dict[str, Any] = {}

@@ -246,13 +246,9 @@ MANY = 1000  # more clients are dots without an edge
 UNIT, STREET, REACH = "#D55E00", "#dddddd", "#7f7f7f50"
 
 
-def _applies(study: ReportData) -> bool:
-    return bool(worlds_of(study))
-
-
-def _caption(study: ReportData) -> str:
+def _caption(study: ReportData, found: dict[int, World]) -> str:
     """Return the caption of the playback: what one sees, and what of it is computed, left out or not known."""
-    shown, found = shown_points(study), worlds_of(study)
+    shown = shown_points(study)
     worlds = [found[p] for p in shown]
     told = [f"The clients of {describe_first_seed(study)} in each round."]
     if all(world.kind == CIRCLE for world in worlds):
@@ -287,7 +283,7 @@ def _caption(study: ReportData) -> str:
     return " ".join(filter(None, told))
 
 
-def _chart(study: ReportData) -> Chart:
+def _chart(study: ReportData, _: dict[int, World]) -> Chart:
     """Return the playback; its note says if rounds are left out."""
     data = playback(study)
     stride = strides(data)
@@ -298,12 +294,12 @@ def _chart(study: ReportData) -> Chart:
     return Chart("map", data | {"note": note})
 
 
-@figure("map", caption=_caption, applies=_applies, place=25, title="Map, round by round", chart=_chart)
-def world_map(study: ReportData) -> Figure:
+@figure("map", of=worlds_of, caption=_caption, place=25, title="Map, round by round", chart=_chart)
+def world_map(study: ReportData, found: dict[int, World]) -> Figure:
     """Draw the first positions of the first seed's clients, and their movement in the first rounds."""
     shown = shown_points(study, MAX_MAPS)
     styles, rounds = looks(study), path_rounds(study)
-    worlds = {p: world for p, world in worlds_of(study).items() if p in shown}
+    worlds = {p: world for p, world in found.items() if p in shown}
     columns, width, height = (2, 3.6, 3.75) if len(shown) < 5 else (3, 3.0, 3.5)
     extents = [world.high - world.low for world in worlds.values()]
     height = min(height, 0.6 + width * max(float(extent[1] / extent[0]) for extent in extents))
