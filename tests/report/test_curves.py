@@ -97,6 +97,7 @@ def test_captions_tell_the_true_x_axis(make_workdir):
     assert "against rounds:" in panel.caption(read_workdir(folder))
     run = read_workdir(folder, "bits")
     assert "against megabits sent by a client:" in panel.caption(run)
+    assert (explorer(run)["axis"], explorer(read_workdir(folder))["axis"]) == ("bits_sent", "")
     assert curves.accuracy(run).get_supxlabel() == "megabits sent by a client"
     np.testing.assert_allclose(curves.accuracy(run).axes[0].lines[0].get_xdata(), [0, 10, 20, 30, 40])
 
@@ -314,11 +315,3 @@ def test_a_study_that_is_judged_by_its_global_model_starts_with_it(make_workdir)
     assert explorer(run)["start"] == "mean_model_accuracy"
     assert titles(run)["mean_model_accuracy"] == "test accuracy of the global model (%)"
     assert "accuracy" not in explorer(run)["values"]
-
-
-@pytest.mark.parametrize("x_axis", ["", "bits"])
-def test_the_first_view_is_against_the_x_axis_of_the_study(make_workdir, x_axis):
-    folder = change(make_workdir(seeds=2), lambda row: row | {"bits_sent": 1e6 * row["round"]})
-    data = explorer(read_workdir(folder, x_axis))
-    assert data["axis"] == ("bits_sent" if x_axis else "")
-    assert [metric["key"] for metric in data["metrics"] if metric["axis"]] == ["bits_sent"]

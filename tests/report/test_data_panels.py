@@ -119,8 +119,8 @@ def test_the_raster_of_road_side_units_has_the_clients_with_most_slots_first(mak
     server = {"server.pattern": "roadside", "server.units": "2,2; 8,8", "server.unit_range": 2.5}
     run = read_workdir(make_workdir([server], rounds=30))
     path, units = run.array(0, "position").astype(float), [(2, 2), (8, 8)]
-    met = [[min(np.hypot(*(place - unit)) for unit in units) <= 2.5 for place in row] for row in path[:-1]]
-    met = np.array(met)  # [R, N]
+    met = np.array([[min(np.hypot(*(place - unit)) for unit in units) <= 2.5 for place in row] for row in path[:-1]])
+    np.testing.assert_array_equal(at_unit(path[:-1], units_of("2,2; 8,8;"), 2.5), met)  # [R, N]
     (cells,) = FIGURES["roadside"].chart(run).data["traces"]
     order = cells["customdata"][:, 0]
     assert (np.diff(met.sum(0)[order]) <= 0).all()
@@ -139,18 +139,7 @@ def test_a_long_raster_has_shares_of_slots(make_workdir, monkeypatch):
     np.testing.assert_allclose(np.nan_to_num(cells["z"]), shares, rtol=1e-6)
 
 
-def test_meetings_drawn_are_those_of_the_places():
-    rng = np.random.default_rng(0)
-    path, units = rng.uniform(0, 10, (7, 4, 2)), units_of("2,3; 8,8.5;")
-    assert units.tolist() == [[2.0, 3.0], [8.0, 8.5]]
-    found = at_unit(path, units, 2.5)
-    for t in range(7):
-        for i in range(4):
-            near = any(np.hypot(*(path[t, i] - unit)) <= 2.5 for unit in units)
-            assert found[t, i] == near
-
-
-def study(**changes):
+def roadside_study(**changes):
     config = default_config()
     config.seeds, config.rounds, config.eval_every, config.judged = 1, 12, 4, "global"
     config.network.num_clients = config.network.num_mobile = 5
@@ -165,7 +154,7 @@ def study(**changes):
 
 @pytest.mark.long
 def test_a_study_with_units_has_the_figure_and_is_judged_by_the_global_model(tmp_path):
-    summary = run_study(make_study(study()), tmp_path / "run")
+    summary = run_study(make_study(roadside_study()), tmp_path / "run")
     page = write_report(tmp_path / "run").read_text()
     assert (tmp_path / "run" / "figures" / "roadside.png").stat().st_size > 5000
     assert "Road-side units and their meetings" in page
@@ -202,21 +191,8 @@ def test_an_absent_client_meets_nobody_in_the_figure(tmp_path):
 
 
 @pytest.mark.long
-def test_without_units_or_places_there_is_no_figure(tmp_path):
-    run_study(make_study(study(**{"engine.record_positions": False})), tmp_path / "unplaced")
-    assert not FIGURES["roadside"].applies(read_workdir(tmp_path / "unplaced"))
-
-
-@pytest.mark.long
-def test_float64_goes_with_units(tmp_path):
-    changes = {"data.name": "synthetic:linear", "engine.precision": "float64", "data.dimension": 7}
-    summary = run_study(make_study(study(**changes)), tmp_path / "wide")
-    assert np.isfinite(summary["points"][0]["objective"]["mean"])
-
-
-@pytest.mark.long
 def test_meetings_by_a_pattern_have_a_circle_for_a_map_and_their_own_words(tmp_path):
-    config = study(**{"server.pattern": "fixed", "server.units": "", "server.interval": 5})
+    config = roadside_study(**{"server.pattern": "fixed", "server.units": "", "server.interval": 5})
     run_study(make_study(config), tmp_path / "fixed")
     page = write_report(tmp_path / "fixed").read_text()
     assert "meet a server by the pattern fixed" in page

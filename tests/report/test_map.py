@@ -141,14 +141,6 @@ def test_of_many_points_each_value_of_the_main_axis_is_shown(make_workdir: Maker
     )
 
 
-def test_worlds(make_workdir: Maker) -> None:
-    radii = [{"network.radius": r} for r in (2.0, float("inf"), None)]
-    worlds = world.worlds_of(read_workdir(make_workdir(radii)))
-    assert [found.kind for found in worlds.values()] == ["grid"] * 3
-    assert [found.radius for found in worlds.values()] == [2.0, float("inf"), float("inf")]
-    assert (worlds[0].low.tolist(), worlds[0].high.tolist(), worlds[0].walls) == ([1, 1], [10, 10], True)
-
-
 def test_streets_units_and_edges(make_workdir: Maker) -> None:
     """A trace has no walls: its map has all places and streets, and so has that of the vehicles that stand still."""
     moves = [{"network.mobility": rule, "network.world": "trace"} for rule in ("trace", "static")]
@@ -181,12 +173,6 @@ def test_clients_without_places_are_on_a_circle_if_something_is_recorded(make_wo
     np.testing.assert_allclose(np.hypot(*places[0].T), 1, atol=1e-4)
     assert len(places) == 41
     assert "stand on a circle" in FIGURES["map"].caption(run)
-
-
-def test_computed_links_are_told_to_be_computed(make_workdir: Maker) -> None:
-    folder = make_workdir(clients=8)
-    assert "computed from the places" in FIGURES["map"].caption(read_workdir(folder))
-    assert "computed" not in FIGURES["map"].caption(read_workdir(add_records(folder)))
 
 
 def test_contacts_on_the_way_are_not_computed_from_some_rounds(make_workdir: Maker, monkeypatch) -> None:
