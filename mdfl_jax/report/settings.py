@@ -76,12 +76,8 @@ def sweep_axes(points: Sequence[Mapping[str, Any]], config: Mapping[str, Any] | 
     """Return the overrides that differ between sweep points, named by the last component of their path.
 
     If two axes have the same last component, their names also contain the component before it. For `algorithm.name` the
-    name is `algorithm`, since "name" alone is not informative. A sweep point without an override has the value of
-    `config`.
-
-    Args:
-      points: the sweep points of summary.json.
-      config: the resolved base configuration.
+    name is `algorithm`, since "name" alone is not informative. A sweep point without an override has the value of the
+    resolved base configuration.
 
     >>> points = [{"overrides": {"network.radius": r, "rounds": 9}} for r in (3.0, 5.0)]
     >>> [(axis.name, axis.texts) for axis in sweep_axes(points)]

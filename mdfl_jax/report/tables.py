@@ -4,7 +4,7 @@ import csv
 import io
 import math
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -189,10 +189,15 @@ def write(study: ReportData) -> list[Path]:
     folder = study.workdir / "tables"
     disk.write_text(folder / "summary.md", markdown(study.summary, study.config))
     header, rows = raw_table(study.summary, study.config)
+    return [folder / "summary.md", write_csv(folder / "summary.csv", [header, *rows])]
+
+
+def write_csv(path: Path, rows: Iterable[Iterable[Any]]) -> Path:
+    """Write rows, the first of which is the header, as a CSV file."""
     text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerows([header, *rows])
-    disk.write_text(folder / "summary.csv", text.getvalue())
-    return [folder / "summary.md", folder / "summary.csv"]
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    disk.write_text(path, text.getvalue())
+    return path
 
 
 def number(value: float | None) -> str:
@@ -323,11 +328,7 @@ def percent_cell(statistic: Mapping[str, Any] | None, sign: str = "-", plus_minu
 
 
 def seeds_in_words(point: Mapping[str, Any]) -> str:
-    """Return which seeds of a sweep point have diverged, as in "seeds 0 and 2".
-
-    Args:
-      point: the entry of the point in summary.json.
-    """
+    """Return which seeds of a sweep point of summary.json have diverged, as in "seeds 0 and 2"."""
     seeds = list(point["diverged"])
     if len(seeds) > FEW_SEEDS:
         return f"{len(seeds)} seeds, {', '.join(seeds[:FEW_SEEDS])}, ..."
@@ -335,20 +336,13 @@ def seeds_in_words(point: Mapping[str, Any]) -> str:
 
 
 def on_seeds(statistic: Mapping[str, Any]) -> str:
-    """Return on how many seeds a mean stands, as in " (3 of 6 seeds)"; "" if all have a result.
-
-    Args:
-      statistic: an entry of summary.json with its values 'per_seed'.
-    """
+    """Return on how many seeds a mean of summary.json stands, as in " (3 of 6 seeds)"; "" if all have a result."""
     per_seed = statistic.get("per_seed")
     return f" ({statistic['seeds']} of {len(per_seed)} seeds)" if "seeds" in statistic and per_seed else ""
 
 
 def cause_of_divergence(values: Callable[[str], Any]) -> str:
-    """Return a hint at why the runs of a sweep point have diverged, from its settings alone; "" without one.
-
-    Args:
-      values: (path of a field) -> its value at the point, or None.
+    """Return a hint at why the runs of a sweep point have diverged, from its values by path; "" without one.
 
     >>> cause_of_divergence({"algorithm.lr": 30.0}.get)
     'algorithm.lr is 30; a smaller step may help'
@@ -367,12 +361,10 @@ def cause_of_divergence(values: Callable[[str], Any]) -> str:
 def values_of(
     point: Mapping[str, Any], manifest_points: Sequence[Mapping[str, Any]], config: Mapping[str, Any]
 ) -> Callable[[str], Any]:
-    """Return the function that `cause_of_divergence` asks for the values of a sweep point.
+    """Return a function that gives the value of a sweep point for a dotted path, or None.
 
-    Args:
-      point: the entry of the point in summary.json.
-      manifest_points: the entry `points` of config.json, whose `numbers` are the values in effect.
-      config: its entry `config`.
+    The point is one of summary.json. The values in effect are those of ``manifest_points``, the sweep points of
+    config.json, and else of its configuration.
     """
     numbers: Mapping[str, Any] = next((of.get("numbers", {}) for of in manifest_points if of["id"] == point["id"]), {})
 
@@ -385,12 +377,7 @@ def values_of(
 
 
 def divergence_warning(point: Mapping[str, Any], values: Callable[[str], Any]) -> str:
-    """Return a line for the user about a sweep point of which some runs have diverged.
-
-    Args:
-      point: the entry of the point in summary.json.
-      values: as in `cause_of_divergence`.
-    """
+    """Return a line for the user about a sweep point of which some runs have diverged (`values_of`)."""
     found = list(point["divergence"].items())[:FEW_SEEDS]
     told = [f"seed {seed} in round {at['round']}{_norm(at['norm'])}" for seed, at in found]
     more = len(point["diverged"]) - len(told)

@@ -48,12 +48,10 @@ def is_wide(numbers: Sequence[float]) -> bool:
 
 
 def split_by(study: ReportData, others: Sequence[Axis]) -> dict[str, list[int]]:
-    """Group the sweep points by their values of some settings.
+    """Return the indices of the sweep points by the label of their values of some settings.
 
-    Of more than `MOST_PARTS` groups, evenly chosen ones are returned, the first and the last among them.
-
-    Returns:
-      The indices of the sweep points by the label of the group; one group with the label "" if there are no settings.
+    Of more than `MOST_PARTS` groups, evenly chosen ones are returned, the first and the last among them. Without
+    settings there is one group with the label "".
     """
     if not others:
         return {"": list(range(len(study.points)))}
@@ -277,10 +275,7 @@ def parts_of(study: ReportData) -> list[Part]:
 def _beside(x: Axis, line: Line, aside: float) -> Line:
     """Return a line that is drawn a little beside its values, so that the intervals of lines do not overlap.
 
-    Args:
-      x: the setting along the axis.
-      line: the line.
-      aside: by how many steps it is beside its values; a step is a hundredth of the axis.
+    It is moved along the axis of the setting x by so many steps; a step is a hundredth of the axis.
     """
     places, wide = _places(x), is_wide(tuple(x.numbers.values()))
     first, last = places[0], places[-1]
@@ -527,13 +522,8 @@ def line_reference(study: ReportData, line: Line, lines: Sequence[Line]) -> tupl
 def crossing(line: Line, reference: str, threshold: float, logarithmic: bool) -> Crossing:
     """Return where a line first reaches a threshold from below, interpolated between two values of the setting.
 
-    A line that is above the threshold at its first value has no crossing.
-
-    Args:
-      line: the line.
-      reference: what the reference is.
-      threshold: the threshold, an accuracy in [0, 1].
-      logarithmic: whether to interpolate on a logarithmic axis.
+    The threshold is an accuracy in [0, 1], and the axis may be logarithmic. A line that is above the threshold at its
+    first value has no crossing.
     """
     spots = line.finite
     above, at = bool(spots) and spots[0].mean >= threshold, None

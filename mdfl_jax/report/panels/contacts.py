@@ -18,14 +18,9 @@ from mdfl_jax.report.style import describe_end, describe_first_seed, for_plotly,
 
 
 def recorded_contacts(study: ReportData, point: int) -> np.ndarray | None:
-    """Return who is in contact in each round of the first seed, from the recorded links.
+    """Return who is in contact in each round of the first seed: [R, N, N] bool, symmetric.
 
-    Args:
-      study: the study.
-      point: the index of the sweep point.
-
-    Returns:
-      [R, N, N] bool, symmetric, with the R rounds of `rounds_counted`; None if the links were not recorded.
+    It is made of the recorded links in the R rounds of `rounds_counted`; None if the links were not recorded.
     """
     links, mobile = study.history(point, "links"), study.array(point, "is_mobile")
     if links is None or mobile is None or not links[0].size:
@@ -61,15 +56,9 @@ class Spells(NamedTuple):
 
 
 def measure_spells(contact: np.ndarray) -> Spells:
-    """Measure contact durations and inter-contact times (Chaintreau et al. 2007).
+    """Measure contact durations and inter-contact times (Chaintreau et al. 2007) of contacts [R, N, N].
 
     Contacts and gaps that touch the first or the last round are left out, since nobody knows how long they are.
-
-    Args:
-      contact: [R, N, N] bool.
-
-    Returns:
-      The lengths, each an array of positive whole numbers.
     """
     pairs = contact[:, *np.triu_indices(contact.shape[1], 1)].T.astype(np.int8)  # [pairs, R]
     turns = np.diff(pairs, axis=1)  # 1 where a contact begins in the following round, -1 where one has ended
@@ -90,17 +79,10 @@ def at_least(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def shortest_windows(contact: np.ndarray) -> np.ndarray:
-    """Find the shortest windows of rounds whose contacts together connect all clients.
+    """Return for each round the length of the shortest window that ends with it and connects all clients, [R] int.
 
-    Contacts of more rounds connect no less. So the begin of the shortest window never goes back from one end to the
-    next, and both go through the rounds once.
-
-    Args:
-      contact: [R, N, N] bool.
-
-    Returns:
-      [R] int, the number of rounds of the shortest window that ends with each round; 0 if all rounds until then do not
-      connect the clients.
+    It is 0 if all rounds until then do not connect the clients. Contacts [R, N, N] of more rounds connect no less. So
+    the begin of the shortest window never goes back from one end to the next, and both go through the rounds once.
     """
     last, begin, found = np.full(contact.shape[1:], -1), -1, []  # last: the round of the last contact of each pair
     for end, of_round in enumerate(contact):
@@ -112,14 +94,10 @@ def shortest_windows(contact: np.ndarray) -> np.ndarray:
 
 
 def share_connected(windows: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Return the share of windows of each length whose contacts together connect all clients.
+    """Return the share of windows of each length whose contacts together connect all clients, [B] in [0, 1].
 
-    Args:
-      windows: [R] the result of `shortest_windows`.
-      lengths: [B] numbers of rounds, from 1 to R.
-
-    Returns:
-      [B] shares in [0, 1], over the windows that lie within the study.
+    Only windows that lie within the study count. The shortest ones are those of `shortest_windows` [R], and the lengths
+    [B] are numbers of rounds from 1 to R.
     """
     within = np.arange(1, len(windows) + 1)[:, None] >= lengths
     connected = within & (windows[:, None] > 0) & (windows[:, None] <= lengths)
@@ -129,8 +107,7 @@ def share_connected(windows: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 def sure_length(windows: np.ndarray) -> int | None:
     """Return the smallest length of which every window connects all clients; None if no window does.
 
-    Args:
-      windows: [R] the result of `shortest_windows`.
+    The shortest windows [R] are those of `shortest_windows`.
     """
     lengths = np.arange(1, len(windows) + 1)
     needed = np.where(windows > 0, windows, len(windows) + 1)

@@ -57,13 +57,9 @@ def _left_out(study: ReportData) -> str:
 
 
 def contacts(curve: Curve, name: str) -> np.ndarray:
-    """Return the mean number of contacts since the start of a client of a group, [S, E].
+    """Return the mean number of contacts since the start of a client of a group, "mobile" or "other": [S, E].
 
     It is the sum over the evaluations of the mean per round times the number of rounds since the last evaluation.
-
-    Args:
-      curve: the curve of a sweep point.
-      name: the group, "mobile" or "other".
     """
     met = curve.groups[f"num_neighbours_{name}"][:, 1:] * np.diff(curve.rounds)
     return np.pad(np.cumsum(met, axis=1), ((0, 0), (1, 0)))

@@ -60,8 +60,7 @@ def divisions(study: ReportData) -> list[Division]:
 def inequality(counts: np.ndarray) -> str:
     """Return a sentence that says how unequal the clients' data are (`mdfl_jax.data.heterogeneity`).
 
-    Args:
-      counts: [N, C] the number of samples of each client and class.
+    The counts [N, C] are the numbers of samples of each client and class.
     """
     if not counts.sum():
         return ""
@@ -122,11 +121,9 @@ def label_counts(study: ReportData, shown: list[Division]) -> Figure:
 
 
 def draw_counts(counts: np.ndarray, mobile: np.ndarray | None = None) -> Figure:
-    """Draw the number of samples of each client, and of each client and class.
+    """Draw the number of samples of each client, and of each client and class, of counts [N, C].
 
-    Args:
-      counts: [N, C] the number of samples of each client and class.
-      mobile: [N] bool, which clients are mobile; they are dark. None: not known.
+    Clients that are mobile [N] are dark; None: it is not known which ones are.
     """
     clients, classes = counts.shape
     size = (float(np.clip(0.6 + 0.36 * clients, 4.5, 9.0)), 1.6 + min(0.27 * classes, 5.0))

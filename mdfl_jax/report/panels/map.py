@@ -31,17 +31,10 @@ COLOURED = ("accuracy", "loss")  # the colour of a client is the first of these 
 
 
 def shown_points(study: ReportData, most: int = MOST_POINTS) -> list[int]:
-    """Choose the sweep points of which the page has a playback.
+    """Return the sweep points of which the page has a playback, by index in increasing order.
 
-    All are chosen if they are few. Otherwise the baseline, the best one and one of each value of the main axis are,
-    then others at equal distances.
-
-    Args:
-      study: the study.
-      most: the largest number of sweep points.
-
-    Returns:
-      The indices of the points that have a world, in increasing order.
+    These are all that have a world if they are few. Otherwise the baseline, the best one and one of each value of the
+    main axis are chosen, then others at equal distances.
     """
     placed = list(worlds_of(study))
     if len(placed) <= most:
@@ -58,12 +51,7 @@ def shown_points(study: ReportData, most: int = MOST_POINTS) -> list[int]:
 
 
 def first_pair(study: ReportData, points: list[int]) -> list[int]:
-    """Choose the one or two sweep points that the map shows first: the baseline and the best of the others.
-
-    Args:
-      study: the study.
-      points: the indices to choose from, at least one.
-    """
+    """Return the one or two of some sweep points that the map shows first: the baseline and the best of the others."""
     ids = [study.points[p]["id"] for p in points]
     base = points[ids.index(study.summary["baseline"])] if study.summary.get("baseline") in ids else points[0]
     means = {p: (study.points[p].get("final_accuracy") or {}).get("mean") for p in points if p != base}
@@ -75,9 +63,8 @@ def first_pair(study: ReportData, points: list[int]) -> list[int]:
 def playback(study: ReportData) -> dict[str, Any]:
     """Return the data of the map, for `assets/map.js`.
 
-    Returns:
-      "points", the sweep points with their world and their arrays; "labels", the different label counts [N, C] of
-      these points; "start", which of the points are shown first; and "colour", the metric of the clients' colours.
+    "points" are the sweep points with their world and their arrays; "labels" the different label counts [N, C] of these
+    points; "start" says which of the points are shown first; and "colour" is the metric of the clients' colours.
     """
     chosen, worlds = shown_points(study), worlds_of(study)
     metric = coloured_by(study, chosen)
@@ -164,9 +151,7 @@ def _coded(array: np.ndarray) -> np.ndarray:
 def coded_links(links: np.ndarray, clients: int) -> dict[str, Any]:
     """Return the links of some rounds in a form that compresses well.
 
-    Args:
-      links: [T, N, ceil(N/8)] uint8, packed bits; the bits of row i are the clients that i hears.
-      clients: N.
+    The links are packed bits [T, N, ceil(N/8)]; the bits of row i are the clients that i hears.
 
     Returns:
       "mutual": whether every link goes both ways; then there are only the pairs i < j, row by row, and otherwise all

@@ -133,12 +133,8 @@ def _at_equal(matrix: Matrix, found: Recorded, accuracy: np.ndarray, key: str) -
 def differences(values: np.ndarray, reference: int) -> Differences:
     """Return the differences to a rival, paired by seed, with simultaneous intervals over all settings and rivals.
 
-    Args:
-      values: [R, C, S], as `measures` gives them.
-      reference: the index of the rival that all others are compared with.
-
-    Returns:
-      `mean`, `half` and `alone` of shape [R, C], NaN for the reference itself.
+    The values are [R, C, S], as `measures` gives them. `mean`, `half` and `alone` of the result are [R, C], with NaN
+    for the reference itself.
     """
     rows, columns, seeds = values.shape
     others = [column for column in range(columns) if column != reference]

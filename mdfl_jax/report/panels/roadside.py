@@ -19,16 +19,7 @@ COLOURS = ("#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C564B")
 
 
 def at_unit(path: np.ndarray, units: np.ndarray, unit_range: float) -> np.ndarray:
-    """Tell which clients are in the range of a road-side unit.
-
-    Args:
-      path: [R + 1, N, 2] positions of the clients.
-      units: [U, 2] positions of the units.
-      unit_range: the range of a unit.
-
-    Returns:
-      [R + 1, N] bool.
-    """
+    """Tell which clients on paths [R + 1, N, 2] are in the range of a road-side unit [U, 2]: [R + 1, N] bool."""
     away = np.linalg.norm(path[:, :, None, :] - units, axis=-1)
     return (away <= unit_range * (1 + 1e-6)).any(axis=-1)
 
