@@ -11,7 +11,7 @@ from mdfl_jax.config.families import schema, task_of, world_in
 from mdfl_jax.config.resolve import all_fields, check_key, check_together, parse_text, replace_all
 from mdfl_jax.config.sections import SWITCHES, Experiment
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.outcomes import baselines, selected_fields, values_by_path
+from mdfl_jax.core.outcomes import baselines, name_of, selected_fields, values_by_path
 from mdfl_jax.mobility.registry import OWN
 from mdfl_jax.mobility.rule import PROGRAMS
 
@@ -113,25 +113,6 @@ def _tied(paths: tuple[str, ...], text: str) -> tuple[Any, ...]:
     if len(parts) != len(paths):
         raise UserError(f"{'+'.join(paths)} takes {len(paths)} values tied by '+', not {text.strip()!r}")
     return tuple(_parse_value(path, part.strip()) for path, part in zip(paths, parts))
-
-
-def text_of(value: Any) -> str:
-    """Return a value as it is written in a sweep and in the name of a point."""
-    if isinstance(value, float):
-        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
-    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
-def name_of(overrides: dict[str, Any]) -> str:
-    """Name a point: 'dcm' for the value of a field that takes names, 'alpha=0.1' for one that takes numbers.
-
-    The only point of a study without a sweep is called 'base', since it has the base configuration.
-    """
-    parts = [
-        text_of(value) if isinstance(value, str) and value else f"{path.split('.')[-1]}={text_of(value)}"
-        for path, value in overrides.items()
-    ]
-    return ", ".join(parts) or "base"
 
 
 def points(experiment: Experiment) -> list[Point]:

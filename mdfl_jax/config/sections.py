@@ -329,7 +329,7 @@ class EngineConfig:
     )
     states_mib: int = field(
         256,
-        "MiB that the last states of all runs may take in the workdir, so that --extend can add rounds; if they would "
+        "MiB that the last states of all runs may take in the workdir, so that rounds can be added; if they would "
         "take more, none is kept; 0: none",
         at_least=0,
         in_runs=False,

@@ -143,6 +143,25 @@ def at_first(values: np.ndarray, accuracy: np.ndarray, target: float) -> float |
     return float(values[reached[0]]) if len(reached) else None
 
 
+def text_of(value: Any) -> str:
+    """Return a value as it is written in a sweep and in the name of a point."""
+    if isinstance(value, float):
+        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
+    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def name_of(overrides: dict[str, Any]) -> str:
+    """Name a point: 'dcm' for the value of a field that takes names, 'alpha=0.1' for one that takes numbers.
+
+    The only point of a study without a sweep is called 'base', since it has the base configuration.
+    """
+    parts = [
+        text_of(value) if isinstance(value, str) and value else f"{path.split('.')[-1]}={text_of(value)}"
+        for path, value in overrides.items()
+    ]
+    return ", ".join(parts) or "base"
+
+
 def _is_text_of(value: Any, text: str) -> bool:
     """Tell whether a value of config.json is the one that a text on the command line means."""
     if isinstance(value, bool):

@@ -23,6 +23,7 @@ from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.storage import array_files
 from mdfl_jax.storage.array_files import SUFFIX
 from mdfl_jax.storage.disk import dumps
+from mdfl_jax.storage.study_files import RUN
 
 FORMAT = "run 2"
 _LINES = "lines/json"  # the array with the text of the lines; a metric's name has no slash
@@ -170,8 +171,10 @@ class RunRecord:
             rows = {int(self.rounds[-1]), int(self.rounds[-1]) + 1} if by_round else {len(self.rounds)}
             if not shapes[key] or shapes[key][0] not in rows:
                 raise ValueError(f"{key} has the shape {list(shapes[key])}")
-        for kind in (header["config"], header["made"]):
+        for kind in (header["config"], header["other"], header["made"]):
             dict(kind)
+        if not all(RUN.fullmatch(name) for name in header["goes_on_from"]):
+            raise ValueError(f"it goes on from {header['goes_on_from']}")
 
     def array(self, key: str) -> np.ndarray:
         """Return a metric or a fact of the run.

@@ -190,9 +190,9 @@ def run_or_resume(
             return _as_wanted(content, workdir, held, log), True
     if not options.overwrite:
         check_more_rounds(study, files, missing)
-    told = len(missing) < len(study.to_do())
+    wanted, told = len(study.to_do()), len(missing) < len(study.to_do())
     if told:
-        log(f"{workdir} has {len(study.to_do()) - len(missing)} of the runs; {len(missing)} are new")
+        log(f"{workdir} has {wanted - len(missing)} of {wanted} runs; {len(missing)} are to be run")
     options.begins(study, held.manifest is not None and not told)
     study = memory.fit(study, log)
     set_precision(study.experiment)

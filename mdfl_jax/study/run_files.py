@@ -32,7 +32,7 @@ from mdfl_jax.storage.study_files import (
     state_path,
 )
 from mdfl_jax.study.batch import SECONDS, Batch, BatchResult
-from mdfl_jax.study.identity import run_config, without_rounds
+from mdfl_jax.study.identity import other_config, run_config, without_rounds
 from mdfl_jax.study.study import Group, Run, Study
 from mdfl_jax.tasks.losses import LOSSES, loss_named
 
@@ -147,7 +147,7 @@ class RunFiles:
             header, _ = array_files.read(state_path(self.workdir, fewer), FORMAT, only=())
             if header["ended"] and run_path(self.workdir, fewer).is_file():
                 return Beginning(rounds // self.study.experiment.eval_every, fewer, fewer)
-            if not header["ended"]:
+            if not header["ended"] and not self.study.experiment.save.startswith("every"):  # models have the run's name
                 return Beginning(int(header["evaluations"]), fewer, str(header["earlier"]))
         return Beginning()
 
@@ -266,13 +266,18 @@ class RunFiles:
             self._leaves[id(group.simulation)] = leaf_names(group)
         return self._leaves[id(group.simulation)]
 
+    def _earlier_names(self, run: str) -> list[str]:
+        """Return the names of a run and of those with fewer rounds that it went on from; [] for no run."""
+        return [run, *RunRecord(run_path(self.workdir, run)).header["goes_on_from"]] if run else []
+
     def _header(self, group: Group, run: Run, beginning: Beginning) -> dict[str, Any]:
         own = [metric.described._asdict() for metric in group.simulation.metrics if metric not in BUILT_IN]
         return {
             "config": run_config(self.study.points[run.point].experiment),
+            "other": other_config(self.study.points[run.point].experiment),
             "metrics": own,
             "accuracy_is": accuracy_is(self.study, [group]),
-            "goes_on_from": beginning.earlier,
+            "goes_on_from": self._earlier_names(beginning.earlier),
             "made": self.made,
         }
 
