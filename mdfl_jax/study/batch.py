@@ -9,6 +9,7 @@ import numpy as np
 
 from mdfl_jax.config.texts import parse_save, words_of
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.metric import Metric
 from mdfl_jax.core.types import RunFacts
 from mdfl_jax.engine.compile import Compiler, Programs
 from mdfl_jax.engine.placement import Placement, Runs
@@ -67,33 +68,17 @@ def to_arrays(result: BatchResult) -> Arrays:
     return {**result.metrics, **result.facts._asdict(), SECONDS: seconds}
 
 
-def from_arrays(arrays: Arrays, first: Metrics, eval_every: int) -> BatchResult:
-    """Make a result from the arrays of `to_arrays`, for the metrics of the program that goes on.
-
-    The program may have metrics of mobility rules that the earlier one did not have. They are optional, and NaN in
-    runs of other rules.
-
-    Args:
-      arrays: The arrays.
-      first: The metrics of the same runs before the first round, as a history.
-      eval_every: The rounds from one evaluation to the next.
+def from_arrays(arrays: Arrays, declared: tuple[Metric, ...]) -> BatchResult:
+    """Make a result from the arrays of `to_arrays`, for the metrics of the study.
 
     Raises:
-      UserError: If another metric is missing, since another version of a program saved the arrays.
+      UserError: If a metric is missing, since another version of a program saved the arrays.
     """
-    values = {"round": arrays["round"]}
-    for metric in first.declared:
-        own = first[metric.name]
-        if metric.name not in arrays and not metric.optional:
-            raise UserError(f"the saved state knows no metric {metric.name!r}; --overwrite starts the study anew")
-        rows = evaluations = arrays["round"].shape[1]
-        if metric.by_round:
-            begin = own.shape[1] if arrays["round"][0, 0] == 0 else 1
-            rows = begin + (evaluations - 1) * eval_every
-        absent = np.full((len(own), rows, *own.shape[2:]), np.nan).astype(own.dtype) if metric.optional else own
-        values[metric.name] = arrays.get(metric.name, absent)
+    if missing := [metric.name for metric in declared if metric.name not in arrays]:
+        raise UserError(f"the saved state knows no metric {missing[0]!r}; --overwrite starts the study anew")
+    values = {"round": arrays["round"], **{metric.name: arrays[metric.name] for metric in declared}}
     facts = RunFacts(**{name: arrays[name] for name in RunFacts._fields})
-    return BatchResult(Metrics(first.declared, values), facts, *(float(s) for s in arrays[SECONDS]))
+    return BatchResult(Metrics(declared, values), facts, *(float(s) for s in arrays[SECONDS]))
 
 
 class Program:
@@ -202,7 +187,7 @@ def steps(
     carry, metrics, facts = program.start(first, num_runs)
     before = BatchResult(as_history(metrics, 1), facts, compile_seconds, run_seconds=0.0)
     if saved is not None:
-        before, carry = from_arrays(saved, before.metrics, program.eval_every), program.restore(carry, saved, num_runs)
+        before, carry = from_arrays(saved, program.group.simulation.metrics), program.restore(carry, saved, num_runs)
         before = before._replace(compile_seconds=before.compile_seconds + compile_seconds)
     begin, parts = time.perf_counter() - before.run_seconds, [before.metrics]
 
