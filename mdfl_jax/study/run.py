@@ -188,12 +188,13 @@ def run_or_resume(
             if not Workers(workdir).others():
                 files.tidy()
             return _as_wanted(content, workdir, held, log), True
-    if not options.overwrite:
-        check_more_rounds(study, files, missing)
+    further = {} if options.overwrite else check_more_rounds(study, files, missing)
     wanted, told = len(study.to_do()), len(missing) < len(study.to_do())
     if told:
         log(f"{workdir} has {wanted - len(missing)} of {wanted} runs; {len(missing)} are to be run")
-    options.begins(study, held.manifest is not None and not told)
+    for at_round, count in further.items():
+        log(f"{count} of the runs in {workdir} go on from round {at_round}")
+    options.begins(study, held.manifest is not None and not told and not further)
     study = memory.fit(study, log)
     set_precision(study.experiment)
     disk.attempt(workdir, lambda: workdir.mkdir(parents=True, exist_ok=True))

@@ -50,6 +50,31 @@ def _shapes_of_state(group: Group) -> Any:
     return jax.eval_shape(simulation.kept, carry)
 
 
+def _with_unknown(group: Group, found: Arrays, eval_every: int) -> Arrays:
+    """Return the arrays of a state with the metrics of the program that the run does not have, which are NaN.
+
+    These are the records of mobility rules other than the run's own one, which its program did not have before.
+
+    Args:
+      group: The group in whose program the run goes on.
+      found: The arrays of the state.
+      eval_every: The rounds from one evaluation to the next.
+    """
+    simulation, added = group.simulation, {}
+    absent = [metric for metric in simulation.metrics if metric.optional and metric.name not in found]
+    if absent:
+        _, first = jax.eval_shape(simulation.init, simulation.data, group.hparams[0], jax.random.key(0))
+        evaluations = len(found["round"])
+        for metric in absent:
+            like = first[metric.name]
+            shape = (evaluations, *like.shape)
+            if metric.by_round:
+                begin = like.shape[0] if found["round"][0] == 0 else 1
+                shape = (begin + (evaluations - 1) * eval_every, *like.shape[1:])
+            added[metric.name] = np.full(shape, np.nan, like.dtype)
+    return found | added
+
+
 def states_mib(study: Study) -> float:
     """Return about how many MiB the last states of all runs of a study take, whichever of them are to be done."""
     sizes = [
@@ -128,6 +153,10 @@ class RunFiles:
         found = self._fewer.get(without_rounds(self.study.name(run)), ())
         return sorted({rounds for rounds in found if rounds < self.study.experiment.rounds})
 
+    def name_with(self, run: Run, rounds: int) -> str:
+        """Return the name of the same run with another number of rounds."""
+        return run_name(without_rounds(self.study.name(run)).rpartition("-s")[0], run.seed, rounds)
+
     def beginning(self, run: Run) -> Beginning:
         """Find the state from which a run goes on: its own, or that of the same run with fewer rounds."""
         name = self.study.name(run)
@@ -141,7 +170,7 @@ class RunFiles:
                 self.log(f"{own} is damaged; its run begins anew")
                 own.unlink(missing_ok=True)
         for rounds in reversed(self.fewer_rounds(run)):
-            fewer = run_name(without_rounds(name).rpartition("-s")[0], run.seed, rounds)
+            fewer = self.name_with(run, rounds)
             if not state_path(self.workdir, fewer).is_file():
                 continue
             header, _ = array_files.read(state_path(self.workdir, fewer), FORMAT, only=())
@@ -173,8 +202,8 @@ class RunFiles:
             own_rule = str(movement_of(self.study.points[run.point].experiment))
             if wrong := _misfit(found, leaves, own_rule):
                 raise UserError(f"{path}: the state does not fit the program ({wrong}): another version has saved it")
-            each.append(found)
-        shared = [name for name in each[0] if not name.startswith(_LEAF)]
+            each.append(_with_unknown(batch.group, found, self.study.experiment.eval_every))
+        shared = [name for name in each[0] if not name.startswith(_LEAF) and all(name in of_run for of_run in each)]
         arrays = {name: np.stack([of_run[name] for of_run in each]) for name in shared}
         for i, (name, leaf) in enumerate(leaves.items()):
             rows = [of_run.get(_LEAF + name) for of_run in each]
