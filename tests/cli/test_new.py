@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from shell import without_stages
+from tiny import run_study
 
 from mdfl_jax.cli import new
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study import make_study
 
 pytestmark = pytest.mark.usefixtures("unregistered", "sources_as_before")
 KINDS = (
@@ -96,7 +97,7 @@ def test_every_kind_runs_as_a_study(tmp_path, monkeypatch):
         config.data.limit_train, config.data.limit_test = 120, 60
         if kind != "model":
             config.model.name = "linear"
-        summary = run_study(make_study(config), tmp_path / kind, log=lambda line: None)
+        summary = run_study(make_study(config), tmp_path / kind)
         for point in summary["points"]:
             assert np.isfinite(point["final_accuracy"]["mean"])
         manifest = json.loads((tmp_path / kind / "config.json").read_text())

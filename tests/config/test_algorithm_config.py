@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tiny import run_study
 
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import LocalNumbers
@@ -10,7 +11,7 @@ from mdfl_jax.config.checks import UNSET, WHY
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import number
-from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study import make_study
 
 WRONG = [
     ("dpsgd", {"compressor": "top_k"}, "algorithm.compressor is 'top_k'; dpsgd sends nothing compressed; it must be"),

@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 from ml_collections import ConfigDict
+from tiny import run_study
 
 from mdfl_jax.config import default_config
 from mdfl_jax.config.families import schema
 from mdfl_jax.config.resolve import all_fields, check_value, resolve
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study import make_study
 
 
 def told(config):

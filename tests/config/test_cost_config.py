@@ -5,11 +5,12 @@ import json
 import jax
 import numpy as np
 import pytest
+from tiny import run_study
 
 from mdfl_jax import UserError
 from mdfl_jax.config.points import group_points, points
 from mdfl_jax.config.resolve import resolve
-from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study import make_study
 
 DROP = {"cost.short_contact": "drop", "cost.bandwidth": 100.0}
 SOME = {"cost.latency": 0.1}

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from tiny import run_study
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study import make_study
 
 WRONG = [
     ("random_walk", {"motion.up": 0.5}, "sum to 1.25 (up 0.5, down 0.25, left 0.25, right 0.25); probabilities must"),
@@ -70,7 +71,7 @@ def test_a_study_in_the_plane_runs(tiny, tmp_path):
     )
     study = make_study(config)
     assert [len(group.points) for group in study.groups] == [len(rules), 1]
-    summary = run_study(study, tmp_path / "run", log=lambda line: None)
+    summary = run_study(study, tmp_path / "run")
     with np.load(tmp_path / "run" / "history.npz") as history:
         for p, name in enumerate(rules):
             place = history[f"{p}/position"]

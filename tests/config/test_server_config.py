@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+from tiny import run_study
 
 from mdfl_jax.config.families import movement_of
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study import make_study
 from mdfl_jax.study.prepare.server import read_meetings
 from mdfl_jax.study.prepare.simulation import hparams_of
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from made_study import record_of
-from tiny import tiny_config
+from tiny import run_study, tiny_config
 
 from mdfl_jax import UserError
 from mdfl_jax.core.types import RunFacts
@@ -19,7 +19,7 @@ from mdfl_jax.results.lines import accuracy_of, metric_lines
 from mdfl_jax.results.records import from_devices
 from mdfl_jax.results.summary import summarize_point
 from mdfl_jax.storage.disk import plain
-from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study import make_study
 from mdfl_jax.study.plan import plan
 
 IS_MOBILE = np.array([True, True, True, False, False, False])
@@ -117,7 +117,7 @@ def test_a_study_of_a_sample_ends_like_one_of_all(tmp_path):
     changes = {"network.num_clients": 12, "network.num_mobile": 3, "rounds": 6, "sweep": "network.mobility=static,dcm"}
     found = {}
     for folder, sample in (("all", {}), ("sample", {"eval_clients": 5, "eval_samples": 30})):
-        summary = run_study(make_study(tiny_config(**changes, **sample)), tmp_path / folder, log=lambda line: None)
+        summary = run_study(make_study(tiny_config(**changes, **sample)), tmp_path / folder)
         found[folder] = json.loads((tmp_path / folder / "summary.json").read_text())["points"]
     for whole, of_sample in zip(found["all"], found["sample"]):
         for key in ("final_accuracy", "worst_client_accuracy", "mean_model_accuracy"):
@@ -138,7 +138,7 @@ def test_a_study_of_a_sample_ends_like_one_of_all(tmp_path):
 def test_runs_that_stop_are_evaluated_whole_at_the_end(tmp_path):
     changes = {"data.name": "synthetic:linear", "data.dimension": 4, "algorithm.lr": 0.1, "stop_std": 1e9}
     config = tiny_config(**changes, **{"rounds": 12, "network.num_clients": 12, "eval_clients": 5})
-    run_study(make_study(config), tmp_path, log=lambda line: None)
+    run_study(make_study(config), tmp_path)
     arrays = np.load(tmp_path / "history.npz")
     assert (arrays["0/rounds_done"][:, -1] < 12).all()
     assert np.isfinite(arrays["0/accuracy"][:, -1]).all()

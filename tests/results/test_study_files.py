@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
+from tiny import run_study
 
 from mdfl_jax.core.outcomes import interval
 from mdfl_jax.core.types import RunFacts
@@ -17,7 +18,7 @@ from mdfl_jax.results.lines import metric_lines
 from mdfl_jax.results.records import from_devices
 from mdfl_jax.results.summary import summarize_point
 from mdfl_jax.storage.disk import dumps, plain
-from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study import make_study
 
 SUMMARY_KEYS = {
     "id",
