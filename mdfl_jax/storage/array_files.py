@@ -1,9 +1,9 @@
 """Files of named arrays with a header, in the format safetensors: records of runs, their states, and kept models.
 
 Any reader of safetensors can open such a file. Its metadata have one key, "mdfl_jax", a JSON text: the kind of the
-file, its header, the type and a checksum of each array, and a checksum of this text. So damage to any byte is noticed,
-and an array cannot be taken for that of another run. No objects are stored, and a file takes no more memory than its
-own size and what its header declares, which is checked before anything is unpacked. No JAX is needed.
+file, its header, the type and a checksum of each array, and a checksum of this text. So damage to any number is
+noticed, and an array cannot be taken for that of another run. No objects are stored, and a file takes no more memory
+than its own size and what its header declares, which is checked before anything is unpacked. No JAX is needed.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ def _packed(array: np.ndarray, compress: bool) -> tuple[np.ndarray, list[Any]]:
 
     A type that the format does not know is stored as bytes, and so is an array that becomes much shorter.
     """
-    array = np.require(array, requirements="C")
+    array = np.require(array, array.dtype.newbyteorder("="), "C")
     deflates = compress and disk.shrinks(array)
     about = [np.dtype(array.dtype).name, list(array.shape), checksum_of(array), deflates]
     if deflates:

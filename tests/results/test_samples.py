@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from made_study import record_of
+from made_study import measured, summary_of
 from tiny import run_study, tiny_config
 
 from mdfl_jax import UserError
@@ -17,7 +17,6 @@ from mdfl_jax.report.page import write_report
 from mdfl_jax.report.tables import text
 from mdfl_jax.results.lines import accuracy_of, metric_lines
 from mdfl_jax.results.records import from_devices
-from mdfl_jax.results.summary import summarize_point
 from mdfl_jax.storage.disk import plain
 from mdfl_jax.study import make_study
 from mdfl_jax.study.plan import plan
@@ -29,7 +28,7 @@ LAST = 2
 
 def sampled_record(seed=0, stands_for=STANDS_FOR):
     """The record of a run with three evaluations, of which the second one is of a sample."""
-    drawn = record_of("point", seed)
+    drawn = measured("point", seed)
     values = {one.name: drawn.arrays.get(one.in_files) for one in BUILT_IN}
     values = {name: np.zeros(3, np.float32) if array is None else array for name, array in values.items()}
     values |= {name: np.full(3, np.nan, np.float32) for name in DIVERGENCE}
@@ -71,9 +70,9 @@ def test_a_line_has_the_statistics_of_the_sample():
         assert record.lines[e]["sampling_error_ci95"] == 0
 
 
-def test_the_summary_has_the_means_of_the_sample_and_its_interval():
+def test_the_summary_has_the_means_of_the_sample_and_its_interval(tmp_path):
     (one, of_one), (two, _) = sampled_record(0), sampled_record(1)
-    entry = summarize_point([one, two], [], target=0.3)
+    entry = summary_of(tmp_path, one, two)
     means = np.array([[line["accuracy"] for line in record.lines] for record in (one, two)])
     assert np.isfinite(means).all()
     np.testing.assert_allclose(accuracy_of({key: value[None] for key, value in of_one.items()}, "clients"), means[:1])
@@ -84,7 +83,7 @@ def test_the_summary_has_the_means_of_the_sample_and_its_interval():
     assert np.isfinite(entry["worst_client_accuracy"]["per_seed"]).all()
     half = pytest.approx(one.lines[1]["sampling_error_ci95"] / np.sqrt(2))  # of both seeds
     assert entry["sampling"] == {"ci95": half, "round": 2, "mean_ci95": half}
-    assert "sampling" not in summarize_point([record_of("point", 0)], [], target=0.3)
+    assert "sampling" not in summary_of(tmp_path, measured("point", 0))
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ import threading
 import time
 
 import pytest
+from mdfl_jax.study.alone import alone
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.study_files import LOCK
 from mdfl_jax.study import alone as module
 from mdfl_jax.study import workdir as workdirs
-from mdfl_jax.study.alone import alone
 from mdfl_jax.study.workdir import WorkdirContent
 
 ME = f"process {os.getpid()} of {platform.node()}"

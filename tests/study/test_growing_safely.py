@@ -6,15 +6,15 @@ import shutil
 import numpy as np
 import pytest
 from made_study import made
+from mdfl_jax.storage.checksums import read_state, write_state
+from mdfl_jax.study.extend import extend
 from tiny import tiny_config
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.results.records import read
-from mdfl_jax.storage.checksums import read_state, write_state
 from mdfl_jax.study import Interrupted, make_study
 from mdfl_jax.study import whole as wholes
-from mdfl_jax.study.extend import extend
 from mdfl_jax.study.identity import compare
 from mdfl_jax.study.manifest import wanted
 from mdfl_jax.study.merge import merge
