@@ -6,10 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tiny import run_study
 
 from mdfl_jax.cli import new
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study import make_study
 
 pytestmark = pytest.mark.usefixtures("unregistered", "sources_as_before")
 

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 from oracles import graphs as oracle
+from tiny import run_study
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.networks.graph_files import read_matrices
-from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study import make_study
 
 N = 6
 
@@ -59,7 +60,7 @@ def test_graphs_and_files_run(tiny, tmp_path):
     both = np.stack([RING, oracle.links(N, "star")])
     path = str(write(tmp_path / "both.npy", both))
     study = make_study(tiny(sweep="network.graph=ring,complete,file,", **{"graph.file": path, "seeds": 2}))
-    summary = run_study(study, tmp_path / "run", log=lambda line: None)
+    summary = run_study(study, tmp_path / "run")
     assert [point["id"] for point in summary["points"]] == ["ring", "complete", "file", "graph="]
     with np.load(tmp_path / "run" / "history.npz") as history:
         heard = [history[f"{p}/num_neighbours"][:, -1] for p in range(3)]
@@ -78,7 +79,7 @@ def test_the_middle_of_the_periods_counts(tiny, tmp_path):
     """Bounds 1 and 3: a period of 2, so 2 of 4 rounds; half of five neighbours: three picked, three to five heard."""
     changes = {"network.graph": "complete", "algorithm.period_max": 3, "algorithm.participation": 0.5}
     study = make_study(tiny(**changes, seeds=1))
-    run_study(study, tmp_path / "run", log=lambda line: None)
+    run_study(study, tmp_path / "run")
     with np.load(tmp_path / "run" / "history.npz") as history:
         sent, heard = history["0/messages"][0, -1], history["0/num_neighbours"][0, 1:]
     assert ((sent >= 2 * 3) & (sent <= 2 * 5)).all()
@@ -120,7 +121,7 @@ def test_every_algorithm_runs_over_a_thinned_graph(tiny, tmp_path):
     names = "dpsgd,nids,gradient_tracking,dfedsam,dfedavgm,epidemic,epidemic_oracle"
     changes = {"network.graph": "complete", "algorithm.period_max": 3, "algorithm.num_peers": 2}
     study = make_study(tiny(sweep=f"algorithm.name={names}", **changes, seeds=1))
-    summary = run_study(study, tmp_path / "run", log=lambda line: None)
+    summary = run_study(study, tmp_path / "run")
     with np.load(tmp_path / "run" / "history.npz") as history:
         sent = [history[f"{p}/messages"][0, -1] for p in range(len(study.points))]
     # Rounds 0 and 2; nids is silent in round 0, gradient_tracking sends once and then twice.

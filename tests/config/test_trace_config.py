@@ -3,10 +3,11 @@
 import jax
 import numpy as np
 import pytest
+from tiny import run_study
 
 from mdfl_jax.mobility.trace import tracks
 from mdfl_jax.networks.contact import disc
-from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study import make_study
 from mdfl_jax.study.prepare.task import load_dataset
 from mdfl_jax.traces import load, resample
 
@@ -52,7 +53,7 @@ def test_a_study_runs_along_its_trace(traced, tmp_path):
     config = traced(sweep=f"{MOVES}; trace.gaps=hold,absent", eval_every=1)
     study = make_study(config)
     assert load_dataset(study.experiment.data).name == "digits"
-    run_study(study, tmp_path / "run", log=lambda line: None)
+    run_study(study, tmp_path / "run")
     for p, point in enumerate(study.points):
         gaps = point.overrides["trace.gaps"]
         trace = load(config.trace.file)
@@ -86,7 +87,7 @@ def test_the_absent_meet_nobody_and_all_else_of_the_plane_works(traced, tmp_path
             "eval_every": 1,
         }
     )
-    run_study(make_study(config), tmp_path / "run", log=lambda line: None)
+    run_study(make_study(config), tmp_path / "run")
     _, neighbours, _ = places_and_neighbours(tmp_path / "run", 0)
     assert (neighbours[0] == 0).all()  # swept: nobody before the first movement
     assert (neighbours[3:, -1] == 0).all()  # left after second 2
@@ -101,7 +102,7 @@ def test_a_contact_list_is_the_links(tiny, tmp_path):
     config = tiny(**changes, seeds=1, rounds=6, eval_every=1, sweep="trace.directed=false,true")
     study = make_study(config)
     assert len(study.groups) == 2  # lists of two lengths
-    run_study(study, tmp_path / "run", log=lambda line: None)
+    run_study(study, tmp_path / "run")
     pairs = [(0, 1), (2, 3), (4, 5), (0, 5), (0, 1), (2, 3)]
     for p, directed in enumerate((False, True)):
         _, neighbours, moved = places_and_neighbours(tmp_path / "run", p)
@@ -126,7 +127,7 @@ def test_clients_that_are_never_present_train_and_meet_nobody(traced, tmp_path):
     study = make_study(traced(**late, sweep="", baseline=""))
     alone = ~np.asarray(study.groups[0].hparams[0].network.trace.present).any(axis=0)
     assert alone.sum() == 1
-    run_study(study, tmp_path / "run", log=lambda line: None)
+    run_study(study, tmp_path / "run")
     with np.load(tmp_path / "run" / "history.npz") as history:
         bits, accuracy = history["0/bits_sent"][0, -1], history["0/accuracy"][0]
     assert bits[alone] == 0 < bits.max()

@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from small import told
+from tiny import run_study
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study import make_study
 from mdfl_jax.traces import load, resample
 from mdfl_jax.traces.formats.sumo import street_pieces
 from mdfl_jax.traces.sumo_tools import sumo_home
@@ -106,7 +107,7 @@ def test_an_unknown_argument_is_refused():
 @pytest.mark.parametrize("argument", ["small", "small_roadside"])
 def test_the_small_city_runs(argument, tmp_path):
     config = city(argument, rounds=4, eval_every=2, seeds=1)
-    run_study(make_study(config), tmp_path / "run", log=lambda line: None)
+    run_study(make_study(config), tmp_path / "run")
     with np.load(tmp_path / "run" / "history.npz") as history:
         last = history["1/accuracy" if argument == "small" else "1/mean_model_accuracy"][0, -1]
         assert np.isfinite(last).all()

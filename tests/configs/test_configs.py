@@ -6,10 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tiny import run_study
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.mobility import MOBILITIES
-from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study import make_study
 
 ROOT = Path(__file__).parents[2]
 THESIS = ["p_non_iid", "a_non_iid", "p_iid", "a_iid"]
@@ -116,7 +117,7 @@ def test_thesis_digits_runs(tmp_path):
     config = importlib.import_module("configs.thesis_digits").get_config("a_non_iid")
     config.rounds, config.eval_every, config.seeds = 2, 1, 2
     config.sweep = "network.num_mobile=2,19; network.ratio=0,1"
-    summary = run_study(make_study(config), tmp_path / "run", log=lambda line: None)
+    summary = run_study(make_study(config), tmp_path / "run")
     met = [point["group_neighbours"] for point in summary["points"]]
     assert met[0] == met[1]  # whom a client meets has nothing to do with the ratio
     assert met[0]["mobile"]["mean"] > met[0]["other"]["mean"] > 0
@@ -132,7 +133,7 @@ def test_the_plane_on_digits_runs(name, tmp_path):
     config.rounds, config.eval_every, config.seeds = 2, 2, 1
     config.data.limit_train, config.data.limit_test, config.model.name = 60, 30, "linear"
     study = make_study(config)
-    summary = run_study(study, tmp_path / "run", log=lambda line: None)
+    summary = run_study(study, tmp_path / "run")
     with np.load(tmp_path / "run" / "history.npz") as history:
         for p, point in enumerate(study.points):
             moved = history[f"{p}/distance_moved"][0, -1]
@@ -164,7 +165,7 @@ def test_own_rule_moves(tmp_path):
     config.data.limit_train, config.data.limit_test, config.model.name = 60, 30, "linear"
     assert "wanderer" in MOBILITIES
     study = make_study(config)
-    summary = run_study(study, tmp_path / "run", log=lambda line: None)
+    summary = run_study(study, tmp_path / "run")
     assert [p["id"] for p in summary["points"]] == ["random_movement", "wanderer", "dcm"]
     path = np.load(tmp_path / "run" / "history.npz")["1/position"][0]
     steps = np.linalg.norm(np.diff(path, axis=0), axis=-1)

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 from small import assert_trees_equal, toy_dataset, toy_hparams, toy_task
-from tiny import tiny_config
+from tiny import run_study, tiny_config
 
 from mdfl_jax import Schedule, UserError
 from mdfl_jax.algorithms.dpsgd import dpsgd
@@ -19,7 +19,7 @@ from mdfl_jax.metrics.built_in.on_request import BINS
 from mdfl_jax.models import make_model
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.report.page import write_report
-from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study import make_study
 from mdfl_jax.tasks import classification
 
 N, C = 6, 4  # label 3 has training samples and no test samples
@@ -149,7 +149,7 @@ def test_they_are_in_every_file_and_nothing_else_changes(tmp_path):
     names = [one.name for one in ON_REQUEST if one.name != "local_accuracy"]  # digits have no owners
     for folder, asked in (("without", ""), ("with", ",".join(names))):
         config = tiny_config(**{"sweep": "network.mobility=static,dcm", "metrics": asked})
-        run_study(make_study(config), tmp_path / folder, log=lambda line: None)
+        run_study(make_study(config), tmp_path / folder)
     lines, summaries, arrays = {}, {}, {}
     for folder in ("without", "with"):
         text = (tmp_path / folder / "metrics.jsonl").read_text()

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 from scipy import stats
+from tiny import run_study
 
 from configs import city
 from mdfl_jax.config import default_config
@@ -15,7 +16,7 @@ from mdfl_jax.report.panels.roadside import at_unit, meetings
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import FIGURES
 from mdfl_jax.report.world import units_of
-from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study import make_study
 
 SWEEP = [{"data.alpha": 0.1, "network.mobility": "dam"}, {"data.alpha": 0.1, "network.mobility": "dcm"}]
 SWEEP += [{"data.alpha": 9.0, "network.mobility": "dam"}]

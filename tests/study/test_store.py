@@ -2,21 +2,17 @@
 
 import contextlib
 import itertools
-import json
 import random
 import shutil
-import threading
 
 import pytest
-from studies import assert_same, go, ignore, names_of, stop_at
-from tiny import tiny_config
+from studies import assert_same, go, ignore, stop_at
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.results.studies import read_study
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.study_files import CONFIG, VIEWS, run_files, state_path
-from mdfl_jax.study import Interrupted, make_study, run_or_resume
-from mdfl_jax.study.batch import Program
+from mdfl_jax.study import Interrupted
 from mdfl_jax.study.merge import merge
 
 STUDY = {"algorithm.batch_size": 4, "algorithm.momentum": 0.9, "engine.runs_per_batch": 3, "save": "best"}

@@ -15,7 +15,6 @@ from mdfl_jax.data.partition.by_owner import OwnerNumbers
 from mdfl_jax.models import make_model
 from mdfl_jax.tasks import spec_of, supervised
 from mdfl_jax.tasks.gradients import Tiling
-from mdfl_jax.tasks.scoring import client_of_owner
 
 N, KEY = 4, jax.random.key(0)
 SMALL = Tiling(block_size=3, tile=6)  # several blocks a client, the last one padded
