@@ -195,7 +195,7 @@ class ProgramKey(NamedTuple):
 
 def program_key(experiment: Experiment) -> ProgramKey:
     """Return what decides the compiled program of a configuration."""
-    switches = sorted(name for name, tells in SWITCHES.items() if tells(experiment))
+    switches = sorted(name for name, decides in SWITCHES.items() if decides(experiment))
     return ProgramKey(static_settings(experiment), tuple(switches))
 
 
