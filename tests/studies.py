@@ -24,7 +24,11 @@ def ignore(line: str) -> None:
 
 
 def go(
-    folder: Path, log: Callable[[str], None] = ignore, on_evaluation: Any = None, overwrite: bool = False, **changes: Any
+    folder: Path,
+    log: Callable[[str], None] = ignore,
+    on_evaluation: Any = None,
+    overwrite: bool = False,
+    **changes: Any,
 ) -> tuple[dict[str, Any], bool]:
     """Do what launch.sweep does with a tiny study. Return its summary, and whether all was there before."""
     study = make_study(tiny_config(**changes))

@@ -49,6 +49,7 @@ def main() -> int:
     from mdfl_jax.study.ahead import memory
     from mdfl_jax.study.plan import plan
     from mdfl_jax.study.shards import parse, part_of
+    from mdfl_jax.study.signals import apart
 
     config = common.read_config()
     _check_not_swept(config)
@@ -68,7 +69,7 @@ def main() -> int:
             return 0
     if _DRY_RUN.value:
         print(plan(study))
-        print(memory.describe(study))
+        print(apart(lambda: memory.describe(study)))
         return 0
     try:
         return _run(study, shard)

@@ -36,7 +36,7 @@ from mdfl_jax.study.more_rounds import check_more_rounds
 from mdfl_jax.study.progress import Progress
 from mdfl_jax.study.run_files import RunFiles
 from mdfl_jax.study.runner import Interrupted, Runner
-from mdfl_jax.study.signals import handled
+from mdfl_jax.study.signals import apart, handled
 from mdfl_jax.study.study import Study, make_study, set_precision
 from mdfl_jax.study.workdir import WorkdirContent
 from mdfl_jax.study.workers import Workers
@@ -195,7 +195,7 @@ def run_or_resume(
     for at_round, count in further.items():
         log(f"{count} of the runs in {workdir} go on from round {at_round}")
     options.begins(study, held.manifest is not None and not told and not further)
-    study = memory.fit(study, log)
+    study = apart(lambda: memory.fit(study, log)) or study
     set_precision(study.experiment)
     disk.attempt(workdir, lambda: workdir.mkdir(parents=True, exist_ok=True))
     with disk.on_full_disk(study.experiment.engine.on_full_disk, print_to_stderr), Workers(workdir) as workers:

@@ -1,8 +1,6 @@
 """Runs the runs of a study that are not there yet, batch after batch, and tells the sinks what happens."""
 
-import contextvars
 import gc
-import threading
 import time
 from collections.abc import Callable, Sequence
 
@@ -12,12 +10,12 @@ from mdfl_jax.storage.study_files import locked
 from mdfl_jax.study.batch import Batch, Program, steps
 from mdfl_jax.study.events import Compiling, Ended, Evaluated, Event, Found, ModelsKept, Sink
 from mdfl_jax.study.run_files import Beginning, RunFiles
+from mdfl_jax.study.signals import apart
 from mdfl_jax.study.sizes import part_size
 from mdfl_jax.study.study import Group, Run, Study
 from mdfl_jax.study.workers import Workers
 
 WAIT = 0.5  # seconds from one look at the runs of other workers to the next
-_TICK = 0.1  # seconds after which a stop is noticed while a program is compiled
 
 
 class Interrupted(Exception):  # noqa: N818
@@ -189,27 +187,8 @@ class Runner:
         return self.stopping or minutes >= self.study.experiment.engine.checkpoint_minutes
 
     def _interruptible(self, act: Callable[[], None]) -> None:
-        """Call a function that compiles, in a thread of its own, and end at once if the study is stopped meanwhile.
-
-        Nothing is lost then: no round has been computed. XLA cannot be interrupted, so the thread goes on until the
-        process ends.
-        """
-        errors: list[BaseException] = []
-
-        def run() -> None:
-            try:
-                act()
-            except BaseException as error:
-                errors.append(error)
-
-        thread = threading.Thread(target=contextvars.copy_context().run, args=(run,), name="compiling", daemon=True)
-        thread.start()
-        while thread.is_alive():
-            thread.join(_TICK)
-            if self.stopping:
-                raise self.error or Interrupted
-        if errors:
-            raise errors[0]
+        """Call a function that compiles, and end at once if the study is stopped meanwhile."""
+        apart(act, lambda: self.stopping)
         if self.stopping:
             raise self.error or Interrupted
 

@@ -36,8 +36,12 @@ def with_other(experiment, path):
     number = 0 if before is None or isinstance(before, str) else before
     known = all_fields()[path].metadata.get("names") or ()
     known = [member for member in (known() if callable(known) else known) if member != before]
-    value = known[-1] if known else {bool: not before, int: 7 if number != 7 else 8, float: 0.125, str: "other"}.get(
-        all_fields()[path].type, (1, 2)
+    value = (
+        known[-1]
+        if known
+        else {bool: not before, int: 7 if number != 7 else 8, float: 0.125, str: "other"}.get(
+            all_fields()[path].type, (1, 2)
+        )
     )
     changed = dataclasses.replace(owner, **{name: value})
     return dataclasses.replace(experiment, **{section: changed}) if section else changed
@@ -127,7 +131,11 @@ def test_own_code_is_told_by_its_content_and_by_that_of_all_that_it_imports(tmp_
     folder = tmp_path / "code"
     folder.mkdir()
     monkeypatch.syspath_prepend(folder)
-    for name, text in {"rule": RULE, "own_helper": "from own_numbers import VALUE", "own_numbers": "VALUE = 2.0"}.items():
+    for name, text in {
+        "rule": RULE,
+        "own_helper": "from own_numbers import VALUE",
+        "own_numbers": "VALUE = 2.0",
+    }.items():
         (folder / f"{name}.py").write_text(text)
     go(tmp_path / "run", **{"seeds": 1, "rounds": 2, "use": str(folder / "rule.py")})
     first = names(use=str(folder / "rule.py"))

@@ -7,7 +7,7 @@ import shutil
 import threading
 
 import pytest
-from studies import assert_same, go, ignore, names_of, stop_at
+from studies import assert_same, go, ignore, stop_at
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.results.studies import read_study

@@ -1,5 +1,6 @@
-"""The explored curves in a browser: every choice changes what is drawn, with the numbers of the study's files."""
+"""The panels in a browser: every choice of the reader changes what is drawn, with the numbers of the study's files."""
 
+import dataclasses
 import itertools
 import json
 
@@ -7,11 +8,13 @@ import numpy as np
 import pytest
 from scipy.special import stdtrit
 
-from tests.report.browser.pages import fits, write_page
+from mdfl_jax.report.read import read_workdir
+from tests.report.browser.pages import fits
 from tests.report.conftest import write_workdir
+from tests.report.kinds import write_page
 from tests.report.made_report import change
 
-pytestmark = pytest.mark.long
+long = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +61,7 @@ def accuracies(folder):
         return [history[f"{p}/accuracy"] for p in range(4)]
 
 
+@long
 def test_the_first_view_is_the_mean_accuracy_with_its_interval(folder, curves):
     _, panel, drawn = curves()
     summary = json.loads((folder / "summary.json").read_text())
@@ -73,10 +77,16 @@ def test_the_first_view_is_the_mean_accuracy_with_its_interval(folder, curves):
         high, low = np.array(band["y"][:5]), np.array(band["y"][5:])[::-1]
         np.testing.assert_allclose(high, np.minimum(seeds.mean(0) + half, 100), rtol=1e-3)
         np.testing.assert_allclose(low, np.maximum(seeds.mean(0) - half, 0), rtol=1e-3, atol=1e-3)
+    low, high = panel.locator(".js-plotly-plot").evaluate("of => of.layout.yaxis.range")
+    assert 0 <= low < high <= 100
+    _, other, drawn = curves(name="consensus")  # a view of the same numbers
+    np.testing.assert_allclose(drawn()[0]["y"], 1 / (1 + np.arange(0, 50, 10)), rtol=2e-5)
+    assert other.locator(".js-plotly-plot").evaluate("of => of.layout.yaxis.type") == "log"
     best = max(summary["points"], key=lambda point: point["final_accuracy"]["mean"])["final_accuracy"]
     assert f"{100 * best['mean']:.2f} ±" in panel.locator(".told").inner_text()
 
 
+@long
 def test_metric_axis_and_logarithms_change_what_is_drawn(folder, curves):
     page, panel, drawn = curves()
     panel.get_by_label("Metric").select_option("loss")
@@ -95,6 +105,7 @@ def test_metric_axis_and_logarithms_change_what_is_drawn(folder, curves):
     assert "accuracy." not in page.evaluate("location.hash")
 
 
+@long
 @pytest.mark.parametrize(
     ("ends", "few"), [((0.31, 0.92), 3), ((3.2, 4.4), 3), ((0.0000012, 0.004), 3), ((0.07, 3.6), 5)]
 )
@@ -111,6 +122,7 @@ def test_labels_of_a_logarithmic_axis_are_whole_numbers(curves, ends, few):
     assert labels == sorted(labels)
 
 
+@long
 def test_points_seeds_and_clients_are_picked(folder, curves):
     _, panel, drawn = curves()
     panel.get_by_label("static", exact=True).uncheck()
@@ -131,6 +143,7 @@ def test_points_seeds_and_clients_are_picked(folder, curves):
     assert drawn() == drawn("band") == []
 
 
+@long
 def test_the_worst_client_and_what_one_sees_over_a_point(folder, curves):
     _, panel, drawn = curves()
     panel.get_by_role("checkbox", name="lowest client").check()
@@ -146,6 +159,7 @@ def test_the_worst_client_and_what_one_sees_over_a_point(folder, curves):
     assert not panel.get_by_role("checkbox", name="lowest client").is_visible()
 
 
+@long
 def test_a_link_shows_the_same_view_again(curves):
     page, panel, drawn = curves()
     panel.get_by_label("Metric").select_option("loss")
@@ -159,18 +173,7 @@ def test_a_link_shows_the_same_view_again(curves):
     assert unknown() == []  # none of the points exists; a metric that does not exist is left aside
 
 
-def test_accuracy_stays_within_its_bounds_in_the_view(curves):
-    _, panel, _ = curves()
-    low, high = panel.locator(".js-plotly-plot").evaluate("of => of.layout.yaxis.range")
-    assert 0 <= low < high <= 100
-
-
-def test_the_consensus_panel_is_a_view_of_the_same_numbers(curves):
-    _, panel, drawn = curves(name="consensus")
-    np.testing.assert_allclose(drawn()[0]["y"], 1 / (1 + np.arange(0, 50, 10)), rtol=2e-5)
-    assert panel.locator(".js-plotly-plot").evaluate("of => of.layout.yaxis.type") == "log"
-
-
+@long
 def test_two_hundred_points_stay_usable(tmp_path, open_report, show_panel):
     points = [{"network.radius": float(r), "network.mobility": m} for r in range(1, 101) for m in ("static", "dcm")]
     workdir = write_workdir(tmp_path / "run", points, seeds=2, rounds=40, every=1, positions=False)
@@ -188,6 +191,7 @@ def test_two_hundred_points_stay_usable(tmp_path, open_report, show_panel):
     assert plot.evaluate(count.replace("{role}", "band")) == 200
 
 
+@long
 def test_the_sentence_below_tells_the_last_round_that_all_points_have(
     folder, curves, tmp_path, open_report, show_panel
 ):
@@ -202,18 +206,118 @@ def test_the_sentence_below_tells_the_last_round_that_all_points_have(
     assert panel.locator(".told").inner_text().startswith("Test accuracy at round 40: ")
 
 
-def test_a_sweep_of_three_settings_is_drawn_as_multiples(tmp_path, open_report, show_panel):
-    axes = itertools.product(("static", "dcm"), (1.0, 2.0, 4.0), (0.01, 0.1, 1.0))
-    points = [{"network.mobility": m, "network.radius": r, "algorithm.lr": lr} for m, r, lr in axes]
-    workdir = write_workdir(tmp_path / "run", points, seeds=2, positions=False)
-    page = open_report(write_page(workdir), 360)
+def sweep(*axes):
+    paths = ("network.mobility", "network.radius", "algorithm.lr")
+    return [dict(zip(paths, values)) for values in itertools.product(*axes)]
+
+
+@long
+def test_a_sweep_of_three_settings_is_drawn_as_multiples(make_workdir, open_report, show_panel):
+    folder = make_workdir(sweep(("static", "dcm"), (1.0, 2.0, 4.0), (0.01, 0.1, 1.0)), seeds=2, positions=False)
+    page = open_report(write_page(folder), 360)
     kinds = "of => [...new Set(of.data.map(({type}) => type))].concat(of.data.length)"
     plots = {name: show_panel(page, name).locator(".js-plotly-plot") for name in ("heat_map", "response")}
     assert plots["heat_map"].evaluate(kinds) == ["heatmap", "scatter", 4]  # the numbers are texts of their own
     assert plots["heat_map"].evaluate("of => of.layout.margin.t") == 54  # no room for a legend that is not there
     assert plots["response"].evaluate(kinds) == ["scatter", 2 * 3]  # against the radius; step sizes have their panel
     assert fits(page)
-    summary = json.loads((workdir / "summary.json").read_text())
+    points = json.loads((folder / "summary.json").read_text())["points"]
     drawn = plots["heat_map"].evaluate("of => of.data.flatMap(({z = []}) => z.flatMap((row) => Array.from(row)))")
-    expected = [100 * point["final_accuracy"]["mean"] for point in summary["points"]]
-    np.testing.assert_allclose(sorted(drawn), sorted(expected), rtol=1e-5)
+    np.testing.assert_allclose(sorted(drawn), sorted(100 * of["final_accuracy"]["mean"] for of in points), rtol=1e-5)
+
+
+@long
+def test_the_select_of_the_contacts_changes_what_is_drawn(folder_of, open_report, show_panel):
+    page = open_report(folder_of("records"), 360, "dark")
+    section = show_panel(page, "contacts")
+    select, note = section.get_by_label("Show"), section.get_by_role("status")
+    titles = []
+    for label in ("Rounds that connect everybody", "Separate groups", "Inter-contact times"):
+        select.select_option(label=label)
+        titles.append((section.locator(".xtitle").text_content(), note.inner_text()))
+        assert section.locator(".scatterlayer .trace").count() == 4
+    assert len(set(titles)) == 3
+    assert titles[0][0] == "rounds of a window"
+    assert fits(page)
+    select.focus()  # by keyboard alone
+    page.keyboard.press("ArrowDown")
+    assert section.locator(".xtitle").text_content() == "rounds of a contact"
+
+
+def test_the_matrix_of_rivals_has_other_references_and_measures_and_leads_to_curves(
+    make_workdir, open_report, show_panel
+):
+    folder = make_workdir(sweep(("static", "dam", "dcm"), (1.0, 3.0)), seeds=4, rounds=20, positions=False)
+    page = open_report(write_page(folder))
+    panel = show_panel(page, "rivals")
+    plot = panel.locator(".plot")
+    columns = lambda: plot.evaluate("(plot) => plot.layout.xaxis.ticktext")  # noqa: E731
+    cells = lambda: plot.evaluate("(plot) => Array.from(plot.data[0].z, (row) => Array.from(row))")  # noqa: E731
+    assert columns() == ["dam", "dcm"]
+    before = cells()
+    panel.locator("select[name=reference]").select_option("2")  # another reference changes sides
+    assert columns() == ["static", "dam"]
+    changed = cells()
+    assert [row[0] for row in changed] == pytest.approx([-row[1] for row in before])
+    panel.locator("select[name=measure]").select_option("1")
+    assert cells() != changed
+    area = panel.locator(".nsewdrag")
+    area.click(position={"x": 30, "y": 0.75 * area.bounding_box()["height"]})  # the second row: radius 3
+    page.wait_for_function("document.querySelector('#accuracy .chart').explorer?.state.points.size === 3")
+    picked = page.locator("#accuracy .chart").evaluate("(chart) => [...chart.explorer.state.points].sort()")
+    assert picked == [1, 3, 5]
+
+
+DATA = "document.querySelector('#label_counts .js-plotly-plot').data"
+CELLS = f"{DATA}[0].customdata.map((row) => row.map(([count]) => count ? String(count) : ''))"
+WORST_CONTRAST = """() => {
+  const plot = document.querySelector('#label_counts .js-plotly-plot');
+  const [{ colorscale, zmin, zmax }, { text, textfont }] = plot.data;
+  const [from, to] = colorscale.map(([, colour]) => mdfl.parse(colour));
+  return Math.min(...text.map((count, k) => {
+    const share = (Math.log10(count) - zmin) / (zmax - zmin);
+    const cell = mdfl.luminance(from.map((part, at) => part + share * (to[at] - part)));
+    const [low, high] = [cell, mdfl.luminance(mdfl.parse(textfont.color[k]))].sort((a, b) => a - b);
+    return (high + 0.05) / (low + 0.05);
+  }));
+}"""
+
+
+@long
+def test_the_counts_of_labels_are_drawn_legibly_and_another_division_can_be_chosen(
+    make_workdir, open_report, show_panel
+):
+    run = read_workdir(make_workdir([{"data.alpha": 0.1}, {"data.alpha": 9.0}], rounds=20, positions=False))
+
+    def opened(width, first):
+        arrays = {"0/label_counts": first[None], "1/label_counts": np.full((1, 8, 10), 3)}
+        page = open_report(write_page(dataclasses.replace(run, arrays=dict(run.arrays) | arrays)), width)
+        return page, show_panel(page, "label_counts")
+
+    page, panel = opened(1200, np.arange(80).reshape(8, 10))
+    expected = [[str(count) if count else "" for count in row] for row in np.arange(80).reshape(8, 10).T.tolist()]
+    assert page.evaluate(CELLS) == expected
+    written = page.evaluate(f"{DATA}[1].x.map((i, k) => [i, {DATA}[1].y[k], {DATA}[1].text[k]])")
+    assert sorted(written) == [[i, c, str(10 * i + c)] for i in range(8) for c in range(10) if i + c]
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        assert page.evaluate(WORST_CONTRAST) >= 4.5
+    panel.get_by_label("Data of").select_option(label="alpha = 9")
+    page.wait_for_function(f"() => ({CELLS})[0][0] === '3'")
+    assert page.evaluate(CELLS) == [["3"] * 8] * 10
+    assert "Every client has 30 samples." in panel.inner_text()
+    page, _ = opened(360, np.arange(800).reshape(80, 10))
+    assert page.evaluate(f"[{DATA}[1].text.length, {DATA}[0].showscale]") == [0, True]  # the numbers are in the bar
+    assert fits(page)
+
+
+@long
+def test_small_multiples_stand_beside_each_other_where_there_is_room(folder_of, open_report, show_panel):
+    page = open_report(folder_of("every panel"), 1200)
+    show_panel(page, "groups")
+    axes = "['xaxis', 'xaxis2', 'xaxis3'].map((name) => document.querySelector('#groups .chart').layout[name])"
+    lefts = f"new Set({axes}.map((axis) => axis.domain[0])).size"
+    assert page.evaluate(lefts) == 3
+    page.set_viewport_size({"width": 360, "height": 800})
+    page.wait_for_function(f"() => {lefts} === 1")
+    page.wait_for_function("() => document.documentElement.scrollWidth <= innerWidth")  # other panels take their time

@@ -1,4 +1,4 @@
-"""The ResNets: their sizes, and ResNet-20's logits against the same layers written with the library."""
+"""The models of the zoo: their sizes, and logits against the same layers written with the library."""
 
 import jax
 import jax.numpy as jnp
@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.models import ModelSettings, make_model
+from mdfl_jax.core.numbers import fields_of
+from mdfl_jax.models import MODELS, ModelSettings, SampleSpec, make_model
 from mdfl_jax.models.zoo.resnet import ResNet, ResNetNumbers, Shape
 
 RESNETS = ("resnet18", "resnet50", "resnet20", "resnet9")
@@ -42,20 +43,42 @@ def test_resnet20_is_resnet20():
     np.testing.assert_allclose(logits, library_resnet20(params, images), atol=1e-4)
 
 
-def sizes(name, **numbers):
+def sizes(name, side=32, channels=3, **numbers):
+    """How many parameters and running statistics a model has, by kind."""
     model = make_model(name, 10, **numbers)
-    shapes = jax.eval_shape(model.init, jax.random.key(0), jnp.zeros((1, 32, 32, 3)))
+    shapes = jax.eval_shape(model.init, jax.random.key(0), jnp.zeros((1, side, side, channels)))
     return {kind: sum(leaf.size for leaf in jax.tree.leaves(tree)) for kind, tree in shapes.items()}
 
 
 def test_sizes():
-    """Parameters as published for CIFAR-10; two running numbers a channel that is normalised."""
+    """Parameters as published, of ResNets for CIFAR-10; two running numbers a channel that is normalised."""
+    assert sizes("lenet", 28, 1) == {"params": 61_706}  # LeNet-5's
+    assert sizes("gn_lenet") == {"params": 89_834}  # the thesis's
+    # Of the benchmark, 5x5x16, 5x5x32, 64 on 28 x 28: 416 + 12,832 + 100,416 + 650.
+    assert sizes("cnn", 28, 1, widths=(16, 32), kernel=5, hidden=64) == {"params": 114_314}
     assert sizes("resnet18") == {"params": 11_173_962, "batch_stats": 9_600}
     assert sizes("resnet50") == {"params": 23_520_842, "batch_stats": 53_120}
     assert sizes("resnet20") == {"params": 269_722, "batch_stats": 1_376}
     pairs = [(3, 64), (64, 128), (128, 128), (128, 128), (128, 256), (256, 512), (512, 512), (512, 512)]
     table_4 = sum(9 * a * b + 2 * b for a, b in pairs) + 512 * 10 + 10  # scale and bias of the norms
     assert sizes("resnet9", norm="group") == {"params": table_4}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", list(MODELS))
+def test_every_model_gives_logits(name):
+    small = {"widths": (2, 4), "hidden": 5, "base_width": 4}
+    own = fields_of(MODELS.numbers(name))
+    numbers = {key: value for key, value in small.items() if key in own}
+    model = make_model(name, 7, sample=SampleSpec((8, 8, 3)), **numbers)
+    images = jax.random.normal(jax.random.key(0), (2, 8, 8, 3))
+    variables, logits = jax.jit(lambda key: model.init_with_output(key, images)[::-1])(jax.random.key(1))
+    assert logits.shape == (2, 7)
+    assert bool(jnp.isfinite(logits).all())
+    one = jax.jit(model.apply)(variables, images[:1])
+    np.testing.assert_allclose(
+        one, logits[:1], atol=1e-5 * float(jnp.max(jnp.abs(logits)))
+    )  # a sample's logits do not depend on its batch
 
 
 @pytest.mark.few(1)
@@ -71,6 +94,8 @@ def test_groups_that_do_not_fit_and_unknown_norms_are_told():
         make_model("resnet20", 10, norm="group", base_width=12)
     with pytest.raises(UserError, match="known: batch, group, none"):
         make_model("resnet18", 10, norm="bach")
+    with pytest.raises(UserError, match="even"):
+        make_model("gn_lenet", 10, widths=(3, 4))
 
 
 @pytest.mark.long
@@ -96,3 +121,30 @@ def test_blocks_computed_again_give_the_same_gradients_and_statistics():
     for a, b, low in zip(plain, found[True, jnp.float32], found[True, jnp.bfloat16]):
         np.testing.assert_allclose(a, b, atol=1e-5 * (1 + float(jnp.abs(a).max())))
         assert float(jnp.linalg.norm(low - a)) <= 0.1 * float(jnp.linalg.norm(a)) + 0.1
+
+
+def library_lenet(params, images):
+    """LeNet-5 with the library's convolutions and pools, images last axis channels."""
+
+    def conv(x, layer, padding):
+        out = jax.lax.conv_general_dilated(
+            x, layer["kernel"], (1, 1), padding, dimension_numbers=("NHWC", "HWIO", "NHWC")
+        )
+        out = jax.nn.relu(out + layer["bias"])
+        return jax.lax.reduce_window(out, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+
+    x = conv(conv(images, params["conv_0"], "SAME"), params["conv_1"], "VALID")
+    assert x.shape[1:] == (5, 5, 16)
+    x = jnp.transpose(x, (0, 3, 1, 2)).reshape(len(x), -1)
+    for k in range(3):
+        x = x @ params[f"Dense_{k}"]["kernel"] + params[f"Dense_{k}"]["bias"]
+        x = jax.nn.relu(x) if k < 2 else x
+    return x
+
+
+@pytest.mark.long
+def test_lenet_is_lenet():
+    model = make_model("lenet", 10)
+    images = jax.random.normal(jax.random.key(0), (3, 28, 28, 1))
+    params = model.init(jax.random.key(1), images)["params"]
+    np.testing.assert_allclose(model.apply({"params": params}, images), library_lenet(params, images), atol=1e-4)

@@ -1,4 +1,4 @@
-"""The examples of docs/python.md run as printed, one after the other."""
+"""The Python examples of README.md, docs/python.md and docs/theory.md run as printed."""
 
 import csv
 import re
@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 import xarray as xr
 
-PAGE = Path(__file__).parents[2] / "docs" / "python.md"
+from mdfl_jax.theory.quantities import QUANTITIES, Rounds
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "python.md"
+THEORY = (ROOT / "docs" / "theory.md").read_text()
 EXAMPLES = dict(re.findall(r"^## ([^\n]+)\n(?:(?!^## ).)*?```python\n(.*?)```", PAGE.read_text(), re.M | re.S))
 
 
@@ -49,3 +53,36 @@ def test_the_examples_run(tmp_path, monkeypatch, capsys):
     last = {(point, int(seed)): float(accuracy) for point, seed, r, accuracy, _ in rows if r == "40"}
     for point, seed in last:
         assert last[point, seed] == pytest.approx(float(first.accuracy.sel(point=point, seed=seed, round=40).mean()))
+
+
+@pytest.mark.long
+def test_the_study_of_the_readme_runs(tmp_path, monkeypatch):
+    """Half as long."""
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    example = next(block for block in blocks if "mdfl_jax.run(" in block)
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    exec(example.replace('"rounds": 40', '"rounds": 20'), names)
+    assert names["results"].array("accuracy", "dcm").shape == (3, 2, 20)
+    assert (tmp_path / "runs" / "two" / "summary.json").is_file()
+
+
+def test_the_functions_of_theory_print_what_the_comments_say(capsys):
+    (example,) = (text for text in re.findall(r"```python\n(.*?)```", THEORY, re.S) if "print(" in text)
+    exec(example, {})
+    said = [line.rsplit(": ", 1)[1] for line in example.splitlines() if line.startswith("print(")]
+    assert capsys.readouterr().out.splitlines() == said
+
+
+def test_a_quantity_of_ones_own_and_an_explanation_of_every_other():
+    for name in QUANTITIES.as_registered():
+        assert QUANTITIES[name].label.split(",")[0].split(" (")[0] in THEORY, name
+    (example,) = (text for text in re.findall(r"```python\n(.*?)```", THEORY, re.S) if "@quantity" in text)
+    links, places = np.zeros((1, 2, 4, 4), bool), np.ones((1, 4, 2))
+    links[0, 0, 0, 1] = links[0, 0, 1, 0] = True
+    try:
+        exec(example, {"__name__": "own"})
+        rounds = Rounds(links, np.tile(np.eye(4), (1, 2, 1, 1)), places, links[0, :1, 0], places)
+        assert QUANTITIES["isolated"].of(rounds, None).tolist() == [3.0]  # two in round 0, four in round 1
+    finally:
+        QUANTITIES.remove("isolated")

@@ -282,7 +282,7 @@ def score_of_part(
     nearly the same labels.
 
     Args:
-      evaluator, loss, numbers, data, client_params: as for `mdfl_jax.tasks.evaluation.score_of`.
+      evaluator, loss, numbers, data, client_params: as for `mdfl_jax.tasks.scoring.score_of`.
       sample: [m] the indices of the part, from `draw_part`.
 
     Returns:
