@@ -75,7 +75,11 @@ class Workers:
         self._alive = FileLock(self.folder / f"{self.token}.lock")
         disk.attempt(self.folder, lambda: self.folder.mkdir(exist_ok=True))
         disk.attempt(self.folder, self._alive.acquire)
-        self.take(())
+        try:
+            self.take(())
+        except BaseException:
+            self._leave()
+            raise
         self._beating = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
         self._beating.start()
         return self
@@ -83,6 +87,9 @@ class Workers:
     def __exit__(self, *error: object) -> None:
         self.over.set()
         self._beating.join()
+        self._leave()
+
+    def _leave(self) -> None:
         self._remove(self.token)
         self._alive.release()
         with contextlib.suppress(OSError):  # another worker has a file there

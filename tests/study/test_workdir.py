@@ -21,7 +21,8 @@ from mdfl_jax.study.merge import merge
 
 STUDY = {"seeds": 2, "rounds": 2, "save": "final"}
 OWN = ("notes.txt", "figures/mine.svg", "tables/mine.csv", "models/mine.safetensors", "runs/mine.safetensors",
-       "states/0.npz", "checkpoints/x", "publishing/result/x", "index.md", "loggers/mine.txt", "workers/readme")  # fmt: skip
+       "states/0.npz", "checkpoints/x", "publishing/result/x", "index.md", "loggers/mine.txt",
+       "workers/readme")  # fmt: skip
 
 
 @pytest.fixture(scope="module")
