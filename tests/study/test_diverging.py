@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from small import toy_hparams, toy_task
-from studies import batches_of, go
+from studies import assert_same, batches_of, go
 from tiny import run_study, tiny_config
 
 from mdfl_jax import Schedule
@@ -34,16 +34,6 @@ def run(folder, **changes):
 
 def lines_of(folder):
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-
-
-def assert_same(folder, expected):
-    """Byte-equal arrays and lines, and an equal summary without seconds."""
-    for name in ("history.npz", "metrics.jsonl"):
-        assert (folder / name).read_bytes() == (expected / name).read_bytes(), name
-    ours, theirs = (json.loads((of / "summary.json").read_text())["points"] for of in (folder, expected))
-    for point in (*ours, *theirs):
-        del point["compile_seconds"], point["run_seconds"]
-    assert ours == theirs
 
 
 def looped(**changes):
