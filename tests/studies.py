@@ -15,8 +15,9 @@ from mdfl_jax.storage import array_files
 from mdfl_jax.storage.model_files import FORMAT as MODELS_FORMAT
 from mdfl_jax.storage.study_files import read_config, run_path, state_path
 from mdfl_jax.study import make_study, run_or_resume
-from mdfl_jax.study.batch import SECONDS
+from mdfl_jax.study.batch import SECONDS, Batch
 from mdfl_jax.study.run_files import FORMAT
+from mdfl_jax.study.study import Study
 
 
 def ignore(line: str) -> None:
@@ -24,7 +25,11 @@ def ignore(line: str) -> None:
 
 
 def go(
-    folder: Path, log: Callable[[str], None] = ignore, on_evaluation: Any = None, overwrite: bool = False, **changes: Any
+    folder: Path,
+    log: Callable[[str], None] = ignore,
+    on_evaluation: Any = None,
+    overwrite: bool = False,
+    **changes: Any,
 ) -> tuple[dict[str, Any], bool]:
     """Do what launch.sweep does with a tiny study. Return its summary, and whether all was there before."""
     study = make_study(tiny_config(**changes))
@@ -84,3 +89,8 @@ def assert_same(folder: Path, expected: Path, states: bool = True) -> None:
             found = (array_files.read(of, MODELS_FORMAT)[1] for of in (kept[at_round], path))
             assert_trees(*found, path)
     assert not [path for path in folder.rglob("*") if path.name.endswith(".part") or path.name == "workers"]
+
+
+def batches_of(study: Study) -> list[Batch]:
+    """Return the batches of a study of which nothing is there, in their order."""
+    return [Batch(group, runs) for group in study.groups for runs in group.batches(study.to_do(group))]

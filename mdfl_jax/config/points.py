@@ -84,8 +84,6 @@ def parse_axes(sweep: str) -> Axes:
     return axes
 
 
-
-
 def points(experiment: Experiment) -> list[Point]:
     """Return a point for each combination of the axes' values, the last axis changing fastest. No axes give one point.
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from studies import assert_same, go, names_of, stop_at
+from studies import assert_same, go, names_of, stop_at, without_seconds
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.storage import array_files
@@ -79,12 +79,23 @@ def test_rounds_are_added_to_an_unfinished_study(tmp_path, computed, save):
 @pytest.mark.long
 def test_points_whose_rules_are_others_go_on_in_one_program(tmp_path):
     """A state knows neither the state nor the records of a rule that its program did not have."""
-    changes = STUDY | {"network.num_mobile": 4}
+    changes = STUDY | {"engine.runs_per_batch": 4}
     go(tmp_path / "run", **changes | {"sweep": "network.mobility=static,dam"}, rounds=2)
     points = {"sweep": "network.mobility=dcm,static,random_movement,dam"}
     go(tmp_path / "run", **changes | points, rounds=4)
     go(tmp_path / "one-go", **changes | points, rounds=4)
     assert_same(tmp_path / "run", tmp_path / "one-go")
+
+
+def test_equal_runs_of_two_points_are_computed_once(tmp_path, computed):
+    """The points differ in a field on which no run depends."""
+    summary, _ = go(tmp_path, **STUDY | {"sweep": "data.dir=/one,/two; network.mobility=static,dcm", "rounds": 4})
+    assert computed == [4, 4]
+    assert len(names_of(tmp_path)) == 8
+    assert len({*names_of(tmp_path)}) == 4
+    one, other = (without_seconds(summary["points"][p]) for p in (0, 2))
+    assert one["final_accuracy"] == other["final_accuracy"]
+    assert [line.count("accuracy_min") for line in (tmp_path / "metrics.jsonl").read_text().splitlines()] == [1] * 24
 
 
 def test_fields_on_which_no_run_depends_change_without_a_run(less, computed):

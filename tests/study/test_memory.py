@@ -3,11 +3,12 @@
 import jax
 import jax.numpy as jnp
 import pytest
+from tiny import run_study
 
 from mdfl_jax import UserError
 from mdfl_jax.core.flops import count_flops
 from mdfl_jax.models.conv import convolution
-from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study import make_study
 from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.ahead import memory
 
@@ -94,8 +95,8 @@ def test_a_bound_splits_the_seeds_with_a_line_and_the_results_stay(tiny, tmp_pat
         assert len(lines) == 1
         assert f"split into batches of {size}" in lines[0]
     one_size = free._replace(groups=[free.groups[0]._replace(runs_per_batch=devices)])
-    whole = run_study(free, tmp_path / "free", log=lambda line: None)
-    parts = run_study(one_size, tmp_path / "parts", log=lambda line: None)
+    whole = run_study(free, tmp_path / "free")
+    parts = run_study(one_size, tmp_path / "parts")
     assert whole["points"][0]["final_accuracy"] == parts["points"][0]["final_accuracy"]
     assert workdirs.batch_sizes(tmp_path / "parts") == [devices]
 

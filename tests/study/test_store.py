@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import random
 import shutil
+import threading
 
 import pytest
 from studies import assert_same, go, ignore, stop_at
@@ -14,8 +15,9 @@ from mdfl_jax.storage import disk
 from mdfl_jax.storage.study_files import CONFIG, VIEWS, run_files, state_path
 from mdfl_jax.study import Interrupted
 from mdfl_jax.study.merge import merge
+from mdfl_jax.study.run_files import RunFiles
 
-STUDY = {"algorithm.batch_size": 4, "algorithm.momentum": 0.9, "engine.runs_per_batch": 3, "save": "best"}
+STUDY = {"algorithm.batch_size": 4, "algorithm.momentum": 0.9, "engine.runs_per_batch": 3}
 POINTS = ("static", "dcm", "dam")
 
 
@@ -47,13 +49,14 @@ class History:
 
     def __init__(self, base, seed):
         self.base, self.draw, self.folder = base, random.Random(seed), base / "0"
+        self.study = STUDY | {"save": self.draw.choice(["", "best", "every:2"]), "engine.client_devices": seed % 2}
         self.wanted = {"seeds": 1, "rounds": 2, "points": ("static",), "title": "", "target": 0.3}
 
     def changes(self, **other):
         """The configuration that is asked for."""
         wanted = self.wanted | other
         points = ",".join(wanted.pop("points"))
-        return STUDY | wanted | {"sweep": f"network.mobility={points}"}
+        return self.study | wanted | {"sweep": f"network.mobility={points}"}
 
     def run(self):
         try:
@@ -90,7 +93,8 @@ class History:
             try:
                 go(self.folder, **self.changes() | saved)
             except UserError as error:
-                assert "was not kept" in str(error)
+                if "was not kept" not in str(error):
+                    raise
             except Killed:
                 workers = self.folder / "workers"
                 workers.mkdir(parents=True, exist_ok=True)
@@ -155,3 +159,54 @@ def test_whatever_is_done_to_a_folder_the_study_is_that_of_one_go(tmp_path, seed
     go(tmp_path / "one-go", **history.changes())
     assert_same(history.folder, tmp_path / "one-go", states=not {"lose_a_run", "kill"} & {*done})
     assert go(history.folder, **history.changes())[1]
+
+
+def test_two_commands_on_one_folder_share_the_runs(tmp_path, monkeypatch):
+    """Each run is computed by one of them, both see all results, and one with more seeds may begin meanwhile."""
+    monkeypatch.setattr("mdfl_jax.study.runner.WAIT", 0.01)
+    changes = STUDY | {"sweep": "network.mobility=static,dcm", "seeds": 4, "rounds": 8, "engine.runs_per_batch": 1}
+    computed, found, real = [], [], RunFiles.finish
+
+    def finish(files, batch, *more):
+        computed.extend(batch.runs)
+        real(files, batch, *more)
+
+    monkeypatch.setattr(RunFiles, "finish", finish)
+
+    def command(seeds):
+        found.append(go(tmp_path / "run", **changes | {"seeds": seeds})[0])
+
+    threads = [threading.Thread(target=command, args=(seeds,)) for seeds in (3, 3, 4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(computed) == len({*computed}) == 8
+    assert sorted(len(of["points"][0]["final_accuracy"]["per_seed"]) for of in found) == [3, 3, 4]
+    go(tmp_path / "run", **changes)
+    go(tmp_path / "one-go", **changes)
+    assert_same(tmp_path / "run", tmp_path / "one-go")
+
+
+def test_while_a_command_runs_overwriting_is_refused(tmp_path):
+    told = []
+
+    def overwrite(info):
+        with pytest.raises(UserError, match=r"process \d+ of .* computes runs there; --overwrite waits for nobody"):
+            go(tmp_path, overwrite=True, **STUDY, rounds=2)
+        told.append(info.round)
+
+    go(tmp_path, on_evaluation=overwrite, **STUDY, rounds=2)
+    assert told == [0, 2]
+
+
+def test_a_folder_that_is_moved_away_under_a_command_is_told(tmp_path):
+    def move(info):
+        if info.round == 2:
+            (tmp_path / "run").rename(tmp_path / "moved")
+
+    with pytest.raises(UserError, match=r"it was removed or moved while this process was|cannot be writ"):
+        go(tmp_path / "run", on_evaluation=move, **STUDY)
+    go(tmp_path / "moved", **STUDY)
+    go(tmp_path / "one-go", **STUDY)
+    assert_same(tmp_path / "moved", tmp_path / "one-go")
