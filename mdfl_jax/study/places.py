@@ -205,6 +205,8 @@ class Slurm:
         """Return how a job is."""
         if not job.done():
             return State(None)
+        if not job.paths.result_pickle.exists() and (self.is_local or "CANCEL" in job.state):
+            return State(-1, "its job was ended")  # of another job, submitit waits for this file
         try:
             return State(*job.result())
         except Exception as error:  # the job was killed or cancelled, or its time was over
