@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from absl import flags
+from mdfl_jax.storage.checkpoint import Checkpoints
 
 from benchmarks import measure
 from mdfl_jax.cli import common
 from mdfl_jax.config.resolve import default_config
-from mdfl_jax.storage.checkpoint import Checkpoints
 
 _REPEATS = flags.DEFINE_integer("repeats", 3, "Resumed studies, after one that fills the cache.")
 _CONFIG = flags.DEFINE_string("study", "configs/digits.py", "Config file of the study.")

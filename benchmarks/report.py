@@ -27,10 +27,12 @@ from mdfl_jax.core.types import RunFacts
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.results.lines import metric_lines
-from mdfl_jax.results.records import Record, Stored, from_devices
-from mdfl_jax.results.write import write_results
-from mdfl_jax.storage.disk import plain
-from mdfl_jax.storage.study_files import read_json
+from mdfl_jax.results.records import Measured, from_devices, write_record
+from mdfl_jax.results.studies import read_study, runs_in
+from mdfl_jax.results.views import write_views
+from mdfl_jax.storage.disk import plain, write_json
+from mdfl_jax.storage.study_files import CONFIG, STUDY_SCHEMA, run_name, run_path
+from mdfl_jax.study.identity import name_run, run_config
 
 _MADE = flags.DEFINE_string("made", "", "Workdir of a finished study, in place of the synthetic ones.")
 _REPORTS = flags.DEFINE_integer("reports", 3, "Reports that are timed.", lower_bound=1)
@@ -43,13 +45,17 @@ WIDTH = 20.0  # of the grid and of the square in the plane
 
 
 class Size(NamedTuple):
-    """The size of a synthetic study, whose sweep has four mobility rules and these radii."""
+    """The size of a synthetic study, whose sweep has four mobility rules and these radii.
 
-    radii: tuple[int, ...] = (1, 2, 3, 4, 5)
+    ``records``: whether the places and the links of each round are recorded.
+    """
+
+    radii: tuple[float, ...] = (1, 2, 3, 4, 5)
     seeds: int = 10
     rounds: int = 1000
     eval_every: int = 5
     clients: int = 100
+    records: bool = True
 
 
 def _places(rng: np.random.Generator, rounds: int, speed: np.ndarray, whole: bool) -> np.ndarray:
@@ -60,8 +66,8 @@ def _places(rng: np.random.Generator, rounds: int, speed: np.ndarray, whole: boo
     return (np.ceil(np.maximum(inside, 0.5)) if whole else inside).astype(np.float32)
 
 
-def _record(point: Point, seed: int, moving: float, height: float) -> Record:
-    """Draw the record of a run, whose accuracies rise to about ``height``."""
+def _measured(point: Point, seed: int, moving: float, height: float, records: bool) -> Measured:
+    """Draw what a run has measured, whose accuracies rise to about ``height``."""
     network, rounds, n = point.experiment.network, point.experiment.rounds, point.experiment.network.num_clients
     rng = np.random.default_rng([seed, round(1e6 * height)])
     evaluated = np.arange(0, rounds + 1, point.experiment.eval_every, dtype=np.int32)
@@ -76,10 +82,12 @@ def _record(point: Point, seed: int, moving: float, height: float) -> Record:
     values |= {name: np.full(len(evaluated), np.nan, np.float32) for name in ("validation_loss", "objective")}
     values |= {"rounds_done": evaluated, "messages": np.abs(1000 * values["messages"]).astype(np.int32)}
     values["bits"] = np.abs(1e6 * values["bits"]).astype(np.uint32)
-    values["position"] = _places(rng, rounds, 2.0 * mobile * (network.mobility != "static"), whole=moving < 1)
-    x, y = np.moveaxis(values["position"][:-1], -1, 0)
-    near = np.hypot(x[:, :, None] - x[:, None], y[:, :, None] - y[:, None]) <= network.radius
-    values["links"] = np.packbits(near & ~np.eye(n, dtype=bool), axis=-1)
+    values |= {"position": np.zeros((0, n, 2), np.float32), "links": np.zeros((0, n, -(-n // 8)), np.uint8)}
+    if records:
+        values["position"] = _places(rng, rounds, 2.0 * mobile * (network.mobility != "static"), whole=moving < 1)
+        x, y = np.moveaxis(values["position"][:-1], -1, 0)
+        near = np.hypot(x[:, :, None] - x[:, None], y[:, :, None] - y[:, None]) <= network.radius
+        values["links"] = np.packbits(near & ~np.eye(n, dtype=bool), axis=-1)
     facts = RunFacts(rng.integers(0, 40, (n, 10), np.int32), mobile, np.ones(n, bool))
     metrics = Metrics(BUILT_IN, values)
     lines = plain(list(metric_lines(point.id, seed, metrics, mobile, None)))
@@ -99,19 +107,27 @@ def _study(rules: str, moving: float, size: Size) -> Experiment:
     return resolve(config)
 
 
-def write(folder: Path, variant: str, size: Size = Size()) -> None:
-    """Write the workdir of a synthetic study, one of `RULES`."""
+def write(folder: Path, variant: str, size: Size = Size(), views: bool = True) -> None:
+    """Write the workdir of a synthetic study, one of `RULES`, without the views if these are not wanted."""
     rules, moving = RULES[variant]
     experiment = _study(rules, moving, size)
-    found, seeds = points(experiment), list(range(size.seeds))
-    entries = [{"id": p.id, "overrides": p.overrides, "numbers": effective(p.experiment)} for p in found]
-    manifest: dict[str, Any] = {"schema": 1, "name": experiment.name, "title": experiment.title}
-    manifest |= {"config": plain(dataclasses.asdict(experiment)), "points": plain(entries), "seeds": seeds}
-    manifest |= {"command": "python -m benchmarks.report", "commit": None, "versions": {}, "devices": []}
-    heights = np.linspace(0.4, 0.9, len(found))
-    records = [[_record(p, seed, moving, height) for seed in seeds] for p, height in zip(found, heights)]
-    folder.mkdir(parents=True)
-    write_results(folder, Stored(manifest, records, [], ""))
+    found, entries = points(experiment), list[dict[str, Any]]()
+    made = {"command": "python -m benchmarks.report", "commit": None, "versions": {}, "devices": []}
+    for point, height in zip(found, np.linspace(0.4, 0.9, len(found))):
+        name, runs = name_run(point.experiment, {}, {}), []
+        header = {"config": run_config(point.experiment), "metrics": [], "accuracy_is": "", "made": made}
+        for seed in range(size.seeds):
+            runs.append(run_name(name, seed, size.rounds))
+            measured = _measured(point, seed, moving, height, size.records)
+            write_record(run_path(folder, runs[-1]), measured, plain(header))
+        numbers = effective(point.experiment)
+        entries.append({"id": point.id, "overrides": point.overrides, "numbers": numbers, "runs": runs})
+    manifest: dict[str, Any] = {"schema": STUDY_SCHEMA, "name": experiment.name, "title": experiment.title}
+    manifest |= {"status": "finished", "config": dataclasses.asdict(experiment), "points": entries}
+    manifest = plain(manifest | {"seeds": list(range(size.seeds))} | made)
+    write_json(folder / CONFIG, manifest)
+    if views:
+        write_views(folder, manifest)
 
 
 def row(workdir: Path, variant: str, repeats: int) -> dict[str, Any]:
@@ -125,14 +141,14 @@ def row(workdir: Path, variant: str, repeats: int) -> dict[str, Any]:
     Returns:
       The row, with the median, the least and the largest seconds, and the size of the page in MB of 1e6 bytes.
     """
-    manifest = read_json(workdir / "config.json", ("points", "seeds"))
+    runs = sum(1 for _ in runs_in(read_study(workdir)))
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "launch.report", str(workdir), f"--out={folder}"]
         found = [measure.process(command) for _ in range(repeats)]
         page = (Path(folder) / "report.html").stat().st_size
     return {
         "variant": variant,
-        "runs": sum(len(point.get("seeds", manifest["seeds"])) for point in manifest["points"]),
+        "runs": runs,
         "seconds": measure.spread([seconds for seconds, _ in found]),
         "peak_resident_mib": max(mib for _, mib in found),
         "page_mb": page / 1e6,

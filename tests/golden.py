@@ -42,11 +42,11 @@ def studies() -> dict[str, dict[str, Any]]:
 
 def history(name: str, folder: Path) -> dict[str, np.ndarray]:
     """Runs a study into a folder, and returns the arrays of its history.npz that are kept."""
-    from mdfl_jax.study import make_study, run_study
-    from tests.tiny import tiny_config
+    from mdfl_jax.study import make_study
+    from tests.tiny import run_study, tiny_config
 
     config = tiny_config(**{"network.mobility": "static"} | SHORT | studies()[name])
-    run_study(make_study(config), folder, log=lambda line: None, progress=False)
+    run_study(make_study(config), folder)
     with np.load(folder / "history.npz") as found:
         return {key: found[key] for key in found.files if key.rpartition("/")[2] in KEPT}
 

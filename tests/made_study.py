@@ -1,7 +1,6 @@
 """A finished study that no run has made: numbers drawn from the sweep point and the seed, written in milliseconds."""
 
 import dataclasses
-import json
 import zlib
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ import numpy as np
 from tiny import tiny_config
 
 from mdfl_jax.config.families import effective
-from mdfl_jax.config.points import points
+from mdfl_jax.config.points import Point, points
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.metric import NOTHING
 from mdfl_jax.core.types import RunFacts
@@ -18,18 +17,21 @@ from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.results.lines import metric_lines
-from mdfl_jax.results.records import Record, Stored, from_devices
-from mdfl_jax.results.write import write_results
-from mdfl_jax.storage.checksums import CHECKSUMS
-from mdfl_jax.storage.disk import plain
+from mdfl_jax.results.records import Measured, PointArrays, RunRecord, from_devices, write_record
+from mdfl_jax.results.results import StudyResults
+from mdfl_jax.results.studies import restricted
+from mdfl_jax.results.summary import summarize_point
+from mdfl_jax.results.views import write_views
+from mdfl_jax.storage.disk import plain, write_json
+from mdfl_jax.storage.study_files import CONFIG, STUDY_SCHEMA, run_name, run_path
+from mdfl_jax.study.identity import name_run, run_config
 from mdfl_jax.study.study import runs_per_batch
-from mdfl_jax.study.whole import restricted
 
 CLIENTS = 6
 
 
-def record_of(point: str, seed: int, rounds: int = 4, every: int = 2) -> Record:
-    """The record of a run. The first rounds are the same whatever the number of rounds."""
+def measured(point: str, seed: int, rounds: int = 4, every: int = 2) -> Measured:
+    """What a run has measured. The first rounds are the same whatever the number of rounds."""
     rng = np.random.default_rng([zlib.crc32(point.encode()), seed])
     evaluated = np.arange(0, rounds + 1, every, dtype=np.int32)
     values: dict[str, np.ndarray] = {"round": evaluated}
@@ -51,7 +53,26 @@ def record_of(point: str, seed: int, rounds: int = 4, every: int = 2) -> Record:
     return from_devices(seed, metrics, facts, lines, 1.0, 2.0)
 
 
-def made(folder: Path, runs: list[tuple[int, int]] | None = None, **changes: Any) -> Stored:
+def put(folder: Path, name: str, found: Measured, config: Any, **header: Any) -> RunRecord:
+    """Writes the record of a run, and reads it."""
+    made = {"command": f"made {folder.name}", "commit": None, "versions": {}, "devices": [f"device of {folder.name}"]}
+    said = {"config": config, "metrics": [], "accuracy_is": "", "goes_on_from": "", "made": made}
+    write_record(run_path(folder, name), found, plain(said | header))
+    return RunRecord(run_path(folder, name))
+
+
+def summary_of(folder: Path, *found: Measured, target: float = 0.3) -> dict[str, Any]:
+    """The entry in summary.json of a sweep point whose runs, with different seeds, have measured this."""
+    records = [put(folder, f"made-{'0' * 16}-s{of.seed}-r{of.rounds[-1]}", of, {}) for of in found]
+    return summarize_point(records, PointArrays(records), [], target)
+
+
+def name_of(point: Point, seed: int, rounds: int = 0) -> str:
+    """The name of a run of a sweep point that reads no files."""
+    return run_name(name_run(point.experiment, {}, {}), seed, rounds or point.experiment.rounds)
+
+
+def made(folder: Path, runs: list[tuple[int, int]] | None = None, **changes: Any) -> StudyResults:
     """Writes the workdir of a tiny study, or of a part of it.
 
     Args:
@@ -60,36 +81,20 @@ def made(folder: Path, runs: list[tuple[int, int]] | None = None, **changes: Any
       **changes: The configuration by path, as for `tiny_config`.
     """
     experiment = resolve(tiny_config(**changes))
-    config = plain(dataclasses.asdict(experiment))
+    found, seeds = points(experiment), [experiment.first_seed + s for s in range(experiment.seeds)]
     entries = [
         {"id": p.id, "overrides": p.overrides, "numbers": effective(p.experiment), "program": "one"}
-        for p in points(experiment)
+        | {"runs": [name_of(p, seed) for seed in seeds]}
+        for p in found
     ]
-    batch = runs_per_batch(experiment, len(entries))
-    seeds = [experiment.first_seed + s for s in range(experiment.seeds)]
-    manifest: dict[str, Any] = {"schema": 1, "name": experiment.name, "title": "", "status": "running"}
-    manifest |= {"config": config, "points": plain(entries), "seeds": seeds, "pretrained": []}
-    manifest["runs_per_batch"] = [batch]
-    manifest |= {
-        "command": f"made {folder.name}",
-        "commit": None,
-        "versions": {},
-        "devices": [f"device of {folder.name}"],
-    }
-    manifest = restricted(manifest, runs) if runs is not None else manifest
-    own = [point.get("seeds", manifest["seeds"]) for point in manifest["points"]]
-    records = [
-        [record_of(point["id"], seed, experiment.rounds, experiment.eval_every) for seed in of_point]
-        for point, of_point in zip(manifest["points"], own)
-    ]
-    stored = Stored(manifest, records, [], "")
-    folder.mkdir(parents=True)
-    write_results(folder, stored)
-    return stored
-
-
-def without_checksums(folder: Path) -> None:
-    """Takes the checksums of its texts from a finished study, since a test changes them."""
-    manifest = json.loads((folder / "config.json").read_text())
-    del manifest[CHECKSUMS]
-    (folder / "config.json").write_text(json.dumps(manifest))
+    whole = {"schema": STUDY_SCHEMA, "name": experiment.name, "title": experiment.title, "status": "running"}
+    whole |= {"config": dataclasses.asdict(experiment), "points": entries, "seeds": seeds, "pretrained": []}
+    whole |= {"runs_per_batch": [runs_per_batch(experiment, len(entries))]}
+    wanted = [(p, seed) for p in range(len(found)) for seed in seeds] if runs is None else runs
+    for p, seed in wanted:
+        of = measured(found[p].id, seed, experiment.rounds, experiment.eval_every)
+        put(folder, name_of(found[p], seed), of, run_config(found[p].experiment))
+    manifest = plain(restricted(whole, wanted))
+    write_json(folder / CONFIG, manifest)
+    write_views(folder, manifest)
+    return StudyResults.open(folder)

@@ -5,9 +5,9 @@ import functools
 import jax
 import pytest
 from forked import Started
-from tiny import tiny_config
+from tiny import run_study, tiny_config
 
-from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study import make_study
 from mdfl_jax.study.merge import merge
 from mdfl_jax.study.shards import Shard, part_of
 from tests.faults.harness import STUDY
@@ -17,7 +17,7 @@ SWEEP = {"sweep": "network.mobility=static,dcm", "baseline": "network.mobility=s
 
 def go(folder, shard=None, **changes):
     study = make_study(tiny_config(**SWEEP | changes))
-    run_study(part_of(study, shard) if shard else study, folder, log=lambda line: None, progress=False)
+    run_study(part_of(study, shard) if shard else study, folder)
     return files(folder)
 
 

@@ -1,10 +1,14 @@
 """A tiny study, for tests of what a study writes, not of what it learns."""
 
+from pathlib import Path
 from typing import Any
 
 from ml_collections import ConfigDict
 
 from mdfl_jax.config import default_config
+from mdfl_jax.study import run_or_resume
+from mdfl_jax.study.run import ignore
+from mdfl_jax.study.study import Study
 
 
 def tiny_config(**changes: Any) -> ConfigDict:
@@ -26,3 +30,8 @@ def tiny_config(**changes: Any) -> ConfigDict:
     }
     config.update_from_flattened_dict(start | changes)
     return config
+
+
+def run_study(study: Study, folder: Path, **options: Any) -> dict[str, Any]:
+    """Runs what is missing of a study in a folder, without a word, and returns its summary."""
+    return run_or_resume(study, folder, **{"log": ignore, "progress": False} | options)[0]

@@ -22,7 +22,7 @@ class UserError(ValueError):
 
 
 def out_of_memory(error: BaseException) -> str | None:
-    """Return the size that an error could not get of the memory, in words; None for an error of another kind.
+    """Return how much memory was asked for in vain, in words; None for an error of another kind.
 
     The result is '' if the error does not say the size.
 
@@ -67,7 +67,7 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
 
 
 def check_path(what: str, path: str | Path) -> None:
-    """Check that a file system can hold a path. Nothing need be there.
+    """Check that a file system can hold a path. The path need not exist.
 
     Args:
       what: what the path is given as, for example "--workdir".

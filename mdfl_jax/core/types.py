@@ -91,7 +91,7 @@ class Scoring(NamedTuple):
       num_labels: the number of labels, C, if each test sample has one label; None otherwise.
       local_accuracy: (data, clients, client_params [N, ...]) -> [N] the accuracy of each client's model on test samples
         of its own; None if the task has none.
-      part: how models are evaluated on a part of the test samples, a `mdfl_jax.tasks.evaluation.Part`; None: always on
+      part: how models are evaluated on a part of the test samples, a `mdfl_jax.tasks.scoring.Part`; None: always on
         all.
     """
 

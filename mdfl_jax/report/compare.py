@@ -5,9 +5,7 @@ evaluated. Differences are to a point of the first study. They are paired by see
 places; all others have Welch's interval.
 """
 
-import csv
 import dataclasses
-import io
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,8 +22,7 @@ from mdfl_jax.report.read import ROUNDS, ReportData, axes_of, declared, kept, re
 from mdfl_jax.report.settings import show
 from mdfl_jax.report.statistics import difference
 from mdfl_jax.report.style import looks
-from mdfl_jax.report.tables import Cell, percent_cell
-from mdfl_jax.storage import disk
+from mdfl_jax.report.tables import Cell, percent_cell, write_csv
 
 WORLD = ("network.grid_size", "network.graph", "motion.width", "motion.height")  # these decide the first places
 NO_MATTER = ("data.dir",)  # a folder; what is in it has a digest
@@ -37,15 +34,11 @@ RECORDED = {
 
 @kept
 def why_unpaired(a: ReportData, p: int, b: ReportData, q: int) -> str:
-    """Return why the runs of two sweep points cannot be paired by seed, in words; '' if they can.
+    """Return why the runs of point p of study a and point q of study b cannot be paired by seed; '' if they can.
 
     They can be paired if they have seeds in common, if the settings and the digests of the data agree, and if under the
     common seeds every client holds the same number of samples of each label and starts at the same place. Where places
     are not recorded, the settings and files that decide them must agree.
-
-    Args:
-      a, p: a study and the index of its sweep point.
-      b, q: another study and the index of its sweep point.
     """
     common = [seed for seed in a.seeds(p) if seed in b.seeds(q)]
     if not common:
@@ -198,10 +191,7 @@ def accuracy_gap(
 ) -> dict[str, Any]:
     """Return the accuracy of a sweep point minus that of another one: `difference`, and 'why' it is not paired.
 
-    Args:
-      studies: the studies.
-      part, other: the index of the study and of its sweep point, for both points.
-      at: the round; None: the last one of each.
+    Both points are given by the indices of their study and of the point there; ``at`` is the round, None for the end.
     """
     (i, p), (j, q) = part, other
     why = "" if i == j else why_unpaired(studies[i], p, studies[j], q)
@@ -216,12 +206,9 @@ MEANING = ("judged", "data.name", "data.limit_test", "model.loss")  # settings t
 def read_studies(
     workdirs: Sequence[Path], folder: Path | None = None, baseline: str = "", x_axis: str = ""
 ) -> ReportData:
-    """Read one study, or several as one that compares them.
+    """Read one study, or several as one that compares them (`compare`).
 
-    Args:
-      workdirs: the folders of the studies.
-      folder: the folder for the report; None: that of the first study.
-      baseline, x_axis: as in `compare`.
+    The report is for a folder; None is that of the first study.
 
     Raises:
       UserError: as `read_workdir` and `compare`; if a folder is given twice; or if a baseline is given for one study.
@@ -511,22 +498,13 @@ def same_settings(study: ReportData) -> list[Same]:
 
 
 def write_differences(study: ReportData, folder: Path) -> Path:
-    """Write differences.csv: each sweep point's difference to its baseline, as fractions, and whether it is paired.
+    """Write differences.csv into a folder, and return its path.
 
-    Args:
-      study: the studies as one.
-      folder: an existing folder.
-
-    Returns:
-      The path of the file.
+    It has each sweep point's difference to its baseline, as fractions, and whether it is paired.
     """
-    path = folder / "differences.csv"
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(HEADER)
+    rows: list[Sequence[Any]] = [HEADER]
     for point in study.points:
         gap = point.get("difference_to_baseline") or {}
-        numbers = [gap.get("mean"), gap.get("ci95"), gap.get("paired"), gap.get("seeds"), gap.get("why")]
-        writer.writerow([point["id"], point.get("baseline"), *numbers])
-    disk.write_text(path, text.getvalue())
-    return path
+        numbers = (gap.get(key) for key in ("mean", "ci95", "paired", "seeds", "why"))
+        rows.append([point["id"], point.get("baseline"), *numbers])
+    return write_csv(folder / "differences.csv", rows)

@@ -7,6 +7,7 @@ numbers depend on (`mdfl_jax.study.identity`). All else that a study shows is ma
 """
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +24,7 @@ from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.storage import array_files
 from mdfl_jax.storage.array_files import SUFFIX
 from mdfl_jax.storage.disk import dumps
+from mdfl_jax.storage.study_files import RUN
 
 FORMAT = "run 2"
 _LINES = "lines/json"  # the array with the text of the lines; a metric's name has no slash
@@ -170,8 +172,10 @@ class RunRecord:
             rows = {int(self.rounds[-1]), int(self.rounds[-1]) + 1} if by_round else {len(self.rounds)}
             if not shapes[key] or shapes[key][0] not in rows:
                 raise ValueError(f"{key} has the shape {list(shapes[key])}")
-        for kind in (header["config"], header["made"]):
+        for kind in (header["config"], header["other"], header["made"]):
             dict(kind)
+        if not all(RUN.fullmatch(name) for name in header["goes_on_from"]):
+            raise ValueError(f"it goes on from {header['goes_on_from']}")
 
     def array(self, key: str) -> np.ndarray:
         """Return a metric or a fact of the run.
@@ -182,11 +186,16 @@ class RunRecord:
         """
         if key not in self.shapes:
             raise KeyError(key)
-        return array_files.read(self.path, FORMAT, only=[key])[1][key]
+        return array_files.read_more(self.path, self.header, [key])[key]
 
     def dtype(self, key: str) -> np.dtype:
         """Return the type of an array, without reading the array."""
         return np.dtype(self.header["arrays"][key][0])
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all metrics of the run, without reading them."""
+        return sum(math.prod(self.shapes[key]) * self.dtype(key).itemsize for key in self.keys)
 
     @cached_property
     def lines(self) -> list[dict[str, Any]]:
@@ -202,7 +211,7 @@ class RunRecord:
 
     def measured(self) -> Measured:
         """Read all that the run has measured."""
-        _, arrays = array_files.read(self.path, FORMAT, only=[*self.keys, *self.fact_names])
+        arrays = array_files.read_more(self.path, self.header, [*self.keys, *self.fact_names])
         facts = {name: arrays.pop(name) for name in self.fact_names}
         return Measured(self.seed, self.rounds, arrays, facts, self.lines, self.compile_seconds, self.run_seconds)
 
@@ -253,6 +262,9 @@ class PointArrays(Mapping[str, np.ndarray]):
             shapes = " and ".join(map(str, dict.fromkeys(list(array.shape) for array in map(np.asarray, found))))
             raise UserError(f"{self.records[0].path}: {key} has different shapes in its seeds: {shapes}") from None
 
+    def __contains__(self, key: object) -> bool:
+        return key in self._first
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._first)
 
@@ -282,7 +294,7 @@ class StudyArrays(Mapping[str, np.ndarray]):
 
     def __contains__(self, name: object) -> bool:
         p, _, key = str(name).partition("/")
-        return name == "rounds" or (p.isdecimal() and int(p) < len(self.points) and key in self.points[int(p)]._first)
+        return name == "rounds" or (p.isdecimal() and int(p) < len(self.points) and key in self.points[int(p)])
 
     def __iter__(self) -> Iterator[str]:
         yield "rounds"

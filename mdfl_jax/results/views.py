@@ -3,6 +3,7 @@
 They are for people and for other tools. No code of this package reads them again.
 """
 
+import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from mdfl_jax.results.results import StudyResults
 from mdfl_jax.results.studies import read_records
 from mdfl_jax.storage import disk
-from mdfl_jax.storage.disk import dumps, write_arrays, write_json
+from mdfl_jax.storage.disk import write_arrays, write_json
 from mdfl_jax.storage.provenance import together
 from mdfl_jax.storage.study_files import CONFIG, METRICS, read_config, read_streets
 
@@ -32,12 +33,13 @@ def write_views(workdir: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
       DiskError: If a file cannot be written.
     """
     records = read_records(workdir, manifest)
-    made = together([record.header["made"] for of_point in records for record in of_point])
+    every = [record for of_point in records for record in of_point]
+    made = together([record.header["made"] for record in every])
     about = {name: value for name, value in manifest.items() if name != "parts"} | made | {"status": "finished"}
     results = StudyResults.of_records(about, records, workdir, read_streets(workdir))
-    disk.write_text(workdir / METRICS, "".join(dumps(line) + "\n" for line in results.lines))
+    disk.write_text(workdir / METRICS, "".join(json.dumps(line) + "\n" for line in results.lines))
     write_json(workdir / "summary.json", results.summary)
-    write_arrays(workdir / "history.npz", results.arrays)
+    write_arrays(workdir / "history.npz", results.arrays, sum(record.nbytes for record in every))
     write_json(workdir / CONFIG, results.manifest)
     return results.summary
 

@@ -1,16 +1,17 @@
 """Files of named arrays with a header, in the format safetensors: records of runs, their states, and kept models.
 
 Any reader of safetensors can open such a file. Its metadata have one key, "mdfl_jax", a JSON text: the kind of the
-file, its header, the type and a checksum of each array, and a checksum of this text. So damage to any byte is noticed,
-and an array cannot be taken for that of another run. No objects are stored, and a file takes no more memory than its
-own size and what its header declares, which is checked before anything is unpacked. No JAX is needed.
+file, its header, the type and a checksum of each array, and a checksum of this text. So damage to any number is
+noticed, and an array cannot be taken for that of another run. No objects are stored, and a file takes no more memory
+than its own size and what its header declares, which is checked before anything is unpacked. No JAX is needed.
 """
 
+import contextlib
 import hashlib
 import json
 import math
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def _packed(array: np.ndarray, compress: bool) -> tuple[np.ndarray, list[Any]]:
 
     A type that the format does not know is stored as bytes, and so is an array that becomes much shorter.
     """
-    array = np.require(array, requirements="C")
+    array = np.require(array, array.dtype.newbyteorder("="), "C")
     deflates = compress and disk.shrinks(array)
     about = [np.dtype(array.dtype).name, list(array.shape), checksum_of(array), deflates]
     if deflates:
@@ -134,12 +135,28 @@ def read(path: Path, kind: str, only: Iterable[str] | None = None) -> tuple[dict
     Raises:
       UserError: If the file is absent, damaged or of another kind. The error names the file.
     """
+    with _one_line(path), safe_open(path, framework="numpy") as file:
+        header = _header(kind, file)
+        about = header[_ARRAYS]
+        names = about if only is None else [name for name in only if name in about]
+        return header, {name: _unpacked(name, file.get_tensor(name), about[name]) for name in names}
+
+
+def read_more(path: Path, header: Mapping[str, Any], names: Iterable[str]) -> Arrays:
+    """Read some arrays of a file, from the header that `read` has returned and that is not read again.
+
+    Raises:
+      UserError: If the file is absent or damaged, or if these are not the arrays that the header is of.
+    """
+    with _one_line(path), safe_open(path, framework="numpy") as file:
+        return {name: _unpacked(name, file.get_tensor(name), header[_ARRAYS][name]) for name in names}
+
+
+@contextlib.contextmanager
+def _one_line(path: Path) -> Iterator[None]:
+    """Turn whatever the readers raise into one line that names the file."""
     try:
-        with safe_open(path, framework="numpy") as file:
-            header = _header(kind, file)
-            about = header[_ARRAYS]
-            names = about if only is None else [name for name in only if name in about]
-            return header, {name: _unpacked(name, file.get_tensor(name), about[name]) for name in names}
+        yield
     except FileNotFoundError:
         raise UserError(f"{path}: there is no such file") from None
     except UserError as error:

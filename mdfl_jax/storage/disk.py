@@ -251,15 +251,20 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, dumps(value, indent=2) + "\n")
 
 
-def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], needs: int = 0) -> None:
     """Write arrays as .npz, as `mdfl_jax.storage.disk.write` does.
 
     Arrays that become much shorter, such as links and places on a grid, are compressed. NumPy reads them alike.
 
+    Args:
+      path: The file.
+      arrays: The arrays by name. Each is asked for once.
+      needs: About how many bytes they have; 0: unknown.
+
     Raises:
       DiskError: If it cannot be written.
     """
-    write(path, lambda part: _write_zip(part, arrays), sum(array.nbytes for array in arrays.values()))
+    write(path, lambda part: _write_zip(part, arrays), needs)
 
 
 def _write_zip(path: Path, arrays: Mapping[str, np.ndarray]) -> None:

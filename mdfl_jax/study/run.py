@@ -197,12 +197,13 @@ def run_or_resume(
             if not Workers(workdir).others():
                 files.tidy()
             return _as_wanted(content, workdir, held, log), True
-    if not options.overwrite:
-        check_more_rounds(study, files, missing)
-    told = len(missing) < len(study.to_do())
+    further = {} if options.overwrite else check_more_rounds(study, files, missing)
+    wanted, told = len(study.to_do()), len(missing) < len(study.to_do())
     if told:
-        log(f"{workdir} has {len(study.to_do()) - len(missing)} of the runs; {len(missing)} are new")
-    options.begins(study, held.manifest is not None and not told)
+        log(f"{workdir} has {wanted - len(missing)} of {wanted} runs; {len(missing)} are to be run")
+    for at_round, count in further.items():
+        log(f"{count} of the runs in {workdir} go on from round {at_round}")
+    options.begins(study, held.manifest is not None and not told and not further)
     if not options.crew:
         study = apart(lambda: memory.fit(study, log)) or study
         set_precision(study.experiment)

@@ -215,5 +215,6 @@ class Runner:
 
 def _together(one: Beginning, other: Beginning) -> bool:
     """Tell whether two runs can be in the same batch: they have evaluations of the same rounds."""
-    about = [(of.evaluations, bool(of.state), bool(of.earlier), of.state == of.earlier) for of in (one, other)]
+    rounds = lambda run: run.rpartition("-r")[2]  # noqa: E731
+    about = [(of.evaluations, bool(of.state), rounds(of.earlier), of.state == of.earlier) for of in (one, other)]
     return about[0] == about[1]

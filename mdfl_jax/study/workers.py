@@ -96,12 +96,11 @@ class Workers:
         disk.write_json(self._file(self.token), about)
 
     def others(self) -> list[Worker]:
-        """Return the other workers that are alive. The files of others are removed."""
+        """Return the other workers that are alive. The files of others are removed, incomplete ones included."""
         found = []
-        for path in sorted(self.folder.glob("*.json")):
-            token = path.stem
-            if token == self.token:
-                continue
+        tokens = {path.name.lstrip(".").partition(".")[0] for path in self.folder.glob("*")}
+        for token in sorted(tokens - {self.token}):
+            path = self._file(token)
             try:
                 about, touched = json.loads(path.read_text()), path.stat().st_mtime_ns
                 worker = Worker(token, about["host"], about["process"], frozenset(about["runs"]))
@@ -149,6 +148,6 @@ class Workers:
         return self.folder / f"{token}.json"
 
     def _remove(self, token: str) -> None:
-        for path in (self._file(token), self.folder / f"{token}.lock"):
+        for path in list(self.folder.glob(f"*{token}*")):
             with contextlib.suppress(OSError):
                 path.unlink()

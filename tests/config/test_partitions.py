@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tiny import run_study
 
 from mdfl_jax import UserError
 from mdfl_jax.core.client_padding import Held
@@ -13,7 +14,7 @@ from mdfl_jax.data.sources import load
 from mdfl_jax.mobility import MOBILITIES, Motion
 from mdfl_jax.mobility.rule import FILES
 from mdfl_jax.networks.spatial import SpatialParams, spatial
-from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study import make_study
 from mdfl_jax.study.ahead.partitions import draw
 
 DRAWN = tuple(name for name in MOBILITIES if MOBILITIES.forms(name)[0].world not in FILES)
@@ -59,7 +60,7 @@ def test_what_is_shown_is_what_a_study_draws(tiny, tmp_path):
     axes = "data.partition+data.alpha=dirichlet+0.1,dirichlet+1.0,dirichlet_balanced+0.1; network.mobility=static,dcm"
     study = make_study(tiny(sweep=axes, first_seed=3))
     shown = draw(study)
-    run_study(study, tmp_path / "run", log=lambda line: None)
+    run_study(study, tmp_path / "run")
     assert [drawn.points for drawn in shown] == [[0, 1], [2, 3], [4, 5]]
     with np.load(tmp_path / "run" / "history.npz") as history:
         for drawn in shown:
@@ -92,18 +93,3 @@ def test_natural_owners_decide(tiny, tmp_path):
     assert owners < 10, "an owner is missing in the subset"
     with pytest.raises(UserError, match=rf"come from {owners} owners, fewer than network\.num_clients, which is 11"):
         make_study(tiny(**changes | {"network.num_clients": 11}))
-
-
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"data.partition": "by_owner"}, "data.partition is by_owner; digits has no array 'client'"),
-        ({"data.partition": "table"}, "data.table is ''; data.partition table needs a CSV or npz file"),
-        ({"data.partition": "table", "data.table": "no.csv"}, "'no.csv' cannot be read (No such file or directory)"),
-    ],
-)
-def test_a_mistake_is_one_line(tiny, changes, says):
-    with pytest.raises(UserError) as error:
-        make_study(tiny(**changes))
-    assert says in str(error.value)
-    assert "\n" not in str(error.value)

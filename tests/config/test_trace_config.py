@@ -1,15 +1,13 @@
-"""Traces and contact lists by configuration: mistakes, what shares a program, that a run is the trace's."""
-
-import gzip
+"""Traces and contact lists by configuration: the places and links of a run are those of the file."""
 
 import jax
 import numpy as np
 import pytest
+from tiny import run_study
 
-from mdfl_jax.core.errors import UserError
 from mdfl_jax.mobility.trace import tracks
 from mdfl_jax.networks.contact import disc
-from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study import make_study
 from mdfl_jax.study.prepare.task import load_dataset
 from mdfl_jax.traces import load, resample
 
@@ -42,71 +40,6 @@ def traced(tiny, tmp_path):
 
 MOVES = "network.mobility+network.world=trace+trace,static+trace"
 CONTACT_LIST = "round,i,j\n0,0,1\n1,2,3\n2,4,5\n3,0,5\n"
-WRONG = [
-    ({"trace.file": ""}, "trace.file is ''; network.mobility trace needs a file"),
-    ({"trace.file": "", "network.mobility": "contacts"}, "trace.file is ''; network.mobility contacts needs a file"),
-    ({"network.mobility": "dcm"}, "network.mobility dcm follows no trace; network.world must be trace or contacts"),
-    ({"trace.file": "/nope.csv"}, "trace.file: trace '/nope.csv': there is no such file"),
-    (
-        {"trace.file": "/nope.csv", "trace.made_by": "python make.py"},
-        "trace.file: trace '/nope.csv': there is no such file; python make.py makes it",
-    ),
-    ({"trace.streets": "/nope.net.xml"}, "trace.streets: trace '/nope.net.xml': there is no such file"),
-    (
-        {"trace.streets": "a", "network.mobility": "dcm", "trace.file": ""},
-        "trace.streets is 'a'; network.mobility dcm follows no trace of places; network.world must be trace",
-    ),
-    ({"text": ""}, "the file is empty"),
-    ({"text": "time,id,x,y\n0,a,1,nan\n"}, "it must be finite"),
-    ({"text": "<fcd-export><timestep time='0'><vehic"}, "trace.file: trace "),
-    ({"text": gzip.compress(b"time,id,x,y\n0,a,1,2\n1,a,2,3\n")[:-4]}, "the file is cut off"),
-    ({"text": CONTACT_LIST}, "holds a contact list; network.mobility is trace, and network.world must be contacts"),
-    ({"network.mobility": "contacts"}, "holds places; network.mobility is contacts, and network.world must be trace"),
-    ({"network.num_clients": 9}, "network.num_clients is 9; "),
-    ({"rounds": 8}, "lasts 6 s: 6 rounds of motion.dt 1, and rounds is 8; trace.at_end=hold or trace.at_end=repeat"),
-    ({"trace.start": 3.0}, "3 from trace.start 3 on: 3 rounds of motion.dt 1, and rounds is 4"),
-    ({"trace.start": 7.0, "trace.at_end": "hold"}, "0 from trace.start 7 on: that is no round of motion.dt 1"),
-    ({"trace.start": -1.0}, "trace.start is -1.0; it must be at least 0"),
-    ({"trace.max_gap": -1.0}, "trace.max_gap is -1.0; it must be at least 0"),
-    ({"trace.substeps": 0}, "trace.substeps is 0; it must be at least 1"),
-    ({"trace.gaps": "hld"}, "unknown gaps 'hld' (did you mean 'hold'?); known: absent, hold"),
-    ({"trace.at_end": "stop"}, "unknown at_end 'stop'; known: hold, refuse, repeat"),
-    ({"trace.vehicles": "long"}, "did you mean 'longest'?"),
-    ({"trace.format": "csvv"}, "did you mean 'csv'?"),
-    ({"trace.format": "sumo"}, "trace.file: trace "),
-    (
-        {"text": CONTACT_LIST, "network.mobility": "contacts", "network.num_clients": 5},
-        "names client 5; there are 5 clients, 0 to 4",
-    ),
-    ({"network.mobility": "contacts", "network.link_fading": 0.1}, "network.link_fading is 0.1; a contact list knows"),
-    ({"network.mobility": "contacts", "network.mixing": "speed_aware"}, "speed_aware; a contact list knows no speeds"),
-    ({"sweep": "network.mobility=trace,contacts"}, "holds places; network.mobility is contacts"),
-]
-
-
-@pytest.mark.parametrize(("changes", "expected"), WRONG)
-def test_what_is_wrong_with_a_trace_is_told_in_one_line(traced, tmp_path, changes, expected):
-    changes = dict(changes)
-    if "text" in changes:
-        (tmp_path / "own").write_bytes(text if isinstance(text := changes.pop("text"), bytes) else text.encode())
-        changes["trace.file"] = str(tmp_path / "own")
-    with pytest.raises(UserError) as caught:
-        make_study(traced(**changes))
-    assert expected in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("sweep", "groups"),
-    [
-        ("network.mobility+network.world=trace+trace,static+trace,random_waypoint+plane; trace.gaps=hold,absent", 1),
-        ("trace.vehicles=longest,first,reuse; trace.start=0,1; motion.dt=0.5,1", 1),
-        ("network.mobility=trace,dcm", 2),
-        ("trace.substeps=1,2", 2),
-    ],
-)
-def test_what_shares_a_program(traced, sweep, groups):
-    assert len(make_study(traced(sweep=sweep)).groups) == groups
 
 
 def places_and_neighbours(workdir, p):
@@ -120,7 +53,7 @@ def test_a_study_runs_along_its_trace(traced, tmp_path):
     config = traced(sweep=f"{MOVES}; trace.gaps=hold,absent", eval_every=1)
     study = make_study(config)
     assert load_dataset(study.experiment.data).name == "digits"
-    run_study(study, tmp_path / "run", log=lambda line: None)
+    run_study(study, tmp_path / "run")
     for p, point in enumerate(study.points):
         gaps = point.overrides["trace.gaps"]
         trace = load(config.trace.file)
@@ -154,7 +87,7 @@ def test_the_absent_meet_nobody_and_all_else_of_the_plane_works(traced, tmp_path
             "eval_every": 1,
         }
     )
-    run_study(make_study(config), tmp_path / "run", log=lambda line: None)
+    run_study(make_study(config), tmp_path / "run")
     _, neighbours, _ = places_and_neighbours(tmp_path / "run", 0)
     assert (neighbours[0] == 0).all()  # swept: nobody before the first movement
     assert (neighbours[3:, -1] == 0).all()  # left after second 2
@@ -169,7 +102,7 @@ def test_a_contact_list_is_the_links(tiny, tmp_path):
     config = tiny(**changes, seeds=1, rounds=6, eval_every=1, sweep="trace.directed=false,true")
     study = make_study(config)
     assert len(study.groups) == 2  # lists of two lengths
-    run_study(study, tmp_path / "run", log=lambda line: None)
+    run_study(study, tmp_path / "run")
     pairs = [(0, 1), (2, 3), (4, 5), (0, 5), (0, 1), (2, 3)]
     for p, directed in enumerate((False, True)):
         _, neighbours, moved = places_and_neighbours(tmp_path / "run", p)
@@ -194,7 +127,7 @@ def test_clients_that_are_never_present_train_and_meet_nobody(traced, tmp_path):
     study = make_study(traced(**late, sweep="", baseline=""))
     alone = ~np.asarray(study.groups[0].hparams[0].network.trace.present).any(axis=0)
     assert alone.sum() == 1
-    run_study(study, tmp_path / "run", log=lambda line: None)
+    run_study(study, tmp_path / "run")
     with np.load(tmp_path / "run" / "history.npz") as history:
         bits, accuracy = history["0/bits_sent"][0, -1], history["0/accuracy"][0]
     assert bits[alone] == 0 < bits.max()

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from forked import Started
 from pages import PAGES, PLACEHOLDER, ROOT, commands, config_of, without_optional
+from tiny import run_study
 
 from mdfl_jax.cli import entry
 from mdfl_jax.config import points
 from mdfl_jax.config.config_files import as_config
 from mdfl_jax.config.resolve import check_key, resolve
-from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study import make_study
 
 pytestmark = pytest.mark.usefixtures("unregistered")  # some shipped studies register a member
 PRINTED = [(page, command) for page in PAGES for command in commands(page)]
@@ -184,7 +185,7 @@ def test_what_a_command_shows_with_a_learning_rate_does_not_diverge(case, monkey
     most = {True: 99, False: 2}[config.data.name.startswith("synthetic:")]
     kept = [f"{path}={','.join(values.split(',')[: most if 'algorithm.name' in path else 1])}" for path, values in axes]
     config.sweep, config.baseline, config.seeds, config.rounds, config.eval_every = "; ".join(kept), "", 1, 60, 60
-    summary = run_study(make_study(config), tmp_path / "run", log=lambda line: None)
+    summary = run_study(make_study(config), tmp_path / "run")
     for point in summary["points"]:
         assert point["diverged"] == {}, point["id"]
     with np.load(tmp_path / "run" / "history.npz") as history:

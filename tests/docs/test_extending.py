@@ -9,12 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tiny import run_study
 
 from mdfl_jax.cli.catalogue import listing
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.page import write_report
-from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study import make_study
 
 pytestmark = pytest.mark.usefixtures("unregistered")
 TEXT = (Path(__file__).parents[2] / "docs" / "extending.md").read_text()

@@ -4,9 +4,10 @@ import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from mdfl_jax.storage.checksums import read_state
+
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.storage import model_files
-from mdfl_jax.storage.checksums import read_state
 
 Change = Callable[[bytes], bytes]
 

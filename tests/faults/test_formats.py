@@ -13,6 +13,7 @@ import signal
 
 import numpy as np
 import pytest
+from mdfl_jax.storage.checksums import read_state, write_state
 from safetensors.numpy import save_file
 
 from mdfl_jax.config.checks import read_speeds
@@ -21,9 +22,8 @@ from mdfl_jax.data.sources import load as load_data
 from mdfl_jax.models.pretrained import read_tensors
 from mdfl_jax.networks.graph_files import read_matrices
 from mdfl_jax.storage import model_files
-from mdfl_jax.storage.checksums import read_state, write_state
 from mdfl_jax.storage.study_files import History, read_lines
-from mdfl_jax.study.prepare.server import read_meetings
+from mdfl_jax.study.prepare.network import read_meetings
 from mdfl_jax.traces import contact_table, load, resample
 from mdfl_jax.traces.describe import describe
 from mdfl_jax.traces.formats.sumo import read_streets

@@ -7,21 +7,19 @@ import jax
 import numpy as np
 import pytest
 from small import assert_trees_equal, toy_dataset, toy_hparams, toy_task
-from tiny import tiny_config
+from tiny import run_study, tiny_config
 
 from mdfl_jax import Schedule, UserError
 from mdfl_jax.algorithms.dpsgd import dpsgd
-from mdfl_jax.core.metric import HOLDS
 from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.engine.simulation import Simulation
-from mdfl_jax.metrics import BUILT_IN, ON_REQUEST, asked_for, metric, metrics_of
+from mdfl_jax.metrics import BUILT_IN, ON_REQUEST, asked_for, metrics_of
 from mdfl_jax.metrics.built_in.every_study import accuracy
 from mdfl_jax.metrics.built_in.on_request import BINS
-from mdfl_jax.metrics.evaluation import Evaluation
 from mdfl_jax.models import make_model
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.report.page import write_report
-from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study import make_study
 from mdfl_jax.tasks import classification
 
 N, C = 6, 4  # label 3 has training samples and no test samples
@@ -54,16 +52,6 @@ def measured():
 def logits_of(task, models):
     """[M, samples, C], gathered by a tally: one chunk holds all test samples of the toy data set."""
     return task.scoring.over_test(task.data, None, models, lambda logits, labels, mask: logits * mask[None, :, None])
-
-
-@pytest.mark.long
-def test_the_gathered_logits_are_those_of_the_scores():
-    metrics, _, logits, judged = measured()
-    labels = dataset().y_test
-    assert logits.shape[1] >= len(labels)
-    right = logits[:, : len(labels)].argmax(axis=2) == labels
-    np.testing.assert_allclose(metrics.accuracy, right.mean(axis=1), rtol=1e-6)
-    np.testing.assert_allclose(metrics.mean_model_accuracy, (judged[: len(labels)].argmax(axis=1) == labels).mean())
 
 
 def test_class_accuracy_against_loops():
@@ -156,23 +144,12 @@ def test_a_task_without_labels_is_told():
         make_study(config)
 
 
-@pytest.mark.usefixtures("unregistered")
-def test_an_own_metric_may_wait_for_a_request():
-    @metric("told", still=HOLDS, shape=(), on_request=True)
-    def told(at: Evaluation):
-        return at.round
-
-    assert "told" not in [one.name for one in metrics_of()]
-    assert asked_for("told") == ("told",)
-    assert [one.name for one in metrics_of(asked=("told",))][-1] == "told"
-
-
 @pytest.mark.long
 def test_they_are_in_every_file_and_nothing_else_changes(tmp_path):
     names = [one.name for one in ON_REQUEST if one.name != "local_accuracy"]  # digits have no owners
     for folder, asked in (("without", ""), ("with", ",".join(names))):
         config = tiny_config(**{"sweep": "network.mobility=static,dcm", "metrics": asked})
-        run_study(make_study(config), tmp_path / folder, log=lambda line: None)
+        run_study(make_study(config), tmp_path / folder)
     lines, summaries, arrays = {}, {}, {}
     for folder in ("without", "with"):
         text = (tmp_path / folder / "metrics.jsonl").read_text()

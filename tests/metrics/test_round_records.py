@@ -21,7 +21,7 @@ from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.metrics import HOLDS, NOTHING, ROUNDS, UNKNOWN, Metric, metrics_of
 from mdfl_jax.metrics.evaluation import RoundView
 from mdfl_jax.metrics.history import Metrics, standing_still
-from mdfl_jax.metrics.round_records import before_rounds, choose, of_each_round, of_round, without_round
+from mdfl_jax.metrics.round_records import choose, of_each_round, of_round, without_round
 from mdfl_jax.mobility import Motion
 from mdfl_jax.mobility.trace import tracks
 from mdfl_jax.models import make_model
@@ -212,16 +212,6 @@ def test_a_run_that_has_ended_has_the_same_rows_on_the_device_and_on_the_host(co
         assert still[name].dtype == value.dtype
         np.testing.assert_array_equal(still[name], np.broadcast_to(value, still[name].shape))
         assert still[name].shape[:2] == (1, count)
-
-
-def test_only_a_state_has_a_row_before_the_first_round():
-    rows = before_rounds(BY_ROUND, None, None, jnp.array([1.0, 2.0]), N)
-    assert {name: value.shape for name, value in rows.items()} == {"state": (1, 2), "event": (0,), "who": (0, N)}
-    assert {name: str(value.dtype) for name, value in rows.items()} == {
-        "state": "float32",
-        "event": "bool",
-        "who": "int16",
-    }
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ from mdfl_jax.metrics.sampling import draw_clients, error_of_clients, error_of_s
 from mdfl_jax.models import make_model
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.tasks import classification
-from mdfl_jax.tasks.evaluation import GROUPS
 from mdfl_jax.tasks.regression import regression
+from mdfl_jax.tasks.scoring import GROUPS
 
 N = 12
 

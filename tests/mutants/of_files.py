@@ -5,7 +5,7 @@ from tests.mutants.mutant import Mutant
 CHECKPOINT, TEXTS = "storage/test_checkpoint.py", "storage/test_texts.py"
 ALONE, DISK = "study/test_alone.py", "study/test_full_disk.py"
 STREAMS, SIGNALS = "cli/test_closed_streams.py", "study/test_signals.py"
-MEMORY, BOUNDS = "study/test_out_of_memory.py", "cli/test_bounds_cli.py"
+MEMORY, BOUNDS = "study/test_out_of_memory.py", "cli/test_sweep_mistakes.py"
 WEIGHTS, TRACES = "models/test_hostile_weights.py", "traces/test_bounds.py"
 DIVERGING, IDENTITY = "study/test_diverging.py", "study/test_identity.py"
 DRY_RUN = "configs/test_dry_run.py::test_a_dry_run_describes_the_study[pame-f8,scale=smoke]"

@@ -1,5 +1,6 @@
 """A small synthetic workdir, written to the contract between the runner and the report."""
 
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -148,9 +149,18 @@ def make_workdir(tmp_path: Path) -> Callable[..., Path]:
     return lambda *args, **options: write_workdir(tmp_path / "run", *args, **options)
 
 
+@pytest.fixture
+def study(tmp_path: Path) -> Callable[..., Any]:
+    """Returns study(*args, **options): the study of a workdir of `write_workdir`, which is another one at each call."""
+    from mdfl_jax.report.read import read_workdir
+
+    folders = (tmp_path / f"study{i}" for i in itertools.count())
+    return lambda *args, **options: read_workdir(write_workdir(next(folders), *args, **options))
+
+
 @pytest.fixture(scope="session")
 def reported(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A workdir of four points and three seeds whose report is written."""
+    """A workdir of four points and three seeds whose report is written, with markup in its title. Do not change it."""
     from mdfl_jax.report.page import write_report
 
     folder = write_workdir(tmp_path_factory.mktemp("reported"), title='Moves & <b>"mixes"</b>')
@@ -159,12 +169,15 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def synthetic(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The report.html of a synthetic study of four points and three seeds, with markup in its title; the page alone."""
-    from mdfl_jax.report.page import render
-    from mdfl_jax.report.read import read_workdir
+def folder_of(tmp_path_factory: pytest.TempPathFactory, reported: Path) -> Callable[[str], Path]:
+    """Returns folder_of(kind): the folder of one of `tests.report.kinds.KINDS` with its page, made once a session."""
+    from tests.report.kinds import KINDS, write_page
 
-    folder = write_workdir(tmp_path_factory.mktemp("synthetic"), title='Moves & <b>"mixes"</b>')
-    path = folder / "report.html"
-    path.write_text(render(read_workdir(folder)), encoding="utf-8")
-    return path
+    made = {"plain": reported}
+
+    def folder(kind: str) -> Path:
+        if kind not in made:
+            made[kind] = write_page(KINDS[kind](tmp_path_factory.mktemp("kind") / "run"))
+        return made[kind]
+
+    return folder

@@ -4,9 +4,10 @@ import json
 
 import numpy as np
 import pytest
+from tiny import run_study
 
 from mdfl_jax.core.outcomes import interval
-from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study import make_study
 
 STUDY = {
     "sweep": "network.num_mobile=0,2,6",
@@ -25,7 +26,7 @@ STUDY = {
 @pytest.fixture(scope="module")
 def workdir(tiny, tmp_path_factory):
     folder = tmp_path_factory.mktemp("groups") / "run"
-    run_study(make_study(tiny(**STUDY)), folder, log=lambda line: None)
+    run_study(make_study(tiny(**STUDY)), folder)
     return folder
 
 

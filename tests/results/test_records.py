@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pytest
 from made_study import made, record_of
+from mdfl_jax.results.write import lines_in_order
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.metric import Shown
 from mdfl_jax.results.records import difference, in_order, joined, read
 from mdfl_jax.results.summary import baselines, history_arrays, stacked, summarize
-from mdfl_jax.results.write import lines_in_order
 from mdfl_jax.storage.disk import plain
 
 SWEEP = {

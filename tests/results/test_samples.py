@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from made_study import record_of
-from tiny import tiny_config
+from made_study import measured, summary_of
+from tiny import run_study, tiny_config
 
 from mdfl_jax import UserError
 from mdfl_jax.core.types import RunFacts
@@ -17,9 +17,8 @@ from mdfl_jax.report.page import write_report
 from mdfl_jax.report.tables import text
 from mdfl_jax.results.lines import accuracy_of, metric_lines
 from mdfl_jax.results.records import from_devices
-from mdfl_jax.results.summary import summarize_point
 from mdfl_jax.storage.disk import plain
-from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study import make_study
 from mdfl_jax.study.plan import plan
 
 IS_MOBILE = np.array([True, True, True, False, False, False])
@@ -29,7 +28,7 @@ LAST = 2
 
 def sampled_record(seed=0, stands_for=STANDS_FOR):
     """The record of a run with three evaluations, of which the second one is of a sample."""
-    drawn = record_of("point", seed)
+    drawn = measured("point", seed)
     values = {one.name: drawn.arrays.get(one.in_files) for one in BUILT_IN}
     values = {name: np.zeros(3, np.float32) if array is None else array for name, array in values.items()}
     values |= {name: np.full(3, np.nan, np.float32) for name in DIVERGENCE}
@@ -71,9 +70,9 @@ def test_a_line_has_the_statistics_of_the_sample():
         assert record.lines[e]["sampling_error_ci95"] == 0
 
 
-def test_the_summary_has_the_means_of_the_sample_and_its_interval():
+def test_the_summary_has_the_means_of_the_sample_and_its_interval(tmp_path):
     (one, of_one), (two, _) = sampled_record(0), sampled_record(1)
-    entry = summarize_point([one, two], [], target=0.3)
+    entry = summary_of(tmp_path, one, two)
     means = np.array([[line["accuracy"] for line in record.lines] for record in (one, two)])
     assert np.isfinite(means).all()
     np.testing.assert_allclose(accuracy_of({key: value[None] for key, value in of_one.items()}, "clients"), means[:1])
@@ -84,7 +83,7 @@ def test_the_summary_has_the_means_of_the_sample_and_its_interval():
     assert np.isfinite(entry["worst_client_accuracy"]["per_seed"]).all()
     half = pytest.approx(one.lines[1]["sampling_error_ci95"] / np.sqrt(2))  # of both seeds
     assert entry["sampling"] == {"ci95": half, "round": 2, "mean_ci95": half}
-    assert "sampling" not in summarize_point([record_of("point", 0)], [], target=0.3)
+    assert "sampling" not in summary_of(tmp_path, measured("point", 0))
 
 
 @pytest.mark.parametrize(
@@ -117,7 +116,7 @@ def test_a_study_of_a_sample_ends_like_one_of_all(tmp_path):
     changes = {"network.num_clients": 12, "network.num_mobile": 3, "rounds": 6, "sweep": "network.mobility=static,dcm"}
     found = {}
     for folder, sample in (("all", {}), ("sample", {"eval_clients": 5, "eval_samples": 30})):
-        summary = run_study(make_study(tiny_config(**changes, **sample)), tmp_path / folder, log=lambda line: None)
+        summary = run_study(make_study(tiny_config(**changes, **sample)), tmp_path / folder)
         found[folder] = json.loads((tmp_path / folder / "summary.json").read_text())["points"]
     for whole, of_sample in zip(found["all"], found["sample"]):
         for key in ("final_accuracy", "worst_client_accuracy", "mean_model_accuracy"):
@@ -138,7 +137,7 @@ def test_a_study_of_a_sample_ends_like_one_of_all(tmp_path):
 def test_runs_that_stop_are_evaluated_whole_at_the_end(tmp_path):
     changes = {"data.name": "synthetic:linear", "data.dimension": 4, "algorithm.lr": 0.1, "stop_std": 1e9}
     config = tiny_config(**changes, **{"rounds": 12, "network.num_clients": 12, "eval_clients": 5})
-    run_study(make_study(config), tmp_path, log=lambda line: None)
+    run_study(make_study(config), tmp_path)
     arrays = np.load(tmp_path / "history.npz")
     assert (arrays["0/rounds_done"][:, -1] < 12).all()
     assert np.isfinite(arrays["0/accuracy"][:, -1]).all()

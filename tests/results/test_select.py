@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from tiny import run_study
 
 from mdfl_jax import UserError
 from mdfl_jax.config import default_config
@@ -11,7 +12,7 @@ from mdfl_jax.data.dataset import Dataset, hold_out
 from mdfl_jax.report import tables
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.results.summary import select
-from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study import make_study
 
 ONE = "one_way"
 

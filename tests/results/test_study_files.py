@@ -5,7 +5,9 @@ import math
 
 import numpy as np
 import pytest
+from made_study import summary_of
 from scipy import stats
+from tiny import run_study
 
 from mdfl_jax.core.outcomes import interval
 from mdfl_jax.core.types import RunFacts
@@ -15,9 +17,8 @@ from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.report.page import write_report
 from mdfl_jax.results.lines import metric_lines
 from mdfl_jax.results.records import from_devices
-from mdfl_jax.results.summary import summarize_point
 from mdfl_jax.storage.disk import dumps, plain
-from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study import make_study
 
 SUMMARY_KEYS = {
     "id",
@@ -206,7 +207,7 @@ def test_statistics_are_those_worked_out_by_hand(summary):
     assert summary["points"][0]["difference_to_baseline"] == {"mean": 0.0, "ci95": 0.0}
 
 
-def test_a_summary_of_numbers_that_are_easy_to_check():
+def test_a_summary_of_numbers_that_are_easy_to_check(tmp_path):
     """Two seeds, three evaluations, two clients; the target is met exactly, by each seed at another evaluation."""
     values = {metric.name: np.zeros((2, 3, *metric.dims(2))) for metric in BUILT_IN}
     values |= {name: np.full((2, 3), np.nan) for name in DIVERGENCE}
@@ -221,7 +222,7 @@ def test_a_summary_of_numbers_that_are_easy_to_check():
         own = RunFacts(*(fact[s] for fact in facts))
         lines = list(metric_lines("all", s, metrics, own.is_mobile, None))
         records.append(from_devices(s, metrics, own, lines, 1.0, 2.0))
-    found = summarize_point(records, [], target=0.5)
+    found = summary_of(tmp_path, *records, target=0.5)
     assert found["final_accuracy"]["per_seed"] == [0.875, 0.5]
     assert found["worst_client_accuracy"]["per_seed"] == [0.75, 0.25]
     assert found["rounds_to_target_per_seed"] == [10, 20]

@@ -7,8 +7,8 @@ from made_study import made
 
 from mdfl_jax.core.outcomes import with_seeds
 from mdfl_jax.results import power
-from mdfl_jax.results.records import read
-from mdfl_jax.results.summary import _power, summarize
+from mdfl_jax.results.results import StudyResults
+from mdfl_jax.results.summary import _power
 
 SWEEP = {"sweep": "network.mobility=static,random_movement,dcm; network.radius=1,2", "seeds": 5}
 
@@ -20,7 +20,7 @@ def point(name, values):
 
 def test_the_differences_are_those_to_the_baseline_of_each_point(tmp_path):
     made(tmp_path / "run", baseline="network.mobility=static", **SWEEP)
-    found = summarize(read(tmp_path / "run"))
+    found = StudyResults.open(tmp_path / "run").summary
     per_seed = {p["id"]: np.array(p["final_accuracy"]["per_seed"]) for p in found["points"]}
     expected = {
         f"{rule}, radius={r}": per_seed[f"{rule}, radius={r}"] - per_seed[f"static, radius={r}"]

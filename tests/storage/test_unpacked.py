@@ -13,13 +13,11 @@ from mdfl_jax.data.formats import idx, npz
 from mdfl_jax.data.partition.table import read_table
 from mdfl_jax.networks.graph_files import read_matrices
 from mdfl_jax.storage import limits
-from mdfl_jax.storage.study_files import History
 
 READERS = {
     "data": lambda path: npz.read([path], f"data.name='a', file {str(path)!r}"),
     "graph": lambda path: read_matrices(path, 6),
     "owners": lambda path: read_table(str(path)),
-    "history": lambda path: dict(History(path)),
 }
 KEYS = ("x_train", "y_train", "x_test", "y_test")
 
@@ -52,14 +50,6 @@ def test_an_archive_that_unpacks_to_more_than_the_memory_is_refused(tmp_path, re
     assert "GiB; this machine has 0.0 GiB of memory" in told(reader, path)
 
 
-@pytest.mark.usefixtures("small_machine")
-def test_a_history_may_be_larger_than_the_memory_if_its_arrays_are_not(tmp_path):
-    path = tmp_path / "history.npz"
-    np.savez_compressed(path, **{key: np.zeros(2**17, np.float32) for key in KEYS})
-    assert set(History(path)) == set(KEYS)
-    assert "it unpacks to" in told("data", path)
-
-
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("shape", [(2**40,), (2**62, 2**62), (3,)])
 def test_a_header_that_says_another_size_is_refused(tmp_path, reader, shape):
@@ -70,7 +60,7 @@ def test_a_header_that_says_another_size_is_refused(tmp_path, reader, shape):
     assert "the header of x_train.npy says" in told(reader, path)
 
 
-@pytest.mark.parametrize("reader", ["data", "graph", "owners", "history"])
+@pytest.mark.parametrize("reader", READERS)
 def test_objects_are_refused(tmp_path, reader):
     path = tmp_path / "a.npz"
     key = {"owners": "owner"}.get(reader, "x_train")

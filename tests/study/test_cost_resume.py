@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+from mdfl_jax.storage.checkpoint import Checkpoints
 
 import mdfl_jax
 from mdfl_jax import Interrupted
@@ -10,7 +11,6 @@ from mdfl_jax.core.metric import HOLDS, Metric
 from mdfl_jax.core.types import RunFacts
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.networks.costs.account import SECONDS
-from mdfl_jax.storage.checkpoint import Checkpoints
 from mdfl_jax.study.batch import BatchResult, from_arrays, to_arrays
 
 STUDY = {

@@ -10,10 +10,10 @@ import threading
 from pathlib import Path
 
 import pytest
+from mdfl_jax.storage.checksums import write_state
 from tiny import tiny_config
 
 from mdfl_jax.storage import disk
-from mdfl_jax.storage.checksums import write_state
 from mdfl_jax.storage.disk import write_arrays, write_json
 from mdfl_jax.study import make_study
 from mdfl_jax.study.run import run_or_resume

@@ -6,6 +6,7 @@ import flax.linen as nn
 import jax
 import numpy as np
 import pytest
+from mdfl_jax.storage.checkpoint import Checkpoints
 from safetensors.numpy import load_file
 
 import mdfl_jax
@@ -14,7 +15,6 @@ from mdfl_jax.config.texts import Save, parse_save
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.sources import load
 from mdfl_jax.models import MODELS, adapt
-from mdfl_jax.storage.checkpoint import Checkpoints
 from mdfl_jax.storage.model_files import read_header
 from mdfl_jax.study import Interrupted, make_study, run_study
 from mdfl_jax.study import workdir as workdirs

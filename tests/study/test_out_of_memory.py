@@ -5,11 +5,11 @@ import json
 import jax
 import numpy as np
 import pytest
+from mdfl_jax.storage.checkpoint import Checkpoints
 from tiny import tiny_config
 
 from mdfl_jax.core.errors import UserError, out_of_memory
 from mdfl_jax.storage import limits
-from mdfl_jax.storage.checkpoint import Checkpoints
 from mdfl_jax.study import Interrupted, halving, make_study
 from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.ahead import memory

@@ -104,16 +104,6 @@ def test_scores_are_r_squared_and_the_share_of_right_labels():
     assert clients.label_counts.tolist() == [[Q - s, s] for s in np.asarray(clients.train.targets.sum(1)).tolist()]
 
 
-def test_shift_moves_the_clients_truths_apart_and_only_where_the_common_one_is():
-    shifted, same = (drawn("linear", shift=np.float32(s))[1] for s in (3.0, 0.0))
-    truth = draw_truth(jax.random.split(jax.random.key(0), 5)[0], DIM, jnp.float32, 0.01)
-    (where,) = np.flatnonzero(truth)
-    assert np.array_equal(shifted.train.features, same.train.features)
-    moved = np.asarray(shifted.train.targets - same.train.targets) / np.asarray(same.train.features[:, :, where])
-    np.testing.assert_allclose(moved, np.repeat(moved[:, :1], Q, axis=1), rtol=1e-2)  # one number a client
-    assert np.ptp(moved[:, 0]) > 0.5
-
-
 def test_minibatches_are_unbiased():
     task = regression("linear", N, DIM, Q, batch_size=3)
     clients = task.partition(None, LinearNumbers(), jax.random.key(0))
@@ -184,18 +174,6 @@ def test_double_precision_reaches_what_single_cannot():
     assert final("float32").objective.dtype == jnp.float32
 
 
-@pytest.mark.parametrize(
-    ("make", "says"),
-    [
-        (lambda: regression("linaer", N, DIM, Q), "linear"),
-        (lambda: regression("linear", N, DIM, Q, precision="bfloat16"), "float32 or float64"),
-    ],
-)
-def test_mistakes_are_one_line(make, says):
-    with pytest.raises(UserError, match=says):
-        make()
-
-
 @pytest.mark.long
 def test_the_stop_rule_over_a_mesh_has_its_collectives_in_order():
     """Over a mesh a round is computed and then kept or not: a condition around it would hold collectives."""
@@ -239,3 +217,25 @@ def test_over_a_mesh_as_on_one_device():
     assert_trees_equal(cut(held), expected_held, 1e-6)
     assert_trees_equal(cut(gradients), expected, 1e-5)
     np.testing.assert_allclose(objective, expected_objective, rtol=1e-5)
+
+
+def test_shift_moves_the_clients_truths_apart_and_only_where_the_common_one_is():
+    shifted, same = (drawn("linear", shift=np.float32(s))[1] for s in (3.0, 0.0))
+    truth = draw_truth(jax.random.split(jax.random.key(0), 5)[0], DIM, jnp.float32, 0.01)
+    (where,) = np.flatnonzero(truth)
+    assert np.array_equal(shifted.train.features, same.train.features)
+    moved = np.asarray(shifted.train.targets - same.train.targets) / np.asarray(same.train.features[:, :, where])
+    np.testing.assert_allclose(moved, np.repeat(moved[:, :1], Q, axis=1), rtol=1e-2)  # one number a client
+    assert np.ptp(moved[:, 0]) > 0.5
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: regression("linaer", N, DIM, Q), "linear"),
+        (lambda: regression("linear", N, DIM, Q, precision="bfloat16"), "float32 or float64"),
+    ],
+)
+def test_mistakes_are_one_line(make, says):
+    with pytest.raises(UserError, match=says):
+        make()

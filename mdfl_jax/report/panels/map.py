@@ -31,17 +31,10 @@ COLOURED = ("accuracy", "loss")  # the colour of a client is the first of these 
 
 
 def shown_points(study: ReportData, most: int = MOST_POINTS) -> list[int]:
-    """Choose the sweep points of which the page has a playback.
+    """Return the sweep points of which the page has a playback, by index in increasing order.
 
-    All are chosen if they are few. Otherwise the baseline, the best one and one of each value of the main axis are,
-    then others at equal distances.
-
-    Args:
-      study: the study.
-      most: the largest number of sweep points.
-
-    Returns:
-      The indices of the points that have a world, in increasing order.
+    These are all that have a world if they are few. Otherwise the baseline, the best one and one of each value of the
+    main axis are chosen, then others at equal distances.
     """
     placed = list(worlds_of(study))
     if len(placed) <= most:
@@ -58,12 +51,7 @@ def shown_points(study: ReportData, most: int = MOST_POINTS) -> list[int]:
 
 
 def first_pair(study: ReportData, points: list[int]) -> list[int]:
-    """Choose the one or two sweep points that the map shows first: the baseline and the best of the others.
-
-    Args:
-      study: the study.
-      points: the indices to choose from, at least one.
-    """
+    """Return the one or two of some sweep points that the map shows first: the baseline and the best of the others."""
     ids = [study.points[p]["id"] for p in points]
     base = points[ids.index(study.summary["baseline"])] if study.summary.get("baseline") in ids else points[0]
     means = {p: (study.points[p].get("final_accuracy") or {}).get("mean") for p in points if p != base}
@@ -75,9 +63,8 @@ def first_pair(study: ReportData, points: list[int]) -> list[int]:
 def playback(study: ReportData) -> dict[str, Any]:
     """Return the data of the map, for `assets/map.js`.
 
-    Returns:
-      "points", the sweep points with their world and their arrays; "labels", the different label counts [N, C] of
-      these points; "start", which of the points are shown first; and "colour", the metric of the clients' colours.
+    "points" are the sweep points with their world and their arrays; "labels" the different label counts [N, C] of these
+    points; "start" says which of the points are shown first; and "colour" is the metric of the clients' colours.
     """
     chosen, worlds = shown_points(study), worlds_of(study)
     metric = coloured_by(study, chosen)
@@ -164,9 +151,7 @@ def _coded(array: np.ndarray) -> np.ndarray:
 def coded_links(links: np.ndarray, clients: int) -> dict[str, Any]:
     """Return the links of some rounds in a form that compresses well.
 
-    Args:
-      links: [T, N, ceil(N/8)] uint8, packed bits; the bits of row i are the clients that i hears.
-      clients: N.
+    The links are packed bits [T, N, ceil(N/8)]; the bits of row i are the clients that i hears.
 
     Returns:
       "mutual": whether every link goes both ways; then there are only the pairs i < j, row by row, and otherwise all
@@ -246,13 +231,9 @@ MANY = 1000  # more clients are dots without an edge
 UNIT, STREET, REACH = "#D55E00", "#dddddd", "#7f7f7f50"
 
 
-def _applies(study: ReportData) -> bool:
-    return bool(worlds_of(study))
-
-
-def _caption(study: ReportData) -> str:
+def _caption(study: ReportData, found: dict[int, World]) -> str:
     """Return the caption of the playback: what one sees, and what of it is computed, left out or not known."""
-    shown, found = shown_points(study), worlds_of(study)
+    shown = shown_points(study)
     worlds = [found[p] for p in shown]
     told = [f"The clients of {describe_first_seed(study)} in each round."]
     if all(world.kind == CIRCLE for world in worlds):
@@ -287,7 +268,7 @@ def _caption(study: ReportData) -> str:
     return " ".join(filter(None, told))
 
 
-def _chart(study: ReportData) -> Chart:
+def _chart(study: ReportData, _: dict[int, World]) -> Chart:
     """Return the playback; its note says if rounds are left out."""
     data = playback(study)
     stride = strides(data)
@@ -298,12 +279,12 @@ def _chart(study: ReportData) -> Chart:
     return Chart("map", data | {"note": note})
 
 
-@figure("map", caption=_caption, applies=_applies, place=25, title="Map, round by round", chart=_chart)
-def world_map(study: ReportData) -> Figure:
+@figure("map", of=worlds_of, caption=_caption, place=25, title="Map, round by round", chart=_chart)
+def world_map(study: ReportData, found: dict[int, World]) -> Figure:
     """Draw the first positions of the first seed's clients, and their movement in the first rounds."""
     shown = shown_points(study, MAX_MAPS)
     styles, rounds = looks(study), path_rounds(study)
-    worlds = {p: world for p, world in worlds_of(study).items() if p in shown}
+    worlds = {p: world for p, world in found.items() if p in shown}
     columns, width, height = (2, 3.6, 3.75) if len(shown) < 5 else (3, 3.0, 3.5)
     extents = [world.high - world.low for world in worlds.values()]
     height = min(height, 0.6 + width * max(float(extent[1] / extent[0]) for extent in extents))

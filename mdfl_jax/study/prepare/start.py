@@ -119,7 +119,7 @@ class Start(NamedTuple):
 
 
 def start_of(experiment: Experiment, model: Any, seeds: Sequence[int]) -> Start | None:
-    """Find the models from which a sweep point starts, and checks their names and sizes.
+    """Find the models from which a sweep point starts, and check their names and sizes.
 
     Args:
       experiment: The configuration of the point.
