@@ -104,8 +104,7 @@ def exploring(where, paths, static, now, i):
 
 
 @BOTH
-@pytest.mark.few(1)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long), pytest.param(2, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     ("rule", "knowledge", "worth"),
     [("waiting", "oracle", waiting), ("coverage", "oracle", coverage), ("waiting", "explored", exploring)],
