@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays as drawn
 
@@ -89,6 +89,7 @@ def test_given_strata_are_those_of_the_partitions_and_are_held_out_with_their_sa
     np.testing.assert_array_equal(held.x_validation, data.x_train[::2])
 
 
+@settings(deadline=None)
 @given(drawn(np.float32, (7, 3), elements=st.floats(-100, 100, width=16)))
 def test_float_features_and_targets_have_mean_zero_and_deviation_one(x):
     x[:, 2] = 0.1  # a constant feature stays as it is, but for its mean

@@ -104,8 +104,7 @@ def exploring(where, paths, static, now, i):
 
 
 @BOTH
-@pytest.mark.few(1)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long), pytest.param(2, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     ("rule", "knowledge", "worth"),
     [("waiting", "oracle", waiting), ("coverage", "oracle", coverage), ("waiting", "explored", exploring)],
@@ -248,7 +247,7 @@ def test_the_strategy_that_the_page_shows_runs():
 def seen_by(rule, known=None, others=None):
     """What client 0 sees of every point before the first round; ``others`` are destinations of all clients."""
     w = world(rule, 5)
-    memory = made(rule).init(jax.random.key(7), w)
+    memory = jax.jit(made(rule).init)(jax.random.key(7), w)
     sites = Sites(jnp.arange(SIZE * SIZE), jnp.ones(SIZE * SIZE, bool))
     return w, looking(rule, w, memory, 0, ~np.asarray(w.is_mobile) if known is None else known, sites, others)
 
@@ -363,7 +362,7 @@ def test_spectral_goes_to_those_it_has_not_met():
     points = {tuple(point): number for number, point in enumerate(GRID.astype(int).tolist())}
     w = world("spectral", start=[points[place] for place in (*mobile, *met, *other)], discount=1.0)
     rule = MOBILITIES["spectral"]()
-    memory = rule.init(jax.random.key(7), w)
+    memory = jax.jit(rule.init)(jax.random.key(7), w)
     last = np.full(memory.last.shape, NEVER)
     last[0, 3:5], last[1, [3, 5]] = 10, 4  # the one that chooses; another, who once met one of each group
     memory = memory._replace(round=jnp.int32(10), last=jnp.asarray(last))
@@ -376,7 +375,7 @@ def test_spectral_goes_to_those_it_has_not_met():
 
 def test_weighted_dcm_draws_by_label_distance_times_samples():
     w = world("dcm_weighted", 5)
-    memory = MOBILITIES["dcm_weighted"]().init(jax.random.key(7), w)
+    memory = jax.jit(MOBILITIES["dcm_weighted"]().init)(jax.random.key(7), w)
     sites = Sites(jnp.arange(SIZE * SIZE), jnp.ones(SIZE * SIZE, bool))
     sight = looking("dcm_weighted", w, memory, 0, ~w.is_mobile, sites)
     keys = jax.random.split(jax.random.key(0), 20_000)

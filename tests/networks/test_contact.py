@@ -163,7 +163,7 @@ def test_a_list_too_short_tells_the_true_degree():
         disc_neighbours(position, 1.0, 0)
 
 
-@pytest.mark.parametrize("size", [18, 35])
+@pytest.mark.parametrize("size", [18, pytest.param(35, marks=pytest.mark.long)])
 def test_whole_grid_at_integer_radii(size):
     """Every pair of a G x G grid is judged as in float64, at each radius from 0 to beyond the diagonal."""
     grid = grid_world.square_grid(size)

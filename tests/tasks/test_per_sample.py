@@ -34,7 +34,7 @@ def clip(gradient, most=0.5):
 
 def models(task, seed=1):
     """Random models of N clients."""
-    one = task.init(task.data, jax.random.key(0))
+    one = jax.jit(task.init)(task.data, jax.random.key(0))
     rng = np.random.default_rng(seed)
     return jax.tree.map(lambda x: jnp.asarray(rng.normal(size=(N, *x.shape)), x.dtype), one)
 
@@ -67,7 +67,7 @@ def looped(task, clients, params, batch_size):
 def test_clipped_gradients_of_samples(batch_size, mapping):
     dataset = toy_dataset(num_train=30)
     task = toy_task(N, batch_size=batch_size, tiling=Tiling(4, 0, mapping), dataset=dataset, partition="iid")
-    clients = task.partition(task.data, toy_hparams().task, jax.random.key(2))
+    clients = jax.jit(task.partition)(task.data, toy_hparams().task, jax.random.key(2))
     params = models(task)
     gradient = jax.jit(lambda change: task.gradient(task.data, clients, params, KEY, change), static_argnums=0)
     loss, found = gradient(clip)
@@ -86,9 +86,9 @@ def test_clipped_gradients_of_samples(batch_size, mapping):
 
 def test_clipped_gradients_of_a_regression():
     task = regression("linear", N, 5, 6)
-    clients = task.partition(None, LinearNumbers(l2=0.1).typed(), jax.random.key(0))
+    clients = jax.jit(task.partition)(None, LinearNumbers(l2=0.1).typed(), jax.random.key(0))
     params = {"w": models(task)["w"]}
-    found = task.gradient(None, clients, params, KEY, clip)[1]["w"]
+    found = jax.jit(lambda: task.gradient(None, clients, params, KEY, clip)[1]["w"])()
     features, targets = (np.asarray(x) for x in clients.train)
     for i in range(N):
         w = np.asarray(params["w"][i])
@@ -123,7 +123,7 @@ def test_batch_statistics_have_no_single_samples():
 
 def test_a_change_of_shapes_is_refused():
     task = toy_task(N)
-    clients = task.partition(task.data, toy_hparams().task, jax.random.key(2))
+    clients = jax.jit(task.partition)(task.data, toy_hparams().task, jax.random.key(2))
     scalars = lambda params: task.gradient(task.data, clients, params, KEY, partial(jax.tree.map, jnp.sum))  # noqa: E731
     with pytest.raises(UserError, match="it must be"):
         jax.eval_shape(scalars, models(task))
@@ -131,7 +131,7 @@ def test_a_change_of_shapes_is_refused():
 
 def gradients(task, seed=0):
     """The losses and gradients of different models of all clients, with the data that they hold."""
-    clients = task.partition(task.data, toy_hparams(alpha=1.0).task, KEY)
+    clients = jax.jit(task.partition)(task.data, toy_hparams(alpha=1.0).task, KEY)
     models = jax.vmap(lambda k: task.init(task.data, k))(jax.random.split(jax.random.key(seed), task.num_clients))
     return models, clients, jax.jit(task.gradient)(task.data, clients, models, KEY)
 

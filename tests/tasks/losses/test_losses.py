@@ -54,7 +54,6 @@ def test_cross_entropy_of_labels_against_loops():
     np.testing.assert_allclose(scored(CROSS_ENTROPY, outputs, labels), (outputs.argmax(2) == labels).mean(1))
 
 
-@pytest.mark.long
 def test_cross_entropy_of_positions_against_loops():
     outputs, labels = RNG.normal(size=(M, B, T, C)).astype(np.float32), RNG.integers(-1, C, (B, T))
     labels[0] = -1  # a sequence without labels
