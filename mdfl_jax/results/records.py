@@ -234,6 +234,8 @@ class RunRecord:
             fits = (
                 shapes[key][1:] == built_in[key] if key in _BUILT_IN else _fits(shapes[key][1:], own.get(key), clients)
             )
+            if by_round and key in _BUILT_IN and self.dtype(key) != _BUILT_IN[key].dtype:
+                raise ValueError(f"{key} has the type {self.dtype(key)}")
             if not fits or shapes[key][0] not in ((last, last + 1) if by_round else (rows,)):
                 raise ValueError(f"{key} has the shape {list(shapes[key])}")
 

@@ -160,16 +160,3 @@ def test_seeds_are_those_of_each_point_and_many_points_are_counted():
     many = {"points": [{"id": f"p{i}"} for i in range(9)], "seeds": [0]}
     (said,) = describe_missing({"points": [], "seeds": [0], "whole": many})
     assert said.endswith("Of its 9 runs, 9 are missing: p0; p1; p2; p3; p4; p5 and 3 more.")
-
-
-def test_a_study_that_is_being_extended_says_how_far_it_is(make_workdir):
-    folder = make_workdir(positions=False)
-    assert read_workdir(folder).remarks == ()
-    for part, seed in (("rounds", 0), ("runs", 7)):
-        (folder / "extension" / part).mkdir(parents=True)
-        (said,) = read_workdir(folder).remarks
-        lines = [json.dumps({"point": "dcm", "seed": seed, "round": r}) for r in (0, 20)]
-        (folder / "extension" / part / "metrics.jsonl").write_text("\n".join(lines) + "\n")
-        (said,) = read_workdir(folder).remarks
-        assert said.endswith(f"The newest evaluation is that of dcm, seed {seed}, at round 20.")
-    assert "This study is being extended" in render(read_workdir(folder))

@@ -109,7 +109,7 @@ def test_a_folder_of_records_alone_is_a_study(whole, tmp_path):
     write_views(tmp_path, read_study(tmp_path))
     assert_whole(tmp_path)
     assert StudyResults.open(tmp_path).points == other.points
-    with pytest.raises(UserError, match="it holds no study: there is no config.json"):
+    with pytest.raises(UserError, match="it holds no study: there is no config"):
         Results.load(tmp_path / "runs")
 
 
