@@ -82,7 +82,7 @@ def test_a_stopped_shard_goes_on_under_the_same_command(launch, here):
     args, folder = ("--config=long.py", "--workdir=stopped", "--shard=2/2"), here / "stopped" / "shard-02-of-02"
     process = launch("sweep", *args)
     until = time.monotonic() + 200
-    while not (folder / "checkpoints" / "progress.json").exists():
+    while not list(folder.glob("runs/*.state.safetensors")):
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < until
         time.sleep(0.1)

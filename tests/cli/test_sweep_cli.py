@@ -191,10 +191,12 @@ def test_a_workdir_that_cannot_be_is_told(told, tiny, tmp_path):
     assert f"{tiny} is not a directory" in told(f"--config={tiny}", f"--workdir={tiny / 'below'}", "--overwrite")
     other = tmp_path / "other"
     other.mkdir()
+    (other / "mine").touch()
+    assert "it holds files of something else (mine)" in told(f"--config={tiny}", f"--workdir={other}")
     (other / "config.json").write_text('{"name": "first", "config": {"seeds": 3}}')
-    assert "it holds another study (first)" in told(f"--config={tiny}", f"--workdir={other}")
+    assert f"{other / 'config.json'}: schema is None" in told(f"--config={tiny}", f"--workdir={other}")
     (other / "config.json").write_text('{"name": ')
-    assert "it holds files of something else" in told(f"--config={tiny}", f"--workdir={other}")
+    assert f"{other / 'config.json'}: not valid JSON" in told(f"--config={tiny}", f"--workdir={other}")
 
 
 def test_a_used_file_that_ends_the_program_is_one_line(wrong, tmp_path):
@@ -267,7 +269,7 @@ def test_a_study_from_the_shell_and_its_report_made_again(tiny, tmp_path, cache)
 
 @pytest.mark.long
 def test_sigterm_ends_with_130_and_the_same_command_goes_on(tiny, tmp_path, cache):
-    """That the result is the one of a run which nobody stopped is checked in tests/storage."""
+    """That the result is the one of a run which nobody stopped is checked in tests/study."""
     stopped = tmp_path / "stopped"
     args = f"--config={tiny}", "--config.rounds=400", f"--cache={cache}", "--noreport", f"--workdir={stopped}"
     first = launch("sweep", *args)
@@ -286,7 +288,7 @@ def test_sigterm_ends_with_130_and_the_same_command_goes_on(tiny, tmp_path, cach
     assert (status, err) == (0, "")
     assert f"going on with the unfinished run in {stopped}" in out
     assert (stopped / "metrics.jsonl").read_text().count("\n") == 2 * 2 * 201
-    assert not (stopped / "checkpoints").exists()
+    assert not (stopped / "workers").exists()
 
 
 @pytest.mark.long
