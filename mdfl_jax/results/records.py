@@ -11,22 +11,30 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.metric import CLASSES, CLIENT_BYTES, CLIENTS, ROUNDS, SCHEMA, Shown
-from mdfl_jax.core.types import RunFacts
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
-from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.storage import array_files
 from mdfl_jax.storage.array_files import SUFFIX
 from mdfl_jax.storage.disk import dumps
 from mdfl_jax.storage.study_files import RUN, check_numbers
 
+if TYPE_CHECKING:  # these import JAX, which no report needs
+    from mdfl_jax.core.types import RunFacts
+    from mdfl_jax.metrics.history import Metrics
+
 FORMAT = "run 2"
+FACTS: Mapping[str, tuple[str, ...]] = {
+    "label_counts": ("client", "label"),
+    "is_mobile": ("client",),
+    "reached": ("client",),
+}
+"""The axes of the arrays that are no metrics, after the seed (`mdfl_jax.core.types.RunFacts`)."""
 _LINES = "lines/json"  # the array with the text of the lines; a metric's name has no slash
 
 
@@ -54,8 +62,8 @@ class Measured(NamedTuple):
 
 def from_devices(
     seed: int,
-    metrics: Metrics,
-    facts: RunFacts,
+    metrics: "Metrics",
+    facts: "RunFacts",
     lines: Sequence[Mapping[str, Any]],
     compile_seconds: float,
     run_seconds: float,
@@ -146,7 +154,7 @@ def _fits(row: tuple[int, ...], declared: Sequence[str | int] | None, clients: i
     """Tell whether the shape of one row can be that of a metric, which may have fewer axes in files."""
     if declared is None:  # of an earlier version
         return True
-    sizes = {CLIENTS: clients, CLIENT_BYTES: -(-clients // 8)}
+    sizes: dict[str | int, str | int] = {CLIENTS: clients, CLIENT_BYTES: -(-clients // 8)}
     axes = list(declared)[1:] if tuple(declared[:1]) == (ROUNDS,) else list(declared)
     return len(row) <= len(axes) and all(
         size == sizes.get(axis, axis) or axis == CLASSES for size, axis in zip(row, axes)
@@ -215,10 +223,10 @@ class RunRecord:
     def _check_arrays(self) -> None:
         """Check that the arrays are those of a run of N clients, and have numbers."""
         shapes, facts = self.shapes, self.header["facts"]
-        self.fact_names = [name for name in facts if name in RunFacts._fields]
+        self.fact_names = [name for name in facts if name in FACTS]
         self.keys = [name for name in shapes if name != _LINES and name not in facts]
         (clients,) = shapes["is_mobile"]
-        sizes = dict.fromkeys(RunFacts._fields, (clients,)) | {"label_counts": (clients, shapes["label_counts"][-1])}
+        sizes = dict.fromkeys(FACTS, (clients,)) | {"label_counts": (clients, shapes["label_counts"][-1])}
         if any(shapes[name] != sizes[name] for name in self.fact_names) or self.dtype("is_mobile").kind != "b":
             raise ValueError("its facts are of different clients")
         if self.dtype(_LINES) != np.uint8 or len(shapes[_LINES]) != 1:

@@ -4,8 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mdfl_jax.config.points import name_of
-from mdfl_jax.config.resolve import default_config
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.outcomes import seeds_of
 from mdfl_jax.results.records import RunRecord
@@ -42,6 +40,9 @@ def study_of(records: list[RunRecord]) -> dict[str, Any]:
 
     Its points are told by the fields in which they differ. Fields on which no run depends have their defaults.
     """
+    from mdfl_jax.config.points import name_of  # these import JAX, which a report needs in no other case
+    from mdfl_jax.config.resolve import default_config
+
     most = max(int(record.rounds[-1]) for record in records)
     of_points: dict[str, dict[int, RunRecord]] = {}
     for record in records:

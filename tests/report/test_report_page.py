@@ -83,7 +83,7 @@ def test_every_text_of_the_run_is_escaped(make_workdir: Maker) -> None:
     mark = "</script><img src=x>"
     folder = make_workdir([{"data.name": mark}, {"data.name": "$a_1$"}], positions=False, rounds=10)
     edit(folder / "config.json", command=mark, commit=mark, devices=[mark], name=mark, title=mark)
-    edit(folder / "config.json", versions={mark: mark}, config={"target": None, mark: 1})
+    edit(folder / "config.json", versions={mark: mark}, config={"target": None, "rounds": 10, mark: 1})
     text = page.render(read_workdir(folder))
     tags = Tags(text)
     assert not tags.open
@@ -93,7 +93,7 @@ def test_every_text_of_the_run_is_escaped(make_workdir: Maker) -> None:
 
 def test_a_bare_configuration_still_makes_a_page(make_workdir: Maker) -> None:
     folder = make_workdir([{}], seeds=1, positions=False, rounds=10)
-    edit(folder / "config.json", config={})
+    edit(folder / "config.json", config={"rounds": 10})
     manifest = json.loads((folder / "config.json").read_text())
     kept = {key: manifest[key] for key in ("schema", "name", "config", "seeds", "points", "status")}
     (folder / "config.json").write_text(json.dumps(kept))

@@ -189,6 +189,7 @@ def test_a_point_without_own_seeds_has_those_of_the_study(make_workdir):
     files["config"] |= {"seeds": [1, 2, 3]}
     for of in files.values():  # as in a part of a study whose last run is missing
         of["points"][1]["seeds"] = [1, 2]
+    files["config"]["points"][1]["runs"].pop()
     files["summary"]["points"][1]["final_accuracy"] = statistic([0.7, 0.8])
     for name, of in files.items():
         (folder / f"{name}.json").write_text(json.dumps(of))
