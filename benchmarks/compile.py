@@ -103,20 +103,23 @@ def programs_of(study_name: str) -> list[dict[str, Any]]:
     """Prepare a study and start the first batch of each of its groups; return a row for each of these steps."""
     import importlib
 
-    from mdfl_jax.study import batch as runs
+    from mdfl_jax.engine.compile import Compiler
     from mdfl_jax.study import make_study
+    from mdfl_jax.study.batch import Program
 
     name, _, argument = study_name.partition(":")
     module = importlib.import_module(f"configs.{name}")
     watch = Watch()
     study = make_study(module.get_config(*([argument] if argument else [])))
     rows: list[dict[str, Any]] = [{"study": study_name, "points": "preparing", **watch.lap()}]
-    batches = {id(batch.group): batch for batch in reversed(runs.batches_of(study))}
-    compiler = [runs.Compiler()] if hasattr(runs, "Compiler") else []  # older versions compile each group by itself
-    for batch in reversed(batches.values()):
-        program = runs.Program(study, batch.group, *compiler)
-        program.start(*program.inputs(batch.runs), len(batch.runs))
-        points = f"{study.points[batch.group.points[0]].id} ({len(batch.group.points)})"
+    compiler = Compiler()
+    for group in study.groups:
+        first = next(group.batches(study.to_do(group)))
+        program = Program(study, group, compiler, group.runs_per_batch)
+        inputs = program.inputs(first)
+        program.compile(*inputs)
+        program.start(inputs[1], len(first))
+        points = f"{study.points[group.points[0]].id} ({len(group.points)})"
         rows.append({"study": study_name, "points": points, **watch.lap()})
     return rows
 

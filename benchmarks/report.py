@@ -112,10 +112,16 @@ def write(folder: Path, variant: str, size: Size = Size(), views: bool = True) -
     rules, moving = RULES[variant]
     experiment = _study(rules, moving, size)
     found, entries = points(experiment), list[dict[str, Any]]()
-    made = {"command": "python -m benchmarks.report", "commit": None, "versions": {}, "devices": []}
+    made: dict[str, Any] = {"command": "python -m benchmarks.report", "commit": None, "versions": {}, "devices": []}
     for point, height in zip(found, np.linspace(0.4, 0.9, len(found))):
         name, runs = name_run(point.experiment, {}, {}), []
-        header = {"config": run_config(point.experiment), "metrics": [], "accuracy_is": "", "made": made}
+        header = {
+            "config": run_config(point.experiment),
+            "metrics": [],
+            "accuracy_is": "",
+            "goes_on_from": "",
+            "made": made,
+        }
         for seed in range(size.seeds):
             runs.append(run_name(name, seed, size.rounds))
             measured = _measured(point, seed, moving, height, size.records)

@@ -105,18 +105,14 @@ class Studies:
           config: the configuration.
           paper: the paper's, if the two differ.
         """
-        from mdfl_jax.study import make_study, run_study
-        from mdfl_jax.study import workdir as workdirs
-        from mdfl_jax.study.ahead import memory
-        from mdfl_jax.study.manifest import wanted
+        from mdfl_jax.study import make_study, run_or_resume
 
         def log(line: str) -> None:
             print(line, file=sys.stderr, flush=True)
 
         made = make_study(config)
         workdir = self._workdir / config.name
-        if not workdirs.is_finished(workdir, wanted(made)):
-            run_study(memory.fit(made, log), workdir, log=log)
+        run_or_resume(made, workdir, log=log)
         study = Study(workdir)
         self.used[config.name] = {
             "seeds": config.seeds,

@@ -9,20 +9,20 @@ numbers depend on (`mdfl_jax.study.identity`). All else that a study shows is ma
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.metric import ROUNDS, SCHEMA, Shown
+from mdfl_jax.core.metric import CLASSES, CLIENT_BYTES, CLIENTS, ROUNDS, SCHEMA, Shown
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
 from mdfl_jax.storage import array_files
 from mdfl_jax.storage.array_files import SUFFIX
 from mdfl_jax.storage.disk import dumps
-from mdfl_jax.storage.study_files import RUN
+from mdfl_jax.storage.study_files import RUN, check_numbers
 
 if TYPE_CHECKING:
     from mdfl_jax.core.types import RunFacts
@@ -139,6 +139,41 @@ def write_record(path: Path, found: Measured, header: Mapping[str, Any]) -> None
     array_files.write(path, FORMAT, about, found.arrays | found.facts | {_LINES: text}, compress=True)
 
 
+_BUILT_IN = {metric.in_files: metric for metric in BUILT_IN}
+_ALWAYS = [key for key, metric in _BUILT_IN.items() if not (metric.optional or metric.by_round)]  # each run has these
+
+
+@cache
+def _tails(clients: int) -> dict[str, tuple[int, ...]]:
+    """Return the shape of one row of each metric that is built in, by its key, for so many clients."""
+    rows = {key: metric.dims(clients)[metric.by_round :] for key, metric in _BUILT_IN.items()}
+    return {key: _BUILT_IN[key].on_host(np.zeros((1, *row), np.uint32)).shape[1:] for key, row in rows.items()}
+
+
+def _fits(row: tuple[int, ...], declared: Sequence[str | int] | None, clients: int) -> bool:
+    """Tell whether the shape of one row can be that of a metric, which may have fewer axes in files."""
+    if declared is None:  # of an earlier version
+        return True
+    sizes: dict[str | int, str | int] = {CLIENTS: clients, CLIENT_BYTES: -(-clients // 8)}
+    axes = list(declared)[1:] if tuple(declared[:1]) == (ROUNDS,) else list(declared)
+    return len(row) <= len(axes) and all(
+        size == sizes.get(axis, axis) or axis == CLASSES for size, axis in zip(row, axes)
+    )
+
+
+def _shown(entry: Mapping[str, Any]) -> Shown:
+    """Return the declaration of a metric from the header of a record."""
+    found = Shown(**{**entry, "where": tuple(entry["where"]), "shape": tuple(entry["shape"])})
+    texts = (found.name, found.key, found.title, found.unit, *found.where)
+    if not all(isinstance(text, str) for text in texts) or not float(found.scale) or type(found.summary) is not bool:
+        raise ValueError(f"the metric {found.name!r} is declared in another way")
+    return found
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no number of JSON")
+
+
 class RunRecord:
     """The record of a run in its file. Arrays and lines are read when they are asked for.
 
@@ -159,31 +194,64 @@ class RunRecord:
         self.shapes = array_files.shapes_in(self.header)
         try:
             self._check()
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
             raise UserError(f"{path}: no study writes such a record: {error}") from None
 
     def _check(self) -> None:
         """Check names, types and shapes against the declarations of the metrics."""
-        header, shapes = self.header, self.shapes
-        if header["run"] != self.name:
+        header = self.header
+        self.seed, self.rounds = header["seed"], np.array(header["rounds"], np.int32)
+        if (
+            type(self.seed) is not int
+            or header["run"] != self.name
+            or not self.name.endswith(f"-s{self.seed}-r{self.rounds[-1]}")
+        ):
             raise ValueError(f"it is that of the run {header['run']!r}")
-        self.seed, self.rounds = int(header["seed"]), np.array(header["rounds"], np.int32)
-        self.compile_seconds, self.run_seconds = float(header["compile_seconds"]), float(header["run_seconds"])
-        if self.rounds.ndim != 1 or not len(self.rounds) or (np.diff(self.rounds) <= 0).any():
+        if self.rounds.ndim != 1 or (np.diff(self.rounds) <= 0).any() or header["rounds"] != self.rounds.tolist():
             raise ValueError("its rounds do not rise")
-        self.own = [Shown(**{**entry, "shape": tuple(entry["shape"])}) for entry in header["metrics"]]
-        self.fact_names = [name for name in header["facts"] if name in FACTS]
-        self.keys = [name for name in shapes if name != _LINES and name not in header["facts"]]
-        declared = {metric.key: metric.shape for metric in (*(of.described for of in BUILT_IN), *self.own)}
+        self.compile_seconds, self.run_seconds = float(header["compile_seconds"]), float(header["run_seconds"])
+        if not (0 <= self.compile_seconds < math.inf and 0 <= self.run_seconds < math.inf):
+            raise ValueError("its seconds are no times")
+        for name, kind in (
+            ("config", dict),
+            ("other", dict),
+            ("made", dict),
+            ("accuracy_is", str),
+            ("goes_on_from", list),
+        ):
+            if not isinstance(header[name], kind):
+                raise ValueError(f"its {name} is of another type")
+        if not all(isinstance(name, str) and RUN.fullmatch(name) for name in header["goes_on_from"]):
+            raise ValueError("it goes on from no run")
+        self.own = [_shown(entry) for entry in header["metrics"]]
+        self._check_arrays()
+
+    def _check_arrays(self) -> None:
+        """Check that the arrays are those of a run of N clients, and have numbers."""
+        shapes, facts = self.shapes, self.header["facts"]
+        self.fact_names = [name for name in facts if name in FACTS]
+        self.keys = [name for name in shapes if name != _LINES and name not in facts]
+        (clients,) = shapes["is_mobile"]
+        sizes = dict.fromkeys(FACTS, (clients,)) | {"label_counts": (clients, shapes["label_counts"][-1])}
+        if any(shapes[name] != sizes[name] for name in self.fact_names) or self.dtype("is_mobile").kind != "b":
+            raise ValueError("its facts are of different clients")
+        if self.dtype(_LINES) != np.uint8 or len(shapes[_LINES]) != 1:
+            raise ValueError("its lines are no text")
+        if wrong := next((name for name in shapes if self.dtype(name).kind not in "biufV"), ""):
+            raise ValueError(f"{wrong} has the type {self.dtype(wrong)}")
+        if absent := [key for key in _ALWAYS if key not in self.keys]:
+            raise ValueError(f"{absent[0]} is not there")
+        rows, last = len(self.rounds), int(self.rounds[-1])
+        built_in, own = _tails(clients), {metric.key: metric.shape for metric in self.own}
         for key in self.keys:
-            by_round = tuple(declared.get(key, ()))[:1] == (ROUNDS,)
-            rows = {int(self.rounds[-1]), int(self.rounds[-1]) + 1} if by_round else {len(self.rounds)}
-            if not shapes[key] or shapes[key][0] not in rows:
+            by_round = (_BUILT_IN[key].shape if key in _BUILT_IN else own.get(key, ()))[:1] == (ROUNDS,)
+            fits = (
+                shapes[key][1:] == built_in[key] if key in _BUILT_IN else _fits(shapes[key][1:], own.get(key), clients)
+            )
+            if by_round and key in _BUILT_IN and self.dtype(key) != _BUILT_IN[key].dtype:
+                raise ValueError(f"{key} has the type {self.dtype(key)}")
+            if not fits or shapes[key][0] not in ((last, last + 1) if by_round else (rows,)):
                 raise ValueError(f"{key} has the shape {list(shapes[key])}")
-        for kind in (header["config"], header["other"], header["made"]):
-            dict(kind)
-        if not all(RUN.fullmatch(name) for name in header["goes_on_from"]):
-            raise ValueError(f"it goes on from {header['goes_on_from']}")
 
     def array(self, key: str) -> np.ndarray:
         """Return a metric or a fact of the run.
@@ -210,9 +278,13 @@ class RunRecord:
         """The lines of metrics.jsonl, without the id of the sweep point, in the order of the evaluations."""
         text = self.array(_LINES).tobytes()
         try:
-            lines = json.loads(text)
-            if [line["round"] for line in lines] != self.rounds.tolist():
-                raise ValueError("the rounds of its lines")
+            lines = json.loads(text, parse_constant=_refuse)
+            if [(line["seed"], line["round"]) for line in lines] != [(self.seed, at) for at in self.rounds.tolist()]:
+                raise ValueError("they are of other rounds, or of another seed")
+            if absent := [key for key in _ALWAYS if any(key not in line for line in lines)]:
+                raise ValueError(f"{absent[0]} is not there")
+            for line in lines:
+                check_numbers(line, str(self.path))
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise UserError(f"{self.path}: no study writes such lines: {error}") from None
         return lines
@@ -267,7 +339,7 @@ class PointArrays(Mapping[str, np.ndarray]):
         try:
             return np.stack(found)
         except ValueError:
-            shapes = " and ".join(map(str, dict.fromkeys(list(array.shape) for array in map(np.asarray, found))))
+            shapes = " and ".join(dict.fromkeys(str(list(array.shape)) for array in found))
             raise UserError(f"{self.records[0].path}: {key} has different shapes in its seeds: {shapes}") from None
 
     def __contains__(self, key: object) -> bool:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.outcomes import name_of, seeds_of
+from mdfl_jax.core.outcomes import seeds_of
 from mdfl_jax.results.records import RunRecord
 from mdfl_jax.storage.study_files import CONFIG, STUDY_SCHEMA, read_config, run_files, run_path
 
@@ -40,6 +40,8 @@ def study_of(records: list[RunRecord]) -> dict[str, Any]:
 
     Its points are told by the fields in which they differ. Its name, title and so on are those of the first run.
     """
+    from mdfl_jax.config.points import name_of  # these import JAX, which a report needs in no other case
+
     most = max(int(record.rounds[-1]) for record in records)
     of_points: dict[str, dict[int, RunRecord]] = {}
     for record in records:

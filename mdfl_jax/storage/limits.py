@@ -74,12 +74,11 @@ def check_size(size: int) -> None:
         raise UserError(f"it unpacks to {size / GIB:,.1f} GiB; this machine has {there / GIB:,.1f} GiB of memory")
 
 
-def check_npz(path: str | Path, together: bool = True) -> None:
+def check_npz(path: str | Path) -> None:
     """Check the sizes of the arrays of an .npz file, before any of them is read.
 
     Args:
       path: the file.
-      together: whether all arrays must fit the memory together, or only each by itself.
 
     Raises:
       UserError: if they do not fit, or if the header of an array says another size than the archive.
@@ -87,7 +86,7 @@ def check_npz(path: str | Path, together: bool = True) -> None:
     """
     with zipfile.ZipFile(path) as archive:
         sizes = [entry.file_size for entry in archive.infolist()]
-        check_size((sum if together else max)(sizes) if sizes else 0)
+        check_size(sum(sizes))
         for entry in archive.infolist():
             with archive.open(entry) as stream:
                 read_header = _HEADERS.get(np.lib.format.read_magic(stream))

@@ -202,10 +202,19 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     lines = [(n, _parse(line, f"{path}:{n}", SCHEMA, _OF_A_LINE)) for n, line in numbered]
     for n, line in lines:
         require(line, _OF_A_LINE, Path(f"{path}:{n}"))
-        for key, value in line.items():
-            if isinstance(value, dict | list) or (isinstance(value, str) and key != "point" and value[-3:] != "inf"):
-                raise UserError(f"{path}:{n}: {key} is {_short(value)}; it must be a number or null")
+        check_numbers(line, f"{path}:{n}")
     return [line for _, line in lines]
+
+
+def check_numbers(line: dict[str, Any], where: str) -> None:
+    """Check that a line of metrics.jsonl has numbers, where null stands for NaN and a text for an infinity.
+
+    Raises:
+      UserError: if it has something else; the message begins with ``where``.
+    """
+    for key, value in line.items():
+        if isinstance(value, dict | list) or (isinstance(value, str) and key != "point" and value[-3:] != "inf"):
+            raise UserError(f"{where}: {key} is {_short(value)}; it must be a number or null")
 
 
 def no_streets() -> np.ndarray:

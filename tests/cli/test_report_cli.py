@@ -16,9 +16,9 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from made_study import made
 from shell import heed_interrupts
 
-from tests.report.conftest import write_workdir
 from tests.report.made_report import unfinish
 
 DRIVER = """
@@ -44,7 +44,7 @@ MISTAKES = """
  => the folder of a study is missing: mdfl report DIR
 nowhere => nowhere: no such directory
 . => .: it holds no study: there is no config.json
-old => old/config.json: schema is 0; this version reads schema 1
+old => old/config.json: schema is 0; this version reads schema 2
 run run/../run => this study is given twice
 run --x=bytes => the x axis is 'bytes'; this study has rounds,
 run --baseline=dcm => --baseline=dcm: only a comparison of several studies takes it
@@ -90,10 +90,11 @@ pytestmark = pytest.mark.long
 def folder(tmp_path_factory):
     """A folder with a finished study, an unfinished one, and one of another schema."""
     folder = tmp_path_factory.mktemp("cli")
-    write_workdir(folder / "run", positions=False)
-    write_workdir(folder / "moves", seeds=1)
-    unfinish(write_workdir(folder / "half", positions=False), lambda row: row["round"] <= 20)
-    old = write_workdir(folder / "old", positions=False, seeds=1) / "config.json"
+    changes = {"sweep": "network.mobility=static,random_movement,dam,dcm", "rounds": 40, "eval_every": 10}
+    for name in ("run", "moves", "half", "old"):
+        made(folder / name, **changes)
+    unfinish(folder / "half", lambda row: row["round"] <= 20)
+    old = folder / "old" / "config.json"
     old.write_text(json.dumps(json.loads(old.read_text()) | {"schema": 0}))
     return folder
 
@@ -185,8 +186,8 @@ def test_the_page_of_a_growing_study_is_served_and_follows_it(folder):
 def test_the_page_waits_for_a_study_whose_folder_is_not_there_yet(folder):
     with serving(folder, "later") as address:
         assert "later: there is no study yet; the page waits for it" in get(address)
-        made = write_workdir(folder / "made", positions=False, title="At last")
-        assert "At last" in changed(address, lambda: made.rename(folder / "later"))
+        made(folder / "made", title="At last")
+        assert "At last" in changed(address, lambda: (folder / "made").rename(folder / "later"))
 
 
 def test_an_occupied_port_is_one_line(folder):

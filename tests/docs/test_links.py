@@ -95,7 +95,7 @@ def test_files_that_are_named_exist(page):
             assert any(f"/{span}" in end for end in ends), f"{span}: there is no such folder"
 
 
-FOLDERS = {"site/", "checkpoints/", "extension/", "publishing/", "states/", "figures/"}
+FOLDERS = {"site/", "runs/", "workers/", "figures/"}
 WRITTEN = {"config.json", "summary.json", "my_file.py"} | FOLDERS
 """Files that a user has, and no checkout."""
 

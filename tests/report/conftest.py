@@ -13,6 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mdfl_jax.results.results import StudyResults
+from mdfl_jax.storage.study_files import read_lines, read_streets
+
 MOBILITY = ("static", "random_movement", "dam", "dcm")
 
 
@@ -129,8 +132,7 @@ def write_workdir(
 @contextlib.contextmanager
 def told_by_views() -> Iterator[None]:
     """Inside, a folder of `write_workdir`, which has no records, is read from its views."""
-    from mdfl_jax.results.results import StudyResults
-    from mdfl_jax.storage.study_files import read_config, read_lines, read_streets
+    from mdfl_jax.storage.study_files import read_config
 
     of_records = StudyResults.open.__func__  # type: ignore[attr-defined]
 

@@ -13,11 +13,13 @@ from mdfl_jax.data.formats import idx, npz
 from mdfl_jax.data.partition.table import read_table
 from mdfl_jax.networks.graph_files import read_matrices
 from mdfl_jax.storage import limits
+from mdfl_jax.storage.study_files import read_streets
 
 READERS = {
     "data": lambda path: npz.read([path], f"data.name='a', file {str(path)!r}"),
     "graph": lambda path: read_matrices(path, 6),
     "owners": lambda path: read_table(str(path)),
+    "streets": lambda path: read_streets(path.parent),
 }
 KEYS = ("x_train", "y_train", "x_test", "y_test")
 
@@ -44,7 +46,7 @@ def small_machine(monkeypatch):
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.usefixtures("small_machine")
 def test_an_archive_that_unpacks_to_more_than_the_memory_is_refused(tmp_path, reader):
-    path = tmp_path / "a.npz"
+    path = tmp_path / "streets.npz"
     np.savez_compressed(path, **{key: np.zeros(2**20, np.float32) for key in KEYS})
     assert path.stat().st_size < 2**18
     assert "GiB; this machine has 0.0 GiB of memory" in told(reader, path)
@@ -53,7 +55,7 @@ def test_an_archive_that_unpacks_to_more_than_the_memory_is_refused(tmp_path, re
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("shape", [(2**40,), (2**62, 2**62), (3,)])
 def test_a_header_that_says_another_size_is_refused(tmp_path, reader, shape):
-    path = tmp_path / "a.npz"
+    path = tmp_path / "streets.npz"
     with zipfile.ZipFile(path, "w") as archive:
         for key in KEYS:
             archive.writestr(f"{key}.npy", member(shape, bytes(16)))
@@ -62,8 +64,8 @@ def test_a_header_that_says_another_size_is_refused(tmp_path, reader, shape):
 
 @pytest.mark.parametrize("reader", READERS)
 def test_objects_are_refused(tmp_path, reader):
-    path = tmp_path / "a.npz"
-    key = {"owners": "owner"}.get(reader, "x_train")
+    path = tmp_path / "streets.npz"
+    key = {"owners": "owner", "streets": "streets"}.get(reader, "x_train")
     np.savez(path, **{name: np.array([{}], object) for name in ([*KEYS] if reader == "data" else [key])})
     assert "bject" in told(reader, path) or "pickle" in told(reader, path)
 

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from mdfl_jax.tasks.evaluation import client_of_owner
 from sklearn.metrics import r2_score
 from small import toy_dataset
 
@@ -14,7 +15,6 @@ from mdfl_jax.data.partition import DirichletNumbers, PartitionNumbers
 from mdfl_jax.data.partition.by_owner import OwnerNumbers
 from mdfl_jax.models import make_model
 from mdfl_jax.tasks import spec_of, supervised
-from mdfl_jax.tasks.evaluation import client_of_owner
 from mdfl_jax.tasks.gradients import Tiling
 
 N, KEY = 4, jax.random.key(0)

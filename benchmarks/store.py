@@ -1,12 +1,13 @@
-"""What checkpoints cost: python -m benchmarks.checkpoints
+"""What the store costs: python -m benchmarks.store
 
-Two numbers of the demo. The share of its time that it takes to save at the default interval: the seconds of a save,
-over the seconds between two saves, or of the whole demo if that is shorter. And the seconds from the start of the
-command that resumes a stopped demo to its first round, with a warm compilation cache. A save is that of the host's
-arrays to the disk: what it takes to fetch them from a device is not in it, which on a CPU is a copy.
+Two numbers of the demo. The share of its time that it takes to save at the default interval: the seconds of saving the
+states of a batch, over the seconds between two saves, or of the whole demo if that is shorter. And the seconds from the
+start of the command that resumes a stopped demo to its first round, with a warm compilation cache. A save is that of
+the host's arrays to the disk: what it takes to fetch them from a device is not in it, which on a CPU is a copy.
+
+And the seconds of a large study, of 5,000 finished runs that nobody has run: to list its runs, and to write its views.
 """
 
-import json
 import os
 import signal
 import subprocess
@@ -17,15 +18,20 @@ from pathlib import Path
 from typing import Any
 
 from absl import flags
-from mdfl_jax.storage.checkpoint import Checkpoints
 
-from benchmarks import measure
+from benchmarks import measure, report
 from mdfl_jax.cli import common
 from mdfl_jax.config.resolve import default_config
+from mdfl_jax.results.studies import read_records, read_study
+from mdfl_jax.results.views import write_views
+from mdfl_jax.storage import array_files
+from mdfl_jax.storage.study_files import RUNS, STATE_SUFFIX
+from mdfl_jax.study.run_files import FORMAT
 
 _REPEATS = flags.DEFINE_integer("repeats", 3, "Resumed studies, after one that fills the cache.")
 _CONFIG = flags.DEFINE_string("study", "configs/digits.py", "Config file of the study.")
-_SAVES = 20  # timed saves of the state of the demo
+_SAVES = 20  # timed saves of the states of the demo
+LARGE = report.Size(tuple(1 + k / 25 for k in range(50)), 25, 400, 20, 20, records=False)  # 4 x 50 points
 
 
 def _command(workdir: Path, cache: Path, *more: str) -> list[str]:
@@ -59,35 +65,53 @@ def stopped(workdir: Path, cache: Path) -> None:
         raise SystemExit("the study was not stopped in its first batch; it is too short")
 
 
+def _states(workdir: Path) -> list[Path]:
+    """Return the states of the runs that are under way."""
+    found = sorted((workdir / RUNS).glob("*" + STATE_SUFFIX))
+    return [path for path in found if not array_files.read(path, FORMAT, only=())[0]["ended"]]
+
+
 def resumed(workdir: Path, cache: Path) -> float:
     """Resume a stopped study; return the seconds to its first further round, and kill it there."""
-    (name,) = Checkpoints(workdir / "checkpoints").progress().states
-    config = json.loads((workdir / "config.json").read_text())
-    done = int(name.rpartition("-")[2])
+    states = _states(workdir)
+    done = array_files.read(states[0], FORMAT, only=())[0]["evaluations"]
     (workdir / "metrics.jsonl").unlink()  # it is written anew, first the lines that are read back
-    before = (1 + done) * config["runs_per_batch"][0]
     process = subprocess.Popen(_command(workdir, cache), stdout=subprocess.DEVNULL)
-    seconds = _until_lines(process, workdir, before)
+    seconds = _until_lines(process, workdir, (1 + done) * len(states))
     process.kill()
     process.wait()
     return seconds
 
 
 def seconds_of_a_save(workdir: Path, scratch: Path) -> tuple[float, int]:
-    """Save the state of a stopped study several times; return the median seconds and the bytes of a state."""
-    there = Checkpoints(workdir / "checkpoints")
-    ((name, done),) = there.progress().states.items()
-    state, seconds = there.load(name), []
+    """Save the states of a stopped study several times; return the median seconds and the bytes of the states."""
+    states = {path: array_files.read(path, FORMAT) for path in _states(workdir)}
+    seconds = []
     for number in range(_SAVES):
         begun = time.perf_counter()
-        Checkpoints(scratch).save({}, {0: (done + number, state)})
+        for path, (header, arrays) in states.items():
+            about = {"run": header["run"], "evaluations": number, "earlier": "", "ended": False}
+            array_files.write(scratch / path.name, FORMAT, about, arrays, compress=False)
         os.sync()  # what the system writes later is a cost too
         seconds.append(time.perf_counter() - begun)
-    return measure.spread(seconds)["median"], sum(array.nbytes for array in state.values())
+    octets = sum(array.nbytes for _, arrays in states.values() for array in arrays.values())
+    return measure.spread(seconds)["median"], octets
+
+
+def large(workdir: Path, size: report.Size = LARGE) -> dict[str, Any]:
+    """List a study of many finished runs and write its views; return the row with the seconds of both."""
+    report.write(workdir, next(iter(report.RULES)), size, views=False)
+    begun = time.perf_counter()
+    manifest = read_study(workdir)
+    runs = sum(map(len, read_records(workdir, manifest)))
+    listed = time.perf_counter()
+    write_views(workdir, manifest)
+    written = time.perf_counter()
+    return {"variant": "a large study", "runs": runs, "list_seconds": listed - begun, "view_seconds": written - listed}
 
 
 def main() -> int:
-    """Measure the share of saving, and the seconds until a resumed study goes on."""
+    """Measure the share of saving, the seconds until a resumed study goes on, and those of a large study."""
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         base = Path(folder)
@@ -103,7 +127,8 @@ def main() -> int:
             stopped(base / "run", base / "cache")
             seconds.append(resumed(base / "run", base / "cache"))
         rows.append({"variant": "resume to the first rounds, warm cache", "seconds": measure.spread(seconds)})
-    measure.report("checkpoints", rows)
+        rows.append(large(base / "large"))
+    measure.report("store", rows)
     return 0
 
 
