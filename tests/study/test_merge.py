@@ -105,7 +105,7 @@ def test_runs_in_two_parts_must_agree(tmp_path):
     found.arrays["loss"][0, 0] = np.nextafter(found.arrays["loss"][0, 0], np.float32(2))
     write_record(record.path, found, record.header)
     with pytest.raises(
-        UserError, match=r"b and .*a disagree about point 'dcm, radius=2', seed 1: loss is not the same$"
+        UserError, match=r"b and .*a disagree about point 'static, radius=inf', seed 2: loss is not the same$"
     ):
         merge([tmp_path / "a", tmp_path / "b"], tmp_path / "other")
 
