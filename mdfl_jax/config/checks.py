@@ -295,10 +295,7 @@ def parse_units(text: str) -> list[tuple[float, float]]:
 
 
 def _check_units(experiment: Experiment) -> None:
-    world = world_in(experiment)
-    if world == "contacts":
-        raise UserError(f"server.pattern is roadside; network.mobility {experiment.network.mobility} knows no places")
-    units = parse_units(experiment.server.units)
+    world, units = world_in(experiment), parse_units(experiment.server.units)
     if world == "trace":  # the configuration does not say the area of a trace
         return
     motion, size = experiment.motion, experiment.network.grid_size

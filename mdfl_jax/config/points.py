@@ -1,16 +1,14 @@
 """The points of a sweep: lists them, names them, and groups those that share a compiled program."""
 
-import contextlib
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from mdfl_jax.config.families import movement_of, schema, task_of, world_in
 from mdfl_jax.config.resolve import all_fields, check_key, check_together, parse_text, replace_all
 from mdfl_jax.config.sections import SWITCHES, Experiment
-from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.errors import UserError, errors_about
 from mdfl_jax.core.outcomes import baseline_values, baselines, name_of, selected_fields
 from mdfl_jax.core.sweep_text import split_axes
 from mdfl_jax.mobility.registry import MOBILITIES, OWN
@@ -41,15 +39,6 @@ class Point(NamedTuple):
     id: str
     overrides: dict[str, Any]
     experiment: Experiment
-
-
-@contextlib.contextmanager
-def _errors_of(what: str) -> Iterator[None]:
-    """Put in front of an error message what the error is about."""
-    try:
-        yield
-    except UserError as error:
-        raise UserError(f"{what}: {error}") from None
 
 
 def can_be_axis(path: str) -> bool:
@@ -88,7 +77,7 @@ def parse_axes(sweep: str) -> Axes:
         raise UserError(f"sweep has {num_points:,} points; at most {MOST_POINTS:,} are allowed")
     axes: Axes = {}
     for paths, texts in split_axes(sweep).items():
-        with _errors_of("sweep"):
+        with errors_about("sweep"):
             axes[paths] = [tuple(map(_parse_value, paths, value)) for value in texts]
         if len(set(axes[paths])) < len(axes[paths]):
             raise UserError(f"sweep: {'+'.join(paths)} holds a value twice: {','.join(map('+'.join, texts))}")
@@ -113,7 +102,7 @@ def points(experiment: Experiment) -> list[Point]:
     for values in itertools.product(*axes.values()):
         overrides = dict(zip(itertools.chain(*axes), itertools.chain(*values)))
         changed = replace_all(experiment, overrides)
-        with _errors_of(f"sweep, point {name_of(overrides)!r}"):
+        with errors_about(f"sweep, point {name_of(overrides)!r}"):
             check_together(changed)
             _check_knowledge(overrides, changed)
         found.append(Point(name_of(overrides), overrides, changed))
@@ -143,7 +132,7 @@ def baseline_of(experiment: Experiment, all_points: list[Point]) -> list[int | N
     """
     if experiment.baseline:
         values = baseline_values(experiment.baseline)
-        with _errors_of("baseline"):
+        with errors_about("baseline"):
             for path, text in values.items():
                 _parse_value(path, text)
     points_of = [{"overrides": point.overrides} for point in all_points]
@@ -187,7 +176,7 @@ class ProgramKey(NamedTuple):
 
 def program_key(experiment: Experiment) -> ProgramKey:
     """Return what decides the compiled program of a configuration."""
-    switches = sorted(name for name, tells in SWITCHES.items() if tells(experiment))
+    switches = sorted(name for name, decides in SWITCHES.items() if decides(experiment))
     return ProgramKey(static_settings(experiment), tuple(switches))
 
 

@@ -1,10 +1,11 @@
 """The exception for mistakes of the user, and the error line for an unknown name."""
 
+import contextlib
 import difflib
 import errno
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 MOST = 24  # names in a line
@@ -19,6 +20,22 @@ class UserError(ValueError):
 
     The launchers print the line on standard error and exit with status 2; a library caller catches a ``ValueError``.
     """
+
+
+@contextlib.contextmanager
+def errors_about(what: str) -> Iterator[None]:
+    """Put a text in front of the error line of a mistake that is found within this context.
+
+    >>> with errors_about("graph.file"):
+    ...     raise UserError("it is empty")
+    Traceback (most recent call last):
+      ...
+    mdfl_jax.core.errors.UserError: graph.file: it is empty
+    """
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{what}: {error}") from None
 
 
 def out_of_memory(error: BaseException) -> str | None:

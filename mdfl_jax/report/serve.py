@@ -73,7 +73,7 @@ class LivePage:
         self._ready_at = now + max(REST, (now - begin) * (1 / SHARE - 1))
 
     def asked(self) -> dict[str, Any]:
-        """Return what a browser that shows the page is told: the version, and the error if there is one."""
+        """Return what a browser that shows the page asks for: the version, and the error if there is one."""
         self._asked_at = time.monotonic()
         return {"version": self.version, "error": self.error}
 

@@ -379,9 +379,9 @@ def values_of(
 def divergence_warning(point: Mapping[str, Any], values: Callable[[str], Any]) -> str:
     """Return a line for the user about a sweep point of which some runs have diverged (`values_of`)."""
     found = list(point["divergence"].items())[:FEW_SEEDS]
-    told = [f"seed {seed} in round {at['round']}{_norm(at['norm'])}" for seed, at in found]
-    more = len(point["diverged"]) - len(told)
-    said = "; ".join(told) + (f"; and {more} more seeds" if more else "")
+    seeds = [f"seed {seed} in round {at['round']}{_norm(at['norm'])}" for seed, at in found]
+    more = len(point["diverged"]) - len(seeds)
+    said = "; ".join(seeds) + (f"; and {more} more seeds" if more else "")
     why = cause_of_divergence(values)
     return f"{point['id']}: diverged: {said}" + (f" ({why})" if why else "")
 

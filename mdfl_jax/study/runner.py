@@ -33,6 +33,7 @@ class Runner:
       log: A function that takes lines for the user.
       is_first: Whether no other worker was there when this one began.
       many: The number of workers that are to share the runs, this one included; 0: as many as are there.
+      beside: The number of devices of a process that would compute all runs (`part_size`); 0: as many as this one has.
     """
 
     def __init__(
@@ -44,9 +45,10 @@ class Runner:
         log: Callable[[str], None],
         is_first: bool = True,
         many: int = 0,
+        beside: int = 0,
     ):
         self.study, self.files, self.workers, self.sinks, self.log = study, files, workers, sinks, log
-        self.is_told, self.many = not is_first, many
+        self.is_told, self.many, self.beside = not is_first, many, beside
         self.runs = {study.name(run): run for run in reversed(study.to_do())}  # equal runs are done once
         self.runs = dict(reversed(self.runs.items()))
         self.sizes: dict[int, int] = {}  # the runs in a batch of each group, by its first point
@@ -157,7 +159,7 @@ class Runner:
         if (key := group.points[0]) not in self.sizes:
             count = -(-sum(run.point in group.points for run in missing) // many)
             whole = group.runs_per_batch
-            self.sizes[key] = part_size(self.study.experiment, group.simulation, whole, max(count, 1))
+            self.sizes[key] = part_size(self.study.experiment, group.simulation, whole, max(count, 1), self.beside)
         return self.sizes[key]
 
     def _batch(self, program: Program, batch: Batch, beginnings: list[Beginning]) -> None:

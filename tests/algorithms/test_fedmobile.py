@@ -321,3 +321,20 @@ def test_without_relays_fedmobile_is_asynchronous():
         states, _ = run("fedmobile", hparams, schedule)
         assert (flat(states.params) == flat(plain.params)).all()
         assert (flat(states.server) == flat(plain.server)).all()
+
+
+@pytest.mark.parametrize(("after", "same_as"), [(0, "async_fl"), (10, "async_fl"), (1, "")])
+def test_a_download_at_a_meeting_or_behind_the_longest_gap_is_none(after, same_as):
+    """Figure 10's mechanism: it only adds downloads where a client has met the server exactly so many slots ago."""
+    schedule = random_schedule(np.random.default_rng(3), longest=9)
+    hparams = numbers()
+    hparams.download_after = after
+    states, stats = run("virtual_download_once", hparams, schedule)
+    plain, plain_stats = run("async_fl", numbers(), schedule)
+    equal = [np.array_equal(flat(getattr(states, f)), flat(getattr(plain, f))) for f in ("params", "server", "held")]
+    assert equal == [same_as == "async_fl"] * 3
+    meets, last, *_ = schedule
+    extra = (~meets & (np.arange(SLOTS)[:, None] - last == after)).sum(axis=0)
+    messages = np.asarray(stats.messages - plain_stats.messages).sum()
+    assert messages == extra.sum()
+    assert (messages > 0) == (same_as == "")

@@ -6,21 +6,18 @@ from functools import cache
 import jax
 import numpy as np
 import pytest
-from small import assert_trees_equal, toy_dataset, toy_hparams, toy_task
+from small import toy_dataset, toy_hparams, toy_task
 from tiny import run_study, tiny_config
 
 from mdfl_jax import Schedule, UserError
 from mdfl_jax.algorithms.dpsgd import dpsgd
-from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.metrics import BUILT_IN, ON_REQUEST, asked_for, metrics_of
 from mdfl_jax.metrics.built_in.every_study import accuracy
 from mdfl_jax.metrics.built_in.on_request import BINS
-from mdfl_jax.models import make_model
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.report.page import write_report
 from mdfl_jax.study import make_study
-from mdfl_jax.tasks import classification
 
 N, C = 6, 4  # label 3 has training samples and no test samples
 
@@ -88,19 +85,6 @@ def test_calibration_error_against_loops():
         found += len(members) / len(labels) * abs(correct - confidence)
     assert sum(map(bool, of_bin)) > 3
     assert metrics.calibration_error == pytest.approx(found, rel=1e-4)
-
-
-@pytest.mark.long
-def test_the_sums_do_not_depend_on_the_devices():
-    """One device, four devices, and models evaluated one after another."""
-
-    def sums(mesh):
-        task = classification(dataset(), make_model("linear", C), N, mesh=mesh)
-        models = jax.vmap(lambda key: task.init(task.data, key))(jax.random.split(jax.random.key(0), N))
-        count = lambda logits, labels, mask: (logits * mask[None, :, None]).sum(axis=1)  # noqa: E731
-        return jax.jit(lambda models: task.scoring.over_test(task.data, None, models, count))(models)
-
-    assert_trees_equal(sums(None), sums(client_mesh(jax.devices()[:4], 4)), 1e-4)
 
 
 def test_jain_and_variance_are_those_of_the_accuracies():

@@ -143,7 +143,7 @@ MUTANTS = [
     Mutant("core/rng.py", 'return "batch" if name in OF_BATCHES else name', "return name", "config/test_vary.py"),
     Mutant("core/rng.py", "key[STREAMS.index(name)] if", "key[0] if", "config/test_vary.py"),
     Mutant("config/texts.py", "(name in names) != but)", "name in names)", "config/test_vary.py"),
-    Mutant("config/points.py", "if tells(experiment)", "if False", "config/test_vary.py"),
+    Mutant("config/points.py", "if decides(experiment)", "if False", "config/test_vary.py"),
     Mutant("core/stopping.py", "stop_state.rounds + 1, moved &", "stop_state.rounds + 1, True &",
            "tasks/test_regression.py"),
     Mutant("engine/simulation.py", "carry.messages + stats.messages", "stats.messages", "test_simulation.py"),

@@ -144,7 +144,7 @@ def test_a_sweep_with_select_is_told_by_its_chosen_points():
     assert said[0].startswith("x is best: 52.00 ±")  # the chosen one, not the best on the test set
     assert said[1:] == [
         "In each setting, only the lr with the least validation loss is compared.",
-        "For 1, no lr kept the models finite.",
+        "In 1 setting, no lr kept the models finite.",
     ]
 
 

@@ -6,20 +6,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small import assert_trees_differ, assert_trees_equal, toy_dataset, toy_hparams
+from small import assert_trees_differ, assert_trees_equal, toy_dataset
 
-from mdfl_jax import Schedule
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings, adam, sgd
 from mdfl_jax.algorithms.registry import ignored_by, numbers_of, resolved
 from mdfl_jax.core.batch_statistics import trained
-from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.core.types import Links
 from mdfl_jax.data.augment import Augmentation
 from mdfl_jax.data.partition import DirichletNumbers
-from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.models.norm import BatchNorm
-from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.tasks import classification
 from mdfl_jax.tasks.gradients import Tiling
 
@@ -203,28 +199,6 @@ def test_a_server_met_now_and_then_has_statistics_between_those_of_its_clients(n
         assert low <= float(leaf.min()) <= float(leaf.max()) <= high
         assert low <= float(of_clients.min()) <= float(of_clients.max()) <= high
         np.testing.assert_allclose(leaf[-1], 0.1, atol=0.03)
-
-
-@pytest.mark.long
-def test_a_mesh_of_devices_gives_the_statistics_of_one():
-    """Eleven clients on eight devices, crops and flips; minibatches, and blocks that the devices share."""
-    hparams = toy_hparams(alpha=0.05, lr=0.1)
-    for batch_size in (10, 0):
-        found = []
-        for num_devices in (1, 8):
-            mesh = client_mesh(jax.devices()[:num_devices])
-            task = classification(
-                toy_dataset(), Normalised(), 11, "dirichlet", batch_size=batch_size, tiling=Tiling(30), mesh=mesh,
-                augmentation=Augmentation(1, True),
-            )  # fmt: skip
-            made = Simulation(
-                task, spatial(11, 5, ("static", "random_movement")), ALGORITHMS["dpsgd"](), Schedule(2, 2)
-            )
-            carry, _ = jax.jit(made.init)(made.data, hparams, KEY)
-            carry, metrics = jax.jit(made.advance)(made.data, hparams, KEY, carry)
-            found.append((jax.tree.map(lambda p: p[:11], carry.algorithm.params), metrics.loss))
-        assert_trees_equal(*jax.device_get(found), 2e-5)
-        assert float(jnp.ptp(found[0][0]["batch_stats"]["norm"]["mean"], axis=0).max()) > 0.01
 
 
 @pytest.mark.long

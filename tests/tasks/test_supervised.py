@@ -6,9 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from sklearn.metrics import r2_score
-from small import assert_trees_equal, toy_dataset
+from small import toy_dataset
 
-from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.data.dataset import as_dataset
 from mdfl_jax.data.partition import DirichletNumbers, PartitionNumbers
 from mdfl_jax.data.partition.by_owner import OwnerNumbers
@@ -195,18 +194,6 @@ def test_local_accuracy_of_a_regression_is_r2_of_the_own_samples():
         kernel, bias = weights(models, i)
         expected = r2_score(np.asarray(task.data.y_test)[mine], x[mine] @ kernel + bias)
         assert found[i] == pytest.approx(max(expected, 0), abs=1e-3)
-
-
-@pytest.mark.long
-def test_accuracies_do_not_depend_on_the_devices():
-    def measured(mesh):
-        task = linear_task(owned_dataset(), partition="by_owner", mesh=mesh)
-        clients = jax.jit(task.partition)(task.data, OwnerNumbers(), KEY)
-        models = random_models(task)
-        of_all = jax.jit(task.evaluate)(task.data, clients, models)
-        return of_all, jax.jit(task.scoring.local_accuracy)(task.data, clients, models)
-
-    assert_trees_equal(measured(None), measured(client_mesh(jax.devices()[:4], 4)), 1e-5)
 
 
 def test_validation_samples_of_the_source_are_those_of_the_validation_loss():

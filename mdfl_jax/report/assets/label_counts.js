@@ -3,7 +3,7 @@
 // in their data, the reader chooses the division.
 mdfl.register("label_counts", (element, { divisions }) => {
   const draw = (plot, chosen, note) => {
-    const { counts, mobile, told: words } = divisions[chosen.division];
+    const { counts, mobile, words } = divisions[chosen.division];
     const [clients, classes] = counts.shape;
     const at = (i, c) => counts.values[i * classes + c];
     const all = Array.from({ length: clients }, (_, i) => i);

@@ -56,7 +56,7 @@ mdfl.register("rivals", (element, data) => {
       margin: { l: 60, r: 10, t: 60, b: 10 },
       hovermode: "closest",
     };
-    note.textContent = found.told ? `Settings with an interval on one side of zero: ${found.told}.` : "";
+    note.textContent = found.words ? `Settings with an interval on one side of zero: ${found.words}.` : "";
     const drawn = mdfl.plot(plot, [heat, texts], layout);
     plot.removeAllListeners?.("plotly_click");
     plot.on?.("plotly_click", ({ points: [hit] }) => show(Math.round(hit.y)));

@@ -12,7 +12,7 @@ from mdfl_jax.report.statistics import band
 from mdfl_jax.report.style import for_plotly, has_intervals, looks, main_axis, make_panels
 
 MAX_POINTS = 7  # the number of colours of the palette
-NAMED = 4  # of more sweep points that are left out for one reason, their number is told
+NAMED = 4  # of more sweep points that are left out for one reason, only their number is given
 INK, KEY = "#333333", "#808080"  # the page shows the grey in both of its themes
 OTHERS_DASHES = (0, (4, 1.8))
 
@@ -52,8 +52,8 @@ def _left_out(study: ReportData) -> str:
     for look, why in zip(looks(study), _why_left_out(study)):
         names.setdefault(why, []).append(look.label)
     names.pop("", None)
-    told = [f"{', '.join(of) if len(of) <= NAMED else f'{len(of)} points'} ({why})" for why, of in names.items()]
-    return f" Not drawn: {'; '.join(told)}." if told else ""
+    reasons = [f"{', '.join(of) if len(of) <= NAMED else f'{len(of)} points'} ({why})" for why, of in names.items()]
+    return f" Not drawn: {'; '.join(reasons)}." if reasons else ""
 
 
 def contacts(curve: Curve, name: str) -> np.ndarray:

@@ -108,7 +108,7 @@ def _caption(study: ReportData, shown: list[Division]) -> str:
 def _chart(study: ReportData, shown: list[Division]) -> Chart:
     """Return the counts of each division of the data, with the labels of its sweep points and its sentence."""
     found = [
-        {"name": name, "mobile": of.mobile, "told": inequality(of.counts), "counts": of.counts.astype(np.int64)}
+        {"name": name, "mobile": of.mobile, "words": inequality(of.counts), "counts": of.counts.astype(np.int64)}
         for name, of in zip(_names(study, shown), shown[:MAX_DATA])
     ]
     return Chart("label_counts", {"divisions": found})

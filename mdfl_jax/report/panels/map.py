@@ -18,7 +18,6 @@ from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.report.pack import LEVELS, MISSING, packed
 from mdfl_jax.report.read import ReportData, rounds_done
 from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.settings import spaced
 from mdfl_jax.report.style import INSIDE, MOBILE, STAYS, describe_first_seed, looks, main_axis, make_panels
 from mdfl_jax.report.world import CIRCLE, GRID, World, circle, worlds_of
 
@@ -234,38 +233,32 @@ UNIT, STREET, REACH = "#D55E00", "#dddddd", "#7f7f7f50"
 def _caption(study: ReportData, found: dict[int, World]) -> str:
     """Return the caption of the playback: what one sees, and what of it is computed, left out or not known."""
     shown = shown_points(study)
-    worlds = [found[p] for p in shown]
-    told = [f"The clients of {describe_first_seed(study)} in each round."]
-    if all(world.kind == CIRCLE for world in worlds):
-        told.append("They have no places in this study, so they stand on a circle.")
-    elif max(clients_of(study, p) for p in shown) > MANY:
-        told.append("Each client is a dot; those that are absent are not drawn.")
-    else:
-        told.append("Squares are clients that stay, and circles are clients that move.")
-    if metric := coloured_by(study, shown):
-        told.append(f"The colour of a client is its {metric} at the last evaluation before.")
-        sampled = any(study.value(p, "eval_clients") for p in shown)
-        told += ["Clients that were not evaluated then have no colour."] if sampled else []
-    recorded = [study.has(p, "links") for p in shown]
-    if all(recorded):
-        told.append("The links of a round are those of its exchange of models, before the clients move.")
-    elif any(world.kind != CIRCLE and np.isfinite(world.radius) for world in worlds):
-        told.append("Links were not recorded; those that you see are computed from the places and the radius.")
-        told += (
-            ["Links that failed are drawn too."] if any(study.value(p, "network.link_failure") for p in shown) else []
-        )
-    else:
-        told.append("Links were not recorded.")
-    if any(study.value(p, "network.radius_spread") for p in shown):
-        told.append("Radii differ from client to client; the discs have the mean radius.")
-    if any(study.has(p, name) for p in shown for name in RELAYS):
-        told.append("A bent arrow goes from a client to the one that carries its update to the server, or from the one")
-        told[-1] += " that brings it a model from there."
-    if len(shown) < len(study.points):
-        axis, total = main_axis(study), len(found)
-        each = f", among them each value of {spaced(axis.name)}" if axis and len(set(axis.texts)) <= len(shown) else ""
-        told.append(f"The page has {len(shown)} of {total} sweep points{each}." if len(shown) < total else "")
-    return " ".join(filter(None, told))
+    worlds, links = [found[p] for p in shown], all(study.has(p, "links") for p in shown)
+    on_circle, many = all(world.kind == CIRCLE for world in worlds), max(clients_of(study, p) for p in shown) > MANY
+    computed = not links and any(world.kind != CIRCLE and np.isfinite(world.radius) for world in worlds)
+    metric, axis = coloured_by(study, shown), main_axis(study)
+
+    def varies(path: str) -> bool:
+        return any(study.value(p, path) for p in shown)
+
+    each = f", among them each value of {axis.title}" if axis and len(axis.distinct) <= len(shown) else ""
+    sentences = {
+        f"The clients of {describe_first_seed(study)} in each round.": True,
+        "They have no places in this study, so they stand on a circle.": on_circle,
+        "Each client is a dot; those that are absent are not drawn.": many and not on_circle,
+        "Squares are clients that stay, and circles are clients that move.": not many and not on_circle,
+        f"The colour of a client is its {metric} at the last evaluation before.": metric,
+        "Clients that were not evaluated then have no colour.": metric and varies("eval_clients"),
+        "The links of a round are those of its exchange of models, before the clients move.": links,
+        "Links were not recorded; those that you see are computed from the places and the radius.": computed,
+        "Links that failed are drawn too.": computed and varies("network.link_failure"),
+        "Links were not recorded.": not links and not computed,
+        "Radii differ from client to client; the discs have the mean radius.": varies("network.radius_spread"),
+        "A bent arrow goes from a client to the one that carries its update to the server, or from the one that brings"
+        " it a model from there.": any(study.has(p, name) for p in shown for name in RELAYS),
+        f"The page has {len(shown)} of {len(found)} sweep points{each}.": len(shown) < len(found),
+    }
+    return " ".join(sentence for sentence, applies in sentences.items() if applies)
 
 
 def _chart(study: ReportData, _: dict[int, World]) -> Chart:

@@ -211,8 +211,8 @@ def _chart(study: ReportData, shown: Compared) -> Chart:
         by_reference = []
         for reference in range(len(matrix.rivals)):
             found = differences(array, reference)
-            told = _tally_in_words(matrix, found)
-            by_reference.append({"mean": found.mean, "half": found.half, "alone": found.alone, "told": told})
+            words = _tally_in_words(matrix, found)
+            by_reference.append({"mean": found.mean, "half": found.half, "alone": found.alone, "words": words})
         of_measures.append({"name": name, "references": by_reference, "level": mean_of_known(array)})
     return Chart(
         "rivals",

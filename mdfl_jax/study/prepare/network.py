@@ -24,7 +24,7 @@ from mdfl_jax.config.families import (
     traced_numbers,
 )
 from mdfl_jax.config.sections import CostConfig, Experiment
-from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.errors import UserError, errors_about
 from mdfl_jax.core.types import Algorithm, Network, Task
 from mdfl_jax.mobility import BOUNDARIES, Motion, Movement
 from mdfl_jax.mobility.trace import Tracks
@@ -158,10 +158,8 @@ def _read(file: str, num_clients: int, directed: bool, allow_disconnected: bool,
 def _from_file(experiment: Experiment) -> np.ndarray:
     config = experiment.graph
     changed = Path(config.file).stat().st_mtime if Path(config.file).is_file() else 0.0
-    try:
+    with errors_about("graph.file"):
         return _read(config.file, experiment.network.num_clients, config.directed, config.allow_disconnected, changed)
-    except UserError as error:
-        raise UserError(f"graph.file: {error}") from None
 
 
 def graph_network(experiment: Experiment, link_filter: LinkFilter | None = None, lists: bool = False) -> Network:
@@ -216,10 +214,8 @@ def read_meetings(path: str, num_clients: int) -> np.ndarray:
         raise UserError(f"server.file {path!r} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if not pairs:
         raise UserError(f"server.file {path!r} holds no meeting")
-    try:
+    with errors_about(f"server.file {path!r}"):
         return meeting_table([client for client, _ in pairs], [slot for _, slot in pairs], num_clients)
-    except UserError as error:
-        raise UserError(f"server.file {path!r}: {error}") from None
 
 
 def server_network(experiment: Experiment, world: Network) -> Network:
