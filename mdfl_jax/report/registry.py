@@ -117,8 +117,9 @@ def figure(
       name: the name of the figure's files, and its id on the page.
       caption, applies, place, chart: as in `Panel`.
       title: as in `Panel`; by default the name in words.
-      of: (ReportData) -> what the panel shows, made once for a study; the panel applies if this is true. With ``of``,
-        the functions for the caption, the chart and the figure take the study and what it shows: (study, shown).
+      of: (ReportData) -> what the panel shows, made once for a study. With ``of``, the functions for the caption, the
+        chart and the figure take the study and what it shows: (study, shown). Without ``applies`` the panel applies if
+        there is something; give a faster test if making it takes long.
 
     Raises:
       UserError: for a name that a figure of another file has (raised when the decorator is applied).
@@ -126,7 +127,7 @@ def figure(
 
     def add(draw: Draw) -> Draw:
         drawn, *others = _of_study((draw, caption, chart), of)
-        when = applies if of is None else lambda study: applies(study) and bool(kept(of)(study))
+        when = applies if of is None or applies is not _always else lambda study: bool(kept(of)(study))
         panel = Panel(title or _in_words(name), others[0], when, place, drawn, others[1])
         FIGURES.register(name, origin=caller())(panel)
         return drawn

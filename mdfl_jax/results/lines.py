@@ -8,14 +8,16 @@ one for each round.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mdfl_jax.core.metric import GROUPS, SCHEMA
 from mdfl_jax.core.outcomes import number
-from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.results.records import RunRecord
+
+if TYPE_CHECKING:
+    from mdfl_jax.metrics.history import Metrics
 
 WEIGHT = "evaluated"  # the metric [..., N] with the number of clients for which each evaluated client stands
 INTERVAL = "sampling_error_ci95"  # the half-width of the interval that sampling adds, in a line of metrics.jsonl
@@ -111,7 +113,7 @@ def by_group(values: np.ndarray, is_mobile: np.ndarray, weights: np.ndarray | No
     return {name: group_mean(values, members & known) for name, members in zip(GROUPS, (is_mobile, ~is_mobile))}
 
 
-def group_line(metrics: Metrics, e: int, is_mobile: np.ndarray) -> dict[str, float]:
+def group_line(metrics: "Metrics", e: int, is_mobile: np.ndarray) -> dict[str, float]:
     """Return the entries for the groups at the e-th evaluation in metrics.jsonl: keys such as 'accuracy_mobile'."""
     weights = weights_at(metrics, e)
     return {
@@ -173,7 +175,7 @@ def accuracy_of(metrics: Mapping[str, np.ndarray], judged: str) -> np.ndarray:
 
 
 def metric_lines(
-    point: str, seed: int, metrics: Metrics, is_mobile: np.ndarray, double_bits: float | None
+    point: str, seed: int, metrics: "Metrics", is_mobile: np.ndarray, double_bits: float | None
 ) -> Iterator[dict[str, Any]]:
     """Yield the lines of metrics.jsonl of one run, one for each evaluation.
 

@@ -11,21 +11,29 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.metric import ROUNDS, SCHEMA, Shown
-from mdfl_jax.core.types import RunFacts
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
-from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.storage import array_files
 from mdfl_jax.storage.array_files import SUFFIX
 from mdfl_jax.storage.disk import dumps
 from mdfl_jax.storage.study_files import RUN
 
+if TYPE_CHECKING:
+    from mdfl_jax.core.types import RunFacts
+    from mdfl_jax.metrics.history import Metrics
+
+FACTS: Mapping[str, tuple[str, ...]] = {
+    "label_counts": ("client", "label"),
+    "is_mobile": ("client",),
+    "reached": ("client",),
+}
+"""The axes of the arrays that are no metrics (`mdfl_jax.core.types.RunFacts`)."""
 FORMAT = "run 2"
 _LINES = "lines/json"  # the array with the text of the lines; a metric's name has no slash
 
@@ -54,8 +62,8 @@ class Measured(NamedTuple):
 
 def from_devices(
     seed: int,
-    metrics: Metrics,
-    facts: RunFacts,
+    metrics: "Metrics",
+    facts: "RunFacts",
     lines: Sequence[Mapping[str, Any]],
     compile_seconds: float,
     run_seconds: float,
@@ -164,7 +172,7 @@ class RunRecord:
         if self.rounds.ndim != 1 or not len(self.rounds) or (np.diff(self.rounds) <= 0).any():
             raise ValueError("its rounds do not rise")
         self.own = [Shown(**{**entry, "shape": tuple(entry["shape"])}) for entry in header["metrics"]]
-        self.fact_names = [name for name in header["facts"] if name in RunFacts._fields]
+        self.fact_names = [name for name in header["facts"] if name in FACTS]
         self.keys = [name for name in shapes if name != _LINES and name not in header["facts"]]
         declared = {metric.key: metric.shape for metric in (*(of.described for of in BUILT_IN), *self.own)}
         for key in self.keys:

@@ -11,7 +11,7 @@ import numpy as np
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.metric import CLASSES, CLIENT_BYTES, CLIENTS, ROUNDS, Shown
 from mdfl_jax.metrics import BUILT_IN
-from mdfl_jax.results.records import PointArrays, RunRecord, StudyArrays, lines_of_point
+from mdfl_jax.results.records import FACTS, PointArrays, RunRecord, StudyArrays, lines_of_point
 from mdfl_jax.results.studies import read_records, read_study, runs_in
 from mdfl_jax.results.summary import summarize
 from mdfl_jax.storage.model_files import CLIENTS as OF_CLIENTS
@@ -22,12 +22,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-FACTS: Mapping[str, tuple[str, ...]] = {
-    "label_counts": ("client", "label"),
-    "is_mobile": ("client",),
-    "reached": ("client",),
-}
-"""The axes of the arrays that are no metrics, after the seed (`mdfl_jax.core.types.RunFacts`)."""
 FACT_LABELS = {
     "label_counts": "samples of each label",
     "is_mobile": "whether a client is mobile",

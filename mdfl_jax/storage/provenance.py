@@ -10,8 +10,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import jax
-
 
 def commit() -> str | None:
     """Return the git commit of the code, with '-dirty' if the tree has changes; None outside of a checkout."""
@@ -39,6 +37,8 @@ def versions() -> dict[str, str]:
 
 def devices() -> list[str]:
     """Describe each device of this process."""
+    import jax  # not by those who only read how a result was made
+
     return [f"{device.platform}:{device.id} {device.device_kind}" for device in jax.local_devices()]
 
 

@@ -1,8 +1,12 @@
-"""A small synthetic workdir, written to the contract between the runner and the report."""
+"""A small synthetic study, told by its views: the report shows what a study says, and a test may let it say anything.
 
+A real study is read from its records, and its summary is made of them; tests/results see to that.
+"""
+
+import contextlib
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -102,10 +106,10 @@ def write_workdir(
             line = {"schema": 1, "point": name, "seed": s, "round": int(evals[e]), "accuracy": float(mean)}
             lines.append(line | {"train_loss": 0.3 if e else None, "lambda_2": None})
     manifest = {
-        "schema": 1,
+        "schema": 2,
         "name": "synthetic",
         "config": config(rounds, every, clients, grid, seeds, radius),
-        "points": [{"id": point["id"], "overrides": point["overrides"]} for point in points],
+        "points": [{"id": of["id"], "overrides": of["overrides"], "runs": [None] * seeds} for of in points],
         "seeds": list(range(seeds)),
         "commit": "0123abc",
         "versions": {"python": "3.11.9", "jax": "0.10.2", "mdfl_jax": "0.1.0"},
@@ -120,6 +124,33 @@ def write_workdir(
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     np.savez(folder / "history.npz", **arrays)
     return folder
+
+
+@contextlib.contextmanager
+def told_by_views() -> Iterator[None]:
+    """Inside, a folder of `write_workdir`, which has no records, is read from its views."""
+    from mdfl_jax.results.results import StudyResults
+    from mdfl_jax.storage.study_files import read_config, read_lines, read_streets
+
+    of_records = StudyResults.open.__func__  # type: ignore[attr-defined]
+
+    def opened(cls: Any, workdir: Path) -> Any:
+        if (workdir / "runs").exists() or not (workdir / "summary.json").exists():
+            return of_records(cls, workdir)
+        manifest, summary = read_config(workdir), json.loads((workdir / "summary.json").read_text())
+        with np.load(workdir / "history.npz") as history:
+            arrays = dict(history)
+        return cls(manifest, summary, read_lines(workdir / "metrics.jsonl"), arrays, workdir, read_streets(workdir))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StudyResults, "open", classmethod(opened))
+        yield
+
+
+@pytest.fixture(scope="package", autouse=True)
+def _told_by_views() -> Iterator[None]:
+    with told_by_views():
+        yield
 
 
 @pytest.fixture
@@ -143,7 +174,8 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from mdfl_jax.report.page import write_report
 
     folder = write_workdir(tmp_path_factory.mktemp("reported"), title='Moves & <b>"mixes"</b>')
-    write_report(folder)
+    with told_by_views():
+        write_report(folder)
     return folder
 
 
@@ -156,7 +188,8 @@ def folder_of(tmp_path_factory: pytest.TempPathFactory, reported: Path) -> Calla
 
     def folder(kind: str) -> Path:
         if kind not in made:
-            made[kind] = write_page(KINDS[kind](tmp_path_factory.mktemp("kind") / "run"))
+            with told_by_views():
+                made[kind] = write_page(KINDS[kind](tmp_path_factory.mktemp("kind") / "run"))
         return made[kind]
 
     return folder

@@ -27,6 +27,8 @@ def unfinish(folder: Path, keep: Callable[[dict[str, Any]], bool] = lambda line:
     """Makes a finished study look as if it ran: no summary, no arrays, some lines, and the last of them incomplete."""
     manifest = json.loads((folder / "config.json").read_text())
     manifest |= {"status": "running"}
+    for p, point in enumerate(manifest["points"]):
+        point["runs"] = [f"dpsgd.static-{p:016x}-s{seed}-r40" for seed in point.get("seeds", manifest["seeds"])]
     manifest["config"] |= {"baseline": "network.mobility=static", "target": 0.6}
     (folder / "config.json").write_text(json.dumps(manifest))
     (folder / "summary.json").unlink()

@@ -189,13 +189,3 @@ def test_an_absent_client_meets_nobody_in_the_figure(tmp_path):
     np.testing.assert_array_equal(met, present)
     assert not met.all()
     np.testing.assert_array_equal(meetings(run).met, met)
-
-
-@pytest.mark.long
-def test_meetings_by_a_pattern_have_a_circle_for_a_map_and_their_own_words(tmp_path):
-    config = roadside_study(**{"server.pattern": "fixed", "server.units": "", "server.interval": 5})
-    run_study(make_study(config), tmp_path / "fixed")
-    page = write_report(tmp_path / "fixed").read_text()
-    assert "meet a server by the pattern fixed" in page
-    assert "contact radius" not in page
-    assert "They have no places in this study, so they stand on a circle." in page

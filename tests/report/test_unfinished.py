@@ -91,13 +91,6 @@ def test_a_study_that_has_only_begun_is_told_in_one_line(tmp_path):
         read_workdir(folder)
 
 
-def test_an_incomplete_line_within_a_finished_study_is_a_mistake(tmp_path):
-    folder = write_workdir(tmp_path / "run")
-    (folder / "metrics.jsonl").write_text((folder / "metrics.jsonl").read_text() + '{"schema": 1, "poi')
-    with pytest.raises(UserError, match=r"metrics.jsonl:61: not valid JSON"):
-        read_workdir(folder)
-
-
 def test_a_broken_line_in_the_middle_of_a_running_study_is_a_mistake(tmp_path):
     folder = unfinish(write_workdir(tmp_path / "run"))
     text = (folder / "metrics.jsonl").read_text()
@@ -160,16 +153,3 @@ def test_seeds_are_those_of_each_point_and_many_points_are_counted():
     many = {"points": [{"id": f"p{i}"} for i in range(9)], "seeds": [0]}
     (said,) = describe_missing({"points": [], "seeds": [0], "whole": many})
     assert said.endswith("Of its 9 runs, 9 are missing: p0; p1; p2; p3; p4; p5 and 3 more.")
-
-
-def test_a_study_that_is_being_extended_says_how_far_it_is(make_workdir):
-    folder = make_workdir(positions=False)
-    assert read_workdir(folder).remarks == ()
-    for part, seed in (("rounds", 0), ("runs", 7)):
-        (folder / "extension" / part).mkdir(parents=True)
-        (said,) = read_workdir(folder).remarks
-        lines = [json.dumps({"point": "dcm", "seed": seed, "round": r}) for r in (0, 20)]
-        (folder / "extension" / part / "metrics.jsonl").write_text("\n".join(lines) + "\n")
-        (said,) = read_workdir(folder).remarks
-        assert said.endswith(f"The newest evaluation is that of dcm, seed {seed}, at round 20.")
-    assert "This study is being extended" in render(read_workdir(folder))

@@ -213,10 +213,8 @@ class Measured(NamedTuple):
     stopped: bool
 
 
-def measured(study: ReportData) -> Measured | None:
-    """Measure the contacts of the sweep points that differ in them, at most `MOST_POINTS`; None without links."""
-    if not any(study.has(p, "links") for p in range(len(study.points))):
-        return None
+def measured(study: ReportData) -> Measured:
+    """Measure the contacts of the sweep points that differ in them, at most `MOST_POINTS`."""
     styles, groups, stopped = looks(study), dict[bytes, list[int]](), False
     for p in range(len(study.points)):
         links = study.history(p, "links")
@@ -316,7 +314,11 @@ def _chart(study: ReportData, shown: Measured) -> Chart:
     return Chart("contacts", {"views": views})
 
 
-@figure("contacts", of=measured, caption=_caption, place=55, title="Contacts", chart=_chart)
+def _applies(study: ReportData) -> bool:  # measuring takes seconds for many clients
+    return any(study.has(p, "links") for p in range(len(study.points)))
+
+
+@figure("contacts", of=measured, caption=_caption, applies=_applies, place=55, title="Contacts", chart=_chart)
 def contacts(study: ReportData, shown: Measured) -> Figure:
     """Draw the statistics of the contacts of the first seed, a line for each sweep point."""
     views, styles = _views(shown.lines), looks(study)
