@@ -136,6 +136,12 @@ def is_part(path: Path) -> bool:
     return path.name.startswith(".") and path.name.endswith(PART)
 
 
+def remove_parts(folder: Path) -> None:
+    """Remove the files of a folder that killed processes have left incomplete. Nobody may write to it meanwhile."""
+    for path in filter(is_part, folder.glob(".*")):
+        path.unlink(missing_ok=True)
+
+
 def write_bytes(path: Path, content: bytes) -> None:
     """Write bytes, as `write` does."""
     write(path, lambda part: part.write_bytes(content), len(content))

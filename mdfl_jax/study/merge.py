@@ -24,7 +24,9 @@ from mdfl_jax.storage import disk
 from mdfl_jax.storage.disk import plain
 from mdfl_jax.storage.study_files import (
     CONFIG,
+    MODELS,
     RUN,
+    RUNS,
     STREETS,
     STUDY_SCHEMA,
     locked,
@@ -35,6 +37,7 @@ from mdfl_jax.storage.study_files import (
 from mdfl_jax.study.identity import DIGESTS, Field, fields_of, in_words, not_in_runs, typed
 from mdfl_jax.study.study import runs_per_batch
 from mdfl_jax.study.workdir import inspect_workdir
+from mdfl_jax.study.workers import Workers
 
 Axes = dict[tuple[str, ...], list[tuple[Any, ...]]]
 MOST_NAMED = 8  # the points with missing runs that one line for the user names
@@ -87,6 +90,9 @@ def merge(
     disk.attempt(out, lambda: out.mkdir(parents=True, exist_ok=True))
     with locked(out):
         held = read_config(out).get("files", []) if overwrite and (out / CONFIG).exists() else []
+        if not Workers(out).others():
+            for folder in ("", RUNS, MODELS):
+                disk.remove_parts(out / folder)
         for record in files.values():
             _copy(record, out)
         for part in parts:
@@ -115,8 +121,8 @@ def _copy(record: RunRecord, out: Path) -> None:
         return
     models = models_of(workdir, record.name).values()
     for path in (record.path, state_path(workdir, record.name), *models):
-        if path.is_file():
-            new = out / path.parent.name / path.name
+        new = out / path.parent.name / path.name
+        if path.is_file() and not (new.is_file() and new.samefile(path)):  # equal links would both stay
             disk.attempt(new, partial_of(new.parent.mkdir, parents=True, exist_ok=True))
             disk.write(new, partial_of(_link, path))
 

@@ -19,9 +19,8 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.results.lines import metric_lines
 from mdfl_jax.results.records import RunRecord, from_devices, joined, write_record
-from mdfl_jax.storage import array_files
+from mdfl_jax.storage import array_files, disk
 from mdfl_jax.storage.array_files import Arrays
-from mdfl_jax.storage.disk import is_part
 from mdfl_jax.storage.study_files import (
     MODELS,
     RUNS,
@@ -284,8 +283,7 @@ class RunFiles:
         The caller has locked the workdir, and no other worker is there.
         """
         for folder in ("", RUNS, MODELS, "tables", "figures"):
-            for path in filter(is_part, (self.workdir / folder).glob(".*")):
-                path.unlink(missing_ok=True)
+            disk.remove_parts(self.workdir / folder)
         if not self.keeps_states:
             for name in {self.study.name(run) for run in self.study.to_do()} & self.finished():
                 state_path(self.workdir, name).unlink(missing_ok=True)

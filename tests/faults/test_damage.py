@@ -116,12 +116,10 @@ def change(content, draw):
 
 
 @pytest.mark.parametrize("drawn", [6, pytest.param(300, marks=pytest.mark.faults)])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS][:5])  # a made study has no others
 def test_damaged_files_of_a_finished_study_that_is_read(tally, tmp_path, seed, kind, drawn):
     folder, draw = tmp_path / "run", random.Random(f"{seed}-{kind}")
     made(folder, sweep="network.mobility=static,dcm", baseline="network.mobility=static", seeds=2)
-    if kind not in kinds(folder):
-        pytest.skip("a made study has no such file")
     whole, name = everything(folder), kinds(folder)[kind]
     content = (folder / name).read_bytes()
     for what, damaged in damages(content, draw, drawn):

@@ -94,7 +94,7 @@ def folder(tmp_path):
     np.savez(tmp_path / "weights.npz", **tensors)
     save_file(tensors, tmp_path / "weights.safetensors")
     array_files.write(tmp_path / "state.safetensors", "state 2", {"run": "x"}, tensors, compress=True)
-    model_files.write(tmp_path / "kept.safetensors", model_files.Header("0", "a", "all", 0, 0, 2, 0.5), tensors)
+    model_files.write(tmp_path / "kept.safetensors", model_files.Header("0", "a", "all", 0, 2, 0.5), tensors)
     rows = [f"{x[0]},{x[1]},{'red' if k % 3 else 'blue'},{k % 2}" for k, x in enumerate(images[:, 0].tolist())]
     (tmp_path / "table.csv").write_text("\n".join(["a,b,colour,label", *rows]) + "\n")
     np.savez(tmp_path / "images.npz", x_train=images, y_train=labels, x_test=images[:4], y_test=labels[:4])

@@ -33,7 +33,9 @@ class Full:
                 if self.wanted in str(path):
                     self.seen.append(path)
                     self.left -= 1
-                    if self.left < 0:
+                    if self.left < 0 and path.suffix in ("", ".lock"):  # a folder or a lock
+                        self.fail()
+                    elif self.left < 0:
                         act_partly(act)
                 act()
 

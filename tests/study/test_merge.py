@@ -105,7 +105,7 @@ def test_runs_in_two_parts_must_agree(tmp_path):
     found.arrays["loss"][0, 0] = np.nextafter(found.arrays["loss"][0, 0], np.float32(2))
     write_record(record.path, found, record.header)
     with pytest.raises(
-        UserError, match=r"b and .*a disagree about point 'dcm, radius=2', seed 1: loss is not the same$"
+        UserError, match=r"b and .*a disagree about point 'static, radius=inf', seed 2: loss is not the same$"
     ):
         merge([tmp_path / "a", tmp_path / "b"], tmp_path / "other")
 
@@ -125,3 +125,15 @@ def test_studies_of_other_kinds_are_told_by_their_fields(tmp_path, changes, told
         merge([tmp_path / "a", tmp_path / "b"], tmp_path / "out")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_merge_that_is_done_again_leaves_nothing_else(tmp_path):
+    """The records are links to those of the parts. What a killed merge has left is gone too."""
+    made(tmp_path / "a", RUNS[:8], **SWEEP)
+    made(tmp_path / "b", RUNS[8:], **SWEEP)
+    merge([tmp_path / "a", tmp_path / "b"], tmp_path / "out")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    for folder in ("", "runs"):
+        (tmp_path / "out" / folder / ".name.0123456789abcdef.part").write_text("half")
+    merge([tmp_path / "a", tmp_path / "b"], tmp_path / "out", overwrite=True)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before

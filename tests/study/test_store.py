@@ -18,6 +18,7 @@ from mdfl_jax.study.merge import merge
 from mdfl_jax.study.run_files import RunFiles
 
 STUDY = {"algorithm.batch_size": 4, "algorithm.momentum": 0.9, "engine.runs_per_batch": 3}
+COSTS = {"cost.seconds_per_sample": 0.5, "cost.bandwidth": 1e4, "cost.joules_per_metre": 1.0}
 POINTS = ("static", "dcm", "dam")
 
 
@@ -50,6 +51,7 @@ class History:
     def __init__(self, base, seed):
         self.base, self.draw, self.folder = base, random.Random(seed), base / "0"
         self.study = STUDY | {"save": self.draw.choice(["", "best", "every:2"]), "engine.client_devices": seed % 2}
+        self.study |= COSTS if seed % 5 == 4 else {}
         self.wanted = {"seeds": 1, "rounds": 2, "points": ("static",), "title": "", "target": 0.3}
 
     def changes(self, **other):
