@@ -178,7 +178,7 @@ class TallyOfFiles(Tally):
         super().__init__(study, clock)
         self.workdir, self._read = workdir, 0
         self._begun: tuple[int, float] | None = None
-        self._names = {(study.points[run.point].id, run.seed): (run, study.name(run)) for run in study.to_do()}
+        self._names = {(study.points[run.point].id, str(run.seed)): (run, study.name(run)) for run in study.to_do()}
         self._of_runs: dict[Run, float] = {}
         keys = {metric.name: metric.in_files for metric in BUILT_IN}
         accuracy = keys["mean_model_accuracy" if study.experiment.judged == "global" else "accuracy"]
@@ -187,7 +187,7 @@ class TallyOfFiles(Tally):
     def take(self, event: Event) -> None:
         """Look at the files."""
         for line in self._new_lines():
-            found = self._names.get((line.get("point"), line.get("seed")))
+            found = self._names.get((str(line.get("point")), str(line.get("seed"))))
             if found and isinstance(line.get("round"), int):
                 self._done[found[1]] = line["round"]
                 self._note(found[0], line)
