@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.storage.study_files import locked
 from mdfl_jax.study.places import Order, Place, State
 from mdfl_jax.study.progress import Looked, Progress, TallyOfFiles
 from mdfl_jax.study.runner import Interrupted
 from mdfl_jax.study.signals import handled
 from mdfl_jax.study.study import Study
+from mdfl_jax.study.workers import Workers
 
 WORKER = "MDFL_JAX_WORKER"  # the variable of a worker: how many there are, and `Place.beside`
 MOST = 1000  # workers
@@ -57,6 +59,8 @@ class Crew:
         tally = TallyOfFiles(study, workdir)
         with self.place, handled(self._stop, log), Progress(study, log, shows, tally=tally) as progress:
             self._watch(progress, tally)
+        with locked(workdir):
+            Workers(workdir).others()  # removes the files of those that were lost
         if self.stopping:
             raise Interrupted
 
@@ -97,9 +101,9 @@ class Crew:
                 jobs[number] = self._start(number)
 
     def _pass_on(self, state: State) -> None:
-        """Print what workers say while they work, each line once: it is their errors alone."""
+        """Print what workers say while they work, each line once: that the disk is full, or where an error arose."""
         for line in state.said.splitlines() if state.status in (None, 1) else ():
-            if line.strip() and not line.startswith("mdfl_jax: ") and line not in self.told:
+            if line.strip() and not line.startswith(("mdfl_jax: ", "error: ")) and line not in self.told:
                 self.told.add(line)
                 self.log(line)
 

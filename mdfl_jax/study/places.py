@@ -179,7 +179,7 @@ class Slurm:
             )
         self.is_local = kind == "local"
         self.variables, self.beside = ([{}], 0) if not self.is_local else shares(many)[:2]
-        self.words = f"{many} jobs of {'submitit on this machine' if self.is_local else 'SLURM'}"
+        self.words = f"{many} job{'s' * (many > 1)} of {'submitit on this machine' if self.is_local else 'SLURM'}"
 
     def __enter__(self) -> Self:
         try:
@@ -230,7 +230,7 @@ class Ray:
         self.ray, self.options = _package("ray", "ray"), {"max_retries": 0, **_settings(settings, 1)}
         self.address = self.options.pop("address", None) or os.environ.get("RAY_ADDRESS")
         self.beside, where = 0, f"at {self.address}" if self.address else "on this machine"
-        self.words = f"{many} tasks of Ray {where}"
+        self.words = f"{many} task{'s' * (many > 1)} of Ray {where}"
         self.variables = [{k: v for k, v in os.environ.items() if k.startswith(_PASSED_ON)} for _ in range(many)]
         if not self.address:
             own, self.beside, _ = shares(many)

@@ -176,8 +176,9 @@ class TallyOfFiles(Tally):
 
     def __init__(self, study: Study, workdir: Path, clock: Callable[[], float] = time.monotonic):
         super().__init__(study, clock)
-        self.workdir, self._read, self._begun = workdir, 0, (0, 0.0)
-        self._names = {(study.points[run.point].id, run.seed): (run, study.name(run)) for run in study.to_do()}
+        self.workdir, self._read = workdir, 0
+        self._begun: tuple[int, float] | None = None
+        self._names = {(study.points[run.point].id, str(run.seed)): (run, study.name(run)) for run in study.to_do()}
         self._of_runs: dict[Run, float] = {}
         keys = {metric.name: metric.in_files for metric in BUILT_IN}
         accuracy = keys["mean_model_accuracy" if study.experiment.judged == "global" else "accuracy"]
@@ -186,7 +187,7 @@ class TallyOfFiles(Tally):
     def take(self, event: Event) -> None:
         """Look at the files."""
         for line in self._new_lines():
-            found = self._names.get((line.get("point"), line.get("seed")))
+            found = self._names.get((str(line.get("point")), str(line.get("seed"))))
             if found and isinstance(line.get("round"), int):
                 self._done[found[1]] = line["round"]
                 self._note(found[0], line)
@@ -194,11 +195,10 @@ class TallyOfFiles(Tally):
         finished = [name for name, _ in run_files(self.workdir) if name in wanted]
         self._done |= dict.fromkeys(finished, self.study.experiment.rounds)
         self._finished = len(finished)
-        rounds, since = self._begun
-        if not since or self.done < rounds:  # the first look, or a worker was lost: what is done counts from here on
+        if self._begun is None or self.done < self._begun[0]:  # the first look, or a lost worker's rounds count no more
             self._begun = self.done, self.clock()
-        elif self.done > rounds:
-            self._rate = (self.done - rounds) / max(self.clock() - since, 1e-9)
+        elif self.done > self._begun[0]:
+            self._rate = (self.done - self._begun[0]) / max(self.clock() - self._begun[1], 1e-9)
 
     def _new_lines(self) -> Iterator[dict[str, Any]]:
         """Yield the lines of metrics.jsonl since the last look."""

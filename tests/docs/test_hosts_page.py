@@ -1,5 +1,6 @@
 """The scripts of docs/hosts.md, run as printed, with stand-ins for the commands of the clusters."""
 
+import importlib.util
 import json
 import os
 import re
@@ -17,15 +18,11 @@ SRUN = """#!/bin/bash
 count=${1#--ntasks=}; shift
 for k in $(seq 0 $((count - 1))); do SLURM_PROCID=$k SLURM_NTASKS=$count SLURM_STEP_NUM_TASKS=$count "$@" || exit; done
 """
-MPIRUN = """#!/bin/bash
-count=$2; shift 2
-for k in $(seq 0 $((count - 1))); do OMPI_COMM_WORLD_RANK=$k OMPI_COMM_WORLD_SIZE=$count "$@" || exit; done
-"""
 GCLOUD = """#!/bin/bash
 echo "$*" >> workers
 for word; do case $word in --command=*) exec bash -c "${word#--command=}";; esac; done
 """
-STAND_INS = {"srun.sh": ("srun", SRUN), "mpirun.sh": ("mpirun", MPIRUN), "pod.sh": ("gcloud", GCLOUD)}
+STAND_INS = {"srun.sh": ("srun", SRUN), "pod.sh": ("gcloud", GCLOUD)}
 
 
 @pytest.fixture
@@ -41,17 +38,22 @@ def shell(tmp_path, tmp_path_factory):
         name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "OMPI_", "TPU_", "PYTEST"))
     }
     path = f"{programs}:{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
-    own = {"PATH": path, "PYTHONPATH": str(ROOT), "XLA_FLAGS": "", "JAX_COMPILATION_CACHE_DIR": str(cache)}
+    own = {
+        "PATH": path,
+        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+        "XLA_FLAGS": "",
+        "JAX_COMPILATION_CACHE_DIR": str(cache),
+    }
 
-    def run(name, program="bash", **variables):
+    def run(name):
         (tmp_path / name).write_text(SCRIPTS[name])
         if name in STAND_INS:  # only then: submitit takes a machine with srun for one with SLURM
             command, text = STAND_INS[name]
             (programs / command).write_text(text)
             (programs / command).chmod(0o755)
-        environment = kept | own | {"JAX_NUM_CPU_DEVICES": "2"} | variables
+        environment = kept | own | {"JAX_NUM_CPU_DEVICES": "2"}
         done = subprocess.run(
-            [program, name], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600
+            ["bash", name], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600
         )
         assert done.returncode == 0, done.stderr[-3000:]
         return done.stdout
@@ -66,35 +68,46 @@ def shards(folder):
     return [manifest["shard"] for manifest in found]
 
 
-def test_the_page_has_a_script_for_each_way():
-    assert set(SCRIPTS) == {"shards.sbatch", "merge.sh", "by_submitit.py", "srun.sh", "mpirun.sh", "pod.sh"}
-
-
-@pytest.mark.long
-def test_the_tasks_of_an_array_are_the_study(tmp_path, shell):
-    array = re.search(r"^#SBATCH --array=1-(\d+)$", SCRIPTS["shards.sbatch"], re.M)
-    for k in range(1, int(array[1]) + 1):
-        shell("shards.sbatch", SLURM_ARRAY_TASK_ID=str(k))
-    assert shards(tmp_path) == ["1/3", "2/3", "3/3"]
-    shell("merge.sh")
-    with np.load(tmp_path / "runs" / "digits" / "history.npz") as history:
+def whole(folder):
+    """Checks that a folder holds the whole study, as one process makes it."""
+    assert json.loads((folder / "runs" / "digits" / "config.json").read_text())["status"] == "finished"
+    with np.load(folder / "runs" / "digits" / "history.npz") as history:
         assert history["0/accuracy"].shape == history["1/accuracy"].shape == (2, 3, 6)
+
+
+def test_the_page_has_a_script_for_each_way():
+    assert set(SCRIPTS) == {
+        "workers.sh", "slurm.sh", "submitit.sh", "ray.sh", "array.sbatch", "merge.sh", "srun.sh", "pod.sh",
+    }  # fmt: skip
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("script", ["workers.sh", "submitit.sh", "ray.sh"])
+def test_workers_make_the_whole_study(script, tmp_path, shell):
+    package = {"submitit.sh": "submitit", "ray.sh": "ray"}.get(script)
+    if package and importlib.util.find_spec(package) is None:
+        pytest.skip(f"the package {package} is not installed: pip install 'mdfl_jax[{script[:-3]}]'")
+    said = shell(script)
+    assert re.search(r"on 2 (workers|jobs of submitit|tasks of Ray)", said)
+    whole(tmp_path)
     assert (tmp_path / "runs" / "digits" / "report.html").exists()
+    assert not (tmp_path / "runs" / "digits" / "workers").exists()
 
 
 @pytest.mark.long
-def test_submitit_runs_the_shards_and_merges_them(tmp_path, shell):
-    pytest.importorskip("submitit")
-    shell("by_submitit.py", program="python")
-    assert shards(tmp_path) == ["1/3", "2/3", "3/3"]
-    assert json.loads((tmp_path / "runs" / "digits" / "config.json").read_text())["seeds"] == [0, 1]
+def test_the_tasks_of_an_array_share_a_folder(tmp_path, shell):
+    for _ in range(2):
+        shell("array.sbatch")
+    whole(tmp_path)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("script", ["srun.sh", "mpirun.sh", "pod.sh"])
+@pytest.mark.parametrize("script", ["srun.sh", "pod.sh"])
 def test_each_process_of_a_cluster_is_a_shard(script, tmp_path, shell):
     shell(script)
     assert shards(tmp_path) == ["1/2", "2/2"]
     if script == "pod.sh":
         workers = sorted(re.findall(r"--worker=(\d+)", (tmp_path / "workers").read_text()))
         assert workers == ["0", "1"]
+    shell("merge.sh")
+    whole(tmp_path)

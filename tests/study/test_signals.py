@@ -1,9 +1,13 @@
 """The first signal asks a study to stop, the second is as it was; an error that follows from Ctrl-C is no traceback."""
 
+import ctypes
 import signal
+import time
 import zipfile
 
 import pytest
+from forked import Started
+from small import TINY
 
 from mdfl_jax.cli import common
 from mdfl_jax.study.signals import handled
@@ -54,3 +58,27 @@ def test_an_error_because_of_a_ctrl_c_is_that_ctrl_c(tmp_path, capsys):
 
     assert common.call(main) == 130
     assert capsys.readouterr().err == "stopped\n"
+
+
+@pytest.mark.long
+def test_a_ctrl_c_while_a_program_is_compiled_ends_the_command_at_once(tmp_path):
+    """The compiler is one that takes an hour. What is there stays, and the same command would go on."""
+    (tmp_path / "tiny.py").write_text(TINY)
+    words = [f"--config={tmp_path / 'tiny.py'}", f"--workdir={tmp_path / 'run'}", "--cache=", "--noreport"]
+    command = Started(tmp_path / "said", "sweep", *words, patch=compile_for_an_hour)
+    until = time.monotonic() + 60
+    while "compiling program 1 of 1" not in command.err.read_text() and time.monotonic() < until:
+        time.sleep(0.05)
+    begin = time.monotonic()
+    command.kill(signal.SIGINT)
+    ended = command.ended()
+    assert time.monotonic() - begin < 5
+    left = f"stopped; the same command, without --overwrite, goes on where {tmp_path / 'run'} was left"
+    assert (ended.status, ended.said().splitlines()[-1]) == (130, left)
+
+
+def compile_for_an_hour():
+    from mdfl_jax.study.batch import Program
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    Program.compile = lambda self, runs, first: ctypes.CDLL(None).sleep(3600)

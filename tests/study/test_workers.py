@@ -1,0 +1,225 @@
+"""Many processes on one folder: every run is there once, as one process computes it, whoever is killed meanwhile."""
+
+import json
+import os
+import platform
+import random
+import signal
+import time
+
+import pytest
+from forked import Started
+from shell import ROOT
+from small import TINY
+from studies import assert_same
+
+from mdfl_jax.study import places, workers
+from mdfl_jax.study.places import ThisMachine, parse_settings, shares
+from mdfl_jax.study.progress import Looked, TallyOfFiles
+from mdfl_jax.study.workers import Workers
+
+LONGER = """    config.seeds, config.rounds, config.eval_every = 4, 600, 4
+    config.engine.runs_per_batch, config.engine.checkpoint_minutes = 4, 1e-9
+    return config
+"""
+STUDY = TINY.replace("    return config\n", LONGER)  # eight runs, in two batches of two on each of two devices
+TWO = {"JAX_NUM_CPU_DEVICES": "2", "PYTHONPATH": str(ROOT)}
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory):
+    """A folder with the study, and with its results by one process."""
+    folder = tmp_path_factory.mktemp("workers")
+    (folder / "study.py").write_text(STUDY)
+    begin(folder, folder / "alone").ended()
+    return folder
+
+
+def begin(here, workdir, *more, **variables):
+    """Starts launch.sweep on two host devices."""
+    words = [f"--config={here / 'study.py'}", f"--workdir={workdir}", f"--cache={here / 'xla'}", "--noreport", *more]
+    return Started(here / "said", "sweep", *words, variables=TWO | variables)
+
+
+def until(holds, started=(), seconds=120):
+    """Waits until something holds, while none of these commands has ended."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end
+        for each in started:
+            assert each.process.is_alive(), each.ended()
+        time.sleep(0.02)
+
+
+def lines(workdir):
+    path = workdir / "metrics.jsonl"
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def processes(workdir):
+    """The workers of a folder that have taken runs."""
+    found = []
+    for path in workdir.glob("workers/*.json"):
+        about = json.loads(path.read_text())
+        found += [about["process"]] if about["runs"] else []
+    return found
+
+
+# The same command, started several times.
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("many", [2, 4])
+def test_commands_on_one_folder_under_kills_are_one_study(here, tmp_path, many):
+    """Each killed one is followed by another one, which takes its runs; some are killed while they compile."""
+    drawn, workdir = random.Random(many), tmp_path / "run"
+    commands = [begin(here, workdir) for _ in range(many)]
+    for _ in range(2 * many):
+        seen = lines(workdir) + drawn.choice([0, 20])
+        end = time.monotonic() + 20
+        while lines(workdir) < seen and time.monotonic() < end:
+            time.sleep(0.01)
+        time.sleep(drawn.random() / 2)
+        k = drawn.randrange(many)
+        commands[k].kill()
+        if (status := commands[k].ended().status) == 0:
+            break
+        assert status == -signal.SIGKILL
+        commands[k] = begin(here, workdir)
+    for each in commands:
+        ended = each.ended()
+        assert ended.status == 0, ended
+    assert_same(workdir, here / "alone")
+
+
+# Workers that one command starts.
+
+
+@pytest.mark.long
+def test_a_crew_replaces_who_is_killed_and_saves_all_when_it_is_stopped(here, tmp_path):
+    workdir = tmp_path / "run"
+    command = begin(here, workdir, "--workers=2")
+    until(lambda: lines(workdir) > 40 and processes(workdir), [command])
+    os.kill(processes(workdir)[0], signal.SIGKILL)
+    until(lambda: "another one takes its place" in command.err.read_text(), [command])
+    command.kill(signal.SIGTERM)
+    ended = command.ended()
+    assert ended.status == 130
+    assert "on 2 workers of this machine, which share 2 cores" in ended.out
+    said = ended.said().splitlines()
+    assert "worker" in said[0]
+    assert "was lost: it was ended by SIGKILL" in said[0]
+    assert said[-1] == f"stopped; the same command, without --overwrite, goes on where {workdir} was left"
+    assert not (workdir / "workers").exists()
+    assert list(workdir.glob("runs/*.state.safetensors"))
+    ended = begin(here, workdir, "--workers=2").ended()
+    assert ended.status == 0, ended
+    assert "going on with the unfinished run" in ended.out
+    assert_same(workdir, here / "alone")
+    again = begin(here, workdir, "--workers=2").ended()
+    assert "holds this study, finished" in again.out
+
+
+@pytest.mark.long
+def test_a_worker_ends_when_nobody_waits_for_it(here, tmp_path):
+    workdir = tmp_path / "run"
+    command = begin(here, workdir, "--workers=2")
+    until(lambda: lines(workdir) > 20 and len(processes(workdir)) == 2, [command])
+    command.kill()
+    until(lambda: not (workdir / "workers").exists(), seconds=20)
+    assert list(workdir.glob("runs/*.state.safetensors"))
+
+
+@pytest.mark.long
+def test_what_a_worker_says_is_wrong_is_said_once(here, tmp_path):
+    """Of a study that needs both devices, of which each worker has one."""
+    ended = begin(here, tmp_path / "run", "--workers=2", "--config.engine.client_devices=2").ended()
+    assert (ended.status, ended.said()) == (2, "error: engine.client_devices is 2; it must divide the one device: 1\n")
+
+
+def test_workers_share_the_cores_or_the_cards(monkeypatch):
+    monkeypatch.setattr(places.devices, "cards", list)
+    monkeypatch.setenv("XLA_FLAGS", "--a=1 --xla_force_host_platform_device_count=5")
+    of_each, beside, what = shares(3)
+    assert [each["JAX_NUM_CPU_DEVICES"] for each in of_each] == ["2", "2", "1"]
+    assert (of_each[0]["XLA_FLAGS"], beside, what) == ("--a=1 ", 5, "5 cores")
+    assert {each["JAX_NUM_CPU_DEVICES"] for each in shares(7)[0]} == {"1"}
+    monkeypatch.setattr(places.devices, "cards", lambda: ["0", "2", "3"])
+    assert shares(2)[0] == [{"CUDA_VISIBLE_DEVICES": "0,3"}, {"CUDA_VISIBLE_DEVICES": "2"}]
+    assert "several on one" not in ThisMachine(3, {}, ROOT).words
+    assert "which share 3 cards, several on one" in ThisMachine(4, {}, ROOT).words
+    shared = shares(4)[0]
+    assert [each["CUDA_VISIBLE_DEVICES"] for each in shared] == ["0", "2", "3", "0"]
+    assert {each["XLA_PYTHON_CLIENT_MEM_FRACTION"] for each in shared} == {"0.38"}
+
+
+def test_settings_have_the_names_that_each_package_knows():
+    given = parse_settings("partition=gpu, time=120,cpus=4,gpus=0.5,slurm_qos=x")
+    assert places._settings(given, 0) == {
+        "slurm_partition": "gpu", "timeout_min": 120, "cpus_per_task": 4, "gpus_per_node": 0.5, "slurm_qos": "x",
+    }  # fmt: skip
+    assert places._settings(parse_settings("cpus=2,address=auto"), 1) == {"num_cpus": 2, "address": "auto"}
+
+
+# Who is alive.
+
+
+def test_a_worker_of_another_machine_is_alive_as_long_as_its_file_is_touched(tmp_path, monkeypatch):
+    """What the clocks of the two machines say does not matter: its file may be from another year."""
+    monkeypatch.setattr(workers, "WATCH", 0.3)
+    folder, about = tmp_path / "workers", {"host": "far", "process": 7, "machine": "another", "runs": ["a-run"]}
+    with Workers(tmp_path) as mine:
+        path = folder / "theirs.json"
+        path.write_text(json.dumps(about))
+        for k in range(5):
+            os.utime(path, (k, k))
+            (found,) = mine.others()
+            assert (str(found), found.runs) == ("process 7 of far", {"a-run"})
+            time.sleep(0.1)
+        time.sleep(0.4)
+        assert mine.others() == []
+        assert not path.exists()
+    assert not folder.exists()
+
+
+def test_a_worker_of_this_machine_is_alive_as_long_as_its_process(tmp_path):
+    with Workers(tmp_path) as mine, Workers(tmp_path) as other:
+        other.take(["b", "a"])
+        (found,) = mine.others()
+        assert (found.runs, str(found)) == ({"a", "b"}, f"process {os.getpid()} of {platform.node()}")
+        other._alive.release()  # as the system does when a process ends, however it ends
+        assert mine.others() == []
+
+
+def test_a_damaged_file_is_that_of_nobody(tmp_path):
+    with Workers(tmp_path) as mine:
+        for text in ("", "[]", '{"host": 1}', "[" * 100_000, "9" * 5000):
+            (tmp_path / "workers" / "odd.json").write_text(text)
+            assert mine.others() == []
+
+
+# The progress of workers.
+
+
+def test_the_progress_of_workers_is_that_of_the_files(here, tmp_path):
+    from mdfl_jax.config.config_files import read_file
+    from mdfl_jax.study import make_study
+
+    study, now = make_study(read_file(f"{here / 'study.py'}:")), [0.0]
+    tally = TallyOfFiles(study, tmp_path, lambda: now[0])
+    tally.take(Looked())
+    assert (tally.done, tally.total, tally.speed()) == (0, 8 * 600, "")
+    path = tmp_path / "metrics.jsonl"
+    line = {"point": "dcm", "seed": 0, "round": 8, "accuracy": 0.5}
+    path.write_text(json.dumps(line) + "\n" + json.dumps(line | {"point": "another", "round": 80}) + "\n{nothing\n")
+    with path.open("a") as file:
+        file.write(json.dumps(line | {"seed": 1, "accuracy": 0.7})[:20])  # it is just being written
+    now[0] = 2.0
+    tally.take(Looked())
+    assert (tally.done, tally.rate, tally.values()) == (8, 4.0, "accuracy (%): dcm 50.0")
+    path.write_text(json.dumps(line | {"round": 4, "seed": 1, "accuracy": None, "objective": 2.5}) + "\n")  # anew
+    run = study.all_runs[0]
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / f"{study.name(run)}.safetensors").touch()
+    tally.take(Looked())
+    assert (tally.done, tally.where()) == (8 + 4 + 600, "1 of 8 runs have ended")
