@@ -243,7 +243,7 @@ def walk() -> list[str]:
             mdfl_jax.run(small, workdir=Path(folder) / "study", progress=False)
         finally:
             sys.setprofile(None)
-            threading.setprofile(None)  # type: ignore[arg-type]
+            threading.setprofile(None)
     return [os.path.relpath(file, ROOT) for file in order]
 
 

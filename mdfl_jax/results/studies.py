@@ -32,7 +32,12 @@ def read_study(workdir: Path) -> dict[str, Any]:
     records = [RunRecord(path) for _, path in run_files(workdir)]
     if not records:
         raise UserError(f"{workdir}: it holds no study: there is no config.json")
-    return study_of(records)
+    try:
+        found = study_of(records)
+        float(found["config"]["target"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UserError(f"{workdir}: there is no config.json, and its records make no study: {error!r}") from None
+    return found
 
 
 def study_of(records: list[RunRecord]) -> dict[str, Any]:

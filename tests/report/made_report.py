@@ -1,7 +1,6 @@
 """Changes the files of a synthetic workdir: its numbers, its entries, and the records of its rounds."""
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,6 @@ def unfinish(folder: Path, keep: Callable[[dict[str, Any]], bool] = lambda line:
     (folder / "config.json").write_text(json.dumps(manifest))
     (folder / "summary.json").unlink()
     (folder / "history.npz").unlink()
-    shutil.rmtree(folder / "runs")
     lines = [line for line in (folder / "metrics.jsonl").read_text().splitlines() if keep(json.loads(line))]
     text = "".join(f"{line}\n" for line in lines) + (lines[-1][:40] if torn and lines else "")
     (folder / "metrics.jsonl").write_text(text)
