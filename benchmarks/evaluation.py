@@ -2,7 +2,7 @@
 
 The models are perceptrons for images of 28 x 28, one for each client; the test images are random.
 The variants take turns: all clients on all images, as a study does it; the same with all models mapped together (as up
-to `mdfl_jax.tasks.evaluation.MANY` models are); and the samples `eval_clients` and `eval_samples`, with their errors.
+to `mdfl_jax.tasks.scoring.MANY` models are); and the samples `eval_clients` and `eval_samples`, with their errors.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.metrics.sampling import sampled_scores
 from mdfl_jax.models import make_model
 from mdfl_jax.tasks import classification
-from mdfl_jax.tasks import evaluation as how
+from mdfl_jax.tasks import scoring as how
 
 _CLIENTS = flags.DEFINE_integer("clients", 2000, "Clients, N.", lower_bound=100)
 _IMAGES = flags.DEFINE_integer("images", 1000, "Test images, T.", lower_bound=500)

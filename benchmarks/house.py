@@ -15,6 +15,7 @@ import ast
 import os
 import sys
 import tempfile
+import threading
 import tokenize
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -237,10 +238,12 @@ def walk() -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         mdfl_jax.run(small, workdir=Path(folder) / "warm", progress=False)
         sys.setprofile(follow)
+        threading.setprofile(follow)  # a program is compiled in a thread of its own
         try:
             mdfl_jax.run(small, workdir=Path(folder) / "study", progress=False)
         finally:
             sys.setprofile(None)
+            threading.setprofile(None)  # type: ignore[arg-type]
     return [os.path.relpath(file, ROOT) for file in order]
 
 

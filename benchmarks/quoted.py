@@ -6,8 +6,8 @@ from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any
 
-from mdfl_jax.config.renamed import MOVED
 from mdfl_jax.core.errors import UserError, unknown_name
+from mdfl_jax.mobility.registry import ORACLE, RENAMED
 
 RESULTS = Path(__file__).parent / "results"
 ROUNDS = {  # by suite: what a round is, and the largest ratio that is asked for
@@ -70,10 +70,10 @@ def rule_named(text: str) -> str:
     >>> [rule_named(name) for name in ("dcm_met", "waiting_plane", "exploring", "static_trace", "dcm", "arena_plane")]
     ['dcm, met', 'waiting', 'waiting, explored', 'static', 'dcm', 'arena_plane']
     """
-    if text not in MOVED:
+    if text not in RENAMED:
         return text
-    settings = dict(word.split("=") for word in MOVED[text].split() if "=" in word)
-    return ", ".join(settings[path] for path in ("network.mobility", "motion.knowledge") if path in settings)
+    rule, knowledge, _ = RENAMED[text]
+    return rule if knowledge == ORACLE else f"{rule}, {knowledge}"
 
 
 def of_item(name: str) -> list[str]:

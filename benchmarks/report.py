@@ -119,7 +119,8 @@ def write(folder: Path, variant: str, size: Size = Size(), views: bool = True) -
             "config": run_config(point.experiment),
             "metrics": [],
             "accuracy_is": "",
-            "goes_on_from": "",
+            "goes_on_from": [],
+            "other": {},
             "made": made,
         }
         for seed in range(size.seeds):

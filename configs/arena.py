@@ -29,6 +29,8 @@ from ml_collections import ConfigDict
 
 from configs import digits, madfl
 from mdfl_jax.core.errors import UserError, unknown_name
+from mdfl_jax.mobility import MOBILITIES
+from mdfl_jax.mobility.rule import ORACLE
 from mdfl_jax.networks.movers import MOVERS
 from mdfl_jax.networks.relays import RELAY_PLACES
 
@@ -58,7 +60,10 @@ def _rules(chosen: Sequence[str], knowledge: str) -> str:
     """Return the axis of the rules, of which some may name what their clients know: ``waiting/explored``."""
     if not any("/" in rule for rule in chosen):
         return _axis((RULE,), [(rule,) for rule in chosen])
-    pairs = [(name, known or knowledge) for name, _, known in (rule.partition("/") for rule in chosen)]
+    pairs = []
+    for name, _, known in (rule.partition("/") for rule in chosen):
+        knows = MOBILITIES.forms(name)[0].knowledge  # else its runs are the same with any knowledge
+        pairs.append((name, known or (knowledge if knows else ORACLE)))
     return _axis((RULE, KNOWLEDGE), pairs)
 
 
@@ -113,7 +118,7 @@ def get_config(argument: str = "digits") -> ConfigDict:
     config.first_seed = 100 if name in IMAGES else 0  # strategies were chosen with the seeds before it
     config.name, config.title = f"arena_{name}", f"Where should clients move? ({name.replace('_', ', ')})"
     config.network.num_mobile, config.network.radius, config.network.max_step = 3, 2.0, 5.0
-    config.motion.knowledge = "met" if name == "digits_met" else "oracle"
+    config.motion.knowledge = "met" if name == "digits_met" else ORACLE
     config.sweep = "; ".join(filter(None, (settings, _rules(chosen, config.motion.knowledge))))
     config.baseline = f"{RULE}=" + ("dcm" if "dcm" in chosen else chosen[0].partition("/")[0])
     if name == "plane":

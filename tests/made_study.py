@@ -58,7 +58,7 @@ def measured(point: str, seed: int, rounds: int = 4, every: int = 2) -> Measured
 def put(folder: Path, name: str, found: Measured, config: Any, **header: Any) -> RunRecord:
     """Writes the record of a run, and reads it."""
     made = {"command": f"made {folder.name}", "commit": None, "versions": {}, "devices": [f"device of {folder.name}"]}
-    said = {"config": config, "metrics": [], "accuracy_is": "", "goes_on_from": "", "made": made}
+    said = {"config": config, "metrics": [], "accuracy_is": "", "goes_on_from": [], "other": {}, "made": made}
     write_record(run_path(folder, name), found, plain(said | header))
     return RunRecord(run_path(folder, name))
 

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from mdfl_jax import Hparams, Schedule
+from mdfl_jax import Hparams, Schedule, UserError
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.algorithms.local import LocalNumbers
 from mdfl_jax.data.dataset import Dataset
@@ -108,3 +108,11 @@ class Terminal(io.StringIO):
 
     def isatty(self):
         return True
+
+
+def told(function, *args, **kwargs):
+    """The error that a call ends with, which is one line."""
+    with pytest.raises(UserError) as caught:
+        function(*args, **kwargs)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)

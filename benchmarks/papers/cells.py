@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from benchmarks.papers.items import Rows, Statistic, Table
+from benchmarks.papers.items import Rows, Table
+from benchmarks.papers.studies import Statistic
 
 Point = dict[str, Any]  # a sweep point of summary.json
 

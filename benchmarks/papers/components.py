@@ -98,7 +98,13 @@ def seeds_table(entries: Sequence[Mapping[str, Any]]) -> Table:
             least = smallest_difference(d["std"], USUAL)
             rows.append([name, entry["setting"], f"{d['std']:.2f}", f"{needed(d['std'])} ({low} to {high})"])
             rows[-1].append(f"{least:.1f}")
-    header = ["difference", "gradient", "deviation of a seed", "seeds for 2 points", f"{USUAL} seeds tell (points)"]
+    header = [
+        "difference",
+        "gradient",
+        "deviation of a seed",
+        "seeds for 2 points",
+        f"found with {USUAL} seeds (points)",
+    ]
     return ("the seeds that a paired difference of 2 points needs (80 % power, two-sided at 5 %)", header, rows)
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.papers.cells import cell, points
-from benchmarks.papers.items import Claim, Statistic, Table
-from benchmarks.papers.studies import Setting, Study, setting_of
+from benchmarks.papers.items import Claim, Table
+from benchmarks.papers.studies import Setting, Statistic, Study, setting_of
 from mdfl_jax.core.outcomes import interval
 
 ASYNC = "async_fl"

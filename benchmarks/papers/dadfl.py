@@ -13,10 +13,10 @@ STEPS = {"5": "Rm = 5", "9": "Rm = 9", "inf": "unconstrained"}
 WHY_RATE = (
     "At the paper's learning rate, 0.3 with momentum 0.9, our models predict one class for good or diverge, and at 0.1 "
     "those of the paper's CNN too ([below](#the-learning-rate-of-dadfl)). So `small` has MADFL's 0.03, and 300 rounds "
-    "instead of 1,000. The means have the paper's signs (that of DAM at alpha 0.1 is not told from zero where steps "
-    "are unconstrained), and DCM's leads are up to three times as large."
+    "instead of 1,000. The means have the paper's signs (where steps are unconstrained, the interval of that of DAM at "
+    "alpha 0.1 includes zero), and DCM's leads are up to three times as large."
 )
-WHY_THREE = "Three seeds do not tell leads of 6 to 24 points from none here; the means have the paper's sign."
+WHY_THREE = "With three seeds, leads of 6 to 24 points are not significant here; the means have the paper's sign."
 WHY_FOUR = (
     "As in figure 2, `small` has a tenth of the paper's learning rate, and DCM's lead is larger than the paper's; that "
     "of DAM is within its interval of four to five points."

@@ -32,7 +32,7 @@ TITLE = "The paper's size on accelerators, estimated:"
 WORDS = """**Accelerators.** What the paper's size needs is estimated by the compilers of the devices, none of which
 was at hand (`benchmarks/results/accelerators-*.json`). One program stands for a study, and for others that need as
 much a run, or less. Hours are one chip's for all runs. Memory is that of a program, which maps several runs together
-where one alone does not fill the device. *At least*: loops whose length the compiler does not tell count once. A dash:
+where one alone does not fill the device. *At least*: loops whose length the compiler does not say count once. A dash:
 not compiled yet.
 """
 

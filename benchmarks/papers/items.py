@@ -3,14 +3,11 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from benchmarks.papers.studies import Statistic, Studies
 from mdfl_jax.core.errors import UserError, unknown_name
 
-if TYPE_CHECKING:
-    from benchmarks.papers.studies import Studies
-
-Statistic = Mapping[str, Any]  # 'mean' and 'ci95', the half-width of the 95 % interval over seeds, as in summary.json
 Rows = list[list[str]]
 Table = tuple[str, list[str], Rows]  # title, header, rows
 
@@ -100,7 +97,7 @@ class Item:
 
     name: str
     title: str
-    make: Callable[["Studies"], Outcome]
+    make: Callable[[Studies], Outcome]
     presets: tuple[str, ...] = field(default=())
     why: str = ""
 
@@ -111,10 +108,10 @@ ITEMS: dict[str, Item] = {}
 
 def item(
     name: str, title: str, *presets: str, why: str = ""
-) -> Callable[[Callable[["Studies"], Outcome]], Callable[["Studies"], Outcome]]:
+) -> Callable[[Callable[[Studies], Outcome]], Callable[[Studies], Outcome]]:
     """Register a function as the item NAME. Its presets are those given, or the one with the item's own name."""
 
-    def add(make: Callable[["Studies"], Outcome]) -> Callable[["Studies"], Outcome]:
+    def add(make: Callable[[Studies], Outcome]) -> Callable[[Studies], Outcome]:
         ITEMS[name] = Item(name, title, make, presets or (name,), why)
         return make
 

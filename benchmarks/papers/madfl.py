@@ -26,9 +26,9 @@ from mdfl_jax.core.outcomes import interval
 WHY_RADIUS = (
     "`small` has 300 rounds instead of 1,000, with longer steps, so models are mixed a third as often for the same "
     "training. At the paper's radii with M = 3, Rc = 4 for DCM and 5 for random movement, that leaves 85.7 and 85.8 % "
-    "of the connected accuracy; with 1,000 rounds it is 89.8 ± 2.9 and 89.6 ± 2.7 %, within half a point of 90 % and "
-    "not told from it ([below](#the-radius-of-figure-4)). For M = 5 more rounds were not run. Three seeds leave the "
-    "radius open (in brackets)."
+    "of the connected accuracy; with 1,000 rounds it is 89.8 ± 2.9 and 89.6 ± 2.7 %, within half a point of 90 %, "
+    "which lies in both intervals ([below](#the-radius-of-figure-4)). For M = 5 more rounds were not run. Three "
+    "seeds leave the radius open (in brackets)."
 )
 WHY_MOBILE = (
     "`small` cuts the rounds as in figure 4, where more rounds add four points to these shares "
@@ -42,7 +42,7 @@ WHY_LEADS = (
 WHY_LARGER = (
     "With 50 clients both rules cross at Rc = 7, random movement just so: 80.0 % accuracy, where 90 % of the connected "
     "network's is 79.9, and DCM has 78.9 at Rc = 6. Three seeds leave all this open. DCM leads at every radius and "
-    "every M (10.5 to 0.7 points, [tables](papers_tables.md)); steps of one in Rc do not tell the two apart."
+    "every M (10.5 to 0.7 points, [tables](papers_tables.md)); steps of one in Rc are too large to separate the two."
 )
 WHY_SIZES = (
     "Where movement gains more here than in the paper, static clients are worse ([tables](papers_tables.md)), with a "
@@ -51,14 +51,15 @@ WHY_SIZES = (
     "more ([below](#the-sizes-of-the-leads), four seeds; the differences are as large as their intervals)."
 )
 WHY_FIVE = (
-    "Six seeds tell a lead of five to six points in four studies of five ([how many seeds](#how-many-seeds)); that of "
-    "DAM over random movement is below one here. The sizes are discussed with table II."
+    "With six seeds, a lead of five to six points is significant in four studies of five ([how many "
+    "seeds](#how-many-seeds)); that of DAM over random movement is below one here. The sizes are discussed with "
+    "table II."
 )
 WHY_CIFAR = (
-    "`small` has a CNN of two layers, 4,000 images, 300 rounds and three seeds, which do not tell leads of two points "
-    "from none. The paper's size needs an accelerator."
+    "`small` has a CNN of two layers, 4,000 images, 300 rounds and three seeds, with which leads of two points "
+    "are not significant. The paper's size needs an accelerator."
 )
-WHY_FEW_SEEDS = "Three seeds do not tell leads of two to four points from none; the means have the paper's sign."
+WHY_FEW_SEEDS = "With three seeds, leads of two to four points are not significant; the means have the paper's sign."
 TABLE_2 = {  # alpha: (DCM, DAM, random movement, static)
     0.05: {"dcm": 80.83, "dam": 79.85, "random_movement": 72.90, "static": 47.50},
     0.1: {"dcm": 89.65, "dam": 88.51, "random_movement": 86.90, "static": 66.84},

@@ -68,7 +68,7 @@ class Needed(NamedTuple):
 
     Attributes:
       value: that at which the mean over the seeds is enough.
-      least: the first one that the 95 % interval over the seeds does not tell from enough.
+      least: the first one that the 95 % interval over the seeds does not exclude.
       most: the first one whose whole interval is enough.
     """
 

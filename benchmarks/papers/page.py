@@ -31,7 +31,7 @@ other size*: it lies on this side, without the paper's number. *Undecided*: it h
 other side. A level, as 115 slots, agrees if the interval holds it, and is undecided if the interval is also wider than
 half of it to each side. A statement that is not a number agrees or differs; what we found stands in its place, and it
 is undecided if it depends on the seeds that one takes; of a smallest value that is enough, the values in brackets are
-those that seeds do not tell from it. *Not measured*: some runs diverged or did not reach what is compared. *Not run*:
+those that the seeds do not exclude. *Not measured*: some runs diverged or did not reach what is compared. *Not run*:
 the time that `small` takes has not been spent on it.
 """
 TABLES_HEAD = """# The papers, reproduced: all tables

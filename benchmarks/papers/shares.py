@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.papers.cells import points
-from benchmarks.papers.items import Statistic, Table
+from benchmarks.papers.items import Table
+from benchmarks.papers.studies import Statistic
 from configs.thesis_digits import PERCENT, fast_clients
 from mdfl_jax.core.outcomes import interval
 

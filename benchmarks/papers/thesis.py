@@ -30,21 +30,21 @@ WHY_SHARE = (
     "significant."
 )
 WHY_LEAD = (
-    "At p = 5 % two of 48 clients are fast, and which ones varies with the seed, so three seeds tell nothing below "
-    "eleven points apart; the thesis has three seeds too, and gives no intervals. With twelve seeds on digits ([two "
-    "speeds of clients](thesis.md)) the lead is significant at every p and falls with p."
+    "At p = 5 % two of 48 clients are fast, and which ones varies with the seed, so with three seeds nothing below "
+    "eleven points is significant; the thesis has three seeds too, and gives no intervals. With twelve seeds on digits "
+    "([two speeds of clients](thesis.md)) the lead is significant at every p and falls with p."
 )
 WHY_LOSS = (
-    "a = 1 costs accuracy at every p below 100 %, as in the thesis; the means are largest at 20 %, which three seeds "
-    "do not tell from the others."
+    "a = 1 costs accuracy at every p below 100 %, as in the thesis; the means are largest at 20 %, but with three "
+    "seeds the differences between the shares are not significant."
 )
 WHY_RATIO = (
-    "Three seeds tell changes of the lead by weights from zero only with a = 1 at p = 80 %. The means with a = 1 have "
-    "the thesis's signs at every p."
+    "With three seeds, the weights change the lead significantly only with a = 1 at p = 80 %. The means with a = 1 "
+    "have the thesis's signs at every p."
 )
 WHY_LOSS_IID = (
     "With IID data a = 1 costs a sixth to a third of what the thesis has below p = 100 %, after a fifth of its rounds "
-    "and with narrower models; three seeds tell that from zero only at p = 80 %."
+    "and with narrower models; with three seeds that is significant only at p = 80 %."
 )
 NEGLIGIBLE = 1.55  # points: the largest change that the thesis calls negligible (6.4) is 1.53
 

@@ -134,7 +134,7 @@ class Settings(NamedTuple):
 
     def part(self, model: ClientParams) -> ClientParams:
         """Return the part of models [N, ...] that is exchanged: not the batch statistics and leaves that stay local."""
-        part = batch_statistics.sent(model, self.local_statistics)
+        part = batch_statistics.exchanged(model, self.local_statistics)
         if not self.shared:
             return part
         return with_trained(part, chosen_leaves(trained(part), self.shared, "model.shared"))

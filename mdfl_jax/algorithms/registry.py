@@ -6,7 +6,7 @@ from typing import Any
 from mdfl_jax.algorithms.local import AlgorithmNumbers, CompressedNumbers, LocalNumbers, Settings
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.numbers import Numbers, fields_of, from_values
-from mdfl_jax.core.registry import Registry
+from mdfl_jax.core.registry import Registry, caller
 from mdfl_jax.core.types import Algorithm
 from mdfl_jax.exchange.aggregation import AGGREGATIONS
 from mdfl_jax.exchange.compressors import COMPRESSORS
@@ -43,7 +43,7 @@ def register(
     ignored = frozenset(ignores)
     if unknown := sorted(ignored.difference(IGNORABLE)):
         raise UserError(f"algorithm {name!r}: ignores: {unknown_name('setting', unknown[0], IGNORABLE)}")
-    accept = ALGORITHMS.register(name, numbers)
+    accept = ALGORITHMS.register(name, numbers, origin=caller())
 
     def add(factory: Factory) -> Factory:
         accept(factory)

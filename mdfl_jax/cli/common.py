@@ -17,6 +17,7 @@ from mdfl_jax.config.presets import SCALES
 from mdfl_jax.core import own_files, stages
 from mdfl_jax.core.errors import SHRINK, UserError, check_path, out_of_memory
 from mdfl_jax.storage import disk
+from mdfl_jax.study import signals
 
 if TYPE_CHECKING:
     from ml_collections import ConfigDict
@@ -196,7 +197,9 @@ def run(main: Callable[[], int], words: Sequence[str] = (), does: str = "") -> N
 def _call_at_last(main: Callable[[], int]) -> int:
     """Call a command's main; a Ctrl-C after its last word ends the process without a further one."""
     try:
-        return call(main)
+        status = call(main)
+        signals.end_without_compiler(status)
+        return status
     finally:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 

@@ -46,7 +46,7 @@ def main() -> int:
 
 
 def _show_clients() -> int:
-    """Print the clients' data of a study, once for each group of sweep points that draw the same, and draws them."""
+    """Print the clients' data of a study, once for each group of sweep points that draw the same."""
     from mdfl_jax.report.panels import label_counts
     from mdfl_jax.study import make_study
     from mdfl_jax.study.ahead import partitions

@@ -2,6 +2,7 @@
 
 mdfl report runs/digits [--x=bits] [--page_only]
 mdfl report runs/digits runs/radius [--out=runs/both] [--baseline="digits: dcm"]
+mdfl report runs
 mdfl report runs/digits --serve
 mdfl report runs/digits --figure=accuracy --to=accuracy.pdf [--width=column] [--points="static; dcm"]
 mdfl report runs/digits --figure=map --to=map.gif [--rounds=60]
@@ -17,10 +18,11 @@ from absl import flags
 from markupsafe import escape
 
 from mdfl_jax.core.errors import UserError, check_path, unknown_name
-from mdfl_jax.report import compare, figures, page
+from mdfl_jax.report import compare, figures, index, page
 from mdfl_jax.report.compare import read_studies
 from mdfl_jax.report.read import ROUNDS, ReportData
 from mdfl_jax.report.unfinished import NotYetError
+from mdfl_jax.storage.study_files import CONFIG, RUNS
 
 PORT = 8000  # of --serve
 
@@ -77,6 +79,9 @@ def main() -> int:
     for name in (*dirs, _OUT.value or "", _TO.value or ""):
         check_path("the path", str(name))
     _check_together()
+    if len(dirs) == 1 and _holds_studies(dirs[0]):
+        print(index.write_index(dirs[0], _index_file()))
+        return 0
     if _FIGURE.value is not None:
         return _save_figure(_read(dirs, None))
     if _SERVE.value is not None:
@@ -84,6 +89,29 @@ def main() -> int:
     out = _given_out(Path(_OUT.value)) if _OUT.value else _default_folder(dirs) if len(dirs) > 1 else None
     print(_write(_read(dirs, out), out))
     return 0
+
+
+def _holds_studies(folder: Path) -> bool:
+    """Tell whether a folder holds the folders of studies, and no study of its own."""
+    if (folder / CONFIG).exists() or (folder / RUNS).exists():
+        return False
+    return folder.is_dir() and next(index.find_studies(folder), None) is not None
+
+
+def _index_file() -> Path | None:
+    """Return the file for the page that lists studies; None: the usual one.
+
+    Raises:
+      UserError: if a flag is given that is for the report of one study.
+    """
+    for flag in (_FIGURE, _SERVE, _X, _BASELINE):
+        if flag.present:
+            raise UserError(f"--{flag.name} is for the report of a study; this folder holds several studies")
+    if _PAGE_ONLY.value:
+        raise UserError("--page_only is for the report of a study; this folder holds several studies")
+    if _OUT.value and not _OUT.value.endswith(".html"):
+        raise UserError(f"--out={_OUT.value}: the page that lists studies is one file; it must end in .html")
+    return _given_out(Path(_OUT.value)) if _OUT.value else None
 
 
 def _check_together() -> None:

@@ -2,7 +2,7 @@
 
 A study that runs for hours should not end because nobody reads its lines any more. So what cannot be written is
 dropped, the command goes on, and its exit status is `CLOSED`, that of a process that SIGPIPE ended, if it would have
-been 0. The same holds for output into a file on a full disk, of which a line on standard error tells.
+been 0. The same holds for output into a file on a full disk, which a line on standard error then says.
 """
 
 import errno

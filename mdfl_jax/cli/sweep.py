@@ -5,8 +5,9 @@ python -m launch.sweep --config=configs/digits.py ...
 
 In place of digits there may be the name of another shipped study or the path of a config file, as in ./my_study.py.
 
-To use several machines, start the same command on each of them, with --shard=1/3, 2/3 and 3/3 added, or with
---shard=auto in a cluster. launch.merge then puts the parts together.
+--workers=4 shares the runs among four processes of this machine, with --on=slurm or --on=ray among machines of a
+cluster. The same command may also be started several times on one folder, on any machines that share it. For machines
+that share no folder, add --shard=1/3, 2/3 and 3/3, or --shard=auto in a cluster; launch.merge puts the parts together.
 """
 
 import sys
@@ -33,6 +34,9 @@ _OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace the study that the w
 _SHARD = flags.DEFINE_string(
     "shard", None, "K/N, such as 3/16: run only this part of the study, for launch.merge; auto: as the cluster says."
 )
+_WORKERS = flags.DEFINE_integer("workers", 1, "Processes that share the runs.", lower_bound=1, upper_bound=1000)
+_ON = flags.DEFINE_enum("on", "", ["", "slurm", "ray"], "Where the workers run; '' is this machine.")
+_CLUSTER = flags.DEFINE_string("cluster", "", "Settings of the cluster, such as partition=gpu,time=120,cpus=4,gpus=1.")
 _CACHE = flags.DEFINE_string("cache", common.default_cache(), "Folder of compiled programs; '' keeps none.")
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Compile, say what the study takes, and write nothing.")
 _REPORT = flags.DEFINE_bool("report", True, "Make tables, figures and report.html at the end.")
@@ -45,16 +49,20 @@ def main() -> int:
     or does not fit.
     """
     from mdfl_jax.core.errors import UserError
-    from mdfl_jax.study import Interrupted, make_study
+    from mdfl_jax.study import Interrupted, crew, make_study
     from mdfl_jax.study.ahead import memory
     from mdfl_jax.study.plan import plan
     from mdfl_jax.study.shards import parse, part_of
+    from mdfl_jax.study.signals import apart
 
     config = common.read_config()
     _check_not_swept(config)
+    _check_together()
     wanted, shard = _wanted(), None if _SHARD.value is None else parse(_SHARD.value)
+    worker = crew.as_worker()
+    has_crew = worker is None and (_WORKERS.value > 1 or _ON.value != "")
     # A child uses no cache: a program that was compiled for an absent device can be stored, but not loaded again.
-    common.setup_jax("" if ahead.is_child() else _CACHE.value, only_cpu=wanted is not None)
+    common.setup_jax("" if ahead.is_child() else _CACHE.value, only_cpu=wanted is not None or has_crew)
     if wanted and shard:
         raise UserError(f"--shard={shard} is given; --target={ahead.TARGET.value} is for a whole study, not for one")
     if wanted and wanted.kind != "cpu":
@@ -68,14 +76,29 @@ def main() -> int:
             return 0
     if _DRY_RUN.value:
         print(plan(study))
-        print(memory.describe(study))
+        print(apart(lambda: memory.describe(study)))
         return 0
+    if worker is not None:
+        return _work(study, *worker)
     try:
-        return _run(study, shard)
+        return _run(study, shard, has_crew)
     except Interrupted:
         workdir = _workdir(study, shard)
         print(f"stopped; the same command, without --overwrite, goes on where {workdir} was left", file=sys.stderr)
         return 130
+
+
+def _check_together() -> None:
+    """Refuse flags that do not go with several workers."""
+    from mdfl_jax.core.errors import UserError
+
+    asked = f"--on={_ON.value}" if _ON.value else f"--workers={_WORKERS.value}" if _WORKERS.value > 1 else ""
+    if _CLUSTER.value and not _ON.value:
+        raise UserError(f"--cluster={_CLUSTER.value} is for --on=slurm and --on=ray")
+    for flag, why in ((_SHARD, "a shard is a part for one process"), (ahead.TARGET, "it runs nothing"),
+                      (_DRY_RUN, "it runs nothing")):  # fmt: skip
+        if asked and flag.value:
+            raise UserError(f"{asked} is given with --{flag.name}: {why}")
 
 
 def _check_not_swept(config: "ConfigDict") -> None:
@@ -114,21 +137,38 @@ def _workdir(study: "Study", shard: "Shard | None" = None) -> Path:
     return folder / shard.folder if shard else folder
 
 
-def _run(study: "Study", shard: "Shard | None") -> int:
+def _work(study: "Study", many: int, beside: int) -> int:
+    """Compute runs as one of several workers, which print nothing but errors. Return the exit status."""
+    from mdfl_jax.study import Interrupted, RunOptions, run_or_resume
+    from mdfl_jax.study.run import ignore
+
+    options = RunOptions(progress=False, log=ignore, workers=many, beside=beside, is_worker=True)
+    try:
+        run_or_resume(study, _workdir(study), options)
+    except Interrupted:
+        return 130
+    return 0
+
+
+def _run(study: "Study", shard: "Shard | None", has_crew: bool) -> int:
     """Run the study, continue it, or read what is finished, and print its results. Return the exit status."""
     from mdfl_jax.report import tables
+    from mdfl_jax.study.crew import Crew, command
     from mdfl_jax.study.manifest import manifest_of
+    from mdfl_jax.study.places import PLACES, parse_settings
     from mdfl_jax.study.plan import plan
     from mdfl_jax.study.run import RunOptions, run_or_resume
 
-    workdir = _workdir(study, shard)
+    workdir, many, settings = _workdir(study, shard), _WORKERS.value, parse_settings(_CLUSTER.value)
+    place = PLACES[_ON.value](many, settings, workdir) if has_crew else None
+    crew = Crew(place, many, command()) if place else None
 
     def begins(study: "Study", resume: bool) -> None:
-        print(plan(study), flush=True)
+        print(plan(study, place.words if place else ""), flush=True)
         if resume:
             print(f"going on with the unfinished run in {workdir} (--overwrite starts anew)", flush=True)
 
-    summary, was_finished = run_or_resume(study, workdir, RunOptions(_OVERWRITE.value, begins=begins))
+    summary, was_finished = run_or_resume(study, workdir, RunOptions(_OVERWRITE.value, begins=begins, crew=crew))
     if was_finished:
         print(f"{workdir} holds this study, finished; --overwrite runs it again")
     print(tables.text(summary, study.config))

@@ -1,19 +1,20 @@
 """The points of a sweep: lists them, names them, and groups those that share a compiled program."""
 
-import contextlib
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from mdfl_jax.config.families import schema, task_of, world_in
+from mdfl_jax.config.families import movement_of, schema, task_of, world_in
 from mdfl_jax.config.resolve import all_fields, check_key, check_together, parse_text, replace_all
 from mdfl_jax.config.sections import SWITCHES, Experiment
-from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.outcomes import baselines, selected_fields, values_by_path
-from mdfl_jax.mobility.registry import OWN
-from mdfl_jax.mobility.rule import PROGRAMS
+from mdfl_jax.core.errors import UserError, errors_about
+from mdfl_jax.core.outcomes import baseline_values, baselines, name_of, selected_fields
+from mdfl_jax.core.sweep_text import split_axes
+from mdfl_jax.mobility.registry import MOBILITIES, OWN
+from mdfl_jax.mobility.rule import ORACLE, PROGRAMS
+
+RULE, KNOWLEDGE = "network.mobility", "motion.knowledge"
 
 # Fields of the study as a whole: points that differ in them could not be compared round by round and seed by seed.
 STUDY_WIDE = (
@@ -40,98 +41,47 @@ class Point(NamedTuple):
     experiment: Experiment
 
 
-@contextlib.contextmanager
-def _errors_of(what: str) -> Iterator[None]:
-    """Put in front of an error message what the error is about."""
-    try:
-        yield
-    except UserError as error:
-        raise UserError(f"{what}: {error}") from None
-
-
 def can_be_axis(path: str) -> bool:
     """Tell whether a sweep can vary a field: not those of the whole study, nor those of the section engine."""
     return path not in STUDY_WIDE and not path.startswith("engine.")
 
 
-def _check_axis(path: str) -> dataclasses.Field:
-    """Return the field of an axis. Raise a `UserError` if no field has this path, or if a sweep cannot vary it."""
-    field = check_key(path)
+def _parse_value(path: str, text: str) -> Any:
+    """Return the value of a field in a sweep.
+
+    Raises:
+      UserError: If no field has this path, if a sweep cannot vary it, or if it does not take the value.
+    """
+    check_key(path)
     if not can_be_axis(path):
         sweepable = [p for p in all_fields() if can_be_axis(p)]
         raise UserError(f"{path} cannot be an axis; known axes: {', '.join(sorted(sweepable))}")
-    return field
-
-
-def _parse_value(path: str, text: str) -> Any:
-    _check_axis(path)
-    value = parse_text(path, text)
-    if isinstance(value, float) and math.isnan(value):
-        raise UserError(f"{path} is {text!r}; it must be a number")
-    return value
+    return parse_text(path, text)
 
 
 Axes = dict[tuple[str, ...], list[tuple[Any, ...]]]
 
 
 def parse_axes(sweep: str) -> Axes:
-    """Parse the text of a sweep, such as 'network.mobility=static,dcm; network.radius=1,3,inf', into its axes.
-
-    Fields tied by '+' form one axis: 'algorithm.period_min+algorithm.period_max=1+1,3+7' has two values.
+    """Parse the text of a sweep into its axes (`mdfl_jax.core.sweep_text`), with values in the types of their fields.
 
     Returns:
       {(field, ...): [(value, ...), ...]}. Each tuple has one element, unless fields are tied.
 
     Raises:
-      UserError: If the text is not of that form, a field is unknown, a field does not take a value, or there are more
+      UserError: If the text is of another form, a field is unknown, a field does not take a value, or there are more
         than `MOST_POINTS` combinations, which are counted before the values are read.
     """
     num_points = math.prod(axis.count(",") + 1 for axis in sweep.split(";"))
     if num_points > MOST_POINTS:
         raise UserError(f"sweep has {num_points:,} points; at most {MOST_POINTS:,} are allowed")
     axes: Axes = {}
-    for part in filter(None, (part.strip() for part in sweep.split(";"))):
-        path, equals, values = (item.strip() for item in part.partition("="))
-        if not equals or not values:
-            raise UserError(f"sweep: {part!r} is not of the form field=value,value")
-        paths = tuple(p.strip() for p in path.split("+"))
-        for p in paths:
-            if [*itertools.chain(*axes), *paths].count(p) > 1:
-                raise UserError(f"sweep: {p} is given twice")
-        with _errors_of("sweep"):
-            axes[paths] = [_tied(paths, value) for value in values.split(",")]
+    for paths, texts in split_axes(sweep).items():
+        with errors_about("sweep"):
+            axes[paths] = [tuple(map(_parse_value, paths, value)) for value in texts]
         if len(set(axes[paths])) < len(axes[paths]):
-            raise UserError(f"sweep: {path} holds a value twice: {values}")
-    if sweep.strip() and not axes:
-        raise UserError(f"sweep is {sweep!r}; it must be of the form field=value,value; field=value,value")
+            raise UserError(f"sweep: {'+'.join(paths)} holds a value twice: {','.join(map('+'.join, texts))}")
     return axes
-
-
-def _tied(paths: tuple[str, ...], text: str) -> tuple[Any, ...]:
-    """Parse one value for each field of an axis. If the axis has one field, a '+' is part of the value, as in 1e+3."""
-    parts = text.split("+") if len(paths) > 1 else [text]
-    if len(parts) != len(paths):
-        raise UserError(f"{'+'.join(paths)} takes {len(paths)} values tied by '+', not {text.strip()!r}")
-    return tuple(_parse_value(path, part.strip()) for path, part in zip(paths, parts))
-
-
-def text_of(value: Any) -> str:
-    """Return a value as it is written in a sweep and in the name of a point."""
-    if isinstance(value, float):
-        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
-    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
-def name_of(overrides: dict[str, Any]) -> str:
-    """Name a point: 'dcm' for the value of a field that takes names, 'alpha=0.1' for one that takes numbers.
-
-    The only point of a study without a sweep is called 'base', since it has the base configuration.
-    """
-    parts = [
-        text_of(value) if isinstance(value, str) and value else f"{path.split('.')[-1]}={text_of(value)}"
-        for path, value in overrides.items()
-    ]
-    return ", ".join(parts) or "base"
 
 
 def points(experiment: Experiment) -> list[Point]:
@@ -152,10 +102,26 @@ def points(experiment: Experiment) -> list[Point]:
     for values in itertools.product(*axes.values()):
         overrides = dict(zip(itertools.chain(*axes), itertools.chain(*values)))
         changed = replace_all(experiment, overrides)
-        with _errors_of(f"sweep, point {name_of(overrides)!r}"):
+        with errors_about(f"sweep, point {name_of(overrides)!r}"):
             check_together(changed)
+            _check_knowledge(overrides, changed)
         found.append(Point(name_of(overrides), overrides, changed))
     return found
+
+
+def _check_knowledge(overrides: dict[str, Any], experiment: Experiment) -> None:
+    """Refuse a sweep over `motion.knowledge` that would compute a rule without knowledge several times.
+
+    Raises:
+      UserError: If the rule of a point knows no static clients, and the point has another knowledge than ``oracle``.
+    """
+    known, rule = overrides.get(KNOWLEDGE, ORACLE), experiment.network.mobility
+    if known == ORACLE or experiment.network.graph or MOBILITIES.form(movement_of(experiment)).knowledge:
+        return
+    tied = f"{RULE}+{KNOWLEDGE}={rule}+{ORACLE},..."
+    raise UserError(
+        f"{KNOWLEDGE} is {known}; {rule} plans with no static clients, so it must be {ORACLE}: tie the fields, {tied}"
+    )
 
 
 def baseline_of(experiment: Experiment, all_points: list[Point]) -> list[int | None]:
@@ -165,12 +131,10 @@ def baseline_of(experiment: Experiment, all_points: list[Point]) -> list[int | N
       UserError: If the baseline is not of the form field=value, or if the field does not take the value.
     """
     if experiment.baseline:
-        path, equals, text = (item.strip() for item in experiment.baseline.partition("="))
-        if not equals:
-            raise UserError(f"baseline is {experiment.baseline!r}; it must be of the form field=value")
-        with _errors_of("baseline"):
-            for own, value in values_by_path(path, text).items():
-                _parse_value(own, value)
+        values = baseline_values(experiment.baseline)
+        with errors_about("baseline"):
+            for path, text in values.items():
+                _parse_value(path, text)
     points_of = [{"overrides": point.overrides} for point in all_points]
     return baselines({"config": {"baseline": experiment.baseline, "sweep": experiment.sweep}, "points": points_of})
 
@@ -212,7 +176,7 @@ class ProgramKey(NamedTuple):
 
 def program_key(experiment: Experiment) -> ProgramKey:
     """Return what decides the compiled program of a configuration."""
-    switches = sorted(name for name, tells in SWITCHES.items() if tells(experiment))
+    switches = sorted(name for name, decides in SWITCHES.items() if decides(experiment))
     return ProgramKey(static_settings(experiment), tuple(switches))
 
 

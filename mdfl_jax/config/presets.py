@@ -13,6 +13,7 @@ The command ``mdfl sweep madfl:t2 --scale=small`` calls ``get_config("t2,scale=s
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from ml_collections import ConfigDict
@@ -79,7 +80,7 @@ def preset_config(stem: str, presets: Mapping[str, Preset], argument: str) -> Co
 def shrink(config: ConfigDict) -> ConfigDict:
     """Cut a configuration to what takes seconds, by the rule of `SMOKE`, and return it."""
     for path, most in SMOKE.items():
-        now = _at(config, path)
+        now = attrgetter(path)(config)
         if (now or 0) > most or (path in ALL_AT_0 and not now):  # None is a member's default
             config.update_from_flattened_dict({path: most})
     return config
@@ -93,9 +94,3 @@ def cuts(small: ConfigDict, paper: ConfigDict) -> Iterator[tuple[str, Any, Any]]
     for path, value in now.items():
         if path not in NAMES and value != full[path]:
             yield path, value, full[path]
-
-
-def _at(config: ConfigDict, path: str) -> Any:
-    for name in path.split("."):
-        config = config[name]
-    return config

@@ -18,12 +18,16 @@ from ml_collections.config_dict import placeholder
 
 from mdfl_jax.config.checks import check_together
 from mdfl_jax.config.families import check_own, movement_of, schema
-from mdfl_jax.config.renamed import MOVED, RENAMED
 from mdfl_jax.config.sections import Experiment
 from mdfl_jax.core.errors import UserError, check_path, unknown_name
 from mdfl_jax.core.numbers import check_bounds
 from mdfl_jax.core.own_files import import_file
+from mdfl_jax.core.registry import Registry
+from mdfl_jax.core.sweep_text import split_axes
 from mdfl_jax.mobility import MOBILITIES
+
+RENAMED = {"network.warm_up_met": "motion.warm_up_met", "network.tell_met": "motion.tell_met"}
+"""Fields that had another path in earlier versions."""
 
 
 def default_config() -> ConfigDict:
@@ -91,9 +95,9 @@ def check_value(path: str, value: Any) -> Any:
     names = rules.get("names", ())
     known = names() if callable(names) else names
     if known and value not in known:
-        if path == "network.mobility" and value in MOVED:
-            raise UserError(f"{path} {value} is now {MOVED[value]}")
-        raise UserError(f"{path}: {unknown_name(path.split('.')[-1], value, known)}")
+        of_registry = isinstance(known, Registry)
+        line = known.unknown(value) if of_registry else unknown_name(path.split(".")[-1], value, known)
+        raise UserError(f"{path}: {line}")
     return value
 
 
@@ -177,17 +181,14 @@ def _movable(experiment: Experiment) -> Experiment:
     If they do not, as where a world is set and only the sweep names rules that move clients in it, they are those of
     the sweep's first point. A sweep that names none leaves them as they are, and the checks refuse them.
     """
-    movement = {f"network.{field}" for field in ("mobility", "world")} | {"motion.knowledge"}
+    fields = ("network.mobility", "network.world", "motion.knowledge")
     with contextlib.suppress(UserError):
         MOBILITIES.form(movement_of(experiment))
         return experiment
-    swept: dict[str, str] = {}
-    for axis in experiment.sweep.split(";"):
-        fields, _, values = axis.partition("=")
-        first = zip(fields.split("+"), values.split(",")[0].split("+"))
-        swept |= {path.strip(): value.strip() for path, value in first if path.strip() in movement}
-    with contextlib.suppress(UserError):  # what is wrong with a sweep is told where it is read
-        return replace_all(experiment, {path: check_value(path, value) for path, value in swept.items()})
+    with contextlib.suppress(UserError):  # what is wrong with a sweep is said where it is read
+        axes = split_axes(experiment.sweep).items()
+        first = dict(pair for paths, values in axes for pair in zip(paths, values[0]) if pair[0] in fields)
+        return replace_all(experiment, {path: check_value(path, text) for path, text in first.items()})
     return experiment
 
 
@@ -212,12 +213,11 @@ def files_of(text: str) -> list[str]:
     return [path.strip() for path in text.split(",") if path.strip()]
 
 
-def import_used(config: Mapping[str, Any] | ConfigDict, more: Iterable[str] = ()) -> None:
+def import_used(config: Mapping[str, Any] | ConfigDict) -> None:
     """Import the files that a configuration names in its field `use`, in their order.
 
     Args:
       config: the configuration, or any mapping with the fields of one.
-      more: further files, which are imported first.
 
     Raises:
       UserError: if the field is no text, if there is no such file, or if a file raises an error.
@@ -225,7 +225,7 @@ def import_used(config: Mapping[str, Any] | ConfigDict, more: Iterable[str] = ()
     text = config.get("use", "") if isinstance(config, Mapping | ConfigDict) else ""
     if not isinstance(text, str):
         raise UserError(f"use is {text!r}; it must be a text, the paths of files separated by commas")
-    for path in (*more, *files_of(text)):
+    for path in files_of(text):
         import_file(path)
 
 

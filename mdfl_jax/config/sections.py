@@ -329,7 +329,7 @@ class EngineConfig:
     )
     states_mib: int = field(
         256,
-        "MiB that the last states of all runs may take in the workdir, so that --extend can add rounds; if they would "
+        "MiB that the last states of all runs may take in the workdir, so that rounds can be added; if they would "
         "take more, none is kept; 0: none",
         at_least=0,
         in_runs=False,
@@ -444,15 +444,15 @@ class Experiment:
 
 
 SWITCHES: dict[str, Callable[[Experiment], bool]] = {}
-"""What a compiled program has or leaves out, by the name of the function that tells it (`switch`)."""
+"""What a compiled program has or leaves out, by the name of the function that decides it (`switch`)."""
 
 
-def switch(tells: Callable[[Experiment], bool]) -> Callable[[Experiment], bool]:
-    """Declare that compiled programs differ by what a function tells of a configuration.
+def switch(decides: Callable[[Experiment], bool]) -> Callable[[Experiment], bool]:
+    """Declare that compiled programs differ by what a function returns for a configuration.
 
     Traced numbers are no part of the key of a program (`mdfl_jax.config.points.program_key`). But where a number says
     that something does not happen at all, the program may leave it out. The function that decides this, wherever a
     network, a task or an algorithm is made, is declared here, and so it is a part of the key.
     """
-    SWITCHES[tells.__name__] = tells
-    return tells
+    SWITCHES[decides.__name__] = decides
+    return decides

@@ -36,7 +36,7 @@ def with_trained(model: Any, params: Any) -> Any:
     return {"params": params, STATISTICS: model[STATISTICS]} if has_statistics(model) else params
 
 
-def sent(model: Any, local: bool) -> Any:
+def exchanged(model: Any, local: bool) -> Any:
     """Return the part of a model that is exchanged: without batch statistics if these are ``local``."""
     return trained(model) if local else model
 
@@ -46,7 +46,7 @@ def received(model: Any, part: Any, local: bool) -> Any:
 
     Args:
       model: the model before the exchange.
-      part: the result of exchanging what `sent` returned.
+      part: the result of exchanging what `exchanged` returned.
       local: whether the batch statistics stay with each client.
     """
     return with_trained(model, part) if local else part

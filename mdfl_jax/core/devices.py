@@ -124,9 +124,30 @@ def compiler_options(large: bool = False, effort: str = "full") -> dict[str, str
     return options or None
 
 
+_NODES = ("/dev/accel*", "/dev/vfio/[0-9]*", "/dev/nvidia[0-9]*", "/dev/kfd")  # TPUs, NVIDIA's and AMD's GPUs
+
+
 def num_cores() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def cards() -> list[str]:
+    """Return the numbers of NVIDIA's cards that JAX would use in a process of this machine, without starting JAX.
+
+    Raises:
+      UserError: If JAX would use a TPU, whose chips belong to one process.
+    """
+    wanted = os.environ.get("JAX_PLATFORMS") or "cuda,tpu"
+    if "tpu" in wanted and importlib.util.find_spec("libtpu") and any(map(glob.glob, _NODES[:2])):
+        raise UserError("--workers: one process uses all chips of a TPU's host; start one on each host")
+    plugins = ("jax_cuda12_plugin", "jax_cuda13_plugin")
+    if not any(name in wanted for name in ("cuda", "gpu")) or not any(map(importlib.util.find_spec, plugins)):
+        return []
+    shown = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if shown is not None:
+        return [name for name in shown.split(",") if name.strip()]
+    return [path.removeprefix("/dev/nvidia") for path in sorted(glob.glob("/dev/nvidia[0-9]*"))]
 
 
 def use_all_cores() -> None:
@@ -147,8 +168,7 @@ def _is_without_device() -> bool:
 
     If JAX looked for a TPU there, the compiler would print five lines of warnings.
     """
-    nodes = ("/dev/accel*", "/dev/vfio/[0-9]*", "/dev/nvidia[0-9]*", "/dev/kfd")  # TPUs, NVIDIA's and AMD's GPUs
-    return importlib.util.find_spec("libtpu") is not None and not any(map(glob.glob, nodes))
+    return importlib.util.find_spec("libtpu") is not None and not any(map(glob.glob, _NODES))
 
 
 def _at_hand() -> Target:

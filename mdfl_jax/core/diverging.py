@@ -1,6 +1,6 @@
 """Diverging runs: a run whose parameters are no longer finite, or explode, has diverged and has no result.
 
-The norm of every client's parameters is looked at in each round. The rounds themselves stay as they are: a run that has
+Each round looks at the norm of every client's parameters. The rounds themselves stay as they are: a run that has
 diverged is held still from the next evaluation on (`mdfl_jax.engine.simulation.Simulation.rounds`), so the program of a
 round needs no condition.
 """
@@ -66,7 +66,7 @@ def _at_least_single(leaf: jax.Array) -> jax.Array:
 
 
 def update_divergence(divergence: Divergence, norm: jax.Array, bound: float, rounds: jax.Array) -> Divergence:
-    """Update the state after a round. What was seen first stays.
+    """Update the state after a round. The first divergence that was seen stays.
 
     Args:
       divergence: the state before this round.

@@ -1,10 +1,11 @@
 """The exception for mistakes of the user, and the error line for an unknown name."""
 
+import contextlib
 import difflib
 import errno
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 MOST = 24  # names in a line
@@ -21,8 +22,24 @@ class UserError(ValueError):
     """
 
 
+@contextlib.contextmanager
+def errors_about(what: str) -> Iterator[None]:
+    """Put a text in front of the error line of a mistake that is found within this context.
+
+    >>> with errors_about("graph.file"):
+    ...     raise UserError("it is empty")
+    Traceback (most recent call last):
+      ...
+    mdfl_jax.core.errors.UserError: graph.file: it is empty
+    """
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{what}: {error}") from None
+
+
 def out_of_memory(error: BaseException) -> str | None:
-    """Return the size that an error could not get of the memory, in words; None for an error of another kind.
+    """Return how much memory was asked for in vain, in words; None for an error of another kind.
 
     The result is '' if the error does not say the size.
 
@@ -67,7 +84,7 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
 
 
 def check_path(what: str, path: str | Path) -> None:
-    """Check that a file system can hold a path. Nothing need be there.
+    """Check that a file system can hold a path. The path need not exist.
 
     Args:
       what: what the path is given as, for example "--workdir".

@@ -8,7 +8,7 @@ from mdfl_jax.core.errors import UserError
 
 
 def squared_distance(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Squared Euclidean distances between two sets of positions: [n, 2] and [m, 2] -> [n, m].
+    """Compute the squared Euclidean distances between two sets of positions: [n, 2] and [m, 2] -> [n, m].
 
     The differences are squared directly rather than through |a|^2 - 2ab + |b|^2, so the result is exact on a grid.
     """

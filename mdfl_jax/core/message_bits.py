@@ -102,7 +102,7 @@ def dense_bits(client_params: Any) -> int:
 
 
 def index_bits(size: int, count: jax.Array | int) -> jax.Array:
-    """Return the bits that tell which ``count`` of ``size`` coordinates a message holds: uint32, shape of ``count``.
+    """Return the bits that say which ``count`` of ``size`` coordinates a message holds: uint32, shape of ``count``.
 
     The indices are sent as a bitmap or as a list, whichever is shorter. A message of all coordinates needs none.
 

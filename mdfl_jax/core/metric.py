@@ -59,7 +59,7 @@ class Metric:
       measure: (Evaluation) -> the value, an array of ``shape``. It is traced into the compiled program.
       still: the value at an evaluation before which the run did no round, since the stop rule had ended it. It is
         `HOLDS`, the last value; `UNKNOWN`, not a number; `NOTHING`, zero; or any other number. There is no default, so
-        every declaration must choose. Of a metric with one value a round it also tells the rows (see ``each_round``).
+        every declaration must choose. Of a metric with one value a round it also decides the rows (see ``each_round``).
       shape: the shape for one evaluation of one run. Its axes are `CLIENTS`, `CLIENT_BYTES`, `CLASSES` (not with
         ``each_round``), `ROUNDS` (as the first axis only) or whole numbers; () is a scalar. A metric of shape
         (ROUNDS, ...) has one value a round; it is in history.npz only.

@@ -1,10 +1,13 @@
-"""What summary.json and the report compute alike from the numbers of a study: intervals, baselines, targets."""
+"""Computes what both summary.json and the report show of a study: intervals over seeds, baselines, targets."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.sweep_text import split_tied, tied_with
 
 Line = Mapping[str, Any]  # a line of metrics.jsonl
 Runs = dict[int, dict[int, Line]]  # the lines of a sweep point by seed and round
@@ -14,7 +17,7 @@ SELECT_BY = {
     "rounds_to_target": "the fewest rounds to the target",
     "bits_to_target": "the fewest bits to the target",
 }
-"""The rules by which `select` chooses, with their words in "of each, the step size with ...": keys of summary.json."""
+"""The rules by which `select` chooses: a key of summary.json, and the words that follow "the step size with"."""
 
 
 def enumerated(words: Sequence[str], last: str = "and") -> str:
@@ -114,7 +117,7 @@ def with_seeds(values: Sequence[float] | np.ndarray) -> dict[str, Any]:
 
 
 def known_seeds(statistic: Mapping[str, Any]) -> int:
-    """Return the number of seeds on which a mean stands: those that have a value."""
+    """Return the number of seeds that have a value, so that a mean counts them."""
     values = statistic.get("per_seed") or ()
     return int(sum(value is not None and not math.isnan(float(value)) for value in values))
 
@@ -143,6 +146,25 @@ def at_first(values: np.ndarray, accuracy: np.ndarray, target: float) -> float |
     return float(values[reached[0]]) if len(reached) else None
 
 
+def text_of(value: Any) -> str:
+    """Return a value as it is written in a sweep and in the name of a point."""
+    if isinstance(value, float):
+        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
+    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def name_of(overrides: dict[str, Any]) -> str:
+    """Name a point: 'dcm' for the value of a field that takes names, 'alpha=0.1' for one that takes numbers.
+
+    The only point of a study without a sweep is called 'base', since it has the base configuration.
+    """
+    parts = [
+        text_of(value) if isinstance(value, str) and value else f"{path.split('.')[-1]}={text_of(value)}"
+        for path, value in overrides.items()
+    ]
+    return ", ".join(parts) or "base"
+
+
 def _is_text_of(value: Any, text: str) -> bool:
     """Tell whether a value of config.json is the one that a text on the command line means."""
     if isinstance(value, bool):
@@ -155,25 +177,20 @@ def _is_text_of(value: Any, text: str) -> bool:
         return False
 
 
-def tied_with(sweep: str, path: str) -> set[str]:
-    """Return the fields that a sweep ties to a field, with the field itself. They form one axis and change together.
+def baseline_values(baseline: str) -> dict[str, str]:
+    """Return the texts of the values of a baseline by path: of one field, or of several that '+' ties.
 
-    >>> sorted(tied_with("rounds=1,2; network.mobility+motion.knowledge=dcm+oracle,dcm+met", "network.mobility"))
-    ['motion.knowledge', 'network.mobility']
-    """
-    axes = [{name.strip() for name in axis.partition("=")[0].split("+")} for axis in sweep.split(";")]
-    return next((axis for axis in axes if path in axis), {path})
+    Raises:
+      UserError: If the text is not of the form field=value, or if fields and values are not equally many.
 
-
-def values_by_path(path: str, text: str) -> dict[str, str]:
-    """Return the texts of the values of a field, or of several that are tied by '+', by path.
-
-    >>> values_by_path("network.mobility+motion.knowledge", "dcm+met")
+    >>> baseline_values("network.mobility+motion.knowledge=dcm+met")
     {'network.mobility': 'dcm', 'motion.knowledge': 'met'}
     """
-    paths = [own.strip() for own in path.split("+")]
-    texts = [value.strip() for value in text.split("+")] if len(paths) > 1 else [text]
-    return dict(zip(paths, texts)) if len(paths) == len(texts) else {path: text}
+    path, equals, text = baseline.partition("=")
+    if not equals:
+        raise UserError(f"baseline is {baseline!r}; it must be of the form field=value")
+    paths = tuple(map(str.strip, path.split("+")))
+    return dict(zip(paths, split_tied(paths, text, "baseline"), strict=True))
 
 
 def baselines(manifest: Mapping[str, Any]) -> list[int | None]:
@@ -184,9 +201,11 @@ def baselines(manifest: Mapping[str, Any]) -> list[int | None]:
     Args:
       manifest: The content of config.json.
     """
-    path, _, text = (item.strip() for item in str(manifest["config"].get("baseline") or "").partition("="))
-    wanted = values_by_path(path, text)
     points = [point["overrides"] for point in manifest["points"]]
+    baseline = str(manifest["config"].get("baseline") or "")
+    if "=" not in baseline:  # none, or a comparison of studies, whose baseline is one of their points
+        return [None] * len(points)
+    wanted = baseline_values(baseline)
     sweep = str(manifest["config"].get("sweep") or "")
     tied = set().union(*(tied_with(sweep, own) for own in wanted))
     others = [{name: value for name, value in point.items() if name not in tied} for point in points]

@@ -5,6 +5,7 @@ A user's file is one outside of this package, of Python and of the installed pac
 
 import ast
 import contextlib
+import dataclasses
 import functools
 import hashlib
 import importlib.machinery
@@ -14,6 +15,7 @@ import os
 import sys
 import sysconfig
 import traceback
+import types
 import zlib
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
@@ -65,19 +67,65 @@ def joined(digests: Collection[str]) -> str:
     return few[0] if len(few) == 1 else hashlib.sha256(" ".join(few).encode()).hexdigest()[:16]
 
 
-def digests(files: Iterable[str]) -> dict[str, str | None]:
+def digests(files: Iterable[str]) -> dict[str, str]:
     """Return the digest of each file that exists, by its name without folders.
 
-    So a study can go on from another folder. Files of equal names have one digest together. Code of a notebook or of
-    the script that was started, "__main__", has None: it is in no file, or in one that also does other things.
+    So a study can go on from another folder. Files of equal names have one digest together.
     """
     by_name: dict[str, set[str]] = {}
-    found = list(files)
-    for file in found:
+    for file in files:
         if os.path.isfile(file):
             by_name.setdefault(os.path.basename(file), set()).add(digest_of(file))
-    unknown: dict[str, str | None] = {MAIN: None} if MAIN in found else {}
-    return {name: joined(of_name) for name, of_name in by_name.items()} | unknown
+    return {name: joined(of_name) for name, of_name in by_name.items()}
+
+
+def digest_of_code(members: Iterable[Any]) -> str:
+    """Return a digest of the code of a notebook, or of the started script, that members consist of.
+
+    It is of the functions and classes of this code that are reached from the members, with the constants and the
+    functions that these name, and of the files of the user's modules that they import. It is the same in any cell or
+    line of the code, and it changes with the version of Python.
+    """
+    parts: list[str] = []
+    seen: dict[int, Any] = {}  # the objects are kept, so that no other one gets their number
+    waiting = list(members)[::-1]
+
+    def code(of: types.CodeType) -> list[str]:
+        inner = [line for constant in of.co_consts if isinstance(constant, types.CodeType) for line in code(constant)]
+        plain = [repr(c) for c in of.co_consts if not isinstance(c, types.CodeType | frozenset | str)]
+        texts = [c for c in of.co_consts if isinstance(c, str) and c != (of.co_consts[:1] or (None,))[0]]
+        return [of.co_code.hex(), *map(repr, of.co_names), *plain, *texts, *inner]
+
+    while waiting:
+        found = waiting.pop()
+        if id(found) in seen:
+            continue
+        seen[id(found)] = found
+        if isinstance(found, functools.partial):
+            waiting += [found.func, *found.args, *found.keywords.values()]
+        elif hasattr(found, "__wrapped__"):
+            waiting.append(found.__wrapped__)
+        elif isinstance(found, types.FunctionType):
+            waiting += [cell.cell_contents for cell in found.__closure__ or () if cell != types.CellType()]
+            waiting += [*(found.__defaults__ or ()), *(found.__kwdefaults__ or {}).values()]
+            if found.__module__ == MAIN:
+                parts += code(found.__code__)
+                waiting += [found.__globals__[n] for n in found.__code__.co_names if n in found.__globals__]
+        elif isinstance(found, type):
+            if found.__module__ == MAIN:
+                waiting += [value for _, value in sorted(vars(found).items()) if not isinstance(value, property)]
+        elif isinstance(found, types.ModuleType):
+            if (file := getattr(found, "__file__", None)) and is_own(file):
+                parts += [digest_of(path) for path in with_imports([file])]
+        elif isinstance(found, tuple | list):
+            waiting += found
+        elif isinstance(found, dict):
+            waiting += found.values()
+        elif dataclasses.is_dataclass(found):
+            waiting += vars(found).values()
+        elif isinstance(found, bool | int | float | str | bytes | None):
+            parts.append(repr(found))
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
 def with_imports(files: Iterable[str]) -> list[str]:

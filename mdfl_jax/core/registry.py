@@ -5,7 +5,7 @@ import os
 import pkgutil
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from mdfl_jax.core.errors import UserError, unknown_name
 
@@ -15,26 +15,18 @@ if TYPE_CHECKING:  # numbers import JAX, and reports are made without JAX
 T = TypeVar("T")
 
 
-def _caller(through: int) -> tuple[str, str]:
-    """Return the module and the file that register a member: those of the first caller outside of registries.
+class Origin(NamedTuple):
+    """Where a member is registered: its module, and its file, "__main__" for a script or notebook."""
 
-    The file is "__main__" for a script or notebook.
+    module: str
+    file: str
 
-    Args:
-      through: the calls between that caller and the registration, as those of a decorator of the family.
-    """
-    frame = sys._getframe(1)
-    while frame.f_back and (_is_registry(frame.f_globals) or through):
-        through -= not _is_registry(frame.f_globals)
-        frame = frame.f_back
+
+def caller() -> Origin:
+    """Return the origin of the code that called the function which calls this one."""
+    frame = sys._getframe(2)
     module = str(frame.f_globals.get("__name__"))
-    return module, module if module == "__main__" else os.path.abspath(frame.f_code.co_filename)
-
-
-def _is_registry(names: dict[str, Any]) -> bool:
-    """Tell whether a module of this name space is a registry of this package; a user's file may be called so too."""
-    module = str(names.get("__name__"))
-    return module.startswith("mdfl_jax.") and module.endswith(".registry")
+    return Origin(module, module if module == "__main__" else os.path.abspath(frame.f_code.co_filename))
 
 
 class Registry(Generic[T]):
@@ -71,7 +63,7 @@ class Registry(Generic[T]):
         self._at_home: dict[str, str] = {}  # the module of a member that is registered in a home
 
     def register(
-        self, name: str, numbers: "type[Numbers] | None" = None, doc: str = "", through: int = 0
+        self, name: str, numbers: "type[Numbers] | None" = None, doc: str = "", origin: Origin | None = None
     ) -> Callable[[T], T]:
         """Return a decorator that adds a member.
 
@@ -81,22 +73,22 @@ class Registry(Generic[T]):
           name: the member's name in configurations.
           numbers: the class of its numbers; by default the usual class of the family.
           doc: its description in one line; by default the first line of its docstring.
-          through: the calls between the member's file and this one, as those of a decorator of the family.
+          origin: where the member is registered; by default where this function is called. A decorator of a family
+            passes on its own `caller`.
 
         Raises:
           UserError: for a name that a member of another file has (raised when the decorator is applied).
         """
-
-        module, origin = _caller(through)
+        module, file = origin or caller()
         is_at_home = module.startswith(tuple(f"{home}." for home in self._homes))
         if not is_at_home:  # the modules of a home may be imported in any order
             self.discover()
 
         def add(member: T) -> T:
-            held = self._origins.get(name, origin) if name in self._members else origin
-            if held != origin:
+            held = self._origins.get(name, file) if name in self._members else file
+            if held != file:
                 raise UserError(f"{self.kind} {name!r} is there already, from {held}; choose another name")
-            self._members[name], self._numbers[name], self._origins[name] = member, numbers, origin
+            self._members[name], self._numbers[name], self._origins[name] = member, numbers, file
             self._docs[name] = doc or (getattr(member, "__doc__", None) or "").split("\n")[0].strip()
             if is_at_home:
                 self._at_home[name] = module
@@ -125,8 +117,12 @@ class Registry(Generic[T]):
     def __getitem__(self, name: str) -> T:
         self.discover()
         if name not in self._members:
-            raise UserError(unknown_name(self.kind, name, self._members))
+            raise UserError(self.unknown(name))
         return self._members[name]
+
+    def unknown(self, name: str) -> str:
+        """Return the error line for a name that no member has."""
+        return unknown_name(self.kind, name, self)
 
     def numbers(self, name: str) -> "type[Numbers]":
         """Return the class of a member's numbers.

@@ -80,7 +80,7 @@ def layout(divided: Any, mesh: Mesh, before: int = 0) -> Any:
     """Return the shardings of the leaves of a state.
 
     Args:
-      divided: a tree of bool that tells which leaves the mesh's columns divide along the client axis.
+      divided: a tree of bool that says which leaves the mesh's columns divide along the client axis.
       mesh: from `client_mesh`.
       before: the number of axes before the client axis: 0, or 2 for the mesh's rows and the runs of a row.
     """

@@ -30,37 +30,37 @@ class _Teller:
         self.say, self.patience = say, patience
         self.lock = threading.Lock()
         self.stages: list[str] = []
-        self.told: list[bool] = []
+        self.printed: list[bool] = []
         self.timer: threading.Timer | None = None
 
     def enter(self, text: str) -> None:
         """Begin a stage inside of those that are under way."""
         with self.lock:
             self.stages.append(text)
-            self.told.append(False)
+            self.printed.append(False)
             self._wait()
 
     def leave(self) -> None:
         """End the innermost stage. The stage around it has the whole patience again."""
         with self.lock:
             self.stages.pop()
-            self.told.pop()
+            self.printed.pop()
             self._wait()
 
     def _wait(self) -> None:
         if self.timer:
             self.timer.cancel()
             self.timer = None
-        if self.stages and not self.told[-1]:
+        if self.stages and not self.printed[-1]:
             self.timer = threading.Timer(self.patience, self._tell, [len(self.stages), self.stages[-1]])
             self.timer.daemon = True
             self.timer.start()
 
     def _tell(self, depth: int, text: str) -> None:
         with self.lock:
-            if len(self.stages) != depth or self.stages[-1] != text or self.told[-1]:
+            if len(self.stages) != depth or self.stages[-1] != text or self.printed[-1]:
                 return  # the stage ended while this timer waited for the lock
-            self.told[-1] = True
+            self.printed[-1] = True
             self.say(f"{text} ...")
 
 

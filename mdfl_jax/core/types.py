@@ -3,7 +3,7 @@
 Array axes have one letter each: S seeds, R rounds, E evaluations, N clients, B samples of a batch or block, C classes.
 A stacked tree has a leading client axis ([N, ...]). Arrays over links have one row for each receiver and one place for
 each possible sender, [N, K]: K = N in the usual, dense form, where ``mix[i, j]`` is the weight that receiver i gives to
-sender j. With neighbour lists, `mdfl_jax.core.links.Senders` tells the sender of each place.
+sender j. With neighbour lists, `mdfl_jax.core.links.Senders` says who the sender at each place is.
 """
 
 from collections.abc import Callable
@@ -69,7 +69,7 @@ class Spread(NamedTuple):
 
     Attributes:
       mesh: the devices that share one simulation; None for one device.
-      by_client: (clients) -> a tree of bool of the same structure, which tells the leaves that the devices of the mesh
+      by_client: (clients) -> a tree of bool of the same structure, True for the leaves that the devices of the mesh
         divide along the leading axis. Other leaves are copied to each device; without this function all leaves are.
       alone: whether one client's block of samples keeps a device busy, so that runs are computed one after another.
     """
@@ -91,7 +91,7 @@ class Scoring(NamedTuple):
       num_labels: the number of labels, C, if each test sample has one label; None otherwise.
       local_accuracy: (data, clients, client_params [N, ...]) -> [N] the accuracy of each client's model on test samples
         of its own; None if the task has none.
-      part: how models are evaluated on a part of the test samples, a `mdfl_jax.tasks.evaluation.Part`; None: always on
+      part: how models are evaluated on a part of the test samples, a `mdfl_jax.tasks.scoring.Part`; None: always on
         all.
     """
 

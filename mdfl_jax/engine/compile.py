@@ -1,10 +1,10 @@
 """Compile the steps of a simulation for a batch: all at the same time, and equal ones only once.
 
-The inputs that a step does not read are none of its program, and inputs that it returns as they are do not pass through
-it. So a step that does not depend on the algorithm, such as an evaluation, is one program for all algorithms.
+The program of a step lacks the inputs that the step does not read, and inputs that it returns unchanged do not pass
+through it. So a step that does not depend on the algorithm, such as an evaluation, is one program for all algorithms.
 
-XLA compiles a program with several threads, but many of its steps use only one of them. Therefore a program is compiled
-while the next ones are still traced, and then all are.
+XLA compiles a program with several threads, but many of its steps use only one of them. Therefore compiling a program
+begins while the next ones are still traced, and all programs are compiled at the same time.
 """
 
 import hashlib
@@ -158,7 +158,7 @@ class Compiler:
     """Compiles the programs of the groups of a study, one group after another.
 
     The groups of a study often have one task, and networks or algorithms that differ. Their programs that do not know
-    the difference are equal, and compiled once. Of many programs, those that were needed last are held.
+    the difference are equal, and are compiled once. Of many programs, it keeps those that were needed last.
     """
 
     def __init__(self) -> None:

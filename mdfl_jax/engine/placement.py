@@ -191,21 +191,21 @@ class Placement:
         return (lambda data, *runs: over(partial(step, data))(*runs)) if has_data else over(step)
 
     def traced(self, tree: Any) -> Any:
-        """Return the shapes with which a step is traced, of the arrays of a turn."""
+        """Convert the shapes of the arrays of a turn to those with which a step is traced."""
         of_device = 0 if self.simulation.mesh else 1
         shape = lambda x: jax.ShapeDtypeStruct(x.shape[of_device:], x.dtype, weak_type=x.weak_type)  # noqa: E731
         return jax.tree.map(shape, jax.eval_shape(lambda tree: tree, tree))
 
     def whole(self, tree: Any) -> Any:
-        """Return the shapes of the arrays of a turn, of those with which a step is traced."""
+        """Convert the shapes with which a step is traced to those of the arrays of a turn."""
         before = () if self.simulation.mesh else (self._num_places,)
         return jax.tree.map(lambda x: jax.ShapeDtypeStruct((*before, *x.shape), x.dtype, weak_type=x.weak_type), tree)
 
     def over_devices(self, program: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
-        """Return a traced function as one of the arrays of a turn.
+        """Convert a function of the traced shapes to one of the arrays of a turn.
 
-        Devices that compute runs of their own do so in a `jax.shard_map`, and each of them goes its own way at the
-        conditions of its run. Where devices share a run, the compiler divides the function itself.
+        Devices that compute runs of their own do so in a `jax.shard_map`, and each of them takes its own branches at a
+        condition. Where devices share a run, the compiler divides the function itself.
         """
         if self.simulation.mesh:
             return program

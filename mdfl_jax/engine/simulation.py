@@ -18,7 +18,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from mdfl_jax.core import contract, own_files, sharding
-from mdfl_jax.core.batch_statistics import sent, trained
+from mdfl_jax.core.batch_statistics import exchanged, trained
 from mdfl_jax.core.client_padding import Held, first, held_by, pad_links
 from mdfl_jax.core.diverging import Divergence, largest_norm, no_divergence, rounds_computed, update_divergence
 from mdfl_jax.core.errors import UserError
@@ -52,7 +52,7 @@ from mdfl_jax.metrics.round_records import Records, Rows
 from mdfl_jax.metrics.sampling import everyone, in_any_run, is_sampled, metrics_of_sample, sampled_scores
 from mdfl_jax.metrics.values import differences, mean_model
 from mdfl_jax.networks.costs.work import LinkLoad, probe
-from mdfl_jax.tasks.evaluation import MANY
+from mdfl_jax.tasks.scoring import MANY
 
 LIST_PLACES = Metric(
     "list_places",
@@ -191,7 +191,7 @@ class Simulation:
 
     @property
     def list_bound(self) -> int:
-        """The places of the network's neighbour lists; 0 if nothing can be too much for them."""
+        """The places of the network's neighbour lists; 0 if they can never be too short."""
         return self.network.lists.bound if self.network.lists else 0
 
     @property
@@ -201,8 +201,8 @@ class Simulation:
 
     @property
     def double_bits(self) -> Callable[[Any], float] | None:
-        """(hparams.algorithm) -> the bits of one message as PaME counts them; None as `Algorithm.double_bits`."""
-        count, size = self.algorithm.double_bits, _size(sent(self.model, self.algorithm.local_statistics))
+        """(hparams.algorithm) -> the bits of a message as PaME counts them, or None as `Algorithm.double_bits`."""
+        count, size = self.algorithm.double_bits, _size(exchanged(self.model, self.algorithm.local_statistics))
         return (lambda numbers: count(numbers, size)) if count else None
 
     @cached_property
@@ -253,7 +253,7 @@ class Simulation:
     def rounds(
         self, data: Any, hparams: Hparams, key: jax.Array, clients: Any, carry: Carry
     ) -> tuple[Carry, Sums, Rows]:
-        """Compute ``eval_every`` rounds. Those of a run that has stopped or diverged only count.
+        """Compute ``eval_every`` rounds. The rounds of a run that has stopped or diverged are only counted.
 
         Args:
           data, hparams, key: as in the other steps.

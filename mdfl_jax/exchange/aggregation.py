@@ -11,6 +11,8 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.core import contract
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.numbers import fields_of
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.trees import rows_like
 from mdfl_jax.core.types import ClientParams, Links
@@ -57,9 +59,14 @@ def aggregate(rule: str, heard: Heard) -> ClientParams:
     """Combine the models that each client hears with its own, by a rule of `AGGREGATIONS`: [N, ...].
 
     Raises:
-      UserError: for an unknown rule, or if the rule returns other shapes.
+      UserError: for an unknown rule, for numbers of another rule, or if the rule returns other shapes.
     """
-    combine = AGGREGATIONS[rule]
+    combine, needed = AGGREGATIONS[rule], AGGREGATIONS.numbers(rule)
+    if fields_of(needed) and not isinstance(heard.numbers, needed):
+        raise UserError(
+            f"aggregation {rule} needs numbers of {needed.__name__}, and the algorithm's are of "
+            f"{type(heard.numbers).__name__}; numbers_of(ALGORITHM, aggregation={rule!r}) makes them"
+        )
     combined = combine(heard)
     contract.like(combine, combined, heard.own)
     return combined

@@ -5,7 +5,7 @@ from typing import Any
 
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.metric import CLASSES, CLIENT_BYTES, CLIENTS, ROUNDS, Metric
-from mdfl_jax.core.registry import Registry
+from mdfl_jax.core.registry import Registry, caller
 
 METRICS: Registry[Metric] = Registry("metric", home="mdfl_jax.metrics.built_in")
 
@@ -40,7 +40,7 @@ def metric(name: str, *, still: float | None, **declared: Any) -> Callable[[Call
     """
 
     def add(measure: Callable[[Any], Any]) -> Metric:
-        return METRICS.register(name, through=1)(Metric(name, measure, still, **declared))
+        return METRICS.register(name, origin=caller())(Metric(name, measure, still, **declared))
 
     return add
 

@@ -19,7 +19,7 @@ from mdfl_jax.core.outcomes import t_quantile
 from mdfl_jax.core.rng import stream
 from mdfl_jax.core.types import ClientParams, Schedule, Score, Task
 from mdfl_jax.metrics.evaluation import Sample
-from mdfl_jax.tasks.evaluation import GROUPS
+from mdfl_jax.tasks.scoring import GROUPS
 
 if TYPE_CHECKING:
     from mdfl_jax.metrics.evaluation import Evaluation

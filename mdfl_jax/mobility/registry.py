@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import fields_of, from_values
-from mdfl_jax.core.registry import Registry
+from mdfl_jax.core.registry import Origin, Registry, caller
 from mdfl_jax.mobility.choosing import Choose, Prepare, StrategyNumbers, forms_of
-from mdfl_jax.mobility.rule import MET, ORACLE, WORLDS, Form, Mobility
+from mdfl_jax.mobility.rule import EXPLORED, MET, ORACLE, WORLDS, Form, Mobility
 
 OWN = "auto"  # the world of `network.world` that stands for the rule's own
 
@@ -38,6 +38,20 @@ class Movement(NamedTuple):
         return self.rule + known + (f" in the {WORLDS[self.world]}" if self.world in WORLDS else "")
 
 
+_STRATEGIES = ("age_aware", "coordinated", "dcm_weighted", "learnt", "spectral", "staleness", "waiting")
+RENAMED = {
+    "dam_met": Movement("dam", MET),
+    "dcm_met": Movement("dcm", MET),
+    "exploring": Movement("waiting", EXPLORED),
+    "static_trace": Movement("static", world="trace"),
+    **{f"{rule}_plane": Movement(rule, world="plane") for rule in ("cover_tour", "dcm", "static")},
+    **{f"{rule}_met": Movement(rule, MET) for rule in _STRATEGIES},
+    **{f"{rule}_plane": Movement(rule, world="plane") for rule in _STRATEGIES},
+    **{f"{rule}_met_plane": Movement(rule, MET, "plane") for rule in _STRATEGIES},
+}
+"""The names of earlier versions that also said what clients know or where they move. Results files hold them still."""
+
+
 class Mobilities(Registry[Callable[[], Mobility]]):
     """The registry of mobility rules. Most of them have one form; strategies have one for each world and knowledge."""
 
@@ -45,17 +59,28 @@ class Mobilities(Registry[Callable[[], Mobility]]):
         super().__init__("mobility", home=("mdfl_jax.mobility.rules", "mdfl_jax.mobility.strategies"))
         self._forms: dict[str, tuple[Form, ...]] = {}
 
-    def register_forms(self, name: str, forms: Sequence[Form], doc: str) -> None:
+    def register_forms(self, name: str, forms: Sequence[Form], doc: str, origin: Origin | None = None) -> None:
         """Register a rule of several forms, the first of which is meant where a configuration sets nothing.
 
         Args:
           name: the rule's name in configurations.
           forms: its forms; one of them must have the numbers of all.
           doc: its description in one line.
+          origin: as in `Registry.register`.
         """
         most = max((form.numbers for form in forms), key=lambda numbers: len(fields_of(numbers)))
-        self.register(name, most, doc)(forms[0].make)
+        self.register(name, most, doc, origin or caller())(forms[0].make)
         self._forms[name] = tuple(forms)
+
+    def unknown(self, name: str) -> str:
+        """Return the error line for a name that no rule has; for a name of an earlier version, what to write now."""
+        if name not in RENAMED:
+            return super().unknown(name)
+        rule, knowledge, world = RENAMED[name]
+        fields = {"network.mobility": rule, "motion.knowledge": knowledge, "network.world": world}
+        own = {"motion.knowledge": ORACLE, "network.world": OWN}
+        now = ", ".join(f"{path}={value}" for path, value in fields.items() if value != own.get(path))
+        return f"mobility {name} is now {now}; in Python, Movement{tuple(RENAMED[name])}"
 
     def remove(self, name: str) -> None:
         """Remove a rule with all its forms, so that its name is unknown again."""
@@ -146,7 +171,7 @@ def strategy(
     def add(choose: Choose) -> Choose:
         doc = (choose.__doc__ or "").strip().partition("\n")[0]
         forms = forms_of(choose, numbers, ("grid", "plane"), knowledge, prepare, everywhere, replans, compares)
-        MOBILITIES.register_forms(name, forms, doc)
+        MOBILITIES.register_forms(name, forms, doc, caller())
         return choose
 
     return add

@@ -85,7 +85,7 @@ def flag_values(flags: Iterable[str], trains: bool) -> dict[str, Any]:
     return {flag: IN_TRAINING.get(flag, True) == trains for flag in flags}
 
 
-def without_padding(samples: jax.Array, mask: jax.Array) -> jax.Array:
+def without_padding(samples: jax.Array, mask: jax.Array | None) -> jax.Array:
     """Replace padding by copies of the real samples, so that only their values are in the batch statistics.
 
     The copies take the real samples in turn. So some count once more than others, and the statistics are close to those
@@ -93,8 +93,10 @@ def without_padding(samples: jax.Array, mask: jax.Array) -> jax.Array:
 
     Args:
       samples: [B, ...].
-      mask: [B] bool, False for padding.
+      mask: [B] bool, False for padding; None where nothing is padding, as in an evaluation.
     """
+    if mask is None:
+        return samples
     present = jnp.argsort(~mask, stable=True)
     turn = jnp.cumsum(~mask) - 1  # the number of each padding sample, from 0
     return samples[jnp.where(mask, jnp.arange(mask.shape[0]), present[turn % jnp.maximum(jnp.sum(mask), 1)])]
@@ -115,8 +117,7 @@ class Adapted(nn.Module):
     @nn.compact
     def __call__(self, samples: jax.Array, mask: jax.Array | None = None) -> jax.Array:
         """Return the outputs for samples [B, ...]; ``mask`` [B] bool is given only in training, False for padding."""
-        if mask is not None:
-            samples = without_padding(samples, mask)
+        samples = without_padding(samples, mask)
         return self.inner(samples, **flag_values(self.flags, mask is not None))
 
     @property
@@ -144,9 +145,8 @@ class WithFields(ClientModel):
 
     def apply(self, variables: Any, samples: jax.Array, mask: jax.Array | None = None, **rest: Any) -> Any:
         """Apply the module as its own method ``apply`` does; ``mask`` [B] bool is given only in training."""
-        if mask is not None:
-            samples = without_padding(samples, mask)
-        return self.inner.clone(**flag_values(self.flags, mask is not None)).apply(variables, samples, **rest)
+        module = self.inner.clone(**flag_values(self.flags, mask is not None))
+        return module.apply(variables, without_padding(samples, mask), **rest)
 
 
 class ByStream(ClientModel):
@@ -268,13 +268,11 @@ class FunctionModel(ClientModel):
           rngs: the key of the random draws in training, called "dropout".
         """
         trains = mask is not None
-        if mask is not None:
-            samples = without_padding(samples, mask)
         named: dict[str, Any] = dict(flag_values(self.flags, trains))
         if self.key:
             named[self.key] = (rngs or {}).get("dropout") if trains else None
         before = [named.pop(name) for name in self.between]
-        outputs = self.adapted_from(variables["params"], *before, samples, **named)
+        outputs = self.adapted_from(variables["params"], *before, without_padding(samples, mask), **named)
         return (outputs, {}) if mutable else outputs
 
 

@@ -94,12 +94,10 @@ class NNXModel(ClientModel):
         module = nnx.merge(self.graph, params, statistics, *(named.state(arrays) for named, arrays in self.fixed))
         module.set_attributes(**flag_values(ATTRIBUTES, trains), raise_if_not_found=False)
         arguments: dict[str, Any] = flag_values(self.flags, trains)
-        if mask is not None:
-            samples = without_padding(samples, mask)
         nnx.reseed(module, **keys)
         if self.takes_streams:
             arguments["rngs"] = nnx.Rngs(key) if trains else None
-        outputs = module(samples, **arguments)
+        outputs = module(without_padding(samples, mask), **arguments)
         after: Any = nnx.split(module, *KINDS)
         if not _same(after[4], self.fixed[1][1]):
             name = self.adapted_from.__name__

@@ -1,5 +1,7 @@
 """The numbers and the first layer that all models of sequences share."""
 
+from collections.abc import Callable
+
 import flax.linen as nn
 import jax
 
@@ -49,3 +51,23 @@ class Vectors(nn.Module):
         if self.vocabulary:
             return nn.Embed(self.vocabulary, self.width, name="embedding")(samples)
         return samples.reshape(*samples.shape[:2], -1)
+
+
+class SequenceModel(nn.Module):
+    """Base class of models of sequences: what they draw, and the dense layer that makes the outputs.
+
+    Attributes:
+      settings: the settings of the model.
+    """
+
+    settings: ModelSettings
+
+    @property
+    def draws(self) -> bool:
+        """Whether a training step draws what it drops."""
+        return self.settings.numbers.dropout > 0
+
+    def outputs(self, positions: jax.Array, of_sample: Callable[[jax.Array], jax.Array]) -> jax.Array:
+        """Return [B, T, C] from the vectors of positions, [B, T, width], or [B, C] from one that is made of them."""
+        x = positions if self.settings.per_position else of_sample(positions)
+        return nn.Dense(self.settings.num_classes, name="out")(x)

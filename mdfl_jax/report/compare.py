@@ -5,11 +5,10 @@ evaluated. Differences are to a point of the first study. They are paired by see
 places; all others have Welch's interval.
 """
 
-import csv
 import dataclasses
-import io
+import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,8 +23,7 @@ from mdfl_jax.report.read import ROUNDS, ReportData, axes_of, declared, kept, re
 from mdfl_jax.report.settings import show
 from mdfl_jax.report.statistics import difference
 from mdfl_jax.report.style import looks
-from mdfl_jax.report.tables import Cell, percent_cell
-from mdfl_jax.storage import disk
+from mdfl_jax.report.tables import Cell, percent_cell, write_csv
 
 WORLD = ("network.grid_size", "network.graph", "motion.width", "motion.height")  # these decide the first places
 NO_MATTER = ("data.dir",)  # a folder; what is in it has a digest
@@ -37,15 +35,11 @@ RECORDED = {
 
 @kept
 def why_unpaired(a: ReportData, p: int, b: ReportData, q: int) -> str:
-    """Return why the runs of two sweep points cannot be paired by seed, in words; '' if they can.
+    """Return why the runs of point p of study a and point q of study b cannot be paired by seed; '' if they can.
 
     They can be paired if they have seeds in common, if the settings and the digests of the data agree, and if under the
     common seeds every client holds the same number of samples of each label and starts at the same place. Where places
     are not recorded, the settings and files that decide them must agree.
-
-    Args:
-      a, p: a study and the index of its sweep point.
-      b, q: another study and the index of its sweep point.
     """
     common = [seed for seed in a.seeds(p) if seed in b.seeds(q)]
     if not common:
@@ -198,10 +192,7 @@ def accuracy_gap(
 ) -> dict[str, Any]:
     """Return the accuracy of a sweep point minus that of another one: `difference`, and 'why' it is not paired.
 
-    Args:
-      studies: the studies.
-      part, other: the index of the study and of its sweep point, for both points.
-      at: the round; None: the last one of each.
+    Both points are given by the indices of their study and of the point there; ``at`` is the round, None for the end.
     """
     (i, p), (j, q) = part, other
     why = "" if i == j else why_unpaired(studies[i], p, studies[j], q)
@@ -216,12 +207,9 @@ MEANING = ("judged", "data.name", "data.limit_test", "model.loss")  # settings t
 def read_studies(
     workdirs: Sequence[Path], folder: Path | None = None, baseline: str = "", x_axis: str = ""
 ) -> ReportData:
-    """Read one study, or several as one that compares them.
+    """Read one study, or several as one that compares them (`compare`).
 
-    Args:
-      workdirs: the folders of the studies.
-      folder: the folder for the report; None: that of the first study.
-      baseline, x_axis: as in `compare`.
+    The report is for a folder; None is that of the first study.
 
     Raises:
       UserError: as `read_workdir` and `compare`; if a folder is given twice; or if a baseline is given for one study.
@@ -262,17 +250,17 @@ def compare(studies: Sequence[ReportData], folder: Path, baseline: str = "", x_a
     Raises:
       UserError: if there is no such sweep point or x axis.
     """
-    names = names_of(studies)
-    at, remarks = _common_round(studies, names)
-    summaries = [_summary_at(study, at) for study in studies]
+    named = dict(zip(names_of(studies), studies))
+    names = list(named)
+    at, remarks = _common_round(named)
+    ids = [{point["id"]: f"{name}: {point['id']}" for point in study.points} for name, study in named.items()]
     parts = [(i, p) for i, study in enumerate(studies) for p in range(len(study.points))]
     paths = dict.fromkeys(axis.path for study in studies for axis in study.axes)
-    points = []
+    summaries, points = [_summary_at(study, at) for study in studies], []
     for i, p in parts:
         point = summaries[i]["points"][p]
         settings = {STUDY: names[i], **{path: studies[i].value(p, path) for path in paths}}
-        own = {"id": _joined(names[i], point["id"]), "overrides": settings, "seeds": list(studies[i].seeds(p))}
-        points.append({**point, **own})
+        points.append({**point, "id": ids[i][point["id"]], "overrides": settings, "seeds": list(studies[i].seeds(p))})
     for entry, other, part in zip(points, references(studies, points, parts, baseline), parts):
         entry["baseline"] = None if other is None else points[other]["id"]
         entry["difference_to_baseline"] = None if other is None else accuracy_gap(studies, part, parts[other], at)
@@ -284,50 +272,34 @@ def compare(studies: Sequence[ReportData], folder: Path, baseline: str = "", x_a
         summary["round"] = at
     meanings = {study.summary.get("accuracy_is") for study in studies}
     summary |= {"accuracy_is": meanings.pop()} if len(meanings) == 1 and None not in meanings else {}
-    x, of_x = _x_axis(studies, names, summary, x_axis)
-    said = tuple(f"{name}: {study.remarks[0]}" for name, study in zip(names, studies) if study.remarks)
-    told = (*said, *_unlike(studies, names), *remarks, *of_x)
-    return _joint(studies, names, folder, summary, parts, x, told)
-
-
-def _joined(study: str, name: str) -> str:
-    return f"{study}: {name}"
-
-
-def _joint(
-    studies: Sequence[ReportData],
-    names: Sequence[str],
-    folder: Path,
-    summary: dict[str, Any],
-    parts: Sequence[tuple[int, int]],
-    x_axis: str,
-    remarks: tuple[str, ...],
-) -> ReportData:
-    """Put the content of several studies together, with the sweep points in the order of ``parts``."""
-    ids = [{point["id"]: _joined(name, point["id"]) for point in study.points} for name, study in zip(names, studies)]
+    manifest_points = [_renamed(study.manifest.get("points", ()), "id", of) for study, of in zip(studies, ids)]
     manifest = {
         "schema": SCHEMA,
         "name": ", ".join(names),
         "title": f"{', '.join(names[:-1])} and {names[-1]} compared",
         "status": "finished" if all(study.manifest.get("status") != "running" for study in studies) else "running",
         "config": shared_config([study.config for study in studies]),
-        "points": [
-            {**of, "id": ids[i][of["id"]]}
-            for i, study in enumerate(studies)
-            for of in study.manifest.get("points", ())
-            if of["id"] in ids[i]
-        ],
+        "points": list(itertools.chain(*manifest_points)),
         "seeds": sorted({seed for study in studies for p in range(len(study.points)) for seed in study.seeds(p)}),
     }
-    curves = {ids[i][name]: curve for i, study in enumerate(studies) for name, curve in study.curves.items()}
-    lines = [
-        {**line, "point": ids[i][line["point"]]}
-        for i, study in enumerate(studies)
-        for line in study.lines
-        if line["point"] in ids[i]
-    ]
-    found = ReportData(folder, manifest, summary, curves, x_axis, lines, remarks=remarks)
-    return dataclasses.replace(found, studies=tuple(studies), parts=tuple(parts))
+    x, of_x = _x_axis(named, summary, x_axis)
+    own = [f"{name}: {study.remarks[0]}" for name, study in named.items() if study.remarks]
+    return ReportData(
+        folder,
+        manifest,
+        summary,
+        {of[name]: curve for study, of in zip(studies, ids) for name, curve in study.curves.items()},
+        x,
+        list(itertools.chain(*(_renamed(study.lines, "point", of) for study, of in zip(studies, ids)))),
+        remarks=(*own, *_unlike(named), *remarks, *of_x),
+        studies=tuple(studies),
+        parts=tuple(parts),
+    )
+
+
+def _renamed(entries: Iterable[Mapping[str, Any]], key: str, ids: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the entries of a study's sweep points with the points' ids in the comparison under a key."""
+    return [{**entry, key: ids[entry[key]]} for entry in entries if entry[key] in ids]
 
 
 def _end(study: ReportData) -> int:
@@ -336,27 +308,27 @@ def _end(study: ReportData) -> int:
     return int(max(curve.rounds[-1] for curve in study.curves.values()) if found is None else found)
 
 
-def _common_round(studies: Sequence[ReportData], names: Sequence[str]) -> tuple[int | None, list[str]]:
+def _common_round(studies: Mapping[str, ReportData]) -> tuple[int | None, list[str]]:
     """Return the round of the results, or None if the studies have evaluated none in common, and what to say of it."""
-    ends = [_end(study) for study in studies]
+    ends = [_end(study) for study in studies.values()]
     if len(set(ends)) == 1:
         return ends[0], []
-    told = ", ".join(f"{name} at round {end}" for name, end in zip(names, ends))
+    each = ", ".join(f"{name} at round {end}" for name, end in zip(studies, ends))
     rounds = [
         set(map(int, curve.rounds))
-        for study in studies
+        for study in studies.values()
         for curve in study.curves.values()
         if curve.rounds[-1] >= min(ends)
     ]
     common = {r for r in set.intersection(*rounds) if 0 < r <= min(ends)}
     if not common:
         return None, [
-            f"The studies end at different rounds ({told}) and have evaluated no round in common: each result"
+            f"The studies end at different rounds ({each}) and have evaluated no round in common: each result"
             " is that of the study's own end."
         ]
     at = max(common)
     return at, [
-        f"The studies end at different rounds ({told}). All results below are those at round {at}, the last one"
+        f"The studies end at different rounds ({each}). All results below are those at round {at}, the last one"
         " that all have evaluated."
     ]
 
@@ -385,21 +357,19 @@ def _moved(study: ReportData, point: int, at: int) -> float | None:
     return float(moved[:, evaluated[0]][mobile].mean()) if mobile.any() else 0.0
 
 
-def _x_axis(
-    studies: Sequence[ReportData], names: Sequence[str], summary: Mapping[str, Any], wanted: str
-) -> tuple[str, list[str]]:
+def _x_axis(studies: Mapping[str, ReportData], summary: Mapping[str, Any], wanted: str) -> tuple[str, list[str]]:
     """Return the x axis of the accuracy curves, and what to say of it.
 
     Raises:
       UserError: if there is no such axis, or if a study has not recorded it.
     """
-    x = wanted or studies[0].x_axis
+    x = wanted or next(iter(studies.values())).x_axis
     known = [ROUNDS, *axes_of(summary)]
     if x not in known:
         raise UserError(f"the x axis is {x!r}; these studies have {', '.join(known)}")
     lack = [
         name
-        for name, study in zip(names, studies)
+        for name, study in studies.items()
         if x != ROUNDS and any(x not in c.measured for c in study.curves.values())
     ]
     if not lack:
@@ -411,13 +381,13 @@ def _x_axis(
     return ROUNDS, [f"{', '.join(lack)} has not recorded {x}, so the x axis is the rounds."]
 
 
-def _unlike(studies: Sequence[ReportData], names: Sequence[str]) -> list[str]:
+def _unlike(studies: Mapping[str, ReportData]) -> list[str]:
     """Return a sentence if the accuracies of the studies are not the same quantity."""
     differ = []
     for path in MEANING:
-        values = [show(study.value(0, path)) for study in studies]
+        values = [show(study.value(0, path)) for study in studies.values()]
         if len(set(values)) > 1:
-            differ.append(f"{path} is {', '.join(f'{value} in {name}' for name, value in zip(names, values))}")
+            differ.append(f"{path} is {', '.join(f'{value} in {name}' for name, value in zip(studies, values))}")
     said = "The studies do not measure the same accuracy, so compare them with care"
     return [f"{said}: {'; '.join(differ)}."] if differ else []
 
@@ -445,13 +415,14 @@ def describe_comparison(study: ReportData) -> dict[str, Any] | None:
     if not study.studies:
         return None
     names = names_in(study)
-    configs = {name: {"inputs": {}, **one.config} for name, one in zip(names, study.studies)}
+    named = dict(zip(names, study.studies))
+    configs = {name: {"inputs": {}, **one.config} for name, one in named.items()}
     return {
         "names": names,
-        "studies": [{"name": name, "setting": describe_setting(one)} for name, one in zip(names, study.studies)],
+        "studies": [{"name": name, "setting": describe_setting(one)} for name, one in named.items()],
         "settings": differing(configs),
         "paired": list(describe_pairing(study)),
-        "lacking": lacking(study.studies, names),
+        "lacking": lacking(named),
         "same": same_settings(study),
         "first": names[0],
     }
@@ -482,17 +453,17 @@ def describe_pairing(study: ReportData) -> Iterator[str]:
             yield f"Of {len(found)} differences between “{one}” and “{two}”, {unpaired} and have Welch's intervals."
 
 
-def lacking(studies: Sequence[ReportData], names: Sequence[str]) -> list[str]:
+def lacking(studies: Mapping[str, ReportData]) -> list[str]:
     """Return a sentence for each study that has not recorded metrics which another one has."""
-    titles = {metric.key: metric.title for study in studies for metric in declared(study.summary)}
+    titles = {metric.key: metric.title for study in studies.values() for metric in declared(study.summary)}
     has = []
-    for study in studies:
+    for study in studies.values():
         last = {line["point"]: line for line in study.lines}.values()
         has.append({key for line in last for key, value in line.items() if value is not None and key in titles})
     every = set().union(*has)
     return [
         f"{name} has not recorded {', '.join(titles[key] for key in titles if key in every - of)}."
-        for name, of in zip(names, has)
+        for name, of in zip(studies, has)
         if every - of
     ]
 
@@ -511,22 +482,13 @@ def same_settings(study: ReportData) -> list[Same]:
 
 
 def write_differences(study: ReportData, folder: Path) -> Path:
-    """Write differences.csv: each sweep point's difference to its baseline, as fractions, and whether it is paired.
+    """Write differences.csv into a folder, and return its path.
 
-    Args:
-      study: the studies as one.
-      folder: an existing folder.
-
-    Returns:
-      The path of the file.
+    It has each sweep point's difference to its baseline, as fractions, and whether it is paired.
     """
-    path = folder / "differences.csv"
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(HEADER)
+    rows: list[Sequence[Any]] = [HEADER]
     for point in study.points:
         gap = point.get("difference_to_baseline") or {}
-        numbers = [gap.get("mean"), gap.get("ci95"), gap.get("paired"), gap.get("seeds"), gap.get("why")]
-        writer.writerow([point["id"], point.get("baseline"), *numbers])
-    disk.write_text(path, text.getvalue())
-    return path
+        numbers = (gap.get(key) for key in ("mean", "ci95", "paired", "seeds", "why"))
+        rows.append([point["id"], point.get("baseline"), *numbers])
+    return write_csv(folder / "differences.csv", rows)

@@ -11,7 +11,7 @@ from mdfl_jax.report.read import ReportData
 from mdfl_jax.report.settings import show, spaced
 from mdfl_jax.report.world import GRID, PLANE, met_by_pattern, place_of, worlds_of
 
-MANY = 9  # of more numbers, only the first and the last are told
+MANY = 9  # of more numbers, only the first and the last are named
 SAMPLED = {"eval_clients": "clients", "eval_samples": "test samples"}
 
 
@@ -23,22 +23,22 @@ def describe_setting(study: ReportData) -> str:
 
 
 class _Words:
-    """The settings of a study as texts; it remembers which of them were told."""
+    """The settings of a study as texts; it remembers which of them a clause has used."""
 
     def __init__(self, study: ReportData) -> None:
         self.study = study
         self.axes = {axis.path: axis for axis in study.axes}
-        self.told: set[str] = set()
+        self.used: set[str] = set()
 
     def value(self, path: str) -> str | None:
         """Return the value of a setting, or all its values if it varies; None if it has none."""
-        self.told.add(path)
+        self.used.add(path)
         if path not in self.axes:
             plain = self.study.value(0, path)
-            return None if plain is None or plain == "" else _told(show(plain))
+            return None if plain is None or plain == "" else _in_words(show(plain))
         if len(ordered := list(self.axes[path].numbers)) > MANY:
-            return f"{len(ordered)} values from {_told(ordered[0])} to {_told(ordered[-1])}"
-        *first, last = map(_told, dict.fromkeys(self.axes[path].texts))
+            return f"{len(ordered)} values from {_in_words(ordered[0])} to {_in_words(ordered[-1])}"
+        *first, last = map(_in_words, dict.fromkeys(self.axes[path].texts))
         return f"{', '.join(first)} or {last}"
 
     def clause(self, template: str, path: str) -> str:
@@ -55,7 +55,7 @@ class _Words:
         return self.everywhere(lambda p: self.study.value(p, path))
 
 
-def _told(text: str) -> str:
+def _in_words(text: str) -> str:
     return "infinity" if text == "inf" else spaced(text)
 
 
@@ -101,7 +101,7 @@ def _meeting(words: _Words) -> str:
     if words.has("network.graph"):
         place = words.clause("The clients are tied by a graph: {}", "network.graph")
     elif _by_list(words):
-        words.told.add("network.mobility")
+        words.used.add("network.mobility")
         place = f"The contacts are those of the list {file}"
     else:
         place = _movement(words, file)
@@ -114,7 +114,7 @@ def _movement(words: _Words, file: str) -> str:
     """Return the clause about movement, the world and the contact radius."""
     kinds = {world.kind for world in worlds_of(words.study).values()}
     place = words.clause("Mobility is {}", "network.mobility")
-    words.told.add("network.world")
+    words.used.add("network.world")
     if not words.everywhere(lambda p: words.study.value(p, "motion.knowledge") in (None, "oracle")):
         place += words.clause(" (clients know: {})", "motion.knowledge")
     if kinds == {GRID} and not file:
@@ -144,9 +144,9 @@ def _length(words: _Words) -> str:
 
 
 def _varied(words: _Words) -> str:
-    """Return the clause with the varying settings that no other clause has told."""
+    """Return the clause with the varying settings that no other clause has used."""
     others = [
-        f"{spaced(axis.name)}: {words.value(path)}" for path, axis in words.axes.items() if path not in words.told
+        f"{spaced(axis.name)}: {words.value(path)}" for path, axis in words.axes.items() if path not in words.used
     ]
     return f"Varied are {'; '.join(others)}" if others else ""
 

@@ -32,12 +32,9 @@ _SAVED: dict[str, dict[str, Any]] = {  # without the time and the program that m
 
 
 def write_figures(study: ReportData) -> dict[str, Path]:
-    """Write figures/NAME.png and figures/NAME.pdf for every figure that applies to the study.
+    """Write figures/NAME.png and figures/NAME.pdf for every figure that applies, and return the PNG files by name.
 
     Files of figures that do not apply, which an earlier report may have left, are removed.
-
-    Returns:
-      The paths of the PNG files by the name of the figure.
     """
     folder = study.workdir / "figures"
     logging.getLogger("fontTools").setLevel(logging.WARNING)  # at INFO it logs every embedded font
@@ -109,10 +106,7 @@ LETTER, HANDLE, LINE = 0.062, 0.5, 0.16  # inches: of a letter, of the line besi
 
 
 def width_in_inches(width: str) -> float:
-    """Return a width of a figure in inches.
-
-    Args:
-      width: "column", "page" or a number of inches.
+    """Return a width of a figure in inches, of "column", "page" or a number of inches.
 
     Raises:
       UserError: for another text.
@@ -158,13 +152,7 @@ def check_figure(study: ReportData, name: str, path: Path) -> None:
 
 
 def save_figure(study: ReportData, name: str, path: Path, width: float) -> None:
-    """Save one figure. Two files of the same figure have the same bytes.
-
-    Args:
-      study: the study.
-      name: the name of the figure.
-      path: the file; its ending is that of a picture.
-      width: the width in inches.
+    """Save one figure with a width in inches. Two files of the same figure have the same bytes.
 
     Raises:
       UserError: as `check_figure`, or if the file cannot be written.
@@ -210,8 +198,7 @@ def draw_for_paper(study: ReportData, name: str, width: float) -> Figure:
 def _narrowed(figure: Figure, width: float) -> float:
     """Give the legends of single panels fewer columns where they are wider than their panel.
 
-    Returns:
-      By how much the figure must become higher, in inches.
+    Return by how much the figure must become higher, in inches.
     """
     higher = 0.0
     for axes in figure.axes:
@@ -277,9 +264,6 @@ class Plots:
             'accuracy' (the mean over the clients), 'accuracy_min', ...
           x: the x axis: 'round', or such a metric, of which the mean over the seeds is taken: 'bits', 'messages', ...
           ax: the Matplotlib axes to draw into; None: a new figure.
-
-        Returns:
-          The figure.
 
         Raises:
           UserError: for a metric that is unknown or was not measured; the message lists the known ones.

@@ -137,7 +137,7 @@ def links_at(path: np.ndarray, recorded: np.ndarray | None, world: World, at: in
       recorded: [S, R, N, ceil(N/8)] the recorded links, of which the first seed's are taken. None: they are computed
         from the places and the radius.
       world: the world, with the radius.
-      at: the row, 0 to R. After the last round there are no links.
+      at: the row. After the last round there are no links.
     """
     clients = path.shape[1]
     if recorded is not None:
@@ -219,18 +219,17 @@ def save_movie(
     fps: int = DEFAULT_FPS,
     width: float = DEFAULT_WIDTH,
 ) -> Path:
-    """Write the map of one or two sweep points as a GIF or an MP4 file. Two GIFs of one study have the same bytes.
+    """Write the map of one or two sweep points as a GIF or an MP4 file, and return its path.
+
+    Two GIFs of one study have the same bytes. MP4 needs the program ffmpeg.
 
     Args:
       study: the study.
-      path: the file; its ending, .gif or .mp4, says the format. MP4 needs the program ffmpeg.
+      path: the file; its ending, .gif or .mp4, says the format.
       points: the indices of one or two sweep points; None: the baseline and the best of the others.
       rounds: the number of rounds from the start; None: `DEFAULT_ROUNDS`, or all if they are fewer.
       fps: pictures a second. From one round to the next there are `PER_ROUND` pictures.
       width: the width in inches, at 100 pixels an inch.
-
-    Returns:
-      The path.
 
     Raises:
       UserError: for another ending, for points that have no map, for numbers out of bounds, if ffmpeg is missing, or if

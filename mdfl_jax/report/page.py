@@ -25,15 +25,10 @@ ASSETS = Path(__file__).parent / "assets"
 
 
 def write_report(workdir: Path, x_axis: str = "") -> Path:
-    """Make the tables, the figures and report.html of a finished study.
+    """Make the tables, the figures and report.html of a finished study, and return the path of report.html.
 
-    Args:
-      workdir: the folder with config.json, summary.json, metrics.jsonl and history.npz.
-      x_axis: the x axis of the accuracy curves: "rounds" or a metric declared to be an axis, such as messages or bits;
-        empty: the axis that the study's config names.
-
-    Returns:
-      The path of report.html.
+    The x axis of the accuracy curves is "rounds" or a metric declared to be an axis, such as messages or bits; if it is
+    empty, it is the axis that the study's config names.
 
     Raises:
       UserError: if a file is missing, unreadable or of another schema, if the folder cannot be written to, or if there
@@ -73,10 +68,7 @@ def save(path: Path, text: str) -> None:
 def render(study: ReportData, pictures: Mapping[str, Path] | None = None) -> str:
     """Return the page as HTML, with all that it needs inside. Every text of the study is escaped.
 
-    Args:
-      study: the study.
-      pictures: the paths of PNG files by the name of the figure, for panels without a chart; a figure without a file is
-        drawn.
+    A panel without a chart shows its figure: the PNG file that ``pictures`` has under its name, or it is drawn.
     """
     loader = FileSystemLoader(ASSETS)
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, undefined=StrictUndefined)

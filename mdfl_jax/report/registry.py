@@ -19,18 +19,18 @@ decorated function returns a `Chart` instead, which the page draws, so that the 
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from matplotlib.figure import Figure
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.registry import Registry
-from mdfl_jax.report.read import ReportData
+from mdfl_jax.core.registry import Registry, caller
+from mdfl_jax.report.read import ReportData, kept
 
-Draw = TypeVar("Draw", bound=Callable[[ReportData], Figure])
-Make = TypeVar("Make", bound=Callable[[ReportData], "Chart"])
+Draw = TypeVar("Draw", bound=Callable[..., Figure])
+Make = TypeVar("Make", bound=Callable[..., "Chart"])
 
 
 class Chart(NamedTuple):
@@ -104,29 +104,33 @@ FIGURES: Registry[Panel] = Registry("figure", home="mdfl_jax.report.panels")
 def figure(
     name: str,
     *,
-    caption: Callable[[ReportData], str],
+    caption: Callable[..., str],
     applies: Callable[[ReportData], bool] = _always,
     place: int = 100,
     title: str = "",
-    chart: Callable[[ReportData], Chart] | None = None,
+    chart: Callable[..., Chart] | None = None,
+    of: Callable[[ReportData], Any] | None = None,
 ) -> Callable[[Draw], Draw]:
     """Return a decorator that registers a drawing function as a figure of the report.
 
     Args:
       name: the name of the figure's files, and its id on the page.
-      caption: as in `Panel`.
-      applies: as in `Panel`.
-      place: as in `Panel`.
+      caption, applies, place, chart: as in `Panel`.
       title: as in `Panel`; by default the name in words.
-      chart: as in `Panel`.
+      of: (ReportData) -> what the panel shows, made once for a study. With ``of``, the functions for the caption, the
+        chart and the figure take the study and what it shows: (study, shown). Without ``applies`` the panel applies if
+        there is something; give a faster test if making it takes long.
 
     Raises:
       UserError: for a name that a figure of another file has (raised when the decorator is applied).
     """
 
     def add(draw: Draw) -> Draw:
-        FIGURES.register(name)(Panel(title or _in_words(name), caption, applies, place, draw, chart))
-        return draw
+        drawn, *others = _of_study((draw, caption, chart), of)
+        when = applies if of is None or applies is not _always else lambda study: bool(kept(of)(study))
+        panel = Panel(title or _in_words(name), others[0], when, place, drawn, others[1])
+        FIGURES.register(name, origin=caller())(panel)
+        return drawn
 
     return add
 
@@ -151,10 +155,27 @@ def panel(
     """
 
     def add(chart: Make) -> Make:
-        FIGURES.register(name)(Panel(title or _in_words(name), caption, applies, place, draw, chart))
+        FIGURES.register(name, origin=caller())(Panel(title or _in_words(name), caption, applies, place, draw, chart))
         return chart
 
     return add
+
+
+def _of_study(functions: Sequence[Any], of: Callable[[ReportData], Any] | None) -> list[Any]:
+    """Return functions (study, shown) as functions of the study alone; ``shown`` is what ``of`` makes of it."""
+    if of is None:
+        return list(functions)
+    shown = kept(of)
+
+    def bound(function: Callable[..., Any]) -> Callable[[ReportData], Any]:
+        def called(study: ReportData) -> Any:
+            return function(study, shown(study))
+
+        for attribute in ("__module__", "__name__", "__doc__"):
+            setattr(called, attribute, getattr(function, attribute))
+        return called
+
+    return [function and bound(function) for function in functions]
 
 
 def _in_words(name: str) -> str:

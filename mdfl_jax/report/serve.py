@@ -19,7 +19,7 @@ from mdfl_jax.core.errors import UserError
 
 ADDRESS = "127.0.0.1"
 LIVE = Path(__file__).parent / "assets" / "live.js"  # the part of the page that asks for its version
-LOOK_EVERY = 1.0  # seconds between two looks at the files
+CHECK_EVERY = 1.0  # seconds between two checks whether the files have changed
 WATCHED = 20.0  # seconds after its last question for which a browser counts as showing the page
 REST = 5.0  # seconds between two pages, at least
 SHARE = 0.2  # of the time that may be spent on making the page, which takes time from the study
@@ -63,8 +63,8 @@ class LivePage:
         except Exception as error:  # the files of a running study change under the reader's hands
             if not self.version:
                 raise
-            told, self.error = self.error, " ".join(f"{error}".split()) or type(error).__name__
-            if self.error != told:
+            before, self.error = self.error, " ".join(f"{error}".split()) or type(error).__name__
+            if self.error != before:
                 print(f"the page stays as it was: {self.error}", file=sys.stderr, flush=True)
         else:
             self.html, self.error, self.version = with_script(html, version).encode("utf-8"), "", version
@@ -73,15 +73,14 @@ class LivePage:
         self._ready_at = now + max(REST, (now - begin) * (1 / SHARE - 1))
 
     def asked(self) -> dict[str, Any]:
-        """Return what a browser that shows the page is told: the version, and the error if there is one."""
+        """Return what a browser that shows the page asks for: the version, and the error if there is one."""
         self._asked_at = time.monotonic()
         return {"version": self.version, "error": self.error}
 
     def make_if_due(self) -> bool:
         """Make the page if a browser shows it, a file has changed, and the last time is long enough ago.
 
-        Returns:
-          Whether it has tried to make the page.
+        Return whether it has tried to make the page.
         """
         now = time.monotonic()
         if now - self._asked_at > WATCHED or now < self._ready_at or self._state() == self._seen:
@@ -195,7 +194,7 @@ def serve(make: Callable[[], str], watched: Callable[[], list[Path]], port: int)
             print(f"http://{ADDRESS}:{server.server_port}/ shows the report and follows its files; Ctrl-C ends this",
                   flush=True)  # fmt: skip
             while True:
-                time.sleep(LOOK_EVERY)
+                time.sleep(CHECK_EVERY)
                 page.make_if_due()
         except KeyboardInterrupt:
             return

@@ -21,6 +21,21 @@ class Axis:
         """The printed values, one for each sweep point."""
         return tuple(show(value) for value in self.values)
 
+    @property
+    def title(self) -> str:
+        """The name in words."""
+        return spaced(self.name)
+
+    @functools.cached_property
+    def distinct(self) -> tuple[str, ...]:
+        """The different printed values in order: numbers by size, other values as the study lists them."""
+        return tuple(self.numbers or dict.fromkeys(self.texts))
+
+    @functools.cached_property
+    def at(self) -> tuple[int, ...]:
+        """The index in ``distinct`` of the value of each sweep point."""
+        return tuple(map(self.distinct.index, self.texts))
+
     @functools.cached_property
     def numbers(self) -> dict[str, float]:
         """The values as numbers by their printed form, the smallest first; none if one of them is no number."""
@@ -61,12 +76,8 @@ def sweep_axes(points: Sequence[Mapping[str, Any]], config: Mapping[str, Any] | 
     """Return the overrides that differ between sweep points, named by the last component of their path.
 
     If two axes have the same last component, their names also contain the component before it. For `algorithm.name` the
-    name is `algorithm`, since "name" alone is not informative. A sweep point without an override has the value of
-    `config`.
-
-    Args:
-      points: the sweep points of summary.json.
-      config: the resolved base configuration.
+    name is `algorithm`, since "name" alone is not informative. A sweep point without an override has the value of the
+    resolved base configuration.
 
     >>> points = [{"overrides": {"network.radius": r, "rounds": 9}} for r in (3.0, 5.0)]
     >>> [(axis.name, axis.texts) for axis in sweep_axes(points)]

@@ -50,16 +50,11 @@ def band(values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
 
 
 def welch(a: Values, b: Values) -> dict[str, Any]:
-    """Return the difference of two means, a - b, of values that are not paired.
+    """Return the difference of two means over seeds, a - b, of values [S_a] and [S_b] that are not paired.
 
     The interval is that of Welch (Biometrika 34, 1947): the variances may differ. Its degrees of freedom are
-    (v_a + v_b)^2 / (v_a^2 / (n_a - 1) + v_b^2 / (n_b - 1)), where v is the variance of a mean.
-
-    Args:
-      a, b: [S_a] and [S_b] the values of the seeds.
-
-    Returns:
-      'mean' and 'ci95', the half-width of the 95 % interval; None where it is not known, as with one seed.
+    (v_a + v_b)^2 / (v_a^2 / (n_a - 1) + v_b^2 / (n_b - 1)), where v is the variance of a mean. 'ci95' is the half-width
+    of the 95 % interval; it and 'mean' are None where they are not known, as with one seed.
     """
     first, second = np.asarray(a, float), np.asarray(b, float)
     if not len(first) or not len(second) or not np.isfinite([*first, *second]).all():
@@ -116,14 +111,10 @@ class Differences(NamedTuple):
 
 
 def simultaneous(differences: np.ndarray, draws: int = DRAWS) -> Differences:
-    """Return the means of differences over the seeds, with intervals that hold together.
+    """Return the means of differences [S, K] over the seeds, with intervals that hold together.
 
-    A difference that lacks the value of a seed is not drawn with the others. Its interval has Bonferroni's factor for
-    its own number of seeds, so that all intervals still hold together.
-
-    Args:
-      differences: [S, K] for each seed and comparison; NaN where a seed has none.
-      draws: the number of random signs.
+    NaN stands for a difference that a seed does not have. Such a difference is not drawn with the others: its interval
+    has Bonferroni's factor for its own number of seeds, so that all intervals still hold together.
     """
     values = np.asarray(differences, np.float64)
     known = np.isfinite(values)

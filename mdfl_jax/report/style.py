@@ -140,16 +140,13 @@ def colours_of(axis: Axis) -> dict[str, str]:
 
 
 def make_panels(count: int, columns: int, width: float, height: float, **options: Any) -> tuple[Figure, list[Any]]:
-    """Make a figure of panels.
+    """Return a figure of panels and the Matplotlib axes of its panels.
 
     Args:
       count: the number of panels.
       columns: the largest number of panels in a row.
       width, height: the size of a panel in inches. Within `of_width` the whole figure has that width.
       **options: further arguments of `Figure.subplots`.
-
-    Returns:
-      (the figure, the Matplotlib axes of its panels).
     """
     columns, wanted = min(count, columns), _width.get()
     if wanted is not None:

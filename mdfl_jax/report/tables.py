@@ -4,7 +4,7 @@ import csv
 import io
 import math
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,64 +23,63 @@ SUSPECTS = ("algorithm.lr", "algorithm.consensus_lr")  # steps that are known to
 COMPRESSOR = "algorithm.compressor"  # one that loses much may let errors grow from round to round
 
 
-class MetricColumn(NamedTuple):
-    """A column that is printed only if at least one sweep point has a value for it."""
+class NumberColumn(NamedTuple):
+    """A column of numbers. Other metrics than those of `USUAL` are shown if a sweep point has a value for them."""
 
     key: str
     header: str
     divisor: float = 1.0
 
+    def of(self, point: Mapping[str, Any]) -> float | None:
+        """Return the number of a sweep point in the unit of the column."""
+        value = mean_of(point.get(self.key))
+        return None if value is None else value / self.divisor
 
-def extra_columns(summary: Mapping[str, Any]) -> list[MetricColumn]:
+
+ACCURACIES = {  # key in summary.json -> (the header, the name in the CSV file)
+    "final_accuracy": ("accuracy (%)", "accuracy"),
+    "difference_to_baseline": ("vs baseline (pp)", "difference"),
+    "worst_client_accuracy": ("worst client (%)", "worst_client"),
+}
+MEGABYTES = NumberColumn("bits_sent_per_client", "MB sent/client", BITS_PER_MEGABYTE)
+MOVED = NumberColumn("distance_moved_per_mobile_client", "distance/mobile")
+USUAL = (NumberColumn("rounds_to_target", "rounds to target"), MEGABYTES, MOVED)
+
+
+def extra_columns(summary: Mapping[str, Any]) -> list[NumberColumn]:
     """Return the columns after the usual ones: megabytes to the target, then metrics for the table, by header."""
     shown = declared(summary)
-    metrics = [MetricColumn(metric.key, metric.title, metric.scale) for metric in shown if TABLE in metric.where]
-    at_target = [metric for metric in shown if TARGET in metric.where]
+    metrics = [NumberColumn(metric.key, metric.title, metric.scale) for metric in shown if TABLE in metric.where]
     metrics += [
-        MetricColumn(f"{metric.key}_to_target", f"{metric.title} to target", metric.scale) for metric in at_target
+        NumberColumn(f"{metric.key}_to_target", f"{metric.title} to target", metric.scale)
+        for metric in shown
+        if TARGET in metric.where
     ]
-    return [MetricColumn("bits_to_target", "MB to target", BITS_PER_MEGABYTE), *sorted(metrics, key=lambda c: c.header)]
+    return [NumberColumn("bits_to_target", "MB to target", BITS_PER_MEGABYTE), *sorted(metrics, key=lambda c: c.header)]
 
 
 def table(
     summary: Mapping[str, Any], config: Mapping[str, Any] | None = None, plus_minus: str = "±"
 ) -> tuple[list[str], list[list[str]]]:
-    """Return the printed table.
+    """Return the header and the rows of the printed table, one row for each sweep point.
 
-    Args:
-      summary: the content of summary.json.
-      config: the resolved base configuration, for sweep points that do not override a varying setting.
-      plus_minus: the sign between a mean and the half-width of its 95 % interval.
-
-    Returns:
-      The header and the rows, one for each sweep point. The first columns are the settings that differ.
+    The first columns are the settings that differ. A sweep point that does not override one has the value of
+    ``config``, the resolved base configuration. The text ``plus_minus`` stands before the half-width of an interval.
     """
     summary = chosen(summary)
+    points = summary["points"]
     names, settings = _settings(summary, config)
-    extras = [
-        column
-        for column in extra_columns(summary)
-        if any(mean_of(point.get(column.key)) is not None for point in summary["points"])
+    extras = [column for column in extra_columns(summary) if any(column.of(point) is not None for point in points)]
+    columns = [*USUAL, *extras]
+    header = [*names, *(title for title, _ in ACCURACIES.values()), *(column.header for column in columns)]
+    rows = [
+        [
+            *cells,
+            *(_accuracy_cell(summary, point, key, plus_minus).text for key in ACCURACIES),
+            *(number(column.of(point)) for column in columns),
+        ]
+        for cells, point in zip(settings, points)
     ]
-    header = [*names, "accuracy (%)", "vs baseline (pp)", "worst client (%)"]
-    header += ["rounds to target", "MB sent/client", "distance/mobile"]
-    header += [column.header for column in extras]
-    rows = []
-    for cells, point in zip(settings, summary["points"]):
-        is_baseline = len(settings) > 1 and point["id"] == point.get("baseline", summary.get("baseline"))
-        difference = percent(point.get("difference_to_baseline"), plus_minus, sign="+")
-        rows.append(
-            [
-                *cells,
-                percent(point["final_accuracy"], plus_minus),
-                "baseline" if is_baseline else difference,
-                percent(point.get("worst_client_accuracy"), plus_minus),
-                number(point.get("rounds_to_target")),
-                number(_megabytes(point)),
-                number(point.get("distance_moved_per_mobile_client")),
-                *(number(_scaled(point, column.key, column.divisor)) for column in extras),
-            ]
-        )
     return header, rows
 
 
@@ -89,30 +88,22 @@ def raw_table(
 ) -> tuple[list[str], list[list[str | float | None]]]:
     """Return the table as unformatted numbers. Accuracies and differences are fractions; a missing value is None.
 
-    Args:
-      summary: the content of summary.json.
-      config: the resolved base configuration, for sweep points that do not override a varying setting.
-
-    Returns:
-      The header and the rows, one for each sweep point.
+    The arguments are those of `table`.
     """
     summary = chosen(summary)
     names, settings = _settings(summary, config)
-    header = ["point"] if names == ["point"] else ["point", *names]
-    header += ["accuracy_mean", "accuracy_ci95", "difference_mean", "difference_ci95", "worst_client_mean"]
-    header += ["worst_client_ci95", "rounds_to_target", "megabytes_sent_per_client", "distance_moved_per_mobile_client"]
-    extras = extra_columns(summary)
-    header += [column.key for column in extras] + ["seeds", "seeds_diverged"]
+    extras, is_named = extra_columns(summary), names != ["point"]
+    header = ["point", *(names if is_named else ())]
+    header += [f"{name}_{part}" for _, name in ACCURACIES.values() for part in ("mean", "ci95")]
+    header += ["rounds_to_target", "megabytes_sent_per_client", MOVED.key, *(column.key for column in extras)]
+    header += ["seeds", "seeds_diverged"]
     rows = []
     for cells, point in zip(settings, summary["points"]):
-        row: list[str | float | None] = [point["id"], *([] if names == ["point"] else cells)]
-        for key in ("final_accuracy", "difference_to_baseline", "worst_client_accuracy"):
-            statistic = point.get(key) or {}
-            row += [statistic.get("mean"), statistic.get("ci95")]
-        row += [point.get("rounds_to_target"), _megabytes(point), point.get("distance_moved_per_mobile_client")]
+        row: list[str | float | None] = [point["id"], *(cells if is_named else ())]
+        row += [(point.get(key) or {}).get(part) for key in ACCURACIES for part in ("mean", "ci95")]
+        row += [point.get("rounds_to_target"), MEGABYTES.of(point), point.get(MOVED.key)]
         row += [mean_of(point.get(column.key)) for column in extras]
-        row += [known_seeds(point["final_accuracy"]), len(point.get("diverged") or ())]
-        rows.append(row)
+        rows.append([*row, known_seeds(point["final_accuracy"]), len(point.get("diverged") or ())])
     return header, rows
 
 
@@ -198,10 +189,15 @@ def write(study: ReportData) -> list[Path]:
     folder = study.workdir / "tables"
     disk.write_text(folder / "summary.md", markdown(study.summary, study.config))
     header, rows = raw_table(study.summary, study.config)
+    return [folder / "summary.md", write_csv(folder / "summary.csv", [header, *rows])]
+
+
+def write_csv(path: Path, rows: Iterable[Iterable[Any]]) -> Path:
+    """Write rows, the first of which is the header, as a CSV file."""
     text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerows([header, *rows])
-    disk.write_text(folder / "summary.csv", text.getvalue())
-    return [folder / "summary.md", folder / "summary.csv"]
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    disk.write_text(path, text.getvalue())
+    return path
 
 
 def number(value: float | None) -> str:
@@ -230,16 +226,6 @@ def mean_of(value: Any) -> float | None:
     """Return a value, or the mean of a statistic, as a number; JSON has infinities as texts."""
     found = value.get("mean") if isinstance(value, Mapping) else value
     return float(found) if isinstance(found, str) else found
-
-
-def _scaled(point: Mapping[str, Any], key: str, divisor: float) -> float | None:
-    value = mean_of(point.get(key))
-    return None if value is None else value / divisor
-
-
-def _megabytes(point: Mapping[str, Any]) -> float | None:
-    bits = point.get("bits_sent_per_client")
-    return None if bits is None else bits / BITS_PER_MEGABYTE
 
 
 def _settings(summary: Mapping[str, Any], config: Mapping[str, Any] | None) -> tuple[list[str], list[tuple[str, ...]]]:
@@ -306,56 +292,43 @@ def _setting_columns(study: ReportData) -> list[Column]:
 def _accuracy_columns(study: ReportData) -> list[Column]:
     """Return the accuracy, its difference to the baseline and that of the worst client, with their intervals."""
     labels = {point["id"]: label for point, label in zip(study.points, study.labels)}
-    own = [point.get("baseline", study.summary.get("baseline")) for point in study.points]
-    baselines = {name for name in own if name in labels}
-    against = labels.get(next(iter(baselines)), "the baseline") if len(baselines) == 1 else "the baseline"
-    titles = {
-        "final_accuracy": "accuracy (%)",
-        "difference_to_baseline": f"difference to {against} (points)",
-        "worst_client_accuracy": "worst client (%)",
-    }
+    own = {point.get("baseline", study.summary.get("baseline")) for point in study.points} & labels.keys()
+    against = labels[own.pop()] if len(own) == 1 else "the baseline"
     found = []
-    for key, title in titles.items():
-        sign = "+" if key == "difference_to_baseline" else "-"
-        cells = [
-            Cell("baseline", 0.0)
-            if sign == "+" and baseline == point["id"] and len(study.points) > 1
-            else percent_cell(point.get(key), sign)
-            for point, baseline in zip(study.points, own)
-        ]
-        found.append(Column(key, title, cells))
+    for key, (title, _) in ACCURACIES.items():
+        title = f"difference to {against} (points)" if key == "difference_to_baseline" else title
+        found.append(Column(key, title, [_accuracy_cell(study.summary, point, key) for point in study.points]))
     return found
 
 
 def _number_columns(study: ReportData) -> list[Column]:
     """Return the other columns: costs, rounds to the target, and metrics for the table."""
-    target = study.config.get("target")
+    target, found = study.config.get("target"), []
     goal = "target" if target is None else f"{100 * target:g} %"
-    usual = [
-        MetricColumn("rounds_to_target", "rounds to target"),
-        MetricColumn("bits_sent_per_client", "MB sent per client", BITS_PER_MEGABYTE),
-        MetricColumn("distance_moved_per_mobile_client", "distance moved per mobile client"),
-    ]
-    found = []
-    for key, header, divisor in [*usual, *extra_columns(study.summary)]:
-        values = [_scaled(point, key, divisor) for point in study.points]
-        title = f"{header.removesuffix(' to target')} to {goal}" if header.endswith(" to target") else header
-        found.append(Column(key, title, [Cell(number(value), value) for value in values]))
+    in_full = {MEGABYTES.key: "MB sent per client", MOVED.key: "distance moved per mobile client"}
+    for column in [*USUAL, *extra_columns(study.summary)]:
+        title, values = in_full.get(column.key, column.header), [column.of(point) for point in study.points]
+        title = f"{title.removesuffix(' to target')} to {goal}" if title.endswith(" to target") else title
+        found.append(Column(column.key, title, [Cell(number(value), value) for value in values]))
     return found
 
 
-def percent_cell(statistic: Mapping[str, Any] | None, sign: str = "-") -> Cell:
+def _accuracy_cell(summary: Mapping[str, Any], point: Mapping[str, Any], key: str, plus_minus: str = "±") -> Cell:
+    """Return the cell of one of `ACCURACIES` for a sweep point; that of a difference says which one is a baseline."""
+    if key != "difference_to_baseline":
+        return percent_cell(point.get(key), plus_minus=plus_minus)
+    is_baseline = len(summary["points"]) > 1 and point["id"] == point.get("baseline", summary.get("baseline"))
+    return Cell("baseline", 0.0) if is_baseline else percent_cell(point.get(key), "+", plus_minus)
+
+
+def percent_cell(statistic: Mapping[str, Any] | None, sign: str = "-", plus_minus: str = "±") -> Cell:
     """Return a cell with a mean and its interval in percent; with the sign "+", positive means have their sign too."""
     mean = mean_of(statistic)
-    return Cell(percent(statistic, "±", sign), None if mean is None else 100 * mean)
+    return Cell(percent(statistic, plus_minus, sign), None if mean is None else 100 * mean)
 
 
 def seeds_in_words(point: Mapping[str, Any]) -> str:
-    """Return which seeds of a sweep point have diverged, as in "seeds 0 and 2".
-
-    Args:
-      point: the entry of the point in summary.json.
-    """
+    """Return which seeds of a sweep point of summary.json have diverged, as in "seeds 0 and 2"."""
     seeds = list(point["diverged"])
     if len(seeds) > FEW_SEEDS:
         return f"{len(seeds)} seeds, {', '.join(seeds[:FEW_SEEDS])}, ..."
@@ -363,20 +336,13 @@ def seeds_in_words(point: Mapping[str, Any]) -> str:
 
 
 def on_seeds(statistic: Mapping[str, Any]) -> str:
-    """Return on how many seeds a mean stands, as in " (3 of 6 seeds)"; "" if all have a result.
-
-    Args:
-      statistic: an entry of summary.json with its values 'per_seed'.
-    """
+    """Return on how many seeds a mean of summary.json stands, as in " (3 of 6 seeds)"; "" if all have a result."""
     per_seed = statistic.get("per_seed")
     return f" ({statistic['seeds']} of {len(per_seed)} seeds)" if "seeds" in statistic and per_seed else ""
 
 
 def cause_of_divergence(values: Callable[[str], Any]) -> str:
-    """Return a hint at why the runs of a sweep point have diverged, from its settings alone; "" without one.
-
-    Args:
-      values: (path of a field) -> its value at the point, or None.
+    """Return a hint at why the runs of a sweep point have diverged, from its values by path; "" without one.
 
     >>> cause_of_divergence({"algorithm.lr": 30.0}.get)
     'algorithm.lr is 30; a smaller step may help'
@@ -395,12 +361,10 @@ def cause_of_divergence(values: Callable[[str], Any]) -> str:
 def values_of(
     point: Mapping[str, Any], manifest_points: Sequence[Mapping[str, Any]], config: Mapping[str, Any]
 ) -> Callable[[str], Any]:
-    """Return the function that `cause_of_divergence` asks for the values of a sweep point.
+    """Return a function that gives the value of a sweep point for a dotted path, or None.
 
-    Args:
-      point: the entry of the point in summary.json.
-      manifest_points: the entry `points` of config.json, whose `numbers` are the values in effect.
-      config: its entry `config`.
+    The point is one of summary.json. The values in effect are those of ``manifest_points``, the sweep points of
+    config.json, and else of its configuration.
     """
     numbers: Mapping[str, Any] = next((of.get("numbers", {}) for of in manifest_points if of["id"] == point["id"]), {})
 
@@ -413,16 +377,11 @@ def values_of(
 
 
 def divergence_warning(point: Mapping[str, Any], values: Callable[[str], Any]) -> str:
-    """Return a line for the user about a sweep point of which some runs have diverged.
-
-    Args:
-      point: the entry of the point in summary.json.
-      values: as in `cause_of_divergence`.
-    """
+    """Return a line for the user about a sweep point of which some runs have diverged (`values_of`)."""
     found = list(point["divergence"].items())[:FEW_SEEDS]
-    told = [f"seed {seed} in round {at['round']}{_norm(at['norm'])}" for seed, at in found]
-    more = len(point["diverged"]) - len(told)
-    said = "; ".join(told) + (f"; and {more} more seeds" if more else "")
+    seeds = [f"seed {seed} in round {at['round']}{_norm(at['norm'])}" for seed, at in found]
+    more = len(point["diverged"]) - len(seeds)
+    said = "; ".join(seeds) + (f"; and {more} more seeds" if more else "")
     why = cause_of_divergence(values)
     return f"{point['id']}: diverged: {said}" + (f" ({why})" if why else "")
 

@@ -102,7 +102,7 @@ def _by_seed(point: Point, measure: Measure) -> dict[int, float]:
     return {seed: float(value) for seed, value in by_seed if value is not None and not math.isnan(float(value))}
 
 
-FEW = 3  # so many sweep points are named one by one; of more, only their number is told
+FEW = 3  # so many sweep points are named one by one; of more, only their number is given
 MANY = 6  # with more sweep points, some interval may well exclude 0 by chance
 
 
@@ -118,7 +118,7 @@ def verdict(
     """Return what a study has shown, in sentences; the first one says which sweep point is best.
 
     The points are ranked by their final accuracy. If a study has no accuracy, they are ranked by the objective, or by
-    the loss of the mean model. A sweep with `select` is told by its chosen points.
+    the loss of the mean model. Of a sweep with `select` only the chosen points count.
 
     Args:
       summary: the content of summary.json.
@@ -263,7 +263,8 @@ def _select(summary: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
         return []
     name, lost = words.partition(" with ")[0], [entry for entry in summary["selected"] if entry.get("id") is None]
     said = [f"In each setting, only the {words} is compared."]
-    return said + ([f"For {len(lost)}, no {name} kept the models finite."] if lost else [])
+    where = f"In {len(lost)} setting{'s' * (len(lost) > 1)}"
+    return said + ([f"{where}, no {name} kept the models finite."] if lost else [])
 
 
 def _diverged(points: Sequence[Point], names: Mapping[str, str], why: Callable[[Point], str]) -> list[str]:
@@ -273,9 +274,9 @@ def _diverged(points: Sequence[Point], names: Mapping[str, str], why: Callable[[
         return []
     if len(lost) > FEW:
         return [f"Models diverged under some seed in {len(lost)} of {len(points)} points; these runs are in no mean."]
-    told = [f"{names[point['id']]} ({seeds_in_words(point)})" for point in lost]
-    causes = [f"{names[point['id']]}: {cause_told}" for point in lost if (cause_told := why(point))]
-    said = [f"Models diverged in {enumerated(told)}; these runs are in no mean."]
+    whom = [f"{names[point['id']]} ({seeds_in_words(point)})" for point in lost]
+    causes = [f"{names[point['id']]}: {cause}" for point in lost if (cause := why(point))]
+    said = [f"Models diverged in {enumerated(whom)}; these runs are in no mean."]
     return said + ([f"What may be the cause: {'; '.join(causes)}."] if causes else [])
 
 

@@ -91,8 +91,7 @@ def worlds_of(study: ReportData) -> dict[int, World]:
 def world_of(study: ReportData, p: int) -> World | None:
     """Return the world of a sweep point.
 
-    Returns:
-      None if the clients have no places and nothing is recorded of their links or of their meetings with a server.
+    It is None if the clients have no places and nothing is recorded of their links or of their meetings with a server.
     """
     path = None if met_by_pattern(study, p) else study.array(p, "position")
     if path is None or _is_circle(path):

@@ -16,7 +16,7 @@ from mdfl_jax.core.metric import GROUPS, SCHEMA
 from mdfl_jax.core.outcomes import number
 from mdfl_jax.results.records import RunRecord
 
-if TYPE_CHECKING:  # it imports JAX, which no report needs
+if TYPE_CHECKING:
     from mdfl_jax.metrics.history import Metrics
 
 WEIGHT = "evaluated"  # the metric [..., N] with the number of clients for which each evaluated client stands

@@ -24,17 +24,17 @@ from mdfl_jax.storage.array_files import SUFFIX
 from mdfl_jax.storage.disk import dumps
 from mdfl_jax.storage.study_files import RUN, check_numbers
 
-if TYPE_CHECKING:  # these import JAX, which no report needs
+if TYPE_CHECKING:
     from mdfl_jax.core.types import RunFacts
     from mdfl_jax.metrics.history import Metrics
 
-FORMAT = "run 2"
 FACTS: Mapping[str, tuple[str, ...]] = {
     "label_counts": ("client", "label"),
     "is_mobile": ("client",),
     "reached": ("client",),
 }
-"""The axes of the arrays that are no metrics, after the seed (`mdfl_jax.core.types.RunFacts`)."""
+"""The axes of the arrays that are no metrics (`mdfl_jax.core.types.RunFacts`)."""
+FORMAT = "run 2"
 _LINES = "lines/json"  # the array with the text of the lines; a metric's name has no slash
 
 
@@ -212,11 +212,11 @@ class RunRecord:
         self.compile_seconds, self.run_seconds = float(header["compile_seconds"]), float(header["run_seconds"])
         if not (0 <= self.compile_seconds < math.inf and 0 <= self.run_seconds < math.inf):
             raise ValueError("its seconds are no times")
-        for name, kind in (("config", dict), ("made", dict), ("accuracy_is", str), ("goes_on_from", str)):
-            if not isinstance(header[name], kind):
-                raise ValueError(f"its {name} is of another type")
-        if header["goes_on_from"] and not RUN.fullmatch(header["goes_on_from"]):
-            raise ValueError("it goes on from no run")
+        kinds = {"config": dict, "other": dict, "made": dict, "accuracy_is": str, "goes_on_from": list}
+        if wrong := [name for name, kind in kinds.items() if not isinstance(header[name], kind)]:
+            raise ValueError(f"its {wrong[0]} is of another type")
+        if not all(RUN.fullmatch(name) for name in header["goes_on_from"]):
+            raise ValueError(f"it goes on from {header['goes_on_from']}")
         self.own = [_shown(entry) for entry in header["metrics"]]
         self._check_arrays()
 

@@ -485,13 +485,13 @@ def file_of(results: StudyResults, point: int | str, seed: int | None, at_round:
 def models_of(workdir: Path, run: str) -> dict[int, Path]:
     """Return the files of the models that a run has kept, by their round.
 
-    With ``save=every:K``, a run that went on after its end has the models of its first rounds under its earlier name.
+    With ``save=every:K``, a run that went on after its end has the models of its first rounds under its earlier names.
     """
     found = files_of(workdir, run)
     header = RunRecord(run_path(workdir, run)).header
-    earlier = header.get("goes_on_from")
-    if earlier and str(header["config"].get("save")).startswith("every"):
-        return models_of(workdir, earlier) | found
+    if str(header["config"].get("save")).startswith("every"):
+        for earlier in header["goes_on_from"]:
+            found = files_of(workdir, earlier) | found
     return found
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.outcomes import seeds_of
+from mdfl_jax.core.outcomes import name_of, seeds_of
 from mdfl_jax.results.records import RunRecord
 from mdfl_jax.storage.study_files import CONFIG, STUDY_SCHEMA, read_config, run_files, run_path
 
@@ -38,11 +38,8 @@ def read_study(workdir: Path) -> dict[str, Any]:
 def study_of(records: list[RunRecord]) -> dict[str, Any]:
     """Return the content of config.json for the study that has these runs.
 
-    Its points are told by the fields in which they differ. Fields on which no run depends have their defaults.
+    Its points are told by the fields in which they differ. Its name, title and so on are those of the first run.
     """
-    from mdfl_jax.config.points import name_of  # these import JAX, which a report needs in no other case
-    from mdfl_jax.config.resolve import default_config
-
     most = max(int(record.rounds[-1]) for record in records)
     of_points: dict[str, dict[int, RunRecord]] = {}
     for record in records:
@@ -51,8 +48,10 @@ def study_of(records: list[RunRecord]) -> dict[str, Any]:
     configs = [next(iter(of.values())).header["config"] for of in of_points.values()]
     differ = [path for path in configs[0] if any(of.get(path) != configs[0][path] for of in configs)]
     seeds = sorted({seed for of in of_points.values() for seed in of})
-    config = default_config().to_dict()
-    for path, value in {**configs[0], "rounds": most, "first_seed": seeds[0], "seeds": len(seeds)}.items():
+    first = next(iter(next(iter(of_points.values())).values()))
+    counts = {"rounds": most, "first_seed": seeds[0], "seeds": len(seeds), "sweep": ""}
+    config: dict[str, Any] = {}
+    for path, value in {**first.header["other"], **configs[0], **counts}.items():
         *sections, name = path.split(".")
         section = config
         for part in sections:
@@ -63,7 +62,7 @@ def study_of(records: list[RunRecord]) -> dict[str, Any]:
         overrides = {path: own.get(path) for path in differ}
         point = {"id": name_of(overrides), "overrides": overrides, "runs": [of[seed].name for seed in sorted(of)]}
         points.append(point | ({"seeds": sorted(of)} if sorted(of) != seeds else {}))
-    made = next(iter(next(iter(of_points.values())).values())).header["made"]
+    made = first.header["made"]
     head = {"schema": STUDY_SCHEMA, "name": config.get("name"), "title": config.get("title"), "status": "finished"}
     return {**head, "config": config, "points": points, "seeds": seeds, **made}
 

@@ -37,7 +37,7 @@ def versions() -> dict[str, str]:
 
 def devices() -> list[str]:
     """Describe each device of this process."""
-    import jax  # the views of a study, which no device makes, need only the other functions here
+    import jax  # not by those who only read how a result was made
 
     return [f"{device.platform}:{device.id} {device.device_kind}" for device in jax.local_devices()]
 

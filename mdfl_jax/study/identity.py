@@ -81,13 +81,19 @@ def run_config(experiment: Experiment) -> dict[str, Any]:
     return {path: value for path, value in fields.items() if path not in left_out}
 
 
+def other_config(experiment: Experiment) -> dict[str, Any]:
+    """Return the fields on which no run depends, by path, but for those that say how many runs a study has."""
+    fields = plain(flat(dataclasses.asdict(experiment)))
+    return {path: fields[path] for path in sorted((not_in_runs() | {"use"}) & fields.keys())}
+
+
 def digest(value: Any) -> str:
     """Return the first 16 hexadecimal digits of the SHA-256 of a tree, whatever the order of its keys."""
     ordered = dict(sorted(value.items())) if isinstance(value, Mapping) else value
     return hashlib.sha256(dumps(ordered).encode()).hexdigest()[:16]
 
 
-def name_run(experiment: Experiment, inputs: Mapping[str, str], own_files: Mapping[str, str | None]) -> str:
+def name_run(experiment: Experiment, inputs: Mapping[str, str], own_files: Mapping[str, str]) -> str:
     """Return the name of a run without its seed and its rounds.
 
     Args:
@@ -98,7 +104,7 @@ def name_run(experiment: Experiment, inputs: Mapping[str, str], own_files: Mappi
     by_content = {name.partition("=")[0] for name in inputs} - {"data.name"}
     fields = {path: value for path, value in run_config(experiment).items() if path not in by_content}
     contents = {name.partition("=")[0]: value for name, value in inputs.items()}
-    code = sorted(value for value in own_files.values() if value)
+    code = sorted(own_files.values())
     whole = {"fields": dict(sorted(fields.items())), "inputs": contents, "code": code, "switches": switches()}
     network = experiment.network
     words = f"{experiment.algorithm.name}.{network.graph or network.mobility}".lower()
@@ -167,16 +173,13 @@ def compare(there: Mapping[str, Any], here: Mapping[str, Any]) -> Comparison:
 
 
 def _contents(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
-    """Say in words which of the files or switches that runs depend on has changed; "" if none has.
-
-    Code without a file, of a notebook, has no digest and is left out.
-    """
+    """Say in words which of the files or switches that runs depend on has changed; "" if none has."""
     now, then = here.get("inputs") or {}, there.get("inputs") or {}
     for name in now:
         if name in then and now[name] != then[name]:
             return f"{name} has changed since the study there has begun"
     for entry in ("own_files", "switches"):
-        ours, theirs = ({k: v for k, v in (of.get(entry) or {}).items() if v is not None} for of in (here, there))
+        ours, theirs = (of.get(entry) or {} for of in (here, there))
         for name in dict.fromkeys([*ours, *theirs]):
             if ours.get(name) != theirs.get(name):
                 return str(Field(f"{entry}.{name}", theirs.get(name), ours.get(name)))

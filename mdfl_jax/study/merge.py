@@ -12,9 +12,10 @@ from functools import partial as partial_of
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mdfl_jax.config.points import MOST_RUNS, name_of, text_of
+from mdfl_jax.config.points import MOST_RUNS
 from mdfl_jax.config.sections import EngineConfig, Experiment
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.outcomes import name_of, text_of
 from mdfl_jax.results.records import RunRecord
 from mdfl_jax.results.results import models_of
 from mdfl_jax.results.studies import read_records, read_study, restricted
@@ -92,7 +93,7 @@ def merge(
             if (part.workdir / STREETS).is_file() and part.workdir.resolve() != out.resolve():
                 disk.write(out / STREETS, partial_of(shutil.copy, part.workdir / STREETS))
         summary = write_views(out, manifest | {"files": held})
-        used = {record.name for record in files.values()}
+        used = {name for record in files.values() for name in (record.name, *record.header["goes_on_from"])}
         for path in written_files(out, ()):
             name = RUN.match(path.name)
             if path.parent != out and name and name[0] not in used:

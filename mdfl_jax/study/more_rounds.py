@@ -11,6 +11,7 @@ import numpy as np
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.types import Hparams
 from mdfl_jax.engine.simulation import Simulation
+from mdfl_jax.storage.study_files import run_path
 from mdfl_jax.study.prepare.simulation import build_simulation, hparams_of, with_links
 from mdfl_jax.study.prepare.traces import TraceFiles
 from mdfl_jax.study.run_files import RunFiles
@@ -47,7 +48,7 @@ def is_independent(study: Study, group: Group, rounds: int) -> bool:
     return _text(simulation, numbers[0]) == _text(group.simulation, group.hparams[0])
 
 
-def check_more_rounds(study: Study, files: RunFiles, missing: Iterable[Run]) -> None:
+def check_more_rounds(study: Study, files: RunFiles, missing: Iterable[Run]) -> dict[int, int]:
     """Check the runs that are there with fewer rounds, to which rounds are to be added.
 
     Args:
@@ -55,15 +56,20 @@ def check_more_rounds(study: Study, files: RunFiles, missing: Iterable[Run]) -> 
       files: The files of its runs.
       missing: The runs that have no record.
 
+    Returns:
+      How many runs go on from a state of fewer rounds, by the round of this state.
+
     Raises:
       UserError: If the last state of a run was not kept, or if anything depends on the number of rounds in all, so that
         the first rounds would be others in a study of more rounds.
     """
     group_of = {p: group for group in study.groups for p in group.points}
     checked = set()
-    for run in missing:
+    found: dict[int, int] = {}
+    for run in {study.name(run): run for run in missing}.values():
         beginning, fewer = files.beginning(run), files.fewer_rounds(run)
-        if not fewer or beginning.state == study.name(run):
+        lost = [rounds for rounds in fewer if run_path(files.workdir, files.name_with(run, rounds)).is_file()]
+        if not (lost or beginning.state) or beginning.state == study.name(run):  # an unfinished run may begin anew
             continue
         group, point = group_of[run.point], study.points[run.point].id
         words = f"--workdir={files.workdir}: rounds is {fewer[-1]} there and {study.experiment.rounds} here"
@@ -80,3 +86,6 @@ def check_more_rounds(study: Study, files: RunFiles, missing: Iterable[Run]) -> 
                 "eval_samples, or if neighbour lists must be longer for the further rounds"
             )
         checked.add(asked)
+        at_round = beginning.evaluations * study.experiment.eval_every
+        found[at_round] = found.get(at_round, 0) + 1
+    return found

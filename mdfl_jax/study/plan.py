@@ -20,8 +20,13 @@ from mdfl_jax.study.study import Group, Study
 from mdfl_jax.tasks.losses import LOSSES, loss_named
 
 
-def plan(study: Study) -> str:
-    """Describe in words what will be run: points x seeds, rounds, parameters and memory."""
+def plan(study: Study, on: str = "") -> str:
+    """Describe in words what will be run: points x seeds, rounds, parameters and memory.
+
+    Args:
+      study: The study.
+      on: What it is run on; "": the devices of this process.
+    """
     experiment, found = study.experiment, devices.devices()
     num_runs = len(study.points) * len(study.seeds)
     to_do, shard = len(study.to_do()), f"shard {study.shard}: " if study.shard else ""
@@ -48,7 +53,8 @@ def plan(study: Study) -> str:
     lines += [f"  note: {line}" for line in noted]
     shared = sorted({size(group.simulation.mesh) for group in study.groups} - {1})
     sharing = f", of which {' or '.join(map(str, shared))} share a run" if shared else ""
-    lines.append(f"  on {len(found)} {found[0].device_kind} device{'s' if len(found) > 1 else ''}{sharing}")
+    here = f"{len(found)} {found[0].device_kind} device{'s' if len(found) > 1 else ''}{sharing}"
+    lines.append(f"  on {on or here}")
     return "\n".join(lines)
 
 

@@ -1,24 +1,35 @@
-"""How far a running study is: counted by `Tally`, and shown by `Progress`.
+"""How far a running study is: counted by `Tally`, or by `TallyOfFiles` for its workers, and shown by `Progress`.
 
 The display is a bar in a terminal or a notebook, else plain lines. Nothing of it is in the compiled programs. It is
 refreshed at each evaluation, and once a second by a thread of its own, so that a compilation of minutes is seen to be
 under way.
 """
 
+import json
 import math
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol, Self
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from tqdm.auto import tqdm
 
+from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.results.lines import accuracy_of
-from mdfl_jax.study.events import Compiling, Ended, Evaluated, Event, Found
-from mdfl_jax.study.study import Study
+from mdfl_jax.storage.study_files import METRICS, run_files
+from mdfl_jax.study import events
+from mdfl_jax.study.events import Compiling, Ended, Evaluated, Found
+from mdfl_jax.study.study import Run, Study
 
+
+class Looked(NamedTuple):
+    """The files of a study, which other processes run, may tell something new."""
+
+
+Event = events.Event | Looked
 FEW = 6  # points whose values are all shown; of more points, only the best one and the baseline are
 
 
@@ -109,6 +120,10 @@ class Tally:
             return ""
         return f"compiling program {self.program} of {self.programs}: {self.clock() - self.compiling_since:.0f} s"
 
+    def where(self) -> str:
+        """Return in words where the study is."""
+        return f"round {self.round:,} of {self.study.experiment.rounds:,}, program {self.program} of {self.programs}"
+
     def names(self) -> str:
         """Return the points of the present program, shortened if they are many."""
         ids = [self.study.points[p].id for p in self.groups[self.program - 1].points] if self.program else []
@@ -148,6 +163,74 @@ class Tally:
         text = f"{100 * value:.1f}" if name == "accuracy" else f"{value:.4g}"
         text = "diverged" if math.isnan(value) else text
         return f"{self.study.points[point].id} {text}"
+
+
+class TallyOfFiles(Tally):
+    """The numbers of a study that other processes run, from its files: the records of runs, and metrics.jsonl.
+
+    Args:
+      study: The study.
+      workdir: Its folder.
+      clock: A function that returns seconds.
+    """
+
+    def __init__(self, study: Study, workdir: Path, clock: Callable[[], float] = time.monotonic):
+        super().__init__(study, clock)
+        self.workdir, self._read, self._begun = workdir, 0, (0, 0.0)
+        self._names = {(study.points[run.point].id, run.seed): (run, study.name(run)) for run in study.to_do()}
+        self._of_runs: dict[Run, float] = {}
+        keys = {metric.name: metric.in_files for metric in BUILT_IN}
+        accuracy = keys["mean_model_accuracy" if study.experiment.judged == "global" else "accuracy"]
+        self._keys = {"accuracy": accuracy, "objective": keys["objective"], "loss": keys["mean_model_loss"]}
+
+    def take(self, event: Event) -> None:
+        """Look at the files."""
+        for line in self._new_lines():
+            found = self._names.get((line.get("point"), line.get("seed")))
+            if found and isinstance(line.get("round"), int):
+                self._done[found[1]] = line["round"]
+                self._note(found[0], line)
+        wanted = {name for _, name in self._names.values()}
+        finished = [name for name, _ in run_files(self.workdir) if name in wanted]
+        self._done |= dict.fromkeys(finished, self.study.experiment.rounds)
+        self._finished = len(finished)
+        rounds, since = self._begun
+        if not since or self.done < rounds:  # the first look, or a worker was lost: what is done counts from here on
+            self._begun = self.done, self.clock()
+        elif self.done > rounds:
+            self._rate = (self.done - rounds) / max(self.clock() - since, 1e-9)
+
+    def _new_lines(self) -> Iterator[dict[str, Any]]:
+        """Yield the lines of metrics.jsonl since the last look."""
+        try:
+            with open(self.workdir / METRICS, "rb") as file:
+                self._read = 0 if self._read > file.seek(0, 2) else self._read  # a worker has begun it anew
+                file.seek(self._read)
+                new = file.read()
+        except OSError:  # no worker has written a line yet
+            return
+        whole = new[: new.rfind(b"\n") + 1]
+        self._read += len(whole)
+        for text in whole.splitlines():
+            try:
+                line = json.loads(text)
+            except ValueError:
+                continue
+            if isinstance(line, dict):
+                yield line
+
+    def _note(self, run: Run, line: dict[str, Any]) -> None:
+        """Note the value of a line that says how good the models are, as `_shown` does."""
+        for name, key in self._keys.items():
+            if isinstance(value := line.get(key), int | float):
+                self._of_runs[run] = value
+                mean = float(np.mean([v for of, v in self._of_runs.items() if of.point == run.point]))
+                self._latest[run.point] = name, mean
+                return
+
+    def where(self) -> str:
+        """Return how many runs have ended."""
+        return f"{self._finished} of {len({name for _, name in self._names.values()})} runs have ended"
 
 
 def _shown(event: Evaluated, judged: str) -> tuple[str, np.ndarray]:
@@ -240,8 +323,7 @@ class _Lines:
                 self._say(tally.compiling)
         elif event is not None and not isinstance(event, Compiling) and now - self.said >= LINE_EVERY and tally.speed():
             part = f"{100 * tally.done / tally.total:.0f} %"
-            where = f"round {tally.round:,} of {tally.study.experiment.rounds:,}, program {tally.program} of "
-            self._say(f"{part}: {where}{tally.programs}; {tally.values()}; {tally.speed()}")
+            self._say(f"{part}: {'; '.join(filter(None, (tally.where(), tally.values(), tally.speed())))}")
 
     def _say(self, line: str) -> None:
         self.said = self.clock()
@@ -259,6 +341,7 @@ class Progress:
       log: A function that takes lines for the user, where there is neither a terminal nor a notebook.
       shown: Whether to show anything.
       clock: A function that returns seconds.
+      tally: What counts; None: a `Tally` of the events.
     """
 
     def __init__(
@@ -267,9 +350,10 @@ class Progress:
         log: Callable[[str], None],
         shown: bool = True,
         clock: Callable[[], float] = time.monotonic,
+        tally: Tally | None = None,
     ):
         self.log, self.shown, self.clock = log, shown, clock
-        self.tally = Tally(study, clock)
+        self.tally = tally or Tally(study, clock)
         self.display: _Display | None = None
         self.lock, self.over = threading.Lock(), threading.Event()
 

@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from mdfl_jax.storage.provenance import provenance
 from mdfl_jax.storage.study_files import CONFIG, METRICS, STREETS, locked, read_config, read_streets
 from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.ahead import memory
+from mdfl_jax.study.crew import Crew
 from mdfl_jax.study.events import Callback, MetricsFile, ModelFiles, Notes, OnEvaluation, Sink
 from mdfl_jax.study.identity import in_words
 from mdfl_jax.study.loggers import loggers_of
@@ -36,10 +37,10 @@ from mdfl_jax.study.more_rounds import check_more_rounds
 from mdfl_jax.study.progress import Progress
 from mdfl_jax.study.run_files import RunFiles
 from mdfl_jax.study.runner import Interrupted, Runner
-from mdfl_jax.study.signals import handled
+from mdfl_jax.study.signals import apart, handled
 from mdfl_jax.study.study import Study, make_study, set_precision
 from mdfl_jax.study.workdir import WorkdirContent
-from mdfl_jax.study.workers import Workers
+from mdfl_jax.study.workers import Worker, Workers
 
 
 def print_to_stderr(line: str) -> None:
@@ -63,6 +64,9 @@ class RunOptions:
         study is stopped.
       begins: a function of (study, whether it continues), called before anything is compiled.
       workers: the number of processes that share the runs, this one included; 0: as many as are at work.
+      beside: the number of devices of a process that would compute all runs; 0: as many as this one has.
+      is_worker: whether this process is one of a crew, whose own process writes the views.
+      crew: the processes that compute the runs in place of this one.
     """
 
     overwrite: bool = False
@@ -71,6 +75,9 @@ class RunOptions:
     on_evaluation: OnEvaluation | None = None
     begins: Callable[[Study, bool], None] = ignore
     workers: int = 0
+    beside: int = 0
+    is_worker: bool = False
+    crew: Crew | None = None
 
 
 def run(
@@ -183,35 +190,62 @@ def run_or_resume(
     files = RunFiles(study, workdir, made, log)
     there = set() if options.overwrite else files.finished()
     missing = [run for run in study.to_do() if study.name(run) not in there]
+    if not missing and options.is_worker:
+        return {}, True
     if not missing:
         with locked(workdir):
             if not Workers(workdir).others():
                 files.tidy()
             return _as_wanted(content, workdir, held, log), True
-    if not options.overwrite:
-        check_more_rounds(study, files, missing)
-    told = len(missing) < len(study.to_do())
+    further = {} if options.overwrite else check_more_rounds(study, files, missing)
+    wanted, told = len(study.to_do()), len(missing) < len(study.to_do())
     if told:
-        log(f"{workdir} has {len(study.to_do()) - len(missing)} of the runs; {len(missing)} are new")
-    options.begins(study, held.manifest is not None and not told)
-    study = memory.fit(study, log)
-    set_precision(study.experiment)
+        log(f"{workdir} has {wanted - len(missing)} of {wanted} runs; {len(missing)} are to be run")
+    for at_round, count in further.items():
+        log(f"{count} of the runs in {workdir} go on from round {at_round}")
+    options.begins(study, held.manifest is not None and not told and not further)
+    if not options.crew:
+        study = apart(lambda: memory.fit(study, log)) or study
+        set_precision(study.experiment)
     disk.attempt(workdir, lambda: workdir.mkdir(parents=True, exist_ok=True))
-    with disk.on_full_disk(study.experiment.engine.on_full_disk, print_to_stderr), Workers(workdir) as workers:
-        with locked(workdir):
-            others = workers.others()
-            if options.overwrite and others:
-                raise UserError(f"--workdir={workdir}: {others[0]} computes runs there; --overwrite waits for nobody")
-            if options.overwrite:
-                workdirs.clear(workdir)
-            if not others:
-                files.tidy()
-            write_json(workdir / CONFIG, manifest_of(study, made) | {"files": (held.manifest or {}).get("files", [])})
-            if study.streets is not None:
-                write_arrays(workdir / STREETS, {"streets": study.streets})
-        _run_missing(study, RunFiles(study, workdir, made, log), workers, options, not others)
+    with disk.on_full_disk(study.experiment.engine.on_full_disk, print_to_stderr):
+        if options.crew:
+            with locked(workdir):
+                _make_ready(workdir, files, Workers(workdir).others(), options.overwrite)
+            options.crew.run(study, workdir, log, options.progress)
+        else:
+            with Workers(workdir) as workers:
+                with locked(workdir):
+                    others = workers.others()
+                    _make_ready(workdir, files, others, options.overwrite)
+                    listed = (held.manifest or {}).get("files", [])
+                    write_json(workdir / CONFIG, manifest_of(study, made) | {"files": listed})
+                    if study.streets is not None:
+                        write_arrays(workdir / STREETS, {"streets": study.streets})
+                _run_missing(study, RunFiles(study, workdir, made, log), workers, options, not others)
+        if options.is_worker:
+            return {}, False
         with locked(workdir):
             return _write_views(workdir, manifest_of(study, made)), False
+
+
+def _make_ready(workdir: Path, files: RunFiles, others: Sequence[Worker], overwrite: bool) -> None:
+    """Remove what a study has left that is not to stay. The caller has locked the workdir.
+
+    Args:
+      workdir, files: The folder, and the files of its runs.
+      others: The workers that are there.
+      overwrite: Whether the study there is to be replaced.
+
+    Raises:
+      UserError: If it is to be replaced, and others compute its runs.
+    """
+    if overwrite and others:
+        raise UserError(f"--workdir={workdir}: {others[0]} computes runs there; --overwrite waits for nobody")
+    if overwrite:
+        workdirs.clear(workdir)
+    if not others:
+        files.tidy()
 
 
 def _run_missing(study: Study, files: RunFiles, workers: Workers, options: RunOptions, is_first: bool) -> None:
@@ -224,10 +258,14 @@ def _run_missing(study: Study, files: RunFiles, workers: Workers, options: RunOp
         Progress(study, log, options.progress),
         Notes(study, log),
     ]
-    runner = Runner(study, files, workers, sinks, log, is_first, options.workers)
+    runner = Runner(study, files, workers, sinks, log, is_first, options.workers, options.beside)
     if options.on_evaluation:
         sinks.append(Callback(study, options.on_evaluation, runner.stop))
-    with disk.until(lambda: runner.stopping), handled(runner.stop, log), contextlib.ExitStack() as stack:
+    with (
+        disk.until(lambda: runner.stopping),
+        handled(runner.stop, log, options.is_worker),
+        contextlib.ExitStack() as stack,
+    ):
         for sink in sinks:
             stack.enter_context(sink)
         runner.run()

@@ -32,7 +32,7 @@ from mdfl_jax.storage.study_files import (
     state_path,
 )
 from mdfl_jax.study.batch import SECONDS, Batch, BatchResult
-from mdfl_jax.study.identity import run_config, without_rounds
+from mdfl_jax.study.identity import other_config, run_config, without_rounds
 from mdfl_jax.study.study import Group, Run, Study
 from mdfl_jax.tasks.losses import LOSSES, loss_named
 
@@ -48,6 +48,31 @@ def _shapes_of_state(group: Group) -> Any:
     simulation = group.simulation
     carry = jax.eval_shape(simulation.first, simulation.data, group.hparams[0], jax.random.key(0))
     return jax.eval_shape(simulation.kept, carry)
+
+
+def _with_unknown(group: Group, found: Arrays, eval_every: int) -> Arrays:
+    """Return the arrays of a state with the metrics of the program that the run does not have, which are NaN.
+
+    These are the records of mobility rules other than the run's own one, which its program did not have before.
+
+    Args:
+      group: The group in whose program the run goes on.
+      found: The arrays of the state.
+      eval_every: The rounds from one evaluation to the next.
+    """
+    simulation, added = group.simulation, {}
+    absent = [metric for metric in simulation.metrics if metric.optional and metric.name not in found]
+    if absent:
+        _, first = jax.eval_shape(simulation.init, simulation.data, group.hparams[0], jax.random.key(0))
+        evaluations = len(found["round"])
+        for metric in absent:
+            like = first[metric.name]
+            shape = (evaluations, *like.shape)
+            if metric.by_round:
+                begin = like.shape[0] if found["round"][0] == 0 else 1
+                shape = (begin + (evaluations - 1) * eval_every, *like.shape[1:])
+            added[metric.name] = np.full(shape, np.nan, like.dtype)
+    return found | added
 
 
 def states_mib(study: Study) -> float:
@@ -128,6 +153,10 @@ class RunFiles:
         found = self._fewer.get(without_rounds(self.study.name(run)), ())
         return sorted({rounds for rounds in found if rounds < self.study.experiment.rounds})
 
+    def name_with(self, run: Run, rounds: int) -> str:
+        """Return the name of the same run with another number of rounds."""
+        return run_name(without_rounds(self.study.name(run)).rpartition("-s")[0], run.seed, rounds)
+
     def beginning(self, run: Run) -> Beginning:
         """Find the state from which a run goes on: its own, or that of the same run with fewer rounds."""
         name = self.study.name(run)
@@ -141,13 +170,13 @@ class RunFiles:
                 self.log(f"{own} is damaged; its run begins anew")
                 own.unlink(missing_ok=True)
         for rounds in reversed(self.fewer_rounds(run)):
-            fewer = run_name(without_rounds(name).rpartition("-s")[0], run.seed, rounds)
+            fewer = self.name_with(run, rounds)
             if not state_path(self.workdir, fewer).is_file():
                 continue
             header, _ = array_files.read(state_path(self.workdir, fewer), FORMAT, only=())
             if header["ended"] and run_path(self.workdir, fewer).is_file():
                 return Beginning(rounds // self.study.experiment.eval_every, fewer, fewer)
-            if not header["ended"]:
+            if not header["ended"] and not self.study.experiment.save.startswith("every"):  # models have the run's name
                 return Beginning(int(header["evaluations"]), fewer, str(header["earlier"]))
         return Beginning()
 
@@ -173,8 +202,8 @@ class RunFiles:
             own_rule = str(movement_of(self.study.points[run.point].experiment))
             if wrong := _misfit(found, leaves, own_rule):
                 raise UserError(f"{path}: the state does not fit the program ({wrong}): another version has saved it")
-            each.append(found)
-        shared = [name for name in each[0] if not name.startswith(_LEAF)]
+            each.append(_with_unknown(batch.group, found, self.study.experiment.eval_every))
+        shared = [name for name in each[0] if not name.startswith(_LEAF) and all(name in of_run for of_run in each)]
         arrays = {name: np.stack([of_run[name] for of_run in each]) for name in shared}
         for i, (name, leaf) in enumerate(leaves.items()):
             rows = [of_run.get(_LEAF + name) for of_run in each]
@@ -266,13 +295,18 @@ class RunFiles:
             self._leaves[id(group.simulation)] = leaf_names(group)
         return self._leaves[id(group.simulation)]
 
+    def _earlier_names(self, run: str) -> list[str]:
+        """Return the names of a run and of those with fewer rounds that it went on from; [] for no run."""
+        return [run, *RunRecord(run_path(self.workdir, run)).header["goes_on_from"]] if run else []
+
     def _header(self, group: Group, run: Run, beginning: Beginning) -> dict[str, Any]:
         own = [metric.described._asdict() for metric in group.simulation.metrics if metric not in BUILT_IN]
         return {
             "config": run_config(self.study.points[run.point].experiment),
+            "other": other_config(self.study.points[run.point].experiment),
             "metrics": own,
             "accuracy_is": accuracy_is(self.study, [group]),
-            "goes_on_from": beginning.earlier,
+            "goes_on_from": self._earlier_names(beginning.earlier),
             "made": self.made,
         }
 

@@ -1,8 +1,6 @@
 """Runs the runs of a study that are not there yet, batch after batch, and tells the sinks what happens."""
 
-import contextvars
 import gc
-import threading
 import time
 from collections.abc import Callable, Sequence
 
@@ -12,12 +10,12 @@ from mdfl_jax.storage.study_files import locked
 from mdfl_jax.study.batch import Batch, Program, steps
 from mdfl_jax.study.events import Compiling, Ended, Evaluated, Event, Found, ModelsKept, Sink
 from mdfl_jax.study.run_files import Beginning, RunFiles
+from mdfl_jax.study.signals import apart
 from mdfl_jax.study.sizes import part_size
 from mdfl_jax.study.study import Group, Run, Study
 from mdfl_jax.study.workers import Workers
 
 WAIT = 0.5  # seconds from one look at the runs of other workers to the next
-_TICK = 0.1  # seconds after which a stop is noticed while a program is compiled
 
 
 class Interrupted(Exception):  # noqa: N818
@@ -35,6 +33,7 @@ class Runner:
       log: A function that takes lines for the user.
       is_first: Whether no other worker was there when this one began.
       many: The number of workers that are to share the runs, this one included; 0: as many as are there.
+      beside: The number of devices of a process that would compute all runs (`part_size`); 0: as many as this one has.
     """
 
     def __init__(
@@ -46,9 +45,10 @@ class Runner:
         log: Callable[[str], None],
         is_first: bool = True,
         many: int = 0,
+        beside: int = 0,
     ):
         self.study, self.files, self.workers, self.sinks, self.log = study, files, workers, sinks, log
-        self.is_told, self.many = not is_first, many
+        self.is_told, self.many, self.beside = not is_first, many, beside
         self.runs = {study.name(run): run for run in reversed(study.to_do())}  # equal runs are done once
         self.runs = dict(reversed(self.runs.items()))
         self.sizes: dict[int, int] = {}  # the runs in a batch of each group, by its first point
@@ -159,7 +159,7 @@ class Runner:
         if (key := group.points[0]) not in self.sizes:
             count = -(-sum(run.point in group.points for run in missing) // many)
             whole = group.runs_per_batch
-            self.sizes[key] = part_size(self.study.experiment, group.simulation, whole, max(count, 1))
+            self.sizes[key] = part_size(self.study.experiment, group.simulation, whole, max(count, 1), self.beside)
         return self.sizes[key]
 
     def _batch(self, program: Program, batch: Batch, beginnings: list[Beginning]) -> None:
@@ -189,27 +189,8 @@ class Runner:
         return self.stopping or minutes >= self.study.experiment.engine.checkpoint_minutes
 
     def _interruptible(self, act: Callable[[], None]) -> None:
-        """Call a function that compiles, in a thread of its own, and end at once if the study is stopped meanwhile.
-
-        Nothing is lost then: no round has been computed. XLA cannot be interrupted, so the thread goes on until the
-        process ends.
-        """
-        errors: list[BaseException] = []
-
-        def run() -> None:
-            try:
-                act()
-            except BaseException as error:
-                errors.append(error)
-
-        thread = threading.Thread(target=contextvars.copy_context().run, args=(run,), name="compiling", daemon=True)
-        thread.start()
-        while thread.is_alive():
-            thread.join(_TICK)
-            if self.stopping:
-                raise self.error or Interrupted
-        if errors:
-            raise errors[0]
+        """Call a function that compiles, and end at once if the study is stopped meanwhile."""
+        apart(act, lambda: self.stopping)
         if self.stopping:
             raise self.error or Interrupted
 
@@ -234,5 +215,6 @@ class Runner:
 
 def _together(one: Beginning, other: Beginning) -> bool:
     """Tell whether two runs can be in the same batch: they have evaluations of the same rounds."""
-    about = [(of.evaluations, bool(of.state), bool(of.earlier), of.state == of.earlier) for of in (one, other)]
+    rounds = lambda run: run.rpartition("-r")[2]  # noqa: E731
+    about = [(of.evaluations, bool(of.state), rounds(of.earlier), of.state == of.earlier) for of in (one, other)]
     return about[0] == about[1]

@@ -1,14 +1,21 @@
-"""The signals that stop a study: the first saves its state, the second stops at once."""
+"""The signals that stop a study: the first saves its state, the second stops at once. Also while XLA compiles."""
 
 import contextlib
+import contextvars
+import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+_TICK = 0.1  # seconds after which a stop is noticed while a program is compiled
+_COMPILING = "compiling"  # the name of a thread that does so
 
 
 @contextlib.contextmanager
-def handled(stop: Callable[[], None], log: Callable[[str], None]) -> Iterator[None]:
+def handled(stop: Callable[[], None], log: Callable[[str], None], is_worker: bool = False) -> Iterator[None]:
     """Save the state after the current evaluation on the first SIGINT, SIGTERM or SIGHUP; stop at once on the second.
 
     SIGHUP, that of a closed terminal, stays ignored where it is, as under nohup. Only the main thread of a process can
@@ -17,6 +24,8 @@ def handled(stop: Callable[[], None], log: Callable[[str], None]) -> Iterator[No
     Args:
       stop: Asks the study to stop after the current evaluation.
       log: A function that takes lines for the user.
+      is_worker: Whether another process has started this one. Then several signals are no sign of impatience, and
+        SIGUSR2 stops the study too: so submitit warns of the end of the time.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -25,6 +34,8 @@ def handled(stop: Callable[[], None], log: Callable[[str], None]) -> Iterator[No
 
     def handler(number: int, frame: Any) -> None:
         nonlocal asked
+        if asked and is_worker:
+            return
         if asked:  # as it was before; not put back at the first one, as both may be waiting to be handled
             signal.signal(number, before := handlers[number])
             before(number, frame) if callable(before) else signal.raise_signal(number)
@@ -38,6 +49,8 @@ def handled(stop: Callable[[], None], log: Callable[[str], None]) -> Iterator[No
     numbers = [signal.SIGINT, signal.SIGTERM]
     if (hangup := getattr(signal, "SIGHUP", None)) and signal.getsignal(hangup) is not signal.SIG_IGN:  # not on Windows
         numbers.append(hangup)
+    if is_worker and hasattr(signal, "SIGUSR2"):
+        numbers.append(signal.SIGUSR2)
     handlers: dict[int, Any] = {number: signal.getsignal(number) for number in numbers}
     try:
         for number in numbers:
@@ -46,3 +59,44 @@ def handled(stop: Callable[[], None], log: Callable[[str], None]) -> Iterator[No
     finally:
         for of, before in handlers.items():
             signal.signal(of, before)
+
+
+def apart(act: Callable[[], T], is_stopping: Callable[[], bool] = lambda: False) -> T | None:
+    """Call a function that compiles, in a thread of its own, since a compiler heeds no signal.
+
+    Args:
+      act: The function. Where a study is stopped meanwhile, it goes on until the process ends (`end_without_compiler`).
+      is_stopping: Tells whether the study is to stop.
+
+    Returns:
+      What the function returns; None if the study was stopped before.
+
+    Raises:
+      Exception: What the function raises.
+    """
+    found: list[T] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            found.append(act())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=contextvars.copy_context().run, args=(run,), name=_COMPILING, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(_TICK)
+        if is_stopping():
+            return None
+    if errors:
+        raise errors[0]
+    return found[0]
+
+
+def end_without_compiler(status: int) -> None:
+    """End the process at once if a program is still compiled (`apart`): the usual end would wait for the compiler."""
+    if any(thread.name == _COMPILING for thread in threading.enumerate()):
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(status)

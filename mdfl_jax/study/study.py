@@ -49,6 +49,28 @@ def own_origins(experiments: Iterable[Experiment]) -> list[str]:
     return sorted(origin for origin in origins if origin == "__main__" or is_own(origin))
 
 
+def own_digests(experiments: Iterable[Experiment]) -> dict[str, str]:
+    """Return the digests of the user's code on which configurations depend, by the names of its files.
+
+    They are of the files that have registered a member in use or a metric, with the user's modules that these import,
+    and of such code of a notebook or of the started script, "__main__".
+    """
+    used = list(experiments)
+    origins = own_origins(used)
+    found = own_files.digests(with_imports(origins))
+    if own_files.MAIN in origins:
+        members: dict[str, Any] = {f"metric {name}": METRICS[name] for name in METRICS if _in_main(METRICS, name)}
+        for family, name, numbers in (entry for experiment in used for entry in in_use(experiment)):
+            if _in_main(family.registry, name):
+                members[f"{family.registry.kind} {name}"] = (family.registry[name], type(numbers))
+        found[own_files.MAIN] = own_files.digest_of_code(members[name] for name in sorted(members))
+    return found
+
+
+def _in_main(registry: Any, name: str) -> bool:
+    return registry.origin(name) == own_files.MAIN
+
+
 @contextlib.contextmanager
 def blame_own_files(origins: list[str]) -> Iterator[None]:
     """Name the user's files in an error that is probably theirs, though no line of theirs raised it.
@@ -196,7 +218,7 @@ class Study(NamedTuple):
         of the data and of the files that the study reads, and the switches of JAX that change random numbers. So a
         refusal can name what has changed.
         """
-        files = own_files.digests(with_imports(own_origins(point.experiment for point in self.points)))
+        files = own_digests(point.experiment for point in self.points)
         found = {"own_files": files, "inputs": self.inputs, "switches": switches()}
         return dataclasses.asdict(self.experiment) | {name: values for name, values in found.items() if values}
 
@@ -314,7 +336,7 @@ def _names(
             of_data[id(dataset)] = of_dataset(dataset)
         for p, start in zip(group.points, group.starts):
             experiment = all_points[p].experiment
-            own = own_files.digests(with_imports(own_origins([experiment])))
+            own = own_digests([experiment])
             known: dict[Path | None, str] = {}
             for seed in seeds:
                 file = start.files[seed] if start else None

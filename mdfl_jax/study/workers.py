@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import platform
+import re
 import secrets
 import threading
 import time
@@ -28,6 +29,7 @@ from mdfl_jax.storage.study_files import WORKERS
 
 BEAT = 5.0  # seconds after which a worker touches its file
 WATCH = 45.0  # seconds for which a worker of another machine may not touch its file
+_FILE = re.compile(r"\.?([0-9a-f]{16})\.(lock|json|json\.[0-9a-f]+\.part)")  # the last one is incomplete
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -73,7 +75,11 @@ class Workers:
         self._alive = FileLock(self.folder / f"{self.token}.lock")
         disk.attempt(self.folder, lambda: self.folder.mkdir(exist_ok=True))
         disk.attempt(self.folder, self._alive.acquire)
-        self.take(())
+        try:
+            self.take(())
+        except BaseException:
+            self._leave()
+            raise
         self._beating = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
         self._beating.start()
         return self
@@ -81,6 +87,9 @@ class Workers:
     def __exit__(self, *error: object) -> None:
         self.over.set()
         self._beating.join()
+        self._leave()
+
+    def _leave(self) -> None:
         self._remove(self.token)
         self._alive.release()
         with contextlib.suppress(OSError):  # another worker has a file there
@@ -96,12 +105,11 @@ class Workers:
         disk.write_json(self._file(self.token), about)
 
     def others(self) -> list[Worker]:
-        """Return the other workers that are alive. The files of others are removed."""
+        """Return the other workers that are alive. The files of others are removed, incomplete ones included."""
         found = []
-        for path in sorted(self.folder.glob("*.json")):
-            token = path.stem
-            if token == self.token:
-                continue
+        tokens = {match[1] for path in self.folder.glob("*") if (match := _FILE.fullmatch(path.name))}
+        for token in sorted(tokens - {self.token}):
+            path = self._file(token)
             try:
                 about, touched = json.loads(path.read_text()), path.stat().st_mtime_ns
                 worker = Worker(token, about["host"], about["process"], frozenset(about["runs"]))
@@ -149,6 +157,6 @@ class Workers:
         return self.folder / f"{token}.json"
 
     def _remove(self, token: str) -> None:
-        for path in (self._file(token), self.folder / f"{token}.lock"):
+        for path in (self._file(token), self.folder / f"{token}.lock", *self.folder.glob(f".{token}.json.*")):
             with contextlib.suppress(OSError):
                 path.unlink()

@@ -20,10 +20,10 @@ from mdfl_jax.data.augment import Augmentation, draw_views, show
 from mdfl_jax.data.batching import Blocks, cut_blocks, index_clients
 from mdfl_jax.data.partition import PARTITIONS, PartitionSettings
 from mdfl_jax.models.model import SampleSpec
-from mdfl_jax.tasks.evaluation import Evaluator, draw_part, local_accuracy_of, over_samples, score_of, score_of_part
 from mdfl_jax.tasks.gradients import Cut, PerSample, by_sample, client_gradients, pad_blocks
 from mdfl_jax.tasks.losses import Loss
 from mdfl_jax.tasks.samples import SupervisedClients, SupervisedData, minibatch_blocks, seed_of_block
+from mdfl_jax.tasks.scoring import Evaluator, draw_part, local_accuracy_of, over_samples, score_of, score_of_part
 
 # Precision of the models' arithmetic -> JAX's name for the precision of products (on a CPU all products are float32).
 PRECISIONS = {"float32": "highest", "tensorfloat32": "tensorfloat32", "bfloat16": "default"}
@@ -211,7 +211,7 @@ class Learner:
     def evaluate_part(
         self, data: SupervisedData, clients: SupervisedClients, client_params: ClientParams, key: jax.Array, count: int
     ) -> tuple[Score, jax.Array]:
-        """Compute the scores of M models on a part of the test samples; see `mdfl_jax.tasks.evaluation.Part`."""
+        """Compute the scores of M models on a part of the test samples; see `mdfl_jax.tasks.scoring.Part`."""
         data = self._whole(data, clients)
         stratum = data.y_test if self.has_one_label else jnp.zeros(data.y_test.shape[0], jnp.int32)
         sample = draw_part(key, stratum, count)

@@ -11,8 +11,8 @@ from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.numbers import Numbers, number
 from mdfl_jax.core.trees import rows_like
 from mdfl_jax.core.types import ClientParams, Params, Score, Spread, Task
-from mdfl_jax.tasks.evaluation import MANY, by_group
 from mdfl_jax.tasks.gradients import PerSample
+from mdfl_jax.tasks.scoring import MANY, by_group
 from mdfl_jax.tasks.task import TASKS, TaskKind, TaskRequest
 
 KINDS = ("linear", "logistic")

@@ -17,11 +17,11 @@ from mdfl_jax.data.dataset import Dataset, Targets
 from mdfl_jax.data.partition import PARTITIONS
 from mdfl_jax.models.adapters import client_model, draws, variables_of
 from mdfl_jax.models.client_models import with_stream
-from mdfl_jax.tasks.evaluation import Part
 from mdfl_jax.tasks.gradients import Tiling
 from mdfl_jax.tasks.learner import PRECISIONS, Learner, low_type
 from mdfl_jax.tasks.losses import LOSSES, check_loss, loss_named
 from mdfl_jax.tasks.samples import SupervisedClients, cut_for, device_data, spec_of
+from mdfl_jax.tasks.scoring import Part
 from mdfl_jax.tasks.task import OF_DATASETS, TASKS, TaskKind, TaskRequest
 
 

@@ -12,7 +12,7 @@ from mdfl_jax.algorithms.pame import PaMENumbers
 from mdfl_jax.config.checks import is_filtered
 from mdfl_jax.config.families import is_partial, movement_of, numbers_in
 from mdfl_jax.config.sections import Experiment
-from mdfl_jax.core.registry import Registry
+from mdfl_jax.core.registry import Registry, caller
 from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.mobility.grid import grid_points
 from mdfl_jax.theory import mixing, pame, walks
@@ -114,7 +114,7 @@ def quantity(name: str, label: str, source: str = "") -> Callable[[Callable[[Rou
     """Return a decorator that registers a function (rounds, configuration) -> [S] as a `Quantity`."""
 
     def add(of: Callable[[Rounds, Experiment], Values]) -> Quantity:
-        return QUANTITIES.register(name, doc=label, through=1)(Quantity(label, source, of))
+        return QUANTITIES.register(name, doc=label, origin=caller())(Quantity(label, source, of))
 
     return add
 

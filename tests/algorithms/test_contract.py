@@ -13,15 +13,18 @@ import jax
 import numpy as np
 import pytest
 from collectives import unordered
+from least_squares import NO_LINKS, Problem, run, types_of_states
 from small import assert_trees_equal, toy_dataset
 
 import mdfl_jax.algorithms as package
-from mdfl_jax import Hparams, Schedule
+from mdfl_jax import Hparams, Schedule, UserError
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
-from mdfl_jax.algorithms.registry import ignored_by, resolved
+from mdfl_jax.algorithms.registry import ignored_by, numbers_of, resolved
 from mdfl_jax.core.sharding import client_mesh
+from mdfl_jax.core.types import FIXED, SYMMETRIC
 from mdfl_jax.data.partition import PartitionNumbers
+from mdfl_jax.engine.checks import check_needs
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.exchange.compressors import COMPRESSORS
 from mdfl_jax.models import make_model
@@ -80,6 +83,73 @@ def test_several_devices_do_what_one_does(name, compressor, num_clients):
     if name != "local_only":
         assert messages.sum() > 0
     assert unordered(text)[1] == []
+
+
+NEEDS = {
+    ("adjacency", "mix", SYMMETRIC, FIXED): ("extra", "d2", "anq_nids", "beer", "choco", "dcd_psgd", "squarm_sgd"),
+    ("adjacency", "mix", SYMMETRIC): ("nids", "gradient_tracking"),
+    ("adjacency", "mix"): ("dpsgd", "dsgdm_n", "qg_dsgdm", "qg_dsgdm_n", "dfedsam", "dfedavgm"),
+    ("adjacency",): ("sgp", "epidemic", "epidemic_oracle", "pame"),
+    (): ("local_only", "allreduce", "server_fedavg"),
+}
+NEEDS = {name: {*needs} for needs, names in NEEDS.items() for name in names}
+DEFAULTS = {
+    "d2": {"laziness": 1 / 3},
+    "dsgdm_n": {"momentum": 0.9},
+    "qg_dsgdm": {"momentum": 0.9, "momentum_memory": 0.9},
+    "dfedavgm": {"momentum": 0.9},
+    "dfedsam": {"rho": 0.01},
+    "epidemic": {"num_peers": 7},
+    "sgp": {"momentum": 0},
+    "allreduce": {"momentum": 0},
+    "pame": {"participation": 0.2, "transmission": 0.2, "period_min": 3, "period_max": 7},
+}
+
+
+def test_what_each_needs_and_the_papers_numbers():
+    by_server = {name for name in ALGORITHMS if "at_server" in ALGORITHMS[name](Settings()).needs}
+    assert {*ALGORITHMS} == {*NEEDS} | by_server
+    for name, needs in NEEDS.items():
+        assert ALGORITHMS[name](Settings()).needs == needs, name
+    for name, numbers in DEFAULTS.items():
+        found = numbers_of(name)
+        assert {key: getattr(found, key) for key in numbers} == pytest.approx(numbers), name
+    assert [name for name in NEEDS if ALGORITHMS[name](Settings()).participates] == ["pame"]
+    with pytest.raises(UserError, match=r"^extra needs symmetric mixing weights, which"):
+        check_needs(ALGORITHMS["extra"](Settings()), fixed_graph(6, "exponential"), "extra")
+
+
+def test_bits_of_messages_in_double_precision():
+    """A whole model, or the coordinates of a sparse message and their bitmap, or nothing that is known beforehand."""
+    whole = ("dpsgd", "extra", "d2", "dsgdm_n", "qg_dsgdm", "qg_dsgdm_n", "nids", "gradient_tracking", "dfedsam")
+    for name in (*whole, "dfedavgm", "epidemic", "epidemic_oracle"):
+        assert ALGORITHMS[name](Settings()).double_bits(None, 10) == 640, name
+    for name in ("anq_nids", "beer", "choco", "dcd_psgd", "squarm_sgd"):
+        sparse = ALGORITHMS[name](Settings(compressor="top_k"))
+        assert sparse.double_bits(numbers_of(name, "top_k"), 1000) == 63 * 200 + 1000, name
+        assert ALGORITHMS[name](Settings(compressor="sign")).double_bits is None, name
+    assert ALGORITHMS["allreduce"](Settings()).double_bits is None
+    few = numbers_of("pame", transmission=np.float32(0.01))
+    assert ALGORITHMS["pame"](Settings()).double_bits(few, 10_000) == 63 * 100 + 10_000  # PaME (8)
+
+
+WAIT = ("extra", "d2", "nids", "anq_nids")
+
+
+@pytest.mark.parametrize("name", [name for name in NEEDS if name not in ("allreduce", "server_fedavg")])
+def test_without_links_nothing_is_sent_and_clients_learn_alone_or_wait(name):
+    """Descent with the weight decay in the gradient; the types of all states stay, also where double is on."""
+    with jax.enable_x64(True):
+        before, after = types_of_states(ALGORITHMS[name](Settings()), numbers_of(name))
+        assert after == before
+        alone = {"lr": 0.125, "weight_decay": 0.25, "momentum": 0.0, "rho": 0.0, "penalty_growth": 1.0}
+        hparams, problem = resolved(name, "", alone), Problem()
+        models, messages, bits, _ = run(ALGORITHMS[name](Settings()), hparams, problem, [NO_LINKS] * 4)
+        w = problem.start.copy()
+        for _ in range(0 if name in WAIT else 4):
+            w = w - 0.125 * (np.stack([problem.gradient_of(i, w[i]) for i in range(5)]) + 0.25 * w)
+        np.testing.assert_allclose(models[-1], w, rtol=1e-6)
+        assert messages.sum() == bits.sum() == 0
 
 
 def test_every_algorithm_is_a_factory_of_the_package():

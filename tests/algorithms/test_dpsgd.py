@@ -7,18 +7,15 @@ import optax
 import pytest
 from oracles import dpsgd as oracle
 from oracles import mixing as oracle_mixing
-from small import PATTERNS, assert_trees_equal, toy_dataset, toy_hparams, toy_task
+from small import assert_trees_equal, toy_dataset, toy_hparams, toy_task
 
 from mdfl_jax.algorithms.dpsgd import dpsgd, local_only
 from mdfl_jax.algorithms.local import LocalNumbers, Settings, sgd
 from mdfl_jax.core.message_bits import total_bits, words
 from mdfl_jax.core.rng import stream
 from mdfl_jax.core.types import Links
-from mdfl_jax.data.partition import DirichletNumbers
 from mdfl_jax.data.partition.dirichlet import dirichlet
-from mdfl_jax.models import make_model
 from mdfl_jax.networks.contact import disc
-from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.tasks.gradients import Tiling
 
 COMPILE_FULLY = True
@@ -81,54 +78,6 @@ def test_full_batch_dpsgd_equals_the_oracle(tiling, momentum, weight_decay):
         np.testing.assert_allclose(ours, theirs, atol=2e-5)
 
 
-@pytest.mark.long
-def test_convolutional_gradient_of_blocks_is_that_of_each_client_alone():
-    """The CNN's blocked gradient equals autodiff of the plain mean loss over a client's own samples."""
-    data, key = toy_dataset(side=6), jax.random.key(2)
-    task = toy_task(N, "cnn", tiling=Tiling(4, 8), dataset=data, widths=(3, 4), hidden=5)
-    clients = task.partition(task.data, DirichletNumbers(jnp.float32(0.1)), key)
-    keys = jax.random.split(jax.random.key(0), N)
-    params = jax.vmap(lambda key: task.init(task.data, key))(keys)  # a model of its own for each client
-    loss, gradients = jax.jit(lambda p: task.gradient(task.data, clients, p, key))(params)
-    owner = np.zeros(90, int)
-    held = clients.held
-    for i in range(N):
-        owner[np.asarray(held.sample)[int(held.first[i]) : int(held.first[i] + held.num_samples[i])]] = i
-    model = make_model("cnn", 3, widths=(3, 4), kernel=3, hidden=5)
-
-    def mean_loss(p, images, labels):
-        logits = model.apply({"params": p}, (images.astype(jnp.float32) - task.data.mean) / task.data.std)
-        return optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean()
-
-    sizes = np.asarray(held.num_samples)
-    assert all((g[sizes == 0] == 0).all() for g in jax.tree.leaves(gradients))
-    for i in (np.argmax(sizes), np.argmin(np.where(sizes > 0, sizes, 999))):  # each size compiles anew
-        mine = owner == i
-        own = jax.tree.map(lambda p, i=i: p[i], params)
-        value, expected = jax.value_and_grad(mean_loss)(own, data.x_train[mine], data.y_train[mine])
-        assert np.isclose(loss[i], value, atol=1e-5)
-        assert_trees_equal(jax.tree.map(lambda g, i=i: g[i], gradients), expected, 1e-5)
-
-
-@pytest.mark.long
-def test_minibatch_gradient_is_unbiased_and_empty_clients_have_none():
-    data, key = toy_dataset(), jax.random.key(5)
-    full, mini = toy_task(N, dataset=data), toy_task(N, dataset=data, batch_size=8)
-    alpha = DirichletNumbers(jnp.float32(0.05))
-    at_full, at_mini = (t.partition(t.data, alpha, stream(key, "partition")) for t in (full, mini))
-    params = jax.tree.map(lambda p: jnp.broadcast_to(p, (N, *p.shape)), full.init(full.data, key))
-    _, exact = full.gradient(full.data, at_full, params, key)
-    draw = jax.jit(jax.vmap(lambda k: mini.gradient(mini.data, at_mini, params, k)[1]))
-    drawn = draw(jax.random.split(jax.random.key(0), 4000))
-    empty = np.asarray(at_mini.num_samples) == 0
-    assert empty.any()
-    for ours, theirs in zip(jax.tree.leaves(drawn), jax.tree.leaves(exact)):
-        ours, theirs = np.asarray(ours), np.asarray(theirs)
-        assert (ours[:, empty] == 0).all()
-        standard_error = ours.std(axis=0, dtype=np.float64) / np.sqrt(4000)
-        assert (np.abs(ours.mean(axis=0, dtype=np.float64) - theirs) < 5.5 * standard_error + 1e-5).all()
-
-
 def test_local_only_ignores_the_network_and_counts_no_message():
     task, hparams, key = toy_task(N), toy_hparams(), jax.random.key(0)
     alone, stats = run(local_only(), task, hparams, key, random_mixes())
@@ -176,7 +125,3 @@ def test_learning_rate_schedule_counts_local_steps():
     constant = lambda params, key: (jnp.zeros(2), {"w": jnp.ones((2, 1))})  # noqa: E731
     state, _ = halving.round(LocalNumbers(lr=1.0), jax.random.key(0), state, links, constant)
     assert state.params["w"].ravel().tolist() == [-1.75, -1.75]
-
-
-def test_a_network_gives_what_the_algorithm_needs():
-    assert dpsgd().needs <= spatial(4, 3, PATTERNS).gives

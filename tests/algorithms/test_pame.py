@@ -10,12 +10,10 @@ import pytest
 from least_squares import NO_LINKS, Problem, graph, run, run_long
 from oracles.pame import pame as oracle
 
-from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings, sgd
 from mdfl_jax.algorithms.pame import pame
 from mdfl_jax.algorithms.registry import numbers_of
 from mdfl_jax.core.rng import own_draws
-from mdfl_jax.core.types import Links
 from mdfl_jax.exchange.partial import random_coordinates, random_neighbours
 
 PAME = numbers_of("pame")
@@ -78,16 +76,6 @@ def test_full_exchange_in_every_round_is_the_mean_of_the_open_neighbourhood():
     assert (bits == degree * 6 * 64).all()
 
 
-def test_without_links_it_is_gradient_descent_and_nothing_is_sent():
-    problem = Problem()
-    models, messages, bits, _ = run(pame(), PAME.replace(lr=0.125, penalty_growth=1.0), problem, [NO_LINKS] * 3)
-    w = problem.start.copy()
-    for _ in range(3):
-        w = w - 0.125 * np.stack([problem.gradient_of(i, w[i]) for i in range(5)])
-    np.testing.assert_allclose(models[-1], w, rtol=1e-12)
-    assert messages.sum() == bits.sum() == 0
-
-
 def test_the_optimiser_steps_with_its_momentum_decay_and_schedule():
     """Alone and with a penalty that grows: each update is the optimiser's, divided by the growth."""
     problem = Problem()
@@ -117,28 +105,3 @@ def test_it_comes_near_the_common_solution():
     alone = run_long(pame(), PAME.replace(lr=0.25), problem, NO_LINKS, 1500, np.zeros((5, 6)))
     distance = lambda w: np.linalg.norm(w - problem.solution, axis=1).mean()  # noqa: E731
     assert distance(found) < 0.3 * distance(alone)
-
-
-def test_what_it_says_of_itself():
-    assert "pame" in ALGORITHMS
-    algorithm = pame()
-    assert algorithm.participates
-    assert algorithm.needs == {"adjacency"}
-    assert algorithm.double_bits(PAME.replace(transmission=np.float32(0.01)), 10_000) == 63 * 100 + 10_000  # (8)
-    assert (PAME.participation, PAME.transmission, PAME.period_min, PAME.period_max) == (0.2, 0.2, 3, 7)
-
-
-@pytest.mark.long
-def test_seeds_are_mapped_to_the_same_results():
-    problem, (adjacency, mix), algorithm = Problem(), graph(), pame()
-    links = Links(jnp.asarray(adjacency), jnp.asarray(mix))
-
-    def step(key, start):
-        return algorithm.round(PAME, key, algorithm.init(PAME, problem.tree(start)), links, problem.gradient)
-
-    keys, starts = jax.random.split(jax.random.key(0), 2), jnp.stack([problem.start, 2 * problem.start])
-    together = jax.jit(jax.vmap(step))(keys, starts)
-    for s in range(2):
-        alone = jax.jit(step)(keys[s], starts[s])
-        for a, b in zip(jax.tree.leaves(together), jax.tree.leaves(alone)):
-            np.testing.assert_allclose(a[s], b, rtol=1e-12)

@@ -12,6 +12,8 @@ import pytest
 from shell import ROOT, start
 from small import TINY
 
+from mdfl_jax.cli import streams
+
 CLOSED = 141
 
 
@@ -43,6 +45,17 @@ def finished(folder):
     return json.loads((folder / "run" / "config.json").read_text())["status"] == "finished"
 
 
+def test_a_stream_whose_reader_has_gone_drops_what_it_is_given(monkeypatch, capsys):
+    read, write = os.pipe()
+    os.close(read)
+    monkeypatch.setattr(sys, "stdout", open(write, "w"))  # noqa: SIM115
+    streams.install()
+    print("line", flush=True)
+    print("line")
+    assert (streams.status(0), streams.status(2)) == (CLOSED, 2)
+    assert capsys.readouterr().err == ""
+
+
 def test_a_list_of_which_one_line_is_read():
     (status, of_head), err = shell('"$@" | head -n 1', "-m", "launch.info", "--list")
     assert status in (0, CLOSED)  # 0 if the pipe took all of it before its reader left
@@ -51,7 +64,7 @@ def test_a_list_of_which_one_line_is_read():
     assert "Error" not in err
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.parametrize("line", ['"$@" 2>&1 | true', '"$@" 2>&1 | head -n 1'])
 def test_a_study_whose_lines_nobody_reads_is_finished(arguments, tmp_path, line):
     (status, _), err = shell(line, "-m", "launch.sweep", *arguments)
@@ -68,6 +81,7 @@ def test_a_study_whose_output_finds_no_room_is_finished_and_says_so(arguments, t
     assert finished(tmp_path)
 
 
+@pytest.mark.long
 def test_a_study_without_output_is_finished_and_its_files_hold_nothing_else(arguments, tmp_path):
     (status,), err = shell('"$@" <&- >&- 2>&-', "-m", "launch.sweep", *arguments)
     assert status == 0
@@ -85,6 +99,7 @@ def test_a_file_does_not_get_the_number_of_a_closed_stream(tmp_path):
     assert (tmp_path / "file").read_text() == "mine"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ignored", [True, False])
 def test_a_closed_terminal_stops_a_study_with_its_state_saved_and_does_not_under_nohup(arguments, tmp_path, ignored):
     terminal, its = pty.openpty()
@@ -116,9 +131,10 @@ def test_a_closed_terminal_stops_a_study_with_its_state_saved_and_does_not_under
         assert finished(tmp_path)
     else:
         assert status == 130
-        assert list((tmp_path / "run").glob("runs/*.safetensors"))
+        assert list((tmp_path / "run" / "checkpoints").glob("batch-*.npz"))
 
 
+@pytest.mark.long
 def test_a_mistake_that_nobody_reads_keeps_its_status(arguments):
     process = start("sweep", *arguments, "--config.rounds=-1")
     process.stderr.close()

@@ -22,50 +22,28 @@ def called(monkeypatch, *arguments):
     return ended.value.code
 
 
-@pytest.fixture
-def parsed():
-    """Parses a command line: `common.parse_flags`. Afterwards the flags are as before."""
+def test_alone_it_lists_every_command_and_an_unknown_one_is_one_line(monkeypatch, capsys):
+    for arguments in ([], ["--help"], ["-h"], ["help"]):
+        assert called(monkeypatch, *arguments) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert all(sum(line.startswith(f"  {name} ") for line in lines) == 1 for name in entry.COMMANDS)
+    assert called(monkeypatch, "swep") == 2
+    out, err = capsys.readouterr()
+    known = ", ".join(sorted(entry.COMMANDS))
+    assert (out, err) == ("", f"error: unknown command 'swep' (did you mean 'sweep'?); known: {known}\n")
 
-    def parse(argv, words):
-        forget()
-        common.parse_flags(argv, words)
 
-    yield parse
-    forget()
-
-
-def forget():
+def parse(argv, words):
+    """Parse a command line as `common.parse_flags` does, with no flag set before."""
     flags.FLAGS.unparse_flags()
     for name in flags.FLAGS:
         flags.FLAGS[name].unparse()
-
-
-@pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"], ["help"]])
-def test_alone_it_lists_every_command_in_a_line(arguments, monkeypatch, capsys):
-    assert called(monkeypatch, *arguments) == 0
-    lines = capsys.readouterr().out.splitlines()
-    for name in entry.COMMANDS:
-        assert sum(line.startswith(f"  {name} ") for line in lines) == 1
-
-
-def test_every_command_is_a_module_and_a_launcher_of_the_checkout():
-    for name in entry.COMMANDS:
-        assert (ROOT / "mdfl_jax" / "cli" / f"{name}.py").is_file()
-        assert (ROOT / "launch" / f"{name}.py").is_file()
-
-
-def test_an_unknown_command_is_one_line_with_a_suggestion(monkeypatch, capsys):
-    assert called(monkeypatch, "swep") == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    known = ", ".join(sorted(entry.COMMANDS))
-    assert err == f"error: unknown command 'swep' (did you mean 'sweep'?); known: {known}\n"
+    common.parse_flags(argv, words)
 
 
 @pytest.mark.parametrize(
     ("given", "config", "fields"),
     [
-        (["digits"], "digits", {}),
         (["digits", "--overwrite", "--workdir=x"], "digits", {}),
         (["--workdir", "x", "digits"], "digits", {}),
         (["--nooverwrite", "digits", "--config.seeds", "2"], "digits", {"seeds": "2"}),
@@ -74,25 +52,28 @@ def test_an_unknown_command_is_one_line_with_a_suggestion(monkeypatch, capsys):
         ([], None, {}),
     ],
 )
-def test_a_word_stands_for_the_config_and_fields_may_stand_anywhere(parsed, given, config, fields):
-    parsed(["sweep", *given], sweep.WORDS)
+def test_a_word_stands_for_the_config_and_fields_may_stand_anywhere(given, config, fields):
+    parse(["sweep", *given], sweep.WORDS)
     assert flags.FLAGS["config"].value == config
     assert common.fields_given() == fields
     assert flags.FLAGS["overwrite"].value is ("--overwrite" in given)
+    parse(["sweep"], sweep.WORDS)
 
 
-def test_several_words_stand_for_flags_in_their_order_and_the_last_flag_may_take_all(parsed, capsys):
-    parsed(["info", "mobility"], info.WORDS)
+def test_several_words_stand_for_flags_in_their_order_and_the_last_flag_may_take_all(capsys):
+    parse(["info", "mobility"], info.WORDS)
     assert flags.FLAGS["of"].value == "mobility"
-    parsed(["merge", "a", "b"], ["use"])
+    parse(["merge", "a", "b"], ["use"])
     assert flags.FLAGS["use"].value == ["a", "b"]
     with pytest.raises(SystemExit):
-        parsed(["sweep", "--config=a.py", "digits"], sweep.WORDS)
+        parse(["sweep", "--config=a.py", "digits"], sweep.WORDS)
     assert "unexpected argument 'digits'" in capsys.readouterr().err
+    parse(["info"], info.WORDS)
 
 
 def test_a_name_finds_a_shipped_study_and_a_path_a_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    assert set(config_files.names()) == {path.stem for path in (ROOT / "configs").glob("[a-z]*.py")}
     assert config_files.find("digits") == str(ROOT / "configs" / "digits.py")
     assert config_files.find("cifar_resnet:madfl") == f"{ROOT / 'configs' / 'cifar_resnet.py'}:madfl"
     (tmp_path / "digits").touch()  # a file of the name comes first
@@ -101,16 +82,12 @@ def test_a_name_finds_a_shipped_study_and_a_path_a_file(tmp_path, monkeypatch):
         config_files.find("digts")
 
 
-def test_every_shipped_study_has_a_name():
-    assert set(config_files.names()) == {path.stem for path in (ROOT / "configs").glob("[a-z]*.py")}
-
-
-@pytest.mark.parametrize("name", entry.COMMANDS)
-def test_a_launcher_started_as_a_file_says_how_it_is_started(name, tmp_path):
-    path = ROOT / "launch" / f"{name}.py"
-    done = subprocess.run([sys.executable, "-S", str(path)], cwd=tmp_path, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"error: start it in the checkout's folder as python -m launch.{name}\n"
+def test_a_launcher_started_as_a_file_says_how_it_is_started(tmp_path):
+    for name in entry.COMMANDS:
+        command = [sys.executable, "-S", str(ROOT / "launch" / f"{name}.py")]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == f"error: start it in the checkout's folder as python -m launch.{name}\n"
 
 
 @pytest.mark.long

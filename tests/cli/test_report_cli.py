@@ -6,6 +6,7 @@ All command lines run in one process of their own, since two commands that defin
 import contextlib
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -15,9 +16,9 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from made_study import made
 from shell import heed_interrupts
 
+from tests.report.conftest import write_workdir
 from tests.report.made_report import unfinish
 
 DRIVER = """
@@ -39,57 +40,39 @@ for line in json.loads(sys.argv[1]):
     found.append([status, out.getvalue(), err.getvalue()])
 print(json.dumps(found))
 """
-MISTAKES = [
-    ([], "the folder of a study is missing: mdfl report DIR"),
-    (["nowhere"], "nowhere: no such directory"),
-    (["."], ".: it holds no study: there is no config.json"),
-    (["old"], "old/config.json: schema is 0; this version reads schema 2"),
-    (["run", "run/../run"], "this study is given twice"),
-    (["run", "--x=bytes"], "the x axis is 'bytes'; this study has rounds,"),
-    (["run", "--baseline=dcm"], "--baseline=dcm: only a comparison of several studies takes it"),
-    (["run", "half", "--baseline=dmc"], "unknown baseline 'dmc' (did you mean 'dcm'?)"),
-    (["run", "--out=half"], "--out=half: it holds a study; choose another folder"),
-    (["run", "--out=run/config.json/x"], "--out=run/config.json/x: there is no folder 'run/config.json'"),
-    (["run", "--out=no/both"], "--out=no/both: there is no folder 'no'"),
-    (["run", "--out=no/page.html"], "--out=no/page.html: there is no folder 'no'"),
-    (["run/config.json"], "run/config.json: it is a file, not the folder of a study"),
-    (["run/config.json", "--serve"], "run/config.json: it is a file, not the folder of a study"),
-    (
-        ["run", "--figure=list", "--to=a.pdf"],
-        "--figure=list prints the names of the figures, so --to=a.pdf has no effect",
-    ),
-    (
-        ["moves", "--figure=map", "--to=a.gif", "--points=0,1,2"],
-        "--points=static; random_movement; dam: a movie has one",
-    ),
-    (
-        ["run", "--figure=acuracy", "--to=a.pdf"],
-        "--figure=acuracy: unknown figure 'acuracy' (did you mean 'accuracy'?)",
-    ),
-    (["half", "--figure=label_counts", "--to=a.pdf"], "this study has not recorded what it shows; there are accuracy"),
-    (["run", "--figure=accuracy"], "--to=FILE is missing: the file of the figure, such as accuracy.pdf"),
-    (
-        ["run", "--figure=accuracy", "--to=a.bmp"],
-        "--to=a.bmp: it must end in .png, .pdf, .svg, or for the map in .gif or",
-    ),
-    (
-        ["run", "--figure=accuracy", "--to=a.gif"],
-        "--to=a.gif: only the map moves; accuracy is saved as .png, .pdf, .svg",
-    ),
-    (["run", "--figure=accuracy", "--to=no/a.pdf"], "--to=no/a.pdf: there is no folder 'no'"),
-    (
-        ["run", "--figure=accuracy", "--to=a.pdf", "--width=wide"],
-        "--width=wide: it must be column (3.5 inches), page (7.2)",
-    ),
-    (["run", "--figure=accuracy", "--to=a.pdf", "--width=1"], "a number of inches from 2 to 40"),
-    (["run", "--figure=accuracy", "--to=a.pdf", "--points=dam; dmc"], "unknown point 'dmc' (did you mean 'dcm'?)"),
-    (["run", "--figure=accuracy", "--to=a.pdf", "--points=7"], "or an index from 0 to 3"),
-    (["run", "--figure=accuracy", "--to=a.pdf", "--points=1,1"], "it must name at least one point, and none twice"),
-    (["run", "--figure=accuracy", "--to=a.pdf", "--rounds=4"], "--rounds is for a moving map"),
-    (["run", "--to=a.pdf"], "--to is for one figure: add --figure=NAME"),
-    (["run", "--figure=accuracy", "--to=a.pdf", "--serve"], "cannot be combined with --serve"),
-    (["run", "--serve=http"], "it must be a port, a number from 0 to 65535"),
-]
+MISTAKES = """
+ => the folder of a study is missing: mdfl report DIR
+nowhere => nowhere: no such directory
+. => .: it holds no study: there is no config.json
+old => old/config.json: schema is 0; this version reads schema 1
+run run/../run => this study is given twice
+run --x=bytes => the x axis is 'bytes'; this study has rounds,
+run --baseline=dcm => --baseline=dcm: only a comparison of several studies takes it
+run half --baseline=dmc => unknown baseline 'dmc' (did you mean 'dcm'?)
+run --out=half => --out=half: it holds a study; choose another folder
+run --out=run/config.json/x => --out=run/config.json/x: there is no folder 'run/config.json'
+run --out=no/both => --out=no/both: there is no folder 'no'
+run --out=no/page.html => --out=no/page.html: there is no folder 'no'
+run/config.json => run/config.json: it is a file, not the folder of a study
+run/config.json --serve => run/config.json: it is a file, not the folder of a study
+run --figure=list --to=a.pdf => --figure=list prints the names of the figures, so --to=a.pdf has no effect
+moves --figure=map --to=a.gif --points=0,1,2 => --points=static; random_movement; dam: a movie has one
+run --figure=acuracy --to=a.pdf => --figure=acuracy: unknown figure 'acuracy' (did you mean 'accuracy'?)
+half --figure=label_counts --to=a.pdf => this study has not recorded what it shows; there are accuracy
+run --figure=accuracy => --to=FILE is missing: the file of the figure, such as accuracy.pdf
+run --figure=accuracy --to=a.bmp => --to=a.bmp: it must end in .png, .pdf, .svg, or for the map in .gif or
+run --figure=accuracy --to=a.gif => --to=a.gif: only the map moves; accuracy is saved as .png, .pdf, .svg
+run --figure=accuracy --to=no/a.pdf => --to=no/a.pdf: there is no folder 'no'
+run --figure=accuracy --to=a.pdf --width=wide => --width=wide: it must be column (3.5 inches), page (7.2)
+run --figure=accuracy --to=a.pdf --width=1 => a number of inches from 2 to 40
+run --figure=accuracy --to=a.pdf '--points=dam; dmc' => unknown point 'dmc' (did you mean 'dcm'?)
+run --figure=accuracy --to=a.pdf --points=7 => or an index from 0 to 3
+run --figure=accuracy --to=a.pdf --points=1,1 => it must name at least one point, and none twice
+run --figure=accuracy --to=a.pdf --rounds=4 => --rounds is for a moving map
+run --to=a.pdf => --to is for one figure: add --figure=NAME
+run --figure=accuracy --to=a.pdf --serve => cannot be combined with --serve
+run --serve=http => it must be a port, a number from 0 to 65535
+"""
 WORKS = {
     "one": ["run", "--page_only"],
     "alias": ["--workdir=run", "--page_only", "--x=round"],
@@ -107,23 +90,21 @@ pytestmark = pytest.mark.long
 def folder(tmp_path_factory):
     """A folder with a finished study, an unfinished one, and one of another schema."""
     folder = tmp_path_factory.mktemp("cli")
-    changes = {"sweep": "network.mobility=static,random_movement,dam,dcm", "rounds": 40, "eval_every": 10}
-    for name in ("run", "moves", "half", "old"):
-        made(folder / name, **changes)
-    unfinish(folder / "half", lambda row: row["round"] <= 20)
-    old = folder / "old" / "config.json"
+    write_workdir(folder / "run", positions=False)
+    write_workdir(folder / "moves", seeds=1)
+    unfinish(write_workdir(folder / "half", positions=False), lambda row: row["round"] <= 20)
+    old = write_workdir(folder / "old", positions=False, seeds=1) / "config.json"
     old.write_text(json.dumps(json.loads(old.read_text()) | {"schema": 0}))
     return folder
 
 
 @pytest.fixture(scope="module")
 def answers(folder):
-    """What each command line printed: (status, standard output, standard error)."""
+    """What each command line printed, of MISTAKES and of WORKS: (status, standard output, standard error)."""
     before = sorted(folder.rglob("*"))
-    lines = [line for line, _ in MISTAKES]
-    found = run(folder, lines)
+    found = run(folder, [shlex.split(line.partition(" => ")[0]) for line in MISTAKES.strip("\n").splitlines()])
     assert sorted(folder.rglob("*")) == before  # a mistake writes nothing
-    return [*found, *run(folder, list(WORKS.values()))]
+    return found, run(folder, list(WORKS.values()))
 
 
 def run(folder, lines):
@@ -134,17 +115,16 @@ def run(folder, lines):
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize(("at", "told"), [(i, told) for i, (_, told) in enumerate(MISTAKES)], ids=lambda x: str(x)[:30])
-def test_a_mistake_is_one_line_and_status_2(answers, at, told):
-    status, out, err = answers[at]
-    assert (status, out) == (2, "")
-    assert err.startswith("error: ")
-    assert err.count("\n") == 1
-    assert told in err
+def test_a_mistake_is_one_line_and_status_2(answers):
+    for line, (status, out, err) in zip(MISTAKES.strip("\n").splitlines(), answers[0], strict=True):
+        assert (status, out) == (2, ""), line
+        assert err.startswith("error: "), line
+        assert err.count("\n") == 1, line
+        assert line.partition(" => ")[2] in err
 
 
 def test_what_works(answers, folder):
-    found = dict(zip(WORKS, answers[len(MISTAKES) :]))
+    found = dict(zip(WORKS, answers[1], strict=True))
     assert all(status == 0 for status, _, _ in found.values()), found
     assert found["one"][1] == found["alias"][1] == "run/report.html\n"
     assert found["two"][1] == "both.html\n"
@@ -205,8 +185,8 @@ def test_the_page_of_a_growing_study_is_served_and_follows_it(folder):
 def test_the_page_waits_for_a_study_whose_folder_is_not_there_yet(folder):
     with serving(folder, "later") as address:
         assert "later: there is no study yet; the page waits for it" in get(address)
-        made(folder / "made", title="At last")
-        assert "At last" in changed(address, lambda: (folder / "made").rename(folder / "later"))
+        made = write_workdir(folder / "made", positions=False, title="At last")
+        assert "At last" in changed(address, lambda: made.rename(folder / "later"))
 
 
 def test_an_occupied_port_is_one_line(folder):

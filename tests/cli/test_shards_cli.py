@@ -1,18 +1,15 @@
-"""`launch.sweep --shard=K/N` as a user starts it: shards that make up the whole study, and lines for mistakes."""
+"""`launch.sweep --shard=K/N` as a user starts it: shards that make up the whole study."""
 
 import json
-import os
 import signal
 import time
 
 import numpy as np
 import pytest
-from shell import ROOT, ended, start
+from shell import ended, start
 from small import TINY
 
-from mdfl_jax.cli import sweep
-
-pytestmark = pytest.mark.filterwarnings("ignore:the load_module")  # ml_collections
+pytestmark = pytest.mark.long
 LONGER = """    config.rounds, config.eval_every, config.engine.checkpoint_minutes = 360000, 40, 0.001
     return config
 """
@@ -50,7 +47,6 @@ def succeeded(process):
     return out
 
 
-@pytest.mark.long
 def test_three_shards_together_are_the_whole_study(launch, here):
     """Each has one or two runs, and computes them with a program of its own."""
     succeeded(launch("sweep", "--config=tiny.py", "--workdir=whole"))
@@ -70,14 +66,12 @@ def test_three_shards_together_are_the_whole_study(launch, here):
     assert "parts holds this study, finished" in again
 
 
-@pytest.mark.long
 def test_a_shard_beyond_the_runs_has_nothing_to_do(launch, here):
     out = succeeded(launch("sweep", "--config=tiny.py", "--workdir=many", "--shard=1/9"))
     assert out == "shard 1/9: nothing is left to do, since the study has 4 runs\n"
     assert not (here / "many").exists()
 
 
-@pytest.mark.long
 def test_a_stopped_shard_goes_on_under_the_same_command(launch, here):
     args, folder = ("--config=long.py", "--workdir=stopped", "--shard=2/2"), here / "stopped" / "shard-02-of-02"
     process = launch("sweep", *args)
@@ -96,40 +90,3 @@ def test_a_stopped_shard_goes_on_under_the_same_command(launch, here):
         line = process.stdout.readline()
         assert line, process.communicate()
     process.kill()
-
-
-# In this process.
-
-
-@pytest.fixture
-def told(mistake, here, tmp_path, monkeypatch):
-    """Runs launch.sweep with flags that are wrong; returns its line, checked to be all that it did."""
-    monkeypatch.chdir(ROOT)
-
-    def call(*args):
-        line = mistake(sweep, "--cache=", f"--config={here / 'tiny.py'}", f"--workdir={tmp_path / 'run'}", *args)
-        assert not (tmp_path / "run").exists()
-        return line
-
-    return call
-
-
-@pytest.mark.parametrize("shard", ["0/16", "17/16"])
-def test_a_number_beyond_the_shards_is_one_line(told, shard):
-    assert f"--shard={shard}: K in K/N must be from 1 to N" in told(f"--shard={shard}")
-
-
-@pytest.mark.parametrize("shard", ["x/y", "3", "", "3/16/1"])
-def test_what_is_no_shard_is_one_line(told, shard):
-    assert f"--shard={shard}: it must be K/N, such as 3/16" in told(f"--shard={shard}")
-
-
-def test_without_a_cluster_auto_is_one_line(told, monkeypatch):
-    for name in [name for name in os.environ if name.startswith(("SLURM_", "TPU_WORKER", "OMPI_"))]:
-        monkeypatch.delenv(name)
-    assert "--shard=auto: no SLURM array or srun, TPU pod or Open MPI has started this process" in told("--shard=auto")
-
-
-def test_a_plan_for_an_absent_device_has_no_shards(told):
-    line = told("--shard=1/2", "--dry_run", "--target=tpu-v5e")
-    assert "--shard=1/2 is given; --target=tpu-v5e is for a whole study" in line

@@ -1,17 +1,15 @@
-"""The configuration as the members make it: one's own as keys, axes, flags and checks; what None stands for."""
-
-import sys
+"""The configuration as the members make it: one's own as keys, axes and checks; what None stands for."""
 
 import numpy as np
 import pytest
-from absl import flags
-from ml_collections import ConfigDict, config_flags
+from tables import with_fields
 
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.algorithms.local import CompressedNumbers, LocalNumbers
-from mdfl_jax.algorithms.registry import register
+from mdfl_jax.algorithms.registry import ignored_by, numbers_of, register
 from mdfl_jax.config import default_config
+from mdfl_jax.config.checks import UNUSED
 from mdfl_jax.config.families import (
     FAMILIES,
     algorithm_numbers,
@@ -20,7 +18,7 @@ from mdfl_jax.config.families import (
     movement_of,
     schema,
 )
-from mdfl_jax.config.points import group_points, parse_axes, points
+from mdfl_jax.config.points import group_points, points
 from mdfl_jax.config.resolve import all_fields, check_key, check_value, resolve
 from mdfl_jax.config.sections import Experiment
 from mdfl_jax.core.errors import UserError
@@ -73,20 +71,6 @@ def told(config):
     return str(caught.value)
 
 
-@pytest.fixture
-def parsed(monkeypatch):
-    """The default configuration after --config.KEY=VALUE, as ml_collections takes it."""
-
-    def of(*arguments):
-        monkeypatch.setattr(sys, "argv", ["program", *arguments])  # where ml_collections looks for keys
-        values = flags.FlagValues()
-        holder = config_flags.DEFINE_config_dict("config", default_config(), flag_values=values)
-        values(sys.argv)
-        return holder.value
-
-    return of
-
-
 def test_every_number_of_every_member_is_a_field_of_its_section():
     fields = all_fields()
     own = {path for path, field in fields.items() if "own" in field.metadata}
@@ -125,55 +109,31 @@ def test_the_schema_is_one_class_until_something_is_registered():
 @pytest.mark.parametrize(
     ("add", "path", "use", "value", "bad", "expected"),
     [
+        (add_rule, "motion.hop", {"network.mobility": "hopping"}, 7.5, 0.0, "greater than 0 and at most 100"),
+        (add_algorithm, "algorithm.care", {"algorithm.name": "careful"}, 7, 10, "at least 1 and at most 9"),
         (
-            add_rule,
-            "motion.hop",
-            {"network.mobility": "hopping"},
-            7.5,
-            0.0,
-            "motion.hop is 0.0; it must be greater than 0 and at most 100",
-        ),
-        (
-            add_algorithm,
-            "algorithm.care",
-            {"algorithm.name": "careful"},
-            7,
-            10,
-            "algorithm.care is 10; it must be at least 1 and at most 9",
-        ),
-        (
-            add_compressor,
-            "algorithm.half",
-            {"algorithm.name": "choco", "algorithm.compressor": "halved", "network.graph": "ring"},
-            0.25,
-            1.5,
-            "algorithm.half is 1.5; it must be at least 0 and at most 1",
+            *(add_compressor, "algorithm.half", {"algorithm.name": "choco", "algorithm.compressor": "halved"}),
+            *(0.25, 1.5, "at least 0 and at most 1"),
         ),
     ],
 )
-def test_a_number_of_ones_own_is_a_key_an_axis_and_a_flag(tiny, parsed, add, path, use, value, bad, expected):
-    for ask in (check_key, lambda path: tiny(**{path: value}), lambda path: parse_axes(f"{path}=1")):
-        with pytest.raises((UserError, KeyError), match=path.split(".")[1]):
-            ask(path)  # unknown before
+def test_a_number_of_ones_own_is_a_key_and_an_axis_with_bounds(tiny, add, path, use, value, bad, expected):
+    with pytest.raises(UserError, match=f"unknown config key '{path}'"):
+        check_key(path)
     add()
     section, name = path.split(".")
-    # A key, by hand and by a flag.
-    assert check_key(path).metadata["own"] == [next(iter({*use.values()} & {"hopping", "careful", "halved"}))]
-    for config in (tiny(**use, **{path: value}), parsed(f"--config.{path}={value}")):
+    assert check_key(path).metadata["own"] == [[*use.values()][-1]]
+    use = use | {"network.graph": "ring"} if "algorithm.compressor" in use else use
+    for config in (tiny(**use, **{path: value}), with_fields(tiny(**use), {path: str(value)})):
         assert getattr(getattr(resolve(config), section), name) == value
     assert getattr(getattr(resolve(tiny(**use)), section), name) is None
-    # Its type and its bounds, whichever member is in use.
-    assert told(tiny(**use, **{path: bad})) == expected
-    assert told(tiny(**{path: bad})) == expected
+    for config in (tiny(**use, **{path: bad}), tiny(**{path: bad})):  # whichever member is in use
+        assert told(config) == f"{path} is {bad}; it must be {expected}"
     with pytest.raises(UserError, match=rf"{path} is 'much'; it must be a(?: whole)? number"):
         check_value(path, "much")
-    with pytest.raises(flags.IllegalFlagValueError, match="much"):
-        parsed(f"--config.{path}=much")
-    # An axis whose points share a program, and have its values.
     study = make_study(tiny(**use, sweep=f"{path}=1,{value}"))
     assert (len(study.points), len(study.groups)) == (2, 1)
     assert [getattr(getattr(point.experiment, section), name) for point in study.points] == [1, value]
-    assert told(tiny(**use, sweep=f"{path}=1,{bad}")) == f"sweep: {expected}"
 
 
 def test_numbers_reach_the_program_in_their_types(tiny):
@@ -199,29 +159,26 @@ def test_a_static_number_is_a_program_of_its_own(tiny):
     assert [len(group) for group in group_points(points(resolve(config)))] == [2, 2, 2]
 
 
-def test_a_name_of_another_type_is_refused():
+def test_a_number_of_another_type_or_static_here_and_traced_there_is_refused():
     class CountNumbers(Numbers):
         hop: int = number(2, "hops in a round", at_least=0)
 
-    add_rule()
-    add_rule(CountNumbers, "counting")
-    with pytest.raises(UserError) as caught:
-        schema()
-    assert str(caught.value) == (
-        "mobility 'hopping': its number 'hop' has another type than that of 'counting'; choose another name"
-    )
-
-
-def test_a_name_that_is_static_here_and_traced_there_is_refused():
     class StaticNumbers(LocalNumbers):
         rho: float = number(0.1, "a shape", static=True)
 
-    add_algorithm(StaticNumbers)
-    expected = "algorithm 'dfedsam': its number 'rho' has another type than that of 'careful'; choose another name"
-    for ask in (default_config, schema, all_fields):
+    def line_of(ask):
         with pytest.raises(UserError) as caught:
             ask()
-        assert str(caught.value) == expected
+        return str(caught.value)
+
+    add_rule()
+    add_rule(CountNumbers, "counting")
+    other = "its number 'hop' has another type than that of 'counting'; choose another name"
+    assert line_of(schema) == f"mobility 'hopping': {other}"
+    MOBILITIES.remove("counting")
+    add_algorithm(StaticNumbers)
+    other = "its number 'rho' has another type than that of 'careful'; choose another name"
+    assert {line_of(ask) for ask in (default_config, schema, all_fields)} == {f"algorithm 'dfedsam': {other}"}
 
 
 def test_none_is_the_members_own_and_zero_is_zero(tiny):
@@ -314,12 +271,23 @@ def test_an_algorithm_that_compresses_has_the_numbers_of_its_compressor(tiny):
         assert (type(found), found.compressor) == (SquashNumbers, expected)
 
 
-@pytest.mark.parametrize("name", ["warm_up_met", "tell_met"])
-def test_a_key_that_has_moved_is_told_its_new_name(tiny, name):
-    line = f"network.{name} is called motion.{name} now"
-    for ask in (lambda: check_key(f"network.{name}"), lambda: parse_axes(f"network.{name}=1")):
-        with pytest.raises(UserError) as caught:
-            ask()
-        assert str(caught.value).removeprefix("sweep: ") == line
-    assert told(ConfigDict({"network": {name: 1}})) == line
-    check_key(f"motion.{name}")
+def test_zero_is_a_value_and_the_algorithms_own_number_stands_where_none_is_given(tiny):
+    zeros = {"algorithm.compressor": "qsgd", "algorithm.upload_from": 0, "algorithm.max_download": 0}
+    experiment = resolve(tiny(**{"algorithm.name": "fedmobile"}, **zeros))
+    numbers = hparams_of(experiment, [movement_of(experiment)]).algorithm
+    assert (numbers.upload_from, numbers.upload_until) == (0, 40)
+    assert (numbers.max_upload, numbers.max_download) == (1, 0)
+    assert numbers.compressor.levels == 16
+
+
+def test_an_algorithm_takes_the_settings_that_it_does_not_ignore(tiny):
+    for name in ALGORITHMS:
+        assert ignored_by(name) <= set(UNUSED), name
+    add_algorithm(name="ignorant")  # ignores the compressor and the aggregation, as most do
+    ALGORITHMS.register("of_my_own")(ALGORITHMS["dpsgd"])
+    register("of_mine_too", CarefulNumbers, ignores=("momentum",))(ALGORITHMS["dpsgd"])
+    assert numbers_of("of_mine_too").care == 3
+    given = {"algorithm.compressor": "top_k", "algorithm.momentum": 0.9}
+    resolve(tiny(**{"algorithm.name": "of_my_own"}, **given))
+    for name, field in (("of_mine_too", "momentum is 0.9"), ("ignorant", "compressor is top_k")):
+        assert told(tiny(**{"algorithm.name": name}, **given)).startswith(f"algorithm.{field}; it must be ")

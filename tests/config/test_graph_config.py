@@ -1,4 +1,4 @@
-"""Graphs in configurations: files of links and weights, the line that each mistake is told, programs and runs."""
+"""Graphs in configurations: files of links and weights, and runs over them."""
 
 import numpy as np
 import pytest
@@ -52,88 +52,6 @@ def test_directed_edges_and_weights(tmp_path):
     )
     weights = np.stack([(np.eye(N) + RING / 2) / 2, np.eye(N)])
     np.testing.assert_array_equal(read_matrices(write(tmp_path / "w.npy", weights), N), weights)
-
-
-TWO = np.kron(np.eye(2), ~np.eye(3, dtype=bool)).astype(bool)
-ARROW = np.triu(np.ones((N, N)), 1)
-WRONG = {
-    "absent": (None, "there is no such file"),
-    "loop.txt": ("0,1\n2,2\n", "client 2 has a link to itself"),
-    "loop.npy": (np.ones((N, N)), "client 0 has a link to itself"),
-    "unknown.txt": ("0,1\n1,6\n", "line 2: client 6 is unknown; clients are 0 to 5, by network.num_clients"),
-    "negative.txt": ("0,-1\n", "line 1: client -1 is unknown"),
-    "half.txt": ("0,1.5\n", "line 1: client 1.5 is unknown"),
-    "oblong.npy": (np.zeros((N, 5)), "an array of 1 x 6 x 5; matrices must be square"),
-    "oblong.csv": (np.zeros((N, 5)), "6 rows of 5 columns; a matrix must be square"),
-    "flat.npy": (np.zeros(N), "matrices must be square"),
-    "small.npy": (oracle.links(5, "ring"), "a graph of 5 clients; network.num_clients is 6"),
-    "apart.npy": (
-        TWO,
-        "the graph is not connected: 2 parts, one of them around client 0, 1, 2; graph.allow_disconnected",
-    ),
-    "arrow.npy": (ARROW, "client 0 hears 1 and not the other way round; graph.directed takes that"),
-    "rows.npy": (RING * 0.4, "the weights of client 0 sum to 0.8 in matrix 0; rows must sum to 1"),
-    "nan.npy": (np.full((N, N), np.nan), "a weight is not finite"),
-    "words.txt": ("0,1\none,two\n", "line 2: 'one,two' is not of numbers and commas"),
-    "ragged.txt": ("0,1\n0,1,2\n", "line 2: 3 columns where the first line has 2"),
-    "empty.txt": ("# nothing\n", "it holds no line of numbers"),
-    "two.npz": ({"a": RING, "b": RING}, "it must hold one array, and holds 2 (a, b)"),
-    "text.npy": (np.array([["a"] * N] * N), "it must hold booleans or numbers"),
-    "cut.npy": ("not an array", "it cannot be read"),
-    "cut.npz": ("not an archive", "it cannot be read"),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_file_is_told(tiny, tmp_path, name):
-    content, expected = WRONG[name]
-    path = tmp_path / name
-    if content is not None:
-        write(path, content)
-    with pytest.raises(UserError) as caught:
-        make_study(tiny(**{"network.graph": "file", "graph.file": str(path)}))
-    line = str(caught.value)
-    assert line.startswith(f"graph.file: {str(path)!r}: ")
-    assert expected in line
-    assert "\n" not in line
-
-
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ({"network.graph": "rng"}, "unknown graph 'rng' (did you mean 'ring'?)"),
-        ({"network.graph": "file"}, "graph.file is ''; network.graph file needs one"),
-        (
-            {"network.graph": "ring", "graph.file": "x.txt"},
-            "graph.file is 'x.txt'; network.graph is 'ring', and it must",
-        ),
-        ({"graph.file": "x.txt"}, "network.graph is '', and it must be file"),
-        ({"network.graph": "torus"}, "network.num_clients is 6; a torus needs"),
-        ({"network.graph": "random_regular", "graph.degree": 6}, "graph.degree is 6; it must be less than"),
-        ({"network.graph": "ring", "network.mixing": "speed_aware"}, "a graph knows no speeds"),
-        ({"network.graph": "ring", "network.link_fading": 0.1}, "a graph knows no distances"),
-        ({"graph.rewire": 1.5}, "graph.rewire is 1.5; it must be at least 0 and at most 1"),
-        ({"sweep": "network.graph=ring,torus"}, "sweep, point 'torus': network.num_clients is 6"),
-    ],
-)
-def test_fields_that_do_not_fit_are_told(tiny, changes, expected):
-    with pytest.raises(UserError) as caught:
-        make_study(tiny(**changes))
-    assert expected in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("sweep", "groups"),
-    [
-        ("network.graph=ring,star", 2),
-        ("graph.degree=2,4; graph.rewire=0,0.5", 1),
-        ("network.mobility=static,trace,random_walk", 1),  # not looked at
-        ("network.link_failure=0,0.1,0.2", 2),
-    ],
-)
-def test_numbers_of_a_graph_share_a_program(tiny, sweep, groups):
-    assert len(make_study(tiny(sweep=sweep, **{"network.graph": "small_world"})).groups) == groups
 
 
 @pytest.mark.long
@@ -212,5 +130,3 @@ def test_every_algorithm_runs_over_a_thinned_graph(tiny, tmp_path):
     for point in summary["points"]:
         assert point["diverged"] == {}
         assert 0 <= point["final_accuracy"]["mean"] <= 1
-    with pytest.raises(UserError, match=r"nids needs symmetric mixing weights, which network\.graph=exponential"):
-        make_study(tiny(**{"algorithm.name": "nids", "network.graph": "exponential"}))

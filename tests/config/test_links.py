@@ -45,12 +45,6 @@ def test_a_bound_that_is_reached_is_enough():
         check_lists(10, 9)
 
 
-def test_a_graph_that_is_a_matrix_has_no_lists(tiny):
-    config = lists_of(tiny(sweep="", baseline="", **{"network.graph": "star"}))
-    with pytest.raises(UserError, match=r"engine\.links is lists; network\.graph=star is a matrix, .* ring, torus"):
-        make_study(config)
-
-
 @pytest.mark.parametrize(
     ("changes", "lists"),
     [

@@ -3,29 +3,76 @@
 import functools
 import json
 import os
+import re
 import sys
 
 import jax
 import numpy as np
 import pytest
 
+import mdfl_jax
+from mdfl_jax.cli.catalogue import listing
+from mdfl_jax.config.config_files import as_config
+from mdfl_jax.config.resolve import add_used_files, completed, default_config, resolve
 from mdfl_jax.core import own_files
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.study import make_study
+
+pytestmark = pytest.mark.usefixtures("unregistered")
+SMALL = {
+    **{"rounds": 2, "eval_every": 1, "seeds": 1, "model.name": "linear", "data.limit_train": 60, "data.limit_test": 30},
+    **{"network.num_clients": 6, "network.num_mobile": 2, "network.grid_size": 5, "engine.client_devices": 1},
+}
+RULE = """import jax
+import jax.numpy as jnp
+from mdfl_jax.mobility import MOBILITIES, grid_mobility
+from mdfl_jax.core.numbers import Numbers, number
+
+class StrollNumbers(Numbers):
+    drift: int = number(1, "grid points a round", at_least=0)
+
+@MOBILITIES.register("stroll", StrollNumbers)
+def stroll():
+    def move(key, client, world, plan):
+        return BODY
+    return grid_mobility(move)
+"""
+GOOD = "client._replace(location=(client.location + world.numbers.drift) % len(world.grid))"
+
+
+@pytest.fixture
+def rule(tmp_path, monkeypatch):
+    """Writes stroll.py with a body of its rule into the current folder; returns the configuration that uses it."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(body=GOOD):
+        (tmp_path / "stroll.py").write_text(RULE.replace("BODY", body))
+        return {**SMALL, "use": "stroll.py", "network.mobility": "stroll"}
+
+    return write
+
+
+def raised(function, *args):
+    with pytest.raises(Exception) as caught:  # noqa: PT011  (any)
+        function(*args)
+    return caught.value
+
+
+# Which lines are the user's.
 
 
 def test_the_package_python_and_installed_packages_are_not_the_users():
     for file in (own_files.__file__, json.__file__, np.__file__, jax.__file__, "<string>", "<frozen importlib>"):
         assert not own_files.is_own(file)
     assert own_files.is_own(__file__)
+    here = own_files.located("text", raised)
+    assert here.startswith(f"{os.path.relpath(__file__)}:")
+    assert here.endswith(": text")
+    assert own_files.located("text", functools.partial(functools.partial(raised), None)) == here
+    assert {own_files.located("text", other) for other in (np.mean, 3, own_files.place)} == {"text"}
 
 
-def raised(function):
-    with pytest.raises(Exception) as caught:  # noqa: PT011  (any)
-        function()
-    return caught.value
-
-
-def test_the_place_of_an_error_is_the_innermost_own_line(tmp_path, monkeypatch):
+def test_the_place_of_an_error_is_the_innermost_own_line_also_in_its_cause(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text("import json\n\ndef f():\n    return json.loads('x')\n")
     names = {}
@@ -34,8 +81,6 @@ def test_the_place_of_an_error_is_the_innermost_own_line(tmp_path, monkeypatch):
     monkeypatch.chdir("/")
     assert own_files.place(raised(names["f"])) == os.path.relpath(tmp_path / "mine.py") + ":4"
 
-
-def test_the_place_is_found_in_the_cause_of_an_error():
     def wrapped():
         try:
             int("x")
@@ -46,26 +91,27 @@ def test_the_place_is_found_in_the_cause_of_an_error():
     line = error.__cause__.__traceback__.tb_lineno
     assert own_files.place(error).endswith(f"test_own_files.py:{line}")
     assert own_files.place(None) == ""
-    assert own_files.place(raised(lambda: own_files.import_file("absent.py")).with_traceback(None)) == ""
+    assert own_files.place(raised(own_files.import_file, "absent.py").with_traceback(None)) == ""
 
 
-def test_an_error_of_a_user_is_told_in_one_line_and_others_stay(tmp_path):
+def test_an_error_of_a_user_is_told_in_one_line_and_others_stay():
     def fail(error):
         with own_files.errors_in_one_line():
             raise error
 
-    told = raised(lambda: fail(KeyError("two\nlines")))
-    assert isinstance(told, UserError)
-    assert isinstance(told.__cause__, KeyError)
-    assert "\n" not in str(told)
-    own = UserError("seeds is 0")
-    assert raised(lambda: fail(own)) is own
-
-    def from_inside():
+    def inside():
         with own_files.errors_in_one_line():
             json.loads("x")  # called from this file, which is the user's
 
-    assert "test_own_files.py:" in str(raised(from_inside))
+    told, own = raised(fail, KeyError("two\nlines")), UserError("seeds is 0")
+    assert isinstance(told, UserError)
+    assert isinstance(told.__cause__, KeyError)
+    assert "\n" not in str(told)
+    assert raised(fail, own) is own
+    assert "test_own_files.py:" in str(raised(inside))
+
+
+# How files are imported.
 
 
 def test_a_file_is_imported_once_and_again_when_it_has_changed(tmp_path, monkeypatch):
@@ -86,7 +132,6 @@ def test_a_file_is_imported_once_and_again_when_it_has_changed(tmp_path, monkeyp
     [
         ("import nosuchmodule", r"mine\.py:1: ModuleNotFoundError: No module named 'nosuchmodule'"),
         ("x = 1\ndef f(:\n", r"mine\.py:2: SyntaxError: invalid syntax"),
-        ("\n\n1 / 0", r"mine\.py:3: ZeroDivisionError: division by zero"),
         ("from mdfl_jax.core.errors import UserError\nraise UserError('so')", r"mine\.py:2: so$"),
         (
             "from mdfl_jax.mobility import MOBILITIES\n\n@MOBILITIES.register('dcm')\ndef mine(): ...",
@@ -97,20 +142,119 @@ def test_a_file_is_imported_once_and_again_when_it_has_changed(tmp_path, monkeyp
 def test_a_file_that_raises_is_told_with_its_line(content, expected, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(content)
-    with pytest.raises(UserError, match=f"^{expected}"):
-        own_files.import_file("mine.py")
-    with pytest.raises(UserError, match=f"^{expected}"):  # it was not kept as imported
-        own_files.import_file("mine.py")
+    for _ in range(2):  # it was not kept as imported
+        with pytest.raises(UserError, match=f"^{expected}"):
+            own_files.import_file("mine.py")
 
 
-def test_an_absent_file_is_told():
-    with pytest.raises(UserError, match=r"^use is 'nope\.py': there is no such file$"):
-        own_files.import_file("nope.py")
+def test_a_configuration_that_names_its_file_gets_the_numbers_of_its_members(rule):
+    given, config = rule(), default_config()
+    assert "drift" not in config.motion
+    for order in (given, dict(reversed(given.items()))):
+        assert resolve(as_config({"motion.drift": 3, **order})).motion.drift == 3
+    assert "drift = 1 (at least 0): grid points a round" in listing("mobility.stroll")
+    with pytest.raises(UserError, match=r"motion\.drift is -1; it must be at least 0"):
+        resolve(as_config({**given, "motion.drift": -1}))
+    config.use, config.network.mobility, config.sweep = "stroll.py", "stroll", "motion.drift=1,2"
+    assert completed(config) is config
+    config.motion.drift = 4
+    with pytest.raises(TypeError):
+        config.motion.drift = "far"
+    assert resolve(config).motion.drift == 4
+    for more in (["b.py", "stroll.py"], []):  # each file once, those of the configuration first
+        add_used_files(config, more)
+        assert config.use == "stroll.py,b.py"
+    assert config.is_locked
 
 
-def test_the_place_of_a_function_is_that_of_the_users_code():
-    here = own_files.located("text", raised)
-    assert here.startswith(f"{os.path.relpath(__file__)}:")
-    assert here.endswith(": text")
-    assert own_files.located("text", functools.partial(functools.partial(raised), None)) == here
-    assert {own_files.located("text", other) for other in (np.mean, 3, own_files.place)} == {"text"}
+@pytest.mark.long
+def test_a_study_records_its_used_file_and_does_not_go_on_with_another(rule, tmp_path):
+    config = {**rule(), "motion.drift": 2}
+    results = mdfl_jax.run(config, tmp_path / "run")
+    manifest = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert manifest["config"]["use"] == "stroll.py"
+    assert manifest["points"][0]["numbers"]["motion.drift"] == 2
+    places = results.array("position")[0]  # [rounds + 1, clients, 2] on a grid of 5 x 5, row by row
+    index = (places[..., 0] - 1) * 5 + places[..., 1] - 1
+    assert ((index[1:, :2] - index[:-1, :2]) % 25 == 2).all()
+    mdfl_jax.run(config, tmp_path / "run")  # finished: read
+    rule("client")
+    with pytest.raises(UserError, match=r"it holds another study \(.*\): own_files\.stroll\.py is '\w{16}' there and"):
+        mdfl_jax.run(config, tmp_path / "run")
+
+
+# Mistakes in members, told when the study is made.
+
+BODIES = {
+    "client.nowhere": r"12: AttributeError: 'GridClient' object has no attribute 'nowhere'$",
+    "client if client.location > 3 else client": "12: TracerBoolConversionError: ",
+    "world.grid + jnp.zeros(7)": r"12: \w+Error: .*shapes",
+    "client.location": r"11: move returned int32\[6\]; it must return GridClient\(location=int32\[6\], destination=",
+    "client._replace(location=jnp.zeros(2, int))": r"11: move returned int32\[6, 2\] in \.location; it must be int32",
+}
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_a_mistake_in_a_rule_is_one_line_before_anything_is_written(rule, tmp_path, body):
+    line = str(raised(mdfl_jax.run, rule(body), tmp_path / "run"))
+    assert re.match(rf"stroll\.py:{BODIES[body]}", line), line
+    assert "\n" not in line
+    assert not (tmp_path / "run").exists()
+
+
+MISTAKES = {  # member: (the fields that use it, the error, its file)
+    "other arguments": (
+        {"network.mobility": "wrong"},
+        r"wrong\.py: TypeError: .*takes 2 positional arguments but 4 were given",
+        "from mdfl_jax.mobility import MOBILITIES, grid_mobility\n@MOBILITIES.register('wrong')\ndef wrong():\n"
+        "    return grid_mobility(lambda client, world: client)\n",
+    ),
+    "mixing": (
+        {"network.mixing": "wrong"},
+        r"wrong\.py:3: wrong returned int32\[6\]; it must be float32\[6, 6\]",
+        "import jax.numpy as jnp\nfrom mdfl_jax.networks.mixing import MIXINGS\n@MIXINGS.register('wrong')\n"
+        "def wrong(inputs):\n    return jnp.sum(inputs.adjacency, axis=1)\n",
+    ),
+    "graph": (
+        {"network.graph": "wrong"},
+        r"wrong\.py:3: draw returned float32\[6, 6\]; it must be bool\[6, 6\]",
+        "import jax.numpy as jnp\nfrom mdfl_jax.networks.graphs import GRAPHS, Graph\ndef draw(params, key, n):\n"
+        "    return jnp.ones((n, n))\nGRAPHS.register('wrong')(Graph(draw))\n",
+    ),
+    "partition": (
+        {"data.partition": "wrong"},
+        r"wrong\.py:3: wrong returned int32\[3\]; it must be int32\[60\]",
+        "import jax.numpy as jnp\nfrom mdfl_jax.data.partition import PARTITIONS\n@PARTITIONS.register('wrong')\n"
+        "def wrong(key, labels, settings):\n    return labels[:3]\n",
+    ),
+    "algorithm": (
+        {"algorithm.name": "wrong"},
+        r"wrong\.py:7: exchange returned .*; it must return \(.*, int32\[6\]\)",
+        "import jax\nfrom mdfl_jax.algorithms.dpsgd import local_then\nfrom mdfl_jax.algorithms.local import Settings\n"
+        "from mdfl_jax.algorithms.registry import register\n@register('wrong')\ndef wrong(settings=Settings()):\n"
+        "    def exchange(hparams, key, links, params):\n        return params\n"
+        "    return local_then(settings, exchange, ())\n",
+    ),
+    "compressor": (
+        {"algorithm.name": "choco", "network.graph": "ring", "algorithm.compressor": "wrong"},
+        r"wrong\.py:2: compress returned float32\[6, 3\]; it must be float32\[6, 650\]",
+        "from mdfl_jax.exchange.compressors import COMPRESSORS, Compressor, Message\n"
+        "def compress(numbers, key, x):\n    return Message(x[:, :3], None)\n"
+        "COMPRESSORS.register('wrong')(Compressor(compress, lambda numbers, message: message.value))\n",
+    ),
+    "metric": (
+        {},
+        r"wrong\.py:4: KeyError: 'nothing'",
+        "from mdfl_jax.metrics import HOLDS, metric\n@metric('wrong', still=HOLDS)\ndef wrong(at):\n"
+        "    return at.models['nothing']\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("of", MISTAKES)
+def test_a_mistake_in_a_member_is_told_when_the_study_is_made(of, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    fields, expected, text = MISTAKES[of]
+    (tmp_path / "wrong.py").write_text(text)
+    line = str(raised(make_study, as_config({**SMALL, **fields, "use": "wrong.py"})))
+    assert re.search(f"^{expected}$", line), line

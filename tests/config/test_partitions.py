@@ -93,18 +93,3 @@ def test_natural_owners_decide(tiny, tmp_path):
     assert owners < 10, "an owner is missing in the subset"
     with pytest.raises(UserError, match=rf"come from {owners} owners, fewer than network\.num_clients, which is 11"):
         make_study(tiny(**changes | {"network.num_clients": 11}))
-
-
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"data.partition": "by_owner"}, "data.partition is by_owner; digits has no array 'client'"),
-        ({"data.partition": "table"}, "data.table is ''; data.partition table needs a CSV or npz file"),
-        ({"data.partition": "table", "data.table": "no.csv"}, "'no.csv' cannot be read (No such file or directory)"),
-    ],
-)
-def test_a_mistake_is_one_line(tiny, changes, says):
-    with pytest.raises(UserError) as error:
-        make_study(tiny(**changes))
-    assert says in str(error.value)
-    assert "\n" not in str(error.value)

@@ -1,4 +1,4 @@
-"""Pretrained weights in a study: what the task starts from, the plan's note, and what is refused before it runs."""
+"""Pretrained weights in a study: what the task starts from, and the plan's note."""
 
 import jax
 import numpy as np
@@ -6,7 +6,6 @@ import pytest
 from oracles.resnet import random_tensors
 
 from mdfl_jax.config.resolve import resolve
-from mdfl_jax.core.errors import UserError
 from mdfl_jax.models import pretrained
 from mdfl_jax.study import make_study
 from mdfl_jax.study.plan import plan
@@ -28,7 +27,6 @@ def file(tmp_path):
     return str(tmp_path / "w.npz")
 
 
-@pytest.mark.long
 @pytest.mark.long
 def test_a_task_starts_from_its_data_and_draws_the_head(tiny, file):
     experiment = resolve(tiny(**RESNET, **{"model.pretrained": file}))
@@ -67,29 +65,3 @@ def test_a_study_with_and_without_weights_reads_them_once_and_says_what_was_take
     assert plan(study).splitlines().count(line) == 1
     for group in study.groups:
         assert len(jax.tree.leaves(group.simulation.data.pretrained)) == (100 if group.pretrained else 0)
-
-
-@pytest.mark.parametrize(
-    ("changes", "line"),
-    [
-        (
-            {"model.name": "cnn"},
-            "model.pretrained is 'w.npz'; model.name is cnn, and there are weights of resnet18,",
-        ),
-        ({"model.name": "resnet20"}, "model.name is resnet20, and there are weights of resnet18, resnet50"),
-        ({"model.norm": "group"}, "model.pretrained is 'w.npz'; model.norm is group, and the weights are of networks"),
-        ({"data.name": "synthetic:linear"}, "it must be empty with data.name synthetic:linear"),
-        ({}, "model.pretrained: 'w.npz': there is no such file"),
-    ],
-)
-def test_where_there_can_be_no_weights_they_are_refused(tiny, changes, line):
-    with pytest.raises(UserError) as error:
-        make_study(tiny(**RESNET | {"model.pretrained": "w.npz"} | changes))
-    assert line in str(error.value)
-    assert "\n" not in str(error.value)
-
-
-def test_weights_of_another_model_are_refused_with_their_file(tiny, file):
-    with pytest.raises(UserError) as error:
-        make_study(tiny(**RESNET | {"model.pretrained": file, "model.name": "resnet50"}))
-    assert str(error.value) == f"model.pretrained: {file!r}: it is of a ResNet-18; the model is a ResNet-50"

@@ -1,10 +1,10 @@
 """Sweeps: which points there are, what they are called, what they are compared with, which share a program."""
 
 import pytest
+from tables import cases, with_fields
 
 from mdfl_jax.config.points import baseline_of, group_points, parse_axes, points
 from mdfl_jax.config.resolve import resolve
-from mdfl_jax.core.errors import UserError
 from mdfl_jax.study import make_study
 
 
@@ -50,64 +50,6 @@ def test_names_tell_values_apart(tiny):
     assert swept(tiny, "")[1][0].id == "base"
 
 
-@pytest.mark.parametrize(
-    ("sweep", "expected"),
-    [
-        ("network.mobility", "sweep: 'network.mobility' is not of the form field=value,value"),
-        ("network.mobility=", "is not of the form field=value,value"),
-        (";;", "sweep is ';;'; it must be of the form"),
-        ("=static", "sweep: unknown config key ''"),
-        ("network.mobilty=static", "sweep: unknown config key 'network.mobilty' (did you mean 'network.mobility'?)"),
-        ("network=static", "sweep: network is a section; set its fields, as in network.FIELD=VALUE"),
-        (
-            "network.mobility=static,dcn",
-            "unknown mobility 'dcn' (did you mean 'dcm'?); known:",
-        ),
-        ("network.mobility=static,", "unknown mobility ''"),
-        ("network.mobility=static,static", "sweep: network.mobility holds a value twice: static,static"),
-        ("network.radius=1,1.0", "holds a value twice"),
-        ("network.mobility=static; network.mobility=dcm", "sweep: network.mobility is given twice"),
-        ("network.radius+network.radius=1+1", "sweep: network.radius is given twice"),
-        ("network.radius=1; network.num_mobile+network.radius=1+1", "sweep: network.radius is given twice"),
-        ("network.num_mobile+network.radius=1", "takes 2 values tied by '+', not '1'"),
-        ("network.num_mobile+network.radius=1+2+3", "takes 2 values tied by '+', not '1+2+3'"),
-        ("network.radius=1,x", "sweep: network.radius is 'x'; it must be a number"),
-        ("network.radius=nan", "sweep: network.radius is nan; it must be at least 0"),
-        ("network.radius=-1,2", "sweep: network.radius is -1.0; it must be at least 0"),
-        ("network.num_mobile=2.5", "sweep: network.num_mobile is '2.5'; it must be a whole number"),
-        ("network.num_mobile=1,9", "point 'num_mobile=9': network.num_mobile is 9; it must be at most"),
-        ("network.num_clients=1,6", "point 'num_clients=1': network.num_mobile is 2; it must be at most"),
-        ("data.alpha=inf", "data.alpha is inf"),
-        ("model.widths=4xa", "sweep: model.widths is '4xa'; it must be whole numbers, as in 16x32"),
-        ("seeds=1,2", "sweep: seeds cannot be an axis; known axes: algorithm.aggregation,"),
-        ("engine.tile=1,2", "sweep: engine.tile cannot be an axis"),
-        ("data.name=digits,digts", "unknown data.name 'digts'"),
-    ],
-)
-def test_a_wrong_sweep_is_told(tiny, sweep, expected, monkeypatch):
-    monkeypatch.delenv("MDFL_DATA_DIR", raising=False)
-    with pytest.raises(UserError) as caught:
-        make_study(tiny(sweep=sweep))
-    assert expected in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("baseline", "expected"),
-    [
-        ("network.mobility", "baseline is 'network.mobility'; it must be of the form field=value"),
-        ("network.mobilty=static", "baseline: unknown config key 'network.mobilty' (did you mean"),
-        ("network.mobility=statc", "unknown mobility 'statc' (did you mean 'static'?)"),
-        ("network.radius=abc", "baseline: network.radius is 'abc'; it must be a number"),
-        ("network.radius=-1", "baseline: network.radius is -1.0; it must be at least 0"),
-        ("seeds=3", "baseline: seeds cannot be an axis"),
-    ],
-)
-def test_a_wrong_baseline_is_told(tiny, baseline, expected):
-    with pytest.raises(UserError) as caught:
-        make_study(tiny(sweep="network.mobility=static,dcm", baseline=baseline))
-    assert expected in str(caught.value)
-
-
 def test_every_point_has_the_baseline_of_its_other_settings(tiny):
     sweep = "data.alpha=0.1,1; network.mobility=static,random_movement,dcm"
     experiment, found = swept(tiny, sweep, baseline="network.mobility=random_movement")
@@ -122,23 +64,47 @@ def test_every_point_has_the_baseline_of_its_other_settings(tiny):
     assert baseline_of(experiment, found) == [None, None]
 
 
-@pytest.mark.parametrize(
-    ("sweep", "groups"),
-    [
-        ("network.mobility=static,random_movement,dam,dcm", 1),
-        ("network.radius=0,1,inf; network.max_step=1,inf; network.num_mobile=0,6; data.alpha=0.1,1", 1),
-        ("algorithm.lr=0.1,0.2; algorithm.weight_decay=0,0.1; algorithm.momentum=0.5,0.9", 1),
-        ("algorithm.momentum=0,0.5,0.9", 2),
-        ("network.mixing=metropolis_hastings,fedavg", 2),
-        ("network.num_clients=6,8", 2),
-        ("algorithm.batch_size=0,4; network.mobility=static,dcm", 2),
-        ("data.partition=iid,dirichlet,shards", 3),
-    ],
-)
-def test_points_that_differ_in_traced_numbers_share_a_program(tiny, sweep, groups):
-    _, found = swept(tiny, sweep)
+PROGRAMS = """
+sweep=network.mobility=static,random_movement,dam,dcm => 1
+sweep=network.radius=0,1,inf; network.max_step=1,inf; network.num_mobile=0,6; data.alpha=0.1,1 => 1
+sweep=network.contact=disc,swept => 2
+sweep=network.radius_spread=0,0.5 => 1
+sweep=network.mixing=metropolis_hastings,fedavg => 2
+sweep=network.num_clients=6,8 => 2
+sweep=network.link_failure=0,0.1,0.2 => 2
+sweep=algorithm.lr=0.1,0.2; algorithm.weight_decay=0,0.1; algorithm.momentum=0.5,0.9 => 1
+sweep=algorithm.momentum=0,0.5,0.9 => 2
+sweep=algorithm.batch_size=0,4; network.mobility=static,dcm => 2
+sweep=data.partition=iid,dirichlet,shards => 3
+sweep=cost.bandwidth=100,1e6,inf; cost.latency=0,1; cost.speed_spread=0,0.5 => 1
+sweep=cost.joules_per_bit=0,1; network.mobility=static,dam => 1
+sweep=cost.deadline=1,2 => 1
+sweep=cost.deadline=1,2,inf => 2
+cost.latency=0.1 | sweep=cost.short_contact=ignore,drop,resume => 3
+& network.mobility=random_walk
+sweep=network.mobility=random_walk,random_waypoint,static; network.world=plane => 1
+sweep=network.mobility=random_walk,static,random_waypoint,dcm => 2
+sweep=motion.boundary=reflect,wrap; motion.speed_max=10,20; motion.width=400,500; network.ratio=0,1 => 1
+& network.graph=small_world
+sweep=network.graph=ring,star => 2
+sweep=graph.degree=2,4; graph.rewire=0,0.5 => 1
+sweep=network.mobility=static,trace,random_walk => 1
+& network.mobility=trace | trace.file=town.csv
+sweep=network.mobility+network.world=trace+trace,static+trace,random_waypoint+plane; trace.gaps=hold,absent => 1
+sweep=trace.vehicles=longest,first,reuse; trace.start=0,1; motion.dt=0.5,1 => 1
+sweep=network.mobility=trace,dcm => 2
+sweep=trace.substeps=1,2 => 2
+& algorithm.name=fedmobile | server.pattern=random
+sweep=server.pairs=0.1,0.9; server.gap_max=40,50; algorithm.upload_until=30,40; algorithm.max_upload=1,3 => 1
+sweep=server.known_next=true,false => 2
+"""
+
+
+@pytest.mark.parametrize(("fields", "programs"), list(cases(PROGRAMS)))
+def test_points_that_differ_in_traced_numbers_share_a_program(tiny, fields, programs):
+    found = points(resolve(with_fields(tiny(), fields)))
     grouped = group_points(found)
-    assert len(grouped) == groups
+    assert len(grouped) == int(programs)
     assert sorted(i for indices in grouped for i in indices) == list(range(len(found)))
 
 

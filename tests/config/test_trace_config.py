@@ -1,13 +1,10 @@
-"""Traces and contact lists by configuration: mistakes, what shares a program, that a run is the trace's."""
-
-import gzip
+"""Traces and contact lists by configuration: the places and links of a run are those of the file."""
 
 import jax
 import numpy as np
 import pytest
 from tiny import run_study
 
-from mdfl_jax.core.errors import UserError
 from mdfl_jax.mobility.trace import tracks
 from mdfl_jax.networks.contact import disc
 from mdfl_jax.study import make_study
@@ -43,71 +40,6 @@ def traced(tiny, tmp_path):
 
 MOVES = "network.mobility+network.world=trace+trace,static+trace"
 CONTACT_LIST = "round,i,j\n0,0,1\n1,2,3\n2,4,5\n3,0,5\n"
-WRONG = [
-    ({"trace.file": ""}, "trace.file is ''; network.mobility trace needs a file"),
-    ({"trace.file": "", "network.mobility": "contacts"}, "trace.file is ''; network.mobility contacts needs a file"),
-    ({"network.mobility": "dcm"}, "network.mobility dcm follows no trace; network.world must be trace or contacts"),
-    ({"trace.file": "/nope.csv"}, "trace.file: trace '/nope.csv': there is no such file"),
-    (
-        {"trace.file": "/nope.csv", "trace.made_by": "python make.py"},
-        "trace.file: trace '/nope.csv': there is no such file; python make.py makes it",
-    ),
-    ({"trace.streets": "/nope.net.xml"}, "trace.streets: trace '/nope.net.xml': there is no such file"),
-    (
-        {"trace.streets": "a", "network.mobility": "dcm", "trace.file": ""},
-        "trace.streets is 'a'; network.mobility dcm follows no trace of places; network.world must be trace",
-    ),
-    ({"text": ""}, "the file is empty"),
-    ({"text": "time,id,x,y\n0,a,1,nan\n"}, "it must be finite"),
-    ({"text": "<fcd-export><timestep time='0'><vehic"}, "trace.file: trace "),
-    ({"text": gzip.compress(b"time,id,x,y\n0,a,1,2\n1,a,2,3\n")[:-4]}, "the file is cut off"),
-    ({"text": CONTACT_LIST}, "holds a contact list; network.mobility is trace, and network.world must be contacts"),
-    ({"network.mobility": "contacts"}, "holds places; network.mobility is contacts, and network.world must be trace"),
-    ({"network.num_clients": 9}, "network.num_clients is 9; "),
-    ({"rounds": 8}, "lasts 6 s: 6 rounds of motion.dt 1, and rounds is 8; trace.at_end=hold or trace.at_end=repeat"),
-    ({"trace.start": 3.0}, "3 from trace.start 3 on: 3 rounds of motion.dt 1, and rounds is 4"),
-    ({"trace.start": 7.0, "trace.at_end": "hold"}, "0 from trace.start 7 on: that is no round of motion.dt 1"),
-    ({"trace.start": -1.0}, "trace.start is -1.0; it must be at least 0"),
-    ({"trace.max_gap": -1.0}, "trace.max_gap is -1.0; it must be at least 0"),
-    ({"trace.substeps": 0}, "trace.substeps is 0; it must be at least 1"),
-    ({"trace.gaps": "hld"}, "unknown gaps 'hld' (did you mean 'hold'?); known: absent, hold"),
-    ({"trace.at_end": "stop"}, "unknown at_end 'stop'; known: hold, refuse, repeat"),
-    ({"trace.vehicles": "long"}, "did you mean 'longest'?"),
-    ({"trace.format": "csvv"}, "did you mean 'csv'?"),
-    ({"trace.format": "sumo"}, "trace.file: trace "),
-    (
-        {"text": CONTACT_LIST, "network.mobility": "contacts", "network.num_clients": 5},
-        "names client 5; there are 5 clients, 0 to 4",
-    ),
-    ({"network.mobility": "contacts", "network.link_fading": 0.1}, "network.link_fading is 0.1; a contact list knows"),
-    ({"network.mobility": "contacts", "network.mixing": "speed_aware"}, "speed_aware; a contact list knows no speeds"),
-    ({"sweep": "network.mobility=trace,contacts"}, "holds places; network.mobility is contacts"),
-]
-
-
-@pytest.mark.parametrize(("changes", "expected"), WRONG)
-def test_what_is_wrong_with_a_trace_is_told_in_one_line(traced, tmp_path, changes, expected):
-    changes = dict(changes)
-    if "text" in changes:
-        (tmp_path / "own").write_bytes(text if isinstance(text := changes.pop("text"), bytes) else text.encode())
-        changes["trace.file"] = str(tmp_path / "own")
-    with pytest.raises(UserError) as caught:
-        make_study(traced(**changes))
-    assert expected in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("sweep", "groups"),
-    [
-        ("network.mobility+network.world=trace+trace,static+trace,random_waypoint+plane; trace.gaps=hold,absent", 1),
-        ("trace.vehicles=longest,first,reuse; trace.start=0,1; motion.dt=0.5,1", 1),
-        ("network.mobility=trace,dcm", 2),
-        ("trace.substeps=1,2", 2),
-    ],
-)
-def test_what_shares_a_program(traced, sweep, groups):
-    assert len(make_study(traced(sweep=sweep)).groups) == groups
 
 
 def places_and_neighbours(workdir, p):

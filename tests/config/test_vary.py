@@ -62,30 +62,6 @@ def test_what_a_program_may_leave_out_is_a_part_of_its_key(tiny, monkeypatch):
     assert group_points(both) == [[0], [1, 2], [3, 6], [4, 5, 7, 8]]
 
 
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        (
-            {"vary": "placment"},
-            r"vary is 'placment': unknown stream 'placment' \(did you mean 'placement'\?\); known: ",
-        ),
-        ({"vary": "all but movement"}, r"unknown stream 'movement'.*; known: batch, cost, evaluation, init, link, "),
-        ({"vary": "dropout"}, "unknown stream 'dropout'"),  # it follows the minibatches
-        ({"vary": ""}, "vary is '', which names no stream; known: all, all but STREAM, partition, "),
-        ({"vary": "all but "}, "names no stream"),
-        ({"vary": "all placement"}, "unknown stream 'all'"),
-        ({"vary": "init init"}, "names a stream twice"),
-        ({"vary": "all but " + " ".join(rng.SOURCES)}, "leaves no stream"),
-        ({"held_seed": 3}, "held_seed is 3; it must be 0 where vary is all"),
-        ({"vary": "init", "held_seed": -1}, "held_seed is -1; it must be at least 0"),
-    ],
-)
-def test_mistakes_are_told_in_one_line(tiny, changes, expected):
-    with pytest.raises(UserError, match=expected) as error:
-        resolve(tiny(**changes))
-    assert "\n" not in str(error.value)
-
-
 def test_a_partition_that_does_not_vary_is_shown_alike_for_all_seeds(tiny):
     drawn = draw(make_study(tiny(seeds=3, vary="init", sweep="vary=placement,partition", held_seed=1)))
     held, free = ([tuple(map(tuple, counts)) for counts in of.counts] for of in drawn)

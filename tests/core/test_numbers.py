@@ -1,4 +1,4 @@
-"""Numbers of members: bounds and their lines, what is traced and what is static, types, texts, nesting, inheritance."""
+"""Numbers of members: bounds, types, texts, nesting, inheritance; registries; the line for an unknown name."""
 
 import math
 
@@ -7,17 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.errors import MOST, UserError, unknown_name
 from mdfl_jax.core.numbers import (
     LARGEST,
     Numbers,
-    Setting,
-    check_bounds,
     fields_of,
     kinds_of,
     nested,
     number,
-    single,
 )
 from mdfl_jax.core.registry import Registry
 
@@ -83,16 +80,6 @@ def test_a_number_out_of_bounds_is_told_with_what_is_allowed(numbers, expected):
     assert line_of(numbers) == expected.removeprefix("motion.")
 
 
-def test_bounds_of_static_numbers_are_those_of_double_precision():
-    """What is traced is seen in single precision, what is not is seen as it stands."""
-    assert (single(1e-40), single(1e39), single(-1e39)) == (0.0, math.inf, -math.inf)
-    assert single(0.1) == float(np.float32(0.1))
-    check_bounds("x", 1e-40, {"above": 0})
-    with pytest.raises(UserError, match=r"x is 1e-40, 0\.0 in single precision; it must be greater than 0"):
-        check_bounds("x", 1e-40, {"above": 0, "traced": True})
-    check_bounds("x", "a text has no bounds", {"above": 0})
-
-
 def test_traced_numbers_are_the_leaves_and_static_ones_the_structure():
     leaves, structure = jax.tree.flatten(Shape())
     assert leaves == [1.0]
@@ -103,19 +90,6 @@ def test_traced_numbers_are_the_leaves_and_static_ones_the_structure():
     assert jax.tree.leaves(Wander()) == [5.0, 0.5, 0.0, 3, math.inf, False, "one"]
     assert jax.tree.map(lambda x: x + 1, Inner(2)) == Inner(3)
     assert jax.tree.leaves(Numbers()) == []
-
-
-def test_a_program_is_compiled_again_for_static_numbers_alone():
-    seen = []
-
-    @jax.jit
-    def run(numbers):
-        seen.append(numbers.kernel)
-        return numbers.scale * numbers.kernel
-
-    given = Shape(), Shape(scale=2.0), Shape(kernel=5), Shape(kernel=5, scale=3.0)
-    assert [float(run(numbers)) for numbers in given] == [3.0, 6.0, 5.0, 15.0]
-    assert seen == [3, 5]
 
 
 @pytest.mark.parametrize("how", ["traced", "typed"])
@@ -176,25 +150,6 @@ def test_a_subclass_has_the_numbers_above_it_and_may_give_them_other_defaults():
     assert float(Rush().traced().hurry) == 1.0
 
 
-def test_checks_and_notes_of_a_subclass_see_the_setting():
-    class Crowd(Numbers):
-        groups: int = number(4, "how many", at_least=1)
-
-        def check(self, setting):
-            if self.groups > setting.num_clients:
-                raise UserError(f"{setting.member}.groups is {self.groups} of {setting.num_clients}")
-
-        def notes(self, setting):
-            return [f"one group of {setting.num_clients}"] if self.groups == 1 else []
-
-    with pytest.raises(UserError, match=r"crowd\.groups is 4 of 3"):
-        Crowd().check(Setting(member="crowd", num_clients=3))
-    Crowd().check(Setting(num_clients=4))
-    assert Crowd(groups=1).notes(Setting(num_clients=9)) == ["one group of 9"]
-    assert Crowd().notes(Setting()) == Wander().notes(Setting()) == []
-    Wander(speed=-1.0).check(Setting())  # bounds are `validate`'s
-
-
 def test_a_registry_keeps_the_numbers_and_the_line_of_each_member():
     members = Registry("walk", Inner)
 
@@ -219,3 +174,19 @@ def test_a_registry_keeps_the_numbers_and_the_line_of_each_member():
     with pytest.raises(UserError, match=r"walk 'wander' is there already, from .*test_numbers.py; choose another name"):
         exec(elsewhere, {"members": members, "wander": wander, "__name__": "elsewhere"})
     assert members["wander"] is wander
+
+
+def test_few_names_are_all_told():
+    assert unknown_name("mixing", "fedavgg", ["lazy", "fedavg"]) == (
+        "unknown mixing 'fedavgg' (did you mean 'fedavg'?); known: fedavg, lazy"
+    )
+    assert unknown_name("loss", "?", ["", "squared_error"]) == "unknown loss '?'; known: squared_error"
+    assert unknown_name("mixing", "?", ["lazy", "fedavg"]) == "unknown mixing '?'; known: fedavg, lazy"
+
+
+def test_of_many_names_the_most_similar_ones_are_told():
+    known = [f"section.field_{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"] + ["algorithm.lr"]
+    line = unknown_name("config key", "algorithm.lrr", known)
+    assert line.startswith("unknown config key 'algorithm.lrr' (did you mean 'algorithm.lr'?); among the 27 known: ")
+    assert "algorithm.lr," in line
+    assert len(line.split(": ")[-1].split(", ")) == MOST // 2

@@ -59,14 +59,6 @@ def test_jax_draws_these_bits_in_any_shape_also_mapped_over_keys(shape):
         assert bits.reshape(-1).tolist() == expected
 
 
-def test_folded_keys_are_those_of_the_oracle():
-    key = jax.random.key(3)
-    one = tuple(map(int, jax.random.key_data(key)))
-    expected = oracle(oracle(one, (0, 12)), (0, 4))
-    found = jax.jit(lambda key: jax.random.fold_in(jax.random.fold_in(key, 12), 4))(key)
-    assert tuple(map(int, jax.random.key_data(found))) == expected
-
-
 @pytest.mark.parametrize("columns", [3, 10_000, 65_536, 100_003, 2**31])
 def test_one_element_of_a_large_array_is_that_of_its_index(columns):
     """The index of an element of 100,000 x 100,000 needs more than 32 bits."""

@@ -83,20 +83,6 @@ def test_per_client_against_the_events_one_by_one(seed, size):
     assert left.sum() == (~held).sum() == (61 - 7 * size if size else 0)
 
 
-@pytest.mark.long
-@settings(max_examples=30, deadline=None)
-@given(
-    seed=st.integers(0, 2**30), size=st.sampled_from([1, 4, 8]), alpha=st.sampled_from([1e-3, 0.3, 1e3]),
-    shuffle=st.integers(0, 2**30),
-)  # fmt: skip
-def test_every_client_takes_exactly_so_many_samples(seed, size, alpha, shuffle):
-    """Also where classes are used up; the rest belongs to nobody, and no client holds a sample twice."""
-    labels = np.random.default_rng(shuffle).permutation(LABELS)
-    owner = np.asarray(compiled_with_size(7, size)(jax.random.key(seed), labels, alpha))
-    assert np.bincount(owner[owner >= 0], minlength=7).tolist() == [size] * 7
-    assert (owner == -1).sum() == 61 - 7 * size
-
-
 def test_from_a_large_data_set_a_clients_labels_have_its_own_dirichlet_law():
     """FedMobile's 400 samples of Dirichlet 0.3: the shares of a label have the mean and variance of the law."""
     size, num_clients, alpha, repeats = 40, 10, 0.3, 60
@@ -164,27 +150,3 @@ def test_draws_have_the_law_of_sequential_draws_without_replacement():
     observed, expected = np.array([(seen[taken], draws * law[taken]) for taken in law]).T
     assert expected.min() > 5
     assert stats.chisquare(observed, expected).pvalue > 1e-4
-
-
-@pytest.mark.parametrize("name", RULES)
-def test_alpha_decides_how_many_classes_a_client_holds(name):
-    """Tiny: about one class; huge: the proportions of the data."""
-    labels = np.arange(61, dtype=np.int32) % 4  # as many as LABELS, for which the rules are compiled already
-    of_tiny, of_huge = (
-        counts_of(np.asarray(compiled(name, 7)(jax.random.key(0), labels, alpha)), labels, 7, 4)
-        for alpha in (1e-3, 1e4)
-    )
-    assert (of_tiny.max(axis=1) / of_tiny.sum(axis=1)).mean() > 0.7
-    assert (of_huge.max(axis=1) / of_huge.sum(axis=1)).mean() < 0.55
-
-
-@pytest.mark.long
-def test_who_is_last_takes_what_is_left_only_where_clients_come_one_after_another():
-    """Per client, the last client's labels are those that nobody wanted; in turns, all share them."""
-    labels = np.repeat(np.arange(4, dtype=np.int32), [200, 20, 20, 20])  # 200 of label 0, which few clients prefer
-    spread = {}
-    for name in RULES:
-        owner = [np.asarray(compiled(name, 13)(jax.random.key(seed), labels, 0.1)) for seed in range(10)]
-        held = np.stack([counts_of(one, labels, 13, 4)[:, 0] / 20 for one in owner])
-        spread[name] = ((held > 0) & (held < 1)).mean()
-    assert spread["balanced"] > spread["per client"]

@@ -20,18 +20,6 @@ def sizes(rule, seed, n, num_clients, number):
     return np.bincount(owner, minlength=num_clients)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
-@settings(max_examples=15, deadline=None)
-@given(shape=st.sampled_from([(500, 20), (20, 20), (7, 20), (33, 1)]), number=st.sampled_from([0.01, 0.5, 3.0, 50.0]))
-def test_everyone_has_a_sample_where_there_are_enough(rule, shape, number):
-    n, num_clients = shape
-    of_clients = sizes(rule, 0, n, num_clients, number)
-    assert of_clients.sum() == n
-    assert len(of_clients) == num_clients
-    assert of_clients.min() >= (1 if n >= num_clients else 0)
-
-
 @settings(max_examples=50, deadline=None)
 @given(weights=st.lists(st.floats(0.001, 1.0), min_size=5, max_size=5), n=st.sampled_from([3, 5, 6, 100, 10_007]))
 def test_sizes_are_the_shares_in_whole_samples(weights, n):

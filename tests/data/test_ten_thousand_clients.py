@@ -8,7 +8,7 @@ from array_sizes import largest
 
 from mdfl_jax.data.batching import cut_blocks, draw_minibatch, index_clients
 from mdfl_jax.data.partition import PARTITIONS, PartitionSettings
-from mdfl_jax.tasks.evaluation import client_of_owner
+from mdfl_jax.tasks.scoring import client_of_owner
 
 CLIENTS, SAMPLES, CLASSES, OWNERS = 10_000, 60_000, 10, 20_000
 LINEAR = 2 * (SAMPLES + CLIENTS * CLASSES)

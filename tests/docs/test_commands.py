@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 from forked import Started
 from pages import PAGES, PLACEHOLDER, ROOT, commands, config_of, without_optional
+from tables import with_fields
 from tiny import run_study
 
 from mdfl_jax.cli import entry
 from mdfl_jax.config import points
 from mdfl_jax.config.config_files import as_config
-from mdfl_jax.config.resolve import check_key, resolve
+from mdfl_jax.config.resolve import resolve
+from mdfl_jax.core.sweep_text import split_axes
 from mdfl_jax.study import make_study
 
 pytestmark = pytest.mark.usefixtures("unregistered")  # some shipped studies register a member
@@ -33,7 +35,6 @@ NOT_RUN = {
     "configs/city.py ": "needs SUMO's traffic of 57 MB; the study of a hundred vehicles is run",
     "configs/city.py:roadside ": "needs SUMO's traffic of 57 MB; the study of a hundred vehicles is run",
 }
-READ = {int: int, float: float, str: str, bool: lambda text: text == "true"}
 FOLLOWED = {"tasks.md", "tutorial.md"}  # by tests/docs/test_tasks.py, which runs them as printed
 FOREIGN = {"venv", "git", "gcloud", "srun", "cd", "export", "python", "python3", "exe"}
 
@@ -73,10 +74,7 @@ def test_its_flags_exist_and_its_config_resolves(case):
     if not given or "use" in flags or not (ROOT / given.partition(":")[0]).is_file():  # a file of the reader
         return
     config = as_config(given if given.startswith("/") else str(ROOT / given))
-    for path, text in fields_set(arguments).items():
-        *sections, name = path.split(".")
-        (config[sections[0]] if sections else config)[name] = READ[check_key(path).type](text)
-    assert points.points(resolve(config))
+    assert points.points(resolve(with_fields(config, fields_set(arguments))))
 
 
 @pytest.mark.parametrize("case", [case for case in PRINTED if not case[1].is_ours], ids=named)
@@ -109,6 +107,16 @@ def stand_ins(tmp_path_factory):
     return folder
 
 
+def axes_of(sweep):
+    """The axes of a sweep as texts: [(fields, values)]."""
+    return list(split_axes(sweep).items())
+
+
+def sweep_of(paths, values):
+    """The text of one axis with some of its values."""
+    return f"{'+'.join(paths)}={','.join(map('+'.join, values))}"
+
+
 def shorter(arguments):
     """The arguments with flags behind them that make a study of seconds: few rounds, one seed, a part of the sweep."""
     config, given = as_config(config_of(arguments)), fields_set(arguments)
@@ -118,12 +126,10 @@ def shorter(arguments):
         short["first_seed"] = "1"  # a page has it for the seeds that follow those of another study, which has one now
     if config.model.name.startswith("resnet"):
         short["model.name"] = "linear"
-    axes, swept = [], list(filter(None, map(str.strip, sweep.split(";"))))
-    for axis in swept:
-        path, values = axis.split("=")
-        known = [value.strip() for value in values.split(",")]
-        first = known[: 2 if len(swept) == 1 else 1]
-        axes.append(f"{path}={','.join(v for v in known if v in first or f'{path}={v}' in baseline)}")
+    axes = []
+    for paths, values in axes_of(sweep):
+        first = values[: 2 if len(axes_of(sweep)) == 1 else 1]
+        axes.append(sweep_of(paths, [v for v in values if v in first or sweep_of(paths, [v]) in baseline]))
     return [
         *arguments,
         *(f"--config.{path}={text}" for path, text in short.items()),
@@ -177,13 +183,11 @@ def test_what_a_command_shows_with_a_learning_rate_does_not_diverge(case, monkey
     """
     monkeypatch.chdir(ROOT)
     arguments = without_optional(case[1].arguments)
-    config, given = as_config(config_of(arguments)), fields_set(arguments)
-    for path, text in given.items():
-        *sections, name = path.split(".")
-        (config[sections[0]] if sections else config)[name] = READ[check_key(path).type](text)
-    axes = [axis.split("=") for axis in filter(None, map(str.strip, config.sweep.split(";")))]
+    config = with_fields(as_config(config_of(arguments)), fields_set(arguments))
     most = {True: 99, False: 2}[config.data.name.startswith("synthetic:")]
-    kept = [f"{path}={','.join(values.split(',')[: most if 'algorithm.name' in path else 1])}" for path, values in axes]
+    kept = [
+        sweep_of(paths, values[: most if "algorithm.name" in paths else 1]) for paths, values in axes_of(config.sweep)
+    ]
     config.sweep, config.baseline, config.seeds, config.rounds, config.eval_every = "; ".join(kept), "", 1, 60, 60
     summary = run_study(make_study(config), tmp_path / "run")
     for point in summary["points"]:

@@ -8,8 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from collectives import unordered
-from small import assert_trees_equal, computed
 
 from mdfl_jax import Hparams, Schedule
 from mdfl_jax.algorithms import ALGORITHMS
@@ -19,11 +17,9 @@ from mdfl_jax.core.client_padding import among_clients, pad_links
 from mdfl_jax.core.rng import per_client
 from mdfl_jax.core.sharding import client_mesh, padded
 from mdfl_jax.core.types import BEFORE, FIXED, NEVER, Links, Score, Spread, Task
-from mdfl_jax.engine.compile import traced_steps
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.networks.meetings import FixedNumbers, MeetingsParams, meetings
 
-SEEDS = [3, 11, 5]
 D = 37  # parameters of a model
 # Meetings with the server every three slots or so, and pairs of clients: what FedMobile, gossip and PaME all run on.
 NETWORK = MeetingsParams(pairs=0.8, numbers=FixedNumbers(interval=3))
@@ -78,64 +74,6 @@ def simulation_of(name, num_clients, mesh=None):
     # Choco asks for the same links in every round; here it is only compared with itself.
     network = network._replace(gives=network.gives | {FIXED})
     return Simulation(task, network, ALGORITHMS[name](settings), Schedule(6, 6))
-
-
-def one_by_one(name, num_clients):
-    """A plain program for one device: (state of the algorithm, metrics) of every seed."""
-    simulation, hparams = simulation_of(name, num_clients), hparams_of(name)
-
-    def run(seed):
-        key = jax.random.key(seed)
-        carry, metrics = simulation.advance(None, hparams, key, simulation.init(None, hparams, key)[0])
-        return carry.algorithm, metrics
-
-    return jax.device_get(jax.jit(partial(jax.lax.map, run))(jnp.array(SEEDS)))
-
-
-def over_devices(name, num_clients, columns):
-    """The same over all devices, the rows of the state that one holds, and the program."""
-    simulation = simulation_of(name, num_clients, client_mesh(jax.devices(), columns))
-    numbers = [hparams_of(name)] * len(SEEDS)
-    placement, carries, history = computed(simulation, numbers, SEEDS)
-    before = 1 + placement.mapped
-    leaves = jax.tree.leaves(carries[0].algorithm)
-    rows = {leaf.sharding.shard_shape(leaf.shape)[before] for leaf in leaves if leaf.ndim > before}
-    kept = simulation.kept(placement.join(carries, len(SEEDS)), before=1)
-    turn = placement.inputs(numbers, SEEDS)[0]
-    text = "".join(step.lower().compile().as_text() for step in traced_steps(placement, turn, turn))
-    return kept.algorithm, history[-1], rows, text
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("name", "num_clients", "columns", "rows"),
-    [
-        ("dpsgd", 11, 8, 2),
-        ("pame", 11, 8, 2),
-        ("pame", 11, 4, 3),
-        ("choco", 11, 8, 2),
-        ("epidemic", 8, 8, 1),
-        ("fedmobile", 8, 8, 1),
-        ("fedmobile", 11, 4, 3),
-        ("server_fedavg", 11, 8, 2),
-    ],
-)
-def test_eight_devices_equal_one(name, num_clients, columns, rows):
-    """Runs after one another on all devices, or two rows of four; clients that divide them and clients that do not."""
-    state, metrics, found, program = over_devices(name, num_clients, columns)
-    expected, expected_metrics = one_by_one(name, num_clients)
-    assert_trees_equal(state, expected, 2e-5)
-    assert_trees_equal(metrics, expected_metrics, 2e-5)
-    assert metrics.messages.shape == (len(SEEDS), num_clients)
-    assert (metrics.messages.sum(axis=1) > 0).all()
-    assert found - {1} <= {rows}  # the server's model has one
-    assert rows in found
-    number, apart = unordered(program)
-    assert number > 0
-    assert not apart  # all devices would wait for one another now and then
-    # What the equality is worth:
-    assert (metrics.consensus_distance > 0.01).all()
-    assert np.ptp(metrics.mean_model_loss) > 1e-3
 
 
 def round_of(name, num_clients):

@@ -10,7 +10,7 @@ from collectives import unordered
 from jax.sharding import NamedSharding, PartitionSpec
 from small import assert_trees_differ, assert_trees_equal, computed, toy_dataset, toy_hparams
 
-from mdfl_jax import Schedule, simulate
+from mdfl_jax import Schedule
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.algorithms.local import Settings
@@ -147,33 +147,6 @@ def test_those_runs_learn_and_stay_apart(batch_size):
     _, history = on_one_device(batch_size)(jax.random.key(SEEDS[0]))
     assert float(history.consensus_distance[-1]) > 0.01
     assert float(history.mean_model_loss[-1]) < 0.9 * float(history.mean_model_loss[0])
-
-
-@pytest.mark.long
-def test_simulate_over_a_mesh_equals_one_device():
-    """Everything in one program, the division of the data included; three devices for eight clients."""
-    run = jax.jit(simulate(make(10, 3), shifting(), dpsgd(Settings(mixing_bound=3)), SCHEDULE))
-    history = jax.device_get(run(HPARAMS, jax.random.key(SEEDS[0])))
-    expected = on_one_device(10)(jax.random.key(SEEDS[0]))[1]
-    assert history.round.tolist() == [0, 2, 4, 6]
-    for name in expected:
-        if name != "position":  # not recorded
-            assert_trees_equal(history[name][1:], expected[name], TOLERANCE)
-
-
-@pytest.mark.long
-def test_convolutional_gradients_over_a_mesh_equal_one_device():
-    """Blocks of anybody's over three devices, for models that differ from the start."""
-    found, rng = [], np.random.default_rng(0)
-    plain = make(0, 1, "cnn")
-    shapes = jax.eval_shape(plain.init, plain.data, jax.random.key(0))
-    params = jax.tree.map(lambda p: jnp.asarray(rng.normal(size=(N + 1, *p.shape)) / 4, jnp.float32), shapes)
-    for num_devices, rows in ((1, N), (3, N + 1)):
-        task, clients = make(0, num_devices, "cnn"), clients_of(0, mesh_of(num_devices))
-        gradient = lambda p, t=task, c=clients: t.gradient(t.data, c, p, jax.random.key(2))  # noqa: E731
-        found.append(jax.tree.map(lambda x: x[:N], jax.jit(gradient)(jax.tree.map(lambda x, r=rows: x[:r], params))))
-    assert_trees_equal(*found, 1e-5)
-    assert max(float(jnp.max(jnp.abs(leaf))) for leaf in jax.tree.leaves(found[0][1])) > 0.1
 
 
 def of_runs(simulation, at_once):

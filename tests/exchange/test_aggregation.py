@@ -1,5 +1,7 @@
 """Rules of aggregation from outside of the package, over matrices and over neighbour lists, and who refuses them."""
 
+from functools import cache
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -42,12 +44,18 @@ def median(unregistered):
     return AGGREGATIONS.register("my_median", PullNumbers)(coordinate_wise_median)
 
 
-def history(lists, rule, pull=1.0, name="dpsgd"):
-    network, params = fixed_graph(N, "torus", lists=lists), GraphParams()
+@cache
+def program(lists, rule, name):
+    """A run over a torus; one program for all numbers of the rule."""
     algorithm = ALGORITHMS[name](Settings(aggregation=rule))
+    network = fixed_graph(N, "torus", lists=lists)
+    return jax.jit(simulate(toy_task(num_clients=N), network, algorithm, Schedule(4, 2)))
+
+
+def history(lists, rule, pull=1.0, name="dpsgd"):
     numbers = numbers_of(name, aggregation=rule, pull=pull) if rule == "my_median" else numbers_of(name)
-    hparams = Hparams(toy_hparams().task, params, numbers.typed())
-    return jax.jit(simulate(toy_task(num_clients=N), network, algorithm, Schedule(4, 2)))(hparams, jax.random.key(0))
+    hparams = Hparams(toy_hparams().task, GraphParams(), numbers.typed())
+    return program(lists, rule, name)(hparams, jax.random.key(0))
 
 
 @pytest.mark.usefixtures("median")
@@ -58,10 +66,6 @@ def test_a_median_from_outside_is_the_same_over_matrices_and_lists():
         assert not np.allclose(dense[name][-1], mean[name][-1], rtol=1e-3), name
     for name in ("messages", "bits"):
         np.testing.assert_array_equal(dense[name], mean[name], err_msg=name)
-
-
-@pytest.mark.usefixtures("median")
-def test_the_numbers_of_a_rule_reach_it():
     alone = history(False, "my_median", pull=0.0)
     np.testing.assert_array_equal(alone.loss, history(False, "mean", name="local_only").loss)
 
@@ -93,7 +97,7 @@ def test_the_mean_takes_its_own_model_and_what_others_sent(bound):
 def test_an_algorithm_uses_the_rule_or_refuses_it(name):
     config = tiny_config(**{"algorithm.name": name, "algorithm.aggregation": "my_median"})
     if "aggregation" in ignored_by(name):
-        with pytest.raises(UserError, match=f"algorithm.aggregation is 'my_median'; {name} mixes no whole models"):
+        with pytest.raises(UserError, match=f"algorithm.aggregation is my_median; it must be 'mean': {name} mixes"):
             resolve(config)
     else:
         calls, rule = [], AGGREGATIONS["my_median"]
@@ -111,6 +115,9 @@ def test_a_wrong_rule_is_told_in_one_line(unregistered):
     heard = Heard(Links(jnp.zeros((2, 2), bool), jnp.eye(2)), *[{"w": jnp.ones((2, 3))}] * 2)
     with pytest.raises(UserError, match=r"returned float32\[1, 3\] in \['w'\]; it must be float32\[2, 3\]"):
         aggregate("half", heard)
+    AGGREGATIONS.register("pulled", PullNumbers)(coordinate_wise_median)
+    with pytest.raises(UserError, match=r"pulled needs numbers of PullNumbers, and the algorithm's are of Numbers;"):
+        aggregate("pulled", heard._replace(numbers=Numbers()))
     with pytest.raises(UserError, match=r"unknown aggregation 'meen' .did you mean 'mean'"):
         aggregate("meen", heard)
     with pytest.raises(UserError, match=r"algorithm.aggregation: unknown aggregation 'meen'"):

@@ -86,20 +86,6 @@ def test_lists_and_choice_equal_the_dense_product(weights, seed):
     assert_equal(listed(weights, params, n + 2)[1], exact)
 
 
-@given(mixes())
-@CASES
-def test_equal_models_stay_equal_and_doubly_stochastic_weights_keep_the_mean(weights):
-    n = len(weights)
-    params = models(n)
-    same = jax.tree.map(lambda x: jnp.broadcast_to(x[:1], x.shape), params)
-    doubly = np.allclose(weights.sum(axis=0), 1.0, atol=1e-6)
-    for bound in BOUNDS[n]:
-        assert_equal(MIX(weights, same, bound), same)
-        if doubly:
-            mean = lambda tree: jax.tree.map(lambda x: x.mean(axis=0), tree)  # noqa: E731
-            assert_equal(mean(MIX(weights, params, bound)), mean(params), rtol=0, atol=1e-6)
-
-
 @pytest.fixture
 def marked(monkeypatch):
     """Which kernel `mix` took, in place of what it gives: 1 for the lists, 2 for the dense product."""
@@ -127,13 +113,6 @@ def test_kernel_by_default(marked):
     assert marked(star, 0) == 2.0  # one client alone that does not fit
 
 
-@pytest.mark.parametrize("degree", [2, 8, DEFAULT_BOUND, 2 * DENSE_UP_TO])
-def test_default_equals_the_dense_product_for_many_clients(degree):
-    weights = metropolis_hastings(circulant(DENSE_UP_TO + 5, degree))
-    params = models(DENSE_UP_TO + 5)
-    assert_equal(MIX(weights, params, 0), DENSE(weights, params))
-
-
 @pytest.mark.parametrize("clients", [5, 20])
 @pytest.mark.parametrize("places", [1, 2, 9, 10, 17])
 def test_sums_over_lists_are_those_of_a_matrix(clients, places):
@@ -147,14 +126,6 @@ def test_sums_over_lists_are_those_of_a_matrix(clients, places):
     params = models(clients)
     found = jax.jit(listed_sums)(weights, ids, params)
     assert_equal(found, jax.tree.map(lambda x: np.tensordot(whole, np.asarray(x, float), 1), params))
-
-
-def test_lists_alone_drop_what_lies_beyond_them():
-    """What `mix` guards against is real: lists that are too short differ, and say so by ``most``."""
-    weights, params = metropolis_hastings(circulant(12, 6)), models(12)
-    neighbours, mixed = listed(weights, params, 3)
-    assert int(neighbours.most) == 7
-    assert float(jnp.max(jnp.abs(mixed["a"] - DENSE(weights, params)["a"]))) > 0.1
 
 
 @pytest.mark.few(2)

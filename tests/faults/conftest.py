@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from forked import Started
 
-from tests.faults.harness import STUDY, results
+from tests.faults.harness import STUDY, results, sweep
 
 _KEY = "faults"  # of the properties of a test, which xdist brings to the process that writes the report
 GOOD = {
@@ -72,7 +72,7 @@ def undisturbed(study, tmp_path_factory):
     def run(*flags: str):
         if flags not in known:
             folder = base / f"run-{len(known)}"
-            ended = Started(base / "log", "sweep", f"--config={study}", f"--workdir={folder}", "--noreport", *flags)
+            ended = Started(base / "log", *sweep(study, *flags)(folder))
             assert ended.ended().status == 0, ended.ended().err
             known[flags] = folder, results(folder)
         return known[flags]

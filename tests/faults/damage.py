@@ -2,12 +2,6 @@
 
 import random
 from collections.abc import Callable, Iterator
-from pathlib import Path
-
-from mdfl_jax.storage.checksums import read_state
-
-from mdfl_jax.core.errors import UserError
-from mdfl_jax.storage import model_files
 
 Change = Callable[[bytes], bytes]
 
@@ -28,15 +22,3 @@ def damages(content: bytes, draw: random.Random, flips: int = 3) -> Iterator[tup
     for _ in range(flips):
         place, bit = draw.randrange(size), draw.randrange(8)
         yield f"bit {bit} of byte {place}", _flipped(content, place, bit)
-
-
-def is_told(path: Path) -> bool:
-    """Tells whether the reader of a file refuses it, for files that a study writes but does not read itself."""
-    try:
-        if path.suffix == ".safetensors":
-            model_files.read(path)
-        elif path.parent.name == "states":
-            read_state(path, "it is damaged")
-    except UserError:
-        return True
-    return False

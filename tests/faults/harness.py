@@ -1,6 +1,7 @@
 """Commands that are killed at any moment, and what of their files is compared."""
 
 import builtins
+import functools
 import io
 import json
 import os
@@ -10,11 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from forked import Ended
+from forked import Ended, Started
+from studies import without_seconds
+
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.storage import array_files, model_files
+from mdfl_jax.storage.study_files import LOCK, STATE_SUFFIX
 
 KILLED = -signal.SIGKILL
-SECONDS = "_seconds"  # entries with names that end so differ from run to run
-
 STUDY = """
 from mdfl_jax.config import default_config
 
@@ -31,27 +35,32 @@ def get_config():
     config.engine.runs_per_batch, config.engine.checkpoint_minutes = 2, 1e-9
     return config
 """
-"""Two batches of two runs each, with a checkpoint after each evaluation."""
+"""Two batches of two runs each, whose states are saved after each evaluation."""
+
+
+def sweep(study: Path, *flags: str) -> Callable[[Path], tuple[object, ...]]:
+    """Return a function that makes the words of launch.sweep from the workdir."""
+    return lambda folder: ("sweep", f"--config={study}", f"--workdir={folder}", "--noreport", *flags)
 
 
 def write_calls(folder: Path, told: Path, die_at: int = 0) -> None:
-    """As the patch of a command: numbers all calls that change a folder, and dies at one of them.
+    """As the patch of a command: number all calls that change a folder, and die at one of them.
 
-    A call of the system (open for writing, rename, remove, mkdir, rmdir, link) is not made any more. Of a write, the
-    first half of its bytes is still written.
+    A call of the system (open for writing, write, rename, link, remove, mkdir, rmdir) is not made any more. Of a write,
+    the first half of its bytes is still written.
 
     Args:
       folder: The folder. Calls elsewhere do not count.
       told: A file outside of it that gets a line for each call.
       die_at: The number of the call, from 1; 0: none.
     """
-    lines = os.open(told, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    lines, real_write, real_open = os.open(told, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), os.write, io.open
     count, inside = 0, str(folder)
 
     def counted(call: str, path: Any, before: Callable[[], Any] = lambda: None) -> None:
         nonlocal count
         count += 1
-        os.write(lines, f"{call} {os.path.relpath(path, inside)}\n".encode())
+        real_write(lines, f"{call} {os.path.relpath(path, inside)}\n".encode())
         if count == die_at:
             before()
             os.kill(os.getpid(), signal.SIGKILL)
@@ -64,59 +73,63 @@ def write_calls(folder: Path, told: Path, die_at: int = 0) -> None:
             counted("open", args[0])
         elif event in ("os.rename", "os.link") and is_inside(args[1]):
             counted(event[3:], args[1])
-        elif event in ("os.remove", "os.mkdir", "os.rmdir"):
-            beneath = event != "os.mkdir" and args[1] != -1  # `shutil.rmtree` names entries of an open folder
-            if beneath or is_inside(args[0]):
-                counted(event[3:], os.path.join(inside, "...", args[0]) if beneath else args[0])
+        elif event in ("os.remove", "os.mkdir", "os.rmdir") and is_inside(args[0]):
+            counted(event[3:], args[0])
+
+    def write(number: int, data: Any) -> int:
+        path = os.readlink(f"/proc/self/fd/{number}")
+        if is_inside(path):
+            counted("write", path, lambda: real_write(number, bytes(data)[: len(data) // 2]))
+        return real_write(number, data)
 
     class Raw(io.FileIO):
         def write(self, data: Any) -> int:
             counted("write", self.name, lambda: super(Raw, self).write(bytes(data)[: len(data) // 2]))
             return super().write(data)
 
-    real = io.open
-
     def opened(file: Any, mode: str = "r", buffering: int = -1, *args: Any, **named: Any) -> Any:
         if not is_inside(file) or not set(mode) & set("wax+"):
-            return real(file, mode, buffering, *args, **named)
+            return real_open(file, mode, buffering, *args, **named)
         raw = Raw(os.fspath(file), mode.replace("b", "").replace("t", ""))
-        if buffering == 0:
-            return raw
         buffered = io.BufferedRandom(raw) if "+" in mode else io.BufferedWriter(raw)
         return buffered if "b" in mode else io.TextIOWrapper(buffered, named.get("encoding"))
 
     io.open = builtins.open = opened  # type: ignore[assignment]
+    os.write = write
     sys.addaudithook(audit)
 
 
-def results(folder: Path) -> dict[str, Any]:
-    """Returns all that a study has written, by the name of the file, without seconds and without how it was made.
+def calls_of(folder: Path, base: Path, words: tuple[object, ...], die_at: int = 0) -> tuple[Ended, list[str]]:
+    """Run a command that dies at a call; return how it ended and the calls, those of before it included."""
+    patch = functools.partial(write_calls, folder, base / "calls", die_at)
+    ended = Started(base / "log", *words, patch=patch).ended()
+    return ended, (base / "calls").read_text().splitlines()
 
-    Files of arrays are returned as their bytes. Checkpoints, locks and half-written files would be found too.
+
+def results(folder: Path) -> dict[str, Any]:
+    """Return all that a study has written, by the name of the file, without seconds and without how it was made.
+
+    Files of workers and incomplete files would be found too. A last state may be missing after a kill: rounds cannot be
+    added then.
     """
     found: dict[str, Any] = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
-        if path.is_dir():
-            found[name] = None
-        elif name == "summary.json":
-            found[name] = _without_seconds(json.loads(path.read_text()))
+        if name == "summary.json":
+            found[name] = without_seconds(json.loads(path.read_text()))
         elif name == "config.json":
             content = json.loads(path.read_text())
-            found[name] = {key: content[key] for key in ("status", "config", "points", "seeds", "runs_per_batch")}
-        else:
+            found[name] = {key: content[key] for key in ("status", "config", "points", "seeds")}
+        elif name.endswith(array_files.SUFFIX) and not name.endswith(STATE_SUFFIX):
+            kind = "run 2" if path.parent.name == "runs" else model_files.FORMAT
+            found[name] = array_files.checksums_in(array_files.read(path, kind)[0])
+        elif name != LOCK and path.is_file() and not name.endswith(STATE_SUFFIX):
             found[name] = path.read_bytes()
     return found
 
 
-def _without_seconds(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_seconds(each) for key, each in value.items() if not key.endswith(SECONDS)}
-    return [_without_seconds(each) for each in value] if isinstance(value, list) else value
-
-
 def verdict(ended: Ended, folder: Path, reference: dict[str, Any]) -> str:
-    """Returns what a command made of a fault: "equal", "refused", or else what is wrong, in words.
+    """Return what a command made of a fault: "equal", "refused", or else what is wrong, in words.
 
     Args:
       ended: How the command ended.
@@ -131,6 +144,9 @@ def verdict(ended: Ended, folder: Path, reference: dict[str, Any]) -> str:
         return "refused" if errors[-1:] == [True] and sum(errors) == 1 else f"not one line: {said!r}"
     if ended.status:
         return f"status {ended.status}: {said!r}"
-    found = results(folder)
+    try:
+        found = results(folder)
+    except UserError as error:  # a damaged file of models, which a study does not read itself, is told to whoever does
+        return "refused" if "\n" not in str(error) else f"several lines: {error}"
     differing = [name for name in {**reference, **found} if found.get(name, b"") != reference.get(name, b"")]
     return f"other results: {', '.join(differing)}" if differing else "equal"

@@ -1,6 +1,5 @@
 """Files of a workdir that were cut off or changed: one line, or the same results; never a traceback."""
 
-import functools
 import json
 import random
 import shutil
@@ -12,124 +11,86 @@ from made_study import made
 from mdfl_jax import Results
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.read import read_workdir
-from mdfl_jax.results.records import difference, read
-from mdfl_jax.storage.study_files import CHECKPOINTS
-from tests.faults.damage import damages, is_told
-from tests.faults.harness import KILLED, results, verdict, write_calls
-from tests.faults.test_kills import GROWN, SMALL, sweep
+from mdfl_jax.results.studies import read_records
+from mdfl_jax.storage.study_files import read_config
+from tests.faults.damage import damages
+from tests.faults.harness import KILLED, calls_of, results, sweep, verdict
+from tests.faults.test_kills import GROWN, SMALL
 
-TEXTS = ("config.json", "summary.json", "metrics.jsonl")
+KINDS = {
+    **{name: name for name in ("config.json", "metrics.jsonl", "summary.json", "history.npz")},
+    "a record": "runs/*r[0-9].safetensors",
+    "a state": "runs/*.state.safetensors",
+    "kept models": "models/*.safetensors",
+    "a worker": "workers/*.json",
+}
 
 
 def kinds(folder):
     """A file of each kind of a workdir, by what it is."""
-    names = {
-        "config.json": "config.json",
-        "metrics.jsonl": "metrics.jsonl",
-        "summary.json": "summary.json",
-        "history.npz": "history.npz",
-        "a kept model": "models/0/0.safetensors",
-        "a last state": "states/*-0.npz",
-        "a result in a checkpoint": f"{CHECKPOINTS}/batch-000.npz",
-        "a state in a checkpoint": f"{CHECKPOINTS}/batch-001-at-*.npz",
-        "progress.json": f"{CHECKPOINTS}/progress.json",
-        "progress-before.json": f"{CHECKPOINTS}/progress-before.json",
-    }
-    found = {kind: sorted(folder.glob(name)) for kind, name in names.items()}
+    found = {kind: sorted(folder.glob(name)) for kind, name in KINDS.items()}
     return {kind: paths[0].relative_to(folder) for kind, paths in found.items() if paths}
 
 
-def judged(ended, folder, reference, name):
-    """The verdict of the harness; a damaged file that stays as it is counts as refused if whoever reads it is told."""
-    found = verdict(ended, folder, reference)
-    if found == f"other results: {name}" and is_told(folder / name):
-        return "refused"
-    return found
-
-
-def damage_each(tally, kind_of, before, words, reference, tmp_path, draw, flips, only=lambda number: True):
-    """Damages a file of each kind of a workdir in several ways, and starts the command."""
-    number = 0
-    for kind, name in kinds(before).items():
-        for what, content in damages((before / name).read_bytes(), draw, flips):
-            number += 1
-            if only(number):
-                folder = tmp_path / f"run-{number}"
-                shutil.copytree(before, folder)
-                (folder / name).write_bytes(content)
-                ended = Started(tmp_path / "log", *words(folder)).ended()
-                tally.add(f"{kind_of}: {kind}", judged(ended, folder, reference, name), what)
-                shutil.rmtree(folder)
-
-
 @pytest.fixture(scope="module")
-def unfinished(study, tmp_path_factory):
-    """A study that was killed when its first batch was in the checkpoint, and a state of the second."""
+def workdirs(study, undisturbed, tmp_path_factory):
+    """By what was done: a workdir, the command that is started there, and the results without any damage.
+
+    One is of a study that was killed when one run had ended and another one had a state, the other one is finished,
+    and seeds and rounds are added to it.
+    """
     base = tmp_path_factory.mktemp("unfinished")
     words = sweep(study, *SMALL)
-
-    def go(folder, die_at):
-        patch = functools.partial(write_calls, folder, base / "calls", die_at)
-        return Started(base / "log", *words(folder), patch=patch).ended().status
-
-    assert go(base / "whole", 0) == 0
-    calls = (base / "calls").read_text().splitlines()
-    assert go(base / "killed", 1 + calls.index(f"open {CHECKPOINTS}/batch-001.npz.part")) == KILLED
-    assert len(kinds(base / "killed")) == 8
-    return base / "killed", results(base / "whole")
-
-
-@pytest.mark.faults
-@pytest.mark.parametrize("part", range(4))
-def test_damaged_files_of_an_unfinished_study(tally, study, unfinished, tmp_path, seed, part):
-    before, reference = unfinished
-    words, draw = sweep(study, *SMALL), random.Random(seed)
-    only = lambda number: number % 4 == part  # noqa: E731
-    damage_each(tally, "damage before going on", before, words, reference, tmp_path, draw, 3, only)
-    tally.check(10)
+    _, calls = calls_of(base / "whole", base, words(base / "whole"))
+    at = [k for k, call in enumerate(calls, 1) if call.startswith("rename") and ".state" in call][-1]
+    ended, _ = calls_of(base / "killed", base, words(base / "killed"), at)
+    assert ended.status == KILLED
+    assert len(kinds(base / "killed")) >= 6
+    finished, grown = undisturbed(*SMALL)[0], sweep(study, *GROWN)
+    whole = shutil.copytree(finished, base / "grown")
+    assert Started(base / "log", *grown(whole)).ended().status == 0
+    return {
+        "going on": (base / "killed", words, results(base / "whole")),
+        "growing": (finished, grown, results(whole)),
+    }
 
 
-@pytest.mark.long
-def test_some_damaged_files_of_an_unfinished_study(tally, study, unfinished, tmp_path):
-    before, reference = unfinished
-    only = lambda number: number in (3, 28)  # noqa: E731
-    damage_each(
-        tally, "damage before going on", before, sweep(study, *SMALL), reference, tmp_path, random.Random(0), 1, only
-    )
+@pytest.mark.parametrize("every", [pytest.param(17, marks=pytest.mark.long), pytest.param(1, marks=pytest.mark.faults)])
+@pytest.mark.parametrize("before", ["going on", "growing"])
+def test_damaged_files_of_a_study_that_goes_on(tally, workdirs, tmp_path, seed, before, every):
+    source, words, reference = workdirs[before]
+    draw = random.Random(f"{seed}-{before}")
+    cases = [
+        (kind, name, what, content)
+        for kind, name in kinds(source).items()
+        for what, content in damages((source / name).read_bytes(), draw, 2)
+    ]
+    for kind, name, what, content in cases[3::every]:
+        folder = shutil.copytree(source, tmp_path / "run")
+        (folder / name).write_bytes(content)
+        ended = Started(tmp_path / "log", *words(folder)).ended()
+        tally.add(f"damage before {before}: {kind}", verdict(ended, folder, reference), what)
+        shutil.rmtree(folder)
     tally.check(2)
-
-
-@pytest.mark.faults
-@pytest.mark.parametrize("part", range(4))
-def test_damaged_files_of_a_study_that_is_extended(tally, study, undisturbed, tmp_path, seed, part):
-    before, _ = undisturbed(*SMALL)
-    words, draw = sweep(study, *GROWN, "--extend"), random.Random(seed + 1)
-    whole = shutil.copytree(before, tmp_path / "whole")
-    assert Started(tmp_path / "log", *words(whole)).ended().status == 0
-    only = lambda number: number % 4 == part  # noqa: E731
-    damage_each(tally, "damage before an extension", before, words, results(whole), tmp_path, draw, 2, only)
-    tally.check(5)
 
 
 def everything(folder):
     """All that Python, a merge and the report read of a finished study."""
     read_workdir(folder)
     Results.load(folder)
-    return read(folder)
-
-
-def same(here, there):
-    pairs = zip((r for of in here.records for r in of), (r for of in there.records for r in of))
-    return not any(difference(one, other) for one, other in pairs)
+    return [record.measured() for of_point in read_records(folder, read_config(folder)) for record in of_point]
 
 
 def read_damaged(tally, folder, name, content, what, whole):
-    """Reads a finished study of which a file was changed, and judges what was read."""
+    """Read a finished study of which a file was changed, and judge what was read."""
     untouched = (folder / name).read_bytes()
     (folder / name).write_bytes(content)
     try:
-        found = everything(folder)
-        good = "read" if same(found, whole) else "other numbers were read"
+        same = all(
+            one.lines == other.lines and all((one.arrays[key] == other.arrays[key]).all() for key in other.arrays)
+            for one, other in zip(everything(folder), whole)
+        )
+        good = "read" if same else "other numbers were read"
     except UserError as error:
         good = "refused" if "\n" not in str(error) else f"several lines: {error}"
     except Exception as error:
@@ -138,39 +99,11 @@ def read_damaged(tally, folder, name, content, what, whole):
     (folder / name).write_bytes(untouched)
 
 
-@pytest.mark.parametrize("flips", [6, pytest.param(300, marks=pytest.mark.faults)])
-@pytest.mark.parametrize("name", ["history.npz", *TEXTS])
-def test_damaged_files_of_a_finished_study(tally, tmp_path, seed, name, flips):
-    folder = tmp_path / "run"
-    made(folder, sweep="network.mobility=static,dcm", baseline="network.mobility=static", seeds=2)
-    whole, content = everything(folder), (folder / name).read_bytes()
-    for what, damaged in damages(content, random.Random(f"{seed}-{name}"), flips):
-        read_damaged(tally, folder, name, damaged, what, whole)
-    tally.check(flips)
-
-
-@pytest.mark.parametrize("drawn", [10, pytest.param(300, marks=pytest.mark.faults)])
-@pytest.mark.parametrize("name", TEXTS)
-def test_json_of_a_finished_study_with_a_value_of_another_kind(tally, tmp_path, seed, name, drawn):
-    folder, draw = tmp_path / "run", random.Random(f"{seed}-{name}")
-    made(folder, sweep="network.mobility=static,dcm", baseline="network.mobility=static", seeds=2)
-    whole = everything(folder)
-    lines = (folder / name).read_text().splitlines()
-    for _ in range(drawn):
-        content = json.loads(lines[0]) if name == "metrics.jsonl" else json.loads("\n".join(lines))
-        what = change(content, draw)
-        text = json.dumps(content)
-        text = "\n".join([text, *lines[1:]]) if name == "metrics.jsonl" else text
-        read_damaged(tally, folder, name, text.encode(), what, whole)
-    tally.check(drawn)
-
-
 def change(content, draw):
-    """Removes a value anywhere in a JSON tree, or puts one of another kind in its place; says what was done."""
+    """Remove a value anywhere in a JSON tree, or put one of another kind in its place; say what was done."""
     at, path = content, []
     while True:
-        keys = list(at) if isinstance(at, dict) else range(len(at))
-        key = draw.choice(list(keys))
+        key = draw.choice(list(at) if isinstance(at, dict) else list(range(len(at))))
         path.append(key)
         if not isinstance(at[key], dict | list) or not at[key] or draw.random() < 0.3:
             break
@@ -182,16 +115,32 @@ def change(content, draw):
     return f"{path} is {at[key]!r}"
 
 
+@pytest.mark.parametrize("drawn", [6, pytest.param(300, marks=pytest.mark.faults)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_damaged_files_of_a_finished_study_that_is_read(tally, tmp_path, seed, kind, drawn):
+    folder, draw = tmp_path / "run", random.Random(f"{seed}-{kind}")
+    made(folder, sweep="network.mobility=static,dcm", baseline="network.mobility=static", seeds=2)
+    if kind not in kinds(folder):
+        pytest.skip("a made study has no such file")
+    whole, name = everything(folder), kinds(folder)[kind]
+    content = (folder / name).read_bytes()
+    for what, damaged in damages(content, draw, drawn):
+        read_damaged(tally, folder, name, damaged, what, whole)
+    for _ in range(drawn if name.suffix == ".json" else 0):
+        tree = json.loads(content)
+        what = change(tree, draw)
+        read_damaged(tally, folder, name, json.dumps(tree).encode(), what, whole)
+    tally.check(drawn)
+
+
 @pytest.mark.faults
 def test_damaged_compiled_programs(tally, study, tmp_path, seed):
     """The entries of the compilation cache: what was compiled is compiled again, or is the same."""
     cache, draw = tmp_path / "cache", random.Random(seed)
-    words = lambda folder: sweep(study, *SMALL, f"--cache={cache}")(folder)  # noqa: E731
+    words = sweep(study, *SMALL, f"--cache={cache}")
     assert Started(tmp_path / "log", *words(tmp_path / "whole")).ended().status == 0
     reference = results(tmp_path / "whole")
-    largest = sorted(cache.rglob("*-cache"), key=lambda path: -path.stat().st_size)[:3]
-    assert len(largest) == 3
-    for path in largest:
+    for path in sorted(cache.rglob("*-cache"), key=lambda path: -path.stat().st_size)[:3]:
         whole = path.read_bytes()
         for number, (what, content) in enumerate(damages(whole, draw, 4)):
             path.write_bytes(content)

@@ -13,7 +13,6 @@ import signal
 
 import numpy as np
 import pytest
-from mdfl_jax.storage.checksums import read_state, write_state
 from safetensors.numpy import save_file
 
 from mdfl_jax.config.checks import read_speeds
@@ -21,9 +20,9 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.sources import load as load_data
 from mdfl_jax.models.pretrained import read_tensors
 from mdfl_jax.networks.graph_files import read_matrices
-from mdfl_jax.storage import model_files
-from mdfl_jax.storage.study_files import History, read_lines
-from mdfl_jax.study.prepare.server import read_meetings
+from mdfl_jax.storage import array_files, model_files
+from mdfl_jax.storage.study_files import read_lines
+from mdfl_jax.study.prepare.network import read_meetings
 from mdfl_jax.traces import contact_table, load, resample
 from mdfl_jax.traces.describe import describe
 from mdfl_jax.traces.formats.sumo import read_streets
@@ -54,10 +53,6 @@ def _trace(path):
         resample(loaded, 1.0, 2, 1)
 
 
-def _arrays(path):
-    return {name: np.asarray(array) for name, array in History(path).items()}
-
-
 READERS = {
     **dict.fromkeys(sorted(path.name for path in TRACES.iterdir()), _trace),
     "edges.csv": lambda path: read_matrices(path, 4),
@@ -71,8 +66,7 @@ READERS = {
     "weights.npz": read_tensors,
     "weights.safetensors": read_tensors,
     "kept.safetensors": model_files.read,
-    "state.npz": lambda path: read_state(path, "it is damaged"),
-    "history.npz": _arrays,
+    "state.safetensors": lambda path: array_files.read(path, "state 2"),
     "table.csv": lambda path: load_data("table", str(path.parent)),
     "images.npz": lambda path: load_data("images", str(path.parent)),
     "train-images-idx3-ubyte": lambda path: load_data("mnist", str(path.parent)),
@@ -98,9 +92,8 @@ def folder(tmp_path):
     np.savez(tmp_path / "graph.npz", graph=ring)
     tensors = {"conv1.weight": draw.random((3, 2), np.float32), "fc.bias": np.zeros(2, np.float32)}
     np.savez(tmp_path / "weights.npz", **tensors)
-    np.savez_compressed(tmp_path / "history.npz", **tensors)
     save_file(tensors, tmp_path / "weights.safetensors")
-    write_state(tmp_path / "state.npz", tensors)
+    array_files.write(tmp_path / "state.safetensors", "state 2", {"run": "x"}, tensors, compress=True)
     model_files.write(tmp_path / "kept.safetensors", model_files.Header("0", "a", "all", 0, 0, 2, 0.5), tensors)
     rows = [f"{x[0]},{x[1]},{'red' if k % 3 else 'blue'},{k % 2}" for k, x in enumerate(images[:, 0].tolist())]
     (tmp_path / "table.csv").write_text("\n".join(["a,b,colour,label", *rows]) + "\n")

@@ -6,23 +6,18 @@ from functools import cache
 import jax
 import numpy as np
 import pytest
-from small import assert_trees_equal, toy_dataset, toy_hparams, toy_task
+from small import toy_dataset, toy_hparams, toy_task
 from tiny import run_study, tiny_config
 
 from mdfl_jax import Schedule, UserError
 from mdfl_jax.algorithms.dpsgd import dpsgd
-from mdfl_jax.core.metric import HOLDS
-from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.engine.simulation import Simulation
-from mdfl_jax.metrics import BUILT_IN, ON_REQUEST, asked_for, metric, metrics_of
+from mdfl_jax.metrics import BUILT_IN, ON_REQUEST, asked_for, metrics_of
 from mdfl_jax.metrics.built_in.every_study import accuracy
 from mdfl_jax.metrics.built_in.on_request import BINS
-from mdfl_jax.metrics.evaluation import Evaluation
-from mdfl_jax.models import make_model
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.report.page import write_report
 from mdfl_jax.study import make_study
-from mdfl_jax.tasks import classification
 
 N, C = 6, 4  # label 3 has training samples and no test samples
 
@@ -54,16 +49,6 @@ def measured():
 def logits_of(task, models):
     """[M, samples, C], gathered by a tally: one chunk holds all test samples of the toy data set."""
     return task.scoring.over_test(task.data, None, models, lambda logits, labels, mask: logits * mask[None, :, None])
-
-
-@pytest.mark.long
-def test_the_gathered_logits_are_those_of_the_scores():
-    metrics, _, logits, judged = measured()
-    labels = dataset().y_test
-    assert logits.shape[1] >= len(labels)
-    right = logits[:, : len(labels)].argmax(axis=2) == labels
-    np.testing.assert_allclose(metrics.accuracy, right.mean(axis=1), rtol=1e-6)
-    np.testing.assert_allclose(metrics.mean_model_accuracy, (judged[: len(labels)].argmax(axis=1) == labels).mean())
 
 
 def test_class_accuracy_against_loops():
@@ -100,19 +85,6 @@ def test_calibration_error_against_loops():
         found += len(members) / len(labels) * abs(correct - confidence)
     assert sum(map(bool, of_bin)) > 3
     assert metrics.calibration_error == pytest.approx(found, rel=1e-4)
-
-
-@pytest.mark.long
-def test_the_sums_do_not_depend_on_the_devices():
-    """One device, four devices, and models evaluated one after another."""
-
-    def sums(mesh):
-        task = classification(dataset(), make_model("linear", C), N, mesh=mesh)
-        models = jax.vmap(lambda key: task.init(task.data, key))(jax.random.split(jax.random.key(0), N))
-        count = lambda logits, labels, mask: (logits * mask[None, :, None]).sum(axis=1)  # noqa: E731
-        return jax.jit(lambda models: task.scoring.over_test(task.data, None, models, count))(models)
-
-    assert_trees_equal(sums(None), sums(client_mesh(jax.devices()[:4], 4)), 1e-4)
 
 
 def test_jain_and_variance_are_those_of_the_accuracies():
@@ -154,17 +126,6 @@ def test_a_task_without_labels_is_told():
     config = tiny_config(**{"data.name": "synthetic:linear", "metrics": "calibration_error"})
     with pytest.raises(UserError, match="'calibration_error' needs test samples with labels"):
         make_study(config)
-
-
-@pytest.mark.usefixtures("unregistered")
-def test_an_own_metric_may_wait_for_a_request():
-    @metric("told", still=HOLDS, shape=(), on_request=True)
-    def told(at: Evaluation):
-        return at.round
-
-    assert "told" not in [one.name for one in metrics_of()]
-    assert asked_for("told") == ("told",)
-    assert [one.name for one in metrics_of(asked=("told",))][-1] == "told"
 
 
 @pytest.mark.long

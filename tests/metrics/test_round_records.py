@@ -9,28 +9,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import grid_world
-from small import PATTERNS, assert_trees_equal, toy_dataset, toy_hparams, toy_task
+from small import PATTERNS, assert_trees_equal, toy_hparams, toy_task
 
 from mdfl_jax import Schedule, UserError, simulate
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.algorithms.registry import resolved
 from mdfl_jax.core.metric import CLIENTS, record
-from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.metrics import HOLDS, NOTHING, ROUNDS, UNKNOWN, Metric, metrics_of
 from mdfl_jax.metrics.evaluation import RoundView
 from mdfl_jax.metrics.history import Metrics, standing_still
-from mdfl_jax.metrics.round_records import before_rounds, choose, of_each_round, of_round, without_round
+from mdfl_jax.metrics.round_records import choose, of_each_round, of_round, without_round
 from mdfl_jax.mobility import Motion
 from mdfl_jax.mobility.trace import tracks
-from mdfl_jax.models import make_model
 from mdfl_jax.networks.meetings import MeetingsParams, RandomNumbers, meetings
 from mdfl_jax.networks.spatial import SpatialParams, rule_numbers, spatial
 from mdfl_jax.networks.wrappers.participation import ParticipationParams, partial_participation
 from mdfl_jax.networks.wrappers.roadside import RoadsideParams, roadside
 from mdfl_jax.storage.disk import write_arrays
-from mdfl_jax.tasks import classification
 from mdfl_jax.tasks.regression import LinearNumbers, regression
 from mdfl_jax.traces import TraceTable
 
@@ -214,16 +211,6 @@ def test_a_run_that_has_ended_has_the_same_rows_on_the_device_and_on_the_host(co
         assert still[name].shape[:2] == (1, count)
 
 
-def test_only_a_state_has_a_row_before_the_first_round():
-    rows = before_rounds(BY_ROUND, None, None, jnp.array([1.0, 2.0]), N)
-    assert {name: value.shape for name, value in rows.items()} == {"state": (1, 2), "event": (0,), "who": (0, N)}
-    assert {name: str(value.dtype) for name, value in rows.items()} == {
-        "state": "float32",
-        "event": "bool",
-        "who": "int16",
-    }
-
-
 @pytest.mark.parametrize(
     ("clients", "positions", "mib", "kept", "why"),
     [
@@ -271,24 +258,6 @@ def test_wrong_declarations_and_values_are_one_line():
     view = RoundView(nothing, nothing, nothing, nothing, nothing, nothing, jnp.zeros(3))
     with pytest.raises(UserError, match=r"'state' is declared of shape \(2,\) a round and each_round gives \(3,\)"):
         of_round(BY_ROUND[:1], view, N)
-
-
-@pytest.mark.long
-def test_records_over_several_devices_are_those_of_one():
-    """Seven clients over four devices: an eighth row is padding, and no record has it."""
-    histories, schedule = [], SCHEDULE._replace(rounds=20)
-    numbers = resolved("fedmobile", "", {"upload_from": 0, "download_from": 0}).traced()
-    for mesh in (None, client_mesh(jax.devices()[:4])):
-        task = classification(toy_dataset(), make_model("linear", 3), 7, mesh=mesh)
-        network = roadside(spatial(7, 5, PATTERNS), 20)
-        run = jax.jit(simulate(task, network, ALGORITHMS["fedmobile"](), schedule))
-        hparams = toy_hparams(3, num_mobile=5)
-        own = RoadsideParams(hparams.network, np.array([[1.0, 1.0], [4.0, 4.0]], np.float32), np.float32(1.5))
-        hparams = hparams._replace(network=own, algorithm=numbers)
-        histories.append(jax.device_get(run(hparams, jax.random.key(0))))
-    for name in ("links", "destination", "centre", "position", "met_server", "relay_upload", "relay_download"):
-        np.testing.assert_array_equal(histories[0][name], histories[1][name], err_msg=name)
-    assert (histories[0].relay_upload >= 0).any()
 
 
 @pytest.mark.long

@@ -8,19 +8,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small import PATTERNS, assert_trees_equal, toy_dataset, toy_hparams, toy_task
+from small import PATTERNS, toy_dataset, toy_hparams, toy_task
 
 from mdfl_jax import Schedule, UserError
 from mdfl_jax.algorithms.dpsgd import dpsgd
-from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.engine.simulation import Simulation, simulate
 from mdfl_jax.metrics import over_clients
 from mdfl_jax.metrics.sampling import draw_clients, error_of_clients, error_of_samples, half_width, sampled_scores
 from mdfl_jax.models import make_model
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.tasks import classification
-from mdfl_jax.tasks.evaluation import GROUPS
 from mdfl_jax.tasks.regression import regression
+from mdfl_jax.tasks.scoring import GROUPS
 
 N = 12
 
@@ -171,22 +170,6 @@ def test_mapped_runs_compute_only_one_of_both_evaluations():
     found = [equation for equation in program.eqns if equation.primitive.name == "cond"]
     assert len(found) == 1
     assert found[0].invars[0].aval.shape == ()
-
-
-@pytest.mark.long
-def test_devices_that_share_a_run_draw_the_same_sample():
-    def of(mesh):
-        task = classification(toy_dataset(num_test=64), make_model("linear", 3), N, mesh=mesh)
-        simulation = Simulation(task, spatial(N, 5, PATTERNS), dpsgd(), Schedule(4, 2, eval_clients=6, eval_samples=40))
-        hparams, key = toy_hparams(num_mobile=4), jax.random.key(3)
-        carry, _ = jax.jit(simulation.init)(simulation.data, hparams, key)
-        found = []
-        for _ in range(2):
-            carry, metrics = jax.jit(simulation.advance)(simulation.data, hparams, key, carry)
-            found.append(metrics)
-        return found
-
-    assert_trees_equal(of(None), of(client_mesh(jax.devices()[:4], 4)), 1e-4)
 
 
 @pytest.mark.parametrize(

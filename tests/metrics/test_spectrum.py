@@ -39,16 +39,6 @@ def test_lambda_2_is_the_second_largest_eigenvalue(radius, weigh):
         assert (wanted > 1 - 1e-9) == (radius == 0.03)  # the sparse crowd falls apart
 
 
-@pytest.mark.long
-def test_in_double_precision():
-    with jax.enable_x64(True):
-        met = listed_contacts(jax.random.uniform(jax.random.key(0), (N, 2)), None, jnp.full(N, 0.12), False, 60)
-        mix = metropolis_hastings(met.heard, met.senders)
-        assert mix.dtype == jnp.float64
-        found = jax.jit(values.lambda_2_of_lists)(mix, met.senders)
-        assert float(found) == pytest.approx(second_by_numpy(mix, met.senders), rel=2e-5)
-
-
 def test_without_links_all_eigenvalues_are_one():
     senders = no_senders(N, 5)
     assert float(SECOND(senders.own(N).astype(jnp.float32), senders)) == pytest.approx(1.0, rel=1e-5)

@@ -86,25 +86,3 @@ def test_world_of_the_paper(size, num_static, radius):
             covered = [grid_world.covered_by(grid[index], static_position, radius) for index in chosen]
             assert frozenset().union(*covered) == frozenset(range(num_static))
             assert grid_world.is_possible_outcome(chosen, grid, static_position, radius)
-
-
-def test_key_decides():
-    grid, static_position, radius = WORLDS["square"]
-    first, again = (draw(grid, static_position, radius, draws=50, seed=3) for _ in range(2))
-    np.testing.assert_array_equal(first, again)
-    assert len(np.unique(first, axis=0)) > 1
-
-
-def test_compiles_once_for_all_radii():
-    traces = 0
-
-    def counted(*arguments):
-        nonlocal traces
-        traces += 1
-        return cluster_centres(*arguments)
-
-    jitted = jax.jit(counted)
-    grid, static_position, _ = WORLDS["square"]
-    for radius in (0.0, 1.0, jnp.inf):
-        jitted(jax.random.key(0), jnp.asarray(grid, jnp.float32), jnp.asarray(static_position, jnp.float32), radius)
-    assert traces == 1

@@ -13,7 +13,6 @@ from mdfl_jax.mobility.label_distances import destination_probabilities
 
 JIT_PROBABILITIES = jax.jit(destination_probabilities)
 GRID = grid_world.square_grid(5)
-LINE = np.array([(1, 1), (1, 2), (1, 3)])
 NUM_STATIC, NUM_CLASSES = 4, 3
 RADII = [0.0, 1.0, float(np.sqrt(2)), 2.0, 3.0, np.inf]
 CASES = settings(deadline=None, max_examples=150, derandomize=True)
@@ -72,71 +71,26 @@ def test_equals_the_oracle(world):
     np.testing.assert_allclose(got, grid_world.destination_probabilities(**world), rtol=1e-4, atol=1e-6 + blur)
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("radius", [1.0, 3.0, 5.0])
-def test_world_of_the_paper(seed, radius):
-    """18 x 18 places, 15 static clients, 10 classes, MNIST-sized counts; over all places and over a few candidates."""
-    rng = np.random.default_rng(seed)
-    grid = grid_world.square_grid(18)
-    static_counts = np.stack([rng.multinomial(3_000, rng.dirichlet(np.full(10, 0.1))) for _ in range(15)])
-    static_position = grid[rng.integers(0, len(grid), 15)]
-    own_counts = rng.multinomial(3_001, rng.dirichlet(np.full(10, 0.1)))
-    few = np.zeros(len(grid), bool)
-    few[rng.choice(len(grid), 8, replace=False)] = True
-    for candidates in (np.ones(len(grid), bool), few):
-        world = (int(rng.integers(0, len(grid))), own_counts, static_position, static_counts, grid, radius, candidates)
-        np.testing.assert_allclose(probabilities(*world), grid_world.destination_probabilities(*world), **TOLERANCE)
+LONG_LINE = np.array([(1, q) for q in range(1, 5)])
+BY_HAND = {  # own counts; counts at each point of a line, in the disc of radius 0; here; candidates; probabilities
+    "histograms (1, 0), (0, 1), (1/2, 1/2)": ([0, 0], [[4, 0], [0, 4], [2, 2]], 0, [1, 1, 1], [0, 2 / 3, 1 / 3]),
+    "from the last": ([0, 0], [[4, 0], [0, 4], [2, 2]], 2, [1, 1, 1], [1 / 2, 1 / 2, 0]),
+    "own samples count everywhere": ([2, 0], [[3, 0], [0, 2], [7, 0]], 1, [1, 1, 1], [1 / 2, 0, 1 / 2]),
+    "here is the reference, though no candidate": ([0, 0], [[4, 0], [0, 4], [2, 2]], 1, [1, 0, 1], [2 / 3, 0, 1 / 3]),
+    "candidates alike": ([0, 0], [[1, 0], [0, 1], [1, 0], [1, 0]], 0, [0, 0, 1, 1], [0, 0, 1 / 2, 1 / 2]),
+    "here as the only candidate": ([1, 0], [[4, 0], [0, 4], [2, 2]], 1, [0, 1, 0], [0, 1, 0]),
+    "points without samples": ([0, 0], [[3, 0], [0, 0], [0, 0]], 0, [1, 1, 1], [0, 1 / 2, 1 / 2]),
+    "no sample anywhere": ([0, 0], [[0, 0], [0, 0], [0, 0]], 0, [1, 1, 0], [1 / 2, 1 / 2, 0]),
+    "one class, many samples": ([2, 0], [[3, 0], [1, 0], [6_129, 0]], 0, [1, 1, 1], [1 / 3, 1 / 3, 1 / 3]),
+    "one sample among many": ([30_000, 30_000], [[1, 0], [0, 0], [0, 0]], 1, [1, 1, 1], [1, 0, 0]),
+}
 
 
-def test_line_by_hand():
-    """Histograms (1, 0), (0, 1), (1/2, 1/2): distances from the first are 0, sqrt(2) and sqrt(1/2)."""
-    world = ([0, 0], LINE, [[4, 0], [0, 4], [2, 2]], LINE, 0.0)
-    np.testing.assert_allclose(probabilities(0, *world, [True, True, True]), [0, 2 / 3, 1 / 3], **TOLERANCE)
-    np.testing.assert_allclose(probabilities(2, *world, [True, True, True]), [1 / 2, 1 / 2, 0], **TOLERANCE)
-
-
-def test_own_samples_count_everywhere():
-    """Own counts (2, 0): histograms (1, 0), (1/2, 1/2), (1, 0), so that only the middle differs from the first."""
-    world = ([2, 0], LINE, [[3, 0], [0, 2], [7, 0]], LINE, 0.0)
-    np.testing.assert_allclose(probabilities(0, *world, [True, True, True]), [0, 1, 0], **TOLERANCE)
-    np.testing.assert_allclose(probabilities(1, *world, [True, True, True]), [1 / 2, 0, 1 / 2], **TOLERANCE)
-
-
-def test_present_place_is_the_reference_even_if_no_candidate():
-    world = ([0, 0], LINE, [[4, 0], [0, 4], [2, 2]], LINE, 0.0)
-    np.testing.assert_allclose(probabilities(1, *world, [True, False, True]), [2 / 3, 0, 1 / 3], **TOLERANCE)
-
-
-def test_only_candidates_decide_whether_all_distances_are_zero():
-    """From the first place, the other two candidates have its histogram; the non-candidate does not matter."""
-    line = np.array([(1, 1), (1, 2), (1, 3), (1, 4)])
-    world = ([0, 0], line, [[1, 0], [0, 1], [1, 0], [1, 0]], line, 0.0)
-    np.testing.assert_allclose(probabilities(0, *world, [0, 0, 1, 1]), [0, 0, 1 / 2, 1 / 2], **TOLERANCE)
-    np.testing.assert_allclose(probabilities(0, *world, [1, 0, 1, 0]), [1 / 2, 0, 1 / 2, 0], **TOLERANCE)
-    np.testing.assert_allclose(probabilities(0, *world, [1, 1, 1, 1]), [0, 1, 0, 0], **TOLERANCE)
-
-
-def test_present_place_as_the_only_candidate():
-    world = ([1, 0], LINE, [[4, 0], [0, 4], [2, 2]], LINE, 0.0)
-    np.testing.assert_allclose(probabilities(1, *world, [False, True, False]), [0, 1, 0], **TOLERANCE)
-
-
-def test_place_without_any_sample_has_a_histogram_of_zeros():
-    world = ([0, 0], LINE[:1], [[3, 0]], LINE, 0.0)
-    np.testing.assert_allclose(probabilities(1, *world, [True, True, True]), [1, 0, 0], **TOLERANCE)
-    np.testing.assert_allclose(probabilities(0, *world, [True, True, True]), [0, 1 / 2, 1 / 2], **TOLERANCE)
-
-
-def test_no_sample_anywhere_is_uniform():
-    world = (3, np.zeros(3, int), GRID[:4], np.zeros((4, 3), int), GRID, 2.0)
-    np.testing.assert_allclose(probabilities(*world, np.ones(25, bool)), np.full(25, 1 / 25), **TOLERANCE)
-    np.testing.assert_allclose(probabilities(*world, np.arange(25) < 2), (np.arange(25) < 2) / 2, **TOLERANCE)
-
-
-def test_infinite_radius_is_uniform():
-    rng = np.random.default_rng(0)
-    world = (7, rng.integers(0, 9_999, 3), GRID[:4], rng.integers(0, 9_999, (4, 3)), GRID, np.inf)
-    np.testing.assert_allclose(probabilities(*world, np.ones(25, bool)), np.full(25, 1 / 25), **TOLERANCE)
+@pytest.mark.parametrize("name", BY_HAND)
+def test_by_hand(name):
+    own, counts, here, candidates, expected = BY_HAND[name]
+    line = LONG_LINE[: len(counts)]
+    np.testing.assert_allclose(probabilities(here, own, line, counts, line, 0.0, candidates), expected, **TOLERANCE)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -151,21 +105,6 @@ def test_equal_proportions_are_exactly_no_distance(seed):
     np.testing.assert_allclose(probabilities(*world), np.full(size, 1 / size), **TOLERANCE)
 
 
-@pytest.mark.parametrize("other", [41, 47, 55, 6_131])
-def test_clients_of_one_class_are_alike_however_many_samples(other):
-    """Small shares of label-Dirichlet data: everyone in sight holds one and the same class, so all places are alike."""
-    world = ([2, 0], LINE, [[3, 0], [1, 0], [other - 2, 0]], LINE, 0.0)
-    for location in range(3):
-        np.testing.assert_allclose(probabilities(location, *world, [True] * 3), np.full(3, 1 / 3), **TOLERANCE)
-        np.testing.assert_allclose(probabilities(location, *world, [0, 1, 1]), [0, 1 / 2, 1 / 2], **TOLERANCE)
-
-
-def test_one_sample_among_many_is_a_distance():
-    """A histogram that differs by one sample in 60,001 draws all the probability when the others are equal."""
-    world = ([30_000, 30_000], LINE[:1], [[1, 0]], LINE, 0.0)
-    np.testing.assert_allclose(probabilities(1, *world, [True, True, True]), [1, 0, 0], **TOLERANCE)
-
-
 @pytest.mark.parametrize(("radius", "reached"), [(5.0, True), (4.999, False)])
 def test_contact_range_is_exact(radius, reached):
     """From (2, 2) a static client on (5, 6), a 3-4-5 triangle away, counts at radius 5, as it does for contact."""
@@ -176,27 +115,3 @@ def test_contact_range_is_exact(radius, reached):
     np.testing.assert_allclose(got, grid_world.destination_probabilities(*world), **TOLERANCE)
     assert (got[0] > 1e-3) == reached  # (1, 1) is out of reach either way: another histogram only if (2, 2) is within
     assert (got[-1] > 1e-3) != reached  # (6, 6) is within either way
-
-
-def test_maps_over_mobile_clients_and_compiles_once():
-    traces = 0
-
-    def counted(*arguments):
-        nonlocal traces
-        traces += 1
-        return destination_probabilities(*arguments)
-
-    rng = np.random.default_rng(1)
-    location, own_counts = jnp.arange(6), jnp.asarray(rng.integers(0, 5, (6, 3)))
-    static_position, static_counts = (
-        jnp.asarray(GRID[[0, 7, 7, 24]], jnp.float32),
-        jnp.asarray(rng.integers(0, 5, (4, 3))),
-    )
-    candidates, grid = jnp.ones(25, bool), jnp.asarray(GRID, jnp.float32)
-    mapped = jax.jit(jax.vmap(counted, in_axes=(0, 0, None, None, None, None, None)))
-    for radius in (1.0, 2.0, jnp.inf):
-        got = mapped(location, own_counts, static_position, static_counts, grid, radius, candidates)
-        for i in range(6):
-            world = (i, own_counts[i], GRID[[0, 7, 7, 24]], static_counts, GRID, radius, candidates)
-            np.testing.assert_allclose(got[i], grid_world.destination_probabilities(*world), **TOLERANCE)
-    assert traces == 1

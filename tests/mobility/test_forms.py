@@ -1,22 +1,24 @@
 """The rule, what clients know, and the world: which of them go together, how others are refused, and who registers."""
 
+import re
 import sys
 
 import jax
 import jax.numpy as jnp
 import pytest
+from small import told
 from tiny import tiny_config
 
 from mdfl_jax import UserError
 from mdfl_jax.config.families import effective, setting_of
 from mdfl_jax.config.points import baseline_of, points, program_key
-from mdfl_jax.config.renamed import MOVED
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.mobility import MOBILITIES, Movement
 from mdfl_jax.mobility.choosing import StrategyNumbers, best
-from mdfl_jax.mobility.registry import strategy
+from mdfl_jax.mobility.registry import RENAMED, strategy
+from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.study import make_study
 
 BOTH = ({"grid", "plane"}, {"oracle", "met"})
@@ -63,26 +65,22 @@ REFUSED = [
         {KNOWLEDGE: "mt"},
         "motion.knowledge: unknown knowledge 'mt' (did you mean 'met'?); known: explored, met",
     ),
-    ("dcm_met", {}, "network.mobility dcm_met is now network.mobility=dcm with motion.knowledge=met"),
-    ("exploring", {}, "network.mobility exploring is now network.mobility=waiting with motion.knowledge=explored"),
-    ("static_trace", {}, "network.mobility static_trace is now network.mobility=static with network.world=trace"),
+    ("dcm_met", {}, "network.mobility: mobility dcm_met is now network.mobility=dcm, motion.knowledge=met; in Python"),
+    ("static_trace", {}, "network.mobility: mobility static_trace is now network.mobility=static, network.world=trace"),
 ]
 
 
 @pytest.mark.parametrize(("rule", "changes", "expected"), REFUSED)
 def test_what_does_not_go_together_is_refused_in_one_line(rule, changes, expected):
-    with pytest.raises(UserError) as caught:
-        resolve(tiny_config(**{"network.mobility": rule} | changes))
-    assert str(caught.value).startswith(expected)
-    assert "\n" not in str(caught.value)
+    assert told(lambda: resolve(tiny_config(**{"network.mobility": rule} | changes))).startswith(expected)
 
 
-def test_each_old_name_is_told_settings_that_are_allowed():
-    assert len(MOVED) == 9 * 3 + 4
-    for settings in MOVED.values():
-        given = dict(word.split("=") for word in settings.split() if "=" in word)
-        rule, knowledge, where = given["network.mobility"], given.get(KNOWLEDGE, "oracle"), given.get(WORLD, "auto")
-        assert MOBILITIES.form(Movement(rule, knowledge, where))
+def test_each_name_of_earlier_versions_is_refused_with_a_movement_that_exists():
+    assert len(RENAMED) == 28
+    for name, movement in RENAMED.items():
+        assert MOBILITIES.form(movement)
+        with pytest.raises(UserError, match=re.escape(f"in Python, Movement{tuple(movement)}")):
+            spatial(6, 5, (name,))
 
 
 def test_a_rule_without_use_for_knowledge_takes_any():

@@ -70,14 +70,6 @@ def test_the_same_movement_draw_by_draw(movement, dense, monkeypatch):
         jax.tree.map(np.testing.assert_array_equal, got, wanted)
 
 
-@pytest.mark.parametrize("chunk", [1, 2, 5, 7, 9])
-def test_chunks_give_each_row_its_result(chunk):
-    x, y = jnp.arange(7.0), jnp.arange(14).reshape(7, 2)
-    doubled, summed = many.in_chunks(lambda a, b: (2 * a, jnp.sum(b)), (x, y), chunk)
-    np.testing.assert_array_equal(doubled, 2 * x)
-    np.testing.assert_array_equal(summed, y.sum(axis=1))
-
-
 def test_one_by_one_replaces_what_is_due():
     """Each due row once, from its own rows, in one pass."""
     due = jnp.array([True, False, True, True, False])

@@ -206,16 +206,6 @@ def test_law_of_the_next_place(name, many):
     assert ways == {False, True}
 
 
-def test_a_destination_chosen_early_is_kept_while_knowledge_grows():
-    w = world(share=0.2, max_step=1.0)
-    states = trajectory("dcm")(jax.random.key(4), w)
-    location, destination = (np.asarray(leaf)[:, :MOBILE] for leaf in states.clients[:2])
-    under_way = location[:-1] != destination[:-1]
-    learnt = (np.asarray(states.met)[1:] != np.asarray(states.met)[:-1]).any(axis=2)[:, :MOBILE]
-    assert (under_way & learnt).any()
-    assert (destination[1:] == destination[:-1])[under_way].all()
-
-
 def test_destinations_are_centres_of_those_known_at_the_choice():
     w = world(share=0.2, seed=6)
     states = trajectory("dcm")(jax.random.key(5), w)
@@ -237,27 +227,3 @@ def test_nobody_to_meet(name):
     w = world(1.0, num_mobile=MOBILE + STATIC)
     states, known = (trajectory(name, knowledge)(jax.random.key(6), w) for knowledge in ("met", "oracle"))
     np.testing.assert_array_equal(states.clients.location, known[0].location)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", NAMES)
-def test_maps_over_worlds_and_compiles_once(name):
-    """Under vmap over shares and keys every run is what it is alone; numbers do not compile again."""
-    rule, traces = made(name), []
-
-    def run(key, w):
-        traces.append(name)
-        body = lambda state, t: (rule.step(jax.random.fold_in(key, t), w, state), None)  # noqa: E731
-        state = jax.lax.scan(body, rule.init(TIES, w), jnp.arange(ROUNDS))[0]
-        return state.clients.location, state.met
-
-    cases = [(share, tells) for share in (0.0, 0.6) for tells in (False, True)]
-    worlds = [world(*case, seed=k) for k, case in enumerate(cases)]
-    keys = jax.random.split(jax.random.key(0), len(cases))
-    mapped = jax.vmap(run)(keys, jax.tree.map(lambda *leaves: jnp.stack(leaves), *worlds))
-    alone = jax.jit(run)
-    traces.clear()
-    for k, w in enumerate(worlds):
-        for got, expected in zip(mapped, alone(keys[k], w)):
-            np.testing.assert_array_equal(got[k], expected)
-    assert len(traces) == 1

@@ -129,16 +129,6 @@ def check_destinations(grid, path, destination):
                 assert destination[t, i] == destination[t - 1, i]
 
 
-def test_dcm_destinations_are_centres():
-    w, rule = world(num_mobile=2, max_step=np.inf), MOBILITIES["dcm"]()
-    state = rule.init(jax.random.key(0), w)
-    centres = np.flatnonzero(np.asarray(state[1][1]))
-    step = jax.jit(lambda k, s: rule.step(k, w, s))
-    for t in range(20):
-        state = step(jax.random.key(t), state)
-        assert np.isin(np.asarray(state[0].location[:2]), centres).all()
-
-
 def test_dcm_without_static_clients_stays():
     w = world(num_mobile=6)
     assert (one_step_places("dcm", w, draws=10) == np.asarray(w.start)).all()
@@ -163,48 +153,10 @@ def test_sample_index_never_draws_weight_zero():
     assert set(np.unique(drawn).tolist()) <= {1, 3}
 
 
-@pytest.mark.long
-def test_sample_index_passes_over_steps_that_rounding_makes():
-    """A running sum may grow at an entry of weight zero; the largest threshold must not land there either."""
-    for seed in range(50):
-        rng = np.random.default_rng(seed)
-        weight = np.zeros(324, np.float32)
-        weight[rng.choice(324, 8, replace=False)] = rng.random(8)
-        weight /= weight.sum()
-        drawn = jax.jit(jax.vmap(lambda k, w=jnp.asarray(weight): sample_index(k, w)))(
-            jax.random.split(jax.random.key(seed), 200)
-        )
-        assert (weight[np.unique(drawn)] > 0).all()
-
-
 def test_sample_index_at_the_end_of_the_interval(monkeypatch):
     weight = jnp.zeros(324).at[jnp.array([3, 77, 150, 200])].set(jnp.array([0.1, 0.7, 0.3, 0.2]))
     monkeypatch.setattr(jax.random, "uniform", lambda *args: jnp.float32(1.0))
     assert int(sample_index(jax.random.key(0), weight)) == 200
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("unregistered")
-def test_plans_do_not_draw_the_starting_places():
-    """A rule's own draws are independent of where clients were put."""
-    from small import toy_hparams, toy_task
-
-    from mdfl_jax.mobility import grid_mobility
-    from mdfl_jax.networks.spatial import spatial
-
-    draws = []
-
-    @MOBILITIES.register("drawing")
-    def drawing():
-        def prepare(key, world):
-            draws.append((jax.random.randint(key, (6,), 0, len(world.grid)), world.start))
-
-        return grid_mobility(lambda key, client, world, plan: client, prepare)
-
-    task = toy_task(6)
-    clients = task.partition(task.data, toy_hparams().task, jax.random.key(0))
-    spatial(6, 5, ("drawing",)).init(toy_hparams(0).network, jax.random.key(0), clients)
-    assert draws[0][0].tolist() != draws[0][1].tolist()
 
 
 @pytest.mark.few(1)

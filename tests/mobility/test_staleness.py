@@ -78,13 +78,14 @@ def memory_of(state):
 def test_a_round_tells_how_the_models_before_it_differed(changes):
     (group,) = make_study(made(**changes)).groups
     of, data, hparams, key = group.simulation, group.simulation.data, group.hparams[0], jax.random.key(3)
-    carry = of.first(data, hparams, key)
+    carry = jax.jit(lambda: of.first(data, hparams, key))()
+    held = held_by(jax.jit(lambda: of.partition(data, hparams, key))(), of.num_clients)
+    hears = jax.jit(lambda carry: of.network.step(hparams.network, key, carry.round, carry.network, held)[1].adjacency)
     go = jax.jit(lambda carry: of.round(data, hparams, key, carry))
     remembered, changed = np.asarray(memory_of(carry.network).differs), 0
     assert (remembered == -1).all()
     for _ in range(6):
-        held = held_by(of.partition(data, hparams, key), of.num_clients)
-        heard = of.network.step(hparams.network, key, carry.round, carry.network, held)[1].adjacency
+        heard = np.asarray(hears(carry))
         flat = np.concatenate([np.reshape(x, (x.shape[0], -1)) for x in jax.tree.leaves(of.models(carry)[0])], 1)
         apart = np.array([[np.linalg.norm(x - y) for y in flat.astype(float)] for x in flat.astype(float)])
         carry = go(carry)

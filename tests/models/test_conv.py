@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.numbers import fields_of
-from mdfl_jax.models import MODELS, SampleSpec, conv, filtering, filtering_2d, make_model
+from mdfl_jax.models import conv, filtering, filtering_2d
 from mdfl_jax.models.conv import FORMS, Conv, convolution, default_form, max_pool
 from mdfl_jax.models.norm import GroupNorm
 
@@ -118,11 +117,6 @@ def test_the_default_form_of_an_accelerator(monkeypatch):
         assert [default_form(*args) for args in (small, large)] == forms
 
 
-def test_unknown_form_lists_the_known():
-    with pytest.raises(UserError, match="known: filtering, library, patches"):
-        Conv(4, form="fft").init(jax.random.key(0), jnp.zeros((1, 4, 4, 2)))
-
-
 @pytest.mark.long
 def test_group_norm_equals_flax():
     import flax.linen as nn
@@ -144,47 +138,11 @@ def test_group_norm_equals_flax():
         np.testing.assert_allclose(found[1][0][name], wanted[1][0][name], rtol=1e-4, atol=1e-4)
 
 
-def test_gn_lenet_has_the_parameters_of_the_thesis_and_refuses_odd_widths():
-    model = make_model("gn_lenet", 10)
-    shapes = jax.eval_shape(model.init, jax.random.key(0), jnp.zeros((1, 32, 32, 3)))
-    assert sum(leaf.size for leaf in jax.tree.leaves(shapes)) == 89_834
-    with pytest.raises(UserError, match="even"):
-        make_model("gn_lenet", 10, widths=(3, 4))
-
-
-def test_convolution_of_stacked_clients():
-    """vmap over clients equals a loop over clients, kernels and images of their own."""
-    x = jax.random.normal(jax.random.key(0), (3, 2, 6, 6, 4))
-    kernel = jax.random.normal(jax.random.key(1), (3, 3, 3, 2, 5))
-    stacked = jax.vmap(convolution)(x, kernel)
-    for i in range(3):
-        np.testing.assert_allclose(stacked[i], reference(x[i], kernel[i]), atol=1e-4)
-
-
 def test_max_pool_leaves_out_an_odd_edge():
     x = jnp.arange(25.0).reshape(1, 5, 5, 1)
     assert max_pool(x)[0, :, :, 0].tolist() == [[6.0, 8.0], [16.0, 18.0]]
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", list(MODELS))
-def test_every_model_gives_logits(name):
-    small = {"widths": (2, 4), "hidden": 5, "base_width": 4}
-    own = fields_of(MODELS.numbers(name))
-    numbers = {key: value for key, value in small.items() if key in own}
-    model = make_model(name, 7, sample=SampleSpec((8, 8, 3)), **numbers)
-    images = jax.random.normal(jax.random.key(0), (2, 8, 8, 3))
-    variables, logits = jax.jit(lambda key: model.init_with_output(key, images)[::-1])(jax.random.key(1))
-    assert logits.shape == (2, 7)
-    assert bool(jnp.isfinite(logits).all())
-    one = jax.jit(model.apply)(variables, images[:1])
-    np.testing.assert_allclose(
-        one, logits[:1], atol=1e-5 * float(jnp.max(jnp.abs(logits)))
-    )  # a sample's logits do not depend on its batch
-
-
-def test_cnn_parameters_of_the_paper_benchmark():
-    """5x5x16, 5x5x32, 64 on 28 x 28: 416 + 12,832 + 100,416 + 650 parameters."""
-    model = make_model("cnn", 10, widths=(16, 32), kernel=5, hidden=64)
-    shapes = jax.eval_shape(model.init, jax.random.key(0), jnp.zeros((1, 28, 28, 1)))
-    assert sum(leaf.size for leaf in jax.tree.leaves(shapes)) == 114_314
+def test_unknown_form_lists_the_known():
+    with pytest.raises(UserError, match="known: filtering, library, patches"):
+        Conv(4, form="fft").init(jax.random.key(0), jnp.zeros((1, 4, 4, 2)))

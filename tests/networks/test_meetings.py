@@ -1,37 +1,21 @@
 """Networks of meetings: patterns as the paper says, last and next as they follow, pairs disjoint and uniform."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from small import assert_trees_equal, toy_task
+from worlds import played
 
-from mdfl_jax import Schedule, simulate
-from mdfl_jax.algorithms.dpsgd import dpsgd
-from mdfl_jax.algorithms.local import LocalNumbers
-from mdfl_jax.algorithms.registry import ALGORITHMS, numbers_of
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.types import NEVER, Hparams
-from mdfl_jax.data.partition import PartitionNumbers
+from mdfl_jax.core.types import NEVER
 from mdfl_jax.networks.meetings import PATTERNS, FixedNumbers, MeetingsParams, meeting_table, meetings
 from mdfl_jax.networks.server import random_pairs
 
 N, SLOTS = 12, 260
 
 
-def history(pattern, params=MeetingsParams(), slots=SLOTS, num_clients=N, seed=0):
-    """The links of every slot, without the matrices."""
-    network = meetings(num_clients, pattern)
-
-    @jax.jit
-    def whole(params, key):
-        def step(state, slot):
-            state, links = network.step(params, key, slot, state, None)
-            return state, links._replace(adjacency=jnp.sum(links.adjacency, axis=1), mix=None)
-
-        return jax.lax.scan(step, network.init(params, key, None), jnp.arange(slots))[1]
-
-    return whole(params, jax.random.key(seed))
+def history(pattern, params=MeetingsParams(), slots=SLOTS):
+    """The links of every slot."""
+    return played(meetings(N, pattern), params, slots)[1]
 
 
 TABLE = MeetingsParams(table=meeting_table([0, 0, 3, 5, 5, 5], [9, 4, 0, 7, 30, 8], N))
@@ -83,12 +67,6 @@ def test_exponential_gaps_are_truncated():
     assert abs(observed - below).max() < 1.95 / np.sqrt(len(gaps))
 
 
-def test_seeds_differ_and_the_same_seed_does_not():
-    a, b, again = (history("exponential", seed=seed) for seed in (0, 1, 0))
-    assert (np.asarray(a.at_server) != np.asarray(b.at_server)).any()
-    assert_trees_equal(a, again)
-
-
 def test_expected_meetings():
     """Not known: the pattern's mean gap after the last, of a table the mean seen so far; after this slot always."""
     links = history("exponential", MeetingsParams(known_next=False))
@@ -130,24 +108,6 @@ def test_matrices_say_what_partners_say():
         row[i] += 0.5
         row[partner[i]] += 0.5
         assert np.asarray(links.mix[i]).tolist() == row.tolist()
-
-
-@pytest.mark.long
-def test_gossip_runs_over_meetings():
-    """D-PSGD and FedMobile, whole simulations of a classification, finite and with the counts of pairs."""
-    task = toy_task(6, partition="iid")
-    hparams = Hparams(PartitionNumbers(), MeetingsParams(pairs=np.float32(1.0)), LocalNumbers(lr=0.1))
-    gossip = jax.jit(simulate(task, meetings(6), dpsgd(), Schedule(4, 2, False)))(hparams, jax.random.key(0))
-    assert gossip.messages[-1].tolist() == [4] * 6
-    assert gossip.num_neighbours[-1].tolist() == [1.0] * 6
-    short = hparams._replace(
-        network=MeetingsParams(numbers=FixedNumbers(interval=3)),
-        algorithm=numbers_of("fedmobile", lr=0.1, upload_from=0),
-    )
-    mobile = simulate(task, meetings(6), ALGORITHMS["fedmobile"](), Schedule(12, 4, False))
-    history = jax.jit(mobile)(short, jax.random.key(0))
-    assert np.isfinite(history.loss).all()
-    assert float(history.mean_model_loss[-1]) < float(history.mean_model_loss[0])
 
 
 def test_bad_input():

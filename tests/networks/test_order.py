@@ -1,54 +1,27 @@
 """The order of a round: with the same key, clients that move first have the links of the next round."""
 
-from typing import NamedTuple
-
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from oracles.grid_world import disc
-from small import PATTERNS, toy_task
+from small import told
+from worlds import played
 
-from mdfl_jax import Hparams, Schedule, simulate
-from mdfl_jax.algorithms import LocalNumbers, dpsgd
 from mdfl_jax.config import default_config
 from mdfl_jax.config.resolve import resolve
-from mdfl_jax.core.errors import UserError
-from mdfl_jax.data.partition import DirichletNumbers
+from mdfl_jax.core.client_padding import Held
 from mdfl_jax.mobility import Motion, Movement
 from mdfl_jax.networks import SpatialParams, move_first, rule_numbers, spatial
 from mdfl_jax.networks.costs import CostParams, Work, link_filter
 from mdfl_jax.networks.wrappers.roadside import RoadsideParams, at_units, roadside
 
-
-class Holdings(NamedTuple):
-    num_samples: np.ndarray
-    label_counts: np.ndarray
-
-
 N, ROUNDS = 8, 6
 STATIC = Movement("static", world="plane")
-CLIENTS = Holdings(np.arange(1, N + 1, dtype=np.int32), np.eye(N, 3, dtype=np.int32))
+CLIENTS = Held(np.arange(1, N + 1, dtype=np.int32), np.eye(N, 3, dtype=np.int32))
 GRID = SpatialParams(4, 2.0, 3.0)
 PLANE = SpatialParams(
     3, 60.0, motion=Motion(width=200.0, height=200.0), rules=rule_numbers(("random_walk",), speed_max=30.0)
 )
-
-
-def played(network, params, rounds=ROUNDS, key=0):
-    """The states at the beginnings of the rounds and after the last one, and the links of the rounds."""
-
-    @jax.jit
-    def whole(params, key):
-        def body(state, t):
-            after, links = network.step(params, key, t, state, CLIENTS)
-            return after, (after, links)
-
-        start = network.init(params, key, CLIENTS)
-        after, links = jax.lax.scan(body, start, jnp.arange(rounds))[1]
-        return jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), start, after), links
-
-    return jax.tree.map(np.asarray, whole(params, jax.random.key(key)))
 
 
 @pytest.mark.few(1)
@@ -64,8 +37,8 @@ def played(network, params, rounds=ROUNDS, key=0):
 )
 def test_the_links_are_those_of_the_next_round(network, params):
     """Bit by bit: links, weights and places of round t are those that the other order has in round t + 1."""
-    states, links = played(network, params, ROUNDS + 1)
-    first_states, first_links = played(move_first(network), params)
+    states, links = played(network, params, ROUNDS + 1, CLIENTS)
+    first_states, first_links = played(move_first(network), params, ROUNDS, CLIENTS)
     for shown, usual in zip(jax.tree.leaves(first_links), jax.tree.leaves(links), strict=True):
         np.testing.assert_array_equal(shown, usual[1:])
     np.testing.assert_array_equal(first_states.places.position, states.places.position[1:])
@@ -75,7 +48,7 @@ def test_the_links_are_those_of_the_next_round(network, params):
 def test_clients_mix_where_the_move_of_the_round_has_brought_them():
     """Round by round in DADFL's order: from the drawn start, one movement, then the links. t movements count then."""
     start = jax.jit(spatial(N, 6, ("random_movement",)).init)(GRID, jax.random.key(0), CLIENTS).places.position
-    states, links = played(move_first(spatial(N, 6, ("random_movement",))), GRID)
+    states, links = played(move_first(spatial(N, 6, ("random_movement",))), GRID, ROUNDS, CLIENTS)
     assert (np.linalg.norm(states.places.position[0] - start, axis=1) > 0)[:4].any()
     for t in range(ROUNDS):
         np.testing.assert_array_equal(links.adjacency[t], disc(states.places.position[t], 2.0))
@@ -91,32 +64,21 @@ def test_no_message_begins_before_the_first_round():
     filtered = link_filter(Work(), "resume")
     network = spatial(N, mobility=(STATIC,), contact="swept", link_filter=filtered)
     params = PLANE._replace(radius=np.inf, link_filter=cost, rules=rule_numbers((STATIC,)))
-    _, links = played(move_first(network), params)
+    _, links = played(move_first(network), params, ROUNDS, CLIENTS)
     assert links.adjacency.any(axis=(1, 2)).tolist() == [False, False, True] * 2
-    _, links = played(network, params)  # nobody is in contact in the first round
+    _, links = played(network, params, ROUNDS, CLIENTS)  # nobody is in contact in the first round
     assert links.adjacency.any(axis=(1, 2)).tolist() == [False, False, False, True, False, False]
 
 
 @pytest.mark.long
 def test_clients_meet_the_server_where_they_mix():
     inner, units = move_first(spatial(N, 6, ("random_movement",))), np.array([[3.0, 3.0]])
-    states, links = played(roadside(inner, ROUNDS), RoadsideParams(GRID, units, 2.0))
+    states, links = played(roadside(inner, ROUNDS), RoadsideParams(GRID, units, 2.0), ROUNDS, CLIENTS)
     for t in range(ROUNDS):
         np.testing.assert_array_equal(links.at_server[t], at_units(states.inner.places.position[t], units, 2.0))
     met = np.maximum.accumulate(np.where(links.at_server, np.arange(ROUNDS)[:, None], -1))
     np.testing.assert_array_equal(links.last_server, met)
     assert links.at_server.any()
-
-
-@pytest.mark.long
-def test_only_clients_that_move_learn_something_else():
-    task, hparams = toy_task(6), lambda k: Hparams(DirichletNumbers(0.1), GRID._replace(mobility=k), LocalNumbers(0.1))
-    runs = [
-        simulate(task, make(spatial(6, 5, PATTERNS)), dpsgd(), Schedule(4, 4)) for make in (lambda n: n, move_first)
-    ]
-    for k, differs in ((0, False), (3, True)):
-        usual, first = (np.asarray(jax.jit(run)(hparams(k), jax.random.key(1)).loss) for run in runs)
-        assert (usual != first).any() == differs
 
 
 @pytest.mark.parametrize(
@@ -152,6 +114,4 @@ def test_a_world_without_places_is_refused(changes, message, tmp_path):
     config.update_from_flattened_dict(
         changes | ({"trace.file": str(tmp_path / "contacts.csv")} if "trace.file" in changes else {})
     )
-    with pytest.raises(UserError) as error:
-        resolve(config)
-    assert str(error.value) == message
+    assert told(resolve, config) == message

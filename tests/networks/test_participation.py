@@ -6,13 +6,10 @@ import numpy as np
 import pytest
 from oracles import graphs as oracle
 from oracles import mixing as oracle_mixing
-from small import toy_task
+from worlds import drawn
 
-from mdfl_jax import Hparams, Schedule, UserError, simulate
-from mdfl_jax.algorithms.dpsgd import dpsgd
-from mdfl_jax.algorithms.local import LocalNumbers
+from mdfl_jax import UserError
 from mdfl_jax.core.types import FIXED, SYMMETRIC
-from mdfl_jax.data.partition import DirichletNumbers
 from mdfl_jax.exchange.partial import random_neighbours
 from mdfl_jax.networks.fixed import fixed_graph, given
 from mdfl_jax.networks.graphs import GraphParams, RegularNumbers
@@ -20,26 +17,6 @@ from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.networks.wrappers.participation import ParticipationParams, partial_participation, pick_links
 
 SPACE = SpatialParams(num_mobile=4, radius=np.float32(3.0), mobility=1)
-
-
-class Holders:
-    """Clients of one sample each."""
-
-    def __init__(self, n):
-        self.num_samples = jnp.ones(n, jnp.int32)
-        self.label_counts = jnp.ones((n, 2), jnp.int32)
-
-
-def drawer(network, rounds):
-    """(params, seeds) -> links of each seed and round, leaves [S, T, ...], the world carried on."""
-    clients = Holders(network.num_clients)
-
-    def one(params, key):
-        state = network.init(params, key, clients)
-        return jax.lax.scan(lambda s, t: network.step(params, key, t, s, clients), state, jnp.arange(rounds))[1]
-
-    several = jax.jit(jax.vmap(one, in_axes=(None, 0)))
-    return lambda params, seeds: jax.tree.map(np.asarray, several(params, jax.vmap(jax.random.key)(jnp.arange(seeds))))
 
 
 def numbers(inner, participation=1.0, period=1):
@@ -76,8 +53,8 @@ def test_an_exchange_goes_both_ways():
 def test_one_way_picks_are_heard_by_the_picker_only():
     """As many messages as picks; rows sum to one and columns do not, but they do in the mean over the rounds."""
     n, rounds = 9, 4000
-    draw = drawer(partial_participation(fixed_graph(n, "complete"), picks="one_way"), rounds)
-    links = draw(numbers(GraphParams(), 0.25, 2), 1)
+    network = partial_participation(fixed_graph(n, "complete"), picks="one_way")
+    links = drawn(network, numbers(GraphParams(), 0.25, 2), 1, rounds)
     heard = links.adjacency[0].sum(axis=2)
     assert (heard[::2] == 2).all()  # nu d = 2 of 8, in each round of the period
     assert not heard[1::2].any()
@@ -92,7 +69,7 @@ def test_one_way_picks_are_heard_by_the_picker_only():
 def test_one_way_weights_are_of_the_larger_number_of_picks():
     """On a star the centre picks three of six and a leaf its only neighbour; the slow oracle has the weights."""
     graph = oracle.links(7, "star")
-    links = drawer(partial_participation(given(graph), picks="one_way"), 20)(numbers(GraphParams(), 0.5), 2)
+    links = drawn(partial_participation(given(graph), picks="one_way"), numbers(GraphParams(), 0.5), 2, 20)
     for found, mix in zip(links.adjacency.reshape(-1, 7, 7), links.mix.reshape(-1, 7, 7)):
         assert sorted(found.sum(axis=1)) == [1, 1, 1, 1, 1, 1, 3]
         np.testing.assert_allclose(mix, oracle_mixing.metropolis_hastings(found), atol=1e-6)
@@ -108,10 +85,10 @@ def test_links_weights_and_periods_of_every_round(inner):
         "graph": (fixed_graph(n, "complete"), GraphParams()),
         "space": (spatial(n, 6, ("static", "random_movement")), SPACE),
     }[inner]
-    whole = drawer(network, rounds)(params, 3)
-    draw = drawer(partial_participation(network), rounds)
+    whole = drawn(network, params, 3, rounds)
+    thinned = partial_participation(network)
     for rate, period in ((0.3, 1), (0.3, 3), (1.0, 4)):
-        links = draw(numbers(params, rate, period), 3)
+        links = drawn(thinned, numbers(params, rate, period), 3, rounds)
         assert not (links.adjacency & ~whole.adjacency).any()
         for s in range(3):
             for t in range(rounds):
@@ -126,21 +103,15 @@ def test_links_weights_and_periods_of_every_round(inner):
                     assert (found.sum(axis=1) >= np.ceil(rate * degree - 1e-6)).all()
         if rate < 1 and inner == "graph" and period == 1:
             assert len({graph.tobytes() for graph in links.adjacency.reshape(-1, n, n)}) == 3 * rounds
-    plain = draw(numbers(params), 3)  # all of it, always: the inner network
+    plain = drawn(thinned, numbers(params), 3, rounds)  # all of it, always: the inner network
     np.testing.assert_array_equal(plain.adjacency, whole.adjacency)
     np.testing.assert_array_equal(plain.mix, whole.mix)
-
-
-def test_inner_weights_are_kept_where_all_take_part():
-    network = fixed_graph(6, "star", "uniform")
-    links = drawer(partial_participation(network), 2)(numbers(GraphParams(), 1.0, 2), 1)
-    np.testing.assert_allclose(links.mix[0, 0], oracle_mixing.uniform(oracle.links(6, "star")), atol=1e-6)
 
 
 def test_picks_that_stay_are_connected_and_stay():
     n, seeds = 14, 40
     network = partial_participation(fixed_graph(n, "random_regular"), stay=True)
-    links = drawer(network, 5)(numbers(GraphParams(RegularNumbers(degree=np.int32(6))), 0.17, 2), seeds)
+    links = drawn(network, numbers(GraphParams(RegularNumbers(degree=np.int32(6))), 0.17, 2), seeds, 5)
     used = links.adjacency[:, 0]
     assert all(oracle.connected(graph) for graph in used)
     assert len({graph.tobytes() for graph in used}) == seeds
@@ -151,18 +122,10 @@ def test_picks_that_stay_are_connected_and_stay():
     np.testing.assert_allclose(links.mix[0, 4], oracle_mixing.metropolis_hastings(used[0]), atol=1e-6)
 
 
-def test_picks_that_stay_keep_the_components_there_are():
-    parts = np.kron(np.eye(2), ~np.eye(5, dtype=bool)).astype(bool)
-    links = drawer(partial_participation(given(parts), stay=True), 1)(numbers(GraphParams(), 0.25), 30).adjacency[:, 0]
-    assert all(oracle.connected(graph[k : k + 5, k : k + 5]) for graph in links for k in (0, 5))
-    assert (links.sum(axis=(1, 2)) < 40).any()  # not just all of them
-    assert not links[:, :5, 5:].any()
-
-
 def test_whatever_cannot_be_thinned_is_used_whole():
     """A ring of which each takes one of two neighbours rarely is connected; then all of it stays."""
     ring = oracle.links(40, "ring")
-    links = drawer(partial_participation(given(ring), stay=True), 1)(numbers(GraphParams(), 0.5), 5).adjacency[:, 0]
+    links = drawn(partial_participation(given(ring), stay=True), numbers(GraphParams(), 0.5), 5).adjacency[:, 0]
     assert all(oracle.connected(graph) for graph in links)
     assert any((graph == ring).all() for graph in links)
 
@@ -177,17 +140,3 @@ def test_promises():
         partial_participation(fixed, stay=True, picks="one_way")
     with pytest.raises(UserError, match="the same links in every round"):
         partial_participation(space, stay=True)
-
-
-@pytest.mark.long
-def test_metrics_count_the_links_used():
-    """Neighbours and messages of a whole run are those of the rounds with links."""
-    n = 6
-    run = simulate(
-        toy_task(n), partial_participation(fixed_graph(n, "complete")), dpsgd(), Schedule(rounds=6, eval_every=3)
-    )
-    params = Hparams(DirichletNumbers(np.float32(1.0)), numbers(GraphParams(), 1.0, 3), LocalNumbers(lr=0.1))
-    history = jax.jit(jax.vmap(run, in_axes=(None, 0)))(params, jax.random.split(jax.random.key(0), 2))
-    np.testing.assert_allclose(history.num_neighbours[:, 1:], 5 / 3, rtol=1e-6)
-    np.testing.assert_array_equal(history.messages[:, -1], np.full((2, n), 10))
-    np.testing.assert_allclose(history.lambda_2[:, 1:], 1, atol=1e-5)  # the last round of three has no links

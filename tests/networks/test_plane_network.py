@@ -1,13 +1,11 @@
 """The spatial network in the plane: what contact, radios and failing links make of a run."""
 
-import functools
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from oracles import plane_world
+from worlds import holding, played
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.mobility import Motion, Movement
@@ -22,32 +20,10 @@ STATIC = Movement("static", world="plane")
 WALK = rule_numbers(("random_walk",), speed_max=20.0)
 
 
-class Holdings(NamedTuple):
-    num_samples: np.ndarray
-    label_counts: np.ndarray
-
-
-CLIENTS = Holdings(np.full(N, 4, np.int32), np.full((N, 2), 2, np.int32))
-
-
-@functools.cache
-def program(network, rounds):
-    @jax.jit
-    def whole(params, key):
-        start = network.init(params, key, CLIENTS)
-
-        def body(state, t):
-            after, links = network.step(params, key, t, state, CLIENTS)
-            return after, (state, links)
-
-        return jax.lax.scan(body, start, jnp.arange(rounds))[1]
-
-    return whole
-
-
 def run(network, params, rounds=ROUNDS):
-    """States, with places and paths, and links round by round."""
-    return jax.tree.map(np.asarray, program(network, rounds)(params, jax.random.key(0)))
+    """States before each round, with places and paths, and links round by round."""
+    states, links = played(network, params, rounds, holding(np.full(N, 4)))
+    return jax.tree.map(lambda leaf: leaf[:-1], states), links
 
 
 def test_swept_contact_is_of_the_movement_since_the_last_round():
@@ -78,31 +54,6 @@ def test_the_grid_can_be_swept_too_straight_from_place_to_place():
         distance = plane_world.exact_distance(np.tile([0.0, 1.0], (N, 1)), path)
         clear = np.abs(distance - 1) > 1e-4
         np.testing.assert_array_equal(links.adjacency[t][clear], ((distance <= 1) & ~np.eye(N, dtype=bool))[clear])
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("contact", ["disc", "swept"])
-def test_rules_of_the_plane_share_a_program_and_a_start(contact):
-    rules = (STATIC, "random_walk", "random_waypoint")
-    network = spatial(N, mobility=rules, contact=contact)
-    traces = 0
-
-    @jax.jit
-    def first(params, key):
-        nonlocal traces
-        traces += 1
-        state = network.init(params, key, CLIENTS)
-        return state.places.position, network.step(params, key, jnp.int32(0), state, CLIENTS)[0].places.position
-
-    params = SpatialParams(5, 30.0, motion=MOTION, rules=rule_numbers(rules, speed_max=20.0))
-    found = [first(params._replace(mobility=np.int32(p)), jax.random.key(0)) for p in range(3)]
-    assert traces == 1
-    np.testing.assert_array_equal(found[0][0], found[1][0])
-    np.testing.assert_array_equal(found[0][0], found[0][1])
-    moved = np.linalg.norm(np.asarray(found[2][1] - found[2][0]), axis=1) > 0
-    assert moved[:5].any()
-    assert not moved[5:].any()
-    np.testing.assert_array_equal(found[2][0][5:], found[0][0][5:])
 
 
 @pytest.mark.long

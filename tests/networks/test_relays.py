@@ -1,13 +1,16 @@
-"""Where relays stand, against loops over places in NumPy; they hold no data, never move, and change no other client."""
+"""Which clients move, against a sort; where relays stand, against loops; relays hold no data and never move."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from small import told
+from worlds import ends
 
 from mdfl_jax import UserError
 from mdfl_jax.config import default_config
-from mdfl_jax.networks.relays import RELAY_PLACES, components, places_of_relays
+from mdfl_jax.networks.movers import MOVERS, moving
+from mdfl_jax.networks.relays import RELAY_PLACES, places_of_relays
 from mdfl_jax.study import make_study
 
 
@@ -76,39 +79,16 @@ def test_equal_places_are_drawn():
     assert 60 < drawn.sum() < 140
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("density", [0.0, 0.05, 0.15, 0.6])
-def test_components_are_those_found_by_walking(density):
-    rng = np.random.default_rng(int(100 * density))
-    links = rng.random((24, 24)) < density
-    links |= links.T
-    found = np.asarray(components(jnp.asarray(links)))
-    expected = np.zeros(24, int)
-    for group in groups_of(links):
-        expected[list(group)] = min(group)
-    np.testing.assert_array_equal(found, expected)
-
-
 def small(**changes):
     config = default_config()
     changes = {
         **{"rounds": 6, "eval_every": 6, "data.name": "digits", "data.limit_train": 200, "data.alpha": 0.1},
         **{"network.num_clients": 11, "network.num_mobile": 3, "network.grid_size": 9, "network.radius": 2.0},
-        **{"network.relays": 3, "network.max_step": 2.0, "model.name": "mlp"},
+        **{"network.relays": 3, "network.max_step": 2.0, "model.name": "linear"},
         **changes,
     }
     config.update_from_flattened_dict(changes)
     return config
-
-
-def ends(study):
-    """The states before and after the rounds of each sweep point."""
-    (group,) = study.groups
-    simulation, key = group.simulation, jax.random.key(0)
-    run = jax.jit(lambda hparams: simulation.init(simulation.data, hparams, key)[0])
-    more = jax.jit(lambda hparams, carry: simulation.advance(simulation.data, hparams, key, carry)[0])
-    starts = [run(hparams) for hparams in group.hparams]
-    return [(start, more(hparams, start)) for hparams, start in zip(group.hparams, starts)]
 
 
 @pytest.mark.few(2)
@@ -122,13 +102,13 @@ def test_relays_hold_no_data_and_stand_and_all_else_is_as_without_them(mobility,
     ((without, _),) = ends(make_study(small(**world, **{"network.relays": 0, "network.num_clients": 8})))
     places = []
     for start, end in with_relays:
-        counts = np.asarray(start.network.world.label_counts)
+        counts = np.asarray(start.world.label_counts)
         assert (counts[8:] == 0).all()
-        np.testing.assert_array_equal(counts[:8], without.network.world.label_counts)
-        before, after = (np.asarray(carry.network.places.position) for carry in (start, end))
+        np.testing.assert_array_equal(counts[:8], without.world.label_counts)
+        before, after = (np.asarray(carry.places.position) for carry in (start, end))
         np.testing.assert_array_equal(before[8:], after[8:])
-        np.testing.assert_array_equal(start.network.world.start[:8], without.network.world.start)
-        np.testing.assert_array_equal(start.network.places.is_mobile[:8], without.network.places.is_mobile)
+        np.testing.assert_array_equal(start.world.start[:8], without.world.start)
+        np.testing.assert_array_equal(start.places.is_mobile[:8], without.places.is_mobile)
         assert (before[:8] != after[:8]).any()
         places.append(before[8:])
     assert len({each.tobytes() for each in places}) > 2
@@ -139,11 +119,11 @@ def test_labels_by_place_are_those_of_the_clients_with_data():
     by_place = {"data.partition": "by_place", "network.relay_places": "bridges"}
     ((start, _),) = ends(make_study(small(**by_place)))
     ((without, _),) = ends(make_study(small(**by_place, **{"network.relays": 0, "network.num_clients": 8})))
-    np.testing.assert_array_equal(start.network.world.label_counts[:8], without.network.world.label_counts)
+    np.testing.assert_array_equal(start.world.label_counts[:8], without.world.label_counts)
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "said"),
     [
         ({"network.relays": 11}, "network.relays is 11; it must be at most 10: network.num_clients is 11"),
         ({"network.relays": -1}, "network.relays is -1; it must be at least 0"),
@@ -158,8 +138,52 @@ def test_labels_by_place_are_those_of_the_clients_with_data():
         ({"network.grid_size": 2000}, "network.relays is 3; with 11 clients and 4,000,000 places it must be 0"),
     ],
 )
-def test_a_mistake_is_one_line(changes, told):
-    with pytest.raises(UserError) as caught:
-        ends(make_study(small(**changes)))
-    assert told in str(caught.value)
-    assert "\n" not in str(caught.value)
+def test_a_mistake_is_one_line(changes, said):
+    assert said in told(lambda: ends(make_study(small(**changes))))
+
+
+def expected(name, samples, place):
+    """The clients in the order in which they are chosen; of equal ones the first."""
+    away = [sum(float(np.sum((p - q) ** 2)) for q in place) for p in place]  # from all others, and not from the middle
+    keys = {
+        "first": lambda i: 0,
+        "most_data": lambda i: -samples[i],
+        "least_data": lambda i: samples[i],
+        "most_central": lambda i: away[i],
+        "least_central": lambda i: -away[i],
+    }
+    return sorted(range(len(samples)), key=keys[name])
+
+
+NO_RELAYS = {"network.relays": 0, "network.num_clients": 8, "data.partition": "dirichlet"}
+
+
+@pytest.mark.parametrize("name", MOVERS)
+def test_the_first_in_the_order_move(name):
+    rng = np.random.default_rng(3)
+    for clients in (1, 3, 9, 40):
+        samples, place = rng.integers(0, 6, clients), rng.random((clients, 2)).astype(np.float32)
+        for mobile in (0, 1, clients // 2, clients):
+            found = moving(jnp.int32(MOVERS.index(name)), jnp.int32(mobile), jnp.asarray(samples), jnp.asarray(place))
+            assert set(np.flatnonzero(found)) == set(expected(name, samples, place)[:mobile])
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("mobility", ["random_movement", "random_waypoint"])
+def test_only_the_chosen_ones_move_and_all_choices_share_a_program(mobility):
+    sweep = "network.movers=" + ",".join(MOVERS)
+    study = make_study(small(**NO_RELAYS, **{"network.mobility": mobility, "sweep": sweep}))
+    for name, (start, end) in zip(MOVERS, ends(study), strict=True):
+        before, after = (np.asarray(carry.places.position) for carry in (start, end))
+        counts = np.asarray(start.world.label_counts).sum(1)
+        world = start.world  # where a client of the plane is at first is not where it was drawn
+        drawn = world.grid[world.start] if mobility == "random_movement" else world.start
+        chosen = expected(name, counts, np.asarray(drawn))[:3]
+        assert set(np.flatnonzero(np.asarray(start.places.is_mobile))) == set(chosen)
+        assert set(np.flatnonzero((before != after).any(1))) <= set(chosen)
+        assert (before != after).any()
+
+
+def test_an_unknown_choice_is_one_line():
+    with pytest.raises(UserError, match=r"network.movers: unknown movers 'most'.*most_data"):
+        make_study(small(**NO_RELAYS, **{"network.movers": "most"}))

@@ -4,13 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small import toy_task
+from worlds import played
 
-from mdfl_jax import Schedule, simulate
-from mdfl_jax.algorithms.registry import ALGORITHMS, numbers_of
-from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.types import NEVER, Hparams
-from mdfl_jax.data.partition import PartitionNumbers
+from mdfl_jax.core.types import NEVER
 from mdfl_jax.mobility.plane import Motion
 from mdfl_jax.mobility.registry import rule_numbers
 from mdfl_jax.networks.spatial import SpatialParams, spatial
@@ -30,26 +26,11 @@ STREETS = in_the_plane("manhattan")
 PARAMS = RoadsideParams(STREETS, UNITS, RANGE)
 
 
-class Holdings:
-    num_samples = jnp.ones(N, jnp.int32)
-    label_counts = jnp.ones((N, 2), jnp.int32)
-
-
-def history(known_next=True, one_at_a_time=True, mobility="manhattan", params=PARAMS, seed=0):
+def history(known_next=True, one_at_a_time=True, mobility="manhattan", params=PARAMS):
+    """The last state, the links of the slots, and the places before each slot."""
     network = roadside(spatial(N, 5, [mobility]), SLOTS, known_next, one_at_a_time)
-
-    @jax.jit
-    def whole(params, key):
-        def step(state, slot):
-            place = network.places(state).position
-            state, links = network.step(params, key, slot, state, Holdings)
-            return state, (links, place)
-
-        start = network.init(params, key, Holdings)
-        end, links = jax.lax.scan(step, start, jnp.arange(SLOTS))
-        return end, *links
-
-    return jax.tree.map(np.asarray, whole(params, jax.random.key(seed)))
+    states, links = played(network, params, SLOTS)
+    return jax.tree.map(lambda leaf: leaf[-1], states), links, network.places(states).position[:-1]
 
 
 def near_units(places, units=UNITS):
@@ -73,18 +54,6 @@ def test_meetings_are_those_of_the_places_and_known_ahead():
             assert links.next_server[t, i] == min([s for s in slots if s > t], default=NEVER)
     assert (end.reached == met.any(axis=0)).all()
     assert not end.reached.all()  # two clients stand still, away from the units
-
-
-@pytest.mark.long
-def test_movement_is_that_of_the_network_without_units():
-    """The run ahead draws what the run draws, and changes nothing of it."""
-    inner = spatial(N, 5, ["manhattan"])
-    state, key = inner.init(STREETS, jax.random.key(0), Holdings), jax.random.key(0)
-    _, _, places = history()
-    step = jax.jit(lambda slot, state: inner.step(STREETS, key, slot, state, Holdings)[0])
-    for t in range(SLOTS):
-        np.testing.assert_allclose(inner.places(state).position, places[t], atol=1e-3)
-        state = step(t, state)
 
 
 @pytest.mark.long
@@ -138,22 +107,3 @@ def test_any_mobility(mobility):
     if mobility == "static":
         assert ((links.at_server == links.at_server[0]).all(axis=0)).all()
         assert (links.next_server[:, ~end.reached] == NEVER).all()
-
-
-@pytest.mark.long
-def test_clients_that_never_meet_the_server_keep_their_updates():
-    """Units far from everybody: the run works, the server's model stays, nothing is relayed."""
-    task = toy_task(N, partition="iid")
-    far = RoadsideParams(STREETS, np.array([[1e6, 1e6]], np.float32), 1.0)
-    hparams = Hparams(PartitionNumbers(), far, numbers_of("fedmobile", lr=0.1))
-    network = roadside(spatial(N, 5, ["manhattan"]), 12)
-    run = jax.jit(simulate(task, network, ALGORITHMS["fedmobile"](), Schedule(12, 6, False)))
-    metrics = run(hparams, jax.random.key(0))
-    assert (metrics.messages == 0).all()
-    np.testing.assert_allclose(metrics.mean_model_loss[0], metrics.mean_model_loss[-1], rtol=1e-6)
-    assert metrics.loss[-1].mean() < metrics.loss[0].mean()
-
-
-def test_refuses_no_slots():
-    with pytest.raises(UserError, match="rounds is 0"):
-        roadside(spatial(N, 5, ["static"]), 0)

@@ -1,14 +1,12 @@
 """Clients of traces and of contact lists: links by hand, absence, leaps, the end of a table, whole runs."""
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small import toy_hparams, toy_task
+from worlds import holding, played
 
-from mdfl_jax import Schedule, UserError, simulate
-from mdfl_jax.algorithms.dpsgd import dpsgd
+from mdfl_jax import UserError
 from mdfl_jax.mobility import MOBILITIES, Motion, Movement, PlaneWorld
 from mdfl_jax.mobility.trace import tracks
 from mdfl_jax.networks.contact_list import contact_list
@@ -25,11 +23,6 @@ def table_of(rows=9, seed=0, absent=0.3):
     return TraceTable(position, rng.random((rows, N)) >= absent, 0.0, 1.0)
 
 
-class Clients:
-    num_samples = jnp.arange(1, N + 1)
-    label_counts = jnp.ones((N, 2), jnp.int32)
-
-
 def network(mixing="metropolis_hastings", mobility=("trace",), **options):
     return spatial(N, mobility=mobility, mixing=mixing, **options)
 
@@ -39,15 +32,11 @@ def params(table, at_end="hold", radius=np.inf, **options):
 
 
 def play(network, params, rounds):
-    """Adjacency, mix and places of each round of a network, by a loop."""
-    key, state = jax.random.key(0), None
-    state, history = network.init(params, key, Clients), []
-    step = jax.jit(lambda k, s: network.step(params, key, k, s, Clients))
-    for k in range(rounds):
-        before = network.places(state)
-        state, links = step(jnp.int32(k), state)
-        history.append((np.asarray(links.adjacency), np.asarray(links.mix), np.asarray(before.position)))
-    return history, network.places(state)
+    """Adjacency, mix and places of each round of a network, and the places after the last one."""
+    states, links = played(network, params, rounds, holding(np.arange(1, N + 1)))
+    places = network.places(states)
+    history = list(zip(links.adjacency, links.mix, places.position))
+    return history, jax.tree.map(lambda leaf: leaf[-1], places)
 
 
 @pytest.mark.parametrize(("at_end", "begins"), [("hold", [0, 1, 2, 3, 3, 3]), ("repeat", [0, 1, 2, 0, 1, 2])])
@@ -71,14 +60,6 @@ def test_distance_counts_where_a_client_is_there_at_both_ends():
     step = np.linalg.norm(np.diff(table.position, axis=0), axis=-1) * (table.present[1:] & table.present[:-1])
     np.testing.assert_allclose(places.distance_moved, step.sum(axis=0), rtol=1e-5)
     assert places.is_mobile.tolist() == [True] * 5 + [False]
-
-
-def test_the_leap_back_is_no_distance():
-    table = table_of(rows=4, absent=0.0)
-    _, once = play(network(), params(table, "repeat"), 3)
-    _, twice = play(network(), params(table, "repeat"), 6)
-    np.testing.assert_allclose(twice.distance_moved, 2 * once.distance_moved, rtol=1e-5)
-    np.testing.assert_array_equal(once.position, table.position[0])
 
 
 def paths(data, rounds):
@@ -194,41 +175,6 @@ def test_contacts_of_one_direction_are_mixed_and_links_of_a_list_fail():
     for adjacency, mix, _ in history + sure:
         np.testing.assert_allclose(mix.sum(axis=1), 1, rtol=1e-6)
         np.testing.assert_array_equal((mix > 0) & ~np.eye(N, dtype=bool), adjacency)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("contacts", [False, True])
-def test_whole_runs(contacts):
-    """They learn, record places, and do not compile again for other seeds, radii and traces."""
-    world = network(mobility=("contacts" if contacts else "trace",))
-    run = simulate(toy_task(N), world, dpsgd(), Schedule(20, 10, record_positions=True))
-    chex.clear_trace_counter()
-    counted = jax.jit(chex.assert_max_traces(run, n=1))
-
-    def of(radius, seed):
-        data = contact_list(CONTACTS, "repeat") if contacts else tracks(table_of(seed=seed), "repeat")
-        numbers = toy_hparams()
-        world = numbers.network._replace(radius=np.float32(radius), trace=data, mobility=np.int32(0))
-        return counted(numbers._replace(network=world), jax.random.key(seed))
-
-    first, other = of(40, 0), of(70, 1)
-    assert float(first.accuracy[-1].mean()) > float(first.accuracy[0].mean())
-    assert first.position.shape == (21, N, 2)
-    assert np.isfinite(first.loss).all()
-    assert bool((first.messages[-1] == other.messages[-1]).all()) == contacts
-    if contacts:  # 3 + 0 + 3 links in three rounds; the 19th round is as the first, the 20th as the second
-        assert int(first.messages[-1].sum()) == 6 * 6 + 3
-
-
-@pytest.mark.long
-def test_an_absent_client_trains_but_meets_nobody():
-    everybody_far = table_of(absent=0.0)
-    nobody = everybody_far._replace(present=np.zeros_like(everybody_far.present))
-    run = jax.jit(simulate(toy_task(N), network(), dpsgd(), Schedule(4, 2)))
-    history = run(toy_hparams()._replace(network=params(nobody)), jax.random.key(0))
-    assert int(history.messages.sum()) == 0
-    losses = np.asarray(history.train_loss)[1:]
-    assert (losses[1] < losses[0])[np.isfinite(losses[0])].all()
 
 
 def test_wrong_arguments():

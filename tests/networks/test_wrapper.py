@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from small import toy_hparams, toy_task
+from small import assert_trees_equal, toy_hparams, toy_task
+from worlds import played
 
 from mdfl_jax import Schedule, simulate
 from mdfl_jax.algorithms.dpsgd import dpsgd
@@ -47,16 +48,15 @@ def history(network, params):
 
 def test_a_wrapper_from_outside_runs_inside_and_outside_of_another_one():
     inner, numbers = spatial(N, 5, ("static", "random_movement"), max_neighbours=N - 1), toy_hparams().network
-    plain = history(inner, numbers)
-    every_round = history(slower(inner), Numbered(numbers, np.int32(1)))
-    for name in plain:
-        np.testing.assert_array_equal(plain[name], every_round[name], err_msg=name)
+    plain, links = played(inner, numbers, 4)
+    every_round, same_links = played(slower(inner), Numbered(numbers, np.int32(1)), 4)
+    assert_trees_equal((plain, links), (every_round.inner, same_links))
     costs = CostParams(joules_per_metre=np.float32(2.0))
     around = history(counted(slower(inner)), CountedParams(Numbered(numbers, np.int32(2)), costs))
     within = history(slower(counted(inner)), Numbered(CountedParams(numbers, costs), np.int32(2)))
-    assert 0 < np.sum(around.distance_moved[-1]) < np.sum(plain.distance_moved[-1])
+    assert 0 < np.sum(around.distance_moved[-1]) < np.sum(plain.places.distance_moved[-1])
     np.testing.assert_allclose(around.joules, 2 * around.distance_moved)
-    for name in plain:
+    for name in around:
         np.testing.assert_array_equal(around[name], within[name], err_msg=name)
 
 

@@ -129,18 +129,3 @@ def anq_nids(start, gradient, mixes, lr, eta, omega, decay):
         history.append(np.stack(x))
         spoken.append(levels)
     return np.stack(history), spoken
-
-
-def nids(start, gradient, mix, lr, rounds):
-    """Without errors: x+ = (I + W) / 2 (2 x - x_prev - eta (grad - grad_prev))."""
-    x = np.array(start, float)
-    all_of = lambda w: np.stack([gradient(i, w[i]) for i in range(len(w))])  # noqa: E731
-    before, found = x, all_of(x)
-    x = x - lr * found
-    history = [before, x]
-    for _ in range(rounds - 1):
-        new = all_of(x)
-        y = 2 * x - before - lr * (new - found)
-        before, found, x = x, new, (y + mix @ y) / 2
-        history.append(x)
-    return np.stack(history)

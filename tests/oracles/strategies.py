@@ -8,13 +8,9 @@ def ages(paths, static, radius, now):
 
     paths: [T, N mobile, 2] places after each round, the first ones before the first round; now: the index of a round.
     """
-    found = np.full((paths.shape[1], len(static)), now + 1.0)
-    for i in range(paths.shape[1]):
-        for j, place in enumerate(static):
-            for t in range(now + 1):
-                if np.sum((paths[t, i] - place) ** 2) <= radius**2 + 1e-6:
-                    found[i, j] = now - t
-    return found
+    near = np.sum((paths[: now + 1, :, None] - static) ** 2, axis=-1) <= radius**2 + 1e-6  # [T, N mobile, Ns]
+    last = np.where(near, np.arange(now + 1)[:, None, None], -1).max(axis=0)
+    return (now - last).astype(float)
 
 
 def in_range(place, static, radius):
@@ -33,9 +29,8 @@ def waiting(place, grid, static, radius, age, max_step, discount, impatience):
 
 def coverage(paths, grid, radius, now, i, max_step, discount, impatience):
     """[L] the worth of every grid point for mobile client i under coverage, after the round ``now``."""
-    point_ages = np.minimum(ages(paths, grid, radius, now)[i], 255.0)
-    never = [not any(in_range(paths[t, i], grid, radius)[k] for t in range(now + 1)) for k in range(len(grid))]
-    point_ages[never] = 255.0
+    age = ages(paths, grid, radius, now)[i]
+    point_ages = np.where(age > now, 255.0, np.minimum(age, 255.0))
     return waiting(paths[now, i], grid, grid, radius, point_ages, max_step, discount, impatience)
 
 

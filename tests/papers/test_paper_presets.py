@@ -1,8 +1,8 @@
 """The presets of the papers: every one resolves at every scale, its docstring counts its runs, and its items run."""
 
+import functools
 import importlib
 import re
-from pathlib import Path
 
 import pytest
 
@@ -12,22 +12,20 @@ from mdfl_jax.config.points import points
 from mdfl_jax.config.presets import SCALES
 from mdfl_jax.config.resolve import resolve
 
-ROOT = Path(__file__).parents[2]
 catalogue.load()
 PRESETS = [(paper, name) for paper in catalogue.PAPERS for name in importlib.import_module(f"configs.{paper}").PRESETS]
 
 
-def config_of(paper, name, scale):
-    return importlib.import_module(f"configs.{paper}").get_config(f"{name},scale={scale}")
+@functools.cache
+def sized(paper, name, scale):
+    """The configuration of a preset, and its number of runs."""
+    config = importlib.import_module(f"configs.{paper}").get_config(f"{name},scale={scale}")
+    return config, len(points(resolve(config))) * config.seeds
 
 
 @pytest.mark.parametrize(("paper", "name"), PRESETS)
 def test_a_preset_resolves_at_every_scale(paper, name):
-    sizes = []
-    for scale in SCALES:
-        config = config_of(paper, name, scale)
-        sizes.append(len(points(resolve(config))) * config.seeds * config.rounds)
-    smoke, small, paper_size = sizes
+    smoke, small, paper_size = (runs * config.rounds for config, runs in (sized(paper, name, s) for s in SCALES))
     assert 0 < smoke <= small <= paper_size
 
 
@@ -40,8 +38,8 @@ def test_the_docstring_counts_the_runs_of_the_papers_scale(paper):
     told = {name: counts for names, *counts in rows for name in names.split(", ")}
     found = {}
     for name in importlib.import_module(f"configs.{paper}").PRESETS:
-        config = config_of(paper, name, "paper")
-        found[name] = [f"{len(points(resolve(config))) * config.seeds:,}", f"{config.rounds:,}"]
+        config, runs = sized(paper, name, "paper")
+        found[name] = [f"{runs:,}", f"{config.rounds:,}"]
     assert told == found
 
 
@@ -55,5 +53,5 @@ def test_the_items_name_presets_that_exist():
 def test_nothing_is_added_to_a_paper_that_it_does_not_have():
     """Crops, flips and reduced precision belong to configs/cifar_resnet.py."""
     for paper, name in PRESETS:
-        config = config_of(paper, name, "paper")
+        config, _ = sized(paper, name, "paper")
         assert (config.data.crop, config.data.flip, config.engine.precision) == (0, False, "float32"), name

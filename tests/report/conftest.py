@@ -1,5 +1,10 @@
-"""A small synthetic workdir of views without records: tests change the files, and the report reads these."""
+"""A small synthetic study, told by its views: the report shows what a study says, and a test may let it say anything.
 
+A real study is read from its records, and its summary is made of them; tests/results see to that.
+"""
+
+import contextlib
+import itertools
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,14 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mdfl_jax.results.results import StudyResults
-from mdfl_jax.results.studies import read_study
-from mdfl_jax.storage.study_files import STUDY_SCHEMA, read_lines, read_streets, run_files, run_name, run_path
-
 MOBILITY = ("static", "random_movement", "dam", "dcm")
 
 
 def config(rounds: int, every: int, clients: int, grid: int, seeds: int, radius: float) -> dict[str, Any]:
+    network = {"num_clients": clients, "num_mobile": clients // 4, "grid_size": grid, "radius": radius, "max_step": 3}
     return {
         "rounds": rounds,
         "eval_every": every,
@@ -24,31 +26,20 @@ def config(rounds: int, every: int, clients: int, grid: int, seeds: int, radius:
         "baseline": "static",
         "data": {"name": "mnist", "partition": "dirichlet", "alpha": 0.05, "standardise": True},
         "model": {"name": "cnn"},
-        "network": {
-            "num_clients": clients,
-            "num_mobile": clients // 4,
-            "grid_size": grid,
-            "radius": radius,
-            "max_step": 3,
-            "mobility": "static",
-            "mixing": "metropolis_hastings",
-        },
+        "network": {**network, "mobility": "static", "mixing": "metropolis_hastings"},
         "algorithm": {"name": "dpsgd", "lr": 0.01, "local_steps": 1},
     }
 
 
 def walk(rng: np.random.Generator, mobility: str, rounds: int, mobile: np.ndarray, grid: int) -> np.ndarray:
     """Positions [R+1, N, 2] on the grid points 1..G; only the mobile clients of a moving pattern move."""
-    place = rng.integers(1, grid + 1, (len(mobile), 2))
+    path = [rng.integers(1, grid + 1, (len(mobile), 2))]
     goals = rng.integers(1, grid + 1, (len(mobile), 4, 2))
-    path = [place]
     for t in range(rounds):
-        step = rng.integers(-3, 4, place.shape)
+        step = rng.integers(-3, 4, path[0].shape)
         if mobility in ("dam", "dcm"):
-            step = np.clip(goals[:, (t // 4) % 4] - place, -3, 3)
-        moved = np.clip(place + step * mobile[:, None] * (mobility != "static"), 1, grid)
-        place = moved
-        path.append(place)
+            step = np.clip(goals[:, (t // 4) % 4] - path[-1], -3, 3)
+        path.append(np.clip(path[-1] + step * mobile[:, None] * (mobility != "static"), 1, grid))
     return np.stack(path)
 
 
@@ -102,39 +93,23 @@ def write_workdir(
                 "overrides": override,
                 "final_accuracy": statistic(final.mean(1)),
                 "best_accuracy": statistic(accuracy.mean(2).max(1)),
-                "difference_to_baseline": None if p == 0 else {key: difference[key] for key in ("mean", "ci95")},
+                "difference_to_baseline": {key: difference[key] for key in ("mean", "ci95")} if p else None,
                 "worst_client_accuracy": statistic(final.min(1)),
-                "rounds_to_target": None if p == 0 else rounds - 10 * p,
-                "rounds_to_target_per_seed": [None] * seeds,
+                "rounds_to_target": rounds - 10 * p if p else None,
                 "bits_sent_per_client": 1.6e9 + 1e8 * p,
                 "distance_moved_per_mobile_client": 123.4 * p,
                 "compile_seconds": 3.2,
                 "run_seconds": 10.0,
             }
         )
-        for s in range(seeds):
-            lines += [
-                {
-                    "schema": 1,
-                    "point": name,
-                    "seed": s,
-                    "round": int(evals[e]),
-                    "accuracy": float(accuracy[s, e].mean()),
-                    "train_loss": None if e == 0 else 0.3,
-                    "lambda_2": None,
-                }
-                for e in range(len(evals))
-            ]
-    for p, point in enumerate(points):
-        point["runs"] = [run_name(f"made.{p}-{'0' * 16}", s, rounds) for s in range(seeds)]
-        for run in point["runs"]:
-            run_path(folder, run).parent.mkdir(exist_ok=True)
-            run_path(folder, run).touch()
+        for (s, e), mean in np.ndenumerate(accuracy.mean(2)):
+            line = {"schema": 1, "point": name, "seed": s, "round": int(evals[e]), "accuracy": float(mean)}
+            lines.append(line | {"train_loss": 0.3 if e else None, "lambda_2": None})
     manifest = {
-        "schema": STUDY_SCHEMA,
+        "schema": 2,
         "name": "synthetic",
         "config": config(rounds, every, clients, grid, seeds, radius),
-        "points": [{"id": of["id"], "overrides": of["overrides"], "runs": of.pop("runs")} for of in points],
+        "points": [{"id": of["id"], "overrides": of["overrides"], "runs": [None] * seeds} for of in points],
         "seeds": list(range(seeds)),
         "commit": "0123abc",
         "versions": {"python": "3.11.9", "jax": "0.10.2", "mdfl_jax": "0.1.0"},
@@ -151,21 +126,30 @@ def write_workdir(
     return folder
 
 
-@pytest.fixture(scope="session", autouse=True)
-def read_by_views() -> Iterator[None]:
-    """A study whose records are empty has the numbers of its views, which tests have changed as they need."""
-    real = StudyResults.open.__func__
+@contextlib.contextmanager
+def told_by_views() -> Iterator[None]:
+    """Inside, a folder of `write_workdir`, which has no records, is read from its views."""
+    from mdfl_jax.results.results import StudyResults
+    from mdfl_jax.storage.study_files import read_config, read_lines, read_streets
 
-    def open_views(cls: type[StudyResults], workdir: Path) -> StudyResults:
-        if any(path.stat().st_size for _, path in run_files(workdir)):
-            return real(cls, workdir)
-        manifest, summary = read_study(workdir), json.loads((workdir / "summary.json").read_text())
-        with np.load(workdir / "history.npz") as arrays:
-            found = dict(arrays)
-        return cls(manifest, summary, read_lines(workdir / "metrics.jsonl"), found, workdir, read_streets(workdir))
+    of_records = StudyResults.open.__func__  # type: ignore[attr-defined]
+
+    def opened(cls: Any, workdir: Path) -> Any:
+        if (workdir / "runs").exists() or not (workdir / "summary.json").exists():
+            return of_records(cls, workdir)
+        manifest, summary = read_config(workdir), json.loads((workdir / "summary.json").read_text())
+        with np.load(workdir / "history.npz") as history:
+            arrays = dict(history)
+        return cls(manifest, summary, read_lines(workdir / "metrics.jsonl"), arrays, workdir, read_streets(workdir))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(StudyResults, "open", classmethod(open_views))
+        patch.setattr(StudyResults, "open", classmethod(opened))
+        yield
+
+
+@pytest.fixture(scope="package", autouse=True)
+def _told_by_views() -> Iterator[None]:
+    with told_by_views():
         yield
 
 
@@ -175,23 +159,37 @@ def make_workdir(tmp_path: Path) -> Callable[..., Path]:
     return lambda *args, **options: write_workdir(tmp_path / "run", *args, **options)
 
 
+@pytest.fixture
+def study(tmp_path: Path) -> Callable[..., Any]:
+    """Returns study(*args, **options): the study of a workdir of `write_workdir`, which is another one at each call."""
+    from mdfl_jax.report.read import read_workdir
+
+    folders = (tmp_path / f"study{i}" for i in itertools.count())
+    return lambda *args, **options: read_workdir(write_workdir(next(folders), *args, **options))
+
+
 @pytest.fixture(scope="session")
 def reported(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A workdir of four points and three seeds whose report is written."""
+    """A workdir of four points and three seeds whose report is written, with markup in its title. Do not change it."""
     from mdfl_jax.report.page import write_report
 
     folder = write_workdir(tmp_path_factory.mktemp("reported"), title='Moves & <b>"mixes"</b>')
-    write_report(folder)
+    with told_by_views():
+        write_report(folder)
     return folder
 
 
 @pytest.fixture(scope="session")
-def synthetic(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The report.html of a synthetic study of four points and three seeds, with markup in its title; the page alone."""
-    from mdfl_jax.report.page import render
-    from mdfl_jax.report.read import read_workdir
+def folder_of(tmp_path_factory: pytest.TempPathFactory, reported: Path) -> Callable[[str], Path]:
+    """Returns folder_of(kind): the folder of one of `tests.report.kinds.KINDS` with its page, made once a session."""
+    from tests.report.kinds import KINDS, write_page
 
-    folder = write_workdir(tmp_path_factory.mktemp("synthetic"), title='Moves & <b>"mixes"</b>')
-    path = folder / "report.html"
-    path.write_text(render(read_workdir(folder)), encoding="utf-8")
-    return path
+    made = {"plain": reported}
+
+    def folder(kind: str) -> Path:
+        if kind not in made:
+            with told_by_views():
+                made[kind] = write_page(KINDS[kind](tmp_path_factory.mktemp("kind") / "run"))
+        return made[kind]
+
+    return folder

@@ -1,7 +1,6 @@
-"""Changes the files of a synthetic workdir, for tests of what the report makes of them."""
+"""Changes the files of a synthetic workdir: its numbers, its entries, and the records of its rounds."""
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,15 +24,74 @@ def change(
 
 
 def unfinish(folder: Path, keep: Callable[[dict[str, Any]], bool] = lambda line: True, torn: bool = True) -> Path:
-    """Makes a finished study look as if it ran: no summary, no records, some lines, and the last of them incomplete."""
+    """Makes a finished study look as if it ran: no summary, no arrays, some lines, and the last of them incomplete."""
     manifest = json.loads((folder / "config.json").read_text())
     manifest |= {"status": "running"}
+    for p, point in enumerate(manifest["points"]):
+        point["runs"] = [f"dpsgd.static-{p:016x}-s{seed}-r40" for seed in point.get("seeds", manifest["seeds"])]
     manifest["config"] |= {"baseline": "network.mobility=static", "target": 0.6}
     (folder / "config.json").write_text(json.dumps(manifest))
     (folder / "summary.json").unlink()
     (folder / "history.npz").unlink()
-    shutil.rmtree(folder / "runs")
     lines = [line for line in (folder / "metrics.jsonl").read_text().splitlines() if keep(json.loads(line))]
     text = "".join(f"{line}\n" for line in lines) + (lines[-1][:40] if torn and lines else "")
     (folder / "metrics.jsonl").write_text(text)
+    return folder
+
+
+def edit(folder: Path, file: str = "summary", **changes: Any) -> Path:
+    """Changes entries of summary.json or config.json. A function gets the old value and returns the new one."""
+    path = folder / f"{file}.json"
+    tree = json.loads(path.read_text())
+    for key, value in changes.items():
+        tree[key] = value(tree[key]) if callable(value) else value
+    path.write_text(json.dumps(tree))
+    return folder
+
+
+def declare(folder: Path, name: str, unit: str, scale: float = 1.0, where: tuple[str, ...] = ()) -> Path:
+    """Declares a metric of the study itself in summary.json."""
+    own = {"name": name, "key": name, "title": f"{name} ({unit})", "scale": scale, "where": list(where), "unit": unit}
+    return edit(
+        folder, metrics=[*json.loads((folder / "summary.json").read_text()).get("metrics", ()), own | {"shape": []}]
+    )
+
+
+def linked(position: np.ndarray, radius: float) -> np.ndarray:
+    """Who hears whom at some places: [..., N, 2] -> [..., N, N] bool, by the distance of every two clients."""
+    far = np.linalg.norm(position[..., :, None, :] - position[..., None, :, :], axis=-1)
+    return (far <= radius) & ~np.eye(position.shape[-2], dtype=bool)
+
+
+def add_records(folder: Path, *, radius: float = 3.0, server: bool = False, one_way: bool = False) -> Path:
+    """Adds records to history.npz of a workdir of `write_workdir`, for all points and seeds.
+
+    There are links within the radius, of which some fail in one direction if ``one_way``; clients that are absent now
+    and then; destinations of mobile clients, two centres, and with ``server`` meetings and relays.
+    """
+    with np.load(folder / "history.npz") as file:
+        arrays = dict(file)
+    for p in sorted({key.split("/")[0] for key in arrays if "/" in key}):
+        rng = np.random.default_rng(int(p))
+        position = arrays[f"{p}/position"][:, :-1].astype(float)
+        seeds, rounds, clients = position.shape[:3]
+        present = rng.random((seeds, rounds, clients)) < 0.95
+        hears = linked(position, radius) & present[..., None] & present[..., None, :]
+        if one_way:
+            hears &= rng.random(hears.shape) < 0.8
+        mobile = np.broadcast_to(arrays[f"{p}/is_mobile"][:, None, :, None], position.shape)
+        goal = arrays[f"{p}/position"][:, np.minimum(np.arange(rounds) + 3, rounds)]
+        centre = np.full(position.shape, np.nan)
+        centre[:, :, :2] = [[2.0, 3.0], [8.0, 5.0]]
+        arrays |= {
+            f"{p}/links": np.packbits(hears, axis=-1),
+            f"{p}/present": present,
+            f"{p}/destination": np.where(mobile, goal, np.nan).astype(np.float32),
+            f"{p}/centre": centre.astype(np.float32),
+        }
+        if server:
+            met = rng.random((seeds, rounds, clients)) < 0.2
+            relay = np.where(rng.random(met.shape) < 0.1, (np.arange(clients) + 1) % clients, -1).astype(np.int16)
+            arrays |= {f"{p}/met_server": met, f"{p}/relay_upload": relay, f"{p}/relay_download": np.roll(relay, 1, 1)}
+    np.savez(folder / "history.npz", **arrays)
     return folder

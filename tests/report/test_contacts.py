@@ -6,12 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mdfl_jax.report.panels import contacts as of
-from mdfl_jax.report.panels import contacts as panel
 from mdfl_jax.report.panels.map import playback
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import FIGURES
 from tests.report.conftest import write_workdir
-from tests.report.recorded_rounds import add_records
+from tests.report.made_report import add_records
 
 
 @st.composite
@@ -100,8 +99,7 @@ def test_a_contact_is_a_link_of_either_direction(run):
 
 
 def test_the_panel_shows_a_line_for_each_different_network(run):
-    assert FIGURES["contacts"].applies(run)
-    data = panel._chart(run).data
+    data = FIGURES["contacts"].chart(run).data
     views = {view["key"]: view for view in data["views"]}
     assert list(views) == ["windows", "components", "degree", "gaps", "durations"]
     names = [line["name"] for line in views["components"]["lines"]]
@@ -110,9 +108,9 @@ def test_the_panel_shows_a_line_for_each_different_network(run):
     line = views["components"]["lines"][3]
     np.testing.assert_allclose(line["y"], [groups(graph) for graph in contact])
     assert line["x"].tolist() == list(range(1, 41))
-    caption = panel._caption(run)
+    caption = FIGURES["contacts"].caption(run)
     assert f"dcm: {contact.sum(axis=2).mean():.1f} contacts of a client" in caption
-    figure = panel.contacts(run)
+    figure = of.contacts(run)
     assert [axes.get_title() for axes in figure.axes if axes.get_visible()] == [view["label"] for view in data["views"]]
 
 
@@ -121,9 +119,9 @@ def test_points_with_the_same_contacts_share_a_line(tmp_path):
     with np.load(folder / "history.npz") as file:
         arrays = dict(file)
     np.savez(folder / "history.npz", **arrays | {"1/links": arrays["0/links"]})
-    assert [line.label for line in panel.measured(read_workdir(folder)).lines] == ["lr = 0.1 and 1 more", "lr = 0.4"]
+    assert [line.label for line in of.measured(read_workdir(folder)).lines] == ["lr = 0.1 and 1 more", "lr = 0.4"]
     np.savez(folder / "history.npz", **arrays | {f"{p}/links": arrays["0/links"] for p in (1, 2)})
-    assert [line.label for line in panel.measured(read_workdir(folder)).lines] == ["all sweep points"]
+    assert [line.label for line in of.measured(read_workdir(folder)).lines] == ["all sweep points"]
 
 
 def test_rounds_after_the_stop_are_no_rounds_without_contacts(tmp_path):
@@ -138,22 +136,16 @@ def test_rounds_after_the_stop_are_no_rounds_without_contacts(tmp_path):
     run = read_workdir(folder)
     contact = of.recorded_contacts(run, 1)
     assert (len(of.recorded_contacts(run, 0)), len(contact)) == (40, 12)
-    _, second = panel.measured(run).lines
+    _, second = of.measured(run).lines
     np.testing.assert_allclose(second.typical["degree"], contact.sum(axis=2).mean())
     assert second.found["components"][0].tolist() == list(range(1, 13))
-    assert "Rounds after the stop rule has ended a run are left out." in panel._caption(run)
+    assert "Rounds after the stop rule has ended a run are left out." in FIGURES["contacts"].caption(run)
     assert [point["stopped"] for point in playback(run)["points"]] == [None, 12]
 
 
 def test_the_caption_tells_how_many_networks_are_left_out(tmp_path, monkeypatch):
     folder = add_records(write_workdir(tmp_path / "run"))
-    monkeypatch.setattr(panel, "MOST_POINTS", 4)
-    assert "different networks" not in panel._caption(read_workdir(folder))  # there are exactly four
-    monkeypatch.setattr(panel, "MOST_POINTS", 3)
-    assert "Of the 4 different networks, 3 are shown." in panel._caption(read_workdir(folder))
-
-
-def test_a_label_with_markup_is_escaped(tmp_path):
-    folder = add_records(write_workdir(tmp_path / "run", [{"data.name": "<b>x</b>"}, {"data.name": "y"}]))
-    (line, _) = panel._chart(read_workdir(folder)).data["views"][0]["lines"]
-    assert line["name"] == "&lt;b&gt;x&lt;/b&gt;"
+    monkeypatch.setattr(of, "MOST_POINTS", 4)
+    assert "different networks" not in FIGURES["contacts"].caption(read_workdir(folder))  # there are exactly four
+    monkeypatch.setattr(of, "MOST_POINTS", 3)
+    assert "Of the 4 different networks, 3 are shown." in FIGURES["contacts"].caption(read_workdir(folder))

@@ -12,7 +12,7 @@ from mdfl_jax.config import default_config
 from mdfl_jax.report import tables
 from mdfl_jax.report.page import write_report
 from mdfl_jax.report.panels import groups, label_counts, roadside
-from mdfl_jax.report.panels.roadside import _meetings, at_unit
+from mdfl_jax.report.panels.roadside import at_unit, meetings
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import FIGURES
 from mdfl_jax.report.world import units_of
@@ -57,19 +57,19 @@ def test_sweep_points_with_the_same_data_share_a_division_named_by_what_differs(
     run = read_workdir(make_workdir(SWEEP, rounds=10))
     few = np.ones((8, 10), int)
     run = with_counts(run, few, few, 5 * few)
-    assert label_counts.divisions(run) == [[0, 1], [2]]
-    (first, second) = label_counts._chart(run).data["divisions"]
+    assert [of.points for of in label_counts.divisions(run)] == [[0, 1], [2]]
+    (first, second) = FIGURES["label_counts"].chart(run).data["divisions"]
     assert [first["name"], second["name"]] == ["alpha = 0.1", "alpha = 9"]
     np.testing.assert_array_equal(second["counts"], 5 * few)
     assert first["mobile"].tolist() == run.array(0, "is_mobile").tolist()
-    assert "at first of alpha = 0.1" in label_counts._caption(run)
+    assert "at first of alpha = 0.1" in FIGURES["label_counts"].caption(run)
 
 
 def test_data_with_one_class_and_one_size_have_no_panel(make_workdir):
     run = read_workdir(make_workdir([{}], rounds=10))
-    assert label_counts._applies(run)
-    assert not label_counts._applies(with_counts(run, np.full((8, 1), 6)))
-    assert label_counts._applies(with_counts(run, np.arange(8)[:, None]))
+    assert FIGURES["label_counts"].applies(run)
+    assert not FIGURES["label_counts"].applies(with_counts(run, np.full((8, 1), 6)))
+    assert FIGURES["label_counts"].applies(with_counts(run, np.arange(8)[:, None]))
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def two_groups(make_workdir):
 
 
 def test_lead_and_contacts_of_the_mobile_clients_are_those_of_the_curves(two_groups):
-    chart = groups._chart(two_groups)
+    chart = FIGURES["groups"].chart(two_groups)
     accuracy, lead, met = (panel["traces"] for panel in chart.data["panels"])
     shown = groups.shown_points(two_groups)
     assert shown == [1, 2, 3]  # under static mobility nobody moves
@@ -101,7 +101,7 @@ def test_lead_and_contacts_of_the_mobile_clients_are_those_of_the_curves(two_gro
     np.testing.assert_allclose(band["y"], [*high, *low[::-1]])
     contacts = [0.0, *(10 * np.cumsum(curve["num_neighbours_mobile"][:, 1:], axis=1).mean(0))]
     np.testing.assert_allclose(next(t for t in met if t["name"] == "dam, mobile clients")["y"], contacts)
-    assert groups.caption(two_groups).endswith(" Not drawn: static (nobody moves).")
+    assert FIGURES["groups"].caption(two_groups).endswith(" Not drawn: static (nobody moves).")
 
 
 def test_the_caption_of_the_groups_tells_why_points_are_not_drawn(make_workdir, two_groups, monkeypatch):
@@ -110,48 +110,37 @@ def test_the_caption_of_the_groups_tells_why_points_are_not_drawn(make_workdir, 
         two_groups, summary=two_groups.summary | {"points": [*two_groups.points[:3], two_groups.points[3] | without]}
     )
     told = " Not drawn: static (nobody moves); dcm (no distance moved is known)."
-    assert groups.caption(run).endswith(told)
+    assert FIGURES["groups"].caption(run).endswith(told)
     monkeypatch.setattr(groups, "MAX_POINTS", 1)
     monkeypatch.setattr(groups, "NAMED", 1)
-    assert groups.caption(two_groups).endswith("static (nobody moves); 2 points (no colour is left).")
+    assert FIGURES["groups"].caption(two_groups).endswith("static (nobody moves); 2 points (no colour is left).")
 
 
 def test_the_raster_of_road_side_units_has_the_clients_with_most_slots_first(make_workdir):
     server = {"server.pattern": "roadside", "server.units": "2,2; 8,8", "server.unit_range": 2.5}
     run = read_workdir(make_workdir([server], rounds=30))
     path, units = run.array(0, "position").astype(float), [(2, 2), (8, 8)]
-    met = [[min(np.hypot(*(place - unit)) for unit in units) <= 2.5 for place in row] for row in path[:-1]]
-    met = np.array(met)  # [R, N]
-    (cells,) = roadside._chart(run).data["traces"]
+    met = np.array([[min(np.hypot(*(place - unit)) for unit in units) <= 2.5 for place in row] for row in path[:-1]])
+    np.testing.assert_array_equal(at_unit(path[:-1], units_of("2,2; 8,8;"), 2.5), met)  # [R, N]
+    (cells,) = FIGURES["roadside"].chart(run).data["traces"]
     order = cells["customdata"][:, 0]
     assert (np.diff(met.sum(0)[order]) <= 0).all()
     np.testing.assert_array_equal(np.isfinite(cells["z"]), met.T[order])
-    assert f"in {np.median(met.sum(0)):.0f} of 30 slots (median; " in roadside._caption(run)
+    assert f"in {np.median(met.sum(0)):.0f} of 30 slots (median; " in FIGURES["roadside"].caption(run)
 
 
 def test_a_long_raster_has_shares_of_slots(make_workdir, monkeypatch):
     monkeypatch.setattr(roadside, "MAX_COLUMNS", 7)
     server = {"server.pattern": "roadside", "server.units": "5,5", "server.unit_range": 3.0}
     run = read_workdir(make_workdir([server], rounds=30))
-    (cells,) = roadside._chart(run).data["traces"]
+    (cells,) = FIGURES["roadside"].chart(run).data["traces"]
     assert cells["z"].shape == (8, 6)  # columns of five slots
-    met = roadside._meetings(run)
+    met = meetings(run).met
     shares = met.reshape(6, 5, 8).mean(axis=1).T[cells["customdata"][:, 0]]
     np.testing.assert_allclose(np.nan_to_num(cells["z"]), shares, rtol=1e-6)
 
 
-def test_meetings_drawn_are_those_of_the_places():
-    rng = np.random.default_rng(0)
-    path, units = rng.uniform(0, 10, (7, 4, 2)), units_of("2,3; 8,8.5;")
-    assert units.tolist() == [[2.0, 3.0], [8.0, 8.5]]
-    found = at_unit(path, units, 2.5)
-    for t in range(7):
-        for i in range(4):
-            near = any(np.hypot(*(path[t, i] - unit)) <= 2.5 for unit in units)
-            assert found[t, i] == near
-
-
-def study(**changes):
+def roadside_study(**changes):
     config = default_config()
     config.seeds, config.rounds, config.eval_every, config.judged = 1, 12, 4, "global"
     config.network.num_clients = config.network.num_mobile = 5
@@ -166,7 +155,7 @@ def study(**changes):
 
 @pytest.mark.long
 def test_a_study_with_units_has_the_figure_and_is_judged_by_the_global_model(tmp_path):
-    summary = run_study(make_study(study()), tmp_path / "run")
+    summary = run_study(make_study(roadside_study()), tmp_path / "run")
     page = write_report(tmp_path / "run").read_text()
     assert (tmp_path / "run" / "figures" / "roadside.png").stat().st_size > 5000
     assert "Road-side units and their meetings" in page
@@ -199,27 +188,4 @@ def test_an_absent_client_meets_nobody_in_the_figure(tmp_path):
         met, present = history["0/met_server"][0], history["0/present"][0]
     np.testing.assert_array_equal(met, present)
     assert not met.all()
-    np.testing.assert_array_equal(_meetings(run), met)
-
-
-@pytest.mark.long
-def test_without_units_or_places_there_is_no_figure(tmp_path):
-    run_study(make_study(study(**{"engine.record_positions": False})), tmp_path / "unplaced")
-    assert not FIGURES["roadside"].applies(read_workdir(tmp_path / "unplaced"))
-
-
-@pytest.mark.long
-def test_float64_goes_with_units(tmp_path):
-    changes = {"data.name": "synthetic:linear", "engine.precision": "float64", "data.dimension": 7}
-    summary = run_study(make_study(study(**changes)), tmp_path / "wide")
-    assert np.isfinite(summary["points"][0]["objective"]["mean"])
-
-
-@pytest.mark.long
-def test_meetings_by_a_pattern_have_a_circle_for_a_map_and_their_own_words(tmp_path):
-    config = study(**{"server.pattern": "fixed", "server.units": "", "server.interval": 5})
-    run_study(make_study(config), tmp_path / "fixed")
-    page = write_report(tmp_path / "fixed").read_text()
-    assert "meet a server by the pattern fixed" in page
-    assert "contact radius" not in page
-    assert "They have no places in this study, so they stand on a circle." in page
+    np.testing.assert_array_equal(meetings(run).met, met)

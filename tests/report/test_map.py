@@ -18,12 +18,11 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.report import pack, world
 from mdfl_jax.report.movie import PER_ROUND, links_at, save_movie
 from mdfl_jax.report.panels import map as map_panel
-from mdfl_jax.report.panels.map import _caption, _chart
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import FIGURES
 from mdfl_jax.report.world import GRID, World
 from tests.report.conftest import write_workdir
-from tests.report.recorded_rounds import add_records
+from tests.report.made_report import add_records
 
 Maker = Callable[..., Path]
 
@@ -136,16 +135,10 @@ def test_of_many_points_each_value_of_the_main_axis_is_shown(make_workdir: Maker
     best = max(range(30), key=lambda p: run.points[p]["final_accuracy"]["mean"])
     assert {0, best} <= set(shown)  # the baseline is the first one
     assert map_panel.first_pair(run, shown) == [0, best]
-    assert "8 of 30" not in _caption(run)
-    assert f"{map_panel.MOST_POINTS} of 30 sweep points, among them each value of mobility" in _caption(run)
-
-
-def test_worlds(make_workdir: Maker) -> None:
-    radii = [{"network.radius": r} for r in (2.0, float("inf"), None)]
-    worlds = world.worlds_of(read_workdir(make_workdir(radii)))
-    assert [found.kind for found in worlds.values()] == ["grid"] * 3
-    assert [found.radius for found in worlds.values()] == [2.0, float("inf"), float("inf")]
-    assert (worlds[0].low.tolist(), worlds[0].high.tolist(), worlds[0].walls) == ([1, 1], [10, 10], True)
+    assert "8 of 30" not in FIGURES["map"].caption(run)
+    assert f"{map_panel.MOST_POINTS} of 30 sweep points, among them each value of mobility" in FIGURES["map"].caption(
+        run
+    )
 
 
 def test_streets_units_and_edges(make_workdir: Maker) -> None:
@@ -179,13 +172,7 @@ def test_clients_without_places_are_on_a_circle_if_something_is_recorded(make_wo
     places = recovered(point["position"], [-1, -1], [1, 1])
     np.testing.assert_allclose(np.hypot(*places[0].T), 1, atol=1e-4)
     assert len(places) == 41
-    assert "stand on a circle" in _caption(run)
-
-
-def test_computed_links_are_told_to_be_computed(make_workdir: Maker) -> None:
-    folder = make_workdir(clients=8)
-    assert "computed from the places" in _caption(read_workdir(folder))
-    assert "computed" not in _caption(read_workdir(add_records(folder)))
+    assert "stand on a circle" in FIGURES["map"].caption(run)
 
 
 def test_contacts_on_the_way_are_not_computed_from_some_rounds(make_workdir: Maker, monkeypatch) -> None:
@@ -193,11 +180,11 @@ def test_contacts_on_the_way_are_not_computed_from_some_rounds(make_workdir: Mak
     folder = make_workdir([{"network.contact": "swept"}, {"network.contact": "round"}], seeds=1)
     assert map_panel.without_links(map_panel.playback(read_workdir(folder))) == []
     monkeypatch.setattr("mdfl_jax.report.panels.map.BUDGET", 2 * 300)
-    data = _chart(read_workdir(folder)).data
+    data = FIGURES["map"].chart(read_workdir(folder)).data
     assert all(point["stride"] > 1 for point in data["points"])
     assert map_panel.without_links(data) == [0]
     assert "Links of swept are not drawn" in data["note"]
-    assert "not drawn" not in _chart(read_workdir(add_records(folder))).data["note"]
+    assert "not drawn" not in FIGURES["map"].chart(read_workdir(add_records(folder))).data["note"]
 
 
 @pytest.fixture(scope="module")

@@ -10,14 +10,14 @@ from matplotlib.figure import Figure
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.own_files import import_file
 from mdfl_jax.report import figures
-from mdfl_jax.report.page import render, write_report
+from mdfl_jax.report.page import write_report
 from mdfl_jax.report.read import read_workdir
-from mdfl_jax.report.registry import FIGURES, Chart, figure, in_order, panel
+from mdfl_jax.report.registry import FIGURES, Chart, figure, panel
 
 
 @pytest.fixture
 def own(monkeypatch):
-    """Two figures of this file, one of which does not apply; they are gone after the test."""
+    """A figure of this file; what a test registers is gone after it."""
     monkeypatch.setattr(FIGURES, "_members", dict(FIGURES._members))
 
     @figure("ranking", caption=lambda run: f"The {len(run.points)} points, ranked.", place=15)
@@ -26,29 +26,18 @@ def own(monkeypatch):
         drawn.subplots().barh([p["id"] for p in run.points], [p["final_accuracy"]["mean"] for p in run.points])
         return drawn
 
+    return ranking
+
+
+def test_figures_and_panels_of_ones_own_are_in_the_files_and_on_the_page_at_their_place(make_workdir, own):
     @figure("never", caption=lambda run: "", applies=lambda run: False)
     def never(run):
         raise AssertionError
 
-    return ranking
+    @figure("best", of=lambda run: run.points[:1], caption=lambda run, shown: f"The first of {len(shown)}.")
+    def best(run, shown):
+        return Figure()
 
-
-def test_an_own_figure_is_in_the_files_and_on_the_page_at_its_place(make_workdir, own):
-    folder = make_workdir(rounds=10)
-    text = write_report(folder).read_text()
-    assert (folder / "figures" / "ranking.png").stat().st_size > 1000
-    assert (folder / "figures" / "ranking.pdf").is_file()
-    assert not (folder / "figures" / "never.png").exists()
-    assert '<p class="caption" id="ranking-caption">The 4 points, ranked.</p>' in text
-    at = [
-        text.index(f'<section class="panel" id="{name}"') for name in ("accuracy", "ranking", "final_accuracy", "map")
-    ]
-    assert at == sorted(at)
-    assert 'id="never"' not in text
-    assert own.__name__ == "ranking"  # still a function that can be called
-
-
-def test_an_own_panel_is_on_the_page_and_has_no_file(make_workdir, own):
     @panel("sent", caption=lambda run: "Bits.", title="Bits < sent")
     def sent(run):
         """Bits."""
@@ -56,40 +45,43 @@ def test_an_own_panel_is_on_the_page_and_has_no_file(make_workdir, own):
         return Chart("plotly", {"traces": [bars], "layout": {}})
 
     folder = make_workdir(rounds=10)
-    run = read_workdir(folder)
-    text = render(run)
-    assert '<section class="panel" id="sent" data-kind="plotly"' in text
+    text = write_report(folder).read_text()
+    files = {path.name for path in (folder / "figures").iterdir()}
+    assert {"ranking.png", "ranking.pdf", "best.png"} <= files
+    assert not {"never.png", "sent.png"} & files
+    assert '<p class="caption" id="ranking-caption">The 4 points, ranked.</p>' in text
+    assert "The first of 1." in text
+    order = ("accuracy", "ranking", "final_accuracy", "map", "best", "sent")
+    at = [text.index(f'<section class="panel" id="{name}"') for name in order]
+    assert at == sorted(at)
+    assert 'id="never"' not in text
     assert '<h2 id="sent-title">Bits &lt; sent</h2>' in text
+    assert own.__name__ == "ranking"  # still a function that can be called
     with pytest.raises(UserError, match="figure 'sent': it is on the page only; there are accuracy, ranking, "):
-        figures.draw_figure(run, "sent")
+        figures.draw_figure(read_workdir(folder), "sent")
 
 
-def test_the_page_has_its_panels_in_this_order():
-    built_in = [name for name, of in in_order().items() if of.__module__.startswith("mdfl_jax.report.")]
-    some = ["accuracy", "final_accuracy", "map", "groups", "label_counts"]
-    assert [name for name in built_in if name in some] == some
+CALLED = "^the {} of a figure is called with one argument, the study: "
 
 
-def test_a_name_that_is_taken_and_a_missing_caption_are_told_at_once():
-    with pytest.raises(UserError, match="figure 'map' is there already"):
-        figure("map", caption=lambda run: "")(lambda run: Figure())
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"name": "map"}, "figure 'map' is there already"),
+        ({"caption": lambda: ""}, CALLED.format("caption") + "too many positional arguments$"),
+        ({"caption": "Bits."}, r"^the caption of a figure is 'Bits\.'; it must be a function of a study$"),
+        ({"applies": lambda: True}, CALLED.format("applies")),
+        ({"draw": lambda run, more: Figure()}, CALLED.format("draw") + r"missing a required argument: 'more'$"),
+    ],
+)
+def test_what_cannot_be_a_figure_is_told_when_it_is_declared_and_not_after_the_study(own, changes, said):
+    given = {"name": "mine", "caption": str.title, "applies": bool} | changes  # callables of C and of Python
+    draw, name = given.pop("draw", own), given.pop("name")
+    with pytest.raises(UserError, match=said):
+        figure(name, **given)(draw)
+    assert "mine" not in FIGURES
     with pytest.raises(TypeError, match="caption"):
         figure("uncaptioned")
-
-
-def test_functions_that_cannot_be_called_with_a_run_are_told_at_once(own):
-    """And not after the study, when the report is made."""
-    here = "^the {} of a figure is called with one argument, the study: "
-    with pytest.raises(UserError, match=here.format("draw") + r"missing a required argument: 'more'$"):
-        figure("two", caption=lambda run: "")(lambda run, more: Figure())
-    with pytest.raises(UserError, match=here.format("caption") + "too many positional arguments$"):
-        figure("none", caption=lambda: "")(own)
-    with pytest.raises(UserError, match=r"^the caption of a figure is 'Bits\.'; it must be a function of a study$"):
-        figure("text", caption="Bits.")(own)
-    with pytest.raises(UserError, match=here.format("applies")):
-        figure("never_2", caption=lambda run: "", applies=lambda: True)(own)
-    assert {"two", "none", "text", "never_2"}.isdisjoint(FIGURES)
-    figure("method", caption=str.title, applies=bool)(own)  # callables of C and of Python
 
 
 def test_no_part_of_the_report_loads_jax():
@@ -105,7 +97,6 @@ def test_a_used_file_with_such_a_figure_is_told_with_its_line(tmp_path, monkeypa
         "from mdfl_jax.report.registry import figure\n\n"
         "@figure('mine', caption=lambda run: '')\ndef mine(run, points):\n    return None\n"
     )
-    with pytest.raises(
-        UserError, match=r"^mine\.py:3: the draw of a figure is called with one argument, .*: 'points'$"
-    ):
+    said = r"^mine\.py:3: the draw of a figure is called with one argument, .*: 'points'$"
+    with pytest.raises(UserError, match=said):
         import_file("mine.py")

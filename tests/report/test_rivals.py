@@ -16,25 +16,22 @@ POINTS = [{"network.radius": radius, "network.mobility": rule} for radius, rule 
 
 
 @pytest.fixture
-def run(make_workdir):
-    return read_workdir(make_workdir(POINTS, seeds=4, rounds=20, positions=False))
+def run(study):
+    return study(POINTS, seeds=4, rounds=20, positions=False)
 
 
-def test_rows_are_settings_and_columns_rivals(run):
+def test_rows_are_settings_and_columns_the_values_that_the_study_compares(run, study):
     found = matrix_of(run)
     assert (found.rivals, found.settings) == (list(RULES), ["radius = 1", "radius = 3"])
     np.testing.assert_array_equal(found.point, [[0, 1, 2], [3, 4, 5]])
-
-
-def test_the_rivals_are_the_values_that_the_study_compares(make_workdir):
     movers = ["first", "most_data", "least_data"]
     points = [{"network.mobility": rule, "network.movers": who} for rule in RULES for who in movers]
-    run = read_workdir(make_workdir(points, seeds=2, rounds=20, positions=False))
-    assert matrix_of(run).rivals == list(RULES)
-    run.config["baseline"] = "network.movers=first"
-    assert matrix_of(run).rivals == movers
-    run = read_workdir(make_workdir(points[:6], seeds=2, rounds=20, positions=False))  # of two rules
-    assert (matrix_of(run).rivals, matrix_of(run).settings) == (movers, ["static", "dam"])
+    both = study(points, seeds=1, rounds=10, positions=False)
+    assert matrix_of(both).rivals == list(RULES)
+    both.config["baseline"] = "network.movers=first"
+    assert matrix_of(both).rivals == movers
+    found = matrix_of(study(points[:6], seeds=1, rounds=10, positions=False))  # of two rules
+    assert (found.rivals, found.settings) == (movers, ["static", "dam"])
 
 
 @pytest.mark.parametrize(
@@ -45,14 +42,12 @@ def test_the_rivals_are_the_values_that_the_study_compares(make_workdir):
         [{"network.radius": r, "network.num_mobile": m} for r in RADII for m in (1, 2, 3)],  # numbers alone
     ],
 )
-def test_other_sweeps_have_no_matrix(make_workdir, points):
-    run = read_workdir(make_workdir(points, seeds=2, rounds=20, positions=False))
-    assert matrix_of(run) is None
-    assert not FIGURES["rivals"].applies(run)
+def test_other_sweeps_have_no_matrix(study, points):
+    assert not FIGURES["rivals"].applies(study(points, seeds=2, rounds=20, positions=False))
 
 
-def test_a_rival_that_a_setting_lacks_is_not_compared(make_workdir):
-    run = read_workdir(make_workdir(POINTS[:-1], seeds=4, rounds=20, positions=False))
+def test_a_rival_that_a_setting_lacks_is_not_compared(study):
+    run = study(POINTS[:-1], seeds=4, rounds=20, positions=False)
     matrix = matrix_of(run)
     assert matrix.point[1, 2] == -1
     found = differences(measures(run, matrix)[END], 0)
@@ -60,42 +55,33 @@ def test_a_rival_that_a_setting_lacks_is_not_compared(make_workdir):
     assert tally(found)[2].tolist() == [0, 2, 1]
 
 
-def test_the_accuracy_at_the_end_is_that_of_the_summary(run):
+def test_differences_at_the_end_are_paired_by_seed_and_one_family(run):
     values = measures(run, matrix_of(run))[END]
     for p, point in enumerate(run.points):
         np.testing.assert_allclose(values[p // 3, p % 3], 100 * np.array(point["final_accuracy"]["per_seed"]))
-
-
-def test_differences_are_paired_by_seed_and_one_family(run):
-    values = measures(run, matrix_of(run))[END]
     found = differences(values, 1)
-    gaps = np.stack([values[r, c] - values[r, 1] for r in range(2) for c in (0, 2)], axis=1)
-    expected = simultaneous(gaps)
+    expected = simultaneous(np.stack([values[r, c] - values[r, 1] for r in range(2) for c in (0, 2)], axis=1))
     np.testing.assert_allclose(found.mean[:, [0, 2]].ravel(), expected.mean)
     np.testing.assert_allclose(found.half[:, [0, 2]].ravel(), expected.half)
     assert np.isnan(found.mean[:, 1]).all()
 
 
-def test_after_equal_bits_all_have_sent_what_the_sparest_has_sent(make_workdir):
+def test_after_equal_costs_all_have_spent_what_the_sparest_has_and_those_that_spend_nothing_are_left_out(make_workdir):
     folder = make_workdir(POINTS, seeds=1, rounds=20, positions=False)
     rate = {rule: i + 1 for i, rule in enumerate(RULES)}  # dcm sends three times what static sends
 
     def line(row):
         rule = row["point"].rpartition("-")[2]
-        return row | {"bits_sent": 1e6 * rate[rule] * row["round"], "accuracy": row["round"] / 100}
+        moved = 0.0 if rule == "static" else 2.0 * row["round"]
+        sent = 1e6 * rate[rule] * row["round"]
+        return row | {"bits_sent": sent, "distance_moved": moved, "accuracy": row["round"] / 100}
 
-    matrix = matrix_of(run := read_workdir(change(folder, line)))
-    found = measures(run, matrix)["after equal bits"]
-    np.testing.assert_allclose(found[:, :, 0], 2 * [[20, 10, 20 / 3]])
-
-
-def test_a_rival_that_never_moves_is_not_compared_by_distance(make_workdir):
-    folder = make_workdir(POINTS, seeds=1, rounds=20, positions=False)
-    moved = lambda row: row | {"distance_moved": 0.0 if "static" in row["point"] else 2.0 * row["round"]}  # noqa: E731
-    run = read_workdir(change(folder, moved))
-    found = measures(run, matrix_of(run))["after equal distance moved"]
-    assert np.isnan(found[:, 0]).all()
-    assert np.isfinite(found[:, 1:]).all()
+    run = read_workdir(change(folder, line))
+    found = measures(run, matrix_of(run))
+    np.testing.assert_allclose(found["after equal bits"][:, :, 0], 2 * [[20, 10, 20 / 3]])
+    by_distance = found["after equal distance moved"]
+    assert np.isnan(by_distance[:, 0]).all()
+    assert np.isfinite(by_distance[:, 1:]).all()
 
 
 def test_the_reference_is_the_rival_of_the_baselines(run):
@@ -109,7 +95,6 @@ def test_the_reference_is_the_rival_of_the_baselines(run):
 
 def test_the_panel_counts_the_settings_in_which_a_rival_is_better(run):
     panel = FIGURES["rivals"]
-    assert panel.applies(run)
     chart = panel.chart(run).data
     assert chart["settings"] == ["radius = 1", "radius = 3"]
     at_end = chart["measures"][0]["references"][chart["reference"]]

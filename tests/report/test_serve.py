@@ -3,13 +3,9 @@
 import http.client
 import json
 import socket
-import subprocess
-import sys
 import threading
-import time
 
 import pytest
-from shell import heed_interrupts
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report import serve as serving
@@ -127,6 +123,7 @@ def ask(server, path="/", method="GET", **headers):
 
 
 def test_it_answers_with_the_page_and_its_version(server):
+    assert server.server_address[0] == "127.0.0.1"  # the loopback address only
     answer, body = ask(server)
     assert (answer.status, body) == (200, server.page.html)
     assert answer.getheader("Content-Type") == "text/html; charset=utf-8"
@@ -137,34 +134,23 @@ def test_it_answers_with_the_page_and_its_version(server):
     assert (answer.status, body, answer.getheader("Content-Length")) == (200, b"", str(len(server.page.html)))
 
 
-@pytest.mark.parametrize("path", ["/config.json", "/../config.json", "//etc/passwd", "/version/", "/%2e%2e/"])
-def test_it_has_no_other_files(server, path):
-    assert ask(server, path)[0].status == 404
+OWN, OTHERS = ("localhost", "LOCALHOST", "127.0.0.1"), ("evil.example", "0.0.0.0", "127.0.0.1:1", "evil.example:1", "")
+REFUSED = [
+    *(
+        (path, "GET", "127.0.0.1:{port}", 404)
+        for path in ("/config.json", "/../config.json", "//etc/passwd", "/version/")
+    ),
+    *(("/", method, "127.0.0.1:{port}", 501) for method in ("POST", "PUT", "DELETE", "OPTIONS")),  # it only reads
+    *((path, "GET", host, 403) for path in ("/", "/version") for host in (*OTHERS, *OWN, "evil.example:{port}")),
+    *(("/", "GET", f"{host}:{{port}}", 200) for host in OWN),
+]
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
-def test_it_only_reads(server, method):
-    assert ask(server, method=method)[0].status == 501
-
-
-OTHERS = ("evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "0.0.0.0:{port}", "")
-
-
-@pytest.mark.parametrize("host", OTHERS)
-@pytest.mark.parametrize("path", ["/", "/version"])
-def test_another_host_is_refused(server, host, path):
-    answer, body = ask(server, path, Host=host.format(port=server.server_port))
-    assert answer.status == 403
-    assert b"one" not in body
-
-
-@pytest.mark.parametrize("host", ["localhost", "LOCALHOST", "127.0.0.1"])
-def test_its_own_names_are_answered(server, host):
-    assert ask(server, Host=f"{host}:{server.server_port}")[0].status == 200
-
-
-def test_it_listens_on_the_loopback_address_only(server):
-    assert server.server_address[0] == "127.0.0.1"
+@pytest.mark.parametrize(("path", "method", "host", "status"), REFUSED)
+def test_it_has_no_other_files_only_reads_and_answers_its_own_names_only(server, path, method, host, status):
+    answer, body = ask(server, path, method, Host=host.format(port=server.server_port))
+    assert answer.status == status
+    assert (b"one" in body) == (status == 200)
 
 
 def test_an_occupied_port_is_one_line_and_nothing_is_made(pages):
@@ -183,38 +169,27 @@ def test_a_port_that_is_none_is_one_line(pages, port):
         serve(pages.make, pages.watched, port)
 
 
-PROGRAM = """
-import sys
-from pathlib import Path
-from mdfl_jax.report.serve import serve
-path = Path(sys.argv[1])
-serve(lambda: f"<html><body>{path.read_text()}</body></html>", lambda: [path], 0)
-print("ended")
-"""
+@pytest.mark.usefixtures("at_once")
+def test_it_prints_its_address_follows_the_file_and_ends_by_ctrl_c(pages, monkeypatch, capsys):
+    """The loop runs here; each time that it rests, the next step of the reader comes."""
+    asked = []
 
+    def page_at(address):
+        connection = http.client.HTTPConnection(address, timeout=20)
+        connection.request("GET", "/")
+        return connection.getresponse().read().decode()
 
-def test_it_prints_its_address_follows_the_file_and_ends_with_status_0(pages):
-    command = [sys.executable, "-c", PROGRAM, str(pages.path)]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
-    )
-    try:
-        address = process.stdout.readline().split()[0]
-        port = int(address.removeprefix("http://127.0.0.1:").rstrip("/"))
+    def rest(seconds):
+        if not asked:
+            address = capsys.readouterr().out.split()[0].removeprefix("http://").rstrip("/")
+            asked.extend((address, page_at(address)))
+            pages.path.write_text("grown")
+        elif len(asked) == 2:
+            asked.append(page_at(asked[0]))
+        else:
+            raise KeyboardInterrupt
 
-        def text(path):
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-            connection.request("GET", path)
-            return connection.getresponse().read().decode()
-
-        assert "<body>one<script" in text("/")
-        pages.path.write_text("grown")
-        deadline = time.monotonic() + 30
-        while "grown" not in text("/") and time.monotonic() < deadline:
-            time.sleep(0.1)
-        assert "<body>grown<script" in text("/")
-        process.send_signal(2)
-        out, err = process.communicate(timeout=30)
-    finally:
-        process.kill()
-    assert (process.returncode, out, err) == (0, "ended\n", "")
+    monkeypatch.setattr(serving.time, "sleep", rest)
+    serve(pages.make, pages.watched, 0)
+    assert "<main>one" in asked[1]
+    assert "<main>grown" in asked[2]

@@ -1,7 +1,7 @@
 """The tables: numbers worked out by hand, which columns of the page say something, and by what they are sorted."""
 
 import csv
-import json
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,9 @@ import pytest
 from mdfl_jax.report import tables
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.tables import page_columns
+from tests.report.made_report import edit
+
+Maker = Callable[..., Path]
 
 
 def point(name: str, overrides: dict[str, Any], accuracy: list[float], **others: Any) -> dict[str, Any]:
@@ -72,16 +75,13 @@ def test_missing_values_are_dashes_and_empty_cells(summary: dict[str, Any]) -> N
     assert tables.raw_table(summary)[1][1] == ["dcm", "dcm", 0.7, 0.025, *[None] * 10, 3, 0]
 
 
-def test_one_seed_has_a_mean_and_no_interval(summary: dict[str, Any]) -> None:
+def test_one_seed_has_no_interval_and_one_point_is_named_by_its_id(summary: dict[str, Any]) -> None:
     for entry in summary["points"]:
         entry["final_accuracy"] |= {"std": None, "ci95": None, "per_seed": [0.5]}
         entry["worst_client_accuracy"] |= {"std": None, "ci95": None}
     summary["points"][1]["difference_to_baseline"] = {"mean": -0.02, "ci95": None}
     assert tables.table(summary)[1][1][1:4] == ["70.00", "-2.00", "25.00"]
     assert "one seed" in tables.note(summary)
-
-
-def test_one_point_without_sweep_is_named_by_its_id(summary: dict[str, Any]) -> None:
     summary["points"] = summary["points"][:1]
     header, rows = tables.table(summary)
     assert (header[0], rows[0][0]) == ("point", "static")
@@ -89,16 +89,16 @@ def test_one_point_without_sweep_is_named_by_its_id(summary: dict[str, Any]) -> 
     assert tables.raw_table(summary)[0][:2] == ["point", "accuracy_mean"]
 
 
-def test_settings_that_share_a_name_are_told_apart(summary: dict[str, Any]) -> None:
+def test_settings_that_share_a_name_are_told_apart_and_may_be_those_of_the_configuration(
+    summary: dict[str, Any],
+) -> None:
     for entry, rate in zip(summary["points"], (0.1, 0.2)):
         entry["overrides"] |= {"algorithm.lr": rate, "model.lr": rate, "data.name": f"set{rate}"}
     assert tables.table(summary)[0][:4] == ["mobility", "algorithm.lr", "model.lr", "data"]
-
-
-def test_a_point_without_the_override_has_the_value_of_the_configuration(summary: dict[str, Any]) -> None:
     del summary["points"][0]["overrides"]["network.mobility"]
-    assert tables.table(summary, {"network": {"mobility": "static"}})[1][0][0] == "static"
-    assert tables.table(summary)[1][0][0] == "-"
+    for config, value in (({"network": {"mobility": "static"}}, "static"), ({}, "-")):
+        header, rows = tables.table(summary, config)
+        assert dict(zip(header, rows[0]))["mobility"] == value
 
 
 def test_a_row_is_the_baseline_where_its_point_says_so(summary: dict[str, Any]) -> None:
@@ -112,8 +112,13 @@ def test_a_row_is_the_baseline_where_its_point_says_so(summary: dict[str, Any]) 
     assert [row[2] for row in tables.table(summary)[1]] == ["-", "+8.76 ± 0.50"]
 
 
-def test_the_note_names_a_baseline_only_where_there_are_differences(summary: dict[str, Any]) -> None:
+def test_the_note_names_the_baseline_and_pairs_that_do_not_share_their_data(summary: dict[str, Any]) -> None:
     assert "to the baseline static" in tables.note(summary)
+    assert "not the same data" not in tables.note(summary)
+    summary["points"][1]["overrides"]["data.alpha"] = 1.0
+    assert "; pairs that differ in data.alpha share the seed, but not the same data" in tables.note(summary)
+    summary["points"][0]["overrides"]["data.alpha"] = 1.0  # the baseline has it as well
+    assert "not the same data" not in tables.note(summary)
     summary["points"][1]["difference_to_baseline"] = None
     assert "baseline" not in tables.note(summary)
 
@@ -137,24 +142,9 @@ def test_csv_holds_raw_numbers(reported: Any) -> None:
     assert rows[3]["rounds_to_target"] == "10"
 
 
-def test_pairs_that_do_not_share_their_data_are_told(summary: dict[str, Any]) -> None:
-    assert "not the same data" not in tables.note(summary)
-    summary["points"][1]["overrides"]["data.alpha"] = 1.0
-    assert "; pairs that differ in data.alpha share the seed, but not the same data" in tables.note(summary)
-    summary["points"][0]["overrides"]["data.alpha"] = 1.0  # the baseline has it as well
-    assert "not the same data" not in tables.note(summary)
-
-
-Maker = Callable[..., Path]
-
-
 def edited(folder: Path, *changes: dict[str, object]) -> Path:
     """The workdir with changed entries of the points of its summary, one dict for each point."""
-    summary = json.loads((folder / "summary.json").read_text())
-    for point, change in zip(summary["points"], changes):
-        point |= change
-    (folder / "summary.json").write_text(json.dumps(summary))
-    return folder
+    return edit(folder, points=lambda points: [p | c for p, c in itertools.zip_longest(points, changes, fillvalue={})])
 
 
 def test_cells_have_the_text_of_the_printed_table_and_the_exact_number(make_workdir: Maker) -> None:

@@ -160,7 +160,8 @@ def test_whatever_a_header_says_is_read_or_one_line(whole, tmp_path):
         "metrics": 2,
         "made": 2,
         "accuracy_is": 2,
-        "goes_on_from": 12,
+        "goes_on_from": 1,
+        "other": 2,
         "compile_seconds": 3,
         "run_seconds": 3,
     }  # junk that may be meant

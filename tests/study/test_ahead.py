@@ -8,7 +8,6 @@ from mdfl_jax.core.devices import KINDS, Target
 from mdfl_jax.study import make_study
 from mdfl_jax.study.ahead import accounts, memory
 from mdfl_jax.study.ahead.cycles import Collective, Cost, Operation
-from mdfl_jax.study.ahead.flops import round_flops
 
 
 @pytest.mark.long
@@ -16,7 +15,7 @@ def test_an_account_of_the_devices_at_hand(tiny):
     study = make_study(tiny(**{"engine.memory_mib": 64}))
     found = accounts.account(study, 0)
     plan = memory.footprint(study, study.groups[0])
-    assert found["flops_per_round"] == round_flops(study, study.groups[0])
+    assert found["flops_per_round"] == memory.round_flops(study, study.groups[0])
     assert found["bytes"]["data"] == plan.need.data
     assert found["limit"] == 64 * memory.MIB
     assert found["num_runs"] == len(study.seeds) == 2

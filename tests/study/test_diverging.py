@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 from small import toy_hparams, toy_task
-from tiny import tiny_config
+from studies import assert_same, batches_of, go
+from tiny import run_study, tiny_config
 
 from mdfl_jax import Schedule
 from mdfl_jax.algorithms.dpsgd import dpsgd
@@ -19,9 +20,7 @@ from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.report.panels.rivals import Matrix, measures
 from mdfl_jax.report.read import read_workdir
-from mdfl_jax.study import Interrupted, make_study, run_study
-from mdfl_jax.study.batch import batches_of
-from mdfl_jax.study.run import run_or_resume
+from mdfl_jax.study import Interrupted, make_study
 
 SEEDS, ROUNDS, EVERY = 4, 8, 2
 STUDY = {"seeds": SEEDS, "rounds": ROUNDS, "eval_every": EVERY, "data.partition": "dirichlet", "data.alpha": 0.3}
@@ -30,26 +29,11 @@ POINTS = {"sweep": "network.mobility=static,random_movement,dcm", "baseline": "n
 
 
 def run(folder, **changes):
-    return run_study(make_study(tiny_config(**changes)), folder, log=lambda line: None)
-
-
-def go(folder, extend=False, on_evaluation=None, **changes):
-    study = make_study(tiny_config(**changes))
-    return run_or_resume(study, folder, log=lambda _: None, progress=False, on_evaluation=on_evaluation, extend=extend)
+    return run_study(make_study(tiny_config(**changes)), folder)
 
 
 def lines_of(folder):
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-
-
-def assert_same(folder, expected):
-    """Byte-equal arrays and lines, and an equal summary without seconds."""
-    for name in ("history.npz", "metrics.jsonl"):
-        assert (folder / name).read_bytes() == (expected / name).read_bytes(), name
-    ours, theirs = (json.loads((of / "summary.json").read_text())["points"] for of in (folder, expected))
-    for point in (*ours, *theirs):
-        del point["compile_seconds"], point["run_seconds"]
-    assert ours == theirs
 
 
 def looped(**changes):
@@ -151,7 +135,7 @@ def test_a_point_that_diverges_beside_others_in_one_program_leaves_them_bit_equa
     wild = STUDY | {"seeds": 2, "algorithm.weight_decay": 0.01, "engine.runs_per_batch": 8}
     study = make_study(tiny_config(**wild | {"sweep": "algorithm.lr=0.1,1e30,0.2"}))
     assert len(batches_of(study)) == 1
-    run_study(study, tmp_path / "three", log=lambda line: None)
+    run_study(study, tmp_path / "three")
     run(tmp_path / "calm", **wild | {"sweep": "algorithm.lr=0.1,0.2"})
     with np.load(tmp_path / "three" / "history.npz") as three, np.load(tmp_path / "calm" / "history.npz") as calm:
         for key in calm.files:
@@ -283,7 +267,7 @@ def test_a_resumed_study_and_one_with_more_rounds_keep_what_diverged(tmp_path, b
         go(tmp_path / str(stop), **changes)
         assert_same(tmp_path / str(stop), bounded)
     go(tmp_path / "short", **changes | {"rounds": 4})
-    go(tmp_path / "short", extend=True, **changes)
+    go(tmp_path / "short", **changes)
     assert_same(tmp_path / "short", bounded)
 
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import json
 import os
 import signal
 import subprocess
@@ -10,13 +9,12 @@ import threading
 from pathlib import Path
 
 import pytest
-from mdfl_jax.storage.checksums import write_state
-from tiny import tiny_config
+from studies import assert_same
+from tiny import run_study, tiny_config
 
-from mdfl_jax.storage import disk
+from mdfl_jax.storage import array_files, disk
 from mdfl_jax.storage.disk import write_arrays, write_json
 from mdfl_jax.study import make_study
-from mdfl_jax.study.run import run_or_resume
 
 STUDY = {"sweep": "network.mobility=static,random_movement", "engine.runs_per_batch": 2, "save": "final"}
 STUDY |= {"loggers": "tensorboard"}
@@ -59,19 +57,6 @@ def full(monkeypatch):
     return Full(monkeypatch)
 
 
-def results(folder):
-    """The files of results without times and seconds."""
-    config = json.loads((folder / "config.json").read_text())
-    timed = ("compile_seconds", "run_seconds", "command", "checksums")
-    summary = json.loads((folder / "summary.json").read_text())
-    without = lambda entries: {k: v for k, v in entries.items() if k not in timed}  # noqa: E731
-    summary["points"] = [without(point) for point in summary["points"]]
-    found = {"config": without(config), "summary": summary}
-    others = [path for path in sorted(folder.rglob("*.*")) if path.suffix in (".npz", ".safetensors")]
-    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return found | {"lines": lines} | {str(path.relative_to(folder)): path.read_bytes() for path in others}
-
-
 @pytest.fixture(scope="module")
 def study():
     return make_study(tiny_config(**STUDY))
@@ -80,12 +65,8 @@ def study():
 @pytest.fixture(scope="module")
 def whole(study, tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
-    run_or_resume(study, folder, log=lambda line: None, progress=False)
-    return results(folder)
-
-
-def run(study, folder, **more):
-    return run_or_resume(study, folder, log=lambda line: None, progress=False, **more)
+    run_study(study, folder)
+    return folder
 
 
 @pytest.mark.parametrize(
@@ -93,30 +74,24 @@ def run(study, folder, **more):
 )
 def test_wherever_the_disk_is_full_the_line_names_the_file_and_the_study_goes_on(study, whole, full, tmp_path, every):
     """A write of each kind of file of a study fails, one after another; or every write."""
-    run(study, tmp_path / "counted")
-    kinds = [(path.suffix, path.parent.name == "checkpoints", "loggers" in path.parts) for path in full.seen]
+    run_study(study, tmp_path / "counted")
+    kinds = [(path.suffix, path.parent.name, path.name.startswith("config")) for path in full.seen]
+    folders = ("runs", "models", "workers", "counted")
     assert {suffix for suffix, *_ in kinds} >= {".json", ".jsonl", ".npz", ".safetensors"}
-    assert any(of_logger for *_, of_logger in kinds)
+    assert {folder for _, folder, _ in kinds} >= {*folders}
     for at in range(len(kinds)) if every else map(kinds.index, dict.fromkeys(kinds)):
         folder = tmp_path / str(at)
         full.left, full.seen[:] = at, []
         with pytest.raises(disk.DiskError) as raised:
-            run(study, folder)
+            run_study(study, folder)
         failed = full.seen[at]
         assert str(raised.value).startswith(f"{failed} cannot be written: the disk is full (")
         assert "free); make room, and the same command goes on" in str(raised.value)
         assert "\n" not in str(raised.value)
         assert not list(folder.rglob("*.part"))
         full.left = MANY
-        run(study, folder)
-        assert results(folder) == whole, failed
-
-
-def test_what_is_finished_is_saved_although_a_large_file_has_no_room(study, full, tmp_path, monkeypatch):
-    full.wanted, full.left = "models/1/", 0
-    with pytest.raises(disk.DiskError, match=r"models/1/.* cannot be written"):
-        run(study, tmp_path)
-    assert json.loads((tmp_path / "checkpoints" / "progress.json").read_text())["finished"] == ["batch-000"]
+        run_study(study, folder)
+        assert_same(folder, whole, states="runs" not in str(failed))
 
 
 @pytest.mark.parametrize(
@@ -145,7 +120,7 @@ def soon(monkeypatch):
 @pytest.mark.long
 def test_a_run_that_waits_says_so_once_and_goes_on(whole, full, tmp_path, monkeypatch, soon):
     study, lines = make_study(tiny_config(**STUDY, **{"engine.on_full_disk": "wait"})), []
-    full.wanted, full.left = "checkpoints", 0
+    full.wanted, full.left = "/runs/", 0
     tries = []
     full_fail = full.fail
 
@@ -156,20 +131,16 @@ def test_a_run_that_waits_says_so_once_and_goes_on(whole, full, tmp_path, monkey
         full_fail()
 
     monkeypatch.setattr(full, "fail", fail)
-    with disk.on_full_disk("wait", lines.append):
-        run_or_resume(study, tmp_path, log=lines.append, progress=False)
+    monkeypatch.setattr("mdfl_jax.study.run.print_to_stderr", lines.append)
+    run_study(study, tmp_path)
     assert len(tries) == 3
-    found = results(tmp_path)
-    others = {name for name in whole if found[name] != whole[name]} - {"config"}  # which has the field itself
-    assert all(name.startswith("models/") for name in others)  # whose header has the digest of config
-    assert [line.partition(".npz")[2] for line in lines if "checkpoints" in line] == [
-        lines[0].partition(".npz")[2],
-        " is written; going on",
-    ]
-    assert lines[0].endswith("waiting for room ...")
+    assert (tmp_path / "history.npz").read_bytes() == (whole / "history.npz").read_bytes()
+    (waits, goes_on) = [line for line in lines if "/runs/" in line]
+    assert waits.endswith("waiting for room ...")
+    assert goes_on.endswith(" is written; going on")
 
 
-def test_a_signal_ends_the_waiting(full, tmp_path, soon):
+def test_a_signal_ends_the_waiting(full, tmp_path, soon, monkeypatch):
     study = make_study(tiny_config(**STUDY, **{"engine.on_full_disk": "wait"}))
     full.wanted, full.left, lines = "metrics.jsonl", 0, []
 
@@ -180,38 +151,30 @@ def test_a_signal_ends_the_waiting(full, tmp_path, soon):
 
     # The file is opened before the first round, where the signals are those of a running study already.
     refused = pytest.raises(disk.DiskError, match=r"metrics.jsonl cannot be written: the disk is full")
-    with disk.on_full_disk("wait", log), refused:
-        run_or_resume(study, tmp_path, log=log, progress=False)
+    monkeypatch.setattr("mdfl_jax.study.run.print_to_stderr", log)
+    with refused:
+        run_study(study, tmp_path, log=log)
     assert ["waiting for room" in line for line in lines] == [True, False]
     assert lines[1].startswith("stopping after this evaluation")
 
 
 def test_an_appended_piece_is_there_whole_or_not_at_all(tmp_path, monkeypatch):
-    file = disk.Appended(tmp_path / "lines")
+    file, real, room = disk.Appended(tmp_path / "lines"), os.write, [MANY]
+
+    def write(number, content):
+        if not room[0]:
+            raise OSError(errno.ENOSPC, "no room")
+        taken = real(number, content[: room[0]])
+        room[0] -= taken
+        return taken
+
+    monkeypatch.setattr(os, "write", write)
     file.write(b"one\n")
-    real = file._file
-
-    class Small:
-        """Takes some bytes, and then no more."""
-
-        def __init__(self):
-            self.room = 2
-
-        def __getattr__(self, name):
-            return getattr(real, name)
-
-        def write(self, content):
-            if not self.room:
-                raise OSError(errno.ENOSPC, "no room")
-            taken = real.write(content[: self.room])
-            self.room -= taken
-            return taken
-
-    file._file = Small()
+    room[0] = 2
     with pytest.raises(disk.DiskError, match="lines cannot be written: the disk is full"):
         file.write(b"two\n")
     assert (tmp_path / "lines").read_text() == "one\n"
-    file._file = real
+    room[0] = MANY
     file.write(b"two\n")
     file.close()
     assert (tmp_path / "lines").read_text() == "one\ntwo\n"
@@ -253,7 +216,7 @@ def fill(folder, left):
     "write",
     [
         lambda path, x: write_arrays(path, {"a": x, "b": x}),
-        lambda path, x: write_state(path, {"a": x, "b": x}),
+        lambda path, x: array_files.write(path, "test", {}, {"a": x}, compress=False),
         lambda path, x: write_json(path, x.tolist()),
     ],
 )
@@ -264,7 +227,7 @@ def test_a_writer_on_a_disk_without_room(small_disk, write):
     write(folder / "file", np.arange(3.0))
     before = (folder / "file").read_bytes()
     filling = fill(folder, 8192)
-    with pytest.raises(disk.DiskError, match=r"file cannot be written: the disk is full \(.*needed, 0.01 MiB free\)"):
+    with pytest.raises(disk.DiskError, match=r"file cannot be written: the disk is full \(.*0.01 MiB free\)"):
         write(folder / "file", np.random.default_rng(0).random(100_000))
     assert (folder / "file").read_bytes() == before
     assert {path.name for path in folder.iterdir()} == {"file", "filling"}

@@ -1,161 +1,179 @@
-"""A study that grew by seeds, sweep points and rounds equals one that was run at once, to the bit."""
+"""Seeds, sweep points and rounds are added to a study: the result is that of one go, or the command says why not."""
 
 import json
 import shutil
+from pathlib import Path
 
+import numpy as np
 import pytest
+from studies import assert_same, go, names_of, stop_at, without_seconds
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.study import Interrupted, make_study
-from mdfl_jax.study.run import run_or_resume
+from mdfl_jax.storage import array_files
+from mdfl_jax.storage.study_files import run_path, state_path
+from mdfl_jax.study import Interrupted
+from mdfl_jax.study.batch import Program
+from mdfl_jax.study.run_files import FORMAT
 
-# A group has one program, of which each device has several runs of a batch: a loop of one run would be unrolled.
-STUDY = {
-    "sweep": "network.mobility=static,dcm",
-    "baseline": "network.mobility=static",
-    "seeds": 3,
-    "save": "best",
-    "algorithm.batch_size": 4,
-    "algorithm.momentum": 0.9,
-    "engine.runs_per_batch": 24,
-}
-LESS = STUDY | {"sweep": "network.mobility=dcm", "seeds": 18, "rounds": 2}
-MORE = STUDY | {"seeds": 20, "rounds": 4}
+STUDY = {"sweep": "", "seeds": 2, "algorithm.batch_size": 4, "algorithm.momentum": 0.9}
 
 
-def go(config, folder, extend=True, on_evaluation=None, log=lambda line: None):
-    return run_or_resume(
-        make_study(config), folder, log=log, progress=False, on_evaluation=on_evaluation, extend=extend
-    )
+@pytest.fixture
+def computed(monkeypatch):
+    """The numbers of runs that were on the devices, one for each step of two rounds."""
+    seen, real = [], Program.advance
+
+    def advance(program, runs, carry, num_runs):
+        seen.append(num_runs)
+        return real(program, runs, carry, num_runs)
+
+    monkeypatch.setattr(Program, "advance", advance)
+    return seen
 
 
-def assert_same(folder, expected):
-    """Byte-equal arrays, lines and models, an equal summary without seconds, and no trace of the extension."""
-    names = sorted(path.relative_to(expected) for path in expected.rglob("*"))
-    assert sorted(path.relative_to(folder) for path in folder.rglob("*")) == names
-    for name in names:
-        if name.suffix in (".npz", ".jsonl", ".safetensors") and name.parent.name != "states":
-            assert (folder / name).read_bytes() == (expected / name).read_bytes(), name
-    ours, theirs = (json.loads((of / "summary.json").read_text()) for of in (folder, expected))
-    for point in (*ours["points"], *theirs["points"]):
-        del point["compile_seconds"], point["run_seconds"]
-    assert ours == theirs
-    ours, theirs = (json.loads((of / "config.json").read_text()) for of in (folder, expected))
-    for entry in ("config", "points", "seeds", "runs_per_batch", "status"):
-        assert ours[entry] == theirs[entry], entry
+def contents(folder: Path) -> dict[Path, bytes]:
+    """Return the bytes of all files."""
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.fixture(scope="module")
-def finished(tiny, tmp_path_factory):
-    """A study that was run at once, and the smaller one from which others grow."""
-    folder = tmp_path_factory.mktemp("studies")
-    go(tiny(**MORE), folder / "more")
-    go(tiny(**LESS), folder / "less")
+def short(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("short") / "run"
+    go(folder, **STUDY, rounds=2)
     return folder
 
 
 @pytest.fixture
-def less(finished, tmp_path):
-    shutil.copytree(finished / "less", tmp_path / "run")
-    return tmp_path / "run"
+def less(short, tmp_path):
+    return shutil.copytree(short, tmp_path / "run")
 
 
-@pytest.mark.long
-def test_seeds_points_and_rounds_are_added_together(tiny, finished, less):
+@pytest.mark.parametrize("save", ["", "best", "every:2", "final"])
+def test_rounds_go_on_from_the_last_states(tmp_path, computed, save):
+    """Twice, and with more seeds; of the evaluations that are there none is made again."""
+    folder, changes = tmp_path / "run", STUDY | {"save": save}
+    go(folder, **changes, rounds=2)
+    go(folder, **changes, rounds=6)
+    assert computed == [2] * 3
     told = []
-    summary, was_finished = go(tiny(**MORE), less, log=told.append)
-    assert not was_finished
-    assert told == [f"18 runs in {less} go on from round 2 to 4", f"22 runs are added to the 18 in {less}"]
-    assert [len(point["final_accuracy"]["per_seed"]) for point in summary["points"]] == [20, 20]
-    assert_same(less, finished / "more")
-    assert go(tiny(**MORE), less, extend=False)[1]
+    go(folder, told.append, **changes | {"seeds": 3}, rounds=8)
+    assert computed[3:] == [2] + [1] * 4
+    go(tmp_path / "one-go", **changes | {"seeds": 3}, rounds=8)
+    assert_same(folder, tmp_path / "one-go")
+    assert f"2 of the runs in {folder} go on from round 6" in told
+
+
+@pytest.mark.parametrize("save", ["", "best", "every:2"])
+def test_rounds_are_added_to_an_unfinished_study(tmp_path, computed, save):
+    """From the states in its middle. A study with more rounds that is stopped goes on from its own."""
+    folder, changes = tmp_path / "run", STUDY | {"save": save}
+    for rounds in (4, 8):
+        with pytest.raises(Interrupted):
+            go(folder, on_evaluation=stop_at(2), **changes, rounds=rounds)
+    go(folder, **changes, rounds=8)
+    assert len(computed) == 4 + save.startswith("every")  # the files of models have the number of rounds in their names
+    go(tmp_path / "one-go", **changes, rounds=8)
+    assert_same(folder, tmp_path / "one-go")
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("at", [1, 3])
-def test_a_stopped_extension_loses_nothing_and_goes_on(tiny, finished, less, at):
-    seen = []
-
-    def stop(info):
-        seen.append(info.round)
-        return len(seen) == at
-
-    before = {path.name: path.read_bytes() for path in less.iterdir() if path.is_file()}
-    with pytest.raises(Interrupted):
-        go(tiny(**MORE), less, on_evaluation=stop)
-    assert {path.name: path.read_bytes() for path in less.iterdir() if path.is_file()} == before
-    assert go(tiny(**LESS), less, extend=False)[1]  # the study there is still whole
-    go(tiny(**MORE), less)
-    assert_same(less, finished / "more")
+def test_points_whose_rules_are_others_go_on_in_one_program(tmp_path):
+    """A state knows neither the state nor the records of a rule that its program did not have."""
+    changes = STUDY | {"engine.runs_per_batch": 4}
+    go(tmp_path / "run", **changes | {"sweep": "network.mobility=static,dam"}, rounds=2)
+    points = {"sweep": "network.mobility=dcm,static,random_movement,dam"}
+    go(tmp_path / "run", **changes | points, rounds=4)
+    go(tmp_path / "one-go", **changes | points, rounds=4)
+    assert_same(tmp_path / "run", tmp_path / "one-go")
 
 
-@pytest.mark.long
-def test_a_kill_while_the_files_take_their_places_is_mended(tiny, finished, less, monkeypatch):
-    moves = []
-
-    def move(workdir):
-        """The first files are moved, and then the process is killed."""
-        result = workdir / "publishing" / "result"
-        for path in sorted(result.iterdir())[:2]:
-            path.replace(workdir / path.name)
-            moves.append(path.name)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr("mdfl_jax.study.whole.publish", move)
-        with pytest.raises(KeyboardInterrupt):
-            go(tiny(**MORE), less)
-    assert moves == ["config.json", "history.npz"]
-    assert go(tiny(**MORE), less, extend=False)[1]
-    assert_same(less, finished / "more")
+def test_equal_runs_of_two_points_are_computed_once(tmp_path, computed):
+    """The points differ in a field on which no run depends."""
+    summary, _ = go(tmp_path, **STUDY | {"sweep": "data.dir=/one,/two; network.mobility=static,dcm", "rounds": 4})
+    assert computed == [4, 4]
+    assert len(names_of(tmp_path)) == 8
+    assert len({*names_of(tmp_path)}) == 4
+    one, other = (without_seconds(summary["points"][p]) for p in (0, 2))
+    assert one["final_accuracy"] == other["final_accuracy"]
+    assert [line.count("accuracy_min") for line in (tmp_path / "metrics.jsonl").read_text().splitlines()] == [1] * 24
 
 
-@pytest.mark.long
-def test_fields_on_which_no_run_depends_change_without_a_run(tiny, less, monkeypatch):
+def test_fields_on_which_no_run_depends_change_without_a_run(less, computed):
     arrays, told = (less / "history.npz").read_bytes(), []
-    monkeypatch.setattr("mdfl_jax.study.run.run_study", None)
-    changed = {"title": "New", "target": 0.1, "engine.checkpoint_minutes": 1.0}
-    summary, was_finished = go(tiny(**LESS | changed), less, extend=False, log=told.append)
+    changed = STUDY | {"rounds": 2, "title": "New", "target": 0.1, "engine.checkpoint_minutes": 1.0}
+    summary, was_finished = go(less, told.append, **changed)
     assert was_finished
+    assert not computed
     assert summary["target"] == 0.1
     assert "target is 0.3 there and 0.1 here, title is '' there and 'New' here" in told[0]
     assert json.loads((less / "config.json").read_text())["title"] == "New"
     assert (less / "history.npz").read_bytes() == arrays
-    go(tiny(**LESS | changed), less, extend=False, log=told.append)
+    go(less, told.append, **changed)
     assert len(told) == 1
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
-    ("changes", "extend", "told"),
+    ("changes", "told"),
     [
-        ({}, False, "rounds is 2 there and 4 here, seeds is 18 there and 20 here, .*; choose another, add --extend to"),
-        (
-            {"network.radius": 2.0, "data.alpha": 0.3},
-            True,
-            r"data\.alpha is None there and 0\.3 here, network\.radius is 3\.0 there and 2\.0 here; --extend only",
-        ),
-        (
-            {"seeds": 4},
-            True,
-            r"seeds is 18 there and 4 here.*; --extend only adds runs and rounds; choose another, or add --overwrite$",
-        ),
-        ({"algorithm.lr_schedule": "cosine"}, True, "algorithm.lr_schedule is 'constant' there and 'cosine' here"),
+        ({"network.radius": 2.0, "rounds": 4}, r"another study \(tiny\): network\.radius is 3\.0 there and 2\.0 here;"),
+        ({"seeds": 1}, "seeds is 2 there and 1 here"),
+        ({"seeds": 3, "first_seed": 1}, "first_seed is 0 there and 1 here"),
+        ({"algorithm.lr_schedule": "cosine"}, "algorithm.lr_schedule is 'constant' there and 'cosine' here"),
+        ({"sweep": "network.mobility=dcm,dam"}, "network.mobility"),
     ],
 )
-def test_what_cannot_grow_is_told_by_its_fields(tiny, less, changes, extend, told):
-    before = sorted(path.name for path in less.iterdir())
+def test_what_is_no_part_of_the_wanted_study_is_told_by_its_fields(less, changes, told):
+    before = contents(less)
     with pytest.raises(UserError, match=told) as caught:
-        go(tiny(**MORE | changes), less, extend=extend)
+        go(less, **STUDY | {"rounds": 2} | changes)
+    assert str(caught.value).endswith("choose another folder, or add --overwrite")
     assert "\n" not in str(caught.value)
-    assert sorted(path.name for path in less.iterdir()) == before
+    assert contents(less) == before
 
 
-@pytest.mark.long
-def test_rounds_are_refused_where_the_first_ones_depend_on_them(tiny, tmp_path):
-    few = {"seeds": 2, "rounds": 2, "algorithm.lr_schedule": "cosine"}
-    go(tiny(**few), tmp_path / "run")
-    with pytest.raises(UserError, match="rounds cannot be added, since the first ones of point 'base' depend on the"):
-        go(tiny(**few | {"rounds": 4}), tmp_path / "run")
-    go(tiny(**few | {"seeds": 3}), tmp_path / "run")  # seeds can be added
-    assert not (tmp_path / "run" / "extension").exists()
+def test_rounds_are_refused_where_the_first_ones_depend_on_them(tmp_path):
+    few = STUDY | {"rounds": 2, "algorithm.lr_schedule": "cosine"}
+    go(tmp_path, **few)
+    before = contents(tmp_path)
+    with pytest.raises(UserError, match=r"rounds is 2 there and 4 here, and rounds cannot be added, since the first"):
+        go(tmp_path, **few | {"rounds": 4})
+    assert contents(tmp_path) == before
+    go(tmp_path, **few | {"seeds": 3})  # seeds can be added
+
+
+def test_fewer_rounds_are_refused(less):
+    go(less, **STUDY, rounds=4)
+    with pytest.raises(UserError, match="rounds is 4 there and 2 here"):
+        go(less, **STUDY, rounds=2)
+
+
+def test_states_that_were_not_kept_are_told_before_anything_is_written(tmp_path):
+    go(tmp_path, **STUDY, rounds=2, **{"engine.states_mib": 0})
+    assert not list(tmp_path.rglob("*.state.safetensors"))
+    before = contents(tmp_path)
+    with pytest.raises(UserError, match=r"and the last state of point 'base', seed 0, was not kept \(engine.states_mi"):
+        go(tmp_path, **STUDY, rounds=4)
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("change", ["absent", "unknown", "type", "of another run", "damaged"])
+def test_a_state_that_does_not_fit_is_refused_and_named(less, change):
+    one, other = (state_path(less, name) for name in names_of(less))
+    header, arrays = array_files.read(one, FORMAT)
+    name = next(name for name in arrays if name.startswith("carry/.algorithm"))
+    if change == "absent":
+        del arrays[name]
+    elif change == "unknown":
+        arrays["carry/.old_name"] = np.zeros(3)
+    elif change == "type":
+        arrays[name] = arrays[name].astype(np.float64)
+    if change in ("absent", "unknown", "type"):
+        array_files.write(one, FORMAT, {key: header[key] for key in ("run", "evaluations", "earlier", "ended")}, arrays,
+                          compress=False)  # fmt: skip
+    elif change == "of another run":
+        shutil.copy(other, one)
+    else:
+        one.write_bytes(one.read_bytes()[:-1])
+    with pytest.raises(UserError, match=r"state\.safetensors: (the state does not fit|it is the state of|the file is)"):
+        go(less, **STUDY, rounds=4)
+    assert all(run_path(less, name).is_file() for name in names_of(less)) or change != "damaged"

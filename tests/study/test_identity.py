@@ -1,28 +1,17 @@
-"""Whether a study is the one that is there: which fields tell, and where an older version made it."""
+"""What makes two runs the same: each field by its declaration, files and code by their content, and JAX's switches."""
 
-import copy
+import dataclasses
 
+import jax
+import numpy as np
 import pytest
+from studies import go
+from tiny import tiny_config
 
-from mdfl_jax.config.resolve import all_fields
+from mdfl_jax.config.resolve import all_fields, resolve
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.storage.disk import plain, write_json
 from mdfl_jax.study import make_study
-from mdfl_jax.study import workdir as workdirs
-from mdfl_jax.study.identity import GROWS, compare
-from mdfl_jax.study.manifest import wanted
-
-
-@pytest.mark.parametrize(("size", "is_same"), [(0, True), (None, True), (2, False)])
-def test_a_number_that_a_member_has_gained_had_its_default_before(tiny, size, is_same):
-    """An older version knew no `samples_per_client` of this partition, so it dealt out all samples."""
-    partition = {"data.partition": "dirichlet_per_client"}
-    there = copy.deepcopy(plain(wanted(make_study(tiny(**partition)))))
-    assert there["points"][0]["numbers"].pop("data.samples_per_client") == 0
-    here = tiny(**partition)
-    here.data.samples_per_client = size
-    assert compare(there, plain(wanted(make_study(here)))).is_same == is_same
-
+from mdfl_jax.study.identity import GROWS, SWITCHES, name_run
 
 NO_NUMBER = {
     *("name", "title", "baseline", "target", "loggers", "select", "select_by", "x_axis", "data.dir", "trace.made_by"),
@@ -31,68 +20,149 @@ NO_NUMBER = {
         for name in ("runs_per_batch", "memory_mib", "checkpoint_minutes", "states_mib", "on_full_disk")
     ),
 }
-"""The fields that change no number of a run: a study that is there goes on, or is written anew, with other values."""
+"""The fields that change no number of a run."""
 
 
-@pytest.fixture(scope="module")
-def manifest(tiny):
-    return plain(wanted(make_study(tiny())))
+def names(**changes):
+    """The names of the runs of a tiny study, by point."""
+    return make_study(tiny_config(**{"seeds": 1} | changes)).names
 
 
-def with_other(manifest, path):
-    """The manifest of a study with another value in one field; returns it with the values (there, here)."""
-    here, kind = copy.deepcopy(manifest), all_fields()[path].type
-    *sections, name = path.split(".")
-    section = here["config"][sections[0]] if sections else here["config"]
-    before = section[name]
-    number = 0 if before is None else before
-    section[name] = {bool: not before, int: 7 if number != 7 else 8, float: 0.125, str: "other.py"}.get(kind, [1, 2])
-    for point in here["points"]:
-        if path in point["numbers"]:
-            point["numbers"][path] = section[name]
-    first = here["config"]["first_seed"]
-    here["seeds"] = list(range(first, first + here["config"]["seeds"]))
-    return here, (before, section[name])
+def with_other(experiment, path):
+    """The experiment with another value in one field, which need not be a valid one."""
+    section, _, name = path.rpartition(".")
+    owner = getattr(experiment, section) if section else experiment
+    before = getattr(owner, name)
+    number = 0 if before is None or isinstance(before, str) else before
+    known = all_fields()[path].metadata.get("names") or ()
+    known = [member for member in (known() if callable(known) else known) if member != before]
+    value = (
+        known[-1]
+        if known
+        else {bool: not before, int: 7 if number != 7 else 8, float: 0.125, str: "other"}.get(
+            all_fields()[path].type, (1, 2)
+        )
+    )
+    changed = dataclasses.replace(owner, **{name: value})
+    return dataclasses.replace(experiment, **{section: changed}) if section else changed
 
 
-def held(folder, manifest, status):
-    """A workdir with a finished or an unfinished study."""
-    (folder / "checkpoints").mkdir(parents=True)
-    write_json(folder / "config.json", {**manifest, "name": "tiny", "status": status})
-    return folder
+def test_every_field_changes_the_name_or_is_declared_to_change_no_number():
+    experiment = resolve(tiny_config())
+    own = name_run(experiment, {}, {})
 
+    def is_same(path):
+        try:
+            return name_run(with_other(experiment, path), {}, {}) == own
+        except UserError:  # the member cannot be there
+            return False
 
-@pytest.mark.parametrize("status", ["running", "finished"])
-def test_every_field_tells_studies_apart_or_changes_no_number(manifest, tmp_path, status):
-    """Also where the study is not finished; and the field is named with both values."""
-    folder = held(tmp_path / "run", manifest, status)
-    for path in sorted(set(all_fields()) - {"sweep"}):  # it is told by its points
-        here, (there_is, here_is) = with_other(manifest, path)
-        said = f"{path} is {there_is!r} there and {here_is!r} here"
-        if path in NO_NUMBER:
-            found = workdirs.inspect_workdir(folder, here)
-            assert (found.goes_on, found.is_finished) == (status == "running", status == "finished")
-            assert [str(field) for field in found.compared.others] == [said]
-            continue
-        with pytest.raises(UserError) as error:
-            workdirs.inspect_workdir(folder, here)
-        assert f"it holds another study (tiny): {said}; " in str(error.value)
-        assert ("add --extend" in str(error.value)) == (path in ("seeds", "rounds"))
-
-
-def test_the_fields_that_change_no_number_are_declared_so():
+    same = {path for path in all_fields() if is_same(path)}
+    assert same == NO_NUMBER | {*GROWS} | {"use"}  # what is used is told by its content
     assert {path for path, field in all_fields().items() if not field.metadata.get("in_runs", True)} == NO_NUMBER
-    assert not NO_NUMBER.intersection(GROWS)
 
 
-def test_several_fields_are_all_named_and_those_that_change_no_number_are_not(manifest, tmp_path):
-    here = copy.deepcopy(manifest)
-    for path in ("title", "algorithm.batch_size", "network.radius", "engine.memory_mib"):
-        here, _ = with_other(here, path)
-    with pytest.raises(UserError) as error:
-        workdirs.inspect_workdir(held(tmp_path / "run", manifest, "running"), here)
-    line = str(error.value)
-    assert "algorithm.batch_size is 0 there and 7 here" in line
-    assert "network.radius is 3.0 there and 0.125 here" in line
-    assert "title" not in line
-    assert "memory_mib" not in line
+def test_seed_and_rounds_stand_beside_the_digest():
+    (runs,) = names(seeds=2, first_seed=3, rounds=6)
+    (fewer,) = names(seeds=1, first_seed=4, rounds=2)
+    assert [run.rpartition("-s")[2] for run in runs] == ["3-r6", "4-r6"]
+    assert fewer == [runs[1].removesuffix("6") + "2"]
+
+
+def test_the_order_and_the_names_of_the_points_are_no_part_of_it():
+    sweep = "network.mobility=static,dcm; algorithm.lr=0.1,0.2"
+    first = names(sweep=sweep)
+    assert names(sweep="algorithm.lr=0.2,0.1; network.mobility=dcm,static") == [first[k] for k in (3, 1, 2, 0)]
+    assert names(**{"network.mobility": "dcm", "algorithm.lr": 0.2}) == [first[3]]
+    assert names(sweep="network.mobility+algorithm.lr=dcm+0.2") == [first[3]]
+    assert len({run for (run,) in first}) == 4
+
+
+def own_data(folder, seed=0):
+    draw = np.random.default_rng(seed)
+    folder.mkdir(exist_ok=True)
+    sets = {f"x_{part}": draw.integers(0, 256, (n, 4, 4), np.uint8) for part, n in (("train", 60), ("test", 20))}
+    labels = {f"y_{part}": np.arange(n) % 3 for part, n in (("train", 60), ("test", 20))}
+    np.savez(folder / "images.npz", **sets, **labels)
+    return {"data.name": "images", "data.dir": str(folder), "data.limit_train": 0, "data.limit_test": 0}
+
+
+def test_data_are_told_by_their_content(tmp_path):
+    first = names(**own_data(tmp_path / "a"))
+    assert names(**own_data(tmp_path / "b")) == first  # of another folder
+    assert names(**own_data(tmp_path / "a", seed=1)) != first
+
+
+FILES = {
+    "graph.file": ({"network.graph": "file"}, "\n".join(f"{i},{(i + 1) % 6}" for i in range(6)), "\n0,3"),
+    "data.table": ({"data.partition": "table"}, "owner\n" + "\n".join(str(i % 6) for i in range(120)), "\n"),
+    "trace.file": (
+        {"network.mobility": "trace", "trace.at_end": "hold"},
+        "time,id,x,y\n" + "\n".join(f"{t},v{i},{10 * i + t},{t}" for t in range(9) for i in range(6)),
+        "\n9,v0,12,12",
+    ),
+}
+
+
+@pytest.mark.parametrize("field", FILES)
+def test_a_file_may_be_moved_and_renamed_but_not_changed(tmp_path, field):
+    changes, text, more = FILES[field]
+    (tmp_path / "file.csv").write_text(text)
+    first = names(**changes, **{field: str(tmp_path / "file.csv")})
+    (tmp_path / "moved").mkdir()
+    moved = (tmp_path / "file.csv").rename(tmp_path / "moved" / "renamed.csv")
+    assert names(**changes, **{field: str(moved)}) == first
+    moved.write_text(text + more)
+    assert names(**changes, **{field: str(moved)}) != first
+
+
+RULE = """
+from mdfl_jax.metrics import HOLDS, metric
+import own_helper
+
+@metric("own", still=HOLDS, shape=())
+def own(at):
+    return own_helper.VALUE
+"""
+
+
+@pytest.mark.usefixtures("unregistered")
+def test_own_code_is_told_by_its_content_and_by_that_of_all_that_it_imports(tmp_path, monkeypatch):
+    folder = tmp_path / "code"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(folder)
+    for name, text in {
+        "rule": RULE,
+        "own_helper": "from own_numbers import VALUE",
+        "own_numbers": "VALUE = 2.0",
+    }.items():
+        (folder / f"{name}.py").write_text(text)
+    go(tmp_path / "run", **{"seeds": 1, "rounds": 2, "use": str(folder / "rule.py")})
+    first = names(use=str(folder / "rule.py"))
+    monkeypatch.chdir(folder)
+    assert names(use="rule.py") == first
+    for name in ("own_numbers", "own_helper", "rule"):
+        path = folder / f"{name}.py"
+        before = path.read_text()
+        path.write_text(before + "\n# changed")
+        assert names(use=str(folder / "rule.py")) != first, name
+        with pytest.raises(UserError, match=rf"own_files\.{name}\.py is '\w+' there and '\w+' here"):
+            go(tmp_path / "run", **{"seeds": 1, "rounds": 2, "use": str(folder / "rule.py")})
+        path.write_text(before)
+    (folder / "unused.py").write_text("1")
+    assert names(use=str(folder / "rule.py")) == first
+
+
+def test_the_switches_of_jax_that_change_random_numbers_are_a_part_of_it(tmp_path):
+    go(tmp_path, seeds=1, rounds=2)
+    first, others = names(), {"jax_default_prng_impl": "rbg", "jax_random_seed_offset": 1}
+    for name in SWITCHES:
+        before = getattr(jax.config, name)
+        try:
+            jax.config.update(name, others.get(name, not before))
+            assert names() != first, name
+            with pytest.raises(UserError, match=rf"switches\.{name} is .* there and .* here; choose another folder"):
+                go(tmp_path, seeds=2, rounds=2)
+        finally:
+            jax.config.update(name, before)
+    assert go(tmp_path, seeds=1, rounds=2)[1]

@@ -1,13 +1,11 @@
 """The models that a study keeps: those that plain flax evaluates to the accuracies of the study, whatever happened."""
 
-import signal
-
 import flax.linen as nn
 import jax
 import numpy as np
 import pytest
-from mdfl_jax.storage.checkpoint import Checkpoints
 from safetensors.numpy import load_file
+from tiny import run_study
 
 import mdfl_jax
 from mdfl_jax import Results
@@ -15,12 +13,10 @@ from mdfl_jax.config.texts import Save, parse_save
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.sources import load
 from mdfl_jax.models import MODELS, adapt
+from mdfl_jax.results.results import models_of
 from mdfl_jax.storage.model_files import read_header
-from mdfl_jax.study import Interrupted, make_study, run_study
-from mdfl_jax.study import workdir as workdirs
-from mdfl_jax.study.events import Evaluated, MetricsFile
+from mdfl_jax.study import make_study
 from mdfl_jax.study.keeping import Keeper, Kept, accuracy_of
-from mdfl_jax.study.manifest import wanted
 
 # Two batches of three runs and three evaluations each. The step is so long that the accuracy goes up and down, so that
 # the best evaluation of a run is not always the last.
@@ -37,9 +33,15 @@ STUDY = {
 
 def go(config, folder):
     """What launch.sweep does, and the results."""
-    study = make_study(config)
-    run_study(study, folder, workdirs.inspect_workdir(folder, wanted(study), False).goes_on, log=lambda line: None)
+    run_study(make_study(config), folder)
     return Results.load(folder)
+
+
+def file_of(results, point, seed):
+    """The only file of models of a run."""
+    run = results.manifest["points"][results.index_of(point)]["runs"][results.seeds_of(point).index(seed)]
+    (path,) = models_of(results.workdir, run).values()
+    return path
 
 
 def accuracies(models):
@@ -55,11 +57,6 @@ def accuracies(models):
 
     logits = jax.vmap(lambda variables: Linear().apply(variables, images.astype(np.float32)))(models)
     return np.mean(np.argmax(logits, axis=-1) == digits.y_test, axis=1)
-
-
-def contents(folder):
-    """The bytes of the files of models, by their path."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.glob("models/*/*"))}
 
 
 @pytest.fixture(scope="module")
@@ -118,12 +115,12 @@ def test_the_last_models_have_the_accuracies_of_the_study(studies):
 @pytest.mark.long
 def test_the_best_models_are_those_of_the_best_evaluation(studies):
     results, not_last = studies("best"), 0
-    for p, point in enumerate(results.points):
+    for point in results.points:
         means = results.array("accuracy", point).mean(axis=2, dtype=np.float64)  # [S, E]
         for s, seed in enumerate(results.seeds):
             best = int(np.argmax(means[s]))
             not_last += best < means.shape[1] - 1
-            header, _ = read_header(results.workdir / "models" / str(p) / f"{seed}.safetensors")
+            header, _ = read_header(file_of(results, point, seed))
             assert (header.point, header.seed, header.round) == (point, seed, 2 * best)
             assert header.accuracy == means[s, best]
             found = accuracies(results.models(point, seed))
@@ -138,72 +135,21 @@ def test_every_k_rounds_there_are_models(studies):
         for e in (1, 2, 3):
             found = accuracies(results.models(1, seed, round=2 * e))
             np.testing.assert_allclose(found, results.array("accuracy", 1)[s, e], atol=1e-6)
-    assert len(contents(results.workdir)) == 2 * 3 * 3
+    assert len(list(results.workdir.glob("models/*"))) == 2 * 3 * 3
     final = studies("final")
-    for name, leaf in load_file(final.workdir / "models" / "1" / "2.safetensors").items():
+    for name, leaf in load_file(file_of(final, 1, 2)).items():
         np.testing.assert_array_equal(leaf, results.models(1, 2)["params"]["Dense_0"][name.rpartition("/")[2]])
-
-
-@pytest.mark.long
-@pytest.mark.few(1)
-@pytest.mark.parametrize("at", [2, 4, 7])
-@pytest.mark.parametrize("save", ["best", "every:2", "final"])
-def test_a_stopped_study_goes_on_with_the_same_files(tiny, studies, tmp_path, monkeypatch, save, at):
-    """At each evaluation of a batch, and between two batches: nothing is lost or doubled."""
-    config, folder, seen, take = tiny(**STUDY, save=save), tmp_path / "run", [], MetricsFile.take
-
-    def take_and_stop(self, event):
-        take(self, event)
-        if isinstance(event, Evaluated):
-            seen.append(event)
-            if len(seen) == at:
-                signal.raise_signal(signal.SIGTERM)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(MetricsFile, "take", take_and_stop)
-        with pytest.raises(Interrupted):
-            go(config, folder)
-    go(config, folder)
-    assert contents(folder) == contents(studies(save).workdir)
-
-
-@pytest.mark.long
-def test_the_best_models_of_a_killed_study_are_not_those_that_it_had_computed_later(
-    tiny, studies, tmp_path, monkeypatch
-):
-    """With a checkpoint after each evaluation; what was found after the last one is found again."""
-    config, folder = tiny(**STUDY, save="best", **{"engine.checkpoint_minutes": 1e-9}), tmp_path / "run"
-    save, count = Checkpoints.save, []
-
-    def killed(self, finished, states):
-        save(self, finished, states)
-        count.append(None)
-        if len(count) == 2:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Checkpoints, "save", killed)
-        with pytest.raises(KeyboardInterrupt):
-            go(config, folder)
-    assert not contents(folder)  # the best are known at the end
-    go(config, folder)
-    expected = contents(studies("best").workdir)
-    assert contents(folder).keys() == expected.keys()
-    for name in expected:
-        wanted = load_file(studies("best").workdir / name)
-        for key, leaf in load_file(folder / name).items():
-            np.testing.assert_array_equal(leaf, wanted[key])
 
 
 @pytest.mark.long
 def test_over_a_mesh_there_are_no_models_of_padding_clients(tiny, studies, tmp_path):
     """Six clients on four devices are eight rows."""
     found = go(tiny(**STUDY, save="best", **{"engine.client_devices": 4}), tmp_path / "run")
-    for p, point in enumerate(found.points):
+    for point in found.points:
         for s, seed in enumerate(found.seeds):
             models = found.models(point, seed)
             assert {leaf.shape[0] for leaf in jax.tree.leaves(models)} == {6}
-            header, _ = read_header(found.workdir / "models" / str(p) / f"{seed}.safetensors")
+            header, _ = read_header(file_of(found, point, seed))
             kept = found.array("accuracy", point)[s, header.round // 2]
             np.testing.assert_allclose(accuracies(models), kept, atol=1e-6)
 
@@ -277,7 +223,7 @@ def test_mistakes_in_asking_for_models_are_one_line(studies):
     for line, ask in mistakes.items():
         with pytest.raises(UserError, match=line):
             ask()
-    path = results.workdir / "models" / "0" / "1.safetensors"
+    path = file_of(results, "static", 1)
     held = path.read_bytes()
     path.unlink()
     with pytest.raises(UserError, match="the file of the models of 'static', seed 1, is gone"):

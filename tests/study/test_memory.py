@@ -3,14 +3,14 @@
 import jax
 import jax.numpy as jnp
 import pytest
+from tiny import run_study
 
 from mdfl_jax import UserError
 from mdfl_jax.core.flops import count_flops
 from mdfl_jax.models.conv import convolution
-from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study import make_study
 from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.ahead import memory
-from mdfl_jax.study.ahead.flops import round_flops
 
 
 def test_flops_of_products_in_loops_branches_and_devices():
@@ -54,24 +54,12 @@ def test_flops_of_a_gradient_are_the_same_in_every_form(stride, side):
         assert count_flops(jax.make_jaxpr(jax.vmap(both))(*stacked)) == 4 * 3 * forward
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
-    "engine",
-    [
-        {"convolution": "patches"},
-        {"convolution": "filtering"},
-        {"convolution": "library", "mapping": "vmap"},
-        {"remat": True, "block_size": 7},
-        {"tile": 3, "mapping": "scan"},
-    ],
-)
-def test_a_round_is_credited_the_same_however_it_is_computed(tiny, engine):
+def test_a_round_is_credited_the_same_however_it_is_computed(tiny):
     settings = {"model.name": "cnn", "model.widths": (2, 3), "model.hidden": 4}
-    plain, other = (
-        make_study(tiny(**settings, **more)) for more in ({}, {f"engine.{k}": v for k, v in engine.items()})
-    )
-    credited = [round_flops(study, study.groups[0]) for study in (plain, other)]
-    assert credited[0] == credited[1] > 0
+    forms = [{}, {"mapping": "vmap", "convolution": "filtering"}, {"remat": True, "block_size": 7, "tile": 3}]
+    studies = [make_study(tiny(**settings, **{f"engine.{k}": v for k, v in form.items()})) for form in forms]
+    (credit,) = {memory.round_flops(study, study.groups[0]) for study in studies}
+    assert credit > 0
 
 
 def test_a_round_of_the_linear_model_takes_its_hand_count(tiny):
@@ -81,7 +69,7 @@ def test_a_round_of_the_linear_model_takes_its_hand_count(tiny):
     plan = memory.footprint(study, group)
     classes, pixels = 10, 64
     mixing = 2 * 6 * 6 * plan.num_params
-    assert round_flops(study, group) == 2 * 2 * (120 + 6) * pixels * classes + mixing
+    assert memory.round_flops(study, group) == 2 * 2 * (120 + 6) * pixels * classes + mixing
     assert plan.num_params == pixels * classes + classes
     assert plan.models == 6 * 4 * plan.num_params
     assert plan.need.data == sum(leaf.nbytes for leaf in jax.tree.leaves(group.simulation.data))
@@ -107,8 +95,8 @@ def test_a_bound_splits_the_seeds_with_a_line_and_the_results_stay(tiny, tmp_pat
         assert len(lines) == 1
         assert f"split into batches of {size}" in lines[0]
     one_size = free._replace(groups=[free.groups[0]._replace(runs_per_batch=devices)])
-    whole = run_study(free, tmp_path / "free", log=lambda line: None)
-    parts = run_study(one_size, tmp_path / "parts", log=lambda line: None)
+    whole = run_study(free, tmp_path / "free")
+    parts = run_study(one_size, tmp_path / "parts")
     assert whole["points"][0]["final_accuracy"] == parts["points"][0]["final_accuracy"]
     assert workdirs.batch_sizes(tmp_path / "parts") == [devices]
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from made_study import made
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.results.records import read
+from mdfl_jax.results.records import write_record
+from mdfl_jax.results.studies import read_records
 from mdfl_jax.study.merge import merge
 
 SWEEP = {
@@ -29,6 +30,11 @@ def assert_same(found, expected):
     for point in (*ours["points"], *theirs["points"]):
         del point["compile_seconds"]
     assert ours == theirs
+
+
+def read(folder):
+    """The records of each point."""
+    return read_records(folder, manifest(folder))
 
 
 def manifest(folder):
@@ -58,20 +64,16 @@ def test_other_seeds_and_other_points_give_the_study_of_all(tmp_path):
     made(tmp_path / "b", **two, first_seed=2)
     alone = {"seeds": 4, "baseline": "network.mobility=static", "network.mobility": "dam"}
     made(tmp_path / "c", **alone)
-    for records in read(tmp_path / "c").records:  # the point of a study without a sweep is called 'base'
-        assert records[0].lines[0]["point"] == "base"
     merge([tmp_path / name for name in "bac"], tmp_path / "merged")
     config = manifest(tmp_path / "merged")["config"]
     assert (config["sweep"], config["seeds"], config["first_seed"]) == (whole["sweep"], 4, 0)
     assert [p["id"] for p in manifest(tmp_path / "merged")["points"]] == ["static", "dcm", "dam"]
-    found = {record.seed: record for record in read(tmp_path / "merged").records[2]}
-    expected = {record.seed: record for record in read(tmp_path / "c").records[0]}
-    for seed, record in expected.items():
-        np.testing.assert_array_equal(found[seed].arrays["loss"], record.arrays["loss"])
-        assert {line["point"] for line in found[seed].lines} == {"dam"}
-    parts = manifest(tmp_path / "merged")["parts"]
-    assert [part["command"] for part in parts] == ["made b", "made a", "made c"]
-    assert manifest(tmp_path / "merged")["devices"] == ["device of b", "device of a", "device of c"]
+    found = {record.seed: record for record in read(tmp_path / "merged")[2]}
+    expected = {record.seed: record for record in read(tmp_path / "c")[0]}
+    assert not any(found[seed].difference(record) for seed, record in expected.items())
+    lines = [json.loads(line) for line in (tmp_path / "merged" / "metrics.jsonl").read_text().splitlines()]
+    assert [line["point"] for line in lines] == [name for name in ("static", "dcm", "dam") for _ in range(12)]
+    assert sorted(manifest(tmp_path / "merged")["devices"]) == ["device of a", "device of b", "device of c"]
 
 
 @pytest.mark.long
@@ -98,10 +100,10 @@ def test_runs_in_two_parts_must_agree(tmp_path):
     made(tmp_path / "whole", **SWEEP)
     merge([tmp_path / "a", tmp_path / "b"], tmp_path / "out")
     assert_same(tmp_path / "out", tmp_path / "whole")
-    with np.load(tmp_path / "b" / "history.npz") as arrays:
-        changed = dict(arrays)
-    changed["1/loss"][1, 0, 0] = np.nextafter(changed["1/loss"][1, 0, 0], np.float32(2))
-    np.savez(tmp_path / "b" / "history.npz", **changed)
+    record = read(tmp_path / "b")[0][1]
+    found = record.measured()
+    found.arrays["loss"][0, 0] = np.nextafter(found.arrays["loss"][0, 0], np.float32(2))
+    write_record(record.path, found, record.header)
     with pytest.raises(
         UserError, match=r"b and .*a disagree about point 'dcm, radius=2', seed 1: loss is not the same$"
     ):

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from small import toy_hparams, toy_task
+from tiny import run_study
 
 from mdfl_jax import Schedule, UserError
 from mdfl_jax.algorithms.dpsgd import dpsgd
@@ -33,7 +34,7 @@ from mdfl_jax.report import tables
 from mdfl_jax.report.page import write_report
 from mdfl_jax.report.panels import curves
 from mdfl_jax.report.read import read_workdir
-from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study import make_study
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +65,7 @@ def own():
 def workdir(own, tiny, tmp_path_factory):
     folder = tmp_path_factory.mktemp("metrics") / "run"
     study = make_study(tiny(**{"sweep": "network.mobility=static,random_movement"}))
-    run_study(study, folder, log=lambda line: None)
+    run_study(study, folder)
     return folder
 
 
@@ -154,7 +155,7 @@ def test_a_run_held_still_by_the_program_says_the_same(own, tiny, tmp_path, monk
     config = tiny(**{"sweep": "algorithm.lr=1e-12,0.2", "data.name": "synthetic:linear", "rounds": 12})
     config.stop_std, config.engine.runs_per_batch, config.seeds, config.network.num_mobile = 1e-3, 2, 1, 0
     config.network.graph = "ring"
-    run_study(make_study(config), tmp_path / "run", log=lambda line: None)
+    run_study(make_study(config), tmp_path / "run")
     with np.load(tmp_path / "run" / "history.npz") as history:
         assert history["0/rounds_done"].tolist()[0][-1] == 3
         assert history["1/rounds_done"].tolist()[0][-1] > 4

@@ -1,20 +1,16 @@
 """The memory is not enough: a sweep halves its batches and goes on; with one run it ends in one line."""
 
-import json
-
 import jax
-import numpy as np
 import pytest
-from mdfl_jax.storage.checkpoint import Checkpoints
-from tiny import tiny_config
+from studies import assert_same
+from tiny import run_study, tiny_config
 
 from mdfl_jax.core.errors import UserError, out_of_memory
 from mdfl_jax.storage import limits
-from mdfl_jax.study import Interrupted, halving, make_study
-from mdfl_jax.study import workdir as workdirs
+from mdfl_jax.study import make_study
 from mdfl_jax.study.ahead import memory
 from mdfl_jax.study.batch import Program
-from mdfl_jax.study.run import run_or_resume
+from mdfl_jax.study.run import ignore
 
 CPU = "INTERNAL: Error dispatching computation: Out of memory allocating 3600000000 bytes."
 GPU = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 17179869184 bytes."
@@ -37,23 +33,8 @@ class Short:
         monkeypatch.setattr(Program, "advance", advance)
 
 
-def run(study, folder, lines=None):
-    log = (lambda line: None) if lines is None else lines.append
-    return run_or_resume(study, folder, log=log, progress=False)[0]
-
-
-def files(folder):
-    """What a study has written, without seconds and times."""
-    history = dict(np.load(folder / "history.npz"))
-    states = {path.name: dict(np.load(path)) for path in sorted((folder / "states").glob("*"))}
-    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return json.loads((folder / "config.json").read_text())["runs_per_batch"], lines, history, states
-
-
-def assert_equal(folder, other):
-    here, there = files(folder), files(other)
-    assert here[:2] == there[:2]
-    jax.tree.map(np.testing.assert_array_equal, here[2:], there[2:])
+def run(study, folder, lines=None, **options):
+    return run_study(study, folder, log=ignore if lines is None else lines.append, **options)
 
 
 @pytest.fixture(scope="module")
@@ -62,56 +43,35 @@ def study():
 
 
 @pytest.fixture(scope="module")
-def in_twos(tmp_path_factory):
-    """The same study with two runs in a batch from the beginning."""
-    folder = tmp_path_factory.mktemp("twos")
-    run(make_study(tiny_config(**STUDY | {"engine.runs_per_batch": 2})), folder)
+def whole(study, tmp_path_factory):
+    """The same study with memory for all of it."""
+    folder = tmp_path_factory.mktemp("whole")
+    run(study, folder)
     return folder
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("message", [CPU, GPU])
-def test_a_sweep_halves_its_batches_and_goes_on(study, in_twos, tmp_path, monkeypatch, message):
+@pytest.mark.parametrize(("message", "asked"), [(CPU, "3,433.2 MiB"), (GPU, "16,384.0 MiB")])
+def test_a_sweep_halves_its_batches_and_goes_on_to_equal_results(study, whole, tmp_path, monkeypatch, message, asked):
     Short(monkeypatch, most=2, message=message)
     lines = []
     run(study, tmp_path, lines)
-    asked = "3,433.2 MiB" if message == CPU else "16,384.0 MiB"
     said = f"not enough memory for 4 runs at once ({asked} asked for): split into batches of 2"
     assert [line for line in lines if "memory" in line] == [said]
-    assert_equal(tmp_path, in_twos)
-    assert not list(tmp_path.glob("checkpoints*"))
+    assert_same(tmp_path, whole)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("after", [1, 3, 4])
-def test_what_is_finished_or_under_way_stays(study, in_twos, tmp_path, monkeypatch, after):
-    """The first batch has three evaluations. What is saved of it is cut, and not run again."""
+def test_what_is_finished_or_under_way_stays(study, whole, tmp_path, monkeypatch, after):
+    """The first batch has three evaluations. What is saved of it is not run again, whatever the new batches are."""
     short, ran = Short(monkeypatch, most=2, after=after), []
     monkeypatch.setattr("mdfl_jax.study.runner.Runner._save_is_due", lambda self: True)
     real = Program.advance
     counted = lambda *args: ran.append(args[3]) or real(*args)  # noqa: E731
     monkeypatch.setattr(Program, "advance", counted)
     run(study, tmp_path)
-    assert_equal(tmp_path, in_twos)
+    assert_same(tmp_path, whole)
     assert ran == [4] * (after + 1) + [2] * (12 - 2 * after)
     assert short.after < 0
-
-
-@pytest.mark.long
-def test_the_same_command_goes_on_with_the_smaller_batches(study, in_twos, tmp_path, monkeypatch):
-    with monkeypatch.context() as patch:
-        Short(patch, most=2)
-        seen = []
-
-        def stop(info):
-            seen.append(info.round)
-            return len(seen) == 4
-
-        with pytest.raises(Interrupted):
-            run_or_resume(study, tmp_path, log=lambda line: None, progress=False, on_evaluation=stop)
-    assert workdirs.batch_sizes(tmp_path) == [2]
-    run(study, tmp_path)
-    assert_equal(tmp_path, in_twos)
 
 
 @pytest.mark.long
@@ -126,22 +86,6 @@ def test_one_run_that_does_not_fit_is_one_line(study, tmp_path, monkeypatch):
     )
     assert "algorithm.batch_size" in said
     assert [line.rpartition(" ")[2] for line in lines if "split" in line] == ["2", "1"]
-
-
-@pytest.mark.parametrize(("size", "saved", "half"), [(5, False, 2), (5, True, 1), (9, True, 3), (12, True, 6)])
-def test_the_new_size_divides_the_old_one_if_anything_is_saved(tmp_path, monkeypatch, size, saved, half):
-    study = make_study(tiny_config(seeds=size, **{"engine.runs_per_batch": size}))
-    if saved:
-        rows = {"round": np.zeros((size, 1), np.int32), "wall/seconds": np.array([3.0, 10.0])}
-        Checkpoints(tmp_path / "checkpoints").save({0: rows}, {})
-    (tmp_path / "config.json").write_text('{"runs_per_batch": []}')
-    error = halving.OutOfMemoryError(study.groups[0], "")
-    smaller = halving.halved(study, error, tmp_path, lambda line: None)
-    assert smaller.groups[0].runs_per_batch == half
-    found = Checkpoints(tmp_path / "checkpoints").finished()
-    assert len(found) == (size // half if saved else 0)
-    seconds = sum((of["wall/seconds"] for of in found.values()), np.zeros(2))
-    np.testing.assert_allclose(seconds, [3.0, 10.0] if saved else [0, 0])
 
 
 @pytest.mark.parametrize(
@@ -167,8 +111,7 @@ def test_an_error_of_the_users_callback_is_not_taken_for_a_batch_that_is_too_lar
         raise MemoryError("of the callback")
 
     with pytest.raises(MemoryError, match="of the callback"):
-        run_or_resume(study, tmp_path, log=pytest.fail, progress=False, on_evaluation=fail)
-    assert workdirs.batch_sizes(tmp_path) == [4]
+        run_study(study, tmp_path, log=pytest.fail, on_evaluation=fail)
 
 
 def test_a_container_and_ulimit_bound_the_memory(tmp_path, monkeypatch):

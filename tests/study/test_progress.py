@@ -7,11 +7,11 @@ import threading
 import numpy as np
 import pytest
 from small import Terminal
+from studies import batches_of
 
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.study import make_study, progress
-from mdfl_jax.study.batch import batches_of
 from mdfl_jax.study.events import Compiling, Ended, Evaluated
 from mdfl_jax.study.progress import Progress, Tally
 
@@ -82,7 +82,7 @@ def test_the_tally_counts_as_by_hand(study, tally, clock):
     assert tally.speed() == "2 rounds/s, 24 s left"
     clock.after(4)
     tally.take(evaluated(first, [4], 0.3))
-    tally.take(Ended(first, None))
+    tally.take(Ended(first))
     assert (tally.done, tally.rate) == (8, 8 / 6)
     tally.take(evaluated(second, [0], 0.1, first=True))
     clock.after(1)
@@ -101,7 +101,7 @@ def test_what_was_done_before_is_done_but_not_counted_as_speed(study, tally, clo
     """A finished batch is read back, and another one goes on after its first evaluation."""
     first, second, *_ = batches_of(study)
     tally.take(evaluated(first, [0, 2, 4], 0.4, earlier=3))
-    tally.take(Ended(first, None))
+    tally.take(Ended(first))
     assert (tally.done, tally.speed()) == (8, "")
     tally.take(Compiling(second))
     clock.after(5)
@@ -153,7 +153,7 @@ def test_plain_lines_are_rare_and_complete(study, clock, monkeypatch):
         assert said[2:] == [
             f"25 %: round 4 of 4, program 1 of 2; accuracy (%): {point} 30.5; 0.2 rounds/s, 2 min 33 s left"
         ]
-        shown.take(Ended(first, None))
+        shown.take(Ended(first))
         shown.take(evaluated(second, [0], 0.1, first=True))
         assert len(said) == 3
 

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from studies import batches_of
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.study.batch import batches_of
 from mdfl_jax.study.shards import Shard, of_cluster, parse, part_of
 from mdfl_jax.study.study import Group, Run, Study
 
@@ -20,7 +20,7 @@ def study(points_by_group, num_seeds, runs_per_batch=8):
     names = sorted((i, g) for g, size in enumerate(points_by_group) for i in range(size))
     members = [[p for p, (_, g) in enumerate(names) if g == group] for group in range(len(points_by_group))]
     groups = [Group(points, SIMULATION, [], runs_per_batch, [], None) for points in members]
-    return Study(EXPERIMENT, [None] * len(names), [None] * len(names), groups, list(range(7, 7 + num_seeds)))
+    return Study(EXPERIMENT, [None] * len(names), [None] * len(names), groups, list(range(7, 7 + num_seeds)), [])
 
 
 def done(part):

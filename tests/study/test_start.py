@@ -3,11 +3,12 @@
 import jax
 import numpy as np
 import pytest
+from tiny import run_study
 
 from mdfl_jax import Results
 from mdfl_jax.config.checks import names_saved
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study import make_study
 from mdfl_jax.study.plan import plan
 
 # Nothing of the state is left out between two halves: plain steps on all samples, links that never change, and no
@@ -16,7 +17,7 @@ STILL = {"sweep": "network.mobility=static", "seeds": 2, "eval_every": 2, "engin
 
 
 def go(config, folder):
-    run_study(make_study(config), folder, log=lambda line: None)
+    run_study(make_study(config), folder)
     return Results.load(folder)
 
 

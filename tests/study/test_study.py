@@ -4,12 +4,13 @@ import json
 
 import numpy as np
 import pytest
+from tiny import run_study
 
 import mdfl_jax
 from mdfl_jax.config import default_config
 from mdfl_jax.config.config_files import as_config
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study import make_study
 
 SMALL = {
     "sweep": "network.mobility=static,dcm",
@@ -106,7 +107,7 @@ def test_a_mistake_is_one_line(config, line):
 
 
 def test_a_folder_without_a_study_is_one_line(tmp_path):
-    with pytest.raises(UserError, match=r"config\.json: no such file; is the run finished"):
+    with pytest.raises(UserError, match=r"it holds no study: there is no config\.json"):
         mdfl_jax.Results.load(tmp_path)
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(UserError, match=r"config\.json: not valid JSON"):

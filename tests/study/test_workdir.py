@@ -1,100 +1,234 @@
-"""The directory of a study: what may be written where, and what is never touched."""
+"""Whose folder it is: what may be written where, what is never touched, and what is refused in one line."""
 
+import json
 import os
 import shutil
+import signal
+import threading
+import time
+from pathlib import Path
 
 import pytest
+from studies import assert_same, go, names_of, stop_at
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.storage.disk import write_json
+from mdfl_jax.report.page import write_report
+from mdfl_jax.storage.study_files import CONFIG, run_path
+from mdfl_jax.study import Interrupted
 from mdfl_jax.study import workdir as workdirs
+from mdfl_jax.study.batch import Program
+from mdfl_jax.study.merge import merge
 
-CONFIG = {"seeds": 2, "model": {"widths": (4, 8)}, "network": {"radius": float("inf")}}
-WANTED = {"config": CONFIG}  # as in config.json
-
-
-def told(workdir, config=CONFIG, overwrite=False):
-    with pytest.raises(UserError) as caught:
-        workdirs.inspect_workdir(workdir, {"config": config}, overwrite)
-    line = str(caught.value)
-    assert line.startswith(f"--workdir={workdir}: ")
-    assert "\n" not in line
-    return line
+STUDY = {"seeds": 2, "rounds": 2, "save": "final"}
+OWN = ("notes.txt", "figures/mine.svg", "tables/mine.csv", "models/mine.safetensors", "runs/mine.safetensors",
+       "states/0.npz", "checkpoints/x", "publishing/result/x", "index.md", "loggers/mine.txt",
+       "workers/readme")  # fmt: skip
 
 
-def held(folder, config=CONFIG, status="finished", checkpoints=False):
-    folder.mkdir()
-    write_json(folder / "config.json", {"schema": 1, "name": "held", "status": status, "config": config})
-    if checkpoints:
-        (folder / "checkpoints").mkdir()
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A finished study with its report."""
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    go(folder, **STUDY)
+    write_report(folder)
     return folder
 
 
-@pytest.mark.parametrize(
-    ("status", "checkpoints", "resumed"),
-    [("finished", False, False), ("finished", True, False), ("running", False, False), ("running", True, True)],
-)
-def test_the_same_study_goes_on_where_it_left_a_checkpoint(tmp_path, status, checkpoints, resumed):
-    folder = held(tmp_path / "run", status=status, checkpoints=checkpoints)
-    assert workdirs.inspect_workdir(folder, WANTED, False).goes_on is resumed
-    assert workdirs.inspect_workdir(folder, WANTED, True).goes_on is False  # --overwrite starts anew
+@pytest.fixture
+def held(finished, tmp_path):
+    return shutil.copytree(finished, tmp_path / "run")
 
 
-def test_another_study_is_told_by_its_name(tmp_path):
-    folder = held(tmp_path / "run")
-    assert "it holds another study (held): seeds is 2 there and 3 here; choose another, add --extend" in told(
-        folder, CONFIG | {"seeds": 3}
-    )
-    assert workdirs.inspect_workdir(folder, {"config": CONFIG | {"seeds": 3}}, True).goes_on is False
+def put(folder, *names):
+    """Write files of somebody else."""
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f"my {name}")
 
 
-@pytest.mark.parametrize("content", ['{"config": 3', "[1]", "", "directory", None, b"\xff\xfe\x00"])
-def test_a_broken_config_json_is_something_else(tmp_path, content):
-    folder = tmp_path / "run"
-    folder.mkdir()
-    if content == "directory":
-        (folder / "config.json").mkdir()
-    elif isinstance(content, bytes):
-        (folder / "config.json").write_bytes(content)
+def contents(folder):
+    return {path: None if path.is_dir() else path.read_bytes() for path in folder.rglob("*")}
+
+
+def refused(folder, match, act=go, **more):
+    """A command that is refused in one line, and changes nothing."""
+    before = contents(folder)
+    with pytest.raises(UserError, match=match) as caught:
+        act(folder, **STUDY | more)
+    assert "\n" not in str(caught.value)
+    assert contents(folder) == before
+    return str(caught.value)
+
+
+# Files of somebody else.
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("name", ["metrics.jsonl", *OWN[:3], *OWN[5:9]])
+def test_a_folder_of_something_else_is_refused_without_advice(tmp_path, name, overwrite):
+    put(tmp_path, name, "zz.txt")
+    line = refused(tmp_path, rf"it holds files of something else \({name.split('/')[0]}\)", overwrite=overwrite)
+    assert "--overwrite" not in line
+
+
+def test_own_files_in_the_folder_of_a_study_are_kept(held):
+    """By the same command, with more seeds, and where the study is overwritten; of the study nothing is left then."""
+    put(held, *OWN)
+    own = {held / name for name in OWN}
+    for changes in ({}, {"seeds": 3}, {"seeds": 3, "rounds": 4}, {"overwrite": True}):
+        go(held, **STUDY | changes)
+        assert {path for path in own if path.read_text() == f"my {path.relative_to(held)}"} == own, changes
+    workdirs.clear(held)
+    left = {path for path in held.rglob("*") if path.is_file()}
+    assert left == own | {held / ".mdfl_jax.lock"}
+
+
+def test_all_that_a_study_has_written_is_removed_where_it_is_overwritten(held, finished):
+    workdirs.clear(held)
+    assert [path.name for path in held.rglob("*")] == [".mdfl_jax.lock"]
+    go(held, overwrite=True, **STUDY)
+    write_report(held)
+    assert contents(held).keys() == {held / path.relative_to(finished) for path in contents(finished)}
+
+
+LINKS = ("config.json", "metrics.jsonl", "summary.json", "history.npz", "report.html", "tables/summary.csv")
+
+
+def test_links_in_the_place_of_files_are_not_followed(held, tmp_path):
+    target = tmp_path / "targets"
+    for name in LINKS:
+        put(target, name)
+        if name == "config.json":
+            continue
+        (held / name).unlink()
+        (held / name).symlink_to(target / name)
+    go(held, **STUDY | {"seeds": 3})
+    write_report(held)
+    for name in LINKS:
+        assert (target / name).read_text() == f"my {name}"
+        assert not (held / name).is_symlink()
+
+
+@pytest.mark.parametrize("kind", ["link", "folder", "digits"])
+def test_whatever_the_lock_is_nothing_else_is_harmed(held, tmp_path, kind):
+    lock, target = held / ".mdfl_jax.lock", tmp_path / "target"
+    target.write_text("mine")
+    lock.unlink(missing_ok=True)
+    if kind == "link":
+        lock.symlink_to(target)
+    elif kind == "folder":
+        lock.mkdir()
     else:
-        (folder / ("notes.txt" if content is None else "config.json")).write_text(content or "")
-    assert "it holds files of something else" in told(folder)
-    assert workdirs.inspect_workdir(folder, WANTED, True).goes_on is False
+        lock.write_text("9" * 10**6)
+    if kind == "digits":
+        go(held, **STUDY | {"seeds": 3})
+    else:
+        refused(held, r"\.mdfl_jax\.lock cannot be written: ", seeds=3)
+    assert target.read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["models", "runs"])
+def test_a_folder_of_a_study_may_be_a_link_to_another_disk(held, tmp_path, name):
+    (held / name).rename(tmp_path / "elsewhere")
+    (held / name).symlink_to(tmp_path / "elsewhere")
+    go(held, **STUDY | {"seeds": 3})
+    go(tmp_path / "one-go", **STUDY | {"seeds": 3})
+    assert_same(held, tmp_path / "one-go")
+    assert (held / name).is_symlink()
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_directory_that_cannot_be_is_told(tmp_path, overwrite, monkeypatch):
+    def told(folder):
+        with pytest.raises(UserError) as caught:
+            workdirs.inspect_workdir(folder, {}, overwrite)
+        return str(caught.value)
+
     (tmp_path / "file").write_text("")
-    assert f"{tmp_path / 'file'} is not a directory" in told(tmp_path / "file", overwrite=overwrite)
-    assert f"{tmp_path / 'file'} is not a directory" in told(tmp_path / "file" / "a" / "b", overwrite=overwrite)
+    assert f"{tmp_path / 'file'} is not a directory" in told(tmp_path / "file")
+    assert f"{tmp_path / 'file'} is not a directory" in told(tmp_path / "file" / "a" / "b")
     (tmp_path / "link").symlink_to(tmp_path / "gone")
-    assert "is not a directory" in told(tmp_path / "link", overwrite=overwrite)
-    assert "File name too long" in told(tmp_path / ("a" * 300), overwrite=overwrite)
+    assert "is not a directory" in told(tmp_path / "link")
+    assert "File name too long" in told(tmp_path / ("a" * 300))
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # as for a user who is not root
-    assert f"{tmp_path} cannot be read and written" in told(tmp_path / "run", overwrite=overwrite)
+    assert f"{tmp_path} cannot be read and written" in told(tmp_path / "run")
 
 
-def test_only_what_a_study_writes_is_removed(tmp_path):
-    folder = held(tmp_path / "run", checkpoints=True)
-    for name in ("notes.txt", "metrics.jsonl", "summary.json", "history.npz", "report.html"):
-        (folder / name).write_text("x")
-    for name in ("tables", "figures", "photos"):
-        (folder / name).mkdir()
-        (folder / name / "a.md").write_text("x")
-    (tmp_path / "elsewhere").mkdir()
-    shutil.rmtree(folder / "figures")
-    (folder / "figures").symlink_to(tmp_path / "elsewhere")
-    workdirs.prepare(folder, resume=True)
-    assert len(list(folder.iterdir())) == 10
-    workdirs.prepare(folder, resume=False)
-    assert sorted(path.name for path in folder.iterdir()) == ["notes.txt", "photos"]
-    assert (tmp_path / "elsewhere").is_dir()
+# Files that were changed.
 
 
-def test_a_finished_study_is_told_from_another(tmp_path):
-    config = {"rounds": 4, "network": {"radius": float("inf")}}
-    assert not workdirs.is_finished(tmp_path / "absent", {"config": config})
-    for status, finished in (("running", False), ("finished", True)):
-        write_json(tmp_path / "config.json", {"status": status, "config": config})
-        assert workdirs.is_finished(tmp_path, {"config": config}) == finished
-    assert not workdirs.is_finished(tmp_path, {"config": config | {"rounds": 5}})
+DEEP = "[" * 100_000
+CONFIGS = {
+    "cut": lambda text: text[: len(text) // 2],
+    "a list": lambda text: "[1]",
+    "nothing": lambda text: "",
+    "deep": lambda text: '{"schema": 2, "config": ' + DEEP,
+    "huge": lambda text: text.replace('"rounds": 2', '"rounds": ' + "9" * 5000),
+    "runs": lambda text: text.replace('"runs": [', '"runs": [{}, '),
+    "a path": lambda text: text.replace('"runs": [', '"runs": ["../../other", '),
+    "another schema": lambda text: text.replace('"schema": 2', '"schema": 1'),
+}
+
+
+@pytest.mark.parametrize("change", CONFIGS)
+def test_a_config_json_that_no_study_writes_is_one_line(held, change):
+    path = held / CONFIG
+    path.write_text(CONFIGS[change](path.read_text()))
+    refused(held, r"config\.json: ")
+    refused(held, r"config\.json: ", act=lambda folder, **_: merge([folder], folder.parent / "merged"))
+    go(held, overwrite=True, **STUDY)
+
+
+def test_records_that_have_changed_places_are_refused(held, tmp_path):
+    """Within a study, and between two: a record is bound to its run."""
+    one, other = (run_path(held, name) for name in names_of(held))
+    shutil.copy(other, one)
+    for act in (go, lambda folder, **_: merge([folder], tmp_path / "merged")):
+        refused(held, rf"{one.name}: no study writes such a record: it is that of the run '{other.name[:20]}", act=act,
+                title="new")  # fmt: skip
+
+
+def test_views_that_were_changed_change_no_number(held, tmp_path):
+    """The history and the lines of two folders are swapped; they are merged from their records."""
+    go(tmp_path / "b", **STUDY | {"first_seed": 2})
+    for name in ("history.npz", "metrics.jsonl", "summary.json"):
+        shutil.move(held / name, tmp_path / name)
+        shutil.move(tmp_path / "b" / name, held / name)
+        shutil.move(tmp_path / name, tmp_path / "b" / name)
+    merge([held, tmp_path / "b"], tmp_path / "merged")
+    go(tmp_path / "one-go", **STUDY | {"seeds": 4})
+    assert_same(tmp_path / "merged", tmp_path / "one-go")
+
+
+@pytest.mark.parametrize("seed", [20261125, 10**9, 10**30])
+def test_seeds_that_are_far_apart_are_not_filled_up(held, tmp_path, seed):
+    if seed < 2**31:
+        go(tmp_path / "b", **STUDY | {"first_seed": seed, "seeds": 1})
+    else:
+        shutil.copytree(held, tmp_path / "b")
+        text = (tmp_path / "b" / CONFIG).read_text()
+        (tmp_path / "b" / CONFIG).write_text(text.replace('"seeds": [\n    0,', f'"seeds": [\n    {seed},'))
+    begin = time.monotonic()
+    act = lambda folder, **_: merge([folder, tmp_path / "b"], tmp_path / "merged")  # noqa: E731
+    refused(held, f"seeds from 0 to {seed}: the whole study would have|is of seed 0, and config.json says", act=act)
+    assert time.monotonic() - begin < 5
+
+
+def test_ctrl_c_while_compiling_ends_at_once_and_loses_nothing(tmp_path, monkeypatch):
+    """Also where some of the runs are under way."""
+    with pytest.raises(Interrupted):
+        go(tmp_path, on_evaluation=stop_at(2), **STUDY | {"rounds": 4})
+    before = {path: path.read_bytes() for path in tmp_path.glob("runs/*")}
+    monkeypatch.setattr(Program, "compile", lambda *args: time.sleep(60))
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    begin = time.monotonic()
+    with pytest.raises(Interrupted):
+        go(tmp_path, **STUDY | {"rounds": 4})
+    assert time.monotonic() - begin < 5
+    assert {path: path.read_bytes() for path in tmp_path.glob("runs/*")} == before
+    assert json.loads((tmp_path / CONFIG).read_text())["status"] == "running"
+
+
+def test_a_folder_of_another_version_is_told_with_the_commit_that_reads_it(held):
+    Path(held / CONFIG).write_text('{"schema": 1, "config": {}}')
+    refused(held, "schema is 1; this version reads schema 2; commit [0-9a-f]+ reads the studies of earlier versions")

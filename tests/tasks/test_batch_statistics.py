@@ -6,20 +6,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small import assert_trees_differ, assert_trees_equal, toy_dataset, toy_hparams
+from small import assert_trees_differ, assert_trees_equal, toy_dataset
 
-from mdfl_jax import Schedule
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings, adam, sgd
 from mdfl_jax.algorithms.registry import ignored_by, numbers_of, resolved
 from mdfl_jax.core.batch_statistics import trained
-from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.core.types import Links
 from mdfl_jax.data.augment import Augmentation
 from mdfl_jax.data.partition import DirichletNumbers
-from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.models.norm import BatchNorm
-from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.tasks import classification
 from mdfl_jax.tasks.gradients import Tiling
 
@@ -94,13 +90,25 @@ def round_of(name, local=False, optimizer=sgd(), links=None, params=None, **numb
     return algorithm.params(state), stats, before, clients, algorithm, state
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("optimizer", [sgd(), adam()])
-def test_dpsgd_averages_statistics_like_a_running_mean_then_mixes_them(optimizer):
-    """No learning rate, decay, momentum or moment comes between."""
-    after, _, before, clients, *_ = round_of("dpsgd", optimizer=optimizer, momentum=0.9)
-    for name, value in moved(WHOLE, clients, before).items():
-        np.testing.assert_allclose(running(after)[name], MIX @ value, rtol=2e-5)
+ALONE = Links(jnp.zeros((N, N), bool), jnp.eye(N))
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize(
+    ("name", "optimizer", "links", "numbers"),
+    [
+        ("dpsgd", sgd(), None, {"momentum": 0.9}),
+        ("dpsgd", adam(), None, {"momentum": 0.9}),
+        ("dfedsam", sgd(), None, {"rho": 5.0}),  # they see the batch at the model itself
+        ("pame", sgd(), ALONE, {"penalty_growth": 1.5}),
+    ],
+    ids=["sgd", "adam", "sharpness-aware", "pame"],
+)
+def test_statistics_follow_the_batches_like_a_running_mean_and_are_mixed(name, optimizer, links, numbers):
+    """No learning rate, decay, momentum, moment, perturbation or penalty comes between."""
+    after, _, before, clients, *_ = round_of(name, optimizer=optimizer, links=links, **numbers)
+    for kind, value in moved(WHOLE, clients, before).items():
+        np.testing.assert_allclose(running(after)[kind], value if links else MIX @ value, rtol=2e-5)
 
 
 def test_local_statistics_stay_where_they_are_and_are_not_sent():
@@ -111,14 +119,6 @@ def test_local_statistics_stay_where_they_are_and_are_not_sent():
     assert_trees_equal(trained(after), trained(mixed))
     np.testing.assert_array_equal(stats.messages, sent.messages)
     np.testing.assert_array_equal(sent.bits.low - stats.bits.low, 2 * 8 * 32)  # two messages, eight numbers each
-
-
-@pytest.mark.long
-def test_pame_steps_statistics_by_one_whatever_its_penalty():
-    alone = Links(jnp.zeros((N, N), bool), jnp.eye(N))
-    after, _, before, clients, *_ = round_of("pame", links=alone, penalty_growth=1.5)
-    for name, value in moved(WHOLE, clients, before).items():
-        np.testing.assert_allclose(running(after)[name], value, rtol=2e-5)
 
 
 def test_fedmobile_server_gets_the_mean_of_what_statistics_moved_by():
@@ -135,12 +135,6 @@ def test_fedmobile_server_gets_the_mean_of_what_statistics_moved_by():
     server = running(algorithm.global_model(state))
     for name, value in moved(WHOLE, clients, same).items():
         np.testing.assert_allclose(server[name][0], value.mean(axis=0), rtol=2e-5)
-
-
-def test_sharpness_aware_steps_see_the_batch_at_the_model_itself():
-    after, _, before, clients, *_ = round_of("dfedsam", rho=5.0)
-    for name, value in moved(WHOLE, clients, before).items():
-        np.testing.assert_allclose(running(after)[name], MIX @ value, rtol=2e-5)
 
 
 RECURSIONS = [n for n in ALGORITHMS if "statistics" in ignored_by(n) and not ALGORITHMS[n](Settings()).global_model]
@@ -208,28 +202,6 @@ def test_a_server_met_now_and_then_has_statistics_between_those_of_its_clients(n
 
 
 @pytest.mark.long
-def test_a_mesh_of_devices_gives_the_statistics_of_one():
-    """Eleven clients on eight devices, crops and flips; minibatches, and blocks that the devices share."""
-    hparams = toy_hparams(alpha=0.05, lr=0.1)
-    for batch_size in (10, 0):
-        found = []
-        for num_devices in (1, 8):
-            mesh = client_mesh(jax.devices()[:num_devices])
-            task = classification(
-                toy_dataset(), Normalised(), 11, "dirichlet", batch_size=batch_size, tiling=Tiling(30), mesh=mesh,
-                augmentation=Augmentation(1, True),
-            )  # fmt: skip
-            made = Simulation(
-                task, spatial(11, 5, ("static", "random_movement")), ALGORITHMS["dpsgd"](), Schedule(2, 2)
-            )
-            carry, _ = jax.jit(made.init)(made.data, hparams, KEY)
-            carry, metrics = jax.jit(made.advance)(made.data, hparams, KEY, carry)
-            found.append((jax.tree.map(lambda p: p[:11], carry.algorithm.params), metrics.loss))
-        assert_trees_equal(*jax.device_get(found), 2e-5)
-        assert float(jnp.ptp(found[0][0]["batch_stats"]["norm"]["mean"], axis=0).max()) > 0.01
-
-
-@pytest.mark.long
 @pytest.mark.parametrize("batch_size", [0, 6])
 def test_a_client_without_data_keeps_everything_and_nothing_becomes_nan(batch_size):
     task = make(batch_size, augmentation=Augmentation(1, True))
@@ -246,19 +218,6 @@ def test_a_client_without_data_keeps_everything_and_nothing_becomes_nan(batch_si
     assert bool(jnp.isfinite(score.loss).all())
 
 
-@pytest.mark.long
-def test_a_minibatch_is_one_block_unless_told_otherwise():
-    """Normalising ten samples in blocks of five is something else than all at once."""
-    params = start(make(10))[1]
-    found = []
-    for tiling in (Tiling(), Tiling(tile=4), Tiling(mapping="vmap"), Tiling(block_size=5)):
-        task = make(10, tiling)
-        found.append(jax.jit(gradient_of(task, start(task)[0]))(params, KEY)[1])
-    assert_trees_equal(found[0], found[1], 1e-5)
-    assert_trees_equal(found[0], found[2], 1e-5)
-    assert_trees_differ(found[0], found[3], 1e-3)
-
-
 def test_evaluation_takes_the_running_statistics():
     clients, params = start(WHOLE)
     shifted = {**params, "batch_stats": jax.tree.map(lambda s: s + 1.0, params["batch_stats"])}
@@ -271,3 +230,16 @@ def test_a_step_of_size_zero_leaves_the_statistics_finite(name):
     """As at the end of a cosine schedule: the step, by which the statistics' gradient is divided, is zero."""
     after, *_ = round_of(name, lr=0.0)
     chex.assert_tree_all_finite(after)
+
+
+@pytest.mark.long
+def test_a_minibatch_is_one_block_unless_told_otherwise():
+    """Normalising ten samples in blocks of five is something else than all at once."""
+    params = start(make(10))[1]
+    found = []
+    for tiling in (Tiling(), Tiling(tile=4), Tiling(mapping="vmap"), Tiling(block_size=5)):
+        task = make(10, tiling)
+        found.append(jax.jit(gradient_of(task, start(task)[0]))(params, KEY)[1])
+    assert_trees_equal(found[0], found[1], 1e-5)
+    assert_trees_equal(found[0], found[2], 1e-5)
+    assert_trees_differ(found[0], found[3], 1e-3)

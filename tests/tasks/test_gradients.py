@@ -109,10 +109,6 @@ def test_mappings_and_tilings_give_the_plain_gradient(model, batch_size, tiling)
     assert max(float(jnp.max(jnp.abs(g))) for g in jax.tree.leaves(expected[1])) > 0.1
 
 
-def test_clients_of_is_what_a_task_does():
-    assert_trees_equal(divided(), clients_of(0, TILINGS[0]))
-
-
 def test_the_cuts_above_leave_remainders():
     """What the test of mappings means to cover: padded blocks in a chunk, samples in a block, whole mappings."""
     shape, n = DATA.x_train.shape[1:], len(DATA.y_train)
@@ -184,11 +180,6 @@ def test_bfloat16_tasks_start_from_and_are_scored_with_float32_models():
     score, expected = (jax.jit(task.evaluate)(task.data, None, models()) for task in (low, exact))
     np.testing.assert_allclose(score.loss, expected.loss, rtol=1e-2)
     assert not np.array_equal(score.loss, expected.loss)
-
-
-@pytest.mark.skipif(jax.default_backend() != "cpu", reason="elsewhere products may be of TF32")
-def test_tensorfloat32_is_float32_on_a_cpu():
-    assert_trees_equal(gradients(precision="tensorfloat32"), gradients())
 
 
 WHOLE_MODELS = {"cnn": {"kernel": 5, "widths": (3, 4)}, "gn_lenet": {"kernel": 3, "widths": (2, 4)}}

@@ -1,5 +1,7 @@
 """Leaves of a model that are frozen, and leaves that are personal."""
 
+from functools import cache
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -68,6 +70,7 @@ def test_a_frozen_layer_is_the_same_for_all_clients_and_has_no_gradient(batch_si
     assert_trees_equal(score, plain_score, 1e-6)
 
 
+@cache
 def history(name, trainable="", shared="", rounds=2):
     """A run whose history has the models of all clients at the end."""
     algorithm, task = ALGORITHMS[name](Settings(shared=shared)), task_of(trainable)
@@ -98,6 +101,7 @@ def test_a_frozen_layer_is_not_sent():
     assert found.accuracy[-1].mean() > found.accuracy[0].mean()
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", sorted(name for name in ALGORITHMS if "statistics" not in ignored_by(name)))
 def test_a_personal_layer_is_not_exchanged(name):
     if name == "local_only":
@@ -122,7 +126,7 @@ def test_settings_choose_the_leaves_and_errors_are_one_line():
     config.model.trainable = "Dense_9/*"
     with pytest.raises(UserError, match=r"model.trainable is 'Dense_9/\*'; 'Dense_9/\*' matches none of the leaves"):
         build_simulation(resolve(config), load_dataset(experiment.data), ["random_movement"])
-    with pytest.raises(UserError, match=r"model.shared is 'x'; choco exchanges whole models; it must be empty"):
+    with pytest.raises(UserError, match=r"model.shared is 'x'; it must be empty: choco exchanges whole models"):
         resolve(tiny_config(**{"model.shared": "x", "algorithm.name": "choco"}))
     with pytest.raises(UserError, match=r"model.trainable is 'w'; it must be empty with data.name synthetic:linear"):
         resolve(tiny_config(**{"model.trainable": "w", "data.name": "synthetic:linear"}))

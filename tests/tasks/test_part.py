@@ -11,8 +11,7 @@ from small import toy_dataset, toy_task
 from mdfl_jax.data.dataset import Dataset, Targets
 from mdfl_jax.models import make_model
 from mdfl_jax.tasks import classification
-from mdfl_jax.tasks.evaluation import GROUPS, MANY, by_group, draw_part
-from mdfl_jax.tasks.regression import LogisticNumbers, regression
+from mdfl_jax.tasks.scoring import GROUPS, MANY, by_group, draw_part
 
 DRAW = jax.jit(lambda seed, labels, count: draw_part(jax.random.key(seed), labels, count), static_argnums=2)
 
@@ -137,13 +136,3 @@ def test_many_models_have_the_same_scores_and_no_array_of_all_models_and_samples
     of_models = max(x.size for x in jax.tree.leaves(models))
     assert max(map(np.prod, shapes)) <= max(of_models, 640 * 310 * 3), "a group's outputs at most"
     assert not [shape for shape in shapes if count in shape and total in shape]
-
-
-def test_many_models_of_a_synthetic_regression():
-    task = regression("logistic", 3, 6, 4, test_samples=50)
-    clients = jax.jit(lambda key: task.partition(None, LogisticNumbers(), key))(jax.random.key(0))
-    models, evaluate = jax.random.normal(jax.random.key(1), (MANY + 10, 6)), jax.jit(task.evaluate)
-    found, first = (evaluate(None, clients, {"w": w}) for w in (models, models[:20]))
-    np.testing.assert_allclose(found.accuracy[:20], first.accuracy, rtol=1e-6)
-    np.testing.assert_allclose(found.loss[:20], first.loss, rtol=1e-5)
-    assert found.accuracy.shape == (MANY + 10,)

@@ -6,16 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from collectives import unordered
-from small import assert_trees_equal
 
 from mdfl_jax import Hparams, Schedule, UserError, simulate
 from mdfl_jax.algorithms.dpsgd import dpsgd
-from mdfl_jax.algorithms.local import LocalNumbers, Settings
-from mdfl_jax.core.sharding import client_mesh, layout, settle
+from mdfl_jax.algorithms.local import LocalNumbers
 from mdfl_jax.core.stopping import initial_stop_state, update_stop_state
-from mdfl_jax.engine.simulation import Simulation
-from mdfl_jax.networks.meetings import MeetingsParams, meetings
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.tasks.regression import LinearNumbers, LogisticNumbers, draw_samples, draw_truth, regression
 
@@ -104,16 +99,6 @@ def test_scores_are_r_squared_and_the_share_of_right_labels():
     assert clients.label_counts.tolist() == [[Q - s, s] for s in np.asarray(clients.train.targets.sum(1)).tolist()]
 
 
-def test_shift_moves_the_clients_truths_apart_and_only_where_the_common_one_is():
-    shifted, same = (drawn("linear", shift=np.float32(s))[1] for s in (3.0, 0.0))
-    truth = draw_truth(jax.random.split(jax.random.key(0), 5)[0], DIM, jnp.float32, 0.01)
-    (where,) = np.flatnonzero(truth)
-    assert np.array_equal(shifted.train.features, same.train.features)
-    moved = np.asarray(shifted.train.targets - same.train.targets) / np.asarray(same.train.features[:, :, where])
-    np.testing.assert_allclose(moved, np.repeat(moved[:, :1], Q, axis=1), rtol=1e-2)  # one number a client
-    assert np.ptp(moved[:, 0]) > 0.5
-
-
 def test_minibatches_are_unbiased():
     task = regression("linear", N, DIM, Q, batch_size=3)
     clients = task.partition(None, LinearNumbers(), jax.random.key(0))
@@ -184,6 +169,16 @@ def test_double_precision_reaches_what_single_cannot():
     assert final("float32").objective.dtype == jnp.float32
 
 
+def test_shift_moves_the_clients_truths_apart_and_only_where_the_common_one_is():
+    shifted, same = (drawn("linear", shift=np.float32(s))[1] for s in (3.0, 0.0))
+    truth = draw_truth(jax.random.split(jax.random.key(0), 5)[0], DIM, jnp.float32, 0.01)
+    (where,) = np.flatnonzero(truth)
+    assert np.array_equal(shifted.train.features, same.train.features)
+    moved = np.asarray(shifted.train.targets - same.train.targets) / np.asarray(same.train.features[:, :, where])
+    np.testing.assert_allclose(moved, np.repeat(moved[:, :1], Q, axis=1), rtol=1e-2)  # one number a client
+    assert np.ptp(moved[:, 0]) > 0.5
+
+
 @pytest.mark.parametrize(
     ("make", "says"),
     [
@@ -194,48 +189,3 @@ def test_double_precision_reaches_what_single_cannot():
 def test_mistakes_are_one_line(make, says):
     with pytest.raises(UserError, match=says):
         make()
-
-
-@pytest.mark.long
-def test_the_stop_rule_over_a_mesh_has_its_collectives_in_order():
-    """Over a mesh a round is computed and then kept or not: a condition around it would hold collectives."""
-    mesh = client_mesh(jax.devices()[:4])
-    task = regression("linear", 6, 4, 5, mesh=mesh)
-    simulation = Simulation(task, meetings(6), dpsgd(Settings()), Schedule(4, 2, stop_std=1e-3))
-    hparams = Hparams(LinearNumbers(shift=0.5, l2=0.1), MeetingsParams(), LocalNumbers(lr=np.float32(0.1)))
-
-    def whole(key):
-        return simulation.advance(simulation.data, hparams, key, simulation.init(simulation.data, hparams, key)[0])
-
-    number, apart = unordered(jax.jit(whole).lower(jax.random.key(0)).compile().as_text())
-    assert number > 0
-    assert not apart
-
-
-@pytest.mark.long
-def test_over_a_mesh_as_on_one_device():
-    """Three devices for seven clients: two that hold nothing fill up, and each device has a third of the data."""
-    hparams, key = LogisticNumbers(shift=0.5, l2=0.1), jax.random.key(3)
-
-    def of(mesh, rows):
-        task = regression("logistic", 7, 6, 4, test_samples=20, batch_size=3, mesh=mesh)
-
-        def found():
-            clients = task.partition(None, hparams, key)
-            clients = settle(clients, layout(task.spread.by_client(clients), mesh) if mesh else None)
-            weights = {"w": jnp.where(jnp.arange(rows)[:, None] < 7, jax.random.normal(key, (rows, 6)), 0)}
-            one = {"w": weights["w"][:1]}
-            return clients, task.gradient(None, clients, weights, key), task.objective(None, clients, one)
-
-        return jax.jit(found)()
-
-    clients, gradients, objective = of(client_mesh(jax.devices()[:3]), 9)
-    expected_clients, expected, expected_objective = of(None, 7)
-    assert {leaf.sharding.shard_shape(leaf.shape)[0] for leaf in jax.tree.leaves(clients.train)} == {3}
-    assert clients.test.features.sharding.shard_shape((20, 6)) == (20, 6)
-    assert clients.num_samples.tolist() == [4] * 7 + [0, 0]
-    cut = lambda tree: jax.tree.map(lambda x: x[:7], tree)  # noqa: E731
-    held, expected_held = (made._replace(test=(), validation=(), l2=()) for made in (clients, expected_clients))
-    assert_trees_equal(cut(held), expected_held, 1e-6)
-    assert_trees_equal(cut(gradients), expected, 1e-5)
-    np.testing.assert_allclose(objective, expected_objective, rtol=1e-5)

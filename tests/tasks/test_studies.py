@@ -19,7 +19,6 @@ from mdfl_jax.tasks.losses import LOSSES, LossNumbers
 RNG = np.random.default_rng(0)
 X, NOISE = RNG.normal(size=(150, 4)), RNG.normal(size=150)
 Y = X @ [1.0, -2, 0.5, 0] + 0.1 * NOISE
-OWNERS = {"client": np.arange(100) % 9, "client_test": np.arange(50) % 9}
 TINY = {"seeds": 2, "rounds": 4, "eval_every": 2, "model.name": "linear", "algorithm.lr": 0.1}
 TINY |= {"network.num_clients": 5, "network.num_mobile": 2, "network.grid_size": 4, "network.mobility": "dcm"}
 

@@ -6,17 +6,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from sklearn.metrics import r2_score
-from small import assert_trees_equal, toy_dataset
+from small import toy_dataset
 
-from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.sharding import client_mesh
-from mdfl_jax.data.batching import index_clients
 from mdfl_jax.data.dataset import as_dataset
 from mdfl_jax.data.partition import DirichletNumbers, PartitionNumbers
 from mdfl_jax.data.partition.by_owner import OwnerNumbers
 from mdfl_jax.models import make_model
 from mdfl_jax.tasks import spec_of, supervised
-from mdfl_jax.tasks.evaluation import client_of_owner
 from mdfl_jax.tasks.gradients import Tiling
 
 N, KEY = 4, jax.random.key(0)
@@ -200,18 +196,6 @@ def test_local_accuracy_of_a_regression_is_r2_of_the_own_samples():
         assert found[i] == pytest.approx(max(expected, 0), abs=1e-3)
 
 
-@pytest.mark.long
-def test_accuracies_do_not_depend_on_the_devices():
-    def measured(mesh):
-        task = linear_task(owned_dataset(), partition="by_owner", mesh=mesh)
-        clients = jax.jit(task.partition)(task.data, OwnerNumbers(), KEY)
-        models = random_models(task)
-        of_all = jax.jit(task.evaluate)(task.data, clients, models)
-        return of_all, jax.jit(task.scoring.local_accuracy)(task.data, clients, models)
-
-    assert_trees_equal(measured(None), measured(client_mesh(jax.devices()[:4], 4)), 1e-5)
-
-
 def test_validation_samples_of_the_source_are_those_of_the_validation_loss():
     data = regression()
     data = data._replace(x_validation=data.x_test[:9], y_validation=data.y_test[:9])
@@ -220,30 +204,3 @@ def test_validation_samples_of_the_source_are_those_of_the_validation_loss():
     held = linear_task(data._replace(x_test=data.x_test[:9], y_test=data.y_test[:9]))
     expected = held.evaluate(held.data, None, models).loss[0]
     np.testing.assert_allclose(task.validate(task.data, None, models), expected, rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"loss": "squared_error"}, "model.loss is squared_error; toy has one label a sample"),
-        ({"loss": "squared"}, "unknown loss 'squared'"),
-        ({"partition": "dirichlets"}, "unknown partition 'dirichlets'"),
-        ({"precision": "float99"}, "unknown precision 'float99'"),
-    ],
-)
-def test_a_wrong_setting_is_one_line(changes, says):
-    with pytest.raises(UserError, match=says):
-        supervised(toy_dataset(), make_model("linear", 3), N, **changes)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_an_owner_belongs_to_the_client_with_most_of_its_samples(seed):
-    """Few samples a client and clients without any, so that each sample can decide."""
-    rng = np.random.default_rng(seed)
-    owner, natural = rng.integers(-1, 4, 14), rng.integers(0, 5, 14)
-    owner[owner == 2] = 3
-    index = index_clients(jnp.asarray(owner), jnp.zeros(14, int), num_clients=6, num_classes=1)  # two of them padding
-    found = client_of_owner(index, jnp.asarray(natural), 5, 4)
-    for k in range(5):
-        counts = [int(np.sum((owner == i) & (natural == k))) for i in range(4)]
-        assert found[k] == (np.argmax(counts) if max(counts) else -1)

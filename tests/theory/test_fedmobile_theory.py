@@ -96,18 +96,6 @@ def test_laws_as_printed_are_stationary_under_the_matrices(pattern):
         np.testing.assert_allclose(law @ matrix, law, atol=1e-9)
 
 
-def test_probabilities_grow_with_the_interval_and_the_rate():
-    law = LAWS["random"]
-    assert theory.upload_probability(20, 20, 0.0, law) == 0
-    lengths = [theory.upload_probability(20, 20 + w, 0.3, law) for w in range(0, 40, 5)]
-    rates = [theory.download_probability(5, 25, rho, law) for rho in np.linspace(0, 1, 6)]
-    assert (np.diff(lengths) > 0).all()
-    assert (np.diff(rates) > 0).all()
-    # One slot: a relay met there must meet the server in it (never), or be at it now.
-    assert theory.upload_probability(20, 20, 1.0, law) == 0
-    assert np.isclose(theory.download_probability(20, 20, 1.0, law), 1 / 40)
-
-
 def test_lags_are_least_at_half_the_gap():
     """Proposition 1: at least Delta / 2, attained by both ends there; monotone in each end."""
     delta = 50

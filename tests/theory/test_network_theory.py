@@ -104,16 +104,6 @@ def test_the_table_the_json_and_the_pictures_of_a_study(tmp_path):
     assert all(path.stat().st_size > 1000 for path in saved)
 
 
-@pytest.mark.long
-def test_batches_of_seeds_change_nothing(monkeypatch):
-    _, _, (whole,) = observed(sweep="", baseline="", seeds=5)
-    monkeypatch.setattr(network, "BATCH", 2 * 12 * 36)
-    _, _, (parts,) = observed(sweep="", baseline="", seeds=5)
-    for name, values in whole.values.items():
-        np.testing.assert_allclose(parts.values[name], values, rtol=1e-9, atol=1e-9, err_msg=name)
-    np.testing.assert_allclose(parts.connected, whole.connected)
-
-
 def test_p_of_the_mean_is_that_of_its_definition():
     """1 - lambda_2 of the mean of W^T W: no round of two mixes all clients, but their mean does."""
     first, second = np.eye(4), np.eye(4)

@@ -59,13 +59,6 @@ def test_two_state_chain(a, b):
     assert walk.cover_bound(grid) == pytest.approx(max(1 / a, 1 / b) * 1.5)
 
 
-def test_chains_that_stay_and_sets_that_are_empty():
-    walk = walks.Walk(np.full((2, 2), 0.5), np.array([[1.0, 1.0], [1.0, 2.0]]), radius=5.0)
-    assert walk.until(np.array([1.0, 1.0])).tolist() == [0, 0]
-    assert np.isnan(walk.meeting_time(np.zeros((0, 2))))
-    assert np.isnan(walk.cover_bound(np.zeros((0, 2))))
-
-
 def test_hitting_times_from_the_fundamental_matrix_are_those_of_the_linear_equations():
     grid = grid_points(6)
     walk = walks.Walk(np.asarray(uniform_chain(grid, 2.0)), np.asarray(grid), radius=np.sqrt(2))

@@ -90,13 +90,6 @@ def test_degrees_taken_for_metres_are_pointed_at(tmp_path):
     assert "degrees?" not in dict(describe(load(FILES / "places.csv")))["area"]
 
 
-def test_a_single_instant_has_no_rounds(tmp_path):
-    path = tmp_path / "t.csv"
-    path.write_text("5,a,1,2\n5,b,3,4\n")
-    assert dict(describe(load(path)))["rounds"] == "none"
-    assert "shorter than a round of 9 s" in dict(describe(load(path), dt=9))["rounds"]
-
-
 @pytest.mark.parametrize("wrong", [{"radius": -1}, {"radius": math.nan}, {"dt": -1}, {"dt": math.nan}])
 def test_numbers_out_of_range(wrong):
     with pytest.raises(UserError, match="it must be at least 0"):

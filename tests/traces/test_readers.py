@@ -191,12 +191,6 @@ def test_longitude_and_latitude_are_metres_about_their_mean():
     )
 
 
-def test_csv_geo_may_be_told(tmp_path):
-    path = write(tmp_path, "0,a,16.4,48.2\n1,a,16.4,48.3\n", "globe.csv")
-    assert load(path).format == "csv"
-    assert float(np.ptp(load(path, "csv_geo").y)) == pytest.approx(11_119.5, abs=1)
-
-
 def test_contact_lists_by_hand():
     rounds, spans = load(FILES / "rounds.csv"), load(FILES / "spans.csv")
     assert isinstance(spans, Contacts)
@@ -205,3 +199,9 @@ def test_contact_lists_by_hand():
     assert rounds.pair.tolist() == [[0, 1], [1, 0], [1, 2], [0, 2]]
     assert (rounds.start.tolist(), rounds.end.tolist()) == ([0, 0, 0, 2], [1, 1, 1, 3])
     assert (spans.start.tolist(), spans.end.tolist()) == ([0, 15, 18], [10, 15, 30.5])
+
+
+def test_csv_geo_may_be_told(tmp_path):
+    path = write(tmp_path, "0,a,16.4,48.2\n1,a,16.4,48.3\n", "globe.csv")
+    assert load(path).format == "csv"
+    assert float(np.ptp(load(path, "csv_geo").y)) == pytest.approx(11_119.5, abs=1)

@@ -102,12 +102,6 @@ def test_times_that_rounding_misses_are_met():
     assert table.position[:, 0, 0].tolist() == list(range(31))
 
 
-def test_start_and_rounds_take_a_window():
-    table = resample(trace_of(TWO), 1, rounds=3, start=4.5, gaps="absent", max_gap=100)
-    assert table.position[:, 0, 0].tolist() == [25, 35, 45, 55]
-    assert table.present[:, 1].tolist() == [True, True, False, False]
-
-
 FLEET = {
     "early": [(0, 1, 0), (1, 1, 0), (2, 1, 0)],
     "short": [(1, 2, 0), (2, 2, 0)],
@@ -143,12 +137,6 @@ def test_a_client_reuses_vehicles_one_after_another():
     three = resample(trace_of(FLEET), 1, num_clients=3, vehicles="reuse", gaps="absent")
     assert three.position[:, 2, 0].tolist() == [2, 2, 2, 2, 2, 2, 2, 5, 5]
     assert three.present[:, 2].tolist() == [False, True, True, False, False, False, False, True, True]
-
-
-def test_nobody_is_still_absent_when_gaps_are_held():
-    table = resample(trace_of(FLEET), 1, num_clients=7, gaps="hold")
-    assert table.present[:, :5].all()
-    assert not table.present[:, 5:].any()
 
 
 def test_large_traces_are_taken_in_parts(monkeypatch, tmp_path):
@@ -242,3 +230,15 @@ def test_a_contact_of_nobody_is_refused():
 def test_wrong_arguments_of_contact_tables(arguments):
     with pytest.raises(UserError, match="it must be"):
         contact_table(contacts_of([(0, 1, 0, 1)]), **({"num_clients": 2} | arguments))
+
+
+def test_start_and_rounds_take_a_window():
+    table = resample(trace_of(TWO), 1, rounds=3, start=4.5, gaps="absent", max_gap=100)
+    assert table.position[:, 0, 0].tolist() == [25, 35, 45, 55]
+    assert table.present[:, 1].tolist() == [True, True, False, False]
+
+
+def test_nobody_is_still_absent_when_gaps_are_held():
+    table = resample(trace_of(FLEET), 1, num_clients=7, gaps="hold")
+    assert table.present[:, :5].all()
+    assert not table.present[:, 5:].any()

@@ -7,7 +7,7 @@ import jax
 
 from mdfl_jax.core.numbers import number
 from mdfl_jax.models.model import MODELS, ModelSettings
-from mdfl_jax.models.sequences import SequenceNumbers, Vectors, check_sequence
+from mdfl_jax.models.sequences import SequenceModel, SequenceNumbers, Vectors, check_sequence
 
 
 class LSTMNumbers(SequenceNumbers):
@@ -20,19 +20,8 @@ class LSTMNumbers(SequenceNumbers):
     )
 
 
-class LSTM(nn.Module):
-    """Layers of long short-term memory, and a dense layer on their states.
-
-    Attributes:
-      settings: the settings of the model.
-    """
-
-    settings: ModelSettings
-
-    @property
-    def draws(self) -> bool:
-        """Whether a training step draws what it drops."""
-        return self.settings.numbers.dropout > 0
+class LSTM(SequenceModel):
+    """Layers of long short-term memory, and a dense layer on their states."""
 
     @nn.compact
     def __call__(self, samples: jax.Array, mask: jax.Array | None = None) -> jax.Array:
@@ -46,7 +35,7 @@ class LSTM(nn.Module):
         for i in range(numbers.layers):
             states: Any = nn.RNN(cell(numbers.width, name=f"layer_{i}"))(x)
             x = nn.Dropout(numbers.dropout, deterministic=mask is None)(states)
-        return nn.Dense(self.settings.num_classes, name="out")(x if self.settings.per_position else x[:, -1])
+        return self.outputs(x, lambda states: states[:, -1])
 
 
 @MODELS.register("lstm", LSTMNumbers)

@@ -12,7 +12,7 @@ import numpy as np
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import number
 from mdfl_jax.models.model import MODELS, ModelSettings, SampleSpec
-from mdfl_jax.models.sequences import SequenceNumbers, Vectors, check_sequence
+from mdfl_jax.models.sequences import SequenceModel, SequenceNumbers, Vectors, check_sequence
 
 POSITIONS = ("learned", "sinusoidal", "none")
 
@@ -66,21 +66,11 @@ class Block(nn.Module):
         return x + nn.Dropout(rate, deterministic=fixed)(y)
 
 
-class Transformer(nn.Module):
+class Transformer(SequenceModel):
     """An encoder: vectors and positions, blocks, a layer normalisation, and a dense layer on the mean over positions.
 
     With an output for each position, the dense layer is applied to each position, and no position sees a later one.
-
-    Attributes:
-      settings: the settings of the model.
     """
-
-    settings: ModelSettings
-
-    @property
-    def draws(self) -> bool:
-        """Whether a training step draws what it drops."""
-        return self.settings.numbers.dropout > 0
 
     @nn.compact
     def __call__(self, samples: jax.Array, mask: jax.Array | None = None) -> jax.Array:
@@ -98,8 +88,7 @@ class Transformer(nn.Module):
         x = nn.Dropout(numbers.dropout, deterministic=mask is None)(x)
         for i in range(numbers.layers):
             x = block(numbers, mask is not None, name=f"block_{i}")(x, seen)
-        x = nn.LayerNorm(name="norm")(x)
-        return nn.Dense(settings.num_classes, name="out")(x if settings.per_position else jnp.mean(x, axis=1))
+        return self.outputs(nn.LayerNorm(name="norm")(x), lambda positions: jnp.mean(positions, axis=1))
 
 
 def sinusoids(length: int, width: int) -> np.ndarray:

@@ -1,13 +1,9 @@
 "use strict";
 // The contacts: one of several pictures, each with a line for each sweep point. The reader chooses the picture.
 mdfl.register("contacts", (element, { views }) => {
-  const box = mdfl.make("div");
-  const about = mdfl.make("p", { class: "note", role: "status" });
-  let chosen = 0;
-
-  const draw = () => {
-    const { x, y, about: words, logx, logy, lines } = views[chosen];
-    about.textContent = words;
+  const draw = (plot, chosen, note) => {
+    const { x, y, about, logx, logy, lines } = views[chosen.view];
+    note.textContent = about;
     const traces = lines.map(({ name, colour, dash, ...values }) => ({
       type: "scatter",
       mode: values.x.values.length > 1 ? "lines" : "markers",
@@ -26,15 +22,7 @@ mdfl.register("contacts", (element, { views }) => {
       xaxis: { ...scale(x, logx), hoverformat: ".4~g" },
       yaxis: { ...scale(y, logy), ...(logy ? {} : { rangemode: "tozero" }) },
     };
-    return mdfl.plot(box, traces, layout);
+    return mdfl.plot(plot, traces, layout);
   };
-
-  const choose = (i) => {
-    chosen = i;
-    draw();
-  };
-  const view = mdfl.choice("Show", views.map(({ label }, i) => [i, label]), chosen, choose);
-  element.append(mdfl.make("div", { class: "row tools" }, view), about, box);
-  draw();
-  return draw;
+  return mdfl.controlled(element, { view: { label: "Show", texts: views.map(({ label }) => label) } }, draw, { above: true });
 });

@@ -38,11 +38,28 @@ const mdfl = {
   },
 
   // Makes a labelled choice between options, each [value, text]; onchoice gets the chosen value as a text.
-  choice(label, options, chosen, onchoice) {
+  choice(label, options, chosen, onchoice, name = null) {
     const made = options.map(([value, text]) => mdfl.make("option", { value, text }));
-    const select = mdfl.make("select", { onchange: () => onchoice(select.value) }, ...made);
+    const select = mdfl.make("select", { name, onchange: () => onchoice(select.value) }, ...made);
     select.value = String(chosen);
     return mdfl.make("label", {}, label, select);
+  },
+
+  // Makes a chart with its controls: choices are {name: {label, texts, start}}, of which a single text is no choice. It calls
+  // draw(plot, chosen, note) with the indices of the chosen texts by name, now and whenever one is chosen; note is an element
+  // for a sentence, above the plot or below it. Returns a function that draws again.
+  controlled(element, choices, draw, { above = false, words = "note" } = {}) {
+    const [plot, note] = [mdfl.make("div", { class: "plot" }), mdfl.make("p", { class: words, role: "status" })];
+    const chosen = Object.fromEntries(Object.entries(choices).map(([name, { start = 0 }]) => [name, start]));
+    const redraw = () => draw(plot, chosen, note);
+    const controls = Object.entries(choices).filter(([, { texts }]) => texts.length > 1).map(([name, { label, texts, start = 0 }]) => {
+      const choose = (value) => ((chosen[name] = Number(value)), redraw());
+      return mdfl.choice(label, texts.map((text, i) => [i, text]), start, choose, name);
+    });
+    const row = controls.length ? [mdfl.make("div", { class: "row tools" }, ...controls)] : [];
+    element.append(...row, ...(above ? [note, plot] : [plot, note]));
+    redraw();
+    return redraw;
   },
 
   // Returns a tree whose unpacked arrays are nested lists, as plotly takes them, with null for what is missing.

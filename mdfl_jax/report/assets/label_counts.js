@@ -2,12 +2,8 @@
 // The clients' data: the number of samples of each client above a heat map of clients and classes. If sweep points differ
 // in their data, the reader chooses the division.
 mdfl.register("label_counts", (element, { divisions }) => {
-  const box = mdfl.make("div");
-  const told = mdfl.make("p", { class: "note", role: "status" });
-  let chosen = 0;
-
-  const draw = () => {
-    const { counts, mobile, told: words } = divisions[chosen];
+  const draw = (plot, chosen, note) => {
+    const { counts, mobile, words } = divisions[chosen.division];
     const [clients, classes] = counts.shape;
     const at = (i, c) => counts.values[i * classes + c];
     const all = Array.from({ length: clients }, (_, i) => i);
@@ -15,7 +11,7 @@ mdfl.register("label_counts", (element, { divisions }) => {
     const sizes = all.map((i) => rows.reduce((sum, row) => sum + row[i], 0));
     const dark = mdfl.isDark();
     const { ink, paper, static: grey, mobile: strong } = mdfl.colours();
-    const roomy = (box.clientWidth - 80) / clients >= 24 && classes <= 30; // else the numbers are in the hover text only
+    const roomy = (plot.clientWidth - 80) / clients >= 24 && classes <= 30; // else the numbers are in the hover text only
     // From a shade beside the paper to the strongest contrast to it, the blues of the figures for papers.
     const ends = dark ? ["#1b3a57", "#a9d3f5"] : ["#d9e8f5", "#08306b"];
     const [low, high] = [Math.log10(0.5), Math.log10(Math.max(1, ...counts.values))];
@@ -69,19 +65,9 @@ mdfl.register("label_counts", (element, { divisions }) => {
       plot_bgcolor: paper,
       font: { family: "system-ui, sans-serif", size: 13, color: ink },
     };
-    told.textContent = divisions.length > 1 ? words : "";
-    return mdfl.plot(box, [cells, numbers, bars(0, "static client", grey), ...(some ? [bars(1, "mobile client", strong)] : [])], layout);
+    note.textContent = divisions.length > 1 ? words : "";
+    return mdfl.plot(plot, [cells, numbers, bars(0, "static client", grey), ...(some ? [bars(1, "mobile client", strong)] : [])], layout);
   };
 
-  const choose = (i) => {
-    chosen = i;
-    draw();
-  };
-  if (divisions.length > 1) {
-    const division = mdfl.choice("Data of", divisions.map(({ name }, i) => [i, name]), chosen, choose);
-    element.append(mdfl.make("div", { class: "row tools" }, division));
-  }
-  element.append(box, told);
-  draw();
-  return draw;
+  return mdfl.controlled(element, { division: { label: "Data of", texts: divisions.map(({ name }) => name) } }, draw);
 });

@@ -1,36 +1,21 @@
 "use strict";
 // A matrix of settings by rivals, coloured by the difference to a reference. A click on a cell shows the setting's curves.
 mdfl.register("rivals", (element, data) => {
-  const { make } = mdfl;
-  const state = { measure: 0, reference: data.reference };
-  const option = (text, value) => make("option", { value, text });
-  const choose = (key, texts) => {
-    const found = make("select", { name: key, onchange: () => ((state[key] = Number(found.value)), draw()) }, ...texts.map(option));
-    found.value = state[key];
-    return found;
-  };
-  const measure = choose("measure", data.measures.map(({ name }) => name));
-  const reference = choose("reference", data.rivals);
-  const plot = make("div", { class: "plot" });
-  const told = make("p", { class: "told", role: "status" });
-  const row = make("div", { class: "row tools" }, make("label", {}, "Accuracy", measure), make("label", {}, "compared with", reference));
-  element.replaceChildren(make("div", { class: "explorer" }, row, plot, told));
-
   const rows = (array) => mdfl.plain(array); // [R][C]
   const known = (value) => value !== null && Number.isFinite(value);
   const points = rows(data.points);
 
-  const draw = () => {
-    const of = data.measures[state.measure];
-    const found = of.references[state.reference];
+  const draw = (plot, chosen, note) => {
+    const of = data.measures[chosen.measure];
+    const found = of.references[chosen.reference];
     const [mean, half, alone, level] = [found.mean, found.half, found.alone, of.level].map(rows);
-    const columns = data.rivals.map((_, c) => c).filter((c) => c !== state.reference);
+    const columns = data.rivals.map((_, c) => c).filter((c) => c !== chosen.reference);
     const signed = (value) => (value < 0 ? "−" : "+") + Math.abs(value).toFixed(1);
     const cell = (r, c) => {
       if (!known(mean[r][c])) return "not compared";
       const parts = [`${data.settings[r]}`, `${data.rivals[c]}: ${level[r][c].toFixed(2)} %`];
       const within = known(half[r][c]) ? ` ± ${half[r][c].toFixed(2)} (by itself ± ${alone[r][c].toFixed(2)})` : "";
-      parts.push(`over ${data.rivals[state.reference]}: ${mean[r][c].toFixed(2)}${within} points`);
+      parts.push(`over ${data.rivals[chosen.reference]}: ${mean[r][c].toFixed(2)}${within} points`);
       return parts.join("<br>");
     };
     // A tenth of the cells may be beyond full colour: else one rival far behind leaves all others pale.
@@ -71,7 +56,7 @@ mdfl.register("rivals", (element, data) => {
       margin: { l: 60, r: 10, t: 60, b: 10 },
       hovermode: "closest",
     };
-    told.textContent = found.told ? `Settings with an interval on one side of zero: ${found.told}.` : "";
+    note.textContent = found.words ? `Settings with an interval on one side of zero: ${found.words}.` : "";
     const drawn = mdfl.plot(plot, [heat, texts], layout);
     plot.removeAllListeners?.("plotly_click");
     plot.on?.("plotly_click", ({ points: [hit] }) => show(Math.round(hit.y)));
@@ -90,6 +75,10 @@ mdfl.register("rivals", (element, data) => {
     };
     set(200);
   };
-  draw();
-  return draw;
+  const choices = {
+    measure: { label: "Accuracy", texts: data.measures.map(({ name }) => name) },
+    reference: { label: "compared with", texts: data.rivals, start: data.reference },
+  };
+  element.classList.add("explorer");
+  return mdfl.controlled(element, choices, draw, { words: "told" });
 });

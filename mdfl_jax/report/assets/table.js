@@ -40,7 +40,7 @@
       const button = mdfl.make("button", { type: "button", text: heading.textContent, title: "Sort by this column", onclick: press });
       heading.replaceChildren(button);
     });
-    if (rows.length > MANY) addFilter(table, rows);
+    if (rows.length > MANY || "filter" in table.dataset) addFilter(table, rows);
   };
 
   const addFilter = (table, rows) => {

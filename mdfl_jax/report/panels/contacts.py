@@ -12,20 +12,15 @@ from matplotlib.ticker import NullFormatter
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
-from mdfl_jax.report.read import ReportData, kept, rounds_counted, rounds_done
+from mdfl_jax.report.read import ReportData, rounds_counted, rounds_done
 from mdfl_jax.report.registry import Chart, figure
 from mdfl_jax.report.style import describe_end, describe_first_seed, for_plotly, looks, make_panels
 
 
 def recorded_contacts(study: ReportData, point: int) -> np.ndarray | None:
-    """Return who is in contact in each round of the first seed, from the recorded links.
+    """Return who is in contact in each round of the first seed: [R, N, N] bool, symmetric.
 
-    Args:
-      study: the study.
-      point: the index of the sweep point.
-
-    Returns:
-      [R, N, N] bool, symmetric, with the R rounds of `rounds_counted`; None if the links were not recorded.
+    It is made of the recorded links in the R rounds of `rounds_counted`; None if the links were not recorded.
     """
     links, mobile = study.history(point, "links"), study.array(point, "is_mobile")
     if links is None or mobile is None or not links[0].size:
@@ -61,15 +56,9 @@ class Spells(NamedTuple):
 
 
 def measure_spells(contact: np.ndarray) -> Spells:
-    """Measure contact durations and inter-contact times (Chaintreau et al. 2007).
+    """Measure contact durations and inter-contact times (Chaintreau et al. 2007) of contacts [R, N, N].
 
     Contacts and gaps that touch the first or the last round are left out, since nobody knows how long they are.
-
-    Args:
-      contact: [R, N, N] bool.
-
-    Returns:
-      The lengths, each an array of positive whole numbers.
     """
     pairs = contact[:, *np.triu_indices(contact.shape[1], 1)].T.astype(np.int8)  # [pairs, R]
     turns = np.diff(pairs, axis=1)  # 1 where a contact begins in the following round, -1 where one has ended
@@ -90,17 +79,10 @@ def at_least(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def shortest_windows(contact: np.ndarray) -> np.ndarray:
-    """Find the shortest windows of rounds whose contacts together connect all clients.
+    """Return for each round the length of the shortest window that ends with it and connects all clients, [R] int.
 
-    Contacts of more rounds connect no less. So the begin of the shortest window never goes back from one end to the
-    next, and both go through the rounds once.
-
-    Args:
-      contact: [R, N, N] bool.
-
-    Returns:
-      [R] int, the number of rounds of the shortest window that ends with each round; 0 if all rounds until then do not
-      connect the clients.
+    It is 0 if all rounds until then do not connect the clients. Contacts [R, N, N] of more rounds connect no less. So
+    the begin of the shortest window never goes back from one end to the next, and both go through the rounds once.
     """
     last, begin, found = np.full(contact.shape[1:], -1), -1, []  # last: the round of the last contact of each pair
     for end, of_round in enumerate(contact):
@@ -112,14 +94,10 @@ def shortest_windows(contact: np.ndarray) -> np.ndarray:
 
 
 def share_connected(windows: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Return the share of windows of each length whose contacts together connect all clients.
+    """Return the share of windows of each length whose contacts together connect all clients, [B] in [0, 1].
 
-    Args:
-      windows: [R] the result of `shortest_windows`.
-      lengths: [B] numbers of rounds, from 1 to R.
-
-    Returns:
-      [B] shares in [0, 1], over the windows that lie within the study.
+    Only windows that lie within the study count. The shortest ones are those of `shortest_windows` [R], and the lengths
+    [B] are numbers of rounds from 1 to R.
     """
     within = np.arange(1, len(windows) + 1)[:, None] >= lengths
     connected = within & (windows[:, None] > 0) & (windows[:, None] <= lengths)
@@ -129,8 +107,7 @@ def share_connected(windows: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 def sure_length(windows: np.ndarray) -> int | None:
     """Return the smallest length of which every window connects all clients; None if no window does.
 
-    Args:
-      windows: [R] the result of `shortest_windows`.
+    The shortest windows [R] are those of `shortest_windows`.
     """
     lengths = np.arange(1, len(windows) + 1)
     needed = np.where(windows > 0, windows, len(windows) + 1)
@@ -236,7 +213,6 @@ class Measured(NamedTuple):
     stopped: bool
 
 
-@kept  # caption, chart and figure need them, and they take seconds for many clients
 def measured(study: ReportData) -> Measured:
     """Measure the contacts of the sweep points that differ in them, at most `MOST_POINTS`."""
     styles, groups, stopped = looks(study), dict[bytes, list[int]](), False
@@ -275,20 +251,16 @@ def _statistics(study: ReportData, p: int, contact: np.ndarray) -> tuple[dict[st
         rounds = study.curves[study.points[p]["id"]].rounds
         known = np.isfinite(eigenvalue[0]) & (rounds <= len(contact))
         found["lambda_2"] = rounds[known], eigenvalue[0][known].astype(float)
-    typical = {
-        "groups": float(groups.mean()),
-        "degree": float(degree.mean()),
-        "window": sure_length(windows),
-    }
+    typical = {"groups": float(groups.mean()), "degree": float(degree.mean()), "window": sure_length(windows)}
     return {key: xy for key, xy in found.items() if len(xy[0])}, typical
 
 
 def _views(lines: list[Lines]) -> list[View]:
     """Return the views that say something. That of an eigenvalue which is always 1 says nothing."""
-    shown = [view for view in VIEWS if any(view.key in of_point.found for of_point in lines)]
+    found = [view for view in VIEWS if any(view.key in of_point.found for of_point in lines)]
     eigenvalues = [of_point.found["lambda_2"][1] for of_point in lines if "lambda_2" in of_point.found]
     tells = any((values < 0.999).any() for values in eigenvalues)
-    return [view for view in shown if view.key != "lambda_2" or tells]
+    return [view for view in found if view.key != "lambda_2" or tells]
 
 
 def _thinned(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -299,13 +271,9 @@ def _thinned(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return x[kept], y[kept]
 
 
-def _applies(study: ReportData) -> bool:
-    return any(study.has(p, "links") for p in range(len(study.points)))
-
-
-def _caption(study: ReportData) -> str:
-    lines, networks, stopped = measured(study)
-    told = [
+def _caption(study: ReportData, shown: Measured) -> str:
+    lines, networks, stopped = shown
+    means = [
         f"{of_point.label}: {of_point.typical['degree']:.1f} contacts of a client and {of_point.typical['groups']:.1f}"
         f" separate groups in a round; {_connects(of_point.typical['window'])}."
         for of_point in lines[:4]
@@ -318,7 +286,7 @@ def _caption(study: ReportData) -> str:
         " analysis assumes that every window of some length does."
     )
     until = [f"Rounds after {describe_end(study)} are not counted."] if "round" in study.summary else []
-    return " ".join([general, *until, *some, *told])
+    return " ".join([general, *until, *some, *means])
 
 
 def _connects(window: float | None) -> str:
@@ -327,12 +295,11 @@ def _connects(window: float | None) -> str:
     return f"every window of {window:.0f} round{'s' if window > 1 else ''} connects everybody"
 
 
-def _chart(study: ReportData) -> Chart:
+def _chart(study: ReportData, shown: Measured) -> Chart:
     """Return the views with their lines, for assets/contacts.js."""
-    lines, styles = measured(study).lines, looks(study)
-    views = []
-    for view in _views(lines):
-        shown = [
+    styles, views = looks(study), []
+    for view in _views(shown.lines):
+        lines = [
             {
                 "name": for_plotly(of_point.label),
                 "colour": styles[of_point.point].colour,
@@ -340,22 +307,25 @@ def _chart(study: ReportData) -> Chart:
                 "x": of_point.found[view.key][0].astype(np.float32),
                 "y": of_point.found[view.key][1].astype(np.float32),
             }
-            for of_point in lines
+            for of_point in shown.lines
             if view.key in of_point.found
         ]
-        views.append(view._asdict() | {"lines": shown})
+        views.append(view._asdict() | {"lines": lines})
     return Chart("contacts", {"views": views})
 
 
-@figure("contacts", caption=_caption, applies=_applies, place=55, title="Contacts", chart=_chart)
-def contacts(study: ReportData) -> Figure:
+def _applies(study: ReportData) -> bool:  # measuring takes seconds for many clients
+    return any(study.has(p, "links") for p in range(len(study.points)))
+
+
+@figure("contacts", of=measured, caption=_caption, applies=_applies, place=55, title="Contacts", chart=_chart)
+def contacts(study: ReportData, shown: Measured) -> Figure:
     """Draw the statistics of the contacts of the first seed, a line for each sweep point."""
-    lines, styles = measured(study).lines, looks(study)
-    shown = _views(lines)
-    drawn, panels = make_panels(len(shown), 3, 3.1, 2.5)
+    views, styles = _views(shown.lines), looks(study)
+    drawn, panels = make_panels(len(views), 3, 3.1, 2.5)
     handles: dict[str, Any] = {}
-    for axes, view in zip(panels, shown):
-        for of_point in lines:
+    for axes, view in zip(panels, views):
+        for of_point in shown.lines:
             if view.key in of_point.found:
                 look = styles[of_point.point]
                 style: dict[str, Any] = {"color": look.colour, "linestyle": look.dashes, "linewidth": 1.3}

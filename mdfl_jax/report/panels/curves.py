@@ -58,20 +58,16 @@ def _accuracy_chart(study: ReportData) -> Chart:
 @figure("accuracy", caption=_accuracy_caption, place=10, title="Curves", chart=_accuracy_chart)
 def accuracy(study: ReportData) -> Figure:
     """Draw the test accuracy against the rounds or another x axis: the mean over the seeds and its 95 % interval."""
-    facets, styles, named = _facets(study), looks(study), naming(study, _is_crowded(study))
+    facets, crowded = _facets(study), _is_crowded(study)
     single = len(facets) == 1
+    named = naming(study, crowded) if single else _by_main(study, crowded)
     width, height = (7.2, 3.9) if single else (2.9, 2.5)
     drawn, panels = make_panels(len(facets), 3, width, height, sharex=True, sharey=True)
-    if not single:
-        named = _by_main(study)
     handles: dict[str, Any] = {}
     for axes, (title, members) in zip(panels, facets.items()):
         for p in members:
             curve = study.curves[study.points[p]["id"]].of_results
-            x, dashes = curve.along(study.x_axis) / study.x_scale, named.dashes[p] if single else "-"
-            thin = _is_crowded(study)
-            line = draw_mean(axes, x, 100 * curve.accuracy, styles[p].colour, dashes, (0, 100), thin)
-            handles.setdefault(named.labels[p], line)
+            named.draw(axes, p, curve.along(study.x_axis) / study.x_scale, 100 * curve.accuracy, (0, 100), handles)
         axes.set_title(textwrap.fill(title, 36))
         axes.margins(x=0.01)
         target = study.config.get("target")
@@ -86,11 +82,26 @@ def accuracy(study: ReportData) -> Figure:
 
 
 class Naming(NamedTuple):
-    """The label and the dashes of the line of each sweep point, and the title of the legend."""
+    """The label, the colour and the dashes of the line of each sweep point, and the title of the legend."""
 
     labels: list[str]
+    colours: list[str]
     dashes: list[Any]
     title: str | None
+    thin: bool  # whether the lines are thin and without bands, as many lines are
+
+    def draw(
+        self,
+        axes: Any,
+        p: int,
+        x: np.ndarray,
+        values: np.ndarray,
+        limits: tuple[float, float] | None,
+        handles: dict[str, Any],
+    ) -> None:
+        """Draw the mean of a sweep point's values (`draw_mean`); the first line of each label becomes its handle."""
+        line = draw_mean(axes, x, values, self.colours[p], self.dashes[p], limits, self.thin)
+        handles.setdefault(self.labels[p], line)
 
 
 def naming(study: ReportData, crowded: bool) -> Naming:
@@ -100,17 +111,19 @@ def naming(study: ReportData, crowded: bool) -> Naming:
     """
     styles, main = looks(study), main_axis(study)
     if main is not None and crowded and len(study.axes) > 1:
-        return _by_main(study)
+        return _by_main(study, crowded)
+    colours, dashes = [look.colour for look in styles], [look.dashes for look in styles]
     if main is not None and len(study.axes) == 1:
-        return Naming([spaced(text) for text in main.texts], [look.dashes for look in styles], spaced(main.name))
-    return Naming([look.label for look in styles], [look.dashes for look in styles], None)
+        return Naming([spaced(text) for text in main.texts], colours, dashes, main.title, crowded)
+    return Naming([look.label for look in styles], colours, dashes, None, crowded)
 
 
-def _by_main(study: ReportData) -> Naming:
+def _by_main(study: ReportData, crowded: bool) -> Naming:
     """Return names by the setting that decides the colours."""
     main = main_axis(study)
     assert main is not None
-    return Naming([spaced(text) for text in main.texts], ["-"] * len(study.points), spaced(main.name))
+    labels, colours = [spaced(text) for text in main.texts], [look.colour for look in looks(study)]
+    return Naming(labels, colours, ["-"] * len(labels), main.title, crowded)
 
 
 def explain(
@@ -118,12 +131,7 @@ def explain(
 ) -> None:
     """Add a legend that is not clipped, and make the figure higher for it. Many graded colours get a colour bar.
 
-    Args:
-      drawn: the figure.
-      handles: the lines by label. With only one of them nothing is added.
-      study: the study, for the values of a colour bar.
-      title: the title of the legend.
-      beside: whether the legend may be at the right of a single panel, if its labels are short.
+    With only one line nothing is added. If the labels are short, the legend of a single panel may be ``beside`` it.
     """
     if len(handles) < 2:
         return
@@ -187,19 +195,9 @@ def draw_mean(
     limits: tuple[float, float] | None = None,
     thin: bool = False,
 ) -> Line2D:
-    """Draw the mean of values over the seeds, with its 95 % Student-t interval as a band.
+    """Draw the mean of values [S, E] over the seeds at x [E], with its 95 % Student-t interval as a band.
 
-    Args:
-      axes: the Matplotlib axes.
-      x: [E] values along the x axis.
-      values: [S, E] values of each seed.
-      colour: the colour of the line and the band.
-      dashes: the line style.
-      limits: (lowest, highest) bounds to which the band is clipped; None: it is not clipped.
-      thin: whether the line is thin and without a band, as one of many.
-
-    Returns:
-      The line, for a legend.
+    The band is clipped to the limits, if there are any. A thin line, as one of many, has no band. Return the line.
     """
     mean, half = band(values)
     line: Line2D
@@ -215,11 +213,10 @@ CLIENT_NUMBERS = 4_000_000  # at most so many numbers of single clients are in a
 
 
 def explorer(study: ReportData) -> dict[str, Any]:
-    """Return all that the page needs to draw any recorded metric against any axis.
+    """Return all that the page needs to draw any recorded metric against any axis, for `Chart.data`.
 
-    Returns:
-      A tree for `Chart.data`. "values" has [P, S, E] float32 by key, with NaN for what is missing; "clients" has the
-      numbers of the single clients in the first seed, by metric (`_clients`).
+    "values" has [P, S, E] float32 by key, with NaN for what is missing; "clients" has the numbers of the single clients
+    in the first seed, by metric (`_clients`).
     """
     found = recorded(study)
     extremes = _extremes(study, found)
@@ -363,38 +360,30 @@ def _further_metrics(study: ReportData) -> list[Shown]:
     return [metric for metric in declared(study.summary) if CURVE in metric.where and metric.name in recorded]
 
 
-def _metrics_caption(study: ReportData) -> str:
-    titles = ", ".join(metric.title for metric in _further_metrics(study))
+def _metrics_caption(study: ReportData, shown: list[Shown]) -> str:
+    titles = ", ".join(metric.title for metric in shown)
     banded = has_intervals(study) and len(study.points) <= MANY
     band = "; bands: 95 % Student-t intervals over the seeds" if banded else ""
     return f"Further metrics against {against(study)} ({titles}): {describe_seeds(study)}{band}."
 
 
-def _metrics_chart(study: ReportData) -> Chart:
-    return Chart("curves", {"from": "accuracy", "start_with": {"metric": _further_metrics(study)[0].key}})
+def _metrics_chart(study: ReportData, shown: list[Shown]) -> Chart:
+    return Chart("curves", {"from": "accuracy", "start_with": {"metric": shown[0].key}})
 
 
-@figure(
-    "metrics",
-    caption=_metrics_caption,
-    applies=lambda study: bool(_further_metrics(study)),
-    place=70,
-    title="More metrics",
-    chart=_metrics_chart,
-)
-def metrics(study: ReportData) -> Figure:
+@figure("metrics", of=_further_metrics, caption=_metrics_caption, place=70, title="More metrics", chart=_metrics_chart)
+def metrics(study: ReportData, shown: list[Shown]) -> Figure:
     """Draw further metrics along the x axis, with one panel for each metric and one line for each sweep point."""
-    shown, styles, thin = _further_metrics(study), looks(study), len(study.points) > MANY
-    named = naming(study, thin)
+    named = naming(study, len(study.points) > MANY)
     drawn, panels = make_panels(len(shown), 3, *((7.2, 3.9) if len(shown) == 1 else (3.4, 2.8)))
     handles: dict[str, Any] = {}
     for axes, metric in zip(panels, shown):
-        for point, look, label, dashes in zip(study.points, styles, named.labels, named.dashes):
+        for p, point in enumerate(study.points):
             curve = study.curves[point["id"]].of_results
             if metric.name in curve.measured:
                 values, x = curve.measured[metric.name] / metric.scale, curve.along(study.x_axis) / study.x_scale
                 limits = (0.0, np.inf) if np.nanmin(values) >= 0 else None  # an interval, too, ends at 0
-                handles.setdefault(label, draw_mean(axes, x, values, look.colour, dashes, limits, thin))
+                named.draw(axes, p, x, values, limits, handles)
         axes.set_ylabel(metric.title)
         axes.set_xlabel(study.x_title)
         axes.margins(x=0.01)
@@ -436,18 +425,15 @@ def consensus(study: ReportData) -> Figure:
     """Draw the consensus distance against the rounds, on a logarithmic axis."""
     found = recorded(study)
     drawn, (axes,) = make_panels(1, 1, 7.2, 3.4)
-    thin = len(study.points) > MANY
-    named = naming(study, thin)
+    named = naming(study, len(study.points) > MANY)
     handles: dict[str, Any] = {}
-    of_points = zip(found.values[DISTANCE], found.diverged, looks(study), named.labels, named.dashes)
-    for values, diverged, look, label, dashes in of_points:
+    for p, (values, diverged) in enumerate(zip(found.values[DISTANCE], found.diverged)):
         ran = np.isfinite(values).any(1) & (~diverged | diverged.all())
         known = (values[ran] > EQUAL_MODELS * np.nanmax(found.values[DISTANCE])).all(0)
         if ran.any() and known.any():
             rounds, runs = found.rounds[known], values[ran][:, known]
             lowest = float(runs.mean(0).min()) / 10  # a logarithmic axis has no 0
-            limits = (lowest, float("inf"))
-            handles.setdefault(label, draw_mean(axes, rounds, runs, look.colour, dashes, limits, thin))
+            named.draw(axes, p, rounds, runs, (lowest, float("inf")), handles)
     axes.set_yscale("log")
     bottom, top = axes.get_ylim()
     axes.yaxis.set_major_formatter("{x:g}")  # not as a formula, which the style turns off

@@ -21,6 +21,7 @@ from mdfl_jax.report.style import (
 
 MANY = 40  # of more points the rows are low, and the figure for files has several columns
 IN_A_COLUMN = 50
+GREY = "#888888"
 
 
 def is_known(study: ReportData) -> bool:
@@ -52,12 +53,9 @@ def limits(means: np.ndarray, parts: np.ndarray, seeds: list[np.ndarray]) -> lis
 
 
 def named_rows(labels: Sequence[str]) -> tuple[int, dict[str, Any]]:
-    """Return the y axis of a plotly chart with one row for each label, from the top, at 0, 1, 2, ...
+    """Return the height in pixels and the y axis of a plotly chart with a row for each label, from the top.
 
     Labels are broken into short lines, so that they leave room on a narrow screen; many labels are small.
-
-    Returns:
-      (the height of the rows in pixels, the entries of the axis).
     """
     many = len(labels) > MANY
     broken = [[label] if many else textwrap.wrap(label, 26) for label in labels]
@@ -91,13 +89,7 @@ def _chart(study: ReportData) -> Chart:
         "y": rows,
         "text": names,
         "customdata": said,
-        "error_x": {
-            "array": parts[1],
-            "arrayminus": parts[0],
-            "symmetric": False,
-            "thickness": 1.6,
-            "color": "#888888",
-        },
+        "error_x": {"array": parts[1], "arrayminus": parts[0], "symmetric": False, "thickness": 1.6, "color": GREY},
         "marker": {"color": colours, "size": 7 if many else 10},
         "hovertemplate": "%{text}<br>mean: %{x:.2f}%{customdata} %<extra></extra>",
     }

@@ -12,7 +12,7 @@ from mdfl_jax.report.statistics import band
 from mdfl_jax.report.style import for_plotly, has_intervals, looks, main_axis, make_panels
 
 MAX_POINTS = 7  # the number of colours of the palette
-NAMED = 4  # of more sweep points that are left out for one reason, their number is told
+NAMED = 4  # of more sweep points that are left out for one reason, only their number is given
 INK, KEY = "#333333", "#808080"  # the page shows the grey in both of its themes
 OTHERS_DASHES = (0, (4, 1.8))
 
@@ -52,18 +52,14 @@ def _left_out(study: ReportData) -> str:
     for look, why in zip(looks(study), _why_left_out(study)):
         names.setdefault(why, []).append(look.label)
     names.pop("", None)
-    told = [f"{', '.join(of) if len(of) <= NAMED else f'{len(of)} points'} ({why})" for why, of in names.items()]
-    return f" Not drawn: {'; '.join(told)}." if told else ""
+    reasons = [f"{', '.join(of) if len(of) <= NAMED else f'{len(of)} points'} ({why})" for why, of in names.items()]
+    return f" Not drawn: {'; '.join(reasons)}." if reasons else ""
 
 
 def contacts(curve: Curve, name: str) -> np.ndarray:
-    """Return the mean number of contacts since the start of a client of a group, [S, E].
+    """Return the mean number of contacts since the start of a client of a group, "mobile" or "other": [S, E].
 
     It is the sum over the evaluations of the mean per round times the number of rounds since the last evaluation.
-
-    Args:
-      curve: the curve of a sweep point.
-      name: the group, "mobile" or "other".
     """
     met = curve.groups[f"num_neighbours_{name}"][:, 1:] * np.diff(curve.rounds)
     return np.pad(np.cumsum(met, axis=1), ((0, 0), (1, 0)))
@@ -74,9 +70,8 @@ def _leads(curve: Curve) -> np.ndarray:
     return 100 * (curve.groups["accuracy_mobile"] - curve.groups["accuracy_other"])
 
 
-def caption(study: ReportData) -> str:
+def caption(study: ReportData, shown: list[int]) -> str:
     """Return the caption, with the mean lead of the mobile clients in each sweep point."""
-    shown = shown_points(study)
     fast = all(study.value(p, "network.mobility") == "random_walk" for p in shown)
     who = "Mobile (fast, solid) and other (slow, dashed)" if fast else "Mobile (solid) and other (dashed)"
     styles, leads = looks(study), []
@@ -93,13 +88,13 @@ def caption(study: ReportData) -> str:
     )
 
 
-def _chart(study: ReportData) -> Chart:
+def _chart(study: ReportData, shown: list[int]) -> Chart:
     """Return three panels: accuracy of both groups, lead of the mobile clients, and contacts since the start."""
     accuracy: list[dict[str, Any]] = []
     lead: list[dict[str, Any]] = []
     met: list[dict[str, Any]] = []
     styles = looks(study)
-    for p in shown_points(study):
+    for p in shown:
         curve, colour = study.curves[study.points[p]["id"]].of_results, styles[p].colour
         label = for_plotly(styles[p].label)
         of_point = {"type": "scatter", "mode": "lines", "legendgroup": label, "x": curve.rounds}
@@ -114,15 +109,9 @@ def _chart(study: ReportData) -> Chart:
             edge = {"x": [*curve.rounds, *curve.rounds[::-1]], "y": [*(gap + half), *(gap - half)[::-1]]}
             fill = {"fill": "toself", "fillcolor": f"rgba{(*_parts(colour), 0.14)}", "line": {"width": 0}}
             lead.append({**of_point, **edge, **fill, "hoverinfo": "skip", "showlegend": False})
+    empty = {"type": "scatter", "mode": "lines", "x": [None], "y": [None]}
     keys = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "x": [None],
-            "y": [None],
-            "name": name,
-            "line": {"color": KEY, "dash": dash},
-        }
+        empty | {"name": name, "line": {"color": KEY, "dash": dash}}
         for name, dash in (("mobile clients", "solid"), ("the others", "dash"))
     ]
     panels = (
@@ -138,20 +127,13 @@ def _parts(colour: str) -> tuple[int, ...]:
     return tuple(bytes.fromhex(colour.removeprefix("#")))
 
 
-@figure(
-    "groups",
-    caption=caption,
-    applies=lambda study: bool(shown_points(study)),
-    place=30,
-    title="Mobile and other clients",
-    chart=_chart,
-)
-def groups(study: ReportData) -> Figure:
+@figure("groups", of=shown_points, caption=caption, place=30, title="Mobile and other clients", chart=_chart)
+def groups(study: ReportData, shown: list[int]) -> Figure:
     """Draw the accuracy of both groups, the mobile clients' lead with its 95 % interval, and contacts since the start.
 
     The lead is the mean accuracy of the mobile clients minus that of the others, in percentage points.
     """
-    shown, styles = shown_points(study), looks(study)
+    styles = looks(study)
     drawn, (accuracy, lead, met) = make_panels(3, 3, 3.2, 3.6)
     lead.axhline(0, color=INK, linewidth=0.9)
     handles: list[Any] = []

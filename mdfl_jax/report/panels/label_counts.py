@@ -1,6 +1,7 @@
 """The figure of the clients' data: the number of samples of each client and class."""
 
 from pathlib import Path
+from typing import NamedTuple
 
 import matplotlib
 import matplotlib.style
@@ -21,35 +22,45 @@ LEVELS = ((0.1, "almost equally"), (0.35, "somewhat unequally"), (0.65, "unequal
 MAX_DATA = 12  # so many different divisions of the data are on the page; a sweep of alpha has one for each value
 
 
-def _counts(study: ReportData) -> np.ndarray:
-    counts = study.array(0, "label_counts")
-    assert counts is not None
-    return counts
+class Division(NamedTuple):
+    """The data of the first seed's clients in some sweep points.
+
+    Attributes:
+      points: the indices of the sweep points that share these data.
+      counts: [N, C] int, the number of samples of each client and class.
+      mobile: [N] bool, which clients are mobile in any of the sweep points.
+    """
+
+    points: list[int]
+    counts: np.ndarray
+    mobile: np.ndarray
 
 
-def divisions(study: ReportData) -> list[list[int]]:
-    """Return the sweep points, by index, in groups that share the first seed's data."""
-    found: dict[tuple[tuple[int, ...], bytes], list[int]] = {}
-    for p in range(len(study.points)):
-        counts = study.array(p, "label_counts")
-        if counts is not None:
-            found.setdefault((counts.shape, counts.astype(np.int64).tobytes()), []).append(p)
-    return list(found.values())
+def divisions(study: ReportData) -> list[Division]:
+    """Return the different data of a study; none if there is nothing to see in those of the first sweep point.
 
-
-def _mobile(study: ReportData, members: list[int]) -> np.ndarray:
-    """Return which clients are mobile in any of some sweep points, [N] bool."""
-    masks = [mobile.astype(bool) for p in members if (mobile := study.array(p, "is_mobile")) is not None]
-    counts = study.array(members[0], "label_counts")
-    assert counts is not None
-    return np.any(masks, axis=0) if masks else np.zeros(len(counts), bool)
+    There is something to see if there are classes, or clients with different numbers of samples.
+    """
+    first = study.array(0, "label_counts")
+    if first is None or (first.shape[1] == 1 and len(set(first.sum(1))) == 1):
+        return []
+    groups: dict[tuple[tuple[int, ...], bytes], list[int]] = {}
+    arrays = {p: array for p in range(len(study.points)) if (array := study.array(p, "label_counts")) is not None}
+    for p, counts in arrays.items():
+        groups.setdefault((counts.shape, counts.astype(np.int64).tobytes()), []).append(p)
+    found = []
+    for points in groups.values():
+        counts = arrays[points[0]]
+        masks = [array.astype(bool) for p in points if (array := study.array(p, "is_mobile")) is not None]
+        mobile = np.any(masks, axis=0) if masks else np.zeros(len(counts), bool)
+        found.append(Division(points, counts, mobile))
+    return found
 
 
 def inequality(counts: np.ndarray) -> str:
     """Return a sentence that says how unequal the clients' data are (`mdfl_jax.data.heterogeneity`).
 
-    Args:
-      counts: [N, C] the number of samples of each client and class.
+    The counts [N, C] are the numbers of samples of each client and class.
     """
     if not counts.sum():
         return ""
@@ -72,58 +83,47 @@ def inequality(counts: np.ndarray) -> str:
     )
 
 
-def _names(study: ReportData, groups: list[list[int]]) -> list[str]:
+def _names(study: ReportData, shown: list[Division]) -> list[str]:
     """Return a name for each division: the settings that all its sweep points share, or some of the sweep points."""
-    shared = [axis for axis in study.axes if all(len({axis.texts[p] for p in members}) == 1 for members in groups)]
+    shared = [axis for axis in study.axes if all(len({axis.texts[p] for p in of.points}) == 1 for of in shown)]
     if shared:
         labels = [spaced(label) for label in point_labels(study.points, shared)]
-        return [labels[members[0]] for members in groups]
+        return [labels[of.points[0]] for of in shown]
     labels = [look.label for look in looks(study)]
-    more = [f" and {len(members) - 2} more" if len(members) > 2 else "" for members in groups]
-    return ["; ".join(labels[p] for p in members[:2]) + others for members, others in zip(groups, more)]
+    more = [f" and {len(of.points) - 2} more" if len(of.points) > 2 else "" for of in shown]
+    return ["; ".join(labels[p] for p in of.points[:2]) + others for of, others in zip(shown, more)]
 
 
-def _caption(study: ReportData) -> str:
-    groups = divisions(study)
-    told = f" {inequality(_counts(study))}" if len(groups) == 1 else ""
-    more = f" The first {MAX_DATA} of {len(groups)} divisions can be chosen." if len(groups) > MAX_DATA else ""
-    dark = "; the mobile clients are marked" if _mobile(study, groups[0]).any() else ""
-    which = f", at first of {_names(study, groups)[0]}" if len(groups) > 1 else ""
+def _caption(study: ReportData, shown: list[Division]) -> str:
+    words = f" {inequality(shown[0].counts)}" if len(shown) == 1 else ""
+    more = f" The first {MAX_DATA} of {len(shown)} divisions can be chosen." if len(shown) > MAX_DATA else ""
+    dark = "; the mobile clients are marked" if shown[0].mobile.any() else ""
+    which = f", at first of {_names(study, shown)[0]}" if len(shown) > 1 else ""
     return (
         f"Samples of each class that each client holds ({describe_first_seed(study)}{which}); blank: none; the shade is"
-        f" logarithmic{dark}.{told}{more}"
+        f" logarithmic{dark}.{words}{more}"
     )
 
 
-def _chart(study: ReportData) -> Chart:
+def _chart(study: ReportData, shown: list[Division]) -> Chart:
     """Return the counts of each division of the data, with the labels of its sweep points and its sentence."""
-    found, groups = [], divisions(study)
-    for name, members in list(zip(_names(study, groups), groups))[:MAX_DATA]:
-        counts = study.array(members[0], "label_counts")
-        assert counts is not None
-        told = {"name": name, "mobile": _mobile(study, members), "told": inequality(counts)}
-        found.append(told | {"counts": counts.astype(np.int64)})
+    found = [
+        {"name": name, "mobile": of.mobile, "words": inequality(of.counts), "counts": of.counts.astype(np.int64)}
+        for name, of in zip(_names(study, shown), shown[:MAX_DATA])
+    ]
     return Chart("label_counts", {"divisions": found})
 
 
-def _applies(study: ReportData) -> bool:
-    """Tell whether there is something to see: classes, or clients with different numbers of samples."""
-    counts = study.array(0, "label_counts")
-    return counts is not None and (counts.shape[1] > 1 or len(set(counts.sum(1))) > 1)
-
-
-@figure("label_counts", caption=_caption, applies=_applies, place=40, title="The clients' data", chart=_chart)
-def label_counts(study: ReportData) -> Figure:
+@figure("label_counts", of=divisions, caption=_caption, place=40, title="The clients' data", chart=_chart)
+def label_counts(study: ReportData, shown: list[Division]) -> Figure:
     """Draw the number of samples of each class that each client of the first seed holds."""
-    return draw_counts(_counts(study), study.array(0, "is_mobile"))
+    return draw_counts(shown[0].counts, study.array(0, "is_mobile"))
 
 
 def draw_counts(counts: np.ndarray, mobile: np.ndarray | None = None) -> Figure:
-    """Draw the number of samples of each client, and of each client and class.
+    """Draw the number of samples of each client, and of each client and class, of counts [N, C].
 
-    Args:
-      counts: [N, C] the number of samples of each client and class.
-      mobile: [N] bool, which clients are mobile; they are dark. None: not known.
+    Clients that are mobile [N] are dark; None: it is not known which ones are.
     """
     clients, classes = counts.shape
     size = (float(np.clip(0.6 + 0.36 * clients, 4.5, 9.0)), 1.6 + min(0.27 * classes, 5.0))

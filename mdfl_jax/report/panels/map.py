@@ -18,7 +18,6 @@ from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.report.pack import LEVELS, MISSING, packed
 from mdfl_jax.report.read import ReportData, rounds_done
 from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.settings import spaced
 from mdfl_jax.report.style import INSIDE, MOBILE, STAYS, describe_first_seed, looks, main_axis, make_panels
 from mdfl_jax.report.world import CIRCLE, GRID, World, circle, worlds_of
 
@@ -31,17 +30,10 @@ COLOURED = ("accuracy", "loss")  # the colour of a client is the first of these 
 
 
 def shown_points(study: ReportData, most: int = MOST_POINTS) -> list[int]:
-    """Choose the sweep points of which the page has a playback.
+    """Return the sweep points of which the page has a playback, by index in increasing order.
 
-    All are chosen if they are few. Otherwise the baseline, the best one and one of each value of the main axis are,
-    then others at equal distances.
-
-    Args:
-      study: the study.
-      most: the largest number of sweep points.
-
-    Returns:
-      The indices of the points that have a world, in increasing order.
+    These are all that have a world if they are few. Otherwise the baseline, the best one and one of each value of the
+    main axis are chosen, then others at equal distances.
     """
     placed = list(worlds_of(study))
     if len(placed) <= most:
@@ -58,12 +50,7 @@ def shown_points(study: ReportData, most: int = MOST_POINTS) -> list[int]:
 
 
 def first_pair(study: ReportData, points: list[int]) -> list[int]:
-    """Choose the one or two sweep points that the map shows first: the baseline and the best of the others.
-
-    Args:
-      study: the study.
-      points: the indices to choose from, at least one.
-    """
+    """Return the one or two of some sweep points that the map shows first: the baseline and the best of the others."""
     ids = [study.points[p]["id"] for p in points]
     base = points[ids.index(study.summary["baseline"])] if study.summary.get("baseline") in ids else points[0]
     means = {p: (study.points[p].get("final_accuracy") or {}).get("mean") for p in points if p != base}
@@ -75,9 +62,8 @@ def first_pair(study: ReportData, points: list[int]) -> list[int]:
 def playback(study: ReportData) -> dict[str, Any]:
     """Return the data of the map, for `assets/map.js`.
 
-    Returns:
-      "points", the sweep points with their world and their arrays; "labels", the different label counts [N, C] of
-      these points; "start", which of the points are shown first; and "colour", the metric of the clients' colours.
+    "points" are the sweep points with their world and their arrays; "labels" the different label counts [N, C] of these
+    points; "start" says which of the points are shown first; and "colour" is the metric of the clients' colours.
     """
     chosen, worlds = shown_points(study), worlds_of(study)
     metric = coloured_by(study, chosen)
@@ -164,9 +150,7 @@ def _coded(array: np.ndarray) -> np.ndarray:
 def coded_links(links: np.ndarray, clients: int) -> dict[str, Any]:
     """Return the links of some rounds in a form that compresses well.
 
-    Args:
-      links: [T, N, ceil(N/8)] uint8, packed bits; the bits of row i are the clients that i hears.
-      clients: N.
+    The links are packed bits [T, N, ceil(N/8)]; the bits of row i are the clients that i hears.
 
     Returns:
       "mutual": whether every link goes both ways; then there are only the pairs i < j, row by row, and otherwise all
@@ -246,48 +230,38 @@ MANY = 1000  # more clients are dots without an edge
 UNIT, STREET, REACH = "#D55E00", "#dddddd", "#7f7f7f50"
 
 
-def _applies(study: ReportData) -> bool:
-    return bool(worlds_of(study))
-
-
-def _caption(study: ReportData) -> str:
+def _caption(study: ReportData, found: dict[int, World]) -> str:
     """Return the caption of the playback: what one sees, and what of it is computed, left out or not known."""
-    shown, found = shown_points(study), worlds_of(study)
-    worlds = [found[p] for p in shown]
-    told = [f"The clients of {describe_first_seed(study)} in each round."]
-    if all(world.kind == CIRCLE for world in worlds):
-        told.append("They have no places in this study, so they stand on a circle.")
-    elif max(clients_of(study, p) for p in shown) > MANY:
-        told.append("Each client is a dot; those that are absent are not drawn.")
-    else:
-        told.append("Squares are clients that stay, and circles are clients that move.")
-    if metric := coloured_by(study, shown):
-        told.append(f"The colour of a client is its {metric} at the last evaluation before.")
-        sampled = any(study.value(p, "eval_clients") for p in shown)
-        told += ["Clients that were not evaluated then have no colour."] if sampled else []
-    recorded = [study.has(p, "links") for p in shown]
-    if all(recorded):
-        told.append("The links of a round are those of its exchange of models, before the clients move.")
-    elif any(world.kind != CIRCLE and np.isfinite(world.radius) for world in worlds):
-        told.append("Links were not recorded; those that you see are computed from the places and the radius.")
-        told += (
-            ["Links that failed are drawn too."] if any(study.value(p, "network.link_failure") for p in shown) else []
-        )
-    else:
-        told.append("Links were not recorded.")
-    if any(study.value(p, "network.radius_spread") for p in shown):
-        told.append("Radii differ from client to client; the discs have the mean radius.")
-    if any(study.has(p, name) for p in shown for name in RELAYS):
-        told.append("A bent arrow goes from a client to the one that carries its update to the server, or from the one")
-        told[-1] += " that brings it a model from there."
-    if len(shown) < len(study.points):
-        axis, total = main_axis(study), len(found)
-        each = f", among them each value of {spaced(axis.name)}" if axis and len(set(axis.texts)) <= len(shown) else ""
-        told.append(f"The page has {len(shown)} of {total} sweep points{each}." if len(shown) < total else "")
-    return " ".join(filter(None, told))
+    shown = shown_points(study)
+    worlds, links = [found[p] for p in shown], all(study.has(p, "links") for p in shown)
+    on_circle, many = all(world.kind == CIRCLE for world in worlds), max(clients_of(study, p) for p in shown) > MANY
+    computed = not links and any(world.kind != CIRCLE and np.isfinite(world.radius) for world in worlds)
+    metric, axis = coloured_by(study, shown), main_axis(study)
+
+    def varies(path: str) -> bool:
+        return any(study.value(p, path) for p in shown)
+
+    each = f", among them each value of {axis.title}" if axis and len(axis.distinct) <= len(shown) else ""
+    sentences = {
+        f"The clients of {describe_first_seed(study)} in each round.": True,
+        "They have no places in this study, so they stand on a circle.": on_circle,
+        "Each client is a dot; those that are absent are not drawn.": many and not on_circle,
+        "Squares are clients that stay, and circles are clients that move.": not many and not on_circle,
+        f"The colour of a client is its {metric} at the last evaluation before.": metric,
+        "Clients that were not evaluated then have no colour.": metric and varies("eval_clients"),
+        "The links of a round are those of its exchange of models, before the clients move.": links,
+        "Links were not recorded; those that you see are computed from the places and the radius.": computed,
+        "Links that failed are drawn too.": computed and varies("network.link_failure"),
+        "Links were not recorded.": not links and not computed,
+        "Radii differ from client to client; the discs have the mean radius.": varies("network.radius_spread"),
+        "A bent arrow goes from a client to the one that carries its update to the server, or from the one that brings"
+        " it a model from there.": any(study.has(p, name) for p in shown for name in RELAYS),
+        f"The page has {len(shown)} of {len(found)} sweep points{each}.": len(shown) < len(found),
+    }
+    return " ".join(sentence for sentence, applies in sentences.items() if applies)
 
 
-def _chart(study: ReportData) -> Chart:
+def _chart(study: ReportData, _: dict[int, World]) -> Chart:
     """Return the playback; its note says if rounds are left out."""
     data = playback(study)
     stride = strides(data)
@@ -298,12 +272,12 @@ def _chart(study: ReportData) -> Chart:
     return Chart("map", data | {"note": note})
 
 
-@figure("map", caption=_caption, applies=_applies, place=25, title="Map, round by round", chart=_chart)
-def world_map(study: ReportData) -> Figure:
+@figure("map", of=worlds_of, caption=_caption, place=25, title="Map, round by round", chart=_chart)
+def world_map(study: ReportData, found: dict[int, World]) -> Figure:
     """Draw the first positions of the first seed's clients, and their movement in the first rounds."""
     shown = shown_points(study, MAX_MAPS)
     styles, rounds = looks(study), path_rounds(study)
-    worlds = {p: world for p, world in worlds_of(study).items() if p in shown}
+    worlds = {p: world for p, world in found.items() if p in shown}
     columns, width, height = (2, 3.6, 3.75) if len(shown) < 5 else (3, 3.0, 3.5)
     extents = [world.high - world.low for world in worlds.values()]
     height = min(height, 0.6 + width * max(float(extent[1] / extent[0]) for extent in extents))

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from mdfl_jax.core.outcomes import tied_with
-from mdfl_jax.report.read import Recorded, ReportData, kept, recorded
+from mdfl_jax.core.sweep_text import tied_with
+from mdfl_jax.report.read import Recorded, ReportData, recorded
 from mdfl_jax.report.registry import Chart, figure
 from mdfl_jax.report.settings import Axis, point_labels, spaced
 from mdfl_jax.report.statistics import Differences, simultaneous
@@ -133,12 +133,8 @@ def _at_equal(matrix: Matrix, found: Recorded, accuracy: np.ndarray, key: str) -
 def differences(values: np.ndarray, reference: int) -> Differences:
     """Return the differences to a rival, paired by seed, with simultaneous intervals over all settings and rivals.
 
-    Args:
-      values: [R, C, S], as `measures` gives them.
-      reference: the index of the rival that all others are compared with.
-
-    Returns:
-      `mean`, `half` and `alone` of shape [R, C], NaN for the reference itself.
+    The values are [R, C, S], as `measures` gives them. `mean`, `half` and `alone` of the result are [R, C], with NaN
+    for the reference itself.
     """
     rows, columns, seeds = values.shape
     others = [column for column in range(columns) if column != reference]
@@ -169,14 +165,27 @@ IN_COLOUR = 0.9  # of the differences; the others are beyond the colours, so tha
 MOST_ROWS = 60  # of the figure for files
 
 
-@kept
-def _found(study: ReportData) -> tuple[Matrix, dict[str, np.ndarray]] | None:
-    matrix = matrix_of(study)
+class Compared(NamedTuple):
+    """The rivals of a study.
+
+    Attributes:
+      matrix: the sweep points.
+      values: [R, C, S] by the name of the measure.
+      reference: the index of the rival that the study itself compares with.
+    """
+
+    matrix: Matrix
+    values: dict[str, np.ndarray]
+    reference: int
+
+
+def _compared(study: ReportData) -> Compared | None:
+    matrix = matrix_of(study) if has_intervals(study) else None
     values = measures(study, matrix) if matrix else {}
-    return (matrix, values) if matrix and values else None
+    return Compared(matrix, values, reference_of(study, matrix)) if matrix and values else None
 
 
-def _told(matrix: Matrix, found: Differences) -> str:
+def _tally_in_words(matrix: Matrix, found: Differences) -> str:
     """Return in how many settings each rival is better than the reference, the best first."""
     better, worse, of = tally(found)
     order = sorted((c for c in range(len(of)) if of[c]), key=lambda c: (-(better[c] - worse[c]), -better[c]))
@@ -184,36 +193,26 @@ def _told(matrix: Matrix, found: Differences) -> str:
     return "; ".join(said)
 
 
-def _first(study: ReportData) -> tuple[Matrix, int, Differences]:
-    """Return the matrix, the study's own reference, and the differences to it in the first measure."""
-    shown = _found(study)
-    assert shown is not None
-    matrix, values = shown
-    reference = reference_of(study, matrix)
-    return matrix, reference, differences(values[next(iter(values))], reference)
-
-
-def _caption(study: ReportData) -> str:
-    matrix, reference, first = _first(study)
+def _caption(study: ReportData, shown: Compared) -> str:
+    matrix, values, reference = shown
+    first = differences(next(iter(values.values())), reference)
     return (
         f"Difference to {spaced(matrix.rivals[reference])} in points of accuracy {END}, paired by seed:"
         f" {describe_seeds(study)}."
         " All 95 % intervals of the matrix hold together; a bold number's interval is on one side of zero."
-        f" {_told(matrix, first)}."
+        f" {_tally_in_words(matrix, first)}."
     )
 
 
-def _chart(study: ReportData) -> Chart:
-    shown = _found(study)
-    assert shown is not None
-    matrix, values = shown
+def _chart(study: ReportData, shown: Compared) -> Chart:
+    matrix, values, own = shown
     of_measures: list[dict[str, Any]] = []
     for name, array in values.items():
         by_reference = []
         for reference in range(len(matrix.rivals)):
             found = differences(array, reference)
-            told = _told(matrix, found)
-            by_reference.append({"mean": found.mean, "half": found.half, "alone": found.alone, "told": told})
+            words = _tally_in_words(matrix, found)
+            by_reference.append({"mean": found.mean, "half": found.half, "alone": found.alone, "words": words})
         of_measures.append({"name": name, "references": by_reference, "level": mean_of_known(array)})
     return Chart(
         "rivals",
@@ -221,7 +220,7 @@ def _chart(study: ReportData) -> Chart:
             "rivals": [for_plotly(spaced(name)) for name in matrix.rivals],
             "settings": [for_plotly(name) for name in matrix.settings],
             "points": matrix.point,
-            "reference": reference_of(study, matrix),
+            "reference": own,
             "measures": of_measures,
             "leastRange": LEAST_RANGE,
             "inColour": IN_COLOUR,
@@ -229,17 +228,11 @@ def _chart(study: ReportData) -> Chart:
     )
 
 
-@figure(
-    "rivals",
-    caption=_caption,
-    applies=lambda study: has_intervals(study) and _found(study) is not None,
-    place=11,
-    title="Rivals, setting by setting",
-    chart=_chart,
-)
-def rivals(study: ReportData) -> Figure:
+@figure("rivals", of=_compared, caption=_caption, place=11, title="Rivals, setting by setting", chart=_chart)
+def rivals(study: ReportData, shown: Compared) -> Figure:
     """Draw the paired differences to the baseline as a matrix of settings by rivals."""
-    matrix, reference, found = _first(study)
+    matrix, values, reference = shown
+    found = differences(next(iter(values.values())), reference)
     columns = [c for c in range(len(matrix.rivals)) if c != reference]
     mean, half = found.mean[:MOST_ROWS, columns], found.half[:MOST_ROWS, columns]
     drawn, (axes,) = make_panels(1, 1, 7.2, min(1.4 + 0.24 * len(mean), 9.5))

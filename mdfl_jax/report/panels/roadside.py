@@ -1,13 +1,13 @@
 """The figure of road-side units: their positions, the routes of clients, and the meetings of clients with them."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from mdfl_jax.report.panels.map import UNIT, draw_ground, draw_route, first_history
-from mdfl_jax.report.read import ReportData, kept
+from mdfl_jax.report.read import ReportData
 from mdfl_jax.report.registry import Chart, figure
 from mdfl_jax.report.style import describe_first_seed, looks
 from mdfl_jax.report.world import World, worlds_of
@@ -19,50 +19,43 @@ COLOURS = ("#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C564B")
 
 
 def at_unit(path: np.ndarray, units: np.ndarray, unit_range: float) -> np.ndarray:
-    """Tell which clients are in the range of a road-side unit.
-
-    Args:
-      path: [R + 1, N, 2] positions of the clients.
-      units: [U, 2] positions of the units.
-      unit_range: the range of a unit.
-
-    Returns:
-      [R + 1, N] bool.
-    """
+    """Tell which clients on paths [R + 1, N, 2] are in the range of a road-side unit [U, 2]: [R + 1, N] bool."""
     away = np.linalg.norm(path[:, :, None, :] - units, axis=-1)
     return (away <= unit_range * (1 + 1e-6)).any(axis=-1)
 
 
-def _world(study: ReportData) -> World | None:
-    """Return the world of the first sweep point; None if it has no road-side units, or if no place was recorded."""
-    world = worlds_of(study).get(0)
-    return world if world is not None and len(world.units) else None
+class Meetings(NamedTuple):
+    """The clients of the first sweep point and its first seed, and the road-side units.
 
-
-def _path(study: ReportData) -> np.ndarray:
-    """Return the positions of the first sweep point, [R + 1, N, 2]."""
-    path = study.array(0, "position")
-    assert path is not None
-    return path.astype(float)
-
-
-@kept
-def _meetings(study: ReportData) -> np.ndarray:
-    """Tell in which slots each client of the first sweep point meets the server, [R, N] bool.
-
-    Where it was not recorded, it is in the slots in which the client is in the range of a unit.
+    Attributes:
+      world: the world, which has units.
+      path: [R + 1, N, 2] the positions of the clients.
+      met: [R, N] bool, in which slots each client meets the server.
+      order: [N] the clients, the one with the most such slots first.
     """
-    recorded = first_history(study, 0, "met_server")  # an absent client meets nobody, wherever it is
-    if recorded is not None:
-        return recorded
-    world = _world(study)
-    assert world is not None
-    starts = _path(study)[:-1]  # the meetings of a slot are determined at its beginning
-    return at_unit(starts, world.units, world.unit_range)
+
+    world: World
+    path: np.ndarray
+    met: np.ndarray
+    order: np.ndarray
 
 
-def _caption(study: ReportData) -> str:
-    met = _meetings(study)
+def meetings(study: ReportData) -> Meetings | None:
+    """Return the meetings of a study; None if it has no road-side units, or if no place was recorded.
+
+    Where the meetings were not recorded, they are in the slots in which the client is in the range of a unit.
+    """
+    world, path = worlds_of(study).get(0), study.array(0, "position")
+    if world is None or path is None or not len(world.units):
+        return None
+    met = first_history(study, 0, "met_server")  # an absent client meets nobody, wherever it is
+    if met is None:  # the meetings of a slot are determined at its beginning
+        met = at_unit(path[:-1].astype(float), world.units, world.unit_range)
+    return Meetings(world, path.astype(float), met, np.argsort(-met.sum(axis=0), kind="stable"))
+
+
+def _caption(study: ReportData, shown: Meetings) -> str:
+    met = shown.met
     slots, never = met.sum(axis=0), int((~met.any(axis=0)).sum())
     none = f"; {never} of {len(slots)} clients never" if never else ""
     return (
@@ -73,10 +66,9 @@ def _caption(study: ReportData) -> str:
     )
 
 
-def _chart(study: ReportData) -> Chart:
+def _chart(study: ReportData, shown: Meetings) -> Chart:
     """Return a raster of slots and clients. If there are many slots, a column is the share of several in a row."""
-    met = _meetings(study)
-    order = np.argsort(-met.sum(axis=0), kind="stable")
+    met, order = shown.met, shown.order
     wide = -(-len(met) // MAX_COLUMNS)
     share = np.stack([part.mean(axis=0) for part in np.split(met, range(wide, len(met), wide))])  # [columns, N]
     cells = {
@@ -102,35 +94,33 @@ def _chart(study: ReportData) -> Chart:
 
 @figure(
     "roadside",
+    of=meetings,
     caption=_caption,
-    applies=lambda study: _world(study) is not None,
     place=50,
     title="Road-side units and their meetings",
     chart=_chart,
 )
-def roadside(study: ReportData) -> Figure:
+def roadside(study: ReportData, shown: Meetings) -> Figure:
     """Draw a map of the units with some routes, and a raster of each client's slots in the range of a unit.
 
     All clients are those of the first sweep point and the first seed. The routes are those of clients at equal steps in
     the order of the number of slots at a unit, from the client with the most slots to the one with the fewest.
     """
-    path, world, met = _path(study), _world(study), _meetings(study)
-    assert world is not None
+    world, path, met, order = shown
     slots, clients = met.shape
-    order = np.argsort(-met.sum(axis=0), kind="stable")
-    shown = order[np.linspace(0, clients - 1, min(ROUTES, clients)).round().astype(int)]
+    some = order[np.linspace(0, clients - 1, min(ROUTES, clients)).round().astype(int)]
     drawn = Figure(figsize=(9.6, 4.4))
     ground, raster = drawn.subplots(1, 2, width_ratios=[1, 1.15])
     draw_ground(ground, world)
-    for client, colour in zip(shown, COLOURS):
+    for client, colour in zip(some, COLOURS):
         draw_route(ground, world, path[:, client : client + 1], colour)
         ground.scatter(*path[0, client], s=26, color=colour, zorder=4, edgecolors="white", linewidths=0.6)
-    ground.set_title(f"units, their range, and {len(shown)} of {clients} routes")
+    ground.set_title(f"units, their range, and {len(some)} of {clients} routes")
 
     time, client = np.nonzero(met[:, order])
     raster.scatter(time, client, s=5, marker="s", color=FAINT, linewidths=0)
-    rank = {int(c): int(np.flatnonzero(order == c)[0]) for c in shown}
-    for c, colour in zip(shown, COLOURS):
+    rank = {int(c): int(np.flatnonzero(order == c)[0]) for c in some}
+    for c, colour in zip(some, COLOURS):
         of_client = np.flatnonzero(met[:, c])
         raster.scatter(of_client, np.full(len(of_client), rank[int(c)]), s=7, marker="s", color=colour, linewidths=0)
     never = int((~met.any(axis=0)).sum())

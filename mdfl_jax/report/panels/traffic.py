@@ -8,7 +8,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from mdfl_jax.report.panels.final_accuracy import MANY, named_rows
-from mdfl_jax.report.read import ReportData, declared, kept, recorded
+from mdfl_jax.report.read import ReportData, declared, recorded
 from mdfl_jax.report.registry import Chart, figure
 from mdfl_jax.report.statistics import interval
 from mdfl_jax.report.style import MOBILE, STATIC, describe_end, for_plotly, has_intervals, looks, make_panels
@@ -34,7 +34,6 @@ class Block(NamedTuple):
     halves: dict[str, np.ndarray]
 
 
-@kept
 def blocks(study: ReportData) -> list[Block]:
     """Return the bar charts of a study: the kinds of its traffic, and what mobile and other clients have sent."""
     return [*_by_kind(study), *_by_group(study)]
@@ -113,27 +112,27 @@ def _colours(block: Block, on_page: bool = False) -> list[str]:
     return [to_hex(colormaps["Paired"](i % 12)) for i in range(len(block.bars))]
 
 
-def _caption(study: ReportData) -> str:
-    stacked = {block.stacked for block in blocks(study)}
+def _caption(study: ReportData, shown: list[Block]) -> str:
+    stacked = {block.stacked for block in shown}
     by = " and ".join(text for text, of in (("kind of message", True), ("group of clients", False)) if of in stacked)
     said = f"What a client has sent until {describe_end(study)}, by {by}: means over the clients and the seeds."
-    said += " 8 megabits are 1 MB." * any(block.title.startswith("megabits") for block in blocks(study))
+    said += " 8 megabits are 1 MB." * any(block.title.startswith("megabits") for block in shown)
     with_intervals = False in stacked and has_intervals(study)
     return said + " Whiskers: 95 % Student-t intervals over the seeds." * with_intervals
 
 
-def _chart(study: ReportData) -> Chart:
-    found, names = blocks(study), [look.label for look in looks(study)]
+def _chart(study: ReportData, shown: list[Block]) -> Chart:
+    names = [look.label for look in looks(study)]
     rows, axis = named_rows(names)
-    above = 24 + 19 * -(-max(len(block.bars) for block in found) // 2)  # a narrow screen has two names in a line
+    above = 24 + 19 * -(-max(len(block.bars) for block in shown) // 2)  # a narrow screen has two names in a line
     height = rows + above + 56
     traces: list[dict[str, Any]] = []
-    layout: dict[str, Any] = {"barmode": "relative", "height": height * len(found), "showlegend": True}
+    layout: dict[str, Any] = {"barmode": "relative", "height": height * len(shown), "showlegend": True}
     layout["margin"] = {"l": 20, "r": 14, "t": 0, "b": 0}
-    for i, block in enumerate(found):
+    for i, block in enumerate(shown):
         number = "" if i == 0 else str(i + 1)
-        place = len(found) - i  # from below
-        top, bottom = (height * place - above) / height / len(found), (height * (place - 1) + 56) / height / len(found)
+        place = len(shown) - i  # from below
+        top, bottom = (height * place - above) / height / len(shown), (height * (place - 1) + 56) / height / len(shown)
         layout[f"xaxis{number}"] = {"title": {"text": block.title}, "anchor": f"y{number}", "rangemode": "tozero"}
         layout[f"yaxis{number}"] = axis | {"domain": [bottom, top], "anchor": f"x{number}"}
         legend = {"orientation": "h", "x": 0, "y": top, "yanchor": "bottom", "traceorder": "normal"}
@@ -163,14 +162,14 @@ def _chart(study: ReportData) -> Chart:
     return Chart("plotly", {"traces": traces, "layout": layout})
 
 
-@figure("traffic", caption=_caption, applies=lambda study: bool(blocks(study)), place=75, title="Traffic", chart=_chart)
-def traffic(study: ReportData) -> Figure:
+@figure("traffic", of=blocks, caption=_caption, place=75, title="Traffic", chart=_chart)
+def traffic(study: ReportData, shown: list[Block]) -> Figure:
     """Draw what a client has sent until the end: bars by kind of message, and by group of clients."""
-    found, names = blocks(study), [look.label for look in looks(study)]
+    names = [look.label for look in looks(study)]
     many = len(names) > MANY
     height = max((0.13 if many else 0.36) * len(names), 0.8)
-    drawn, panels = make_panels(len(found), 1, 7.2, 1.1 + height)
-    for block, axes in zip(found, panels):
+    drawn, panels = make_panels(len(shown), 1, 7.2, 1.1 + height)
+    for block, axes in zip(shown, panels):
         left = np.zeros(len(names))
         for k, ((name, lengths), colour) in enumerate(zip(block.bars.items(), _colours(block))):
             place = np.arange(len(names)) + (0.0 if block.stacked else (k - 0.5) * 0.36)

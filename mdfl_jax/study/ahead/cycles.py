@@ -14,18 +14,8 @@ from typing import NamedTuple
 
 ROUND = "round"  # the named scope of a round's operations, see `mdfl_jax.engine.simulation`
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
-BYTES = {
-    "pred": 1,
-    "s8": 1,
-    "u8": 1,
-    "bf16": 2,
-    "f16": 2,
-    "s16": 2,
-    "u16": 2,
-    "f64": 8,
-    "s64": 8,
-    "u64": 8,
-}  # others: 4
+BYTES = dict.fromkeys(("pred", "s8", "u8"), 1) | dict.fromkeys(("bf16", "f16", "s16", "u16"), 2)
+BYTES |= dict.fromkeys(("f64", "s64", "u64"), 8)  # others: 4
 
 _HEAD = re.compile(r"^(ENTRY )?%?([\w.\-]+) \(.*\{\s*$")
 _OPCODE = re.compile(r" ([a-z][a-z0-9\-]*)\(")

@@ -10,13 +10,13 @@ import jax
 from mdfl_jax.config.families import movement_of
 from mdfl_jax.core import devices, stages
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.flops import count_flops
 from mdfl_jax.core.sharding import SEED
 from mdfl_jax.engine.compile import TracedStep, traced_steps
 from mdfl_jax.engine.placement import Placement, in_turns
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.mobility.registry import OWN
 from mdfl_jax.storage.limits import host_memory
-from mdfl_jax.study.ahead.flops import round_flops
 from mdfl_jax.study.prepare.simulation import build_simulation, hparams_of
 from mdfl_jax.study.study import Group, Study, evenly
 
@@ -109,6 +109,29 @@ def need_of(steps: Sequence[TracedStep], compiled: Sequence[Any]) -> Need:
     return Need(_bytes(placement.simulation.data), len(placement.turns) * state + results, temporary)
 
 
+def round_flops(study: Study, group: Group) -> float:
+    """Return the FLOPs of a round of one run, which are the same for every form, mapping, tile and number of devices.
+
+    Each sample counts once, convolutions count as those of the library, and nothing counts as computed again. With a
+    full batch, one sample too many counts for each client, where its last block is filled up.
+
+    This builds the simulation once more and puts its data on the device, which is meant for a dry run, not for a study.
+    """
+    experiment, hparams = study.points[group.points[0]].experiment, group.hparams[0]
+    engine = dataclasses.replace(
+        experiment.engine,
+        convolution="library",
+        mapping="scan",
+        remat=False,
+        block_size=experiment.algorithm.batch_size or 1,
+    )
+    data = dataclasses.replace(experiment.data, crop=0, flip=False)  # on accelerators, matrix products compute these
+    plain = build_simulation(dataclasses.replace(experiment, engine=engine, data=data), group.dataset, group.rules)
+    key = jax.random.key(0)
+    carry = jax.eval_shape(plain.first, plain.data, hparams, key)
+    return count_flops(jax.make_jaxpr(plain.round)(plain.data, hparams, key, carry))
+
+
 @stages.stage("compiling, to plan the memory")
 def footprint(study: Study, group: Group) -> Footprint:
     """Compile a group's program for one run on each device, and return what it needs.
@@ -145,7 +168,7 @@ def following(one: Need, limit: int) -> int:
 
 
 def fit(study: Study, log: Callable[[str], None]) -> Study:
-    """Return the study with batches that fit the devices, and logs a line for each group whose batches it splits.
+    """Return the study with batches that fit the devices, and log a line for each group whose batches are split.
 
     Programs are compiled for this only if the user sets a memory limit, if a rough count comes near the devices' memory
     (half of it), or if activations may need most of it (on an accelerator, or if much is mapped together).

@@ -33,8 +33,8 @@ def _one_line_errors() -> Iterator[None]:
 class WeightsAndBiases(LineLogger):
     """Weights & Biases: a run for each sweep point and seed, grouped by the study, the values by round.
 
-    The mode, the project and the account are those of wandb's own settings (WANDB_MODE, WANDB_PROJECT, ...). The file
-    runs.json keeps the id of each run and its last round, so that a study that continues adds only new rounds to it.
+    The mode, the project and the account are those of wandb's own settings (WANDB_MODE, WANDB_PROJECT, ...). A file
+    POINT/seed-0.json keeps the id of a run and its last round, so that whoever continues it adds only new rounds.
     """
 
     package, install = "wandb", "mdfl_jax[wandb]"
@@ -44,7 +44,6 @@ class WeightsAndBiases(LineLogger):
 
         super().__init__(study, folder, log)
         self._wandb, self._open, self._announced = wandb, dict[str, Any](), False
-        self._file = folder / "runs.json"
         self._known: dict[str, dict[str, Any]] = {}
 
     def __enter__(self) -> Self:
@@ -60,14 +59,19 @@ class WeightsAndBiases(LineLogger):
 
     def line(self, run: LoggedRun, line: dict[str, Any]) -> None:
         """Add the values of an evaluation, unless the run has them already."""
-        if not self._known and self._file.exists():
-            self._known = json.loads(self._file.read_text())
-        known = self._known.setdefault(run.folder, {"id": None, "round": -1})
+        known = self._known.get(run.folder) or self._known.setdefault(run.folder, self._remembered(run))
         if line["round"] <= known["round"]:
             return
         opened = self._open.get(run.folder) or self._begin(run, known)
         opened.log(dict(numbers_of(line)), step=line["round"])
         known["round"] = line["round"]
+
+    def _remembered(self, run: LoggedRun) -> dict[str, Any]:
+        path = self._file(run.folder)
+        return json.loads(path.read_text()) if path.exists() else {"id": None, "round": -1}
+
+    def _file(self, folder: str) -> Path:
+        return self.folder / f"{folder}.json"
 
     def _begin(self, run: LoggedRun, known: dict[str, Any]) -> Any:
         wandb = self._wandb
@@ -94,9 +98,9 @@ class WeightsAndBiases(LineLogger):
         return opened
 
     def flush(self) -> None:
-        """Keep the last round of each run."""
-        if self._known:
-            write_json(self._file, self._known)
+        """Keep the last round of each run that goes on."""
+        for folder in self._open:
+            write_json(self._file(folder), self._known[folder])
 
     def end(self, run: LoggedRun) -> None:
         """End a run of wandb."""

@@ -1,12 +1,21 @@
-"""Builds the network of a configuration (clients in space, on a graph or with a server), and its traced numbers."""
+"""Builds the network of a configuration, and its traced numbers.
 
+Clients are in space or on a graph, and may meet a server. Costs of messages and of computing are counted around it.
+"""
+
+import csv
+import dataclasses
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
+from mdfl_jax.config.checks import parse_units, read_speeds
 from mdfl_jax.config.families import (
+    algorithm_numbers,
     is_partial,
     links_fail,
     movement_numbers,
@@ -14,24 +23,27 @@ from mdfl_jax.config.families import (
     participation_of,
     traced_numbers,
 )
-from mdfl_jax.config.sections import Experiment, MotionConfig
-from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.types import Network
+from mdfl_jax.config.sections import CostConfig, Experiment
+from mdfl_jax.core.errors import UserError, errors_about
+from mdfl_jax.core.types import Algorithm, Network, Task
 from mdfl_jax.mobility import BOUNDARIES, Motion, Movement
 from mdfl_jax.mobility.trace import Tracks
 from mdfl_jax.networks.contact_list import ContactList
-from mdfl_jax.networks.costs import SHORT_CONTACTS, CostParams
+from mdfl_jax.networks.costs import SHORT_CONTACTS, CostParams, LinkLoad, Work
+from mdfl_jax.networks.costs.filters import IGNORE
+from mdfl_jax.networks.costs.work import work_of
 from mdfl_jax.networks.fixed import fixed_graph, given
 from mdfl_jax.networks.graph_files import read_matrices
 from mdfl_jax.networks.graphs import GRAPHS, GraphParams
 from mdfl_jax.networks.link_filter import LinkFilter
+from mdfl_jax.networks.meetings import PATTERNS, MeetingsParams, meeting_table, meetings
 from mdfl_jax.networks.mixing import MIXINGS
 from mdfl_jax.networks.movers import MOVERS
 from mdfl_jax.networks.relays import RELAY_PLACES
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.networks.wrappers.order import ORDERS
 from mdfl_jax.networks.wrappers.participation import ParticipationParams
-from mdfl_jax.study.prepare.server import server_network, server_params
+from mdfl_jax.networks.wrappers.roadside import RoadsideParams, roadside
 
 
 def described(experiment: Experiment, rules: list[Movement]) -> str:
@@ -107,35 +119,33 @@ def network_params(
     return network
 
 
-def _motion(config: MotionConfig) -> Motion:
-    """Return the numbers of the plane as NumPy scalars of fixed type."""
-    number: Any = np.float32
-    return Motion(
-        width=number(config.width),
-        height=number(config.height),
-        dt=number(config.dt),
-        boundary=np.int32(BOUNDARIES.index(config.boundary)),
-        warm_up=np.int32(config.warm_up),
-    )
+TYPES: dict[type, Any] = {bool: np.bool_, int: np.int32, float: np.float32}
+
+
+def _traced(params: Any) -> Any:
+    """Return a NamedTuple whose numbers are NumPy scalars of fixed types, so that no point is compiled again."""
+    return params._replace(**{n: TYPES[type(x)](x) for n, x in params._asdict().items() if type(x) in TYPES})
 
 
 def _in_space(experiment: Experiment, rules: list[Movement], trace: Tracks | ContactList | None) -> SpatialParams:
-    number: Any = np.float32
-    network = experiment.network
-    return SpatialParams(
-        num_mobile=np.int32(network.num_mobile),
-        movers=np.int32(MOVERS.index(network.movers)),
-        relay_places=np.int32(RELAY_PLACES.index(network.relay_places)),
-        radius=number(network.radius),
-        max_step=number(network.max_step),
-        mobility=np.int32(rules.index(movement_of(experiment))),
-        radius_spread=number(network.radius_spread),
-        link_failure=number(network.link_failure),
-        link_fading=number(network.link_fading),
-        mixing=traced_numbers(experiment, MIXINGS, network.mixing),
-        motion=_motion(experiment.motion),
-        rules=tuple(movement_numbers(experiment, rule).traced() for rule in rules),
-        trace=trace,
+    network, motion = experiment.network, experiment.motion
+    boundary = BOUNDARIES.index(motion.boundary)
+    return _traced(
+        SpatialParams(
+            num_mobile=network.num_mobile,
+            movers=MOVERS.index(network.movers),
+            relay_places=RELAY_PLACES.index(network.relay_places),
+            radius=network.radius,
+            max_step=network.max_step,
+            mobility=rules.index(movement_of(experiment)),
+            radius_spread=network.radius_spread,
+            link_failure=network.link_failure,
+            link_fading=network.link_fading,
+            mixing=traced_numbers(experiment, MIXINGS, network.mixing),
+            motion=_traced(Motion(motion.width, motion.height, motion.dt, boundary, motion.warm_up)),
+            rules=tuple(movement_numbers(experiment, rule).traced() for rule in rules),
+            trace=trace,
+        )
     )
 
 
@@ -148,10 +158,8 @@ def _read(file: str, num_clients: int, directed: bool, allow_disconnected: bool,
 def _from_file(experiment: Experiment) -> np.ndarray:
     config = experiment.graph
     changed = Path(config.file).stat().st_mtime if Path(config.file).is_file() else 0.0
-    try:
+    with errors_about("graph.file"):
         return _read(config.file, experiment.network.num_clients, config.directed, config.allow_disconnected, changed)
-    except UserError as error:
-        raise UserError(f"graph.file: {error}") from None
 
 
 def graph_network(experiment: Experiment, link_filter: LinkFilter | None = None, lists: bool = False) -> Network:
@@ -168,12 +176,127 @@ def graph_network(experiment: Experiment, link_filter: LinkFilter | None = None,
 
 def graph_params(experiment: Experiment) -> GraphParams:
     """Return the traced numbers of `graph_network` as NumPy scalars of fixed type, with the matrices of a file."""
-    config, number = experiment.graph, np.float32
     matrices: Any = _from_file(experiment) if experiment.network.graph == "file" else None
-    return GraphParams(
-        numbers=traced_numbers(experiment, GRAPHS, experiment.network.graph),
-        mixing=traced_numbers(experiment, MIXINGS, experiment.network.mixing),
-        allow_disconnected=np.bool_(config.allow_disconnected),
-        link_failure=number(experiment.network.link_failure),
-        matrices=matrices if matrices is None or matrices.dtype == bool else matrices.astype(number),
+    return _traced(
+        GraphParams(
+            numbers=traced_numbers(experiment, GRAPHS, experiment.network.graph),
+            mixing=traced_numbers(experiment, MIXINGS, experiment.network.mixing),
+            allow_disconnected=experiment.graph.allow_disconnected,
+            link_failure=experiment.network.link_failure,
+            matrices=matrices if matrices is None or matrices.dtype == bool else matrices.astype(np.float32),
+        )
+    )
+
+
+@lru_cache(maxsize=8)
+def read_meetings(path: str, num_clients: int) -> np.ndarray:
+    """Read the meetings from a file of lines client,slot, whose first line may be this header.
+
+    Returns:
+      [N, K] int32, the slots of each client's meetings, as `mdfl_jax.networks.meetings.meeting_table` returns them.
+
+    Raises:
+      UserError: If the file cannot be read, a line has another form, or a client or slot is out of range.
+    """
+    pairs = []
+    try:
+        with Path(path).open(newline="") as file:
+            for number, row in enumerate(csv.reader(file), 1):
+                if not row or (number == 1 and [cell.strip() for cell in row] == ["client", "slot"]):
+                    continue
+                try:
+                    client, slot = (int(cell) for cell in row)
+                except ValueError:
+                    shown = ",".join(row)
+                    raise UserError(f"server.file {path!r}, line {number}: {shown!r} is not client,slot") from None
+                pairs.append((client, slot))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise UserError(f"server.file {path!r} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if not pairs:
+        raise UserError(f"server.file {path!r} holds no meeting")
+    with errors_about(f"server.file {path!r}"):
+        return meeting_table([client for client, _ in pairs], [slot for _, slot in pairs], num_clients)
+
+
+def server_network(experiment: Experiment, world: Network) -> Network:
+    """Return the network with a server.
+
+    Args:
+      experiment: A configuration with a server.pattern.
+      world: The network of the clients without the server. Only the pattern roadside uses it.
+    """
+    config = experiment.server
+    if config.pattern == "roadside":
+        return roadside(world, experiment.rounds, config.known_next, config.one_at_a_time)
+    return meetings(experiment.network.num_clients, config.pattern, lists=world.lists is not None)
+
+
+def server_params(experiment: Experiment, world: SpatialParams) -> MeetingsParams | RoadsideParams:
+    """Return the traced numbers of `server_network`.
+
+    Args:
+      experiment: The configuration of the point.
+      world: The traced numbers of the clients' network without the server.
+
+    Raises:
+      UserError: As `read_meetings`.
+    """
+    config = experiment.server
+    if config.pattern == "roadside":
+        units: Any = np.array(parse_units(config.units), np.float32)
+        return RoadsideParams(world, units, np.float32(config.unit_range))
+    is_given = config.pattern == "table"
+    return _traced(
+        MeetingsParams(
+            pairs=config.pairs,
+            known_next=config.known_next,
+            numbers=traced_numbers(experiment, PATTERNS, config.pattern),
+            table=read_meetings(config.file, experiment.network.num_clients) if is_given else None,
+        )
+    )
+
+
+NUMBERS = tuple(each.name for each in dataclasses.fields(CostConfig) if isinstance(each.default, float))
+"""The fields of the section `cost` that are numbers. `CostParams` has the same names."""
+
+
+def work_in(experiment: Experiment, task: Task, algorithm: Algorithm) -> Work:
+    """Return what a client computes in a round, found out by tracing a round of the algorithm.
+
+    Args:
+      experiment: The configuration of any point of a group.
+      task: Its task, for the shapes of a model.
+      algorithm: Its algorithm.
+    """
+    model = jax.eval_shape(task.init, task.data, jax.random.key(0))
+    return work_of(algorithm, algorithm_numbers(experiment).traced(), model, experiment.algorithm.batch_size)
+
+
+def movement_seconds(experiment: Experiment) -> float:
+    """Return the seconds of movement in a round: motion.dt, or 0 where no client has a place that matters."""
+    in_space = not experiment.network.graph and experiment.server.pattern in ("", "roadside")
+    return experiment.motion.dt if in_space else 0.0
+
+
+def cost_params(experiment: Experiment, link_load: Callable[[Any], LinkLoad] | None = None) -> CostParams:
+    """Return the traced numbers of the costs of a point, as NumPy values of fixed type.
+
+    Args:
+      experiment: The configuration of the point.
+      link_load: (the algorithm's traced numbers) -> what a link carries in a round (`mdfl_jax.networks.costs.probe`);
+        None where only the shapes of the numbers matter.
+
+    Raises:
+      UserError: If the file of speeds cannot be used.
+    """
+    cost, number = experiment.cost, np.float32
+    load = LinkLoad(1.0, 0.0)
+    if link_load and cost.short_contact != IGNORE:
+        load = link_load(algorithm_numbers(experiment).traced())
+    return CostParams(
+        **{name: number(getattr(cost, name)) for name in NUMBERS},
+        speeds=read_speeds(cost.speeds, experiment.network.num_clients) if cost.speeds else None,
+        round_seconds=number(movement_seconds(experiment)),
+        link_messages=number(load.messages),
+        link_bits=number(load.bits),
     )

@@ -31,8 +31,7 @@ from mdfl_jax.networks.contact_list import ContactList
 from mdfl_jax.networks.costs import LinkLoad, Work, counted, link_filter
 from mdfl_jax.networks.costs.account import CountedParams
 from mdfl_jax.networks.wrappers.participation import partial_participation
-from mdfl_jax.study.prepare.costs import cost_params, work_in
-from mdfl_jax.study.prepare.network import described, network_of, network_params
+from mdfl_jax.study.prepare.network import cost_params, described, network_of, network_params, work_in
 from mdfl_jax.study.prepare.task import build_task
 
 ONE = 1  # neighbours that a list holds where neighbours are only counted

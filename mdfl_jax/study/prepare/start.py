@@ -18,7 +18,7 @@ import numpy as np
 from mdfl_jax.config.checks import MEAN, OWN, names_saved
 from mdfl_jax.config.families import effective
 from mdfl_jax.config.sections import Experiment
-from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.errors import UserError, errors_about
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.models.pretrained import Report, match, read_tensors
 from mdfl_jax.results.results import StudyResults, models_of
@@ -65,15 +65,11 @@ class PretrainedFiles:
             return None
         model = build_model(experiment, dataset)
         shapes = jax.eval_shape(model.init, jax.random.key(0), jnp.zeros((1, *sample_of(dataset).shape)))
-        try:
-            if file not in self.read:
+        if file not in self.read:
+            with errors_about("model.pretrained"):
                 self.read[file] = read_tensors(file)
-        except UserError as error:
-            raise UserError(f"model.pretrained: {error}") from None
-        try:
+        with errors_about(f"model.pretrained: {file!r}"):
             tree, report = match(self.read[file], shapes)
-        except UserError as error:
-            raise UserError(f"model.pretrained: {file!r}: {error}") from None
         return Pretrained(tree, file, report)
 
 
@@ -119,7 +115,7 @@ class Start(NamedTuple):
 
 
 def start_of(experiment: Experiment, model: Any, seeds: Sequence[int]) -> Start | None:
-    """Find the models from which a sweep point starts, and checks their names and sizes.
+    """Find the models from which a sweep point starts, and check their names and sizes.
 
     Args:
       experiment: The configuration of the point.
@@ -135,15 +131,13 @@ def start_of(experiment: Experiment, model: Any, seeds: Sequence[int]) -> Start 
     text, clients = experiment.model.pretrained, experiment.model.pretrained_clients
     if not names_saved(text):
         return None
-    try:
+    headers: dict[int, Header] = {}
+    with errors_about("model.pretrained"):
         files = _files(Path(text), experiment, seeds)
-        headers: dict[int, Header] = {}
         for path in dict.fromkeys(files.values()):
             header, shapes = header_of(path)
             _check(path, shapes, experiment, model)
             headers |= {seed: header for seed, file in files.items() if file == path}
-    except UserError as error:
-        raise UserError(f"model.pretrained: {error}") from None
     return Start(text, files, headers, model, clients)
 
 

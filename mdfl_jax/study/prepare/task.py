@@ -27,7 +27,7 @@ from mdfl_jax.tasks.losses import LOSSES, check_loss, loss_named
 
 
 def load_dataset(config: DataConfig) -> Dataset | None:
-    """Load the data set that a configuration names, and holds out its validation samples.
+    """Load the data set that a configuration names, and hold out its validation samples.
 
     Returns:
       The data set, or None for a task that draws its data from the seed.

@@ -10,7 +10,7 @@ from mdfl_jax.config.checks import needs_file
 from mdfl_jax.config.families import movement_of, world_in
 from mdfl_jax.config.sections import Experiment
 from mdfl_jax.core import stages
-from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.errors import UserError, errors_about
 from mdfl_jax.mobility import MOBILITIES, Movement
 from mdfl_jax.mobility.rule import FILES, WorldKind
 from mdfl_jax.mobility.trace import Tracks, no_tracks, tracks
@@ -53,10 +53,8 @@ class TraceFiles:
             makes = f"; {config.made_by} makes it" if config.made_by and not os.path.exists(config.file) else ""
             raise UserError(f"trace.file: {error}{makes}") from None
         if config.streets and self.streets is None:
-            try:
+            with errors_about("trace.streets"):
                 self.streets = street_pieces(config.streets, loaded)
-            except UserError as error:
-                raise UserError(f"trace.streets: {error}") from None
         return table
 
 

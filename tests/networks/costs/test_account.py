@@ -79,17 +79,6 @@ def test_a_round_costs_what_the_oracle_says(numbers, seed, minibatch):
     np.testing.assert_allclose(again.seconds.value, 2 * found.seconds.value, rtol=1e-6)
 
 
-@pytest.mark.long
-def test_of_all_reduce_everybody_receives_the_mean_and_nobody_is_late():
-    work = Work(uses_links=False)
-    network, params = counted(fixed_graph(2, "ring"), work), params_of(NUMBERS | {"deadline": 0.1})
-    start = network.init(params, jax.random.key(0), Holders([10, 100]))
-    stats = RoundStats(jnp.zeros(2), jnp.array([1, 1]), count_bits(jnp.array([1, 3]), 100))
-    found = network.observe(params, start, Observed(Links(jnp.zeros((2, 2), bool), None), stats, None))
-    np.testing.assert_allclose(found.seconds.value, 100 * 0.01 + 0.05 + 300 / 1000)
-    np.testing.assert_allclose(found.worked.value, [5 + 0.2 + 0.2, 50 + 0.6 + 0.2], rtol=1e-6)
-
-
 def test_a_million_short_rounds_are_added_without_drift():
     """A plain sum in single precision of 0.1 is wrong by 1 % after a million additions."""
     short = jnp.float32(0.1)
@@ -200,3 +189,14 @@ def test_a_client_that_sleeps_receives_nothing_under_all_reduce():
     bits, nobody = jnp.array([6.0, 2.0, 0.0]), jnp.zeros((3, 3), bool)
     awake = jnp.array([True, True, False])
     assert received_bits(bits, nobody, False, active=awake).tolist() == [4.0, 4.0, 0.0]
+
+
+@pytest.mark.long
+def test_of_all_reduce_everybody_receives_the_mean_and_nobody_is_late():
+    work = Work(uses_links=False)
+    network, params = counted(fixed_graph(2, "ring"), work), params_of(NUMBERS | {"deadline": 0.1})
+    start = network.init(params, jax.random.key(0), Holders([10, 100]))
+    stats = RoundStats(jnp.zeros(2), jnp.array([1, 1]), count_bits(jnp.array([1, 3]), 100))
+    found = network.observe(params, start, Observed(Links(jnp.zeros((2, 2), bool), None), stats, None))
+    np.testing.assert_allclose(found.seconds.value, 100 * 0.01 + 0.05 + 300 / 1000)
+    np.testing.assert_allclose(found.worked.value, [5 + 0.2 + 0.2, 50 + 0.6 + 0.2], rtol=1e-6)

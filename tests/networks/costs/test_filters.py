@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import costs as oracle
 from oracles import mixing as oracle_mixing
+from worlds import holding, played
 
 from mdfl_jax import UserError
 from mdfl_jax.core.links import ALL_PAIRS
@@ -26,31 +27,13 @@ N, ROUNDS = 9, 8
 COST = CostParams(bandwidth=np.float32(100.0), link_bits=np.float32(40.0), latency=np.float32(0.1))  # 0.5 s a message
 
 
-class Holders:
-    """Clients of one to N samples."""
-
-    def __init__(self, n=N):
-        self.num_samples = jnp.arange(1, n + 1, dtype=jnp.int32)
-        self.label_counts = jnp.ones((n, 2), jnp.int32)
+CLIENTS = holding(np.arange(1, N + 1))
 
 
-@functools.cache
-def runner(network, rounds):
-    def run(params, key):
-        state = network.init(params, key, Holders(network.num_clients))
-
-        def step(state, t):
-            following, links = network.step(params, key, t, state, Holders(network.num_clients))
-            return following, (links, network.places(state).position)
-
-        return jax.lax.scan(step, state, jnp.arange(rounds))[1]
-
-    return jax.jit(run)
-
-
-def links_of(network, params, seed=0, rounds=ROUNDS):
-    """The links of each round, [R, N, N], and the places before each round, [R, N, 2], as NumPy arrays."""
-    return jax.device_get(runner(network, rounds)(params, jax.random.key(seed)))
+def links_of(network, params, rounds=ROUNDS):
+    """The links of each round, [R, N, N], and the places before each round, [R, N, 2]."""
+    states, links = played(network, params, rounds, CLIENTS)
+    return links, network.places(states).position[:-1]
 
 
 @functools.cache
@@ -143,16 +126,6 @@ def test_mixing_matrices_are_made_of_the_links_that_carry(mixing):
     if mixing == "metropolis_hastings":
         for adjacency, mix in zip(links.adjacency, links.mix):
             np.testing.assert_allclose(mix, oracle_mixing.metropolis_hastings(adjacency), atol=1e-6)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("contact", ["disc", "swept"])
-def test_messages_that_take_no_time_fit_every_contact(contact):
-    network, params = world("drop", contact)
-    links, _ = links_of(network, params._replace(link_filter=CostParams()))
-    plain, _ = links_of(*world(contact=contact))
-    np.testing.assert_array_equal(links.adjacency, plain.adjacency)
-    np.testing.assert_array_equal(links.mix, plain.mix)
 
 
 @pytest.mark.long

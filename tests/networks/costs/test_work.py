@@ -10,7 +10,6 @@ from mdfl_jax.algorithms.local import LocalNumbers, Settings
 from mdfl_jax.algorithms.pame import PaMENumbers
 from mdfl_jax.algorithms.registry import ignored_by, resolved
 from mdfl_jax.core.message_bits import sparse_bits
-from mdfl_jax.core.types import Links
 from mdfl_jax.networks.costs import LinkLoad, Work, gradient_calls, probe
 from mdfl_jax.networks.costs.work import work_of
 
@@ -29,22 +28,6 @@ def test_gradients_of_every_algorithm(name):
     """One a local step; sharpness-aware steps take two."""
     algorithm, numbers, steps = make(name)
     assert gradient_calls(algorithm, numbers, MODEL) == steps * (2 if name == "dfedsam" else 1)
-
-
-@pytest.mark.long
-def test_gradients_are_those_that_a_run_computes():
-    """The count of the traced program is the number of calls while the steps are unrolled."""
-    algorithm, numbers, _ = make("dfedsam", steps=1)
-    calls = []
-
-    def gradient(params, key):
-        calls.append(None)
-        return jnp.zeros(2), params
-
-    params = jax.tree.map(lambda leaf: jnp.ones((2, *leaf.shape)), MODEL)
-    links = Links(~jnp.eye(2, dtype=bool), jnp.full((2, 2), 0.5))
-    algorithm.round(numbers, jax.random.key(0), algorithm.init(numbers, params), links, gradient)
-    assert len(calls) == gradient_calls(algorithm, numbers, MODEL) == 2
 
 
 def test_work_is_counted_in_samples():

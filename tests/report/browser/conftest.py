@@ -12,9 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.report.browser.pages import fits, write_page
-from tests.report.conftest import write_workdir
-from tests.report.recorded_rounds import add_records
+from tests.report.browser.pages import fits
 
 Opener = Callable[..., Any]  # the classes of playwright are known only where it is installed
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -104,11 +102,10 @@ def show_all(show_panel: Callable[[Any, str], Any]) -> Callable[[Any], set[str]]
     return shown
 
 
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def recorded(folder_of: Callable[[str], Path]) -> Path:
     """A study of four points, twelve clients and forty rounds, with all records of the rounds, and its page."""
-    folder = write_workdir(tmp_path_factory.mktemp("recorded"), clients=12, rounds=40, seeds=2)
-    return write_page(add_records(folder, server=True, one_way=True))
+    return folder_of("records")
 
 
 @pytest.fixture

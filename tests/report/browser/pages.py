@@ -1,17 +1,6 @@
-"""Pages that the tests in a browser open, and what they look at."""
+"""What the tests in a browser ask a page."""
 
-from pathlib import Path
 from typing import Any
-
-from mdfl_jax.report.page import render
-from mdfl_jax.report.read import ReportData, read_workdir
-
-
-def write_page(study: Path | ReportData) -> Path:
-    """Writes report.html alone into the folder of a study, and returns the folder."""
-    run = study if isinstance(study, ReportData) else read_workdir(study)
-    (run.workdir / "report.html").write_text(render(run), encoding="utf-8")
-    return run.workdir
 
 
 def fits(page: Any) -> bool:

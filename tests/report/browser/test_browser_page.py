@@ -1,41 +1,57 @@
-"""The page in a browser: it opens without error or request, in both themes, at each width, and works by keyboard."""
+"""Whole pages in a browser: every kind of study opens without error or request, in both themes, on a phone and printed.
+
+The table's numbers are those of summary.json; it sorts, is never clipped, and can be filtered. Shipped studies are run
+for some rounds, and their pages have the right numbers.
+"""
 
 import itertools
 import json
+import re
 
 import pytest
 
-from tests.report.browser.pages import by_axe, write_page
+import mdfl_jax
+from mdfl_jax.config import config_files
+from mdfl_jax.config.config_files import as_config
+from mdfl_jax.report.compare import read_studies
+from mdfl_jax.report.page import write_report
+from mdfl_jax.report.read import read_workdir
+from mdfl_jax.report.registry import in_order
+from tests.report.browser.pages import by_axe, fits
+from tests.report.conftest import write_workdir
+from tests.report.kinds import KINDS, write_page
+from tests.report.made_report import change, edit
 
 long = pytest.mark.long
 
 
-@pytest.mark.parametrize(
-    ("width", "scheme"),
-    [(1400, "light"), *(pytest.param(w, s, marks=long) for w, s in [(360, "dark"), (800, "light"), (1400, "dark")])],
-)
-def test_a_report_opens_and_draws_its_panels(open_report, show_all, synthetic, width, scheme):
-    page = open_report(synthetic, width, scheme)
-    assert {"final_accuracy", "label_counts"} <= show_all(page)
-    assert page.title() == page.locator("h1").inner_text() == 'Moves & <b>"mixes"</b>'
+@pytest.mark.parametrize("kind", ["plain", *(pytest.param(kind, marks=long) for kind in KINDS if kind != "plain")])
+def test_every_kind_of_page_draws_its_panels_is_accessible_and_prints(open_report, show_all, folder_of, kind):
+    page = open_report(folder_of(kind), 360, "dark")
+    shown = show_all(page)
+    if kind not in ("unfinished", "compared"):
+        run = read_workdir(folder_of(kind))
+        assert shown == {name for name, panel in in_order().items() if panel.applies(run) and panel.chart}
+    assert page.locator("main img").count() == 0  # no panel has only a picture, and no text has become an element
+    pytest.importorskip("axe_playwright_python")
+    if kind != "two hundred points":  # on which axe takes half a minute, and finds what it finds on others
+        assert by_axe(page) == {}
+    page.set_viewport_size({"width": 1200, "height": 900})
+    page.locator("#theme").click()
+    assert fits(page)
+    if kind != "two hundred points":
+        assert by_axe(page) == {}
+    if kind == "one run":
+        page.evaluate("document.querySelector('.note').style.color = 'var(--rule)'")
+        assert set(by_axe(page)) == {"color-contrast"}  # so axe would have told
+    page.emulate_media(media="print")
+    assert page.locator("nav").is_hidden()
+    assert set(page.locator(".tools").evaluate_all("all => all.map((of) => getComputedStyle(of).display)")) <= {"none"}
 
 
-ROADSIDE = {"server.pattern": "roadside", "server.units": "2,2; 8,8", "server.unit_range": 2.5}
-GRID = [
-    {"network.mobility": name, "network.radius": radius} for name in ("static", "dcm") for radius in (1.0, 2.0, 4.0)
-]
-KINDS = {
-    "one point, one seed": ([{}], {"seeds": 1}),
-    "two axes": (GRID, {}),
-    "road-side units": ([ROADSIDE], {}),
-    "markup": ([{"data.name": name} for name in ("</script><img src=x onerror=alert(1)>", "<b>$x_1$</b>")], {}),
-    "two hundred points": ([{"algorithm.lr": (i + 1) / 1000} for i in range(200)], {"seeds": 2, "positions": False}),
-}
-
-
-def test_the_browser_refuses_what_the_page_does_not_hold(browser, synthetic):
+def test_the_browser_refuses_what_the_page_does_not_hold(browser, reported):
     page = browser.new_page()
-    page.goto(synthetic.as_uri())
+    page.goto((reported / "report.html").as_uri())
     refused = page.evaluate(
         """async () => {
           const found = [];
@@ -54,30 +70,17 @@ def test_the_browser_refuses_what_the_page_does_not_hold(browser, synthetic):
 
 
 @long
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_study_opens_on_a_phone(make_workdir, open_report, show_all, kind):
-    sweep, options = KINDS[kind]
-    page = open_report(write_page(make_workdir(sweep, **options)), 360, "dark")
-    show_all(page)
-    assert page.locator("main img").count() == 0  # no panel has only a picture, and no text has become an element
-
-
-@long
-@pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (1200, "dark"), (360, "light")])
-def test_axe_finds_no_serious_fault(open_report, show_all, synthetic, width, scheme):
-    pytest.importorskip("axe_playwright_python")
-    page = open_report(synthetic, width, scheme)
-    show_all(page)
-    assert by_axe(page) == {}
-    page.locator("#theme").click()
-    assert by_axe(page) == {}
-    page.evaluate("document.querySelector('.note').style.color = 'var(--rule)'")
-    assert set(by_axe(page)) == {"color-contrast"}  # so axe would have told
-
-
-@long
-def test_headings_and_links_lead_through_the_page(open_report, synthetic):
-    page = open_report(synthetic)
+def test_headings_links_and_the_keyboard_lead_through_the_page(open_report, reported):
+    page = open_report(reported)
+    assert page.title() == page.locator("h1").inner_text() == 'Moves & <b>"mixes"</b>'
+    reached = []
+    for _ in range(30):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.id || document.activeElement.textContent.trim()"))
+        # Who has the focus has a visible outline.
+        assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none", reached
+    assert reached[:2] == ["Skip to the results", "theme"]
+    assert "accuracy (%)" in reached
     levels = page.locator("h1, h2, h3, h4").evaluate_all("found => found.map((heading) => Number(heading.tagName[1]))")
     assert levels[0] == 1
     assert levels.count(1) == 1
@@ -93,48 +96,22 @@ def test_headings_and_links_lead_through_the_page(open_report, synthetic):
 
 
 @long
-def test_the_keyboard_reaches_the_controls_and_the_first_stop_skips_to_the_results(open_report, synthetic):
-    page = open_report(synthetic)
-    reached = []
-    for _ in range(30):
-        page.keyboard.press("Tab")
-        reached.append(page.evaluate("document.activeElement.id || document.activeElement.textContent.trim()"))
-        # Who has the focus has a visible outline.
-        assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none", reached
-    assert reached[:2] == ["Skip to the results", "theme"]
-    assert "accuracy (%)" in reached
-    assert page.evaluate("document.activeElement !== document.body")
-
-
-@long
-def test_the_theme_button_changes_the_colours_of_page_and_charts(open_report, show_panel, show_all, synthetic):
-    page = open_report(synthetic, scheme="light")
+def test_the_theme_button_changes_the_colours_of_page_and_charts(open_report, show_panel, reported):
+    page = open_report(reported, scheme="light")
     show_panel(page, "final_accuracy")
     colours = """() => [getComputedStyle(document.body).backgroundColor,
-      document.querySelector('#final_accuracy .chart').layout.font.color]"""
+      document.querySelector('#final_accuracy .chart').layout.font.color, mdfl.visible('#440154')]"""
     light = page.evaluate(colours)
+    assert light == ["rgb(255, 255, 255)", "#1d2126", "#440154"]
     page.locator("#theme").press("Enter")
     page.wait_for_function("() => document.querySelector('#final_accuracy .chart').layout.font.color === '#e6e9ed'")
     dark = page.evaluate(colours)
-    assert light == ["rgb(255, 255, 255)", "#1d2126"]
-    assert dark == ["rgb(21, 24, 28)", "#e6e9ed"]
+    assert dark[:2] == ["rgb(21, 24, 28)", "#e6e9ed"]
+    assert dark[2] != "#440154"  # lightened until it can be seen in the dark
+    assert page.evaluate("mdfl.visible('#e69f00')") == "#e69f00"  # light enough
     page.emulate_media(media="print")  # prints have the light colours, whatever the reader has chosen
     page.wait_for_function("() => document.querySelector('#final_accuracy .chart').layout.font.color === '#1d2126'")
     assert page.evaluate(colours) == light
-    assert page.locator("nav").is_hidden()
-    show_all(page)
-    shown = page.locator(".tools").evaluate_all("found => found.map((tools) => getComputedStyle(tools).display)")
-    assert len(shown) >= 3  # of the curves and of the map
-    assert set(shown) == {"none"}
-
-
-@long
-def test_a_colour_is_lightened_until_it_can_be_seen_in_the_dark(open_report, synthetic):
-    page = open_report(synthetic, scheme="dark")
-    assert page.evaluate("mdfl.visible('#440154')") != "#440154"
-    assert page.evaluate("mdfl.visible('#e69f00')") == "#e69f00"  # light enough
-    page.emulate_media(color_scheme="light")
-    assert page.evaluate("mdfl.visible('#440154')") == "#440154"
 
 
 # A clipboard in place of the browser's, which keeps what it is given, by what it answers.
@@ -145,13 +122,138 @@ ANSWERS = {"Promise.resolve()": "Copied", "Promise.reject('no')": "Selected", "n
 
 @long
 @pytest.mark.parametrize("answer", ANSWERS)
-def test_the_command_is_selected_at_once_and_copied_where_the_browser_lets_it(open_report, synthetic, answer):
-    page = open_report(synthetic, script=CLIPBOARD.replace("ANSWER", answer))
+def test_the_command_is_selected_at_once_and_copied_where_the_browser_lets_it(open_report, reported, answer):
+    page = open_report(reported, script=CLIPBOARD.replace("ANSWER", answer))
     button = page.locator("dd.copied button").first
     assert button.get_attribute("aria-label") == "Copy the command"
     at_once = button.evaluate("(button) => { button.click(); return [button.textContent, String(getSelection())]; }")
-    manifest = json.loads((synthetic.parent / "config.json").read_text())
-    assert at_once == ["Selected", manifest["command"]]
-    assert page.evaluate("window.given") == manifest["command"]
+    command = json.loads((reported / "config.json").read_text())["command"]
+    assert at_once == ["Selected", command]
+    assert page.evaluate("window.given") == command
     page.wait_for_timeout(50)  # for what a page does after an answer
     assert button.inner_text() == ANSWERS[answer]
+
+
+def column(page, key):
+    """The heading of a column and the texts of its cells, from the top down."""
+    heading = page.locator(f'th[data-key="{key}"]')
+    at = heading.evaluate("(cell) => cell.cellIndex")
+    rows = page.locator("tbody tr").evaluate_all(
+        "(rows, at) => rows.filter((row) => !row.hidden).map((row) => row.cells[at].textContent)", at
+    )
+    return heading, rows
+
+
+def test_the_table_has_the_numbers_of_the_summary_and_sorts_them_by_what_they_are(make_workdir, open_report):
+    rounds = (None, 9, 100, 20)
+    folder = edit(
+        make_workdir(positions=False),
+        points=lambda points: [point | {"rounds_to_target": at} for point, at in zip(points, rounds)],
+    )
+    page = open_report(write_page(folder))
+    points = json.loads((folder / "summary.json").read_text())["points"]
+    heading, texts = column(page, "final_accuracy")
+    exact = [point["final_accuracy"] for point in points]
+    assert texts == [f"{100 * of['mean']:.2f} ± {100 * of['ci95']:.2f}" for of in exact]
+    assert heading.get_attribute("aria-sort") is None
+    in_order = [text for _, text in sorted(zip([of["mean"] for of in exact], texts))]
+    for press, (said, expected) in enumerate([("descending", in_order[::-1]), ("ascending", in_order), (None, texts)]):
+        heading.get_by_role("button").press("Enter")
+        assert heading.get_attribute("aria-sort") == said, press
+        assert column(page, "final_accuracy")[1] == expected
+    heading, _ = column(page, "rounds_to_target")
+    for expected in (["100", "20", "9", "-"], ["9", "20", "100", "-"]):  # by number; what is missing stays at the end
+        heading.get_by_role("button").click()
+        assert column(page, "rounds_to_target")[1] == expected
+    page.locator("thead button").first.click()
+    assert page.locator("[aria-sort]").count() == 1  # only one heading is sorted
+    names = [text.strip() for text in column(page, "network.mobility")[1]]
+    assert names == sorted(names)
+
+
+@long
+def test_a_wide_table_of_200_rows_scrolls_in_its_own_box_with_its_names_in_view(make_workdir, open_report):
+    sweep = [{"algorithm.lr": (i + 1) / 1000, "network.mobility": f"p{i % 7}_rule"} for i in range(200)]
+    page = open_report(write_page(make_workdir(sweep, seeds=2, rounds=10, positions=False)), 360)
+    box = page.locator(".wide")
+    inside = """(cell) => { const [a, b] = [cell, cell.closest('.wide')].map((part) => part.getBoundingClientRect());
+      return a.left >= b.left && a.right <= b.right && a.top >= b.top; }"""
+    for width in (360, 1400):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert fits(page)
+        box.evaluate("(box) => box.scrollTo(400, 900)")
+        assert page.locator("thead th").first.evaluate(inside)  # both sticky
+        assert page.locator("tbody th").nth(60).evaluate(inside)
+    assert box.get_attribute("tabindex") == "0"  # the keyboard can scroll it
+    page.get_by_label("Filter rows by name").fill("P3")
+    assert len(column(page, "final_accuracy")[1]) == sum("p3_" in point["network.mobility"] for point in sweep)
+
+
+@long
+def test_a_comparison_has_the_numbers_of_its_studies(open_report, folder_of):
+    folder = folder_of("compared")
+    page = open_report(folder)
+    rows = page.locator("#results tbody tr")
+    assert rows.count() == 8
+    lines = [json.loads(line) for line in (folder / "one" / "metrics.jsonl").read_text().splitlines()]
+    at_20 = [row["accuracy"] for row in lines if (row["point"], row["round"]) == ("dcm", 20)]
+    shown = rows.nth(3).inner_text().replace("\t", " ")
+    assert f"{100 * sum(at_20) / len(at_20):.2f} ±" in shown  # one's dcm at the last common round
+    assert "This study is unfinished: of its 12 runs 0 have ended" in page.locator(".banner").inner_text()
+    assert page.locator("#studies h3").all_inner_texts()[1] == "synthetic"
+
+
+@long
+def test_the_differences_of_many_points_sort_by_number_and_each_table_has_a_filter(open_report, tmp_path):
+    sweep = [{"algorithm.lr": (i + 1) / 1000} for i in range(16)]
+    for name in ("one", "two"):
+        write_workdir(tmp_path / name, sweep, seeds=2, positions=False)
+    change(tmp_path / "two", lambda row: row | {"accuracy": row["accuracy"] * (1 - 20 * float(row["point"]))})
+    page = open_report(write_page(read_studies([tmp_path / "one", tmp_path / "two"], tmp_path)))
+    table = page.locator("#studies table.sortable")
+    heading = table.get_by_role("button", name="difference")
+    shown = lambda: table.locator("tbody tr:visible td:nth-child(4)").all_inner_texts()  # noqa: E731
+    before = shown()
+    numbers = sorted((float(text.split()[0]) for text in before), reverse=True)
+    assert len(set(numbers)) == 16
+    assert numbers[-1] < -10 < numbers[0] < 0
+    for order in (numbers, numbers[::-1]):
+        heading.click()
+        assert [float(text.split()[0]) for text in shown()] == order
+    heading.click()
+    assert shown() == before
+    table.locator("xpath=../preceding-sibling::div[1]").get_by_role("searchbox").fill("0.012")
+    assert len(shown()) == 1
+    assert page.locator("#results tbody tr:visible").count() == 32
+    page.locator("#results").get_by_role("searchbox").fill("two 0.012")
+    assert page.locator("#results tbody tr:visible").count() == 1
+    names = page.locator("[id]").evaluate_all("found => found.map((element) => element.id)")
+    assert len(names) == len(set(names))
+
+
+LENGTH = {"rounds": 4, "eval_every": 2, "seeds": 2, "engine.runs_per_batch": 0}
+SMALL = {"sweep": "algorithm.transmission=0.2,0.6", "network.num_clients": 8, "data.dimension": 20}
+SHIPPED = {
+    "digits": ({}, {"map", "contacts", "groups", "consensus"}),
+    "trace_digits": ({}, {"map", "contacts"}),
+    "fedmobile:f3_variants": ({"sweep": "algorithm.name=async_fl,fedmobile"}, {"map", "traffic"}),
+    "pame:f3": (SMALL, {"accuracy", "final_accuracy"}),
+}
+
+
+@long
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_page_of_a_shipped_study_opens_and_has_its_numbers(open_report, show_all, tmp_path, name):
+    changes, panels = SHIPPED[name]
+    wanted = as_config(config_files.find(name))
+    wanted.update_from_flattened_dict(LENGTH | changes)
+    mdfl_jax.run(wanted, tmp_path / "run", progress=False)
+    page = open_report(write_report(tmp_path / "run"), 800)
+    assert panels <= show_all(page)
+    points = json.loads((tmp_path / "run" / "summary.json").read_text())["points"]
+    best = max(point["final_accuracy"]["mean"] for point in points)
+    shown = [float(x) for x in re.findall(r"(-?\d+\.\d+) ±", page.locator("table").first.inner_text())]
+    assert any(value == pytest.approx(100 * best, abs=0.0051) for value in shown)
+    if "map" in panels:
+        page.locator("section#map").get_by_role("button", name="Play").click()
+        page.wait_for_function("() => document.querySelector('#map .chart').map.round >= 4")

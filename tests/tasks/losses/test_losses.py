@@ -11,7 +11,6 @@ from mdfl_jax.core.numbers import number
 from mdfl_jax.data.dataset import Targets
 from mdfl_jax.tasks.losses import (
     LOSSES,
-    Loss,
     LossNumbers,
     check_loss,
     loss_named,
@@ -154,9 +153,3 @@ def test_numbers_of_a_loss_are_static():
 
         class WrongNumbers(LossNumbers):
             delta: float = number(1.0, "where the error becomes linear", above=0)
-
-
-def test_a_loss_of_ones_own_may_keep_the_accuracy_of_another():
-    huber = SQUARED_ERROR._replace(losses=lambda numbers, outputs, targets: jnp.abs(outputs - targets)[..., 0])
-    assert isinstance(huber, Loss)
-    assert huber.accuracy is SQUARED_ERROR.accuracy

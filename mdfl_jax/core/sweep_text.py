@@ -1,0 +1,57 @@
+"""The text of a sweep, as 'network.mobility=static,dcm; data.alpha=0.05,0.1': its axes, their fields and values."""
+
+import itertools
+
+from mdfl_jax.core.errors import UserError
+
+TextAxes = dict[tuple[str, ...], list[tuple[str, ...]]]
+
+
+def split_axes(sweep: str) -> TextAxes:
+    """Split the text of a sweep into its axes, without reading the values.
+
+    Fields that '+' ties form one axis and change together.
+
+    Returns:
+      {(field, ...): [(text, ...), ...]}, for each value of an axis a text for each of its fields.
+
+    Raises:
+      UserError: If the text is not of that form, or if a field is there twice.
+
+    >>> split_axes("rounds=1,2; network.radius+network.mobility=1+dcm,2+dam")
+    {('rounds',): [('1',), ('2',)], ('network.radius', 'network.mobility'): [('1', 'dcm'), ('2', 'dam')]}
+    """
+    axes: TextAxes = {}
+    for axis in filter(None, map(str.strip, sweep.split(";"))):
+        fields, equals, values = axis.partition("=")
+        if not equals or not values.strip():
+            raise UserError(f"sweep: {axis!r} is not of the form field=value,value")
+        paths = tuple(map(str.strip, fields.split("+")))
+        for path in paths:
+            if [*itertools.chain(*axes), *paths].count(path) > 1:
+                raise UserError(f"sweep: {path} is given twice")
+        axes[paths] = [split_tied(paths, value) for value in values.split(",")]
+    if sweep.strip() and not axes:
+        raise UserError(f"sweep is {sweep!r}; it must be of the form field=value,value; field=value,value")
+    return axes
+
+
+def split_tied(paths: tuple[str, ...], text: str, of: str = "sweep") -> tuple[str, ...]:
+    """Split one value of an axis into a text for each field. With one field, '+' is part of the value, as in 1e+3.
+
+    Raises:
+      UserError: If the texts are not as many as the fields.
+    """
+    texts = tuple(map(str.strip, text.split("+"))) if len(paths) > 1 else (text.strip(),)
+    if len(texts) != len(paths):
+        raise UserError(f"{of}: {'+'.join(paths)} takes {len(paths)} values tied by '+', not {text.strip()!r}")
+    return texts
+
+
+def tied_with(sweep: str, path: str) -> set[str]:
+    """Return the fields that a sweep ties to a field, with the field itself.
+
+    >>> sorted(tied_with("rounds=1,2; network.mobility+motion.knowledge=dcm+oracle,dcm+met", "network.mobility"))
+    ['motion.knowledge', 'network.mobility']
+    """
+    return next((set(paths) for paths in split_axes(sweep) if path in paths), {path})

@@ -1,0 +1,263 @@
+"""`mdfl sweep` with wrong arguments or a wrong config file: one line, status 2, and nothing is written.
+
+What is wrong with a field, whether a command line or a file sets it, is in tests/config/test_mistakes.py.
+"""
+
+import importlib.util
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jax
+import pytest
+from shell import ROOT, heed_interrupts, without_stages
+from small import TINY
+
+from mdfl_jax.cli import common, sweep
+
+pytestmark = pytest.mark.filterwarnings("ignore:the load_module")  # ml_collections
+LONG = "a" * 5000
+HUGE = ",".join(map(str, range(100_000)))
+ARGUMENTS = """
+--workdir=--overwrite => --workdir=--overwrite: a value is missing
+--confg=x => Unknown command line flag 'confg'. Did you mean: config ?
+--workdirr=x => Did you mean: workdir ?
+--nope => Unknown command line flag 'nope'
+extra => unexpected argument 'extra'; settings are given as --name=value
+--overwrite=maybe => flag --overwrite=maybe: it must be true or false
+--workdir => Missing value for flag --workdir
+--flagfile=/nope => Unable to open flagfile
+--config.=1 => unknown config key ''
+--config.network.radis=3 => unknown config key 'network.radis' (did you mean 'network.radius'?); among the
+--config.seeds= => seeds is ''; it must be a whole number
+--config.seeds 0 => seeds is 0; it must be at least 1
+--config.seeds => seeds is ''; it must be a whole number
+--config.model.pretrained=w.npz => model.name is linear; it must be resnet18 or resnet50: 'w.npz' holds weights of
+--config.engine.client_devices=3 => engine.client_devices is 3; it must divide the 8 devices: 1, 2, 4 or 8
+--config.engine.client_devices=16 => engine.client_devices is 16; it must divide the 8 devices:
+--config.network.mobility=dam => --config.network.mobility is given, and the sweep varies this field
+--config.sweep=network.radius=HUGE --config.baseline= => sweep has 100,000 points; at most 10,000 are allowed
+--config.sweep=data.alpha=1,2;network.radius=HUGE => sweep has 200,000 points; at most 10,000 are allowed
+--config.seeds=1000000000 => seeds is 1000000000; it must be at least 1 and at most 1000000
+--config.seeds=1000000 => seeds is 1,000,000, which makes 2,000,000 runs of the 2 points of the sweep; at most
+--config.rounds=1000000000000 => rounds is 1000000000000; it must be at least 1 and at most 100000000
+--config.rounds=100000000 => rounds is 100000000; it must be at most 2000000: a run has at most 1,000,000 evaluations
+--config.network.num_clients=1000000000 => num_clients is 1000000000; it must be at least 1 and at most 10
+--config.network.grid_size=1000000000 => network.grid_size is 1000000000; it must be at least 1 and at most
+--shard=1/1000000000 => --shard=1/1000000000: K in K/N must be from 1 to N, and N from 1 to 1,000,000
+--shard=1/9999999999999999999999999999999999999999 => it must be K/N, such as 3/16
+--shard=0/16 => --shard=0/16: K in K/N must be from 1 to N
+--shard=17/16 => --shard=17/16: K in K/N must be from 1 to N
+--shard=x/y => --shard=x/y: it must be K/N, such as 3/16
+--shard= => --shard=: it must be K/N, such as 3/16
+--shard=3/16/1 => --shard=3/16/1: it must be K/N, such as 3/16
+--shard=auto => --shard=auto: no SLURM array or srun, TPU pod or Open MPI has started this process
+--shard=1/2 --dry_run --target=tpu-v5e => --shard=1/2 is given; --target=tpu-v5e is for a whole study
+--target=h100 => --target=h100 is for --dry_run; a study runs on the devices that are there
+--effort=full => --effort=full is for --dry_run --target
+--dry_run --target=h10 => --target=h10: unknown target 'h10' (did you mean 'h100'?); known: a100, cpu, h100
+--dry_run --target=tpu-v5e:x => after the colon stands a number of chips
+--config=nope.py => --config=nope.py: there is no such file; unknown study 'nope'; known: arena,
+--config=configs/digit.py => there is no such file; unknown study 'digit' (did you mean 'digits'?); known: arena,
+--config= => --config=: there is no such file
+--config --overwrite => --config=--overwrite: there is no such file
+--config={tiny}:x => takes 0 positional arguments but 1 was given
+--config=configs/madfl.py:t9 --scale=small => unknown argument 't9'; known: f2,
+--config=configs/madfl.py:f8 --scale=small => argument 'f8' is in parts here: f8_35, f8_50
+--config=configs/madfl.py:t2,scale=large => unknown scale 'large'; known: paper, small, smoke
+--config=configs/digits.py --scale=small => --scale=small: configs/digits.py has no presets
+--config=configs/cifar_resnet.py:small --scale=small => argument 'small,scale=small'; it must be one of small,
+--use=nope.py => use is 'nope.py': there is no such file
+--workdir={tiny} => tiny.py is not a directory
+--workdir={tiny}/below --overwrite => tiny.py is not a directory
+"""
+
+
+@pytest.fixture
+def told(mistake, tmp_path, monkeypatch):
+    """Runs the command with wrong arguments on the tiny study; returns its line, checked to be all that it did."""
+    monkeypatch.chdir(ROOT)
+    for name in [name for name in os.environ if name.startswith(("SLURM_", "TPU_WORKER", "OMPI_", "MDFL_DATA"))]:
+        monkeypatch.delenv(name)
+    (tmp_path / "tiny.py").write_text(TINY)
+
+    def call(*args, config="tiny.py"):
+        before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+        line = mistake(sweep, "--cache=", f"--config={tmp_path / config}", f"--workdir={tmp_path / 'run'}", *args)
+        assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.suffix != ".pyc"} == before
+        return line
+
+    return call
+
+
+@pytest.mark.parametrize("case", ARGUMENTS.strip().splitlines())
+def test_a_wrong_argument_is_one_line_at_once(told, tmp_path, case):
+    """The time allowed is wide, since the machine may be busy; without the bounds of numbers it is minutes."""
+    given, expected = case.replace("{tiny}", str(tmp_path / "tiny.py")).split(" => ")
+    start = time.monotonic()
+    assert expected in told(*(word.replace("HUGE", HUGE) for word in shlex.split(given)))
+    assert time.monotonic() - start < 60
+
+
+def test_a_missing_config_file_or_compiler_is_told(mistake, told, monkeypatch):
+    assert "--config=FILE is missing, for example --config=configs/digits.py" in mistake(sweep)
+    assert "--scale=small is for --config=FILE" in mistake(sweep, "--scale=small")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    line = told("--dry_run", "--target=tpu-v4:2x2x1")
+    assert "the compiler of that device is not installed; pip install -e '.[aot-tpu]'" in line
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("def get_config(:", "bad.py:1: SyntaxError: invalid syntax"),
+        ("\0", "SyntaxError: "),
+        (bytes(range(256)), "SyntaxError: "),
+        ("import nosuchmodule", "bad.py:1: ModuleNotFoundError: No module named 'nosuchmodule'"),
+        ("x = 1", "it has no function get_config"),
+        ("def get_config(a):\n    return 1", "TypeError: get_config() missing 1 required positional argument"),
+        ("import sys\ndef get_config():\n    sys.exit('why')", "bad.py:3: SystemExit: why"),
+        ("def get_config():\n    return 3", "get_config() returned 3; it must return a ConfigDict"),
+        ("def get_config():\n    return get_config()", "bad.py:2: RecursionError: maximum recursion depth exceeded"),
+        ("def get_config():\n    raise RuntimeError('two\\nlines')", "bad.py:2: RuntimeError: two lines"),
+        ("import json\ndef get_config():\n    json.loads('x')", "bad.py:3: JSONDecodeError: Expecting value"),
+        ("def get_config():\n    open('/nope/x')", "bad.py:2: FileNotFoundError: "),
+        ("def get_config():\n    return {'network': 3}", "network is a section; set its fields"),
+        ("def get_config():\n    return {'seeds': 0}", "seeds is 0; it must be at least 1"),
+        (f"{TINY}\nget_config().network.radus = 3", 'Did you mean "radius" instead of "radus"?'),
+        (f"{TINY}\nget_config().seeds = 'a'", "TypeError: Could not override field 'seeds'"),
+    ],
+)
+def test_a_wrong_config_file_is_told_with_its_line(told, tmp_path, content, expected):
+    (tmp_path / "bad.py").write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert expected in told(config="bad.py")
+
+
+def test_a_fault_in_a_file_of_presets_is_no_file_without_presets(told, tmp_path):
+    """Both raise a TypeError."""
+    (tmp_path / "ours.py").write_text("def get_config(argument):\n    return len(3)\n")
+    line = told("--scale=small", "--dry_run", config="ours.py")
+    assert "ours.py:2: TypeError: object of type 'int' has no len()" in line
+
+
+@pytest.mark.usefixtures("unregistered")
+def test_whatever_a_file_raises_is_told_with_its_line(told, tmp_path):
+    bad = tmp_path / "bad.py"
+    for name in ("SystemExit", "RecursionError", "MemoryError", "GeneratorExit", "BaseException"):
+        for call in ("", "get_config()\n"):
+            bad.write_text(f"\ndef get_config():\n    raise {name}\n{call}")
+            assert told(config="bad.py").rstrip().endswith(f"bad.py:3: {name}")
+        assert told(f"--use={bad}").rstrip().endswith(f"bad.py:3: {name}")
+    bad.write_text("\n1 / 0")
+    (tmp_path / "uses.py").write_text(TINY.replace("return config", f"config.use = {str(bad)!r}; return config"))
+    for line in (told(f"--use={bad}"), told(f"--config.use={tmp_path / 'tiny.py'},{bad}"), told(config="uses.py")):
+        assert "bad.py:2: ZeroDivisionError: division by zero" in line
+
+
+@pytest.mark.usefixtures("unregistered")
+def test_a_rule_that_returns_another_shape_is_told_before_anything_is_written(told, tmp_path):
+    (tmp_path / "rule.py").write_text(
+        "from mdfl_jax.mobility import MOBILITIES, grid_mobility\n\n@MOBILITIES.register('flat')\ndef flat():\n"
+        "    def move(key, client, world, plan):\n        return client._replace(location=world.grid[0])\n"
+        "    return grid_mobility(move)\n"
+    )
+    fields = "--config.sweep=", "--config.baseline=", "--config.network.mobility=flat"
+    line = told(f"--use={tmp_path / 'rule.py'}", *fields)
+    assert "rule.py:5: move returned float32[6, 2] in .location; it must be int32[6]" in line
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ('{"name": "first", "config": {"seeds": 3}}', "it holds another study (first)"),
+        ('{"name": ', "it holds files of something else"),
+    ],
+)
+def test_a_workdir_of_something_else_is_told(told, tmp_path, content, expected):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "config.json").write_text(content)
+    assert expected in told(f"--workdir={tmp_path / 'other'}")
+
+
+PATHS = """
+--config.model.pretrained={}.npz --config.model.name=resnet18 --config.model.norm=batch
+--config.graph.file={} --config.network.graph=file --config.sweep= --config.baseline=
+--config.trace.file={} --config.network.mobility=trace --config.sweep= --config.baseline=
+--config.server.file={} --config.server.pattern=table
+--config.data.dir={} --config.data.name=mine
+--config.data.name={}
+--config.use={}
+--use={}
+--workdir={}
+--cache={}
+--config={}
+--config.name={}
+--flagfile={}
+"""
+
+
+@pytest.mark.parametrize("arguments", PATHS.strip().splitlines())
+def test_a_path_that_cannot_be_is_one_short_line(told, arguments, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    for path in (LONG, f"/tmp/{LONG}", "two\nlines"):
+        if path != "two\nlines" or not any(of in arguments for of in ("--workdir", "--cache", "name={}")):  # a folder's
+            assert len(told(*(word.format(path) for word in arguments.split()))) < 1500
+
+
+def test_a_sweep_of_some_hundred_points_is_ready_soon():
+    from tiny import tiny_config
+
+    from mdfl_jax.config.points import group_points, points
+    from mdfl_jax.config.resolve import resolve
+
+    experiment = resolve(tiny_config(sweep="network.radius=" + ",".join(map(str, range(500)))))
+    start = time.process_time()
+    assert len(group_points(points(experiment))) == 1
+    assert time.process_time() - start < 5
+
+
+@pytest.mark.long
+def test_ctrl_c_while_a_config_file_is_read_is_no_mistake(tmp_path):
+    """It comes from outside, wherever the file is just then."""
+    slow, ready = tmp_path / "slow.py", tmp_path / "ready"
+    slow.write_text(f"import time\nopen({str(ready)!r}, 'w').close()\ntime.sleep(60)\n")
+    command = [sys.executable, "-m", "launch.sweep", f"--config={slow}"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(command, cwd=ROOT, preexec_fn=heed_interrupts, **pipes)
+    while not ready.exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, without_stages(err)) == (130, "", "stopped\n")
+
+
+def test_how_a_command_ends_with_an_error(capfd):
+    """A long word is shortened, a lack of memory is one line, Ctrl-C is no traceback, other errors are not hidden."""
+
+    def raising(error):
+        def main():
+            raise error
+
+        return main
+
+    with pytest.raises(SystemExit):
+        common.fail(f"it is {LONG} long")
+    assert capfd.readouterr().err == f"error: it is {'a' * 100}...{'a' * 100} long\n"
+    out_of_memory = "RESOURCE_EXHAUSTED: Out of memory allocating 1048576 bytes.\nmore"
+    with pytest.raises(SystemExit) as ended:
+        common.call(raising(jax.errors.JaxRuntimeError(out_of_memory)))
+    assert ended.value.code == 2
+    err = capfd.readouterr().err
+    assert err.startswith("error: not enough memory: 1.0 MiB were asked for; less is needed with fewer clients")
+    assert err.count("\n") == 1
+    with pytest.raises(jax.errors.JaxRuntimeError):
+        common.call(raising(jax.errors.JaxRuntimeError("INTERNAL: a bug")))
+    assert common.call(raising(KeyboardInterrupt())) == 130
+    assert capfd.readouterr().err == "stopped\n"
+    with pytest.raises(ValueError, match=r"--cache=.* it is not a directory"):
+        common.setup_jax(str(Path(__file__)))

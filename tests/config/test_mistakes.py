@@ -1,0 +1,380 @@
+"""Wrong configurations, each told in one line before a study runs: fields, sweeps, files, and what cannot go together.
+
+The fields are given as texts (tests/tables.py), and the study is the tiny one of tests/tiny.py.
+"""
+
+import gzip
+from types import MappingProxyType
+
+import numpy as np
+import pytest
+from ml_collections import ConfigDict
+from oracles import graphs as oracle
+from oracles.resnet import random_tensors
+from tables import cases, with_fields
+
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.study import make_study
+
+FIELDS = """
+rounds=5 => rounds is 5; it must be a multiple of eval_every, which is 2
+eval_every=8 => rounds is 4; it must be a multiple of eval_every, which is 8
+name= => name is ''; it must be a file name
+name=.. => name is '..'; it must be a file name
+name=a/b => name is 'a/b'; it must be a file name of at most 200 bytes
+x_axis=seconds => x_axis is seconds; it must be another one, or a field of cost must be set
+stop_std=0.1 => stop_std is 0.1; it must be 0 unless data.name is one of
+engine.precision=float64 => engine.precision is float64; it must be float32, tensorfloat32 or bfloat16 with data
+network.radius=abc => network.radius is 'abc'; it must be a number
+network.radius=nan => network.radius is nan; it must be at least 0
+network.num_clients=2.5 => network.num_clients is '2.5'; it must be a whole number
+seeds=true => seeds is 'true'; it must be a whole number
+engine.record_positions=2 => engine.record_positions is '2'; it must be true or false
+model.widths=a => model.widths is 'a'; it must be whole numbers, as in 16x32
+model.kernel=2 => model.kernel is 2; it must be odd
+data.alpha=1e-40 => data.alpha is 1e-40, 0.0 in single precision
+data.alpha=1e39 => data.alpha is 1e+39, inf in single precision
+data.partition=dirichlt => unknown partition 'dirichlt' (did you mean 'dirichlet'?); known: by_owner
+data.name=digts => unknown data.name 'digts' (did you mean 'digits'?); known: digits
+data.name= => data.name is ''; it must be digits
+nope=1 => unknown config key 'nope'; among the
+radius=1 => (did you mean 'network.radius'?)
+network=3 => network is a section; set its fields, as in network.FIELD=VALUE
+network.radus=3 => unknown config key 'network.radus' (did you mean 'network.radius'?); among the
+network.radius.x=3 => unknown config key 'network.radius.x'
+network.tell_met=true => network.tell_met is called motion.tell_met now
+network.warm_up_met=1 => network.warm_up_met is called motion.warm_up_met now
+network.num_mobile=7 => network.num_mobile is 7; it must be at most network.num_clients, which is 6
+network.mobility=dcn => unknown mobility 'dcn' (did you mean 'dcm'?); known:
+network.relays=6 => network.relays is 6; it must be at most 5: network.num_clients is 6
+network.order=move_first | network.graph=ring => network.order is move_first; it must be mix_first: a graph (network.gr
+engine.max_neighbours=5 | engine.links=dense => engine.max_neighbours is 5; it must be 0 with engine.links=dense
+engine.links=lists | network.graph=star => engine.links is lists; network.graph=star is a matrix,
+engine.links=lists | network.radius=4 | engine.max_neighbours=1 => engine.max_neighbours is 1; a client has
+"""
+STREAMS = """
+vary=placment => vary is 'placment': unknown stream 'placment' (did you mean 'placement'?); known:
+vary=all but movement => unknown stream 'movement'
+vary=dropout => unknown stream 'dropout'
+vary= => vary is '', which names no stream; known: all, all but STREAM, partition,
+vary=all but => names no stream
+vary=all placement => unknown stream 'all'
+vary=init init => names a stream twice
+vary=all but partition placement init mobility link cost evaluation batch => leaves no stream
+held_seed=3 => held_seed is 3; it must be 0 where vary is all
+vary=init | held_seed=-1 => held_seed is -1; it must be at least 0
+sweep=vary=all,init; held_seed=0,1 => sweep, point 'all, held_seed=1': held_seed is 1; it must be 0
+"""
+SWEEPS = """
+sweep=network.mobility => sweep: 'network.mobility' is not of the form field=value,value
+sweep=network.mobility= => sweep: 'network.mobility=' is not of the form field=value,value
+sweep=;; => sweep is ';;'; it must be of the form
+sweep==static => sweep: unknown config key ''
+sweep=network.mobilty=static => sweep: unknown config key 'network.mobilty' (did you mean 'network.mobility'?)
+sweep=network=static => sweep: network is a section; set its fields, as in network.FIELD=VALUE
+sweep=network.mobility=static,dcn => sweep: network.mobility: unknown mobility 'dcn' (did you mean 'dcm'?); known:
+sweep=network.mobility=static, => unknown mobility ''
+sweep=network.mobility=static,static => sweep: network.mobility holds a value twice: static,static
+sweep=network.radius=1,1.0 => sweep: network.radius holds a value twice: 1,1.0
+sweep=network.mobility=static; network.mobility=dcm => sweep: network.mobility is given twice
+sweep=network.radius+network.radius=1+1 => sweep: network.radius is given twice
+sweep=network.radius=1; network.num_mobile+network.radius=1+1 => sweep: network.radius is given twice
+sweep=network.num_mobile+network.radius=1 => takes 2 values tied by '+', not '1'
+sweep=network.num_mobile+network.radius=1+2+3 => takes 2 values tied by '+', not '1+2+3'
+sweep=network.radius=1,x => sweep: network.radius is 'x'; it must be a number
+sweep=network.radius=nan => sweep: network.radius is nan; it must be at least 0
+sweep=network.num_mobile=2.5 => sweep: network.num_mobile is '2.5'; it must be a whole number
+sweep=network.num_mobile=1,9 => sweep, point 'num_mobile=9': network.num_mobile is 9; it must be at most
+sweep=network.num_clients=1,6 => sweep, point 'num_clients=1': network.num_mobile is 2; it must be at most
+sweep=data.alpha=inf => data.alpha is inf
+sweep=model.widths=4xa => sweep: model.widths is '4xa'; it must be whole numbers, as in 16x32
+sweep=seeds=1,2 => sweep: seeds cannot be an axis; known axes: algorithm.aggregation,
+sweep=engine.tile=1,2 => sweep: engine.tile cannot be an axis
+sweep=data.name=digits,digts => unknown data.name 'digts'
+sweep=network.graph=ring,torus => sweep, point 'torus': network.num_clients is 6
+sweep=network.mobility=static,dcm; motion.knowledge=oracle,met => sweep, point 'static, met': motion.knowledge is met;
+sweep=network.mobility+motion.knowledge=static+met,dcm+met => so it must be oracle: tie the fields, network.mobility+mot
+& sweep=network.mobility=static,dcm
+baseline=network.mobility => baseline is 'network.mobility'; it must be of the form field=value
+baseline=network.mobilty=static => baseline: unknown config key 'network.mobilty' (did you mean
+baseline=network.mobility=statc => unknown mobility 'statc' (did you mean 'static'?)
+baseline=network.radius=abc => baseline: network.radius is 'abc'; it must be a number
+baseline=network.mobility+network.radius=static => baseline: network.mobility+network.radius takes 2 values tied by '+'
+baseline=seeds=3 => baseline: seeds cannot be an axis
+select=network.mobility => select is 'network.mobility'; it must be an axis of numbers of the sweep
+& sweep=algorithm.lr=0.1,0.2 | select=algorithm.lr
+data.validation=0 => select is 'algorithm.lr', which needs validation samples; data.validation is 0
+data.validation=20 | baseline=algorithm.lr=0.1 => baseline is 'algorithm.lr=0.1'; it must be empty where select choose
+"""
+ALGORITHMS = """
+algorithm.compressor=top_k => algorithm.compressor is top_k; it must be '': dpsgd sends nothing compressed
+algorithm.name=pame | algorithm.local_steps=2 => algorithm.local_steps is 2; it must be 1: pame takes one gradient step
+algorithm.name=beer | algorithm.momentum=0.9 => algorithm.momentum is 0.9; it must be 0.0: beer has its step in its
+algorithm.name=choco | algorithm.optimizer=adam => algorithm.optimizer is adam; it must be 'sgd': choco has its step
+algorithm.name=anq_nids | algorithm.local_steps=5 => algorithm.local_steps is 5; it must be 1: anq_nids takes one
+algorithm.name=choco | model.shared=x => model.shared is 'x'; it must be empty: choco exchanges whole models
+algorithm.name=beer | algorithm.compressor=topk => unknown compressor 'topk' (did you mean 'top_k'?); known: anq
+algorithm.name=pame | algorithm.period_min=5 | algorithm.period_max=4 => algorithm.period_min is 5; it must be at most
+algorithm.name=pame | algorithm.period_min=8 => it must be at most algorithm.period_max, which is 7 (pame's own)
+algorithm.name=fedmobile => fedmobile needs meetings with a server
+algorithm.name=choco | network.mobility=static | cost.short_contact=drop | cost.bandwidth=100 => choco needs the same li
+algorithm.name=nids | network.graph=exponential => nids needs symmetric mixing weights, which network.graph=exponential
+"""
+GRAPHS = """
+network.graph=rng => unknown graph 'rng' (did you mean 'ring'?)
+network.graph=file => graph.file is ''; it must be a file: network.graph is file
+network.graph=ring | graph.file=x.txt => graph.file is 'x.txt'; network.graph is 'ring', and it must be file
+graph.file=x.txt => network.graph is '', and it must be file
+network.graph=torus => network.num_clients is 6; a torus needs
+network.graph=random_regular | graph.degree=6 => graph.degree is 6; it must be less than
+network.graph=ring | network.mixing=speed_aware => network.mixing is speed_aware; it must be a rule without speeds: a gr
+network.graph=ring | network.link_fading=0.1 => network.link_fading is 0.1; it must be 0: a graph knows no distances
+network.graph=ring | cost.short_contact=drop => cost.short_contact is drop; it must be ignore with network.graph ring
+graph.rewire=1.5 => graph.rewire is 1.5; it must be at least 0 and at most 1
+& network.graph=file
+graph.file=absent => graph.file: 'absent': there is no such file
+graph.file=loop.txt => graph.file: 'loop.txt': client 2 has a link to itself
+graph.file=loop.npy => client 0 has a link to itself
+graph.file=unknown.txt => line 2: client 6 is unknown; clients are 0 to 5, by network.num_clients
+graph.file=negative.txt => line 1: client -1 is unknown
+graph.file=half.txt => line 1: client 1.5 is unknown
+graph.file=oblong.npy => an array of 1 x 6 x 5; matrices must be square
+graph.file=oblong.csv => 6 rows of 5 columns; a matrix must be square
+graph.file=flat.npy => matrices must be square
+graph.file=small.npy => a graph of 5 clients; network.num_clients is 6
+graph.file=apart.npy => the graph is not connected: 2 parts, one of them around client 0, 1, 2; graph.allow_disconnected
+graph.file=arrow.npy => client 0 hears 1 and not the other way round; graph.directed takes that
+graph.file=rows.npy => the weights of client 0 sum to 0.8 in matrix 0; rows must sum to 1
+graph.file=nan.npy => a weight is not finite
+graph.file=words.txt => line 2: 'one,two' is not of numbers and commas
+graph.file=ragged.txt => line 2: 3 columns where the first line has 2
+graph.file=nothing.txt => it holds no line of numbers
+graph.file=two.npz => it must hold one array, and holds 2 (a, b)
+graph.file=text.npy => it must hold booleans or numbers
+graph.file=cut.npy => graph.file: 'cut.npy': it cannot be read
+graph.file=cut.npz => it cannot be read
+"""
+MOVEMENT = """
+& network.mobility=random_walk
+motion.up=0.5 => sum to 1.25 (up 0.5, down 0.25, left 0.25, right 0.25); probabilities must
+motion.speed_max=5000 => motion.speed_max is 5000; the fastest client would meet 35 walls
+& network.mobility=random_waypoint
+motion.speed_min=60 => motion.speed_min is 60.0; it must be at most motion.speed_max, which is 50.0
+motion.speed_min=0 => motion.speed_min is 0.0; random_waypoint needs it greater than 0
+& network.mobility=levy_walk
+motion.flight_min=600 => motion.flight_min is 600.0; it must be at most motion.flight_max
+motion.pause_max=1 => motion.pause_min is 0.0; with pauses, levy_walk needs it greater
+& network.mobility=manhattan
+motion.block=501 => motion.block is 501; it must be at most motion.width and motion.height
+motion.block=2 => would pass 25 crossings a round
+& network.mobility=patrol
+motion.loop=1,2; 3 => motion.loop: '3' is not of the form x,y
+motion.loop=1,2; 1,2 => it must hold two different waypoints or more
+motion.loop=1,2; 600,2 => the waypoint 600,2 is outside of the 500 x 500 metres
+motion.loop=1,2; nan,2 => the waypoint nan,2 is outside
+"""
+TRACES = """
+network.mobility=trace => trace.file is ''; it must be a file: network.mobility trace follows it
+network.mobility=contacts => trace.file is ''; it must be a file: network.mobility contacts follows it
+network.mobility=dcm | trace.file=town.csv => network.mobility dcm follows no trace; network.world must be trace or
+network.mobility=dcm | trace.streets=a => network.mobility dcm follows no trace of places; network.world must be trace
+& network.mobility=trace | trace.file=town.csv
+trace.file=/nope.csv => trace.file: trace '/nope.csv': there is no such file
+trace.file=/nope.csv | trace.made_by=make it => there is no such file; make it makes it
+trace.streets=/nope.net.xml => trace.streets: trace '/nope.net.xml': there is no such file
+trace.file=empty.csv => the file is empty
+trace.file=nan.csv => it must be finite
+trace.file=cut.xml => trace.file: trace
+trace.file=cut.csv.gz => the file is cut off
+trace.file=list.csv => holds a contact list; network.mobility is trace, and network.world must be contacts
+network.num_clients=9 => network.num_clients is 9; 'town.csv' has 8 vehicles
+rounds=8 => lasts 6 s: 6 rounds of motion.dt 1, and rounds is 8; trace.at_end=hold or trace.at_end=repeat
+trace.start=3 => 3 from trace.start 3 on: 3 rounds of motion.dt 1, and rounds is 4
+trace.start=7 | trace.at_end=hold => 0 from trace.start 7 on: that is no round of motion.dt 1
+trace.start=-1 => trace.start is -1.0; it must be at least 0
+trace.gaps=hld => unknown gaps 'hld' (did you mean 'hold'?); known: absent, hold
+trace.format=csvv => did you mean 'csv'?
+trace.format=sumo => trace.file: trace
+sweep=network.mobility=trace,contacts => holds places; network.mobility is contacts
+& network.mobility=contacts | trace.file=list.csv
+trace.file=town.csv => holds places; network.mobility is contacts, and network.world must be trace
+network.num_clients=5 => names client 5; there are 5 clients, 0 to 4
+network.link_fading=0.1 => network.link_fading is 0.1; it must be 0: a contact list knows no distances
+network.mixing=speed_aware => network.mixing is speed_aware; it must be a rule without speeds: a contact list knows none
+network.order=move_first => network.order is move_first; it must be mix_first: network.mobility contacts knows no places
+cost.short_contact=drop => cost.short_contact is drop; it must be ignore with network.mobility contacts: the durations
+server.pattern=roadside | server.units=2,2 => server.pattern is roadside; it must be another one: network.mobility cont
+"""
+SERVERS = """
+server.pairs=1.5 => server.pairs is 1.5; it must be at least 0 and at most 1
+server.pattern=fixd => server.pattern: unknown pattern 'fixd' (did you mean 'fixed'?)
+server.interval=0 => server.interval is 0; it must be at least 1
+server.pattern=random | server.gap_min=60 => server.gap_min is 60; it must be at most server.gap_max, which is 50
+server.pattern=fixed | network.graph=ring => server.pattern is fixed; it must be empty with network.graph ring
+server.pattern=fixed | network.link_failure=0.1 => network.link_failure is 0.1; it must be 0 under server.pattern fixed
+server.file=meetings.csv => server.file is 'meetings.csv'; it must be empty unless server.pattern is table
+server.units=2,2 => server.units is '2,2'; it must be empty unless server.pattern is roadside
+& server.pattern=roadside
+server.units= => server.units is ''; server.pattern roadside needs a unit or more
+server.units=1;2 => server.units: '1' is not of the form x,y
+server.units=nan,1 => server.units: 'nan,1' is not a place
+server.units=2,6 => the unit 2,6 is outside of the area 1..5 x 1..5
+server.units=2,501 | network.mobility=manhattan => the unit 2,501 is outside of the area 0..500 x 0..500
+& algorithm.name=async_fl | server.pattern=table
+server.file= => server.file is ''; it must be a file of lines client,slot: server.pattern is table
+server.file=none.csv => server.file 'none.csv' cannot be read: No such file
+server.file=client_6.csv => client is 6; it must be in 0..5
+server.file=slot_-1.csv => slot is -1
+server.file=three.csv => line 2: '0,1,2' is not client,slot
+server.file=soon.csv => line 1: '0,soon' is not client,slot
+server.file=head.csv => holds no meeting
+& algorithm.name=fedmobile | server.pattern=fixed
+algorithm.max_upload=-1 => algorithm.max_upload is -1; it must be at least 0
+algorithm.upload_from=41 => algorithm.upload_from is 41; it must be at most algorithm.upload_until, which is 40
+algorithm.download_from=26 => it must be at most algorithm.download_until, which is 25
+cost.short_contact=drop => cost.short_contact is drop; it must be ignore with server.pattern fixed: the durations of
+cost.deadline=3 => cost.deadline is 3.0; it must be inf with server.pattern fixed
+cost.joules_per_bit_received=1 => cost.joules_per_bit_received is 1.0; it must be 0 with server.pattern fixed
+"""
+COSTS = """
+cost.short_contact=dorp => cost.short_contact: unknown short_contact 'dorp' (did you mean 'drop'?)
+cost.speeds=none.txt => cost.speeds 'none.txt' cannot be read: No such file
+cost.speeds=speeds.txt | cost.speed_spread=0.5 => cost.speed_spread is 0.5; it must be 0 where cost.speeds names a file
+cost.speeds=speeds_2.txt => cost.speeds 'speeds_2.txt' holds 2 numbers; network.num_clients is 6
+cost.speeds=speeds_x.txt => 'x' is not a number
+cost.speeds=speeds_0.txt => 0 is no speed; it must be greater than 0 and finite
+cost.speeds=speeds_nan.txt => nan is no speed
+cost.speeds=speeds_1e39.txt => 1e39 is no speed
+cost.speeds=speeds_1e-40.txt => 1e-40 is no speed
+"""
+DATA = """
+data.partition=classes_per_client | data.classes_per_client=11 => is 11; digits has 10 classes
+data.partition=by_owner => data.partition is by_owner; digits has no array 'client'
+data.partition=table => data.table is ''; data.partition table needs a CSV or npz file
+data.partition=table | data.table=no.csv => 'no.csv' cannot be read (No such file or directory)
+model.name=cnn | model.widths=2x2x2x2 => 8 x 8 images of digits there must be at most 3
+data.name=synthetic:linear | model.trainable=w => model.trainable is 'w'; it must be empty with data.name synthetic:line
+& data.dir=. | data.limit_train=0 | data.limit_test=0
+data.name=absent => unknown data.name 'absent'
+data.name=cut_data => cut_data.npz
+data.name=keys => needed: x_train
+data.name=shape => one shape
+data.name=pickled => no pickled objects
+& model.name=resnet18 | model.base_width=2
+model.pretrained=w.npz | model.name=cnn => model.name is cnn; it must be resnet18 or resnet50: 'w.npz' holds weights of
+model.pretrained=w.npz | model.name=resnet20 => model.name is resnet20; it must be resnet18 or resnet50
+model.pretrained=w.npz | model.norm=group => model.pretrained is 'w.npz'; it must be empty with model.norm group
+model.pretrained=w.npz | data.name=synthetic:linear => it must be empty with data.name synthetic:linear
+model.pretrained=absent.npz => model.pretrained: 'absent.npz': there is no such file
+model.pretrained=w.npz | model.name=resnet50 => model.pretrained: 'w.npz': it is of a ResNet-18; the model is a ResNet
+model.pretrained_clients=mean => it must be own unless model.pretrained names kept models of a study
+"""
+TABLES = {name.lower(): text for name, text in globals().items() if name.isupper() and isinstance(text, str)}
+
+
+N, RING = 6, oracle.links(6, "ring")
+TRACE = [  # eight vehicles for six seconds, the last one for two
+    f"{t},v{i},{(100 * i + (37 * i + 20) * t) % 400},{60 * i}" for t in range(7) for i in range(8) if i < 7 or t <= 2
+]
+IMAGES = {f"{kind}_{part}": np.zeros((30, 6, 6), np.uint8) if kind == "x" else np.arange(30) % 3
+          for kind in "xy" for part in ("train", "test")}  # fmt: skip
+SPEEDS = ("0", "nan", "x", "1e39", "1e-40")  # the last two are not finite and 0 in single precision
+FILES = {
+    "loop.txt": "0,1\n2,2\n",
+    "loop.npy": np.ones((N, N)),
+    "unknown.txt": "0,1\n1,6\n",
+    "negative.txt": "0,-1\n",
+    "half.txt": "0,1.5\n",
+    "oblong.npy": np.zeros((N, 5)),
+    "oblong.csv": "0,0,0,0,0\n" * N,
+    "flat.npy": np.zeros(N),
+    "small.npy": oracle.links(5, "ring"),
+    "apart.npy": np.kron(np.eye(2), ~np.eye(3, dtype=bool)).astype(bool),
+    "arrow.npy": np.triu(np.ones((N, N)), 1),
+    "rows.npy": RING * 0.4,
+    "nan.npy": np.full((N, N), np.nan),
+    "words.txt": "0,1\none,two\n",
+    "ragged.txt": "0,1\n0,1,2\n",
+    "nothing.txt": "# nothing\n",
+    "two.npz": {"a": RING, "b": RING},
+    "text.npy": np.array([["a"] * N] * N),
+    "cut.npy": "not an array",
+    "cut.npz": "not an archive",
+    "town.csv": "\n".join(["time,id,x,y", *TRACE]),
+    "empty.csv": "",
+    "nan.csv": "time,id,x,y\n0,a,1,nan\n",
+    "cut.xml": "<fcd-export><timestep time='0'><vehic",
+    "cut.csv.gz": gzip.compress(b"time,id,x,y\n0,a,1,2\n1,a,2,3\n")[:-4],
+    "list.csv": "round,i,j\n0,0,1\n1,2,3\n2,4,5\n3,0,5\n",
+    "client_6.csv": "client,slot\n6,0\n",
+    "slot_-1.csv": "0,-1\n",
+    "three.csv": "client,slot\n0,1,2\n",
+    "soon.csv": "0,soon\n",
+    "head.csv": "client,slot\n",
+    "speeds.txt": "1 2 3 4 5 6",
+    "speeds_2.txt": "1\n2\n",
+    **{f"speeds_{last}.txt": f"1 2 3 4 5 {last}" for last in SPEEDS},
+    "whole.npz": IMAGES,
+    "keys.npz": {"x": IMAGES["x_train"]},
+    "shape.npz": IMAGES | {"x_test": IMAGES["x_test"][:, :5]},
+    "pickled.npz": IMAGES | {"y_train": np.array([{}] * 30, object)},
+    "w.npz": random_tensors("resnet18", width=2),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The files that the tables name."""
+    made = tmp_path_factory.mktemp("files")
+    for name, content in FILES.items():
+        path = made / name
+        if isinstance(content, str | bytes):
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        elif name.endswith(".npz"):
+            np.savez(path, **content)
+        else:
+            np.save(path, content)
+    (made / "cut_data.npz").write_bytes((made / "whole.npz").read_bytes()[:-400])
+    return made
+
+
+def line_of(config, fields=MappingProxyType({})):
+    """The line that is told of a configuration with these fields, given as texts."""
+    with pytest.raises(UserError) as caught:
+        make_study(with_fields(config, fields))
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.filterwarnings("error:overflow")
+@pytest.mark.parametrize(("fields", "expected"), [case for name, text in TABLES.items() for case in cases(text, name)])
+def test_a_mistake_is_told_in_one_line(tiny, folder, monkeypatch, fields, expected):
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("MDFL_DATA_DIR", raising=False)
+    assert expected in line_of(tiny(), fields)
+
+
+@pytest.mark.parametrize(
+    ("tree", "expected"),
+    [
+        ({"network": {"radius": "3"}}, "network.radius is '3'; it must be a number"),
+        ({"network": {"radius": True}}, "network.radius is True; it must be a number"),
+        ({"network": {"radius": 10**400}}, "it must be a number"),
+        ({"network": {"num_clients": 2.0}}, "network.num_clients is 2.0; it must be a whole number"),
+        ({"network": {"mobility": ["static"]}}, "it must be a text"),
+        ({"network": {"radus": 3.0}}, "unknown config key 'network.radus' (did you mean 'network.radius'?); among"),
+        ({"netwrk": {"radius": 3.0}}, "unknown config key 'netwrk'"),
+        ({"network": 3}, "network is 3; it must be a section"),
+        ({"seeds": None}, "seeds is None; it must be a whole number"),
+        ({"seeds": {"a": 1}}, "it must be a whole number"),
+        ({"engine": {"record_positions": 1}}, "engine.record_positions is 1; it must be true or false"),
+        ({"model": {"widths": "16"}}, "model.widths is '16'; it must be whole numbers"),
+        ({"model": {"widths": (4.0,)}}, "it must be whole numbers"),
+        ({"model": {"name": "cnn", "widths": ()}}, "model.name cnn needs one width or more"),
+        ({"name": "a" * 300}, "at most 200 bytes"),
+        ({"use": 3}, "use is 3; it must be a text"),
+        ({"use": "nope.py"}, "use is 'nope.py': there is no such file"),
+    ],
+)
+def test_a_tree_of_other_types_is_told_in_one_line(tree, expected):
+    assert expected in line_of(ConfigDict(tree))

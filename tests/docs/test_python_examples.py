@@ -1,0 +1,88 @@
+"""The Python examples of README.md, docs/python.md and docs/theory.md run as printed."""
+
+import csv
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from mdfl_jax.theory.quantities import QUANTITIES, Rounds
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "python.md"
+THEORY = (ROOT / "docs" / "theory.md").read_text()
+EXAMPLES = dict(re.findall(r"^## ([^\n]+)\n(?:(?!^## ).)*?```python\n(.*?)```", PAGE.read_text(), re.M | re.S))
+
+
+def test_every_example_is_run_and_short():
+    kept = ["Keep the models", "Start from kept models"]
+    assert list(EXAMPLES) == ["Run a study", "Look at the results", "Plot", *kept, "Stop early", "Log in your own way"]
+    assert PAGE.read_text().count("```python") == len(EXAMPLES)
+    assert max(len(example.splitlines()) for example in EXAMPLES.values()) <= 16
+
+
+@pytest.mark.long
+def test_the_examples_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    exec(EXAMPLES["Run a study"], names)
+    first = names["results"]
+    assert capsys.readouterr().out == ""
+    exec(EXAMPLES["Look at the results"], names)
+    assert isinstance(names["everything"], xr.Dataset)
+    assert len(names["clients"]) == 20 * len(names["frame"]) == 20 * 2 * 3 * 3
+    assert "'consensus_distance': ('consensus distance', '', ('point', 'seed', 'round'))" in capsys.readouterr().out
+    exec(EXAMPLES["Plot"], names)
+    for file in ("consensus.png", "worst_client.png", "final_accuracy.pdf", "both.png"):
+        assert (tmp_path / file).stat().st_size > 5000
+    assert capsys.readouterr().out == "runs/two_rules/report.html\n"
+    exec(EXAMPLES["Keep the models"], names)
+    assert capsys.readouterr().out.split() == ["[0.", *["0."] * 18, "0.]"]
+    exec(EXAMPLES["Start from kept models"], names)
+    ended = names["kept"].accuracy.sel(point="random_movement", round=40).mean("client")
+    assert capsys.readouterr().out.count(str(float(ended[0]))[:6]) == 1
+    exec(EXAMPLES["Stop early"], names)
+    assert "without overwrite, goes on where runs/longer was left" in capsys.readouterr().out
+    assert names["results"].accuracy.sizes["round"] == 5
+    np.testing.assert_array_equal(names["results"].accuracy[:, :, :3], first.accuracy)
+    exec(EXAMPLES["Log in your own way"], names)
+    rows = list(csv.reader((tmp_path / "log.csv").open()))
+    assert len(rows) == 2 * 3 * 3
+    last = {(point, int(seed)): float(accuracy) for point, seed, r, accuracy, _ in rows if r == "40"}
+    for point, seed in last:
+        assert last[point, seed] == pytest.approx(float(first.accuracy.sel(point=point, seed=seed, round=40).mean()))
+
+
+@pytest.mark.long
+def test_the_study_of_the_readme_runs(tmp_path, monkeypatch):
+    """Half as long."""
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    example = next(block for block in blocks if "mdfl_jax.run(" in block)
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    exec(example.replace('"rounds": 40', '"rounds": 20'), names)
+    assert names["results"].array("accuracy", "dcm").shape == (3, 2, 20)
+    assert (tmp_path / "runs" / "two" / "summary.json").is_file()
+
+
+def test_the_functions_of_theory_print_what_the_comments_say(capsys):
+    (example,) = (text for text in re.findall(r"```python\n(.*?)```", THEORY, re.S) if "print(" in text)
+    exec(example, {})
+    said = [line.rsplit(": ", 1)[1] for line in example.splitlines() if line.startswith("print(")]
+    assert capsys.readouterr().out.splitlines() == said
+
+
+def test_a_quantity_of_ones_own_and_an_explanation_of_every_other():
+    for name in QUANTITIES.as_registered():
+        assert QUANTITIES[name].label.split(",")[0].split(" (")[0] in THEORY, name
+    (example,) = (text for text in re.findall(r"```python\n(.*?)```", THEORY, re.S) if "@quantity" in text)
+    links, places = np.zeros((1, 2, 4, 4), bool), np.ones((1, 4, 2))
+    links[0, 0, 0, 1] = links[0, 0, 1, 0] = True
+    try:
+        exec(example, {"__name__": "own"})
+        rounds = Rounds(links, np.tile(np.eye(4), (1, 2, 1, 1)), places, links[0, :1, 0], places)
+        assert QUANTITIES["isolated"].of(rounds, None).tolist() == [3.0]  # two in round 0, four in round 1
+    finally:
+        QUANTITIES.remove("isolated")

@@ -1,0 +1,539 @@
+"""Models of a user's own in linen, nnx and functions: trained as their library does it, their draws, their errors."""
+
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from adapted import LR, N, batches, started, step, task_of, trained_by_linen, trained_by_the_task
+from flax import nnx
+from small import assert_trees_equal
+
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.models import SamplesLast, SampleSpec, adapt, client_model, make_model
+from mdfl_jax.models.adapters import draws, variables_of
+from mdfl_jax.models.client_models import with_stream
+from mdfl_jax.tasks import cut_for
+from mdfl_jax.tasks.gradients import Tiling
+
+SAMPLE = SampleSpec((4, 4, 1))
+
+
+def flat(x):
+    return x.reshape(x.shape[0], -1)
+
+
+class Net(nn.Module):
+    """As users write them: flax's own layers, told by ``train``."""
+
+    rate: float = 0.0
+    norm: bool = True
+
+    @nn.compact
+    def __call__(self, x, train: bool):
+        x = nn.Conv(4, (3, 3))(x)
+        if self.norm:
+            x = nn.BatchNorm(use_running_average=not train, momentum=0.9)(x)
+        return nn.Dense(3)(nn.Dropout(self.rate, deterministic=not train)(flat(nn.relu(x))))
+
+
+class Attends(nn.Module):
+    """Attention over rows, layer normalisation and dropout, told by ``deterministic``."""
+
+    @nn.compact
+    def __call__(self, x, *, deterministic):
+        x = nn.Dense(8)(x[..., 0])
+        x = x + nn.MultiHeadDotProductAttention(2, dropout_rate=0.5)(nn.LayerNorm()(x), deterministic=deterministic)
+        return nn.Dense(3)(nn.Dropout(0.5, deterministic=deterministic)(x).mean(axis=1))
+
+
+class Fielded(nn.Module):
+    """Told by a field, as some libraries write it."""
+
+    train: bool = True
+
+    def setup(self):
+        self.norm = nn.BatchNorm(use_running_average=not self.train, momentum=0.9)
+        self.drop = nn.Dropout(0.5, deterministic=not self.train)
+        self.out = nn.Dense(3)
+
+    def __call__(self, x):
+        return self.out(self.drop(self.norm(flat(x))))
+
+
+class Unknown(nn.Module):
+    """Has an argument of an unknown name."""
+
+    rate: float = 0.5
+
+    @nn.compact
+    def __call__(self, x, is_train=False):
+        return nn.Dense(3)(nn.Dropout(self.rate, deterministic=not is_train)(flat(x)))
+
+
+class Normal(nn.Module):
+    """With layer normalisation alone, which needs neither an argument nor `adapt`."""
+
+    @nn.compact
+    def __call__(self, x):
+        return nn.Dense(3)(nn.LayerNorm()(flat(x)))
+
+
+class Streamed(nn.Module):
+    """Draws where it is given a stream."""
+
+    rate: float = 0.5
+
+    @nn.compact
+    def __call__(self, x):
+        return nn.Dense(3)(nn.Dropout(self.rate, deterministic=not self.has_rng("dropout"))(flat(x)))
+
+
+class Last(nn.Module):
+    """With the samples last, and a stream."""
+
+    rate: float = 0.5
+
+    @nn.compact
+    def __call__(self, x):  # [channels, H, W, B]
+        return Streamed(self.rate, name="net")(x.reshape(-1, x.shape[-1]).T)
+
+
+class Held(nn.Module):
+    """A plain module around another, as `Adapted` is: linen's draws depend on the names of modules."""
+
+    inner: nn.Module
+
+    @nn.compact
+    def __call__(self, x, **told):
+        return self.inner(x, **told)
+
+
+class NNXNet(nnx.Module):
+    """As users write them, with two layers of dropout that must not draw alike."""
+
+    def __init__(self, rngs, rate=0.0, norm=True):
+        self.conv = nnx.Conv(1, 4, (3, 3), rngs=rngs)
+        self.norm = nnx.BatchNorm(4, momentum=0.9, rngs=rngs) if norm else None
+        self.drops = nnx.List([nnx.Dropout(rate, rngs=rngs) for _ in range(2)])
+        self.out = nnx.Linear(64, 3, rngs=rngs)
+
+    def __call__(self, x):
+        x = self.conv(x)
+        x = flat(nnx.relu(self.norm(x) if self.norm else x))
+        for drop in self.drops:
+            x = drop(x)
+        return self.out(x)
+
+
+class NNXAttends(nnx.Module):
+    """Attention over rows, layer normalisation, a constant table, and an argument that tells the mode."""
+
+    def __init__(self, rngs):
+        self.embed = nnx.Linear(4, 8, rngs=rngs)
+        self.places = 0.1 * jnp.arange(4.0)[:, None]
+        self.norm = nnx.LayerNorm(8, rngs=rngs)
+        self.attention = nnx.MultiHeadAttention(2, 8, dropout_rate=0.5, decode=False, rngs=rngs)
+        self.out = nnx.Linear(8, 3, rngs=rngs)
+
+    def __call__(self, x, deterministic: bool):
+        x = self.embed(x[..., 0]) + self.places
+        x = x + self.attention(self.norm(x), deterministic=deterministic)
+        return self.out(x.mean(axis=1))
+
+
+def dropping_nnx(rngs):
+    return NNXNet(rngs, rate=0.5)
+
+
+def init(key, x):
+    """A tree that is no dictionary."""
+    return [(0.3 * jax.random.normal(key, (x[0].size, 3)), jnp.zeros(3))]
+
+
+def plain(params, x):
+    ((kernel, bias),) = params
+    return flat(x) @ kernel + bias
+
+
+def dropping(params, x, *, key=None):
+    kept = 1.0 if key is None else jax.random.bernoulli(key, 0.5, x.shape) / 0.5
+    return plain(params, x * kept)
+
+
+def as_haiku(params, rng, x, is_training):
+    return dropping(params, x, key=rng if is_training else None)
+
+
+def with_flag(params, x, deterministic=True):
+    return plain(params, x) if deterministic else 2 * plain(params, x)
+
+
+class Transformed(NamedTuple):
+    init: Any
+    apply: Any
+
+
+def by_linen(module, **told):
+    """A training step's forward pass by linen itself, from the variables of a client model."""
+
+    def forward(variables, images, key):
+        return module.apply(variables, images, **told, mutable=["batch_stats"], rngs={"dropout": key})
+
+    return forward
+
+
+def by_function(forward):
+    return lambda variables, images, key: (forward(variables["params"], images, key), {})
+
+
+def own(models, i):
+    """Client i's variables."""
+    tree = jax.tree.map(lambda p: p[i], models)
+    return tree if isinstance(tree, dict) and set(tree) == {"params", "batch_stats"} else {"params": tree}
+
+
+TRAINED = {  # model, its forward pass in a training step, whether it may draw
+    "argument": (Net(), by_linen(Held(Net()), train=True), True),
+    "attention": (Attends(), by_linen(Held(Attends()), deterministic=False), True),
+    "field": (Fielded(), by_linen(Fielded(train=True)), True),
+    "own name": (adapt(Unknown(), "is_train"), by_linen(Held(Unknown()), is_train=True), True),
+    "no mode": (Normal(), by_linen(Normal()), False),
+    "functions": ((init, plain), by_function(lambda p, x, key: plain(p, x)), False),
+    "key": ((init, dropping), by_function(lambda p, x, key: dropping(p, x, key=key)), True),
+    "haiku": (Transformed(init, as_haiku), by_function(lambda p, x, key: as_haiku(p, key, x, True)), True),
+    "flag": (SimpleNamespace(init=init, apply=with_flag), by_function(lambda p, x, key: 2 * plain(p, x)), True),
+    "jit": ((init, jax.jit(dropping)), by_function(lambda p, x, key: dropping(p, x, key=key)), True),
+    "partial": (
+        (init, partial(as_haiku, is_training=True)),
+        by_function(lambda p, x, key: as_haiku(p, key, x, True)),
+        True,
+    ),
+}
+
+
+@pytest.mark.long
+@pytest.mark.few(4)
+@pytest.mark.parametrize("kind", TRAINED)
+def test_clients_train_as_their_library_and_optax_do(kind):
+    """Of clients with different models; dropout by the client's key of the round is compared too."""
+    model, forward, may_draw = TRAINED[kind]
+    task = task_of(model)
+    assert draws(client_model(model)) is may_draw
+    clients, models = started(task)
+    losses, after = trained_by_the_task(task, models, clients)
+    for i in range(N):
+        wanted, variables = trained_by_linen(task, clients, own(models, i), forward, i)
+        np.testing.assert_allclose(losses[:, i], wanted, rtol=1e-4)
+        assert_trees_equal(own(after, i), variables, 1e-4)
+    assert np.ptp(losses, axis=0).min() > 0.01
+
+
+def trained_by_nnx(task, clients, make, i, **told):
+    """(losses, module) of one client with nnx and optax alone."""
+    module = make(nnx.Rngs(jax.random.key(2)))
+    optimiser, losses = nnx.Optimizer(module, optax.sgd(LR), wrt=nnx.Param), []
+    module.train()
+
+    def mean_loss(module, images, labels):
+        return optax.softmax_cross_entropy_with_integer_labels(module(images, **told), labels).mean()
+
+    for images, labels, key in batches(task, clients, i):
+        nnx.reseed(module, default=jax.random.fold_in(key, 0))  # the only stream of these modules
+        loss, slopes = nnx.value_and_grad(mean_loss)(module, images, labels)
+        optimiser.update(module, slopes)
+        losses.append(loss)
+    return np.stack(losses), module
+
+
+@pytest.mark.long
+@pytest.mark.few(1)
+@pytest.mark.parametrize(("make", "told"), [(dropping_nnx, {}), (NNXAttends, {"deterministic": False})])
+def test_clients_train_as_nnx_does(make, told):
+    task = task_of(make)
+    clients, models = started(task, apart=0.0)
+    losses, after = trained_by_the_task(task, models, clients)
+    for i in range(N):
+        wanted, module = trained_by_nnx(task, clients, make, i, **told)
+        np.testing.assert_allclose(losses[:, i], wanted, rtol=1e-4)
+        found = own(after, i)
+        for kind, of_module in (("params", nnx.Param), ("batch_stats", nnx.BatchStat)):
+            leaves = jax.tree.leaves(nnx.state(module, of_module))
+            assert_trees_equal(jax.tree.leaves(found.get(kind, {})), leaves, 1e-4)
+    assert np.ptp(losses, axis=0).min() > 0.01  # it has trained at all
+
+
+DRAWING = {  # rate -> a model without batch statistics that drops at this rate in training
+    "argument": lambda rate: Net(rate, norm=False),
+    "stream": Streamed,
+    "samples last": lambda rate: SamplesLast(Last(rate)),
+    "functions": lambda rate: (init, dropping if rate else plain),
+    "nnx": lambda rate: lambda rngs: NNXNet(rngs, rate=rate, norm=False),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", DRAWING)
+def test_draws_differ_by_step_and_client_not_by_devices_and_an_evaluation_has_none(kind):
+    make = DRAWING[kind]
+    task = task_of(make(0.5))
+    (first, found), models, clients = step(task)
+    assert_trees_equal(first, step(task)[0][0])
+    assert not np.allclose(first, step(task, key=5)[0][0])
+    kernel = np.asarray(max(jax.tree.leaves(found), key=np.size))  # of the last layer
+    if kernel.shape[1] == 64:  # features that no sample of the minibatch let through, by client
+        dropped = [np.flatnonzero(np.abs(of_client).sum(axis=1) == 0) for of_client in kernel]
+        assert len({tuple(features) for features in dropped}) == N
+        # All six samples lose a feature with (1/2)^6; behind two layers that do not draw alike with (3/4)^6.
+        assert kind != "nnx" or np.mean([len(features) / 64 for features in dropped]) > 0.1
+    for elsewhere in ({"devices": 2}, {"tiling": Tiling(mapping="vmap")}, {"tiling": Tiling(mapping="scan")}):
+        assert_trees_equal((first, found), step(task_of(make(0.5), **elsewhere))[0], 1e-5)
+    without = task_of(make(0.0))
+    assert_trees_equal(task.evaluate(task.data, clients, models), without.evaluate(without.data, clients, models))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["linen", "nnx"])
+def test_an_evaluation_uses_the_running_statistics(kind):
+    task = task_of(dropping_nnx if kind == "nnx" else Net(rate=0.5))
+    clients, models = started(task, apart=0.0)
+    _, after = trained_by_the_task(task, models, clients)
+    images = (task.data.x_test.astype(jnp.float32) - task.data.mean) / task.data.std
+    if kind == "nnx":
+        _, module = trained_by_nnx(task, clients, dropping_nnx, 1)
+        module.eval()
+        outputs = module(images)
+    else:
+        outputs = Net().apply({name: tree["inner"] for name, tree in own(after, 1).items()}, images, False)
+    loss = optax.softmax_cross_entropy_with_integer_labels(outputs, task.data.y_test).mean()
+    np.testing.assert_allclose(task.evaluate(task.data, clients, after).loss[1], loss, rtol=1e-4)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("model", [Net(), lambda rngs: NNXNet(rngs)], ids=["linen", "nnx"])
+def test_padding_is_in_no_statistic(model):
+    """What stands where no sample is changes nothing; of two samples, both counted twice, the statistics are theirs."""
+    model, mask = client_model(model), jnp.array([True, False, True, False])
+    images = jax.random.normal(jax.random.key(0), (4, 4, 4, 1))
+    variables = model.init(jax.random.key(1), images)
+    train = lambda x, mask: model.apply(variables, x, mask, mutable=["batch_stats"])  # noqa: E731
+    found, moved = train(images, mask)
+    other, moved_too = train(images.at[1::2].set(99.0), mask)
+    wanted, moved_alone = train(images[::2], jnp.ones(2, bool))
+    assert_trees_equal((found[::2], moved), (other[::2], moved_too))
+    assert_trees_equal((found[::2], moved), (wanted, moved_alone), 1e-5)
+
+
+def test_samples_last_is_the_same_model():
+    linear, last = make_model("linear", 3), SamplesLast(Last(0.0))
+    images = jax.random.normal(jax.random.key(0), (5, 4, 4, 1))
+    weights = linear.init(jax.random.key(1), images)["params"]
+    kernel, bias = sorted(jax.tree.leaves(weights), key=np.ndim, reverse=True)
+    found = last.apply({"params": {"inner": {"net": {"Dense_0": {"kernel": kernel, "bias": bias}}}}}, images)
+    np.testing.assert_allclose(found, linear.apply({"params": weights}, images), rtol=1e-5)
+
+
+class Small(nnx.Module):
+    def __init__(self, rngs):
+        self.dense = nnx.Linear(16, 3, rngs=rngs)
+
+    def __call__(self, x):
+        return self.dense(flat(x))
+
+
+class Given(Small):
+    """Takes its streams when it is called."""
+
+    def __call__(self, x, rngs=None):
+        x = super().__call__(x)
+        return x if rngs is None else x * jax.random.bernoulli(rngs.noise(), 0.5, x.shape)
+
+
+@pytest.mark.parametrize(
+    ("model", "may_draw"),
+    [
+        (Unknown(rate=0.0), False),
+        (Streamed(rate=0.0), False),
+        (Streamed(), True),
+        (SamplesLast(Last()), True),
+        (adapt(Unknown(), "is_train"), True),
+        (make_model("linear", 3), False),
+        (client_model(Small), False),
+        (adapt(Given), True),
+    ],
+)
+def test_which_models_draw(model, may_draw):
+    model = client_model(model)
+    shapes = variables_of(model, SAMPLE, 3)
+    model = with_stream(model, shapes, SAMPLE)
+    assert draws(model) is may_draw
+    sizes = [cut_for(model, shapes, SAMPLE, 200, 1000, 4, Tiling(mapping=m)).block_size for m in ("chunk", "scan")]
+    assert may_draw == (sizes == [200, 200])  # a minibatch in one block
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("cell", [nnx.LSTMCell, nnx.GRUCell])
+def test_recurrent_cells_of_nnx_take_keys_for_zeros(cell):
+    class Recurrent(nnx.Module):
+        def __init__(self, rngs):
+            self.rnn = nnx.RNN(cell(4, 5, rngs=rngs), rngs=rngs)
+            self.out = nnx.Linear(5, 3, rngs=rngs)
+
+        def __call__(self, x):
+            return self.out(self.rnn(x[..., 0])[:, -1])
+
+    model, samples = client_model(Recurrent), jax.random.normal(jax.random.key(3), (2, 4, 4, 1))
+    assert set(variables_of(model, SAMPLE, 3)) == {"params"}
+    variables, outputs = model.init(jax.random.key(2), samples), Recurrent(nnx.Rngs(jax.random.key(2)))(samples)
+    for mask in (None, jnp.ones(2, bool)):
+        np.testing.assert_allclose(model.apply(variables, samples, mask), outputs, rtol=1e-5)
+    task = task_of(Recurrent)
+    (loss, slopes), params, clients = step(task)
+    assert np.isfinite(loss).all()
+    assert all(np.any(leaf) for leaf in jax.tree.leaves(slopes))
+    assert np.isfinite(task.evaluate(task.data, clients, params).loss).all()
+
+
+# What cannot be used. Mistakes that name a file and a line are in test_own_files.py.
+
+
+class Silent(nn.Module):
+    """With batch statistics, and nothing that says whether it trains."""
+
+    @nn.compact
+    def __call__(self, x):
+        return nn.Dense(3)(flat(nn.BatchNorm(use_running_average=True)(x)))
+
+
+class Keeps(nn.Module):
+    """With a variable of its own kind."""
+
+    @nn.compact
+    def __call__(self, x):
+        self.variable("memory", "seen", jnp.zeros, ())
+        return nn.Dense(3)(flat(x))
+
+
+class Empty(nn.Module):
+    """Without parameters."""
+
+    def __call__(self, x):
+        return flat(x)[:, :3]
+
+
+class Drops(nn.Module):
+    """Draws in evaluation, too."""
+
+    @nn.compact
+    def __call__(self, x):
+        return nn.Dropout(0.5, deterministic=False)(nn.Dense(3)(flat(x)))
+
+
+class Field(nn.Module):
+    """Has a field of an unknown name, and tells the layer when it calls it."""
+
+    eval_mode: bool = True
+
+    @nn.compact
+    def __call__(self, x):
+        return nn.Dense(3)(nn.Dropout(0.5)(flat(x), self.eval_mode))
+
+
+class AttendsUnknown(nn.Module):
+    """Attention that would drop."""
+
+    @nn.compact
+    def __call__(self, x, is_train=False):
+        x = nn.MultiHeadDotProductAttention(2, dropout_rate=0.5)(nn.Dense(4)(x[..., 0]), deterministic=not is_train)
+        return nn.Dense(3)(x.mean(axis=1))
+
+
+class Both(nn.Module):
+    """One layer looks for the stream, and the other waits for an argument."""
+
+    @nn.compact
+    def __call__(self, x, is_train=False):
+        return Unknown()(Streamed()(x))
+
+
+class Noisy(Small):
+    """Draws in evaluation, too."""
+
+    def __init__(self, rngs):
+        super().__init__(rngs)
+        self.streams = rngs
+
+    def __call__(self, x):
+        return super().__call__(x) + jax.random.normal(self.streams.noise(), (3,))
+
+
+class Always(nnx.Module):
+    """Drops in evaluation too; its outputs begin at zero, so that their values tell nothing."""
+
+    def __init__(self, rngs):
+        self.out, self.rngs = nnx.Linear(16, 3, kernel_init=nnx.initializers.zeros, rngs=rngs), rngs
+
+    def __call__(self, x):
+        return self.out(nnx.Dropout(0.5, deterministic=False)(flat(x), rngs=self.rngs))
+
+
+class Counts(Small):
+    """Keeps a number that is no statistic."""
+
+    def __init__(self, rngs):
+        super().__init__(rngs)
+        self.calls = nnx.Variable(jnp.zeros(()))
+
+    def __call__(self, x):
+        self.calls[...] += 1
+        return super().__call__(x)
+
+
+def whole_numbers(key, x):
+    return {"w": jnp.zeros((16, 3)), "step": jnp.zeros((), jnp.int32)}
+
+
+def with_statistics(key, x):
+    return {"params": {"w": jnp.zeros((16, 3))}, "batch_stats": {"mean": jnp.zeros(3)}}
+
+
+OFF = "with a rate above 0, and no argument tells it whether it is "
+MISTAKES = [
+    (lambda: adapt(Net(), "mode"), "the model Net has not an argument 'mode'"),
+    (lambda: adapt((7, 7), "train"), "adapt's argument 'training' is 'train'; it is only for "),
+    (lambda: task_of("cnn"), "the model is 'cnn'; it must be a module of flax linen, the class of "),
+    (lambda: task_of(adapt(Net()), batch_size=0), "algorithm.batch_size is 0; an adapted model"),
+    (Silent(), "the model Silent has batch statistics, and no argument tells it whether "),
+    (Drops(), "the model Drops cannot be called with samples float32[2, 4, 4, 1] alone: "),
+    (Keeps(), "the model Keeps has variables ['memory']; clients have params and batch_stats "),
+    (Empty(), "the model Empty has no parameters"),
+    (Unknown(), f"the model Unknown has Dropout {OFF}"),
+    (Field(), f"the model Field has Dropout {OFF}"),
+    (AttendsUnknown(), f"the model AttendsUnknown has MultiHeadDotProductAttention {OFF}"),
+    (Both(), f"the model Both has Dropout {OFF}"),
+    (Small(nnx.Rngs(0)), "the model is an instance of Small; of a module of nnx its class is needed"),
+    (Noisy, "the model Noisy draws random numbers in evaluation"),
+    (Always, "the model Always draws random numbers in evaluation"),
+    (Counts, "the model Counts changes or adds a variable that is neither nnx.Param nor nnx.BatchStat"),
+    ((init, plain, plain), "the model is (<function init"),
+    ((whole_numbers, plain), "whole_numbers returned int32 in ['step']; parameters must be floats"),
+    ((with_statistics, plain), "with_statistics returned batch statistics beside params; give the flax module"),
+    ((lambda key, x: {}, plain), "<lambda> returned no parameters"),
+    ((init, lambda params, x: plain(params, x)[0]), "the model <lambda> returned float32[3] for samples float32["),
+    ((init, lambda params, x: None), "the model <lambda> returned NoneType for samples float32["),
+]
+
+
+@pytest.mark.parametrize(("model", "said"), MISTAKES, ids=[said[:40] for _, said in MISTAKES])
+def test_what_cannot_be_used_is_told_in_a_line(model, said):
+    is_call = getattr(model, "__name__", "") == "<lambda>"
+    with pytest.raises(UserError) as error:
+        model() if is_call else task_of(model)
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+    assert (OFF in said) <= ("adapt(model, 'name')" in str(error.value))

@@ -1,0 +1,150 @@
+"""The models of the zoo: their sizes, and logits against the same layers written with the library."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.numbers import fields_of
+from mdfl_jax.models import MODELS, ModelSettings, SampleSpec, make_model
+from mdfl_jax.models.zoo.resnet import ResNet, ResNetNumbers, Shape
+
+RESNETS = ("resnet18", "resnet50", "resnet20", "resnet9")
+
+
+def library_resnet20(params, images):
+    def conv(x, layer, stride):
+        kernel = layer["conv"]["kernel"]
+        out = jax.lax.conv_general_dilated(
+            x, kernel, (stride, stride), ((1, 1), (1, 1)), dimension_numbers=("NHWC", "HWIO", "NHWC")
+        )
+        groups = out.reshape(*out.shape[:3], 8, -1)
+        mean, var = (f(groups, axis=(1, 2, 4), keepdims=True) for f in (jnp.mean, jnp.var))
+        norm = layer["norm"]["group"]
+        return ((groups - mean) / jnp.sqrt(var + 1e-5)).reshape(out.shape) * norm["scale"] + norm["bias"]
+
+    x = jax.nn.relu(conv(images, params["conv1"], 1))
+    for stage, width in enumerate((16, 32, 64)):
+        for i in range(3):
+            layers, stride = params[f"layer{stage + 1}_{i}"], 2 if stage and i == 0 else 1
+            y = conv(jax.nn.relu(conv(x, layers["conv1"], stride)), layers["conv2"], 1)
+            short = x[:, ::stride, ::stride]
+            x = jax.nn.relu(y + jnp.pad(short, [(0, 0)] * 3 + [(0, width - short.shape[-1])]))
+    return x.mean(axis=(1, 2)) @ params["fc"]["kernel"] + params["fc"]["bias"]
+
+
+@pytest.mark.long
+def test_resnet20_is_resnet20():
+    model = make_model("resnet20", 10, norm="group")
+    images = jax.random.normal(jax.random.key(0), (2, 16, 16, 3))
+    params = jax.jit(model.init)(jax.random.key(1), images)["params"]
+    logits = jax.jit(lambda p: model.apply({"params": p}, images))(params)
+    np.testing.assert_allclose(logits, library_resnet20(params, images), atol=1e-4)
+
+
+def sizes(name, side=32, channels=3, **numbers):
+    """How many parameters and running statistics a model has, by kind."""
+    model = make_model(name, 10, **numbers)
+    shapes = jax.eval_shape(model.init, jax.random.key(0), jnp.zeros((1, side, side, channels)))
+    return {kind: sum(leaf.size for leaf in jax.tree.leaves(tree)) for kind, tree in shapes.items()}
+
+
+def test_sizes():
+    """Parameters as published, of ResNets for CIFAR-10; two running numbers a channel that is normalised."""
+    assert sizes("lenet", 28, 1) == {"params": 61_706}  # LeNet-5's
+    assert sizes("gn_lenet") == {"params": 89_834}  # the thesis's
+    # Of the benchmark, 5x5x16, 5x5x32, 64 on 28 x 28: 416 + 12,832 + 100,416 + 650.
+    assert sizes("cnn", 28, 1, widths=(16, 32), kernel=5, hidden=64) == {"params": 114_314}
+    assert sizes("resnet18") == {"params": 11_173_962, "batch_stats": 9_600}
+    assert sizes("resnet50") == {"params": 23_520_842, "batch_stats": 53_120}
+    assert sizes("resnet20") == {"params": 269_722, "batch_stats": 1_376}
+    pairs = [(3, 64), (64, 128), (128, 128), (128, 128), (128, 256), (256, 512), (512, 512), (512, 512)]
+    table_4 = sum(9 * a * b + 2 * b for a, b in pairs) + 512 * 10 + 10  # scale and bias of the norms
+    assert sizes("resnet9", norm="group") == {"params": table_4}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", list(MODELS))
+def test_every_model_gives_logits(name):
+    small = {"widths": (2, 4), "hidden": 5, "base_width": 4}
+    own = fields_of(MODELS.numbers(name))
+    numbers = {key: value for key, value in small.items() if key in own}
+    model = make_model(name, 7, sample=SampleSpec((8, 8, 3)), **numbers)
+    images = jax.random.normal(jax.random.key(0), (2, 8, 8, 3))
+    variables, logits = jax.jit(lambda key: model.init_with_output(key, images)[::-1])(jax.random.key(1))
+    assert logits.shape == (2, 7)
+    assert bool(jnp.isfinite(logits).all())
+    one = jax.jit(model.apply)(variables, images[:1])
+    np.testing.assert_allclose(
+        one, logits[:1], atol=1e-5 * float(jnp.max(jnp.abs(logits)))
+    )  # a sample's logits do not depend on its batch
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("name", RESNETS)
+def test_without_a_normalisation_there_are_biases_and_nothing_else(name):
+    plain, batch = sizes(name, norm="none", base_width=8), sizes(name, base_width=8)
+    assert set(plain) == {"params"}
+    assert plain["params"] == batch["params"] - batch["batch_stats"] // 2
+
+
+def test_groups_that_do_not_fit_and_unknown_norms_are_told():
+    with pytest.raises(UserError, match=r"model.base_width gives \(12, 24, 48\) channels; with model.norm=group 8"):
+        make_model("resnet20", 10, norm="group", base_width=12)
+    with pytest.raises(UserError, match="known: batch, group, none"):
+        make_model("resnet18", 10, norm="bach")
+    with pytest.raises(UserError, match="even"):
+        make_model("gn_lenet", 10, widths=(3, 4))
+
+
+@pytest.mark.long
+def test_blocks_computed_again_give_the_same_gradients_and_statistics():
+    """Two blocks, one with a stride and a projected shortcut, and a sample that is not there; in bfloat16 too."""
+    images, mask = jax.random.normal(jax.random.key(0), (4, 6, 6, 3)), jnp.array([True, True, False, True])
+    shape, weight = Shape((4, 8), (1, 1), False, True, 2), jax.random.normal(jax.random.key(1), (4, 3))
+    found = {}
+    for remat, dtype in ((False, jnp.float32), (True, jnp.float32), (True, jnp.bfloat16)):
+        model = ResNet(shape, ModelSettings(3, ResNetNumbers(), remat=remat))
+        variables = jax.jit(model.init)(jax.random.key(2), images)
+
+        def loss(params, model=model, variables=variables, dtype=dtype):
+            low = {**variables, "params": jax.tree.map(lambda p: p.astype(dtype), params)}
+            logits, moved = model.apply(low, images.astype(dtype), mask, mutable=["batch_stats"])
+            return jnp.sum(jnp.where(mask[:, None], logits * weight, 0)).astype(jnp.float32), moved
+
+        gradient, moved = jax.jit(jax.grad(loss, has_aux=True))(variables["params"])
+        found[remat, dtype] = jax.tree.leaves((gradient, moved))
+        assert {leaf.dtype for leaf in found[remat, dtype]} == {jnp.dtype("float32")}
+    plain = found[False, jnp.float32]
+    assert any(float(jnp.abs(leaf).max()) > 0.1 for leaf in plain)
+    for a, b, low in zip(plain, found[True, jnp.float32], found[True, jnp.bfloat16]):
+        np.testing.assert_allclose(a, b, atol=1e-5 * (1 + float(jnp.abs(a).max())))
+        assert float(jnp.linalg.norm(low - a)) <= 0.1 * float(jnp.linalg.norm(a)) + 0.1
+
+
+def library_lenet(params, images):
+    """LeNet-5 with the library's convolutions and pools, images last axis channels."""
+
+    def conv(x, layer, padding):
+        out = jax.lax.conv_general_dilated(
+            x, layer["kernel"], (1, 1), padding, dimension_numbers=("NHWC", "HWIO", "NHWC")
+        )
+        out = jax.nn.relu(out + layer["bias"])
+        return jax.lax.reduce_window(out, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+
+    x = conv(conv(images, params["conv_0"], "SAME"), params["conv_1"], "VALID")
+    assert x.shape[1:] == (5, 5, 16)
+    x = jnp.transpose(x, (0, 3, 1, 2)).reshape(len(x), -1)
+    for k in range(3):
+        x = x @ params[f"Dense_{k}"]["kernel"] + params[f"Dense_{k}"]["bias"]
+        x = jax.nn.relu(x) if k < 2 else x
+    return x
+
+
+@pytest.mark.long
+def test_lenet_is_lenet():
+    model = make_model("lenet", 10)
+    images = jax.random.normal(jax.random.key(0), (3, 28, 28, 1))
+    params = model.init(jax.random.key(1), images)["params"]
+    np.testing.assert_allclose(model.apply({"params": params}, images), library_lenet(params, images), atol=1e-4)

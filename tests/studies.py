@@ -1,0 +1,96 @@
+"""Studies of a second in this process, and what of their folders is compared."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tiny import tiny_config
+
+from mdfl_jax.results.records import RunRecord
+from mdfl_jax.results.results import models_of
+from mdfl_jax.results.studies import runs_in
+from mdfl_jax.storage import array_files
+from mdfl_jax.storage.model_files import FORMAT as MODELS_FORMAT
+from mdfl_jax.storage.study_files import read_config, run_path, state_path
+from mdfl_jax.study import make_study, run_or_resume
+from mdfl_jax.study.batch import SECONDS, Batch
+from mdfl_jax.study.run_files import FORMAT
+from mdfl_jax.study.study import Study
+
+
+def ignore(line: str) -> None:
+    """Take a line for the user."""
+
+
+def go(
+    folder: Path,
+    log: Callable[[str], None] = ignore,
+    on_evaluation: Any = None,
+    overwrite: bool = False,
+    **changes: Any,
+) -> tuple[dict[str, Any], bool]:
+    """Do what launch.sweep does with a tiny study. Return its summary, and whether all was there before."""
+    study = make_study(tiny_config(**changes))
+    options = {"log": log, "progress": False, "on_evaluation": on_evaluation, "overwrite": overwrite}
+    return run_or_resume(study, folder, **options)
+
+
+def stop_at(number: int) -> Callable[[Any], bool]:
+    """Return a function that stops a study at its evaluation of this number, counted from 1."""
+    seen: list[Any] = []
+    return lambda info: seen.append(info) or len(seen) == number
+
+
+def without_seconds(value: Any) -> Any:
+    """Return a JSON tree without the entries that are seconds."""
+    if isinstance(value, dict):
+        return {k: without_seconds(v) for k, v in value.items() if k not in ("compile_seconds", "run_seconds")}
+    return [without_seconds(each) for each in value] if isinstance(value, list) else value
+
+
+def names_of(folder: Path) -> list[str]:
+    """Return the names of the runs that a study has."""
+    return [run for _, _, run in runs_in(read_config(folder))]
+
+
+def arrays_of(path: Path) -> dict[str, np.ndarray]:
+    """Return the arrays of a state without its seconds; {} if it is not there."""
+    return {k: v for k, v in array_files.read(path, FORMAT)[1].items() if k != SECONDS} if path.is_file() else {}
+
+
+def assert_trees(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray], what: object) -> None:
+    """Check that arrays are equal to the bit."""
+    assert ours.keys() == theirs.keys(), what
+    for name, values in theirs.items():
+        assert (ours[name].dtype, ours[name].tobytes()) == (values.dtype, values.tobytes()), (what, name)
+
+
+def assert_same(folder: Path, expected: Path, states: bool = True) -> None:
+    """Check that two folders hold one study: records, states, models and views, without seconds and how it was made."""
+    ours, theirs = (read_config(of) for of in (folder, expected))
+    for entry in ("name", "title", "status", "config", "points", "seeds"):
+        assert ours[entry] == theirs[entry], entry
+    for name in ("history.npz", "metrics.jsonl"):
+        assert (folder / name).read_bytes() == (expected / name).read_bytes(), name
+    mine, other = (without_seconds(json.loads((of / "summary.json").read_text())) for of in (folder, expected))
+    assert mine == other
+    for name in names_of(expected):
+        assert not RunRecord(run_path(folder, name)).difference(RunRecord(run_path(expected, name))), name
+        if states:
+            kept, wanted = (arrays_of(state_path(of, name)) for of in (folder, expected))
+            assert bool(kept) == bool(wanted)
+            both = kept.keys() & wanted.keys()  # a program with further mobility rules has further leaves
+            assert_trees(*({key: of[key] for key in both} for of in (kept, wanted)), name)
+        kept, wanted = (models_of(of, name) for of in (folder, expected))
+        assert kept.keys() == wanted.keys(), name
+        for at_round, path in wanted.items():
+            found = (array_files.read(of, MODELS_FORMAT)[1] for of in (kept[at_round], path))
+            assert_trees(*found, path)
+    assert not [path for path in folder.rglob("*") if path.name.endswith(".part") or path.name == "workers"]
+
+
+def batches_of(study: Study) -> list[Batch]:
+    """Return the batches of a study of which nothing is there, in their order."""
+    return [Batch(group, runs) for group in study.groups for runs in group.batches(study.to_do(group))]
