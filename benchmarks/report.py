@@ -32,7 +32,7 @@ from mdfl_jax.results.studies import read_study, runs_in
 from mdfl_jax.results.views import write_views
 from mdfl_jax.storage.disk import plain, write_json
 from mdfl_jax.storage.study_files import CONFIG, STUDY_SCHEMA, run_name, run_path
-from mdfl_jax.study.identity import name_run, run_config
+from mdfl_jax.study.identity import name_run, other_config, run_config
 
 _MADE = flags.DEFINE_string("made", "", "Workdir of a finished study, in place of the synthetic ones.")
 _REPORTS = flags.DEFINE_integer("reports", 3, "Reports that are timed.", lower_bound=1)
@@ -120,7 +120,7 @@ def write(folder: Path, variant: str, size: Size = Size(), views: bool = True) -
             "metrics": [],
             "accuracy_is": "",
             "goes_on_from": [],
-            "other": {},
+            "other": other_config(point.experiment),
             "made": made,
         }
         for seed in range(size.seeds):

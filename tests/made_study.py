@@ -24,7 +24,7 @@ from mdfl_jax.results.summary import summarize_point
 from mdfl_jax.results.views import write_views
 from mdfl_jax.storage.disk import plain, write_json
 from mdfl_jax.storage.study_files import CONFIG, STUDY_SCHEMA, run_name, run_path
-from mdfl_jax.study.identity import name_run, run_config
+from mdfl_jax.study.identity import name_run, other_config, run_config
 from mdfl_jax.study.study import runs_per_batch
 
 CLIENTS = 6
@@ -95,7 +95,8 @@ def made(folder: Path, runs: list[tuple[int, int]] | None = None, **changes: Any
     wanted = [(p, seed) for p in range(len(found)) for seed in seeds] if runs is None else runs
     for p, seed in wanted:
         of = measured(found[p].id, seed, experiment.rounds, experiment.eval_every)
-        put(folder, name_of(found[p], seed), of, run_config(found[p].experiment))
+        own = found[p].experiment
+        put(folder, name_of(found[p], seed), of, run_config(own), other=other_config(own))
     manifest = plain(restricted(whole, wanted))
     write_json(folder / CONFIG, manifest)
     write_views(folder, manifest)
