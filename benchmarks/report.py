@@ -119,8 +119,8 @@ def write(folder: Path, variant: str, size: Size = Size(), views: bool = True) -
             "config": run_config(point.experiment),
             "metrics": [],
             "accuracy_is": "",
-            "other": other_config(point.experiment),
             "goes_on_from": [],
+            "other": other_config(point.experiment),
             "made": made,
         }
         for seed in range(size.seeds):

@@ -95,13 +95,8 @@ def made(folder: Path, runs: list[tuple[int, int]] | None = None, **changes: Any
     wanted = [(p, seed) for p in range(len(found)) for seed in seeds] if runs is None else runs
     for p, seed in wanted:
         of = measured(found[p].id, seed, experiment.rounds, experiment.eval_every)
-        put(
-            folder,
-            name_of(found[p], seed),
-            of,
-            run_config(found[p].experiment),
-            other=other_config(found[p].experiment),
-        )
+        own = found[p].experiment
+        put(folder, name_of(found[p], seed), of, run_config(own), other=other_config(own))
     manifest = plain(restricted(whole, wanted))
     write_json(folder / CONFIG, manifest)
     write_views(folder, manifest)

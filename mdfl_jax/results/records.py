@@ -212,17 +212,11 @@ class RunRecord:
         self.compile_seconds, self.run_seconds = float(header["compile_seconds"]), float(header["run_seconds"])
         if not (0 <= self.compile_seconds < math.inf and 0 <= self.run_seconds < math.inf):
             raise ValueError("its seconds are no times")
-        for name, kind in (
-            ("config", dict),
-            ("other", dict),
-            ("made", dict),
-            ("accuracy_is", str),
-            ("goes_on_from", list),
-        ):
-            if not isinstance(header[name], kind):
-                raise ValueError(f"its {name} is of another type")
+        kinds = {"config": dict, "other": dict, "made": dict, "accuracy_is": str, "goes_on_from": list}
+        if wrong := [name for name, kind in kinds.items() if not isinstance(header[name], kind)]:
+            raise ValueError(f"its {wrong[0]} is of another type")
         if not all(isinstance(name, str) and RUN.fullmatch(name) for name in header["goes_on_from"]):
-            raise ValueError("it goes on from no run")
+            raise ValueError(f"it goes on from {header['goes_on_from']}")
         self.own = [_shown(entry) for entry in header["metrics"]]
         self._check_arrays()
 

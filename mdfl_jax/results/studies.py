@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.outcomes import seeds_of
+from mdfl_jax.core.outcomes import name_of, seeds_of
 from mdfl_jax.results.records import RunRecord
-from mdfl_jax.storage.study_files import CONFIG, STUDY_SCHEMA, read_config, run_files, run_path
+from mdfl_jax.storage.study_files import CONFIG, STUDY_SCHEMA, read_config, require, run_files, run_path
 
 
 def runs_in(manifest: Mapping[str, Any]) -> Iterator[tuple[int, int, str]]:
@@ -45,8 +45,6 @@ def study_of(records: list[RunRecord]) -> dict[str, Any]:
 
     Its points are told by the fields in which they differ. Its name, title and so on are those of the first run.
     """
-    from mdfl_jax.config.points import name_of  # these import JAX, which a report needs in no other case
-
     most = max(int(record.rounds[-1]) for record in records)
     of_points: dict[str, dict[int, RunRecord]] = {}
     for record in records:
@@ -63,12 +61,15 @@ def study_of(records: list[RunRecord]) -> dict[str, Any]:
         section = config
         for part in sections:
             section = section.setdefault(part, {})
+            if not isinstance(section, dict):
+                raise UserError(f"{first.path}: no study has the field {path}")
         section[name] = value
     points = []
     for of, own in zip(of_points.values(), configs):
         overrides = {path: own.get(path) for path in differ}
         point = {"id": name_of(overrides), "overrides": overrides, "runs": [of[seed].name for seed in sorted(of)]}
         points.append(point | ({"seeds": sorted(of)} if sorted(of) != seeds else {}))
+    require(config, ("target", "name", "title"), first.path)
     made = first.header["made"]
     head = {"schema": STUDY_SCHEMA, "name": config.get("name"), "title": config.get("title"), "status": "finished"}
     return {**head, "config": config, "points": points, "seeds": seeds, **made}

@@ -16,9 +16,9 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from made_study import made
 from shell import heed_interrupts
 
+from tests.report.conftest import write_workdir
 from tests.report.made_report import unfinish
 
 DRIVER = """
@@ -90,11 +90,10 @@ pytestmark = pytest.mark.long
 def folder(tmp_path_factory):
     """A folder with a finished study, an unfinished one, and one of another schema."""
     folder = tmp_path_factory.mktemp("cli")
-    changes = {"sweep": "network.mobility=static,random_movement,dam,dcm", "rounds": 40, "eval_every": 10}
-    for name in ("run", "moves", "half", "old"):
-        made(folder / name, **changes)
-    unfinish(folder / "half", lambda row: row["round"] <= 20)
-    old = folder / "old" / "config.json"
+    write_workdir(folder / "run", positions=False)
+    write_workdir(folder / "moves", seeds=1)
+    unfinish(write_workdir(folder / "half", positions=False), lambda row: row["round"] <= 20)
+    old = write_workdir(folder / "old", positions=False, seeds=1) / "config.json"
     old.write_text(json.dumps(json.loads(old.read_text()) | {"schema": 0}))
     return folder
 
@@ -186,8 +185,8 @@ def test_the_page_of_a_growing_study_is_served_and_follows_it(folder):
 def test_the_page_waits_for_a_study_whose_folder_is_not_there_yet(folder):
     with serving(folder, "later") as address:
         assert "later: there is no study yet; the page waits for it" in get(address)
-        made(folder / "made", title="At last")
-        assert "At last" in changed(address, lambda: (folder / "made").rename(folder / "later"))
+        made = write_workdir(folder / "made", positions=False, title="At last")
+        assert "At last" in changed(address, lambda: made.rename(folder / "later"))
 
 
 def test_an_occupied_port_is_one_line(folder):

@@ -58,7 +58,7 @@ def test_a_study_from_the_shell_and_its_report_made_again(tiny, tmp_path, cache)
 
 @pytest.mark.long
 def test_sigterm_ends_with_130_and_the_same_command_goes_on(tiny, tmp_path, cache):
-    """That the result is the one of a run which nobody stopped is checked in tests/study."""
+    """That the result is the one of a run which nobody stopped is checked in tests/storage."""
     stopped = tmp_path / "stopped"
     args = f"--config={tiny}", "--config.rounds=400", f"--cache={cache}", "--noreport", f"--workdir={stopped}"
     first = launch("sweep", *args)

@@ -2,7 +2,7 @@
 
 from tests.mutants.mutant import Mutant
 
-ARRAYS, DISK = "storage/test_array_files.py", "study/test_full_disk.py"
+ARRAYS, RECORDS, DISK = "storage/test_array_files.py", "results/test_records.py", "study/test_full_disk.py"
 STORE, GROWING, WORKDIR = "study/test_store.py", "study/test_growing.py", "study/test_workdir.py"
 RULES = "test_points_whose_rules_are_others_go_on_in_one_program"
 STREAMS, SIGNALS = "cli/test_closed_streams.py", "study/test_signals.py"
@@ -16,7 +16,10 @@ MUTANTS = [
     # Flipped bytes, and files that are those of another run.
     Mutant("storage/array_files.py", "if checksum != checksum_of(found)", "if False", ARRAYS),
     Mutant("storage/array_files.py", "_checksum_of_text(text[begins:])", "text[14:46]", ARRAYS),
-    Mutant("results/records.py", 'if header["run"] != self.name:', "if False:", WORKDIR),
+    Mutant("results/records.py", 'or header["run"] != self.name', "", RECORDS),
+    Mutant("results/records.py", "if not fits or", "if", RECORDS),
+    Mutant("results/records.py", ", parse_constant=_refuse", "", RECORDS),
+    Mutant("storage/array_files.py", 'array.dtype.newbyteorder("=")', "array.dtype", ARRAYS),
     Mutant("study/run_files.py", 'if header["run"] != beginning.state:', "if False:", GROWING),
     # A kill between two writes, and what it leaves.
     Mutant("storage/disk.py", "part.replace(path)", "path.write_bytes(part.read_bytes())", f"{WORKDIR} {DISK}"),

@@ -13,9 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mdfl_jax.results.results import StudyResults
-from mdfl_jax.storage.study_files import read_lines, read_streets
-
 MOBILITY = ("static", "random_movement", "dam", "dcm")
 
 

@@ -24,7 +24,7 @@ def change(
 
 
 def unfinish(folder: Path, keep: Callable[[dict[str, Any]], bool] = lambda line: True, torn: bool = True) -> Path:
-    """Makes a finished study look as if it ran: no summary, no records, some lines, and the last of them incomplete."""
+    """Makes a finished study look as if it ran: no summary, no arrays, some lines, and the last of them incomplete."""
     manifest = json.loads((folder / "config.json").read_text())
     manifest |= {"status": "running"}
     for p, point in enumerate(manifest["points"]):
