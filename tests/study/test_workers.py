@@ -168,7 +168,7 @@ def test_a_worker_of_another_machine_is_alive_as_long_as_its_file_is_touched(tmp
     """What the clocks of the two machines say does not matter: its file may be from another year."""
     folder, about = tmp_path / "workers", {"host": "far", "process": 7, "machine": "another", "runs": ["a-run"]}
     with Workers(tmp_path) as mine:
-        path = folder / "theirs.json"
+        path = folder / f"{'0' * 16}.json"
         path.write_text(json.dumps(about))
         for k in range(3):
             os.utime(path, (k, k))
@@ -192,7 +192,7 @@ def test_a_worker_of_this_machine_is_alive_as_long_as_its_process(tmp_path):
 def test_a_damaged_file_is_that_of_nobody(tmp_path):
     with Workers(tmp_path) as mine:
         for text in ("", "[]", '{"host": 1}', "[" * 100_000, "9" * 5000):
-            (tmp_path / "workers" / "odd.json").write_text(text)
+            (tmp_path / "workers" / f"{'0' * 16}.json").write_text(text)
             assert mine.others() == []
 
 
