@@ -17,14 +17,18 @@ from mdfl_jax.storage.study_files import (
     MODELS,
     RUNS,
     STREETS,
+    VIEWS,
     WORKERS,
     read_config,
+    run_files,
     written_files,
 )
 from mdfl_jax.study.identity import Comparison, compare
 
 _OURS = {LOCK, WORKERS, RUNS, MODELS, LOGGERS, STREETS}
 """What may be in a folder without a study: files of runs, which a command takes over if they are of its study."""
+_MADE = {*VIEWS, "tables", "figures", "report.html"}
+"""What is made of records, and may thus lie beside them."""
 _SHARD = re.compile(r"shard-\d+-of-\d+")
 
 
@@ -77,7 +81,8 @@ def inspect_workdir(workdir: Path, wanted: Mapping[str, Any], overwrite: bool = 
     except OSError as error:
         raise UserError(f"--workdir={workdir}: {error.strerror or error}") from error
     if CONFIG not in names:
-        if other := sorted(name for name in names - _OURS if not _SHARD.fullmatch(name)):
+        ours = _OURS | _MADE if any(run_files(workdir)) else _OURS
+        if other := sorted(name for name in names - ours if not _SHARD.fullmatch(name)):
             raise UserError(
                 f"--workdir={workdir}: it holds files of something else ({other[0]}); choose another folder"
             )

@@ -6,7 +6,7 @@ import pytest
 from mdfl_jax import UserError, run
 from mdfl_jax.config.checks import wants_lists
 from mdfl_jax.config.resolve import resolve
-from mdfl_jax.study.more_rounds import _is_independent
+from mdfl_jax.study.more_rounds import is_independent
 from mdfl_jax.study.prepare.simulation import check_lists, rounded
 from mdfl_jax.study.study import make_study
 
@@ -71,4 +71,4 @@ def test_rounded_lengths_are_never_shorter_and_few():
 @pytest.mark.parametrize("changes", [{"engine.max_neighbours": 5}, {"network.graph": "ring"}])
 def test_rounds_can_be_added_to_studies_with_lists(tiny, changes):
     study = make_study(lists_of(tiny(sweep="", baseline="", rounds=4, **changes)))
-    assert _is_independent(study, study.groups[0], 2)
+    assert is_independent(study, study.groups[0], 2)

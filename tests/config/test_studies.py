@@ -6,8 +6,9 @@ import jax
 import numpy as np
 import pytest
 from tables import cases, with_fields
+from tiny import run_study
 
-from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study import make_study
 
 ODD = """
 seeds=1 | rounds=2 | network.grid_size=9 | sweep=network.num_mobile=0,6; network.radius=0,inf; network.max_step=0,inf

@@ -129,7 +129,8 @@ def write_workdir(
 @contextlib.contextmanager
 def told_by_views() -> Iterator[None]:
     """Inside, a folder of `write_workdir`, which has no records, is read from its views."""
-    from mdfl_jax.storage.study_files import read_config
+    from mdfl_jax.results.results import StudyResults
+    from mdfl_jax.storage.study_files import read_config, read_lines, read_streets
 
     of_records = StudyResults.open.__func__  # type: ignore[attr-defined]
 
