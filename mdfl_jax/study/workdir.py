@@ -1,6 +1,7 @@
 """The workdir of a study: whose folder it is, which study it holds, and what may be removed."""
 
 import contextlib
+import json
 import os
 import re
 from collections.abc import Mapping
@@ -87,9 +88,16 @@ def inspect_workdir(workdir: Path, wanted: Mapping[str, Any], overwrite: bool = 
                 f"--workdir={workdir}: it holds files of something else ({other[0]}); choose another folder"
             )
         return WorkdirContent()
+    try:
+        held = read_config(workdir)
+    except UserError as error:
+        if not _is_of_a_study(workdir):
+            said = f"--workdir={workdir}: it holds files of something else ({CONFIG}); choose another folder"
+            raise UserError(said) from error
+        if not overwrite:
+            raise
     if overwrite:
         return WorkdirContent()
-    held = read_config(workdir)
     compared = compare(held, wanted)
     if compared.fields:
         changed = compared.fields
@@ -97,6 +105,16 @@ def inspect_workdir(workdir: Path, wanted: Mapping[str, Any], overwrite: bool = 
             changed = f"it holds another study ({held.get('name')}): {changed}"
         raise UserError(f"--workdir={workdir}: {changed}; choose another folder, or add --overwrite")
     return WorkdirContent(held, compared)
+
+
+def _is_of_a_study(workdir: Path) -> bool:
+    """Tell whether a config.json that cannot be read is that of a study: damaged, or of an earlier version."""
+    try:
+        content = json.loads((workdir / CONFIG).read_text())
+        is_earlier = content.get("schema") == 1 and {"config", "points"} <= content.keys()
+    except (OSError, ValueError, AttributeError, RecursionError):
+        is_earlier = False
+    return is_earlier or any(run_files(workdir))
 
 
 def clear(workdir: Path) -> None:

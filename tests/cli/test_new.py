@@ -80,6 +80,6 @@ def test_every_kind_runs_as_a_study(kind, tmp_path, monkeypatch):
     config.data.limit_train, config.data.limit_test = 120, 60
     if kind != "model":
         config.model.name = "linear"
-    summary = run_study(make_study(config), tmp_path / kind, log=lambda line: None)
+    summary = run_study(make_study(config), tmp_path / kind)
     assert all(np.isfinite(point["final_accuracy"]["mean"]) for point in summary["points"])
     assert json.loads((tmp_path / kind / "config.json").read_text())["name"] == f"own_{kind}"

@@ -170,17 +170,13 @@ def test_a_rule_that_returns_another_shape_is_told_before_anything_is_written(to
     assert "rule.py:5: move returned float32[6, 2] in .location; it must be int32[6]" in line
 
 
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        ('{"name": "first", "config": {"seeds": 3}}', "it holds another study (first)"),
-        ('{"name": ', "it holds files of something else"),
-    ],
-)
-def test_a_workdir_of_something_else_is_told(told, tmp_path, content, expected):
+@pytest.mark.parametrize("content", ['{"name": "first", "config": {"seeds": 3}}', '{"name": '])
+@pytest.mark.parametrize("how", [(), ("--overwrite",)])
+def test_a_workdir_of_something_else_is_told(told, tmp_path, content, how):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "config.json").write_text(content)
-    assert expected in told(f"--workdir={tmp_path / 'other'}")
+    (tmp_path / "other" / "summary.json").write_text("mine")
+    assert "it holds files of something else (config.json)" in told(f"--workdir={tmp_path / 'other'}", *how)
 
 
 PATHS = """

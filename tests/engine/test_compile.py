@@ -27,7 +27,8 @@ def program(tiny):
 
     def make(number=0, compiler=None, **changes):
         study = make_study(tiny(**{"engine.client_devices": 1, "seeds": 1, **changes}))
-        return Program(study, study.groups[number], compiler)
+        group = study.groups[number]
+        return Program(study, group, compiler or Compiler(), group.runs_per_batch)
 
     return make
 
@@ -36,7 +37,8 @@ def started(program, num_runs=1):
     """Compiles and starts a program, and returns its inputs with the result."""
     first = program.group.points[0]
     inputs = program.inputs([Run(first, seed) for seed in range(num_runs)])
-    return inputs, program.start(*inputs, num_runs)
+    program.compile(*inputs)
+    return inputs, program.start(inputs[1], num_runs)
 
 
 @pytest.fixture
@@ -99,7 +101,7 @@ def test_a_second_group_compiles_two_programs(program, monkeypatch):
         assert sorted(compiled) == sorted(names)
         compiled.clear()
         inputs = made.inputs([Run(number, 0)])
-        assert made.start(*inputs, 1)[-1] == 0  # it is compiled already
+        made.start(inputs[1], 1)  # it is compiled already
         assert not compiled
 
 
@@ -122,7 +124,7 @@ def test_of_many_programs_those_that_were_needed_last_are_held(program, monkeypa
 @pytest.mark.parametrize("at_once", [1, 2])
 def test_turns_of_steps_give_the_bits_of_a_loop_of_whole_programs(program, at_once):
     made = program(seeds=32, sweep="", **{"engine.runs_at_once": at_once})  # four on each device
-    (runs, _), (carry, metrics, facts, _) = started(made, 32)
+    (runs, _), (carry, metrics, facts) = started(made, 32)
     assert len(runs) == len(carry) == 4 // at_once
     simulation, data, hparams = made.group.simulation, made.group.simulation.data, made.hparams[0]
     keys = jax.vmap(jax.random.key)(np.arange(32, dtype=np.uint32))
@@ -156,7 +158,7 @@ def test_the_runs_of_a_device_are_mapped_together_on_accelerators(program):
         if not at_once:
             with devices.aimed_at(devices.current()._replace(backend="gpu")):
                 made.placement = Placement(made.group.simulation, 16)
-        (runs, _), (carry, first, facts, _) = started(made, 16)
+        (runs, _), (carry, first, facts) = started(made, 16)
         assert len(runs) == (2 if at_once else 1)
         carry, metrics = made.advance(runs, carry, 16)
         found.append((first, metrics, facts, made.kept(carry, 16)))
@@ -226,7 +228,8 @@ def test_the_cache_serves_a_study_that_differs_in_traced_numbers(program, tmp_pa
             made = program(**{"algorithm.lr": lr})
             inputs = made.inputs([Run(0, 0)])
             events.clear()  # of the small programs that make the study
-            made.start(*inputs, 1)
+            made.compile(*inputs)
+            made.start(inputs[1], 1)
             assert (events.count("cache_hits"), events.count("cache_misses")) == (5 - misses, misses)
     finally:
         for name, value in before.items():

@@ -6,11 +6,11 @@ import shutil
 import jax
 import pytest
 from forked import Started
-from tiny import tiny_config
+from tiny import run_study, tiny_config
 
 from mdfl_jax.config.resolve import all_fields
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study import make_study
 from tests.faults.drawn import drawn
 
 TWO_ROUNDS = {"rounds": 2, "eval_every": 1, "seeds": 1, "data.limit_train": 60, "data.limit_test": 30}
@@ -39,7 +39,7 @@ def tried(changes, folder):
     except (TypeError, ValueError, AttributeError, KeyError, OverflowError):
         return None
     try:
-        run_study(make_study(config), folder, log=lambda line: None, progress=False)
+        run_study(make_study(config), folder)
     except UserError as error:
         return refused(error, changes)
     except Exception as error:

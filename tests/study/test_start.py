@@ -8,6 +8,7 @@ from tiny import run_study
 from mdfl_jax import Results
 from mdfl_jax.config.checks import names_saved
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.results.results import models_of
 from mdfl_jax.study import make_study
 from mdfl_jax.study.plan import plan
 
@@ -42,10 +43,17 @@ def test_two_halves_are_the_whole(tiny, half, tmp_path):
     ]
 
 
+def kept_by(results, point, seed):
+    """The last file of models that a run has kept."""
+    place = results.seeds_of(point).index(seed)
+    files = models_of(results.workdir, results.manifest["points"][results.index_of(point)]["runs"][place])
+    return files[max(files)]
+
+
 @pytest.mark.long
 def test_all_clients_may_start_from_the_mean(tiny, half, tmp_path):
     """And then the number of clients may be another; a file is the start of every seed."""
-    file = half.workdir / "models" / "0" / "1-2.safetensors"
+    file = kept_by(half, 0, 1)
     given = {"model.pretrained": str(file), "model.pretrained_clients": "mean", "network.num_clients": 8}
     config = tiny(**STILL | given, rounds=2)
     found = go(config, tmp_path / "run")
@@ -59,7 +67,8 @@ def test_all_clients_may_start_from_the_mean(tiny, half, tmp_path):
 @pytest.mark.long
 @pytest.mark.parametrize("columns", [1, 4])
 def test_each_client_has_its_own_model_on_any_number_of_devices(tiny, half, tmp_path, columns):
-    given = {"model.pretrained": str(half.workdir / "models" / "0"), "engine.client_devices": columns}
+    of_point = kept_by(half, 0, 0).name.partition("-s0-")[0]
+    given = {"model.pretrained": str(half.workdir / "models" / of_point), "engine.client_devices": columns}
     found = go(tiny(**STILL, rounds=2, **given), tmp_path / "run")
     np.testing.assert_allclose(found.array("accuracy")[:, 0], half.array("accuracy")[:, -1], atol=1e-6)
     np.testing.assert_allclose(found.array("loss")[:, 0], half.array("loss")[:, -1], rtol=1e-5)
@@ -72,7 +81,9 @@ def test_a_server_starts_from_its_own_model(tiny, tmp_path):
     server = {"algorithm.name": "server_fedavg", "server.pattern": "fixed", "seeds": 1, "rounds": 2}
     first = go(tiny(**server, save="final"), tmp_path / "first")
     given = {"model.pretrained": str(tmp_path / "first")}
-    with pytest.raises(UserError, match=r"model\.pretrained_clients is own; with algorithm.name server_fedavg all"):
+    with pytest.raises(
+        UserError, match=r"model\.pretrained_clients is own; it must be mean: with algorithm.name server_fedavg"
+    ):
         make_study(tiny(**server, **given))
     second = go(tiny(**server, **given, **{"model.pretrained_clients": "mean"}), tmp_path / "second")
     key = "mean_model_loss"
@@ -88,18 +99,18 @@ def test_a_point_starts_from_the_point_whose_settings_it_shares(tiny, tmp_path):
     given = {"model.pretrained": str(tmp_path / "first")}
     again = make_study(tiny(**sweep, **given))
     files = {group.points[i]: start.files[0] for group in again.groups for i, start in enumerate(group.starts)}
-    assert {p: path.parent.name for p, path in files.items()} == {0: "0", 1: "1", 2: "2", 3: "3"}
+    assert files == {p: kept_by(first, p, 0) for p in range(4)}
     other = {"sweep": "algorithm.lr=0.2", "network.mobility": "dcm", "seeds": 1, "rounds": 2}
     (group,) = make_study(tiny(**other, **given)).groups
-    assert group.starts[0].files[0].parent.name == str(first.points.index("dcm, lr=0.2"))
-    names = r"name the folder of one: \S*first/models/0 \(static, lr=0.1\); .*models/3 \(dcm, lr=0.2\)$"
+    assert group.starts[0].files[0] == kept_by(first, "dcm, lr=0.2", 0)
+    names = r"name the models of one: \S*first/models/\S+ \(static, lr=0.1\); .*models/\S+ \(dcm, lr=0.2\)$"
     with pytest.raises(UserError, match=f"none of its points has the settings of this point; {names}"):
         make_study(tiny(**other | {"sweep": "algorithm.lr=0.3"}, **given))
 
 
 def test_what_names_kept_models(tmp_path, half):
     assert names_saved(str(half.workdir))
-    assert names_saved(str(half.workdir / "models" / "0" / "0-2.safetensors"))
+    assert names_saved(str(half.workdir / "models" / "damaged@2.safetensors"))
     assert names_saved("runs/absent")
     assert not names_saved("")
     for other in ("w.npz", "w.safetensors", "weights.pth"):
@@ -109,8 +120,11 @@ def test_what_names_kept_models(tmp_path, half):
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"model.pretrained": "runs/absent"}, "model.pretrained: 'runs/absent': there is no such file"),
-        ({"seeds": 3}, "models/0': it has no models of seed 2, from which the same seed would start"),
+        (
+            {"model.pretrained": "runs/absent"},
+            "model.pretrained: 'runs/absent': it is no file, and 'runs/absent' is no folder of a",
+        ),
+        ({"seeds": 3}, "run': point 'static' has no models of seed 2, from which the same seed would start"),
         (
             {"network.num_clients": 8},
             "holds the models of 6 clients, and network.num_clients is 8; model.pretrained_cl",

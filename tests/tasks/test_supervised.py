@@ -5,7 +5,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from mdfl_jax.tasks.evaluation import client_of_owner
 from sklearn.metrics import r2_score
 from small import toy_dataset
 
@@ -16,6 +15,7 @@ from mdfl_jax.data.partition.by_owner import OwnerNumbers
 from mdfl_jax.models import make_model
 from mdfl_jax.tasks import spec_of, supervised
 from mdfl_jax.tasks.gradients import Tiling
+from mdfl_jax.tasks.scoring import client_of_owner
 
 N, KEY = 4, jax.random.key(0)
 SMALL = Tiling(block_size=3, tile=6)  # several blocks a client, the last one padded
