@@ -181,6 +181,7 @@ def run(main: Callable[[], int], words: Sequence[str] = (), does: str = "") -> N
       does: what the command does; it is printed if that takes more than a second.
     """
     streams.install()
+    signals.end_at_ctrl_c()
     # These loggers report missing backends and found fonts, which are of no use to the user.
     for chatty in ("jax._src.xla_bridge", "matplotlib.font_manager"):
         logging.getLogger(chatty).setLevel(logging.WARNING)

@@ -10,6 +10,7 @@ python -m launch.report runs/digits
 """
 
 import re
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -240,6 +241,7 @@ def _serve(dirs: Sequence[Path], port: int) -> int:
     """Show the page of studies that may still run, until Ctrl-C."""
     from mdfl_jax.report import serve
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a Ctrl-C is how the server ends
     names = ("config.json", "metrics.jsonl", "runs")
 
     def make() -> str:

@@ -94,6 +94,24 @@ def apart(act: Callable[[], T], is_stopping: Callable[[], bool] = lambda: False)
     return found[0]
 
 
+def end_at_ctrl_c() -> None:
+    """Let a Ctrl-C that no study handles end the process at once, with the word "stopped" and status 130.
+
+    A KeyboardInterrupt would be raised wherever the process is, also in a callback of the interpreter, which can only
+    print it. What was being written is none of a study until it is whole.
+    """
+
+    def end(number: int, frame: Any) -> None:
+        for text, stream in (("", sys.stdout), ("stopped\n", sys.stderr)):
+            with contextlib.suppress(OSError, RuntimeError, ValueError):  # closed, or just being written
+                stream.write(text)
+                stream.flush()
+        os._exit(130)
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where it is ignored
+        signal.signal(signal.SIGINT, end)
+
+
 def end_without_compiler(status: int) -> None:
     """End the process at once if a program is still compiled (`apart`): the usual end would wait for the compiler."""
     if any(thread.name == _COMPILING for thread in threading.enumerate()):
