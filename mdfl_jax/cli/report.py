@@ -23,7 +23,7 @@ from mdfl_jax.report import compare, figures, index, page
 from mdfl_jax.report.compare import read_studies
 from mdfl_jax.report.read import ROUNDS, ReportData
 from mdfl_jax.report.unfinished import NotYetError
-from mdfl_jax.storage.study_files import CONFIG, RUNS
+from mdfl_jax.storage.study_files import CONFIG, run_files
 
 PORT = 8000  # of --serve
 
@@ -94,7 +94,7 @@ def main() -> int:
 
 def _holds_studies(folder: Path) -> bool:
     """Tell whether a folder holds the folders of studies, and no study of its own."""
-    if (folder / CONFIG).exists() or (folder / RUNS).exists():
+    if (folder / CONFIG).exists() or any(run_files(folder)):
         return False
     return folder.is_dir() and next(index.find_studies(folder), None) is not None
 

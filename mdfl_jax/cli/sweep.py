@@ -166,7 +166,7 @@ def _run(study: "Study", shard: "Shard | None", has_crew: bool) -> int:
     def begins(study: "Study", resume: bool) -> None:
         print(plan(study, place.words if place else ""), flush=True)
         if resume:
-            print(f"going on with the unfinished run in {workdir} (--overwrite starts anew)", flush=True)
+            print(f"going on with the unfinished study in {workdir} (--overwrite starts anew)", flush=True)
 
     summary, was_finished = run_or_resume(study, workdir, RunOptions(_OVERWRITE.value, begins=begins, crew=crew))
     if was_finished:

@@ -7,7 +7,7 @@ from typing import Any
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.outcomes import name_of, seeds_of
 from mdfl_jax.results.records import RunRecord
-from mdfl_jax.storage.study_files import CONFIG, STUDY_SCHEMA, read_config, require, run_files, run_path
+from mdfl_jax.storage.study_files import CONFIG, STUDY_SCHEMA, read_config, require, run_files, run_name, run_path
 
 
 def runs_in(manifest: Mapping[str, Any]) -> Iterator[tuple[int, int, str]]:
@@ -43,17 +43,20 @@ def read_study(workdir: Path) -> dict[str, Any]:
 def study_of(records: list[RunRecord]) -> dict[str, Any]:
     """Return the content of config.json for the study that has these runs.
 
-    Its points are told by the fields in which they differ. Its name, title and so on are those of the first run.
+    Its points are told by the fields in which they differ. Its name, title and so on are those of the first run. It has
+    as many rounds as the longest of these runs, so that runs with fewer are not there yet.
     """
     most = max(int(record.rounds[-1]) for record in records)
-    of_points: dict[str, dict[int, RunRecord]] = {}
+    of_points: dict[str, dict[int, str]] = {}  # the names of the runs by seed; not all need be there
+    records_of: dict[str, RunRecord] = {}
     for record in records:
-        if int(record.rounds[-1]) == most:
-            of_points.setdefault(record.name.rpartition("-s")[0], {})[record.seed] = record
-    configs = [next(iter(of.values())).header["config"] for of in of_points.values()]
+        settings = record.name.rpartition("-s")[0]
+        of_points.setdefault(settings, {})[record.seed] = run_name(settings, record.seed, most)
+        records_of.setdefault(settings, record)
+    configs = [of.header["config"] for of in records_of.values()]
     differ = [path for path in configs[0] if any(of.get(path) != configs[0][path] for of in configs)]
     seeds = sorted({seed for of in of_points.values() for seed in of})
-    first = next(iter(next(iter(of_points.values())).values()))
+    first = records[0]
     counts = {"rounds": most, "first_seed": seeds[0], "seeds": len(seeds), "sweep": ""}
     config: dict[str, Any] = {}
     for path, value in {**first.header["other"], **configs[0], **counts}.items():
@@ -67,7 +70,7 @@ def study_of(records: list[RunRecord]) -> dict[str, Any]:
     points = []
     for of, own in zip(of_points.values(), configs):
         overrides = {path: own.get(path) for path in differ}
-        point = {"id": name_of(overrides), "overrides": overrides, "runs": [of[seed].name for seed in sorted(of)]}
+        point = {"id": name_of(overrides), "overrides": overrides, "runs": [of[seed] for seed in sorted(of)]}
         points.append(point | ({"seeds": sorted(of)} if sorted(of) != seeds else {}))
     require(config, ("target", "name", "title"), first.path)
     made = first.header["made"]

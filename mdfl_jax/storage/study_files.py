@@ -26,6 +26,9 @@ MODELS = "models"  # the kept models
 LOGGERS = "loggers"  # each logger has a folder of its name there
 WORKERS = "workers"  # who computes which runs at present
 LOCK = ".mdfl_jax.lock"
+TABLES, FIGURES = "tables", "figures"
+MAY_BE_LINKS = (RUNS, MODELS)  # folders that may lie on another disk: their files have names that nobody else uses
+NO_LINKS = (LOGGERS, WORKERS, TABLES, FIGURES)
 METRICS = "metrics.jsonl"
 STREETS = "streets.npz"  # the streets of the map, [K, 4] "streets": straight pieces from (x, y) to (x, y)
 _OF_LOGGERS = ("events.out.tfevents.*", "seed-*.json")  # TensorBoard's, and what the logger of wandb remembers
@@ -86,27 +89,34 @@ def run_files(workdir: Path) -> Iterator[tuple[str, Path]]:
     """Yield (name, path) of each record in a workdir, in the order of their names."""
     for path in sorted((workdir / RUNS).glob("*" + SUFFIX)):
         name = path.name.removesuffix(SUFFIX)
-        if RUN.fullmatch(name):
+        if RUN.fullmatch(name) and path.is_file():
             yield name, path
 
 
 def written_files(workdir: Path, listed: Collection[str]) -> Iterator[Path]:
     """Yield the files of a workdir that a study has written: no other one may ever be removed.
 
+    Nothing is found behind a link, but behind those of `MAY_BE_LINKS`.
+
     Args:
       workdir: The folder.
-      listed: The files that config.json lists: the views.
+      listed: The files that config.json lists. Only tables, figures and pages count.
     """
+
+    def is_own(path: Path) -> bool:
+        inner = path.relative_to(workdir).parents
+        return not any((workdir / of).is_symlink() for of in inner if str(of) not in (".", *MAY_BE_LINKS))
+
     for folder, pattern in ((RUNS, rf"({RUN.pattern})(\.state)?"), (MODELS, rf"({RUN.pattern})@\d+")):
         for path in sorted((workdir / folder).glob("*" + SUFFIX)):
             if re.fullmatch(pattern, path.name.removesuffix(SUFFIX)):
                 yield path
     for pattern in _OF_LOGGERS:
-        yield from sorted((workdir / LOGGERS).rglob(pattern))
-    for name in (*listed, STREETS, *VIEWS, CONFIG):
+        yield from filter(is_own, sorted((workdir / LOGGERS).rglob(pattern)))
+    pages = [name for name in listed if re.fullmatch(r"(tables|figures)/[^/]+|[^/]+\.html", name)]
+    for name in (*pages, STREETS, *VIEWS, CONFIG):
         path = workdir / name
-        inside = not Path(name).is_absolute() and ".." not in Path(name).parts
-        if inside and (path.is_file() or path.is_symlink()):
+        if is_own(path) and (path.is_file() or path.is_symlink()):
             yield path
 
 
@@ -178,8 +188,20 @@ def read_config(workdir: Path) -> dict[str, Any]:
     path = workdir / CONFIG
     content = _parse(_read_text(path), str(path), STUDY_SCHEMA)
     require(content, ("config", "points", "seeds", "status"), path)
+    own = content["config"]
+    for key, kind in {"sweep": str, "own_files": dict, "inputs": dict, "switches": dict}.items():
+        if not isinstance(own.get(key, kind()), kind):
+            raise UserError(f"{path}: {key} is {_short(own[key])}; no study writes such a value")
+    whole = content.get("whole", {"points": [], "seeds": []})
+    if not isinstance(whole.get("points"), list) or not isinstance(whole.get("seeds"), list):
+        raise UserError(f"{path}: whole is {_short(whole)}; no study writes such a value")
+    ids = [str(point["id"]) for point in content["points"]]
+    if twice := next((name for name in ids if ids.count(name) > 1), ""):
+        raise UserError(f"{path}: two points are called {_short(twice)}")
     for point in content["points"]:
         require(point, ("overrides", "runs"), path)
+        if not isinstance(point.get("numbers", {}), dict):
+            raise UserError(f"{path}: numbers is {_short(point['numbers'])}; no study writes such a value")
         wrong = [run for run in point["runs"] if run is not None and not (isinstance(run, str) and RUN.fullmatch(run))]
         if wrong or len(point["runs"]) != len(point.get("seeds", content["seeds"])):
             raise UserError(f"{path}: the runs of point {_short(point['id'])} are {_short(wrong or point['runs'])}")

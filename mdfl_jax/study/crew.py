@@ -43,7 +43,7 @@ class Crew:
         self.place, self.many, self.command = place, many, command
 
     def run(self, study: Study, workdir: Path, log: Callable[[str], None], shows: bool) -> None:
-        """Run what is missing of a study.
+        """Run what is missing of a study. The place has been entered.
 
         Args:
           study: The study.
@@ -57,7 +57,7 @@ class Crew:
         """
         self.stopping, self.log, self.told = False, log, set[str]()
         tally = TallyOfFiles(study, workdir)
-        with self.place, handled(self._stop, log), Progress(study, log, shows, tally=tally) as progress:
+        with handled(self._stop, log), Progress(study, log, shows, tally=tally) as progress:
             self._watch(progress, tally)
         with locked(workdir):
             Workers(workdir).others()  # removes the files of those that were lost

@@ -10,7 +10,7 @@ the digest, so that a run with fewer rounds is found by its name.
 import dataclasses
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -135,8 +135,7 @@ class Comparison(NamedTuple):
     """How a study that is there differs from one that is wanted here.
 
     Attributes:
-      fields: The fields and files for which runs that are there are none of the wanted ones, in words; "" if all of
-        them are wanted.
+      fields: The fields and files that differ, in words, if a run that is there is not wanted here; "" if all are.
       grown: The fields of `GROWS` that differ.
       others: The fields on which no run depends, and that differ.
     """
@@ -146,12 +145,13 @@ class Comparison(NamedTuple):
     others: list[Field]
 
 
-def compare(there: Mapping[str, Any], here: Mapping[str, Any]) -> Comparison:
+def compare(there: Mapping[str, Any], here: Mapping[str, Any], begun: Collection[str] | None = None) -> Comparison:
     """Compare the config.json of a study that is there with that of a study that is wanted.
 
     Args:
       there: The content of config.json in a workdir.
       here: The content of config.json of the wanted study.
+      begun: The names of the runs of which anything is there. Others of ``there`` do not count. None: all count.
     """
     manifests = (there, here)
     fields = [fields_of(manifest["config"]) for manifest in manifests]
@@ -160,14 +160,15 @@ def compare(there: Mapping[str, Any], here: Mapping[str, Any]) -> Comparison:
     differ = [field for field in differ if field.there != field.here]
     grown = [field for field in differ if field.path in GROWS]
     others = [field for field in differ if field.path in not_in_runs()]
-    had, wanted = ({without_rounds(run) for _, _, run in runs_in(manifest)} for manifest in manifests)
+    had = {run for _, _, run in runs_in(there) if begun is None or run in begun}
+    wanted = {without_rounds(run) for _, _, run in runs_in(here)}
     words = ""
-    if not had <= wanted:
+    if not set(map(without_rounds, had)) <= wanted:
         swept = {path for of in manifests for point in of["points"] for path in point["overrides"]}
         own = [field for field in differ if field not in [*grown, *others] and field.path not in swept]
         words = in_words(own) or _contents(there["config"], here["config"])
         words = words or in_words([*grown, *(field for field in differ if field.path in swept)]) or "it has other runs"
-    elif fields[1]["rounds"] < fields[0]["rounds"]:
+    elif had and fields[1]["rounds"] < fields[0]["rounds"]:
         words = in_words(grown)
     return Comparison(words, grown, others)
 

@@ -71,7 +71,7 @@ def merge(
     """
     if not overwrite and (out / CONFIG).exists():
         raise UserError(f"--workdir={out}: it holds a study; choose another folder, or add --overwrite")
-    inspect_workdir(out, {}, overwrite)
+    inspect_workdir(out, {"points": [], "seeds": []}, overwrite)
     parts = [Part(folder, read_study(folder)) for folder in dict.fromkeys(folders)]
     for part in parts[1:]:
         _check_alike(parts[0], part)
@@ -89,12 +89,15 @@ def merge(
     manifest["runs_per_batch"] = _batch_sizes(manifest)
     disk.attempt(out, lambda: out.mkdir(parents=True, exist_ok=True))
     with locked(out):
+        if others := Workers(out).others():
+            raise UserError(f"--workdir={out}: {others[0]} computes runs there")
         held = read_config(out).get("files", []) if overwrite and (out / CONFIG).exists() else []
-        if not Workers(out).others():
-            for folder in ("", RUNS, MODELS):
-                disk.remove_parts(out / folder)
+        for folder in ("", RUNS, MODELS):
+            disk.remove_parts(out / folder)
         for record in files.values():
             _copy(record, out)
+        if not any((part.workdir / STREETS).is_file() for part in parts):
+            (out / STREETS).unlink(missing_ok=True)  # of the study that was there
         for part in parts:
             if (part.workdir / STREETS).is_file() and part.workdir.resolve() != out.resolve():
                 disk.write(out / STREETS, partial_of(shutil.copy, part.workdir / STREETS))

@@ -155,7 +155,8 @@ def shares(many: int) -> tuple[list[dict[str, str]], int, str]:
     all_devices = int(given[1] if given else os.environ.get("JAX_NUM_CPU_DEVICES") or devices.num_cores())
     parts = [all_devices // many + (k < all_devices % many) for k in range(many)]
     without = {"XLA_FLAGS": _HOST_DEVICES.sub("", flags)} if given else {}
-    found = [without | {"JAX_NUM_CPU_DEVICES": str(max(part, 1))} for part in parts]
+    # A process with one device of the CPU rounds otherwise than one with several.
+    found = [without | {"JAX_NUM_CPU_DEVICES": str(max(part, min(2, all_devices)))} for part in parts]
     return found, all_devices, number(all_devices, "core")
 
 

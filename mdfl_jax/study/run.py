@@ -38,7 +38,7 @@ from mdfl_jax.study.progress import Progress
 from mdfl_jax.study.run_files import RunFiles
 from mdfl_jax.study.runner import Interrupted, Runner
 from mdfl_jax.study.signals import apart, handled
-from mdfl_jax.study.study import Study, make_study, set_precision
+from mdfl_jax.study.study import Run, Study, make_study, set_precision
 from mdfl_jax.study.workdir import WorkdirContent
 from mdfl_jax.study.workers import Worker, Workers
 
@@ -57,7 +57,7 @@ class RunOptions:
     """How a study is run: everything that its results do not depend on.
 
     Attributes:
-      overwrite: whether to replace the content of the workdir, whatever it is.
+      overwrite: whether to replace the study in the workdir.
       progress: whether to show a bar in a terminal or in a notebook, or lines elsewhere.
       log: a function that takes lines for the user.
       on_evaluation: a function that is called with an `EvaluationInfo` at each evaluation. If it returns True, the
@@ -197,6 +197,9 @@ def run_or_resume(
             if not Workers(workdir).others():
                 files.tidy()
             return _as_wanted(content, workdir, held, log), True
+    for run in study.to_do():
+        if study.name(run) in there:
+            _check_record(files, run)
     further = {} if options.overwrite else check_more_rounds(study, files, missing)
     wanted, told = len(study.to_do()), len(missing) < len(study.to_do())
     if told:
@@ -208,44 +211,59 @@ def run_or_resume(
         study = apart(lambda: memory.fit(study, log)) or study
         set_precision(study.experiment)
     disk.attempt(workdir, lambda: workdir.mkdir(parents=True, exist_ok=True))
+
+    def begin(others: Sequence[Worker]) -> None:
+        if not options.is_worker:
+            _begin(study, workdir, files, content, others, options.overwrite)
+
     with disk.on_full_disk(study.experiment.engine.on_full_disk, print_to_stderr):
         if options.crew:
-            with locked(workdir):
-                _make_ready(workdir, files, Workers(workdir).others(), options.overwrite)
-            options.crew.run(study, workdir, log, options.progress)
+            with options.crew.place:  # what is wrong in its settings is found before anything is removed
+                with locked(workdir):
+                    begin(Workers(workdir).others())
+                options.crew.run(study, workdir, log, options.progress)
         else:
             with Workers(workdir) as workers:
                 with locked(workdir):
                     others = workers.others()
-                    _make_ready(workdir, files, others, options.overwrite)
-                    listed = (held.manifest or {}).get("files", [])
-                    write_json(workdir / CONFIG, manifest_of(study, made) | {"files": listed})
-                    if study.streets is not None:
-                        write_arrays(workdir / STREETS, {"streets": study.streets})
+                    begin(others)
                 _run_missing(study, RunFiles(study, workdir, made, log), workers, options, not others)
         if options.is_worker:
             return {}, False
         with locked(workdir):
-            return _write_views(workdir, manifest_of(study, made)), False
+            return _write_views(workdir, manifest_of(study, made), log), False
 
 
-def _make_ready(workdir: Path, files: RunFiles, others: Sequence[Worker], overwrite: bool) -> None:
-    """Remove what a study has left that is not to stay. The caller has locked the workdir.
+def _begin(
+    study: Study,
+    workdir: Path,
+    files: RunFiles,
+    content: dict[str, Any],
+    others: Sequence[Worker],
+    overwrite: bool,
+) -> None:
+    """Write which runs a study has, after removing what is not to stay. The caller has locked the workdir.
 
     Args:
+      study: The study.
       workdir, files: The folder, and the files of its runs.
+      content: What config.json says of the study.
       others: The workers that are there.
       overwrite: Whether the study there is to be replaced.
 
     Raises:
-      UserError: If it is to be replaced, and others compute its runs.
+      UserError: If it is to be replaced, and others compute its runs; or if another command has begun another study.
     """
     if overwrite and others:
         raise UserError(f"--workdir={workdir}: {others[0]} computes runs there; --overwrite waits for nobody")
+    held = workdirs.inspect_workdir(workdir, content, overwrite)  # another command may have begun just now
     if overwrite:
         workdirs.clear(workdir)
     if not others:
         files.tidy()
+    write_json(workdir / CONFIG, manifest_of(study, files.made) | {"files": (held.manifest or {}).get("files", [])})
+    if study.streets is not None:
+        write_arrays(workdir / STREETS, {"streets": study.streets})
 
 
 def _run_missing(study: Study, files: RunFiles, workers: Workers, options: RunOptions, is_first: bool) -> None:
@@ -271,14 +289,27 @@ def _run_missing(study: Study, files: RunFiles, workers: Workers, options: RunOp
         runner.run()
 
 
-def _write_views(workdir: Path, manifest: dict[str, Any]) -> dict[str, Any]:
+def _check_record(files: RunFiles, run: Run) -> None:
+    """Check that the record of a run can be read, before anything is written.
+
+    Raises:
+      UserError: If it cannot.
+    """
+    try:
+        files.record(run)
+    except UserError as error:
+        raise UserError(f"{error}; remove the file, and the same command runs it again") from error.__cause__
+
+
+def _write_views(workdir: Path, manifest: dict[str, Any], log: Callable[[str], None]) -> dict[str, Any]:
     """Write the views of a study whose runs are all there, and return its summary.
 
     If another command has extended the study meanwhile, that command writes them.
     """
-    there = read_config(workdir)
+    there = read_config(workdir) if (workdir / CONFIG).is_file() else manifest
     if {run for _, _, run in runs_in(there)} <= {run for _, _, run in runs_in(manifest)}:
         return write_views(workdir, manifest | {"files": there.get("files", [])})
+    log(f"{workdir}: another command has added runs to this study, and writes the files of all when they are there")
     return StudyResults.of_records(manifest, read_records(workdir, manifest), workdir, read_streets(workdir)).summary
 
 

@@ -10,25 +10,32 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.results.studies import runs_in
+from mdfl_jax.storage.array_files import SUFFIX
 from mdfl_jax.storage.disk import attempt, is_part
 from mdfl_jax.storage.study_files import (
     CONFIG,
+    FIGURES,
     LOCK,
     LOGGERS,
     MODELS,
+    NO_LINKS,
+    RUN,
     RUNS,
+    STATE_SUFFIX,
     STREETS,
+    TABLES,
     VIEWS,
     WORKERS,
     read_config,
     run_files,
     written_files,
 )
-from mdfl_jax.study.identity import Comparison, compare
+from mdfl_jax.study.identity import Comparison, compare, without_rounds
 
 _OURS = {LOCK, WORKERS, RUNS, MODELS, LOGGERS, STREETS}
 """What may be in a folder without a study: files of runs, which a command takes over if they are of its study."""
-_MADE = {*VIEWS, "tables", "figures", "report.html"}
+_MADE = {*VIEWS, TABLES, FIGURES, "report.html"}
 """What is made of records, and may thus lie beside them."""
 _SHARD = re.compile(r"shard-\d+-of-\d+")
 
@@ -81,12 +88,18 @@ def inspect_workdir(workdir: Path, wanted: Mapping[str, Any], overwrite: bool = 
         names = {path.name for path in workdir.iterdir() if not is_part(path)} if workdir.exists() else set()
     except OSError as error:
         raise UserError(f"--workdir={workdir}: {error.strerror or error}") from error
+    if link := next((name for name in NO_LINKS if (workdir / name).is_symlink()), ""):
+        raise UserError(f"--workdir={workdir}: {link} is a link, and no file is written through it; remove the link")
     if CONFIG not in names:
         ours = _OURS | _MADE if any(run_files(workdir)) else _OURS
         if other := sorted(name for name in names - ours if not _SHARD.fullmatch(name)):
             raise UserError(
                 f"--workdir={workdir}: it holds files of something else ({other[0]}); choose another folder"
             )
+        known = {without_rounds(run) for _, _, run in runs_in(wanted)}
+        foreign = next((run for run, _ in run_files(workdir) if without_rounds(run) not in known), "")
+        if foreign and not overwrite:
+            raise UserError(f"--workdir={workdir}: it holds runs of another study ({foreign}); choose another folder")
         return WorkdirContent()
     try:
         held = read_config(workdir)
@@ -98,13 +111,20 @@ def inspect_workdir(workdir: Path, wanted: Mapping[str, Any], overwrite: bool = 
             raise
     if overwrite:
         return WorkdirContent()
-    compared = compare(held, wanted)
+    compared = compare(held, wanted, None if any((workdir / WORKERS).glob("*.json")) else _names(workdir))
     if compared.fields:
         changed = compared.fields
         if not changed.endswith("has begun"):
             changed = f"it holds another study ({held.get('name')}): {changed}"
         raise UserError(f"--workdir={workdir}: {changed}; choose another folder, or add --overwrite")
     return WorkdirContent(held, compared)
+
+
+def _names(workdir: Path) -> set[str]:
+    """Return the names of the runs of which anything is there: a record or a state."""
+    files = (workdir / RUNS).glob("*" + SUFFIX)
+    names = {path.name.removesuffix(STATE_SUFFIX).removesuffix(SUFFIX) for path in files}
+    return {name for name in names if RUN.fullmatch(name)}
 
 
 def _is_of_a_study(workdir: Path) -> bool:

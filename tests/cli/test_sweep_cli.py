@@ -75,7 +75,7 @@ def test_sigterm_ends_with_130_and_the_same_command_goes_on(tiny, tmp_path, cach
     assert not (stopped / "summary.json").exists()
     status, out, err = ended(launch("sweep", *args))
     assert (status, err) == (0, "")
-    assert f"going on with the unfinished run in {stopped}" in out
+    assert f"going on with the unfinished study in {stopped}" in out
     assert (stopped / "metrics.jsonl").read_text().count("\n") == 2 * 2 * 201
     assert sorted(path.name for path in stopped.iterdir() if path.is_dir()) == ["runs"]
 
