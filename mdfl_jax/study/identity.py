@@ -145,13 +145,20 @@ class Comparison(NamedTuple):
     others: list[Field]
 
 
-def compare(there: Mapping[str, Any], here: Mapping[str, Any], begun: Collection[str] | None = None) -> Comparison:
+def compare(
+    there: Mapping[str, Any],
+    here: Mapping[str, Any],
+    begun: Collection[str] | None = None,
+    finished: Collection[str] = (),
+) -> Comparison:
     """Compare the config.json of a study that is there with that of a study that is wanted.
 
     Args:
       there: The content of config.json in a workdir.
       here: The content of config.json of the wanted study.
       begun: The names of the runs of which anything is there. Others of ``there`` do not count. None: all count.
+      finished: The names of those that have a record. Only these count if all wanted runs are among those of ``there``:
+        what was added to a study can be taken back as long as no run of it is finished.
     """
     manifests = (there, here)
     fields = [fields_of(manifest["config"]) for manifest in manifests]
@@ -160,8 +167,10 @@ def compare(there: Mapping[str, Any], here: Mapping[str, Any], begun: Collection
     differ = [field for field in differ if field.there != field.here]
     grown = [field for field in differ if field.path in GROWS]
     others = [field for field in differ if field.path in not_in_runs()]
-    had = {run for _, _, run in runs_in(there) if begun is None or run in begun}
+    everything = {run for _, _, run in runs_in(there)}
     wanted = {without_rounds(run) for _, _, run in runs_in(here)}
+    is_less = wanted <= set(map(without_rounds, everything))
+    had = everything if begun is None else everything.intersection(finished if is_less else begun)
     words = ""
     if not set(map(without_rounds, had)) <= wanted:
         swept = {path for of in manifests for point in of["points"] for path in point["overrides"]}

@@ -111,7 +111,8 @@ def inspect_workdir(workdir: Path, wanted: Mapping[str, Any], overwrite: bool = 
             raise
     if overwrite:
         return WorkdirContent()
-    compared = compare(held, wanted, None if any((workdir / WORKERS).glob("*.json")) else _names(workdir))
+    begun = None if any((workdir / WORKERS).glob("*.json")) else _names(workdir)
+    compared = compare(held, wanted, begun, {run for run, _ in run_files(workdir)})
     if compared.fields:
         changed = compared.fields
         if not changed.endswith("has begun"):

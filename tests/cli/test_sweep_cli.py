@@ -51,9 +51,10 @@ def test_a_study_from_the_shell_and_its_report_made_again(tiny, tmp_path, cache)
     assert ended(launch("report", f"--workdir={workdir}", "--x=round")) == (0, f"{workdir / 'report.html'}\n", "")
     assert (workdir / "report.html").read_bytes() == before
     assert (workdir / "tables" / "summary.csv").is_file()
-    status, out, err = ended(launch("report", f"--workdir={tmp_path}"))
+    empty = workdir / "figures"
+    status, out, err = ended(launch("report", f"--workdir={empty}"))
     assert (status, out) == (2, "")
-    assert err == f"error: {tmp_path}: it holds no study: there is no config.json\n"
+    assert err == f"error: {empty}: it holds no study: there is no config.json\n"
 
 
 @pytest.mark.long

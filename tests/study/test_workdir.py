@@ -4,20 +4,22 @@ import json
 import os
 import shutil
 import signal
-import threading
 import time
 from pathlib import Path
 
 import pytest
 from studies import assert_same, go, names_of, stop_at
+from tiny import tiny_config
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.page import write_report
 from mdfl_jax.storage.study_files import CONFIG, run_path
-from mdfl_jax.study import Interrupted
+from mdfl_jax.study import Interrupted, make_study, run_or_resume
 from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.batch import Program
+from mdfl_jax.study.crew import Crew
 from mdfl_jax.study.merge import merge
+from mdfl_jax.study.workers import Workers
 
 STUDY = {"seeds": 2, "rounds": 2, "save": "final"}
 OWN = ("notes.txt", "figures/mine.svg", "tables/mine.csv", "models/mine.safetensors", "runs/mine.safetensors",
@@ -219,12 +221,17 @@ def test_ctrl_c_while_compiling_ends_at_once_and_loses_nothing(tmp_path, monkeyp
     with pytest.raises(Interrupted):
         go(tmp_path, on_evaluation=stop_at(2), **STUDY | {"rounds": 4})
     before = {path: path.read_bytes() for path in tmp_path.glob("runs/*")}
-    monkeypatch.setattr(Program, "compile", lambda *args: time.sleep(60))
-    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
-    begin = time.monotonic()
+    since: list[float] = []
+
+    def compile_for_long(*args):
+        since.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(60)
+
+    monkeypatch.setattr(Program, "compile", compile_for_long)
     with pytest.raises(Interrupted):
         go(tmp_path, **STUDY | {"rounds": 4})
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - since[0] < 5
     assert {path: path.read_bytes() for path in tmp_path.glob("runs/*")} == before
     assert json.loads((tmp_path / CONFIG).read_text())["status"] == "running"
 
@@ -232,3 +239,80 @@ def test_ctrl_c_while_compiling_ends_at_once_and_loses_nothing(tmp_path, monkeyp
 def test_a_folder_of_another_version_is_told_with_the_commit_that_reads_it(held):
     Path(held / CONFIG).write_text('{"schema": 1, "config": {}}')
     refused(held, "schema is 1; this version reads schema 2; commit [0-9a-f]+ reads the studies of earlier versions")
+
+
+@pytest.mark.parametrize("name", ["figures", "tables", "loggers", "workers"])
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_nothing_is_written_or_removed_through_a_linked_folder(held, tmp_path, name, overwrite):
+    outside = tmp_path / "outside"
+    put(outside, "accuracy.png", "summary.csv", "a/events.out.tfevents.1", "0123456789abcdef.json")
+    shutil.rmtree(held / name, ignore_errors=True)
+    (held / name).symlink_to(outside)
+    before = contents(outside)
+    refused(held, f"{name} is a link, and no file is written through it", seeds=3, overwrite=overwrite)
+    workdirs.clear(held)
+    assert contents(outside) == before
+
+
+def test_config_json_may_list_pages_tables_and_figures_only(held):
+    put(held, "notes.txt", "deep/figures/mine.png")
+    manifest = json.loads((held / CONFIG).read_text())
+    manifest["files"] += ["notes.txt", "deep/figures/mine.png", "../outside"]
+    (held / CONFIG).write_text(json.dumps(manifest))
+    (held.parent / "outside").write_text("mine")
+    go(held, **STUDY, overwrite=True)
+    assert (held / "notes.txt").exists()
+    assert (held / "deep/figures/mine.png").exists()
+    assert (held.parent / "outside").exists()
+
+
+def test_a_damaged_record_is_found_before_anything_is_written(held):
+    path = run_path(held, names_of(held)[0])
+    path.write_bytes(path.read_bytes()[:3000])
+    said = refused(held, "the file is damaged", seeds=3)
+    assert said.endswith("remove the file, and the same command runs it again")
+    path.unlink()
+    go(held, **STUDY | {"seeds": 3})
+
+
+def test_of_two_studies_that_begin_at_once_in_a_folder_the_second_is_refused(tmp_path):
+    """The other command comes between the look at the folder and the first file."""
+    study = make_study(tiny_config(**STUDY | {"data.alpha": 3.0, "data.partition": "dirichlet"}))
+    other = lambda *_: go(tmp_path / "run", **STUDY)  # noqa: E731
+    with pytest.raises(UserError, match="it holds another study"):
+        run_or_resume(study, tmp_path / "run", log=lambda line: None, progress=False, begins=other)
+    assert go(tmp_path / "run", **STUDY)[1]
+
+
+def test_a_crew_whose_place_is_refused_removes_nothing(held):
+    class Place:
+        words, beside = "nowhere", 0
+
+        def __enter__(self):
+            raise UserError("--on=slurm: there is no such partition")
+
+        def __exit__(self, *error):
+            pass
+
+    study, crew = make_study(tiny_config(**STUDY)), Crew(Place(), 2, [])
+    act = lambda folder, **_: run_or_resume(study, folder, overwrite=True, crew=crew, log=lambda line: None)  # noqa: E731
+    refused(held, "there is no such partition", act)
+
+
+def test_growth_that_was_stopped_can_be_taken_back(held, finished):
+    with pytest.raises(Interrupted):
+        go(held, on_evaluation=lambda info: info.seeds[0] > 1, **STUDY | {"seeds": 9})
+    assert go(held, **STUDY)[1]
+    assert_same(held, finished)
+
+
+def test_records_of_another_study_are_not_joined(held):
+    (held / CONFIG).unlink()
+    refused(held, "it holds runs of another study", **{"data.limit_train": 100})
+    assert go(held, **STUDY)[1]
+
+
+def test_a_merge_does_not_replace_a_study_that_is_being_computed(held, finished):
+    with Workers(held), pytest.raises(UserError, match="computes runs there"):
+        merge([finished], held, overwrite=True)
+    assert go(held, **STUDY)[1]
