@@ -131,7 +131,7 @@ def test_a_closed_terminal_stops_a_study_with_its_state_saved_and_does_not_under
         assert finished(tmp_path)
     else:
         assert status == 130
-        assert list((tmp_path / "run" / "checkpoints").glob("batch-*.npz"))
+        assert list((tmp_path / "run" / "runs").glob("*.safetensors"))
 
 
 @pytest.mark.long

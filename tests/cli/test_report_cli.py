@@ -16,6 +16,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from made_study import made
 from shell import heed_interrupts
 
 from tests.report.conftest import write_workdir
@@ -25,6 +26,9 @@ DRIVER = """
 import contextlib, io, json, sys
 from absl import flags
 from mdfl_jax.cli import common, report
+from tests.report.conftest import told_by_views
+views = told_by_views()
+views.__enter__()
 found = []
 for line in json.loads(sys.argv[1]):
     flags.FLAGS.unparse_flags()
@@ -43,7 +47,7 @@ print(json.dumps(found))
 MISTAKES = """
  => the folder of a study is missing: mdfl report DIR
 nowhere => nowhere: no such directory
-. => .: it holds no study: there is no config.json
+empty => empty: it holds no study: there is no config.json
 old => old/config.json: schema is 0; this version reads schema 2
 run run/../run => this study is given twice
 run --x=bytes => the x axis is 'bytes'; this study has rounds,
@@ -93,6 +97,7 @@ def folder(tmp_path_factory):
     write_workdir(folder / "run", positions=False)
     write_workdir(folder / "moves", seeds=1)
     unfinish(write_workdir(folder / "half", positions=False), lambda row: row["round"] <= 20)
+    (folder / "empty").mkdir()
     old = write_workdir(folder / "old", positions=False, seeds=1) / "config.json"
     old.write_text(json.dumps(json.loads(old.read_text()) | {"schema": 0}))
     return folder
@@ -111,7 +116,8 @@ def run(folder, lines):
     root = str(Path(__file__).parents[2])
     command = [sys.executable, "-c", DRIVER, json.dumps(lines)]
     environment = os.environ | {"PYTHONPATH": root}
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment)
+    assert not done.returncode, done.stderr
     return json.loads(done.stdout)
 
 
@@ -185,8 +191,8 @@ def test_the_page_of_a_growing_study_is_served_and_follows_it(folder):
 def test_the_page_waits_for_a_study_whose_folder_is_not_there_yet(folder):
     with serving(folder, "later") as address:
         assert "later: there is no study yet; the page waits for it" in get(address)
-        made = write_workdir(folder / "made", positions=False, title="At last")
-        assert "At last" in changed(address, lambda: made.rename(folder / "later"))
+        whole = made(folder / "made", title="At last").workdir
+        assert "At last" in changed(address, lambda: whole.rename(folder / "later"))
 
 
 def test_an_occupied_port_is_one_line(folder):

@@ -8,8 +8,8 @@ from tiny import run_study
 from mdfl_jax import UserError
 from mdfl_jax.core.flops import count_flops
 from mdfl_jax.models.conv import convolution
+from mdfl_jax.storage.study_files import read_config
 from mdfl_jax.study import make_study
-from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.ahead import memory
 
 
@@ -98,7 +98,7 @@ def test_a_bound_splits_the_seeds_with_a_line_and_the_results_stay(tiny, tmp_pat
     whole = run_study(free, tmp_path / "free")
     parts = run_study(one_size, tmp_path / "parts")
     assert whole["points"][0]["final_accuracy"] == parts["points"][0]["final_accuracy"]
-    assert workdirs.batch_sizes(tmp_path / "parts") == [devices]
+    assert read_config(tmp_path / "parts")["runs_per_batch"] == [devices]
 
 
 @pytest.mark.long
