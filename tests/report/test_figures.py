@@ -99,7 +99,7 @@ def test_map_has_discs_for_those_that_stay_and_paths_for_those_that_move(reporte
     assert drawn(run, LineCollection) == [0, *[2 * rounds] * 3]  # two clients move
     longest = max(np.hypot(*np.diff(run.array(p, "position"), axis=0).T).sum(0)[:rounds].sum() for p in range(4))
     assert 0.7 * world.ALL_PATHS * np.hypot(9, 9) < longest <= world.ALL_PATHS * np.hypot(9, 9)
-    radii = [{"network.radius": r} for r in (2.0, float("inf"), None, "inf")]
+    radii = [{"network.radius": r, "algorithm.lr": k} for k, r in enumerate((2.0, float("inf"), None, "inf"))]
     assert drawn(study(radii), EllipseCollection) == [6, 0, 0, 0]
     many = study([{"algorithm.lr": 0.1 * i} for i in range(7)], clients=48)
     assert len(drawn(many, LineCollection)) == 6

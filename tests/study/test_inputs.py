@@ -7,6 +7,7 @@ import mdfl_jax
 from mdfl_jax.core import own_files
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.storage.disk import plain, write_json
+from mdfl_jax.storage.study_files import state_path
 from mdfl_jax.study import make_study
 from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.manifest import manifest_of
@@ -19,8 +20,12 @@ def inspected(folder, study):
 
 
 def started(study, folder):
-    """A workdir as a study leaves it that was killed."""
+    """A workdir as a study leaves it that was killed after its first states."""
     write_json(folder / "config.json", manifest_of(study, {}))
+    for run in study.to_do():
+        path = state_path(folder, study.name(run))
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
 
 
 def own_data(folder, seed=0):

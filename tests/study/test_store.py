@@ -5,6 +5,7 @@ import itertools
 import random
 import shutil
 import threading
+import time
 
 import pytest
 from studies import assert_same, go, ignore, stop_at
@@ -179,8 +180,11 @@ def test_two_commands_on_one_folder_share_the_runs(tmp_path, monkeypatch):
         found.append(go(tmp_path / "run", **changes | {"seeds": seeds})[0])
 
     threads = [threading.Thread(target=command, args=(seeds,)) for seeds in (3, 3, 4)]
-    for thread in threads:
+    for thread in threads[:2]:
         thread.start()
+    while sum(thread.is_alive() for thread in threads[:2]) == 2 and len([*tmp_path.glob("run/workers/*.json")]) < 2:
+        time.sleep(0.01)
+    threads[2].start()
     for thread in threads:
         thread.join()
     assert len(computed) == len({*computed}) == 8
