@@ -256,7 +256,9 @@ def _begin(
     """
     if overwrite and others:
         raise UserError(f"--workdir={workdir}: {others[0]} computes runs there; --overwrite waits for nobody")
-    held = workdirs.inspect_workdir(workdir, content, overwrite)  # another command may have begun just now
+    held = workdirs.inspect_workdir(
+        workdir, content, overwrite, bool(others)
+    )  # another command may have begun just now
     if overwrite:
         workdirs.clear(workdir)
     if not others:

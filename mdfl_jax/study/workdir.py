@@ -72,13 +72,16 @@ class WorkdirContent(NamedTuple):
     compared: Comparison | None = None
 
 
-def inspect_workdir(workdir: Path, wanted: Mapping[str, Any], overwrite: bool = False) -> WorkdirContent:
+def inspect_workdir(
+    workdir: Path, wanted: Mapping[str, Any], overwrite: bool = False, alive: bool | None = None
+) -> WorkdirContent:
     """Return what a workdir holds, without writing anything.
 
     Args:
       workdir: The directory, which need not exist.
       wanted: The content of config.json of the wanted study.
       overwrite: Whether a study in the directory is to be removed.
+      alive: Whether other processes compute its runs; None: whether a worker has a file there.
 
     Raises:
       UserError: If the directory holds something else, or cannot be written.
@@ -111,7 +114,8 @@ def inspect_workdir(workdir: Path, wanted: Mapping[str, Any], overwrite: bool = 
             raise
     if overwrite:
         return WorkdirContent()
-    begun = None if any((workdir / WORKERS).glob("*.json")) else _names(workdir)
+    alive = any((workdir / WORKERS).glob("*.json")) if alive is None else alive
+    begun = None if alive else _names(workdir)
     compared = compare(held, wanted, begun, {run for run, _ in run_files(workdir)})
     if compared.fields:
         changed = compared.fields
