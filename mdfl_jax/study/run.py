@@ -231,6 +231,8 @@ def run_or_resume(
         if options.is_worker:
             return {}, False
         with locked(workdir):
+            if not Workers(workdir).others():
+                files.tidy()
             return _write_views(workdir, manifest_of(study, made), log), False
 
 

@@ -86,7 +86,7 @@ def test_a_stopped_shard_goes_on_under_the_same_command(launch, here):
     assert f"goes on where {folder.relative_to(here)} was left" in err
     process = launch("sweep", *args)
     line = ""
-    while "going on with the unfinished run" not in line:
+    while "going on with the unfinished study" not in line:
         line = process.stdout.readline()
         assert line, process.communicate()
     process.kill()
