@@ -31,7 +31,7 @@ FILES = {
         "PATTERNS.register('mine')(Pattern(None, None))\n"
         "MIXINGS.register('mine')(lambda inputs: inputs.adjacency)\n"
     ),
-    "networks/costs/mine.py": (
+    "networks/mine_costs.py": (
         "from mdfl_jax.networks.costs import SHORT_CONTACTS, ShortContact\n"
         "SHORT_CONTACTS.register('mine')(ShortContact(None, None))\n"
     ),
