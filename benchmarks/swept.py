@@ -11,9 +11,8 @@ import numpy as np
 from benchmarks import measure
 from mdfl_jax.mobility import Motion
 from mdfl_jax.mobility.rules.random_walk import bounce
-from mdfl_jax.networks.contact import swept
+from mdfl_jax.networks.contact import disc_neighbours, swept, swept_neighbours
 from mdfl_jax.networks.mixing import SpeedAwareNumbers
-from mdfl_jax.networks.neighbours import disc_neighbours, swept_neighbours
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 
 RADIUS, MAX_DEGREE = 45.0, 64

@@ -31,8 +31,7 @@ from configs import digits, madfl
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.mobility.rule import ORACLE
-from mdfl_jax.networks.movers import MOVERS
-from mdfl_jax.networks.relays import RELAY_PLACES
+from mdfl_jax.networks.worlds import MOVERS, RELAY_PLACES
 
 RULES = ("random_movement", "waypoint", "dam", "dcm")
 STRATEGIES = ("age_aware", "coordinated", "cover_tour", "dcm_weighted", "spectral", "staleness", "waiting", "learnt")

@@ -6,11 +6,11 @@ import numpy as np
 import optax
 from small import toy_dataset, toy_hparams
 
-from mdfl_jax.core.batch_statistics import each
 from mdfl_jax.core.rng import stream
 from mdfl_jax.core.sharding import client_mesh
+from mdfl_jax.core.trees import each
 from mdfl_jax.tasks import classification
-from mdfl_jax.tasks.samples import minibatch_blocks, seed_of_block
+from mdfl_jax.tasks.supervised import minibatch_blocks, seed_of_block
 
 N, BATCH, LR, ROUNDS = 4, 6, 0.1, 3
 

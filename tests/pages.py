@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from mdfl_jax.config import config_files
+from mdfl_jax.config import resolve
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -107,11 +107,11 @@ def config_of(arguments: list[str]) -> str:
     for word in arguments:
         if word.startswith("--config="):
             given = word.partition("=")[2]
-            return config_files.find(given) if given.partition(":")[0] in config_files.names() else given
+            return resolve.find(given) if given.partition(":")[0] in resolve.names() else given
     named = [word for word in arguments if not word.startswith("-") and not PLACEHOLDER.search(word)]
     if not named or named[0].endswith((".xml", ".csv")):  # a trace is no study
         return ""
-    return config_files.find(named[0]) if named[0].partition(":")[0] in config_files.names() else named[0]
+    return resolve.find(named[0]) if named[0].partition(":")[0] in resolve.names() else named[0]
 
 
 def follow(text: str, folder: Path, environment: dict[str, str]) -> list[tuple[str, list[str], float]]:

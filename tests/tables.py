@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 import pytest
 from ml_collections import ConfigDict
 
-from mdfl_jax.config.config_files import set_field
+from mdfl_jax.config.resolve import set_field
 
 
 def cases(text: str, name: str = "") -> Iterator[object]:

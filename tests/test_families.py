@@ -31,8 +31,8 @@ FILES = {
         "PATTERNS.register('mine')(Pattern(None, None))\n"
         "MIXINGS.register('mine')(lambda inputs: inputs.adjacency)\n"
     ),
-    "networks/costs/mine.py": (
-        "from mdfl_jax.networks.costs.filters import SHORT_CONTACTS, ShortContact\n"
+    "networks/mine_costs.py": (
+        "from mdfl_jax.networks.costs import SHORT_CONTACTS, ShortContact\n"
         "SHORT_CONTACTS.register('mine')(ShortContact(None, None))\n"
     ),
     "data/formats/mine.py": (
@@ -73,7 +73,7 @@ from mdfl_jax.exchange.aggregation import AGGREGATIONS
 from mdfl_jax.exchange.compressors import COMPRESSORS
 from mdfl_jax.metrics import METRICS
 from mdfl_jax.models import MODELS
-from mdfl_jax.networks.costs.filters import SHORT_CONTACTS
+from mdfl_jax.networks.costs import SHORT_CONTACTS
 from mdfl_jax.networks.graphs import GRAPHS
 from mdfl_jax.networks.meetings import PATTERNS
 from mdfl_jax.networks.mixing import MIXINGS

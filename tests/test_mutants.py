@@ -11,9 +11,9 @@ def test_every_fault_can_be_tried():
 
 
 def test_a_fault_whose_code_or_tests_are_gone_is_told():
-    assert (ROOT / "mdfl_jax" / "storage" / "limits.py").is_file()
-    said = wrong_in(Mutant("storage/limits.py", "no such text", "", "test_gone.py"))
+    assert (ROOT / "mdfl_jax" / "storage" / "disk.py").is_file()
+    said = wrong_in(Mutant("storage/disk.py", "no such text", "", "test_gone.py"))
     assert said == [
-        "storage/limits.py: 'no such text' stands there 0 times, not once",
-        "storage/limits.py: there is no tests/test_gone.py",
+        "storage/disk.py: 'no such text' stands there 0 times, not once",
+        "storage/disk.py: there is no tests/test_gone.py",
     ]

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mdfl_jax.core.client_padding import Held, held_by
+from mdfl_jax.core.sharding import Held, held_by
 
 
 def holding(num_samples, num_classes=2):

@@ -9,9 +9,8 @@ import jax.numpy as jnp
 from mdfl_jax.algorithms.dpsgd import gossip, local_then
 from mdfl_jax.algorithms.local import LocalNumbers, Number, Settings
 from mdfl_jax.algorithms.registry import register
-from mdfl_jax.core.batch_statistics import trained, with_trained
 from mdfl_jax.core.numbers import number
-from mdfl_jax.core.trees import rows_like
+from mdfl_jax.core.trees import rows_like, trained, with_trained
 from mdfl_jax.core.types import Algorithm, ClientParams, Gradient
 
 

@@ -11,9 +11,9 @@ from mdfl_jax.core.links import Senders
 from mdfl_jax.core.message_bits import messages_sent
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.rng import own_draws
+from mdfl_jax.core.sharding import draw_pairs
 from mdfl_jax.core.types import Algorithm, ClientParams, Links
 from mdfl_jax.exchange.peers import random_receivers, random_regular_part
-from mdfl_jax.exchange.together import draw_pairs
 from mdfl_jax.networks.mixing import uniform
 
 

@@ -18,26 +18,33 @@ import jax.numpy as jnp
 
 from mdfl_jax.algorithms.local import CompressedNumbers, LocalNumbers, Settings, init_optimizer, local_steps
 from mdfl_jax.algorithms.registry import register
-from mdfl_jax.core.batch_statistics import each
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.message_bits import dense_bits, double_dense_bits
 from mdfl_jax.core.metric import Metric
 from mdfl_jax.core.numbers import Setting, number
 from mdfl_jax.core.rng import own_draws
-from mdfl_jax.core.trees import rows_like
+from mdfl_jax.core.sharding import on_each_device
+from mdfl_jax.core.trees import each, rows_like
 from mdfl_jax.core.types import BEFORE, Algorithm, ClientParams, Gradient, Links, RoundStats
 from mdfl_jax.exchange.active import takes_part
 from mdfl_jax.exchange.compressors import COMPRESSORS
-from mdfl_jax.exchange.relay import Meetings, Relays, Search, find, handed_over, meetings_of
-from mdfl_jax.exchange.relay_compression import Private, after_exchange, manipulate, no_private
-from mdfl_jax.exchange.search import automatic
-from mdfl_jax.exchange.together import on_each_device
-from mdfl_jax.exchange.traffic import (
+from mdfl_jax.exchange.relay import (
     RELAYED_DOWNLOAD,
     RELAYED_UPLOAD,
     TRAFFIC_METRICS,
+    Meetings,
+    Private,
+    Relays,
+    Search,
     Traffic,
     add_traffic,
+    after_exchange,
+    automatic,
+    find,
+    handed_over,
+    manipulate,
+    meetings_of,
+    no_private,
     no_traffic,
     slot_traffic,
 )
@@ -56,7 +63,7 @@ class Variant(NamedTuple):
       relay_upload: whether updates are relayed.
       relay_download: what a relay sends: "" for nothing, "global" for its copy of the global model, "local" for its
         local model.
-      search: how search intervals are chosen: "given" by the numbers, or "auto" by `mdfl_jax.exchange.search`.
+      search: how search intervals are chosen: "given" by the numbers, or "auto" by `mdfl_jax.exchange.relay`.
     """
 
     upload: str = "meeting"
@@ -351,7 +358,7 @@ fedmobile_local = _register(
 fedmobile_auto = _register(
     "fedmobile_auto",
     BOTH._replace(search="auto"),
-    "FedMobile whose search intervals follow from what each client has seen (`mdfl_jax.exchange.search`).",
+    "FedMobile whose search intervals follow from what each client has seen (`mdfl_jax.exchange.relay`).",
 )
 async_fl = _register("async_fl", Variant(), "ASYNC (3; Avdiukhin and Kasiviswanathan, ICML 2021): nothing is relayed.")
 virtual_upload = _register(

@@ -8,15 +8,14 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from mdfl_jax.core import batch_statistics
-from mdfl_jax.core.batch_statistics import STATISTICS, each, has_statistics, trained, with_trained
+from mdfl_jax.core import trees
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import Numbers, Setting, nested, number
-from mdfl_jax.core.trees import chosen_leaves, joined_leaves
+from mdfl_jax.core.sharding import take_steps
+from mdfl_jax.core.trees import STATISTICS, chosen_leaves, each, has_statistics, joined_leaves, trained, with_trained
 from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, Params, RoundStats
 from mdfl_jax.exchange.aggregation import Heard, aggregate
 from mdfl_jax.exchange.sending import Sending, sent
-from mdfl_jax.exchange.together import take_steps
 
 Number = Any  # a traced scalar or a Python number
 
@@ -115,7 +114,7 @@ class Settings(NamedTuple):
       mixing_bound: senders in a neighbour list of `mdfl_jax.exchange.gossip.mix`; 0 lets that function choose.
       compressor: a name of `mdfl_jax.exchange.compressors.COMPRESSORS`; "" uses the algorithm's own.
       schedule: (step) -> factor of the learning rate, for algorithms that have no optimiser.
-      local_statistics: whether batch statistics are kept local and not exchanged (`mdfl_jax.core.batch_statistics`).
+      local_statistics: whether batch statistics are kept local and not exchanged (`mdfl_jax.core.trees`).
       aggregation: a name of `mdfl_jax.exchange.aggregation.AGGREGATIONS`, for algorithms that mix whole models.
       shared: patterns of the paths of the leaves that are exchanged (`mdfl_jax.core.trees.chosen_leaves`), for
         algorithms that can keep a part of the model local; "": all. The other leaves are personal.
@@ -134,7 +133,7 @@ class Settings(NamedTuple):
 
     def part(self, model: ClientParams) -> ClientParams:
         """Return the part of models [N, ...] that is exchanged: not the batch statistics and leaves that stay local."""
-        part = batch_statistics.exchanged(model, self.local_statistics)
+        part = trees.exchanged(model, self.local_statistics)
         if not self.shared:
             return part
         return with_trained(part, chosen_leaves(trained(part), self.shared, "model.shared"))
@@ -143,7 +142,7 @@ class Settings(NamedTuple):
         """Return models [N, ...] with the result of exchanging what `part` returned."""
         if self.shared:
             part = with_trained(part, joined_leaves(trained(part), trained(model)))
-        return batch_statistics.received(model, part, self.local_statistics)
+        return trees.received(model, part, self.local_statistics)
 
     def sent(
         self, hparams: AlgorithmNumbers, key: jax.Array, links: Links, vectors: ClientParams, which: int = 0

@@ -11,15 +11,14 @@ import optax
 
 from mdfl_jax.algorithms.local import LocalNumbers, Settings, init_optimizer, optimizer_updates
 from mdfl_jax.algorithms.registry import register
-from mdfl_jax.core.batch_statistics import trained, with_trained
 from mdfl_jax.core.message_bits import count_bits, double_sparse_bits, float_bits, messages_sent, sparse_bits
 from mdfl_jax.core.numbers import Setting, number
 from mdfl_jax.core.rng import own_draws
-from mdfl_jax.core.trees import ravel, rows_like
+from mdfl_jax.core.sharding import draw_pairs, select
+from mdfl_jax.core.trees import ravel, rows_like, trained, with_trained
 from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 from mdfl_jax.exchange.compressors import num_kept
 from mdfl_jax.exchange.partial import partial_average, random_coordinates, random_neighbours
-from mdfl_jax.exchange.together import draw_pairs, select
 
 
 class PaMEState(NamedTuple):

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 
 from mdfl_jax.algorithms.local import LocalNumbers, Settings, decayed_gradient, recursion_step
 from mdfl_jax.algorithms.registry import register
-from mdfl_jax.core.batch_statistics import each
 from mdfl_jax.core.message_bits import count_bits, dense_bits, double_dense_bits, messages_sent
 from mdfl_jax.core.numbers import number
+from mdfl_jax.core.trees import each
 from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 
 

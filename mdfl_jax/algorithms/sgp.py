@@ -8,13 +8,13 @@ import optax
 
 from mdfl_jax.algorithms.local import LocalNumbers, Settings, init_optimizer, optimizer_updates
 from mdfl_jax.algorithms.registry import register
-from mdfl_jax.core import batch_statistics
+from mdfl_jax.core import trees
 from mdfl_jax.core.links import ALL_PAIRS, Senders
 from mdfl_jax.core.message_bits import count_bits, dense_bits, float_bits, messages_sent
+from mdfl_jax.core.sharding import take_steps
 from mdfl_jax.core.trees import rows_like
 from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 from mdfl_jax.exchange.aggregation import Heard, weighted_mean
-from mdfl_jax.exchange.together import take_steps
 from mdfl_jax.networks.mixing import uniform
 
 
@@ -78,7 +78,7 @@ def sgp(settings: Settings = Settings()) -> Algorithm:
             z, opt_state = carry
             loss, found = gradient(z, jax.random.fold_in(key, index))
             updates, opt_state = optimizer_updates(optimizer(hparams), found, opt_state, z)
-            updates = batch_statistics.each(longer, lambda u: u, updates)  # a statistic's step is one in z
+            updates = trees.each(longer, lambda u: u, updates)  # a statistic's step is one in z
             return (optax.apply_updates(z, updates), opt_state), loss
 
         (z, opt_state), loss = take_steps(step, (state.params, state.opt_state), settings.num_local_steps)

@@ -11,12 +11,11 @@ import jax.numpy as jnp
 from mdfl_jax.algorithms.innovations import NEEDS, compressor_of, finished, flat_gradient, pull, send
 from mdfl_jax.algorithms.local import CompressedNumbers, Settings, recursion_step
 from mdfl_jax.algorithms.registry import register
-from mdfl_jax.core.batch_statistics import each
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.rng import own_draws
-from mdfl_jax.core.trees import ravel
+from mdfl_jax.core.sharding import take_steps
+from mdfl_jax.core.trees import each, ravel
 from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
-from mdfl_jax.exchange.together import take_steps
 
 
 class SquarmState(NamedTuple):

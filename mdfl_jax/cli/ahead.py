@@ -38,9 +38,9 @@ ESTIMATES = "these are the compiler's estimates for a device that was not at han
 
 def main(wanted: "Wanted") -> int:
     """Compile every program and print the results. Return exit status 1 if one does not compile or does not fit."""
-    from mdfl_jax.study.ahead import accounts, topology
+    from mdfl_jax.study.ahead import accounts
 
-    topology.check_installed(wanted)
+    accounts.check_installed(wanted)
     bad, number, count = 0, 0, 1
     hours: list[Any] = []
     while number < count:
@@ -77,7 +77,7 @@ def in_a_child(number: int, arguments: list[str]) -> dict[str, Any]:
     Raises:
       UserError: if the child found a mistake of the user.
     """
-    from mdfl_jax.study.ahead.topology import ENVIRONMENT
+    from mdfl_jax.study.ahead.accounts import ENVIRONMENT
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "found.json"
@@ -113,11 +113,11 @@ def child(wanted: "Wanted", config: "ConfigDict") -> int:
     """Compile one program and write the results to the file in `CHILD`. A compiler's error is written as a result."""
     from mdfl_jax.core import devices
     from mdfl_jax.study import make_study
-    from mdfl_jax.study.ahead import accounts, topology
+    from mdfl_jax.study.ahead import accounts
     from mdfl_jax.study.plan import plan
 
     number, path = os.environ[CHILD].split(":", 1)
-    with devices.aimed_at(topology.load(wanted)):
+    with devices.aimed_at(accounts.load(wanted)):
         study = make_study(config)
         group = study.groups[int(number)]
         begun = {

@@ -79,7 +79,7 @@ def read_config() -> "ConfigDict":
     Raises:
       UserError: if no file is given, if a file raises an error, or for an unknown key or a wrong value.
     """
-    from mdfl_jax.config import config_files  # imports JAX, which not every command needs
+    from mdfl_jax.config import resolve  # imports JAX, which not every command needs
     from mdfl_jax.config.resolve import add_used_files
 
     given, scale = value_of("config"), value_of("scale")
@@ -87,13 +87,13 @@ def read_config() -> "ConfigDict":
         raise UserError(
             (f"--scale={scale} is for --config=FILE, which is not given here; " if scale else "")
             + "--config=FILE is missing, for example --config=configs/digits.py; or name a shipped study as the first "
-            f"word: {', '.join(config_files.names())}"
+            f"word: {', '.join(resolve.names())}"
         )
-    path = config_files.find(given)
+    path = resolve.find(given)
     with stages.stage(f"reading {path}"):
         try:
             import_own_files()
-            config = config_files.read_file(f"{path}{'' if ':' in path else ':'},scale={scale}" if scale else path)
+            config = resolve.read_file(f"{path}{'' if ':' in path else ':'},scale={scale}" if scale else path)
         except (UserError, KeyboardInterrupt):
             raise
         except BaseException as error:  # a config file may raise anything
@@ -102,7 +102,7 @@ def read_config() -> "ConfigDict":
             said = f"{own_files.place(error) or path}: {type(error).__name__}: {error}".rstrip(": ")
             raise UserError(said) from error
         for key, value in fields_given().items():
-            config_files.set_field(config, key, value)
+            resolve.set_field(config, key, value)
         add_used_files(config, value_of("use"))
         return config
 

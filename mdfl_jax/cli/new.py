@@ -47,7 +47,7 @@ Use it elsewhere:  add --use={name}.py to the command of any study
 
 def example(kind: str) -> str:
     """Return the example of a kind."""
-    from mdfl_jax.config.config_files import folder
+    from mdfl_jax.config.resolve import folder
 
     above = folder().parent  # the checkout, or mdfl_jax/shipped of an installed package
     page = above / "docs" / "extending.md"

@@ -154,10 +154,10 @@ def _run(study: "Study", shard: "Shard | None", has_crew: bool) -> int:
     """Run the study, continue it, or read what is finished, and print its results. Return the exit status."""
     from mdfl_jax.report import tables
     from mdfl_jax.study.crew import Crew, command
-    from mdfl_jax.study.manifest import manifest_of
     from mdfl_jax.study.places import PLACES, parse_settings
     from mdfl_jax.study.plan import plan
     from mdfl_jax.study.run import RunOptions, run_or_resume
+    from mdfl_jax.study.workdir import manifest_of
 
     workdir, many, settings = _workdir(study, shard), _WORKERS.value, parse_settings(_CLUSTER.value)
     place = PLACES[_ON.value](many, settings, workdir) if has_crew else None

@@ -27,7 +27,7 @@ from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.mobility.rule import FILES
 from mdfl_jax.models import MODELS
 from mdfl_jax.models.pretrained import READERS, TWINS
-from mdfl_jax.networks.costs.filters import IGNORE
+from mdfl_jax.networks.costs import IGNORE
 from mdfl_jax.networks.graphs import GRAPHS
 from mdfl_jax.storage.model_files import is_saved
 from mdfl_jax.storage.study_files import MODELS as FOLDER
@@ -239,7 +239,7 @@ def has_deadline(experiment: Experiment) -> bool:
 
 
 def is_filtered(experiment: Experiment) -> bool:
-    """Whether a link filter (`mdfl_jax.networks.costs.filters`) removes links."""
+    """Whether a link filter (`mdfl_jax.networks.costs`) removes links."""
     return has_deadline(experiment) or experiment.cost.short_contact != IGNORE
 
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from mdfl_jax.algorithms import ALGORITHMS
-from mdfl_jax.core.batch_statistics import KEPT
-from mdfl_jax.core.diverging import NORM
 from mdfl_jax.core.outcomes import SELECT_BY, VALIDATION_LOSS
-from mdfl_jax.data.normalize import MODES
+from mdfl_jax.core.stopping import NORM
+from mdfl_jax.core.trees import KEPT
+from mdfl_jax.data.dataset import MODES
 from mdfl_jax.data.partition import PARTITIONS
 from mdfl_jax.exchange.aggregation import AGGREGATIONS
 from mdfl_jax.exchange.compressors import COMPRESSORS
@@ -27,13 +27,11 @@ from mdfl_jax.mobility.trace import AT_END
 from mdfl_jax.models import MODELS
 from mdfl_jax.models.conv import FORMS
 from mdfl_jax.networks.contact import CONTACTS
-from mdfl_jax.networks.costs import SHORT_CONTACTS
-from mdfl_jax.networks.costs.filters import IGNORE
+from mdfl_jax.networks.costs import IGNORE, SHORT_CONTACTS
 from mdfl_jax.networks.graphs import GRAPHS
 from mdfl_jax.networks.meetings import PATTERNS
 from mdfl_jax.networks.mixing import MIXINGS
-from mdfl_jax.networks.movers import MOVERS
-from mdfl_jax.networks.relays import RELAY_PLACES
+from mdfl_jax.networks.worlds import MOVERS, RELAY_PLACES
 from mdfl_jax.networks.wrappers.order import ORDERS
 from mdfl_jax.networks.wrappers.participation import PICKS
 from mdfl_jax.storage.disk import CHOICES

@@ -9,11 +9,19 @@ Devices communicate only at the top level of a round: no loop and no condition w
 operation. `by_rows`, `everywhere`, `choose` and `repeat` ensure this. XLA's CPU runtime orders the collectives of one
 computation. However, it may execute a collective inside a loop or a condition at the same time as those that follow it,
 in a different order on each device; then all devices wait forever (jax 0.10.2).
+
+Padding clients hold no samples and have no links, and their rows are removed from all results. The network still has N
+clients; only the models and the algorithm's state have more rows. Random numbers that an algorithm draws for client i
+must not depend on the number of rows. Draws with a leading client axis do not depend on it, because JAX's threefry
+counts elements; draws for pairs of clients must use `among_clients`.
+
+Algorithms use operations on all clients together, which work on one device and on several: draws, choices, steps. On a
+mesh these keep the devices synchronous and exclude padding rows, which are no clients, from every draw.
 """
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +29,8 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from mdfl_jax.core.devices import current
+from mdfl_jax.core.links import ALL_PAIRS, Senders
+from mdfl_jax.core.types import BEFORE, NEVER, Clients, Links
 
 SEED, CLIENT = "seed", "client"
 
@@ -234,3 +244,110 @@ def split_sum(mesh: Mesh, function: Callable[..., Any], shared: Any, parts: Any)
 
     split, same = PartitionSpec(CLIENT), PartitionSpec()
     return jax.shard_map(on_device, mesh=mesh, in_specs=(same, split), out_specs=same, check_vma=False)(shared, parts)
+
+
+class Held(NamedTuple):
+    """The part of the clients' data that networks and metrics see.
+
+    Attributes:
+      num_samples: [N] int32 training samples that each client holds.
+      label_counts: [N, C] int32 samples of each label that each client holds.
+    """
+
+    num_samples: jax.Array
+    label_counts: jax.Array
+
+
+def first(tree: Any, num_clients: int) -> Any:
+    """Return the first N rows of every leaf."""
+    return jax.tree.map(lambda x: x[:num_clients], tree)
+
+
+def held_by(clients: Clients, num_clients: int) -> Held:
+    """Return the sample and label counts of the N clients, without those of the padding clients."""
+    return Held(*first((clients.num_samples, clients.label_counts), num_clients))
+
+
+def fill(x: jax.Array, rows: int, value: Any, axes: int = 1) -> jax.Array:
+    """Pad an array with a leading client axis to more rows.
+
+    Args:
+      x: [N, ...], or [N, N, ...] where ``axes`` is 2.
+      rows: the number of rows after padding, at least N.
+      value: the value of the new elements.
+      axes: the number of leading axes to pad, 1 or 2.
+
+    Returns:
+      [rows, ...], or [rows, rows, ...] where ``axes`` is 2.
+    """
+    extra = [(0, rows - x.shape[0])] * axes + [(0, 0)] * (x.ndim - axes)
+    return jnp.pad(x, extra, constant_values=value)
+
+
+def pad_links(links: Links, rows: int) -> Links:
+    """Pad the links of N clients to more rows. A padding client has no links and gives its own model the weight 1."""
+    num_clients = links.adjacency.shape[0]
+    if rows == num_clients:
+        return links
+    others = jnp.arange(rows) >= num_clients
+    axes, senders = 2 if links.senders.ids is None else 1, pad_senders(links.senders, rows)
+    mix = fill(links.mix, rows, 0, axes) + senders.on_own(others.astype(links.mix.dtype))
+    optional = lambda x, value: None if x is None else fill(x, rows, value)  # noqa: E731
+    partner = optional(links.partner, 0)
+    return Links(
+        adjacency=fill(links.adjacency, rows, False, axes),
+        mix=mix,
+        at_server=optional(links.at_server, False),
+        last_server=optional(links.last_server, BEFORE),
+        next_server=optional(links.next_server, NEVER),
+        partner=None if partner is None else jnp.where(others, jnp.arange(rows, dtype=partner.dtype), partner),
+        real=num_clients,
+        senders=senders,
+        active=optional(links.active, False),
+    )
+
+
+def pad_senders(senders: Senders, rows: int) -> Senders:
+    """Pad neighbour lists to more rows; all places of a padding client stand for itself."""
+    if senders.ids is None or senders.back is None:
+        return senders
+    own, place = (jax.lax.broadcasted_iota(jnp.int32, (rows, senders.ids.shape[1]), axis) for axis in (0, 1))
+    is_client = own < senders.ids.shape[0]
+    ids, back = fill(senders.ids, rows, 0), fill(senders.back, rows, 0)
+    return Senders(jnp.where(is_client, ids, own), jnp.where(is_client, back, place), senders.most)
+
+
+def among_clients(draw: Callable[[jax.Array, Senders], jax.Array], links: Links) -> jax.Array:
+    """Draw for the pairs of the N clients, independently of the number of rows.
+
+    Args:
+      draw: (adjacency [N, K], senders) -> [N, K] bool.
+      links: the links of all rows.
+
+    Returns:
+      [rows, rows] bool, or [rows, K] over neighbour lists; False for all pairs with a padding client.
+    """
+    num_clients, rows = links.num_clients, links.adjacency.shape[0]
+    ids, back, most = links.senders
+    if ids is None or back is None:
+        adjacency = links.adjacency[:num_clients, :num_clients]
+        return fill(everywhere(lambda a: draw(a, ALL_PAIRS), adjacency), rows, False, axes=2)
+    senders = Senders(ids[:num_clients], back[:num_clients], most)
+    return fill(everywhere(draw, links.adjacency[:num_clients], senders), rows, False)
+
+
+def draw_pairs(draw: Callable[[jax.Array, Senders], jax.Array], links: Links) -> jax.Array:
+    """Draw some of the links of a round, with the same result on every device.
+
+    Args:
+      draw: (adjacency [N, K] bool, senders) -> [N, K] bool, the drawn links.
+      links: the links of the round.
+
+    Returns:
+      [rows, rows] bool, or [rows, K] over neighbour lists; False where a row or a column is a padding row.
+    """
+    return among_clients(draw, links)
+
+
+# On a mesh each of them keeps the devices synchronous. `mdfl_jax.core.sharding` documents their arguments and results.
+select, take_steps, on_each_device = choose, repeat, everywhere

@@ -1,9 +1,17 @@
-"""The stop rule: a run stops once the objective of its mean model no longer changes (PaME V-B)."""
+"""When a run stands still before its last round: the stop rule (PaME V-B), and a run that has diverged.
 
-from typing import NamedTuple
+A run stops once the objective of its mean model no longer changes. A run whose parameters are no longer finite, or
+explode, has diverged and has no result. Each round looks at the norm of every client's parameters. The rounds
+themselves stay as they are: a run that has diverged is held still from the next evaluation on
+(`mdfl_jax.engine.simulation.Simulation.rounds`), so the program of a round needs no condition.
+"""
+
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+
+from mdfl_jax.core.trees import trained
 
 
 class StopState(NamedTuple):
@@ -44,3 +52,75 @@ def update_stop_state(
     still = jnp.std(three) < tolerance  # False while there are NaNs
     recent = jnp.where(moved, three[1:], stop_state.recent)
     return StopState(recent, stop_state.rounds + 1, moved & (still | ~jnp.isfinite(objective)))
+
+
+NORM = 1e8  # the default bound; models that learn anything have norms below 1e4
+
+
+SCALE = 2.0**-40  # a power of two changes no digit, and the squares of larger parameters are still numbers
+
+
+class Divergence(NamedTuple):
+    """Whether a run has diverged.
+
+    Attributes:
+      round: [] int32, the round in which it did, counted from 1; 0 if it has not.
+      norm: [] float32, the largest norm of a client's parameters after this round, infinite if a parameter is not
+        finite; 0 if it has not diverged.
+    """
+
+    round: jax.Array
+    norm: jax.Array
+
+    @property
+    def is_there(self) -> jax.Array:
+        """[] bool, whether the run has diverged."""
+        return self.round > 0
+
+    def result(self, value: jax.Array) -> jax.Array:
+        """Return what the models of a run score; NaN once it has diverged, though they still predict some label."""
+        return jnp.where(self.is_there, jnp.nan, value)
+
+
+def no_divergence() -> Divergence:
+    """Return the state before the first round."""
+    return Divergence(jnp.int32(0), jnp.float32(0))
+
+
+def largest_norm(models: Any, num_clients: int) -> jax.Array:
+    """Return the largest Euclidean norm of a client's parameters, without batch statistics: [] float32.
+
+    It is infinite if a parameter is not finite, or too large for its square (above 1e31 in float32).
+
+    Args:
+      models: [rows, ...] the models.
+      num_clients: the number of rows that are counted; those after them belong to padding clients.
+    """
+    leaves = [leaf.reshape(leaf.shape[0], -1) for leaf in jax.tree.leaves(trained(models))]
+    squares = sum(jnp.sum(jnp.square(SCALE * _at_least_single(leaf)), axis=1) for leaf in leaves)
+    squares = jnp.where(jnp.arange(leaves[0].shape[0]) < num_clients, squares, 0)
+    norm = (jnp.sqrt(jnp.max(squares)) / SCALE).astype(jnp.float32)
+    return jnp.where(jnp.isnan(norm), jnp.inf, norm)
+
+
+def _at_least_single(leaf: jax.Array) -> jax.Array:
+    return leaf.astype(jnp.promote_types(leaf.dtype, jnp.float32))
+
+
+def update_divergence(divergence: Divergence, norm: jax.Array, bound: float, rounds: jax.Array) -> Divergence:
+    """Update the state after a round. The first divergence that was seen stays.
+
+    Args:
+      divergence: the state before this round.
+      norm: [] the largest norm after this round.
+      bound: the norm above which a run has diverged; a norm that is not finite is above every bound.
+      rounds: [] int32, the rounds done, this one included.
+    """
+    now = ~divergence.is_there & ((norm > bound) | ~jnp.isfinite(norm))
+    return Divergence(jnp.where(now, rounds, divergence.round), jnp.where(now, norm, divergence.norm))
+
+
+def rounds_computed(divergence: Divergence, rounds: jax.Array, eval_every: int) -> jax.Array:
+    """Return how many of the rounds were computed: [] int32, those until the evaluation that saw the divergence."""
+    seen = -(-divergence.round // eval_every) * eval_every
+    return jnp.where(divergence.is_there, jnp.minimum(rounds, seen), rounds)

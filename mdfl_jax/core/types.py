@@ -12,10 +12,10 @@ from typing import Any, NamedTuple, Protocol
 import jax
 from jax.sharding import Mesh
 
-from mdfl_jax.core.diverging import NORM
 from mdfl_jax.core.links import ALL_PAIRS, Lists, Senders
 from mdfl_jax.core.message_bits import Bits
 from mdfl_jax.core.metric import Metric
+from mdfl_jax.core.stopping import NORM
 
 Array = Any  # jax.Array inside a program, numpy.ndarray once results are on the host
 Params = Any  # a pytree of one client's parameters
@@ -277,7 +277,7 @@ class Algorithm(NamedTuple):
         global model is the mean of the clients' models.
       double_bits: (hparams.algorithm, number of parameters) -> bits of one message in double precision, as PaME (8)
         counts them; None where PaME's count does not cover the algorithm.
-      local_statistics: whether batch statistics stay with each client (`mdfl_jax.core.batch_statistics`).
+      local_statistics: whether batch statistics stay with each client (`mdfl_jax.core.trees`).
       participates: whether the algorithm itself chooses its neighbours and communication periods; otherwise the network
         is thinned for it.
       metrics: the algorithm's own metrics, which are measured in addition to those of every study.
@@ -312,7 +312,7 @@ class Schedule(NamedTuple):
         clients, the evaluation of all their models may take longer than the rounds between evaluations.
       metrics: the names of the metrics that are measured on request (`mdfl_jax.metrics.ON_REQUEST`).
       diverged_norm: a run has diverged once the norm of a client's parameters is above this
-        (`mdfl_jax.core.diverging`).
+        (`mdfl_jax.core.stopping`).
     """
 
     rounds: int

@@ -1,4 +1,4 @@
-"""The type of a data set: samples with their targets, and the checks of the arrays from which it is made."""
+"""The type of a data set: samples with their targets, the checks of its arrays, and how they are normalised."""
 
 from collections.abc import Mapping
 from enum import Enum
@@ -55,7 +55,7 @@ class Dataset(NamedTuple):
       stratum: [n] int32 from 0, the groups by which partitions divide samples without a label; None for labels.
       targets: the kind of the targets.
       vocabulary: V, if samples are tokens 0 .. V - 1; 0 for other samples.
-      normalize: how samples are normalised, one of `mdfl_jax.data.normalize.MODES`.
+      normalize: how samples are normalised, one of `mdfl_jax.data.dataset.MODES`.
     """
 
     name: str
@@ -358,3 +358,56 @@ def _strata(where: str, arrays: Mapping[str, np.ndarray], y: np.ndarray, kind: T
         raise UserError(f"{where}: stratum is given and y_train has labels, by which partitions divide; drop stratum")
     given = _whole(where, "stratum", arrays["stratum"], len(y), "the group of each training sample")
     return np.unique(given, return_inverse=True)[1].astype(np.int32)
+
+
+MODES = ("auto", "none")
+"""The values of the field data.normalize.
+
+auto: grey levels and floats are normalised along the last axis, each channel or feature by its mean and standard
+deviation over the training samples; so are the targets of a regression. Tokens and labels stay as they are.
+none: nothing is normalised.
+"""
+
+ROWS = 65_536  # rows of float arrays that are converted to double precision at once
+Moments = tuple[np.ndarray, np.ndarray]
+
+
+def sample_moments(dataset: Dataset) -> Moments | None:
+    """Return the mean and standard deviation of each channel or feature of the training samples, float32 [F] each.
+
+    The standard deviation of a constant feature is set to 1. None if samples are not normalised.
+    """
+    if dataset.normalize == "none" or dataset.vocabulary:
+        return None
+    if dataset.x_train.dtype != np.uint8:
+        return _moments_of_floats(dataset.x_train)
+    # A histogram of the 256 levels needs no float copy of the images.
+    levels = np.stack([np.bincount(c.reshape(-1), minlength=256) for c in np.moveaxis(dataset.x_train, -1, 0)])
+    share = levels / levels.sum(axis=1, keepdims=True)
+    mean = share @ np.arange(256)
+    std = np.sqrt(share @ np.arange(256) ** 2 - mean**2)
+    return _single(mean, std)
+
+
+def target_moments(dataset: Dataset) -> Moments | None:
+    """Return the mean and standard deviation of each target of a regression, float32 [K] each.
+
+    The standard deviation of a constant target is set to 1. None if targets are not normalised.
+    """
+    if dataset.normalize == "none" or dataset.targets is not Targets.NUMBERS:
+        return None
+    return _moments_of_floats(dataset.y_train)
+
+
+def _moments_of_floats(values: np.ndarray) -> Moments:
+    """Compute the moments over all axes but the last one, in double precision."""
+    rows = values.reshape(-1, values.shape[-1])
+    mean = rows.mean(axis=0, dtype=np.float64)
+    parts = (rows[start : start + ROWS] for start in range(0, len(rows), ROWS))  # a whole copy would take memory
+    std = np.sqrt(sum(np.square(part - mean).sum(axis=0) for part in parts) / len(rows))
+    constant = np.ptp(rows, axis=0) == 0  # rounding makes the deviation of a constant feature positive
+    return _single(mean, np.where(constant, 0.0, std))
+
+
+def _single(mean: np.ndarray, std: np.ndarray) -> Moments:
+    return mean.astype(np.float32), np.where(std > 0, std, 1.0).astype(np.float32)

@@ -18,16 +18,25 @@ import numpy as np
 from jax.sharding import Mesh
 
 from mdfl_jax.core import contract, own_files, sharding
-from mdfl_jax.core.batch_statistics import exchanged, trained
-from mdfl_jax.core.client_padding import Held, first, held_by, pad_links
-from mdfl_jax.core.diverging import Divergence, largest_norm, no_divergence, rounds_computed, update_divergence
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.message_bits import Bits, add_bits, no_bits, words
 from mdfl_jax.core.metric import HOLDS, Metric
 from mdfl_jax.core.rng import stream, stream_at
-from mdfl_jax.core.stopping import StopState, initial_stop_state, update_stop_state
-from mdfl_jax.core.trees import of_types
+from mdfl_jax.core.sharding import Held, first, held_by, pad_links
+from mdfl_jax.core.stopping import (
+    Divergence,
+    StopState,
+    initial_stop_state,
+    largest_norm,
+    no_divergence,
+    rounds_computed,
+    update_divergence,
+    update_stop_state,
+)
+from mdfl_jax.core.trees import exchanged, of_types, trained
 from mdfl_jax.core.types import (
+    FIXED,
+    SYMMETRIC,
     Algorithm,
     Array,
     ClientParams,
@@ -42,17 +51,88 @@ from mdfl_jax.core.types import (
     Score,
     Task,
 )
-from mdfl_jax.engine.checks import check_fit, check_metrics
 from mdfl_jax.exchange.active import links_of_active, round_of_active
 from mdfl_jax.metrics import round_records
 from mdfl_jax.metrics.declare import metrics_of
 from mdfl_jax.metrics.evaluation import Evaluation, RoundView, Sample, Sums, add_round, no_sums
 from mdfl_jax.metrics.history import Metrics, as_history, by_round
 from mdfl_jax.metrics.round_records import Records, Rows
+from mdfl_jax.metrics.sampling import check as check_sample
 from mdfl_jax.metrics.sampling import everyone, in_any_run, is_sampled, metrics_of_sample, sampled_scores
 from mdfl_jax.metrics.values import differences, mean_model
-from mdfl_jax.networks.costs.work import LinkLoad, probe
+from mdfl_jax.networks.costs import LinkLoad, probe
 from mdfl_jax.tasks.scoring import MANY
+
+NEEDS = {
+    "adjacency": "links between clients",
+    "mix": "mixing weights",
+    "at_server": "meetings with a server",
+    "last_server": "meetings with a server",
+    "next_server": "known next meetings with a server",
+    SYMMETRIC: "symmetric mixing weights",
+    FIXED: "the same links in every round",
+}
+"""The things that an algorithm may need from a network, in words for error messages."""
+
+METRIC_NEEDS = {
+    "over_test": "test samples of a data set",
+    "num_labels": "test samples with labels, one each",
+    "local_accuracy": "test samples with natural owners (the array client_test)",
+}
+"""The fields of `Task.scoring` that a metric may need, in words for error messages."""
+
+
+def check_needs(
+    algorithm: Algorithm, network: Network, name: str = "the algorithm", network_name: str = "this network"
+) -> None:
+    """Check that a network provides everything that an algorithm needs.
+
+    Args:
+      algorithm: the algorithm, with its field ``needs``.
+      network: the network, with its field ``gives``.
+      name: the name of the algorithm in the error message.
+      network_name: the name of the network in the error message.
+
+    Raises:
+      UserError: if something is missing; the message names it in words.
+    """
+    missing = algorithm.needs - network.gives
+    if missing:
+        needs = " and ".join(dict.fromkeys(NEEDS.get(need, need) for need in sorted(missing)))
+        raise UserError(f"{name} needs {needs}, which {network_name} does not give")
+
+
+def check_fit(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule) -> None:
+    """Check that the four parts of a simulation fit together.
+
+    Raises:
+      UserError: if they do not.
+    """
+    if task.num_clients != network.num_clients:
+        raise UserError(f"the task has {task.num_clients} clients and the network {network.num_clients}")
+    check_needs(algorithm, network)
+    if schedule.stop_std and not task.objective:
+        raise UserError("the stop rule needs a task with an objective, and this task has none")
+    if schedule.eval_every < 1 or schedule.rounds < 1 or schedule.rounds % schedule.eval_every:
+        raise UserError(
+            f"rounds is {schedule.rounds}; it must be a positive multiple of eval_every, which is {schedule.eval_every}"
+        )
+    check_sample(schedule, task)
+
+
+def check_metrics(task: Task, metrics: tuple[Metric, ...], eval_clients: int) -> None:
+    """Check that a task has what the metrics need.
+
+    Raises:
+      UserError: if it does not, or if a metric of all clients is asked for where only ``eval_clients`` are evaluated.
+    """
+    for metric in metrics:
+        if metric.of_all and eval_clients:
+            raise UserError(f"eval_clients is {eval_clients}; it must be 0 (all) with the metric {metric.name!r}")
+        missing = [METRIC_NEEDS.get(field, field) for field in metric.needs if getattr(task.scoring, field) is None]
+        if missing:
+            raise UserError(f"metrics: {metric.name!r} needs {missing[-1]}, which this task does not have")
+
 
 LIST_PLACES = Metric(
     "list_places",

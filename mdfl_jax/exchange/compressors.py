@@ -16,8 +16,7 @@ from mdfl_jax.core.message_bits import sparse_bits
 from mdfl_jax.core.numbers import Numbers, number
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.types import Array
-from mdfl_jax.exchange.coordinates import in_chunks, share_of, smallest
-from mdfl_jax.exchange.partial import random_coordinates
+from mdfl_jax.exchange.partial import in_chunks, random_coordinates, share_of, smallest
 
 
 class Message(NamedTuple):

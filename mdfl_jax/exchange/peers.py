@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.core.links import ALL_PAIRS, Senders, place_in
-from mdfl_jax.exchange.coordinates import random_of_rows
+from mdfl_jax.exchange.partial import random_of_rows
 
 _Draw = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
 

@@ -3,15 +3,44 @@
 In an upload from i to j, client i sends its cumulative update to j, which meets the server sooner. In a download of i
 from j, client i takes the global model of j, which met the server later. All exchanges of a slot happen at once, with
 what clients hold after the slot's meetings with the server. So nothing is sent over two links in one slot.
+
+**Compressed updates** (appendix E). A client's private update n_i is the sum of its own local steps since it last sent
+an update. When the client gives its cumulative update m_i to a relay, it replaces n_i by C(n_i): it sends m_i + eps
+with eps = C(n_i) - n_i, and keeps m_i = -eps and n_i = 0. Its next upload to the server corrects the error, so nothing
+is lost.
+
+**Automatic search intervals.** The bound of FedMobile's theorem 1 is smaller for a smaller C = max(Delta - theta,
+Theta), and by proposition 1 the middle of an interval should be Delta / 2. But the theorem assumes that a relay is met
+in every interval, and by proposition 2 this is more likely in longer intervals. Both results together give the length,
+as follows.
+
+Let Delta be a client's gap between two meetings (it knows or expects its next meeting), let rho be its probability to
+meet another client in a slot, and let the interval be [(1 - u) Delta / 2, (1 + u) Delta / 2]. If the client meets a
+relay in it, the oldest step that the server lacks is at most C = (1 + u) Delta / 2 slots old; otherwise at most Delta.
+
+A relay met s slots before the end of the interval is in time if its own next meeting is at most s slots away. For a
+random client of a renewal process with gaps near Delta this has probability s / Delta. So the interval has no relay
+with probability prod (1 - rho s / Delta), about exp(-rho (u Delta)^2 / (2 Delta)) = exp(-k u^2) with k = rho Delta / 2.
+
+The mean of the bound, Delta - (1 - exp(-k u^2)) (1 - u) Delta / 2, is smallest where 2 k u (1 - u) = exp(k u^2) - 1.
+This equation has one root in (0, 2/3]. The root u tends to 2/3 if contacts are rare, and to 0 if they are very
+frequent. By the symmetry of lemmas 1 and 2 the same interval, counted back from the next meeting, is used for
+downloads.
 """
 
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.core.trees import rows_like
-from mdfl_jax.core.types import BEFORE, NEVER, Array, Links
+from mdfl_jax.core.message_bits import Bits, add_bits, count_bits, dense_bits, no_bits, total_bits, words
+from mdfl_jax.core.metric import CLIENTS, HOLDS, Metric, record
+from mdfl_jax.core.numbers import Numbers
+from mdfl_jax.core.sharding import choose
+from mdfl_jax.core.trees import ravel, rows_like
+from mdfl_jax.core.types import BEFORE, NEVER, Array, ClientParams, Links
+from mdfl_jax.exchange.compressors import COMPRESSORS, bits_of, compressed
 
 
 class Meetings(NamedTuple):
@@ -189,3 +218,227 @@ def handed_over(leaf: jax.Array, sent: jax.Array, relays: Relays, partner: jax.A
         return leaf.at[relays.to].add(jnp.where(rows_like(relays.gives, sent), sent, 0))
     gets = relays.gives[partner] & (relays.to[partner] == jnp.arange(partner.shape[0]))
     return leaf + jnp.where(rows_like(gets, sent), sent[partner], 0)
+
+
+class Private(NamedTuple):
+    """The state that clients keep for the compression.
+
+    Attributes:
+      update: [N, ...] n_i.
+      mixed: [N] bool, whether m_i holds more than n_i: updates of others, or an earlier error of its own.
+    """
+
+    update: ClientParams
+    mixed: jax.Array
+
+
+def no_private(client_params: ClientParams) -> Private:
+    """Return the state before the first local step, for models ``client_params`` [N, ...]: all n_i are zero."""
+    num_clients = jax.tree.leaves(client_params)[0].shape[0]
+    return Private(jax.tree.map(jnp.zeros_like, client_params), jnp.zeros(num_clients, bool))
+
+
+def manipulate(
+    compressor: str, numbers: Numbers, key: jax.Array, private: Private, relays: Relays
+) -> tuple[ClientParams, jax.Array]:
+    """Compress the private updates of a slot, and count the bits of relayed updates.
+
+    Args:
+      compressor: a name of `COMPRESSORS`.
+      numbers: the compressor's numbers.
+      key: the key of the slot's random draws.
+      private: the state before the slot's exchanges.
+      relays: the exchanges of the slot. If no client gives an update, nothing is compressed (except on a mesh).
+
+    Returns:
+      (eps [N, ...], [N] uint32 bits of a relayed update). The bits are those of C(n_i) where m_i = n_i. Otherwise they
+      are those of a whole model, since the message also holds updates of others or an earlier error.
+    """
+    rule, whole = COMPRESSORS[compressor], dense_bits(private.update)
+
+    def make() -> tuple[ClientParams, jax.Array]:
+        rows, unravel = ravel(private.update)
+        message = compressed(rule, numbers, key, rows)
+        bits = jnp.where(private.mixed, jnp.uint32(whole), bits_of(rule, numbers, message))
+        return unravel(message.value - rows), bits
+
+    def nothing() -> tuple[ClientParams, jax.Array]:
+        return jax.tree.map(jnp.zeros_like, private.update), jnp.full(private.mixed.shape, whole, jnp.uint32)
+
+    return choose(jnp.any(relays.gives), make, nothing)
+
+
+def after_exchange(private: Private, uploads: jax.Array, relays: Relays) -> Private:
+    """Return the state after a slot's exchanges: n_i is zero where it was uploaded or relayed; ``mixed`` is updated.
+
+    Args:
+      private: the state before the exchanges.
+      uploads: [N] bool, the clients that uploaded to the server.
+      relays: the exchanges of the slot; a client that gave its update keeps an error.
+    """
+    gets = jnp.zeros_like(private.mixed).at[relays.to].max(relays.gives)
+    clear = uploads | relays.gives
+    update = jax.tree.map(lambda n: jnp.where(rows_like(clear, n), 0, n), private.update)
+    return Private(update, (private.mixed & ~clear) | relays.gives | gets)
+
+
+HALVINGS = 16  # bisection steps; the interval, measured in slots, is then exact to 2/3 / 2^16 of a gap
+
+
+def best_share(rate: Array) -> jax.Array:
+    """Return the share u of a gap that is searched: the root in (0, 2/3] of 2 k u (1 - u) = exp(k u^2) - 1.
+
+    Args:
+      rate: k = rho Delta / 2 > 0, half the mean number of slots with a contact in a gap; any shape.
+
+    Returns:
+      u, float32, of the shape of ``rate``.
+
+    >>> [round(float(best_share(k)), 3) for k in (1e-3, 1.0, 10.0, 1000.0)]
+    [0.667, 0.621, 0.421, 0.07]
+    """
+    k = jnp.asarray(rate, jnp.float32)
+
+    def halve(_: int, bounds: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        low, high = bounds
+        u = (low + high) / 2
+        too_long = jnp.expm1(k * u * u) > 2 * k * u * (1 - u)
+        return jnp.where(too_long, low, u), jnp.where(too_long, u, high)
+
+    low, high = jax.lax.fori_loop(0, HALVINGS, halve, (jnp.zeros_like(k), jnp.full_like(k, 2 / 3)))
+    return (low + high) / 2
+
+
+def automatic(meetings: Meetings, contacts: jax.Array, slot: jax.Array) -> Search:
+    """Compute the search intervals of each client in this slot.
+
+    rho is estimated as (contacts + 1) / (slots + 2), the posterior mean under a uniform prior.
+
+    Args:
+      meetings: the meetings with the server. The gap of a client is the time from its last to its next meeting; if the
+        next meeting is not known, it is the mean gap of the other clients.
+      contacts: [N] int32 slots so far, including this one, in which the client met another client.
+      slot: [] int32, from 0.
+
+    Returns:
+      The intervals, [N] int32 each.
+    """
+    known = meetings.following < NEVER
+    gap = jnp.where(known, meetings.following - meetings.last, 0).astype(jnp.float32)
+    mean = jnp.sum(gap) / jnp.maximum(jnp.sum(known), 1)
+    gap = jnp.where(known, gap, mean)
+    share = best_share((contacts + 1) / (slot + 3) * gap / 2)
+    begin = jnp.floor((1 - share) * gap / 2).astype(jnp.int32)
+    end = jnp.ceil((1 + share) * gap / 2).astype(jnp.int32)
+    return Search(begin, end, begin, end)
+
+
+class Traffic(NamedTuple):
+    """The messages of each client by kind, and their bits. Uploads and downloads are whole models of one size.
+
+    Attributes:
+      uploads: [N] int32 messages from client i to the server.
+      downloads: [N] int32 messages from the server to client i.
+      relayed_updates: [N] int32 messages with an update, from client i to a relay.
+      relayed_models: [N] int32 messages with a model, from client i as a relay to others.
+      direct_bits: the bits of uploads and downloads.
+      relayed_bits: the bits of the relayed updates and models that client i sent.
+    """
+
+    uploads: jax.Array
+    downloads: jax.Array
+    relayed_updates: jax.Array
+    relayed_models: jax.Array
+    direct_bits: Bits
+    relayed_bits: Bits
+
+    @property
+    def messages(self) -> jax.Array:
+        """All messages, [N] int32. A download from the server counts for the client that receives it."""
+        return self.uploads + self.downloads + self.relayed_updates + self.relayed_models
+
+    @property
+    def bits(self) -> Bits:
+        """The bits of all messages."""
+        return add_bits(self.direct_bits, self.relayed_bits)
+
+
+def no_traffic(num_clients: int) -> Traffic:
+    """Return counts of zero for N clients."""
+    zero, none = jnp.zeros(num_clients, jnp.int32), no_bits(num_clients)
+    return Traffic(zero, zero, zero, zero, none, none)
+
+
+def slot_traffic(
+    uploads: jax.Array, downloads: jax.Array, relays: Relays, update_bits: jax.Array | int, model_bits: int
+) -> Traffic:
+    """Count the messages of one slot.
+
+    Args:
+      uploads: [N] bool, the clients that upload to the server.
+      downloads: [N] bool, the clients that download from the server.
+      relays: the slot's exchanges between clients.
+      update_bits: the bits of a relayed update, one number for all clients or [N].
+      model_bits: the bits of a whole model.
+
+    Returns:
+      The counts of this slot, [N].
+    """
+    models = jnp.zeros(uploads.shape, jnp.int32).at[relays.source].add(relays.takes.astype(jnp.int32))
+    up, down, updates = (mask.astype(jnp.int32) for mask in (uploads, downloads, relays.gives))
+    relayed = add_bits(count_bits(updates, update_bits), count_bits(models, model_bits))
+    return Traffic(up, down, updates, models, count_bits(up + down, model_bits), relayed)
+
+
+def add_traffic(a: Traffic, b: Traffic) -> Traffic:
+    """Return the sum of two traffic counts."""
+    return Traffic(
+        uploads=a.uploads + b.uploads,
+        downloads=a.downloads + b.downloads,
+        relayed_updates=a.relayed_updates + b.relayed_updates,
+        relayed_models=a.relayed_models + b.relayed_models,
+        direct_bits=add_bits(a.direct_bits, b.direct_bits),
+        relayed_bits=add_bits(a.relayed_bits, b.relayed_bits),
+    )
+
+
+def _messages(at: Any, kind: str) -> jax.Array:
+    """Return [N] int32, the messages of one kind, for an algorithm whose state has a field ``traffic``."""
+    return getattr(at.algorithm_state.traffic, kind)
+
+
+def _bits(at: Any, kind: str) -> jax.Array:
+    """Return [N, 2] uint32, the bits of one kind, in the form of `mdfl_jax.core.message_bits.words`."""
+    return words(getattr(at.algorithm_state.traffic, kind))
+
+
+_OF_BITS: dict[str, Any] = {"shape": (CLIENTS, 2), "unit": "bits", "on_host": total_bits, "scale": 1e6}
+
+TRAFFIC_METRICS = (
+    Metric("uploads", partial(_messages, kind="uploads"), HOLDS, unit="messages"),
+    Metric("downloads", partial(_messages, kind="downloads"), HOLDS, unit="messages"),
+    Metric("relayed_updates", partial(_messages, kind="relayed_updates"), HOLDS, unit="messages"),
+    Metric("relayed_models", partial(_messages, kind="relayed_models"), HOLDS, unit="messages"),
+    Metric("direct_bits", partial(_bits, kind="direct_bits"), HOLDS, **_OF_BITS),
+    Metric("relayed_bits", partial(_bits, kind="relayed_bits"), HOLDS, **_OF_BITS),
+)
+"""The fields of `Traffic`, counted since the start, as metrics of an algorithm whose state has a field ``traffic``."""
+
+
+def _upload_carrier(view: Any) -> jax.Array:
+    """Return [N] int16, the relay that took each client's update in a round; -1 where none did."""
+    relays: Relays = view.stats.details
+    return jnp.where(relays.gives, relays.to, -1)
+
+
+def _download_carrier(view: Any) -> jax.Array:
+    """Return [N] int16, the relay from which each client took a model in a round; -1 where it took none."""
+    relays: Relays = view.stats.details
+    return jnp.where(relays.takes, relays.source, -1)
+
+
+RELAYED_UPLOAD = record("relay_upload", _upload_carrier, -1, dtype="int16")
+"""The record of the relayed updates, of an algorithm whose `RoundStats.details` are `Relays`."""
+
+RELAYED_DOWNLOAD = record("relay_download", _download_carrier, -1, dtype="int16")
+"""The record of the relayed models."""

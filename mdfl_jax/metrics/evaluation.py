@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.core import own_files
-from mdfl_jax.core.diverging import Divergence
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.links import ALL_PAIRS, Senders, no_senders
 from mdfl_jax.core.metric import Metric
+from mdfl_jax.core.stopping import Divergence
 from mdfl_jax.core.types import Algorithm, Array, ClientParams, Links, Network, Places, RoundStats, Score, Task
 from mdfl_jax.metrics.values import LAMBDA_2_LIMIT, num_neighbours
 

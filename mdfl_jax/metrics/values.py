@@ -3,8 +3,8 @@
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.core.batch_statistics import trained
 from mdfl_jax.core.links import ALL_PAIRS, Senders, as_matrix
+from mdfl_jax.core.trees import trained
 from mdfl_jax.core.types import ClientParams, Links
 
 STEPS = 64  # of the Krylov space; each has a block of two vectors

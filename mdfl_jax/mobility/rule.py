@@ -72,7 +72,7 @@ class Mobility(NamedTuple):
       compare: (state, heard [N, N] bool, differences [N, N] float32) -> state, called at the end of a round: who heard
         whom, and the distances between the models before the round. None means that movement does not depend on models.
       still: whether nobody ever moves, so that links stay the same.
-      relays: whether clients may be relays, which stand where `mdfl_jax.networks.relays` puts them. Not if all clients
+      relays: whether clients may be relays, which stand where `mdfl_jax.networks.worlds` puts them. Not if all clients
         move, or if the rule gives the places of all.
     """
 

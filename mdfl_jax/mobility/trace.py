@@ -1,8 +1,10 @@
-"""The world of a trace: a table, made by `mdfl_jax.traces.resample`, gives the places of the clients.
+"""The worlds of files: a trace's table gives the places of the clients; a contact list says who meets whom, not where.
 
-The table is an argument of the compiled program (`SpatialParams.trace`) and not a constant in it. Sweep points with
-different traces, or with different choices from one trace, therefore share the program. Each run has its own copy of
-the table, which takes N x (8 substeps + 2) bytes per round.
+The table, made by `mdfl_jax.traces.resample`, is an argument of the compiled program (`SpatialParams.trace`) and not a
+constant in it. Sweep points with different traces, or with different choices from one trace, therefore share the
+program. Each run has its own copy of the table, which takes N x (8 substeps + 2) bytes per round.
+
+The clients of a contact list are drawn on the unit circle of maps.
 """
 
 from typing import Any, NamedTuple
@@ -118,3 +120,21 @@ def tracks_of(world: PlaneWorld) -> Tracks:
     if world.trace is None:
         raise UserError("the world trace needs places: give SpatialParams.trace, see mdfl_jax.mobility.trace.tracks")
     return Tracks(*map(jnp.asarray, world.trace))
+
+
+class ListWorld(NamedTuple):
+    """The world of clients whose contacts are given by a list.
+
+    Attributes:
+      start: [N, 2] places of the clients on the unit circle.
+      is_mobile: [N] bool, all false.
+    """
+
+    start: jax.Array
+    is_mobile: jax.Array
+
+
+def on_circle(num_clients: int) -> ListWorld:
+    """Place ``num_clients`` clients at equal distances on the unit circle, counterclockwise from east."""
+    angle = 2 * jnp.pi * jnp.arange(num_clients) / num_clients
+    return ListWorld(jnp.stack([jnp.cos(angle), jnp.sin(angle)], axis=1), jnp.zeros(num_clients, bool))

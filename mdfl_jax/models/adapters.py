@@ -10,10 +10,10 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.core.batch_statistics import STATISTICS
 from mdfl_jax.core.contract import where
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.own_files import words
+from mdfl_jax.core.trees import STATISTICS
 from mdfl_jax.models.client_models import (
     IN_TRAINING,
     Adapted,
@@ -127,7 +127,7 @@ def _of_streams(make: Any) -> Callable[[Any], Any] | None:
 
 
 def _of_nnx(model: Any, make: Callable[[Any], Any]) -> Any:
-    from mdfl_jax.models.nnx_models import NNXModel  # importing nnx takes time
+    from mdfl_jax.models.client_models import NNXModel  # importing nnx takes time
 
     try:
         return NNXModel(make)

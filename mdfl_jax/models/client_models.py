@@ -1,4 +1,4 @@
-"""Client models around what a user wrote: modules of flax linen, and pairs of functions.
+"""Client models around what a user wrote: modules of flax linen and nnx, and pairs of functions.
 
 A client model has the methods ``init`` and ``apply`` of a module of flax linen. It is in training if it is given the
 mask of its samples, and it tells the user's model so by that model's own arguments or fields. A module without such an
@@ -14,12 +14,13 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from flax import nnx
 from jax.interpreters import partial_eval
 
-from mdfl_jax.core.batch_statistics import STATISTICS, has_statistics
 from mdfl_jax.core.contract import where
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.own_files import words
+from mdfl_jax.core.trees import STATISTICS, has_statistics
 from mdfl_jax.models.model import SampleSpec
 
 IN_TRAINING = {
@@ -345,3 +346,118 @@ def _is_off(module: nn.Module, args: Any, rest: Any) -> bool:
     else:
         return False
     return rate > 0 and (module.deterministic if told is None else told) is True
+
+
+KINDS = (nnx.Param, nnx.BatchStat, nnx.RngState, ...)  # ... : everything else, which stays constant
+OWN_FLAGS = ("training", "is_training")  # attributes of users' modules; `train` is a method of every module
+ATTRIBUTES = ("deterministic", "use_running_average", *OWN_FLAGS)
+
+
+class NNXModel(ClientModel):
+    """A client model around a module of flax nnx, of which each client has its own parameters.
+
+    The parameters (``nnx.Param``) and the running statistics (``nnx.BatchStat``) belong to each client. Every other
+    array of the module is a constant. In training, all random streams of the module start from the client's key. In
+    evaluation they start from a fixed key, and the outputs must not depend on it; `check` refuses a module whose
+    outputs do. A recurrent cell that takes a key for a state of zeros is accepted. The module is told whether it trains
+    by the attributes of its layers (``deterministic``, ``use_running_average``), as ``Module.train`` and
+    ``Module.eval`` do, and by arguments of its ``__call__`` if it has any of these names.
+
+    Args:
+      make: a function of ``nnx.Rngs`` that makes the module. It is called once here for the module's structure and
+        constants, and once for each initial model.
+
+    Raises:
+      UserError: if the function makes anything else than a module of nnx.
+    """
+
+    def __init__(self, make: Callable[[nnx.Rngs], nnx.Module]):
+        self.make = make
+        made = make(nnx.Rngs(0))
+        if not isinstance(made, nnx.Module):
+            raise UserError(f"the function for a model of nnx returned {type(made).__name__}, not an nnx.Module")
+        self.adapted_from = type(made)
+        arguments = parameters_of(type(made).__call__)
+        self.flags, self.takes_streams = flags_in(arguments), "rngs" in arguments
+        parts: Any = nnx.split(made, *KINDS)
+        self.graph, *states = parts
+        self.params, self.statistics, *fixed = map(_Named, states)
+        self.fixed = [(named, named.arrays(state)) for named, state in zip(fixed, states[2:])]
+        self.tags = sorted({stream.tag for _, stream in nnx.iter_graph(made) if isinstance(stream, nnx.RngStream)})
+        own_flags = any(hasattr(part, name) for _, part in nnx.iter_modules(made) for name in OWN_FLAGS)
+        self.draws = bool(self.tags or self.flags or self.takes_streams or own_flags)
+
+    def init(self, key: jax.Array, samples: jax.Array) -> Any:
+        """Return the initial variables of the module that is made with the key; the samples are not used."""
+        del samples
+        made: Any = nnx.split(self.make(nnx.Rngs(key)), *KINDS)
+        named = {"params": self.params.arrays(made[1])}
+        return named | {STATISTICS: self.statistics.arrays(made[2])} if self.statistics.names else named
+
+    def apply(
+        self,
+        variables: Any,
+        samples: jax.Array,
+        mask: jax.Array | None = None,
+        mutable: Any = False,
+        rngs: dict[str, jax.Array] | None = None,
+    ) -> Any:
+        """Apply the module to samples [B, ...].
+
+        Args:
+          variables: the parameters and the batch statistics, as `init` returns them.
+          samples: [B, ...].
+          mask: [B] bool, given only in training; False for padding.
+          mutable: anything true: the new batch statistics are returned too.
+          rngs: the key of the random draws in training, called "dropout"; by default a fixed one.
+
+        Returns:
+          The outputs; or (outputs, {"batch_stats": ...}) if ``mutable``.
+
+        Raises:
+          UserError: if the module changes variables that are no statistics.
+        """
+        trains, key = mask is not None, (rngs or {}).get("dropout", jax.random.key(0))
+        keys: dict[str, Any] = {tag: jax.random.fold_in(key, i) for i, tag in enumerate(self.tags)}
+        params = self.params.state(variables["params"])
+        statistics = self.statistics.state(variables.get(STATISTICS, {}))
+        module = nnx.merge(self.graph, params, statistics, *(named.state(arrays) for named, arrays in self.fixed))
+        module.set_attributes(**flag_values(ATTRIBUTES, trains), raise_if_not_found=False)
+        arguments: dict[str, Any] = flag_values(self.flags, trains)
+        nnx.reseed(module, **keys)
+        if self.takes_streams:
+            arguments["rngs"] = nnx.Rngs(key) if trains else None
+        outputs = module(without_padding(samples, mask), **arguments)
+        after: Any = nnx.split(module, *KINDS)
+        if not _same(after[4], self.fixed[1][1]):
+            name = self.adapted_from.__name__
+            raise UserError(f"the model {name} changes or adds a variable that is neither nnx.Param nor nnx.BatchStat")
+        return (outputs, {STATISTICS: self.statistics.arrays(after[2])}) if mutable else outputs
+
+    def check(self, shapes: Any, samples: jax.Array) -> None:
+        """Check that the outputs in evaluation do not depend on random draws."""
+        if depends_on_key(lambda key, variables: self.apply(variables, samples, rngs={"dropout": key}), shapes):
+            raise UserError(f"the model {self.adapted_from.__name__} draws random numbers in evaluation")
+
+
+def _same(found: nnx.State, held: dict[str, jax.Array]) -> bool:
+    """Tell whether a state holds the very same arrays; values are not compared, as they may be traced."""
+    leaves = jax.tree.leaves(found)
+    return len(leaves) == len(held) and all(a is b for a, b in zip(leaves, held.values()))
+
+
+class _Named:
+    """The places of a state's arrays in the module: "dense.kernel" and so on."""
+
+    def __init__(self, state: nnx.State):
+        self.structure = jax.tree.structure(state)
+        places = (path for path, _ in jax.tree_util.tree_leaves_with_path(state))
+        self.names = [jax.tree_util.keystr(path, simple=True, separator=".").removesuffix(".value") for path in places]
+
+    def arrays(self, state: nnx.State) -> dict[str, jax.Array]:
+        """Return the arrays of a state of this structure by name."""
+        return dict(zip(self.names, map(jnp.asarray, jax.tree.leaves(state)), strict=True))
+
+    def state(self, arrays: dict[str, jax.Array]) -> nnx.State:
+        """Return the state with the given arrays."""
+        return jax.tree.unflatten(self.structure, [arrays[name] for name in self.names])

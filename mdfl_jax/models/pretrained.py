@@ -24,7 +24,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.storage.limits import check_npz, check_size
+from mdfl_jax.storage.disk import check_npz, check_size
 
 STATE_DICTS = ("state_dict", "model_state_dict", "model")
 """Keys under which a PyTorch checkpoint may hold its tensors, beside other content."""

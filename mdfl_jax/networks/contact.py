@@ -1,18 +1,30 @@
-"""Contact: which clients are in each other's radio range, at one instant or at any time of a movement.
+"""Contact: which clients are in each other's radio range, at one instant, at any time of a movement, and for how long.
 
 A movement is piecewise linear: client i is at ``points[i, k]`` at the time ``times[i, k]`` and moves straight to the
 next of these places. While two segments overlap in time, the squared distance of two clients is a quadratic function of
 time. Its smallest value on an interval is known in closed form. The smallest value over all pairs of segments is the
 smallest squared distance of the movement.
+
+The clients are in contact between the roots of this function. So the duration of a contact is exact, and time is not
+sampled. `contacts` of a round are matrices, or neighbour lists where an N x N matrix would need too much memory.
+
+Neighbour lists: clients are sorted by the westernmost place of their path. The clients that a block of rows may be in
+contact with are then one contiguous part of this order, and only this part is tested, one chunk at a time. The contacts
+of one block are stored as bits, 32 clients in a word, and then read into lists. Memory is linear in N for a given
+``max_degree``, except for these bits (N / 32 words for each row of one block).
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.core.geometry import squared_reach, within
-from mdfl_jax.core.links import Senders
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.geometry import squared_distance, squared_reach, within
+from mdfl_jax.core.links import ALL_PAIRS, Senders, as_senders, from_pairs, heard_from, in_use
+from mdfl_jax.mobility.rule import Path
+from mdfl_jax.networks.contact_list import ContactList, links_at, pairs_at
 
 CONTACTS = ("disc", "swept")
 # Rows of the matrix that are computed at a time. The intermediate results then stay in the cache, which is five times
@@ -238,3 +250,277 @@ def swept(times: jax.Array, points: jax.Array, radius: jax.Array | float) -> jax
     """
     near = closest_squared(times, points) <= squared_reach(pair_radius(radius), points.dtype)
     return near & ~jnp.eye(times.shape[0], dtype=bool)
+
+
+def time_on(a: jax.Array, b: jax.Array, squared_radius: jax.Array) -> jax.Array:
+    """Compute for how long two straight pieces are within a distance of each other.
+
+    With the relative velocity v, the smallest distance d of the two straight lines and its time t*, the two are within
+    the distance R from t* - h to t* + h, where h = sqrt(R^2 - d^2) / |v|. The part of this interval in the common time
+    of the two pieces counts. Two pieces without relative motion are within the distance all the time, or never.
+
+    Args:
+      a, b: [6, ...] pieces, as from `mdfl_jax.networks.contact.segments`, of shapes that broadcast.
+      squared_radius: R^2, of a shape that broadcasts with them.
+
+    Returns:
+      Durations of the broadcast shape, in the unit of the pieces' times, at least 0.
+    """
+    lasts, (x, y), (vx, vy) = relative_motion(a, b)
+    squared_speed = jnp.maximum(vx * vx + vy * vy, jnp.finfo(x.dtype).tiny)
+    nearest = -(x * vx + y * vy) / squared_speed
+    x, y = x + vx * nearest, y + vy * nearest
+    inside = squared_radius - (x * x + y * y)
+    half = jnp.sqrt(jnp.maximum(inside, 0) / squared_speed)
+    end, begin = jnp.minimum(nearest + half, lasts), jnp.maximum(nearest - half, 0)
+    return jnp.where(inside >= 0, jnp.maximum(end - begin, 0), 0)
+
+
+def contact_time(
+    times: jax.Array, points: jax.Array, radius: jax.Array | float, senders: Senders = ALL_PAIRS
+) -> jax.Array:
+    """Compute for how long every two clients are within a radius of each other during their movement.
+
+    Args:
+      times: [N, K] non-decreasing, as in `mdfl_jax.networks.contact.swept`.
+      points: [N, K, 2] places at those times, in the unit of the radius. Two places at one time are a jump.
+      radius: communication radius, one for all clients or [N]; the smaller of two radii counts.
+      senders: the clients for which the places stand; only their durations are computed.
+
+    Returns:
+      [N, K] durations in the unit of ``times``, exactly symmetric; 0 for a client and itself.
+
+    >>> times = jnp.array([[0.0, 1.0], [0.0, 1.0]])
+    >>> points = jnp.array([[[0.0, 0.0], [10.0, 0.0]], [[10.0, 0.0], [0.0, 0.0]]])  # they approach at the speed 20
+    >>> round(float(contact_time(times, points, 1.0)[0, 1]), 5)
+    0.1
+    """
+    num_clients = times.shape[0]
+    if senders.ids is not None:
+        limit = squared_reach(link_radius(radius, senders, num_clients), points.dtype)
+        lasted = over_links(time_on, jnp.add, 0.0, (times, points), senders.ids, limit)
+        return jnp.where(in_use(senders, num_clients), (lasted + senders.opposite(lasted)) / 2, 0)
+    pieces, used = segments(times, points)
+    reach = jnp.broadcast_to(squared_reach(pair_radius(radius), points.dtype), (num_clients, num_clients))
+
+    def of_block(block: tuple[jax.Array, jax.Array]) -> jax.Array:
+        rows, squared_radius = block
+        near = lambda a, b: time_on(a, b, squared_radius.T)  # noqa: E731
+        return over_pieces(near, jnp.add, 0.0, rows[..., None], pieces[:, :, None], used)
+
+    blocks = jax.lax.map(of_block, (row_blocks(pieces, ROWS), row_blocks(reach, ROWS)))
+    found = blocks.reshape(-1, num_clients)[:num_clients]
+    # Both directions of a contact must be judged alike, but their sums over pieces are rounded in another order.
+    return jnp.where(jnp.eye(num_clients, dtype=bool), 0, (found + found.T) / 2)
+
+
+def seconds_in_contact(
+    contact: jax.Array,
+    path: Path | None,
+    radius: jax.Array,
+    seconds: jax.Array | float,
+    senders: Senders = ALL_PAIRS,
+) -> jax.Array:
+    """Compute the seconds of contact of every two clients in a round.
+
+    Args:
+      contact: [N, K] bool, the contacts of the round.
+      path: the paths of the movement by which contact is judged (``swept``), with times as shares of the round. None
+        means that contact is judged at the beginning of the round (``disc``); then it lasts for the whole round.
+      radius: [N] communication radii.
+      seconds: [] the duration of the movement of a round, in seconds.
+      senders: the clients for which the places stand.
+
+    Returns:
+      [N, K] float32 seconds; 0 where there is no contact.
+    """
+    share = 1.0 if path is None else contact_time(*path, radius, senders)
+    return jnp.where(contact, jnp.asarray(seconds, jnp.float32) * share, 0)
+
+
+BLOCK, CHUNK, WORD = 128, 512, 32
+
+
+class Neighbours(NamedTuple):
+    """The contacts of each client, as lists.
+
+    Attributes:
+      ids: [N, D] int32, the neighbours of each client in no particular order, padded with the client itself.
+      present: [N, D] bool, true for the entries that are neighbours, false for padding.
+      degree: [N] int32, the number of neighbours. If it is larger than D, the list holds D of them.
+    """
+
+    ids: jax.Array
+    present: jax.Array
+    degree: jax.Array
+
+
+def _bit_at(word: jax.Array, rank: jax.Array) -> jax.Array:
+    """Return the position of the rank-th set bit (from 0) of a word, by bisection. There must be more set bits."""
+    position = jnp.zeros_like(rank)
+    for half in (16, 8, 4, 2, 1):
+        low = (word >> position.astype(jnp.uint32)) & jnp.uint32((1 << half) - 1)
+        below = jax.lax.population_count(low).astype(rank.dtype)
+        beyond = rank >= below
+        rank, position = jnp.where(beyond, rank - below, rank), jnp.where(beyond, position + half, position)
+    return position
+
+
+def _read_out(words: jax.Array, max_degree: int) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Find the first D set bits in each row of words.
+
+    Words [B, W] give the positions [B, D], whether each of these exists [B, D], and the number of set bits [B].
+    """
+    counts = jax.lax.population_count(words).astype(jnp.int32)
+    ends = jnp.cumsum(counts, axis=1)
+    rank = jnp.arange(max_degree)
+    word = jax.vmap(lambda e: jnp.searchsorted(e, rank, side="right"))(ends)
+    present = rank < ends[:, -1:]
+    word = jnp.minimum(word, words.shape[1] - 1)
+    before = jnp.take_along_axis(ends - counts, word, axis=1)
+    bit = _bit_at(jnp.take_along_axis(words, word, axis=1), rank - before)
+    return word * WORD + bit, present, ends[:, -1]
+
+
+def swept_neighbours(times: jax.Array, points: jax.Array, radius: jax.Array | float, max_degree: int) -> Neighbours:
+    """Compute the contacts of `mdfl_jax.networks.contact.swept` as neighbour lists.
+
+    Args:
+      times: [N, K], as in `swept`.
+      points: [N, K, 2], as in `swept`.
+      radius: one radius for all clients or [N].
+      max_degree: D >= 1, the number of neighbours that a list can hold. ``degree`` is the true number, so it shows if a
+        list is cut off.
+
+    Returns:
+      The neighbour lists of all clients.
+
+    Raises:
+      UserError: for a ``max_degree`` below 1.
+    """
+    if max_degree < 1:
+        raise UserError(f"max_degree is {max_degree}; it must be at least 1")
+    num_clients = times.shape[0]
+    west, east = jnp.min(points[..., 0], axis=1), jnp.max(points[..., 0], axis=1)
+    order = jnp.argsort(west)
+    radii = jnp.broadcast_to(jnp.asarray(radius, points.dtype), (num_clients,))[order]
+    west, east, ids = west[order], east[order], jnp.arange(num_clients, dtype=jnp.int32)
+    farthest_east = jax.lax.cummax(east)
+    pieces, used = segments(times[order], points[order])
+    columns = row_blocks(pieces, CHUNK)
+    column_radii, column_ids = row_blocks(radii, CHUNK), row_blocks(ids, CHUNK)
+    # The last chunk is padded with copies of the last client. They get the id -1, so that they are in no contact.
+    column_ids = jnp.where(jnp.arange(column_ids.size).reshape(column_ids.shape) < num_clients, column_ids, -1)
+
+    def of_block(block: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array, jax.Array]:
+        rows, row_radii, row_ids, row_west, row_east = block
+        reach = jnp.max(row_radii) * 1.001 + 1e-3  # a margin for rounding errors of sums; candidates are tested exactly
+        begin = jnp.searchsorted(farthest_east, jnp.min(row_west) - reach)
+        end = jnp.searchsorted(west, jnp.max(row_east) + reach, side="right")
+
+        def with_chunk(c: jax.Array, words: jax.Array) -> jax.Array:
+            near = closest_of_rows(rows, columns[c], used)
+            limit = squared_reach(jnp.minimum(row_radii[:, None], column_radii[c][None]), points.dtype)
+            other = (column_ids[c] >= 0) & (row_ids[:, None] != column_ids[c])
+            bits = ((near <= limit) & other).reshape(BLOCK, CHUNK // WORD, WORD).astype(jnp.uint32)
+            packed = jnp.sum(bits << jnp.arange(WORD, dtype=jnp.uint32), axis=2, dtype=jnp.uint32)
+            return jax.lax.dynamic_update_slice(words, packed, (jnp.int32(0), c * (CHUNK // WORD)))
+
+        none = jnp.zeros((BLOCK, columns.shape[0] * (CHUNK // WORD)), jnp.uint32)
+        first, last = begin // CHUNK, (end + CHUNK - 1) // CHUNK
+        words = jax.lax.fori_loop(first.astype(jnp.int32), last.astype(jnp.int32), with_chunk, none)
+        return _read_out(words, max_degree)
+
+    blocks = [row_blocks(values, BLOCK) for values in (pieces, radii, ids, west, east)]
+    position, present, degree = (
+        found.reshape(-1, *found.shape[2:])[:num_clients] for found in jax.lax.map(of_block, tuple(blocks))
+    )
+    found_ids = jnp.where(present, order[jnp.minimum(position, num_clients - 1)], order[:, None]).astype(jnp.int32)
+    back = jnp.argsort(order)
+    return Neighbours(found_ids[back], present[back], degree[back])
+
+
+def disc_neighbours(position: jax.Array, radius: jax.Array | float, max_degree: int) -> Neighbours:
+    """Compute the contacts of `mdfl_jax.networks.contact.disc` as neighbour lists.
+
+    Args:
+      position: [N, 2] places, in the unit of the radius.
+      radius: one radius for all clients or [N].
+      max_degree: D, as in `swept_neighbours`.
+
+    Returns:
+      The neighbour lists of all clients.
+
+    Raises:
+      UserError: for a ``max_degree`` below 1.
+    """
+    return swept_neighbours(jnp.zeros((position.shape[0], 1), position.dtype), position[:, None], radius, max_degree)
+
+
+class Met(NamedTuple):
+    """The contacts of a round.
+
+    Attributes:
+      senders: the clients for which the K places stand.
+      heard: [N, K] bool, [i, j] where i is in contact with the sender at place j.
+      squared: [N, K] the squared distances of the two clients, the smallest of a movement; None if nobody needs them.
+    """
+
+    senders: Senders
+    heard: jax.Array
+    squared: jax.Array | None
+
+
+def dense_contacts(position: jax.Array, path: Path | None, radius: jax.Array, distances: bool) -> Met:
+    """Find the contacts of a round as matrices [N, N].
+
+    Args:
+      position: [N, 2] places at the beginning of the round.
+      path: the movement in which clients meet (`swept`); None: they meet where they are (`disc`).
+      radius: [N] communication radii.
+      distances: whether squared distances are needed.
+    """
+    if path is None:
+        return Met(ALL_PAIRS, disc(position, radius), squared_distance(position, position) if distances else None)
+    if not distances:
+        return Met(ALL_PAIRS, swept(*path, radius), None)
+    num_clients = position.shape[0]
+    nearest = closest_squared(*path)
+    near = nearest <= squared_reach(link_radius(radius, ALL_PAIRS, num_clients), nearest.dtype)
+    return Met(ALL_PAIRS, near & in_use(ALL_PAIRS, num_clients), nearest)
+
+
+def listed_contacts(
+    position: jax.Array, path: Path | None, radius: jax.Array, distances: bool, max_neighbours: int
+) -> Met:
+    """Find the contacts of `dense_contacts` as neighbour lists that hold ``max_neighbours`` neighbours of a client."""
+    movement = path or Path(jnp.zeros((position.shape[0], 1), position.dtype), position[:, None])
+    senders = as_senders(*swept_neighbours(*movement, radius, max_neighbours))
+    assert senders.ids is not None
+    heard = in_use(senders, position.shape[0])
+    if not distances:
+        return Met(senders, heard, None)
+    unread = jnp.zeros(senders.ids.shape, position.dtype)
+    nearest = over_links(lambda a, b, _: closest_on(a, b), jnp.minimum, jnp.inf, movement, senders.ids, unread)
+    return Met(senders, heard, nearest)
+
+
+def contacts_in_list(
+    contacts: ContactList, round_index: jax.Array, num_clients: int, distances: bool, max_neighbours: int
+) -> Met:
+    """Read the contacts of a round from a contact list; its clients have no places, so their distances are zero.
+
+    Args:
+      contacts: the contact list.
+      round_index: [] int32.
+      num_clients: N.
+      distances: whether squared distances are needed.
+      max_neighbours: the number of neighbours that neighbour lists hold; 0 for matrices [N, N].
+    """
+    if not max_neighbours:
+        heard = links_at(contacts, round_index, num_clients)
+        return Met(ALL_PAIRS, heard, jnp.zeros((num_clients, num_clients)) if distances else None)
+    receiver, sender, real = pairs_at(contacts, round_index)
+    senders = from_pairs(receiver, sender, real, num_clients, max_neighbours + 1)
+    heard = heard_from(senders, receiver, sender, real)
+    return Met(senders, heard, jnp.zeros(heard.shape) if distances else None)

@@ -16,7 +16,7 @@ from mdfl_jax.core.numbers import Numbers, Setting, number
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.rng import stream, stream_at
 from mdfl_jax.core.types import BEFORE, NEVER, SYMMETRIC, Clients, Links, Network, Places
-from mdfl_jax.mobility.contact_list import on_circle
+from mdfl_jax.mobility.trace import on_circle
 from mdfl_jax.networks.server import MET_SERVER, expected_next, observed_mean, pair_links, random_pairs
 
 SLOTS = 10**6  # the longest gap that may be set, in slots; sums of a few gaps stay far below NEVER

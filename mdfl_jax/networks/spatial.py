@@ -1,6 +1,6 @@
 """The network of clients in space: mobility, contact and mixing (MADFL II, DADFL III and IV, thesis 4 and 5)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -10,21 +10,61 @@ import jax.numpy as jnp
 from mdfl_jax.core import contract
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.links import Lists
+from mdfl_jax.core.metric import CLIENTS, ROUNDS, UNKNOWN, Metric, record
 from mdfl_jax.core.rng import stream, stream_at
 from mdfl_jax.core.types import FIXED, SYMMETRIC, Clients, Links, Network, Observed, Places
-from mdfl_jax.mobility.contact_list import ListWorld
 from mdfl_jax.mobility.grid import GridWorld
 from mdfl_jax.mobility.plane import Motion, PlaneWorld
 from mdfl_jax.mobility.registry import MOBILITIES, Movement, as_movement, rule_numbers
 from mdfl_jax.mobility.rule import Mobility, Path, padded, path_length, straight
-from mdfl_jax.networks.contact import CONTACTS, link_radius
-from mdfl_jax.networks.contact_time import seconds_in_contact
-from mdfl_jax.networks.encounters import Met, contacts_in_list, dense_contacts, listed_contacts
-from mdfl_jax.networks.link_filter import LinkFilter
+from mdfl_jax.mobility.trace import ListWorld
+from mdfl_jax.networks.contact import (
+    CONTACTS,
+    Met,
+    contacts_in_list,
+    dense_contacts,
+    link_radius,
+    listed_contacts,
+    seconds_in_contact,
+)
 from mdfl_jax.networks.mixing import MIXINGS, SYMMETRIC_MIXINGS, MixingInputs
-from mdfl_jax.networks.radio import draw_radii, failure_probability, surviving
-from mdfl_jax.networks.space_records import space_records
+from mdfl_jax.networks.radio import LinkFilter, draw_radii, failure_probability, surviving
 from mdfl_jax.networks.worlds import make_world, world_of
+
+
+def _of_rule(view: Any, rules: Sequence[Mobility], seen: Callable[[Any, Any, int], Any], name: str) -> jax.Array:
+    """Return what the mobility rule in use tells of its state, [N, 2] float32; NaN for a rule that tells nothing."""
+    state, nothing = view.state, jnp.full_like(view.state.places.position, jnp.nan)
+
+    def use(k: int) -> Callable[[Any], jax.Array]:
+        tell = getattr(rules[k], name)
+        return lambda states: tell(seen(view.params, state.world, k), states[k]) if tell else nothing
+
+    return jax.lax.switch(view.params.mobility, [use(k) for k in range(len(rules))], state.rules)
+
+
+PRESENT = record("present", lambda view: view.before.there, 1.0, dtype="bool")
+"""The record of who could be in contact in each round."""
+
+
+def space_records(rules: Sequence[Mobility], seen: Callable[[Any, Any, int], Any]) -> tuple[Metric, ...]:
+    """Make the records of a network in space, as far as its mobility rules have them.
+
+    Args:
+      rules: the mobility rules.
+      seen: (params, world, index of a rule) -> the world as this rule sees it.
+
+    Returns:
+      Metrics with one value a round: ``destination`` and ``centre`` [N, 2] after the movement of the round, and
+      ``present`` [N] when the links of the round were made.
+    """
+    found = []
+    for name, told in (("destination", "destination"), ("centre", "centres")):
+        if any(getattr(rule, told) for rule in rules):
+            each = partial(_of_rule, rules=rules, seen=seen, name=told)
+            found.append(record(name, each, UNKNOWN, shape=(ROUNDS, CLIENTS, 2), optional=True))
+    return (*found, PRESENT) if any(rule.presence for rule in rules) else tuple(found)
+
 
 BEFORE_ALL_ROUNDS = 2**31 - 1  # an index of the stream "link" that is not the index of any round
 
@@ -47,8 +87,8 @@ class SpatialParams(NamedTuple):
       trace: the data of a trace: a `mdfl_jax.mobility.trace.Tracks` in the world ``trace``, a
         `mdfl_jax.networks.contact_list.ContactList` in the world ``contacts``.
       link_filter: the numbers of the network's link filter, if it has one.
-      movers: which M clients move, an index of `mdfl_jax.networks.movers.MOVERS`; the first M are 0.
-      relay_places: where relays stand, an index of `mdfl_jax.networks.relays.RELAY_PLACES`.
+      movers: which M clients move, an index of `mdfl_jax.networks.worlds.MOVERS`; the first M are 0.
+      relay_places: where relays stand, an index of `mdfl_jax.networks.worlds.RELAY_PLACES`.
     """
 
     num_mobile: Any = 5

@@ -22,7 +22,7 @@ from safetensors.numpy import save
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.storage import disk
-from mdfl_jax.storage.limits import check_size
+from mdfl_jax.storage.disk import check_size
 
 Arrays = dict[str, np.ndarray]
 KEY = "mdfl_jax"  # of the metadata

@@ -18,7 +18,7 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.metric import SCHEMA
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.array_files import SUFFIX
-from mdfl_jax.storage.limits import check_npz
+from mdfl_jax.storage.disk import check_npz
 
 CONFIG = "config.json"  # which runs a study has, and how it was made
 RUNS = "runs"  # the records and the states of runs

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from mdfl_jax.config.texts import Save
-from mdfl_jax.core.batch_statistics import has_statistics
+from mdfl_jax.core.trees import has_statistics
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.results.lines import accuracy_of

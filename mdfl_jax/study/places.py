@@ -63,7 +63,7 @@ class Place(Protocol):
 
     Attributes:
       words: What this place is, for the line of the plan.
-      beside: The number of devices of a process that would compute all runs (`mdfl_jax.study.sizes.part_size`); 0: as
+      beside: The number of devices of a process that would compute all runs (`mdfl_jax.study.study.part_size`); 0: as
         many as each worker has.
     """
 

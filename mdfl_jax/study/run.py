@@ -13,8 +13,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from mdfl_jax.config.config_files import Config, as_config
-from mdfl_jax.config.resolve import default_config
+from mdfl_jax.config.resolve import Config, as_config, default_config
 from mdfl_jax.core import devices
 from mdfl_jax.core.errors import UserError, check_path
 from mdfl_jax.data import sources
@@ -32,14 +31,12 @@ from mdfl_jax.study.crew import Crew
 from mdfl_jax.study.events import Callback, MetricsFile, ModelFiles, Notes, OnEvaluation, Sink
 from mdfl_jax.study.identity import in_words
 from mdfl_jax.study.loggers import loggers_of
-from mdfl_jax.study.manifest import manifest_of
-from mdfl_jax.study.more_rounds import check_more_rounds
 from mdfl_jax.study.progress import Progress
-from mdfl_jax.study.run_files import RunFiles
+from mdfl_jax.study.run_files import RunFiles, check_more_rounds
 from mdfl_jax.study.runner import Interrupted, Runner
 from mdfl_jax.study.signals import apart, handled
 from mdfl_jax.study.study import Run, Study, make_study, set_precision
-from mdfl_jax.study.workdir import WorkdirContent
+from mdfl_jax.study.workdir import WorkdirContent, manifest_of
 from mdfl_jax.study.workers import Worker, Workers
 
 

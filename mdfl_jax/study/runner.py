@@ -11,8 +11,7 @@ from mdfl_jax.study.batch import Batch, Program, steps
 from mdfl_jax.study.events import Compiling, Ended, Evaluated, Event, Found, ModelsKept, Sink
 from mdfl_jax.study.run_files import Beginning, RunFiles
 from mdfl_jax.study.signals import apart
-from mdfl_jax.study.sizes import part_size
-from mdfl_jax.study.study import Group, Run, Study
+from mdfl_jax.study.study import Group, Run, Study, part_size
 from mdfl_jax.study.workers import Workers
 
 WAIT = 0.5  # seconds from one look at the runs of other workers to the next

@@ -1,6 +1,7 @@
-"""The workdir of a study: whose folder it is, which study it holds, and what may be removed."""
+"""The workdir of a study: what its config.json says, whose folder it is, which study it holds, what may be removed."""
 
 import contextlib
+import dataclasses
 import json
 import os
 import re
@@ -9,10 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mdfl_jax.config.families import effective
+from mdfl_jax.config.points import Point, program_key
+from mdfl_jax.config.sections import flat
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.results.studies import runs_in
+from mdfl_jax.metrics import BUILT_IN
+from mdfl_jax.results.studies import restricted, runs_in
 from mdfl_jax.storage.array_files import SUFFIX
-from mdfl_jax.storage.disk import attempt, is_part
+from mdfl_jax.storage.disk import attempt, is_part, plain
 from mdfl_jax.storage.study_files import (
     CONFIG,
     FIGURES,
@@ -24,6 +29,7 @@ from mdfl_jax.storage.study_files import (
     RUNS,
     STATE_SUFFIX,
     STREETS,
+    STUDY_SCHEMA,
     TABLES,
     VIEWS,
     WORKERS,
@@ -31,7 +37,60 @@ from mdfl_jax.storage.study_files import (
     run_files,
     written_files,
 )
-from mdfl_jax.study.identity import Comparison, compare, without_rounds
+from mdfl_jax.study.identity import GROWS, Comparison, compare, digest, not_in_runs, without_rounds
+from mdfl_jax.study.run_files import accuracy_is
+from mdfl_jax.study.study import Study
+
+
+def _program(point: Point) -> str:
+    """Return what is the same for points that share a compiled program."""
+    key, left_out = program_key(point.experiment), not_in_runs().union(GROWS)
+    fields = {
+        path: value for path, value in plain(flat(dataclasses.asdict(key.settings))).items() if path not in left_out
+    }
+    return digest(fields | {"switches": list(key.switches)})
+
+
+def manifest_of(study: Study, how_made: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content of config.json for a study that is to be run.
+
+    If only some runs of a study are to be done, it is that of a part (`mdfl_jax.results.studies.restricted`).
+
+    Args:
+      study: The study.
+      how_made: The entries that say how its results are made (`mdfl_jax.storage.provenance`).
+    """
+    points = [
+        {
+            "id": point.id,
+            "overrides": point.overrides,
+            "numbers": effective(point.experiment),
+            "program": _program(point),
+            "runs": study.names[p],
+        }
+        for p, point in enumerate(study.points)
+    ]
+    groups = [group for group in study.groups if study.to_do(group)]
+    metrics = {metric.name: metric for group in groups for metric in group.simulation.metrics}
+    own, meaning = [m.described._asdict() for m in metrics.values() if m not in BUILT_IN], accuracy_is(study, groups)
+    whole: dict[str, Any] = {
+        "schema": STUDY_SCHEMA,
+        "name": study.experiment.name,
+        "title": study.experiment.title,
+        "status": "running",
+        "config": study.config,
+        "points": points,
+        "seeds": list(study.seeds),
+        **({"metrics": own} if own else {}),
+        **({"accuracy_is": meaning} if meaning else {}),
+        "pretrained": study.pretrained,
+        "runs_per_batch": [group.runs_per_batch for group in study.groups],
+        **how_made,
+        "compile_seconds": None,
+        "run_seconds": None,
+    }
+    return plain(restricted(whole, [(run.point, run.seed) for run in study.to_do()]))
+
 
 _OURS = {LOCK, WORKERS, RUNS, MODELS, LOGGERS, STREETS}
 """What may be in a folder without a study: files of runs, which a command takes over if they are of its study."""

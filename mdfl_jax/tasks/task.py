@@ -10,10 +10,9 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from mdfl_jax.core.batch_statistics import each
 from mdfl_jax.core.numbers import Numbers
 from mdfl_jax.core.registry import Registry
-from mdfl_jax.core.trees import rows_like
+from mdfl_jax.core.trees import each, rows_like
 from mdfl_jax.core.types import ClientParams, Task
 from mdfl_jax.data.augment import Augmentation
 from mdfl_jax.data.dataset import Dataset

@@ -17,9 +17,9 @@ from mdfl_jax.config.points import Point
 from mdfl_jax.config.sections import Experiment
 from mdfl_jax.config.texts import keys_of
 from mdfl_jax.core import devices, stages
-from mdfl_jax.core.client_padding import held_by
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.outcomes import interval
+from mdfl_jax.core.sharding import held_by
 from mdfl_jax.core.trees import of_types
 from mdfl_jax.core.types import Hparams
 from mdfl_jax.engine.simulation import Simulation

@@ -6,5 +6,4 @@ makes networks.
 
 from mdfl_jax.traces.reading import TRACE_FORMATS, detect, load
 from mdfl_jax.traces.resampling import GAPS, VEHICLES, contact_table, resample
-from mdfl_jax.traces.trace import Contacts, ContactTable, Trace, TraceTable
-from mdfl_jax.traces.write import write_bonnmotion, write_csv
+from mdfl_jax.traces.trace import Contacts, ContactTable, Trace, TraceTable, write_bonnmotion, write_csv

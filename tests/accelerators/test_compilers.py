@@ -12,8 +12,7 @@ import pytest
 from benchmarks.accelerators import stand_ins
 from mdfl_jax import UserError
 from mdfl_jax.cli.ahead import in_a_child
-from mdfl_jax.study.ahead.accounts import DEAREST
-from mdfl_jax.study.ahead.topology import PLUGINS
+from mdfl_jax.study.ahead.accounts import DEAREST, PLUGINS
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = [

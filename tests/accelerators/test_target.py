@@ -12,7 +12,7 @@ from mdfl_jax import UserError
 from mdfl_jax.cli import ahead
 from mdfl_jax.core import devices
 from mdfl_jax.core.devices import KINDS, Target, parse
-from mdfl_jax.study.ahead import topology
+from mdfl_jax.study.ahead import accounts
 
 
 @pytest.mark.parametrize(
@@ -77,11 +77,11 @@ def test_programs_are_made_for_a_target_inside_a_with_and_for_what_is_here_outsi
 
 @pytest.mark.parametrize("name", ["tpu-v5e", "h100"])
 def test_an_absent_compiler_is_told_with_how_to_install_it(name, monkeypatch):
-    monkeypatch.setattr(topology.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(accounts.importlib.util, "find_spec", lambda _: None)
     backend = KINDS[name].backend
     with pytest.raises(UserError, match=rf"--target={name}: .* not installed; pip install -e '\.\[aot-{backend}\]'"):
-        topology.check_installed(parse(name))
-    topology.check_installed(parse("cpu"))
+        accounts.check_installed(parse(name))
+    accounts.check_installed(parse("cpu"))
 
 
 def children(monkeypatch, *ends):
@@ -96,7 +96,7 @@ def children(monkeypatch, *ends):
         return subprocess.CompletedProcess(command, status, "", said)
 
     monkeypatch.setattr(ahead.subprocess, "run", run)
-    monkeypatch.setattr(topology, "check_installed", lambda wanted: None)
+    monkeypatch.setattr(accounts, "check_installed", lambda wanted: None)
 
 
 FOUND = {

@@ -24,8 +24,7 @@ from mdfl_jax.algorithms.registry import ignored_by, numbers_of, resolved
 from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.core.types import FIXED, SYMMETRIC
 from mdfl_jax.data.partition import PartitionNumbers
-from mdfl_jax.engine.checks import check_needs
-from mdfl_jax.engine.simulation import Simulation
+from mdfl_jax.engine.simulation import Simulation, check_needs
 from mdfl_jax.exchange.compressors import COMPRESSORS
 from mdfl_jax.models import make_model
 from mdfl_jax.networks.fixed import fixed_graph

@@ -8,7 +8,7 @@ import pytest
 from absl import flags
 
 from mdfl_jax.cli import common, entry, info, sweep
-from mdfl_jax.config import config_files
+from mdfl_jax.config import resolve
 from mdfl_jax.core.errors import UserError
 
 ROOT = Path(__file__).parents[2]
@@ -73,13 +73,13 @@ def test_several_words_stand_for_flags_in_their_order_and_the_last_flag_may_take
 
 def test_a_name_finds_a_shipped_study_and_a_path_a_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert set(config_files.names()) == {path.stem for path in (ROOT / "configs").glob("[a-z]*.py")}
-    assert config_files.find("digits") == str(ROOT / "configs" / "digits.py")
-    assert config_files.find("cifar_resnet:madfl") == f"{ROOT / 'configs' / 'cifar_resnet.py'}:madfl"
+    assert set(resolve.names()) == {path.stem for path in (ROOT / "configs").glob("[a-z]*.py")}
+    assert resolve.find("digits") == str(ROOT / "configs" / "digits.py")
+    assert resolve.find("cifar_resnet:madfl") == f"{ROOT / 'configs' / 'cifar_resnet.py'}:madfl"
     (tmp_path / "digits").touch()  # a file of the name comes first
-    assert config_files.find("digits:argument") == "digits:argument"
+    assert resolve.find("digits:argument") == "digits:argument"
     with pytest.raises(UserError, match=r"unknown study 'digts' \(did you mean 'digits'\?\); known: .*met_digits"):
-        config_files.find("digts")
+        resolve.find("digts")
 
 
 def test_a_launcher_started_as_a_file_says_how_it_is_started(tmp_path):

@@ -6,7 +6,7 @@ from oracles import graphs as oracle
 from tiny import run_study
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.networks.graph_files import read_matrices
+from mdfl_jax.networks.fixed import read_matrices
 from mdfl_jax.study import make_study
 
 N = 6

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 import mdfl_jax
-from mdfl_jax.cli.catalogue import listing
-from mdfl_jax.config.config_files import as_config
-from mdfl_jax.config.resolve import add_used_files, completed, default_config, resolve
+from mdfl_jax.cli.info import listing
+from mdfl_jax.config.resolve import add_used_files, as_config, completed, default_config, resolve
 from mdfl_jax.core import own_files
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.study import make_study

@@ -7,8 +7,8 @@ import pytest
 from tiny import run_study
 
 from mdfl_jax import UserError
-from mdfl_jax.core.client_padding import Held
 from mdfl_jax.core.rng import stream
+from mdfl_jax.core.sharding import Held
 from mdfl_jax.data.partition.by_place import by_place
 from mdfl_jax.data.sources import load
 from mdfl_jax.mobility import MOBILITIES, Motion

@@ -9,8 +9,7 @@ from mdfl_jax.config.resolve import resolve
 from mdfl_jax.models import pretrained
 from mdfl_jax.study import make_study
 from mdfl_jax.study.plan import plan
-from mdfl_jax.study.prepare.start import PretrainedFiles
-from mdfl_jax.study.prepare.task import build_task, load_dataset
+from mdfl_jax.study.prepare.task import PretrainedFiles, build_task, load_dataset
 
 RESNET = {"model.name": "resnet18", "model.base_width": 2}
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from shell import ended, start
 
-from mdfl_jax.config import config_files
+from mdfl_jax.config import resolve
 from mdfl_jax.study import make_study
 from mdfl_jax.study.ahead import memory
 from mdfl_jax.study.plan import plan
@@ -30,7 +30,7 @@ SHORT = {  # arguments: those whose study needs no trace that SUMO makes; those 
     "thesis": ["t1,scale=smoke"],
     "thesis_digits": ["p_iid"],
 }
-CASES = [(name, argument) for name in config_files.names() for argument in SHORT.get(name, [""])]
+CASES = [(name, argument) for name in resolve.names() for argument in SHORT.get(name, [""])]
 IMAGES = {"mnist": (28, 28), "fashion_mnist": (28, 28), "cifar10": (32, 32, 3)}
 
 

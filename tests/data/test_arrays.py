@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays as drawn
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.data.dataset import Targets, as_dataset, default_strata, hold_out, subset
-from mdfl_jax.data.normalize import sample_moments, target_moments
+from mdfl_jax.data.dataset import Targets, as_dataset, default_strata, hold_out, sample_moments, subset, target_moments
 from mdfl_jax.tasks import device_data
 
 

@@ -13,8 +13,7 @@ from tiny import run_study
 
 from mdfl_jax.cli import entry
 from mdfl_jax.config import points
-from mdfl_jax.config.config_files import as_config
-from mdfl_jax.config.resolve import resolve
+from mdfl_jax.config.resolve import as_config, resolve
 from mdfl_jax.core.sweep_text import split_axes
 from mdfl_jax.study import make_study
 

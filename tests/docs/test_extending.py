@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tiny import run_study
 
-from mdfl_jax.cli.catalogue import listing
+from mdfl_jax.cli.info import listing
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.page import write_report

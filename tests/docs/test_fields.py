@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from mdfl_jax.cli.catalogue import families, listing
-from mdfl_jax.cli.reference import page
+from mdfl_jax.cli.info import families, listing, page
 from mdfl_jax.config.resolve import all_fields
 
 PAGE = (Path(__file__).parents[2] / "docs" / "fields.md").read_text()

@@ -13,9 +13,8 @@ from mdfl_jax import Hparams, Schedule
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import numbers_of
-from mdfl_jax.core.client_padding import among_clients, pad_links
 from mdfl_jax.core.rng import per_client
-from mdfl_jax.core.sharding import client_mesh, padded
+from mdfl_jax.core.sharding import among_clients, client_mesh, pad_links, padded
 from mdfl_jax.core.types import BEFORE, FIXED, NEVER, Links, Score, Spread, Task
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.networks.meetings import FixedNumbers, MeetingsParams, meetings

@@ -10,12 +10,11 @@ from mdfl_jax import Hparams, Schedule, simulate
 from mdfl_jax.algorithms import ALGORITHMS, LocalNumbers, dpsgd
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import resolved
-from mdfl_jax.core.client_padding import pad_links
 from mdfl_jax.core.metric import HOLDS, Metric
+from mdfl_jax.core.sharding import pad_links
 from mdfl_jax.core.types import Links
 from mdfl_jax.exchange.active import links_of_active, round_of_active
-from mdfl_jax.networks.costs.account import CountedParams, counted
-from mdfl_jax.networks.costs.numbers import CostParams
+from mdfl_jax.networks.costs import CostParams, CountedParams, counted
 from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.networks.graphs import GraphParams
 from mdfl_jax.networks.meetings import MeetingsParams, meetings

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from oracles.pame import partial_message_exchange
 
-from mdfl_jax.exchange import coordinates as coordinates_module
+from mdfl_jax.exchange import partial as coordinates_module
 from mdfl_jax.exchange import partial as partial_module
-from mdfl_jax.exchange.coordinates import share_of, smallest
-from mdfl_jax.exchange.partial import partial_average, random_coordinates, random_neighbours
+from mdfl_jax.exchange.partial import partial_average, random_coordinates, random_neighbours, share_of, smallest
 
 N, SIZE = 5, 12
 select = jax.jit(smallest, static_argnames="even")

@@ -9,8 +9,7 @@ from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings, sgd
 from mdfl_jax.algorithms.registry import numbers_of
 from mdfl_jax.core.types import NEVER
-from mdfl_jax.exchange.relay import Meetings
-from mdfl_jax.exchange.search import automatic, best_share
+from mdfl_jax.exchange.relay import Meetings, automatic, best_share
 from mdfl_jax.networks.meetings import MeetingsParams, meetings
 
 N, SLOTS = 50, 700

@@ -19,7 +19,7 @@ from mdfl_jax.config.checks import read_speeds
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.sources import load as load_data
 from mdfl_jax.models.pretrained import read_tensors
-from mdfl_jax.networks.graph_files import read_matrices
+from mdfl_jax.networks.fixed import read_matrices
 from mdfl_jax.storage import array_files, model_files
 from mdfl_jax.storage.study_files import read_lines
 from mdfl_jax.study.prepare.network import read_meetings

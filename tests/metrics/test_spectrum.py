@@ -8,7 +8,7 @@ from scipy.sparse.csgraph import connected_components
 
 from mdfl_jax.core.links import as_matrix, no_senders
 from mdfl_jax.metrics import values
-from mdfl_jax.networks.encounters import listed_contacts
+from mdfl_jax.networks.contact import listed_contacts
 from mdfl_jax.networks.mixing import metropolis_hastings, uniform
 
 N = 400

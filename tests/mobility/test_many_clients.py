@@ -8,7 +8,6 @@ from oracles import grid_world
 from scipy import stats
 
 from mdfl_jax.mobility import MOBILITIES, GridWorld, Movement, many, meeting
-from mdfl_jax.mobility.bits import packed, unpacked, votes_of
 from mdfl_jax.mobility.clustering import (
     centres_of,
     choice_by_rows,
@@ -19,7 +18,7 @@ from mdfl_jax.mobility.clustering import (
 from mdfl_jax.mobility.discs import summed_at
 from mdfl_jax.mobility.grid import GridClient, grid_points
 from mdfl_jax.mobility.label_distances import counts_in_range, counts_of, distances, histograms
-from mdfl_jax.mobility.meeting import MetNumbers, piece_around, view_of
+from mdfl_jax.mobility.meeting import MetNumbers, packed, piece_around, unpacked, view_of, votes_of
 
 SIZE, NUM_CLIENTS, MOBILE = 8, 30, 12
 RULES = [*map(Movement, ("static", "random_movement", "dam", "dcm")), Movement("dam", "met"), Movement("dcm", "met")]

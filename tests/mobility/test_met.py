@@ -14,11 +14,10 @@ from oracles import met as oracle
 from scipy import stats
 
 from mdfl_jax.mobility import MOBILITIES, GridWorld, Movement, meeting
-from mdfl_jax.mobility.bits import unpacked
 from mdfl_jax.mobility.clustering import centres_of
 from mdfl_jax.mobility.grid import grid_points
 from mdfl_jax.mobility.label_distances import counts_of, probabilities_from_counts
-from mdfl_jax.mobility.meeting import MetNumbers, met_enough
+from mdfl_jax.mobility.meeting import MetNumbers, met_enough, unpacked
 
 SIZE, MOBILE, STATIC, ROUNDS = 7, 3, 5, 25
 GRID = grid_world.square_grid(SIZE)

@@ -7,10 +7,9 @@ from array_sizes import largest
 
 from mdfl_jax.mobility import MOBILITIES, Motion, Movement, rule_numbers
 from mdfl_jax.mobility.choosing import PlaneStrategyNumbers, StrategyNumbers
-from mdfl_jax.mobility.contact_list import on_circle
 from mdfl_jax.mobility.grid import GridWorld, grid_points
 from mdfl_jax.mobility.plane import PlaneWorld
-from mdfl_jax.mobility.trace import no_tracks
+from mdfl_jax.mobility.trace import no_tracks, on_circle
 from mdfl_jax.networks.worlds import typed
 
 NUM_CLIENTS, SIZE, CLASSES = 10_000, 200, 10

@@ -12,7 +12,7 @@ from strategy_world import made as made_rule
 from tiny import tiny_config
 
 from mdfl_jax import UserError
-from mdfl_jax.core.client_padding import held_by
+from mdfl_jax.core.sharding import held_by
 from mdfl_jax.metrics.values import differences
 from mdfl_jax.study import make_study
 from mdfl_jax.theory.network import alone, of_study

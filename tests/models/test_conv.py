@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.models import conv, filtering, filtering_2d
+from mdfl_jax.models import conv
 from mdfl_jax.models.conv import FORMS, Conv, convolution, default_form, max_pool
 from mdfl_jax.models.norm import GroupNorm
 
@@ -62,7 +62,7 @@ def test_strides(size, side, stride, form):
 @pytest.mark.parametrize(("taps", "points"), [(3, 6), (5, 6), (3, 8), (5, 8), (7, 8)])
 def test_minimal_filtering_is_exact_in_rational_arithmetic(taps, points):
     """outer @ ((kernel @ taps) * (inner @ inputs)) is the valid correlation, for every pair of unit vectors."""
-    t = filtering.transforms(taps, points)
+    t = conv.transforms(taps, points)
     outputs = points + 1 - taps
     for i in range(taps):
         for j in range(points):
@@ -79,14 +79,14 @@ def test_filtering_in_both_directions_and_its_gradients(size, height, width, poi
     kernel = jax.random.normal(key_k, (size, size, 3, 2))
     dy = jax.random.normal(key_y, (2, height, width, 5))
     theirs, their_back = jax.vjp(reference, x, kernel)
-    found = filtering_2d.filtered_2d(x, kernel, points), *filtering_2d.filtered_2d_gradients(x, kernel, dy, points)
+    found = conv.filtered_2d(x, kernel, points), *conv.filtered_2d_gradients(x, kernel, dy, points)
     for a, b in zip(found, (theirs, *their_back(dy))):
         np.testing.assert_allclose(a, b, atol=2e-5 * float(jnp.max(jnp.abs(b))))
 
 
 def test_both_directions_are_filtered_where_products_are_long_and_of_middling_width(monkeypatch):
     def pays(*shape, kernel=(3, 3, 16, 32), dtype=jnp.float32):
-        return filtering_2d.pays(jax.ShapeDtypeStruct(shape, dtype), kernel, 6)
+        return conv.pays(jax.ShapeDtypeStruct(shape, dtype), kernel, 6)
 
     assert pays(16, 16, 16, 32)
     assert not pays(16, 16, 16, 16)  # samples side by side
@@ -96,8 +96,8 @@ def test_both_directions_are_filtered_where_products_are_long_and_of_middling_wi
     assert not pays(16, 16, 16, 32, dtype=jnp.bfloat16)
     calls = []
     for name in ("filtered_2d", "filtered_2d_gradients"):
-        whole = getattr(filtering_2d, name)
-        monkeypatch.setattr(filtering_2d, name, lambda *a, f=whole, n=name: (calls.append(n), f(*a))[1])
+        whole = getattr(conv, name)
+        monkeypatch.setattr(conv, name, lambda *a, f=whole, n=name: (calls.append(n), f(*a))[1])
     x, kernel = jnp.ones((16, 16, 16, 32)), jnp.ones((3, 3, 16, 16))
     jax.eval_shape(jax.grad(lambda k: jnp.sum(convolution(x, k, "filtering"))), kernel)
     assert calls == ["filtered_2d", "filtered_2d_gradients"]

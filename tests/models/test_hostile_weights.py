@@ -15,7 +15,7 @@ import pytest
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.models.pretrained import read_tensors
-from mdfl_jax.storage import limits, model_files
+from mdfl_jax.storage import disk, model_files
 
 DENSE = b"ctorch._utils\n_rebuild_tensor_v2\n."
 
@@ -100,7 +100,7 @@ def test_an_archive_without_tensors_or_cut_off_is_told(tmp_path):
 
 def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
     """A gigabyte of zeros in a megabyte, on a machine of 256 MiB."""
-    monkeypatch.setattr(limits, "host_memory", lambda: 2**28)
+    monkeypatch.setattr(disk, "host_memory", lambda: 2**28)
     for name, entry in (("w.npz", "a.npy"), ("w.pt", "w/data/0")):
         with zipfile.ZipFile(tmp_path / name, "w", zipfile.ZIP_DEFLATED) as made:
             made.writestr("w/data.pkl", DENSE) if name == "w.pt" else None

@@ -27,7 +27,7 @@ MUTANTS = [
     # Runs that go on.
     Mutant("study/run_files.py", "np.zeros(leaf.shape, leaf.dtype) if row is None else row", "row", GROWING),
     Mutant("study/run_files.py", "found | added", "found", f"{GROWING}::{RULES}"),
-    Mutant("study/more_rounds.py", "return _text(simulation, numbers[0]) == ", "return True or ", GROWING),
+    Mutant("study/run_files.py", "return _text(simulation, numbers[0]) == ", "return True or ", GROWING),
     # Whose folder it is.
     Mutant("study/workdir.py", "if other := sorted(", "if other := False and sorted(", WORKDIR),
     Mutant("study/identity.py", '"switches": switches()}', '"switches": 0}', IDENTITY),
@@ -45,7 +45,7 @@ MUTANTS = [
     # Want of memory.
     Mutant("core/errors.py", '"RESOURCE_EXHAUSTED" in text or', "", MEMORY),
     Mutant("study/runner.py", "if error is self.error or (asked", "if (asked", MEMORY),
-    Mutant("storage/limits.py", "bounds.append(int(file.read_text()))", "pass", MEMORY),
+    Mutant("storage/disk.py", "bounds.append(int(file.read_text()))", "pass", MEMORY),
     # Data that the seeds draw; other devices; fields that change no number.
     Mutant("study/ahead/memory.py", "sum(leaf.nbytes for leaf in jax.tree.leaves(tree))",
            "jax.tree.leaves(tree)[0].nbytes", DRY_RUN),
@@ -62,16 +62,16 @@ MUTANTS = [
     # Files of somebody else.
     Mutant("models/pretrained.py", '"sparse" in last', '"sparse" == last', WEIGHTS),
     Mutant("models/pretrained.py", '"/code/" in name or name.endswith("/constants.pkl")', "False", WEIGHTS),
-    Mutant("storage/limits.py", "if needed != entry.file_size and", "if False and", WEIGHTS),
-    Mutant("storage/limits.py", "if size > ANYWHERE and size > (there", "if False and size > (there", WEIGHTS),
+    Mutant("storage/disk.py", "if needed != entry.file_size and", "if False and", WEIGHTS),
+    Mutant("storage/disk.py", "if size > ANYWHERE and size > (there", "if False and size > (there", WEIGHTS),
     Mutant("traces/describe.py", "for text in _warnings(begin, end, between, len(trace.ids))", "for text in ()",
            TRACES),
     Mutant("traces/resampling.py", "if wanted > MAX_ROUNDS:", "if wanted < 0:", TRACES),
     Mutant("traces/reading.py", "if count > MOST_SAMPLES:", "if count < 0:", TRACES),
     # Runs that diverge.
-    Mutant("core/diverging.py", "((norm > bound) | ~jnp.isfinite(norm))", "(norm > bound)", DIVERGING),
-    Mutant("core/diverging.py", "jnp.where(jnp.isnan(norm), jnp.inf, norm)", "norm", DIVERGING),
-    Mutant("core/diverging.py", "jnp.where(self.is_there, jnp.nan, value)", "value", DIVERGING),
+    Mutant("core/stopping.py", "((norm > bound) | ~jnp.isfinite(norm))", "(norm > bound)", DIVERGING),
+    Mutant("core/stopping.py", "jnp.where(jnp.isnan(norm), jnp.inf, norm)", "norm", DIVERGING),
+    Mutant("core/stopping.py", "jnp.where(self.is_there, jnp.nan, value)", "value", DIVERGING),
     Mutant("engine/simulation.py", "jax.lax.cond(has_diverged,", "jax.lax.cond(has_diverged & False,", DIVERGING),
     Mutant("engine/simulation.py", "norm = jnp.maximum(norm, largest_norm(", "norm = jnp.minimum(norm, largest_norm(",
            DIVERGING),

@@ -2,8 +2,8 @@
 
 from tests.mutants.mutant import Mutant
 
-PICKS, FILTERS, ACCOUNT, ROADSIDE = (
-    *("networks/wrappers/participation.py", "networks/costs/filters.py", "networks/costs/account.py"),
+PICKS, COSTS, ROADSIDE = (
+    *("networks/wrappers/participation.py", "networks/costs.py"),
     "networks/wrappers/roadside.py",
 )
 PARTITIONS = "data/partition/__init__.py"
@@ -34,9 +34,9 @@ MUTANTS = [
     Mutant("mobility/strategies/spectral.py", "vector - vector[sight.me]", "vector", "mobility/test_strategies.py"),
     Mutant("mobility/strategies/dcm_weighted.py", "sight.distance * ", "", "mobility/test_strategies.py"),
     Mutant("mobility/strategies/learnt.py", "seen @ linear + ", "", "mobility/test_learnt.py"),
-    Mutant("networks/movers.py", "-outside, outside", "outside, -outside", "networks/test_relays.py"),
-    Mutant("networks/relays.py", "& ~served & ~is_relay", "& ~is_relay", "networks/test_relays.py"),
-    Mutant("networks/relays.py", "of_group > 0, axis", "of_group, axis", "networks/test_relays.py"),
+    Mutant("networks/worlds.py", "-outside, outside", "outside, -outside", "networks/test_relays.py"),
+    Mutant("networks/worlds.py", "& ~served & ~is_relay", "& ~is_relay", "networks/test_relays.py"),
+    Mutant("networks/worlds.py", "of_group > 0, axis", "of_group, axis", "networks/test_relays.py"),
     # Who hears whom, with what weight.
     Mutant("core/geometry.py", "<= squared_reach", "< squared_reach", "networks"),
     Mutant("core/geometry.py", "* (1 + 1e-6)", "* (1 - 1e-6)", "networks mobility"),
@@ -58,7 +58,7 @@ MUTANTS = [
     Mutant("core/links.py", "real & there, receiver", "real, receiver", "core/test_senders.py networks/test_lists.py"),
     Mutant("core/links.py", "jnp.where(counts, place, 0)) + 1", "jnp.where(counts, place, 0))", "core/test_senders.py"),
     Mutant("core/rng.py", "(middle >> 16) + carried", "(middle >> 16)", "core/test_threefry.py"),
-    Mutant("networks/neighbours.py", "jnp.min(row_west) - reach", "jnp.min(row_west)", "networks/test_contact.py"),
+    Mutant("networks/contact.py", "jnp.min(row_west) - reach", "jnp.min(row_west)", "networks/test_contact.py"),
     Mutant(ROADSIDE, "drawn, -1.0)\n", "0.5, -1.0)\n", "networks"),
     Mutant(ROADSIDE, "pair = jnp.maximum(me[:, None]", "pair = jnp.minimum(me[:, None]", "networks"),
     Mutant("networks/fixed.py", "2 if graph.directed else 1", "1",
@@ -67,7 +67,7 @@ MUTANTS = [
     Mutant("metrics/values.py", "smallest = jnp.minimum(label, heard)", "smallest = heard", "metrics"),
     Mutant("metrics/values.py", "adjacency | senders.opposite(adjacency)", "adjacency", "metrics/test_spectrum.py"),
     Mutant("exchange/gossip.py", "(used + PLACES - 2) // PLACES", "(used - 1) // PLACES", "exchange/test_gossip.py"),
-    Mutant(FILTERS, "carried(state.ids, state.seconds, senders)", "state.seconds", "networks/test_lists.py"),
+    Mutant(COSTS, "carried(state.ids, state.seconds, senders)", "state.seconds", "networks/test_lists.py"),
     Mutant("networks/wrappers/order.py", "round_index + 1, state", "round_index, state", "networks/test_order.py"),
     Mutant(PICKS, 'if picks == "one_way":', 'if picks == "":', "networks/test_participation.py"),
     Mutant(PICKS, "({SYMMETRIC} if p", "(set() if p", "networks/test_participation.py"),
@@ -80,12 +80,12 @@ MUTANTS = [
     Mutant("theory/walks.py", "(1 - columns @ weights)", "(columns @ weights)", "theory/test_walks.py"),
     Mutant("theory/pame.py", "axis=-1)[..., -2], 1.0)", "axis=-1)[..., -1], 1.0)", "theory/test_pame_theory.py"),
     # What a round costs.
-    Mutant("networks/contact_time.py", "jnp.maximum(nearest - half, 0)", "jnp.minimum(nearest - half, 0)", "networks"),
-    Mutant(FILTERS, "jnp.where(contact, before + seconds, 0)", "before + seconds", "networks/costs"),
-    Mutant(FILTERS, "jnp.where(carries, 0, lasted)", "lasted", "networks/costs"),
-    Mutant(ACCOUNT, "slowest + jnp.max(sending)", "jnp.maximum(slowest, jnp.max(sending))", "networks/costs"),
-    Mutant(ACCOUNT, "more.astype(jnp.float32) - total.excess", "more.astype(jnp.float32)", "networks/costs"),
-    Mutant("networks/costs/work.py", 'equation.params["length"] if', "1 if", "networks/costs"),
+    Mutant("networks/contact.py", "jnp.maximum(nearest - half, 0)", "jnp.minimum(nearest - half, 0)", "networks"),
+    Mutant(COSTS, "jnp.where(contact, before + seconds, 0)", "before + seconds", "networks"),
+    Mutant(COSTS, "jnp.where(carries, 0, lasted)", "lasted", "networks"),
+    Mutant(COSTS, "slowest + jnp.max(sending)", "jnp.maximum(slowest, jnp.max(sending))", "networks"),
+    Mutant(COSTS, "more.astype(jnp.float32) - total.excess", "more.astype(jnp.float32)", "networks"),
+    Mutant(COSTS, 'equation.params["length"] if', "1 if", "networks"),
     # What is done and sent.
     Mutant("algorithms/pame.py", "-state.round.astype(own.dtype)", "state.round.astype(own.dtype)", "algorithms"),
     Mutant("algorithms/pame.py", "low, high + 1, jnp.int32", "low, high, jnp.int32", "algorithms/test_pame.py"),
@@ -106,12 +106,12 @@ MUTANTS = [
     Mutant("tasks/gradients.py", "jnp.where(block.mask[place], g, 0)", "g", "tasks/test_per_sample.py"),
     Mutant("core/trees.py", "matches(keys) == inside else", "matches(keys) else", "tasks/test_leaves.py"),
     Mutant("exchange/relay.py", "(relay_following <= end)", "(relay_following < end)", "algorithms"),
-    Mutant("exchange/relay_compression.py", "relays.gives | gets)", "relays.gives)", "algorithms/test_fedmobile.py"),
+    Mutant("exchange/relay.py", "relays.gives | gets)", "relays.gives)", "algorithms/test_fedmobile.py"),
     Mutant("exchange/partial.py", "jnp.where(number > 0, total /", "jnp.where(number >= 0, total /", "exchange"),
     Mutant("exchange/compressors.py", "(jax.random.uniform(key, x.shape, x.dtype) < place - below)", "0", "exchange"),
     Mutant("exchange/compressors.py", "2 * _bit_length(place) - 1", "2 * _bit_length(place)", "exchange"),
     Mutant("core/message_bits.py", "a.low + b.low", "a.low | b.low", "exchange/test_compressors.py"),
-    Mutant("exchange/coordinates.py", "words <= middle[:, None]", "words < middle[:, None]", "exchange"),
+    Mutant("exchange/partial.py", "words <= middle[:, None]", "words < middle[:, None]", "exchange"),
     # What is learnt, from which data.
     Mutant(PARTITIONS, "size[:, None]).astype(jnp.int32)\n", "size[:, None]).astype(int) // 2\n", "data"),
     Mutant("data/partition/dirichlet_per_client.py", "< left[:, None]", "<= left[:, None]", "data"),
@@ -129,13 +129,13 @@ MUTANTS = [
     Mutant("tasks/scoring.py", 'side="right")  # of', 'side="left")  # of', "tasks"),
     Mutant("tasks/task.py", "batch_size) if batch_size", "1) if batch_size", "tasks/test_per_sample.py"),
     Mutant("tasks/task.py", "else clients.num_s", "else 1 + 0 * clients.num_s", "tasks/test_per_sample.py"),
-    Mutant("tasks/samples.py", "(y - moments[0]) / moments[1]", "y - moments[0]", "tasks data/test_arrays.py"),
+    Mutant("tasks/supervised.py", "(y - moments[0]) / moments[1]", "y - moments[0]", "tasks data/test_arrays.py"),
     Mutant("data/dataset.py", "known[place] == client_test", "place >= 0", "data/test_arrays.py"),
     Mutant("data/formats/csv_table.py", "client if client is not None else y if", "y if", "data/test_files.py"),
     Mutant("models/norm.py", "jnp.maximum(count - 1.0, 1.0)", "divisor", "models tasks/test_batch_statistics.py"),
     Mutant("tasks/regression.py", "jax.random.rademacher(key_sign, (dimension,), dtype)", "1",
            "tasks/test_regression.py"),
-    Mutant("core/batch_statistics.py", 'model["params"] if has_statistics(model) else ', "",
+    Mutant("core/trees.py", 'model["params"] if has_statistics(model) else ', "",
            "tasks/test_batch_statistics.py"),
     # Rounds, seeds, stops.
     Mutant("core/rng.py", "jax.random.fold_in(stream(key, name), round_index)", "stream(key, name)",

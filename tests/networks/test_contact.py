@@ -10,9 +10,15 @@ from oracles import costs as oracle
 from oracles import grid_world, plane_world
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.networks.contact import closest_squared, disc, swept
-from mdfl_jax.networks.contact_time import contact_time, seconds_in_contact
-from mdfl_jax.networks.neighbours import disc_neighbours, swept_neighbours
+from mdfl_jax.networks.contact import (
+    closest_squared,
+    contact_time,
+    disc,
+    disc_neighbours,
+    seconds_in_contact,
+    swept,
+    swept_neighbours,
+)
 
 JIT_SWEPT = jax.jit(swept)
 JIT_CLOSEST = jax.jit(closest_squared)

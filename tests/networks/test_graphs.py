@@ -13,7 +13,6 @@ from worlds import drawn, holding
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import Setting, from_values
 from mdfl_jax.core.types import FIXED, SYMMETRIC
-from mdfl_jax.networks.connected import is_connected, joined, until_connected
 from mdfl_jax.networks.fixed import fixed_graph, given
 from mdfl_jax.networks.graphs import (
     GRAPHS,
@@ -21,6 +20,9 @@ from mdfl_jax.networks.graphs import (
     GraphParams,
     RegularNumbers,
     SmallWorldNumbers,
+    is_connected,
+    joined,
+    until_connected,
 )
 from mdfl_jax.networks.spatial import spatial
 

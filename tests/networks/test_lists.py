@@ -8,18 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mdfl_jax.core.client_padding import Held, among_clients, pad_links
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.links import ALL_PAIRS, as_senders, in_use
 from mdfl_jax.core.message_bits import messages_sent
+from mdfl_jax.core.sharding import Held, among_clients, pad_links
 from mdfl_jax.exchange.gossip import mix
 from mdfl_jax.exchange.partial import random_neighbours
 from mdfl_jax.mobility import MOBILITIES, Movement
 from mdfl_jax.mobility.plane import Motion
 from mdfl_jax.networks.contact_list import contact_list
-from mdfl_jax.networks.costs import CostParams
-from mdfl_jax.networks.costs.filters import link_filter
-from mdfl_jax.networks.costs.work import Work
+from mdfl_jax.networks.costs import CostParams, Work, link_filter
 from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.networks.graphs import GRAPHS, GraphParams
 from mdfl_jax.networks.mixing import MIXINGS

@@ -9,7 +9,7 @@ from worlds import played
 
 from mdfl_jax.config import default_config
 from mdfl_jax.config.resolve import resolve
-from mdfl_jax.core.client_padding import Held
+from mdfl_jax.core.sharding import Held
 from mdfl_jax.mobility import Motion, Movement
 from mdfl_jax.networks import SpatialParams, move_first, rule_numbers, spatial
 from mdfl_jax.networks.costs import CostParams, Work, link_filter

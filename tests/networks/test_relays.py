@@ -9,8 +9,7 @@ from worlds import ends
 
 from mdfl_jax import UserError
 from mdfl_jax.config import default_config
-from mdfl_jax.networks.movers import MOVERS, moving
-from mdfl_jax.networks.relays import RELAY_PLACES, places_of_relays
+from mdfl_jax.networks.worlds import MOVERS, RELAY_PLACES, moving, places_of_relays
 from mdfl_jax.study import make_study
 
 

@@ -10,8 +10,7 @@ from worlds import played
 
 from mdfl_jax import Schedule, simulate
 from mdfl_jax.algorithms.dpsgd import dpsgd
-from mdfl_jax.networks.costs.account import CountedParams, counted
-from mdfl_jax.networks.costs.numbers import CostParams
+from mdfl_jax.networks.costs import CostParams, CountedParams, counted
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.networks.wrappers.wrapper import wrap
 

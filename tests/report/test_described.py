@@ -10,8 +10,8 @@ import pytest
 from mdfl_jax.config import default_config
 from mdfl_jax.report.described import describe_setting
 from mdfl_jax.report.read import ReportData, read_workdir
-from mdfl_jax.study.manifest import manifest_of
 from mdfl_jax.study.study import make_study
+from mdfl_jax.study.workdir import manifest_of
 
 ON_GRID, IN_PLANE, NOWHERE = np.ones((2, 3, 2)), np.full((2, 3, 2), 1.5), None  # positions as they are recorded
 

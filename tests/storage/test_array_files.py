@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 from safetensors.numpy import load_file, save_file
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.storage import array_files, disk, limits
+from mdfl_jax.storage import array_files, disk
 from mdfl_jax.storage.array_files import checksum_of, checksums_in, is_of_kind, read, read_more, shapes_in, write
 
 KIND = "some 1"
@@ -152,7 +152,7 @@ def test_what_unpacks_to_more_than_it_declares_or_than_fits_is_not_unpacked(tmp_
     refused(path, "another size")
     declared(2**70)
     refused(path, "GiB; this machine has")
-    monkeypatch.setattr(limits, "host_memory", lambda: 2**22)
+    monkeypatch.setattr(disk, "host_memory", lambda: 2**22)
     declared(2**26)
     refused(path, "it unpacks to 0.1 GiB; this machine has 0.0 GiB of memory")
 

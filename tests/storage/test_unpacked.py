@@ -11,8 +11,8 @@ import pytest
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.formats import idx, npz
 from mdfl_jax.data.partition.table import read_table
-from mdfl_jax.networks.graph_files import read_matrices
-from mdfl_jax.storage import limits
+from mdfl_jax.networks.fixed import read_matrices
+from mdfl_jax.storage import disk
 from mdfl_jax.storage.study_files import read_streets
 
 READERS = {
@@ -40,7 +40,7 @@ def told(reader, path):
 
 @pytest.fixture
 def small_machine(monkeypatch):
-    monkeypatch.setattr(limits, "host_memory", lambda: 2**20)
+    monkeypatch.setattr(disk, "host_memory", lambda: 2**20)
 
 
 @pytest.mark.parametrize("reader", READERS)

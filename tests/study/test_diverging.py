@@ -15,7 +15,7 @@ from tiny import run_study, tiny_config
 
 from mdfl_jax import Schedule
 from mdfl_jax.algorithms.dpsgd import dpsgd
-from mdfl_jax.core.diverging import largest_norm, no_divergence, rounds_computed, update_divergence
+from mdfl_jax.core.stopping import largest_norm, no_divergence, rounds_computed, update_divergence
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.report.panels.rivals import Matrix, measures

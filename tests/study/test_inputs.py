@@ -10,8 +10,8 @@ from mdfl_jax.storage.disk import plain, write_json
 from mdfl_jax.storage.study_files import state_path
 from mdfl_jax.study import make_study
 from mdfl_jax.study import workdir as workdirs
-from mdfl_jax.study.manifest import manifest_of
-from mdfl_jax.study.prepare.inputs import of_dataset
+from mdfl_jax.study.identity import of_dataset
+from mdfl_jax.study.workdir import manifest_of
 
 
 def inspected(folder, study):

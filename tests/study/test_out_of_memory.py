@@ -6,7 +6,7 @@ from studies import assert_same
 from tiny import run_study, tiny_config
 
 from mdfl_jax.core.errors import UserError, out_of_memory
-from mdfl_jax.storage import limits
+from mdfl_jax.storage import disk
 from mdfl_jax.study import make_study
 from mdfl_jax.study.ahead import memory
 from mdfl_jax.study.batch import Program
@@ -115,18 +115,18 @@ def test_an_error_of_the_users_callback_is_not_taken_for_a_batch_that_is_too_lar
 
 
 def test_a_container_and_ulimit_bound_the_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(limits, "_PROC", tmp_path)
-    monkeypatch.setattr(limits, "_CGROUPS", tmp_path / "groups")
-    machine = limits.host_memory()
+    monkeypatch.setattr(disk, "_PROC", tmp_path)
+    monkeypatch.setattr(disk, "_CGROUPS", tmp_path / "groups")
+    machine = disk.host_memory()
     (tmp_path / "groups" / "job").mkdir(parents=True)
     (tmp_path / "cgroup").write_text("0::/job\n")
     (tmp_path / "groups" / "job" / "memory.max").write_text("max\n")
-    assert limits.host_memory() == machine
+    assert disk.host_memory() == machine
     (tmp_path / "groups" / "job" / "memory.max").write_text(f"{2**30}\n")
-    assert limits.host_memory() == 2**30
+    assert disk.host_memory() == 2**30
     assert memory.device_limit() == int(memory.SHARE * (2**30 // len(jax.local_devices())))
     (tmp_path / "groups" / "memory.max").write_text(f"{2**29}\n")  # of the group in which it lies
-    assert limits.host_memory() == 2**29
+    assert disk.host_memory() == 2**29
     older = tmp_path / "groups" / "memory" / "batch" / "job"  # version 1
     older.mkdir(parents=True)
     (tmp_path / "cgroup").write_text("12:cpu,cpuacct:/other\n9:hugetlb,memory:/batch/job\n1:name=systemd:/other\n")
@@ -134,13 +134,13 @@ def test_a_container_and_ulimit_bound_the_memory(tmp_path, monkeypatch):
         (tree / "other").mkdir()  # the groups of other controllers
         (tree / "other" / name).write_text("1000\n")
     (older / "memory.limit_in_bytes").write_text("9223372036854771712\n")
-    assert limits.host_memory() == 2**29
+    assert disk.host_memory() == 2**29
     (older.parent / "memory.limit_in_bytes").write_text(f"{2**28}\n")
-    assert limits.host_memory() == 2**28
+    assert disk.host_memory() == 2**28
     (older.parents[2] / "a" / "b:c").mkdir(parents=True)
     (older.parents[2] / "a" / "b:c" / "memory.max").write_text(f"{2**27}\n")
     (tmp_path / "cgroup").write_text("0::/a/b:c\n")  # as containerd names them
-    assert limits.host_memory() == 2**27
+    assert disk.host_memory() == 2**27
     for odd in (b"0::/\xff\n", b"0::/../..\n", b"none\n"):
         (tmp_path / "cgroup").write_bytes(odd)
-        assert limits.host_memory() == 2**29
+        assert disk.host_memory() == 2**29

@@ -8,7 +8,7 @@ from tiny import run_study
 
 import mdfl_jax
 from mdfl_jax.config import default_config
-from mdfl_jax.config.config_files import as_config
+from mdfl_jax.config.resolve import as_config
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.study import make_study
 

@@ -204,7 +204,7 @@ def test_a_damaged_file_is_that_of_nobody(tmp_path):
 
 
 def test_the_progress_of_workers_is_that_of_the_files(here, tmp_path):
-    from mdfl_jax.config.config_files import read_file
+    from mdfl_jax.config.resolve import read_file
     from mdfl_jax.study import make_study
 
     study, now = make_study(read_file(f"{here / 'study.py'}:")), [0.0]

@@ -11,7 +11,7 @@ from small import assert_trees_differ, assert_trees_equal, toy_dataset
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings, adam, sgd
 from mdfl_jax.algorithms.registry import ignored_by, numbers_of, resolved
-from mdfl_jax.core.batch_statistics import trained
+from mdfl_jax.core.trees import trained
 from mdfl_jax.core.types import Links
 from mdfl_jax.data.augment import Augmentation
 from mdfl_jax.data.partition import DirichletNumbers

@@ -14,8 +14,8 @@ from mdfl_jax.algorithms import LocalNumbers, dpsgd
 from mdfl_jax.algorithms.local import with_per_sample
 from mdfl_jax.config import default_config
 from mdfl_jax.config.resolve import resolve
-from mdfl_jax.core.batch_statistics import STATISTICS
 from mdfl_jax.core.numbers import number
+from mdfl_jax.core.trees import STATISTICS
 from mdfl_jax.data.batching import draw_minibatch
 from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.networks.graphs import GraphParams

@@ -5,9 +5,8 @@ import pytest
 
 import mdfl_jax
 from mdfl_jax import UserError
-from mdfl_jax.cli.catalogue import listing
-from mdfl_jax.config.config_files import as_config
-from mdfl_jax.config.resolve import resolve
+from mdfl_jax.cli.info import listing
+from mdfl_jax.config.resolve import as_config, resolve
 from mdfl_jax.core.numbers import number
 from mdfl_jax.data.partition import PARTITIONS
 from mdfl_jax.report.tables import note

@@ -13,7 +13,7 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.formats import FORMATS, Format, unreadable
-from mdfl_jax.storage.limits import check_size
+from mdfl_jax.storage.disk import check_size
 
 FILES = {
     "x_train": "train-images-idx3-ubyte",

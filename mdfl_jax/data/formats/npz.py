@@ -9,7 +9,7 @@ import numpy as np
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.dataset import KEYS, OPTIONAL_KEYS
 from mdfl_jax.data.formats import FORMATS, of_ending, unreadable
-from mdfl_jax.storage.limits import check_npz
+from mdfl_jax.storage.disk import check_npz
 
 ALIKE = 0.75  # the likeness (`difflib`) from which a name is taken for a misspelt one
 

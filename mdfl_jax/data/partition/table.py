@@ -13,7 +13,7 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import Setting, number
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.data.partition import PARTITIONS, PartitionNumbers, PartitionSettings, deal_by_counts
-from mdfl_jax.storage.limits import check_npz
+from mdfl_jax.storage.disk import check_npz
 
 LARGEST = 2**24  # numbers are single precision, which has all whole numbers up to this one
 

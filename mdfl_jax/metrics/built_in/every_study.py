@@ -105,7 +105,7 @@ def rounds_done(at: "Evaluation") -> Any:
 
 @metric("divergence_round", still=HOLDS, shape=(), optional=True, summary=False)
 def divergence_round(at: "Evaluation") -> Any:
-    """[] float32, the round in which the run has diverged (`mdfl_jax.core.diverging`); NaN if it has not."""
+    """[] float32, the round in which the run has diverged (`mdfl_jax.core.stopping`); NaN if it has not."""
     import jax.numpy as jnp
 
     return jnp.where(at.divergence.is_there, at.divergence.round.astype(jnp.float32), jnp.nan)

@@ -1,4 +1,4 @@
-"""Clients whose contacts a list gives (`mdfl_jax.mobility.contact_list`)."""
+"""Clients whose contacts a list gives (`mdfl_jax.mobility.trace`)."""
 
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility

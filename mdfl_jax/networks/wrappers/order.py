@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.types import Clients, Links, Network
-from mdfl_jax.mobility.contact_list import ListWorld
+from mdfl_jax.mobility.trace import ListWorld
 from mdfl_jax.networks.spatial import SpatialState
 
 

@@ -16,7 +16,7 @@ from mdfl_jax.core.rng import stream, stream_at
 from mdfl_jax.core.types import FIXED, SYMMETRIC, Clients, Links, Network
 from mdfl_jax.exchange.partial import random_neighbours
 from mdfl_jax.metrics.values import components
-from mdfl_jax.networks.connected import reachable, until_connected
+from mdfl_jax.networks.graphs import reachable, until_connected
 from mdfl_jax.networks.mixing import metropolis_hastings
 from mdfl_jax.networks.wrappers.wrapper import wrap
 

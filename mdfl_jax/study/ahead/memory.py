@@ -16,7 +16,7 @@ from mdfl_jax.engine.compile import TracedStep, traced_steps
 from mdfl_jax.engine.placement import Placement, in_turns
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.mobility.registry import OWN
-from mdfl_jax.storage.limits import host_memory
+from mdfl_jax.storage.disk import host_memory
 from mdfl_jax.study.prepare.simulation import build_simulation, hparams_of
 from mdfl_jax.study.study import Group, Study, evenly
 

@@ -22,14 +22,12 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.types import FIXED, SYMMETRIC, Hparams
 from mdfl_jax.core.types import Schedule as RunSchedule
 from mdfl_jax.data.dataset import Dataset
-from mdfl_jax.engine.checks import check_needs
-from mdfl_jax.engine.simulation import Simulation
+from mdfl_jax.engine.simulation import Simulation, check_needs
 from mdfl_jax.metrics import asked_for
 from mdfl_jax.mobility import Movement
 from mdfl_jax.mobility.trace import Tracks
 from mdfl_jax.networks.contact_list import ContactList
-from mdfl_jax.networks.costs import LinkLoad, Work, counted, link_filter
-from mdfl_jax.networks.costs.account import CountedParams
+from mdfl_jax.networks.costs import CountedParams, LinkLoad, Work, counted, link_filter
 from mdfl_jax.networks.wrappers.participation import partial_participation
 from mdfl_jax.study.prepare.network import cost_params, described, network_of, network_params, work_in
 from mdfl_jax.study.prepare.task import build_task
@@ -199,7 +197,7 @@ def hparams_of(
     Args:
       experiment: The configuration of the point.
       rules: The movements, as given to `build_simulation`.
-      trace: The trace from `mdfl_jax.study.prepare.traces.TraceFiles`, if a rule needs one.
+      trace: The trace from `mdfl_jax.study.prepare.network.TraceFiles`, if a rule needs one.
       link_load: `Simulation.link_load` of the simulation; None where only the shapes of the numbers matter.
     """
     cost = cost_params(experiment, link_load) if is_counted(experiment) else None

@@ -11,8 +11,8 @@ import re
 import pytest
 
 import mdfl_jax
-from mdfl_jax.config import config_files
-from mdfl_jax.config.config_files import as_config
+from mdfl_jax.config import resolve
+from mdfl_jax.config.resolve import as_config
 from mdfl_jax.report.compare import read_studies
 from mdfl_jax.report.page import write_report
 from mdfl_jax.report.read import read_workdir
@@ -245,7 +245,7 @@ SHIPPED = {
 @pytest.mark.parametrize("name", SHIPPED)
 def test_the_page_of_a_shipped_study_opens_and_has_its_numbers(open_report, show_all, tmp_path, name):
     changes, panels = SHIPPED[name]
-    wanted = as_config(config_files.find(name))
+    wanted = as_config(resolve.find(name))
     wanted.update_from_flattened_dict(LENGTH | changes)
     mdfl_jax.run(wanted, tmp_path / "run", progress=False)
     page = open_report(write_report(tmp_path / "run"), 800)

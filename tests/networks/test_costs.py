@@ -20,8 +20,7 @@ from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.mobility.plane import Motion
 from mdfl_jax.models import make_model
 from mdfl_jax.networks import GraphParams, fixed_graph, partial_participation, spatial
-from mdfl_jax.networks.costs import CostParams, Work, counted, link_filter
-from mdfl_jax.networks.costs.account import CountedParams, add, no_total, received_bits
+from mdfl_jax.networks.costs import CostParams, CountedParams, Work, add, counted, link_filter, no_total, received_bits
 from mdfl_jax.networks.wrappers.participation import ParticipationParams
 from mdfl_jax.tasks import classification
 

@@ -10,8 +10,7 @@ from mdfl_jax.algorithms.local import LocalNumbers, Settings
 from mdfl_jax.algorithms.pame import PaMENumbers
 from mdfl_jax.algorithms.registry import ignored_by, resolved
 from mdfl_jax.core.message_bits import sparse_bits
-from mdfl_jax.networks.costs import LinkLoad, Work, gradient_calls, probe
-from mdfl_jax.networks.costs.work import work_of
+from mdfl_jax.networks.costs import LinkLoad, Work, gradient_calls, probe, work_of
 
 MODEL = {"w": jax.ShapeDtypeStruct((5, 4), jnp.float32), "b": jax.ShapeDtypeStruct((4,), jnp.float32)}
 DENSE = 24 * 32

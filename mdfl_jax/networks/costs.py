@@ -1,0 +1,551 @@
+"""The costs of a round: simulated seconds and joules, contacts that are too short, clients that are too slow.
+
+`counted` wraps any network, so that a run counts seconds and joules. `link_filter` makes a rule that removes contacts
+from a network. `Work` and `probe` find out what an algorithm computes and sends in a round. docs/costs.md has the
+formulas.
+
+So no algorithm declares its work: the gradients that it computes are counted in its traced round, and the length of its
+messages is the one that it counts itself.
+
+A round is synchronous. First all clients compute, then all clients send, each its messages one after another. Meanwhile
+clients move. The next round begins when both the work and the movement of the round are over.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr
+
+from mdfl_jax.core.flops import sub_programs
+from mdfl_jax.core.links import ALL_PAIRS, Senders, carried, no_senders
+from mdfl_jax.core.message_bits import WORD, total_bits, words
+from mdfl_jax.core.metric import AXIS, HOLDS, TABLE, TARGET, Metric
+from mdfl_jax.core.registry import Registry
+from mdfl_jax.core.rng import stream
+from mdfl_jax.core.types import BEFORE, NEVER, Algorithm, ClientParams, Clients, Links, Network, Observed, RoundStats
+from mdfl_jax.networks.radio import LinkFilter, Seconds
+from mdfl_jax.networks.wrappers.wrapper import wrap
+
+_NAME = "gradient_of_a_probe"
+
+
+class Work(NamedTuple):
+    """What one client computes in a round.
+
+    Attributes:
+      gradients: the number of gradients of a minibatch, or of all samples, that the algorithm computes in a round.
+      batch_size: samples of a minibatch; 0: a gradient takes all samples of the client.
+      uses_links: whether the algorithm sends over the links of the network. All-reduce and local training do not.
+    """
+
+    gradients: int = 1
+    batch_size: int = 0
+    uses_links: bool = True
+
+    def samples(self, num_samples: jax.Array) -> jax.Array:
+        """Return [N] float32, the samples that each client processes in a round. A client without samples has none.
+
+        >>> Work(gradients=2, batch_size=8).samples(jnp.array([3, 0])).tolist()
+        [16.0, 0.0]
+        """
+        each = jnp.where(num_samples > 0, self.batch_size, 0) if self.batch_size else num_samples
+        return self.gradients * each.astype(jnp.float32)
+
+
+class LinkLoad(NamedTuple):
+    """The messages that one link carries in a round in one direction, and the bits of these messages."""
+
+    messages: float
+    bits: float
+
+
+def work_of(algorithm: Algorithm, numbers: Any, model: Any, batch_size: int) -> Work:
+    """Return what a client computes in a round of an algorithm.
+
+    Args:
+      algorithm: the algorithm.
+      numbers: its traced numbers, `Hparams.algorithm`.
+      model: the shapes of one model, a tree of `jax.ShapeDtypeStruct`.
+      batch_size: samples of a minibatch; 0: all samples of the client.
+    """
+    uses_links = bool({"adjacency", "mix", "partner", "at_server"} & algorithm.needs)
+    return Work(gradient_calls(algorithm, numbers, model), batch_size, uses_links)
+
+
+def gradient_calls(algorithm: Algorithm, numbers: Any, model: Any) -> int:
+    """Count the gradients that each client computes in a round of an algorithm, in the traced program of the round.
+
+    The body of a ``scan`` counts once for each iteration, and a ``cond`` counts as its most expensive branch.
+
+    Args:
+      algorithm, numbers, model: as in `work_of`.
+    """
+    traced = jax.make_jaxpr(lambda own: _rounds(algorithm, own, model, 1)[0].loss)(numbers)
+    return _calls(traced.jaxpr)
+
+
+def probe(algorithm: Algorithm, model: Any) -> Callable[[Any], LinkLoad]:
+    """Make a function that finds out what a link carries in a round.
+
+    It computes two rounds of the algorithm between two clients in contact, with random models and gradients in place of
+    real ones, and takes the round with more bits. An algorithm that sends nothing there is taken to send whole models.
+    Where the messages of a run differ in length, as those of an adaptive code, this is the length of one of them.
+
+    Args:
+      algorithm, model: as in `work_of`.
+
+    Returns:
+      (the algorithm's traced numbers) -> LinkLoad. It compiles and computes a small program.
+    """
+
+    @jax.jit
+    def sent(numbers: Any) -> tuple[jax.Array, jax.Array]:
+        stats = _rounds(algorithm, numbers, model, 2)
+        return jnp.stack([one.messages for one in stats]), jnp.stack([words(one.bits) for one in stats])
+
+    def load(numbers: Any) -> LinkLoad:
+        messages, counted = map(np.asarray, sent(numbers))
+        bits = total_bits(counted)
+        where = np.unravel_index(np.argmax(bits), bits.shape)
+        if not bits[where]:
+            return LinkLoad(1.0, float(sum(8 * leaf.dtype.itemsize * leaf.size for leaf in jax.tree.leaves(model))))
+        return LinkLoad(float(messages[where]), float(bits[where]))
+
+    return load
+
+
+def _stacked(model: Any) -> Any:
+    """Return the shapes of the models of two clients."""
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((2, *leaf.shape), leaf.dtype), model)
+
+
+def _drawn(model: Any, seed: int) -> ClientParams:
+    """Draw the models, or the gradients, of two clients."""
+    leaves, structure = jax.tree.flatten(_stacked(model))
+    keys = jax.random.split(jax.random.key(seed), len(leaves))
+    draws = [jax.random.normal(own, leaf.shape).astype(leaf.dtype) for own, leaf in zip(keys, leaves)]
+    return jax.tree.unflatten(structure, draws)
+
+
+def _rounds(algorithm: Algorithm, numbers: Any, model: Any, count: int) -> list[RoundStats]:
+    """Compute rounds of two clients that hear each other and meet a server, and return their statistics."""
+    everybody, own = jnp.ones(2, bool), jnp.eye(2, dtype=bool)
+    slots = jnp.zeros(2, jnp.int32)
+    links = Links(~own, jnp.full((2, 2), 0.5), everybody, slots + BEFORE, slots + NEVER, jnp.array([1, 0], jnp.int32))
+
+    def gradient_of_a_probe(params: ClientParams, key: jax.Array) -> tuple[jax.Array, ClientParams]:
+        return jnp.zeros(2, jax.tree.leaves(params)[0].dtype), _drawn(model, 1)
+
+    named = jax.jit(gradient_of_a_probe)  # a call with a name, which can be counted
+    gradient = lambda params, key, per_sample=None: named(params, key)  # noqa: E731
+    state, found = algorithm.init(numbers, _drawn(model, 0)), []
+    for index in range(count):
+        state, stats = algorithm.round(numbers, jax.random.key(2 + index), state, links, gradient)
+        found.append(stats)
+    return found
+
+
+def _calls(jaxpr: Jaxpr | ClosedJaxpr) -> int:
+    """Count the calls of the probe's gradient in a traced program."""
+    total = 0
+    for equation in jaxpr.eqns:
+        if equation.params.get("name") == _NAME:
+            total += 1
+            continue
+        inside = [_calls(sub) for sub in sub_programs(equation.params)]
+        if inside:
+            several = max(inside) if equation.primitive.name == "cond" else sum(inside)
+            total += several * (equation.params["length"] if equation.primitive.name == "scan" else 1)
+    return total
+
+
+MARGIN = 1e-5  # relative; sums of seconds in single precision may be this much too small
+
+
+class CostParams(NamedTuple):
+    """Traced numbers of the costs. With the defaults computing, sending and moving are free and take no time.
+
+    Attributes:
+      seconds_per_sample: seconds for the gradient of one sample, for a client of speed 1.
+      speed_spread: sigma of the lognormal distribution from which the clients' speeds are drawn; 0: all speeds are 1.
+      speeds: [N] given speeds of the clients; None: they are drawn.
+      deadline: seconds after which a round does not wait for computing clients any longer; ``inf``: no deadline. These
+        clients still finish their local steps, and that time is not counted.
+      bandwidth: bits per second of a client's radio; ``inf``: sending takes no time.
+      latency: seconds that each message takes besides its bits.
+      round_seconds: seconds of movement in a round; 0 where clients have no places.
+      link_messages: messages that one link carries in a round in one direction (`mdfl_jax.networks.costs.probe`).
+      link_bits: the bits of these messages.
+      joules_per_bit: energy of the sender for each bit.
+      joules_per_bit_received: energy of the receiver for each bit.
+      joules_per_sample: energy for the gradient of one sample.
+      joules_per_metre: energy of movement for each metre, or grid unit.
+    """
+
+    seconds_per_sample: Any = 0.0
+    speed_spread: Any = 0.0
+    speeds: Any = None
+    deadline: Any = jnp.inf
+    bandwidth: Any = jnp.inf
+    latency: Any = 0.0
+    round_seconds: Any = 0.0
+    link_messages: Any = 1.0
+    link_bits: Any = 0.0
+    joules_per_bit: Any = 0.0
+    joules_per_bit_received: Any = 0.0
+    joules_per_sample: Any = 0.0
+    joules_per_metre: Any = 0.0
+
+
+def client_speeds(params: CostParams, key: jax.Array, num_clients: int) -> jax.Array:
+    """Return the relative computing speeds of the clients, drawn once for a seed unless they are given.
+
+    A speed is exp(sigma z - sigma^2 / 2) with a standard normal z. So speeds are lognormal with mean one.
+
+    Args:
+      params: the numbers of the costs.
+      key: the key of the seed. Its stream "cost" is used for nothing else.
+      num_clients: N.
+
+    Returns:
+      [N] float32 speeds, above 0.
+    """
+    if params.speeds is not None:
+        return jnp.asarray(params.speeds, jnp.float32)
+    sigma = jnp.asarray(params.speed_spread, jnp.float32)
+    normal = jax.random.normal(stream(key, "cost"), (num_clients,), jnp.float32)
+    return jnp.exp(sigma * normal - jnp.square(sigma) / 2)
+
+
+def computing_seconds(params: CostParams, work: Work, key: jax.Array, num_samples: jax.Array) -> jax.Array:
+    """Return the seconds that each client computes in a round, C_i = seconds_per_sample * samples_i / speed_i.
+
+    Args:
+      params: the numbers of the costs.
+      work: what a client computes in a round.
+      key: the key of the seed.
+      num_samples: [N] int32, the training samples that each client holds.
+
+    Returns:
+      [N] float32 seconds.
+    """
+    samples = work.samples(num_samples)
+    seconds = jnp.asarray(params.seconds_per_sample, jnp.float32) * samples
+    return seconds / client_speeds(params, key, num_samples.shape[0])
+
+
+def sending_seconds(params: CostParams, messages: jax.Array, bits: jax.Array) -> jax.Array:
+    """Return the seconds that messages take one after another on one radio: latency * messages + bits / bandwidth.
+
+    Args:
+      params: the numbers of the costs.
+      messages: the number of messages, an array of any shape.
+      bits: the bits of all these messages, of the same shape.
+
+    Returns:
+      float32 seconds, of the same shape.
+
+    >>> float(sending_seconds(CostParams(bandwidth=1000.0, latency=0.5), jnp.array(2), jnp.array(3000)))
+    4.0
+    """
+    latency, bandwidth = (jnp.asarray(value, jnp.float32) for value in (params.latency, params.bandwidth))
+    return latency * jnp.asarray(messages, jnp.float32) + jnp.asarray(bits, jnp.float32) / bandwidth
+
+
+IGNORE = "ignore"  # the value of cost.short_contact with which every contact carries messages, whatever it lasts
+
+
+class ShortContact(NamedTuple):
+    """A rule that says which contacts carry the messages of a round, from their durations.
+
+    Attributes:
+      init: (N, K) -> the state before the first round; K is 0 if links are matrices.
+      step: (need [] seconds, state, contact [N, K] bool, seconds [N, K], senders) -> (carries [N, K] bool, state).
+        ``need`` is what the messages of one link take, and ``seconds`` is the duration of each contact in the round.
+        ``senders`` tells the clients for which the K places stand.
+    """
+
+    init: Callable[[int, int], Any]
+    step: Callable[[jax.Array, Any, jax.Array, jax.Array, Senders], tuple[jax.Array, Any]]
+
+
+SHORT_CONTACTS: Registry[ShortContact] = Registry("rule for short contacts", home="mdfl_jax.networks")
+
+
+def _drop(
+    need: jax.Array, state: None, contact: jax.Array, seconds: jax.Array, senders: Senders
+) -> tuple[jax.Array, None]:
+    del senders
+    return contact & (seconds >= need * (1 - MARGIN)), state
+
+
+class Lasted(NamedTuple):
+    """The seconds of contact so far of messages that have not arrived yet.
+
+    Attributes:
+      seconds: [N, K] float32.
+      ids: [N, K] int32, the clients of the places (`mdfl_jax.core.links.Senders.ids`); None in the dense form.
+    """
+
+    seconds: jax.Array
+    ids: jax.Array | None
+
+
+def _nothing_sent(num_clients: int, places: int) -> Lasted:
+    ids = no_senders(num_clients, places).ids if places else None
+    return Lasted(jnp.zeros((num_clients, places or num_clients), jnp.float32), ids)
+
+
+def _resume(
+    need: jax.Array, state: Lasted, contact: jax.Array, seconds: jax.Array, senders: Senders
+) -> tuple[jax.Array, Lasted]:
+    before = state.seconds if state.ids is None else carried(state.ids, state.seconds, senders)
+    lasted = jnp.where(contact, before + seconds, 0)
+    carries = contact & (lasted >= need * (1 - MARGIN))
+    return carries, Lasted(jnp.where(carries, 0, lasted), senders.ids)
+
+
+SHORT_CONTACTS.register("drop", doc="A contact carries the messages of a round if they fit its seconds in the round.")(
+    ShortContact(lambda num_clients, places: None, _drop)
+)
+SHORT_CONTACTS.register("resume", doc="Messages go on in the next round of the same contact, and arrive late.")(
+    ShortContact(_nothing_sent, _resume)
+)
+
+
+class FilterState(NamedTuple):
+    """The state of a filter.
+
+    Attributes:
+      in_time: [N] bool, the clients that finish their computation before the deadline; None without a deadline.
+      contacts: the state of the rule for short contacts; None without one.
+    """
+
+    in_time: jax.Array | None
+    contacts: Any
+
+
+def in_time(params: CostParams, work: Work, key: jax.Array, num_samples: jax.Array) -> jax.Array:
+    """Return [N] bool, the clients whose computation C_i (`computing_seconds`) ends at the deadline or before.
+
+    Args:
+      params: the numbers of the costs.
+      work: what a client computes in a round.
+      key: the key of the seed.
+      num_samples: [N] int32, the training samples that each client holds.
+    """
+    return computing_seconds(params, work, key, num_samples) <= jnp.asarray(params.deadline, jnp.float32)
+
+
+def link_filter(work: Work, short_contact: str = IGNORE, deadline: bool = False) -> LinkFilter | None:
+    """Make the filter that removes the links of slow clients and contacts that are too short.
+
+    The filter's numbers are a `CostParams`.
+
+    Args:
+      work: what a client computes in a round.
+      short_contact: a name of `SHORT_CONTACTS`, or "ignore".
+      deadline: whether there is a deadline. A client that misses it has no links.
+
+    Returns:
+      The filter; None if nothing is removed.
+
+    Raises:
+      UserError: for an unknown name.
+    """
+    rule = None if short_contact == IGNORE else SHORT_CONTACTS[short_contact]
+    if rule is None and not deadline:
+        return None
+
+    def init(params: CostParams, key: jax.Array, clients: Clients, places: int) -> FilterState:
+        num_samples = clients.num_samples
+        fast = in_time(params, work, key, num_samples) if deadline else None
+        return FilterState(fast, rule.init(num_samples.shape[0], places) if rule else None)
+
+    def step(
+        params: CostParams, state: FilterState, contact: jax.Array, seconds: Seconds | None, senders: Senders
+    ) -> tuple[jax.Array, FilterState]:
+        if state.in_time is not None:
+            contact &= state.in_time[:, None] & senders.of(state.in_time)
+        if rule is None or seconds is None:
+            return contact, state
+        need = sending_seconds(params, params.link_messages, params.link_bits)
+        contact, contacts = rule.step(need, state.contacts, contact, seconds(), senders)
+        return contact, state._replace(contacts=contacts)
+
+    return LinkFilter(init, step, keeps_fixed=rule is None, needs_seconds=rule is not None)
+
+
+class CountedParams(NamedTuple):
+    """Traced numbers of a network that counts costs: those of the inner network, and those of the costs."""
+
+    inner: Any
+    cost: CostParams
+
+
+class Total(NamedTuple):
+    """A sum of many numbers in single precision, with the rounding error of the last additions (Kahan's summation).
+
+    Without the second number, a sum over 10^6 short rounds would be wrong by some per cent.
+
+    Attributes:
+      value: the sum.
+      excess: what the rounded sum has too much.
+    """
+
+    value: jax.Array
+    excess: jax.Array
+
+
+class CountedState(NamedTuple):
+    """The state of a network that counts costs.
+
+    Attributes:
+      inner: the state of the inner network.
+      samples: [N] float32, the samples that each client processes in a round.
+      computing: [N] float32, the seconds that each client computes in a round.
+      seconds: [] the seconds since the start of the run.
+      worked: [N] the joules of computing and of the radio since the start.
+      moved: [N] float32, the joules of movement since the start.
+    """
+
+    inner: Any
+    samples: jax.Array
+    computing: jax.Array
+    seconds: Total
+    worked: Total
+    moved: jax.Array
+
+
+def no_total(*shape: int) -> Total:
+    """Return a sum of no numbers, of the given shape."""
+    return Total(jnp.zeros(shape, jnp.float32), jnp.zeros(shape, jnp.float32))
+
+
+def add(total: Total, more: jax.Array) -> Total:
+    """Add a number to a sum, with the rounding error of the earlier additions."""
+    due = more.astype(jnp.float32) - total.excess
+    value = total.value + due
+    return Total(value, (value - total.value) - due)
+
+
+def round_seconds(params: CostParams, work: Work, computing: jax.Array, sending: jax.Array) -> jax.Array:
+    """Compute the seconds of a synchronous round, T = max(dt, min(max_i C_i, D) + max_i S_i).
+
+    A simplification: a client with C_i > D has no links in the round, but it finishes all its local steps. The time
+    that they take beyond D is not counted.
+
+    Args:
+      params: the numbers of the costs, with the movement's seconds dt and the deadline D.
+      work: what a client computes in a round. If it sends over no links, nobody is left out, and D has no effect.
+      computing: [N] seconds that each client computes, C_i.
+      sending: [N] seconds that each client sends, S_i.
+
+    Returns:
+      [] float32 seconds.
+    """
+    slowest = jnp.max(computing)
+    if work.uses_links:
+        slowest = jnp.minimum(slowest, jnp.asarray(params.deadline, jnp.float32))
+    return jnp.maximum(jnp.asarray(params.round_seconds, jnp.float32), slowest + jnp.max(sending))
+
+
+def received_bits(
+    bits: jax.Array,
+    adjacency: jax.Array,
+    uses_links: bool,
+    senders: Senders = ALL_PAIRS,
+    active: jax.Array | None = None,
+) -> jax.Array:
+    """Compute the bits that each client receives in a round.
+
+    A sender's bits are shared equally among the clients that hear it. This is exact if it sends the same to all of
+    them, and a mean if it picks some at random. An algorithm without links, such as all-reduce, gives every client that
+    takes part the mean of their bits.
+
+    Args:
+      bits: [N] float32 bits that each client sends.
+      adjacency: [N, K] bool, [i, j] where i hears the sender at place j.
+      uses_links: as in `Work`.
+      senders: the clients for which the places stand.
+      active: [N] bool, the clients that take part in the round; None: all.
+
+    Returns:
+      [N] float32 bits.
+
+    >>> received_bits(jnp.array([6.0, 0.0, 0.0]), jnp.array([[0, 0, 0], [1, 0, 0], [1, 0, 0]], bool), True).tolist()
+    [0.0, 3.0, 3.0]
+    """
+    if not uses_links:
+        if active is None:
+            return jnp.full_like(bits, jnp.mean(bits))
+        return jnp.where(active, jnp.sum(jnp.where(active, bits, 0)) / jnp.maximum(jnp.sum(active), 1), 0)
+    heard_by = senders.sums(adjacency)
+    share = jnp.where(heard_by > 0, bits / jnp.maximum(heard_by, 1), 0)
+    return senders.sum_of(adjacency.astype(bits.dtype), share)
+
+
+def counted(network: Network, work: Work = Work()) -> Network:
+    """Make a network that counts the seconds and joules of a run, and declares them as the metrics of a study.
+
+    Links, places and metrics of the inner network stay the same. ``hparams.network`` becomes a `CountedParams`.
+
+    Args:
+      network: the inner network.
+      work: what a client computes in a round.
+
+    Returns:
+      A network that gives what the inner one gives.
+    """
+
+    def init(params: CountedParams, key: jax.Array, clients: Clients) -> CountedState:
+        held = clients.num_samples
+        computing = computing_seconds(params.cost, work, key, held)
+        none = no_total(network.num_clients)
+        return CountedState(
+            network.init(params.inner, key, clients), work.samples(held), computing, no_total(), none, none.value
+        )
+
+    def step(
+        params: CountedParams, key: jax.Array, round_index: jax.Array, state: CountedState, clients: Clients
+    ) -> tuple[CountedState, Links]:
+        inner, links = network.step(params.inner, key, round_index, state.inner, clients)
+        return state._replace(inner=inner), links
+
+    passed = wrap(network, init=init, step=step, metrics=(SECONDS, JOULES))
+
+    def observe(params: CountedParams, state: CountedState, seen: Observed) -> CountedState:
+        cost, (links, stats, _) = params.cost, seen
+        state = passed.observe(params, state, seen) if passed.observe else state
+        samples, computing = state.samples, state.computing
+        if links.active is not None:
+            samples, computing = (jnp.where(links.active, x, 0) for x in (samples, computing))
+        bits = stats.bits.high.astype(jnp.float32) * 2**WORD + stats.bits.low.astype(jnp.float32)
+        sending = sending_seconds(cost, stats.messages, bits)
+        received = received_bits(bits, links.adjacency, work.uses_links, links.senders, links.active)
+        joules = cost.joules_per_sample * samples + cost.joules_per_bit * bits + cost.joules_per_bit_received * received
+        return state._replace(
+            seconds=add(state.seconds, round_seconds(cost, work, computing, sending)),
+            worked=add(state.worked, joules),
+            moved=cost.joules_per_metre * passed.places(state).distance_moved,
+        )
+
+    return passed._replace(observe=observe)
+
+
+def _seconds(at: Any) -> jax.Array:
+    """Return [] float32, the simulated seconds since the start of the run."""
+    return at.network_state.seconds.value
+
+
+def _joules(at: Any) -> jax.Array:
+    """Return [N] float32, the joules that each client has used since the start of the run."""
+    return at.network_state.worked.value + at.network_state.moved
+
+
+_SHOWN = frozenset({AXIS, TABLE, TARGET})
+SECONDS = Metric("seconds", _seconds, HOLDS, shape=(), unit="s", label="simulated seconds", shown=_SHOWN)
+JOULES = Metric("joules", _joules, HOLDS, unit="J", label="joules per client", shown=_SHOWN)
