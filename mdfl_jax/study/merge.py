@@ -71,7 +71,6 @@ def merge(
     """
     if not overwrite and (out / CONFIG).exists():
         raise UserError(f"--workdir={out}: it holds a study; choose another folder, or add --overwrite")
-    inspect_workdir(out, {"points": [], "seeds": []}, overwrite)
     parts = [Part(folder, read_study(folder)) for folder in dict.fromkeys(folders)]
     for part in parts[1:]:
         _check_alike(parts[0], part)
@@ -87,6 +86,7 @@ def merge(
         point["runs"] = [files[p, seed].name if (p, seed) in files else None for seed in manifest["seeds"]]
     manifest = restricted(manifest, list(files))
     manifest["runs_per_batch"] = _batch_sizes(manifest)
+    inspect_workdir(out, manifest, overwrite)  # without a config.json, it may be left from a merge that was stopped
     disk.attempt(out, lambda: out.mkdir(parents=True, exist_ok=True))
     with locked(out):
         if others := Workers(out).others():

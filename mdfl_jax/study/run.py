@@ -181,8 +181,8 @@ def run_or_resume(
       UserError: If the workdir holds something else, or cannot be written, or if the memory is not enough for one run.
     """
     options = dataclasses.replace(options, **changes)
-    log, content, made = options.log, manifest_of(study, {}), provenance()
-    made |= {"shard": study.shard} if study.shard else {}
+    log, made = options.log, provenance() | ({"shard": study.shard} if study.shard else {})
+    content = manifest_of(study, made)
     held = workdirs.inspect_workdir(workdir, content, options.overwrite)
     files = RunFiles(study, workdir, made, log)
     there = set() if options.overwrite else files.finished()
@@ -207,6 +207,7 @@ def run_or_resume(
     if not options.crew:
         study = apart(lambda: memory.fit(study, log)) or study
         set_precision(study.experiment)
+        content = manifest_of(study, made)
     disk.attempt(workdir, lambda: workdir.mkdir(parents=True, exist_ok=True))
 
     def begin(others: Sequence[Worker]) -> None:
@@ -230,7 +231,7 @@ def run_or_resume(
         with locked(workdir):
             if not Workers(workdir).others():
                 files.tidy()
-            return _write_views(workdir, manifest_of(study, made), log), False
+            return _write_views(workdir, content, log), False
 
 
 def _begin(
@@ -246,7 +247,7 @@ def _begin(
     Args:
       study: The study.
       workdir, files: The folder, and the files of its runs.
-      content: What config.json says of the study.
+      content: The content of its config.json.
       others: The workers that are there.
       overwrite: Whether the study there is to be replaced.
 
@@ -255,14 +256,12 @@ def _begin(
     """
     if overwrite and others:
         raise UserError(f"--workdir={workdir}: {others[0]} computes runs there; --overwrite waits for nobody")
-    held = workdirs.inspect_workdir(
-        workdir, content, overwrite, bool(others)
-    )  # another command may have begun just now
+    held = workdirs.inspect_workdir(workdir, content, overwrite, bool(others))  # another command may just have begun
     if overwrite:
         workdirs.clear(workdir)
     if not others:
         files.tidy()
-    write_json(workdir / CONFIG, manifest_of(study, files.made) | {"files": (held.manifest or {}).get("files", [])})
+    write_json(workdir / CONFIG, content | {"files": (held.manifest or {}).get("files", [])})
     if study.streets is not None:
         write_arrays(workdir / STREETS, {"streets": study.streets})
 

@@ -137,3 +137,7 @@ def test_a_merge_that_is_done_again_leaves_nothing_else(tmp_path):
         (tmp_path / "out" / folder / ".name.0123456789abcdef.part").write_text("half")
     merge([tmp_path / "a", tmp_path / "b"], tmp_path / "out", overwrite=True)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    (tmp_path / "out" / "config.json").unlink()  # it is written last
+    next((tmp_path / "out" / "runs").glob("*.safetensors")).unlink()
+    merge([tmp_path / "a", tmp_path / "b"], tmp_path / "out")
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
