@@ -62,8 +62,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @contextmanager
 def _restored_registries() -> Iterator[None]:
     from mdfl_jax.algorithms import registry as algorithms  # not before the environment is set
-    from mdfl_jax.config.families import FAMILIES
-    from mdfl_jax.config.texts import LOGGERS
+    from mdfl_jax.config.checks import LOGGERS
+    from mdfl_jax.config.sections import FAMILIES
     from mdfl_jax.metrics import METRICS
     from mdfl_jax.report.registry import FIGURES
 

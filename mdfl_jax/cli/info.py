@@ -15,10 +15,9 @@ import jax
 from absl import flags
 
 from mdfl_jax.cli import common
-from mdfl_jax.config.families import FAMILIES, Family
+from mdfl_jax.config.checks import LOGGERS
 from mdfl_jax.config.points import can_be_axis
-from mdfl_jax.config.sections import Experiment
-from mdfl_jax.config.texts import LOGGERS
+from mdfl_jax.config.sections import FAMILIES, Experiment, Family
 from mdfl_jax.core import devices
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.numbers import BOUNDS, Numbers, fields_of

@@ -5,9 +5,8 @@ import itertools
 import math
 from typing import Any, NamedTuple
 
-from mdfl_jax.config.families import movement_of, schema, task_of, world_in
 from mdfl_jax.config.resolve import all_fields, check_key, check_together, parse_text, replace_all
-from mdfl_jax.config.sections import SWITCHES, Experiment
+from mdfl_jax.config.sections import SWITCHES, Experiment, movement_of, schema, task_of, world_in
 from mdfl_jax.core.errors import UserError, errors_about
 from mdfl_jax.core.outcomes import baseline_values, baselines, name_of, selected_fields
 from mdfl_jax.core.sweep_text import split_axes

@@ -21,12 +21,10 @@ from ml_collections import ConfigDict
 from ml_collections.config_dict import placeholder
 
 from mdfl_jax.config.checks import check_together
-from mdfl_jax.config.families import check_own, movement_of, schema
-from mdfl_jax.config.sections import Experiment, flat
+from mdfl_jax.config.sections import Experiment, flat, movement_of, schema
+from mdfl_jax.core import numbers
 from mdfl_jax.core.errors import UserError, check_path, unknown_name
-from mdfl_jax.core.numbers import check_bounds
 from mdfl_jax.core.own_files import import_file
-from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.sweep_text import split_axes
 from mdfl_jax.mobility import MOBILITIES
 
@@ -92,17 +90,14 @@ def check_value(path: str, value: Any) -> Any:
     value = _typed(path, field.type, value)
     if field.type is str and (rules.get("file") or "\0" in value):
         check_path(path, value)
-    if "own" in rules:
-        check_own(path, value, rules)
-        return value
-    check_bounds(path, value, rules)
-    names = rules.get("names", ())
-    known = names() if callable(names) else names
-    if known and value not in known:
-        of_registry = isinstance(known, Registry)
-        line = known.unknown(value) if of_registry else unknown_name(path.split(".")[-1], value, known)
-        raise UserError(f"{path}: {line}")
-    return value
+    errors = []
+    for declared in rules.get("declared", (rules,)):  # of several members with this number, one must allow the value
+        try:
+            numbers.check_value(path, value, declared)
+            return value
+        except UserError as error:
+            errors.append(error)
+    raise errors[0]
 
 
 def in_words(kind: Any) -> str:

@@ -62,14 +62,15 @@ def replicate(tree: Any, mesh: Mesh) -> Any:
     return placed(tree, NamedSharding(mesh, PartitionSpec()))
 
 
-def placed(tree: Any, where: NamedSharding | None) -> Any:
-    """Put the leaves on the devices of a sharding; None leaves them as they are.
+def placed(tree: Any, where: Any) -> Any:
+    """Put the leaves on the devices of a sharding, or of a tree of shardings, one for each leaf.
 
-    For a target that is not present, the result is the leaves' shapes with this sharding.
+    For a target that is not present, the result is the leaves' shapes with these shardings.
     """
-    if not current().is_here:
-        return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=where), tree)
-    return tree if where is None else jax.device_put(tree, where)
+    if current().is_here:
+        return jax.device_put(tree, where)
+    shape = lambda x, lies: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=lies)  # noqa: E731
+    return jax.tree.map(shape, tree, jax.tree.broadcast(where, tree))
 
 
 def stacked(tree: Any, rows: int, before: int = 0) -> Any:

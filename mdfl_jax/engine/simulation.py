@@ -3,7 +3,7 @@
 A run goes through five steps: `Simulation.draw` and `Simulation.world` know no algorithm, `Simulation.begin` makes its
 first state, `Simulation.rounds` computes the rounds until the next evaluation, and `Simulation.evaluate` measures. All
 of them are pure functions of numbers and a key. Studies compile each step by itself, since equal steps of several sweep
-points are compiled once (`mdfl_jax.engine.compile`).
+points are compiled once (`mdfl_jax.engine.programs`).
 """
 
 import dataclasses
