@@ -13,13 +13,11 @@ infinity, the results agree with the direct form to about 1e-6.
 
 **In both directions**: F(m x m, k x k) of Lavin and Gray. Tiles of P x P inputs, P = m + k - 1, become P^2 products of
 matrices with C columns. For 3x3 kernels and six points, this takes a quarter of the multiplications of the direct form,
-and half of the multiplications and copies of filtering along the width alone (`mdfl_jax.models.conv`). Its
-rounding errors are larger: the results agree with the direct form to about 1e-5. It is faster where the products are
-long; see `pays`.
+and half of the multiplications and copies of filtering along the width alone. Its rounding errors are larger: the
+results agree with the direct form to about 1e-5. It is faster where the products are long; see `pays`.
 """
 
 from collections.abc import Sequence
-from fractions import Fraction
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -31,7 +29,7 @@ import numpy as np
 from mdfl_jax.core.devices import backend
 from mdfl_jax.core.errors import UserError, unknown_name
 
-POINTS = (0, 1, -1, 2, -2, Fraction(1, 2), Fraction(-1, 2))  # the first five or all of them, with infinity
+POINTS = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5)  # the first five or all of them, with infinity
 
 
 class Transforms(NamedTuple):
@@ -48,20 +46,6 @@ class Transforms(NamedTuple):
     outer: np.ndarray
 
 
-def _inverse(matrix: list[list[Fraction]]) -> list[list[Fraction]]:
-    """Invert a matrix by Gauss-Jordan elimination in exact arithmetic."""
-    n = len(matrix)
-    rows = [[*row, *(Fraction(i == j) for j in range(n))] for i, row in enumerate(matrix)]
-    for c in range(n):
-        pivot = next(r for r in range(c, n) if rows[r][c] != 0)
-        rows[c], rows[pivot] = rows[pivot], rows[c]
-        rows[c] = [value / rows[c][c] for value in rows[c]]
-        for r in range(n):
-            if r != c:
-                rows[r] = [a - rows[r][c] * b for a, b in zip(rows[r], rows[c])]
-    return [row[n:] for row in rows]
-
-
 @cache
 def transforms(taps: int, num_points: int) -> Transforms:
     """Compute the matrices of F(num_points + 1 - taps, taps), by transposing Toom and Cook's polynomial product.
@@ -75,20 +59,19 @@ def transforms(taps: int, num_points: int) -> Transforms:
     >>> (t.outer @ ((t.kernel @ taps) * (t.inner @ signal))).round(4).tolist()
     [8.0, 14.0, 20.0, 26.0]
     """
-    points = [Fraction(p) for p in POINTS[: num_points - 1]]
-
-    def powers(width: int) -> list[list[Fraction]]:
-        return [[p**j for j in range(width)] for p in points] + [[Fraction(0)] * (width - 1) + [Fraction(1)]]
-
-    kernel, outer = powers(taps), powers(num_points + 1 - taps)
-    inner = [list(column) for column in zip(*_inverse(powers(num_points)))]
-    for i, row in enumerate(inner):  # a factor may move between the two; it keeps the inputs' coefficients moderate
-        sizes = [abs(value) for value in row if value != 0]
-        scale = min(sizes) if num_points == 6 else max(sizes)
-        inner[i] = [value / scale for value in row]
-        kernel[i] = [value * scale for value in kernel[i]]
-    as_array = lambda rows: np.array([[float(v) for v in row] for row in rows], np.float32)  # noqa: E731
-    return Transforms(as_array(inner), as_array(kernel), as_array(outer).T)
+    points = np.array(POINTS[: num_points - 1])
+    # The inputs' polynomials are zero at all points but one, and that of infinity at all. All numbers are exact.
+    others = [*(np.delete(points, i) for i in range(len(points))), points]
+    divisors = np.array([*(np.prod(point - of) for point, of in zip(points, others)), 1.0])
+    inner = np.array([np.pad(np.poly(of)[::-1], (0, num_points - 1 - len(of))) for of in others])
+    # A factor may move between the inputs and the taps; it keeps the inputs' coefficients moderate.
+    sizes = np.abs(inner)
+    scale = np.max(sizes, axis=1) if num_points > 6 else np.min(sizes, axis=1, where=sizes > 0, initial=np.inf)
+    scale *= np.sign(divisors)
+    powers = lambda width: np.vstack([points[:, None] ** np.arange(width), np.eye(width)[-1:]])  # noqa: E731
+    kernel = powers(taps) * scale[:, None] / divisors[:, None]
+    as_single = lambda matrix: (matrix + 0.0).astype(np.float32)  # noqa: E731 - without negative zeros
+    return Transforms(as_single(inner / scale[:, None]), as_single(kernel), as_single(powers(num_points + 1 - taps).T))
 
 
 def total(terms: Sequence[jax.Array]) -> jax.Array:
@@ -416,7 +399,7 @@ def convolution(x: jax.Array, kernel: jax.Array, form: str = "patches", stride: 
       x: [C, H, W, B] activations, samples last.
       kernel: [size, size, C, O], size odd.
       form: one of `FORMS`: patches times a matrix ("patches"), minimal filtering ("filtering", for sizes 3 to 7 and
-        stride one: `mdfl_jax.models.conv`, or `filtering_2d` where it is faster), or the library's ("library").
+        stride one: `filtered`, or `filtered_2d` where it is faster), or the library's ("library").
       stride: the distance of two output pixels in input pixels, in both directions.
 
     Returns:

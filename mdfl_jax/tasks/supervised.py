@@ -21,8 +21,7 @@ from mdfl_jax.data.augment import Augmentation, check_augmentation, draw_views, 
 from mdfl_jax.data.batching import Blocks, ClientIndex, cut_blocks, draw_minibatch, index_clients
 from mdfl_jax.data.dataset import Dataset, Targets, numbered_owners, sample_moments, target_moments
 from mdfl_jax.data.partition import PARTITIONS, PartitionSettings
-from mdfl_jax.models.adapters import client_model, draws, variables_of
-from mdfl_jax.models.client_models import with_stream
+from mdfl_jax.models.adapters import client_model, draws, variables_of, with_stream
 from mdfl_jax.models.model import SampleSpec
 from mdfl_jax.tasks.gradients import Cut, PerSample, Tiling, Work, by_sample, client_gradients, cut, pad_blocks
 from mdfl_jax.tasks.losses import LOSSES, Loss, check_loss, loss_named

@@ -151,7 +151,7 @@ MUTANTS = [
     # What is counted and written.
     Mutant("engine/simulation.py", "jnp.where(still, ", "jnp.where(False, ",
            "study/test_metrics.py::test_a_run_held_still_by_the_program_says_the_same"),
-    Mutant("models/client_models.py", "self.inner(samples, **flag_values(self.flags, mask is not None))",
+    Mutant("models/adapters.py", "self.inner(samples, **flag_values(self.flags, mask is not None))",
            "self.inner(samples, **flag_values(self.flags, True))", "models"),
     Mutant("metrics/values.py", "/ num_clients)\n", ")\n", "test_simulation.py results"),
     Mutant("metrics/values.py", '"highest"))[-2]', '"highest"))[-1]', "test_simulation.py results"),
