@@ -72,8 +72,7 @@ def _restored_registries() -> Iterator[None]:
         registry.discover()  # a module that was imported once does not register its members again
     with pytest.MonkeyPatch.context() as monkeypatch:
         for registry in registries:
-            for table in ("_members", "_numbers", "_docs", "_origins"):
-                monkeypatch.setattr(registry, table, dict(getattr(registry, table)))
+            monkeypatch.setattr(registry, "_members", dict(registry._members))
         monkeypatch.setattr(algorithms, "_IGNORED", dict(algorithms._IGNORED))
         yield
 

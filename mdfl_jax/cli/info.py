@@ -23,8 +23,57 @@ from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.numbers import BOUNDS, Numbers, fields_of
 from mdfl_jax.data.sources import SOURCES
 
+_LIST = flags.DEFINE_bool("list", False, "Every member of every family with its numbers.")
+_FIELDS = flags.DEFINE_bool("fields", False, "Every field and every member as a page in Markdown.")
+_OF = flags.DEFINE_string("of", "", "With --list: of a family (algorithm) or a member (algorithm.pame) alone.")
+common.use_flag()
+WORDS, DOES = ("of",), "asking JAX for its devices and members"
+PACKAGES = ("mdfl_jax", "jax", "jaxlib", "flax", "optax", "ml_collections", "numpy", "scipy")
+OPTIONAL = ("tensorflow-datasets", "array_record")
 T = TypeVar("T")
 _ALL = (*FAMILIES, Family(SOURCES, "data", "data.name"), Family(LOGGERS, "", "loggers"))
+_HEAD = """# All fields
+
+This page is made from the declarations in the code: `python -m launch.info --fields > docs/fields.md` writes it, and a
+test compares the two. `python -m launch.info --list` prints the members as text.
+
+A field is set in a config file (`config.network.radius = 2.0`), on the command line (`--config.network.radius=2.0`)
+or from Python (`{"network.radius": 2.0}`). The column "axis" says whether a sweep can vary a field. Sweep points that
+differ only in `network.mobility` and in fields marked "traced" share one compiled program. Sweep points that differ in
+a field marked "static" are compiled separately.
+
+The first part lists the fields that every study has. The second part lists the [families](#families) with their
+members. A number of a member is a field of the section that is named there. If a configuration does not set it, it has
+the default of the member in use.
+"""
+_COLUMNS = ("default", "allowed", "axis", "meaning")
+
+
+def main() -> int:
+    """Print the facts that a bug report or a paper's appendix needs, or the members of the families."""
+    common.setup_jax("")
+    common.import_own_files()
+    if _FIELDS.value:
+        print(page(), end="")
+        return 0
+    if _LIST.value or _OF.value:
+        print(listing(_OF.value))
+        return 0
+    print(f"python {platform.python_version()} on {platform.platform()}, {devices.num_cores()} cores")
+    for name in (*PACKAGES, *OPTIONAL):
+        print(f"{name} {_version(name)}")
+    for device in jax.devices():
+        print(f"device {device.platform}:{device.id} {device.device_kind}")
+    print(f"compilation cache {common.default_cache()}")
+    print(f"data directory {os.environ.get('MDFL_DATA_DIR') or 'not set (MDFL_DATA_DIR)'}")
+    return 0
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def families() -> dict[str, Family]:
@@ -57,60 +106,6 @@ def listing(only: str = "") -> str:
     return "\n".join(lines)
 
 
-def _numbers(kind: type[Numbers], described: Callable[[str, dataclasses.Field], T]) -> list[T]:
-    """Return the numbers of a member, each as a function of its name and field describes it."""
-    return [described(name, field) for name, field in fields_of(kind).items()]
-
-
-def _facts(field: dataclasses.Field) -> tuple[str, str, list[str]]:
-    """Return the default of a field, its bounds in words, and the names that it may have; each empty for none."""
-    rules, default = field.metadata, field.default
-    names = rules.get("names", ())
-    return (
-        "x".join(map(str, default)) if isinstance(default, tuple) else str(default),
-        " and ".join(f"{words} {rules[bound]}" for bound, (_, words) in BOUNDS.items() if bound in rules),
-        list(map(str, names() if callable(names) else names)),
-    )
-
-
-def _meaning(field: dataclasses.Field) -> str:
-    return field.metadata["doc"] + (f" [{field.metadata['source']}]" if "source" in field.metadata else "")
-
-
-def _line(name: str, field: dataclasses.Field) -> str:
-    """Describe a number in a line of text."""
-    default, bounds, names = _facts(field)
-    allowed = f" ({bounds})" if bounds else f" (of {', '.join(names)})" if names else ""
-    unit = f" {field.metadata['unit']}" if "unit" in field.metadata else ""
-    return f"      {name} = {default}{unit}{allowed}: {_meaning(field)}"
-
-
-def _cells(name: str, field: dataclasses.Field) -> tuple[str, ...]:
-    """Describe a field or a number in the cells of a row in Markdown."""
-    default, bounds, names = _facts(field)
-    unit = f" {field.metadata['unit']}" if "unit" in field.metadata else ""
-    axis = "" if not can_be_axis(name) else "traced" if field.metadata.get("traced") else "static"
-    allowed = bounds or ", ".join(f"`{each}`" if each else "empty" for each in names)
-    return f"`{name}`", f"`{default}`{unit}" if default else "empty", allowed, axis, _meaning(field)
-
-
-_HEAD = """# All fields
-
-This page is made from the declarations in the code: `python -m launch.info --fields > docs/fields.md` writes it, and a
-test compares the two. `python -m launch.info --list` prints the members as text.
-
-A field is set in a config file (`config.network.radius = 2.0`), on the command line (`--config.network.radius=2.0`)
-or from Python (`{"network.radius": 2.0}`). The column "axis" says whether a sweep can vary a field. Sweep points that
-differ only in `network.mobility` and in fields marked "traced" share one compiled program. Sweep points that differ in
-a field marked "static" are compiled separately.
-
-The first part lists the fields that every study has. The second part lists the [families](#families) with their
-members. A number of a member is a field of the section that is named there. If a configuration does not set it, it has
-the default of the member in use.
-"""
-_COLUMNS = ("default", "allowed", "axis", "meaning")
-
-
 def page() -> str:
     """Return the reference of all fields, and of all members registered so far, as Markdown."""
     nested = [each for each in dataclasses.fields(Experiment) if dataclasses.is_dataclass(each.type)]
@@ -128,8 +123,9 @@ def page() -> str:
 
 def _section(kind: type, prefix: str) -> list[str]:
     """Return the table of the fields that a section declares itself."""
-    fields = [each for each in dataclasses.fields(kind) if "doc" in each.metadata]
-    return _table(("field", *_COLUMNS), [_cells(prefix + each.name, each) for each in fields])
+    fields = {prefix + each.name: each for each in dataclasses.fields(kind) if "doc" in each.metadata}
+    rows = [_cells(path, each, can_be_axis(path)) for path, each in fields.items()]
+    return _table(("field", *_COLUMNS), rows)
 
 
 def _family(name: str, family: Family) -> list[str]:
@@ -158,38 +154,38 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     return [f"| {' | '.join(row)} |" for row in (head, [":--"] * len(head), *cells)]
 
 
-_LIST = flags.DEFINE_bool("list", False, "Every member of every family with its numbers.")
-_FIELDS = flags.DEFINE_bool("fields", False, "Every field and every member as a page in Markdown.")
-_OF = flags.DEFINE_string("of", "", "With --list: of a family (algorithm) or a member (algorithm.pame) alone.")
-common.use_flag()
-WORDS, DOES = ("of",), "asking JAX for its devices and members"
-
-PACKAGES = ("mdfl_jax", "jax", "jaxlib", "flax", "optax", "ml_collections", "numpy", "scipy")
-OPTIONAL = ("tensorflow-datasets", "array_record")
+def _numbers(kind: type[Numbers], described: Callable[[str, dataclasses.Field], T]) -> list[T]:
+    """Return the numbers of a member, each as a function of its name and field describes it."""
+    return [described(name, field) for name, field in fields_of(kind).items()]
 
 
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "not installed"
+def _facts(field: dataclasses.Field) -> tuple[str, str, list[str]]:
+    """Return the default of a field, its bounds in words, and the names that it may have; each empty for none."""
+    rules, default = field.metadata, field.default
+    names = rules.get("names", ())
+    return (
+        "x".join(map(str, default)) if isinstance(default, tuple) else str(default),
+        " and ".join(f"{words} {rules[bound]}" for bound, (_, words) in BOUNDS.items() if bound in rules),
+        list(map(str, names() if callable(names) else names)),
+    )
 
 
-def main() -> int:
-    """Print the facts that a bug report or a paper's appendix needs, or the members of the families."""
-    common.setup_jax("")
-    common.import_own_files()
-    if _FIELDS.value:
-        print(page(), end="")
-        return 0
-    if _LIST.value or _OF.value:
-        print(listing(_OF.value))
-        return 0
-    print(f"python {platform.python_version()} on {platform.platform()}, {devices.num_cores()} cores")
-    for name in (*PACKAGES, *OPTIONAL):
-        print(f"{name} {_version(name)}")
-    for device in jax.devices():
-        print(f"device {device.platform}:{device.id} {device.device_kind}")
-    print(f"compilation cache {common.default_cache()}")
-    print(f"data directory {os.environ.get('MDFL_DATA_DIR') or 'not set (MDFL_DATA_DIR)'}")
-    return 0
+def _meaning(field: dataclasses.Field) -> str:
+    return field.metadata["doc"] + (f" [{field.metadata['source']}]" if "source" in field.metadata else "")
+
+
+def _line(name: str, field: dataclasses.Field) -> str:
+    """Describe a number in a line of text."""
+    default, bounds, names = _facts(field)
+    allowed = f" ({bounds})" if bounds else f" (of {', '.join(names)})" if names else ""
+    unit = f" {field.metadata['unit']}" if "unit" in field.metadata else ""
+    return f"      {name} = {default}{unit}{allowed}: {_meaning(field)}"
+
+
+def _cells(name: str, field: dataclasses.Field, is_axis: bool = True) -> tuple[str, ...]:
+    """Describe a field or a number in the cells of a row in Markdown."""
+    default, bounds, names = _facts(field)
+    unit = f" {field.metadata['unit']}" if "unit" in field.metadata else ""
+    axis = "" if not is_axis else "traced" if field.metadata.get("traced") else "static"
+    allowed = bounds or ", ".join(f"`{each}`" if each else "empty" for each in names)
+    return f"`{name}`", f"`{default}`{unit}" if default else "empty", allowed, axis, _meaning(field)

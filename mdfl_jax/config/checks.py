@@ -58,7 +58,6 @@ from mdfl_jax.tasks import TASKS
 OWN, MEAN = "own", "mean"  # where each client starts: with its own kept model, or all with their mean
 LISTS_ABOVE = 512  # clients; up to this number matrices are as fast, and lambda_2 and records need them anyway
 MOST_EVALUATIONS = 1_000_000  # of a run
-
 Rule = tuple[str, object, str]
 """A field, whether its value is refused, and what the value must be, with the reason after a colon."""
 
@@ -215,6 +214,18 @@ def _server(experiment: Experiment) -> Iterator[Rule]:
         yield f"network.{name}", fails, f"0 under server.pattern {pattern}: pairs are drawn"
 
 
+def _check_units(experiment: Experiment) -> None:
+    world, units = world_in(experiment), parse_units(experiment.server.units)
+    if world == "trace":  # the configuration does not say the area of a trace
+        return
+    motion, size = experiment.motion, experiment.network.grid_size
+    first, width, height = (1.0, size, size) if world == "grid" else (0.0, motion.width, motion.height)
+    for x, y in units:
+        if not (first <= x <= width and first <= y <= height):
+            area = f"{first:g}..{width:g} x {first:g}..{height:g}"
+            raise UserError(f"server.units: the unit {x:g},{y:g} is outside of the area {area}")
+
+
 def _cost(experiment: Experiment) -> Iterator[Rule]:
     cost, network, pattern = experiment.cost, experiment.network, experiment.server.pattern
     uncounted = experiment.x_axis in COUNTED_AXES and not is_counted(experiment)
@@ -240,91 +251,6 @@ def _rounds(experiment: Experiment) -> Iterator[Rule]:
     yield "rounds", rounds // eval_every > MOST_EVALUATIONS, most
     is_file = name not in ("", ".", "..") and not any(c in name for c in "/\\\0") and len(name.encode()) <= 200
     yield "name", not is_file, "a file name of at most 200 bytes"
-
-
-@switch
-def is_counted(experiment: Experiment) -> bool:
-    """Whether a study counts seconds and joules: a field of `cost` is set, or the sweep varies one."""
-    fields = dataclasses.fields(CostConfig)
-    return _varies(experiment) or any(getattr(experiment.cost, each.name) != each.default for each in fields)
-
-
-def _varies(experiment: Experiment) -> bool:
-    return re.search(r"(^|[;+\s])cost\.", experiment.sweep) is not None
-
-
-@switch
-def has_deadline(experiment: Experiment) -> bool:
-    """Whether slow clients are left out of the rounds."""
-    return math.isfinite(experiment.cost.deadline)
-
-
-def is_filtered(experiment: Experiment) -> bool:
-    """Whether a link filter (`mdfl_jax.networks.costs`) removes links."""
-    return has_deadline(experiment) or experiment.cost.short_contact != IGNORE
-
-
-@switch
-def has_speeds(experiment: Experiment) -> bool:
-    """Whether the speeds of the clients are given, and not drawn."""
-    return bool(experiment.cost.speeds)
-
-
-def read_speeds(file: str, num_clients: int) -> np.ndarray:
-    """Read the relative speeds of the clients from a text file of N numbers.
-
-    Returns:
-      [N] float32 speeds.
-
-    Raises:
-      UserError: If the file cannot be read, or does not hold N finite numbers above 0.
-    """
-    given = f"cost.speeds {file!r}"
-    try:
-        words = Path(file).read_text().replace(",", " ").split()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{given} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    speeds = []
-    for word in words:
-        try:
-            speeds.append(float(word))
-        except ValueError:
-            raise UserError(f"{given}: {word!r} is not a number") from None
-        if not 0 < single(speeds[-1]) < math.inf:
-            raise UserError(f"{given}: {word} is no speed; it must be greater than 0 and finite")
-    if len(speeds) != num_clients:
-        raise UserError(f"{given} holds {len(speeds)} numbers; network.num_clients is {num_clients}")
-    return np.array(speeds, np.float32)
-
-
-def parse_units(text: str) -> list[tuple[float, float]]:
-    """Parse the places of the road-side units from a text 'x,y; x,y; ...'.
-
-    Raises:
-      UserError: If the text is not of that form, names no unit, or holds a coordinate that is not finite.
-
-    >>> parse_units("0,0; 10,2.5")
-    [(0.0, 0.0), (10.0, 2.5)]
-    """
-    units = points_of("server.units", text)
-    for x, y in units:
-        if not (math.isfinite(x) and math.isfinite(y)):
-            raise UserError(f"server.units: '{x:g},{y:g}' is not a place")
-    if not units:
-        raise UserError(f"server.units is {text!r}; server.pattern roadside needs a unit or more, 'x,y; x,y; ...'")
-    return units
-
-
-def _check_units(experiment: Experiment) -> None:
-    world, units = world_in(experiment), parse_units(experiment.server.units)
-    if world == "trace":  # the configuration does not say the area of a trace
-        return
-    motion, size = experiment.motion, experiment.network.grid_size
-    first, width, height = (1.0, size, size) if world == "grid" else (0.0, motion.width, motion.height)
-    for x, y in units:
-        if not (first <= x <= width and first <= y <= height):
-            area = f"{first:g}..{width:g} x {first:g}..{height:g}"
-            raise UserError(f"server.units: the unit {x:g},{y:g} is outside of the area {area}")
 
 
 def needs_file(experiment: Experiment) -> bool:
@@ -390,6 +316,34 @@ def _is_saved(path: Path) -> bool:
     return is_saved(path) or (path.suffix == ".safetensors" and path.parent.name == FOLDER)
 
 
+@switch
+def is_counted(experiment: Experiment) -> bool:
+    """Whether a study counts seconds and joules: a field of `cost` is set, or the sweep varies one."""
+    fields = dataclasses.fields(CostConfig)
+    return _varies(experiment) or any(getattr(experiment.cost, each.name) != each.default for each in fields)
+
+
+def _varies(experiment: Experiment) -> bool:
+    return re.search(r"(^|[;+\s])cost\.", experiment.sweep) is not None
+
+
+@switch
+def has_deadline(experiment: Experiment) -> bool:
+    """Whether slow clients are left out of the rounds."""
+    return math.isfinite(experiment.cost.deadline)
+
+
+def is_filtered(experiment: Experiment) -> bool:
+    """Whether a link filter (`mdfl_jax.networks.costs`) removes links."""
+    return has_deadline(experiment) or experiment.cost.short_contact != IGNORE
+
+
+@switch
+def has_speeds(experiment: Experiment) -> bool:
+    """Whether the speeds of the clients are given, and not drawn."""
+    return bool(experiment.cost.speeds)
+
+
 def notes(experiment: Experiment) -> list[str]:
     """Return warnings about settings that are allowed but probably not intended, one line for each."""
     model, found = experiment.model, cost_notes(experiment)
@@ -435,6 +389,51 @@ def links_note(experiment: Experiment) -> list[str]:
     else:
         return []
     return [f"engine.max_neighbours is {given} and has no effect: {why}"]
+
+
+def read_speeds(file: str, num_clients: int) -> np.ndarray:
+    """Read the relative speeds of the clients from a text file of N numbers.
+
+    Returns:
+      [N] float32 speeds.
+
+    Raises:
+      UserError: If the file cannot be read, or does not hold N finite numbers above 0.
+    """
+    given = f"cost.speeds {file!r}"
+    try:
+        words = Path(file).read_text().replace(",", " ").split()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{given} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    speeds = []
+    for word in words:
+        try:
+            speeds.append(float(word))
+        except ValueError:
+            raise UserError(f"{given}: {word!r} is not a number") from None
+        if not 0 < single(speeds[-1]) < math.inf:
+            raise UserError(f"{given}: {word} is no speed; it must be greater than 0 and finite")
+    if len(speeds) != num_clients:
+        raise UserError(f"{given} holds {len(speeds)} numbers; network.num_clients is {num_clients}")
+    return np.array(speeds, np.float32)
+
+
+def parse_units(text: str) -> list[tuple[float, float]]:
+    """Parse the places of the road-side units from a text 'x,y; x,y; ...'.
+
+    Raises:
+      UserError: If the text is not of that form, names no unit, or holds a coordinate that is not finite.
+
+    >>> parse_units("0,0; 10,2.5")
+    [(0.0, 0.0), (10.0, 2.5)]
+    """
+    units = points_of("server.units", text)
+    for x, y in units:
+        if not (math.isfinite(x) and math.isfinite(y)):
+            raise UserError(f"server.units: '{x:g},{y:g}' is not a place")
+    if not units:
+        raise UserError(f"server.units is {text!r}; server.pattern roadside needs a unit or more, 'x,y; x,y; ...'")
+    return units
 
 
 class Save(NamedTuple):

@@ -15,13 +15,7 @@ from mdfl_jax.mobility.rule import ORACLE, PROGRAMS
 
 RULE, KNOWLEDGE = "network.mobility", "motion.knowledge"
 
-# Fields of the study as a whole: points that differ in them could not be compared round by round and seed by seed.
-STUDY_WIDE = (
-    *("seeds", "first_seed", "rounds", "eval_every", "eval_clients", "eval_samples", "sweep", "baseline", "name"),
-    *("title", "target", "judged", "metrics", "loggers", "save", "stop_std", "select", "select_by", "x_axis"),
-    "diverged_norm",
-)
-
+OF_A_POINT = ("use", "vary", "held_seed")  # the fields outside of sections in which points may differ
 MOST_POINTS = 10_000  # of a sweep; making them ready takes some milliseconds each
 MOST_RUNS = 1_000_000  # of a study: points x seeds
 
@@ -41,8 +35,11 @@ class Point(NamedTuple):
 
 
 def can_be_axis(path: str) -> bool:
-    """Tell whether a sweep can vary a field: not those of the whole study, nor those of the section engine."""
-    return path not in STUDY_WIDE and not path.startswith("engine.")
+    """Tell whether a sweep can vary a field: not those of the section engine, nor those of the whole study.
+
+    Points that differ in the latter could not be compared round by round and seed by seed.
+    """
+    return path in OF_A_POINT or ("." in path and not path.startswith("engine."))
 
 
 def _parse_value(path: str, text: str) -> Any:

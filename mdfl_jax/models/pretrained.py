@@ -8,7 +8,6 @@ is downloaded.
 
 import contextlib
 import importlib.util
-import pickle
 import pickletools
 import re
 import warnings
@@ -81,7 +80,7 @@ def read_pytorch(path: str | Path) -> dict[str, np.ndarray]:
         warnings.simplefilter("ignore")
         try:
             loaded = torch.load(path, map_location="cpu", weights_only=True)
-        except pickle.UnpicklingError as error:
+        except Exception as error:  # PyTorch names what it refuses to load
             refused = next((line for line in str(error).splitlines() if "nsupported" in line), "")
             raise (UserError(f"{NEEDS_CODE} ({_short(refused)})") if refused else error) from None
     for key in STATE_DICTS:

@@ -11,7 +11,7 @@ from mdfl_jax.config.sections import has_momentum, member_notes
 from mdfl_jax.core import devices
 from mdfl_jax.core.sharding import size
 from mdfl_jax.data.dataset import Targets
-from mdfl_jax.metrics.round_records import Records
+from mdfl_jax.metrics.evaluation import Records
 from mdfl_jax.mobility.trace import Tracks
 from mdfl_jax.study import run_files
 from mdfl_jax.study.study import Group, Study

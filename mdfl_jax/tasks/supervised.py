@@ -28,6 +28,9 @@ from mdfl_jax.tasks.losses import LOSSES, Loss, check_loss, loss_named
 from mdfl_jax.tasks.scoring import Evaluator, Part, draw_part
 from mdfl_jax.tasks.task import OF_DATASETS, TASKS, TaskKind, TaskRequest
 
+# Precision of the models' arithmetic -> JAX's name for the precision of products (on a CPU all products are float32).
+PRECISIONS = {"float32": "highest", "tensorfloat32": "tensorfloat32", "bfloat16": "default"}
+
 
 class SupervisedData(NamedTuple):
     """Samples and targets, shared by all seeds.
@@ -89,107 +92,6 @@ class SupervisedClients(NamedTuple):
     def label_counts(self) -> jax.Array:
         """The number of samples of each client and class (or stratum), [N, C] int32."""
         return self.held.label_counts
-
-
-def spec_of(dataset: Dataset) -> SampleSpec:
-    """Return the shape and kind of a sample of a data set, as models receive it."""
-    return SampleSpec(dataset.x_train.shape[1:], dataset.vocabulary)
-
-
-def device_data(dataset: Dataset) -> SupervisedData:
-    """Put a data set on the device, with the moments by which samples are normalised (`mdfl_jax.data.dataset`)."""
-    mean, std = sample_moments(dataset) or (None, None)
-    # A limit of the training samples may have left some owners without any.
-    owner, owner_test = (None, None) if dataset.client is None else numbered_owners(dataset.client, dataset.client_test)
-    on_device = lambda array: None if array is None else jnp.asarray(array)  # noqa: E731
-    return SupervisedData(
-        x_train=jnp.asarray(dataset.x_train),
-        y_train=_targets(dataset, dataset.y_train),
-        x_test=jnp.asarray(dataset.x_test),
-        y_test=_targets(dataset, dataset.y_test),
-        mean=on_device(mean),
-        std=on_device(std),
-        x_validation=on_device(dataset.x_validation),
-        y_validation=None if dataset.y_validation is None else _targets(dataset, dataset.y_validation),
-        natural_owner=on_device(owner),
-        natural_owner_test=on_device(owner_test),
-        stratum=on_device(dataset.stratum),
-    )
-
-
-def _targets(dataset: Dataset, y: np.ndarray) -> jax.Array:
-    """Return targets in the form that the loss takes."""
-    if dataset.targets is Targets.FLAGS:
-        return jnp.asarray(y, bool)
-    if dataset.targets is not Targets.NUMBERS:
-        return jnp.asarray(y, jnp.int32)
-    moments = target_moments(dataset)
-    return jnp.asarray(y if moments is None else (y - moments[0]) / moments[1], jnp.float32)
-
-
-def cut_for(
-    model: Any,
-    shapes: Any,
-    sample: SampleSpec,
-    batch_size: int,
-    num_samples: int,
-    num_clients: int,
-    tiling: Tiling = Tiling(),
-    dtype: Any = jnp.float32,
-) -> Cut:
-    """Choose the block size for a model with `mdfl_jax.tasks.gradients.cut`, from the work that one sample takes.
-
-    If the model has batch statistics or draws random numbers, a minibatch is one block, unless ``tiling`` sets the
-    block size. So the results do not depend on the tile or the mapping.
-
-    Args:
-      model: a client model (`mdfl_jax.models.client_model`).
-      shapes: the shapes of its variables.
-      sample: what a sample is.
-      batch_size, num_samples, num_clients, tiling: as for `mdfl_jax.tasks.gradients.cut`.
-      dtype: the type of the activations.
-    """
-    if (STATISTICS in shapes or draws(model)) and batch_size and not tiling.block_size:
-        tiling = tiling._replace(block_size=batch_size)
-    work = None if devices.backend() == "cpu" else _work(model, shapes, sample, dtype)
-    return cut(tiling, sample.shape, batch_size, num_samples, num_clients, work)
-
-
-def _work(model: Any, shapes: Any, sample: SampleSpec, dtype: Any) -> Work:
-    """Estimate one sample's work: three times the FLOPs of the forward pass, and twice the bytes of its outputs."""
-    one = jax.ShapeDtypeStruct((1, *sample.shape), sample.dtype)
-    forward = products(jax.make_jaxpr(model.apply)(shapes, one))
-    return Work(3 * forward.flops, 2 * forward.outputs * jnp.dtype(dtype).itemsize)
-
-
-def minibatch_blocks(key: jax.Array, held: ClientIndex, batch_size: int, block_size: int) -> Blocks:
-    """Draw a minibatch for each client and cut it into blocks. The blocks of a client without samples are masked.
-
-    Args:
-      key: the key of the draw.
-      held: the samples of each client.
-      batch_size: the samples of a minibatch.
-      block_size: the samples of a block; the rest of a client's last block is masked.
-
-    Returns:
-      N * ceil(batch_size / block_size) blocks, in the order of the clients.
-    """
-    num_clients, per_client = held.first.shape[0], -(-batch_size // block_size)
-    draw = lambda i: draw_minibatch(jax.random.fold_in(key, i), held, i, batch_size)  # noqa: E731
-    sample = jax.vmap(draw)(jnp.arange(num_clients))
-    sample = jnp.pad(sample, [(0, 0), (0, per_client * block_size - batch_size)]).reshape(-1, block_size)
-    client = jnp.repeat(jnp.arange(num_clients, dtype=jnp.int32), per_client)
-    drawn = jnp.tile(jnp.arange(per_client * block_size).reshape(per_client, block_size) < batch_size, (num_clients, 1))
-    return Blocks(client, sample, drawn & (held.num_samples > 0)[client][:, None])
-
-
-def seed_of_block(key: jax.Array, client: jax.Array, place: jax.Array) -> jax.Array:
-    """Return the seed, [] uint32, of a model's random draws for a block; it does not depend on other clients."""
-    return jax.random.bits(jax.random.fold_in(jax.random.fold_in(key, client), place), (), jnp.uint32)
-
-
-# Precision of the models' arithmetic -> JAX's name for the precision of products (on a CPU all products are float32).
-PRECISIONS = {"float32": "highest", "tensorfloat32": "tensorfloat32", "bfloat16": "default"}
 
 
 def _with_frozen(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -323,7 +225,7 @@ class Learner:
     def _variables(self, data: SupervisedData, key: jax.Array) -> Params:
         variables = self.asked.model.init(key, jnp.zeros((1, *self.sample.shape), self.sample.dtype))
         if data.pretrained is not None:
-            variables = jax.tree.map(_or_drawn, data.pretrained, variables, is_leaf=lambda given: given is None)
+            variables = joined_leaves(data.pretrained, variables)
         return variables if self.with_statistics else variables["params"]
 
     @_with_frozen
@@ -398,15 +300,6 @@ class Learner:
         assert data.y_validation is not None
         held_out = data._replace(x_test=data.x_validation, y_test=data.y_validation)
         return self.evaluate(held_out, clients, params).loss[0]
-
-
-def low_type(precision: str) -> Any:
-    """Return the type of parameters and samples in the model's arithmetic."""
-    return jnp.bfloat16 if precision == "bfloat16" else jnp.float32
-
-
-def _or_drawn(given: jax.Array | None, drawn: jax.Array) -> jax.Array:
-    return drawn if given is None else given
 
 
 def supervised(
@@ -511,6 +404,108 @@ def _by_client(clients: SupervisedClients) -> SupervisedClients:
     alike = jax.tree.map(lambda _: False, clients.frozen)
     divided = jax.tree.map(lambda _: True, clients)
     return divided._replace(held=ClientIndex(False, True, True, True), frozen=alike)  # type: ignore[arg-type]
+
+
+def spec_of(dataset: Dataset) -> SampleSpec:
+    """Return the shape and kind of a sample of a data set, as models receive it."""
+    return SampleSpec(dataset.x_train.shape[1:], dataset.vocabulary)
+
+
+def device_data(dataset: Dataset) -> SupervisedData:
+    """Put a data set on the device, with the moments by which samples are normalised (`mdfl_jax.data.dataset`)."""
+    mean, std = sample_moments(dataset) or (None, None)
+    # A limit of the training samples may have left some owners without any.
+    owner, owner_test = (None, None) if dataset.client is None else numbered_owners(dataset.client, dataset.client_test)
+    on_device = lambda array: None if array is None else jnp.asarray(array)  # noqa: E731
+    return SupervisedData(
+        x_train=jnp.asarray(dataset.x_train),
+        y_train=_targets(dataset, dataset.y_train),
+        x_test=jnp.asarray(dataset.x_test),
+        y_test=_targets(dataset, dataset.y_test),
+        mean=on_device(mean),
+        std=on_device(std),
+        x_validation=on_device(dataset.x_validation),
+        y_validation=None if dataset.y_validation is None else _targets(dataset, dataset.y_validation),
+        natural_owner=on_device(owner),
+        natural_owner_test=on_device(owner_test),
+        stratum=on_device(dataset.stratum),
+    )
+
+
+def _targets(dataset: Dataset, y: np.ndarray) -> jax.Array:
+    """Return targets in the form that the loss takes."""
+    if dataset.targets is Targets.FLAGS:
+        return jnp.asarray(y, bool)
+    if dataset.targets is not Targets.NUMBERS:
+        return jnp.asarray(y, jnp.int32)
+    moments = target_moments(dataset)
+    return jnp.asarray(y if moments is None else (y - moments[0]) / moments[1], jnp.float32)
+
+
+def low_type(precision: str) -> Any:
+    """Return the type of parameters and samples in the model's arithmetic."""
+    return jnp.bfloat16 if precision == "bfloat16" else jnp.float32
+
+
+def cut_for(
+    model: Any,
+    shapes: Any,
+    sample: SampleSpec,
+    batch_size: int,
+    num_samples: int,
+    num_clients: int,
+    tiling: Tiling = Tiling(),
+    dtype: Any = jnp.float32,
+) -> Cut:
+    """Choose the block size for a model with `mdfl_jax.tasks.gradients.cut`, from the work that one sample takes.
+
+    If the model has batch statistics or draws random numbers, a minibatch is one block, unless ``tiling`` sets the
+    block size. So the results do not depend on the tile or the mapping.
+
+    Args:
+      model: a client model (`mdfl_jax.models.client_model`).
+      shapes: the shapes of its variables.
+      sample: what a sample is.
+      batch_size, num_samples, num_clients, tiling: as for `mdfl_jax.tasks.gradients.cut`.
+      dtype: the type of the activations.
+    """
+    if (STATISTICS in shapes or draws(model)) and batch_size and not tiling.block_size:
+        tiling = tiling._replace(block_size=batch_size)
+    work = None if devices.backend() == "cpu" else _work(model, shapes, sample, dtype)
+    return cut(tiling, sample.shape, batch_size, num_samples, num_clients, work)
+
+
+def _work(model: Any, shapes: Any, sample: SampleSpec, dtype: Any) -> Work:
+    """Estimate one sample's work: three times the FLOPs of the forward pass, and twice the bytes of its outputs."""
+    one = jax.ShapeDtypeStruct((1, *sample.shape), sample.dtype)
+    forward = products(jax.make_jaxpr(model.apply)(shapes, one))
+    return Work(3 * forward.flops, 2 * forward.outputs * jnp.dtype(dtype).itemsize)
+
+
+def minibatch_blocks(key: jax.Array, held: ClientIndex, batch_size: int, block_size: int) -> Blocks:
+    """Draw a minibatch for each client and cut it into blocks. The blocks of a client without samples are masked.
+
+    Args:
+      key: the key of the draw.
+      held: the samples of each client.
+      batch_size: the samples of a minibatch.
+      block_size: the samples of a block; the rest of a client's last block is masked.
+
+    Returns:
+      N * ceil(batch_size / block_size) blocks, in the order of the clients.
+    """
+    num_clients, per_client = held.first.shape[0], -(-batch_size // block_size)
+    draw = lambda i: draw_minibatch(jax.random.fold_in(key, i), held, i, batch_size)  # noqa: E731
+    sample = jax.vmap(draw)(jnp.arange(num_clients))
+    sample = jnp.pad(sample, [(0, 0), (0, per_client * block_size - batch_size)]).reshape(-1, block_size)
+    client = jnp.repeat(jnp.arange(num_clients, dtype=jnp.int32), per_client)
+    drawn = jnp.tile(jnp.arange(per_client * block_size).reshape(per_client, block_size) < batch_size, (num_clients, 1))
+    return Blocks(client, sample, drawn & (held.num_samples > 0)[client][:, None])
+
+
+def seed_of_block(key: jax.Array, client: jax.Array, place: jax.Array) -> jax.Array:
+    """Return the seed, [] uint32, of a model's random draws for a block; it does not depend on other clients."""
+    return jax.random.bits(jax.random.fold_in(jax.random.fold_in(key, client), place), (), jnp.uint32)
 
 
 TASKS.register(OF_DATASETS, doc="Learns the targets of a partitioned data set: labels, numbers or sequences.")(

@@ -149,7 +149,7 @@ MUTANTS = [
     Mutant("engine/simulation.py", "carry.messages + stats.messages", "stats.messages", "test_simulation.py"),
     Mutant("engine/programs.py", "shape[2:])[:num_runs]", "shape[2:])[-num_runs:]", "test_simulation.py"),
     # What is counted and written.
-    Mutant("engine/simulation.py", "jnp.where(still, ", "jnp.where(False, ",
+    Mutant("metrics/evaluation.py", "jnp.where(still, ", "jnp.where(False, ",
            "study/test_metrics.py::test_a_run_held_still_by_the_program_says_the_same"),
     Mutant("models/adapters.py", "self.inner(samples, **flag_values(self.flags, mask is not None))",
            "self.inner(samples, **flag_values(self.flags, True))", "models"),
