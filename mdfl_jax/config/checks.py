@@ -346,49 +346,29 @@ def has_speeds(experiment: Experiment) -> bool:
 
 def notes(experiment: Experiment) -> list[str]:
     """Return warnings about settings that are allowed but probably not intended, one line for each."""
-    model, found = experiment.model, cost_notes(experiment)
-    if (
-        experiment.algorithm.statistics == "local"
-        and MODELS[model.name].__module__.startswith("mdfl_jax.")  # a user's model must be built to know this
-        and getattr(numbers_in(experiment, MODELS, model.name), "norm", "") != "batch"
-    ):
-        found.append(f"algorithm.statistics is local; {model.name} has no batch statistics")
-    return found + links_note(experiment)
+    return [f"{path} is {_shown(experiment, path)}; {why}" for path, is_noted, why in _notes(experiment) if is_noted]
 
 
-def cost_notes(experiment: Experiment) -> list[str]:
-    """Return warnings about costs that are allowed but have no effect, one line for each.
-
-    There are none where the sweep varies costs, since one of its points may well be free.
-    """
-    cost, found = experiment.cost, []
-    if _varies(experiment):
-        return []
-    if not cost.seconds_per_sample:
-        for name, is_set in (
-            ("deadline", has_deadline(experiment)),
-            ("speed_spread", cost.speed_spread > 0),
-            ("speeds", bool(cost.speeds)),
-        ):
-            if is_set:
-                found.append(f"cost.{name} is {getattr(cost, name)}; it has no effect: cost.seconds_per_sample is 0")
-    if cost.short_contact != IGNORE and math.isinf(cost.bandwidth) and not cost.latency:
-        found.append(f"cost.short_contact is {cost.short_contact}; it has no effect: messages take no time")
-    return found
-
-
-def links_note(experiment: Experiment) -> list[str]:
-    """Return a line if the length of neighbour lists is given to a point that does not use it."""
-    given, network = experiment.engine.max_neighbours, experiment.network
-    if not given:
-        return []
-    if not wants_lists(experiment):
-        why = f"engine.links=auto uses matrices for these {network.num_clients:,} clients"
-    elif network.graph or experiment.server.pattern not in ("", "roadside"):
-        why = f"the neighbours in {network.graph or experiment.server.pattern} are known"
-    else:
-        return []
-    return [f"engine.max_neighbours is {given} and has no effect: {why}"]
+def _notes(experiment: Experiment) -> Iterator[Rule]:
+    """Yield fields, whether each is to be noted, and why it has no effect."""
+    cost, model, network = experiment.cost, experiment.model, experiment.network
+    counts = not _varies(experiment)  # where the sweep varies costs, one of its points may well be free
+    unused = "it has no effect: cost.seconds_per_sample is 0"
+    computes_at_once = counts and not cost.seconds_per_sample
+    yield "cost.deadline", computes_at_once and has_deadline(experiment), unused
+    yield "cost.speed_spread", computes_at_once and cost.speed_spread > 0, unused
+    yield "cost.speeds", computes_at_once and cost.speeds, unused
+    sends_at_once = counts and math.isinf(cost.bandwidth) and not cost.latency
+    noted = sends_at_once and cost.short_contact != IGNORE
+    yield "cost.short_contact", noted, "it has no effect: messages take no time"
+    if experiment.algorithm.statistics == "local" and MODELS[model.name].__module__.startswith("mdfl_jax."):
+        norm = getattr(numbers_in(experiment, MODELS, model.name), "norm", "")  # a user's model must be built to know
+        yield "algorithm.statistics", norm != "batch", f"{model.name} has no batch statistics"
+    given, lists = experiment.engine.max_neighbours, wants_lists(experiment)
+    why = f"it has no effect: engine.links=auto uses matrices for these {network.num_clients:,} clients"
+    yield "engine.max_neighbours", given and not lists, why
+    known = network.graph or experiment.server.pattern.removesuffix("roadside")
+    yield "engine.max_neighbours", given and lists and known, f"it has no effect: the neighbours in {known} are known"
 
 
 def read_speeds(file: str, num_clients: int) -> np.ndarray:
