@@ -48,7 +48,8 @@ def default_config() -> ConfigDict:
 
 def all_fields() -> dict[str, dataclasses.Field]:
     """Return the fields of a configuration by path: {'network.radius': field, ...}."""
-    return dict(_fields(schema()))
+    kind: type = schema()
+    return dict(_fields(kind))
 
 
 @functools.cache  # a sweep asks for them at each of its values
