@@ -103,7 +103,7 @@ def programs_of(study_name: str) -> list[dict[str, Any]]:
     """Prepare a study and start the first batch of each of its groups; return a row for each of these steps."""
     import importlib
 
-    from mdfl_jax.engine.compile import Compiler
+    from mdfl_jax.engine.programs import Compiler
     from mdfl_jax.study import make_study
     from mdfl_jax.study.batch import Program
 

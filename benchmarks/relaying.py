@@ -22,8 +22,7 @@ from mdfl_jax.algorithms.registry import numbers_of
 from mdfl_jax.core.types import Hparams, Schedule, Task
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.data.partition import PartitionNumbers
-from mdfl_jax.engine.compile import Compiler
-from mdfl_jax.engine.placement import Placement
+from mdfl_jax.engine.programs import Compiler, Placement
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.models import make_model
 from mdfl_jax.networks.meetings import MeetingsParams, meetings

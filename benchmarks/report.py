@@ -18,10 +18,9 @@ from absl import flags
 from benchmarks import measure
 from mdfl_jax.cli import common
 from mdfl_jax.config import default_config
-from mdfl_jax.config.families import effective
 from mdfl_jax.config.points import Point, points
 from mdfl_jax.config.resolve import resolve
-from mdfl_jax.config.sections import Experiment
+from mdfl_jax.config.sections import Experiment, effective
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.types import RunFacts
 from mdfl_jax.metrics import BUILT_IN

@@ -62,8 +62,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @contextmanager
 def _restored_registries() -> Iterator[None]:
     from mdfl_jax.algorithms import registry as algorithms  # not before the environment is set
-    from mdfl_jax.config.families import FAMILIES
-    from mdfl_jax.config.texts import LOGGERS
+    from mdfl_jax.config.checks import LOGGERS
+    from mdfl_jax.config.sections import FAMILIES
     from mdfl_jax.metrics import METRICS
     from mdfl_jax.report.registry import FIGURES
 
@@ -72,8 +72,7 @@ def _restored_registries() -> Iterator[None]:
         registry.discover()  # a module that was imported once does not register its members again
     with pytest.MonkeyPatch.context() as monkeypatch:
         for registry in registries:
-            for table in ("_members", "_numbers", "_docs", "_origins"):
-                monkeypatch.setattr(registry, table, dict(getattr(registry, table)))
+            monkeypatch.setattr(registry, "_members", dict(registry._members))
         monkeypatch.setattr(algorithms, "_IGNORED", dict(algorithms._IGNORED))
         yield
 

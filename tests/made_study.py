@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from tiny import tiny_config
 
-from mdfl_jax.config.families import effective
 from mdfl_jax.config.points import Point, points
 from mdfl_jax.config.resolve import resolve
+from mdfl_jax.config.sections import effective
 from mdfl_jax.core.metric import NOTHING
 from mdfl_jax.core.types import RunFacts
 from mdfl_jax.metrics import BUILT_IN

@@ -12,8 +12,7 @@ from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.algorithms.local import LocalNumbers
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.data.partition import DirichletNumbers
-from mdfl_jax.engine.compile import Compiler
-from mdfl_jax.engine.placement import Placement
+from mdfl_jax.engine.programs import Compiler, Placement
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.models import make_model
 from mdfl_jax.networks.spatial import SpatialParams, spatial

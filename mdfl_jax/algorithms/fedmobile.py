@@ -23,7 +23,7 @@ from mdfl_jax.core.message_bits import dense_bits, double_dense_bits
 from mdfl_jax.core.metric import Metric
 from mdfl_jax.core.numbers import Setting, number
 from mdfl_jax.core.rng import own_draws
-from mdfl_jax.core.sharding import on_each_device
+from mdfl_jax.core.sharding import everywhere
 from mdfl_jax.core.trees import each, rows_like
 from mdfl_jax.core.types import BEFORE, Algorithm, ClientParams, Gradient, Links, RoundStats
 from mdfl_jax.exchange.active import takes_part
@@ -299,9 +299,7 @@ def _make(settings: Settings, variant: Variant) -> Algorithm:
         sum_up = partial(each, add_move, lambda m, before, after: m)  # statistics are not accumulated
         if private is not None:
             private = private._replace(update=sum_up(private.update, params, stepped))
-        sent = on_each_device(
-            partial(slot_traffic, model_bits=dense_bits(params)), uploads, downloads, relays, update_bits
-        )
+        sent = everywhere(partial(slot_traffic, model_bits=dense_bits(params)), uploads, downloads, relays, update_bits)
         state = state._replace(
             params=stepped,
             opt_state=opt_state,

@@ -14,7 +14,7 @@ from mdfl_jax.algorithms.registry import register
 from mdfl_jax.core.message_bits import count_bits, double_sparse_bits, float_bits, messages_sent, sparse_bits
 from mdfl_jax.core.numbers import Setting, number
 from mdfl_jax.core.rng import own_draws
-from mdfl_jax.core.sharding import draw_pairs, select
+from mdfl_jax.core.sharding import choose, draw_pairs
 from mdfl_jax.core.trees import ravel, rows_like, trained, with_trained
 from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 from mdfl_jax.exchange.compressors import num_kept
@@ -106,7 +106,7 @@ def pame(settings: Settings = Settings()) -> Algorithm:
 
         # Where periods are long or equal, no client communicates in many rounds, and the exchange is skipped. On a mesh
         # it is not skipped, but then no row is computed either.
-        part = unravel(select(jnp.any(picked), exchange, lambda own: own, own))
+        part = unravel(choose(jnp.any(picked), exchange, lambda own: own, own))
         averaged = settings.with_part(state.params, part)
 
         loss, gradients = gradient(averaged, jax.random.fold_in(key, 0))

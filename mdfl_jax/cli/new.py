@@ -70,7 +70,7 @@ def check(kind: str, name: str) -> None:
       UserError: if there is no such kind; if the name is no identifier, is that of a member of this kind, or is that of
         a module, which a file of this name would hide.
     """
-    from mdfl_jax.config.families import FAMILIES
+    from mdfl_jax.config.sections import FAMILIES
     from mdfl_jax.data.sources import SOURCES
     from mdfl_jax.metrics import METRICS
     from mdfl_jax.report.registry import FIGURES

@@ -1,28 +1,50 @@
-"""Rules for fields that depend on each other, where no single member of a family can check them.
+"""Rules for fields that depend on each other, and the fields whose text has a form of its own.
 
 A rule names a field, says whether its value is refused, and says what it must be and why. `check_together` turns the
 first rule that refuses a value into one line: "network.order is move_first; it must be mix_first: a graph knows no
-places". The conditions of a rule are computed only if the rules before it refuse nothing.
+places". The conditions of a rule are computed only if the rules before it refuse nothing. What a single member of a
+family can check, it checks itself.
+
+The texts are `save` (kept models), `loggers`, `server.units`, and `vary` (random streams). By default a seed decides
+all draws of a run. A study of where the variance over seeds comes from lets only some streams follow the seed (`vary`),
+and all others draw as under one seed (`held_seed`). The key of such a run is an array with a key for each stream
+(`mdfl_jax.core.rng`), so sweep points with different streams share one program.
 """
 
 import dataclasses
+import importlib.util
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import ignored_by
-from mdfl_jax.config.families import check_members, movement_of, numbers_in, task_numbers, task_of, world_in
-from mdfl_jax.config.sections import COUNTED_AXES, CostConfig, Experiment, NetworkConfig, switch
-from mdfl_jax.config.texts import check_vary, parse_loggers, parse_save
-from mdfl_jax.core.errors import UserError
+from mdfl_jax.config.sections import (
+    COUNTED_AXES,
+    CostConfig,
+    Experiment,
+    NetworkConfig,
+    check_members,
+    movement_of,
+    numbers_in,
+    switch,
+    task_numbers,
+    task_of,
+    world_in,
+)
+from mdfl_jax.core import rng
+from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.geometry import points_of
 from mdfl_jax.core.numbers import from_values, single
 from mdfl_jax.core.outcomes import enumerated
+from mdfl_jax.core.registry import Registry
 from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.mobility.rule import FILES
 from mdfl_jax.models import MODELS
@@ -36,7 +58,6 @@ from mdfl_jax.tasks import TASKS
 OWN, MEAN = "own", "mean"  # where each client starts: with its own kept model, or all with their mean
 LISTS_ABOVE = 512  # clients; up to this number matrices are as fast, and lambda_2 and records need them anyway
 MOST_EVALUATIONS = 1_000_000  # of a run
-
 Rule = tuple[str, object, str]
 """A field, whether its value is refused, and what the value must be, with the reason after a colon."""
 
@@ -60,8 +81,7 @@ def check_together(experiment: Experiment) -> None:
 def _shown(experiment: Experiment, path: str) -> str:
     """Return the value of a field for an error line: names and numbers as they are, other texts in quotes."""
     section, _, name = path.rpartition(".")
-    part = getattr(experiment, section) if section else experiment
-    value = getattr(part, name)
+    part, value = attrgetter(section)(experiment) if section else experiment, attrgetter(path)(experiment)
     is_name = value and "names" in type(part).__dataclass_fields__[name].metadata
     return repr(value) if isinstance(value, str) and not is_name else f"{value}"
 
@@ -194,6 +214,18 @@ def _server(experiment: Experiment) -> Iterator[Rule]:
         yield f"network.{name}", fails, f"0 under server.pattern {pattern}: pairs are drawn"
 
 
+def _check_units(experiment: Experiment) -> None:
+    world, units = world_in(experiment), parse_units(experiment.server.units)
+    if world == "trace":  # the configuration does not say the area of a trace
+        return
+    motion, size = experiment.motion, experiment.network.grid_size
+    first, width, height = (1.0, size, size) if world == "grid" else (0.0, motion.width, motion.height)
+    for x, y in units:
+        if not (first <= x <= width and first <= y <= height):
+            area = f"{first:g}..{width:g} x {first:g}..{height:g}"
+            raise UserError(f"server.units: the unit {x:g},{y:g} is outside of the area {area}")
+
+
 def _cost(experiment: Experiment) -> Iterator[Rule]:
     cost, network, pattern = experiment.cost, experiment.network, experiment.server.pattern
     uncounted = experiment.x_axis in COUNTED_AXES and not is_counted(experiment)
@@ -219,6 +251,69 @@ def _rounds(experiment: Experiment) -> Iterator[Rule]:
     yield "rounds", rounds // eval_every > MOST_EVALUATIONS, most
     is_file = name not in ("", ".", "..") and not any(c in name for c in "/\\\0") and len(name.encode()) <= 200
     yield "name", not is_file, "a file name of at most 200 bytes"
+
+
+def needs_file(experiment: Experiment) -> bool:
+    """Tell whether a file gives the world in which the point's clients move."""
+    return not experiment.network.graph and world_in(experiment) in FILES
+
+
+Uses = tuple[str, Callable[[Experiment], bool], Callable[[Experiment], str]]
+FILES_IN_USE: tuple[Uses, ...] = (
+    (
+        "trace.file",
+        needs_file,
+        lambda experiment: (
+            f"network.mobility {movement_of(experiment)} follows no trace; network.world must be {' or '.join(FILES)}"
+        ),
+    ),
+    (
+        "trace.streets",
+        lambda experiment: needs_file(experiment) and world_in(experiment) == "trace",
+        lambda experiment: (
+            f"network.mobility {movement_of(experiment)} follows no trace of places; network.world must be trace"
+        ),
+    ),
+    (
+        "graph.file",
+        lambda experiment: experiment.network.graph == "file",
+        lambda experiment: f"network.graph is {experiment.network.graph!r}, and it must be file",
+    ),
+)
+"""The fields that name a file, with functions of a configuration: whether it uses the file, and why it does not."""
+
+
+def check_used(experiments: list[Experiment]) -> None:
+    """Check that a study that names the file of a graph or a trace has a sweep point that uses it.
+
+    Raises:
+      UserError: If no sweep point uses it.
+    """
+    for path, uses, why in FILES_IN_USE:
+        given = next((experiment for experiment in experiments if attrgetter(path)(experiment)), None)
+        if given and not any(map(uses, experiments)):
+            raise UserError(f"{path} is {attrgetter(path)(given)!r}; {why(given)}")
+
+
+def wants_lists(experiment: Experiment) -> bool:
+    """Tell whether the links of a point are neighbour lists, unless they turn out to be too long."""
+    engine, network = experiment.engine, experiment.network
+    if engine.links != "auto":
+        return engine.links == "lists"
+    if network.graph and (network.graph == "file" or GRAPHS[network.graph].heard is None):
+        return False
+    return network.num_clients > LISTS_ABOVE and math.isfinite(network.radius)
+
+
+def names_saved(text: str) -> bool:
+    """Tell whether a value of `model.pretrained` names kept models of a study, in place of a file of weights."""
+    path = Path(text)
+    return bool(text) and (path.is_dir() or path.suffix not in READERS or _is_saved(path))
+
+
+def _is_saved(path: Path) -> bool:
+    """Tell whether a file holds kept models. A file of this package's layout that cannot be read is one, too."""
+    return is_saved(path) or (path.suffix == ".safetensors" and path.parent.name == FOLDER)
 
 
 @switch
@@ -247,6 +342,33 @@ def is_filtered(experiment: Experiment) -> bool:
 def has_speeds(experiment: Experiment) -> bool:
     """Whether the speeds of the clients are given, and not drawn."""
     return bool(experiment.cost.speeds)
+
+
+def notes(experiment: Experiment) -> list[str]:
+    """Return warnings about settings that are allowed but probably not intended, one line for each."""
+    return [f"{path} is {_shown(experiment, path)}; {why}" for path, is_noted, why in _notes(experiment) if is_noted]
+
+
+def _notes(experiment: Experiment) -> Iterator[Rule]:
+    """Yield fields, whether each is to be noted, and why it has no effect."""
+    cost, model, network = experiment.cost, experiment.model, experiment.network
+    counts = not _varies(experiment)  # where the sweep varies costs, one of its points may well be free
+    unused = "it has no effect: cost.seconds_per_sample is 0"
+    computes_at_once = counts and not cost.seconds_per_sample
+    yield "cost.deadline", computes_at_once and has_deadline(experiment), unused
+    yield "cost.speed_spread", computes_at_once and cost.speed_spread > 0, unused
+    yield "cost.speeds", computes_at_once and cost.speeds, unused
+    sends_at_once = counts and math.isinf(cost.bandwidth) and not cost.latency
+    noted = sends_at_once and cost.short_contact != IGNORE
+    yield "cost.short_contact", noted, "it has no effect: messages take no time"
+    if experiment.algorithm.statistics == "local" and MODELS[model.name].__module__.startswith("mdfl_jax."):
+        norm = getattr(numbers_in(experiment, MODELS, model.name), "norm", "")  # a user's model must be built to know
+        yield "algorithm.statistics", norm != "batch", f"{model.name} has no batch statistics"
+    given, lists = experiment.engine.max_neighbours, wants_lists(experiment)
+    why = f"it has no effect: engine.links=auto uses matrices for these {network.num_clients:,} clients"
+    yield "engine.max_neighbours", given and not lists, why
+    known = network.graph or experiment.server.pattern.removesuffix("roadside")
+    yield "engine.max_neighbours", given and lists and known, f"it has no effect: the neighbours in {known} are known"
 
 
 def read_speeds(file: str, num_clients: int) -> np.ndarray:
@@ -294,119 +416,146 @@ def parse_units(text: str) -> list[tuple[float, float]]:
     return units
 
 
-def _check_units(experiment: Experiment) -> None:
-    world, units = world_in(experiment), parse_units(experiment.server.units)
-    if world == "trace":  # the configuration does not say the area of a trace
-        return
-    motion, size = experiment.motion, experiment.network.grid_size
-    first, width, height = (1.0, size, size) if world == "grid" else (0.0, motion.width, motion.height)
-    for x, y in units:
-        if not (first <= x <= width and first <= y <= height):
-            area = f"{first:g}..{width:g} x {first:g}..{height:g}"
-            raise UserError(f"server.units: the unit {x:g},{y:g} is outside of the area {area}")
+class Save(NamedTuple):
+    """Which models of each run are kept.
+
+    Attributes:
+      when: "" (no models), "final" (those after the last round), "best" (those at the evaluation with the best
+        accuracy of the run) or "every" (those after every K-th round).
+      every: K, the rounds between two kept models; 0 unless ``when`` is "every".
+    """
+
+    when: str = ""
+    every: int = 0
+
+    def files_of_a_run(self, rounds: int) -> int:
+        """Return the number of files that a run of this many rounds writes."""
+        return rounds // self.every if self.every else int(bool(self.when))
 
 
-def needs_file(experiment: Experiment) -> bool:
-    """Tell whether a file gives the world in which the point's clients move."""
-    return not experiment.network.graph and world_in(experiment) in FILES
+def parse_save(text: str, rounds: int, eval_every: int) -> Save:
+    """Parse the field `save`.
 
-
-def check_graph_used(experiments: list[Experiment]) -> None:
-    """Check that a study that names a graph file has a sweep point that uses it.
+    Args:
+      text: the field.
+      rounds: the rounds of the study.
+      eval_every: its rounds between evaluations. Models leave the devices at evaluations only.
 
     Raises:
-      UserError: If no sweep point uses it.
+      UserError: if the text is of no known form, or if K is no multiple of ``eval_every`` or larger than ``rounds``.
+
+    >>> parse_save("every:20", rounds=40, eval_every=10)
+    Save(when='every', every=20)
     """
-    named = next((experiment for experiment in experiments if experiment.graph.file), None)
-    if named and all(experiment.network.graph != "file" for experiment in experiments):
-        raise UserError(
-            f"graph.file is {named.graph.file!r}; network.graph is {named.network.graph!r}, and it must be file"
-        )
+    if text in ("", "final", "best"):
+        return Save(text)
+    found = re.fullmatch(r"every:(\d{1,9})", text)
+    if not found:
+        raise UserError(f"save is {text!r}; it must be empty, final, best, or every:K with a whole number K of rounds")
+    every = int(found[1])
+    if not every or every % eval_every:
+        raise UserError(f"save is {text!r}; K must be a multiple of eval_every, which is {eval_every}")
+    if every > rounds:
+        raise UserError(f"save is {text!r}; K must be at most rounds, which is {rounds}, or nothing would be saved")
+    return Save("every", every)
 
 
-def check_used(experiments: list[Experiment]) -> None:
-    """Check that a study that names a trace file has a sweep point that uses it.
+LOGGERS: Registry[Any] = Registry("logger", home="mdfl_jax.study.loggers")
+"""Loggers: name -> a subclass of `mdfl_jax.study.loggers.line_logger.LineLogger`."""
+
+
+def parse_loggers(text: str) -> list[str]:
+    """Parse the field `loggers`, and check that the packages of these loggers are installed.
+
+    Args:
+      text: Names separated by commas; empty: none.
+
+    Returns:
+      The names, each once.
 
     Raises:
-      UserError: If no sweep point uses it.
+      UserError: If a name is unknown, or if the package of a logger is missing. The message says what pip must
+        install.
+
+    >>> parse_loggers("")
+    []
     """
-    given = next((experiment for experiment in experiments if experiment.trace.file), None)
-    if given and not any(map(needs_file, experiments)):
-        raise UserError(
-            f"trace.file is {given.trace.file!r}; network.mobility {movement_of(given)} follows no trace; "
-            f"network.world must be {' or '.join(FILES)}"
-        )
-    shown = next((experiment for experiment in experiments if experiment.trace.streets), None)
-    if shown and not any(needs_file(one) and world_in(one) == "trace" for one in experiments):
-        raise UserError(
-            f"trace.streets is {shown.trace.streets!r}; network.mobility {movement_of(shown)} follows no trace of "
-            "places; network.world must be trace"
-        )
+    names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    for name in names:
+        if name not in LOGGERS:
+            raise UserError(f"loggers: {unknown_name(LOGGERS.kind, name, LOGGERS)}")
+        package, install = LOGGERS[name].package, LOGGERS[name].install or LOGGERS[name].package
+        if package and not importlib.util.find_spec(package):
+            raise UserError(f"loggers is {text!r}; {name} needs the package {package}: pip install {install!r}")
+    return names
 
 
-def wants_lists(experiment: Experiment) -> bool:
-    """Tell whether the links of a point are neighbour lists, unless they turn out to be too long."""
-    engine, network = experiment.engine, experiment.network
-    if engine.links != "auto":
-        return engine.links == "lists"
-    if network.graph and (network.graph == "file" or GRAPHS[network.graph].heard is None):
-        return False
-    return network.num_clients > LISTS_ABOVE and math.isfinite(network.radius)
+@switch
+def varies_all(experiment: Experiment) -> bool:
+    """Tell whether a seed decides all draws of a run, so that a run has one key, and not one for each stream."""
+    return experiment.vary.strip() == "all"
 
 
-def names_saved(text: str) -> bool:
-    """Tell whether a value of `model.pretrained` names kept models of a study, in place of a file of weights."""
-    path = Path(text)
-    return bool(text) and (path.is_dir() or path.suffix not in READERS or _is_saved(path))
+def varied(text: str) -> tuple[str, ...]:
+    """Parse the field `vary`: 'all', streams separated by spaces or commas, or 'all but' and streams.
 
+    Returns:
+      The streams that follow the seed, in the order of `mdfl_jax.core.rng.SOURCES`.
 
-def _is_saved(path: Path) -> bool:
-    """Tell whether a file holds kept models. A file of this package's layout that cannot be read is one, too."""
-    return is_saved(path) or (path.suffix == ".safetensors" and path.parent.name == FOLDER)
+    Raises:
+      UserError: If a stream is unknown or given twice, or if none is named. The message has the known ones.
 
-
-def notes(experiment: Experiment) -> list[str]:
-    """Return warnings about settings that are allowed but probably not intended, one line for each."""
-    model, found = experiment.model, cost_notes(experiment)
-    if (
-        experiment.algorithm.statistics == "local"
-        and MODELS[model.name].__module__.startswith("mdfl_jax.")  # a user's model must be built to know this
-        and getattr(numbers_in(experiment, MODELS, model.name), "norm", "") != "batch"
-    ):
-        found.append(f"algorithm.statistics is local; {model.name} has no batch statistics")
-    return found + links_note(experiment)
-
-
-def cost_notes(experiment: Experiment) -> list[str]:
-    """Return warnings about costs that are allowed but have no effect, one line for each.
-
-    There are none where the sweep varies costs, since one of its points may well be free.
+    >>> varied("placement mobility")
+    ('placement', 'mobility')
+    >>> varied("all but batch")
+    ('partition', 'placement', 'init', 'mobility', 'link', 'cost', 'evaluation')
     """
-    cost, found = experiment.cost, []
-    if _varies(experiment):
-        return []
-    if not cost.seconds_per_sample:
-        for name, is_set in (
-            ("deadline", has_deadline(experiment)),
-            ("speed_spread", cost.speed_spread > 0),
-            ("speeds", bool(cost.speeds)),
-        ):
-            if is_set:
-                found.append(f"cost.{name} is {getattr(cost, name)}; it has no effect: cost.seconds_per_sample is 0")
-    if cost.short_contact != IGNORE and math.isinf(cost.bandwidth) and not cost.latency:
-        found.append(f"cost.short_contact is {cost.short_contact}; it has no effect: messages take no time")
-    return found
+    if text.strip() == "all":
+        return rng.SOURCES
+    words = text.replace(",", " ").split()
+    but = words[:2] == ["all", "but"]
+    names = words[2:] if but else words
+    for name in names:
+        if name not in rng.SOURCES:
+            raise UserError(f"vary is {text!r}: {unknown_name('stream', name, rng.SOURCES)}; or all, or all but STREAM")
+    if not names or len(set(names)) < len(names):
+        what = "names a stream twice" if names else "names no stream"
+        raise UserError(f"vary is {text!r}, which {what}; known: all, all but STREAM, {', '.join(rng.SOURCES)}")
+    return tuple(name for name in rng.SOURCES if (name in names) != but)
 
 
-def links_note(experiment: Experiment) -> list[str]:
-    """Return a line if the length of neighbour lists is given to a point that does not use it."""
-    given, network = experiment.engine.max_neighbours, experiment.network
-    if not given:
-        return []
-    if not wants_lists(experiment):
-        why = f"engine.links=auto uses matrices for these {network.num_clients:,} clients"
-    elif network.graph or experiment.server.pattern not in ("", "roadside"):
-        why = f"the neighbours in {network.graph or experiment.server.pattern} are known"
-    else:
-        return []
-    return [f"engine.max_neighbours is {given} and has no effect: {why}"]
+def check_vary(experiment: Experiment) -> None:
+    """Check the fields `vary` and `held_seed`.
+
+    Raises:
+      UserError: If `vary` is of no known form, if it leaves no stream, or if `held_seed` is set although no stream is
+        held.
+    """
+    if not varied(experiment.vary):
+        raise UserError(f"vary is {experiment.vary!r}, which leaves no stream; all seeds would be the same run")
+    if varies_all(experiment) and experiment.held_seed:
+        raise UserError(f"held_seed is {experiment.held_seed}; it must be 0 where vary is all, since no stream is held")
+
+
+def words_of(experiment: Experiment, seeds: Sequence[int]) -> np.ndarray:
+    """Return the whole numbers from which the keys of runs of a sweep point are made.
+
+    Args:
+      experiment: The configuration of the point.
+      seeds: The seeds of its runs.
+
+    Returns:
+      [S] uint32, the seeds, where a seed decides all draws; else [S, `len(mdfl_jax.core.rng.STREAMS)`] uint32, the
+      seed of each stream.
+    """
+    of_runs = np.array(seeds, np.uint32)
+    if varies_all(experiment):
+        return of_runs
+    names = varied(experiment.vary)
+    follows = np.array([rng.source_of(stream) in names for stream in rng.STREAMS])
+    return np.where(follows, of_runs[:, None], np.uint32(experiment.held_seed))
+
+
+def keys_of(experiment: Experiment, seeds: Sequence[int]) -> jax.Array:
+    """Return the typed keys of runs of a sweep point, of the shape of `words_of`."""
+    return rng.keys(words_of(experiment, seeds))

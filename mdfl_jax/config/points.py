@@ -5,9 +5,8 @@ import itertools
 import math
 from typing import Any, NamedTuple
 
-from mdfl_jax.config.families import movement_of, schema, task_of, world_in
 from mdfl_jax.config.resolve import all_fields, check_key, check_together, parse_text, replace_all
-from mdfl_jax.config.sections import SWITCHES, Experiment
+from mdfl_jax.config.sections import SWITCHES, Experiment, movement_of, schema, task_of, world_in
 from mdfl_jax.core.errors import UserError, errors_about
 from mdfl_jax.core.outcomes import baseline_values, baselines, name_of, selected_fields
 from mdfl_jax.core.sweep_text import split_axes
@@ -16,13 +15,7 @@ from mdfl_jax.mobility.rule import ORACLE, PROGRAMS
 
 RULE, KNOWLEDGE = "network.mobility", "motion.knowledge"
 
-# Fields of the study as a whole: points that differ in them could not be compared round by round and seed by seed.
-STUDY_WIDE = (
-    *("seeds", "first_seed", "rounds", "eval_every", "eval_clients", "eval_samples", "sweep", "baseline", "name"),
-    *("title", "target", "judged", "metrics", "loggers", "save", "stop_std", "select", "select_by", "x_axis"),
-    "diverged_norm",
-)
-
+OF_A_POINT = ("use", "vary", "held_seed")  # the fields outside of sections in which points may differ
 MOST_POINTS = 10_000  # of a sweep; making them ready takes some milliseconds each
 MOST_RUNS = 1_000_000  # of a study: points x seeds
 
@@ -42,8 +35,11 @@ class Point(NamedTuple):
 
 
 def can_be_axis(path: str) -> bool:
-    """Tell whether a sweep can vary a field: not those of the whole study, nor those of the section engine."""
-    return path not in STUDY_WIDE and not path.startswith("engine.")
+    """Tell whether a sweep can vary a field: not those of the section engine, nor those of the whole study.
+
+    Points that differ in the latter could not be compared round by round and seed by seed.
+    """
+    return path in OF_A_POINT or ("." in path and not path.startswith("engine."))
 
 
 def _parse_value(path: str, text: str) -> Any:

@@ -21,17 +21,16 @@ from ml_collections import ConfigDict
 from ml_collections.config_dict import placeholder
 
 from mdfl_jax.config.checks import check_together
-from mdfl_jax.config.families import check_own, movement_of, schema
-from mdfl_jax.config.sections import Experiment, flat
+from mdfl_jax.config.sections import Experiment, flat, movement_of, schema
+from mdfl_jax.core import numbers
 from mdfl_jax.core.errors import UserError, check_path, unknown_name
-from mdfl_jax.core.numbers import check_bounds
 from mdfl_jax.core.own_files import import_file
-from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.sweep_text import split_axes
 from mdfl_jax.mobility import MOBILITIES
 
 RENAMED = {"network.warm_up_met": "motion.warm_up_met", "network.tell_met": "motion.tell_met"}
 """Fields that had another path in earlier versions."""
+Config: TypeAlias = ConfigDict | Mapping[str, Any] | str | Path
 
 
 def default_config() -> ConfigDict:
@@ -47,13 +46,14 @@ def default_config() -> ConfigDict:
     return tree.lock()
 
 
-def all_fields(kind: type | None = None, prefix: str = "") -> dict[str, dataclasses.Field]:
+def all_fields() -> dict[str, dataclasses.Field]:
     """Return the fields of a configuration by path: {'network.radius': field, ...}."""
-    return dict(_fields(kind or schema(), prefix))
+    kind: type = schema()
+    return dict(_fields(kind))
 
 
 @functools.cache  # a sweep asks for them at each of its values
-def _fields(kind: type, prefix: str) -> dict[str, dataclasses.Field]:
+def _fields(kind: type, prefix: str = "") -> dict[str, dataclasses.Field]:
     found: dict[str, dataclasses.Field] = {}
     for field in dataclasses.fields(kind):
         if dataclasses.is_dataclass(field.type):
@@ -92,17 +92,14 @@ def check_value(path: str, value: Any) -> Any:
     value = _typed(path, field.type, value)
     if field.type is str and (rules.get("file") or "\0" in value):
         check_path(path, value)
-    if "own" in rules:
-        check_own(path, value, rules)
-        return value
-    check_bounds(path, value, rules)
-    names = rules.get("names", ())
-    known = names() if callable(names) else names
-    if known and value not in known:
-        of_registry = isinstance(known, Registry)
-        line = known.unknown(value) if of_registry else unknown_name(path.split(".")[-1], value, known)
-        raise UserError(f"{path}: {line}")
-    return value
+    errors = []
+    for declared in rules.get("declared", (rules,)):  # of several members with this number, one must allow the value
+        try:
+            numbers.check_value(path, value, declared)
+            return value
+        except UserError as error:
+            errors.append(error)
+    raise errors[0]
 
 
 def in_words(kind: Any) -> str:
@@ -208,6 +205,108 @@ def replace_all(experiment: Experiment, values: Mapping[str, Any]) -> Experiment
     return dataclasses.replace(experiment, **changed)
 
 
+def as_config(config: Config) -> ConfigDict:
+    """Convert the argument ``config`` of `mdfl_jax.run` to a ConfigDict.
+
+    Raises:
+      UserError: for an unknown key or a wrong value, or as `read_file`.
+    """
+    if isinstance(config, ConfigDict):
+        return config
+    if isinstance(config, str | Path):
+        return read_file(config)
+    import_used(config)
+    found = default_config()
+    for path, value in flat(config).items():  # its keys may be dotted paths already
+        _set(found, path, check_value(path, value))
+    return found
+
+
+def set_field(config: ConfigDict, path: str, text: str) -> None:
+    """Set a field of a configuration, in place, to a value that is given as a text.
+
+    Raises:
+      UserError: for an unknown field or a wrong value.
+    """
+    with config.unlocked():
+        _set(config, path, parse_text(path, text))
+
+
+def _set(config: ConfigDict, path: str, value: Any) -> None:
+    *sections, name = path.split(".")
+    for section in sections:
+        config = config[section]
+    config[name] = value
+
+
+def read_file(path: str | Path) -> ConfigDict:
+    """Return the configuration that the function get_config of a file makes.
+
+    The file can import the shipped ones, as in ``from configs import digits``, and the files of the current folder.
+
+    Args:
+      path: the path, with :ARGUMENT for get_config or without.
+
+    Raises:
+      UserError: for a missing file, a file without a function get_config, or if it returns no configuration.
+      Exception: whatever the file raises.
+    """
+    file, _, argument = str(path).partition(":")
+    if not os.path.isfile(file):
+        raise UserError(f"config {file!r}: there is no such file")
+    above = str(folder().parent)
+    if Path(file).resolve().parent == folder():  # no other folder called configs comes before
+        sys.path.insert(0, above)
+    elif above not in sys.path:
+        sys.path.append(above)
+    sys.path.insert(0, os.getcwd())  # as python -m does
+    try:
+        made = runpy.run_path(file)
+    finally:
+        sys.path.remove(os.getcwd())
+    if "get_config" not in made:
+        raise UserError(f"config {file!r}: it has no function get_config")
+    config = made["get_config"](*filter(None, [argument]))
+    if isinstance(config, ConfigDict):
+        return completed(config)
+    if isinstance(config, Mapping):
+        return as_config(config)
+    raise UserError(f"config {file!r}: get_config() returned {config!r}; it must return a ConfigDict")
+
+
+def folder() -> Path:
+    """Return the folder of the shipped config files.
+
+    It is ``configs/`` of the checkout, also for an editable installation; else ``mdfl_jax/shipped/configs/``, which
+    setup.py makes from it.
+    """
+    package = Path(__file__).resolve().parents[1]
+    checkout = package.parent
+    if (checkout / "setup.py").is_file() and (checkout / "configs" / "__init__.py").is_file():
+        return checkout / "configs"
+    return package / "shipped" / "configs"
+
+
+def names() -> list[str]:
+    """Return the names of the shipped studies, which are those of their files."""
+    return sorted(path.stem for path in folder().glob("*.py") if path.stem != "__init__")
+
+
+def find(word: str) -> str:
+    """Return the config file of a word: the name of a shipped study, or a path, each with :ARGUMENT or without.
+
+    Raises:
+      UserError: for an unknown name or a missing file; the message suggests the most similar shipped study.
+    """
+    name, colon, argument = word.partition(":")
+    if os.path.isfile(name):
+        return word
+    if name in names():
+        return str(folder() / f"{name}.py") + colon + argument
+    near = unknown_name("study", Path(name).stem, names())
+    raise UserError(f"--config={word}: there is no such file; {near}; a file is given by its path, as in ./my_study.py")
+
+
 def files_of(text: str) -> list[str]:
     """Parse the field `use`: paths, separated by commas.
 
@@ -262,108 +361,3 @@ def completed(config: Any) -> Any:
                     if name not in config[section]:
                         config[section][name] = fields.get_ref(name)
     return config
-
-
-def folder() -> Path:
-    """Return the folder of the shipped config files.
-
-    It is ``configs/`` of the checkout, also for an editable installation; else ``mdfl_jax/shipped/configs/``, which
-    setup.py makes from it.
-    """
-    package = Path(__file__).resolve().parents[1]
-    checkout = package.parent
-    if (checkout / "setup.py").is_file() and (checkout / "configs" / "__init__.py").is_file():
-        return checkout / "configs"
-    return package / "shipped" / "configs"
-
-
-def names() -> list[str]:
-    """Return the names of the shipped studies, which are those of their files."""
-    return sorted(path.stem for path in folder().glob("*.py") if path.stem != "__init__")
-
-
-def find(word: str) -> str:
-    """Return the config file of a word: the name of a shipped study, or a path, each with :ARGUMENT or without.
-
-    Raises:
-      UserError: for an unknown name or a missing file; the message suggests the most similar shipped study.
-    """
-    name, colon, argument = word.partition(":")
-    if os.path.isfile(name):
-        return word
-    if name in names():
-        return str(folder() / f"{name}.py") + colon + argument
-    near = unknown_name("study", Path(name).stem, names())
-    raise UserError(f"--config={word}: there is no such file; {near}; a file is given by its path, as in ./my_study.py")
-
-
-Config: TypeAlias = ConfigDict | Mapping[str, Any] | str | Path
-
-
-def read_file(path: str | Path) -> ConfigDict:
-    """Return the configuration that the function get_config of a file makes.
-
-    The file can import the shipped ones, as in ``from configs import digits``, and the files of the current folder.
-
-    Args:
-      path: the path, with :ARGUMENT for get_config or without.
-
-    Raises:
-      UserError: for a missing file, a file without a function get_config, or if it returns no configuration.
-      Exception: whatever the file raises.
-    """
-    file, _, argument = str(path).partition(":")
-    if not os.path.isfile(file):
-        raise UserError(f"config {file!r}: there is no such file")
-    above = str(folder().parent)
-    if Path(file).resolve().parent == folder():  # no other folder called configs comes before
-        sys.path.insert(0, above)
-    elif above not in sys.path:
-        sys.path.append(above)
-    sys.path.insert(0, os.getcwd())  # as python -m does
-    try:
-        made = runpy.run_path(file)
-    finally:
-        sys.path.remove(os.getcwd())
-    if "get_config" not in made:
-        raise UserError(f"config {file!r}: it has no function get_config")
-    config = made["get_config"](*filter(None, [argument]))
-    if isinstance(config, ConfigDict):
-        return completed(config)
-    if isinstance(config, Mapping):
-        return as_config(config)
-    raise UserError(f"config {file!r}: get_config() returned {config!r}; it must return a ConfigDict")
-
-
-def as_config(config: Config) -> ConfigDict:
-    """Convert the argument ``config`` of `mdfl_jax.run` to a ConfigDict.
-
-    Raises:
-      UserError: for an unknown key or a wrong value, or as `read_file`.
-    """
-    if isinstance(config, ConfigDict):
-        return config
-    if isinstance(config, str | Path):
-        return read_file(config)
-    import_used(config)
-    found = default_config()
-    for path, value in flat(config).items():  # its keys may be dotted paths already
-        _set(found, path, check_value(path, value))
-    return found
-
-
-def set_field(config: ConfigDict, path: str, text: str) -> None:
-    """Set a field of a configuration, in place, to a value that is given as a text.
-
-    Raises:
-      UserError: for an unknown field or a wrong value.
-    """
-    with config.unlocked():
-        _set(config, path, parse_text(path, text))
-
-
-def _set(config: ConfigDict, path: str, value: Any) -> None:
-    *sections, name = path.split(".")
-    for section in sections:
-        config = config[section]
-    config[name] = value

@@ -74,7 +74,7 @@ class Metric:
         number fills the rows of rounds that the stop rule left out.
       dtype: the type of the values of a metric that has R rows.
       record: whether the metric is a record of the rounds, for maps and contacts. A simulation keeps records only if
-        its schedule says so and their size is bounded (`mdfl_jax.metrics.round_records`).
+        its schedule says so and their size is bounded (`mdfl_jax.metrics.evaluation`).
       on_host: a function that is applied to the NumPy values of any number of evaluations, [..., *shape], before they
         are written.
       over_clients: a function from the values of one evaluation [*shape] to the one number that metrics.jsonl and

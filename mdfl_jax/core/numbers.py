@@ -126,10 +126,7 @@ class Numbers:
           UserError: if a number breaks its bounds; the message names the number, its value and the allowed values.
         """
         for name, field in fields_of(type(self)).items():
-            value, names = getattr(self, name), field.metadata.get("names")
-            check_bounds(prefix + name, value, field.metadata)
-            if names and value not in names:
-                raise UserError(f"{prefix}{name}: {unknown_name(name, value, names)}")
+            check_value(prefix + name, getattr(self, name), field.metadata)
 
     def traced(self) -> Self:
         """Return a copy whose traced numbers are NumPy scalars and arrays of fixed types."""
@@ -209,19 +206,25 @@ def single(value: float) -> float:
     return 0.0 if abs(seen) < np.finfo(np.float32).tiny else float(seen)
 
 
-def check_bounds(path: str, value: Any, rules: Any) -> None:
+def check_value(path: str, value: Any, rules: Any) -> None:
     """Check a value, or each item of a tuple, against the rules of its field.
 
     Args:
       path: the name of the field in the error message.
       value: the value, or a tuple of values.
-      rules: the rules by name, as in `number`.
+      rules: the rules by name, as in `number`. ``names`` may be a function that returns the names.
 
     Raises:
       UserError: if a value breaks a rule; the message names the field, its value and the allowed values.
     """
     for item in value if isinstance(value, tuple) else (value,):
         _check_item(path, item, rules)
+    names = rules.get("names", ())
+    known = names() if callable(names) else names
+    if known and value not in known:
+        of_registry = hasattr(known, "unknown")
+        line = known.unknown(value) if of_registry else unknown_name(path.split(".")[-1], value, known)
+        raise UserError(f"{path}: {line}")
 
 
 def _check_item(path: str, value: Any, rules: Any) -> None:

@@ -5,7 +5,7 @@ import os
 import pkgutil
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from mdfl_jax.core.errors import UserError, unknown_name
 
@@ -27,6 +27,24 @@ def caller() -> Origin:
     frame = sys._getframe(2)
     module = str(frame.f_globals.get("__name__"))
     return Origin(module, module if module == "__main__" else os.path.abspath(frame.f_code.co_filename))
+
+
+class Member(NamedTuple):
+    """What a registry knows of a member.
+
+    Attributes:
+      value: the factory, or whatever the family registers.
+      numbers: the class of its numbers; None: the usual one of the family.
+      doc: its description in one line.
+      file: the absolute path of the file that registered it; "__main__" for a script or notebook.
+      home: its module, if this is in a home of the family; else "".
+    """
+
+    value: Any
+    numbers: "type[Numbers] | None" = None
+    doc: str = ""
+    file: str = ""
+    home: str = ""
 
 
 class Registry(Generic[T]):
@@ -56,11 +74,7 @@ class Registry(Generic[T]):
         self.kind, self._usual = kind, numbers
         self._homes = (home,) if isinstance(home, str) else home
         self._is_complete = False
-        self._members: dict[str, T] = {}
-        self._numbers: dict[str, type[Numbers] | None] = {}
-        self._docs: dict[str, str] = {}
-        self._origins: dict[str, str] = {}
-        self._at_home: dict[str, str] = {}  # the module of a member that is registered in a home
+        self._members: dict[str, Member] = {}
 
     def register(
         self, name: str, numbers: "type[Numbers] | None" = None, doc: str = "", origin: Origin | None = None
@@ -85,21 +99,18 @@ class Registry(Generic[T]):
             self.discover()
 
         def add(member: T) -> T:
-            held = self._origins.get(name, file) if name in self._members else file
-            if held != file:
-                raise UserError(f"{self.kind} {name!r} is there already, from {held}; choose another name")
-            self._members[name], self._numbers[name], self._origins[name] = member, numbers, file
-            self._docs[name] = doc or (getattr(member, "__doc__", None) or "").split("\n")[0].strip()
-            if is_at_home:
-                self._at_home[name] = module
+            held = self._members.get(name)
+            if held and held.file != file:
+                raise UserError(f"{self.kind} {name!r} is there already, from {held.file}; choose another name")
+            line = doc or (getattr(member, "__doc__", None) or "").split("\n")[0].strip()
+            self._members[name] = Member(member, numbers, line, file, module if is_at_home else "")
             return member
 
         return add
 
     def remove(self, name: str) -> None:
         """Remove a member, so that its name is unknown again."""
-        for table in (self._members, self._numbers, self._docs, self._origins, self._at_home):
-            table.pop(name, None)
+        self._members.pop(name, None)
 
     def discover(self) -> None:
         """Import the modules of the family's homes, in the order of their names. They register their members."""
@@ -115,6 +126,9 @@ class Registry(Generic[T]):
                 raise
 
     def __getitem__(self, name: str) -> T:
+        return self._member(name).value
+
+    def _member(self, name: str) -> Member:
         self.discover()
         if name not in self._members:
             raise UserError(self.unknown(name))
@@ -130,8 +144,7 @@ class Registry(Generic[T]):
         Raises:
           UserError: for an unknown name; the message suggests the most similar one.
         """
-        self[name]
-        return self._numbers[name] or self.usual
+        return self._member(name).numbers or self.usual
 
     @property
     def usual(self) -> "type[Numbers]":
@@ -142,13 +155,11 @@ class Registry(Generic[T]):
 
     def doc(self, name: str) -> str:
         """Return the one-line description of a member."""
-        self[name]
-        return self._docs[name]
+        return self._member(name).doc
 
     def origin(self, name: str) -> str:
         """Return the absolute path of the file that registered a member; "__main__" for a script or notebook."""
-        self[name]
-        return self._origins[name]
+        return self._member(name).file
 
     def __contains__(self, name: str) -> bool:
         self.discover()
@@ -160,8 +171,8 @@ class Registry(Generic[T]):
         So the order does not depend on which module of a home was imported first.
         """
         self.discover()
-        here = sorted((name for name in self._members if name in self._at_home), key=self._at_home.__getitem__)
-        return (*here, *(name for name in self._members if name not in self._at_home))
+        home = {name: member.home for name, member in self._members.items()}
+        return (*sorted(filter(home.get, home), key=home.__getitem__), *(name for name in home if not home[name]))
 
     def __iter__(self) -> Iterator[str]:
         self.discover()

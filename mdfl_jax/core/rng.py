@@ -5,7 +5,7 @@ round is folded from the seed. Therefore strategies that are compared under one 
 initial model, and a resumed run draws the same numbers as an uninterrupted run.
 
 The key of a run may also be an array with a key for each stream, in the order of `STREAMS`, for studies in which only
-some streams follow the seed (`mdfl_jax.config.texts`).
+some streams follow the seed (`mdfl_jax.config.checks`).
 
 This module also gives JAX's Threefry another form for CPUs (`hashed`), in which programs compile sooner. The bits are
 the same.

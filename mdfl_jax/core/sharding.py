@@ -6,14 +6,14 @@ for one device, and the compiler divides it. The local work, which is most of a 
 divided explicitly.
 
 Devices communicate only at the top level of a round: no loop and no condition within a round contains a collective
-operation. `by_rows`, `everywhere`, `choose` and `repeat` ensure this. XLA's CPU runtime orders the collectives of one
-computation. However, it may execute a collective inside a loop or a condition at the same time as those that follow it,
-in a different order on each device; then all devices wait forever (jax 0.10.2).
+operation. `by_rows`, `everywhere`, `choose` and `take_steps` ensure this. XLA's CPU runtime orders the collectives of
+one computation. However, it may execute a collective inside a loop or a condition at the same time as those that follow
+it, in a different order on each device; then all devices wait forever (jax 0.10.2).
 
 Padding clients hold no samples and have no links, and their rows are removed from all results. The network still has N
 clients; only the models and the algorithm's state have more rows. Random numbers that an algorithm draws for client i
 must not depend on the number of rows. Draws with a leading client axis do not depend on it, because JAX's threefry
-counts elements; draws for pairs of clients must use `among_clients`.
+counts elements; draws for pairs of clients must use `draw_pairs`.
 
 Algorithms use operations on all clients together, which work on one device and on several: draws, choices, steps. On a
 mesh these keep the devices synchronous and exclude padding rows, which are no clients, from every draw.
@@ -33,6 +33,7 @@ from mdfl_jax.core.links import ALL_PAIRS, Senders
 from mdfl_jax.core.types import BEFORE, NEVER, Clients, Links
 
 SEED, CLIENT = "seed", "client"
+SPLIT, SAME = PartitionSpec(CLIENT), PartitionSpec()  # leaves that the clients divide, and those alike on all devices
 
 
 def client_mesh(devices: list[jax.Device] | None = None, columns: int = 0) -> Mesh | None:
@@ -59,17 +60,18 @@ def padded(num_clients: int, mesh: Mesh | None) -> int:
 
 def replicate(tree: Any, mesh: Mesh) -> Any:
     """Put one copy of every leaf on each device of the mesh."""
-    return placed(tree, NamedSharding(mesh, PartitionSpec()))
+    return placed(tree, NamedSharding(mesh, SAME))
 
 
-def placed(tree: Any, where: NamedSharding | None) -> Any:
-    """Put the leaves on the devices of a sharding; None leaves them as they are.
+def placed(tree: Any, where: Any) -> Any:
+    """Put the leaves on the devices of a sharding, or of a tree of shardings, one for each leaf.
 
-    For a target that is not present, the result is the leaves' shapes with this sharding.
+    For a target that is not present, the result is the leaves' shapes with these shardings.
     """
-    if not current().is_here:
-        return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=where), tree)
-    return tree if where is None else jax.device_put(tree, where)
+    if current().is_here:
+        return jax.device_put(tree, where)
+    shape = lambda x, lies: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=lies)  # noqa: E731
+    return jax.tree.map(shape, tree, jax.tree.broadcast(where, tree))
 
 
 def stacked(tree: Any, rows: int, before: int = 0) -> Any:
@@ -126,7 +128,7 @@ def over_rows(mesh: Mesh, function: Callable[..., Any], *runs: Any) -> Any:
 
 @contextlib.contextmanager
 def tracing_over(mesh: Mesh | None) -> Iterator[None]:
-    """Tell `by_rows`, `everywhere`, `choose` and `repeat` the mesh of a simulation while its round is traced."""
+    """Tell `by_rows`, `everywhere`, `choose` and `take_steps` the mesh of a simulation while its round is traced."""
     if mesh is None:
         yield
         return
@@ -159,8 +161,7 @@ def by_rows(function: Callable[[Any, Any], Any], rows: Any, whole: Any, num_clie
     mesh = _divided_by()
     if mesh is None or num_clients % mesh.shape[CLIENT]:
         return everywhere(function, rows, whole)
-    split, same = PartitionSpec(CLIENT), PartitionSpec()
-    return jax.shard_map(function, mesh=mesh, in_specs=(split, same), out_specs=split, check_vma=False)(rows, whole)
+    return jax.shard_map(function, mesh=mesh, in_specs=(SPLIT, SAME), out_specs=SPLIT, check_vma=False)(rows, whole)
 
 
 def everywhere(function: Callable[..., Any], *args: Any) -> Any:
@@ -171,8 +172,7 @@ def everywhere(function: Callable[..., Any], *args: Any) -> Any:
     mesh = _divided_by()
     if mesh is None:
         return function(*args)
-    same = PartitionSpec()
-    return jax.shard_map(function, mesh=mesh, in_specs=same, out_specs=same, check_vma=False)(*args)
+    return jax.shard_map(function, mesh=mesh, in_specs=SAME, out_specs=SAME, check_vma=False)(*args)
 
 
 def choose(condition: jax.Array, yes: Callable[..., Any], no: Callable[..., Any], *args: Any) -> Any:
@@ -188,7 +188,7 @@ def choose(condition: jax.Array, yes: Callable[..., Any], no: Callable[..., Any]
     return jax.tree.map(lambda y, n: jnp.where(condition, y, n), yes(*args), no(*args))
 
 
-def repeat(step: Callable[[Any, jax.Array], tuple[Any, Any]], start: Any, num_steps: int) -> tuple[Any, Any]:
+def take_steps(step: Callable[[Any, jax.Array], tuple[Any, Any]], start: Any, num_steps: int) -> tuple[Any, Any]:
     """Compute ``step(carry, index)`` ``num_steps`` times in a loop.
 
     On a mesh the loop is unrolled, because a step may contain collectives.
@@ -225,8 +225,7 @@ def split_map(mesh: Mesh, function: Callable[..., Any], shared: Any, parts: Any)
         share = jax.tree.leaves(own)[0].shape[0]
         return function(shared, own, jax.lax.axis_index(CLIENT) * share)
 
-    split, same = PartitionSpec(CLIENT), PartitionSpec()
-    return jax.shard_map(on_device, mesh=mesh, in_specs=(same, split), out_specs=split, check_vma=False)(shared, parts)
+    return jax.shard_map(on_device, mesh=mesh, in_specs=(SAME, SPLIT), out_specs=SPLIT, check_vma=False)(shared, parts)
 
 
 def split_sum(mesh: Mesh, function: Callable[..., Any], shared: Any, parts: Any) -> Any:
@@ -242,8 +241,7 @@ def split_sum(mesh: Mesh, function: Callable[..., Any], shared: Any, parts: Any)
     def on_device(shared: Any, own: Any) -> Any:
         return jax.lax.psum(function(shared, own), CLIENT)
 
-    split, same = PartitionSpec(CLIENT), PartitionSpec()
-    return jax.shard_map(on_device, mesh=mesh, in_specs=(same, split), out_specs=same, check_vma=False)(shared, parts)
+    return jax.shard_map(on_device, mesh=mesh, in_specs=(SAME, SPLIT), out_specs=SAME, check_vma=False)(shared, parts)
 
 
 class Held(NamedTuple):
@@ -317,7 +315,7 @@ def pad_senders(senders: Senders, rows: int) -> Senders:
     return Senders(jnp.where(is_client, ids, own), jnp.where(is_client, back, place), senders.most)
 
 
-def among_clients(draw: Callable[[jax.Array, Senders], jax.Array], links: Links) -> jax.Array:
+def draw_pairs(draw: Callable[[jax.Array, Senders], jax.Array], links: Links) -> jax.Array:
     """Draw for the pairs of the N clients, independently of the number of rows.
 
     Args:
@@ -334,20 +332,3 @@ def among_clients(draw: Callable[[jax.Array, Senders], jax.Array], links: Links)
         return fill(everywhere(lambda a: draw(a, ALL_PAIRS), adjacency), rows, False, axes=2)
     senders = Senders(ids[:num_clients], back[:num_clients], most)
     return fill(everywhere(draw, links.adjacency[:num_clients], senders), rows, False)
-
-
-def draw_pairs(draw: Callable[[jax.Array, Senders], jax.Array], links: Links) -> jax.Array:
-    """Draw some of the links of a round, with the same result on every device.
-
-    Args:
-      draw: (adjacency [N, K] bool, senders) -> [N, K] bool, the drawn links.
-      links: the links of the round.
-
-    Returns:
-      [rows, rows] bool, or [rows, K] over neighbour lists; False where a row or a column is a padding row.
-    """
-    return among_clients(draw, links)
-
-
-# On a mesh each of them keeps the devices synchronous. `mdfl_jax.core.sharding` documents their arguments and results.
-select, take_steps, on_each_device = choose, repeat, everywhere

@@ -29,39 +29,32 @@ class _Teller:
     def __init__(self, say: Callable[[str], None], patience: float):
         self.say, self.patience = say, patience
         self.lock = threading.Lock()
-        self.stages: list[str] = []
-        self.printed: list[bool] = []
-        self.timer: threading.Timer | None = None
+        self.stages: list[list[str]] = []  # the text of each, in a list that is empty once the text was told
+        self.timer = threading.Timer(0, str)
 
     def enter(self, text: str) -> None:
         """Begin a stage inside of those that are under way."""
         with self.lock:
-            self.stages.append(text)
-            self.printed.append(False)
+            self.stages.append([text])
             self._wait()
 
     def leave(self) -> None:
         """End the innermost stage. The stage around it has the whole patience again."""
         with self.lock:
             self.stages.pop()
-            self.printed.pop()
             self._wait()
 
     def _wait(self) -> None:
-        if self.timer:
-            self.timer.cancel()
-            self.timer = None
-        if self.stages and not self.printed[-1]:
-            self.timer = threading.Timer(self.patience, self._tell, [len(self.stages), self.stages[-1]])
+        self.timer.cancel()
+        if self.stages and self.stages[-1]:
+            self.timer = threading.Timer(self.patience, self._tell, [self.stages[-1]])
             self.timer.daemon = True
             self.timer.start()
 
-    def _tell(self, depth: int, text: str) -> None:
+    def _tell(self, stage: list[str]) -> None:
         with self.lock:
-            if len(self.stages) != depth or self.stages[-1] != text or self.printed[-1]:
-                return  # the stage ended while this timer waited for the lock
-            self.printed[-1] = True
-            self.say(f"{text} ...")
+            if stage and self.stages and self.stages[-1] is stage:  # it may have ended while this timer waited
+                self.say(f"{stage.pop()} ...")
 
 
 _teller: _Teller | None = None

@@ -13,6 +13,9 @@ import jax.numpy as jnp
 
 from mdfl_jax.core.trees import trained
 
+NORM = 1e8  # the default bound; models that learn anything have norms below 1e4
+SCALE = 2.0**-40  # a power of two changes no digit, and the squares of larger parameters are still numbers
+
 
 class StopState(NamedTuple):
     """The state of the stop rule in a run.
@@ -52,12 +55,6 @@ def update_stop_state(
     still = jnp.std(three) < tolerance  # False while there are NaNs
     recent = jnp.where(moved, three[1:], stop_state.recent)
     return StopState(recent, stop_state.rounds + 1, moved & (still | ~jnp.isfinite(objective)))
-
-
-NORM = 1e8  # the default bound; models that learn anything have norms below 1e4
-
-
-SCALE = 2.0**-40  # a power of two changes no digit, and the squares of larger parameters are still numbers
 
 
 class Divergence(NamedTuple):

@@ -18,6 +18,9 @@ import jax.numpy as jnp
 
 from mdfl_jax.core.errors import UserError
 
+STATISTICS = "batch_stats"
+KEPT = ("mixed", "local")  # the statistics are exchanged with the parameters, or stay with each client
+
 
 def rows_like(values: jax.Array, leaf: jax.Array) -> jax.Array:
     """Reshape one value per client so that it broadcasts with a stacked leaf.
@@ -62,6 +65,32 @@ def of_types(tree: Any, like: Any) -> Any:
     return jax.tree.map(leaf, tree, like)
 
 
+def ravel(client_params: Any) -> tuple[jax.Array, Callable[[jax.Array], Any]]:
+    """Flatten stacked trees [N, ...] to a matrix [N, n], with the coordinates in the order of the leaves.
+
+    Args:
+      client_params: [N, ...] stacked trees.
+
+    Returns:
+      (x [N, n], unravel), where unravel maps [M, n] to trees [M, ...] with the shapes and types of the leaves.
+
+    >>> x, unravel = ravel({"a": jnp.ones((2, 3)), "b": jnp.zeros((2, 1, 2))})
+    >>> x.shape, jax.tree.map(jnp.shape, unravel(x[:1]))
+    ((2, 5), {'a': (1, 3), 'b': (1, 1, 2)})
+    """
+    leaves, structure = jax.tree.flatten(client_params)
+    shapes, dtypes = [leaf.shape[1:] for leaf in leaves], [leaf.dtype for leaf in leaves]
+    rows = [leaf.reshape(leaf.shape[0], -1) for leaf in leaves]
+    ends = [sum(row.shape[1] for row in rows[: k + 1]) for k in range(len(rows))]
+
+    def unravel(x: jax.Array) -> Any:
+        parts = jnp.split(x, ends[:-1], axis=1)
+        shaped = [p.reshape(p.shape[0], *shape).astype(dtype) for p, shape, dtype in zip(parts, shapes, dtypes)]
+        return jax.tree.unflatten(structure, shaped)
+
+    return jnp.concatenate(rows, axis=1), unravel
+
+
 def leaf_paths(tree: Any) -> list[str]:
     """Return the paths of the leaves of a tree, in their order.
 
@@ -102,36 +131,6 @@ def chosen_leaves(tree: Any, patterns: str, field: str = "the pattern", inside: 
 def joined_leaves(some: Any, rest: Any) -> Any:
     """Put two trees of `chosen_leaves` together: a leaf of ``some`` where there is one, else that of ``rest``."""
     return jax.tree.map(lambda x, y: y if x is None else x, some, rest, is_leaf=lambda x: x is None)
-
-
-def ravel(client_params: Any) -> tuple[jax.Array, Callable[[jax.Array], Any]]:
-    """Flatten stacked trees [N, ...] to a matrix [N, n], with the coordinates in the order of the leaves.
-
-    Args:
-      client_params: [N, ...] stacked trees.
-
-    Returns:
-      (x [N, n], unravel), where unravel maps [M, n] to trees [M, ...] with the shapes and types of the leaves.
-
-    >>> x, unravel = ravel({"a": jnp.ones((2, 3)), "b": jnp.zeros((2, 1, 2))})
-    >>> x.shape, jax.tree.map(jnp.shape, unravel(x[:1]))
-    ((2, 5), {'a': (1, 3), 'b': (1, 1, 2)})
-    """
-    leaves, structure = jax.tree.flatten(client_params)
-    shapes, dtypes = [leaf.shape[1:] for leaf in leaves], [leaf.dtype for leaf in leaves]
-    rows = [leaf.reshape(leaf.shape[0], -1) for leaf in leaves]
-    ends = [sum(row.shape[1] for row in rows[: k + 1]) for k in range(len(rows))]
-
-    def unravel(x: jax.Array) -> Any:
-        parts = jnp.split(x, ends[:-1], axis=1)
-        shaped = [p.reshape(p.shape[0], *shape).astype(dtype) for p, shape, dtype in zip(parts, shapes, dtypes)]
-        return jax.tree.unflatten(structure, shaped)
-
-    return jnp.concatenate(rows, axis=1), unravel
-
-
-STATISTICS = "batch_stats"
-KEPT = ("mixed", "local")  # the statistics are exchanged with the parameters, or stay with each client
 
 
 def has_statistics(model: Any) -> bool:

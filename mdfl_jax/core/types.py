@@ -302,7 +302,7 @@ class Schedule(NamedTuple):
       eval_every: rounds between evaluations.
       record_positions: whether to keep the positions of every round, which takes R * N * 8 bytes for each run.
       record_mib: with ``record_positions``, the other records of every round (links, meetings, destinations, ...) are
-        kept too if they take at most this many MiB of a run (`mdfl_jax.metrics.round_records`); 0: positions alone.
+        kept too if they take at most this many MiB of a run (`mdfl_jax.metrics.evaluation`); 0: positions alone.
       eval_clients: the clients that are evaluated between the first and the last evaluation, a sample of mobile and
         static ones (`mdfl_jax.metrics.sampling`); 0: all.
       eval_samples: the test samples on which they are evaluated there, a sample by label; 0: all.

@@ -3,7 +3,7 @@
 A run goes through five steps: `Simulation.draw` and `Simulation.world` know no algorithm, `Simulation.begin` makes its
 first state, `Simulation.rounds` computes the rounds until the next evaluation, and `Simulation.evaluate` measures. All
 of them are pure functions of numbers and a key. Studies compile each step by itself, since equal steps of several sweep
-points are compiled once (`mdfl_jax.engine.compile`).
+points are compiled once (`mdfl_jax.engine.programs`).
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from mdfl_jax.core import contract, own_files, sharding
+from mdfl_jax.core import contract, sharding
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.message_bits import Bits, add_bits, no_bits, words
 from mdfl_jax.core.metric import HOLDS, Metric
@@ -52,11 +52,25 @@ from mdfl_jax.core.types import (
     Task,
 )
 from mdfl_jax.exchange.active import links_of_active, round_of_active
-from mdfl_jax.metrics import round_records
-from mdfl_jax.metrics.declare import metrics_of
-from mdfl_jax.metrics.evaluation import Evaluation, RoundView, Sample, Sums, add_round, no_sums
+from mdfl_jax.metrics.declare import check_metrics, metrics_of
+from mdfl_jax.metrics.evaluation import (
+    Evaluation,
+    Records,
+    RoundView,
+    Rows,
+    Sample,
+    Sums,
+    add_round,
+    choose_records,
+    measured,
+    metrics_by_round,
+    no_rows,
+    no_sums,
+    rows_before,
+    rows_of_round,
+    rows_without_round,
+)
 from mdfl_jax.metrics.history import Metrics, as_history, by_round
-from mdfl_jax.metrics.round_records import Records, Rows
 from mdfl_jax.metrics.sampling import check as check_sample
 from mdfl_jax.metrics.sampling import everyone, in_any_run, is_sampled, metrics_of_sample, sampled_scores
 from mdfl_jax.metrics.values import differences, mean_model
@@ -73,67 +87,6 @@ NEEDS = {
     FIXED: "the same links in every round",
 }
 """The things that an algorithm may need from a network, in words for error messages."""
-
-METRIC_NEEDS = {
-    "over_test": "test samples of a data set",
-    "num_labels": "test samples with labels, one each",
-    "local_accuracy": "test samples with natural owners (the array client_test)",
-}
-"""The fields of `Task.scoring` that a metric may need, in words for error messages."""
-
-
-def check_needs(
-    algorithm: Algorithm, network: Network, name: str = "the algorithm", network_name: str = "this network"
-) -> None:
-    """Check that a network provides everything that an algorithm needs.
-
-    Args:
-      algorithm: the algorithm, with its field ``needs``.
-      network: the network, with its field ``gives``.
-      name: the name of the algorithm in the error message.
-      network_name: the name of the network in the error message.
-
-    Raises:
-      UserError: if something is missing; the message names it in words.
-    """
-    missing = algorithm.needs - network.gives
-    if missing:
-        needs = " and ".join(dict.fromkeys(NEEDS.get(need, need) for need in sorted(missing)))
-        raise UserError(f"{name} needs {needs}, which {network_name} does not give")
-
-
-def check_fit(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule) -> None:
-    """Check that the four parts of a simulation fit together.
-
-    Raises:
-      UserError: if they do not.
-    """
-    if task.num_clients != network.num_clients:
-        raise UserError(f"the task has {task.num_clients} clients and the network {network.num_clients}")
-    check_needs(algorithm, network)
-    if schedule.stop_std and not task.objective:
-        raise UserError("the stop rule needs a task with an objective, and this task has none")
-    if schedule.eval_every < 1 or schedule.rounds < 1 or schedule.rounds % schedule.eval_every:
-        raise UserError(
-            f"rounds is {schedule.rounds}; it must be a positive multiple of eval_every, which is {schedule.eval_every}"
-        )
-    check_sample(schedule, task)
-
-
-def check_metrics(task: Task, metrics: tuple[Metric, ...], eval_clients: int) -> None:
-    """Check that a task has what the metrics need.
-
-    Raises:
-      UserError: if it does not, or if a metric of all clients is asked for where only ``eval_clients`` are evaluated.
-    """
-    for metric in metrics:
-        if metric.of_all and eval_clients:
-            raise UserError(f"eval_clients is {eval_clients}; it must be 0 (all) with the metric {metric.name!r}")
-        missing = [METRIC_NEEDS.get(field, field) for field in metric.needs if getattr(task.scoring, field) is None]
-        if missing:
-            raise UserError(f"metrics: {metric.name!r} needs {missing[-1]}, which this task does not have")
-
-
 LIST_PLACES = Metric(
     "list_places",
     lambda at: at.network.lists.needed(at.network_state),
@@ -250,9 +203,8 @@ class Simulation:
         of_lists = (LIST_PLACES,) if self.counts_places else ()
         metrics = metrics_of(network.metrics, self.algorithm.metrics, of_sample, of_lists, asked=schedule.metrics)
         check_metrics(task, metrics, schedule.eval_clients)
-        return round_records.choose(
-            metrics, task.num_clients, schedule.rounds, schedule.record_positions, schedule.record_mib
-        )
+        positions, limit_mib = schedule.record_positions, schedule.record_mib
+        return choose_records(metrics, task.num_clients, schedule.rounds, positions, limit_mib)
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -267,7 +219,7 @@ class Simulation:
     @property
     def by_round(self) -> tuple[Metric, ...]:
         """The metrics whose value of each round is kept. Without positions no record is."""
-        return round_records.of_each_round(self.metrics, self.schedule.record_positions)
+        return metrics_by_round(self.metrics, self.schedule.record_positions)
 
     @property
     def list_bound(self) -> int:
@@ -326,9 +278,9 @@ class Simulation:
             stop_state=initial_stop_state(jax.tree.leaves(model)[0].dtype) if self.schedule.stop_std else None,
             divergence=no_divergence(),
         )
-        before = round_records.before_rounds(self.by_round, self.network, hparams.network, network, num_clients)
-        rows_before = round_records.no_rows(self.metrics, num_clients) | before
-        return self._settle(carry), no_sums(self.metrics, self.network), rows_before
+        before = rows_before(self.by_round, self.network, hparams.network, network, num_clients)
+        none = no_rows(self.metrics, num_clients)
+        return self._settle(carry), no_sums(self.metrics, self.network), none | before
 
     def rounds(
         self, data: Any, hparams: Hparams, key: jax.Array, clients: Any, carry: Carry
@@ -351,7 +303,7 @@ class Simulation:
 
         def hold(state: tuple[Carry, Sums]) -> tuple[tuple[Carry, Sums], Rows]:
             carry, sums = state
-            rows = round_records.without_round(self.by_round, self.network, hparams.network, carry.network, num_clients)
+            rows = rows_without_round(self.by_round, self.network, hparams.network, carry.network, num_clients)
             return (carry._replace(round=carry.round + 1), sums), rows
 
         has_diverged = carry.divergence.is_there
@@ -377,7 +329,7 @@ class Simulation:
             (carry, sums), rows = all_rounds(carry)
         else:
             (carry, sums), rows = jax.lax.cond(has_diverged, no_rounds, all_rounds, carry)
-        return carry, sums, round_records.no_rows(self.metrics, num_clients) | rows
+        return carry, sums, no_rows(self.metrics, num_clients) | rows
 
     def evaluate(self, data: Any, key: jax.Array, clients: Any, carry: Carry, sums: Sums, rows: Rows) -> Metrics:
         """Evaluate the models of a run and compute all metrics.
@@ -421,7 +373,7 @@ class Simulation:
             rows=rows,
             sample=sample,
         )
-        values = {metric.name: _value(metric, at) for metric in self.metrics}
+        values = {metric.name: measured(metric, at) for metric in self.metrics}
         return Metrics(self.metrics, {"round": carry.round} | values)
 
     # The steps put together.
@@ -505,7 +457,7 @@ class Simulation:
         loss = jnp.where(held.num_samples > 0, stats.loss, jnp.nan)
         view = RoundView(links, stats, loss, network, hparams.network, carry.network, network_state)
         sums = add_round(self.metrics, sums, view)
-        recorded = round_records.of_round(self.by_round, view, self.num_clients)
+        recorded = rows_of_round(self.by_round, view, self.num_clients)
         messages, bits = carry.messages + stats.messages, add_bits(carry.bits, stats.bits)
         carry = Carry(carry.round + 1, None, network_state, algorithm_state, messages, bits, stop_state, divergence)
         return self._settle(carry)._replace(clients=clients), sums, recorded
@@ -736,9 +688,42 @@ def simulate(
     return Simulation(task, network, algorithm, schedule).run
 
 
-def _size(tree: Any) -> int:
-    """Return the number of numbers in a tree of arrays or shapes."""
-    return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(tree))
+def check_fit(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule) -> None:
+    """Check that the four parts of a simulation fit together.
+
+    Raises:
+      UserError: if they do not.
+    """
+    if task.num_clients != network.num_clients:
+        raise UserError(f"the task has {task.num_clients} clients and the network {network.num_clients}")
+    check_needs(algorithm, network)
+    if schedule.stop_std and not task.objective:
+        raise UserError("the stop rule needs a task with an objective, and this task has none")
+    if schedule.eval_every < 1 or schedule.rounds < 1 or schedule.rounds % schedule.eval_every:
+        raise UserError(
+            f"rounds is {schedule.rounds}; it must be a positive multiple of eval_every, which is {schedule.eval_every}"
+        )
+    check_sample(schedule, task)
+
+
+def check_needs(
+    algorithm: Algorithm, network: Network, name: str = "the algorithm", network_name: str = "this network"
+) -> None:
+    """Check that a network provides everything that an algorithm needs.
+
+    Args:
+      algorithm: the algorithm, with its field ``needs``.
+      network: the network, with its field ``gives``.
+      name: the name of the algorithm in the error message.
+      network_name: the name of the network in the error message.
+
+    Raises:
+      UserError: if something is missing; the message names it in words.
+    """
+    missing = algorithm.needs - network.gives
+    if missing:
+        needs = " and ".join(dict.fromkeys(NEEDS.get(need, need) for need in sorted(missing)))
+        raise UserError(f"{name} needs {needs}, which {network_name} does not give")
 
 
 def _for_rows(given: jax.Array, like: jax.Array) -> jax.Array:
@@ -747,19 +732,6 @@ def _for_rows(given: jax.Array, like: jax.Array) -> jax.Array:
     return jnp.concatenate([given, more]).astype(like.dtype)
 
 
-def _value(metric: Metric, at: Evaluation) -> jax.Array:
-    """Measure a metric, check the value against the declaration, and apply ``still`` if the run has ended."""
-    found = metric.measure(at)
-    value = found if isinstance(found, jax.Array) else jnp.asarray(found)
-    rounds = value.shape[0] if metric.by_round and value.ndim else 0
-    wanted = metric.dims(at.num_clients, rounds, at.num_classes)
-    if value.shape != wanted:
-        said = f"is declared of shape {wanted} and was measured as {value.shape}"
-        raise UserError(own_files.located(f"the metric {metric.name!r} {said}", metric.measure))
-    if metric.still is None or metric.by_round:
-        return value
-    if metric.still != metric.still and not jnp.issubdtype(value.dtype, jnp.floating):
-        said = f"is {value.dtype}, which cannot be UNKNOWN while a run stands still"
-        raise UserError(own_files.located(f"the metric {metric.name!r} {said}", metric.measure))
-    still = (at.sums.rounds == 0) & (at.round > 0)
-    return jnp.where(still, jnp.asarray(metric.still, value.dtype), value)
+def _size(tree: Any) -> int:
+    """Return the number of numbers in a tree of arrays or shapes."""
+    return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(tree))

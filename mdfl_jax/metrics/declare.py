@@ -1,11 +1,14 @@
 """The registry of the metrics of every study, and the list of the metrics of one simulation."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.metric import CLASSES, CLIENT_BYTES, CLIENTS, ROUNDS, Metric
 from mdfl_jax.core.registry import Registry, caller
+
+if TYPE_CHECKING:
+    from mdfl_jax.core.types import Task
 
 METRICS: Registry[Metric] = Registry("metric", home="mdfl_jax.metrics.built_in")
 
@@ -22,6 +25,14 @@ RESERVED = frozenset(
     )
 )
 """Keys in the files of a study that are not metrics. No metric may use them."""
+
+
+METRIC_NEEDS = {
+    "over_test": "test samples of a data set",
+    "num_labels": "test samples with labels, one each",
+    "local_accuracy": "test samples with natural owners (the array client_test)",
+}
+"""The fields of `Task.scoring` that a metric may need, in words for error messages."""
 
 
 def metric(name: str, *, still: float | None, **declared: Any) -> Callable[[Callable[[Any], Any]], Metric]:
@@ -102,3 +113,17 @@ def metrics_of(*brought: Sequence[Metric], asked: Sequence[str] = ()) -> tuple[M
         names.add(one.name)
         keys.update(own_keys)
     return tuple(found)
+
+
+def check_metrics(task: "Task", metrics: tuple[Metric, ...], eval_clients: int) -> None:
+    """Check that a task has what the metrics need.
+
+    Raises:
+      UserError: if it does not, or if a metric of all clients is asked for where only ``eval_clients`` are evaluated.
+    """
+    for metric in metrics:
+        if metric.of_all and eval_clients:
+            raise UserError(f"eval_clients is {eval_clients}; it must be 0 (all) with the metric {metric.name!r}")
+        missing = [METRIC_NEEDS.get(field, field) for field in metric.needs if getattr(task.scoring, field) is None]
+        if missing:
+            raise UserError(f"metrics: {metric.name!r} needs {missing[-1]}, which this task does not have")

@@ -1,9 +1,17 @@
-"""The data that a metric may read at an evaluation, and in each of the rounds before it."""
+"""The data that a metric may read at an evaluation and in each of the rounds before it, and how a metric is measured.
 
+A record (`Metric.record`) tells where clients are and what happens between them, for maps and statistics of contacts.
+Records cost memory in proportion to the rounds, so they are kept only up to a given size. Of more than `RECORD_LIMIT`
+clients only those of one byte a client and round are kept, such as who is present.
+"""
+
+import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from mdfl_jax.core import own_files
 from mdfl_jax.core.errors import UserError
@@ -12,6 +20,11 @@ from mdfl_jax.core.metric import Metric
 from mdfl_jax.core.stopping import Divergence
 from mdfl_jax.core.types import Algorithm, Array, ClientParams, Links, Network, Places, RoundStats, Score, Task
 from mdfl_jax.metrics.values import LAMBDA_2_LIMIT, num_neighbours
+
+RECORD_LIMIT = 256  # the largest N of which all are kept; the links of a round take N N / 8 bytes
+MIB = 2**20
+
+Rows = dict[str, jax.Array]  # by the name of the metric, [rounds, ...]
 
 
 class RoundView(NamedTuple):
@@ -203,3 +216,148 @@ def add_round(metrics: tuple[Metric, ...], sums: Sums, view: RoundView) -> Sums:
             totals[metric.name] = total + value
     mix, senders = view.links.mix[:rows, :columns].astype(sums.mix.dtype), view.links.senders
     return Sums(sums.rounds + 1, mix, senders, totals)
+
+
+class Records(NamedTuple):
+    """The records of the rounds of a simulation, without the positions.
+
+    Attributes:
+      names: the records that the network and the algorithm have; of many clients those that could be kept.
+      size: the bytes that they take for one run.
+      kept: whether they are kept.
+      why: why they are not, as the end of a sentence; "" if they are kept, or if nobody asked for them.
+    """
+
+    names: tuple[str, ...]
+    size: int
+    kept: bool
+    why: str = ""
+
+
+def choose_records(
+    metrics: Sequence[Metric], num_clients: int, rounds: int, positions: bool, limit_mib: float
+) -> tuple[tuple[Metric, ...], Records]:
+    """Choose the metrics that are measured.
+
+    A history has always had the metric ``position``. If it is not recorded, it has no rows. Other records that are not
+    kept are left out, so that a program without records is the same as if they were not declared.
+
+    Args:
+      metrics: all metrics that the parts of a simulation declare.
+      num_clients: N.
+      rounds: R.
+      positions: whether the positions are recorded. Without them no other record is.
+      limit_mib: the largest size in MiB of the other records of one run.
+
+    Returns:
+      (the metrics, what is known of the records).
+    """
+    others = [metric for metric in metrics if metric.record and metric.name != "position"]
+    few = [metric for metric in others if num_clients <= RECORD_LIMIT or _bytes(metric, num_clients) <= num_clients]
+    asked = few or others
+    size = rounds * sum(_bytes(metric, num_clients) for metric in asked)
+    why = ""
+    if positions and limit_mib and not few:
+        why = f"are recorded of at most {RECORD_LIMIT} clients, and there are {num_clients:,}"
+    elif positions and 0 < limit_mib * MIB < size:
+        why = f"would take {size / MIB:,.1f} MiB of a run, and engine.record_mib is {limit_mib:g}"
+    kept = positions and limit_mib > 0 and not why
+    measured = tuple(metric for metric in metrics if metric not in others or (kept and metric in few))
+    return measured, Records(tuple(metric.name for metric in asked), size, kept, why)
+
+
+def metrics_by_round(metrics: Sequence[Metric], positions: bool) -> tuple[Metric, ...]:
+    """Return the metrics whose value of each round is kept. Without positions no record is."""
+    return tuple(m for m in metrics if m.by_round and m.each_round and (positions or not m.record))
+
+
+def _bytes(metric: Metric, num_clients: int) -> int:
+    """Compute the bytes of a record in a round of one run."""
+    return math.prod(metric.dims(num_clients, 1)) * np.dtype(metric.dtype).itemsize
+
+
+def _row(metric: Metric, view: RoundView, num_clients: int) -> jax.Array:
+    """Compute the value of one round, and check its shape."""
+    assert metric.each_round is not None
+    value, wanted = jnp.asarray(metric.each_round(view)), metric.dims(num_clients, 1)[1:]
+    if value.shape != wanted:
+        said = f"is declared of shape {wanted} a round and each_round gives {value.shape}"
+        raise UserError(own_files.located(f"the metric {metric.name!r} {said}", metric.each_round))
+    return value if metric.still is None else value.astype(metric.dtype)
+
+
+def rows_of_round(metrics: Sequence[Metric], view: RoundView, num_clients: int) -> Rows:
+    """Compute the values of one round.
+
+    Args:
+      metrics: the metrics with one value a round.
+      view: the data of the round.
+      num_clients: N.
+
+    Returns:
+      The values by the name of the metric, without an axis of rounds.
+
+    Raises:
+      UserError: if a value has another shape than the declared one.
+    """
+    return {metric.name: _row(metric, view, num_clients) for metric in metrics}
+
+
+def rows_without_round(metrics: Sequence[Metric], network: Network, params: Any, state: Any, num_clients: int) -> Rows:
+    """Compute the values in the place of a round that is not run, since the stop rule has ended the run.
+
+    Args:
+      metrics: the metrics with one value a round.
+      network: the network.
+      params: the network's traced numbers.
+      state: the network's state.
+      num_clients: N.
+
+    Returns:
+      The values as in `rows_of_round`: those of the state, or the number that the metric declares for this case.
+    """
+    nothing: Any = None
+    view = RoundView(nothing, nothing, nothing, network, params, None, state)
+    filled = lambda metric: jnp.full(metric.dims(num_clients, 1)[1:], metric.still, metric.dtype)  # noqa: E731
+    return {m.name: _row(m, view, num_clients) if m.still is None else filled(m) for m in metrics}
+
+
+def rows_before(metrics: Sequence[Metric], network: Network, params: Any, state: Any, num_clients: int) -> Rows:
+    """Return the rows before the first round: one of the metrics that read only the state, none of the others.
+
+    Args:
+      metrics, network, params, num_clients: as in `rows_without_round`.
+      state: the network's state before the first round.
+
+    Returns:
+      The rows by the name of the metric, [1, ...] or [0, ...].
+    """
+    rows = rows_without_round(metrics, network, params, state, num_clients)
+    return {m.name: rows[m.name][None] if m.still is None else rows[m.name][None][:0] for m in metrics}
+
+
+def no_rows(metrics: Sequence[Metric], num_clients: int) -> Rows:
+    """Return [0, ...] for each metric with one value a round, for those of which nothing is recorded."""
+    return {m.name: jnp.zeros(m.dims(num_clients)) for m in metrics if m.by_round and m.each_round}
+
+
+def measured(metric: Metric, at: Evaluation) -> jax.Array:
+    """Measure a metric, check the value against the declaration, and apply ``still`` if the run has ended.
+
+    Raises:
+      UserError: if the value does not have the declared shape or a suitable type.
+    """
+    found = metric.measure(at)
+    value = found if isinstance(found, jax.Array) else jnp.asarray(found)
+    rounds = value.shape[0] if metric.by_round and value.ndim else 0
+    wanted = metric.dims(at.num_clients, rounds, at.num_classes)
+    if value.shape != wanted:
+        said = f"is declared of shape {wanted} and was measured as {value.shape}"
+        raise UserError(own_files.located(f"the metric {metric.name!r} {said}", metric.measure))
+    if metric.still is None or metric.by_round:
+        return value
+    if metric.still != metric.still and not jnp.issubdtype(value.dtype, jnp.floating):
+        said = f"is {value.dtype}, which cannot be UNKNOWN while a run stands still"
+        raise UserError(own_files.located(f"the metric {metric.name!r} {said}", metric.measure))
+    still = (at.sums.rounds == 0) & (at.round > 0)
+    return jnp.where(still, jnp.asarray(metric.still, value.dtype), value)

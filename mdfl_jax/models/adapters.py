@@ -1,29 +1,44 @@
-"""Makes client models of modules of flax linen or nnx, or of a pair of functions, and checks them."""
+"""Client models: what a user wrote, modules of flax linen or nnx or a pair of functions, in the form of the simulator.
+
+A client model has the methods ``init`` and ``apply`` of a module of flax linen. It is in training if it is given the
+mask of its samples, and it tells the user's model so by that model's own arguments or fields. A module without such an
+argument may find it out by the stream "dropout": ``nn.Dropout(0.1, deterministic=not self.has_rng("dropout"))``. Such a
+module is given the stream in training (`with_stream`).
+
+Importing nnx takes a third of a second, so only models of nnx import it.
+"""
 
 import dataclasses
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from inspect import Parameter
 from typing import Any
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from jax.interpreters import partial_eval
 
 from mdfl_jax.core.contract import where
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.own_files import words
-from mdfl_jax.core.trees import STATISTICS
-from mdfl_jax.models.client_models import (
-    IN_TRAINING,
-    Adapted,
-    ClientModel,
-    FunctionModel,
-    WithFields,
-    flags_in,
-    parameters_of,
-)
+from mdfl_jax.core.trees import STATISTICS, has_statistics
 from mdfl_jax.models.model import SampleSpec
+
+IN_TRAINING = {
+    "train": True,
+    "training": True,
+    "is_training": True,
+    "deterministic": False,
+    "use_running_average": False,
+}
+"""Names by which models distinguish training from evaluation, with their values in training."""
+KEYS = ("key", "rng", "rngs", "rng_key", "prng_key", "dropout_key")
+"""Names of the argument of ``apply`` that is a key for random draws."""
+KEYWORD = "deterministic"  # the argument and the field of flax's layers with dropout
+OWN_FLAGS = ("training", "is_training")  # attributes of users' modules; `train` is a method of every module
+ATTRIBUTES = ("deterministic", "use_running_average", *OWN_FLAGS)
 
 
 def adapt(model: Any, training: str = "") -> Any:
@@ -40,7 +55,7 @@ def adapt(model: Any, training: str = "") -> Any:
     statistics are exchanged or kept as ``algorithm.statistics`` says, and each client has its own random draws in each
     round. An adapted model of convolutions is slower than those of this package, which have the samples on the last
     axis. Studies and tasks adapt models by themselves; only a module with an argument of another name than those of
-    `mdfl_jax.models.client_models.IN_TRAINING` needs this function.
+    `mdfl_jax.models.adapters.IN_TRAINING` needs this function.
 
     Args:
       model: the model.
@@ -127,8 +142,6 @@ def _of_streams(make: Any) -> Callable[[Any], Any] | None:
 
 
 def _of_nnx(model: Any, make: Callable[[Any], Any]) -> Any:
-    from mdfl_jax.models.client_models import NNXModel  # importing nnx takes time
-
     try:
         return NNXModel(make)
     except UserError:
@@ -181,14 +194,75 @@ def variables_of(model: Any, sample: SampleSpec, num_outputs: int, per_position:
     return shapes
 
 
-def draws(model: Any) -> bool:
-    """Tell whether a client model may draw random numbers in training."""
-    return bool(getattr(model, "draws", False))
+def with_stream(model: Any, shapes: Any, sample: SampleSpec) -> Any:
+    """Return a client model that is given a stream in training, if a linen module without a mode draws from it.
+
+    Any other client model is returned as it is.
+
+    Args:
+      model: a client model, from `mdfl_jax.models.client_model`.
+      shapes: the shapes of its variables.
+      sample: what a sample is.
+
+    Raises:
+      UserError: if some dropout of the module would be off in training, because nothing tells the module that it is in
+        training; or if the module fails when it is given the stream.
+    """
+    if not isinstance(model, nn.Module) or hasattr(model, "draws"):
+        return model
+    name = type(model).__name__
+    off: set[str] = set()
+    samples, mask = jnp.zeros((2, *sample.shape), sample.dtype), jnp.ones(2, bool)
+    given = (mask,) if uses_mask(model) else ()
+
+    def watch(call: Callable[..., Any], args: Any, rest: Any, context: nn.module.InterceptorContext) -> Any:
+        if context.method_name == "__call__" and _is_off(context.module, args, rest):
+            off.add(type(context.module).__name__)
+        return call(*args, **rest)
+
+    def train(key: jax.Array, variables: Any) -> Any:
+        return model.apply(variables, samples, *given, mutable=[STATISTICS], rngs={"dropout": key})
+
+    try:
+        with nn.intercept_methods(watch):
+            by_stream = depends_on_key(train, shapes)
+    except Exception as error:  # the user's model may raise any type
+        raise UserError(f"the model {name} cannot be trained: {words(error)}") from error
+    if off:
+        raise UserError(
+            f"the model {name} has {' and '.join(sorted(off))} with a rate above 0, and no argument tells it whether "
+            f"it is in training ({', '.join(IN_TRAINING)}); mdfl_jax.models.adapt(model, 'name') names one that is "
+            "called otherwise and is true in training"
+        )
+    return ByStream(model) if by_stream else model
 
 
-def takes_mask(model: Any) -> bool:
-    """Tell whether a client model takes a mask of its samples in training."""
-    return hasattr(model, "adapted_from") or "mask" in parameters_of(type(model).__call__)
+def _is_off(module: nn.Module, args: Any, rest: Any) -> bool:
+    """Tell whether a call is of one of flax's layers with dropout, and switches its draws off."""
+    if isinstance(module, nn.Dropout):
+        told = rest.get(KEYWORD, args[1] if len(args) > 1 else None)
+        rate = module.rate
+    elif isinstance(module, nn.MultiHeadDotProductAttention):
+        told, rate = rest.get(KEYWORD), module.dropout_rate
+    else:
+        return False
+    return rate > 0 and (module.deterministic if told is None else told) is True
+
+
+def depends_on_key(function: Callable[..., Any], *shapes: Any) -> bool:
+    """Tell whether the outputs of a function depend on the random key that is its first argument.
+
+    The function is only traced. A key that is given to a function that makes zeros of it is not used.
+
+    Args:
+      function: a function of a key and of arrays.
+      *shapes: the shapes of the arrays.
+
+    >>> depends_on_key(lambda key: jax.random.normal(key)), depends_on_key(lambda key: jnp.zeros_like(key, float))
+    (True, False)
+    """
+    traced = jax.make_jaxpr(function)(jax.random.key(0), *shapes).jaxpr
+    return bool(partial_eval.dce_jaxpr(traced, [True] * len(traced.outvars))[1][0])
 
 
 def _written(model: Any) -> Any:
@@ -215,3 +289,369 @@ def _check_outputs(model: Any, samples: jax.Array, found: Any, wanted: tuple[int
         f"{place}{': ' if place else ''}the model {_name(model)} returned {shape} for {_shown(samples)}; "
         f"it must be float32{list(wanted)}"
     )
+
+
+def draws(model: Any) -> bool:
+    """Tell whether a client model may draw random numbers in training."""
+    return bool(getattr(model, "draws", False))
+
+
+def takes_mask(model: Any) -> bool:
+    """Tell whether a client model takes a mask of its samples in training."""
+    return hasattr(model, "adapted_from") or "mask" in parameters_of(type(model).__call__)
+
+
+def uses_mask(module: nn.Module) -> bool:
+    """Tell whether a module, or the module in `SamplesLast`, has an argument ``mask``."""
+    inside = module.inner if isinstance(module, SamplesLast) else module
+    return "mask" in parameters_of(type(inside).__call__)
+
+
+def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """Return the parameters of a function by name; none for a function of C, whose signature is unknown."""
+    try:
+        return dict(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return {}
+
+
+def flags_in(names: Iterable[str]) -> tuple[str, ...]:
+    """Return those of the names that are in `IN_TRAINING`."""
+    return tuple(name for name in names if name in IN_TRAINING)
+
+
+def flag_values(flags: Iterable[str], trains: bool) -> dict[str, Any]:
+    """Return the values of flags in training or in evaluation.
+
+    A flag that is not in `IN_TRAINING` is True in training.
+
+    >>> flag_values(["train", "deterministic"], trains=True)
+    {'train': True, 'deterministic': False}
+    """
+    return {flag: IN_TRAINING.get(flag, True) == trains for flag in flags}
+
+
+def without_padding(samples: jax.Array, mask: jax.Array | None) -> jax.Array:
+    """Replace padding by copies of the real samples, so that only their values are in the batch statistics.
+
+    The copies take the real samples in turn. So some count once more than others, and the statistics are close to those
+    of the real samples; they are equal where the number of copies is a multiple of the number of real samples.
+
+    Args:
+      samples: [B, ...].
+      mask: [B] bool, False for padding; None where nothing is padding, as in an evaluation.
+    """
+    if mask is None:
+        return samples
+    present = jnp.argsort(~mask, stable=True)
+    turn = jnp.cumsum(~mask) - 1  # the number of each padding sample, from 0
+    return samples[jnp.where(mask, jnp.arange(mask.shape[0]), present[turn % jnp.maximum(jnp.sum(mask), 1)])]
+
+
+class ClientModel:
+    """A client model around a user's model. It has the methods ``init`` and ``apply`` of a module of flax linen.
+
+    ``init(key, samples)`` makes the variables, and ``apply(variables, samples, [mask], mutable=..., rngs=...)`` the
+    outputs. The mask [B] bool is given only in training; False for padding.
+
+    Attributes:
+      adapted_from: what the user wrote, for messages: the class of a module, or the function that applies parameters.
+      draws: whether the model may draw random numbers in training.
+    """
+
+    adapted_from: Callable[..., Any]
+    draws: bool
+
+    def check(self, shapes: Any, samples: jax.Array) -> None:
+        """Check what only this kind of model can get wrong in evaluation. The base class checks nothing.
+
+        Args:
+          shapes: the shapes of the variables.
+          samples: [B, ...].
+
+        Raises:
+          UserError: if the model cannot be evaluated.
+        """
+
+
+class Adapted(nn.Module):
+    """A client model around a module whose ``__call__`` has arguments that tell whether it is in training.
+
+    Attributes:
+      inner: the module.
+      flags: the names of the arguments.
+    """
+
+    inner: nn.Module
+    flags: tuple[str, ...]
+    draws = True  # in training the module may draw from Flax's stream "dropout"
+
+    @nn.compact
+    def __call__(self, samples: jax.Array, mask: jax.Array | None = None) -> jax.Array:
+        """Return the outputs for samples [B, ...]; ``mask`` [B] bool is given only in training, False for padding."""
+        samples = without_padding(samples, mask)
+        return self.inner(samples, **flag_values(self.flags, mask is not None))
+
+    @property
+    def adapted_from(self) -> Callable[..., Any]:
+        """The module's class, for messages."""
+        return type(self.inner)
+
+
+class WithFields(ClientModel):
+    """A client model around a module with fields that tell whether it is in training, as in ``Net(train=True)``.
+
+    Args:
+      inner: the module.
+      flags: the names of the fields.
+    """
+
+    draws = True
+
+    def __init__(self, inner: nn.Module, flags: tuple[str, ...]):
+        self.inner, self.flags, self.adapted_from = inner, flags, type(inner)
+
+    def init(self, key: jax.Array, samples: jax.Array) -> Any:
+        """Return the module's initial variables."""
+        return self.inner.clone(**flag_values(self.flags, False)).init(key, samples)
+
+    def apply(self, variables: Any, samples: jax.Array, mask: jax.Array | None = None, **rest: Any) -> Any:
+        """Apply the module as its own method ``apply`` does; ``mask`` [B] bool is given only in training."""
+        module = self.inner.clone(**flag_values(self.flags, mask is not None))
+        return module.apply(variables, without_padding(samples, mask), **rest)
+
+
+class ByStream(ClientModel):
+    """A client model around a module that draws if, and only if, it is given the stream "dropout".
+
+    Args:
+      inner: the module, which may use a mask.
+    """
+
+    draws = True
+
+    def __init__(self, inner: nn.Module):
+        self.inner, self.takes_mask, self.adapted_from = inner, uses_mask(inner), type(inner)
+
+    def init(self, key: jax.Array, samples: jax.Array) -> Any:
+        """Return the module's initial variables."""
+        return self.inner.init(key, samples)
+
+    def apply(self, variables: Any, samples: jax.Array, mask: jax.Array | None = None, **rest: Any) -> Any:
+        """Apply the module as its own method ``apply`` does; ``rngs`` and ``mask`` [B] bool belong to training."""
+        given = () if mask is None or not self.takes_mask else (mask,)
+        return self.inner.apply(variables, samples, *given, **rest)
+
+
+class SamplesLast(nn.Module):
+    """A client model around a module whose input is [channels, H, W, B], with the samples last.
+
+    The models of this package use this layout internally, because it is faster on CPUs.
+
+    Attributes:
+      inner: a module from [channels, H, W, B] to outputs [B, C]. It takes a mask as its second argument if it has batch
+        statistics. A module for `adapt` cannot be used here, because its samples are on the first axis.
+    """
+
+    inner: nn.Module
+
+    @nn.compact
+    def __call__(self, images: jax.Array, mask: jax.Array | None = None) -> jax.Array:
+        """Return the outputs [B, C] of images [B, H, W, channels]; ``mask`` [B] bool is given only in training."""
+        given = () if mask is None else (mask,)
+        return self.inner(jnp.transpose(images, (3, 1, 2, 0)), *given)
+
+
+class FunctionModel(ClientModel):
+    """A client model of a pair of functions, as Haiku makes them, or of one's own.
+
+    ``init(key, samples)`` returns the parameters: any tree of floating-point arrays. ``apply(params, samples)`` returns
+    the outputs. ``apply`` may also have an argument of `KEYS`, which is a key for random draws in training and None in
+    evaluation, and arguments of `IN_TRAINING`. All these are found by their names, so they may stand anywhere behind
+    ``params``.
+
+    Args:
+      init: makes the parameters.
+      apply: makes the outputs.
+
+    Raises:
+      UserError: if one of them is no function.
+    """
+
+    def __init__(self, init: Callable[..., Any], apply: Callable[..., Any]):
+        for name, function in (("init", init), ("apply", apply)):
+            if not callable(function):
+                raise UserError(f"{name} of a model's pair (init, apply) is {function!r}; it must be a function")
+        self.make, self.adapted_from = init, apply
+        arguments = parameters_of(apply)
+        self.flags = flags_in(arguments)
+        self.key = next((name for name in arguments if name in KEYS), "")
+        self.draws = bool(self.flags or self.key)
+        self.between = self._before_samples(arguments)
+
+    def _before_samples(self, arguments: dict[str, Parameter]) -> list[str]:
+        """Return the named arguments that stand between ``params`` and the samples; they are given by position."""
+        positional = [name for name, one in arguments.items() if one.kind is not Parameter.KEYWORD_ONLY][1:]
+        named = (self.key, *self.flags)
+        first = next((i for i, name in enumerate(positional) if name not in named), 0)
+        return positional[:first]
+
+    def init(self, key: jax.Array, samples: jax.Array) -> Any:
+        """Return the initial variables.
+
+        Raises:
+          UserError: if ``init`` returns no floating-point arrays, or a tree that could be mistaken for parameters with
+            batch statistics.
+        """
+        params = jax.tree.map(jnp.asarray, self.make(key, samples))
+        for path, leaf in jax.tree_util.tree_leaves_with_path(params):
+            if not jnp.issubdtype(leaf.dtype, jnp.floating):
+                place = jax.tree_util.keystr(path)
+                raise UserError(f"{where(self.make)} returned {leaf.dtype} in {place}; parameters must be floats")
+        if not jax.tree.leaves(params):
+            raise UserError(f"{where(self.make)} returned no parameters")
+        if has_statistics(params):
+            raise UserError(
+                f"{where(self.make)} returned batch statistics beside params; give the flax module itself as the model"
+            )
+        return {"params": params}
+
+    def apply(
+        self,
+        variables: Any,
+        samples: jax.Array,
+        mask: jax.Array | None = None,
+        mutable: Any = False,
+        rngs: dict[str, jax.Array] | None = None,
+    ) -> Any:
+        """Apply the parameters to samples [B, ...].
+
+        Args:
+          variables: as `init` returns them.
+          samples: [B, ...].
+          mask: [B] bool, given only in training; False for padding.
+          mutable: anything true: an empty dictionary is returned too, as for a Flax module without batch statistics.
+          rngs: the key of the random draws in training, called "dropout".
+        """
+        trains = mask is not None
+        named: dict[str, Any] = dict(flag_values(self.flags, trains))
+        if self.key:
+            named[self.key] = (rngs or {}).get("dropout") if trains else None
+        before = [named.pop(name) for name in self.between]
+        outputs = self.adapted_from(variables["params"], *before, without_padding(samples, mask), **named)
+        return (outputs, {}) if mutable else outputs
+
+
+class NNXModel(ClientModel):
+    """A client model around a module of flax nnx, of which each client has its own parameters.
+
+    The parameters (``nnx.Param``) and the running statistics (``nnx.BatchStat``) belong to each client. Every other
+    array of the module is a constant. In training, all random streams of the module start from the client's key. In
+    evaluation they start from a fixed key, and the outputs must not depend on it; `check` refuses a module whose
+    outputs do. A recurrent cell that takes a key for a state of zeros is accepted. The module is told whether it trains
+    by the attributes of its layers (``deterministic``, ``use_running_average``), as ``Module.train`` and
+    ``Module.eval`` do, and by arguments of its ``__call__`` if it has any of these names.
+
+    Args:
+      make: a function of ``nnx.Rngs`` that makes the module. It is called once here for the module's structure and
+        constants, and once for each initial model.
+
+    Raises:
+      UserError: if the function makes anything else than a module of nnx.
+    """
+
+    def __init__(self, make: Callable[[Any], Any]):
+        from flax import nnx
+
+        self.make, self.nnx = make, nnx
+        made = make(nnx.Rngs(0))
+        if not isinstance(made, nnx.Module):
+            raise UserError(f"the function for a model of nnx returned {type(made).__name__}, not an nnx.Module")
+        self.adapted_from = type(made)
+        arguments = parameters_of(type(made).__call__)
+        self.flags, self.takes_streams = flags_in(arguments), "rngs" in arguments
+        self.graph, *states = self._split(made)
+        self.params, self.statistics, *fixed = map(_Named, states)
+        self.fixed = [(named, named.arrays(state)) for named, state in zip(fixed, states[2:])]
+        self.tags = sorted({stream.tag for _, stream in nnx.iter_graph(made) if isinstance(stream, nnx.RngStream)})
+        own_flags = any(hasattr(part, name) for _, part in nnx.iter_modules(made) for name in OWN_FLAGS)
+        self.draws = bool(self.tags or self.flags or self.takes_streams or own_flags)
+
+    def init(self, key: jax.Array, samples: jax.Array) -> Any:
+        """Return the initial variables of the module that is made with the key; the samples are not used."""
+        del samples
+        made = self._split(self.make(self.nnx.Rngs(key)))
+        named = {"params": self.params.arrays(made[1])}
+        return named | {STATISTICS: self.statistics.arrays(made[2])} if self.statistics.names else named
+
+    def apply(
+        self,
+        variables: Any,
+        samples: jax.Array,
+        mask: jax.Array | None = None,
+        mutable: Any = False,
+        rngs: dict[str, jax.Array] | None = None,
+    ) -> Any:
+        """Apply the module to samples [B, ...].
+
+        Args:
+          variables: the parameters and the batch statistics, as `init` returns them.
+          samples: [B, ...].
+          mask: [B] bool, given only in training; False for padding.
+          mutable: anything true: the new batch statistics are returned too.
+          rngs: the key of the random draws in training, called "dropout"; by default a fixed one.
+
+        Returns:
+          The outputs; or (outputs, {"batch_stats": ...}) if ``mutable``.
+
+        Raises:
+          UserError: if the module changes variables that are no statistics.
+        """
+        trains, key = mask is not None, (rngs or {}).get("dropout", jax.random.key(0))
+        keys: dict[str, Any] = {tag: jax.random.fold_in(key, i) for i, tag in enumerate(self.tags)}
+        params = self.params.state(variables["params"])
+        statistics = self.statistics.state(variables.get(STATISTICS, {}))
+        module = self.nnx.merge(self.graph, params, statistics, *(named.state(arrays) for named, arrays in self.fixed))
+        module.set_attributes(**flag_values(ATTRIBUTES, trains), raise_if_not_found=False)
+        arguments: dict[str, Any] = flag_values(self.flags, trains)
+        self.nnx.reseed(module, **keys)
+        if self.takes_streams:
+            arguments["rngs"] = self.nnx.Rngs(key) if trains else None
+        outputs = module(without_padding(samples, mask), **arguments)
+        after = self._split(module)
+        if not _same(after[4], self.fixed[1][1]):
+            name = self.adapted_from.__name__
+            raise UserError(f"the model {name} changes or adds a variable that is neither nnx.Param nor nnx.BatchStat")
+        return (outputs, {STATISTICS: self.statistics.arrays(after[2])}) if mutable else outputs
+
+    def _split(self, module: Any) -> Any:
+        """Return a module's structure, parameters, batch statistics, random streams and all that stays constant."""
+        return self.nnx.split(module, self.nnx.Param, self.nnx.BatchStat, self.nnx.RngState, ...)
+
+    def check(self, shapes: Any, samples: jax.Array) -> None:
+        """Check that the outputs in evaluation do not depend on random draws."""
+        if depends_on_key(lambda key, variables: self.apply(variables, samples, rngs={"dropout": key}), shapes):
+            raise UserError(f"the model {self.adapted_from.__name__} draws random numbers in evaluation")
+
+
+def _same(found: Any, held: dict[str, jax.Array]) -> bool:
+    """Tell whether a state holds the very same arrays; values are not compared, as they may be traced."""
+    leaves = jax.tree.leaves(found)
+    return len(leaves) == len(held) and all(a is b for a, b in zip(leaves, held.values()))
+
+
+class _Named:
+    """The places of a state's arrays in the module: "dense.kernel" and so on."""
+
+    def __init__(self, state: Any):
+        self.structure = jax.tree.structure(state)
+        places = (path for path, _ in jax.tree_util.tree_leaves_with_path(state))
+        self.names = [jax.tree_util.keystr(path, simple=True, separator=".").removesuffix(".value") for path in places]
+
+    def arrays(self, state: Any) -> dict[str, jax.Array]:
+        """Return the arrays of a state of this structure by name."""
+        return dict(zip(self.names, map(jnp.asarray, jax.tree.leaves(state)), strict=True))
+
+    def state(self, arrays: dict[str, jax.Array]) -> Any:
+        """Return the state with the given arrays."""
+        return jax.tree.unflatten(self.structure, [arrays[name] for name in self.names])

@@ -13,13 +13,11 @@ infinity, the results agree with the direct form to about 1e-6.
 
 **In both directions**: F(m x m, k x k) of Lavin and Gray. Tiles of P x P inputs, P = m + k - 1, become P^2 products of
 matrices with C columns. For 3x3 kernels and six points, this takes a quarter of the multiplications of the direct form,
-and half of the multiplications and copies of filtering along the width alone (`mdfl_jax.models.conv`). Its
-rounding errors are larger: the results agree with the direct form to about 1e-5. It is faster where the products are
-long; see `pays`.
+and half of the multiplications and copies of filtering along the width alone. Its rounding errors are larger: the
+results agree with the direct form to about 1e-5. It is faster where the products are long; see `pays`.
 """
 
 from collections.abc import Sequence
-from fractions import Fraction
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -31,7 +29,109 @@ import numpy as np
 from mdfl_jax.core.devices import backend
 from mdfl_jax.core.errors import UserError, unknown_name
 
-POINTS = (0, 1, -1, 2, -2, Fraction(1, 2), Fraction(-1, 2))  # the first five or all of them, with infinity
+FORMS = ("patches", "filtering", "library")
+POINTS = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5)  # the first five or all of them, with infinity
+LONG, SAMPLES = 512, 32  # the smallest number of columns of a product, and the smallest number of samples
+CHANNELS = (16, 64)  # the smallest and the largest number of channels; measured in benchmarks/README.md
+SMALL_PATCHES = 2**22  # bytes; with larger patches, a GPU uses the library's convolution
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(2, 3))
+def convolution(x: jax.Array, kernel: jax.Array, form: str = "patches", stride: int = 1) -> jax.Array:
+    """Convolution with zero padding of (size - 1) / 2 on each side. At stride one it keeps the height and the width.
+
+    For the backward pass, only x and the kernel are kept. The patches or transformed inputs, which are several times
+    larger, are computed again for the gradient of the kernel.
+
+    Args:
+      x: [C, H, W, B] activations, samples last.
+      kernel: [size, size, C, O], size odd.
+      form: one of `FORMS`: patches times a matrix ("patches"), minimal filtering ("filtering", for sizes 3 to 7 and
+        stride one: `filtered`, or `filtered_2d` where it is faster), or the library's ("library").
+      stride: the distance of two output pixels in input pixels, in both directions.
+
+    Returns:
+      [O, H', W', B] with H' = ceil(H / stride) and W' = ceil(W / stride).
+
+    Raises:
+      UserError: for an unknown form.
+    """
+    if form not in FORMS:
+        raise UserError(f"convolution: {unknown_name('form', form, FORMS)}")
+    if form == "library":
+        return _library(x, kernel, stride)
+    if form == "filtering":
+        points = num_points(x.shape[2], kernel.shape[0])
+        both = pays(x, kernel.shape, points)
+        return filtered_2d(x, kernel, points) if both else filtered(x, kernel, points)
+    return _product(kernel.reshape(-1, kernel.shape[-1]).T, patches(x, kernel.shape[0], stride))
+
+
+def _forward(x: jax.Array, kernel: jax.Array, form: str, stride: int) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    return convolution(x, kernel, form, stride), (x, kernel)
+
+
+def _backward(form: str, stride: int, saved: tuple[jax.Array, jax.Array], dy: jax.Array) -> tuple[jax.Array, jax.Array]:
+    x, kernel = saved
+    size = kernel.shape[0]
+    if form == "library":
+        return jax.vjp(partial(_library, stride=stride), x, kernel)[1](dy)
+    if form == "filtering":
+        points = num_points(x.shape[2], size)
+        both = pays(x, kernel.shape, points)
+        return (filtered_2d_gradients if both else filtered_gradients)(x, kernel, dy, points)
+    columns = patches(x, size, stride)
+    d_kernel = (columns.reshape(columns.shape[0], -1) @ dy.reshape(dy.shape[0], -1).T).reshape(kernel.shape)
+    d_columns = _product(kernel.reshape(-1, kernel.shape[-1]), dy)
+    return _from_patches(d_columns, x.shape, size, stride), d_kernel
+
+
+convolution.defvjp(_forward, _backward)
+
+
+def _library(x: jax.Array, kernel: jax.Array, stride: int) -> jax.Array:
+    size = kernel.shape[0]
+    padding = ((size - 1) // 2, size // 2)
+    layout = ("CHWN", "HWIO", "CHWN")
+    return jax.lax.conv_general_dilated(x, kernel, (stride, stride), (padding, padding), dimension_numbers=layout)
+
+
+def patches(x: jax.Array, size: int, stride: int = 1) -> jax.Array:
+    """Collect the ``size`` x ``size`` patch around every ``stride``-th pixel, with zeros outside of the image.
+
+    Args:
+      x: [C, H, W, B].
+      size: the height and width of a patch.
+      stride: the distance of two patches in pixels.
+
+    Returns:
+      [size^2 C, H', W', B] with H' = ceil(H / stride) and W' = ceil(W / stride).
+    """
+    before, after = (size - 1) // 2, size // 2
+    height, width = x.shape[1:3]
+    padded = jnp.pad(x, [(0, 0), (before, after), (before, after), (0, 0)])
+    shifted = [padded[:, i : i + height : stride, j : j + width : stride] for i in range(size) for j in range(size)]
+    return jnp.concatenate(shifted, axis=0)
+
+
+def _from_patches(columns: jax.Array, shape: tuple[int, ...], size: int, stride: int) -> jax.Array:
+    """Apply the transpose of `patches`: [size^2 C, H', W', B] -> ``shape`` [C, H, W, B].
+
+    At stride one, it adds first along the width and then along the height. Each pixel is then a sum of 2 * size numbers
+    instead of size * size.
+    """
+    if stride > 1:
+        like = jax.ShapeDtypeStruct(shape, columns.dtype)
+        return jax.linear_transpose(partial(patches, size=size, stride=stride), like)(columns)[0]
+    before = (size - 1) // 2
+    columns = columns.reshape(size, size, *shape)
+    rows = total([moved(columns[:, j], j - before, axis=3) for j in range(size)])
+    return total([moved(rows[i], i - before, axis=1) for i in range(size)])
+
+
+def _product(weights: jax.Array, columns: jax.Array) -> jax.Array:
+    """Multiply a matrix [O, K] by patches [K, H, W, B] -> [O, H, W, B]."""
+    return (weights @ columns.reshape(columns.shape[0], -1)).reshape(weights.shape[0], *columns.shape[1:])
 
 
 class Transforms(NamedTuple):
@@ -48,20 +148,6 @@ class Transforms(NamedTuple):
     outer: np.ndarray
 
 
-def _inverse(matrix: list[list[Fraction]]) -> list[list[Fraction]]:
-    """Invert a matrix by Gauss-Jordan elimination in exact arithmetic."""
-    n = len(matrix)
-    rows = [[*row, *(Fraction(i == j) for j in range(n))] for i, row in enumerate(matrix)]
-    for c in range(n):
-        pivot = next(r for r in range(c, n) if rows[r][c] != 0)
-        rows[c], rows[pivot] = rows[pivot], rows[c]
-        rows[c] = [value / rows[c][c] for value in rows[c]]
-        for r in range(n):
-            if r != c:
-                rows[r] = [a - rows[r][c] * b for a, b in zip(rows[r], rows[c])]
-    return [row[n:] for row in rows]
-
-
 @cache
 def transforms(taps: int, num_points: int) -> Transforms:
     """Compute the matrices of F(num_points + 1 - taps, taps), by transposing Toom and Cook's polynomial product.
@@ -75,20 +161,52 @@ def transforms(taps: int, num_points: int) -> Transforms:
     >>> (t.outer @ ((t.kernel @ taps) * (t.inner @ signal))).round(4).tolist()
     [8.0, 14.0, 20.0, 26.0]
     """
-    points = [Fraction(p) for p in POINTS[: num_points - 1]]
+    points = np.array(POINTS[: num_points - 1])
+    # The inputs' polynomials are zero at all points but one, and that of infinity at all. All numbers are exact.
+    others = [*(np.delete(points, i) for i in range(len(points))), points]
+    divisors = np.array([*(np.prod(point - of) for point, of in zip(points, others)), 1.0])
+    inner = np.array([np.pad(np.poly(of)[::-1], (0, num_points - 1 - len(of))) for of in others])
+    # A factor may move between the inputs and the taps; it keeps the inputs' coefficients moderate.
+    sizes = np.abs(inner)
+    scale = np.max(sizes, axis=1) if num_points > 6 else np.min(sizes, axis=1, where=sizes > 0, initial=np.inf)
+    scale *= np.sign(divisors)
+    powers = lambda width: np.vstack([points[:, None] ** np.arange(width), np.eye(width)[-1:]])  # noqa: E731
+    kernel = powers(taps) * scale[:, None] / divisors[:, None]
+    as_single = lambda matrix: (matrix + 0.0).astype(np.float32)  # noqa: E731 - without negative zeros
+    return Transforms(as_single(inner / scale[:, None]), as_single(kernel), as_single(powers(num_points + 1 - taps).T))
 
-    def powers(width: int) -> list[list[Fraction]]:
-        return [[p**j for j in range(width)] for p in points] + [[Fraction(0)] * (width - 1) + [Fraction(1)]]
 
-    kernel, outer = powers(taps), powers(num_points + 1 - taps)
-    inner = [list(column) for column in zip(*_inverse(powers(num_points)))]
-    for i, row in enumerate(inner):  # a factor may move between the two; it keeps the inputs' coefficients moderate
-        sizes = [abs(value) for value in row if value != 0]
-        scale = min(sizes) if num_points == 6 else max(sizes)
-        inner[i] = [value / scale for value in row]
-        kernel[i] = [value * scale for value in kernel[i]]
-    as_array = lambda rows: np.array([[float(v) for v in row] for row in rows], np.float32)  # noqa: E731
-    return Transforms(as_array(inner), as_array(kernel), as_array(outer).T)
+def num_points(width: int, size: int) -> int:
+    """Return the number of points of minimal filtering, 6 or 8, that needs fewer products for a row.
+
+    Args:
+      width: the length of the row.
+      size: the size of the kernel.
+    """
+    usable = [points for points in (6, 8) if points > size]
+    return min(usable, key=lambda points: points * -(-width // (points + 1 - size)))
+
+
+def pays(x: jax.Array | jax.ShapeDtypeStruct, kernel_shape: tuple[int, ...], num_points: int) -> bool:
+    """Tell whether filtering in both directions is faster than along the width alone, and precise enough.
+
+    It is not precise enough in bfloat16.
+
+    Args:
+      x: [C, H, W, B] inputs, or their shape.
+      kernel_shape: (k, k, C, O).
+      num_points: P.
+    """
+    shape = x.shape
+    taps, _, channels, features = kernel_shape
+    down, across = (tiles(size, taps, num_points)[1] for size in shape[1:3])
+    long = shape[3] >= SAMPLES and down * across * shape[3] >= LONG
+    return (
+        long
+        and x.dtype.itemsize >= 4
+        and min(channels, features) >= CHANNELS[0]
+        and max(channels, features) <= CHANNELS[1]
+    )
 
 
 def total(terms: Sequence[jax.Array]) -> jax.Array:
@@ -140,37 +258,6 @@ def overlapped(parts: Sequence[jax.Array], m: int, axis: int) -> jax.Array:
     return together.reshape(*together.shape[:axis], -1, *together.shape[axis + 2 :])
 
 
-def _rows_of_inputs(x: jax.Array, taps: int, num_points: int) -> jax.Array:
-    """Return the transformed inputs for each row of the kernel: [C, H, W, B] -> [P, k * C, H * tiles * B]."""
-    t, before = transforms(taps, num_points), (taps - 1) // 2
-    height, width = x.shape[1:3]
-    m, count = tiles(width, taps, num_points)
-    after = count * m + taps - 1 - before - width
-    padded = jnp.pad(x, [(0, 0), (before, taps // 2), (before, after), (0, 0)])
-    inputs = [padded[:, :, i : i + m * (count - 1) + 1 : m] for i in range(num_points)]
-    values = jnp.stack([combine(row, inputs) for row in t.inner])
-    rows = jnp.concatenate([values[:, :, a : a + height] for a in range(taps)], axis=1)
-    return rows.reshape(num_points, rows.shape[1], -1)
-
-
-def _transformed_kernel(kernel: jax.Array, num_points: int) -> jax.Array:
-    """Transform the kernel: [k, k, C, O] -> [P, O, k * C]."""
-    t = transforms(kernel.shape[0], num_points)
-    return jnp.einsum("pj,ajco->poac", t.kernel, kernel).reshape(num_points, kernel.shape[3], -1)
-
-
-def _inputs_from_rows(d_rows: jax.Array, shape: tuple[int, ...], taps: int, num_points: int) -> jax.Array:
-    """Apply the transpose of `_rows_of_inputs`: [P, k * C, H * tiles * B] -> ``shape`` [C, H, W, B]."""
-    t, before = transforms(taps, num_points), (taps - 1) // 2
-    channels, height, width, samples = shape
-    m, count = tiles(width, taps, num_points)
-    d_rows = d_rows.reshape(num_points, taps, channels, height, count, samples)
-    # Row a of the kernel was multiplied with input rows that are a - before rows further down.
-    values = total([moved(d_rows[:, a], a - before, axis=2) for a in range(taps)])
-    inputs = [combine(column, list(values)) for column in t.inner.T]
-    return overlapped(inputs, m, 2)[:, :, before : before + width]
-
-
 def filtered(x: jax.Array, kernel: jax.Array, num_points: int) -> jax.Array:
     """Convolution of stride one that keeps height and width, by minimal filtering along the width.
 
@@ -215,58 +302,35 @@ def filtered_gradients(x: jax.Array, kernel: jax.Array, dy: jax.Array, num_point
     return _inputs_from_rows(d_rows, x.shape, taps, num_points), d_kernel
 
 
-LONG, SAMPLES = 512, 32  # the smallest number of columns of a product, and the smallest number of samples
-CHANNELS = (16, 64)  # the smallest and the largest number of channels; measured in benchmarks/README.md
+def _rows_of_inputs(x: jax.Array, taps: int, num_points: int) -> jax.Array:
+    """Return the transformed inputs for each row of the kernel: [C, H, W, B] -> [P, k * C, H * tiles * B]."""
+    t, before = transforms(taps, num_points), (taps - 1) // 2
+    height, width = x.shape[1:3]
+    m, count = tiles(width, taps, num_points)
+    after = count * m + taps - 1 - before - width
+    padded = jnp.pad(x, [(0, 0), (before, taps // 2), (before, after), (0, 0)])
+    inputs = [padded[:, :, i : i + m * (count - 1) + 1 : m] for i in range(num_points)]
+    values = jnp.stack([combine(row, inputs) for row in t.inner])
+    rows = jnp.concatenate([values[:, :, a : a + height] for a in range(taps)], axis=1)
+    return rows.reshape(num_points, rows.shape[1], -1)
 
 
-def pays(x: jax.Array | jax.ShapeDtypeStruct, kernel_shape: tuple[int, ...], num_points: int) -> bool:
-    """Tell whether filtering in both directions is faster than along the width alone, and precise enough.
-
-    It is not precise enough in bfloat16.
-
-    Args:
-      x: [C, H, W, B] inputs, or their shape.
-      kernel_shape: (k, k, C, O).
-      num_points: P.
-    """
-    shape = x.shape
-    taps, _, channels, features = kernel_shape
-    down, across = (tiles(size, taps, num_points)[1] for size in shape[1:3])
-    long = shape[3] >= SAMPLES and down * across * shape[3] >= LONG
-    return (
-        long
-        and x.dtype.itemsize >= 4
-        and min(channels, features) >= CHANNELS[0]
-        and max(channels, features) <= CHANNELS[1]
-    )
+def _transformed_kernel(kernel: jax.Array, num_points: int) -> jax.Array:
+    """Transform the kernel: [k, k, C, O] -> [P, O, k * C]."""
+    t = transforms(kernel.shape[0], num_points)
+    return jnp.einsum("pj,ajco->poac", t.kernel, kernel).reshape(num_points, kernel.shape[3], -1)
 
 
-def _apart(x: jax.Array, axis: int, step: int, count: int, starts: int) -> list[jax.Array]:
-    """Slice an axis ``starts`` times: slice i has ``count`` elements, ``step`` apart, and begins at index i."""
-    end = step * (count - 1) + 1
-    return [jax.lax.slice_in_dim(x, start, start + end, step, axis) for start in range(starts)]
-
-
-def _all(matrix: np.ndarray, parts: Sequence[jax.Array], axis: int) -> jax.Array:
-    """Combine the parts linearly, once for each row of the matrix, and stack the results along a new axis."""
-    return jnp.stack([combine(row, parts) for row in matrix], axis=axis)
-
-
-def _inputs(x: jax.Array, taps: int, num_points: int) -> jax.Array:
-    """Return the transformed tiles of the inputs: [C, H, W, B] -> [P^2, C, tiles * B]."""
-    t, before = transforms(taps, num_points).inner, (taps - 1) // 2
-    (m, down), (_, across) = (tiles(size, taps, num_points) for size in x.shape[1:3])
-    after = [count * m + taps - 1 - before - size for count, size in zip((down, across), x.shape[1:3])]
-    padded = jnp.pad(x, [(0, 0), (before, after[0]), (before, after[1]), (0, 0)])
-    rows = _all(t, _apart(padded, 1, m, down, num_points), 0)  # [P, C, down, W', B]
-    values = _all(t, _apart(rows, 3, m, across, num_points), 1)  # [P, P, C, down, across, B]
-    return values.reshape(num_points**2, x.shape[0], -1)
-
-
-def _kernels(kernel: jax.Array, num_points: int) -> jax.Array:
-    """Transform the kernel: [k, k, C, O] -> [P^2, O, C]."""
-    t = transforms(kernel.shape[0], num_points).kernel
-    return jnp.einsum("pi,qj,ijco->pqoc", t, t, kernel).reshape(num_points**2, *kernel.shape[:1:-1])
+def _inputs_from_rows(d_rows: jax.Array, shape: tuple[int, ...], taps: int, num_points: int) -> jax.Array:
+    """Apply the transpose of `_rows_of_inputs`: [P, k * C, H * tiles * B] -> ``shape`` [C, H, W, B]."""
+    t, before = transforms(taps, num_points), (taps - 1) // 2
+    channels, height, width, samples = shape
+    m, count = tiles(width, taps, num_points)
+    d_rows = d_rows.reshape(num_points, taps, channels, height, count, samples)
+    # Row a of the kernel was multiplied with input rows that are a - before rows further down.
+    values = total([moved(d_rows[:, a], a - before, axis=2) for a in range(taps)])
+    inputs = [combine(column, list(values)) for column in t.inner.T]
+    return overlapped(inputs, m, 2)[:, :, before : before + width]
 
 
 def filtered_2d(x: jax.Array, kernel: jax.Array, num_points: int) -> jax.Array:
@@ -322,8 +386,32 @@ def filtered_2d_gradients(
     return overlapped(d_columns, m, 1)[:, before : before + height], d_kernel
 
 
-FORMS = ("patches", "filtering", "library")
-SMALL_PATCHES = 2**22  # bytes; with larger patches, a GPU uses the library's convolution
+def _apart(x: jax.Array, axis: int, step: int, count: int, starts: int) -> list[jax.Array]:
+    """Slice an axis ``starts`` times: slice i has ``count`` elements, ``step`` apart, and begins at index i."""
+    end = step * (count - 1) + 1
+    return [jax.lax.slice_in_dim(x, start, start + end, step, axis) for start in range(starts)]
+
+
+def _all(matrix: np.ndarray, parts: Sequence[jax.Array], axis: int) -> jax.Array:
+    """Combine the parts linearly, once for each row of the matrix, and stack the results along a new axis."""
+    return jnp.stack([combine(row, parts) for row in matrix], axis=axis)
+
+
+def _inputs(x: jax.Array, taps: int, num_points: int) -> jax.Array:
+    """Return the transformed tiles of the inputs: [C, H, W, B] -> [P^2, C, tiles * B]."""
+    t, before = transforms(taps, num_points).inner, (taps - 1) // 2
+    (m, down), (_, across) = (tiles(size, taps, num_points) for size in x.shape[1:3])
+    after = [count * m + taps - 1 - before - size for count, size in zip((down, across), x.shape[1:3])]
+    padded = jnp.pad(x, [(0, 0), (before, after[0]), (before, after[1]), (0, 0)])
+    rows = _all(t, _apart(padded, 1, m, down, num_points), 0)  # [P, C, down, W', B]
+    values = _all(t, _apart(rows, 3, m, across, num_points), 1)  # [P, P, C, down, across, B]
+    return values.reshape(num_points**2, x.shape[0], -1)
+
+
+def _kernels(kernel: jax.Array, num_points: int) -> jax.Array:
+    """Transform the kernel: [k, k, C, O] -> [P^2, O, C]."""
+    t = transforms(kernel.shape[0], num_points).kernel
+    return jnp.einsum("pi,qj,ijco->pqoc", t, t, kernel).reshape(num_points**2, *kernel.shape[:1:-1])
 
 
 def default_form(kernel_shape: tuple[int, ...], dtype: jnp.dtype, stride: int = 1, pixels: int = 0) -> str:
@@ -347,115 +435,6 @@ def default_form(kernel_shape: tuple[int, ...], dtype: jnp.dtype, stride: int = 
     if backend() == "tpu":
         return "library"
     return "library" if size * size * channels * pixels * dtype.itemsize > SMALL_PATCHES else "patches"
-
-
-def num_points(width: int, size: int) -> int:
-    """Return the number of points of minimal filtering, 6 or 8, that needs fewer products for a row.
-
-    Args:
-      width: the length of the row.
-      size: the size of the kernel.
-    """
-    usable = [points for points in (6, 8) if points > size]
-    return min(usable, key=lambda points: points * -(-width // (points + 1 - size)))
-
-
-def patches(x: jax.Array, size: int, stride: int = 1) -> jax.Array:
-    """Collect the ``size`` x ``size`` patch around every ``stride``-th pixel, with zeros outside of the image.
-
-    Args:
-      x: [C, H, W, B].
-      size: the height and width of a patch.
-      stride: the distance of two patches in pixels.
-
-    Returns:
-      [size^2 C, H', W', B] with H' = ceil(H / stride) and W' = ceil(W / stride).
-    """
-    before, after = (size - 1) // 2, size // 2
-    height, width = x.shape[1:3]
-    padded = jnp.pad(x, [(0, 0), (before, after), (before, after), (0, 0)])
-    shifted = [padded[:, i : i + height : stride, j : j + width : stride] for i in range(size) for j in range(size)]
-    return jnp.concatenate(shifted, axis=0)
-
-
-def _from_patches(columns: jax.Array, shape: tuple[int, ...], size: int, stride: int) -> jax.Array:
-    """Apply the transpose of `patches`: [size^2 C, H', W', B] -> ``shape`` [C, H, W, B].
-
-    At stride one, it adds first along the width and then along the height. Each pixel is then a sum of 2 * size numbers
-    instead of size * size.
-    """
-    if stride > 1:
-        like = jax.ShapeDtypeStruct(shape, columns.dtype)
-        return jax.linear_transpose(partial(patches, size=size, stride=stride), like)(columns)[0]
-    before = (size - 1) // 2
-    columns = columns.reshape(size, size, *shape)
-    rows = total([moved(columns[:, j], j - before, axis=3) for j in range(size)])
-    return total([moved(rows[i], i - before, axis=1) for i in range(size)])
-
-
-def _product(weights: jax.Array, columns: jax.Array) -> jax.Array:
-    """Multiply a matrix [O, K] by patches [K, H, W, B] -> [O, H, W, B]."""
-    return (weights @ columns.reshape(columns.shape[0], -1)).reshape(weights.shape[0], *columns.shape[1:])
-
-
-def _library(x: jax.Array, kernel: jax.Array, stride: int) -> jax.Array:
-    size = kernel.shape[0]
-    padding = ((size - 1) // 2, size // 2)
-    layout = ("CHWN", "HWIO", "CHWN")
-    return jax.lax.conv_general_dilated(x, kernel, (stride, stride), (padding, padding), dimension_numbers=layout)
-
-
-@partial(jax.custom_vjp, nondiff_argnums=(2, 3))
-def convolution(x: jax.Array, kernel: jax.Array, form: str = "patches", stride: int = 1) -> jax.Array:
-    """Convolution with zero padding of (size - 1) / 2 on each side. At stride one it keeps the height and the width.
-
-    For the backward pass, only x and the kernel are kept. The patches or transformed inputs, which are several times
-    larger, are computed again for the gradient of the kernel.
-
-    Args:
-      x: [C, H, W, B] activations, samples last.
-      kernel: [size, size, C, O], size odd.
-      form: one of `FORMS`: patches times a matrix ("patches"), minimal filtering ("filtering", for sizes 3 to 7 and
-        stride one: `mdfl_jax.models.conv`, or `filtering_2d` where it is faster), or the library's ("library").
-      stride: the distance of two output pixels in input pixels, in both directions.
-
-    Returns:
-      [O, H', W', B] with H' = ceil(H / stride) and W' = ceil(W / stride).
-
-    Raises:
-      UserError: for an unknown form.
-    """
-    if form not in FORMS:
-        raise UserError(f"convolution: {unknown_name('form', form, FORMS)}")
-    if form == "library":
-        return _library(x, kernel, stride)
-    if form == "filtering":
-        points = num_points(x.shape[2], kernel.shape[0])
-        both = pays(x, kernel.shape, points)
-        return filtered_2d(x, kernel, points) if both else filtered(x, kernel, points)
-    return _product(kernel.reshape(-1, kernel.shape[-1]).T, patches(x, kernel.shape[0], stride))
-
-
-def _forward(x: jax.Array, kernel: jax.Array, form: str, stride: int) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-    return convolution(x, kernel, form, stride), (x, kernel)
-
-
-def _backward(form: str, stride: int, saved: tuple[jax.Array, jax.Array], dy: jax.Array) -> tuple[jax.Array, jax.Array]:
-    x, kernel = saved
-    size = kernel.shape[0]
-    if form == "library":
-        return jax.vjp(partial(_library, stride=stride), x, kernel)[1](dy)
-    if form == "filtering":
-        points = num_points(x.shape[2], size)
-        both = pays(x, kernel.shape, points)
-        return (filtered_2d_gradients if both else filtered_gradients)(x, kernel, dy, points)
-    columns = patches(x, size, stride)
-    d_kernel = (columns.reshape(columns.shape[0], -1) @ dy.reshape(dy.shape[0], -1).T).reshape(kernel.shape)
-    d_columns = _product(kernel.reshape(-1, kernel.shape[-1]), dy)
-    return _from_patches(d_columns, x.shape, size, stride), d_kernel
-
-
-convolution.defvjp(_forward, _backward)
 
 
 def max_pool(x: jax.Array) -> jax.Array:

@@ -45,8 +45,12 @@ class ModelNumbers(StaticNumbers):
 
     of: ClassVar[str] = "model"
 
+    def fault(self, sample: SampleSpec) -> str:
+        """Say why the model cannot process samples of a kind; "" if it can. The base class takes all samples."""
+        return ""
+
     def check_sample(self, sample: SampleSpec, model: str, dataset: str) -> None:
-        """Check that the model can process the samples of a data set. The base class allows all samples.
+        """Check that the model can process the samples of a data set.
 
         Args:
           sample: the shape and kind of a sample.
@@ -56,26 +60,25 @@ class ModelNumbers(StaticNumbers):
         Raises:
           UserError: if the model cannot process these samples.
         """
+        if fault := self.fault(sample):
+            raise UserError(f"model.name is {model}; {fault}, and {dataset} has {sample.words}")
 
 
 class FloatModelNumbers(ModelNumbers):
     """The numbers of models that process any float samples, and no tokens."""
 
-    def check_sample(self, sample: SampleSpec, model: str, dataset: str) -> None:
-        """Check that samples are of floats."""
-        if sample.vocabulary:
-            raise UserError(f"model.name is {model}; it has no embedding of tokens, and {dataset} has {sample.words}")
+    def fault(self, sample: SampleSpec) -> str:
+        """Refuse tokens."""
+        return "it has no embedding of tokens" if sample.vocabulary else ""
 
 
 class ImageModelNumbers(ModelNumbers):
     """The numbers of models that process images [H, W, channels] only."""
 
-    def check_sample(self, sample: SampleSpec, model: str, dataset: str) -> None:
-        """Check that samples are images."""
-        if sample.vocabulary or len(sample.shape) != 3:
-            raise UserError(
-                f"model.name is {model}; it needs images [height, width, channels], and {dataset} has {sample.words}"
-            )
+    def fault(self, sample: SampleSpec) -> str:
+        """Refuse what is no image."""
+        is_image = not sample.vocabulary and len(sample.shape) == 3
+        return "" if is_image else "it needs images [height, width, channels]"
 
 
 class StageNumbers(ImageModelNumbers):

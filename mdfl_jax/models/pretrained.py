@@ -6,12 +6,12 @@ with a 3x3 convolution. Those for ImageNet begin with a 7x7 convolution of strid
 is downloaded.
 """
 
+import contextlib
 import importlib.util
 import pickletools
 import re
 import warnings
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -20,12 +20,12 @@ import jax
 import jax.numpy as jnp
 import ml_dtypes  # noqa: F401  registers bfloat16 with NumPy
 import numpy as np
-from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.storage.disk import check_npz, check_size
 
+NEEDS_CODE = "it holds a pickle, which needs code to be read; only tensors are taken"
 STATE_DICTS = ("state_dict", "model_state_dict", "model")
 """Keys under which a PyTorch checkpoint may hold its tensors, beside other content."""
 
@@ -76,15 +76,13 @@ def read_pytorch(path: str | Path) -> dict[str, np.ndarray]:
         raise UserError("PyTorch is needed to read it, and is not installed; save it as .safetensors or .npz")
     import torch
 
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+    with _whole("PyTorch"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
             loaded = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # a damaged pickle may raise any type
-        if "Weights only load failed" in str(error) and "nsupported" in str(error):
-            reason = "it holds a pickle that needs code to be read; only tensors are taken"
-            raise UserError(f"{reason} ({_refused(str(error))})") from None
-        raise UserError(f"it is not a whole PyTorch file ({_short(error)})") from None
+        except Exception as error:  # PyTorch names what it refuses to load
+            refused = next((line for line in str(error).splitlines() if "nsupported" in line), "")
+            raise (UserError(f"{NEEDS_CODE} ({_short(refused)})") if refused else error) from None
     for key in STATE_DICTS:
         if isinstance(loaded, Mapping) and isinstance(loaded.get(key), Mapping):
             loaded = loaded[key]
@@ -95,30 +93,24 @@ def read_pytorch(path: str | Path) -> dict[str, np.ndarray]:
 
 def _check_pytorch(path: str | Path) -> None:
     """Check what a file would do and how much it would unpack, without PyTorch and without running anything."""
-    try:
-        if not zipfile.is_zipfile(path):
-            with open(path, "rb") as file:  # of before PyTorch 1.6
-                for _ in range(PICKLES):
-                    if file.peek(1):
-                        _check_names(file)
-            return
-        with zipfile.ZipFile(path) as archive:
-            entries = {entry.filename: entry for entry in archive.infolist()}
-            if any("/code/" in name or name.endswith("/constants.pkl") for name in entries):
-                raise UserError("it is a TorchScript archive, which is a program; save the model's state_dict()")
-            check_size(sum(entry.file_size for entry in entries.values()))
-            named = [name for name in entries if name.endswith("data.pkl")]
-            if len(named) != 1:
-                raise UserError(f"it is not a whole PyTorch file (it holds {len(named)} data.pkl)")
-            if entries[named[0]].file_size > MOST_PICKLED:
-                size = entries[named[0]].file_size
-                raise UserError(f"its {named[0]} has {size:,} bytes; at most {MOST_PICKLED:,} are allowed")
-            with archive.open(named[0]) as file:
-                _check_names(file)
-    except (UserError, OSError):
-        raise
-    except Exception as error:  # damaged archives and pickles raise many types
-        raise UserError(f"it is not a whole PyTorch file ({_short(error)})") from None
+    if not zipfile.is_zipfile(path):
+        with _whole("PyTorch"), open(path, "rb") as file:  # of before PyTorch 1.6
+            for _ in range(PICKLES):
+                if file.peek(1):
+                    _check_names(file)
+        return
+    with _whole("PyTorch"), zipfile.ZipFile(path) as archive:
+        entries = {entry.filename: entry for entry in archive.infolist()}
+        if any("/code/" in name or name.endswith("/constants.pkl") for name in entries):
+            raise UserError("it is a TorchScript archive, which is a program; save the model's state_dict()")
+        check_size(sum(entry.file_size for entry in entries.values()))
+        named = [name for name in entries if name.endswith("data.pkl")]
+        if len(named) != 1:
+            raise ValueError(f"it holds {len(named)} data.pkl")
+        if (size := entries[named[0]].file_size) > MOST_PICKLED:
+            raise UserError(f"its {named[0]} has {size:,} bytes; at most {MOST_PICKLED:,} are allowed")
+        with archive.open(named[0]) as file:
+            _check_names(file)
 
 
 def _check_names(file: IO[bytes]) -> None:
@@ -128,7 +120,7 @@ def _check_names(file: IO[bytes]) -> None:
         if last.startswith("_rebuild_") and "sparse" in last:
             raise UserError("it holds a sparse tensor; only dense ones are taken")
         if module.partition(".")[0] not in ("torch", "collections") and name not in PLAIN:
-            raise UserError(f"it holds a pickle that needs code to be read; only tensors are taken ({name})")
+            raise UserError(f"{NEEDS_CODE} ({name})")
 
 
 def _names(file: IO[bytes]) -> Iterator[str]:
@@ -139,14 +131,20 @@ def _names(file: IO[bytes]) -> Iterator[str]:
             yield opcode.name
 
 
-def _short(error: BaseException) -> str:
-    """Return an error's message in one line of at most 120 characters."""
-    return " ".join(str(error).split())[:120]
+@contextlib.contextmanager
+def _whole(kind: str) -> Iterator[None]:
+    """Turn an error of a reader into the line that the file is not whole. Damaged files raise many types of errors."""
+    try:
+        yield
+    except (UserError, OSError):
+        raise
+    except Exception as error:
+        raise UserError(f"it is not a whole {kind} file ({_short(error)})") from None
 
 
-def _refused(message: str) -> str:
-    """Return PyTorch's line about the object that it refused to load."""
-    return next((_short(ValueError(line)) for line in message.splitlines() if "nsupported" in line), "")
+def _short(text: object) -> str:
+    """Return a message in one line of at most 120 characters."""
+    return " ".join(str(text).split())[:120]
 
 
 def _from_torch(name: str, tensor: Any) -> np.ndarray:
@@ -206,40 +204,29 @@ def without_prefix(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _safetensors(path: str | Path) -> dict[str, np.ndarray]:
-    try:
-        return load_file(str(path))
-    except SafetensorError as error:
-        raise UserError(f"it is not a whole safetensors file ({_short(error)})") from None
-    except (AttributeError, KeyError, TypeError) as error:  # types that NumPy does not know
-        raise UserError(f"it holds tensors of a type that cannot be read ({_short(error)})") from None
+    with _whole("safetensors"):
+        try:
+            return load_file(str(path))
+        except (AttributeError, KeyError, TypeError) as error:  # types that NumPy does not know
+            raise UserError(f"it holds tensors of a type that cannot be read ({_short(error)})") from None
 
 
 def _npz(path: str | Path) -> dict[str, np.ndarray]:
     with open(path, "rb") as file:
         if file.read(4) not in (b"PK\x03\x04", b"\x93NUM", b""):
             raise UserError("it is not an .npz file")
-    try:
+    with _whole(".npz"):
         if zipfile.is_zipfile(path):
             check_npz(path)
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            raise UserError("it holds one array without a name; an .npz holds arrays by name")
-        with loaded:
-            return {name: loaded[name] for name in loaded.files}
-    except UserError:
-        raise
-    except (
-        EOFError,
-        NotImplementedError,
-        RuntimeError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as error:  # of damaged headers too
-        raise UserError(f"it is not a whole .npz file ({_short(error)})") from None
-    except ValueError as error:
-        if "pickle" in str(error):
-            raise UserError("it holds a pickle, which needs code to be read; only tensors are taken") from None
-        raise UserError(f"it is not a whole .npz file ({_short(error)})") from None
+        try:
+            loaded = np.load(path, allow_pickle=False)
+            arrays = {name: loaded[name] for name in getattr(loaded, "files", ())}
+        except ValueError as error:  # of damaged headers too
+            raise (UserError(NEEDS_CODE) if "pickle" in str(error) else error) from None
+    if isinstance(loaded, np.ndarray):
+        raise UserError("it holds one array without a name; an .npz holds arrays by name")
+    loaded.close()
+    return arrays
 
 
 READERS: dict[str, Callable[[str | Path], dict[str, np.ndarray]]] = {

@@ -12,16 +12,10 @@ from mdfl_jax.models.model import ModelNumbers, ModelSettings, SampleSpec
 class SequenceNumbers(ModelNumbers):
     """Base class of the numbers of models that process sequences."""
 
-    def check_sample(self, sample: SampleSpec, model: str, dataset: str) -> None:
-        """Check that samples are sequences, or images, which become sequences of rows."""
-        if fault := not_a_sequence(sample):
-            raise UserError(f"model.name is {model}; {fault}, and {dataset} has {sample.words}")
-
-
-def not_a_sequence(sample: SampleSpec) -> str:
-    """Return what samples must be if they are no sequences; "" if they are."""
-    right = len(sample.shape) == 1 if sample.vocabulary else len(sample.shape) in (2, 3)
-    return "" if right else "it needs tokens [T], floats [T, F] or images [height, width, channels]"
+    def fault(self, sample: SampleSpec) -> str:
+        """Refuse what is no sequence; the rows of an image are one."""
+        right = len(sample.shape) == 1 if sample.vocabulary else len(sample.shape) in (2, 3)
+        return "" if right else "it needs tokens [T], floats [T, F] or images [height, width, channels]"
 
 
 def check_sequence(settings: ModelSettings, model: str) -> None:
@@ -30,7 +24,7 @@ def check_sequence(settings: ModelSettings, model: str) -> None:
     Raises:
       UserError: if it was not, or if samples are no sequences.
     """
-    if fault := not_a_sequence(settings.sample):
+    if fault := settings.numbers.fault(settings.sample):
         raise UserError(f"the model {model}: {fault}, and its argument 'sample' is {settings.sample}")
 
 

@@ -7,12 +7,11 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from mdfl_jax.config.texts import parse_save, words_of
+from mdfl_jax.config.checks import parse_save, words_of
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.metric import Metric
 from mdfl_jax.core.types import RunFacts
-from mdfl_jax.engine.compile import Compiler, Programs
-from mdfl_jax.engine.placement import Placement, Runs
+from mdfl_jax.engine.programs import Compiler, Placement, Programs, Runs
 from mdfl_jax.metrics.history import Metrics, as_history, standing_still
 from mdfl_jax.storage.array_files import Arrays
 from mdfl_jax.study.keeping import Keeper, Kept

@@ -20,9 +20,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from mdfl_jax.config.families import effective, schema
 from mdfl_jax.config.resolve import all_fields, default_config, files_of
-from mdfl_jax.config.sections import Experiment, flat
+from mdfl_jax.config.sections import Experiment, effective, flat, schema
 from mdfl_jax.core.own_files import digest_of
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.results.studies import runs_in

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from mdfl_jax.config.texts import Save
+from mdfl_jax.config.checks import Save
 from mdfl_jax.core.trees import has_statistics
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.metrics.history import Metrics

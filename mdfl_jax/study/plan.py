@@ -6,14 +6,12 @@ from collections import Counter
 import jax
 import numpy as np
 
-from mdfl_jax.config import families
-from mdfl_jax.config.checks import notes
-from mdfl_jax.config.families import has_momentum
-from mdfl_jax.config.texts import parse_save
+from mdfl_jax.config.checks import notes, parse_save
+from mdfl_jax.config.sections import has_momentum, member_notes
 from mdfl_jax.core import devices
 from mdfl_jax.core.sharding import size
 from mdfl_jax.data.dataset import Targets
-from mdfl_jax.metrics.round_records import Records
+from mdfl_jax.metrics.evaluation import Records
 from mdfl_jax.mobility.trace import Tracks
 from mdfl_jax.study import run_files
 from mdfl_jax.study.study import Group, Study
@@ -48,7 +46,7 @@ def plan(study: Study, on: str = "") -> str:
     compared = sum(b is not None for b in study.baselines)
     if experiment.baseline and not compared:
         lines.append(f"  no differences: no point has the baseline's {experiment.baseline}")
-    noted = dict.fromkeys(line for p in study.points for line in (*notes(p.experiment), *families.notes(p.experiment)))
+    noted = dict.fromkeys(line for p in study.points for line in (*notes(p.experiment), *member_notes(p.experiment)))
     noted |= dict.fromkeys((*_targets(study), *_beyond_the_data(study), *_absent(study), *study.pretrained))
     lines += [f"  note: {line}" for line in noted]
     shared = sorted({size(group.simulation.mesh) for group in study.groups} - {1})

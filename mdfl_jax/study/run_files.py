@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from mdfl_jax.config.families import movement_of
+from mdfl_jax.config.sections import movement_of
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.types import Hparams
 from mdfl_jax.engine.simulation import Simulation

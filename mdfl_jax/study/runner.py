@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from mdfl_jax.core.errors import SHRINK, UserError, out_of_memory
-from mdfl_jax.engine.compile import Compiler
+from mdfl_jax.engine.programs import Compiler
 from mdfl_jax.storage.study_files import locked
 from mdfl_jax.study.batch import Batch, Program, steps
 from mdfl_jax.study.events import Compiling, Ended, Evaluated, Event, Found, ModelsKept, Sink

@@ -16,18 +16,17 @@ import numpy as np
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
-from mdfl_jax.config.checks import check_graph_used, check_used
-from mdfl_jax.config.families import in_use, movement_of, numbers_in, task_of
+from mdfl_jax.config.checks import check_used
 from mdfl_jax.config.points import Point, baseline_of, check_select, group_points, points, static_settings
 from mdfl_jax.config.resolve import resolve
-from mdfl_jax.config.sections import DataConfig, Experiment
+from mdfl_jax.config.sections import DataConfig, Experiment, in_use, movement_of, numbers_in, task_of
 from mdfl_jax.core import devices, own_files, stages
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.own_files import is_own, place, shown, with_imports, words
 from mdfl_jax.core.sharding import SEED, client_mesh
 from mdfl_jax.core.types import Hparams
 from mdfl_jax.data.dataset import Dataset
-from mdfl_jax.engine.placement import in_turns
+from mdfl_jax.engine.programs import in_turns
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.metrics import METRICS
 from mdfl_jax.mobility import Movement
@@ -324,7 +323,6 @@ def make_study(config: ConfigDict) -> Study:
     check_select(experiment, all_points)
     baselines = baseline_of(experiment, all_points)
     check_used([point.experiment for point in all_points])
-    check_graph_used([point.experiment for point in all_points])
     datasets: dict[DataConfig, Dataset | None] = {}
     files, weight_files = TraceFiles(), PretrainedFiles()
     seeds = [experiment.first_seed + s for s in range(experiment.seeds)]

@@ -10,9 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mdfl_jax.config.families import effective
 from mdfl_jax.config.points import Point, program_key
-from mdfl_jax.config.sections import flat
+from mdfl_jax.config.sections import effective, flat
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.results.studies import restricted, runs_in

@@ -1,6 +1,6 @@
 """Linear and logistic regression on synthetic data, which each seed draws as in PaME (V-A, examples 1 and 2)."""
 
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -183,7 +183,7 @@ def regression(
         per_sample: PerSample | None = None,
     ) -> tuple[jax.Array, ClientParams]:
         features, targets = clients.train
-        weights = cast(dict[str, jax.Array], client_params)["w"]
+        weights = client_params["w"]
         if batch_size:
             drawn = jax.random.randint(key, (rows, batch_size), 0, samples_per_client)
             features, targets = jax.vmap(lambda a, b, i: (a[i], b[i]))(features, targets, drawn)
@@ -200,7 +200,7 @@ def regression(
         return jnp.mean(_losses(kind, outputs, targets), axis=1) + penalty, {"w": slope}
 
     def objective(data: None, clients: RegressionClients, params: ClientParams) -> jax.Array:
-        weights = cast(dict[str, jax.Array], params)["w"][0]
+        weights = params["w"][0]
         outputs = jnp.einsum("iqn,n->iq", clients.train.features, weights, precision="highest")
         of_clients = jnp.mean(_losses(kind, outputs, clients.train.targets), axis=1)
         data_loss = jnp.sum(jnp.where(clients.num_samples > 0, of_clients, 0))
@@ -208,10 +208,10 @@ def regression(
 
     def evaluate(data: None, clients: RegressionClients, client_params: ClientParams) -> Score:
         of_models = lambda weights: _score(kind, clients.test, weights)  # noqa: E731
-        return cast(Score, by_group(of_models, cast(dict[str, jax.Array], client_params)["w"], MANY))
+        return by_group(of_models, client_params["w"], MANY)
 
     def validate(data: None, clients: RegressionClients, params: ClientParams) -> jax.Array:
-        return _score(kind, clients.validation, cast(dict[str, jax.Array], params)["w"]).loss[0]
+        return _score(kind, clients.validation, params["w"]).loss[0]
 
     def init(data: None, key: jax.Array) -> Params:
         return {"w": jnp.zeros(dimension, dtype)}

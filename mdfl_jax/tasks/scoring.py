@@ -28,30 +28,6 @@ AT_ONCE = 512  # samples (models of a group x samples of a chunk) that are compu
 GROUPS = 20  # groups of the drawn samples; the error is estimated from the scores without each group (jackknife)
 
 
-class Evaluator(NamedTuple):
-    """The functions and sizes by which models are evaluated.
-
-    Attributes:
-      logits: (params of one model, data, samples [B, ...]) -> its outputs [B, *output_shape] float32.
-      output_shape: (C,), or (T, C) with an output for each position.
-      tile: the samples computed at once, by which the chunks are chosen where models are mapped together.
-      in_turn: samples of a chunk where the models are evaluated one after the other, because a chunk is enough work
-        for the device; 0 maps the models together.
-      mesh: the devices that divide the chunks; None for one device.
-    """
-
-    logits: Logits
-    output_shape: tuple[int, ...]
-    tile: int
-    in_turn: int
-    mesh: Mesh | None
-
-    @property
-    def at_once(self) -> int:
-        """The samples that are computed together where models are computed in groups."""
-        return max(4 * self.tile, AT_ONCE)
-
-
 def by_group(of_models: Callable[[ClientParams], Any], client_params: ClientParams, size: int) -> Any:
     """Apply a function of stacked models to one group of them after another, and join the results.
 
@@ -76,140 +52,187 @@ def by_group(of_models: Callable[[ClientParams], Any], client_params: ClientPara
     return jax.tree.map(lambda x, y: jnp.concatenate([x, y]), done, rest)
 
 
-def score_of(evaluator: Evaluator, loss: Loss, numbers: Any, data: Any, client_params: ClientParams) -> Score:
-    """Compute the accuracy and loss of M models on all test samples.
-
-    On one device, more than `MANY` models are computed in groups, so that the activations are those of at most
-    ``evaluator.at_once`` samples, and no array has an axis of the models and one of the test samples.
-
-    Args:
-      evaluator: how models are evaluated.
-      loss: the loss.
-      numbers: its numbers.
-      data: the data of the task, with ``x_test`` and ``y_test``.
-      client_params: [M, ...] the models.
-
-    Returns:
-      The accuracies and the mean losses, [M] each.
-    """
-
-    def tally(y_test: jax.Array, outputs: jax.Array, sample: jax.Array, mask: jax.Array) -> tuple[Any, jax.Array]:
-        targets = y_test[sample]
-        losses = loss.losses(numbers, outputs, targets)
-        contract.arrays(loss.losses, losses, (outputs.shape[0], *mask.shape), float)
-        marks = jax.tree.map(lambda mark: masked_sum(mark, mask[None]), loss.marks(outputs, targets))
-        return marks, jnp.sum(jnp.where(mask, losses, 0.0), axis=1)
-
-    num_models = jax.tree.leaves(client_params)[0].shape[0]
-    marks, losses = over_models(evaluator, data, client_params, tally, grouped=num_models > MANY)
-    accuracy = loss.accuracy(marks, data.y_test, None)
-    return Score(contract.arrays(loss.accuracy, accuracy, (num_models,), float), losses / data.y_test.shape[0])
-
-
-def over_models(evaluator: Evaluator, data: Any, client_params: ClientParams, tally: Summed, grouped: bool) -> Any:
-    """Add up a function of the outputs of M models over all test samples, for sums that all have the axis M.
-
-    Args:
-      evaluator, data, client_params, tally: as for `over_samples`. ``tally`` gets the targets as its first argument.
-      grouped: whether models that would be mapped together on one device are computed in groups.
-
-    Returns:
-      The sums over all test samples, with the leading axis M.
-    """
-    sums = lambda models, chunk: over_samples(evaluator, data, models, tally, data.y_test, chunk)  # noqa: E731
-    if not grouped or evaluator.in_turn or evaluator.mesh is not None:
-        return sums(client_params, 0)
-    return by_group(lambda models: sums(models, CHUNK), client_params, evaluator.at_once // CHUNK)
-
-
 def masked_sum(values: jax.Array, mask: jax.Array) -> jax.Array:
     """Add up the values [M, B, ...] of the samples whose mask [M or 1, B] is True: [M, ...]."""
     counts = mask.reshape(*mask.shape, *[1] * (values.ndim - 2))
     return jnp.sum(values & counts if values.dtype == bool else jnp.where(counts, values, 0), axis=1)
 
 
-def over_samples(
-    evaluator: Evaluator, data: Any, client_params: ClientParams, tally: Summed, shared: Any, chunk: int = 0
-) -> Any:
-    """Add up a function of the outputs of M models over all test samples, chunk by chunk.
+class Evaluator(NamedTuple):
+    """Evaluates models by the functions of a model and a loss.
 
-    Args:
-      evaluator: how models are evaluated.
-      data: the data of the task, with ``x_test`` and ``y_test``.
-      client_params: [M, ...] the models.
-      tally: makes a tree of sums over the samples of a chunk whose mask is True.
-      shared: the arrays that ``tally`` gets as its first argument. All devices of a mesh have them.
-      chunk: the samples of a chunk; 0: chosen by the number of models. The outputs of all models for a chunk are in
-        memory together, the activations of more than `MANY` models only in groups.
-
-    Returns:
-      The sums over all test samples.
+    Attributes:
+      loss, loss_numbers: the loss and its numbers.
+      logits: (params of one model, data, samples [B, ...]) -> its outputs [B, *output_shape] float32.
+      output_shape: (C,), or (T, C) with an output for each position.
+      tile: the samples computed at once, by which the chunks are chosen where models are mapped together.
+      in_turn: samples of a chunk where the models are evaluated one after the other, because a chunk is enough work
+        for the device; 0 maps the models together.
+      mesh: the devices that divide the chunks; None for one device.
     """
-    mesh, in_turn = evaluator.mesh, evaluator.in_turn
-    num_models = jax.tree.leaves(client_params)[0].shape[0]
-    total, devices = data.y_test.shape[0], sharding.size(mesh)
-    clients = max(num_models - 1, 1)  # beside the judged model, so that a chunk has an even number of samples
-    chunk = min(in_turn or chunk or max(4 * evaluator.tile // clients, 16), -(-total // devices))
-    size = num_models if num_models <= MANY else max(evaluator.at_once // chunk, 1)
-    together = lambda of_model, models: by_group(jax.vmap(of_model), models, size)  # noqa: E731
-    mapped = jax.lax.map if in_turn else together
-    chunks = -(-total // (chunk * devices)) * devices
-    places = jnp.arange(chunks * chunk).reshape(chunks, chunk)
 
-    def sums(held: tuple[Any, ClientParams, Any], places: jax.Array) -> Any:
-        data, client_params, shared = held
+    loss: Loss
+    loss_numbers: Any
+    logits: Logits
+    output_shape: tuple[int, ...]
+    tile: int
+    in_turn: int
+    mesh: Mesh | None
 
-        def of_chunk(place: jax.Array) -> Any:
-            sample, mask = jnp.minimum(place, total - 1), place < total
-            x = data.x_test[sample]
-            outputs = mapped(lambda params: evaluator.logits(params, data, x), client_params)
-            return tally(shared, outputs, sample, mask)
+    @property
+    def at_once(self) -> int:
+        """The samples that are computed together where models are computed in groups."""
+        return max(4 * self.tile, AT_ONCE)
 
-        def add(sums: Any, place: jax.Array) -> tuple[Any, None]:
-            return jax.tree.map(jnp.add, sums, of_chunk(place)), None
+    def score(self, data: Any, client_params: ClientParams) -> Score:
+        """Compute the accuracy and loss of M models on all test samples.
 
-        outputs = jax.ShapeDtypeStruct((num_models, chunk, *evaluator.output_shape), jnp.float32)
-        shapes = jax.eval_shape(tally, shared, outputs, places[0], places[0] < total)  # without tracing the models
-        start = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-        return jax.lax.scan(add, start, places)[0]
+        On one device, more than `MANY` models are computed in groups, so that the activations are those of at most
+        `at_once` samples, and no array has an axis of the models and one of the test samples.
 
-    held = (data, client_params, shared)
-    return sharding.split_sum(mesh, sums, held, places) if mesh else sums(held, places)
+        Args:
+          data: the data of the task, with ``x_test`` and ``y_test``.
+          client_params: [M, ...] the models.
 
+        Returns:
+          The accuracies and the mean losses, [M] each.
+        """
 
-def local_accuracy_of(
-    evaluator: Evaluator, loss: Loss, data: Any, held: ClientIndex, num_natural_owners: int, models: ClientParams
-) -> jax.Array:
-    """Compute the accuracy of each client's model on the test samples of its own natural owners.
+        def tally(y_test: jax.Array, outputs: jax.Array, sample: jax.Array, mask: jax.Array) -> tuple[Any, jax.Array]:
+            targets = y_test[sample]
+            losses = self.loss.losses(self.loss_numbers, outputs, targets)
+            contract.arrays(self.loss.losses, losses, (outputs.shape[0], *mask.shape), float)
+            marks = jax.tree.map(lambda mark: masked_sum(mark, mask[None]), self.loss.marks(outputs, targets))
+            return marks, jnp.sum(jnp.where(mask, losses, 0.0), axis=1)
 
-    A natural owner belongs to the client that holds most of its training samples; of several such clients, to the
-    first.
+        num_models = jax.tree.leaves(client_params)[0].shape[0]
+        marks, losses = self.over_models(data, client_params, tally, grouped=num_models > MANY)
+        accuracy = self.loss.accuracy(marks, data.y_test, None)
+        return Score(contract.arrays(self.loss.accuracy, accuracy, (num_models,), float), losses / data.y_test.shape[0])
 
-    Args:
-      evaluator: how models are evaluated.
-      loss: the loss, whose accuracy is computed.
-      data: the data of the task, with ``natural_owner`` and ``natural_owner_test``.
-      held: the samples of each client.
-      num_natural_owners: K.
-      models: [N, ...] the models of the clients.
+    def over_models(self, data: Any, client_params: ClientParams, tally: Summed, grouped: bool) -> Any:
+        """Add up a function of the outputs of M models over all test samples, for sums that all have the axis M.
 
-    Returns:
-      [N] float32; NaN for a client without such test samples.
-    """
-    num_clients = jax.tree.leaves(models)[0].shape[0]
-    belongs = client_of_owner(held, data.natural_owner, num_natural_owners, num_clients)
-    owner = data.natural_owner_test
-    client = jnp.where(owner >= 0, belongs[jnp.maximum(owner, 0)], -1)  # [m], of each test sample
-    mine = client == jnp.arange(num_clients)[:, None]  # [N, m]
+        Args:
+          data, client_params, tally: as for `over_samples`. ``tally`` gets the targets as its first argument.
+          grouped: whether models that would be mapped together on one device are computed in groups.
 
-    def tally(shared: tuple[jax.Array, jax.Array], outputs: jax.Array, sample: jax.Array, mask: jax.Array) -> Any:
-        y_test, mine = shared
-        counts = mine[:, sample] & mask
-        return jax.tree.map(lambda mark: masked_sum(mark, counts), loss.marks(outputs, y_test[sample]))
+        Returns:
+          The sums over all test samples, with the leading axis M.
+        """
+        sums = lambda models, chunk: self.over_samples(data, models, tally, data.y_test, chunk)  # noqa: E731
+        if not grouped or self.in_turn or self.mesh is not None:
+            return sums(client_params, 0)
+        return by_group(lambda models: sums(models, CHUNK), client_params, self.at_once // CHUNK)
 
-    sums = over_samples(evaluator, data, models, tally, (data.y_test, mine))
-    accuracy = jax.vmap(loss.accuracy, (0, None, 0))(sums, data.y_test, mine)
-    return jnp.where(jnp.any(mine, axis=1), accuracy, jnp.nan)
+    def over_samples(self, data: Any, client_params: ClientParams, tally: Summed, shared: Any, chunk: int = 0) -> Any:
+        """Add up a function of the outputs of M models over all test samples, chunk by chunk.
+
+        Args:
+          data: the data of the task, with ``x_test`` and ``y_test``.
+          client_params: [M, ...] the models.
+          tally: makes a tree of sums over the samples of a chunk whose mask is True.
+          shared: the arrays that ``tally`` gets as its first argument. All devices of a mesh have them.
+          chunk: the samples of a chunk; 0: chosen by the number of models. The outputs of all models for a chunk are in
+            memory together, the activations of more than `MANY` models only in groups.
+
+        Returns:
+          The sums over all test samples.
+        """
+        mesh, in_turn = self.mesh, self.in_turn
+        num_models = jax.tree.leaves(client_params)[0].shape[0]
+        total, devices = data.y_test.shape[0], sharding.size(mesh)
+        clients = max(num_models - 1, 1)  # beside the judged model, so that a chunk has an even number of samples
+        chunk = min(in_turn or chunk or max(4 * self.tile // clients, 16), -(-total // devices))
+        size = num_models if num_models <= MANY else max(self.at_once // chunk, 1)
+        together = lambda of_model, models: by_group(jax.vmap(of_model), models, size)  # noqa: E731
+        mapped = jax.lax.map if in_turn else together
+        chunks = -(-total // (chunk * devices)) * devices
+        places = jnp.arange(chunks * chunk).reshape(chunks, chunk)
+
+        def sums(held: tuple[Any, ClientParams, Any], places: jax.Array) -> Any:
+            data, client_params, shared = held
+
+            def of_chunk(place: jax.Array) -> Any:
+                sample, mask = jnp.minimum(place, total - 1), place < total
+                x = data.x_test[sample]
+                outputs = mapped(lambda params: self.logits(params, data, x), client_params)
+                return tally(shared, outputs, sample, mask)
+
+            def add(sums: Any, place: jax.Array) -> tuple[Any, None]:
+                return jax.tree.map(jnp.add, sums, of_chunk(place)), None
+
+            outputs = jax.ShapeDtypeStruct((num_models, chunk, *self.output_shape), jnp.float32)
+            shapes = jax.eval_shape(tally, shared, outputs, places[0], places[0] < total)  # without tracing the models
+            start = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+            return jax.lax.scan(add, start, places)[0]
+
+        held = (data, client_params, shared)
+        return sharding.split_sum(mesh, sums, held, places) if mesh else sums(held, places)
+
+    def local_accuracy(self, data: Any, held: ClientIndex, num_natural_owners: int, models: ClientParams) -> jax.Array:
+        """Compute the accuracy of each client's model on the test samples of its own natural owners.
+
+        A natural owner belongs to the client that holds most of its training samples; of several such clients, to the
+        first.
+
+        Args:
+          data: the data of the task, with ``natural_owner`` and ``natural_owner_test``.
+          held: the samples of each client.
+          num_natural_owners: K.
+          models: [N, ...] the models of the clients.
+
+        Returns:
+          [N] float32; NaN for a client without such test samples.
+        """
+        num_clients = jax.tree.leaves(models)[0].shape[0]
+        belongs = client_of_owner(held, data.natural_owner, num_natural_owners, num_clients)
+        owner = data.natural_owner_test
+        client = jnp.where(owner >= 0, belongs[jnp.maximum(owner, 0)], -1)  # [m], of each test sample
+        mine = client == jnp.arange(num_clients)[:, None]  # [N, m]
+
+        def tally(shared: tuple[jax.Array, jax.Array], outputs: jax.Array, sample: jax.Array, mask: jax.Array) -> Any:
+            y_test, mine = shared
+            counts = mine[:, sample] & mask
+            return jax.tree.map(lambda mark: masked_sum(mark, counts), self.loss.marks(outputs, y_test[sample]))
+
+        sums = self.over_samples(data, models, tally, (data.y_test, mine))
+        accuracy = jax.vmap(self.loss.accuracy, (0, None, 0))(sums, data.y_test, mine)
+        return jnp.where(jnp.any(mine, axis=1), accuracy, jnp.nan)
+
+    def score_of_part(self, data: Any, client_params: ClientParams, sample: jax.Array) -> tuple[Score, jax.Array]:
+        """Compute the scores of M models on a part of the test samples, as a whole and without each group of it.
+
+        Sample k of the part is in group k modulo `GROUPS`. Since the part is in the order of the labels, all groups
+        have nearly the same labels.
+
+        Args:
+          data, client_params: as for `score`.
+          sample: [m] the indices of the part, from `draw_part`.
+
+        Returns:
+          (the accuracies and mean losses on the part, [M] each; [`GROUPS`, M] the accuracies without each group).
+        """
+        part = data._replace(x_test=data.x_test[sample], y_test=data.y_test[sample])
+        group = jnp.arange(sample.shape[0]) % GROUPS
+        groups = jnp.arange(GROUPS)
+
+        def tally(y_test: jax.Array, outputs: jax.Array, place: jax.Array, mask: jax.Array) -> tuple[Any, jax.Array]:
+            targets, mine = y_test[place], (group[place] == groups[:, None]) & mask  # [GROUPS, B]
+            marks = self.loss.marks(outputs, targets)
+            of_groups = jax.tree.map(lambda mark: jax.vmap(lambda of: masked_sum(mark, of[None]), 0, 1)(mine), marks)
+            losses = self.loss.losses(self.loss_numbers, outputs, targets)
+            return of_groups, jnp.sum(jnp.where(mask, losses, 0.0), axis=1)
+
+        by_group, losses = self.over_models(part, client_params, tally, grouped=True)  # [M, GROUPS, ...], [M]
+        total = jax.tree.map(lambda sums: jnp.sum(sums, axis=1), by_group)
+        accuracy = self.loss.accuracy(total, part.y_test, None)
+
+        def without(g: jax.Array) -> jax.Array:
+            rest = jax.tree.map(lambda whole, sums: whole - sums[:, g], total, by_group)
+            return self.loss.accuracy(rest, part.y_test, group != g)
+
+        return Score(accuracy, losses / sample.shape[0]), jax.vmap(without)(groups)
 
 
 def client_of_owner(held: ClientIndex, natural_owner: jax.Array, num_owners: int, num_clients: int) -> jax.Array:
@@ -271,39 +294,3 @@ def draw_part(key: jax.Array, stratum: jax.Array, count: int) -> jax.Array:
     whole, rest = np.divmod(np.arange(count, dtype=np.int64) * total, count)
     places = jnp.asarray(whole, jnp.int32) + (jnp.asarray(rest, jnp.int32) + start) // count
     return order[places].astype(jnp.int32)
-
-
-def score_of_part(
-    evaluator: Evaluator, loss: Loss, numbers: Any, data: Any, client_params: ClientParams, sample: jax.Array
-) -> tuple[Score, jax.Array]:
-    """Compute the scores of M models on a part of the test samples, as a whole and without each group of it.
-
-    Sample k of the part is in group k modulo `GROUPS`. Since the part is in the order of the labels, all groups have
-    nearly the same labels.
-
-    Args:
-      evaluator, loss, numbers, data, client_params: as for `mdfl_jax.tasks.scoring.score_of`.
-      sample: [m] the indices of the part, from `draw_part`.
-
-    Returns:
-      (the accuracies and mean losses on the part, [M] each; [`GROUPS`, M] the accuracies without each group).
-    """
-    part = data._replace(x_test=data.x_test[sample], y_test=data.y_test[sample])
-    group = jnp.arange(sample.shape[0]) % GROUPS
-    groups = jnp.arange(GROUPS)
-
-    def tally(y_test: jax.Array, outputs: jax.Array, place: jax.Array, mask: jax.Array) -> tuple[Any, jax.Array]:
-        targets, mine = y_test[place], (group[place] == groups[:, None]) & mask  # [GROUPS, B]
-        marks = loss.marks(outputs, targets)
-        of_groups = jax.tree.map(lambda mark: jax.vmap(lambda of: masked_sum(mark, of[None]), 0, 1)(mine), marks)
-        return of_groups, jnp.sum(jnp.where(mask, loss.losses(numbers, outputs, targets), 0.0), axis=1)
-
-    by_group, losses = over_models(evaluator, part, client_params, tally, grouped=True)  # [M, GROUPS, ...], [M]
-    total = jax.tree.map(lambda sums: jnp.sum(sums, axis=1), by_group)
-    accuracy = loss.accuracy(total, part.y_test, None)
-
-    def without(g: jax.Array) -> jax.Array:
-        rest = jax.tree.map(lambda whole, sums: whole - sums[:, g], total, by_group)
-        return loss.accuracy(rest, part.y_test, group != g)
-
-    return Score(accuracy, losses / sample.shape[0]), jax.vmap(without)(groups)

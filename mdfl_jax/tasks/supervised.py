@@ -1,14 +1,14 @@
 """The task of a data set: its arrays on the device, the functions of a model and a loss, and the task made of them."""
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh
 
 from mdfl_jax.core import contract, devices, sharding
 from mdfl_jax.core.errors import UserError, unknown_name
@@ -17,17 +17,19 @@ from mdfl_jax.core.numbers import Numbers
 from mdfl_jax.core.rng import stream
 from mdfl_jax.core.trees import STATISTICS, chosen_leaves, joined_leaves, rows_like, trained, with_trained
 from mdfl_jax.core.types import ClientParams, Params, Score, Scoring, Spread, Tally, Task
-from mdfl_jax.data.augment import Augmentation, check_augmentation, draw_views, show
+from mdfl_jax.data.augment import check_augmentation, draw_views, show
 from mdfl_jax.data.batching import Blocks, ClientIndex, cut_blocks, draw_minibatch, index_clients
 from mdfl_jax.data.dataset import Dataset, Targets, numbered_owners, sample_moments, target_moments
 from mdfl_jax.data.partition import PARTITIONS, PartitionSettings
-from mdfl_jax.models.adapters import client_model, draws, variables_of
-from mdfl_jax.models.client_models import with_stream
+from mdfl_jax.models.adapters import client_model, draws, variables_of, with_stream
 from mdfl_jax.models.model import SampleSpec
 from mdfl_jax.tasks.gradients import Cut, PerSample, Tiling, Work, by_sample, client_gradients, cut, pad_blocks
 from mdfl_jax.tasks.losses import LOSSES, Loss, check_loss, loss_named
-from mdfl_jax.tasks.scoring import Evaluator, Part, draw_part, local_accuracy_of, over_samples, score_of, score_of_part
+from mdfl_jax.tasks.scoring import Evaluator, Part, draw_part
 from mdfl_jax.tasks.task import OF_DATASETS, TASKS, TaskKind, TaskRequest
+
+# Precision of the models' arithmetic -> JAX's name for the precision of products (on a CPU all products are float32).
+PRECISIONS = {"float32": "highest", "tensorfloat32": "tensorfloat32", "bfloat16": "default"}
 
 
 class SupervisedData(NamedTuple):
@@ -92,6 +94,318 @@ class SupervisedClients(NamedTuple):
         return self.held.label_counts
 
 
+def _with_frozen(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the model's leaves that are not trained, which lie with the clients of a run, to the data of a method."""
+
+    @wraps(method)
+    def wrapped(learner: "Learner", data: SupervisedData, clients: SupervisedClients, *rest: Any, **more: Any) -> Any:
+        whole = data._replace(frozen=clients.frozen) if learner.asked.trainable else data
+        return method(learner, whole, clients, *rest, **more)
+
+    return wrapped
+
+
+@dataclass(frozen=True, eq=False)
+class Learner:
+    """The settings of the task, and its functions for `mdfl_jax.core.types.Task` as methods.
+
+    Attributes:
+      asked: what the task was asked for, with a client model (`mdfl_jax.models.client_model`) and without the data set.
+      loss: the loss.
+      sample: the shape and kind of a sample.
+      num_outputs: C, the outputs of the model (of each position).
+      targets: the kind of the targets.
+      num_strata: the number of groups by which a partition of label skew divides: the classes, if samples have a label.
+      num_natural_owners: K, 0 if the data set does not say them.
+      sizes: the sizes of blocks and tiles.
+      with_statistics, may_draw: whether the model has batch statistics, and whether it draws random numbers.
+    """
+
+    asked: TaskRequest
+    loss: Loss
+    sample: SampleSpec
+    num_outputs: int
+    targets: Targets
+    num_strata: int
+    num_natural_owners: int
+    sizes: Cut
+    with_statistics: bool
+    may_draw: bool
+
+    @property
+    def evaluator(self) -> Evaluator:
+        """The functions and sizes by which models are evaluated."""
+        positions = self.sample.shape[:1] if self.targets is Targets.POSITIONS else ()
+        shape, sizes = (*positions, self.num_outputs), self.sizes
+        return Evaluator(
+            self.loss, self.asked.loss_numbers, self.logits, shape, sizes.tile, sizes.chunk, self.asked.mesh
+        )
+
+    def in_precision(self) -> AbstractContextManager[Any]:
+        """Return the context in which products have the precision of the task."""
+        return jax.default_matmul_precision(PRECISIONS[self.asked.precision])
+
+    def apply(self, params: Params, data: SupervisedData, x: jax.Array, *mask: jax.Array, **rest: Any) -> Any:
+        """Normalise samples x [B, ...] and apply the model, whose arithmetic has the precision of the task."""
+        dtype = low_type(self.asked.precision)
+        if not self.sample.vocabulary:
+            x = x.astype(jnp.float32)
+            if data.mean is not None and data.std is not None:
+                x = (x - data.mean) / data.std
+            x = x.astype(dtype)
+        own = trained(params) if data.frozen is None else joined_leaves(trained(params), data.frozen)
+        low = {"params": jax.tree.map(lambda p: p.astype(dtype), own)}
+        if self.with_statistics:
+            low[STATISTICS] = params[STATISTICS]
+        return self.asked.model.apply(low, x, *mask, **rest)
+
+    def logits(self, params: Params, data: SupervisedData, x: jax.Array) -> jax.Array:
+        """Return the outputs of a model in evaluation, float32, for samples x [B, ...]."""
+        return cast(jax.Array, self.apply(params, data, x)).astype(jnp.float32)
+
+    def of_block(self, model_params: Params, data: SupervisedData, block: Blocks) -> tuple[jax.Array, Params]:
+        """Return the sums of the losses and of the gradients over the samples of a block."""
+        x = data.x_train[block.sample]
+        if block.view is not None:
+            x = show(self.asked.augmentation, data.x_train, block.sample, block.view)
+
+        def loss_sum(params: Params) -> tuple[jax.Array, Params]:
+            whole, moved = with_trained(model_params, params), {}
+            if self.with_statistics or self.may_draw:
+                rngs = {} if block.draws is None else {"dropout": jax.random.key(block.draws)}
+                outputs, moved = self.apply(whole, data, x, block.mask, mutable=[STATISTICS], rngs=rngs)
+                outputs = outputs.astype(jnp.float32)
+            else:
+                outputs = self.logits(whole, data, x)
+            losses = self.loss.losses(self.asked.loss_numbers, outputs, data.y_train[block.sample])
+            contract.arrays(self.loss.losses, losses, block.mask.shape, float)
+            return jnp.sum(jnp.where(block.mask, losses, 0.0)), moved
+
+        (loss, moved), found = jax.value_and_grad(loss_sum, has_aux=True)(trained(model_params))
+        if not self.with_statistics:
+            return loss, found
+        by_samples = lambda now, then: jnp.sum(block.mask) * (now - then)  # noqa: E731
+        return loss, {"params": found, **jax.tree.map(by_samples, {STATISTICS: model_params[STATISTICS]}, moved)}
+
+    def owner(
+        self, data: SupervisedData, hparams: Numbers, key: jax.Array, places: jax.Array | None = None
+    ) -> jax.Array:
+        """Return the client that holds each training sample, [n] int32; -1 for nobody."""
+        num_owners = self.asked.num_clients - self.asked.num_relays  # relays, which come last, hold no data
+        places = None if places is None else places[:num_owners]
+        settings = PartitionSettings(
+            num_owners, self.num_strata, hparams, data.natural_owner, self.num_natural_owners, places
+        )
+        divide = PARTITIONS[self.asked.partition]
+        owner = divide(key, data.strata, settings)
+        return contract.arrays(divide, owner, data.strata.shape, int)
+
+    def partition(
+        self, data: SupervisedData, hparams: Numbers, key: jax.Array, places: jax.Array | None = None
+    ) -> SupervisedClients:
+        """Divide the training samples among the clients; see `mdfl_jax.core.types.Task`."""
+        owner, mesh = self.owner(data, hparams, key, places), self.asked.mesh
+        index = index_clients(owner, data.strata, sharding.padded(self.asked.num_clients, mesh), self.num_strata)
+        blocks = None
+        if not self.asked.batch_size:
+            blocks = pad_blocks(cut_blocks(index, self.sizes.block_size), sharding.size(mesh))
+        return SupervisedClients(index, blocks, self.frozen(data, key) if self.asked.trainable else None)
+
+    def frozen(self, data: SupervisedData, key: jax.Array) -> Params:
+        """Return the leaves of the model that are not trained, from the given weights or drawn by the key."""
+        return chosen_leaves(trained(self._variables(data, stream(key, "init"))), self.asked.trainable, inside=False)
+
+    def init(self, data: SupervisedData, key: jax.Array) -> Params:
+        """Draw the variables of one model, except for those that are given and those that are not trained."""
+        variables = self._variables(data, key)
+        if not self.asked.trainable:
+            return variables
+        return with_trained(variables, chosen_leaves(trained(variables), self.asked.trainable))
+
+    def _variables(self, data: SupervisedData, key: jax.Array) -> Params:
+        variables = self.asked.model.init(key, jnp.zeros((1, *self.sample.shape), self.sample.dtype))
+        if data.pretrained is not None:
+            variables = joined_leaves(data.pretrained, variables)
+        return variables if self.with_statistics else variables["params"]
+
+    @_with_frozen
+    def gradient(
+        self,
+        data: SupervisedData,
+        clients: SupervisedClients,
+        client_params: ClientParams,
+        key: jax.Array,
+        per_sample: PerSample | None = None,
+    ) -> tuple[jax.Array, ClientParams]:
+        """Compute the mean losses and gradients of all clients; see `mdfl_jax.core.types.Task`."""
+        if per_sample and self.with_statistics:
+            raise UserError("a model with batch statistics has no gradients of single samples")
+        of_block = by_sample(self.of_block, per_sample) if per_sample else self.of_block
+        if clients.blocks is None:
+            blocks = minibatch_blocks(key, clients.held, self.asked.batch_size, self.sizes.block_size)
+            per_client = blocks.sample.size // len(clients.num_samples)
+            place = jnp.arange(blocks.sample.size).reshape(blocks.sample.shape) % per_client
+            samples = jnp.where(clients.num_samples > 0, self.asked.batch_size, 1)
+        else:
+            blocks, place = clients.blocks, clients.blocks.sample
+            samples = jnp.maximum(clients.num_samples, 1)
+        augmentation = self.asked.augmentation
+        if augmentation.num_views > 1:
+            of_views = stream(key, "augmentation")
+            blocks = blocks._replace(view=draw_views(augmentation, of_views, blocks.client, place))
+        if self.may_draw:
+            seed = jax.vmap(partial(seed_of_block, stream(key, "dropout")))(blocks.client, place[:, 0])
+            blocks = blocks._replace(draws=seed)
+        equal_shares, at_once = clients.blocks is None, self.sizes.at_once
+        with self.in_precision():
+            sums = client_gradients(of_block, data, client_params, blocks, at_once, self.asked.mesh, equal_shares)
+        return jax.tree.map(lambda a: a / rows_like(samples, a), sums)
+
+    @_with_frozen
+    def evaluate(self, data: SupervisedData, clients: SupervisedClients, client_params: ClientParams) -> Score:
+        """Compute the accuracy and the loss of M models on all test samples."""
+        with self.in_precision():
+            return self.evaluator.score(data, client_params)
+
+    @_with_frozen
+    def evaluate_part(
+        self, data: SupervisedData, clients: SupervisedClients, client_params: ClientParams, key: jax.Array, count: int
+    ) -> tuple[Score, jax.Array]:
+        """Compute the scores of M models on a part of the test samples; see `mdfl_jax.tasks.scoring.Part`."""
+        labels = data.y_test if self.targets is Targets.LABELS else jnp.zeros(data.y_test.shape[0], jnp.int32)
+        sample = draw_part(key, labels, count)
+        with self.in_precision():
+            return self.evaluator.score_of_part(data, client_params, sample)
+
+    @_with_frozen
+    def over_test(
+        self, data: SupervisedData, clients: SupervisedClients, client_params: ClientParams, tally: Tally
+    ) -> Any:
+        """Add up a function of outputs and targets over all test samples; see `mdfl_jax.core.types.Task`."""
+        of_targets = lambda y_test, outputs, sample, mask: tally(outputs, y_test[sample], mask)  # noqa: E731
+        with self.in_precision():
+            return self.evaluator.over_samples(data, client_params, of_targets, data.y_test)
+
+    @_with_frozen
+    def local_accuracy(
+        self, data: SupervisedData, clients: SupervisedClients, client_params: ClientParams
+    ) -> jax.Array:
+        """Compute the accuracy of each client's model on the test samples of its own natural owners, [N]."""
+        with self.in_precision():
+            return self.evaluator.local_accuracy(data, clients.held, self.num_natural_owners, client_params)
+
+    def validate(self, data: SupervisedData, clients: SupervisedClients, params: ClientParams) -> jax.Array:
+        """Compute the loss of one model on the validation samples, []."""
+        assert data.x_validation is not None
+        assert data.y_validation is not None
+        held_out = data._replace(x_test=data.x_validation, y_test=data.y_validation)
+        return self.evaluate(held_out, clients, params).loss[0]
+
+
+def supervised(
+    dataset: Dataset,
+    model: Any,
+    num_clients: int,
+    partition: str = "dirichlet",
+    batch_size: int = 0,
+    tiling: Tiling = Tiling(),
+    **asked: Any,
+) -> Task:
+    """Make the task of learning the targets of a data set that is divided among clients.
+
+    A model with batch statistics (`mdfl_jax.core.trees`) normalises each block separately, and a model with
+    random draws draws for each block. For both, a minibatch is one block, unless ``tiling`` sets the block size. In
+    full-batch training each block is weighted by its number of samples.
+
+    Args:
+      dataset: samples and targets, see `mdfl_jax.data.sources.load`.
+      model: a model from normalised samples [B, ...] to outputs [B, C], or [B, T, C] with a label at each position;
+        anything that `mdfl_jax.models.client_model` takes.
+      num_clients: N >= 1.
+      partition: a name of `mdfl_jax.data.partition.PARTITIONS`; its numbers are ``hparams.task``.
+      batch_size: samples of a client's minibatch, drawn with replacement; 0 takes all its samples (full batch).
+      tiling: how samples are divided into blocks and tiles.
+      **asked: other fields of `mdfl_jax.tasks.TaskRequest`: ``precision`` (one of `PRECISIONS`; weights, sums and
+        mixing are always float32), ``mesh``, ``augmentation``, ``pretrained``, ``loss``, ``loss_numbers`` and
+        ``trainable``.
+
+    Raises:
+      UserError: for an unknown partition, mapping, precision or loss; for a loss or an augmentation that the data set
+        does not allow; or for full-batch training of a model that has both batch statistics and random draws.
+    """
+    given = {"dataset": dataset, "model": model, "partition": partition, "batch_size": batch_size, "tiling": tiling}
+    return _make(TaskRequest(num_clients, **given, **asked))
+
+
+def _make(asked: TaskRequest) -> Task:
+    """Make the task of a request, which has a data set."""
+    dataset = asked.dataset
+    assert dataset is not None
+    learner = _learner(asked, dataset)
+    return Task(
+        asked.num_clients,
+        device_data(dataset)._replace(pretrained=jax.tree.map(jnp.asarray, asked.pretrained)),
+        learner.partition,
+        learner.init,
+        learner.gradient,
+        learner.evaluate,
+        validate=learner.validate if dataset.x_validation is not None else None,
+        by_place=getattr(PARTITIONS.numbers(asked.partition), "needs_places", False),
+        owner=learner.owner,
+        spread=Spread(asked.mesh, _by_client, learner.sizes.alone),
+        scoring=Scoring(
+            in_turn=learner.sizes.chunk > 0,
+            over_test=learner.over_test,
+            num_labels=dataset.num_classes if dataset.targets is Targets.LABELS else None,
+            local_accuracy=learner.local_accuracy if dataset.client_test is not None else None,
+            part=Part(len(dataset.y_test), learner.evaluate_part),
+        ),
+    )
+
+
+def _learner(asked: TaskRequest, dataset: Dataset) -> Learner:
+    """Check a request, and return the settings of the task."""
+    name = loss_named(asked.loss, dataset.targets)
+    check_loss(name, dataset)
+    check_augmentation(asked.augmentation, dataset)
+    sample, model, num_outputs = spec_of(dataset), client_model(asked.model), LOSSES[name].num_outputs(dataset)
+    shapes = variables_of(model, sample, num_outputs, dataset.targets is Targets.POSITIONS)
+    model = with_stream(model, shapes, sample)
+    with_statistics, may_draw = STATISTICS in shapes, draws(model)
+    if may_draw and with_statistics and not asked.batch_size:
+        raise UserError(
+            "algorithm.batch_size is 0; an adapted model with batch statistics needs minibatches, 1 or more"
+        )
+    chosen_leaves(trained(shapes if with_statistics else shapes["params"]), asked.trainable, "model.trainable")
+    if asked.precision not in PRECISIONS:
+        raise UserError(unknown_name("precision", asked.precision, PRECISIONS))
+    count, dtype = len(dataset.y_train), low_type(asked.precision)
+    PARTITIONS[asked.partition]  # an unknown name is told before anything is computed
+    numbers = LOSSES.numbers(name)() if asked.loss_numbers is None else asked.loss_numbers
+    return Learner(
+        asked=asked._replace(dataset=None, pretrained=None, model=model, loss_numbers=numbers),
+        loss=LOSSES[name],
+        sample=sample,
+        num_outputs=num_outputs,
+        targets=dataset.targets,
+        num_strata=dataset.num_strata,
+        num_natural_owners=0 if dataset.client is None else len(np.unique(dataset.client)),
+        sizes=cut_for(model, shapes, sample, asked.batch_size, count, asked.num_clients, asked.tiling, dtype),
+        with_statistics=with_statistics,
+        may_draw=may_draw,
+    )
+
+
+def _by_client(clients: SupervisedClients) -> SupervisedClients:
+    """Divide all fields by client, except the list of sample indices.
+
+    The clients of a device may hold any number of samples, so each device keeps the whole list, which is n words.
+    """
+    alike = jax.tree.map(lambda _: False, clients.frozen)
+    divided = jax.tree.map(lambda _: True, clients)
+    return divided._replace(held=ClientIndex(False, True, True, True), frozen=alike)  # type: ignore[arg-type]
+
+
 def spec_of(dataset: Dataset) -> SampleSpec:
     """Return the shape and kind of a sample of a data set, as models receive it."""
     return SampleSpec(dataset.x_train.shape[1:], dataset.vocabulary)
@@ -126,6 +440,11 @@ def _targets(dataset: Dataset, y: np.ndarray) -> jax.Array:
         return jnp.asarray(y, jnp.int32)
     moments = target_moments(dataset)
     return jnp.asarray(y if moments is None else (y - moments[0]) / moments[1], jnp.float32)
+
+
+def low_type(precision: str) -> Any:
+    """Return the type of parameters and samples in the model's arithmetic."""
+    return jnp.bfloat16 if precision == "bfloat16" else jnp.float32
 
 
 def cut_for(
@@ -187,376 +506,6 @@ def minibatch_blocks(key: jax.Array, held: ClientIndex, batch_size: int, block_s
 def seed_of_block(key: jax.Array, client: jax.Array, place: jax.Array) -> jax.Array:
     """Return the seed, [] uint32, of a model's random draws for a block; it does not depend on other clients."""
     return jax.random.bits(jax.random.fold_in(jax.random.fold_in(key, client), place), (), jnp.uint32)
-
-
-# Precision of the models' arithmetic -> JAX's name for the precision of products (on a CPU all products are float32).
-PRECISIONS = {"float32": "highest", "tensorfloat32": "tensorfloat32", "bfloat16": "default"}
-
-
-@dataclass(frozen=True, eq=False)
-class Learner:
-    """The settings of the task, and its functions for `mdfl_jax.core.types.Task` as methods.
-
-    Attributes:
-      num_clients: N.
-      num_owners: the number of clients that hold data, the first ones.
-      model: a client model (`mdfl_jax.models.client_model`).
-      sample: the shape and kind of a sample.
-      num_outputs: C, the outputs of the model (of each position).
-      per_position: whether there is a label at each position of a sequence.
-      loss, loss_numbers: the loss and its numbers.
-      partition_name: a name of `PARTITIONS`.
-      num_strata: the number of groups by which a partition of label skew divides: the classes, if samples have a label.
-      num_natural_owners: K, 0 if the data set does not say them.
-      batch_size: samples of a minibatch; 0: full batch.
-      sizes: the sizes of blocks and tiles.
-      precision: one of `PRECISIONS`.
-      mesh: devices that share one simulation, or None.
-      augmentation: how training images are augmented.
-      with_statistics, may_draw: whether the model has batch statistics, and whether it draws random numbers.
-      has_one_label: whether each sample has one label.
-      trainable: patterns of the paths of the leaves that are trained (`mdfl_jax.core.trees.chosen_leaves`); "": all.
-    """
-
-    num_clients: int
-    num_owners: int
-    model: Any
-    sample: SampleSpec
-    num_outputs: int
-    per_position: bool
-    loss: Loss
-    loss_numbers: Any
-    partition_name: str
-    num_strata: int
-    num_natural_owners: int
-    batch_size: int
-    sizes: Cut
-    precision: str
-    mesh: Mesh | None
-    augmentation: Augmentation
-    with_statistics: bool
-    may_draw: bool
-    has_one_label: bool
-    trainable: str = ""
-
-    @property
-    def evaluator(self) -> Evaluator:
-        """The functions and sizes by which models are evaluated."""
-        shape = (*self.sample.shape[:1], self.num_outputs) if self.per_position else (self.num_outputs,)
-        return Evaluator(self.logits, shape, self.sizes.tile, self.sizes.chunk, self.mesh)
-
-    def in_precision(self) -> AbstractContextManager[Any]:
-        """Return the context in which products have the precision of the task."""
-        return jax.default_matmul_precision(PRECISIONS[self.precision])
-
-    def apply(self, params: Params, data: SupervisedData, x: jax.Array, *mask: jax.Array, **rest: Any) -> Any:
-        """Normalise samples x [B, ...] and apply the model, whose arithmetic has the precision of the task."""
-        dtype = low_type(self.precision)
-        if not self.sample.vocabulary:
-            x = x.astype(jnp.float32)
-            if data.mean is not None and data.std is not None:
-                x = (x - data.mean) / data.std
-            x = x.astype(dtype)
-        own = trained(params) if data.frozen is None else joined_leaves(trained(params), data.frozen)
-        low = {"params": jax.tree.map(lambda p: p.astype(dtype), own)}
-        if self.with_statistics:
-            low[STATISTICS] = params[STATISTICS]
-        return self.model.apply(low, x, *mask, **rest)
-
-    def logits(self, params: Params, data: SupervisedData, x: jax.Array) -> jax.Array:
-        """Return the outputs of a model in evaluation, float32, for samples x [B, ...]."""
-        return cast(jax.Array, self.apply(params, data, x)).astype(jnp.float32)
-
-    def of_block(self, model_params: Params, data: SupervisedData, block: Blocks) -> tuple[jax.Array, Params]:
-        """Return the sums of the losses and of the gradients over the samples of a block."""
-        x = data.x_train[block.sample]
-        if block.view is not None:
-            x = show(self.augmentation, data.x_train, block.sample, block.view)
-
-        def loss_sum(params: Params) -> tuple[jax.Array, Params]:
-            whole, moved = with_trained(model_params, params), {}
-            if self.with_statistics or self.may_draw:
-                rngs = {} if block.draws is None else {"dropout": jax.random.key(block.draws)}
-                outputs, moved = self.apply(whole, data, x, block.mask, mutable=[STATISTICS], rngs=rngs)
-                outputs = outputs.astype(jnp.float32)
-            else:
-                outputs = self.logits(whole, data, x)
-            losses = self.loss.losses(self.loss_numbers, outputs, data.y_train[block.sample])
-            contract.arrays(self.loss.losses, losses, block.mask.shape, float)
-            return jnp.sum(jnp.where(block.mask, losses, 0.0)), moved
-
-        (loss, moved), found = jax.value_and_grad(loss_sum, has_aux=True)(trained(model_params))
-        if not self.with_statistics:
-            return loss, found
-        by_samples = lambda now, then: jnp.sum(block.mask) * (now - then)  # noqa: E731
-        return loss, {"params": found, **jax.tree.map(by_samples, {STATISTICS: model_params[STATISTICS]}, moved)}
-
-    def owner(
-        self, data: SupervisedData, hparams: Numbers, key: jax.Array, places: jax.Array | None = None
-    ) -> jax.Array:
-        """Return the client that holds each training sample, [n] int32; -1 for nobody."""
-        places = None if places is None else places[: self.num_owners]
-        settings = PartitionSettings(
-            self.num_owners, self.num_strata, hparams, data.natural_owner, self.num_natural_owners, places
-        )
-        divide = PARTITIONS[self.partition_name]
-        owner = divide(key, data.strata, settings)
-        return contract.arrays(divide, owner, data.strata.shape, int)
-
-    def partition(
-        self, data: SupervisedData, hparams: Numbers, key: jax.Array, places: jax.Array | None = None
-    ) -> SupervisedClients:
-        """Divide the training samples among the clients; see `mdfl_jax.core.types.Task`."""
-        owner = self.owner(data, hparams, key, places)
-        index = index_clients(owner, data.strata, sharding.padded(self.num_clients, self.mesh), self.num_strata)
-        blocks = None
-        if not self.batch_size:
-            blocks = pad_blocks(cut_blocks(index, self.sizes.block_size), sharding.size(self.mesh))
-        return SupervisedClients(index, blocks, self.frozen(data, key) if self.trainable else None)
-
-    def frozen(self, data: SupervisedData, key: jax.Array) -> Params:
-        """Return the leaves of the model that are not trained, from the given weights or drawn by the key."""
-        return chosen_leaves(trained(self._variables(data, stream(key, "init"))), self.trainable, inside=False)
-
-    def init(self, data: SupervisedData, key: jax.Array) -> Params:
-        """Draw the variables of one model, except for those that are given and those that are not trained."""
-        variables = self._variables(data, key)
-        if not self.trainable:
-            return variables
-        return with_trained(variables, chosen_leaves(trained(variables), self.trainable))
-
-    def _variables(self, data: SupervisedData, key: jax.Array) -> Params:
-        variables = self.model.init(key, jnp.zeros((1, *self.sample.shape), self.sample.dtype))
-        if data.pretrained is not None:
-            variables = jax.tree.map(_or_drawn, data.pretrained, variables, is_leaf=lambda given: given is None)
-        return variables if self.with_statistics else variables["params"]
-
-    def gradient(
-        self,
-        data: SupervisedData,
-        clients: SupervisedClients,
-        client_params: ClientParams,
-        key: jax.Array,
-        per_sample: PerSample | None = None,
-    ) -> tuple[jax.Array, ClientParams]:
-        """Compute the mean losses and gradients of all clients; see `mdfl_jax.core.types.Task`."""
-        if per_sample and self.with_statistics:
-            raise UserError("a model with batch statistics has no gradients of single samples")
-        of_block = by_sample(self.of_block, per_sample) if per_sample else self.of_block
-        if clients.blocks is None:
-            blocks = minibatch_blocks(key, clients.held, self.batch_size, self.sizes.block_size)
-            per_client = blocks.sample.size // len(clients.num_samples)
-            place = jnp.arange(blocks.sample.size).reshape(blocks.sample.shape) % per_client
-            samples = jnp.where(clients.num_samples > 0, self.batch_size, 1)
-        else:
-            blocks, place = clients.blocks, clients.blocks.sample
-            samples = jnp.maximum(clients.num_samples, 1)
-        if self.augmentation.num_views > 1:
-            of_views = stream(key, "augmentation")
-            blocks = blocks._replace(view=draw_views(self.augmentation, of_views, blocks.client, place))
-        if self.may_draw:
-            seed = jax.vmap(partial(seed_of_block, stream(key, "dropout")))(blocks.client, place[:, 0])
-            blocks = blocks._replace(draws=seed)
-        data, equal_shares, at_once = self._whole(data, clients), clients.blocks is None, self.sizes.at_once
-        with self.in_precision():
-            sums = client_gradients(of_block, data, client_params, blocks, at_once, self.mesh, equal_shares)
-        return jax.tree.map(lambda a: a / rows_like(samples, a), sums)
-
-    def _whole(self, data: SupervisedData, clients: SupervisedClients) -> SupervisedData:
-        """Return the data with the leaves of the model that are not trained, which lie with the clients of a run."""
-        return data._replace(frozen=clients.frozen) if self.trainable else data
-
-    def evaluate(self, data: SupervisedData, clients: SupervisedClients, client_params: ClientParams) -> Score:
-        """Compute the accuracy and the loss of M models on all test samples."""
-        data = self._whole(data, clients)
-        with self.in_precision():
-            return score_of(self.evaluator, self.loss, self.loss_numbers, data, client_params)
-
-    def evaluate_part(
-        self, data: SupervisedData, clients: SupervisedClients, client_params: ClientParams, key: jax.Array, count: int
-    ) -> tuple[Score, jax.Array]:
-        """Compute the scores of M models on a part of the test samples; see `mdfl_jax.tasks.scoring.Part`."""
-        data = self._whole(data, clients)
-        stratum = data.y_test if self.has_one_label else jnp.zeros(data.y_test.shape[0], jnp.int32)
-        sample = draw_part(key, stratum, count)
-        with self.in_precision():
-            return score_of_part(self.evaluator, self.loss, self.loss_numbers, data, client_params, sample)
-
-    def over_test(
-        self, data: SupervisedData, clients: SupervisedClients, client_params: ClientParams, tally: Tally
-    ) -> Any:
-        """Add up a function of outputs and targets over all test samples; see `mdfl_jax.core.types.Task`."""
-        data = self._whole(data, clients)
-        of_targets = lambda y_test, outputs, sample, mask: tally(outputs, y_test[sample], mask)  # noqa: E731
-        with self.in_precision():
-            return over_samples(self.evaluator, data, client_params, of_targets, data.y_test)
-
-    def local_accuracy(
-        self, data: SupervisedData, clients: SupervisedClients, client_params: ClientParams
-    ) -> jax.Array:
-        """Compute the accuracy of each client's model on the test samples of its own natural owners, [N]."""
-        data = self._whole(data, clients)
-        with self.in_precision():
-            return local_accuracy_of(
-                self.evaluator, self.loss, data, clients.held, self.num_natural_owners, client_params
-            )
-
-    def validate(self, data: SupervisedData, clients: SupervisedClients, params: ClientParams) -> jax.Array:
-        """Compute the loss of one model on the validation samples, []."""
-        assert data.x_validation is not None
-        assert data.y_validation is not None
-        held_out = data._replace(x_test=data.x_validation, y_test=data.y_validation)
-        return self.evaluate(held_out, clients, params).loss[0]
-
-
-def low_type(precision: str) -> Any:
-    """Return the type of parameters and samples in the model's arithmetic."""
-    return jnp.bfloat16 if precision == "bfloat16" else jnp.float32
-
-
-def _or_drawn(given: jax.Array | None, drawn: jax.Array) -> jax.Array:
-    return drawn if given is None else given
-
-
-def supervised(
-    dataset: Dataset,
-    model: Any,
-    num_clients: int,
-    partition: str = "dirichlet",
-    batch_size: int = 0,
-    tiling: Tiling = Tiling(),
-    precision: str = "float32",
-    mesh: Mesh | None = None,
-    augmentation: Augmentation = Augmentation(),
-    pretrained: Any = None,
-    loss: str = "",
-    loss_numbers: Any = None,
-    trainable: str = "",
-) -> Task:
-    """Make the task of learning the targets of a data set that is divided among clients.
-
-    A model with batch statistics (`mdfl_jax.core.trees`) normalises each block separately, and a model with
-    random draws draws for each block. For both, a minibatch is one block, unless ``tiling`` sets the block size. In
-    full-batch training each block is weighted by its number of samples.
-
-    Args:
-      dataset: samples and targets, see `mdfl_jax.data.sources.load`.
-      model: a model from normalised samples [B, ...] to outputs [B, C], or [B, T, C] with a label at each position;
-        anything that `mdfl_jax.models.client_model` takes.
-      num_clients: N >= 1.
-      partition: a name of `mdfl_jax.data.partition.PARTITIONS`; its numbers are ``hparams.task``.
-      batch_size: samples of a client's minibatch, drawn with replacement; 0 takes all its samples (full batch).
-      tiling: how samples are divided into blocks and tiles.
-      precision: the precision of the models' arithmetic, one of `PRECISIONS`; weights, sums and mixing are always
-        float32.
-      mesh: devices that share one simulation, from `mdfl_jax.core.sharding.client_mesh`; None for one device.
-      augmentation: how training images are augmented; by default they are not.
-      pretrained: initial variables of the model, see `mdfl_jax.models.pretrained.match`; None draws all of them.
-      loss: a name of `mdfl_jax.tasks.losses.LOSSES`; empty: the natural one of the targets.
-      loss_numbers: the numbers of the loss; None: its defaults.
-      trainable: patterns of the paths of the leaves that are trained (`mdfl_jax.core.trees.chosen_leaves`); empty: all.
-
-    Raises:
-      UserError: for an unknown partition, mapping, precision or loss; for a loss or an augmentation that the data set
-        does not allow; or for full-batch training of a model that has both batch statistics and random draws.
-    """
-    return _make(
-        TaskRequest(
-            num_clients,
-            batch_size=batch_size,
-            precision=precision,
-            mesh=mesh,
-            tiling=tiling,
-            dataset=dataset,
-            model=model,
-            partition=partition,
-            augmentation=augmentation,
-            pretrained=pretrained,
-            loss=loss,
-            loss_numbers=loss_numbers,
-            trainable=trainable,
-        )
-    )
-
-
-def _make(asked: TaskRequest) -> Task:
-    """Make the task of a request, which has a data set."""
-    dataset = asked.dataset
-    assert dataset is not None
-    learner = _learner(asked, dataset)
-    by_place = getattr(PARTITIONS.numbers(asked.partition), "needs_places", False)
-    return Task(
-        asked.num_clients,
-        device_data(dataset)._replace(pretrained=jax.tree.map(jnp.asarray, asked.pretrained)),
-        learner.partition,
-        learner.init,
-        learner.gradient,
-        learner.evaluate,
-        validate=learner.validate if dataset.x_validation is not None else None,
-        by_place=by_place,
-        owner=learner.owner,
-        spread=Spread(asked.mesh, _by_client, learner.sizes.alone),
-        scoring=Scoring(
-            in_turn=learner.sizes.chunk > 0,
-            over_test=learner.over_test,
-            num_labels=dataset.num_classes if learner.has_one_label else None,
-            local_accuracy=learner.local_accuracy if dataset.client_test is not None else None,
-            part=Part(len(dataset.y_test), learner.evaluate_part),
-        ),
-    )
-
-
-def _learner(asked: TaskRequest, dataset: Dataset) -> Learner:
-    """Check a request, and return the settings of the task."""
-    name = loss_named(asked.loss, dataset.targets)
-    check_loss(name, dataset)
-    check_augmentation(asked.augmentation, dataset)
-    sample, model, per_position = spec_of(dataset), client_model(asked.model), dataset.targets is Targets.POSITIONS
-    num_outputs, batch_size, precision = LOSSES[name].num_outputs(dataset), asked.batch_size, asked.precision
-    shapes = variables_of(model, sample, num_outputs, per_position)
-    model = with_stream(model, shapes, sample)
-    with_statistics, may_draw = STATISTICS in shapes, draws(model)
-    if may_draw and with_statistics and not batch_size:
-        raise UserError(
-            "algorithm.batch_size is 0; an adapted model with batch statistics needs minibatches, 1 or more"
-        )
-    chosen_leaves(trained(shapes if with_statistics else shapes["params"]), asked.trainable, "model.trainable")
-    if precision not in PRECISIONS:
-        raise UserError(unknown_name("precision", precision, PRECISIONS))
-    count, dtype = len(dataset.y_train), low_type(precision)
-    PARTITIONS[asked.partition]  # an unknown name is told before anything is computed
-    return Learner(
-        num_clients=asked.num_clients,
-        num_owners=asked.num_clients - asked.num_relays,
-        model=model,
-        sample=sample,
-        num_outputs=num_outputs,
-        per_position=per_position,
-        loss=LOSSES[name],
-        loss_numbers=LOSSES.numbers(name)() if asked.loss_numbers is None else asked.loss_numbers,
-        partition_name=asked.partition,
-        num_strata=dataset.num_strata,
-        num_natural_owners=0 if dataset.client is None else len(np.unique(dataset.client)),
-        batch_size=batch_size,
-        sizes=cut_for(model, shapes, sample, batch_size, count, asked.num_clients, asked.tiling, dtype),
-        precision=precision,
-        mesh=asked.mesh,
-        augmentation=asked.augmentation,
-        with_statistics=with_statistics,
-        may_draw=may_draw,
-        has_one_label=dataset.targets is Targets.LABELS,
-        trainable=asked.trainable,
-    )
-
-
-def _by_client(clients: SupervisedClients) -> SupervisedClients:
-    """Divide all fields by client, except the list of sample indices.
-
-    The clients of a device may hold any number of samples, so each device keeps the whole list, which is n words.
-    """
-    alike = jax.tree.map(lambda _: False, clients.frozen)
-    divided = jax.tree.map(lambda _: True, clients)
-    return divided._replace(held=ClientIndex(False, True, True, True), frozen=alike)  # type: ignore[arg-type]
 
 
 TASKS.register(OF_DATASETS, doc="Learns the targets of a partitioned data set: labels, numbers or sequences.")(

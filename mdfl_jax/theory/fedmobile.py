@@ -8,8 +8,8 @@ import numpy as np
 
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.fedmobile import FedMobileNumbers
-from mdfl_jax.config.families import in_use, numbers_in
 from mdfl_jax.config.points import Point
+from mdfl_jax.config.sections import in_use, numbers_in
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.networks.meetings import PATTERNS, Law
 

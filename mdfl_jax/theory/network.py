@@ -11,11 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from ml_collections import ConfigDict
 
-from mdfl_jax.config.checks import is_filtered
-from mdfl_jax.config.families import participation_of
+from mdfl_jax.config.checks import is_filtered, keys_of
 from mdfl_jax.config.points import Point
-from mdfl_jax.config.sections import Experiment
-from mdfl_jax.config.texts import keys_of
+from mdfl_jax.config.sections import Experiment, participation_of
 from mdfl_jax.core import devices, stages
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.outcomes import interval

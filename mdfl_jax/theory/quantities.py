@@ -10,8 +10,7 @@ import numpy as np
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.pame import PaMENumbers
 from mdfl_jax.config.checks import is_filtered
-from mdfl_jax.config.families import is_partial, movement_of, numbers_in
-from mdfl_jax.config.sections import Experiment
+from mdfl_jax.config.sections import Experiment, is_partial, movement_of, numbers_in
 from mdfl_jax.core.registry import Registry, caller
 from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.mobility.grid import grid_points

@@ -5,8 +5,8 @@ import pytest
 from ml_collections import ConfigDict
 
 from mdfl_jax.config import default_config
-from mdfl_jax.config.families import schema
 from mdfl_jax.config.resolve import all_fields, check_value, resolve
+from mdfl_jax.config.sections import schema
 from mdfl_jax.core.errors import UserError
 
 

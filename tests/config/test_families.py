@@ -10,17 +10,17 @@ from mdfl_jax.algorithms.local import CompressedNumbers, LocalNumbers
 from mdfl_jax.algorithms.registry import ignored_by, numbers_of, register
 from mdfl_jax.config import default_config
 from mdfl_jax.config.checks import UNUSED
-from mdfl_jax.config.families import (
+from mdfl_jax.config.points import group_points, points
+from mdfl_jax.config.resolve import all_fields, check_key, check_value, resolve
+from mdfl_jax.config.sections import (
     FAMILIES,
+    Experiment,
     algorithm_numbers,
     has_momentum,
     in_use,
     movement_of,
     schema,
 )
-from mdfl_jax.config.points import group_points, points
-from mdfl_jax.config.resolve import all_fields, check_key, check_value, resolve
-from mdfl_jax.config.sections import Experiment
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import Numbers, fields_of, kinds_of, number
 from mdfl_jax.exchange.compressors import COMPRESSORS

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from mdfl_jax import UserError, run
+from mdfl_jax.config.checks import keys_of, varied, words_of
 from mdfl_jax.config.points import group_points, points, program_key
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.config.sections import SWITCHES
-from mdfl_jax.config.texts import keys_of, varied, words_of
 from mdfl_jax.core import rng
 from mdfl_jax.study import make_study
 from mdfl_jax.study.ahead.partitions import draw

@@ -14,6 +14,7 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.registry import Member
 from mdfl_jax.data import sources
 from mdfl_jax.data.sources import balanced_subset, load, names
 
@@ -429,7 +430,7 @@ def test_tfds_without_its_packages(prepared, monkeypatch, package):
 
 @pytest.mark.parametrize("returned", [None, {}, {"x_train": np.zeros((2, 1, 1, 1), np.uint8)}, 3])
 def test_a_registered_source_that_returns_something_else_is_one_line(monkeypatch, returned):
-    monkeypatch.setitem(sources.SOURCES._members, "mine", lambda: returned)
+    monkeypatch.setitem(sources.SOURCES._members, "mine", Member(lambda: returned))
     assert (
         told("mine") == "data.name='mine': the function must return a dictionary with x_train, y_train, x_test, y_test"
     )

@@ -14,7 +14,7 @@ from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import numbers_of
 from mdfl_jax.core.rng import per_client
-from mdfl_jax.core.sharding import among_clients, client_mesh, pad_links, padded
+from mdfl_jax.core.sharding import client_mesh, draw_pairs, pad_links, padded
 from mdfl_jax.core.types import BEFORE, FIXED, NEVER, Links, Score, Spread, Task
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.networks.meetings import FixedNumbers, MeetingsParams, meetings
@@ -143,7 +143,7 @@ def test_padded_links_leave_the_clients_as_they_were_and_the_others_alone():
 def test_pairs_are_drawn_among_the_clients_alone():
     draw = lambda near, senders: near & (senders.uniform(jax.random.key(0), 7) < 0.5)  # noqa: E731
     links = links_of(7)
-    plain, padded = jax.jit(lambda: [among_clients(draw, given) for given in (links, pad_links(links, 8))])()
+    plain, padded = jax.jit(lambda: [draw_pairs(draw, given) for given in (links, pad_links(links, 8))])()
     np.testing.assert_array_equal(padded[:7, :7], plain)
     assert 0 < plain.sum() < 42
     assert not padded[7:].any()

@@ -10,8 +10,7 @@ from jax.experimental.compilation_cache import compilation_cache
 
 from mdfl_jax.core import devices
 from mdfl_jax.core.metric import CLIENTS, HOLDS, ROUNDS
-from mdfl_jax.engine.compile import Compiler
-from mdfl_jax.engine.placement import Placement
+from mdfl_jax.engine.programs import Compiler, Placement
 from mdfl_jax.metrics import metric
 from mdfl_jax.study import make_study
 from mdfl_jax.study.batch import Program, steps
@@ -109,7 +108,7 @@ def test_a_second_group_compiles_two_programs(program, monkeypatch):
 def test_of_many_programs_those_that_were_needed_last_are_held(program, monkeypatch):
     """Or a study of many groups would hold all of their programs until its end."""
     compiled = []
-    monkeypatch.setattr("mdfl_jax.engine.compile.HELD", len(ALL))
+    monkeypatch.setattr("mdfl_jax.engine.programs.HELD", len(ALL))
     monkeypatch.setattr(jax.stages.Lowered, "compile", lambda one, _: compiled.append(one.as_text().split()[1]))
     compiler = Compiler()
     for number, names in ((0, ALL), (1, {"begin", "rounds"}), (1, set()), (0, {"begin", "rounds"})):

@@ -25,11 +25,11 @@ from mdfl_jax.core.sharding import (
     everywhere,
     layout,
     padded,
-    repeat,
     replicate,
     settle,
     size,
     stacked,
+    take_steps,
     tracing_over,
 )
 from mdfl_jax.core.types import Links, Network, Places
@@ -258,7 +258,7 @@ def test_repeating_is_one_step_after_another(num_devices, num_steps):
 
     def repeated(x):
         with tracing_over(mesh):
-            return repeat(lambda x, index: (2 * x + index, (x, index)), x, num_steps)
+            return take_steps(lambda x, index: (2 * x + index, (x, index)), x, num_steps)
 
     carry, first = jax.jit(repeated)(jnp.arange(3.0))
     expected = np.arange(3.0)

@@ -8,8 +8,7 @@ from small import PATTERNS, toy_hparams, toy_simulation, toy_task
 
 from mdfl_jax import Schedule
 from mdfl_jax.algorithms.dpsgd import dpsgd
-from mdfl_jax.engine.compile import TracedStep
-from mdfl_jax.engine.placement import Placement
+from mdfl_jax.engine.programs import Placement, TracedStep
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.networks.spatial import spatial
 

@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import seed as seeded
 from hypothesis import strategies as st
 
-from mdfl_jax.config.families import FAMILIES
 from mdfl_jax.config.resolve import all_fields
+from mdfl_jax.config.sections import FAMILIES
 
 Changes = dict[str, Any]
 HELD = (

@@ -18,9 +18,8 @@ from mdfl_jax.algorithms.registry import resolved
 from mdfl_jax.core.metric import CLIENTS, record
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.metrics import HOLDS, NOTHING, ROUNDS, UNKNOWN, Metric, metrics_of
-from mdfl_jax.metrics.evaluation import RoundView
+from mdfl_jax.metrics.evaluation import RoundView, choose_records, metrics_by_round, rows_of_round, rows_without_round
 from mdfl_jax.metrics.history import Metrics, standing_still
-from mdfl_jax.metrics.round_records import choose, of_each_round, of_round, without_round
 from mdfl_jax.mobility import Motion
 from mdfl_jax.mobility.trace import tracks
 from mdfl_jax.networks.meetings import MeetingsParams, RandomNumbers, meetings
@@ -200,7 +199,7 @@ BY_ROUND = (
 def test_a_run_that_has_ended_has_the_same_rows_on_the_device_and_on_the_host(count):
     """The device fills the rows of one run, the host those of a batch of which all runs have ended."""
     state = jnp.array([1.0, 2.0])
-    row = without_round(BY_ROUND, None, None, state, N)
+    row = rows_without_round(BY_ROUND, None, None, state, N)
     values = {name: np.stack([np.asarray(value)] * 2)[None] for name, value in row.items()}
     values["event"][...], values["who"][...] = True, 3  # the last round had some
     history = Metrics(BY_ROUND, {"round": np.array([[2]]), **values})
@@ -224,10 +223,12 @@ def test_a_run_that_has_ended_has_the_same_rows_on_the_device_and_on_the_host(co
 )
 def test_the_size_of_the_records_is_bounded(clients, positions, mib, kept, why):
     """Links of 400 rounds take 400 N ceil(N / 8) bytes, 3.1 MiB of 256 clients."""
-    measured, records = choose(metrics_of(), clients, 400, positions, mib)
+    measured, records = choose_records(metrics_of(), clients, 400, positions, mib)
     assert records == (("links",), 400 * clients * -(-clients // 8), kept, why)
     assert ("links" in {metric.name for metric in measured}) == kept
-    assert [metric.name for metric in of_each_round(measured, positions)] == ["position"] * positions + ["links"] * kept
+    assert [metric.name for metric in metrics_by_round(measured, positions)] == ["position"] * positions + [
+        "links"
+    ] * kept
     assert "position" in {metric.name for metric in measured}
 
 
@@ -238,15 +239,15 @@ def test_of_many_clients_the_records_of_one_byte_are_kept():
         record("destination", lambda view: view, UNKNOWN, shape=(ROUNDS, CLIENTS, 2)),
     )
     for clients, names in ((256, ("links", "present", "destination")), (257, ("present",))):
-        measured, records = choose(metrics_of((present, going)), clients, 400, True, 8)
-        with_rows = of_each_round(measured, positions=True)
+        measured, records = choose_records(metrics_of((present, going)), clients, 400, True, 8)
+        with_rows = metrics_by_round(measured, positions=True)
         assert records.kept
         assert not records.why
         assert records.names == names
         assert {metric.name for metric in with_rows} == {"position", *names}
         assert {metric.name for metric in measured if metric.record} == {"position", *names}
     assert records.size == 400 * 257
-    *_, records = choose(metrics_of((present, going)), 257, 400, True, 0.05)
+    *_, records = choose_records(metrics_of((present, going)), 257, 400, True, 0.05)
     assert records == (("present",), 400 * 257, False, "would take 0.1 MiB of a run, and engine.record_mib is 0.05")
 
 
@@ -257,7 +258,7 @@ def test_wrong_declarations_and_values_are_one_line():
     nothing = None
     view = RoundView(nothing, nothing, nothing, nothing, nothing, nothing, jnp.zeros(3))
     with pytest.raises(UserError, match=r"'state' is declared of shape \(2,\) a round and each_round gives \(3,\)"):
-        of_round(BY_ROUND[:1], view, N)
+        rows_of_round(BY_ROUND[:1], view, N)
 
 
 @pytest.mark.long

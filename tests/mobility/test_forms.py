@@ -10,9 +10,9 @@ from small import told
 from tiny import tiny_config
 
 from mdfl_jax import UserError
-from mdfl_jax.config.families import effective, setting_of
 from mdfl_jax.config.points import baseline_of, points, program_key
 from mdfl_jax.config.resolve import resolve
+from mdfl_jax.config.sections import effective, setting_of
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.mobility import MOBILITIES, Movement

@@ -52,7 +52,7 @@ PICKLES = {
     "csr": (b"ctorch._utils\n_rebuild_sparse_csr_tensor\n.", "it holds a sparse tensor; only dense ones are taken"),
     "system": (
         b"cos\nsystem\n(S'touch ran'\ntR.",
-        "a pickle that needs code to be read; only tensors are taken (os.syst",
+        "a pickle, which needs code to be read; only tensors are taken (os.syst",
     ),
     "builtins": (b"c__builtin__\neval\n(S'1'\ntR.", "only tensors are taken (__builtin__.eval)"),
     "by the stack": (b"\x80\x04\x8c\x02os\x8c\x06system\x93.", "only tensors are taken (STACK_GLOBAL)"),
@@ -80,9 +80,9 @@ def test_a_pickle_of_something_else_is_told_and_not_carried_out(tmp_path, monkey
 def test_no_code_of_a_pickle_is_run(tmp_path, protocol):
     path, made = tmp_path / "w.pth", tmp_path / "made"
     path.write_bytes(pickle.dumps({"a": Code(made)}, protocol))
-    assert "a pickle that needs code to be read" in lines(path)
+    assert "a pickle, which needs code to be read" in lines(path)
     archive(path, data_dot_pkl=pickle.dumps({"a": Code(made)}, protocol))
-    assert "a pickle that needs code to be read" in lines(path)
+    assert "a pickle, which needs code to be read" in lines(path)
     assert not made.exists()
 
 

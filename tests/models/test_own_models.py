@@ -16,8 +16,7 @@ from small import assert_trees_equal
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.models import SamplesLast, SampleSpec, adapt, client_model, make_model
-from mdfl_jax.models.adapters import draws, variables_of
-from mdfl_jax.models.client_models import with_stream
+from mdfl_jax.models.adapters import draws, variables_of, with_stream
 from mdfl_jax.tasks import cut_for
 from mdfl_jax.tasks.gradients import Tiling
 

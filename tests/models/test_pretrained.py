@@ -226,8 +226,8 @@ def test_pytorch_files(tmp_path, capsys):
     torch.save({"a": torch.nn.Parameter(torch.ones(2, dtype=torch.bfloat16))}, tmp_path / "w.pt")
     assert read_tensors(tmp_path / "w.pt")["a"].dtype == np.float32
     for content, line in (
-        ({"a": Code()}, "it holds a pickle that needs code to be read; only tensors are taken"),
-        (torch.nn.Linear(2, 2), "it holds a pickle that needs code to be read; only tensors are taken"),
+        ({"a": Code()}, "it holds a pickle, which needs code to be read; only tensors are taken"),
+        (torch.nn.Linear(2, 2), "it holds a pickle, which needs code to be read; only tensors are taken"),
         ({"epoch": 3}, "epoch is a int, not a tensor"),
         ([torch.ones(2)], "it holds a list, not tensors by name"),
     ):

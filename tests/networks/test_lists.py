@@ -11,7 +11,7 @@ import pytest
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.links import ALL_PAIRS, as_senders, in_use
 from mdfl_jax.core.message_bits import messages_sent
-from mdfl_jax.core.sharding import Held, among_clients, pad_links
+from mdfl_jax.core.sharding import Held, draw_pairs, pad_links
 from mdfl_jax.exchange.gossip import mix
 from mdfl_jax.exchange.partial import random_neighbours
 from mdfl_jax.mobility import MOBILITIES, Movement
@@ -203,7 +203,7 @@ def test_padding_clients_have_no_links_and_change_no_draw():
     padded = pad_links(links, N + 2)
     draw = partial(random_neighbours, jax.random.key(3), rate=0.5)
     pick = lambda adjacency, senders: draw(adjacency, senders=senders)  # noqa: E731
-    picked, of_padded = jax.jit(lambda: [among_clients(pick, given) for given in (links, padded)])()
+    picked, of_padded = jax.jit(lambda: [draw_pairs(pick, given) for given in (links, padded)])()
     assert picked.any()
     np.testing.assert_array_equal(picked, of_padded[:N])
     assert not of_padded[N:].any()

@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture(scope="module", autouse=True)
 def _shared_programs() -> Iterator[None]:
-    from mdfl_jax.engine.compile import Compiler  # not before the environment is set
+    from mdfl_jax.engine.programs import Compiler  # not before the environment is set
     from mdfl_jax.study import runner
 
     compiler = Compiler()

@@ -9,7 +9,7 @@ from tiny import run_study
 
 import mdfl_jax
 from mdfl_jax import Results
-from mdfl_jax.config.texts import Save, parse_save
+from mdfl_jax.config.checks import Save, parse_save
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.sources import load
 from mdfl_jax.models import MODELS, adapt

@@ -14,7 +14,7 @@ import pytest
 
 import mdfl_jax
 from mdfl_jax import Interrupted, UserError
-from mdfl_jax.config.texts import LOGGERS
+from mdfl_jax.config.checks import LOGGERS
 from mdfl_jax.study.loggers.line_logger import WORDS, LineLogger
 
 SWEEP = {"sweep": "network.mobility=static,dcm", "engine.checkpoint_minutes": 1e-9}

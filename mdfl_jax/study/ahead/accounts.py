@@ -21,7 +21,7 @@ from mdfl_jax.core import devices
 from mdfl_jax.core.devices import KINDS, Target, Wanted
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.sharding import CLIENT, SEED
-from mdfl_jax.engine.placement import Placement, in_turns
+from mdfl_jax.engine.programs import Placement, in_turns
 from mdfl_jax.study.ahead import cycles
 from mdfl_jax.study.ahead.memory import MIB, Need, device_limit, following, need_of, round_flops, steps_of
 from mdfl_jax.study.study import Study

@@ -7,13 +7,12 @@ from typing import Any, NamedTuple
 
 import jax
 
-from mdfl_jax.config.families import movement_of
+from mdfl_jax.config.sections import movement_of
 from mdfl_jax.core import devices, stages
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.flops import count_flops
 from mdfl_jax.core.sharding import SEED
-from mdfl_jax.engine.compile import TracedStep, traced_steps
-from mdfl_jax.engine.placement import Placement, in_turns
+from mdfl_jax.engine.programs import Placement, TracedStep, in_turns, traced_steps
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.mobility.registry import OWN
 from mdfl_jax.storage.disk import host_memory
@@ -78,7 +77,7 @@ def need(group: Group, runs: int, at_once: int) -> Need:
     Args:
       group: The points that share the programs.
       runs: The number of runs in the batch.
-      at_once: As in `mdfl_jax.engine.placement.Placement`.
+      at_once: As in `mdfl_jax.engine.programs.Placement`.
     """
     placement = Placement(group.simulation, runs, at_once)
     options = devices.compiler_options(group.simulation.alone)

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from mdfl_jax.config.families import effective, task_of
-from mdfl_jax.config.texts import keys_of
+from mdfl_jax.config.checks import keys_of
+from mdfl_jax.config.sections import effective, task_of
 from mdfl_jax.core.types import RunFacts
 from mdfl_jax.data.heterogeneity import Heterogeneity, heterogeneity
 from mdfl_jax.study.study import Group, Study

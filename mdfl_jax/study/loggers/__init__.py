@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mdfl_jax.config.texts import LOGGERS, parse_loggers
+from mdfl_jax.config.checks import LOGGERS, parse_loggers
 from mdfl_jax.storage.study_files import LOGGERS as FOLDER
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
-from mdfl_jax.config.families import effective
+from mdfl_jax.config.sections import effective
 from mdfl_jax.results.records import lines_of_point
 from mdfl_jax.storage.disk import plain
 from mdfl_jax.study.events import Ended, Evaluated, Event, Found, lines_of

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mdfl_jax.config.texts import LOGGERS
+from mdfl_jax.config.checks import LOGGERS
 from mdfl_jax.storage.disk import Appended
 from mdfl_jax.study.loggers.line_logger import LineLogger, LoggedRun, numbers_of
 from mdfl_jax.study.study import Study

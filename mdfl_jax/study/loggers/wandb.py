@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
-from mdfl_jax.config.texts import LOGGERS
+from mdfl_jax.config.checks import LOGGERS
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.storage.disk import write_json
 from mdfl_jax.study.loggers.line_logger import LineLogger, LoggedRun, numbers_of

@@ -17,7 +17,9 @@ import jax
 import numpy as np
 
 from mdfl_jax.config.checks import needs_file, parse_units, read_speeds
-from mdfl_jax.config.families import (
+from mdfl_jax.config.sections import (
+    CostConfig,
+    Experiment,
     algorithm_numbers,
     is_partial,
     links_fail,
@@ -27,7 +29,6 @@ from mdfl_jax.config.families import (
     traced_numbers,
     world_in,
 )
-from mdfl_jax.config.sections import CostConfig, Experiment
 from mdfl_jax.core import stages
 from mdfl_jax.core.errors import UserError, errors_about
 from mdfl_jax.core.types import Algorithm, Network, Task

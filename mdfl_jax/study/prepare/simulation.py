@@ -13,10 +13,8 @@ from jax.sharding import Mesh
 
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import OptimizerFactory, Schedule, Settings, adam, sgd
-from mdfl_jax.config.checks import has_deadline, is_counted, is_filtered, wants_lists
-from mdfl_jax.config.families import algorithm_numbers, has_momentum, is_partial, task_numbers
-from mdfl_jax.config.sections import Experiment
-from mdfl_jax.config.texts import keys_of
+from mdfl_jax.config.checks import has_deadline, is_counted, is_filtered, keys_of, wants_lists
+from mdfl_jax.config.sections import Experiment, algorithm_numbers, has_momentum, is_partial, task_numbers
 from mdfl_jax.core import devices, stages
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.types import FIXED, SYMMETRIC, Hparams

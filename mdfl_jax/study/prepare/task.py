@@ -17,10 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from mdfl_jax.config.checks import MEAN, OWN, names_saved
-from mdfl_jax.config.families import effective, numbers_in, task_numbers, task_of
-from mdfl_jax.config.sections import DataConfig, Experiment
-from mdfl_jax.config.texts import keys_of
+from mdfl_jax.config.checks import MEAN, OWN, keys_of, names_saved
+from mdfl_jax.config.sections import DataConfig, Experiment, effective, numbers_in, task_numbers, task_of
 from mdfl_jax.core.contract import where
 from mdfl_jax.core.errors import UserError, errors_about
 from mdfl_jax.core.numbers import from_values

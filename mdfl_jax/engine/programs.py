@@ -1,0 +1,398 @@
+"""A batch of runs on the devices: which device computes which run, and the compiled programs of its steps.
+
+A run is a (hparams, key) pair: a sweep point under a seed. All runs of a batch have the same shapes, so one compiled
+program serves them all. Each device computes its runs in turns. On a CPU a turn is one run, which keeps its models in
+the cache; on an accelerator it is all runs of the device, mapped together. A program is that of one turn: it neither
+reads each of its inputs from an array of all runs nor writes its results to one, and the number of runs is not part of
+it. If the simulation has a mesh, several devices share each run, and the rows of the mesh take the role of the devices.
+The results are those of a plain loop over runs.
+
+The program of a step lacks the inputs that the step does not read, and inputs that it returns unchanged do not pass
+through it. So a step that does not depend on the algorithm, such as an evaluation, is one program for all algorithms,
+and equal programs are compiled once. XLA compiles a program with several threads, but many of its steps use only one of
+them. Therefore compiling a program begins while the next ones are still traced, and all are compiled at the same time.
+"""
+
+import hashlib
+import math
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.extend.core as jex
+import numpy as np
+from jax.interpreters.partial_eval import dce_jaxpr
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from mdfl_jax.core import devices, rng, sharding
+from mdfl_jax.core.devices import current
+from mdfl_jax.core.types import Hparams, RunFacts
+from mdfl_jax.engine.simulation import Carry, Simulation
+from mdfl_jax.metrics.history import Metrics
+
+DEVICE = "device"  # the axis of the devices that compute runs of their own
+HELD = 60  # programs that wait for an equal one; each takes about 10 MiB of the host's memory
+
+
+class Runs(NamedTuple):
+    """The inputs of runs.
+
+    Attributes:
+      hparams: the numbers of the runs.
+      keys: typed keys, one for each run, or one for each run and stream (`mdfl_jax.core.rng`).
+    """
+
+    hparams: Hparams
+    keys: jax.Array
+
+
+def in_turns(simulation: Simulation, at_once: int = 0) -> bool:
+    """Tell whether a device computes its runs one after another, as on a CPU and where one run keeps it busy.
+
+    Args:
+      simulation: the simulation.
+      at_once: the runs that are mapped together, if it is set: ``engine.runs_at_once``.
+    """
+    return at_once == 1 or (not at_once and (current().backend == "cpu" or simulation.alone))
+
+
+class Placement:
+    """How the runs of a batch are divided among D devices (or rows of a mesh) with R runs each, and T turns.
+
+    The arrays of a turn are [D, ...] where a device computes one run after another, and [D, R / T, ...] where it maps
+    several. For a target that is not present they are only shapes, which are all that compiling needs.
+
+    Args:
+      simulation: the simulation.
+      num_runs: the number of runs that are on the devices at the same time. The last run is repeated until the turns
+        are filled.
+      at_once: the runs of a device that are mapped together (vmap); 0: one run on a CPU and where one run keeps the
+        device busy, otherwise all.
+      devices: the devices to use, by default those of the target; never more devices than runs are used. A mesh has its
+        own.
+
+    Attributes:
+      mesh: the mesh of the simulation, or one of D devices.
+      at_once: the runs of a device in a turn.
+      turns: for each turn, the place or the places of its runs among the R runs of a device.
+      mapped: whether the arrays of a turn have an axis of several runs.
+    """
+
+    def __init__(
+        self, simulation: Simulation, num_runs: int, at_once: int = 0, devices: list[jax.Device] | None = None
+    ):
+        aim, shared = current(), simulation.mesh
+        self.simulation, self.num_runs = simulation, num_runs
+        self.mesh = shared or Mesh(np.array((devices or aim.devices)[:num_runs]), (DEVICE,))
+        self._axis = sharding.SEED if shared else DEVICE
+        self._num_places = self.mesh.shape[self._axis]
+        per_device = -(-num_runs // self._num_places)
+        at_once = min(1 if in_turns(simulation, at_once) else at_once or per_device, per_device)
+        self.at_once = at_once
+        self._per_device = -(-per_device // at_once) * at_once  # a whole number of turns
+        # A single run of each device is mapped too: without the mapping, its values could differ in their last bits.
+        self.mapped = at_once == self._per_device or at_once > 1
+        self.turns = [slice(i, i + at_once) if self.mapped else i for i in range(0, self._per_device, at_once)]
+
+    @property
+    def devices(self) -> list[jax.Device]:
+        """All devices that take part."""
+        return list(self.mesh.devices.flat)
+
+    @cached_property
+    def data(self) -> Any:
+        """The simulation's data with one copy on each device: leaves [D, ...]; over a mesh there is no axis D."""
+        if self.simulation.mesh:
+            return sharding.replicate(self.simulation.data, self.mesh)
+        repeated = lambda x: np.broadcast_to(x, (self._num_places, *x.shape))  # noqa: E731
+        return sharding.placed(jax.tree.map(repeated, self.simulation.data), self.by_device)
+
+    def inputs(self, hparams: list[Hparams], seeds: Sequence[int] | np.ndarray) -> list[Runs]:
+        """Return the inputs of each turn.
+
+        Args:
+          hparams: the numbers of each run.
+          seeds: [runs] or [runs, len(STREAMS)], one for each stream.
+        """
+        stacked = self._filled(jax.tree.map(lambda *leaves: np.stack(leaves), *hparams))
+        return self._split(Runs(stacked, rng.keys(self._filled(np.array(seeds, np.uint32)))))
+
+    def split(self, tree: Any) -> list[Any]:
+        """Return NumPy arrays [runs, ...] as the arrays of each turn, on their devices."""
+        return self._split(self._filled(tree))
+
+    def join(self, turns: Sequence[Any], num_runs: int) -> Any:
+        """Return the arrays of all turns as NumPy arrays [runs, ...], without the repeated runs at the end."""
+
+        def whole(*leaves: jax.Array) -> np.ndarray:
+            found = np.empty((self._num_places, self._per_device, *leaves[0].shape[1 + self.mapped :]), leaves[0].dtype)
+            for leaf, turn in zip(leaves, self.turns, strict=True):
+                # `np.asarray` of a leaf of several devices would leave a copy in it.
+                for shard in leaf.addressable_shards:
+                    if shard.replica_id == 0:
+                        found[(shard.index[0], turn, *shard.index[1 + self.mapped :])] = shard.data
+            return found.reshape(self._num_places * self._per_device, *found.shape[2:])[:num_runs]
+
+        return jax.tree.map(whole, *turns)
+
+    def _filled(self, tree: Any) -> Any:
+        """Repeat the last of the runs [runs, ...] until they fill the devices, [D, R, ...]."""
+
+        def leaf(x: np.ndarray) -> np.ndarray:
+            padded = np.concatenate([x, np.repeat(x[-1:], self._num_places * self._per_device - len(x), axis=0)])
+            return padded.reshape(self._num_places, self._per_device, *x.shape[1:])
+
+        return jax.tree.map(leaf, tree)
+
+    def _split(self, tree: Any) -> list[Any]:
+        def of_turn(turn: int | slice) -> Any:
+            cut = jax.tree.map(lambda x: x[:, turn], tree)
+            return sharding.placed(cut, self.lies(cut))
+
+        return [of_turn(turn) for turn in self.turns]
+
+    # What the programs of a turn need.
+
+    @property
+    def by_device(self) -> NamedSharding:
+        """The sharding of an array [D, ...] that has the part of each device (or row of a mesh) there."""
+        return NamedSharding(self.mesh, PartitionSpec(self._axis))
+
+    def lies(self, tree: Any) -> Any:
+        """Return the sharding of each leaf of the arrays of a turn. Over a mesh, the models of a state are divided."""
+        if self.simulation.mesh and isinstance(tree, Carry):
+            return self.simulation.layout(tree, before=1 + self.mapped)
+        if type(tree) is tuple:
+            return tuple(self.lies(one) for one in tree)
+        return jax.tree.map(lambda _: self.by_device, tree)
+
+    def clients_lie(self, clients: Any) -> Any:
+        """Return the sharding of each leaf of the clients' data in a turn."""
+        mesh, by_client = self.simulation.mesh, self.simulation.task.spread.by_client
+        return sharding.layout(by_client(clients), mesh, 1 + self.mapped) if mesh and by_client else self.lies(clients)
+
+    def over_runs(self, step: Callable[..., Any], has_data: bool) -> Callable[..., Any]:
+        """Return a step of one run as the function that is traced: for the runs of a turn on one device.
+
+        Over a mesh, the function is that of all devices.
+
+        Args:
+          step: one of the five steps of `Simulation`.
+          has_data: whether its first argument is the data.
+        """
+        mesh = self.simulation.mesh
+
+        def over(step: Callable[..., Any]) -> Callable[..., Any]:
+            mapped = jax.vmap(step) if self.mapped else step
+            return partial(sharding.over_rows, mesh, mapped) if mesh else mapped
+
+        return (lambda data, *runs: over(partial(step, data))(*runs)) if has_data else over(step)
+
+    def traced(self, tree: Any) -> Any:
+        """Convert the shapes of the arrays of a turn to those with which a step is traced."""
+        of_device = 0 if self.simulation.mesh else 1
+        one = lambda x: x.update(shape=x.shape[of_device:], sharding=None)  # noqa: E731
+        return jax.tree.map(one, jax.eval_shape(lambda tree: tree, tree))
+
+    def whole(self, tree: Any) -> Any:
+        """Convert the shapes with which a step is traced to those of the arrays of a turn."""
+        before = () if self.simulation.mesh else (self._num_places,)
+        return jax.tree.map(lambda x: jax.ShapeDtypeStruct((*before, *x.shape), x.dtype, weak_type=x.weak_type), tree)
+
+    def over_devices(self, program: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+        """Convert a function of the traced shapes to one of the arrays of a turn.
+
+        Devices that compute runs of their own do so in a `jax.shard_map`, and each of them takes its own branches at a
+        condition. Where devices share a run, the compiler divides the function itself.
+        """
+        if self.simulation.mesh:
+            return program
+
+        def of_device(*leaves: Any) -> list[Any]:
+            own = program(*(jax.lax.squeeze(x, [0]) for x in leaves))
+            return [jax.lax.expand_dims(x, [0]) for x in own]
+
+        of_device.__name__ = of_device.__qualname__ = program.__name__
+        split = PartitionSpec(DEVICE)
+        return jax.shard_map(of_device, mesh=self.mesh, in_specs=split, out_specs=split, check_vma=False)
+
+
+class TracedStep:
+    """A step of a simulation, traced for the runs of a turn, without what it does not need.
+
+    Args:
+      placement: says how runs lie on the devices.
+      name: the name of the step's program.
+      function: (*args) -> tree, from `Placement.over_runs`.
+      args: the arguments as the arrays of a turn, or their shapes.
+      passes: the places of those arguments whose leaves may be results as they are. They must not be donated to any
+        other step as long as the result is used.
+      donated: the place of an argument whose leaves are donated, except for those that are results as they are.
+      lies: (shapes of the result) -> their shardings; None: `Placement.lies`.
+
+    Attributes:
+      shapes: the result, as a tree of shapes of the arrays of a turn.
+      sizes: the bytes of each argument on a device.
+    """
+
+    def __init__(
+        self,
+        placement: Placement,
+        name: str,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        passes: Sequence[int] = (),
+        donated: int | None = None,
+        lies: Callable[[Any], Any] | None = None,
+    ):
+        leaves, self.in_tree = jax.tree.flatten(tuple(args))
+        results: list[Any] = []
+
+        def flat(*leaves: Any) -> list[Any]:
+            found, tree = jax.tree.flatten(function(*jax.tree.unflatten(self.in_tree, leaves)))
+            results.append(tree)
+            return found
+
+        closed = jax.make_jaxpr(flat)(*placement.traced(leaves))
+        self.placement, self.name, self.out_tree = placement, name, results[-1]
+        owners = [place for place, arg in enumerate(args) for _ in jax.tree.leaves(arg)]
+        inputs = {var: i for i, var in enumerate(closed.jaxpr.invars) if owners[i] in passes}
+        outs = closed.jaxpr.outvars
+        self.passed = [inputs.get(var) if isinstance(var, jex.Var) else None for var in outs]
+        needed, used = dce_jaxpr(closed.jaxpr, [i is None for i in self.passed])
+        self.used = [i for i, read in enumerate(used) if read]
+        self.jaxpr = jex.ClosedJaxpr(needed, closed.consts)
+        shapes = placement.whole(closed.out_avals)
+        self._lie = jax.tree.leaves((lies or placement.lies)(jax.tree.unflatten(self.out_tree, shapes)))
+        placed = [x.update(sharding=place) for x, place in zip(shapes, self._lie, strict=True)]
+        self.shapes = jax.tree.unflatten(self.out_tree, placed)
+        self.sizes = [sum(map(_bytes_of_device, jax.tree.leaves(arg))) for arg in args]
+        self._given = [j for j, i in enumerate(self.used) if owners[i] == donated and i not in self.passed]
+        self._inputs = [leaves[i].sharding for i in self.used]
+
+    def lower(self) -> Any:
+        """Lower the program, whose inputs and results are the arrays of a turn."""
+        of_device = jex.jaxpr_as_fun(self.jaxpr)
+
+        def program(*leaves: Any) -> list[Any]:
+            return of_device(*leaves)
+
+        program.__name__ = program.__qualname__ = self.name
+        whole = self.placement.over_devices(program)
+        results = [place for place, i in zip(self._lie, self.passed, strict=True) if i is None]
+        shapes = self.placement.whole(self.jaxpr.in_avals)
+        jitted = jax.jit(whole, in_shardings=self._inputs, out_shardings=results, donate_argnums=self._given)
+        return jitted.lower(*shapes)
+
+    def call(self, program: Callable[..., Any], *args: Any) -> Any:
+        """Call the compiled program with the whole arguments, and return the whole result."""
+        leaves = jax.tree.leaves(args)
+        inputs = [leaves[i] for i in self.used]
+        jax.block_until_ready(inputs)  # on a CPU, launching the program would wait for them too (jax 0.10.2)
+        computed = iter(program(*inputs))
+        found = [next(computed) if i is None else leaves[i] for i in self.passed]
+        return jax.tree.unflatten(self.out_tree, found)
+
+
+def _bytes_of_device(leaf: Any) -> int:
+    """Return the bytes of an array, or of a shape with a sharding, on one device."""
+    return math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize
+
+
+def traced_steps(placement: Placement, runs: Runs, start: Runs, before: bool = True) -> Iterator[TracedStep]:
+    """Trace the steps of a simulation for a batch, in the order draw, world, begin, rounds, evaluate, first evaluation.
+
+    Args:
+      placement: how the runs of the batch lie on the devices.
+      runs: the inputs of a turn.
+      start: the inputs of the start of these runs, which may have models from files.
+      before: whether to trace the evaluation before the first round too.
+    """
+    of, data = placement.simulation, placement.data
+    lies = lambda drawn: (placement.clients_lie(drawn[0]), placement.lies(drawn[1]))  # noqa: E731
+    draw = TracedStep(placement, "draw", placement.over_runs(of.draw, has_data=True), (data, *runs), lies=lies)
+    yield draw
+    clients, model = draw.shapes
+    world = TracedStep(placement, "world", placement.over_runs(of.world, has_data=False), (*runs, clients))
+    yield world
+    before_rounds = (start.hparams, model, world.shapes[0])
+    begin = TracedStep(placement, "begin", placement.over_runs(of.begin, has_data=False), before_rounds, passes=(2,))
+    yield begin
+    args = (data, *runs, clients, begin.shapes[0])
+    several = placement.over_runs(of.rounds, has_data=True)
+    rounds = TracedStep(placement, "rounds", several, args, passes=(4,), donated=4)
+    yield rounds
+    # The first evaluation has rows of other numbers of rounds. If no metric looks at them, its program is the same.
+    evaluate = placement.over_runs(of.evaluate, has_data=True)
+    for after in (rounds.shapes, begin.shapes) if before else (rounds.shapes,):
+        yield TracedStep(placement, "evaluate", evaluate, (data, runs.keys, clients, *after), passes=(4, 5))
+
+
+class Programs(NamedTuple):
+    """The compiled steps of a turn, in the order of `traced_steps`, put together to programs of a batch.
+
+    The runs of a batch and their state are lists, with a tree for each turn.
+    """
+
+    draw: Callable[..., Any]
+    world: Callable[..., Any]
+    begin: Callable[..., Any]
+    rounds: Callable[..., Any]
+    evaluate: Callable[..., Any]
+    evaluate_first: Callable[..., Any]
+
+    def init(self, data: Any, runs: list[Runs]) -> tuple[list[Carry], list[Metrics], list[RunFacts]]:
+        """Return the states before the first round, their metrics, and the facts about the runs."""
+        begun = [self._start(data, *turn) for turn in runs]
+        metrics = [self.evaluate_first(data, turn.keys, own, *at) for turn, (own, at, _) in zip(runs, begun)]
+        return [at[0]._replace(clients=own) for own, at, _ in begun], metrics, [facts for *_, facts in begun]
+
+    def advance(self, data: Any, runs: list[Runs], carries: list[Carry]) -> tuple[list[Carry], list[Metrics]]:
+        """Return the states after the next evaluation, and its metrics. The given states are donated."""
+        turns = list(zip(runs, carries, strict=True))
+        after = [self.rounds(data, *turn, carry.clients, carry._replace(clients=None)) for turn, carry in turns]
+        metrics = [self.evaluate(data, turn.keys, carry.clients, *at) for (turn, carry), at in zip(turns, after)]
+        return [at[0]._replace(clients=carry.clients) for (_, carry), at in zip(turns, after)], metrics
+
+    def _start(self, data: Any, hparams: Hparams, keys: jax.Array) -> tuple[Any, tuple[Any, ...], RunFacts]:
+        drawn = hparams._replace(start=None)
+        clients, model = self.draw(data, drawn, keys)
+        network, facts = self.world(drawn, keys, clients)
+        return clients, self.begin(hparams, model, network), facts
+
+
+class Compiler:
+    """Compiles the programs of the groups of a study, one group after another.
+
+    The groups of a study often have one task, and networks or algorithms that differ. Their programs that do not know
+    the difference are equal, and are compiled once. Of many programs, it keeps those that were needed last.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, Future[Any]] = {}
+
+    def programs(self, placement: Placement, runs: Runs, start: Runs) -> Programs:
+        """Compile the programs of a batch.
+
+        Args:
+          placement: how the runs of the batch lie on the devices.
+          runs: the inputs of a turn.
+          start: the inputs of the start of these runs, which may have models from files.
+        """
+        options = devices.compiler_options(placement.simulation.alone)
+        with ThreadPoolExecutor(5) as pool:
+            steps = [(step, self._compiled(pool, step, options)) for step in traced_steps(placement, runs, start)]
+        return Programs(*(partial(step.call, program.result()) for step, program in steps))
+
+    def _compiled(self, pool: ThreadPoolExecutor, step: TracedStep, options: Any) -> Future[Any]:
+        """Begin to compile a step, unless an equal program is known."""
+        lowered = step.lower()
+        text = f"{[device.id for device in step.placement.devices]} {options} {lowered.as_text()}"
+        name = hashlib.sha256(text.encode()).hexdigest()
+        program = self._known.pop(name, None) or pool.submit(lowered.compile, options)
+        self._known[name] = program  # at the end, so that the first one is the one that was not needed for longest
+        if len(self._known) > HELD:
+            del self._known[next(iter(self._known))]
+        return program
