@@ -31,9 +31,16 @@ from mdfl_jax.core.numbers import Numbers, Setting
 from mdfl_jax.core.rng import per_client
 from mdfl_jax.mobility.clustering import centre_places, centres_of, cluster_centres
 from mdfl_jax.mobility.discs import summed_at, sums_in_range
-from mdfl_jax.mobility.grid import GridClient, GridWorld, grid_size, nearest_within, only_mobile, uniform_within
+from mdfl_jax.mobility.grid import (
+    GridClient,
+    GridWorld,
+    grid_size,
+    is_dense,
+    nearest_within,
+    only_mobile,
+    uniform_within,
+)
 from mdfl_jax.mobility.label_distances import SMALLEST_DISTANCE, distances, histograms
-from mdfl_jax.mobility.many import is_dense
 from mdfl_jax.mobility.meeting import MetNumbers, met_enough
 from mdfl_jax.mobility.plane import LATTICE_SIDE, PlaneClient, PlaneWorld, SpeedNumbers, between, lattice, travel
 from mdfl_jax.mobility.rule import EXPLORED, MET, ORACLE, Form, Mobility, Path, WorldKind

@@ -17,8 +17,7 @@ import jax.numpy as jnp
 
 from mdfl_jax.core.geometry import within
 from mdfl_jax.mobility.discs import summed_at, sums_in_range
-from mdfl_jax.mobility.grid import GridClient, GridWorld, grid_size, nearest_within, sample_index
-from mdfl_jax.mobility.many import is_dense
+from mdfl_jax.mobility.grid import GridClient, GridWorld, grid_size, is_dense, nearest_within, sample_index
 
 # Equal histograms of unequal counts may differ by rounding (1/1 and 3/3 do, once compiled). Their distance is zero.
 SMALLEST_DISTANCE = 1e-6

@@ -18,7 +18,7 @@ MUTANTS = [
     Mutant("mobility/label_distances.py", "(distance > SMALLEST_DISTANCE), d", "True, d", "mobility"),
     Mutant("mobility/label_distances.py", "limit * LARGEST_DISTANCE <", "limit <", "mobility/test_many_clients.py"),
     Mutant("mobility/label_distances.py", "_DISTANCE, of_bare, 0.0)", "_DISTANCE, 0.0, 0.0)", "mobility"),
-    Mutant("mobility/many.py", "where_rows(due, clients, moved), due)", "moved, due)", "mobility/test_many_clients.py"),
+    Mutant("mobility/grid.py", "where_rows(due, clients, moved), due)", "moved, due)", "mobility/test_many_clients.py"),
     Mutant("mobility/discs.py", "jnp.minimum(place + width, size - 1) + 1", "place + width", "mobility/test_discs.py"),
     Mutant("mobility/clustering.py", "jnp.where(step > 0, covers_of_all, 0)", "0", "mobility/test_many_clients.py"),
     Mutant("mobility/meeting.py", "jnp.all(last < corner + side)", "True", "mobility/test_many_clients.py"),
@@ -68,7 +68,7 @@ MUTANTS = [
     Mutant("metrics/values.py", "adjacency | senders.opposite(adjacency)", "adjacency", "metrics/test_spectrum.py"),
     Mutant("exchange/gossip.py", "(used + PLACES - 2) // PLACES", "(used - 1) // PLACES", "exchange/test_gossip.py"),
     Mutant(COSTS, "carried(state.ids, state.seconds, senders)", "state.seconds", "networks/test_lists.py"),
-    Mutant("networks/wrappers/order.py", "round_index + 1, state", "round_index, state", "networks/test_order.py"),
+    Mutant("networks/spatial.py", "round_index + 1, state", "round_index, state", "networks/test_order.py"),
     Mutant(PICKS, 'if picks == "one_way":', 'if picks == "":', "networks/test_participation.py"),
     Mutant(PICKS, "({SYMMETRIC} if p", "(set() if p", "networks/test_participation.py"),
     # What theory says of a network.

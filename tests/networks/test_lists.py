@@ -16,7 +16,7 @@ from mdfl_jax.exchange.gossip import mix
 from mdfl_jax.exchange.partial import random_neighbours
 from mdfl_jax.mobility import MOBILITIES, Movement
 from mdfl_jax.mobility.plane import Motion
-from mdfl_jax.networks.contact_list import contact_list
+from mdfl_jax.networks.contact import contact_list
 from mdfl_jax.networks.costs import CostParams, Work, link_filter
 from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.networks.graphs import GRAPHS, GraphParams
