@@ -39,23 +39,6 @@ def reachable(adjacency: jax.Array) -> jax.Array:
     return jax.lax.fori_loop(0, max(num_clients - 1, 1).bit_length(), square, near) > 0
 
 
-def is_connected(adjacency: jax.Array) -> jax.Array:
-    """Test whether every client hears every other one over some hops.
-
-    A directed graph must be strongly connected.
-
-    Args:
-      adjacency: [N, N] bool; [i, j] is true where i hears j.
-
-    Returns:
-      [] bool.
-
-    >>> bool(is_connected(jnp.array([[0, 1, 0], [0, 0, 1], [1, 0, 0]], bool)))
-    True
-    """
-    return jnp.all(reachable(adjacency))
-
-
 def joined(adjacency: jax.Array) -> jax.Array:
     """Make an undirected graph connected with the fewest additional links.
 

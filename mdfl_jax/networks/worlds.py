@@ -26,7 +26,9 @@ import jax.numpy as jnp
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.geometry import squared_distance, squared_reach
+from mdfl_jax.core.links import ALL_PAIRS
 from mdfl_jax.core.types import Clients
+from mdfl_jax.metrics.values import components
 from mdfl_jax.mobility.grid import GridWorld, grid_points
 from mdfl_jax.mobility.plane import Motion, PlaneWorld, lattice
 from mdfl_jax.mobility.registry import MOBILITIES, Movement
@@ -58,19 +60,6 @@ def moving(choice: jax.Array, num_mobile: jax.Array, samples: jax.Array, place: 
 
 RELAY_PLACES = ("random", "gaps", "hubs", "bridges")
 LARGEST = 2**24  # places times clients
-
-
-def components(linked: jax.Array) -> jax.Array:
-    """Label the connected components of a graph: [N, N] bool, symmetric -> [N] int32, the smallest member's index."""
-    count = linked.shape[0]
-    own = jnp.arange(count, dtype=jnp.int32)
-
-    def spread(found: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        group, _ = found
-        lower = jnp.minimum(group, jnp.min(jnp.where(linked, group, count), axis=1))
-        return lower, jnp.any(lower != group)
-
-    return jax.lax.while_loop(lambda found: found[1], spread, (own, jnp.bool_(count > 0)))[0]
 
 
 def places_of_relays(
@@ -115,7 +104,7 @@ def places_of_relays(
         away = squared_distance(candidates, where)
         near = (away <= reach) & there
         linked = (squared_distance(where, where) <= reach) & there & there[:, None]
-        of_group = jax.nn.one_hot(components(linked), count)  # [N, N]
+        of_group = jax.nn.one_hot(components(linked, ALL_PAIRS), count)  # [N, N]
         served = jnp.any(linked & is_relay, axis=1)
         heard = jnp.sum(near, axis=1)
         joined = jnp.sum(near.astype(jnp.float32) @ of_group > 0, axis=1)

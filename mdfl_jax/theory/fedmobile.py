@@ -42,9 +42,9 @@ def remaining_law(gaps: Law, as_printed: bool = False) -> np.ndarray:
     Raises:
       UserError: if P is no distribution.
 
-    >>> from mdfl_jax.networks.meetings import fixed_gaps
-    >>> remaining_law(fixed_gaps(4)).tolist(), remaining_law(fixed_gaps(4), as_printed=True).tolist()
-    ([0.0, 0.25, 0.25, 0.25, 0.25], [0.2, 0.2, 0.2, 0.2, 0.2])
+    >>> from mdfl_jax.networks.meetings import FixedNumbers
+    >>> [remaining_law(FixedNumbers(interval=4).gap_law(), as_printed=p).tolist() for p in (False, True)]
+    [[0.0, 0.25, 0.25, 0.25, 0.25], [0.2, 0.2, 0.2, 0.2, 0.2]]
     """
     weight = _at_least(_checked(gaps))
     weight[0] = 1.0 if as_printed else 0.0

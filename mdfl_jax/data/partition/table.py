@@ -127,22 +127,15 @@ class TableNumbers(PartitionNumbers):
             )
 
 
-def by_table(key: jax.Array, labels: jax.Array, table: jax.Array) -> jax.Array:
+@PARTITIONS.register("table", TableNumbers, "A file says who holds which samples, or how many of each label.")
+def by_table(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
     """Give the samples to the clients as a table says.
 
-    Args:
-      key: typed key. It draws which samples of a label a client gets where the table holds counts; owners need no key.
-      labels: [n] int in 0..C-1.
-      table: [n] the owner of each sample, or [N, C] the number of samples of each client and label. The numbers are
-        whole, whatever their type.
+    The key draws which samples of a label a client gets where the table holds counts; owners need no key. The numbers
+    of the table are whole, whatever their type.
 
     Returns:
       owner: [n] int32 in -1..N-1. Where the counts do not use up a label, the rest of its samples have the owner -1.
     """
-    whole = jnp.asarray(table).astype(jnp.int32)
+    whole = jnp.asarray(settings.numbers.table).astype(jnp.int32)
     return whole if whole.ndim == 1 else deal_by_counts(key, labels, whole)
-
-
-@PARTITIONS.register("table", TableNumbers, "A file says who holds which samples, or how many of each label.")
-def _by_table(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
-    return by_table(key, labels, settings.numbers.table)
