@@ -11,7 +11,9 @@ from mdfl_jax.algorithms.fedmobile import FedMobileNumbers
 from mdfl_jax.config.families import in_use, numbers_in
 from mdfl_jax.config.points import Point
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.networks.meetings import PATTERNS, Law
+from mdfl_jax.networks.meetings import PATTERNS
+
+Law = np.ndarray
 
 
 def _at_least(gaps: Law) -> np.ndarray:
