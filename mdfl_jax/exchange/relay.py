@@ -42,6 +42,8 @@ from mdfl_jax.core.trees import ravel, rows_like
 from mdfl_jax.core.types import BEFORE, NEVER, Array, ClientParams, Links
 from mdfl_jax.exchange.compressors import COMPRESSORS, bits_of, compressed
 
+HALVINGS = 16  # bisection steps; the interval, measured in slots, is then exact to 2/3 / 2^16 of a gap
+
 
 class Meetings(NamedTuple):
     """The clients' meetings with the server, as seen in one slot.
@@ -280,9 +282,6 @@ def after_exchange(private: Private, uploads: jax.Array, relays: Relays) -> Priv
     clear = uploads | relays.gives
     update = jax.tree.map(lambda n: jnp.where(rows_like(clear, n), 0, n), private.update)
     return Private(update, (private.mixed & ~clear) | relays.gives | gets)
-
-
-HALVINGS = 16  # bisection steps; the interval, measured in slots, is then exact to 2/3 / 2^16 of a gap
 
 
 def best_share(rate: Array) -> jax.Array:

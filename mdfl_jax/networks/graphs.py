@@ -16,6 +16,8 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import Numbers, Setting, number
 from mdfl_jax.core.registry import Registry
 
+SWAPS = 20  # swaps tried for each link; after about ten, the chain hardly depends on the circulant graph it began with
+LEAST_CHANCE = 0.05  # a study is refused if the probability of a connected draw is below this
 # The largest number of draws of a random graph. If one draw in twenty is connected, 100 draws give a connected graph
 # for 99.4 % of the seeds.
 TRIES = 100
@@ -98,10 +100,6 @@ def until_connected(
     first = attempt((jnp.int32(0), jnp.zeros((0, 0), bool), jnp.bool_(False)))
     _, adjacency, done = jax.lax.while_loop(again, attempt, first)
     return jnp.where(done, adjacency, otherwise(adjacency))
-
-
-SWAPS = 20  # swaps tried for each link; after about ten, the chain hardly depends on the circulant graph it began with
-LEAST_CHANCE = 0.05  # a study is refused if the probability of a connected draw is below this
 
 
 class GraphParams(NamedTuple):

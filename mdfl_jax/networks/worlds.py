@@ -35,6 +35,9 @@ from mdfl_jax.mobility.registry import MOBILITIES, Movement
 from mdfl_jax.mobility.rule import PROGRAMS, WORLDS, WorldKind
 from mdfl_jax.mobility.trace import ListWorld, on_circle
 
+RELAY_PLACES = ("random", "gaps", "hubs", "bridges")
+LARGEST = 2**24  # places times clients
+INTEGERS = ("boundary", "warm_up")
 MOVERS = ("first", "most_data", "least_data", "most_central", "least_central")
 
 
@@ -56,10 +59,6 @@ def moving(choice: jax.Array, num_mobile: jax.Array, samples: jax.Array, place: 
     scores = jnp.stack([jnp.zeros_like(data), data, -data, -outside, outside])
     order = jnp.argsort(-scores[jnp.asarray(choice, jnp.int32)], stable=True)
     return jnp.zeros(len(samples), bool).at[order].set(jnp.arange(len(samples)) < num_mobile)
-
-
-RELAY_PLACES = ("random", "gaps", "hubs", "bridges")
-LARGEST = 2**24  # places times clients
 
 
 def places_of_relays(
@@ -121,9 +120,6 @@ def places_of_relays(
         return chosen.at[k].set(best), where.at[at].set(candidates[best]), there.at[at].set(True)
 
     return jax.lax.fori_loop(0, num_relays, add, (jnp.zeros(num_relays, jnp.int32), everywhere, standing))[0]
-
-
-INTEGERS = ("boundary", "warm_up")
 
 
 def world_of(movements: Iterable[Movement]) -> WorldKind:
