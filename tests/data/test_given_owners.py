@@ -138,10 +138,10 @@ class TestTable:
     @pytest.mark.parametrize(
         ("text", "says"),
         [
-            ("", "it holds"),
-            ("0\n1.5\n", "line 2 is '1.5'"),
-            ("1.5\n1\n", "line 1 is '1.5'"),
-            ("1,2\n3\n", "line 2 has 1 columns, and line 1 has 2"),
+            ("", "it holds no line of numbers"),
+            ("0\n1.5\n", "line 2: '1.5' is not of whole numbers"),
+            ("1.5\n1\n", "line 1: '1.5' is not of whole numbers"),
+            ("1,2\n3\n", "line 2: 1 columns where line 1 has 2"),
             ("0\n-2\n", "numbers from -2 to 0"),
             ("1,-1\n", "numbers from -1 to 1"),
             ("0\n99999999999\n", "numbers from 0 to 99999999999"),
@@ -165,7 +165,7 @@ class TestTable:
             "shape.npz": r"owner is \[2, 2\]",
             "type.npz": "float64",
             "damaged.npz": "cannot be read",
-            "missing.csv": "No such file",
+            "missing.csv": "there is no such file",
         }
         for name, says in expected.items():
             with pytest.raises(UserError, match=says):
