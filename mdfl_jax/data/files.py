@@ -32,9 +32,9 @@ def while_reading(where: str, allowed: str = "", extra: str = "", place: str = "
         yield
     except UserError as error:
         raise error if str(error).startswith(where) else UserError(f"{where}: {error}") from None
-    except FileNotFoundError as error:
-        raise UserError(f"{where}: there is no such file") from error
     except Exception as error:
+        if isinstance(error, FileNotFoundError) and not place:
+            raise UserError(f"{where}: there is no such file") from error
         if extra and isinstance(error, ImportError):
             raise UserError(f"{where}: {words(error)}; install the extra: pip install 'mdfl_jax[{extra}]'") from error
         what = f"cannot be read{place and ' from '}{place} ({words(error)})"
