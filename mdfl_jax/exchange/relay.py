@@ -391,7 +391,8 @@ def slot_traffic(
 
 def add_traffic(a: Traffic, b: Traffic) -> Traffic:
     """Return the sum of two traffic counts."""
-    return Traffic(*(add_bits(x, y) if isinstance(x, Bits) else x + y for x, y in zip(a, b)))
+    counts = jax.tree.map(lambda x, y: x + y, a[:4], b[:4])
+    return Traffic(*counts, add_bits(a.direct_bits, b.direct_bits), add_bits(a.relayed_bits, b.relayed_bits))
 
 
 def _messages(at: Any, kind: str) -> jax.Array:
