@@ -379,7 +379,8 @@ class _Movers:
             known = ~world.is_mobile if self.oracle else met[i]
             sites = memory.sites if memory.sites is not None else self.find(chart, ties, known)
             index = self.strategy.choose(keys[i], look(self.terrain, chart, memory, i, destination, sites, known))
-            return jnp.where(jnp.any(sites.valid), sites.place[index], destination[i])
+            chosen = sites.place[index]
+            return jnp.where(jnp.any(sites.valid), chosen, destination[i])
 
         def anywhere(i: jax.Array, destination: jax.Array) -> jax.Array:
             return self.terrain.anywhere(keys[i], chart, memory.clients.location[i])
