@@ -163,17 +163,18 @@ class _Space:
         zero = jnp.zeros(num_clients)
         mobile = jnp.stack([rule.is_mobile(world) if rule.is_mobile else world.is_mobile for rule, world, _ in each])
         present = [there for one in each if (there := self.there(*one)) is not None]
-        key_radius = stream_at(key, "link", BEFORE_ALL_ROUNDS)
-        begun = self.link_filter and self.link_filter.init(params.link_filter, key, clients, self.num_places)
+        link_filter = self.link_filter
         return SpatialState(
             world=start,
             rules=states,
             places=Places(position, zero, mobile[params.mobility]),
-            radius=draw_radii(key_radius, params.radius, params.radius_spread, num_clients),
+            radius=draw_radii(
+                stream_at(key, "link", BEFORE_ALL_ROUNDS), params.radius, params.radius_spread, num_clients
+            ),
             speed=zero,
             path=still if self.sweeps else None,
             there=jnp.stack(present)[params.mobility] if present else None,
-            filtered=begun,
+            filtered=link_filter.init(params.link_filter, key, clients, self.num_places) if link_filter else None,
             needed=jnp.int32(1) if self.max_neighbours else None,
         )
 
