@@ -391,8 +391,9 @@ def slot_traffic(
 
 def add_traffic(a: Traffic, b: Traffic) -> Traffic:
     """Return the sum of two traffic counts."""
-    counts = jax.tree.map(lambda x, y: x + y, a[:4], b[:4])
-    return Traffic(*counts, add_bits(a.direct_bits, b.direct_bits), add_bits(a.relayed_bits, b.relayed_bits))
+    uploads, downloads, updates, models = (x + y for x, y in zip(a[:4], b[:4]))
+    direct, relayed = add_bits(a.direct_bits, b.direct_bits), add_bits(a.relayed_bits, b.relayed_bits)
+    return Traffic(uploads, downloads, updates, models, direct, relayed)
 
 
 def _messages(at: Any, kind: str) -> jax.Array:
