@@ -37,8 +37,8 @@ from mdfl_jax.networks.costs import IGNORE, SHORT_CONTACTS
 from mdfl_jax.networks.graphs import GRAPHS
 from mdfl_jax.networks.meetings import PATTERNS
 from mdfl_jax.networks.mixing import MIXINGS
+from mdfl_jax.networks.spatial import ORDERS
 from mdfl_jax.networks.worlds import MOVERS, RELAY_PLACES
-from mdfl_jax.networks.wrappers.order import ORDERS
 from mdfl_jax.networks.wrappers.participation import PICKS
 from mdfl_jax.storage.disk import CHOICES
 from mdfl_jax.tasks import GRADIENTS, PRECISIONS, TASKS, TaskKind, task_named

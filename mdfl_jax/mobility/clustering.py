@@ -7,8 +7,7 @@ import jax.numpy as jnp
 
 from mdfl_jax.core.geometry import squared_reach, within
 from mdfl_jax.mobility.discs import half_widths, summed_at, sums_in_range
-from mdfl_jax.mobility.grid import GridWorld, grid_size
-from mdfl_jax.mobility.many import is_dense
+from mdfl_jax.mobility.grid import GridWorld, grid_size, is_dense
 
 
 def uniform_choice(key: jax.Array, candidates: jax.Array) -> jax.Array:

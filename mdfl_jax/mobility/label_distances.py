@@ -17,8 +17,7 @@ import jax.numpy as jnp
 
 from mdfl_jax.core.geometry import within
 from mdfl_jax.mobility.discs import summed_at, sums_in_range
-from mdfl_jax.mobility.grid import GridClient, GridWorld, grid_size, nearest_within, sample_index
-from mdfl_jax.mobility.many import is_dense
+from mdfl_jax.mobility.grid import GridClient, GridWorld, grid_size, is_dense, nearest_within, sample_index
 
 # Equal histograms of unequal counts may differ by rounding (1/1 and 3/3 do, once compiled). Their distance is zero.
 SMALLEST_DISTANCE = 1e-6
@@ -115,33 +114,6 @@ def probabilities_of(distance: jax.Array, candidates: jax.Array) -> jax.Array:
     distance = jnp.where(candidates & (distance > SMALLEST_DISTANCE), distance, 0.0)
     weight = jnp.where(jnp.any(distance > 0), distance, candidates.astype(jnp.float32))
     return weight / jnp.maximum(jnp.sum(weight), jnp.finfo(jnp.float32).tiny)
-
-
-def destination_probabilities(
-    location: jax.Array,
-    own_counts: jax.Array,
-    static_position: jax.Array,
-    static_counts: jax.Array,
-    grid: jax.Array,
-    radius: jax.Array | float,
-    candidates: jax.Array,
-) -> jax.Array:
-    """Compute the probabilities of a mobile client's next destination (MADFL eqs. 9 to 11 for DAM, 13 for DCM).
-
-    Args:
-      location: index in ``grid`` of the client's present place.
-      own_counts: [C] label counts of the client itself.
-      static_position: [Ns, 2] places of the static clients, in grid units.
-      static_counts: [Ns, C] label counts of these clients.
-      grid: [L, 2] grid points.
-      radius: communication radius Rc, in grid units.
-      candidates: [L] bool, true at all grid points (DAM) or at the cluster centres (DCM).
-
-    Returns:
-      [L] probabilities. `probabilities_from_counts` says what they are in the corner cases.
-    """
-    counts_near = counts_in_range(static_position, static_counts, grid, radius)
-    return probabilities_from_counts(jnp.asarray(location), own_counts, counts_near, candidates)
 
 
 def move_by_distribution(

@@ -33,14 +33,17 @@ from mdfl_jax.core.geometry import within
 from mdfl_jax.core.numbers import Numbers, number
 from mdfl_jax.core.rng import per_client
 from mdfl_jax.core.trees import where_rows
-from mdfl_jax.mobility import many
+from mdfl_jax.mobility import grid
 from mdfl_jax.mobility.clustering import centre_places, centres_of, cluster_centres_by_place
 from mdfl_jax.mobility.discs import half_widths, over_near, standing, sums_in_range
 from mdfl_jax.mobility.grid import (
     GridClient,
     GridWorld,
+    grid_size,
+    in_chunks,
     mobility_of,
     nearest_within,
+    one_by_one,
     only_mobile,
     random_step,
     sample_index,
@@ -48,6 +51,7 @@ from mdfl_jax.mobility.grid import (
 from mdfl_jax.mobility.label_distances import counts_of, distances, histograms, move_by_distribution, probabilities_of
 from mdfl_jax.mobility.rule import Mobility
 
+SIDE = 64  # rows and columns of the piece of the grid on which one of many clients chooses
 WORD = 32
 
 
@@ -79,9 +83,6 @@ def votes_of(words: jax.Array, voting: jax.Array, count: int) -> jax.Array:
     """Count for each bit of words [N, W] in how many of the rows [N] bool it is set: [count] int32."""
     of_bit = lambda bit: jnp.sum(((words >> bit) & 1) * voting[:, None], axis=0, dtype=jnp.int32)  # noqa: E731
     return jax.lax.map(of_bit, jnp.arange(WORD, dtype=jnp.uint32)).T.reshape(-1)[:count]
-
-
-SIDE = 64  # rows and columns of the piece of the grid on which one of many clients chooses
 
 
 class MetNumbers(Numbers):
@@ -141,7 +142,7 @@ class Knowledge(NamedTuple):
 def is_many(world: GridWorld) -> bool:
     """Return whether what is known is kept as bits. Clients move alike either way."""
     num_clients = world.start.shape[0]
-    return num_clients * max(num_clients, world.grid.shape[0]) > many.LARGEST_AT_ONCE
+    return num_clients * max(num_clients, world.grid.shape[0]) > grid.LARGEST_AT_ONCE
 
 
 def now_met(world: GridWorld, location: jax.Array, met: jax.Array) -> jax.Array:
@@ -228,7 +229,7 @@ class Piece(NamedTuple):
 
 def piece_around(world: GridWorld, known: jax.Array, side: int) -> Piece:
     """Find the piece of ``side`` rows and columns that begins before the known clients, [N] bool."""
-    size = math.isqrt(world.grid.shape[0])
+    size = grid_size(world)
     reach = jnp.sum(half_widths(size, world.radius) >= 0, dtype=jnp.int32) - 1
     place = jnp.stack([world.start // size, world.start % size], axis=1)
     first = jnp.maximum(jnp.min(jnp.where(known[:, None], place, size), axis=0) - reach, 0)
@@ -275,7 +276,7 @@ def view_of(
     Returns:
       What the client knows, of the whole grid.
     """
-    size, own = math.isqrt(world.grid.shape[0]), client.label_counts
+    size, own = grid_size(world), client.label_counts
     (order,) = jnp.nonzero(known, size=known.shape[0], fill_value=0)
     row, column = world.start // size - corner[0], world.start % size - corner[1]
 
@@ -369,7 +370,7 @@ def _step_of_many(key: jax.Array, world: GridWorld, state: Knowledge) -> Knowled
         on = client._replace(location=nearest_within(world, client.location, client.destination))
         return jax.tree.map(lambda a, b: jnp.where(warm, a, b), on, random_step(key, client, world))
 
-    moved = many.in_chunks(go_on, (keys, clients, warm), max(1, many.LARGEST_AT_ONCE // math.isqrt(points)))
+    moved = in_chunks(go_on, (keys, clients, warm), max(1, grid.LARGEST_AT_ONCE // math.isqrt(points)))
     begun = where_rows(world.is_mobile & ~due, moved, clients)
 
     def choose(_: jax.Array, key: jax.Array, met: jax.Array, row: tuple[GridClient, Any]) -> tuple[GridClient, Any]:
@@ -384,7 +385,7 @@ def _step_of_many(key: jax.Array, world: GridWorld, state: Knowledge) -> Knowled
         return moved, None if chosen is None else (packed(chosen), jnp.bool_(False))
 
     own = None if centres is None else (centres.chosen, centres.stale)
-    clients, own = many.one_by_one(choose, (keys, state.met), (begun, own), due)
+    clients, own = one_by_one(choose, (keys, state.met), (begun, own), due)
     met = now_met_by_bits(world, clients.location, state.met)
     if centres is not None:
         news = jnp.any(met != state.met, axis=1)

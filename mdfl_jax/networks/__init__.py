@@ -9,8 +9,7 @@ from mdfl_jax.networks.fixed import fixed_graph, given
 from mdfl_jax.networks.graphs import GRAPHS, GraphParams
 from mdfl_jax.networks.meetings import PATTERNS, MeetingsParams, meetings
 from mdfl_jax.networks.mixing import MIXINGS
-from mdfl_jax.networks.spatial import SpatialParams, spatial
-from mdfl_jax.networks.wrappers.order import ORDERS, move_first
+from mdfl_jax.networks.spatial import ORDERS, SpatialParams, move_first, spatial
 from mdfl_jax.networks.wrappers.participation import ParticipationParams, partial_participation
 from mdfl_jax.networks.wrappers.roadside import roadside
 

@@ -15,21 +15,24 @@ of one block are stored as bits, 32 clients in a word, and then read into lists.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.geometry import squared_distance, squared_reach, within
 from mdfl_jax.core.links import ALL_PAIRS, Senders, as_senders, from_pairs, heard_from, in_use
 from mdfl_jax.mobility.rule import Path
-from mdfl_jax.networks.contact_list import ContactList, links_at, pairs_at
+from mdfl_jax.mobility.trace import check_at_end
+from mdfl_jax.traces.trace import ContactTable
 
 CONTACTS = ("disc", "swept")
 # Rows of the matrix that are computed at a time. The intermediate results then stay in the cache, which is five times
 # faster than all rows at once.
 ROWS = 64
+BLOCK, CHUNK, WORD = 128, 512, 32  # of neighbour lists: rows, columns that are tested at a time, and bits of a word
 Pair = tuple[jax.Array, jax.Array]
 
 
@@ -260,7 +263,7 @@ def time_on(a: jax.Array, b: jax.Array, squared_radius: jax.Array) -> jax.Array:
     of the two pieces counts. Two pieces without relative motion are within the distance all the time, or never.
 
     Args:
-      a, b: [6, ...] pieces, as from `mdfl_jax.networks.contact.segments`, of shapes that broadcast.
+      a, b: [6, ...] pieces, as from `segments`, of shapes that broadcast.
       squared_radius: R^2, of a shape that broadcasts with them.
 
     Returns:
@@ -282,7 +285,7 @@ def contact_time(
     """Compute for how long every two clients are within a radius of each other during their movement.
 
     Args:
-      times: [N, K] non-decreasing, as in `mdfl_jax.networks.contact.swept`.
+      times: [N, K] non-decreasing, as in `swept`.
       points: [N, K, 2] places at those times, in the unit of the radius. Two places at one time are a jump.
       radius: communication radius, one for all clients or [N]; the smaller of two radii counts.
       senders: the clients for which the places stand; only their durations are computed.
@@ -338,9 +341,6 @@ def seconds_in_contact(
     return jnp.where(contact, jnp.asarray(seconds, jnp.float32) * share, 0)
 
 
-BLOCK, CHUNK, WORD = 128, 512, 32
-
-
 class Neighbours(NamedTuple):
     """The contacts of each client, as lists.
 
@@ -383,7 +383,7 @@ def _read_out(words: jax.Array, max_degree: int) -> tuple[jax.Array, jax.Array, 
 
 
 def swept_neighbours(times: jax.Array, points: jax.Array, radius: jax.Array | float, max_degree: int) -> Neighbours:
-    """Compute the contacts of `mdfl_jax.networks.contact.swept` as neighbour lists.
+    """Compute the contacts of `swept` as neighbour lists.
 
     Args:
       times: [N, K], as in `swept`.
@@ -440,21 +440,9 @@ def swept_neighbours(times: jax.Array, points: jax.Array, radius: jax.Array | fl
     return Neighbours(found_ids[back], present[back], degree[back])
 
 
-def disc_neighbours(position: jax.Array, radius: jax.Array | float, max_degree: int) -> Neighbours:
-    """Compute the contacts of `mdfl_jax.networks.contact.disc` as neighbour lists.
-
-    Args:
-      position: [N, 2] places, in the unit of the radius.
-      radius: one radius for all clients or [N].
-      max_degree: D, as in `swept_neighbours`.
-
-    Returns:
-      The neighbour lists of all clients.
-
-    Raises:
-      UserError: for a ``max_degree`` below 1.
-    """
-    return swept_neighbours(jnp.zeros((position.shape[0], 1), position.dtype), position[:, None], radius, max_degree)
+def at_rest(position: jax.Array) -> Path:
+    """Return the paths [N, 1, 2] of clients that stay at their places [N, 2], in whose sweep `swept` is `disc`."""
+    return Path(jnp.zeros((position.shape[0], 1), position.dtype), position[:, None])
 
 
 class Met(NamedTuple):
@@ -494,7 +482,7 @@ def listed_contacts(
     position: jax.Array, path: Path | None, radius: jax.Array, distances: bool, max_neighbours: int
 ) -> Met:
     """Find the contacts of `dense_contacts` as neighbour lists that hold ``max_neighbours`` neighbours of a client."""
-    movement = path or Path(jnp.zeros((position.shape[0], 1), position.dtype), position[:, None])
+    movement = path or at_rest(position)
     senders = as_senders(*swept_neighbours(*movement, radius, max_neighbours))
     assert senders.ids is not None
     heard = in_use(senders, position.shape[0])
@@ -503,6 +491,72 @@ def listed_contacts(
     unread = jnp.zeros(senders.ids.shape, position.dtype)
     nearest = over_links(lambda a, b, _: closest_on(a, b), jnp.minimum, jnp.inf, movement, senders.ids, unread)
     return Met(senders, heard, nearest)
+
+
+class ContactList(NamedTuple):
+    """A `ContactTable` as an argument of the compiled program.
+
+    Attributes:
+      edges: [n + most, 2] int32, the receiver and the sender of each link. The end is padded, so that the slice of any
+        round stays inside.
+      offsets: [R + 1] int32; the links of round k are ``edges[offsets[k]:offsets[k + 1]]``.
+      slots: [most] int32, the numbers 0 to most - 1, where ``most`` is the number of links of the fullest round.
+      repeats: [] bool. If true, the list begins again after its last round; else the last round's links stay.
+    """
+
+    edges: Any
+    offsets: Any
+    slots: Any
+    repeats: Any
+
+
+def contact_list(table: ContactTable, at_end: str = "hold") -> ContactList:
+    """Make the data of the mobility rule ``contacts``, as NumPy arrays.
+
+    Args:
+      table: the links of each round, from `mdfl_jax.traces.contact_table`.
+      at_end: what follows the last round of the table. With ``hold`` its links stay; with ``repeat`` the list begins
+        again.
+
+    Returns:
+      The contact list, for `SpatialParams.trace`.
+
+    Raises:
+      UserError: if ``at_end`` is unknown, or the table has no rounds.
+    """
+    check_at_end(at_end)
+    if len(table.offsets) < 2:
+        raise UserError("the contact list has no rounds")
+    most = max(int(np.diff(table.offsets).max()), 1)
+    edges = np.concatenate([table.edges, np.zeros((most, 2), np.int32)]).astype(np.int32)
+    return ContactList(
+        edges, table.offsets.astype(np.int32), np.arange(most, dtype=np.int32), np.bool_(at_end == "repeat")
+    )
+
+
+def pairs_at(links: ContactList, round_index: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Read the links of one round from a contact list.
+
+    Args:
+      links: the contact list.
+      round_index: [] int32.
+
+    Returns:
+      (receivers, senders, whether the pair is a link of this round), all [most].
+    """
+    edges, offsets, slots = (jnp.asarray(column) for column in links[:3])
+    rounds = offsets.shape[0] - 1
+    k = jnp.where(links.repeats, jnp.mod(round_index, rounds), jnp.minimum(round_index, rounds - 1))
+    pair = edges[offsets[k] + slots]
+    return pair[:, 0], pair[:, 1], slots < offsets[k + 1] - offsets[k]
+
+
+def links_at(links: ContactList, round_index: jax.Array, num_clients: int) -> jax.Array:
+    """Return the links of one round of a contact list, [N, N] bool; [i, j] is true where i hears j. No self loops."""
+    receiver, sender, real = pairs_at(links, round_index)
+    # The entries of the slice after the round's links get an index out of range, and the scatter drops them.
+    receiver = jnp.where(real, receiver, num_clients)
+    return jnp.zeros((num_clients, num_clients), bool).at[receiver, sender].set(True, mode="drop")
 
 
 def contacts_in_list(

@@ -11,13 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.links import Lists
+from mdfl_jax.core.links import Lists, Senders
+from mdfl_jax.core.metric import NOTHING, record
 from mdfl_jax.core.numbers import Numbers, Setting, number
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.rng import stream, stream_at
 from mdfl_jax.core.types import BEFORE, NEVER, SYMMETRIC, Clients, Links, Network, Places
 from mdfl_jax.mobility.trace import on_circle
-from mdfl_jax.networks.server import MET_SERVER, expected_next, observed_mean, pair_links, random_pairs
 
 SLOTS = 10**6  # the longest gap that may be set, in slots; sums of a few gaps stay far below NEVER
 SERVER_FIELDS = frozenset({"at_server", "last_server", "next_server"})
@@ -100,8 +100,12 @@ class FixedNumbers(Numbers):
     interval: int = _slots(50, "slots between two meetings; client i meets the server at i + interval * n")
 
     def gap_law(self) -> np.ndarray:
-        """Return the distribution [Delta + 1] of the gap between two meetings, Delta the longest, in slots."""
-        return fixed_gaps(self.interval)
+        """Return the distribution [Delta + 1] of the gap between two meetings, Delta the longest, in slots.
+
+        >>> FixedNumbers(interval=2).gap_law().tolist()
+        [0.0, 0.0, 1.0]
+        """
+        return np.append(np.zeros(self.interval), 1.0)
 
 
 class RandomNumbers(Numbers):
@@ -119,7 +123,8 @@ class RandomNumbers(Numbers):
 
     def gap_law(self) -> np.ndarray:
         """Return the distribution [Delta + 1] of the gap between two meetings."""
-        return uniform_gaps(self.gap_min, self.gap_max)
+        inside = np.arange(self.gap_max + 1) >= self.gap_min
+        return inside / max(inside.sum(), 1)
 
 
 class ExponentialNumbers(Numbers):
@@ -130,7 +135,9 @@ class ExponentialNumbers(Numbers):
 
     def gap_law(self) -> np.ndarray:
         """Return the distribution [Delta + 1] of the gap between two meetings."""
-        return exponential_gaps(self.mean_gap, self.gap_limit)
+        slots = np.arange(self.gap_limit + 1)
+        below = np.expm1(-slots / self.mean_gap) / np.expm1(-self.gap_limit / self.mean_gap)
+        return np.concatenate([[0.0], np.diff(below)])
 
 
 PATTERNS: Registry[Pattern] = Registry("server pattern", home="mdfl_jax.networks")
@@ -173,6 +180,94 @@ def meeting_table(client: Any, slot: Any, num_clients: int) -> np.ndarray:
     for i, row in enumerate(met):
         table[i, : len(row)] = row
     return table
+
+
+def expected_next(last: jax.Array, mean: jax.Array, slot: jax.Array) -> jax.Array:
+    """Compute the expected slots of the next meetings: one mean gap after the last meeting, but always after this slot.
+
+    Args:
+      last: [N] int32, the slots of the last meetings.
+      mean: the mean gap in slots, one for all clients or [N]; ``inf`` if it is not known.
+      slot: [] int32, the index of this slot.
+
+    Returns:
+      [N] int32; `NEVER` where the mean gap is not known.
+
+    >>> expected_next(jnp.array([-1, 4, 4]), jnp.array([jnp.inf, 2.5, 30.0]), 9).tolist() == [NEVER, 10, 34]
+    True
+    """
+    after = jnp.minimum(jnp.round(mean), NEVER // 2).astype(jnp.int32)
+    return jnp.where(jnp.isinf(mean), NEVER, jnp.maximum(last + after, slot + 1)).astype(jnp.int32)
+
+
+def observed_mean(last: jax.Array, met: jax.Array) -> jax.Array:
+    """Compute the mean gap of the meetings so far.
+
+    The first gap is counted from slot -1.
+
+    Args:
+      last: [N] int32, the slots of the last meetings; -1 before the first.
+      met: [N] int32, the number of meetings so far.
+
+    Returns:
+      [N] mean gaps in slots; ``inf`` before the first meeting.
+    """
+    return jnp.where(met > 0, (last - BEFORE) / jnp.maximum(met, 1), jnp.inf)
+
+
+def random_pairs(key: jax.Array, num_clients: int, rate: jax.Array | float) -> jax.Array:
+    """Draw floor(rho N / 2) disjoint pairs of clients uniformly (FedMobile appendix B).
+
+    Args:
+      key: typed key of this slot.
+      num_clients: N.
+      rate: rho in [0, 1], the share of the clients that have a partner.
+
+    Returns:
+      [N] int32, the partner of each client; its own index if it is alone.
+    """
+    order = jax.random.permutation(key, num_clients).astype(jnp.int32)
+    num_pairs = jnp.floor(jnp.asarray(rate, jnp.float32) * num_clients / 2 + 1e-4).astype(jnp.int32)
+    place = jnp.arange(num_clients, dtype=jnp.int32)
+    paired = place < 2 * num_pairs
+    # The clients at the positions 2k and 2k + 1 of the order are a pair. With N odd, the last one has no partner.
+    mate = order[jnp.minimum(place ^ 1, num_clients - 1)]
+    return jnp.zeros(num_clients, jnp.int32).at[order].set(jnp.where(paired, mate, order))
+
+
+def pair_links(
+    partner: jax.Array, at_server: jax.Array, last: jax.Array, following: jax.Array, lists: bool = False
+) -> Links:
+    """Make the links of disjoint pairs. The two weights of a pair are one half; a client that is alone keeps its model.
+
+    If an algorithm does not read the matrices, the compiler removes them from the program.
+
+    Args:
+      partner: [N] int32, see `mdfl_jax.core.types.Links`.
+      at_server: [N] bool, whether each client meets the server in this slot.
+      last: [N] int32, the slots of the last meetings.
+      following: [N] int32, the slots of the next meetings.
+      lists: whether the links are neighbour lists, of two places, and not matrices.
+
+    Returns:
+      The links of the slot.
+    """
+    client = jnp.arange(partner.shape[0], dtype=jnp.int32)
+    if lists:
+        paired = partner != client
+        adjacency = jnp.stack([jnp.zeros_like(paired), paired], axis=1)
+        weights = jnp.stack([jnp.where(paired, 0.5, 1.0), jnp.where(paired, 0.5, 0.0)], axis=1)
+        # The mate of a client is at place 1, and there the client is its mate's own one.
+        place = jnp.broadcast_to(jnp.arange(2, dtype=jnp.int32), adjacency.shape)
+        senders = Senders(jnp.stack([client, partner], axis=1), place, jnp.int32(2))
+        return Links(adjacency, weights, at_server, last, following, partner, senders=senders)
+    mate = partner[:, None] == client
+    alone = client[:, None] == client
+    return Links(mate & ~alone, 0.5 * mate + 0.5 * alone, at_server, last, following, partner)
+
+
+MET_SERVER = record("met_server", lambda view: view.links.at_server, NOTHING, dtype="bool")
+"""The record of who met the server in each round, of a network that has one."""
 
 
 class MeetingsState(NamedTuple):
@@ -247,35 +342,3 @@ def meetings(num_clients: int, pattern: str = "fixed", lists: bool = False) -> N
         metrics=(MET_SERVER,),
         lists=Lists(2) if lists else None,
     )
-
-
-Law = np.ndarray
-
-
-def fixed_gaps(interval: int) -> Law:
-    """Return the distribution in which every gap is ``interval`` slots: P [interval + 1].
-
-    >>> fixed_gaps(2).tolist()
-    [0.0, 0.0, 1.0]
-    """
-    return np.append(np.zeros(interval), 1.0)
-
-
-def uniform_gaps(gap_min: int, gap_max: int) -> Law:
-    """Return the uniform distribution on gap_min .. gap_max slots, gap_min >= 1: P [gap_max + 1]."""
-    inside = np.arange(gap_max + 1) >= gap_min
-    return inside / max(inside.sum(), 1)
-
-
-def exponential_gaps(mean: float, limit: int) -> Law:
-    """Return the distribution of an exponential gap, truncated at ``limit`` slots and rounded up to whole slots.
-
-    Args:
-      mean: the mean of the exponential distribution before truncation, in slots.
-      limit: the largest gap, in slots.
-
-    Returns:
-      P [limit + 1].
-    """
-    below = np.expm1(-np.arange(limit + 1) / mean) / np.expm1(-limit / mean)
-    return np.concatenate([[0.0], np.diff(below)])

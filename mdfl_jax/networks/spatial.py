@@ -1,6 +1,10 @@
-"""The network of clients in space: mobility, contact and mixing (MADFL II, DADFL III and IV, thesis 4 and 5)."""
+"""The network of clients in space: mobility, contact and mixing (MADFL II, DADFL III and IV, thesis 4 and 5).
+
+The order of a round: clients mix and then move (MADFL algorithm 1), or they move and then mix (DADFL IV).
+"""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,7 +20,7 @@ from mdfl_jax.core.types import FIXED, SYMMETRIC, Clients, Links, Network, Obser
 from mdfl_jax.mobility.grid import GridWorld
 from mdfl_jax.mobility.plane import Motion, PlaneWorld
 from mdfl_jax.mobility.registry import MOBILITIES, Movement, as_movement, rule_numbers
-from mdfl_jax.mobility.rule import Mobility, Path, padded, path_length, straight
+from mdfl_jax.mobility.rule import Mobility, Path, WorldKind, padded, path_length, straight
 from mdfl_jax.mobility.trace import ListWorld
 from mdfl_jax.networks.contact import (
     CONTACTS,
@@ -31,42 +35,9 @@ from mdfl_jax.networks.mixing import MIXINGS, SYMMETRIC_MIXINGS, MixingInputs
 from mdfl_jax.networks.radio import LinkFilter, draw_radii, failure_probability, surviving
 from mdfl_jax.networks.worlds import make_world, world_of
 
-
-def _of_rule(view: Any, rules: Sequence[Mobility], seen: Callable[[Any, Any, int], Any], name: str) -> jax.Array:
-    """Return what the mobility rule in use tells of its state, [N, 2] float32; NaN for a rule that tells nothing."""
-    state, nothing = view.state, jnp.full_like(view.state.places.position, jnp.nan)
-
-    def use(k: int) -> Callable[[Any], jax.Array]:
-        tell = getattr(rules[k], name)
-        return lambda states: tell(seen(view.params, state.world, k), states[k]) if tell else nothing
-
-    return jax.lax.switch(view.params.mobility, [use(k) for k in range(len(rules))], state.rules)
-
-
+BEFORE_ALL_ROUNDS = 2**31 - 1  # an index of the stream "link" that is not the index of any round
 PRESENT = record("present", lambda view: view.before.there, 1.0, dtype="bool")
 """The record of who could be in contact in each round."""
-
-
-def space_records(rules: Sequence[Mobility], seen: Callable[[Any, Any, int], Any]) -> tuple[Metric, ...]:
-    """Make the records of a network in space, as far as its mobility rules have them.
-
-    Args:
-      rules: the mobility rules.
-      seen: (params, world, index of a rule) -> the world as this rule sees it.
-
-    Returns:
-      Metrics with one value a round: ``destination`` and ``centre`` [N, 2] after the movement of the round, and
-      ``present`` [N] when the links of the round were made.
-    """
-    found = []
-    for name, told in (("destination", "destination"), ("centre", "centres")):
-        if any(getattr(rule, told) for rule in rules):
-            each = partial(_of_rule, rules=rules, seen=seen, name=told)
-            found.append(record(name, each, UNKNOWN, shape=(ROUNDS, CLIENTS, 2), optional=True))
-    return (*found, PRESENT) if any(rule.presence for rule in rules) else tuple(found)
-
-
-BEFORE_ALL_ROUNDS = 2**31 - 1  # an index of the stream "link" that is not the index of any round
 
 
 class SpatialParams(NamedTuple):
@@ -85,7 +56,7 @@ class SpatialParams(NamedTuple):
       rules: the numbers of each of the network's mobility rules, in their order (`rule_numbers`). If it is empty, the
         defaults are taken.
       trace: the data of a trace: a `mdfl_jax.mobility.trace.Tracks` in the world ``trace``, a
-        `mdfl_jax.networks.contact_list.ContactList` in the world ``contacts``.
+        `mdfl_jax.networks.contact.ContactList` in the world ``contacts``.
       link_filter: the numbers of the network's link filter, if it has one.
       movers: which M clients move, an index of `mdfl_jax.networks.worlds.MOVERS`; the first M are 0.
       relay_places: where relays stand, an index of `mdfl_jax.networks.worlds.RELAY_PLACES`.
@@ -133,6 +104,165 @@ class SpatialState(NamedTuple):
     needed: jax.Array | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class _Space:
+    """A spatial network: its settings, and the functions of `Network` as methods.
+
+    Attributes:
+      kind: the world whose program is used.
+      rules: the mobility rules; ``mobility`` of the numbers chooses one.
+      own: the default numbers of the rules.
+      sweeps: whether contact is that of the movement since the last round.
+      num_clients, grid_size, mixing, links_fail, link_filter, max_neighbours, num_relays: as of `spatial`.
+    """
+
+    kind: WorldKind
+    rules: tuple[Mobility, ...]
+    own: tuple[Any, ...]
+    sweeps: bool
+    num_clients: int
+    grid_size: int
+    mixing: str
+    links_fail: bool
+    link_filter: LinkFilter | None
+    max_neighbours: int
+    num_relays: int
+
+    @property
+    def num_places(self) -> int:
+        """K of neighbour lists; 0 if links are matrices."""
+        return self.max_neighbours + 1 if self.max_neighbours else 0
+
+    def seen(self, params: SpatialParams, world: Any, k: int) -> Any:
+        """Add the numbers of rule k and the trace to the world; these are not carried from round to round."""
+        trace = {"trace": params.trace} if self.kind == "plane" else {}
+        if self.kind == "contacts":
+            return world
+        return world._replace(numbers=(params.rules or self.own)[k].typed(), **trace)
+
+    def there(self, rule: Mobility, world: Any, state: Any) -> jax.Array | None:
+        """Return [N] bool, the clients that can be in contact; None if no rule lets clients be absent."""
+        if not any(one.presence for one in self.rules):
+            return None
+        if rule.presence is None:
+            return jnp.ones(self.num_clients, bool)
+        present = rule.presence(world, state)
+        return present.throughout if self.sweeps else present.now
+
+    def init(self, params: SpatialParams, key: jax.Array, clients: Clients) -> SpatialState:
+        """Place the clients, and begin every mobility rule."""
+        num_clients, rules = self.num_clients, self.rules
+        key_start, key_plan = jax.random.split(stream(key, "placement"))
+        start = make_world(self.kind, params, key_start, clients, num_clients, self.grid_size, self.num_relays)
+        worlds = [self.seen(params, start, k) for k in range(len(rules))]
+        states = tuple(rule.init(key_plan, world) for rule, world in zip(rules, worlds))
+        each = list(zip(rules, worlds, states))
+        position = jnp.stack([rule.position(*one) for rule, *one in each])[params.mobility]
+        paths = [rule.path(*one) for rule, *one in each if rule.path]
+        still = padded(straight(position, position), max([2, *(path.times.shape[1] for path in paths)]))
+        zero = jnp.zeros(num_clients)
+        mobile = jnp.stack([rule.is_mobile(world) if rule.is_mobile else world.is_mobile for rule, world, _ in each])
+        present = [there for one in each if (there := self.there(*one)) is not None]
+        link_filter = self.link_filter
+        return SpatialState(
+            world=start,
+            rules=states,
+            places=Places(position, zero, mobile[params.mobility]),
+            radius=draw_radii(
+                stream_at(key, "link", BEFORE_ALL_ROUNDS), params.radius, params.radius_spread, num_clients
+            ),
+            speed=zero,
+            path=still if self.sweeps else None,
+            there=jnp.stack(present)[params.mobility] if present else None,
+            filtered=link_filter.init(params.link_filter, key, clients, self.num_places) if link_filter else None,
+            needed=jnp.int32(1) if self.max_neighbours else None,
+        )
+
+    def move(self, params: SpatialParams, key: jax.Array, state: SpatialState) -> SpatialState:
+        """Move the clients for one round by the rule in use."""
+
+        def use(k: int) -> Any:
+            def step(states: tuple[Any, ...]) -> tuple[Any, ...]:
+                rule, world = self.rules[k], self.seen(params, state.world, k)
+                moved = rule.step(key, world, states[k])
+                position = rule.position(world, moved)
+                walked = rule.path(world, moved) if rule.path else straight(state.places.position, position)
+                path = padded(walked, state.path.times.shape[1]) if state.path is not None else None
+                rest = position, path_length(walked), path, self.there(rule, world, moved)
+                return (*states[:k], moved, *states[k + 1 :]), *rest
+
+            return step
+
+        each = [use(k) for k in range(len(self.rules))]
+        states, position, length, path, present = jax.lax.switch(params.mobility, each, state.rules)
+        places = state.places._replace(position=position, distance_moved=state.places.distance_moved + length)
+        return state._replace(rules=states, places=places, speed=length, path=path, there=present)
+
+    def meet(self, params: SpatialParams, round_index: jax.Array, state: SpatialState) -> Met:
+        """Find who is in range of whom in a round."""
+        if self.kind == "contacts":
+            return contacts_in_list(params.trace, round_index, self.num_clients, self.links_fail, self.max_neighbours)
+        find = partial(listed_contacts, max_neighbours=self.max_neighbours) if self.max_neighbours else dense_contacts
+        met = find(state.places.position, state.path, state.radius, self.links_fail)
+        return met._replace(heard=met.heard & (round_index > 0)) if self.sweeps else met
+
+    def step(
+        self, params: SpatialParams, key: jax.Array, round_index: jax.Array, state: SpatialState, clients: Clients
+    ) -> tuple[SpatialState, Links]:
+        """Make the links of a round, and then move the clients."""
+        senders, in_range, squared = self.meet(params, round_index, state)
+        if state.there is not None:
+            in_range &= state.there[:, None] & senders.of(state.there)
+        filtered = None
+        if self.link_filter:
+            seconds = partial(seconds_in_contact, in_range, state.path, state.radius, params.motion.dt, senders)
+            in_range, filtered = self.link_filter.step(params.link_filter, state.filtered, in_range, seconds, senders)
+        adjacency = in_range
+        if squared is not None:
+            reach = link_radius(state.radius, senders, self.num_clients)
+            fails = failure_probability(squared, reach, params.link_failure, params.link_fading)
+            adjacency = surviving(stream_at(key, "link", round_index), in_range, fails, senders)
+        # A contact list may hold one direction only.
+        contact = in_range | senders.opposite(in_range) if self.kind == "contacts" else in_range
+        numbers, weigh = (params.mixing or MIXINGS.numbers(self.mixing)()).typed(), MIXINGS[self.mixing]
+        inputs = MixingInputs(adjacency, contact, clients.num_samples, state.speed, state.radius, numbers, senders)
+        mix = contract.arrays(weigh, weigh(inputs), adjacency.shape, float)
+        moved = self.move(params, stream_at(key, "mobility", round_index), state)._replace(filtered=filtered)
+        if senders.most is not None and state.needed is not None:
+            moved = moved._replace(needed=jnp.maximum(state.needed, senders.most))
+        return moved, Links(adjacency, mix, senders=senders)
+
+    def observe(self, params: SpatialParams, state: SpatialState, seen: Observed) -> SpatialState:
+        """Tell the rules that compare models who heard whom, and how far the models were apart."""
+        heard, apart = seen.links.adjacency, seen.differences
+        assert apart is not None, "the network compares"
+        each = zip(self.rules, state.rules)
+        return state._replace(rules=tuple(rule.compare(x, heard, apart) if rule.compare else x for rule, x in each))
+
+    def told(self, view: Any, name: str) -> jax.Array:
+        """Return what the rule in use tells of its state, [N, 2] float32; NaN for a rule that tells nothing."""
+        state, nothing = view.state, jnp.full_like(view.state.places.position, jnp.nan)
+
+        def use(k: int) -> Callable[[Any], jax.Array]:
+            tell = getattr(self.rules[k], name)
+            return lambda states: tell(self.seen(view.params, state.world, k), states[k]) if tell else nothing
+
+        return jax.lax.switch(view.params.mobility, [use(k) for k in range(len(self.rules))], state.rules)
+
+    def records(self) -> tuple[Metric, ...]:
+        """Return the records of a round, as far as the rules have them.
+
+        These are ``destination`` and ``centre`` [N, 2] after the movement of the round, and ``present`` [N], who could
+        be in contact when the links of the round were made.
+        """
+        found = []
+        for name, told in (("destination", "destination"), ("centre", "centres")):
+            if any(getattr(rule, told) for rule in self.rules):
+                each = partial(self.told, name=told)
+                found.append(record(name, each, UNKNOWN, shape=(ROUNDS, CLIENTS, 2), optional=True))
+        return (*found, PRESENT) if any(rule.presence for rule in self.rules) else tuple(found)
+
+
 def spatial(
     num_clients: int,
     grid_size: int = 18,
@@ -173,123 +303,64 @@ def spatial(
     if contact not in CONTACTS:
         raise UserError(unknown_name("contact", contact, CONTACTS))
     movements = [as_movement(one) for one in mobility]
-    kind, weigh = world_of(movements), MIXINGS[mixing]
-    rules: list[Mobility] = [MOBILITIES.form(movement).make() for movement in movements]
-    sweeps, some_absent = contact == "swept" and kind != "contacts", any(rule.presence for rule in rules)
-
+    kind, _ = world_of(movements), MIXINGS[mixing]
+    rules = tuple(MOBILITIES.form(movement).make() for movement in movements)
     if link_filter and link_filter.needs_seconds and kind == "contacts":
         raise UserError("a contact list does not say how long contacts last within a round")
     if max_neighbours and (lacks := [movement.rule for movement, rule in zip(movements, rules) if rule.compare]):
         raise UserError(f"network.mobility {lacks[0]} compares models over matrices; it needs engine.links=dense")
-    own, num_places = rule_numbers(movements), max_neighbours + 1 if max_neighbours else 0
-
-    def seen(params: SpatialParams, world: Any, k: int) -> Any:
-        """Add the rule's numbers and the trace to the world; these are not carried from round to round."""
-        trace = {"trace": params.trace} if kind == "plane" else {}
-        return world if kind == "contacts" else world._replace(numbers=(params.rules or own)[k].typed(), **trace)
-
-    def there(rule: Mobility, world: Any, state: Any) -> jax.Array:
-        if rule.presence is None:
-            return jnp.ones(num_clients, bool)
-        present = rule.presence(world, state)
-        return present.throughout if sweeps else present.now
-
-    def init(params: SpatialParams, key: jax.Array, clients: Clients) -> SpatialState:
-        key_start, key_plan = jax.random.split(stream(key, "placement"))
-        start = make_world(kind, params, key_start, clients, num_clients, grid_size, num_relays)
-        worlds = [seen(params, start, k) for k in range(len(rules))]
-        states = tuple(rule.init(key_plan, world) for rule, world in zip(rules, worlds))
-        each = list(zip(rules, worlds, states))
-        position = jnp.stack([rule.position(*one) for rule, *one in each])[params.mobility]
-        paths = [rule.path(*one) for rule, *one in each if rule.path]
-        still = padded(straight(position, position), max([2, *(path.times.shape[1] for path in paths)]))
-        zero = jnp.zeros(num_clients)
-        mobile = jnp.stack([rule.is_mobile(world) if rule.is_mobile else world.is_mobile for rule, world, _ in each])
-        return SpatialState(
-            world=start,
-            rules=states,
-            places=Places(position, zero, mobile[params.mobility]),
-            radius=draw_radii(
-                stream_at(key, "link", BEFORE_ALL_ROUNDS), params.radius, params.radius_spread, num_clients
-            ),
-            speed=zero,
-            path=still if sweeps else None,
-            there=jnp.stack([there(*one) for one in each])[params.mobility] if some_absent else None,
-            filtered=link_filter.init(params.link_filter, key, clients, num_places) if link_filter else None,
-            needed=jnp.int32(1) if max_neighbours else None,
-        )
-
-    def move(params: SpatialParams, key: jax.Array, state: SpatialState) -> SpatialState:
-        def use(k: int) -> Any:
-            def step(states: tuple[Any, ...]) -> tuple[Any, ...]:
-                rule, world = rules[k], seen(params, state.world, k)
-                moved = rule.step(key, world, states[k])
-                position = rule.position(world, moved)
-                walked = rule.path(world, moved) if rule.path else straight(state.places.position, position)
-                path = padded(walked, state.path.times.shape[1]) if state.path is not None else None
-                rest = position, path_length(walked), path, there(rule, world, moved) if some_absent else None
-                return (*states[:k], moved, *states[k + 1 :]), *rest
-
-            return step
-
-        each = [use(k) for k in range(len(rules))]
-        states, position, length, path, present = jax.lax.switch(params.mobility, each, state.rules)
-        places = state.places._replace(position=position, distance_moved=state.places.distance_moved + length)
-        return state._replace(rules=states, places=places, speed=length, path=path, there=present)
-
-    def meet(params: SpatialParams, round_index: jax.Array, state: SpatialState) -> Met:
-        if kind == "contacts":
-            return contacts_in_list(params.trace, round_index, num_clients, links_fail, max_neighbours)
-        find = partial(listed_contacts, max_neighbours=max_neighbours) if max_neighbours else dense_contacts
-        met = find(state.places.position, state.path, state.radius, links_fail)
-        return met._replace(heard=met.heard & (round_index > 0)) if sweeps else met
-
-    def step(
-        params: SpatialParams, key: jax.Array, round_index: jax.Array, state: SpatialState, clients: Clients
-    ) -> tuple[SpatialState, Links]:
-        senders, in_range, squared = meet(params, round_index, state)
-        if state.there is not None:
-            in_range &= state.there[:, None] & senders.of(state.there)
-        filtered = None
-        if link_filter:
-            seconds = partial(seconds_in_contact, in_range, state.path, state.radius, params.motion.dt, senders)
-            in_range, filtered = link_filter.step(params.link_filter, state.filtered, in_range, seconds, senders)
-        adjacency = in_range
-        if squared is not None:
-            reach = link_radius(state.radius, senders, num_clients)
-            fails = failure_probability(squared, reach, params.link_failure, params.link_fading)
-            adjacency = surviving(stream_at(key, "link", round_index), in_range, fails, senders)
-        # A contact list may hold one direction only.
-        contact = in_range | senders.opposite(in_range) if kind == "contacts" else in_range
-        numbers = (params.mixing or MIXINGS.numbers(mixing)()).typed()
-        inputs = MixingInputs(adjacency, contact, clients.num_samples, state.speed, state.radius, numbers, senders)
-        mix = contract.arrays(weigh, weigh(inputs), adjacency.shape, float)
-        moved = move(params, stream_at(key, "mobility", round_index), state)._replace(filtered=filtered)
-        if senders.most is not None and state.needed is not None:
-            moved = moved._replace(needed=jnp.maximum(state.needed, senders.most))
-        return moved, Links(adjacency, mix, senders=senders)
-
-    compares = any(rule.compare for rule in rules)
-
-    def observe(params: SpatialParams, state: SpatialState, seen: Observed) -> SpatialState:
-        del params
-        heard, apart = seen.links.adjacency, seen.differences
-        assert apart is not None, "the network compares"
-        each = zip(rules, state.rules)
-        return state._replace(rules=tuple(rule.compare(x, heard, apart) if rule.compare else x for rule, x in each))
-
+    sweeps, own = contact == "swept" and kind != "contacts", rule_numbers(movements)
+    settings = (mixing, links_fail, link_filter, max_neighbours, num_relays)
+    space = _Space(kind, rules, own, sweeps, num_clients, grid_size, *settings)
     # Two clients have one distance and one radius, the smaller of theirs. So contact is symmetric. A filter keeps that.
     symmetric = mixing in SYMMETRIC_MIXINGS and not links_fail and kind != "contacts"
     fixed = all(rule.still for rule in rules) and contact == "disc" and not links_fail
     fixed &= link_filter is None or link_filter.keeps_fixed
+    compares = any(rule.compare for rule in rules)
     return Network(
         num_clients=num_clients,
         gives=frozenset({"adjacency", "mix"} | ({SYMMETRIC} if symmetric else set()) | ({FIXED} if fixed else set())),
-        init=init,
-        step=step,
+        init=space.init,
+        step=space.step,
         places=lambda state: state.places,
-        lists=Lists(num_places, num_places, lambda state: state.needed) if max_neighbours else None,
-        metrics=space_records(rules, seen),
-        observe=observe if compares else None,
+        lists=Lists(space.num_places, space.num_places, lambda state: state.needed) if max_neighbours else None,
+        metrics=space.records(),
+        observe=space.observe if compares else None,
         compares=compares,
     )
+
+
+def move_first(network: Network) -> Network:
+    """Make a network whose clients move before they mix in a round, and not after it (DADFL IV).
+
+    The first movement is part of ``init``, and each round ends with the movement of the next one. So the places of a
+    state are those of the links of the coming round, in both orders; nothing that reads them needs to know the order.
+    With the same key, the links of round t are those that ``network`` has in round t + 1. The distance of the first
+    movement does not count, so that t movements count after t rounds.
+
+    Args:
+      network: a network of `spatial`.
+
+    Returns:
+      The network; its ``init`` raises a UserError in a world without places.
+    """
+
+    def init(params: Any, key: jax.Array, clients: Clients) -> SpatialState:
+        start = network.init(params, key, clients)
+        if isinstance(start.world, ListWorld):
+            raise UserError("network.order is move_first; the clients of a contact list have no places")
+        moved = network.step(params, key, jnp.int32(0), start, clients)[0]
+        places = moved.places._replace(distance_moved=start.places.distance_moved)
+        # Nothing is exchanged before the first round: link filters and neighbour lists begin with it.
+        return moved._replace(places=places, filtered=start.filtered, needed=start.needed)
+
+    def step(
+        params: Any, key: jax.Array, round_index: jax.Array, state: SpatialState, clients: Clients
+    ) -> tuple[SpatialState, Links]:
+        return network.step(params, key, round_index + 1, state, clients)
+
+    return network._replace(init=init, step=step)
+
+
+ORDERS: dict[str, Callable[[Network], Network]] = {"mix_first": lambda network: network, "move_first": move_first}
+"""The orders of a round by name: (network that mixes first) -> network."""

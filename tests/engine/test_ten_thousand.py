@@ -16,7 +16,7 @@ from mdfl_jax.algorithms.registry import resolved
 from mdfl_jax.core.types import FIXED
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.mobility import Motion, Movement
-from mdfl_jax.networks.contact_list import contact_list
+from mdfl_jax.networks.contact import contact_list
 from mdfl_jax.networks.costs import CostParams, Work, link_filter
 from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.networks.graphs import GraphParams

@@ -7,7 +7,7 @@ import pytest
 from oracles import grid_world
 from scipy import stats
 
-from mdfl_jax.mobility import MOBILITIES, GridWorld, Movement, many, meeting
+from mdfl_jax.mobility import MOBILITIES, GridWorld, Movement, meeting
 from mdfl_jax.mobility.clustering import (
     centres_of,
     choice_by_rows,
@@ -16,7 +16,7 @@ from mdfl_jax.mobility.clustering import (
     uniform_choice,
 )
 from mdfl_jax.mobility.discs import summed_at
-from mdfl_jax.mobility.grid import GridClient, grid_points
+from mdfl_jax.mobility.grid import GridClient, grid_points, one_by_one
 from mdfl_jax.mobility.label_distances import counts_in_range, counts_of, distances, histograms
 from mdfl_jax.mobility.meeting import MetNumbers, packed, piece_around, unpacked, view_of, votes_of
 
@@ -61,9 +61,9 @@ def test_the_same_movement_draw_by_draw(movement, dense, monkeypatch):
     """Chunks, clients one by one, discs by rows, bits and pieces of the grid, but no tries: the same places."""
     worlds = [crowd(0), crowd(1, 1.0, tells=True), crowd(2, np.inf, tells=True), crowd(3, 0.0, mobile=NUM_CLIENTS)]
     expected = paths_of(movement, worlds)
-    monkeypatch.setattr(many, "LARGEST_AT_ONCE", 0)
-    monkeypatch.setattr(many, "LARGEST_DENSE", dense)
-    monkeypatch.setattr(many, "TRIES", 0)
+    monkeypatch.setattr("mdfl_jax.mobility.grid.LARGEST_AT_ONCE", 0)
+    monkeypatch.setattr("mdfl_jax.mobility.grid.LARGEST_DENSE", dense)
+    monkeypatch.setattr("mdfl_jax.mobility.grid.TRIES", 0)
     monkeypatch.setattr(meeting, "SIDE", 5)
     for got, wanted in zip(paths_of(movement, worlds), expected):
         jax.tree.map(np.testing.assert_array_equal, got, wanted)
@@ -74,7 +74,7 @@ def test_one_by_one_replaces_what_is_due():
     due = jnp.array([True, False, True, True, False])
     state = (jnp.arange(5), jnp.zeros((5, 2)))
     function = lambda i, given, row: (row[0] + given, row[1] + 1 + i)  # noqa: E731
-    got = jax.jit(lambda due: many.one_by_one(function, (jnp.arange(5) * 10,), state, due))
+    got = jax.jit(lambda due: one_by_one(function, (jnp.arange(5) * 10,), state, due))
     assert got(due)[0].tolist() == [0, 1, 22, 33, 4]
     assert got(due)[1].tolist() == [[1, 1], [0, 0], [3, 3], [4, 4], [0, 0]]
     assert got(~due)[0].tolist() == [0, 11, 2, 3, 44]
@@ -88,7 +88,7 @@ def test_counts_by_rows_are_those_of_all_pairs(radius, monkeypatch):
     known = jnp.asarray(np.random.default_rng(0).random(NUM_CLIENTS) < 0.6)
     counts = jnp.where(known[:, None], world.label_counts, 0)
     expected = counts_in_range(world.grid[world.start], counts, world.grid, world.radius)
-    monkeypatch.setattr(many, "LARGEST_DENSE", 0)
+    monkeypatch.setattr("mdfl_jax.mobility.grid.LARGEST_DENSE", 0)
     got = counts_of(world, known)
     assert got.dtype == jnp.float32
     np.testing.assert_array_equal(got, expected)
@@ -158,7 +158,7 @@ def test_law_of_destinations(name, tries, monkeypatch):
     candidates = np.isin(np.arange(16), np.arange(16) if only is None else only)
     law = grid_world.destination_probabilities(here, own, grid[places], counts, grid, radius, candidates)
     for constant, value in (("LARGEST_AT_ONCE", 0), ("LARGEST_DENSE", 0), ("TRIES", tries)):
-        monkeypatch.setattr(many, constant, value)
+        monkeypatch.setattr(f"mdfl_jax.mobility.grid.{constant}", value)
     rule = MOBILITIES["dam"]()
     world = GridWorld(
         grid=grid_points(4),
@@ -182,8 +182,8 @@ def test_law_of_destinations(name, tries, monkeypatch):
 
 def test_a_client_under_way_draws_nothing(monkeypatch):
     """It moves on to its destination, which it keeps, and one that has arrived chooses another."""
-    monkeypatch.setattr(many, "LARGEST_AT_ONCE", 0)
-    monkeypatch.setattr(many, "LARGEST_DENSE", 0)
+    monkeypatch.setattr("mdfl_jax.mobility.grid.LARGEST_AT_ONCE", 0)
+    monkeypatch.setattr("mdfl_jax.mobility.grid.LARGEST_DENSE", 0)
     rule, world = MOBILITIES["dam"](), crowd(5)
     clients, plan = rule.init(jax.random.key(0), world)
     heading = clients.location.at[: MOBILE // 2].add(1) % (SIZE * SIZE)

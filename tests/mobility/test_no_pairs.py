@@ -75,7 +75,7 @@ def test_no_array_of_all_pairs(movement):
 
 @pytest.mark.parametrize("movement", [Movement("dam", world="grid"), Movement("dcm", "met", "grid")], ids=str)
 def test_the_check_sees_such_arrays(movement, monkeypatch):
-    monkeypatch.setattr("mdfl_jax.mobility.many.LARGEST_AT_ONCE", 2**40)
-    monkeypatch.setattr("mdfl_jax.mobility.many.LARGEST_DENSE", 2**40)
+    monkeypatch.setattr("mdfl_jax.mobility.grid.LARGEST_AT_ONCE", 2**40)
+    monkeypatch.setattr("mdfl_jax.mobility.grid.LARGEST_DENSE", 2**40)
     found = [largest(function, *args) for function, args in programs(movement)]
     assert max(found)[0] >= NUM_CLIENTS * NUM_CLIENTS

@@ -18,8 +18,8 @@ MUTANTS = [
     Mutant("mobility/label_distances.py", "(distance > SMALLEST_DISTANCE), d", "True, d", "mobility"),
     Mutant("mobility/label_distances.py", "limit * LARGEST_DISTANCE <", "limit <", "mobility/test_many_clients.py"),
     Mutant("mobility/label_distances.py", "_DISTANCE, of_bare, 0.0)", "_DISTANCE, 0.0, 0.0)", "mobility"),
-    Mutant("mobility/many.py", "where_rows(due, clients, moved), due)", "moved, due)", "mobility/test_many_clients.py"),
-    Mutant("mobility/discs.py", "jnp.minimum(place + width, size - 1) + 1", "place + width", "mobility/test_discs.py"),
+    Mutant("mobility/grid.py", "where_rows(due, clients, moved), due)", "moved, due)", "mobility/test_many_clients.py"),
+    Mutant("mobility/discs.py", "jnp.minimum(place + width, size - 1) + 1", "place + width", "mobility/test_clustering.py"),
     Mutant("mobility/clustering.py", "jnp.where(step > 0, covers_of_all, 0)", "0", "mobility/test_many_clients.py"),
     Mutant("mobility/meeting.py", "jnp.all(last < corner + side)", "True", "mobility/test_many_clients.py"),
     Mutant("mobility/clustering.py", "tied = gain == jnp.max(gain)", "tied = gain > 0", "mobility/test_clustering.py"),
@@ -68,7 +68,7 @@ MUTANTS = [
     Mutant("metrics/values.py", "adjacency | senders.opposite(adjacency)", "adjacency", "metrics/test_spectrum.py"),
     Mutant("exchange/gossip.py", "(used + PLACES - 2) // PLACES", "(used - 1) // PLACES", "exchange/test_gossip.py"),
     Mutant(COSTS, "carried(state.ids, state.seconds, senders)", "state.seconds", "networks/test_lists.py"),
-    Mutant("networks/wrappers/order.py", "round_index + 1, state", "round_index, state", "networks/test_order.py"),
+    Mutant("networks/spatial.py", "round_index + 1, state", "round_index, state", "networks/test_order.py"),
     Mutant(PICKS, 'if picks == "one_way":', 'if picks == "":', "networks/test_participation.py"),
     Mutant(PICKS, "({SYMMETRIC} if p", "(set() if p", "networks/test_participation.py"),
     # What theory says of a network.
@@ -115,7 +115,7 @@ MUTANTS = [
     # What is learnt, from which data.
     Mutant(PARTITIONS, "size[:, None]).astype(jnp.int32)\n", "size[:, None]).astype(int) // 2\n", "data"),
     Mutant("data/partition/dirichlet_per_client.py", "< left[:, None]", "<= left[:, None]", "data"),
-    Mutant("data/partition/dirichlet_per_client.py", "samples_per_client * num_clients or ", "", "data"),
+    Mutant("data/partition/dirichlet_per_client.py", "settings.numbers.samples_per_client * num_clients or ", "", "data"),
     Mutant("data/partition/dirichlet_per_client.py", "> known:", "> 2 * known:", "data"),
     Mutant("data/partition/dirichlet_balanced.py", "left > 0", "left >= 0", "data"),
     Mutant("data/partition/by_place.py", "-0.5 *", "-1.0 *", "data"),

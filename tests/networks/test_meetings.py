@@ -7,8 +7,7 @@ from worlds import played
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.types import NEVER
-from mdfl_jax.networks.meetings import PATTERNS, FixedNumbers, MeetingsParams, meeting_table, meetings
-from mdfl_jax.networks.server import random_pairs
+from mdfl_jax.networks.meetings import PATTERNS, FixedNumbers, MeetingsParams, meeting_table, meetings, random_pairs
 
 N, SLOTS = 12, 260
 

@@ -9,7 +9,7 @@ from worlds import holding, played
 from mdfl_jax import UserError
 from mdfl_jax.mobility import MOBILITIES, Motion, Movement, PlaneWorld
 from mdfl_jax.mobility.trace import tracks
-from mdfl_jax.networks.contact_list import contact_list
+from mdfl_jax.networks.contact import contact_list
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.traces import ContactTable, TraceTable
 

@@ -8,7 +8,7 @@ from mdfl_jax.mobility.rule import Mobility
 def contacts() -> Mobility:
     """Nobody moves, and a contact list gives the links of each round.
 
-    The list is `SpatialParams.trace`, a `mdfl_jax.networks.contact_list.ContactList`.
+    The list is `SpatialParams.trace`, a `mdfl_jax.networks.contact.ContactList`.
     """
     return Mobility(
         init=lambda key, world: None,

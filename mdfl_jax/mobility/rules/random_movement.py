@@ -4,8 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.core.geometry import within
-from mdfl_jax.mobility.grid import GridClient, GridWorld, grid_mobility, random_step
-from mdfl_jax.mobility.many import always_settled
+from mdfl_jax.mobility.grid import GridClient, GridWorld, always_settled, grid_mobility, random_step
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility
 

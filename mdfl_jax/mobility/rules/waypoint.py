@@ -3,8 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.mobility.grid import GridClient, GridWorld, grid_mobility, nearest_within
-from mdfl_jax.mobility.many import always_settled
+from mdfl_jax.mobility.grid import GridClient, GridWorld, always_settled, grid_mobility, nearest_within
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility
 

@@ -15,8 +15,7 @@ from mdfl_jax.core.links import ALL_PAIRS, Senders
 from mdfl_jax.core.rng import pair_uniform, stream_at
 from mdfl_jax.core.trees import of_types
 from mdfl_jax.core.types import BEFORE, FIXED, NEVER, SYMMETRIC, Clients, Links, Network
-from mdfl_jax.networks.meetings import SERVER_FIELDS
-from mdfl_jax.networks.server import MET_SERVER, expected_next, observed_mean, pair_links
+from mdfl_jax.networks.meetings import MET_SERVER, SERVER_FIELDS, expected_next, observed_mean, pair_links
 from mdfl_jax.networks.spatial import SpatialParams, SpatialState
 from mdfl_jax.networks.wrappers.wrapper import wrap
 

@@ -35,16 +35,15 @@ from mdfl_jax.core.types import Algorithm, Network, Task
 from mdfl_jax.mobility import BOUNDARIES, MOBILITIES, Motion, Movement
 from mdfl_jax.mobility.rule import FILES, WorldKind
 from mdfl_jax.mobility.trace import Tracks, no_tracks, tracks
-from mdfl_jax.networks.contact_list import ContactList, contact_list
+from mdfl_jax.networks.contact import ContactList, contact_list
 from mdfl_jax.networks.costs import IGNORE, SHORT_CONTACTS, CostParams, LinkLoad, Work, work_of
 from mdfl_jax.networks.fixed import fixed_graph, given, read_matrices
 from mdfl_jax.networks.graphs import GRAPHS, GraphParams
 from mdfl_jax.networks.meetings import PATTERNS, MeetingsParams, meeting_table, meetings
 from mdfl_jax.networks.mixing import MIXINGS
 from mdfl_jax.networks.radio import LinkFilter
-from mdfl_jax.networks.spatial import SpatialParams, spatial
+from mdfl_jax.networks.spatial import ORDERS, SpatialParams, spatial
 from mdfl_jax.networks.worlds import MOVERS, RELAY_PLACES
-from mdfl_jax.networks.wrappers.order import ORDERS
 from mdfl_jax.networks.wrappers.participation import ParticipationParams
 from mdfl_jax.networks.wrappers.roadside import RoadsideParams, roadside
 from mdfl_jax.traces import Contacts, Trace, contact_table, load, resample

@@ -24,7 +24,7 @@ from mdfl_jax.engine.simulation import Simulation, check_needs
 from mdfl_jax.metrics import asked_for
 from mdfl_jax.mobility import Movement
 from mdfl_jax.mobility.trace import Tracks
-from mdfl_jax.networks.contact_list import ContactList
+from mdfl_jax.networks.contact import ContactList
 from mdfl_jax.networks.costs import CountedParams, LinkLoad, Work, counted, link_filter
 from mdfl_jax.networks.wrappers.participation import partial_participation
 from mdfl_jax.study.prepare.network import cost_params, described, network_of, network_params, work_in
