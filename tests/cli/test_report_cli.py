@@ -16,8 +16,8 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from forked import Started
 from made_study import made
-from shell import heed_interrupts
 
 from tests.report.conftest import write_workdir
 from tests.report.made_report import unfinish
@@ -144,20 +144,16 @@ def test_what_works(answers, folder):
 
 @contextlib.contextmanager
 def serving(folder, name):
-    """Starts `report NAME --serve=0` and returns its address; Ctrl-C must end it with status 0."""
-    root = Path(__file__).parents[2]
-    command = [sys.executable, "-m", "mdfl_jax.cli.entry", "report", name, "--serve=0"]
-    environment = os.environ | {"PYTHONPATH": str(root)}
-    process = subprocess.Popen(
-        command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
-    )
-    line = process.stdout.readline()
+    """Start `report NAME --serve=0` and give its address; Ctrl-C must end it with status 0."""
+    command = Started(folder.parent / "said", "mdfl", "report", name, "--serve=0", cwd=folder)
+    command.until(lambda: "\n" in command.out.read_text())
+    line = command.out.read_text()
     assert line.startswith("http://127.0.0.1:"), line
     try:
         yield line.split(" ")[0]
     finally:
-        process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
+        command.kill(signal.SIGINT)
+        assert command.ended().status == 0
 
 
 def get(address):

@@ -7,14 +7,13 @@ import importlib.util
 import os
 import shlex
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import jax
 import pytest
-from shell import ROOT, heed_interrupts, without_stages
+from forked import Started
+from shell import ROOT
 from small import TINY
 
 from mdfl_jax.cli import common, sweep
@@ -221,15 +220,11 @@ def test_ctrl_c_while_a_config_file_is_read_is_no_mistake(tmp_path):
     """It comes from outside, wherever the file is just then."""
     slow, ready = tmp_path / "slow.py", tmp_path / "ready"
     slow.write_text(f"import time\nopen({str(ready)!r}, 'w').close()\ntime.sleep(60)\n")
-    command = [sys.executable, "-m", "launch.sweep", f"--config={slow}"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    process = subprocess.Popen(command, cwd=ROOT, preexec_fn=heed_interrupts, **pipes)
-    while not ready.exists():
-        assert process.poll() is None
-        time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert (process.returncode, out, without_stages(err)) == (130, "", "stopped\n")
+    command = Started(tmp_path / "said", "sweep", f"--config={slow}")
+    command.until(ready.exists)
+    command.kill(signal.SIGINT)
+    ended = command.ended()
+    assert (ended.status, ended.out, ended.said()) == (130, "", "stopped\n")
 
 
 def test_how_a_command_ends_with_an_error(capfd):

@@ -48,6 +48,15 @@ def test_a_terminal_that_closes_says_so_twice_and_is_one_signal(stopped):
         signal.signal(signal.SIGHUP, before)
 
 
+@pytest.fixture
+def _heeded():
+    """Ctrl-C is heeded, which a process that was started in the background may ignore."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_heeded")
 def test_an_error_because_of_a_ctrl_c_is_that_ctrl_c(tmp_path, capsys):
     """A second Ctrl-C that meets a file of arrays which is being written: the archive cannot be closed."""
 

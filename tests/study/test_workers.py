@@ -18,7 +18,8 @@ from mdfl_jax.study.places import ThisMachine, parse_settings, shares
 from mdfl_jax.study.progress import Looked, TallyOfFiles
 from mdfl_jax.study.workers import Workers
 
-LONGER = """    config.seeds, config.rounds, config.eval_every = 4, 600, 4
+ROUNDS = 400
+LONGER = f"""    config.seeds, config.rounds, config.eval_every = 4, {ROUNDS}, 4
     config.engine.runs_per_batch, config.engine.checkpoint_minutes = 4, 1e-9
     return config
 """
@@ -37,7 +38,7 @@ def here(tmp_path_factory):
 
 def begin(here, workdir, *more, **variables):
     """Starts launch.sweep on two host devices."""
-    words = [f"--config={here / 'study.py'}", f"--workdir={workdir}", f"--cache={here / 'xla'}", "--noreport", *more]
+    words = [f"--config={here / 'study.py'}", f"--workdir={workdir}", "--noreport", *more]
     return Started(here / "said", "sweep", *words, variables=TWO | variables)
 
 
@@ -47,7 +48,7 @@ def until(holds, started=(), seconds=120):
     while not holds():
         assert time.monotonic() < end
         for each in started:
-            assert each.process.is_alive(), each.ended()
+            assert each.is_alive(), each.ended()
         time.sleep(0.02)
 
 
@@ -210,7 +211,7 @@ def test_the_progress_of_workers_is_that_of_the_files(here, tmp_path):
     study, now = make_study(read_file(f"{here / 'study.py'}:")), [0.0]
     tally = TallyOfFiles(study, tmp_path, lambda: now[0])
     tally.take(Looked())
-    assert (tally.done, tally.total, tally.speed()) == (0, 8 * 600, "")
+    assert (tally.done, tally.total, tally.speed()) == (0, 8 * ROUNDS, "")
     path = tmp_path / "metrics.jsonl"
     line = {"point": "dcm", "seed": 0, "round": 8, "accuracy": 0.5}
     path.write_text(json.dumps(line) + "\n" + json.dumps(line | {"point": "another", "round": 80}) + "\n{nothing\n")
@@ -224,4 +225,4 @@ def test_the_progress_of_workers_is_that_of_the_files(here, tmp_path):
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / f"{study.name(run)}.safetensors").touch()
     tally.take(Looked())
-    assert (tally.done, tally.where()) == (8 + 4 + 600, "1 of 8 runs have ended")
+    assert (tally.done, tally.where()) == (8 + 4 + ROUNDS, "1 of 8 runs have ended")
