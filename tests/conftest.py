@@ -34,6 +34,7 @@ gc.set_threshold(200_000, 20, 50)  # tracing makes objects by the million, and m
 
 
 PROGRAMS_UP_TO = 5 * 2**29  # bytes of this process
+SIMULATIONS_HELD = 32
 
 
 def _resident() -> int:
@@ -57,8 +58,10 @@ def _compiler() -> Iterator[list[Any]]:
         def programs(self, placement: Any, runs: Any, start: Any) -> Any:
             shapes = [(x.shape, str(x.dtype)) for x in jax.tree.leaves((runs, start))]
             key = (id(placement.simulation), placement.num_runs, placement.at_once, *placement.devices, str(shapes))
-            if key not in self.known:  # a simulation that is held has a number of its own
-                self.known[key] = placement.simulation, super().programs(placement, runs, start)
+            found = self.known.pop(key, None)  # a simulation that is held has a number of its own
+            self.known[key] = found or (placement.simulation, super().programs(placement, runs, start))
+            if len(self.known) > SIMULATIONS_HELD:
+                del self.known[next(iter(self.known))]  # the one that was not needed for longest
             return self.known[key][1]
 
     shared = [Shared()]

@@ -4,16 +4,15 @@ All command lines run in one process of their own, since two commands that defin
 """
 
 import contextlib
+import functools
+import io
 import json
-import os
 import shlex
 import signal
 import socket
-import subprocess
 import sys
 import time
 import urllib.request
-from pathlib import Path
 
 import pytest
 from forked import Started
@@ -22,28 +21,6 @@ from made_study import made
 from tests.report.conftest import write_workdir
 from tests.report.made_report import unfinish
 
-DRIVER = """
-import contextlib, io, json, sys
-from absl import flags
-from mdfl_jax.cli import common, report
-from tests.report.conftest import told_by_views
-views = told_by_views()
-views.__enter__()
-found = []
-for line in json.loads(sys.argv[1]):
-    flags.FLAGS.unparse_flags()
-    for name in flags.FLAGS:
-        flags.FLAGS[name].unparse()
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            common.parse_flags(["report", *line], report.WORDS)
-            status = common.call(report.main)
-        except SystemExit as ended:
-            status = ended.code
-    found.append([status, out.getvalue(), err.getvalue()])
-print(json.dumps(found))
-"""
 MISTAKES = """
  => the folder of a study is missing: mdfl report DIR
 nowhere => nowhere: no such directory
@@ -112,13 +89,35 @@ def answers(folder):
     return found, run(folder, list(WORKS.values()))
 
 
+def answer(lines):
+    """As the patch of a command: answer these command lines in its place, and print what each of them did."""
+    from absl import flags
+
+    from mdfl_jax.cli import common, report
+    from tests.report.conftest import told_by_views
+
+    found = []
+    with told_by_views():
+        for line in lines:
+            flags.FLAGS.unparse_flags()
+            for name in flags.FLAGS:
+                flags.FLAGS[name].unparse()
+            out, err = io.StringIO(), io.StringIO()
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                try:
+                    common.parse_flags(["report", *line], report.WORDS)
+                    status = common.call(report.main)
+                except SystemExit as ended:
+                    status = ended.code
+            found.append([status, out.getvalue(), err.getvalue()])
+    print(json.dumps(found))
+    sys.exit()
+
+
 def run(folder, lines):
-    root = str(Path(__file__).parents[2])
-    command = [sys.executable, "-c", DRIVER, json.dumps(lines)]
-    environment = os.environ | {"PYTHONPATH": root}
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment)
-    assert not done.returncode, done.stderr
-    return json.loads(done.stdout)
+    ended = Started(folder.parent / "said", "report", patch=functools.partial(answer, lines), cwd=folder).ended()
+    assert not ended.status, ended.err
+    return json.loads(ended.out)
 
 
 def test_a_mistake_is_one_line_and_status_2(answers):

@@ -96,13 +96,3 @@ def test_info_says_versions_and_devices(call):
     assert "\nmdfl_jax 0." in out
     assert out.count("\ndevice cpu:") == 8
     assert "\ncompilation cache " in out
-
-
-@pytest.mark.long
-def test_a_dry_run_tells_the_plan_and_writes_nothing(tiny, tmp_path, launch):
-    words = [f"--config={tiny}", f"--workdir={tmp_path / 'run'}", "--dry_run"]
-    status, out, err = outcome(launch("sweep", *words))
-    assert (status, err) == (0, "")
-    assert "GFLOP a round" in out
-    assert "seeds (runs) that fit together" in out
-    assert not (tmp_path / "run").exists()

@@ -72,4 +72,6 @@ def test_the_command_of_a_study_whose_data_are_drawn_by_seeds(config, tmp_path):
     ended = Started(tmp_path / "said", "sweep", *words, f"--workdir={tmp_path / 'run'}").ended()
     assert (ended.status, ended.said()) == (0, "")
     assert "parameters a client" in ended.out
+    assert "GFLOP a round" in ended.out
+    assert "seeds (runs) that fit together" in ended.out
     assert [path.name for path in tmp_path.iterdir()] == ["said"]

@@ -127,7 +127,7 @@ def test_a_worker_ends_when_nobody_waits_for_it(here, tmp_path):
     command = begin(here, workdir, "--workers=2")
     until(lambda: lines(workdir) > 20 and len(processes(workdir)) == 2, [command])
     command.kill()
-    until(lambda: not (workdir / "workers").exists(), seconds=20)
+    until(lambda: not (workdir / "workers").exists(), seconds=120)
     assert list(workdir.glob("runs/*.state.safetensors"))
 
 
