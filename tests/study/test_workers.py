@@ -29,11 +29,17 @@ TWO = {"JAX_NUM_CPU_DEVICES": "2", "PYTHONPATH": str(ROOT)}
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory):
-    """A folder with the study, and with its results by one process."""
+    """A folder with the study."""
     folder = tmp_path_factory.mktemp("workers")
     (folder / "study.py").write_text(STUDY)
-    begin(folder, folder / "alone").ended()
     return folder
+
+
+@pytest.fixture(scope="module")
+def alone(here):
+    """The results of the study by one process."""
+    assert begin(here, here / "alone").ended().status == 0
+    return here / "alone"
 
 
 def begin(here, workdir, *more, **variables):
@@ -71,7 +77,7 @@ def processes(workdir):
 
 @pytest.mark.long
 @pytest.mark.parametrize("many", [2, 4])
-def test_commands_on_one_folder_under_kills_are_one_study(here, tmp_path, many):
+def test_commands_on_one_folder_under_kills_are_one_study(here, alone, tmp_path, many):
     """Each killed one is followed by another one, which takes its runs; some are killed while they compile."""
     drawn, workdir = random.Random(many), tmp_path / "run"
     commands = [begin(here, workdir) for _ in range(many)]
@@ -90,14 +96,14 @@ def test_commands_on_one_folder_under_kills_are_one_study(here, tmp_path, many):
     for each in commands:
         ended = each.ended()
         assert ended.status == 0, ended
-    assert_same(workdir, here / "alone")
+    assert_same(workdir, alone)
 
 
 # Workers that one command starts.
 
 
 @pytest.mark.long
-def test_a_crew_replaces_who_is_killed_and_saves_all_when_it_is_stopped(here, tmp_path):
+def test_a_crew_replaces_who_is_killed_and_saves_all_when_it_is_stopped(here, alone, tmp_path):
     workdir = tmp_path / "run"
     command = begin(here, workdir, "--workers=2")
     until(lambda: lines(workdir) > 40 and processes(workdir), [command])
@@ -116,7 +122,7 @@ def test_a_crew_replaces_who_is_killed_and_saves_all_when_it_is_stopped(here, tm
     ended = begin(here, workdir, "--workers=2").ended()
     assert ended.status == 0, ended
     assert "going on with the unfinished study" in ended.out
-    assert_same(workdir, here / "alone")
+    assert_same(workdir, alone)
     again = begin(here, workdir, "--workers=2").ended()
     assert "holds this study, finished" in again.out
 
