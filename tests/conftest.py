@@ -9,6 +9,7 @@ import gc
 import os
 import sys
 import tempfile
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -47,22 +48,23 @@ def _compiler() -> Iterator[list[Any]]:
     """The studies of this process share their compiled programs, and those of one simulation are traced once."""
     import jax
 
-    from mdfl_jax.engine.compile import Compiler  # not before the environment is set
-    from mdfl_jax.study import runner
+    from mdfl_jax.study import runner  # not before the environment is set
 
-    class Shared(Compiler):
+    class Shared(runner.Compiler):
         def __init__(self) -> None:
             super().__init__()
             self.known: dict[Any, Any] = {}
+            self.lock = threading.Lock()
 
         def programs(self, placement: Any, runs: Any, start: Any) -> Any:
             shapes = [(x.shape, str(x.dtype)) for x in jax.tree.leaves((runs, start))]
             key = (id(placement.simulation), placement.num_runs, placement.at_once, *placement.devices, str(shapes))
-            found = self.known.pop(key, None)  # a simulation that is held has a number of its own
-            self.known[key] = found or (placement.simulation, super().programs(placement, runs, start))
-            if len(self.known) > SIMULATIONS_HELD:
-                del self.known[next(iter(self.known))]  # the one that was not needed for longest
-            return self.known[key][1]
+            with self.lock:  # a simulation that is held has a number of its own
+                found = self.known.pop(key, None) or (placement.simulation, super().programs(placement, runs, start))
+                self.known[key] = found
+                if len(self.known) > SIMULATIONS_HELD:
+                    del self.known[next(iter(self.known))]  # the one that was not needed for longest
+            return found[1]
 
     shared = [Shared()]
     with pytest.MonkeyPatch.context() as patch:
