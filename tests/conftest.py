@@ -9,10 +9,12 @@ import gc
 import os
 import sys
 import tempfile
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ml_collections import ConfigDict
@@ -32,14 +34,54 @@ sys.path.insert(0, str(Path(__file__).parent))
 gc.set_threshold(200_000, 20, 50)  # tracing makes objects by the million, and most of them stay
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _compile_as_told(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Programs are dropped after each module: thousands of them take gigabytes, and were compiled in two manners."""
-    import jax  # not before the environment is set
+PROGRAMS_UP_TO = 5 * 2**29  # bytes of this process
+SIMULATIONS_HELD = 32
 
-    jax.config.update("jax_disable_most_optimizations", not getattr(request.module, "COMPILE_FULLY", False))
-    yield
-    jax.clear_caches()
+
+def _resident() -> int:
+    """Return the bytes of memory that this process has."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.fixture(scope="session")
+def _compiler() -> Iterator[list[Any]]:
+    """The studies of this process share their compiled programs, and those of one simulation are traced once."""
+    import jax
+
+    from mdfl_jax.study import runner  # not before the environment is set
+
+    class Shared(runner.Compiler):
+        def __init__(self) -> None:
+            super().__init__()
+            self.known: dict[Any, Any] = {}
+            self.lock = threading.Lock()
+
+        def programs(self, placement: Any, runs: Any, start: Any) -> Any:
+            shapes = [(x.shape, str(x.dtype)) for x in jax.tree.leaves((runs, start))]
+            key = (id(placement.simulation), placement.num_runs, placement.at_once, *placement.devices, str(shapes))
+            with self.lock:  # a simulation that is held has a number of its own
+                found = self.known.pop(key, None) or (placement.simulation, super().programs(placement, runs, start))
+                self.known[key] = found
+                if len(self.known) > SIMULATIONS_HELD:
+                    del self.known[next(iter(self.known))]  # the one that was not needed for longest
+            return found[1]
+
+    shared = [Shared()]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runner, "Compiler", lambda: shared[0])
+        yield shared
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compile_as_told(request: pytest.FixtureRequest, _compiler: list[Any]) -> None:
+    """Programs are dropped where the next ones are compiled in another manner, and when they take gigabytes."""
+    import jax
+
+    few = not getattr(request.module, "COMPILE_FULLY", False)
+    if jax.config.read("jax_disable_most_optimizations") != few or _resident() > PROGRAMS_UP_TO:
+        jax.config.update("jax_disable_most_optimizations", few)
+        jax.clear_caches()
+        _compiler[0] = type(_compiler[0])()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

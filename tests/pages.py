@@ -3,7 +3,6 @@
 import re
 import shlex
 import subprocess
-import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -114,7 +113,7 @@ def config_of(arguments: list[str]) -> str:
     return resolve.find(named[0]) if named[0].partition(":")[0] in resolve.names() else named[0]
 
 
-def follow(text: str, folder: Path, environment: dict[str, str]) -> list[tuple[str, list[str], float]]:
+def follow(text: str, folder: Path, environment: dict[str, str]) -> list[tuple[str, list[str]]]:
     """Does what a text says, in a folder: writes its files and runs its commands, as a reader would.
 
     A block with a title is a file of this name, a block of `bash` is run, and a block of `text` is what the commands
@@ -126,15 +125,14 @@ def follow(text: str, folder: Path, environment: dict[str, str]) -> list[tuple[s
       environment: the variables of the commands.
 
     Returns:
-      For each block of commands what they print, the lines that the text says, and the seconds that they take.
+      For each block of commands what they print, and the lines that the text says.
     """
-    done: list[tuple[str, list[str], float]] = []
+    done: list[tuple[str, list[str]]] = []
     for block in re.finditer(r'^```(\w*)(?: title="([^"]+)")?\n(.*?)^```', text, re.M | re.S):
         language, title, content = block.groups()
         if title:
             (folder / title).write_text(content)
         elif language == "bash":
-            began = time.monotonic()
             ended = subprocess.run(
                 ["bash", "-eo", "pipefail", "-c", content],
                 cwd=folder,
@@ -144,7 +142,7 @@ def follow(text: str, folder: Path, environment: dict[str, str]) -> list[tuple[s
                 timeout=600,
             )
             assert ended.returncode == 0, f"{content}{ended.stdout[-1000:]}{ended.stderr[-2000:]}"
-            done.append((ended.stdout, [], time.monotonic() - began))
+            done.append((ended.stdout, []))
         elif language == "text":
             done[-1][1].extend(content.splitlines())
     return done

@@ -1,13 +1,16 @@
 """Studies of a second in this process, and what of their folders is compared."""
 
+import functools
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 from tiny import tiny_config
 
+from mdfl_jax.metrics import METRICS
 from mdfl_jax.results.records import RunRecord
 from mdfl_jax.results.results import models_of
 from mdfl_jax.results.studies import runs_in
@@ -16,12 +19,19 @@ from mdfl_jax.storage.model_files import FORMAT as MODELS_FORMAT
 from mdfl_jax.storage.study_files import read_config, run_path, state_path
 from mdfl_jax.study import make_study, run_or_resume
 from mdfl_jax.study.batch import SECONDS, Batch
+from mdfl_jax.study.identity import SWITCHES
 from mdfl_jax.study.run_files import FORMAT
 from mdfl_jax.study.study import Study
 
 
 def ignore(line: str) -> None:
     """Take a line for the user."""
+
+
+@functools.lru_cache(maxsize=64)
+def _made(state: tuple[Any, ...], changes: Any) -> Study:
+    """Make a tiny study, one that reads no files once: as long as nothing else is registered or switched on in JAX."""
+    return make_study(tiny_config(**dict(changes)))
 
 
 def go(
@@ -32,7 +42,9 @@ def go(
     **changes: Any,
 ) -> tuple[dict[str, Any], bool]:
     """Do what launch.sweep does with a tiny study. Return its summary, and whether all was there before."""
-    study = make_study(tiny_config(**changes))
+    reads_files = "use" in changes or any(name.endswith((".dir", ".file", ".table")) for name in changes)
+    state = (*METRICS, *(repr(getattr(jax.config, name)) for name in SWITCHES))
+    study = _made.__wrapped__(state, changes) if reads_files else _made(state, tuple(sorted(changes.items())))
     options = {"log": log, "progress": False, "on_evaluation": on_evaluation, "overwrite": overwrite}
     return run_or_resume(study, folder, **options)
 

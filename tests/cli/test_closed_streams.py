@@ -1,15 +1,17 @@
 """Nobody reads the output any more: the command ends as it would, without a traceback, and writes its files."""
 
+import contextlib
+import functools
 import json
 import os
 import pty
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
-from shell import ROOT, start
+from forked import Started, programs
+from shell import ROOT
 from small import TINY
 
 from mdfl_jax.cli import streams
@@ -26,7 +28,14 @@ def arguments(tmp_path):
 
 def shell(line, *arguments):
     """Runs a line of bash in which "$@" is a command with its arguments; returns its statuses and standard error."""
-    command = ["bash", "-c", f'{line}; echo "${{PIPESTATUS[*]}}" > /dev/fd/3', "bash", sys.executable, *arguments]
+    command = [
+        "bash",
+        "-c",
+        f'{line}; echo "${{PIPESTATUS[*]}}" > /dev/fd/3',
+        "bash",
+        programs() / "python",
+        *arguments,
+    ]
     read, write = os.pipe()
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
 
@@ -65,9 +74,8 @@ def test_a_list_of_which_one_line_is_read():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("line", ['"$@" 2>&1 | true', '"$@" 2>&1 | head -n 1'])
-def test_a_study_whose_lines_nobody_reads_is_finished(arguments, tmp_path, line):
-    (status, _), err = shell(line, "-m", "launch.sweep", *arguments)
+def test_a_study_whose_lines_nobody_reads_is_finished(arguments, tmp_path):
+    (status, _), err = shell('"$@" 2>&1 | head -n 1', "-m", "launch.sweep", *arguments)
     assert status == CLOSED
     assert not err
     assert finished(tmp_path)
@@ -103,28 +111,25 @@ def test_a_file_does_not_get_the_number_of_a_closed_stream(tmp_path):
 @pytest.mark.parametrize("ignored", [True, False])
 def test_a_closed_terminal_stops_a_study_with_its_state_saved_and_does_not_under_nohup(arguments, tmp_path, ignored):
     terminal, its = pty.openpty()
-
-    def begin():
-        os.setsid()
-        signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
-
-    more = [*arguments, "--config.rounds=40000", "--config.eval_every=20"]
-    more = [*arguments, "--config.rounds=40", "--config.eval_every=4"] if ignored else more
-    process = subprocess.Popen([sys.executable, "-m", "launch.sweep", *more], cwd=ROOT, stdin=its, stdout=its,
-                               stderr=its, env=os.environ | {"PYTHONPATH": str(ROOT)}, preexec_fn=begin)  # fmt: skip
+    rounds = ("40", "4") if ignored else ("2000000", "20")
+    words = [*arguments, f"--config.rounds={rounds[0]}", f"--config.eval_every={rounds[1]}"]
+    answer = functools.partial(signal.signal, signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
+    command = Started(tmp_path / "said", "sweep", *words, patch=answer, stream=its)
     os.close(its)
     os.set_blocking(terminal, False)
     metrics, seen = tmp_path / "run" / "metrics.jsonl", b""
-    while not (metrics.is_file() and metrics.stat().st_size):
-        assert process.poll() is None
-        try:
+
+    def has_results():
+        nonlocal seen
+        with contextlib.suppress(BlockingIOError):
             seen += os.read(terminal, 1000)
-        except BlockingIOError:
-            time.sleep(0.02)
+        return metrics.is_file() and metrics.stat().st_size
+
+    command.until(has_results)
     os.close(terminal)  # all writing fails from here on
     for _ in range(2):  # the system sends one, and the shell too
-        process.send_signal(signal.SIGHUP)
-    status = process.wait(timeout=300)
+        command.kill(signal.SIGHUP)
+    status = command.ended().status
     assert b"Traceback" not in seen
     if ignored:
         assert status == CLOSED
@@ -134,9 +139,6 @@ def test_a_closed_terminal_stops_a_study_with_its_state_saved_and_does_not_under
         assert list((tmp_path / "run" / "runs").glob("*.safetensors"))
 
 
-@pytest.mark.long
 def test_a_mistake_that_nobody_reads_keeps_its_status(arguments):
-    process = start("sweep", *arguments, "--config.rounds=-1")
-    process.stderr.close()
-    process.stdout.close()
-    assert process.wait(timeout=300) == 2
+    (status, _), _ = shell('"$@" 2>&1 | true', "-m", "launch.sweep", *arguments, "--config.rounds=-1")
+    assert status == 2

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from absl import flags
+from forked import Started
 
 from mdfl_jax.cli import common, entry, info, sweep
 from mdfl_jax.config import resolve
@@ -90,10 +91,9 @@ def test_a_launcher_started_as_a_file_says_how_it_is_started(tmp_path):
         assert done.stderr == f"error: start it in the checkout's folder as python -m launch.{name}\n"
 
 
-@pytest.mark.long
-def test_help_lists_the_flags_of_the_command_in_both_forms():
-    for command in (["mdfl_jax.cli.entry", "sweep"], ["launch.sweep"]):
-        done = subprocess.run([sys.executable, "-m", *command, "--help"], cwd=ROOT, capture_output=True, text=True)
-        assert "mdfl sweep digits" in done.stdout
+def test_help_lists_the_flags_of_the_command_in_both_forms(tmp_path):
+    for words in (["mdfl", "sweep"], ["sweep"]):
+        out = Started(tmp_path, *words, "--help").ended().out
+        assert "mdfl sweep digits" in out
         for flag in ("--config", "--use", "--workdir", "--target", "--shard"):
-            assert f"  {flag}: " in done.stdout
+            assert f"  {flag}: " in out

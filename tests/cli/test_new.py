@@ -1,16 +1,11 @@
-"""`mdfl new`: what it writes works as it stands, and what it refuses."""
+"""`mdfl new`: what it writes, and what it refuses. That this runs is in tests/docs/test_extending.py."""
 
-import json
-import runpy
 from pathlib import Path
 
-import numpy as np
 import pytest
-from tiny import run_study
 
 from mdfl_jax.cli import new
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.study import make_study
 
 pytestmark = pytest.mark.usefixtures("unregistered", "sources_as_before")
 
@@ -67,18 +62,3 @@ def test_the_command_writes_a_file_under_its_name_and_overwrites_none(call, tmp_
     assert Path("slow_walk.py").read_text() == text
     with pytest.raises(UserError, match=r"mine\.py: it cannot be written: No such file or directory"):
         new.write("graph", "mine", tmp_path / "no")
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("kind", new.SECTIONS)
-def test_every_kind_runs_as_a_study(kind, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    config = runpy.run_path(str(new.write(kind, f"own_{kind}", Path())))["get_config"]()
-    config.seeds, config.rounds, config.eval_every = 1, 2, 1
-    config.network.num_clients, config.network.num_mobile, config.network.grid_size = 12, 2, 5
-    config.data.limit_train, config.data.limit_test = 120, 60
-    if kind != "model":
-        config.model.name = "linear"
-    summary = run_study(make_study(config), tmp_path / kind)
-    assert all(np.isfinite(point["final_accuracy"]["mean"]) for point in summary["points"])
-    assert json.loads((tmp_path / kind / "config.json").read_text())["name"] == f"own_{kind}"

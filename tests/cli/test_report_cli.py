@@ -4,46 +4,23 @@ All command lines run in one process of their own, since two commands that defin
 """
 
 import contextlib
+import functools
+import io
 import json
-import os
 import shlex
 import signal
 import socket
-import subprocess
 import sys
 import time
 import urllib.request
-from pathlib import Path
 
 import pytest
+from forked import Started
 from made_study import made
-from shell import heed_interrupts
 
 from tests.report.conftest import write_workdir
 from tests.report.made_report import unfinish
 
-DRIVER = """
-import contextlib, io, json, sys
-from absl import flags
-from mdfl_jax.cli import common, report
-from tests.report.conftest import told_by_views
-views = told_by_views()
-views.__enter__()
-found = []
-for line in json.loads(sys.argv[1]):
-    flags.FLAGS.unparse_flags()
-    for name in flags.FLAGS:
-        flags.FLAGS[name].unparse()
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            common.parse_flags(["report", *line], report.WORDS)
-            status = common.call(report.main)
-        except SystemExit as ended:
-            status = ended.code
-    found.append([status, out.getvalue(), err.getvalue()])
-print(json.dumps(found))
-"""
 MISTAKES = """
  => the folder of a study is missing: mdfl report DIR
 nowhere => nowhere: no such directory
@@ -112,13 +89,35 @@ def answers(folder):
     return found, run(folder, list(WORKS.values()))
 
 
+def answer(lines):
+    """As the patch of a command: answer these command lines in its place, and print what each of them did."""
+    from absl import flags
+
+    from mdfl_jax.cli import common, report
+    from tests.report.conftest import told_by_views
+
+    found = []
+    with told_by_views():
+        for line in lines:
+            flags.FLAGS.unparse_flags()
+            for name in flags.FLAGS:
+                flags.FLAGS[name].unparse()
+            out, err = io.StringIO(), io.StringIO()
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                try:
+                    common.parse_flags(["report", *line], report.WORDS)
+                    status = common.call(report.main)
+                except SystemExit as ended:
+                    status = ended.code
+            found.append([status, out.getvalue(), err.getvalue()])
+    print(json.dumps(found))
+    sys.exit()
+
+
 def run(folder, lines):
-    root = str(Path(__file__).parents[2])
-    command = [sys.executable, "-c", DRIVER, json.dumps(lines)]
-    environment = os.environ | {"PYTHONPATH": root}
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment)
-    assert not done.returncode, done.stderr
-    return json.loads(done.stdout)
+    ended = Started(folder.parent / "said", "report", patch=functools.partial(answer, lines), cwd=folder).ended()
+    assert not ended.status, ended.err
+    return json.loads(ended.out)
 
 
 def test_a_mistake_is_one_line_and_status_2(answers):
@@ -144,20 +143,16 @@ def test_what_works(answers, folder):
 
 @contextlib.contextmanager
 def serving(folder, name):
-    """Starts `report NAME --serve=0` and returns its address; Ctrl-C must end it with status 0."""
-    root = Path(__file__).parents[2]
-    command = [sys.executable, "-m", "mdfl_jax.cli.entry", "report", name, "--serve=0"]
-    environment = os.environ | {"PYTHONPATH": str(root)}
-    process = subprocess.Popen(
-        command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
-    )
-    line = process.stdout.readline()
+    """Start `report NAME --serve=0` and give its address; Ctrl-C must end it with status 0."""
+    command = Started(folder.parent / "said", "mdfl", "report", name, "--serve=0", cwd=folder)
+    command.until(lambda: "\n" in command.out.read_text())
+    line = command.out.read_text()
     assert line.startswith("http://127.0.0.1:"), line
     try:
         yield line.split(" ")[0]
     finally:
-        process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
+        command.kill(signal.SIGINT)
+        assert command.ended().status == 0
 
 
 def get(address):

@@ -10,7 +10,7 @@ import sys
 
 import numpy as np
 import pytest
-from shell import ended, start
+from forked import Started
 
 from mdfl_jax.config import resolve
 from mdfl_jax.study import make_study
@@ -68,9 +68,10 @@ def test_a_dry_run_describes_the_study(name, argument, images):
 @pytest.mark.parametrize("config", ["pame.py:f2,scale=smoke"])
 def test_the_command_of_a_study_whose_data_are_drawn_by_seeds(config, tmp_path):
     sweep = "algorithm.participation=0.5"
-    arguments = [f"--config=configs/{config}", f"--config.sweep={sweep}", "--config.baseline=", "--dry_run", "--cache="]
-    process = start("sweep", *arguments, f"--workdir={tmp_path / 'run'}", JAX_DISABLE_MOST_OPTIMIZATIONS="1")
-    status, out, err = ended(process)
-    assert (status, err) == (0, "")
-    assert "parameters a client" in out
-    assert list(tmp_path.iterdir()) == []
+    words = [f"--config=configs/{config}", f"--config.sweep={sweep}", "--config.baseline=", "--dry_run"]
+    ended = Started(tmp_path / "said", "sweep", *words, f"--workdir={tmp_path / 'run'}").ended()
+    assert (ended.status, ended.said()) == (0, "")
+    assert "parameters a client" in ended.out
+    assert "GFLOP a round" in ended.out
+    assert "seeds (runs) that fit together" in ended.out
+    assert [path.name for path in tmp_path.iterdir()] == ["said"]

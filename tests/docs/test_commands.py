@@ -142,8 +142,9 @@ def run(command, folder, variables):
     arguments = without_optional(command.arguments)
     if command.program == "sweep":
         arguments = [*shorter(arguments), "--overwrite", *["--noreport"] * ("--dry_run" not in arguments)]
-    program = f"mdfl {command.program}" if "mdfl" in command.words[:1] else command.program
-    ended = Started(folder / ".said", program, *arguments, cwd=folder, variables=variables).ended(300)
+    mdfl = ["mdfl"] if "mdfl" in command.words[:1] else []
+    words = [*mdfl, command.program, *arguments]
+    ended = Started(folder / ".said", *words, cwd=folder, variables=variables).ended()
     assert ended.status == 0, f"{arguments}: {ended.err[-2000:]}"
     return ended.out
 

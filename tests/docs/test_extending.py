@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tiny import run_study
 
+from mdfl_jax.cli import new
 from mdfl_jax.cli.info import listing
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.errors import UserError
@@ -36,15 +37,28 @@ OWN = {
 }
 
 
+KINDS = {title: kind for kind, title in new.SECTIONS.items()}
+
+
 def config_of(title, folder):
+    """The configuration of an example as printed."""
     path = folder / "own.py"
     path.write_text(EXAMPLES[title])
     return runpy.run_path(str(path))["get_config"]()
 
 
-def run_example(title, folder):
+def written_config_of(title, folder):
+    """The configuration of an example under another name, as `mdfl new` writes it, where it has this kind."""
+    if title not in KINDS:
+        return config_of(title, folder)
+    config = runpy.run_path(str(new.write(KINDS[title], "own_name", folder)))["get_config"]()
+    assert config.name == "own_name"
+    return config
+
+
+def run_example(title, folder, make_config=config_of):
     """Runs an example, cut down, into folder/out; returns the summary."""
-    config = config_of(title, folder)
+    config = make_config(title, folder)
     config.seeds, config.rounds, config.eval_every = 1, 10, 5
     config.network.num_clients, config.network.num_mobile, config.network.grid_size = 4, 2, 5
     config.data.limit_train, config.data.limit_test = 120, 60
@@ -66,9 +80,9 @@ def test_every_example_is_run():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("title", OWN)
+@pytest.mark.parametrize("title", [*OWN, "A data set"])
 def test_an_example_runs_as_a_study_and_learns_something(title, tmp_path):
-    summary = run_example(title, tmp_path)
+    summary = run_example(title, tmp_path, written_config_of)
     values = [point["final_accuracy"]["mean"] for point in summary["points"]]
     assert np.isfinite(values).all()
     history = np.load(tmp_path / "out" / "history.npz")

@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+from forked import programs
 from pages import ROOT
 from small import TINY
 
@@ -26,31 +27,29 @@ STAND_INS = {"srun.sh": ("srun", SRUN), "pod.sh": ("gcloud", GCLOUD)}
 
 
 @pytest.fixture
-def shell(tmp_path, tmp_path_factory):
+def shell(tmp_path):
     """Runs a script of the page by name in a folder whose configs/digits.py is a study of a second."""
     (tmp_path / "configs").mkdir()
     (tmp_path / "configs" / "digits.py").write_text(TINY.replace('"tiny", "A tiny study"', '"digits", "Digits"'))
     (tmp_path / "mdfl_jax").symlink_to(tmp_path)  # where the command for a TPU's worker looks for it
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    cache = tmp_path_factory.getbasetemp() / "hosts_page_xla"
+    beside = tmp_path / "bin"
+    beside.mkdir()
     kept = {
         name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "OMPI_", "TPU_", "PYTEST"))
     }
-    path = f"{programs}:{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
+    path = f"{beside}:{programs()}:{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
     own = {
         "PATH": path,
         "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
         "XLA_FLAGS": "",
-        "JAX_COMPILATION_CACHE_DIR": str(cache),
     }
 
     def run(name):
         (tmp_path / name).write_text(SCRIPTS[name])
         if name in STAND_INS:  # only then: submitit takes a machine with srun for one with SLURM
             command, text = STAND_INS[name]
-            (programs / command).write_text(text)
-            (programs / command).chmod(0o755)
+            (beside / command).write_text(text)
+            (beside / command).chmod(0o755)
         environment = kept | own | {"JAX_NUM_CPU_DEVICES": "2"}
         done = subprocess.run(
             ["bash", name], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600

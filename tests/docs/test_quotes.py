@@ -4,15 +4,12 @@ import pytest
 
 from benchmarks import quote, quoted
 from mdfl_jax.cli import common
-from mdfl_jax.core.errors import UserError
 
 ROWS = ["| a | b |", "| :-- | --: |", "| 1 | 2 |"]
 PAGE = "# A page\n\n<!-- figures: of_page -->\n{}\n<!-- /figures -->\n\nIt takes 43 s.\n"
 OLD, NEW = PAGE.format("| a | b |"), PAGE.format("\n".join(ROWS))
 WRONG = {
     "<!-- figures: arena_digits, setting -->\n<!-- /figures -->": "unknown table of arena_digits 'setting' (did you",
-    "<!-- figures: arena_digit -->\n<!-- /figures -->": "there is no such results file",
-    "<!-- figures: fedmobile:f3, uplod -->\n<!-- /figures -->": "unknown table of fedmobile:f3 'uplod' (did you mean",
     "<!-- figures: fedmobile:f99, upload -->\n<!-- /figures -->": "there is no such results file",
     "<!-- figures: of_pages -->\n<!-- /figures -->": "unknown table 'of_pages' (did you mean",
     "<!-- figures: of_page -->\n| a |": "must be followed by <!-- /figures -->",
@@ -59,13 +56,6 @@ def test_a_mistake_is_one_line_and_nothing_is_written(text, page, capsys):
     assert line.startswith(f"error: {page}:")
     assert WRONG[text] in line
     assert other.read_text() == OLD
-
-
-def test_a_missing_results_file_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(quoted, "RESULTS", tmp_path)
-    for make in quoted.TABLES.values():
-        with pytest.raises(UserError, match=r"\.json: there is no such results file"):
-            make()
 
 
 def test_digits():

@@ -6,25 +6,20 @@ import sys
 from pathlib import Path
 
 import pytest
+from forked import programs
 from pages import ROOT, follow, missing
 
 TASKS = re.split(r"^## ", (ROOT / "docs" / "tasks.md").read_text(), flags=re.M)[1:]
 TITLES = [task.partition("\n")[0] for task in TASKS]
 
 
-def environment(folder):
-    """The variables of a reader's shell, where `mdfl` and `python` are those of this environment and this checkout."""
-    command = folder / "mdfl"  # what pip writes for an installed package
-    command.write_text(f"#!{sys.executable}\nfrom mdfl_jax.cli.entry import main\n\nmain()\n")
-    command.chmod(0o755)
-    path = f"{folder}:{Path(sys.executable).parent}:{os.environ['PATH']}"
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "MDFL_", "PYTEST_"))}
-    return kept | {"PATH": path, "PYTHONPATH": str(ROOT), "XLA_FLAGS": ""}
-
-
 @pytest.fixture(scope="module")
-def shell(tmp_path_factory):
-    return environment(tmp_path_factory.mktemp("bin"))
+def shell():
+    """The variables of a reader's shell, where `mdfl` and `python` are those of this environment and this checkout."""
+    path = f"{programs()}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "MDFL_", "PYTEST_"))}
+    cache = {"JAX_COMPILATION_CACHE_DIR": os.environ["JAX_COMPILATION_CACHE_DIR"]}
+    return kept | cache | {"PATH": path, "PYTHONPATH": str(ROOT), "XLA_FLAGS": ""}
 
 
 def test_every_task_is_there_and_says_how_long_it_takes():
@@ -48,11 +43,11 @@ def test_what_is_printed_is_compared():
 @pytest.mark.long
 @pytest.mark.parametrize("task", TASKS, ids=TITLES)
 def test_a_task_is_done_as_printed(task, tmp_path, shell):
-    for printed, said, _ in follow(task, tmp_path, shell):
+    for printed, said in follow(task, tmp_path, shell):
         assert missing(printed, said) == [], printed
 
 
 @pytest.mark.long
 def test_the_tutorial_is_done_as_printed(tmp_path, shell):
-    for printed, said, _ in follow((ROOT / "docs" / "tutorial.md").read_text(), tmp_path, shell):
+    for printed, said in follow((ROOT / "docs" / "tutorial.md").read_text(), tmp_path, shell):
         assert missing(printed, said) == [], printed

@@ -30,7 +30,7 @@ def test_studies_that_are_killed_at_random_moments(tally, study, undisturbed, tm
         while True:
             begun = time.monotonic()
             command = Started(tmp_path / "log", *sweep(study, *LONG)(folder))
-            command.process.join(draw.uniform(0, longest) if killed < kills else 120)
+            command.wait(draw.uniform(0, longest) if killed < kills else 120)
             command.kill()
             if (ended := command.ended()).status != KILLED:
                 break

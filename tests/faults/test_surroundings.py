@@ -61,7 +61,7 @@ def begun(folder, command):
     """Wait until a study has written its first lines."""
     metrics = folder / "metrics.jsonl"
     while not (metrics.is_file() and metrics.stat().st_size):
-        assert command.process.is_alive(), command.ended()
+        assert command.is_alive(), command.ended()
         time.sleep(0.01)
 
 

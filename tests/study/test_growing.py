@@ -48,7 +48,8 @@ def less(short, tmp_path):
     return shutil.copytree(short, tmp_path / "run")
 
 
-@pytest.mark.parametrize("save", ["", "best", "every:2", "final"])
+@pytest.mark.few(2)
+@pytest.mark.parametrize("save", ["best", "every:2", "final", ""])
 def test_rounds_go_on_from_the_last_states(tmp_path, computed, save):
     """Twice, and with more seeds; of the evaluations that are there none is made again."""
     folder, changes = tmp_path / "run", STUDY | {"save": save}
@@ -63,7 +64,8 @@ def test_rounds_go_on_from_the_last_states(tmp_path, computed, save):
     assert f"2 of the runs in {folder} go on from round 6" in told
 
 
-@pytest.mark.parametrize("save", ["", "best", "every:2"])
+@pytest.mark.few(1)
+@pytest.mark.parametrize("save", ["best", "every:2", ""])
 def test_rounds_are_added_to_an_unfinished_study(tmp_path, computed, save):
     """From the states in its middle. A study with more rounds that is stopped goes on from its own."""
     folder, changes = tmp_path / "run", STUDY | {"save": save}

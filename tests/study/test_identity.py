@@ -8,10 +8,12 @@ import pytest
 from studies import go
 from tiny import tiny_config
 
+import mdfl_jax
 from mdfl_jax.config.resolve import all_fields, resolve
+from mdfl_jax.core import own_files
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.study import make_study
-from mdfl_jax.study.identity import GROWS, SWITCHES, name_run
+from mdfl_jax.study.identity import GROWS, SWITCHES, name_run, of_dataset
 
 NO_NUMBER = {
     *("name", "title", "baseline", "target", "loggers", "select", "select_by", "x_axis", "data.dir", "trace.made_by"),
@@ -91,6 +93,47 @@ def test_data_are_told_by_their_content(tmp_path):
     first = names(**own_data(tmp_path / "a"))
     assert names(**own_data(tmp_path / "b")) == first  # of another folder
     assert names(**own_data(tmp_path / "a", seed=1)) != first
+
+
+@pytest.mark.long
+def test_a_finished_study_is_not_read_as_that_of_other_data(tmp_path):
+    config = {"rounds": 2, "eval_every": 2, "seeds": 1, "model.name": "linear", **own_data(tmp_path)}
+    mdfl_jax.run(config, tmp_path / "run", progress=False)
+    mdfl_jax.run(config, tmp_path / "run", progress=False)
+    own_data(tmp_path, seed=1)
+    with pytest.raises(UserError, match=r"data\.name=images has changed"):
+        mdfl_jax.run(config, tmp_path / "run", progress=False)
+
+
+def test_the_digest_of_a_data_set_is_that_of_its_samples(tiny):
+    study = make_study(tiny())
+    dataset = study.groups[0].dataset
+    assert of_dataset(dataset) == study.inputs["data.name=digits"] == of_dataset(dataset._replace())
+    images = dataset.x_train.copy()
+    images[3, 2, 1] += 1
+    for other in (
+        dataset._replace(x_train=images),
+        dataset._replace(x_train=dataset.x_train[::-1]),
+        dataset._replace(y_test=(dataset.y_test + 1) % 10),
+        dataset._replace(x_test=dataset.x_test[:-1]),
+    ):
+        assert of_dataset(other) != of_dataset(dataset)
+
+
+def test_own_files_are_the_same_from_another_folder(tmp_path, monkeypatch):
+    for name, text in {"a/rule.py": "1", "b/rule.py": "2", "b/other.py": "3"}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    files = [str(tmp_path / name) for name in ("a/rule.py", "b/rule.py", "b/other.py")]
+    monkeypatch.chdir(tmp_path)
+    found = own_files.digests([*files, "/absent.py"])
+    monkeypatch.chdir(tmp_path / "a")
+    assert own_files.digests(files[::-1]) == found
+    assert found.keys() == {"rule.py", "other.py"}
+    (tmp_path / "a" / "rule.py").write_text("4")
+    assert own_files.digests(files)["rule.py"] != found["rule.py"]
+    assert own_files.digests(files)["other.py"] == found["other.py"]
+    assert own_files.digests(files[:1])["rule.py"] == own_files.digest_of(files[0])
 
 
 FILES = {

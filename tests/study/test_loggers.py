@@ -145,17 +145,13 @@ def assert_wandb_has_all(workdir):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("killed", [False, True])
-def test_wandb_has_what_metrics_jsonl_has_once(tiny, tmp_path, monkeypatch, killed):
+def test_wandb_has_what_metrics_jsonl_has_once_after_a_kill(tiny, tmp_path, monkeypatch):
     pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_MODE", "offline")
     for name in ("WANDB_PROJECT", "WANDB_RUN_GROUP"):
         monkeypatch.delenv(name, raising=False)
     config = tiny(loggers="wandb", **SWEEP)
-    if killed:
-        workdir = killed_later(config, tmp_path, "wandb")
-    else:
-        stopped_at_2(config, workdir := tmp_path / "run")
+    workdir = killed_later(config, tmp_path, "wandb")
     mdfl_jax.run(config, workdir, progress=False)
     assert_wandb_has_all(workdir)
 

@@ -180,7 +180,7 @@ def test_a_terminal_has_a_bar_with_speed_and_accuracies_and_the_seconds_of_compi
 
 
 def _appears(terminal, wanted):
-    for _ in range(500):
+    for _ in range(12_000):  # a busy machine
         if wanted in terminal.getvalue():
             return True
         threading.Event().wait(0.01)

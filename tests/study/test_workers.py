@@ -18,7 +18,8 @@ from mdfl_jax.study.places import ThisMachine, parse_settings, shares
 from mdfl_jax.study.progress import Looked, TallyOfFiles
 from mdfl_jax.study.workers import Workers
 
-LONGER = """    config.seeds, config.rounds, config.eval_every = 4, 600, 4
+ROUNDS = 400
+LONGER = f"""    config.seeds, config.rounds, config.eval_every = 4, {ROUNDS}, 4
     config.engine.runs_per_batch, config.engine.checkpoint_minutes = 4, 1e-9
     return config
 """
@@ -28,16 +29,22 @@ TWO = {"JAX_NUM_CPU_DEVICES": "2", "PYTHONPATH": str(ROOT)}
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory):
-    """A folder with the study, and with its results by one process."""
+    """A folder with the study."""
     folder = tmp_path_factory.mktemp("workers")
     (folder / "study.py").write_text(STUDY)
-    begin(folder, folder / "alone").ended()
     return folder
+
+
+@pytest.fixture(scope="module")
+def alone(here):
+    """The results of the study by one process."""
+    assert begin(here, here / "alone").ended().status == 0
+    return here / "alone"
 
 
 def begin(here, workdir, *more, **variables):
     """Starts launch.sweep on two host devices."""
-    words = [f"--config={here / 'study.py'}", f"--workdir={workdir}", f"--cache={here / 'xla'}", "--noreport", *more]
+    words = [f"--config={here / 'study.py'}", f"--workdir={workdir}", "--noreport", *more]
     return Started(here / "said", "sweep", *words, variables=TWO | variables)
 
 
@@ -47,7 +54,7 @@ def until(holds, started=(), seconds=120):
     while not holds():
         assert time.monotonic() < end
         for each in started:
-            assert each.process.is_alive(), each.ended()
+            assert each.is_alive(), each.ended()
         time.sleep(0.02)
 
 
@@ -70,7 +77,7 @@ def processes(workdir):
 
 @pytest.mark.long
 @pytest.mark.parametrize("many", [2, 4])
-def test_commands_on_one_folder_under_kills_are_one_study(here, tmp_path, many):
+def test_commands_on_one_folder_under_kills_are_one_study(here, alone, tmp_path, many):
     """Each killed one is followed by another one, which takes its runs; some are killed while they compile."""
     drawn, workdir = random.Random(many), tmp_path / "run"
     commands = [begin(here, workdir) for _ in range(many)]
@@ -89,14 +96,14 @@ def test_commands_on_one_folder_under_kills_are_one_study(here, tmp_path, many):
     for each in commands:
         ended = each.ended()
         assert ended.status == 0, ended
-    assert_same(workdir, here / "alone")
+    assert_same(workdir, alone)
 
 
 # Workers that one command starts.
 
 
 @pytest.mark.long
-def test_a_crew_replaces_who_is_killed_and_saves_all_when_it_is_stopped(here, tmp_path):
+def test_a_crew_replaces_who_is_killed_and_saves_all_when_it_is_stopped(here, alone, tmp_path):
     workdir = tmp_path / "run"
     command = begin(here, workdir, "--workers=2")
     until(lambda: lines(workdir) > 40 and processes(workdir), [command])
@@ -115,7 +122,7 @@ def test_a_crew_replaces_who_is_killed_and_saves_all_when_it_is_stopped(here, tm
     ended = begin(here, workdir, "--workers=2").ended()
     assert ended.status == 0, ended
     assert "going on with the unfinished study" in ended.out
-    assert_same(workdir, here / "alone")
+    assert_same(workdir, alone)
     again = begin(here, workdir, "--workers=2").ended()
     assert "holds this study, finished" in again.out
 
@@ -126,7 +133,7 @@ def test_a_worker_ends_when_nobody_waits_for_it(here, tmp_path):
     command = begin(here, workdir, "--workers=2")
     until(lambda: lines(workdir) > 20 and len(processes(workdir)) == 2, [command])
     command.kill()
-    until(lambda: not (workdir / "workers").exists(), seconds=20)
+    until(lambda: not (workdir / "workers").exists(), seconds=120)
     assert list(workdir.glob("runs/*.state.safetensors"))
 
 
@@ -210,7 +217,7 @@ def test_the_progress_of_workers_is_that_of_the_files(here, tmp_path):
     study, now = make_study(read_file(f"{here / 'study.py'}:")), [0.0]
     tally = TallyOfFiles(study, tmp_path, lambda: now[0])
     tally.take(Looked())
-    assert (tally.done, tally.total, tally.speed()) == (0, 8 * 600, "")
+    assert (tally.done, tally.total, tally.speed()) == (0, 8 * ROUNDS, "")
     path = tmp_path / "metrics.jsonl"
     line = {"point": "dcm", "seed": 0, "round": 8, "accuracy": 0.5}
     path.write_text(json.dumps(line) + "\n" + json.dumps(line | {"point": "another", "round": 80}) + "\n{nothing\n")
@@ -224,4 +231,4 @@ def test_the_progress_of_workers_is_that_of_the_files(here, tmp_path):
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / f"{study.name(run)}.safetensors").touch()
     tally.take(Looked())
-    assert (tally.done, tally.where()) == (8 + 4 + 600, "1 of 8 runs have ended")
+    assert (tally.done, tally.where()) == (8 + 4 + ROUNDS, "1 of 8 runs have ended")

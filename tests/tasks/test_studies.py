@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from small import told
 
 import mdfl_jax
-from mdfl_jax import UserError
 from mdfl_jax.cli.info import listing
 from mdfl_jax.config.resolve import as_config, resolve
 from mdfl_jax.core.numbers import number
@@ -36,13 +36,6 @@ def studied(tmp_path):
         return make_study(config)
 
     return make
-
-
-def told(function, *args, **kwargs):
-    with pytest.raises(UserError) as caught:
-        function(*args, **kwargs)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 @pytest.mark.long
