@@ -3,7 +3,7 @@
 With --config=FILE [--config.KEY=VALUE] [--picture=FILE.png] it shows instead, without training, the data that the
 clients of a study will hold: the counts of the labels, and numbers that say how unequal they are.
 
---format=NAME  sumo, sumo_geo, bonnmotion, ns2, csv, csv_geo or contacts; by default found from the file
+--format=NAME  a format of docs/movement.md, such as sumo, csv_geo or gpx; by default found from the file
 --radius=R     distance in metres within which two clients are in contact
 --dt=SECONDS   length of a round; 0 takes the spacing of the samples
 """

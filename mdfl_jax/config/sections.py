@@ -140,7 +140,9 @@ class MotionConfig:
 class TraceConfig:
     """A trace file, and how clients of the worlds trace and contacts use it."""
 
-    file: str = field("", "file of a trace of places or of a contact list; plain or .gz", traced=True, file=True)
+    file: str = field(
+        "", "trace of places or contact list: a file, plain or .gz, or a folder of files", traced=True, file=True
+    )
     made_by: str = field("", "command that makes the file, named if the file is not there", traced=True, in_runs=False)
     format: str = field(
         "auto", "file format; auto: by file ending or content", names=lambda: ("auto", *TRACE_FORMATS), traced=True

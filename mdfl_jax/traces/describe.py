@@ -190,13 +190,20 @@ def _of_contacts(contacts: Contacts, dt: float) -> list[tuple[str, str]]:
     rounds = f"{len(table.offsets) - 1:,} of {dt:g} {unit}; contacts in {len(picked)} of them:"
     return [
         ("format", "contacts"),
-        ("ids", f"{len(np.unique(contacts.pair)):,}, from {contacts.pair.min()} to {contacts.pair.max()}"),
+        ("ids", _ids(contacts)),
         ("samples", f"{len(contacts.pair):,} contacts"),
         ("time", f"{begin:g} to {last:g} {unit}"),
         *(("warning", text) for text in warnings),
         ("rounds", rounds),
         *_of_links(stats),
     ]
+
+
+def _ids(contacts: Contacts) -> str:
+    count, low, high = len(np.unique(contacts.pair)), int(contacts.pair.min()), int(contacts.pair.max())
+    if not contacts.ids:
+        return f"{count:,}, from {low} to {high}"
+    return f"{count:,}, clients 0 to {high} in this order: {_some(contacts.ids)}"
 
 
 def _of_links(stats: Sequence[LinkStats]) -> list[tuple[str, str]]:

@@ -26,9 +26,11 @@ EARTH_RADIUS = 6_371_008.8  # metres, the IUGG mean radius R1
 FAR = 65_536.0
 
 _HEAD = 1 << 16  # bytes at the beginning of a file, by which its format is found
+_TRIED = 20  # files of a folder by which its format is found
 
 # Bounds, so that no file fills the memory; a sample takes about 20 bytes while it is read.
 MOST_SAMPLES = 500_000_000
+MOST_CLIENTS = 1_000_000  # in a contact list, as in a study
 LONGEST_LINE = 2**26  # characters of a line; bytes of an element of XML
 
 
@@ -109,6 +111,40 @@ def number(path: str | Path, line: int, name: str, text: str) -> float:
     if not math.isfinite(value):
         wrong(path, f"{name} is {text}; it must be finite", line)
     return value
+
+
+def whole(path: str | Path, line: int, name: str, text: str, below: int = 2**31) -> int:
+    """Read a whole number from a text.
+
+    Raises:
+      UserError: for a text that is none, or a number below 0 or not below ``below``.
+    """
+    try:
+        value = int(text)
+    except ValueError:
+        wrong(path, f"{name} is {text!r}; it must be a whole number", line)
+    if not 0 <= value < below:
+        wrong(path, f"{name} is {value}; it must be from 0 to {below - 1}", line)
+    return value
+
+
+def files_of(path: str | Path) -> list[tuple[str, Path]]:
+    """Return (node, file) for each file of a trace that may be a folder with a file for each node.
+
+    A node has the name of its file without the ending. If the files lie in folders of the folder, each of these is a
+    node, whose files follow one another in the order of their names.
+
+    Raises:
+      UserError: for a folder without files.
+    """
+    root = Path(path)
+    if not root.is_dir():
+        return [(root.name.split(".")[0], root)]
+    files = sorted(file for file in root.rglob("*") if file.is_file() and not file.name.startswith("."))
+    if not files:
+        wrong(path, "the folder holds no files")
+    inner = [file.relative_to(root).parts for file in files]
+    return [(parts[0] if parts[1:] else parts[0].split(".")[0], file) for parts, file in zip(inner, files)]
 
 
 def origin_near(x: float, y: float, geographic: bool) -> tuple[float, float]:
@@ -236,11 +272,13 @@ class TraceFormat(NamedTuple):
       read: (path) -> the places, or the contact list.
       endings: the endings of file names that are of this format, in lower case and without .gz.
       is_like: (the beginning of a file's text) -> whether a file with an unknown ending is of this format.
+      folders: whether a trace may be a folder with a file for each node.
     """
 
     read: Callable[[str | Path], Trace | Contacts]
     endings: tuple[str, ...] = ()
     is_like: Callable[[str], bool] = lambda text: False
+    folders: bool = False
 
 
 TRACE_FORMATS: Registry[TraceFormat] = Registry("trace format", home="mdfl_jax.traces.formats")
@@ -253,10 +291,10 @@ def first_line(text: str) -> str:
 
 
 def load(path: str | Path, format: str = "auto") -> Trace | Contacts:
-    """Read a trace file, plain or gzip.
+    """Read a trace file, plain or gzip, or a folder with a file for each node.
 
     Args:
-      path: the file.
+      path: the file or the folder.
       format: a name of `TRACE_FORMATS`, or "auto", which is `detect`. Four columns without a header are
         ``time,id,x,y``.
 
@@ -268,7 +306,10 @@ def load(path: str | Path, format: str = "auto") -> Trace | Contacts:
     """
     if format not in ("auto", *TRACE_FORMATS):
         raise UserError(unknown_name("trace format", format, ("auto", *TRACE_FORMATS)))
-    return TRACE_FORMATS[detect(path) if format == "auto" else format].read(path)
+    name = detect(path) if format == "auto" else format
+    if Path(path).is_dir() and not TRACE_FORMATS[name].folders:
+        wrong(path, f"it is a folder; a trace in the format {name} is one file")
+    return TRACE_FORMATS[name].read(path)
 
 
 def detect(path: str | Path) -> str:
@@ -277,13 +318,14 @@ def detect(path: str | Path) -> str:
     Raises:
       UserError: for a file that cannot be read, or where neither the ending nor the content is known.
     """
-    with opened(path) as stream:
-        head = stream.read(_HEAD)
-    ending = Path(str(path).removesuffix(".gz")).suffix.lower()
-    text = head.decode("utf-8-sig", errors="replace").lstrip()
-    names = TRACE_FORMATS.as_registered()
-    by_ending = [name for name in names if ending in TRACE_FORMATS[name].endings]
-    found = by_ending or [name for name in names if TRACE_FORMATS[name].is_like(text)]
-    if not found:
-        wrong(path, f"its format is not known from its beginning {first_line(text)[:40]!r}; known: {', '.join(names)}")
-    return found[0]
+    is_folder = Path(path).is_dir()
+    names = [name for name in TRACE_FORMATS.as_registered() if TRACE_FORMATS[name].folders or not is_folder]
+    for _, file in files_of(path)[:_TRIED]:
+        with opened(file) as stream:
+            text = stream.read(_HEAD).decode("utf-8-sig", errors="replace").lstrip()
+        ending = Path(str(file).removesuffix(".gz")).suffix.lower()
+        by_ending = [name for name in names if ending in TRACE_FORMATS[name].endings]
+        if found := by_ending or [name for name in names if TRACE_FORMATS[name].is_like(text)]:
+            return found[0]
+    what = "a folder of traces" if is_folder else f"its beginning {first_line(text)[:40]!r}"
+    wrong(path, f"its format is not known from {what}; trace.format names one: {', '.join(names)}")

@@ -120,7 +120,10 @@ CASES = {
     "t.csv: nan": ("start,end,i,j\nnan,4,1,2\n", "line 2: start is nan; it must be finite"),
     # Any
     "empty": ("", "the file is empty"),
-    "prose": ("Call me Ishmael.\n", "its format is not known from its beginning 'Call me Ishmael.'; known: sumo,"),
+    "prose": (
+        "Call me Ishmael.\n",
+        "its format is not known from its beginning 'Call me Ishmael.'; trace.format names one: geolife,",
+    ),
     "blank": ("\n \n", "its format is not known from its beginning ''"),
 }
 
@@ -153,7 +156,7 @@ def test_gzip_that_is_cut_off_or_damaged(tmp_path):
 
 def test_what_is_no_file(tmp_path):
     assert "there is no such file" in told(tmp_path / "nowhere.xml")
-    assert "it is not a file" in told(tmp_path)
+    assert "the folder holds no files" in told(tmp_path)
 
 
 def test_what_is_no_text(tmp_path):

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from mdfl_jax.traces.reading import (
+    MOST_CLIENTS,
     TRACE_FORMATS,
     Columns,
     TraceFormat,
@@ -17,6 +18,7 @@ from mdfl_jax.traces.reading import (
     lines_of,
     number,
     opened,
+    whole,
     wrong,
 )
 from mdfl_jax.traces.trace import Contacts, Trace
@@ -25,7 +27,6 @@ PLANE = ("time", "id", "x", "y")
 GLOBE = ("time", "id", "lon", "lat")
 BY_ROUND = ("round", "i", "j")
 BY_TIME = ("start", "end", "i", "j")
-MOST_CLIENTS = 1_000_000  # in a contact list, as in a study
 
 
 def is_header(row: Sequence[str]) -> bool:
@@ -114,9 +115,9 @@ def read_contacts(path: str | Path) -> Contacts:
     in_rounds = False
     for line, layout, fields in _rows(path, (BY_ROUND, BY_TIME)):
         in_rounds = layout is BY_ROUND
-        i, j = (_whole(path, line, name, text, MOST_CLIENTS) for name, text in zip(layout[-2:], fields[-2:]))
+        i, j = (whole(path, line, name, text, MOST_CLIENTS) for name, text in zip(layout[-2:], fields[-2:]))
         if in_rounds:
-            first = float(_whole(path, line, "round", fields[0]))
+            first = float(whole(path, line, "round", fields[0]))
             last = first + 1
         else:
             first, last = (number(path, line, name, text) for name, text in zip(layout, fields[:2]))
@@ -132,16 +133,6 @@ def read_contacts(path: str | Path) -> Contacts:
         wrong(path, "it holds no contacts")
     pairs = np.frombuffer(pair, np.int32).reshape(-1, 2)
     return Contacts(np.frombuffer(start), np.frombuffer(end), pairs, in_rounds, str(path))
-
-
-def _whole(path: str | Path, line: int, name: str, text: str, below: int = 2**31) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        wrong(path, f"{name} is {text!r}; it must be a whole number", line)
-    if not 0 <= value < below:
-        wrong(path, f"{name} is {value}; it must be from 0 to {below - 1}", line)
-    return value
 
 
 def _is_table(text: str, of_contacts: bool) -> bool:
