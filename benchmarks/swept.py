@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks import measure
 from mdfl_jax.mobility import Motion
 from mdfl_jax.mobility.rules.random_walk import bounce
-from mdfl_jax.networks.contact import disc_neighbours, swept, swept_neighbours
+from mdfl_jax.networks.contact import at_rest, swept, swept_neighbours
 from mdfl_jax.networks.mixing import SpeedAwareNumbers
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 
@@ -68,7 +68,7 @@ def _ten_thousand() -> list[dict[str, Any]]:
         return points[:, -1], swept_neighbours(times, points, RADIUS, MAX_DEGREE)
 
     def stand(position: jax.Array) -> Any:
-        return disc_neighbours(position, RADIUS, MAX_DEGREE)
+        return swept_neighbours(*at_rest(position), RADIUS, MAX_DEGREE)
 
     programs = {
         "movement, swept lists": (measure.compiled(walk, position, velocity)[0], (position, velocity)),

@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from absl import flags
+from sumo_tools import call, numbers_of, only_streets, sumo_home
 
 from mdfl_jax.cli import common
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.traces.sumo_tools import call, numbers_of, only_streets, sumo_home
 
 HERE = Path(__file__).parent
 

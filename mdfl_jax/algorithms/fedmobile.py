@@ -333,7 +333,35 @@ def _records(variant: Variant) -> list[Metric]:
     return [record for record, relayed in ((RELAYED_UPLOAD, uploads), (RELAYED_DOWNLOAD, downloads)) if relayed]
 
 
-def _register(name: str, variant: Variant, doc: str) -> Any:
+BOTH = Variant(relay_upload=True, relay_download="global")
+VARIANTS = {
+    "fedmobile": (BOTH, "FedMobile (4): updates to and global models from the server by relays."),
+    "fedmobile_u": (Variant(relay_upload=True), "FedMobile-U (7): updates by relays alone."),
+    "fedmobile_d": (Variant(relay_download="global"), "FedMobile-D (7): global models alone."),
+    "fedmobile_local": (
+        Variant(relay_upload=True, relay_download="local"),
+        "FedMobile whose relays send their local models and keep no copy of the global one (4.2, remark 2; C.2).",
+    ),
+    "fedmobile_auto": (
+        BOTH._replace(search="auto"),
+        "FedMobile whose search intervals follow from what each client has seen (`mdfl_jax.exchange.relay`).",
+    ),
+    "async_fl": (Variant(), "ASYNC (3; Avdiukhin and Kasiviswanathan, ICML 2021): nothing is relayed."),
+    "virtual_upload": (Variant(upload="always"), "Virtual-U (7): uploads in every slot, downloads at meetings."),
+    "virtual_download": (Variant(download="always"), "Virtual-D (7): downloads in every slot, uploads at meetings."),
+    "virtual_download_once": (
+        Variant(download="once"),
+        "ASYNC, and one download at a set number of slots after each meeting (C.3, figure 10).",
+    ),
+    "server_fedavg": (
+        Variant(upload="always", download="always"),
+        "FedAvg with a server that everybody reaches in every round, for reference (McMahan et al. 2017, clients "
+        "alike).",
+    ),
+}
+
+
+def _register(name: str, variant: Variant, doc: str) -> None:
     def factory(settings: Settings = Settings()) -> Algorithm:
         return _make(settings, variant)
 
@@ -343,37 +371,8 @@ def _register(name: str, variant: Variant, doc: str) -> Any:
     if variant.relays:
         numbers = RelayNumbers if variant.search == "auto" else FedMobileNumbers
     ignores = ("aggregation", "statistics", *(() if variant.relay_upload else ("compressor",)))
-    return register(name, numbers, ignores)(factory)
+    register(name, numbers, ignores)(factory)
 
 
-BOTH = Variant(relay_upload=True, relay_download="global")
-fedmobile = _register("fedmobile", BOTH, "FedMobile (4): updates to and global models from the server by relays.")
-fedmobile_u = _register("fedmobile_u", Variant(relay_upload=True), "FedMobile-U (7): updates by relays alone.")
-fedmobile_d = _register("fedmobile_d", Variant(relay_download="global"), "FedMobile-D (7): global models alone.")
-fedmobile_local = _register(
-    "fedmobile_local",
-    Variant(relay_upload=True, relay_download="local"),
-    "FedMobile whose relays send their local models and keep no copy of the global one (4.2, remark 2; C.2).",
-)
-fedmobile_auto = _register(
-    "fedmobile_auto",
-    BOTH._replace(search="auto"),
-    "FedMobile whose search intervals follow from what each client has seen (`mdfl_jax.exchange.relay`).",
-)
-async_fl = _register("async_fl", Variant(), "ASYNC (3; Avdiukhin and Kasiviswanathan, ICML 2021): nothing is relayed.")
-virtual_upload = _register(
-    "virtual_upload", Variant(upload="always"), "Virtual-U (7): uploads in every slot, downloads at meetings."
-)
-virtual_download = _register(
-    "virtual_download", Variant(download="always"), "Virtual-D (7): downloads in every slot, uploads at meetings."
-)
-virtual_download_once = _register(
-    "virtual_download_once",
-    Variant(download="once"),
-    "ASYNC, and one download at a set number of slots after each meeting (C.3, figure 10).",
-)
-server_fedavg = _register(
-    "server_fedavg",
-    Variant(upload="always", download="always"),
-    "FedAvg with a server that everybody reaches in every round, for reference (McMahan et al. 2017, clients alike).",
-)
+for _name, (_variant, _doc) in VARIANTS.items():
+    _register(_name, _variant, _doc)

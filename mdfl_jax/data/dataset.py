@@ -17,6 +17,16 @@ SPLITS = ("train", "test", "validation")
 MAX_CLASSES = 65_536
 MAX_VOCABULARY = 2**20
 SAMPLES = "uint8 grey levels, floats, or tokens [n, T] of whole numbers from 0 with another integer dtype"
+ROWS = 65_536  # rows of float arrays that are converted to double precision at once
+MODES = ("auto", "none")
+"""The values of the field data.normalize.
+
+auto: grey levels and floats are normalised along the last axis, each channel or feature by its mean and standard
+deviation over the training samples; so are the targets of a regression. Tokens and labels stay as they are.
+none: nothing is normalised.
+"""
+
+Moments = tuple[np.ndarray, np.ndarray]
 
 
 class Targets(Enum):
@@ -55,7 +65,7 @@ class Dataset(NamedTuple):
       stratum: [n] int32 from 0, the groups by which partitions divide samples without a label; None for labels.
       targets: the kind of the targets.
       vocabulary: V, if samples are tokens 0 .. V - 1; 0 for other samples.
-      normalize: how samples are normalised, one of `mdfl_jax.data.dataset.MODES`.
+      normalize: how samples are normalised, one of `MODES`.
     """
 
     name: str
@@ -358,18 +368,6 @@ def _strata(where: str, arrays: Mapping[str, np.ndarray], y: np.ndarray, kind: T
         raise UserError(f"{where}: stratum is given and y_train has labels, by which partitions divide; drop stratum")
     given = _whole(where, "stratum", arrays["stratum"], len(y), "the group of each training sample")
     return np.unique(given, return_inverse=True)[1].astype(np.int32)
-
-
-MODES = ("auto", "none")
-"""The values of the field data.normalize.
-
-auto: grey levels and floats are normalised along the last axis, each channel or feature by its mean and standard
-deviation over the training samples; so are the targets of a regression. Tokens and labels stay as they are.
-none: nothing is normalised.
-"""
-
-ROWS = 65_536  # rows of float arrays that are converted to double precision at once
-Moments = tuple[np.ndarray, np.ndarray]
 
 
 def sample_moments(dataset: Dataset) -> Moments | None:

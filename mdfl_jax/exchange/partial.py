@@ -24,6 +24,7 @@ from mdfl_jax.exchange.gossip import listed_sums
 
 _Search = tuple[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array]
 IN_CACHE = 80_000  # words searched at a time on a CPU: they stay in the cache during the some 14 passes over them
+RECEIVERS = 32  # receivers averaged at a time on a CPU, so that clients that listen to nobody in a round cost nothing
 ROUNDING = 2.0**-21  # the relative rounding error allowed for a single-precision share times a whole number
 
 
@@ -183,9 +184,6 @@ def _last_of_equal(words: jax.Array, threshold: jax.Array, wanted: jax.Array, ti
     # Rows without a tie start with low = high, so that a search without any tie makes no pass over the words.
     start = (jnp.where(tied, 0, size - 1).astype(jnp.int32), jnp.full(words.shape[0], size - 1, jnp.int32))
     return jax.lax.while_loop(lambda s: jnp.any(s[0] < s[1]), narrow, start)[1]
-
-
-RECEIVERS = 32  # receivers averaged at a time on a CPU, so that clients that listen to nobody in a round cost nothing
 
 
 def random_coordinates(

@@ -42,6 +42,8 @@ from mdfl_jax.core.trees import ravel, rows_like
 from mdfl_jax.core.types import BEFORE, NEVER, Array, ClientParams, Links
 from mdfl_jax.exchange.compressors import COMPRESSORS, bits_of, compressed
 
+HALVINGS = 16  # bisection steps; the interval, measured in slots, is then exact to 2/3 / 2^16 of a gap
+
 
 class Meetings(NamedTuple):
     """The clients' meetings with the server, as seen in one slot.
@@ -282,9 +284,6 @@ def after_exchange(private: Private, uploads: jax.Array, relays: Relays) -> Priv
     return Private(update, (private.mixed & ~clear) | relays.gives | gets)
 
 
-HALVINGS = 16  # bisection steps; the interval, measured in slots, is then exact to 2/3 / 2^16 of a gap
-
-
 def best_share(rate: Array) -> jax.Array:
     """Return the share u of a gap that is searched: the root in (0, 2/3] of 2 k u (1 - u) = exp(k u^2) - 1.
 
@@ -392,14 +391,7 @@ def slot_traffic(
 
 def add_traffic(a: Traffic, b: Traffic) -> Traffic:
     """Return the sum of two traffic counts."""
-    return Traffic(
-        uploads=a.uploads + b.uploads,
-        downloads=a.downloads + b.downloads,
-        relayed_updates=a.relayed_updates + b.relayed_updates,
-        relayed_models=a.relayed_models + b.relayed_models,
-        direct_bits=add_bits(a.direct_bits, b.direct_bits),
-        relayed_bits=add_bits(a.relayed_bits, b.relayed_bits),
-    )
+    return Traffic(*(add_bits(x, y) if isinstance(x, Bits) else x + y for x, y in zip(a, b)))
 
 
 def _messages(at: Any, kind: str) -> jax.Array:
@@ -414,31 +406,23 @@ def _bits(at: Any, kind: str) -> jax.Array:
 
 _OF_BITS: dict[str, Any] = {"shape": (CLIENTS, 2), "unit": "bits", "on_host": total_bits, "scale": 1e6}
 
-TRAFFIC_METRICS = (
-    Metric("uploads", partial(_messages, kind="uploads"), HOLDS, unit="messages"),
-    Metric("downloads", partial(_messages, kind="downloads"), HOLDS, unit="messages"),
-    Metric("relayed_updates", partial(_messages, kind="relayed_updates"), HOLDS, unit="messages"),
-    Metric("relayed_models", partial(_messages, kind="relayed_models"), HOLDS, unit="messages"),
-    Metric("direct_bits", partial(_bits, kind="direct_bits"), HOLDS, **_OF_BITS),
-    Metric("relayed_bits", partial(_bits, kind="relayed_bits"), HOLDS, **_OF_BITS),
+TRAFFIC_METRICS = tuple(
+    Metric(kind, partial(_bits, kind=kind), HOLDS, **_OF_BITS)
+    if kind.endswith("bits")
+    else Metric(kind, partial(_messages, kind=kind), HOLDS, unit="messages")
+    for kind in Traffic._fields
 )
 """The fields of `Traffic`, counted since the start, as metrics of an algorithm whose state has a field ``traffic``."""
 
 
-def _upload_carrier(view: Any) -> jax.Array:
-    """Return [N] int16, the relay that took each client's update in a round; -1 where none did."""
+def _carrier(view: Any, sends: str, by: str) -> jax.Array:
+    """Return [N] int16, the relay of each client in a round; -1 for a client without one."""
     relays: Relays = view.stats.details
-    return jnp.where(relays.gives, relays.to, -1)
+    return jnp.where(getattr(relays, sends), getattr(relays, by), -1)
 
 
-def _download_carrier(view: Any) -> jax.Array:
-    """Return [N] int16, the relay from which each client took a model in a round; -1 where it took none."""
-    relays: Relays = view.stats.details
-    return jnp.where(relays.takes, relays.source, -1)
-
-
-RELAYED_UPLOAD = record("relay_upload", _upload_carrier, -1, dtype="int16")
+RELAYED_UPLOAD = record("relay_upload", partial(_carrier, sends="gives", by="to"), -1, dtype="int16")
 """The record of the relayed updates, of an algorithm whose `RoundStats.details` are `Relays`."""
 
-RELAYED_DOWNLOAD = record("relay_download", _download_carrier, -1, dtype="int16")
+RELAYED_DOWNLOAD = record("relay_download", partial(_carrier, sends="takes", by="source"), -1, dtype="int16")
 """The record of the relayed models."""

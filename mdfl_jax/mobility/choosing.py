@@ -42,7 +42,17 @@ from mdfl_jax.mobility.grid import (
 )
 from mdfl_jax.mobility.label_distances import SMALLEST_DISTANCE, distances, histograms
 from mdfl_jax.mobility.meeting import MetNumbers, met_enough
-from mdfl_jax.mobility.plane import LATTICE_SIDE, PlaneClient, PlaneWorld, SpeedNumbers, between, lattice, travel
+from mdfl_jax.mobility.plane import (
+    LATTICE_SIDE,
+    PlaneClient,
+    PlaneWorld,
+    SpeedNumbers,
+    at_rest,
+    between,
+    lattice,
+    no_path,
+    travel,
+)
 from mdfl_jax.mobility.rule import EXPLORED, MET, ORACLE, Form, Mobility, Path, WorldKind
 
 NEVER = -1
@@ -502,6 +512,7 @@ GRID = Terrain(
 # largest step is what the fastest client goes in a round. Who is met is seen at the ends of rounds, and not on the way.
 
 POINTS = LATTICE_SIDE * LATTICE_SIDE
+EVENTS = 2  # of a round: a client sets out, and rests where it arrives
 
 
 class Body(NamedTuple):
@@ -512,10 +523,7 @@ class Body(NamedTuple):
 
 
 def _begin(world: PlaneWorld) -> Body:
-    zero, index = jnp.zeros_like(world.start), jnp.arange(world.start.shape[0], dtype=jnp.int32)
-    times = jnp.ones((world.start.shape[0], 5)).at[:, 0].set(0)
-    path = Path(times, jnp.repeat(world.start[:, None], 5, axis=1))
-    return Body(PlaneClient(index, world.start, zero, zero[:, 0], jnp.ones_like(zero), None), path)
+    return Body(at_rest(world.start), no_path(world.start, EVENTS))
 
 
 def _chart(world: PlaneWorld, body: Body) -> GridWorld:
@@ -577,7 +585,7 @@ def _in_plane(keys: jax.Array, world: PlaneWorld, memory: Memory, chosen: jax.Ar
     time = jnp.sqrt(jnp.sum(jnp.square(way), axis=1)) / jax.vmap(draw)(per_client(keys[0], count))
     velocity = way / jnp.where(time > 0, time, 1.0)[:, None]
     sets_out = clients._replace(velocity=velocity, time_left=time)
-    moved, path = travel(keys[1], sets_out, _rest, world.is_mobile, world.size, motion.dt, motion.boundary, 2)
+    moved, path = travel(keys[1], sets_out, _rest, world.is_mobile, world.size, motion.dt, motion.boundary, EVENTS)
     heading = jnp.where(world.is_mobile, chosen, memory.clients.destination)
     shown = memory.clients._replace(location=_present(count), destination=heading)
     return memory._replace(clients=shown, body=Body(moved, path))

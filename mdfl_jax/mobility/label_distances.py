@@ -116,33 +116,6 @@ def probabilities_of(distance: jax.Array, candidates: jax.Array) -> jax.Array:
     return weight / jnp.maximum(jnp.sum(weight), jnp.finfo(jnp.float32).tiny)
 
 
-def destination_probabilities(
-    location: jax.Array,
-    own_counts: jax.Array,
-    static_position: jax.Array,
-    static_counts: jax.Array,
-    grid: jax.Array,
-    radius: jax.Array | float,
-    candidates: jax.Array,
-) -> jax.Array:
-    """Compute the probabilities of a mobile client's next destination (MADFL eqs. 9 to 11 for DAM, 13 for DCM).
-
-    Args:
-      location: index in ``grid`` of the client's present place.
-      own_counts: [C] label counts of the client itself.
-      static_position: [Ns, 2] places of the static clients, in grid units.
-      static_counts: [Ns, C] label counts of these clients.
-      grid: [L, 2] grid points.
-      radius: communication radius Rc, in grid units.
-      candidates: [L] bool, true at all grid points (DAM) or at the cluster centres (DCM).
-
-    Returns:
-      [L] probabilities. `probabilities_from_counts` says what they are in the corner cases.
-    """
-    counts_near = counts_in_range(static_position, static_counts, grid, radius)
-    return probabilities_from_counts(jnp.asarray(location), own_counts, counts_near, candidates)
-
-
 def move_by_distribution(
     key: jax.Array, client: GridClient, world: GridWorld, plan: tuple[jax.Array, jax.Array]
 ) -> GridClient:

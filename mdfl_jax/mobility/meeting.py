@@ -51,6 +51,7 @@ from mdfl_jax.mobility.grid import (
 from mdfl_jax.mobility.label_distances import counts_of, distances, histograms, move_by_distribution, probabilities_of
 from mdfl_jax.mobility.rule import Mobility
 
+SIDE = 64  # rows and columns of the piece of the grid on which one of many clients chooses
 WORD = 32
 
 
@@ -82,9 +83,6 @@ def votes_of(words: jax.Array, voting: jax.Array, count: int) -> jax.Array:
     """Count for each bit of words [N, W] in how many of the rows [N] bool it is set: [count] int32."""
     of_bit = lambda bit: jnp.sum(((words >> bit) & 1) * voting[:, None], axis=0, dtype=jnp.int32)  # noqa: E731
     return jax.lax.map(of_bit, jnp.arange(WORD, dtype=jnp.uint32)).T.reshape(-1)[:count]
-
-
-SIDE = 64  # rows and columns of the piece of the grid on which one of many clients chooses
 
 
 class MetNumbers(Numbers):

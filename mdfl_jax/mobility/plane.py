@@ -128,6 +128,18 @@ class PlaneClient(NamedTuple):
     memory: Any
 
 
+def at_rest(position: jax.Array) -> PlaneClient:
+    """Make clients that stand at places [N, 2], without a leg and without memory."""
+    zero, index = jnp.zeros_like(position), jnp.arange(position.shape[0], dtype=jnp.int32)
+    return PlaneClient(index, position, zero, zero[:, 0], jnp.ones_like(zero), None)
+
+
+def no_path(position: jax.Array, max_events: int) -> Path:
+    """Make the paths of clients that stay at places [N, 2], with as many points as `travel` gives."""
+    times = jnp.ones((position.shape[0], 2 * max_events + 1)).at[:, 0].set(0)
+    return Path(times, jnp.repeat(position[:, None], times.shape[1], axis=1))
+
+
 Turn = Callable[[jax.Array, PlaneClient, PlaneWorld, Any], PlaneClient]
 Target = Callable[[PlaneClient, PlaneWorld], jax.Array]
 
@@ -342,11 +354,9 @@ def plane_mobility(
         key_plan, key_start, key_warm = jax.random.split(key, 3)
         num_clients = world.start.shape[0]
         plan = prepare(key_plan, world)
-        index, zero = jnp.arange(num_clients, dtype=jnp.int32), jnp.zeros_like(world.start)
-        clients = PlaneClient(index, world.start, zero, zero[:, 0], jnp.ones_like(zero), None)
-        clients = jax.vmap(lambda k, c: start(k, c, world, plan))(per_client(key_start, num_clients), clients)
-        times = jnp.ones((num_clients, 2 * max_events + 1)).at[:, 0].set(0)
-        state = PlaneState(clients, plan, Path(times, jnp.repeat(clients.position[:, None], times.shape[1], axis=1)))
+        keys, begin = per_client(key_start, num_clients), lambda k, client: start(k, client, world, plan)
+        clients = jax.vmap(begin)(keys, at_rest(world.start))
+        state = PlaneState(clients, plan, no_path(clients.position, max_events))
         warm = lambda i, s: step(jax.random.fold_in(key_warm, i), world, s)  # noqa: E731
         return jax.lax.fori_loop(0, world.motion.warm_up, warm, state)
 

@@ -440,21 +440,9 @@ def swept_neighbours(times: jax.Array, points: jax.Array, radius: jax.Array | fl
     return Neighbours(found_ids[back], present[back], degree[back])
 
 
-def disc_neighbours(position: jax.Array, radius: jax.Array | float, max_degree: int) -> Neighbours:
-    """Compute the contacts of `disc` as neighbour lists.
-
-    Args:
-      position: [N, 2] places, in the unit of the radius.
-      radius: one radius for all clients or [N].
-      max_degree: D, as in `swept_neighbours`.
-
-    Returns:
-      The neighbour lists of all clients.
-
-    Raises:
-      UserError: for a ``max_degree`` below 1.
-    """
-    return swept_neighbours(jnp.zeros((position.shape[0], 1), position.dtype), position[:, None], radius, max_degree)
+def at_rest(position: jax.Array) -> Path:
+    """Return the paths [N, 1, 2] of clients that stay at their places [N, 2], in whose sweep `swept` is `disc`."""
+    return Path(jnp.zeros((position.shape[0], 1), position.dtype), position[:, None])
 
 
 class Met(NamedTuple):
@@ -494,7 +482,7 @@ def listed_contacts(
     position: jax.Array, path: Path | None, radius: jax.Array, distances: bool, max_neighbours: int
 ) -> Met:
     """Find the contacts of `dense_contacts` as neighbour lists that hold ``max_neighbours`` neighbours of a client."""
-    movement = path or Path(jnp.zeros((position.shape[0], 1), position.dtype), position[:, None])
+    movement = path or at_rest(position)
     senders = as_senders(*swept_neighbours(*movement, radius, max_neighbours))
     assert senders.ids is not None
     heard = in_use(senders, position.shape[0])

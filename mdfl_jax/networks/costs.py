@@ -29,6 +29,8 @@ from mdfl_jax.core.types import BEFORE, NEVER, Algorithm, ClientParams, Clients,
 from mdfl_jax.networks.radio import LinkFilter, Seconds
 from mdfl_jax.networks.wrappers.wrapper import wrap
 
+MARGIN = 1e-5  # relative; sums of seconds in single precision may be this much too small
+IGNORE = "ignore"  # the value of cost.short_contact with which every contact carries messages, whatever it lasts
 _NAME = "gradient_of_a_probe"
 
 
@@ -162,9 +164,6 @@ def _calls(jaxpr: Jaxpr | ClosedJaxpr) -> int:
     return total
 
 
-MARGIN = 1e-5  # relative; sums of seconds in single precision may be this much too small
-
-
 class CostParams(NamedTuple):
     """Traced numbers of the costs. With the defaults computing, sending and moving are free and take no time.
 
@@ -253,9 +252,6 @@ def sending_seconds(params: CostParams, messages: jax.Array, bits: jax.Array) ->
     """
     latency, bandwidth = (jnp.asarray(value, jnp.float32) for value in (params.latency, params.bandwidth))
     return latency * jnp.asarray(messages, jnp.float32) + jnp.asarray(bits, jnp.float32) / bandwidth
-
-
-IGNORE = "ignore"  # the value of cost.short_contact with which every contact carries messages, whatever it lasts
 
 
 class ShortContact(NamedTuple):

@@ -6,7 +6,6 @@ Graphs and mixing matrices are also read from files, which are checked on the ho
 """
 
 import functools
-import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,11 +18,11 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.links import ALL_PAIRS, Lists, Senders, from_pairs, heard_from
 from mdfl_jax.core.rng import stream, stream_at
 from mdfl_jax.core.types import FIXED, SYMMETRIC, Clients, Links, Network, Places
+from mdfl_jax.data.files import arrays_in, number_rows, while_reading
 from mdfl_jax.mobility.trace import on_circle
 from mdfl_jax.networks.graphs import GRAPHS, Graph, GraphParams
 from mdfl_jax.networks.mixing import MIXINGS, SYMMETRIC_MIXINGS, MixingInputs
 from mdfl_jax.networks.radio import LinkFilter, surviving
-from mdfl_jax.storage.disk import check_npz
 
 TOLERANCE = 1e-5  # absolute tolerance of the row sums of given weights, and of their symmetry
 
@@ -269,15 +268,20 @@ def read_matrices(
     Raises:
       UserError: with the file's name and what is wrong with it.
     """
-    try:
-        is_array = Path(path).suffix in (".npy", ".npz")
-        table = _of_array(_array(path)) if is_array else _of_text(_text(path), num_clients, directed)
+    where = repr(str(path))
+    with while_reading(where):
+        if Path(path).suffix in (".npy", ".npz"):
+            arrays = arrays_in(path)
+            if len(arrays) != 1:
+                held = ", ".join(sorted(arrays)) or "none"
+                raise UserError(f"it must hold one array, and holds {len(arrays)} ({held})")
+            table = _of_array(*arrays.values())
+        else:
+            table = _of_text(number_rows(path, float), num_clients, directed)
         if table.shape[1:] != (num_clients, num_clients) and table.ndim == 3 and table.shape[1] == table.shape[2]:
             raise UserError(f"a graph of {table.shape[1]} clients; network.num_clients is {num_clients}")
         check_matrices(table)
         _check_links((table != 0) & ~np.eye(num_clients, dtype=bool), directed, allow_disconnected)
-    except UserError as error:
-        raise UserError(f"{str(path)!r}: {error}") from None
     return table
 
 
@@ -299,56 +303,12 @@ def _check_links(heard: np.ndarray, directed: bool, allow_disconnected: bool) ->
         )
 
 
-def _array(path: str | Path) -> np.ndarray:
-    try:
-        if zipfile.is_zipfile(path):
-            check_npz(path)
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return loaded
-        with loaded:
-            if len(loaded.files) != 1:
-                held = ", ".join(sorted(loaded.files)) or "none"
-                raise UserError(f"it must hold one array, and holds {len(loaded.files)} ({held})")
-            return loaded[loaded.files[0]]
-    except FileNotFoundError:
-        raise UserError("there is no such file") from None
-    except UserError:
-        raise
-    except Exception as error:  # whatever the readers make of damaged bytes
-        raise UserError(f"it cannot be read ({' '.join(str(error).split())[:80]})") from None
-
-
 def _of_array(array: np.ndarray) -> np.ndarray:
     """Return an array as [T, N, N]: bool if it holds zeros and ones only, else float."""
     if array.dtype.kind not in "biuf":
         raise UserError(f"an array of {array.dtype}; it must hold booleans or numbers")
     table = array[None] if array.ndim == 2 else array
     return table.astype(bool) if np.isin(table, (0, 1)).all() else table.astype(np.float64)
-
-
-def _text(path: str | Path) -> list[tuple[int, list[float]]]:
-    """Read the rows of a text with their line numbers, without blank lines, comments (#) and the header."""
-    try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        raise UserError("there is no such file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"it cannot be read ({' '.join(str(error).split())})") from None
-    kept = [(k, line.strip()) for k, line in enumerate(lines, 1) if line.strip() and not line.strip().startswith("#")]
-    if kept and all(name.strip().isidentifier() for name in kept[0][1].split(",")):
-        kept = kept[1:]
-    rows = []
-    for k, line in kept:
-        try:
-            rows.append((k, [float(field) for field in line.split(",")]))
-        except ValueError:
-            raise UserError(f"line {k}: {line[:40]!r} is not of numbers and commas") from None
-        if len(rows[-1][1]) != len(rows[0][1]):
-            raise UserError(f"line {k}: {len(rows[-1][1])} columns where the first line has {len(rows[0][1])}")
-    if not rows:
-        raise UserError("it holds no line of numbers")
-    return rows
 
 
 def _of_text(rows: list[tuple[int, list[float]]], num_clients: int, directed: bool) -> np.ndarray:

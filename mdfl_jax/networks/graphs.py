@@ -16,6 +16,8 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import Numbers, Setting, number
 from mdfl_jax.core.registry import Registry
 
+SWAPS = 20  # swaps tried for each link; after about ten, the chain hardly depends on the circulant graph it began with
+LEAST_CHANCE = 0.05  # a study is refused if the probability of a connected draw is below this
 # The largest number of draws of a random graph. If one draw in twenty is connected, 100 draws give a connected graph
 # for 99.4 % of the seeds.
 TRIES = 100
@@ -37,23 +39,6 @@ def reachable(adjacency: jax.Array) -> jax.Array:
     near = (adjacency | jnp.eye(num_clients, dtype=bool)).astype(jnp.float32)
     square = lambda _, reach: (reach @ reach > 0).astype(jnp.float32)  # noqa: E731
     return jax.lax.fori_loop(0, max(num_clients - 1, 1).bit_length(), square, near) > 0
-
-
-def is_connected(adjacency: jax.Array) -> jax.Array:
-    """Test whether every client hears every other one over some hops.
-
-    A directed graph must be strongly connected.
-
-    Args:
-      adjacency: [N, N] bool; [i, j] is true where i hears j.
-
-    Returns:
-      [] bool.
-
-    >>> bool(is_connected(jnp.array([[0, 1, 0], [0, 0, 1], [1, 0, 0]], bool)))
-    True
-    """
-    return jnp.all(reachable(adjacency))
 
 
 def joined(adjacency: jax.Array) -> jax.Array:
@@ -115,10 +100,6 @@ def until_connected(
     first = attempt((jnp.int32(0), jnp.zeros((0, 0), bool), jnp.bool_(False)))
     _, adjacency, done = jax.lax.while_loop(again, attempt, first)
     return jnp.where(done, adjacency, otherwise(adjacency))
-
-
-SWAPS = 20  # swaps tried for each link; after about ten, the chain hardly depends on the circulant graph it began with
-LEAST_CHANCE = 0.05  # a study is refused if the probability of a connected draw is below this
 
 
 class GraphParams(NamedTuple):

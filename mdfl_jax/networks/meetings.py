@@ -100,8 +100,12 @@ class FixedNumbers(Numbers):
     interval: int = _slots(50, "slots between two meetings; client i meets the server at i + interval * n")
 
     def gap_law(self) -> np.ndarray:
-        """Return the distribution [Delta + 1] of the gap between two meetings, Delta the longest, in slots."""
-        return fixed_gaps(self.interval)
+        """Return the distribution [Delta + 1] of the gap between two meetings, Delta the longest, in slots.
+
+        >>> FixedNumbers(interval=2).gap_law().tolist()
+        [0.0, 0.0, 1.0]
+        """
+        return np.append(np.zeros(self.interval), 1.0)
 
 
 class RandomNumbers(Numbers):
@@ -119,7 +123,8 @@ class RandomNumbers(Numbers):
 
     def gap_law(self) -> np.ndarray:
         """Return the distribution [Delta + 1] of the gap between two meetings."""
-        return uniform_gaps(self.gap_min, self.gap_max)
+        inside = np.arange(self.gap_max + 1) >= self.gap_min
+        return inside / max(inside.sum(), 1)
 
 
 class ExponentialNumbers(Numbers):
@@ -130,7 +135,9 @@ class ExponentialNumbers(Numbers):
 
     def gap_law(self) -> np.ndarray:
         """Return the distribution [Delta + 1] of the gap between two meetings."""
-        return exponential_gaps(self.mean_gap, self.gap_limit)
+        slots = np.arange(self.gap_limit + 1)
+        below = np.expm1(-slots / self.mean_gap) / np.expm1(-self.gap_limit / self.mean_gap)
+        return np.concatenate([[0.0], np.diff(below)])
 
 
 PATTERNS: Registry[Pattern] = Registry("server pattern", home="mdfl_jax.networks")
@@ -335,35 +342,3 @@ def meetings(num_clients: int, pattern: str = "fixed", lists: bool = False) -> N
         metrics=(MET_SERVER,),
         lists=Lists(2) if lists else None,
     )
-
-
-Law = np.ndarray
-
-
-def fixed_gaps(interval: int) -> Law:
-    """Return the distribution in which every gap is ``interval`` slots: P [interval + 1].
-
-    >>> fixed_gaps(2).tolist()
-    [0.0, 0.0, 1.0]
-    """
-    return np.append(np.zeros(interval), 1.0)
-
-
-def uniform_gaps(gap_min: int, gap_max: int) -> Law:
-    """Return the uniform distribution on gap_min .. gap_max slots, gap_min >= 1: P [gap_max + 1]."""
-    inside = np.arange(gap_max + 1) >= gap_min
-    return inside / max(inside.sum(), 1)
-
-
-def exponential_gaps(mean: float, limit: int) -> Law:
-    """Return the distribution of an exponential gap, truncated at ``limit`` slots and rounded up to whole slots.
-
-    Args:
-      mean: the mean of the exponential distribution before truncation, in slots.
-      limit: the largest gap, in slots.
-
-    Returns:
-      P [limit + 1].
-    """
-    below = np.expm1(-np.arange(limit + 1) / mean) / np.expm1(-limit / mean)
-    return np.concatenate([[0.0], np.diff(below)])

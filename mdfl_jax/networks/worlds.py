@@ -26,13 +26,18 @@ import jax.numpy as jnp
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.geometry import squared_distance, squared_reach
+from mdfl_jax.core.links import ALL_PAIRS
 from mdfl_jax.core.types import Clients
+from mdfl_jax.metrics.values import components
 from mdfl_jax.mobility.grid import GridWorld, grid_points
 from mdfl_jax.mobility.plane import Motion, PlaneWorld, lattice
 from mdfl_jax.mobility.registry import MOBILITIES, Movement
 from mdfl_jax.mobility.rule import PROGRAMS, WORLDS, WorldKind
 from mdfl_jax.mobility.trace import ListWorld, on_circle
 
+RELAY_PLACES = ("random", "gaps", "hubs", "bridges")
+LARGEST = 2**24  # places times clients
+INTEGERS = ("boundary", "warm_up")
 MOVERS = ("first", "most_data", "least_data", "most_central", "least_central")
 
 
@@ -54,23 +59,6 @@ def moving(choice: jax.Array, num_mobile: jax.Array, samples: jax.Array, place: 
     scores = jnp.stack([jnp.zeros_like(data), data, -data, -outside, outside])
     order = jnp.argsort(-scores[jnp.asarray(choice, jnp.int32)], stable=True)
     return jnp.zeros(len(samples), bool).at[order].set(jnp.arange(len(samples)) < num_mobile)
-
-
-RELAY_PLACES = ("random", "gaps", "hubs", "bridges")
-LARGEST = 2**24  # places times clients
-
-
-def components(linked: jax.Array) -> jax.Array:
-    """Label the connected components of a graph: [N, N] bool, symmetric -> [N] int32, the smallest member's index."""
-    count = linked.shape[0]
-    own = jnp.arange(count, dtype=jnp.int32)
-
-    def spread(found: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        group, _ = found
-        lower = jnp.minimum(group, jnp.min(jnp.where(linked, group, count), axis=1))
-        return lower, jnp.any(lower != group)
-
-    return jax.lax.while_loop(lambda found: found[1], spread, (own, jnp.bool_(count > 0)))[0]
 
 
 def places_of_relays(
@@ -115,7 +103,7 @@ def places_of_relays(
         away = squared_distance(candidates, where)
         near = (away <= reach) & there
         linked = (squared_distance(where, where) <= reach) & there & there[:, None]
-        of_group = jax.nn.one_hot(components(linked), count)  # [N, N]
+        of_group = jax.nn.one_hot(components(linked, ALL_PAIRS), count)  # [N, N]
         served = jnp.any(linked & is_relay, axis=1)
         heard = jnp.sum(near, axis=1)
         joined = jnp.sum(near.astype(jnp.float32) @ of_group > 0, axis=1)
@@ -132,9 +120,6 @@ def places_of_relays(
         return chosen.at[k].set(best), where.at[at].set(candidates[best]), there.at[at].set(True)
 
     return jax.lax.fori_loop(0, num_relays, add, (jnp.zeros(num_relays, jnp.int32), everywhere, standing))[0]
-
-
-INTEGERS = ("boundary", "warm_up")
 
 
 def world_of(movements: Iterable[Movement]) -> WorldKind:

@@ -11,7 +11,9 @@ from mdfl_jax.algorithms.fedmobile import FedMobileNumbers
 from mdfl_jax.config.families import in_use, numbers_in
 from mdfl_jax.config.points import Point
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.networks.meetings import PATTERNS, Law
+from mdfl_jax.networks.meetings import PATTERNS
+
+Law = np.ndarray
 
 
 def _at_least(gaps: Law) -> np.ndarray:
@@ -42,9 +44,9 @@ def remaining_law(gaps: Law, as_printed: bool = False) -> np.ndarray:
     Raises:
       UserError: if P is no distribution.
 
-    >>> from mdfl_jax.networks.meetings import fixed_gaps
-    >>> remaining_law(fixed_gaps(4)).tolist(), remaining_law(fixed_gaps(4), as_printed=True).tolist()
-    ([0.0, 0.25, 0.25, 0.25, 0.25], [0.2, 0.2, 0.2, 0.2, 0.2])
+    >>> from mdfl_jax.networks.meetings import FixedNumbers
+    >>> [remaining_law(FixedNumbers(interval=4).gap_law(), as_printed=p).tolist() for p in (False, True)]
+    [[0.0, 0.25, 0.25, 0.25, 0.25], [0.2, 0.2, 0.2, 0.2, 0.2]]
     """
     weight = _at_least(_checked(gaps))
     weight[0] = 1.0 if as_printed else 0.0

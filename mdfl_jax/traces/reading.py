@@ -201,8 +201,13 @@ class Columns:
         self.x.append(x - self.origin[0])
         self.y.append(y - self.origin[1])
 
-    def trace(self, format_name: str, waypoints: bool = False) -> Trace:
+    def trace(self, format_name: str, waypoints: bool = False, instants: array | None = None) -> Trace:
         """Return the samples as a `Trace`, sorted by time.
+
+        Args:
+          format_name: the name of the file's format.
+          waypoints: whether the samples are the corners of straight paths.
+          instants: all instants of the file, at some of which there may be no sample; None: those of the samples.
 
         Raises:
           UserError: where there are no samples, or places that are not finite or not on the globe.
@@ -212,9 +217,9 @@ class Columns:
         if len(time) and np.any(time[1:] < time[:-1]):
             order = np.argsort(time, kind="stable")
             time, node, x, y = time[order], node[order], x[order], y[order]
-        first = np.flatnonzero(np.concatenate([[True], time[1:] > time[:-1]])) if len(time) else np.zeros(0, int)
-        offsets = np.append(first, len(time))
-        trace = Trace(tuple(self.ids), time[first], offsets, node, x, y, self.origin, waypoints, format_name)
+        times = np.unique(time) if instants is None else np.frombuffer(instants)
+        offsets = np.append(np.searchsorted(time, times), len(time))
+        trace = Trace(tuple(self.ids), times, offsets, node, x, y, self.origin, waypoints, format_name)
         return settled(self.path, trace, self.geographic)
 
 

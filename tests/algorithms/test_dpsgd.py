@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from dealing import deal
 from oracles import dpsgd as oracle
 from oracles import mixing as oracle_mixing
 from small import assert_trees_equal, toy_dataset, toy_hparams, toy_task
@@ -14,7 +15,6 @@ from mdfl_jax.algorithms.local import LocalNumbers, Settings, sgd
 from mdfl_jax.core.message_bits import total_bits, words
 from mdfl_jax.core.rng import stream
 from mdfl_jax.core.types import Links
-from mdfl_jax.data.partition.dirichlet import dirichlet
 from mdfl_jax.networks.contact import disc
 from mdfl_jax.tasks.gradients import Tiling
 
@@ -65,7 +65,7 @@ def test_full_batch_dpsgd_equals_the_oracle(tiling, momentum, weight_decay):
     data, key = toy_dataset(), jax.random.key(5)
     task = toy_task(N, tiling=tiling, dataset=data)
     hparams = toy_hparams(alpha=0.05, lr=0.1, momentum=momentum, weight_decay=weight_decay)
-    owner = np.asarray(dirichlet(stream(key, "partition"), jnp.asarray(data.y_train), N, 0.05, 3))
+    owner = np.asarray(deal("dirichlet", stream(key, "partition"), jnp.asarray(data.y_train), N, 3, alpha=0.05))
     assert (np.bincount(owner, minlength=N) == 0).any()
     mixes = random_mixes()
     models, _ = run(dpsgd(Settings(sgd(momentum=momentum > 0))), task, hparams, key, mixes)

@@ -147,12 +147,12 @@ graph.file=arrow.npy => client 0 hears 1 and not the other way round; graph.dire
 graph.file=rows.npy => the weights of client 0 sum to 0.8 in matrix 0; rows must sum to 1
 graph.file=nan.npy => a weight is not finite
 graph.file=words.txt => line 2: 'one,two' is not of numbers and commas
-graph.file=ragged.txt => line 2: 3 columns where the first line has 2
+graph.file=ragged.txt => line 2: 3 columns where line 1 has 2
 graph.file=nothing.txt => it holds no line of numbers
 graph.file=two.npz => it must hold one array, and holds 2 (a, b)
 graph.file=text.npy => it must hold booleans or numbers
-graph.file=cut.npy => graph.file: 'cut.npy': it cannot be read
-graph.file=cut.npz => it cannot be read
+graph.file=cut.npy => graph.file: 'cut.npy': cannot be read
+graph.file=cut.npz => cannot be read
 """
 MOVEMENT = """
 & network.mobility=random_walk
@@ -251,7 +251,7 @@ DATA = """
 data.partition=classes_per_client | data.classes_per_client=11 => is 11; digits has 10 classes
 data.partition=by_owner => data.partition is by_owner; digits has no array 'client'
 data.partition=table => data.table is ''; data.partition table needs a CSV or npz file
-data.partition=table | data.table=no.csv => 'no.csv' cannot be read (No such file or directory)
+data.partition=table | data.table=no.csv => 'no.csv': there is no such file
 model.name=cnn | model.widths=2x2x2x2 => 8 x 8 images of digits there must be at most 3
 data.name=synthetic:linear | model.trainable=w => model.trainable is 'w'; it must be empty with data.name synthetic:line
 & data.dir=. | data.limit_train=0 | data.limit_test=0

@@ -4,12 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from dealing import counts_of, deal
 from tiny import run_study
 
 from mdfl_jax import UserError
 from mdfl_jax.core.rng import stream
 from mdfl_jax.core.sharding import Held
-from mdfl_jax.data.partition.by_place import by_place
 from mdfl_jax.data.sources import load
 from mdfl_jax.mobility import MOBILITIES, Motion
 from mdfl_jax.mobility.rule import FILES
@@ -48,10 +48,8 @@ def test_by_place_draws_with_the_places_of_the_run(tiny, graph):
     init = jax.jit(lambda key: group.simulation.init(group.simulation.data, group.hparams[0], key)[1].position[0])
     for seed, counts in zip(study.seeds, drawn.counts):
         key = jax.random.key(seed)
-        owner = by_place(stream(key, "partition"), labels, init(key), jnp.float32(0.15), 10)
-        table = np.zeros((6, 10), int)
-        np.add.at(table, (np.asarray(owner), np.asarray(labels)), 1)
-        np.testing.assert_array_equal(counts, table)
+        owner = deal("by_place", stream(key, "partition"), labels, 6, 10, places=init(key), place_spread=0.15)
+        np.testing.assert_array_equal(counts, counts_of(np.asarray(owner), np.asarray(labels), 6, 10))
 
 
 @pytest.mark.long

@@ -12,11 +12,11 @@ import pytest
 from small import told
 from tiny import run_study
 
+from configs.data.sumo_tools import sumo_home
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.study import make_study
 from mdfl_jax.traces import load, resample
 from mdfl_jax.traces.formats.sumo import street_pieces
-from mdfl_jax.traces.sumo_tools import sumo_home
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "configs" / "data"

@@ -6,29 +6,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from dealing import counts_of, deal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from small import toy_dataset
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.data.partition.dirichlet_balanced import dirichlet_balanced
-from mdfl_jax.data.partition.dirichlet_per_client import PerClientNumbers, dirichlet_per_client, draw_labels
+from mdfl_jax.data.partition.dirichlet_per_client import PerClientNumbers, draw_labels
 
-RULES = {"per client": dirichlet_per_client, "balanced": dirichlet_balanced}
+RULES = ("dirichlet_per_client", "dirichlet_balanced")
 LABELS = np.random.default_rng(0).choice(4, 61, p=[0.5, 0.3, 0.2, 0]).astype(np.int32)  # label 3 is absent
 
 
-def counts_of(owner, labels, num_clients, num_classes):
-    table = np.zeros((num_clients, num_classes), int)
-    np.add.at(table, (owner, labels), 1)
-    return table
-
-
 @cache
-def compiled(name, num_clients):
-    rule = RULES[name]
-    return jax.jit(lambda key, labels, alpha: rule(key, labels, num_clients, alpha, 4))
+def compiled(name, num_clients, **size):
+    return jax.jit(lambda key, labels, alpha: deal(name, key, labels, num_clients, 4, alpha=alpha, **size))
 
 
 @pytest.mark.long
@@ -57,11 +50,6 @@ def streams(seed, num_clients, alpha):
     return turns, np.asarray(jax.random.loggamma(key_shares, alpha, (num_clients, 4)), np.float64), key_draws
 
 
-@cache
-def compiled_with_size(num_clients, size):
-    return jax.jit(lambda key, labels, alpha: dirichlet_per_client(key, labels, num_clients, alpha, 4, size))
-
-
 @pytest.mark.parametrize(("seed", "size"), [(0, 0), (1, 0), (2, 0), (3, 0), (0, 5), (1, 5)])
 def test_per_client_against_the_events_one_by_one(seed, size):
     """Oracle: each client takes the earliest arrival of the classes that have samples left, one after another."""
@@ -77,19 +65,21 @@ def test_per_client_against_the_events_one_by_one(seed, size):
             at[label] += 1
             left[label] -= 1
             expected[client, label] += 1
-    owner = np.asarray(compiled_with_size(num_clients, size)(jax.random.key(seed), LABELS, alpha))
-    held = owner >= 0
-    np.testing.assert_array_equal(counts_of(owner[held], LABELS[held], num_clients, 4), expected)
-    assert left.sum() == (~held).sum() == (61 - 7 * size if size else 0)
+    owner = np.asarray(
+        compiled("dirichlet_per_client", num_clients, samples_per_client=size)(jax.random.key(seed), LABELS, alpha)
+    )
+    np.testing.assert_array_equal(counts_of(owner, LABELS, num_clients, 4), expected)
+    assert left.sum() == (owner < 0).sum() == (61 - 7 * size if size else 0)
 
 
 def test_from_a_large_data_set_a_clients_labels_have_its_own_dirichlet_law():
     """FedMobile's 400 samples of Dirichlet 0.3: the shares of a label have the mean and variance of the law."""
     size, num_clients, alpha, repeats = 40, 10, 0.3, 60
     labels = np.repeat(np.arange(4, dtype=np.int32), size * num_clients)  # no class can be used up
-    rule = jax.jit(jax.vmap(lambda key: dirichlet_per_client(key, jnp.asarray(labels), num_clients, alpha, 4, size)))
+    numbers = {"alpha": alpha, "samples_per_client": size}
+    rule = jax.jit(jax.vmap(lambda key: deal("dirichlet_per_client", key, labels, num_clients, 4, **numbers)))
     owners = np.asarray(rule(jax.random.split(jax.random.key(0), repeats)))
-    held = np.concatenate([counts_of(o[o >= 0], labels[o >= 0], num_clients, 4) for o in owners]) / size
+    held = np.concatenate([counts_of(owner, labels, num_clients, 4) for owner in owners]) / size
     variance = 0.25 * 0.75 / (4 * alpha + 1)  # of a share; drawing adds the mean of s (1 - s) / size
     drawn = variance + (0.25 - variance - 0.0625) / size
     assert abs(held.mean(axis=0) - 0.25).max() < 5 * np.sqrt(drawn / len(held))
@@ -119,7 +109,7 @@ def test_balanced_against_the_turns_one_by_one(seed):
         label = int(np.argmax(np.where(left > 0, log_shares[client] + noise, -np.inf)))
         left[label] -= 1
         expected[client, label] += 1
-    owner = compiled("balanced", num_clients)(jax.random.key(seed), LABELS, alpha)
+    owner = compiled("dirichlet_balanced", num_clients)(jax.random.key(seed), LABELS, alpha)
     np.testing.assert_array_equal(counts_of(np.asarray(owner), LABELS, num_clients, 4), expected)
 
 

@@ -4,14 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from dealing import counts_of, deal
 
 from mdfl_jax import UserError
 from mdfl_jax.core.numbers import Setting
 from mdfl_jax.data.dataset import hold_out
-from mdfl_jax.data.partition import PARTITIONS, PartitionSettings
-from mdfl_jax.data.partition.by_owner import by_owner
-from mdfl_jax.data.partition.by_place import by_place
-from mdfl_jax.data.partition.table import TableNumbers, by_table, read_table
+from mdfl_jax.data.partition.table import TableNumbers, read_table
 from mdfl_jax.data.sources import load
 
 LABELS = np.random.default_rng(0).integers(0, 3, 40).astype(np.int32)
@@ -23,7 +21,7 @@ class TestByOwner:
         natural = np.random.default_rng(1).integers(0, 9, 200)
         natural[:9] = np.arange(9)  # each owner has a sample
         for seed in range(4):
-            owner = np.asarray(by_owner(jax.random.key(seed), natural, 9, num_clients))
+            owner = np.asarray(deal("by_owner", jax.random.key(seed), natural, num_clients, owners=natural))
             of_owner = [set(owner[natural == k].tolist()) for k in range(9)]
             assert all(len(clients) == 1 for clients in of_owner)
             dealt = np.bincount([clients.pop() for clients in of_owner], minlength=num_clients)
@@ -31,9 +29,8 @@ class TestByOwner:
             assert len(dealt) == num_clients
 
     def test_a_data_set_without_owners_is_told(self):
-        settings = PartitionSettings(2, 3)
         with pytest.raises(UserError, match="has no array 'client'"):
-            PARTITIONS["by_owner"](jax.random.key(0), LABELS, settings)
+            deal("by_owner", jax.random.key(0), LABELS, 2)
 
 
 @pytest.fixture
@@ -75,11 +72,10 @@ class TestByPlace:
     LABELS = np.repeat(np.arange(3, dtype=np.int32), [50, 30, 0])
 
     def counts(self, places, spread, seed=0):
-        owner = np.asarray(by_place(jax.random.key(seed), self.LABELS, jnp.asarray(places), spread, 3))
+        key, settings = jax.random.key(seed), {"places": jnp.asarray(places), "place_spread": spread}
+        owner = np.asarray(deal("by_place", key, self.LABELS, len(places), 3, **settings))
         assert owner.min() >= 0
-        table = np.zeros((len(places), 3), int)
-        np.add.at(table, (owner, self.LABELS), 1)
-        return table
+        return counts_of(owner, self.LABELS, len(places), 3)
 
     @pytest.mark.parametrize("spread", [0.05, 0.3])
     def test_shares_fall_with_the_distance_from_the_centre(self, spread):
@@ -108,15 +104,16 @@ class TestByPlace:
 class TestTable:
     def test_owners_are_taken_as_they_are(self):
         owner = np.random.default_rng(3).integers(-1, 4, 40)
-        np.testing.assert_array_equal(by_table(jax.random.key(0), LABELS, owner.astype(np.float32)), owner)
+        np.testing.assert_array_equal(
+            deal("table", jax.random.key(0), LABELS, 4, table=owner.astype(np.float32)), owner
+        )
 
     def test_counts_are_met_and_the_rest_is_nobody_s(self):
         sizes = np.bincount(LABELS, minlength=3)
         counts = np.stack([sizes // 2, sizes // 3, 0 * sizes])
-        owners = [np.asarray(by_table(jax.random.key(seed), LABELS, counts)) for seed in (0, 1)]
+        owners = [np.asarray(deal("table", jax.random.key(seed), LABELS, 3, table=counts)) for seed in (0, 1)]
         for owner in owners:
-            for client in range(3):
-                np.testing.assert_array_equal(np.bincount(LABELS[owner == client], minlength=3), counts[client])
+            np.testing.assert_array_equal(counts_of(owner, LABELS, 3, 3), counts)
             assert (owner == -1).sum() == 40 - counts.sum()
         assert (owners[0] != owners[1]).any(), "which samples a client gets is drawn"
 
@@ -141,10 +138,10 @@ class TestTable:
     @pytest.mark.parametrize(
         ("text", "says"),
         [
-            ("", "it holds"),
-            ("0\n1.5\n", "line 2 is '1.5'"),
-            ("1.5\n1\n", "line 1 is '1.5'"),
-            ("1,2\n3\n", "line 2 has 1 columns, and line 1 has 2"),
+            ("", "it holds no line of numbers"),
+            ("0\n1.5\n", "line 2: '1.5' is not of whole numbers"),
+            ("1.5\n1\n", "line 1: '1.5' is not of whole numbers"),
+            ("1,2\n3\n", "line 2: 1 columns where line 1 has 2"),
             ("0\n-2\n", "numbers from -2 to 0"),
             ("1,-1\n", "numbers from -1 to 1"),
             ("0\n99999999999\n", "numbers from 0 to 99999999999"),
@@ -168,7 +165,7 @@ class TestTable:
             "shape.npz": r"owner is \[2, 2\]",
             "type.npz": "float64",
             "damaged.npz": "cannot be read",
-            "missing.csv": "No such file",
+            "missing.csv": "there is no such file",
         }
         for name, says in expected.items():
             with pytest.raises(UserError, match=says):

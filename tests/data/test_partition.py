@@ -5,16 +5,12 @@ import hashlib
 import jax
 import numpy as np
 import pytest
+from dealing import counts_of, deal
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
-from mdfl_jax.data.partition.classes_per_client import classes_per_client
-from mdfl_jax.data.partition.dirichlet import dirichlet
-from mdfl_jax.data.partition.dirichlet_balanced import dirichlet_balanced
-from mdfl_jax.data.partition.dirichlet_per_client import dirichlet_per_client
-from mdfl_jax.data.partition.iid import iid
-from mdfl_jax.data.partition.power_law import power_law
-from mdfl_jax.data.partition.quantity_skew import quantity_skew
-from mdfl_jax.data.partition.shards import shards
+from mdfl_jax.data.partition import deal_by_cuts, sizes_of_shares
 
 NUM_CLASSES = 10
 MANY, FEW = 20, 5  # the numbers of clients, with 500 samples of ten classes where possible: a new shape compiles
@@ -32,26 +28,23 @@ def unbalanced(seed=0):
     return np.random.default_rng(seed).choice(NUM_CLASSES, 500, p=p).astype(np.int32)
 
 
-def counts(owner, labels, num_clients, num_classes=NUM_CLASSES):
-    """Samples by client and class, [N, C]."""
-    table = np.zeros((num_clients, num_classes), int)
-    np.add.at(table, (owner, labels), 1)
-    return table
+def counts(owner, labels, num_clients):
+    return counts_of(owner, labels, num_clients, NUM_CLASSES)
 
 
 RULES = {
-    "dirichlet 0.01": lambda key, labels, n: dirichlet(key, labels, n, 0.01),
-    "dirichlet 0.05": lambda key, labels, n: dirichlet(key, labels, n, 0.05),
-    "dirichlet 1": lambda key, labels, n: dirichlet(key, labels, n, 1.0),
-    "dirichlet 1e4": lambda key, labels, n: dirichlet(key, labels, n, 1e4),
-    "iid": iid,
-    "all classes": lambda key, labels, n: classes_per_client(key, labels, n, NUM_CLASSES, NUM_CLASSES),
-    "shards 1": lambda key, labels, n: shards(key, labels, n, 1),
-    "shards 3": lambda key, labels, n: shards(key, labels, n, 3),
-    "per client 0.1": lambda key, labels, n: dirichlet_per_client(key, labels, n, 0.1, NUM_CLASSES),
-    "balanced 0.1": lambda key, labels, n: dirichlet_balanced(key, labels, n, 0.1, NUM_CLASSES),
-    "quantity 0.5": lambda key, labels, n: quantity_skew(key, labels, n, 0.5),
-    "power law 1": lambda key, labels, n: power_law(key, labels, n, 1.0),
+    "dirichlet 0.01": ("dirichlet", {"alpha": 0.01}),
+    "dirichlet 0.05": ("dirichlet", {"alpha": 0.05}),
+    "dirichlet 1": ("dirichlet", {"alpha": 1.0}),
+    "dirichlet 1e4": ("dirichlet", {"alpha": 1e4}),
+    "iid": ("iid", {}),
+    "all classes": ("classes_per_client", {"classes_per_client": NUM_CLASSES}),
+    "shards 1": ("shards", {"shards_per_client": 1}),
+    "shards 3": ("shards", {"shards_per_client": 3}),
+    "per client 0.1": ("dirichlet_per_client", {"alpha": 0.1}),
+    "balanced 0.1": ("dirichlet_balanced", {"alpha": 0.1}),
+    "quantity 0.5": ("quantity_skew", {"beta": 0.5}),
+    "power law 1": ("power_law", {"exponent": 1.0}),
 }
 DIGESTS = {
     "dirichlet 0.05": "0ca5f908e8f6f512",
@@ -62,14 +55,24 @@ DIGESTS = {
 """SHA-256 of the owners of the first partitions of version 0.1: studies of the same seed must draw the same data."""
 
 
+def owners(rule, seed, labels, num_clients):
+    """The owners [n], of ten classes."""
+    name, numbers = rule
+    return np.asarray(deal(name, jax.random.key(seed), labels, num_clients, NUM_CLASSES, **numbers))
+
+
+def dirichlet(seed, labels, num_clients, alpha):
+    return owners(("dirichlet", {"alpha": alpha}), seed, labels, num_clients)
+
+
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", DIGESTS)
 def test_the_draws_are_those_of_earlier_versions(name):
-    rules = RULES | {"three classes": lambda key, labels, n: classes_per_client(key, labels, n, NUM_CLASSES, 3)}
+    rules = RULES | {"three classes": ("classes_per_client", {"classes_per_client": 3})}
     digest = hashlib.sha256()
     for labels, num_clients in ((unbalanced(), MANY), (balanced(50), FEW)):
         for seed in range(3):
-            digest.update(np.asarray(rules[name](jax.random.key(seed), labels, num_clients), np.int32).tobytes())
+            digest.update(np.asarray(owners(rules[name], seed, labels, num_clients), np.int32).tobytes())
     assert digest.hexdigest()[:16] == DIGESTS[name]
 
 
@@ -80,7 +83,7 @@ class TestEveryRule:
     @pytest.mark.parametrize("labels", [balanced(50), unbalanced()], ids=["balanced", "unbalanced"])
     def test_every_sample_has_one_owner(self, rule, labels, num_clients):
         for seed in range(3):
-            owner = np.asarray(rule(jax.random.key(seed), labels, num_clients))
+            owner = owners(rule, seed, labels, num_clients)
             assert owner.shape == labels.shape
             assert np.issubdtype(owner.dtype, np.integer)
             assert owner.min() >= 0
@@ -88,12 +91,12 @@ class TestEveryRule:
 
     def test_key_decides(self, rule):
         labels = balanced(50)
-        first, again, other = (np.asarray(rule(jax.random.key(seed), labels, MANY)) for seed in (0, 0, 1))
+        first, again, other = (owners(rule, seed, labels, MANY) for seed in (0, 0, 1))
         np.testing.assert_array_equal(first, again)
         assert (first != other).any()
 
     def test_fewer_samples_than_clients(self, rule):
-        owner = np.asarray(rule(jax.random.key(0), np.array([9, 0, 9], np.int32), MANY))
+        owner = owners(rule, 0, np.array([9, 0, 9], np.int32), MANY)
         assert owner.shape == (3,)
         assert ((owner >= 0) & (owner < MANY)).all()
 
@@ -108,7 +111,7 @@ class TestDirichlet:
         labels = balanced(self.per_class)
         drawn = []
         for seed in range(self.num_keys):
-            owner = np.asarray(dirichlet(jax.random.key(seed), labels, self.num_clients, alpha))
+            owner = dirichlet(seed, labels, self.num_clients, alpha)
             drawn.append(counts(owner, labels, self.num_clients).T / self.per_class)
         return np.concatenate(drawn)
 
@@ -144,7 +147,7 @@ class TestDirichlet:
     def test_tiny_alpha_gives_a_class_to_almost_one_client(self, alpha):
         """E of the sum of squared shares is (alpha + 1) / (N alpha + 1): 0.84 for 20 clients at 0.01."""
         labels = balanced(50)
-        owners = [np.asarray(dirichlet(jax.random.key(seed), labels, MANY, alpha)) for seed in range(20)]
+        owners = [dirichlet(seed, labels, MANY, alpha) for seed in range(20)]
         assert all(owner.min() >= 0 and owner.max() < MANY for owner in owners)
         tables = [counts(owner, labels, MANY) for owner in owners]
         total = np.concatenate([((table / 50) ** 2).sum(0) for table in tables])
@@ -156,19 +159,19 @@ class TestDirichlet:
     def test_a_class_is_shuffled_before_it_is_cut(self):
         """Along a class's samples the owner changes as often as when throwing a die; anyone may own the first."""
         labels = balanced(self.per_class)
-        owner = np.asarray(dirichlet(jax.random.key(0), labels, FEW, 1e4))
+        owner = dirichlet(0, labels, FEW, 1e4)
         for label in range(NUM_CLASSES):
             mine = owner[labels == label]
             assert abs((mine[1:] != mine[:-1]).mean() - (1 - 1 / FEW)) < 0.1
         small = np.full(53, NUM_CLASSES - 1, np.int32)
-        owners = np.stack([np.asarray(dirichlet(jax.random.key(seed), small, FEW, 1e4)) for seed in range(80)])
+        owners = np.stack([dirichlet(seed, small, FEW, 1e4) for seed in range(80)])
         first_and_last = np.stack([np.bincount(owners[:, place], minlength=FEW) for place in (0, -1)])
         assert stats.chisquare(first_and_last, axis=1).pvalue.min() > 1e-4
 
     def test_one_class_is_cut_at_its_shares(self):
         """No client's samples are lost or doubled by rounding: 53 samples over 20 equal shares of 2.65."""
         labels = np.full(53, NUM_CLASSES - 1, np.int32)
-        sizes = np.bincount(np.asarray(dirichlet(jax.random.key(0), labels, MANY, 1e7)), minlength=MANY)
+        sizes = np.bincount(dirichlet(0, labels, MANY, 1e7), minlength=MANY)
         assert sizes.sum() == 53
         assert sizes.min() >= 2
         assert sizes.max() <= 3
@@ -178,16 +181,20 @@ class TestIid:
     @pytest.mark.parametrize(("n", "num_clients"), [(500, MANY), (503, MANY), (500, 7), (3, MANY), (1, 1)])
     def test_sizes_differ_by_at_most_one(self, n, num_clients):
         for seed in range(3):
-            sizes = np.bincount(np.asarray(iid(jax.random.key(seed), np.zeros(n, np.int32), num_clients)))
+            sizes = np.bincount(owners(RULES["iid"], seed, np.zeros(n, np.int32), num_clients))
             sizes = np.pad(sizes, (0, num_clients - len(sizes)))
             assert sizes.max() - sizes.min() <= 1
 
     def test_label_does_not_matter(self):
         """The table of counts by client and label is that of independence; that labels come sorted does not show."""
         labels = np.sort(balanced(50))
-        table = counts(np.asarray(iid(jax.random.key(0), labels, FEW)), labels, FEW)
+        table = counts(owners(RULES["iid"], 0, labels, FEW), labels, FEW)
         assert stats.chi2_contingency(table).pvalue > 1e-4
         assert len(np.unique(table)) > 1, "a stratified deal is not a random one"
+
+
+def holding(seed, labels, num_clients, held):
+    return owners(("classes_per_client", {"classes_per_client": held}), seed, labels, num_clients)
 
 
 class TestClassesPerClient:
@@ -198,7 +205,7 @@ class TestClassesPerClient:
         """Exactly that many classes a client; a class even among its holders; a class of nobody at -1 as a whole."""
         labels = balanced(50)
         for seed in range(4):
-            owner = np.asarray(classes_per_client(jax.random.key(seed), labels, num_clients, 10, held))
+            owner = holding(seed, labels, num_clients, held)
             assert np.issubdtype(owner.dtype, np.integer)
             assert owner.shape == labels.shape
             assert owner.min() >= -1
@@ -218,14 +225,14 @@ class TestClassesPerClient:
         labels, keys = balanced(50), 120
         holds = np.zeros((FEW, 10))
         for seed in range(keys):
-            owner = np.asarray(classes_per_client(jax.random.key(seed), labels, FEW, 10, 3))
+            owner = holding(seed, labels, FEW, 3)
             holds += counts(owner[owner >= 0], labels[owner >= 0], FEW) > 0
         assert (np.abs(holds / keys - 0.3) < SIGMAS * np.sqrt(0.3 * 0.7 / keys)).all()
 
     def test_a_class_is_shuffled_before_it_is_dealt(self):
         """Over keys, the first sample of a class is anyone's."""
         labels = np.zeros(3, np.int32)
-        draws = [np.asarray(classes_per_client(jax.random.key(seed), labels, 3, 1, 1))[0] for seed in range(120)]
+        draws = [holding(seed, labels, 3, 1)[0] for seed in range(120)]
         assert stats.chisquare(np.bincount(draws, minlength=3)).pvalue > 1e-4
 
 
@@ -234,13 +241,13 @@ class TestShards:
         """With 50 different labels the order is plain: along it the owners make 15 runs of 3 or 4, dealt 3 each."""
         labels = np.random.default_rng(0).permutation(50).astype(np.int32)
         for seed in range(10):
-            along = np.asarray(shards(jax.random.key(seed), labels, 5, 3))[np.argsort(labels)]
+            along = owners(RULES["shards 3"], seed, labels, 5)[np.argsort(labels)]
             assert shard_sequences(along, {3: 10, 4: 5}), "no cut into ten shards of 3 and five of 4 gives this deal"
 
     def test_deal_is_random(self):
         """Anyone may get the first shard, and the first and last shards go to one client with probability 2/14."""
         labels = np.arange(50, dtype=np.int32)
-        owners = np.stack([np.asarray(shards(jax.random.key(seed), labels, 5, 3)) for seed in range(150)])
+        owners = np.stack([owners(RULES["shards 3"], seed, labels, 5) for seed in range(150)])
         assert stats.chisquare(np.bincount(owners[:, 0], minlength=5)).pvalue > 1e-4
         together = (owners[:, 0] == owners[:, -1]).sum()
         assert stats.binomtest(int(together), 150, 1 / 7).pvalue > 1e-4
@@ -255,3 +262,63 @@ def shard_sequences(along, sizes):
         if fits and shard_sequences(along[size:], {**sizes, size: number - 1}):
             return True
     return False
+
+
+def sizes(rule, seed, n, num_clients, **number):
+    owner = owners((rule, number), seed, np.zeros(n, np.int32), num_clients)
+    assert owner.shape == (n,)
+    return np.bincount(owner, minlength=num_clients)
+
+
+@settings(max_examples=50, deadline=None)
+@given(weights=st.lists(st.floats(0.001, 1.0), min_size=5, max_size=5), n=st.sampled_from([3, 5, 6, 100, 10_007]))
+def test_sizes_are_the_shares_in_whole_samples(weights, n):
+    """Oracle: one each, and the rest cut at the rounded cumulative shares."""
+    shares = np.array(weights, np.float32) / np.float32(sum(weights))
+    found = np.asarray(sizes_of_shares(shares, n))
+    least = 1 if n >= 5 else 0
+    cuts = np.cumsum(shares.astype(np.float64)) * (n - 5 * least)
+    assert found.sum() == n
+    assert (np.abs(np.cumsum(found - least) - cuts) <= 0.5 + 1e-5 * n).all()
+
+
+@pytest.mark.parametrize("exponent", [0.0, 1.0, 2.0])
+def test_power_law_is_that_of_the_ranks(exponent):
+    """Sorted, the sizes are 1 + (n - N) r^-a / sum, up to rounding; a client's rank is anyone's."""
+    n, num_clients = 1000, 8
+    share = np.arange(1, num_clients + 1.0) ** -exponent
+    expected = 1 + (n - num_clients) * share / share.sum()
+    found = [sizes("power_law", seed, n, num_clients, exponent=exponent) for seed in range(40)]
+    for of_seed in found:
+        assert (np.abs(np.sort(of_seed)[::-1] - expected) <= 1).all()
+    if exponent:
+        assert len({int(np.argmax(of_seed)) for of_seed in found}) > num_clients / 2
+
+
+def test_dirichlet_sizes_follow_the_law():
+    """A client's share of the samples is Beta(beta, (N - 1) beta)."""
+    n, num_clients, beta = 2000, 5, 0.5
+    shares = np.stack([(sizes("quantity_skew", seed, n, num_clients, beta=beta) - 1) / (n - 5) for seed in range(120)])
+    law = stats.beta(beta, (num_clients - 1) * beta)
+    error = shares.std() / np.sqrt(shares.size)
+    assert abs((shares**2).mean() - (law.var() + law.mean() ** 2)) < 5 * (shares**2).std() / np.sqrt(shares.size)
+    assert stats.kstest(shares[:, 0], law.cdf).pvalue > 1e-4
+    assert abs(shares.mean() - 1 / num_clients) < 5 * error
+
+
+@pytest.mark.parametrize("rule", ["quantity 0.5", "power law 1"])
+def test_labels_do_not_matter_for_sizes(rule):
+    """The counts by client and label are those of independence, although the labels come sorted."""
+    labels = np.repeat(np.arange(4, dtype=np.int32), 500)
+    table = counts_of(owners(RULES[rule], 0, labels, 3), labels, 3, 4)
+    assert stats.chi2_contingency(table[table.sum(axis=1) > 40]).pvalue > 1e-4
+    assert len(np.unique(table)) > 3
+
+
+def test_samples_behind_the_last_cut_belong_to_nobody():
+    labels = np.array([0, 1, 0, 1, 2, 0, 2, 2], np.int32)
+    cuts = np.array([[1, 2], [0, 0], [2, 3]], np.int32)
+    owner = np.asarray(deal_by_cuts(jax.random.key(0), labels, cuts))
+    assert np.bincount(owner[labels == 0] + 1, minlength=3).tolist() == [1, 1, 1]
+    assert (owner[labels == 1] == -1).all()
+    assert np.bincount(owner[labels == 2] + 1, minlength=3).tolist() == [0, 2, 1]

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from array_sizes import largest
+from dealing import counts_of
 
 from mdfl_jax.data.batching import cut_blocks, draw_minibatch, index_clients
 from mdfl_jax.data.partition import PARTITIONS, PartitionSettings
@@ -38,9 +39,7 @@ def divide(name, labels=LABELS, **numbers):
     assert owner.shape == labels.shape
     assert owner.min() >= -1
     assert owner.max() < CLIENTS
-    counts = np.zeros((CLIENTS + 1, CLASSES), int)
-    np.add.at(counts, (owner, labels), 1)
-    return owner, counts[:CLIENTS]
+    return owner, counts_of(owner, labels, CLIENTS, CLASSES)
 
 
 def even(counts):

@@ -1,4 +1,4 @@
-"""`destination_probabilities` (MADFL eq. 9-11 and 13) against the loop oracle and worked examples."""
+"""The probabilities of the next destination (MADFL eq. 9-11 and 13) against the loop oracle and worked examples."""
 
 import hypothesis.extra.numpy as hnp
 import jax
@@ -9,9 +9,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from oracles import grid_world
 
-from mdfl_jax.mobility.label_distances import destination_probabilities
+from mdfl_jax.mobility.label_distances import counts_in_range, probabilities_from_counts
 
-JIT_PROBABILITIES = jax.jit(destination_probabilities)
 GRID = grid_world.square_grid(5)
 NUM_STATIC, NUM_CLASSES = 4, 3
 RADII = [0.0, 1.0, float(np.sqrt(2)), 2.0, 3.0, np.inf]
@@ -19,9 +18,15 @@ CASES = settings(deadline=None, max_examples=150, derandomize=True)
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-6}
 
 
+@jax.jit
+def compiled(location, own_counts, static_position, static_counts, grid, radius, candidates):
+    near = counts_in_range(static_position, static_counts, grid, radius)
+    return probabilities_from_counts(location, own_counts, near, candidates)
+
+
 def probabilities(location, own_counts, static_position, static_counts, grid, radius, candidates):
     """The function under test with the types that the simulator gives it."""
-    got = JIT_PROBABILITIES(
+    got = compiled(
         jnp.int32(location),
         jnp.asarray(own_counts, jnp.int32),
         jnp.asarray(static_position, jnp.float32),

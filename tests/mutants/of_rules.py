@@ -115,7 +115,7 @@ MUTANTS = [
     # What is learnt, from which data.
     Mutant(PARTITIONS, "size[:, None]).astype(jnp.int32)\n", "size[:, None]).astype(int) // 2\n", "data"),
     Mutant("data/partition/dirichlet_per_client.py", "< left[:, None]", "<= left[:, None]", "data"),
-    Mutant("data/partition/dirichlet_per_client.py", "samples_per_client * num_clients or ", "", "data"),
+    Mutant("data/partition/dirichlet_per_client.py", "settings.numbers.samples_per_client * num_clients or ", "", "data"),
     Mutant("data/partition/dirichlet_per_client.py", "> known:", "> 2 * known:", "data"),
     Mutant("data/partition/dirichlet_balanced.py", "left > 0", "left >= 0", "data"),
     Mutant("data/partition/by_place.py", "-0.5 *", "-1.0 *", "data"),

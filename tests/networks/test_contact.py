@@ -11,10 +11,10 @@ from oracles import grid_world, plane_world
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.networks.contact import (
+    at_rest,
     closest_squared,
     contact_time,
     disc,
-    disc_neighbours,
     seconds_in_contact,
     swept,
     swept_neighbours,
@@ -23,7 +23,7 @@ from mdfl_jax.networks.contact import (
 JIT_SWEPT = jax.jit(swept)
 JIT_CLOSEST = jax.jit(closest_squared)
 JIT_DISC = jax.jit(disc)
-JIT_LISTS = jax.jit(swept_neighbours, static_argnums=3), jax.jit(disc_neighbours, static_argnums=2)
+JIT_LISTS = jax.jit(swept_neighbours, static_argnums=3)
 
 
 def random_paths(seed, n=6, k=4, size=100.0, jumps=False):
@@ -147,11 +147,11 @@ def test_neighbour_lists_say_the_same(n, size):
     points = points + rng.uniform(0, size, (n, 1, 2)).astype(np.float32)
     radius = rng.uniform(10, 80, n).astype(np.float32)
     dense = np.asarray(JIT_SWEPT(times, points, radius))
-    matrix, degree = as_matrix(JIT_LISTS[0](times, points, radius, 64), n)
+    matrix, degree = as_matrix(JIT_LISTS(times, points, radius, 64), n)
     np.testing.assert_array_equal(matrix, dense)
     np.testing.assert_array_equal(degree, dense.sum(1))
     dense = np.asarray(disc(points[:, 0], radius))
-    matrix, degree = as_matrix(JIT_LISTS[1](points[:, 0], radius, 64), n)
+    matrix, degree = as_matrix(JIT_LISTS(*at_rest(points[:, 0]), radius, 64), n)
     np.testing.assert_array_equal(matrix, dense)
 
 
@@ -159,14 +159,14 @@ def test_a_list_too_short_tells_the_true_degree():
     position = jnp.asarray(np.random.default_rng(0).uniform(0, 100, (60, 2)), jnp.float32)
     dense = np.asarray(disc(position, 40.0))
     assert dense.sum(1).max() > 4
-    matrix, degree = as_matrix(JIT_LISTS[1](position, 40.0, 4), 60)
+    matrix, degree = as_matrix(JIT_LISTS(*at_rest(position), 40.0, 4), 60)
     np.testing.assert_array_equal(degree, dense.sum(1))
     np.testing.assert_array_equal(matrix.sum(1), np.minimum(degree, 4))
     assert (dense | ~matrix).all()
-    matrix, _ = as_matrix(JIT_LISTS[1](position, jnp.inf, 59), 60)
+    matrix, _ = as_matrix(JIT_LISTS(*at_rest(position), jnp.inf, 59), 60)
     np.testing.assert_array_equal(matrix, ~np.eye(60, dtype=bool))
     with pytest.raises(UserError, match="max_degree is 0; it must be at least 1"):
-        disc_neighbours(position, 1.0, 0)
+        swept_neighbours(*at_rest(position), 1.0, 0)
 
 
 @pytest.mark.parametrize("size", [18, pytest.param(35, marks=pytest.mark.long)])

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.networks.meetings import MeetingsParams, exponential_gaps, fixed_gaps, meetings, uniform_gaps
+from mdfl_jax.networks.meetings import PATTERNS, MeetingsParams, meetings
 from mdfl_jax.theory import fedmobile as theory
 
 N, SLOTS, BURN_IN = 400, 700, 300
 LAWS = {
-    "fixed": fixed_gaps(50),
-    "random": uniform_gaps(30, 50),
-    "exponential": exponential_gaps(30.0, 80),
+    "fixed": PATTERNS.numbers("fixed")(interval=50).gap_law(),
+    "random": PATTERNS.numbers("random")(gap_min=30, gap_max=50).gap_law(),
+    "exponential": PATTERNS.numbers("exponential")(mean_gap=30.0, gap_limit=80).gap_law(),
 }
 
 

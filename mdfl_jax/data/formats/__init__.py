@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.own_files import words
 from mdfl_jax.core.registry import Registry
 
 
@@ -44,8 +42,3 @@ FORMATS: Registry[Format] = Registry("format of data files", home="mdfl_jax.data
 def in_order() -> list[Format]:
     """Return the formats in the order in which they are tried."""
     return sorted((FORMATS[name] for name in FORMATS), key=lambda known: known.place)
-
-
-def unreadable(where: str, error: Exception, allowed: str) -> UserError:
-    """Return an error about a damaged file, in one line, which the caller raises from the original error."""
-    return UserError(f"{where}: cannot be read ({words(error)}); allowed: {allowed}")

@@ -18,7 +18,8 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.dataset import for_testing
-from mdfl_jax.data.formats import FORMATS, of_ending, unreadable
+from mdfl_jax.data.files import while_reading
+from mdfl_jax.data.formats import FORMATS, of_ending
 
 TARGETS = ("label", "target")
 MOST_VALUES = 100  # of a column of texts; a column with more is probably a name or a date, which is no feature
@@ -57,14 +58,11 @@ def read(files: list[Path], where: str) -> dict[str, np.ndarray]:
 def _table(path: Path, where: str) -> Any:
     import pandas as pd
 
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)  # rows that are longer than the header
-            table = pd.read_csv(path, skipinitialspace=True, keep_default_na=False, na_values=[""], index_col=False)
-            # Once more the header alone, since pandas has renamed the second of two equal names.
-            header = pd.read_csv(path, skipinitialspace=True, keep_default_na=False, header=None, nrows=1, dtype=str)
-    except Exception as error:  # pandas and the operating system raise many types
-        raise unreadable(where, error, "a CSV file with a header") from error
+    with while_reading(where, "a CSV file with a header"), warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)  # rows that are longer than the header
+        table = pd.read_csv(path, skipinitialspace=True, keep_default_na=False, na_values=[""], index_col=False)
+        # Once more the header alone, since pandas has renamed the second of two equal names.
+        header = pd.read_csv(path, skipinitialspace=True, keep_default_na=False, header=None, nrows=1, dtype=str)
     _check_header([str(name) for name in header.to_numpy()[0]], where)
     if not len(table):
         raise UserError(f"{where}: it has no rows; allowed: a header and a row for each sample")

@@ -12,7 +12,8 @@ from typing import IO
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.data.formats import FORMATS, Format, unreadable
+from mdfl_jax.data.files import while_reading
+from mdfl_jax.data.formats import FORMATS, Format
 from mdfl_jax.storage.disk import check_size
 
 FILES = {
@@ -62,16 +63,12 @@ def read_idx(path: Path, where: str) -> np.ndarray:
         plain = path.name.removesuffix(".gz")
         raise UserError(f"{where}: a file is missing in {str(path.parent)!r}; allowed: {plain} or {plain}.gz")
     where = f"{where}, file {str(path)!r}"
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
-            shape = _shape(stream, where)
-            size = math.prod(shape)
-            check_size(size)
-            content = stream.read(size + MORE)
-    except UserError as error:
-        raise error if str(error).startswith(where) else UserError(f"{where}: {error}") from None
-    except Exception as error:  # gzip raises EOFError, OSError, zlib.error and others for damaged files
-        raise unreadable(where, error, "an undamaged IDX file") from error
+    opened = gzip.open if path.suffix == ".gz" else open
+    with while_reading(where, "an undamaged IDX file"), opened(path, "rb") as stream:
+        shape = _shape(stream, where)
+        size = math.prod(shape)
+        check_size(size)
+        content = stream.read(size + MORE)
     if len(content) != size:
         raise UserError(
             f"{where}: it holds {'at least ' * (len(content) == size + MORE)}{len(content):,} bytes behind its header, "

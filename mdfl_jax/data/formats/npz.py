@@ -8,7 +8,8 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.dataset import KEYS, OPTIONAL_KEYS
-from mdfl_jax.data.formats import FORMATS, of_ending, unreadable
+from mdfl_jax.data.files import while_reading
+from mdfl_jax.data.formats import FORMATS, of_ending
 from mdfl_jax.storage.disk import check_npz
 
 ALIKE = 0.75  # the likeness (`difflib`) from which a name is taken for a misspelt one
@@ -22,7 +23,7 @@ def read(files: list[Path], where: str) -> dict[str, np.ndarray]:
     Raises:
       UserError: if the file is damaged, lacks one of the four arrays, or has one whose name is probably misspelt.
     """
-    try:
+    with while_reading(where, "an undamaged npz, no pickled objects"):
         check_npz(files[0])
         with zipfile.ZipFile(files[0]) as archive:
             members = {member.removesuffix(".npy"): member for member in archive.namelist()}
@@ -32,12 +33,6 @@ def read(files: list[Path], where: str) -> dict[str, np.ndarray]:
             for name in sorted(members):
                 _check_name(name, where)
             return {key: _read_member(archive, members[key]) for key in (*KEYS, *OPTIONAL_KEYS) if key in members}
-    except UserError as error:
-        raise error if str(error).startswith(where) else UserError(f"{where}: {error}") from None
-    # Damaged files raise BadZipFile, EOFError, OSError, ValueError, zlib.error, NotImplementedError, MemoryError and
-    # others. The block above does nothing but read the file, so every exception means that the file is damaged.
-    except Exception as error:
-        raise unreadable(where, error, "an undamaged npz, no pickled objects") from error
 
 
 def _check_name(name: str, where: str) -> None:

@@ -1,9 +1,10 @@
 """Partitions: they divide the training samples among the clients.
 
-Each partition is one file of this folder, which registers it in `PARTITIONS`. Its function takes a key and the labels,
-and returns ``owner`` [n] int32, the client that owns each sample (-1: no client). All can be compiled by jit with
-static counts; numbers such as alpha may be traced. This module has what partitions share: their settings, and functions
-that shuffle the samples of each class and cut them at whole numbers of samples.
+Each partition is one file of this folder, which registers it in `PARTITIONS`. Its function takes a typed key, the
+labels [n] int in 0..C-1 and the `PartitionSettings`, and returns ``owner`` [n] int32, the client in 0..N-1 that owns
+each sample (-1: no client). All can be compiled by jit with static counts; numbers such as alpha may be traced. This
+module has what partitions share: their settings, and functions that shuffle the samples of each class and cut them at
+whole numbers of samples.
 """
 
 from collections.abc import Callable
@@ -144,18 +145,13 @@ class Turns(NamedTuple):
     key_rank: jax.Array
 
 
-def draw_turns(key: jax.Array, num_clients: int, alpha: jax.Array | float, num_classes: int) -> Turns:
-    """Draw the order of N clients and the proportions of each from Dir(alpha, ..., alpha).
-
-    Args:
-      key: typed key.
-      num_clients: N.
-      alpha: the concentration, > 0.
-      num_classes: C.
-    """
+def draw_turns(key: jax.Array, settings: PartitionSettings) -> Turns:
+    """Draw the order of the clients and the proportions of each from Dir(alpha, ..., alpha)."""
+    num_clients = settings.num_clients
     key_turns, key_shares, key_draws, key_rank = jax.random.split(key, 4)
     order = jax.random.permutation(key_turns, num_clients)
-    log_shares = jax.random.loggamma(key_shares, alpha, (num_clients, num_classes))  # Dir, up to a factor for each row
+    shape = (num_clients, settings.num_classes)
+    log_shares = jax.random.loggamma(key_shares, settings.numbers.alpha, shape)  # Dir, up to a factor for each row
     return Turns(order, log_shares, key_draws, key_rank)
 
 

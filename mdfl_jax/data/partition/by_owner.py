@@ -24,28 +24,21 @@ class OwnerNumbers(PartitionNumbers):
             )
 
 
-def by_owner(key: jax.Array, natural_owner: jax.Array, num_natural_owners: int, num_clients: int) -> jax.Array:
+@PARTITIONS.register("by_owner", OwnerNumbers, "The natural owners of the samples are dealt to the clients, whole.")
+def by_owner(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
     """Deal the natural owners of the samples to the clients, so that all samples of an owner stay together.
 
     The data sets of Caldas et al., "LEAF: a benchmark for federated settings", 2018, have such owners, for example the
     writers of FEMNIST. The numbers of owners that two clients get differ by at most one.
 
-    Args:
-      key: typed key.
-      natural_owner: [n] int in 0..K-1.
-      num_natural_owners: K.
-      num_clients: N.
+    Raises:
+      UserError: if the natural owners are not known.
 
     Returns:
       owner: [n] int32 in 0..N-1.
     """
-    client_of = jax.random.permutation(key, num_natural_owners) % num_clients
-    return client_of[natural_owner].astype(jnp.int32)
-
-
-@PARTITIONS.register("by_owner", OwnerNumbers, "The natural owners of the samples are dealt to the clients, whole.")
-def _by_owner(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
     del labels
     if settings.natural_owner is None:
         raise UserError("data.partition is by_owner; the data set has no array 'client' (docs/data.md)")
-    return by_owner(key, settings.natural_owner, settings.num_natural_owners, settings.num_clients)
+    client_of = jax.random.permutation(key, settings.num_natural_owners) % settings.num_clients
+    return client_of[settings.natural_owner].astype(jnp.int32)

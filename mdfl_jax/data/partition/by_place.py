@@ -19,39 +19,29 @@ class PlaceNumbers(PartitionNumbers):
     )
 
 
-def by_place(
-    key: jax.Array, labels: jax.Array, places: jax.Array, spread: jax.Array | float, num_classes: int
-) -> jax.Array:
+@PARTITIONS.register("by_place", PlaceNumbers, "Clients near one another before the first round hold like labels.")
+def by_place(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
     """Give each label a centre, and divide its samples among the clients by their distances from this centre.
 
     The centres are uniform in the smallest rectangle that contains all clients. A client at the distance d from the
-    centre gets a share proportional to exp(-d^2 / (2 s^2)), with s = ``spread`` times the longer side of the rectangle.
-    So clients near one another hold like labels, as cameras and phones of one region do (Hsieh, Phanishayee, Mutlu and
-    Gibbons, "The non-IID data quagmire of decentralized machine learning", ICML 2020, measure this geographic skew; the
-    rule itself is ours). The samples of a label are shuffled and cut at the shares, as in `dirichlet`.
+    centre gets a share proportional to exp(-d^2 / (2 s^2)), with s = ``place_spread`` times the longer side of the
+    rectangle. So clients near one another hold like labels, as cameras and phones of one region do (Hsieh, Phanishayee,
+    Mutlu and Gibbons, "The non-IID data quagmire of decentralized machine learning", ICML 2020, measure this geographic
+    skew; the rule itself is ours). The samples of a label are shuffled and cut at the shares, as in `dirichlet`.
 
-    Args:
-      key: typed key.
-      labels: [n] int in 0..C-1.
-      places: [N, 2] float, the places of the clients before the first round.
-      spread: > 0. With small values the samples of a label go to the nearest client, with large values all clients hold
-        the same labels.
-      num_classes: C.
+    With small values of ``place_spread`` the samples of a label go to the nearest client, with large values all clients
+    hold the same labels.
 
     Returns:
       owner: [n] int32 in 0..N-1.
     """
+    places, num_classes = settings.places, settings.num_classes
+    assert places is not None
     key_centres, key_rank = jax.random.split(key)
     low, high = jnp.min(places, axis=0), jnp.max(places, axis=0)
     side = jnp.max(high - low)
-    scale = spread * jnp.where(side > 0, side, 1)  # all clients may be at one place
+    scale = settings.numbers.place_spread * jnp.where(side > 0, side, 1)  # all clients may be at one place
     centres = low + jax.random.uniform(key_centres, (num_classes, 2)) * (high - low)
     distance = jnp.linalg.norm(centres[:, None] - places[None], axis=-1) / scale
     shares = jax.nn.softmax(-0.5 * jnp.square(distance), axis=1)  # [C, N]
     return deal_by_cuts(key_rank, labels, cuts_of_shares(shares, jnp.bincount(labels, length=num_classes)))
-
-
-@PARTITIONS.register("by_place", PlaceNumbers, "Clients near one another before the first round hold like labels.")
-def _by_place(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
-    assert settings.places is not None
-    return by_place(key, labels, settings.places, settings.numbers.place_spread, settings.num_classes)

@@ -21,9 +21,8 @@ class ClassesNumbers(PartitionNumbers):
             raise UserError(f"data.classes_per_client is {held}; {dataset.name} has {known} classes")
 
 
-def classes_per_client(
-    key: jax.Array, labels: jax.Array, num_clients: int, num_classes: int, classes_per_client: int
-) -> jax.Array:
+@PARTITIONS.register("classes_per_client", ClassesNumbers, "Every client holds the same number of classes.")
+def classes_per_client(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
     """Give every client samples of the same number of classes (PAME V, "C classes per node").
 
     Classes are given to the clients in a random cyclic order, so the numbers of clients that hold a class differ by at
@@ -31,19 +30,13 @@ def classes_per_client(
     samples of a class are divided evenly among the clients that hold it. If N * classes_per_client < C, some classes
     are held by no client; their samples have owner -1 and are not used.
 
-    Args:
-      key: typed key.
-      labels: [n] int in 0..C-1.
-      num_clients: N.
-      num_classes: C.
-      classes_per_client: between 1 and C.
-
     Returns:
       owner: [n] int32 in -1..N-1.
     """
+    num_clients, num_classes, held = settings.num_clients, settings.num_classes, settings.numbers.classes_per_client
     key_classes, key_rank = jax.random.split(key)
     order = jax.random.permutation(key_classes, num_classes)
-    dealt = (jnp.arange(num_clients)[:, None] * classes_per_client + jnp.arange(classes_per_client)) % num_classes
+    dealt = (jnp.arange(num_clients)[:, None] * held + jnp.arange(held)) % num_classes
     holds = jnp.zeros((num_clients, num_classes), bool).at[jnp.arange(num_clients)[:, None], order[dealt]].set(True)
     num_holders = jnp.sum(holds, axis=0)
     rank = shuffled_rank(key_rank, labels)
@@ -51,10 +44,3 @@ def classes_per_client(
     nth_holder = jnp.argsort(~holds, axis=0, stable=True)  # [N, C]: each column begins with the holders of its class
     owner = nth_holder[turn, labels]
     return jnp.where(num_holders[labels] > 0, owner, -1).astype(jnp.int32)
-
-
-@PARTITIONS.register("classes_per_client", ClassesNumbers, "Every client holds the same number of classes.")
-def _classes_per_client(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
-    return classes_per_client(
-        key, labels, settings.num_clients, settings.num_classes, settings.numbers.classes_per_client
-    )

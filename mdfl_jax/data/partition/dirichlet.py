@@ -6,9 +6,8 @@ import jax.numpy as jnp
 from mdfl_jax.data.partition import PARTITIONS, DirichletNumbers, PartitionSettings, cuts_of_shares, deal_by_cuts
 
 
-def dirichlet(
-    key: jax.Array, labels: jax.Array, num_clients: int, alpha: jax.Array | float, num_classes: int | None = None
-) -> jax.Array:
+@PARTITIONS.register("dirichlet", DirichletNumbers, "Each label's shares over the clients are of a Dirichlet law.")
+def dirichlet(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
     """Draw a label-Dirichlet partition: each class is divided among the clients by shares from Dir(alpha, ..., alpha).
 
     The samples of a class are shuffled and cut at the cumulative shares, so a client holds its share of the class,
@@ -17,27 +16,15 @@ def dirichlet(
     shares of each CLIENT over the classes and keeps the numbers equal: `dirichlet_per_client`, `dirichlet_balanced`.
     MADFL and DADFL speak of unequal numbers, so their convention is the one above.
 
-    Args:
-      key: typed key.
-      labels: [n] int, labels from 0.
-      num_clients: N.
-      alpha: the concentration, > 0. Smaller values make the shares more unequal.
-      num_classes: an upper bound of the number of labels. If it is left out, it is computed from the labels, or is
-        1,024 if they are traced. The result does not depend on it.
+    The result does not depend on ``settings.num_classes``, an upper bound of the number of labels.
 
     Returns:
       owner: [n] int32 in 0..N-1.
     """
-    if num_classes is None:
-        num_classes = 1024 if isinstance(labels, jax.core.Tracer) else int(jnp.max(labels)) + 1
+    num_classes = settings.num_classes
     key_rank, key_shares = jax.random.split(key)
-    concentration = jnp.full(num_clients, alpha, jnp.float32)
+    concentration = jnp.full(settings.num_clients, settings.numbers.alpha, jnp.float32)
     shares = jax.vmap(lambda c: jax.random.dirichlet(jax.random.fold_in(key_shares, c), concentration))(
         jnp.arange(num_classes)
     )
     return deal_by_cuts(key_rank, labels, cuts_of_shares(shares, jnp.bincount(labels, length=num_classes)))
-
-
-@PARTITIONS.register("dirichlet", DirichletNumbers, "Each label's shares over the clients are of a Dirichlet law.")
-def _dirichlet(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
-    return dirichlet(key, labels, settings.num_clients, settings.numbers.alpha, settings.num_classes)

@@ -6,9 +6,12 @@ import jax.numpy as jnp
 from mdfl_jax.data.partition import PARTITIONS, DirichletNumbers, PartitionSettings, deal_by_counts, draw_turns
 
 
-def dirichlet_balanced(
-    key: jax.Array, labels: jax.Array, num_clients: int, alpha: jax.Array | float, num_classes: int
-) -> jax.Array:
+@PARTITIONS.register(
+    "dirichlet_balanced",
+    DirichletNumbers,
+    "Each client's labels are of a Dirichlet law; clients take equal numbers of samples, in turns.",
+)
+def dirichlet_balanced(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
     """Draw the proportions of the labels of each client from Dir(alpha, ..., alpha), and deal one sample at a time.
 
     The clients take turns, in a random order. In its turn a client draws a label from its own proportions among the
@@ -16,18 +19,11 @@ def dirichlet_balanced(
     at the end (Acar et al., "Federated learning based on dynamic regularization", ICLR 2021, where the next client is
     drawn at random). In `dirichlet_per_client` the last clients take all of it.
 
-    Args:
-      key: typed key.
-      labels: [n] int in 0..C-1.
-      num_clients: N.
-      alpha: the concentration, > 0. Smaller values give a client fewer classes.
-      num_classes: C.
-
     Returns:
       owner: [n] int32 in 0..N-1.
     """
-    n = labels.shape[0]
-    turns, log_shares, key_draws, key_rank = draw_turns(key, num_clients, alpha, num_classes)
+    num_clients, num_classes, n = settings.num_clients, settings.num_classes, labels.shape[0]
+    turns, log_shares, key_draws, key_rank = draw_turns(key, settings)
 
     def take(left: jax.Array, turn: jax.Array) -> tuple[jax.Array, jax.Array]:
         log_share = jnp.where(left > 0, log_shares[turns[turn % num_clients]], -jnp.inf)
@@ -37,12 +33,3 @@ def dirichlet_balanced(
     _, drawn = jax.lax.scan(take, jnp.bincount(labels, length=num_classes), jnp.arange(n), unroll=8)
     counts = jnp.zeros((num_clients, num_classes), jnp.int32).at[turns[jnp.arange(n) % num_clients], drawn].add(1)
     return deal_by_counts(key_rank, labels, counts)
-
-
-@PARTITIONS.register(
-    "dirichlet_balanced",
-    DirichletNumbers,
-    "Each client's labels are of a Dirichlet law; clients take equal numbers of samples, in turns.",
-)
-def _dirichlet_balanced(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
-    return dirichlet_balanced(key, labels, settings.num_clients, settings.numbers.alpha, settings.num_classes)

@@ -52,14 +52,12 @@ def draw_labels(key: jax.Array, log_share: jax.Array, left: jax.Array, count: ja
     return jnp.zeros(left.shape[0], jnp.int32).at[earliest].add(jnp.arange(most) < count)
 
 
-def dirichlet_per_client(
-    key: jax.Array,
-    labels: jax.Array,
-    num_clients: int,
-    alpha: jax.Array | float,
-    num_classes: int,
-    samples_per_client: int = 0,
-) -> jax.Array:
+@PARTITIONS.register(
+    "dirichlet_per_client",
+    PerClientNumbers,
+    "Each client's labels are of a Dirichlet law; clients take equal numbers of samples, one client after another.",
+)
+def dirichlet_per_client(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
     """Draw the proportions of the labels of each client from Dir(alpha, ..., alpha), and then its samples.
 
     The clients take their samples one after another, in a random order, without replacement (Hsu, Qi and Brown,
@@ -71,19 +69,12 @@ def dirichlet_per_client(
     With ``samples_per_client`` every client takes exactly this number, and the other samples are not used. If the data
     set is so large that no class is used up, all clients follow their proportions alike.
 
-    Args:
-      key: typed key.
-      labels: [n] int in 0..C-1.
-      num_clients: N.
-      alpha: the concentration, > 0. Smaller values give a client fewer classes.
-      num_classes: C.
-      samples_per_client: the number of samples of each client, at most n / N; 0 divides all samples.
-
     Returns:
       owner: [n] int32 in 0..N-1, or -1 for a sample that is not used.
     """
-    n = samples_per_client * num_clients or labels.shape[0]
-    turns, log_shares, key_draws, key_rank = draw_turns(key, num_clients, alpha, num_classes)
+    num_clients, num_classes = settings.num_clients, settings.num_classes
+    n = settings.numbers.samples_per_client * num_clients or labels.shape[0]
+    turns, log_shares, key_draws, key_rank = draw_turns(key, settings)
     share_of_all, rest = divmod(n, num_clients)
 
     def take(left: jax.Array, turn: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -95,14 +86,3 @@ def dirichlet_per_client(
     _, taken = jax.lax.scan(take, jnp.bincount(labels, length=num_classes), jnp.arange(num_clients))
     counts = jnp.zeros_like(taken).at[turns].set(taken)
     return deal_by_counts(key_rank, labels, counts)
-
-
-@PARTITIONS.register(
-    "dirichlet_per_client",
-    PerClientNumbers,
-    "Each client's labels are of a Dirichlet law; clients take equal numbers of samples, one client after another.",
-)
-def _dirichlet_per_client(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
-    numbers = settings.numbers
-    sizes = (settings.num_clients, numbers.alpha, settings.num_classes, numbers.samples_per_client)
-    return dirichlet_per_client(key, labels, *sizes)

@@ -6,21 +6,12 @@ import jax.numpy as jnp
 from mdfl_jax.data.partition import PARTITIONS, PartitionSettings
 
 
-def iid(key: jax.Array, labels: jax.Array, num_clients: int) -> jax.Array:
+@PARTITIONS.register("iid", doc="Samples are shuffled and dealt out evenly.")
+def iid(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
     """Shuffle the samples and divide them evenly among the clients; the numbers of samples differ by at most one.
-
-    Args:
-      key: typed key.
-      labels: [n] int. Only their number is used.
-      num_clients: N.
 
     Returns:
       owner: [n] int32 in 0..N-1.
     """
     place = jax.random.permutation(key, labels.shape[0])
-    return (place % num_clients).astype(jnp.int32)
-
-
-@PARTITIONS.register("iid", doc="Samples are shuffled and dealt out evenly.")
-def _iid(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
-    return iid(key, labels, settings.num_clients)
+    return (place % settings.num_clients).astype(jnp.int32)

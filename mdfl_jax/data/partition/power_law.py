@@ -13,28 +13,21 @@ class PowerLawNumbers(PartitionNumbers):
     exponent: float = number(1.0, "a, where the client of rank r holds a share proportional to r^-a", at_least=0)
 
 
-def power_law(key: jax.Array, labels: jax.Array, num_clients: int, exponent: jax.Array | float) -> jax.Array:
+@PARTITIONS.register("power_law", PowerLawNumbers, "Numbers of samples that fall with a power of the rank.")
+def power_law(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
     """Give the client of rank r a share of the samples proportional to r^-exponent, whatever their labels.
 
     The ranks 1..N are dealt at random. Power laws of the numbers of samples are used by Li et al., "Federated
     optimization in heterogeneous networks" (FedProx, MLSys 2020). Every client holds at least one sample if there are
     enough samples.
 
-    Args:
-      key: typed key.
-      labels: [n] int. Only their number is used.
-      num_clients: N.
-      exponent: at least 0. With 0 the numbers are equal, up to one sample; with 1 they follow Zipf's law.
+    With an exponent of 0 the numbers are equal, up to one sample; with 1 they follow Zipf's law.
 
     Returns:
       owner: [n] int32 in 0..N-1.
     """
     key_rank, key_deal = jax.random.split(key)
-    log_share = -exponent * jnp.log1p(jax.random.permutation(key_rank, num_clients).astype(jnp.float32))
+    rank = jax.random.permutation(key_rank, settings.num_clients)
+    log_share = -settings.numbers.exponent * jnp.log1p(rank.astype(jnp.float32))
     sizes = sizes_of_shares(jax.nn.softmax(log_share), labels.shape[0])
     return deal_by_sizes(key_deal, labels.shape[0], sizes)
-
-
-@PARTITIONS.register("power_law", PowerLawNumbers, "Numbers of samples that fall with a power of the rank.")
-def _power_law(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
-    return power_law(key, labels, settings.num_clients, settings.numbers.exponent)

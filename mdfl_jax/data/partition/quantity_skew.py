@@ -13,26 +13,17 @@ class QuantityNumbers(PartitionNumbers):
     beta: float = number(0.5, "concentration of the clients' shares of all samples", above=0, source="Li 2022: 0.5")
 
 
-def quantity_skew(key: jax.Array, labels: jax.Array, num_clients: int, beta: jax.Array | float) -> jax.Array:
+@PARTITIONS.register("quantity_skew", QuantityNumbers, "Numbers of samples of a Dirichlet law, labels alike.")
+def quantity_skew(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
     """Draw the clients' shares of all samples from Dir(beta, ..., beta), and deal the samples whatever their labels.
 
     This is the quantity skew of Li, Diao, Chen and He, "Federated learning on non-IID data silos: an experimental
-    study", ICDE 2022. Every client holds at least one sample if there are enough samples.
-
-    Args:
-      key: typed key.
-      labels: [n] int. Only their number is used.
-      num_clients: N.
-      beta: the concentration, > 0. Smaller values make the numbers of samples more unequal.
+    study", ICDE 2022. Every client holds at least one sample if there are enough samples. Smaller values of beta make
+    the numbers more unequal.
 
     Returns:
       owner: [n] int32 in 0..N-1.
     """
     key_shares, key_deal = jax.random.split(key)
-    shares = jax.random.dirichlet(key_shares, jnp.full(num_clients, beta, jnp.float32))
+    shares = jax.random.dirichlet(key_shares, jnp.full(settings.num_clients, settings.numbers.beta, jnp.float32))
     return deal_by_sizes(key_deal, labels.shape[0], sizes_of_shares(shares, labels.shape[0]))
-
-
-@PARTITIONS.register("quantity_skew", QuantityNumbers, "Numbers of samples of a Dirichlet law, labels alike.")
-def _quantity_skew(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
-    return quantity_skew(key, labels, settings.num_clients, settings.numbers.beta)

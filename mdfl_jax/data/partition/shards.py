@@ -14,34 +14,25 @@ class ShardsNumbers(PartitionNumbers):
     shards_per_client: int = number(2, "shards that each client holds", static=True, at_least=1)
 
 
-def shards(key: jax.Array, labels: jax.Array, num_clients: int, shards_per_client: int) -> jax.Array:
-    """Sort the samples by label, cut them into N * shards_per_client shards, and give each client that many shards.
-
-    This is the pathological non-IID split of McMahan et al. (AISTATS 2017). THESIS uses it with four shards per client.
-
-    Args:
-      key: typed key.
-      labels: [n] int.
-      num_clients: N.
-      shards_per_client: at least 1.
-
-    Returns:
-      owner: [n] int32 in 0..N-1.
-    """
-    n, num_shards = labels.shape[0], num_clients * shards_per_client
-    order = jnp.argsort(labels, stable=True)
-    # Shard k holds the sorted samples floor(k n / K) to floor((k+1) n / K) - 1, with K shards. The ends are computed
-    # before the program runs, since n * K may not fit in 32 bits.
-    ends = jnp.asarray(np.arange(1, num_shards + 1, dtype=np.int64) * n // num_shards, jnp.int32)
-    shard = jnp.searchsorted(ends, jnp.arange(n, dtype=jnp.int32), side="right")
-    taker = jax.random.permutation(key, num_shards) // shards_per_client
-    return jnp.zeros(n, jnp.int32).at[order].set(taker[shard].astype(jnp.int32))
-
-
 @PARTITIONS.register(
     "shards",
     ShardsNumbers,
     "The samples are sorted by label and cut into shards; each client gets the same number of shards.",
 )
-def _shards(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
-    return shards(key, labels, settings.num_clients, settings.numbers.shards_per_client)
+def shards(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
+    """Sort the samples by label, cut them into N * shards_per_client shards, and give each client that many shards.
+
+    This is the pathological non-IID split of McMahan et al. (AISTATS 2017). THESIS uses it with four shards per client.
+
+    Returns:
+      owner: [n] int32 in 0..N-1.
+    """
+    each = settings.numbers.shards_per_client
+    n, num_shards = labels.shape[0], settings.num_clients * each
+    order = jnp.argsort(labels, stable=True)
+    # Shard k holds the sorted samples floor(k n / K) to floor((k+1) n / K) - 1, with K shards. The ends are computed
+    # before the program runs, since n * K may not fit in 32 bits.
+    ends = jnp.asarray(np.arange(1, num_shards + 1, dtype=np.int64) * n // num_shards, jnp.int32)
+    shard = jnp.searchsorted(ends, jnp.arange(n, dtype=jnp.int32), side="right")
+    taker = jax.random.permutation(key, num_shards) // each
+    return jnp.zeros(n, jnp.int32).at[order].set(taker[shard].astype(jnp.int32))

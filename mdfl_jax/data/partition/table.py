@@ -1,8 +1,5 @@
 """The partition ``table``: a file says who holds which samples, or how many of each label."""
 
-import re
-import zipfile
-from pathlib import Path
 from typing import NoReturn
 
 import jax
@@ -12,8 +9,8 @@ import numpy as np
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import Setting, number
 from mdfl_jax.data.dataset import Dataset
+from mdfl_jax.data.files import arrays_in, number_rows, while_reading
 from mdfl_jax.data.partition import PARTITIONS, PartitionNumbers, PartitionSettings, deal_by_counts
-from mdfl_jax.storage.disk import check_npz
 
 LARGEST = 2**24  # numbers are single precision, which has all whole numbers up to this one
 
@@ -35,13 +32,12 @@ def read_table(path: str) -> np.ndarray:
     where = f"data.table: file {path!r}"
     if not path:
         raise UserError("data.table is ''; data.partition table needs a CSV or npz file")
-    try:
-        found = _read_npz(path, where) if path.endswith(".npz") else _read_csv(path, where)
-    except UserError:
-        raise
-    except Exception as error:  # a damaged file may raise anything
-        reason = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
-        raise UserError(f"{where} cannot be read ({reason})") from error
+    with while_reading(where):
+        if path.endswith(".npz"):
+            found = _of_arrays(arrays_in(path), where)
+        else:
+            found = np.array([row for _, row in number_rows(path, int)], np.int64)
+            found = found[:, 0] if found.shape[1] == 1 else found
     if found.dtype.kind not in "iu" or found.ndim not in (1, 2) or found.size == 0:
         _refuse(where, f"it holds {found.dtype} {list(found.shape)}")
     low, high = int(found.min()), int(found.max())
@@ -55,35 +51,15 @@ def _refuse(where: str, found: str) -> NoReturn:
     raise UserError(f"{where}: {found}; allowed: {allowed}")
 
 
-def _read_npz(path: str, where: str) -> np.ndarray:
-    try:
-        check_npz(path)
-    except UserError as error:
-        raise UserError(f"{where}: {error}") from None
-    with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as arrays:
-        keys = [key for key in ("owner", "counts") if key in arrays.files]
-        if len(keys) != 1:
-            names = ", ".join(sorted(arrays.files)[:10]) or "none"
-            raise UserError(f"{where} has the keys {names}; allowed: one of owner [n] and counts [N, C]")
-        if arrays[keys[0]].ndim != 1 + (keys[0] == "counts"):
-            _refuse(where, f"{keys[0]} is {list(arrays[keys[0]].shape)}")
-        return arrays[keys[0]]
-
-
-def _read_csv(path: str, where: str) -> np.ndarray:
-    lines = [(k, line.split(",")) for k, line in enumerate(Path(path).read_text().splitlines(), 1) if line.strip()]
-    if lines and not any(re.fullmatch(r"\s*[-+.\d]+\s*", cell) for cell in lines[0][1]):
-        del lines[0]  # a header
-    rows = []
-    for k, cells in lines:
-        if len(cells) != len(lines[0][1]):
-            _refuse(where, f"line {k} has {len(cells)} columns, and line {lines[0][0]} has {len(lines[0][1])}")
-        try:
-            rows.append([int(cell) for cell in cells])
-        except ValueError:
-            _refuse(where, f"line {k} is {','.join(cells)!r}")
-    table = np.array(rows, np.int64)
-    return table[:, 0] if table.ndim == 2 and table.shape[1] == 1 else table
+def _of_arrays(arrays: dict[str, np.ndarray], where: str) -> np.ndarray:
+    keys = [key for key in ("owner", "counts") if key in arrays]
+    if len(keys) != 1:
+        names = ", ".join(sorted(arrays)[:10]) or "none"
+        raise UserError(f"{where} has the keys {names}; allowed: one of owner [n] and counts [N, C]")
+    found = arrays[keys[0]]
+    if found.ndim != 1 + (keys[0] == "counts"):
+        _refuse(where, f"{keys[0]} is {list(found.shape)}")
+    return found
 
 
 class TableNumbers(PartitionNumbers):
@@ -127,22 +103,15 @@ class TableNumbers(PartitionNumbers):
             )
 
 
-def by_table(key: jax.Array, labels: jax.Array, table: jax.Array) -> jax.Array:
+@PARTITIONS.register("table", TableNumbers, "A file says who holds which samples, or how many of each label.")
+def by_table(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
     """Give the samples to the clients as a table says.
 
-    Args:
-      key: typed key. It draws which samples of a label a client gets where the table holds counts; owners need no key.
-      labels: [n] int in 0..C-1.
-      table: [n] the owner of each sample, or [N, C] the number of samples of each client and label. The numbers are
-        whole, whatever their type.
+    The key draws which samples of a label a client gets where the table holds counts; owners need no key. The numbers
+    of the table are whole, whatever their type.
 
     Returns:
       owner: [n] int32 in -1..N-1. Where the counts do not use up a label, the rest of its samples have the owner -1.
     """
-    whole = jnp.asarray(table).astype(jnp.int32)
+    whole = jnp.asarray(settings.numbers.table).astype(jnp.int32)
     return whole if whole.ndim == 1 else deal_by_counts(key, labels, whole)
-
-
-@PARTITIONS.register("table", TableNumbers, "A file says who holds which samples, or how many of each label.")
-def _by_table(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
-    return by_table(key, labels, settings.numbers.table)

@@ -186,7 +186,7 @@ def _array(value: Any, what: str) -> np.ndarray:
     return array
 
 
-def balanced_subset(labels: np.ndarray, limit: int) -> np.ndarray | slice:
+def balanced_subset(labels: np.ndarray, limit: int) -> np.ndarray:
     """Choose at most `limit` samples, as evenly over the classes as possible, without random numbers.
 
     The classes take turns in the order of their labels. In each turn a class gives its first sample that is not taken
@@ -195,16 +195,14 @@ def balanced_subset(labels: np.ndarray, limit: int) -> np.ndarray | slice:
 
     Args:
       labels: [n] whole numbers.
-      limit: the number of samples wanted; 0, or a number above n, takes all.
+      limit: the number of samples wanted, at most n.
 
     Returns:
-      The indices of the chosen samples in their original order, [limit] int; or a slice of everything.
+      The indices of the chosen samples in their original order, [limit] int.
 
     >>> balanced_subset(np.array([0, 0, 0, 1, 1, 2]), 5)
     array([0, 1, 3, 4, 5])
     """
-    if limit == 0 or limit >= len(labels):
-        return slice(None)  # a slice, so that no copy of the images is made
     turns = np.lexsort((labels, rank_in_group(labels)))
     return np.sort(turns[:limit])
 

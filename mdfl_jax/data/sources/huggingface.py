@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.own_files import words
+from mdfl_jax.data.files import while_reading
 from mdfl_jax.data.sources import PREPARED
 
 TARGETS = ("label", "labels", "target", "y")
@@ -44,7 +44,7 @@ def read(folder: str, directory: str) -> tuple[dict[str, np.ndarray], int]:
     path = os.path.join(directory, folder)
     if not folder or not os.path.isdir(path):
         raise UserError(f"{where}: no folder {path!r}; allowed: a folder made by save_to_disk")
-    try:
+    with while_reading(where, extra="hf", place=repr(path)):
         datasets = importlib.import_module("datasets")
         splits = datasets.load_from_disk(path)
         if not isinstance(splits, datasets.DatasetDict) or not {"train", "test"} <= set(splits):
@@ -55,12 +55,6 @@ def read(folder: str, directory: str) -> tuple[dict[str, np.ndarray], int]:
             if split in splits:
                 arrays |= _of_split(splits[split], split, f"{where}, split {split}")
         declared = getattr(splits["train"].features[_target(splits["train"].column_names, where)], "num_classes", 0)
-    except UserError:
-        raise
-    except ImportError as error:
-        raise UserError(f"{where}: {words(error)}; install the extra: pip install 'mdfl_jax[hf]'") from error
-    except Exception as error:  # datasets, pyarrow, json and PIL raise many types for a damaged folder
-        raise UserError(f"{where}: cannot be read from {path!r} ({words(error)})") from error
     return arrays, int(declared or 0)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from absl import logging
 
 from mdfl_jax.core.errors import UserError, unknown_name
-from mdfl_jax.core.own_files import words
+from mdfl_jax.data.files import while_reading
 from mdfl_jax.data.sources import PREPARED
 
 # <name>[/<config>][:<version>]. A namespace (huggingface:mnist) is refused, since it would need access to the internet.
@@ -46,7 +46,7 @@ def read(name: str, directory: str) -> tuple[dict[str, np.ndarray], int]:
     place = f"directory {directory!r}" if directory else "tensorflow-datasets' default directory"
     if not _NAME.fullmatch(name):
         raise UserError(f"{where}: allowed: tfds:<name>[/<config>][:<version>], such as tfds:mnist")
-    try:
+    with while_reading(where, extra="tfds", place=place):
         importlib.import_module("array_record.python")  # without it, tensorflow-datasets prints a banner
         import tensorflow_datasets as tfds
 
@@ -58,13 +58,6 @@ def read(name: str, directory: str) -> tuple[dict[str, np.ndarray], int]:
                 source = _random_access(builder, split, name, where)
                 arrays[f"x_{split}"], arrays[f"y_{split}"] = _stack(source, image, label, f"{where}, split {split}")
             return arrays, builder.info.features[label].num_classes
-    except UserError:
-        raise
-    except ImportError as error:
-        raise UserError(f"{where}: {words(error)}; install the extra: pip install 'mdfl_jax[tfds]'") from error
-    # array_record, protobuf, json and PIL raise different errors for a damaged file, most of them RuntimeError.
-    except Exception as error:
-        raise UserError(f"{where}: cannot be read from {place} ({words(error)})") from error
 
 
 def _prepared_builder(tfds: Any, name: str, directory: str, where: str, place: str) -> Any:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.rng import per_client
-from mdfl_jax.mobility.plane import MAX_EVENTS, PlaneClient, PlaneWorld, plane_mobility, travel, unit
+from mdfl_jax.mobility.plane import MAX_EVENTS, PlaneClient, PlaneWorld, at_rest, plane_mobility, travel, unit
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility
 from mdfl_jax.mobility.rules.random_waypoint import WaypointNumbers, waypoint_start, waypoint_turn
@@ -46,10 +46,8 @@ def group() -> Mobility:
         num_clients = world.start.shape[0]
         key_place, key_start = jax.random.split(key)
         place = jax.random.uniform(key_place, (num_clients, 2)) * world.size
-        zero, index = jnp.zeros_like(place), jnp.arange(num_clients, dtype=jnp.int32)
-        points = PlaneClient(index, place, zero, zero[:, 0], jnp.ones_like(zero), None)
         begin = lambda k, point: waypoint_start(k, point, everywhere(world))  # noqa: E731
-        return jax.vmap(begin)(per_client(key_start, num_clients), points)
+        return jax.vmap(begin)(per_client(key_start, num_clients), at_rest(place))
 
     def advance(key: jax.Array, world: PlaneWorld, points: PlaneClient) -> PlaneClient:
         motion, moves = world.motion, jnp.ones_like(world.is_mobile)

@@ -12,12 +12,11 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.traces.reading import (
     LONGEST_LINE,
     TRACE_FORMATS,
+    Columns,
     TraceFormat,
     check_count,
     number,
     opened,
-    origin_near,
-    settled,
     wrong,
 )
 from mdfl_jax.traces.trace import Trace
@@ -105,13 +104,7 @@ class _FCDReader(SumoReader):
 
     def __init__(self, path: str | Path, geographic: bool):
         super().__init__(path)
-        self.geographic, self.axes = geographic, _METRES
-        self.ids: dict[str, int] = {}
-        self.last: list[int] = []  # each node's last instant, to find a second sample in one instant
-        self.times, self.offsets = array("d"), array("q")
-        self.node, self.x, self.y = array("i"), array("f"), array("f")
-        self.origin = (0.0, 0.0)
-        self.instant = -1
+        self.axes, self.times, self.columns = _METRES, array("d"), Columns(path, geographic)
 
     def element(self, tag: str, attributes: list[str]) -> None:
         if tag == "timestep":
@@ -121,28 +114,16 @@ class _FCDReader(SumoReader):
             name, x_text, y_text = attributes[1], attributes[3], attributes[5]
         else:
             name, x_text, y_text = self.look_up(tag, attributes)
-        if tag not in MOVING or self.instant < 0:
+        if tag not in MOVING or not self.times:
             self.misplaced(tag)
         try:
             x, y = float(x_text), float(y_text)
         except ValueError:
             x, y = number(self.path, self.line, "x", x_text), number(self.path, self.line, "y", y_text)
-        node = self.ids.get(name)
-        if node is None:
-            if not self.ids:
-                self.origin = origin_near(x, y, self.geographic)
-            node = self.ids[name] = len(self.last)
-            self.last.append(-1)
-        if self.last[node] == self.instant:
-            time = self.times[self.instant]
-            wrong(self.path, f"id {name!r} has a second sample at time {time:g}", self.line)
-        self.last[node] = self.instant
-        self.node.append(node)
-        self.x.append(x - self.origin[0])
-        self.y.append(y - self.origin[1])
+        self.columns.add(self.line, name, self.times[-1], x, y)
 
     def held(self) -> int:
-        return len(self.node) + len(self.times)
+        return len(self.columns.node) + len(self.times)
 
     def timestep(self, attributes: list[str]) -> None:
         given = dict(zip(attributes[::2], attributes[1::2]))
@@ -152,15 +133,13 @@ class _FCDReader(SumoReader):
         if self.times and time <= self.times[-1]:
             wrong(self.path, f"time goes from {self.times[-1]:g} to {time:g}; times must grow", self.line)
         self.times.append(time)
-        self.offsets.append(len(self.node))
-        self.instant += 1
 
     def look_up(self, tag: str, attributes: list[str]) -> tuple[str, str, str]:
         if tag not in MOVING:
             self.misplaced(tag)
         given = dict(zip(attributes[::2], attributes[1::2]))
-        if not self.ids and "lon" in given and "x" not in given:
-            self.geographic, self.axes = True, ("lon", "lat")
+        if not self.columns.ids and "lon" in given and "x" not in given:
+            self.columns.geographic, self.axes = True, ("lon", "lat")
         names = ("id", *self.axes)  # those of the first sample: degrees and metres are not mixed
         if missing := [name for name in names if name not in given]:
             wrong(self.path, f"<{tag}> has no attribute {missing[0]}", self.line)
@@ -193,19 +172,7 @@ def read_sumo(path: str | Path, geographic: bool = False) -> Trace:
     """
     reader = _FCDReader(path, geographic)
     reader.read()
-    reader.offsets.append(len(reader.node))
-    trace = Trace(
-        ids=tuple(reader.ids),
-        times=np.frombuffer(reader.times),
-        offsets=np.frombuffer(reader.offsets, np.int64),
-        node=np.frombuffer(reader.node, np.int32),
-        x=np.frombuffer(reader.x, np.float32),
-        y=np.frombuffer(reader.y, np.float32),
-        origin=reader.origin,
-        waypoints=False,
-        format="sumo",
-    )
-    return settled(path, trace, reader.geographic)
+    return reader.columns.trace("sumo", instants=reader.times)
 
 
 TRACE_FORMATS.register("sumo", doc="SUMO's FCD output, in metres.")(

@@ -7,9 +7,9 @@ import stat
 import pytest
 from small import told
 
+from configs.data.sumo_tools import call, only_streets, sumo_home
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.traces.formats.sumo import read_streets
-from mdfl_jax.traces.sumo_tools import call, only_streets, sumo_home
 
 FCD = '<?xml version="1.0"?>\n\n<!-- generated on a day\n<a/> -->\n\n<fcd-export>\n  <!-- kept -->\n</fcd-export>\n'
 BARE = FCD.replace("<!-- generated on a day\n<a/> -->\n\n", "")

@@ -1,0 +1,99 @@
+"""Files that a user gives: small tables of numbers, arrays, and whatever is wrong with them in one line."""
+
+import contextlib
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.own_files import words
+from mdfl_jax.storage.disk import check_npz
+
+
+@contextlib.contextmanager
+def while_reading(where: str, allowed: str = "", extra: str = "", place: str = "") -> Iterator[None]:
+    """Make one line of whatever the readers of a file raise.
+
+    Only what reads the file belongs in this context. Libraries raise errors of many types for damaged bytes, so every
+    error there means that the file is damaged, or that a library is missing.
+
+    Args:
+      where: the beginning of the line, which names the file.
+      allowed: what the file may be.
+      extra: the extra of this project that installs the library; "" for a library that is always there.
+      place: the file or folder, where ``where`` does not name it.
+
+    Raises:
+      UserError: for any error. One that begins with ``where`` stays as it is.
+    """
+    try:
+        yield
+    except UserError as error:
+        raise error if str(error).startswith(where) else UserError(f"{where}: {error}") from None
+    except FileNotFoundError as error:
+        raise UserError(f"{where}: there is no such file") from error
+    except Exception as error:
+        if extra and isinstance(error, ImportError):
+            raise UserError(f"{where}: {words(error)}; install the extra: pip install 'mdfl_jax[{extra}]'") from error
+        what = f"cannot be read{place and ' from '}{place} ({words(error)})"
+        raise UserError(f"{where}: {what}{allowed and '; allowed: '}{allowed}") from error
+
+
+def number_rows(path: str | Path, kind: Callable[[str], float]) -> list[tuple[int, list[float]]]:
+    """Read a text of numbers that are separated by commas.
+
+    Blank lines and those that begin with # are skipped, and so is a header, a first line without any number.
+
+    Args:
+      path: the file.
+      kind: ``int`` or ``float``, which reads a number.
+
+    Returns:
+      Each row with the number of its line in the file, from 1. All rows have as many numbers.
+
+    Raises:
+      UserError: for a file without rows, or for a row with a word or with another length; the message has its line.
+    """
+    lines = [(k, line.strip()) for k, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1)]
+    cut = [(k, line.split(",")) for k, line in lines if line and not line.startswith("#")]
+    if cut and not any(map(_is_number, cut[0][1])):
+        del cut[0]
+    if not cut:
+        raise UserError("it holds no line of numbers")
+    first, width = cut[0][0], len(cut[0][1])
+    rows = []
+    for k, cells in cut:
+        try:
+            rows.append((k, [kind(cell) for cell in cells]))
+        except ValueError:
+            whole = "whole " if kind is int else ""
+            raise UserError(f"line {k}: {','.join(cells)[:40]!r} is not of {whole}numbers and commas") from None
+        if len(cells) != width:
+            raise UserError(f"line {k}: {len(cells)} columns where line {first} has {width}")
+    return rows
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def arrays_in(path: str | Path) -> dict[str, np.ndarray]:
+    """Read the arrays of an .npz file by their names, or the one array of an .npy file, whose name is "".
+
+    Raises:
+      UserError: if they do not fit in the memory.
+      Exception: whatever `zipfile` and NumPy raise for a damaged file, or for one with objects.
+    """
+    if zipfile.is_zipfile(path):
+        check_npz(path)
+    loaded = np.load(path, allow_pickle=False)
+    if isinstance(loaded, np.ndarray):
+        return {"": loaded}
+    with loaded:
+        return {name: loaded[name] for name in loaded.files}
