@@ -147,6 +147,9 @@ class TraceConfig:
     format: str = field(
         "auto", "file format; auto: by file ending or content", names=lambda: ("auto", *TRACE_FORMATS), traced=True
     )
+    columns: str = field(
+        "", "names of the columns of a table in their order, such as id,time,lon,lat; empty: as its header", traced=True
+    )
     streets: str = field(
         "", "SUMO network of the trace (.net.xml or .gz), whose streets the map shows", traced=True, file=True
     )

@@ -29,6 +29,7 @@ class Trace(NamedTuple):
       waypoints: whether the samples are the corners of straight paths (BonnMotion, ns-2). Then the path between them is
         exact, and a node stays at its first place before the first sample and at its last place after the last one.
       format: name of the file's format, see `mdfl_jax.traces.TRACE_FORMATS`.
+      why: which columns of a table were read as what; "" where the format says it.
     """
 
     ids: tuple[str, ...]
@@ -40,6 +41,7 @@ class Trace(NamedTuple):
     origin: tuple[float, float]
     waypoints: bool
     format: str
+    why: str = ""
 
     @property
     def sample_times(self) -> np.ndarray:

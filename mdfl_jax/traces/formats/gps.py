@@ -21,14 +21,12 @@ _EARLIEST = 631_152_000  # 1990, in seconds since 1970: no smaller number is tak
 
 
 def _trace(path: str | Path, format_name: str, files: Iterable[tuple[str, Path]], read: Callable[[Path], Any]) -> Trace:
-    """Return the trace of files with samples of one node each. A sample that is there twice counts once."""
+    """Return the trace of files with samples of one node each."""
     columns = Columns(path, geographic=True)
     for node, file in files:
-        columns.path, before = file, None
+        columns.path = file
         for time, line, lon, lat in sorted(read(file)):
-            if (time, lon, lat) != before:
-                columns.add(line, node, time, lon, lat)
-            before = time, lon, lat
+            columns.add(line, node, time, lon, lat)
     columns.path = path
     return columns.trace(format_name)
 
