@@ -218,6 +218,9 @@ class DataConfig:
         "a task that draws its data, as synthetic:linear",
     )
     dir: str = field("", "data directory; empty: that of the environment variable MDFL_DATA_DIR", in_runs=False)
+    target: str = field("", "column of a table that is the target; empty: label or target, or else the last one")
+    owner: str = field("", "column of a table that has the natural owners; empty: client, if there is one")
+    drop: str = field("", "columns of a table that are left out, with commas between")
     limit_train: int = field(0, "number of training samples to use; 0: all", at_least=0)
     limit_test: int = field(0, "number of test samples to use; 0: all", at_least=0)
     partition: str = field("dirichlet", "how samples are divided among the clients", names=PARTITIONS)
