@@ -1,5 +1,6 @@
 """Samples dealt to clients by a member of `PARTITIONS`."""
 
+import jax.numpy as jnp
 import numpy as np
 
 from mdfl_jax.data.partition import PARTITIONS, PartitionSettings
@@ -11,7 +12,7 @@ def deal(name, key, labels, num_clients, num_classes=0, owners=None, places=None
     typed = given if name == "table" else given.typed()
     natural = (None, 0) if owners is None else (owners, int(np.max(owners)) + 1)
     settings = PartitionSettings(num_clients, num_classes or int(np.max(labels)) + 1, typed, *natural, places)
-    return PARTITIONS[name](key, labels, settings)
+    return PARTITIONS[name](key, jnp.asarray(labels), settings)
 
 
 def counts_of(owner, labels, num_clients, num_classes):

@@ -26,15 +26,15 @@ def while_reading(where: str, allowed: str = "", extra: str = "", place: str = "
       place: the file or folder, where ``where`` does not name it.
 
     Raises:
-      UserError: for any error. One that begins with ``where`` stays as it is.
+      UserError: for any error. One that begins with ``where``, or is of a reader with an extra, stays as it is.
     """
     try:
         yield
     except UserError as error:
-        raise error if str(error).startswith(where) else UserError(f"{where}: {error}") from None
-    except FileNotFoundError as error:
-        raise UserError(f"{where}: there is no such file") from error
+        raise error if extra or str(error).startswith(where) else UserError(f"{where}: {error}") from None
     except Exception as error:
+        if isinstance(error, FileNotFoundError) and not place:
+            raise UserError(f"{where}: there is no such file") from error
         if extra and isinstance(error, ImportError):
             raise UserError(f"{where}: {words(error)}; install the extra: pip install 'mdfl_jax[{extra}]'") from error
         what = f"cannot be read{place and ' from '}{place} ({words(error)})"

@@ -19,6 +19,7 @@ client, so the memory grows as N x N.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -268,125 +269,168 @@ def drawn(key: jax.Array, weight: jax.Array, sight: Sight) -> jax.Array:
     return jax.random.categorical(key, jnp.log(weight)).astype(jnp.int32)
 
 
-def choosing(
-    choose: Choose,
-    terrain: Terrain,
-    knowledge: str = ORACLE,
-    prepare: Prepare | None = None,
-    everywhere: bool = False,
-    replans: bool = False,
-    compares: bool = False,
-) -> Mobility:
-    """Make a mobility rule of a strategy, in one world and with one knowledge.
+class Strategy(NamedTuple):
+    """A strategy, whatever the world in which it moves clients and whatever these know.
 
-    Args:
+    Attributes:
       choose: (key, sight) -> index of a candidate, for ONE client that is due to choose.
-      terrain: what the world gives, `GRID` or `PLANE`.
-      knowledge: what clients know of static clients, one of `mdfl_jax.mobility.rule.KNOWLEDGE`.
-      prepare, everywhere, replans, compares: as of `mdfl_jax.mobility.registry.strategy`.
-
-    Returns:
-      The mobility rule. Its state is a `Memory`.
+      prepare: (key, world, sites) -> plan, called once before the first round. Clients must then know all places, so
+        the knowledge must be ``oracle``.
+      everywhere: whether every point is a candidate, and not only the cluster centres of the known clients.
+      replans: whether a client chooses in every round, and not only when it has reached its destination.
+      compares: whether a client remembers how much its model differed from those that it heard.
     """
-    oracle, explores = knowledge == ORACLE, knowledge == EXPLORED
 
-    def tells(world: Any) -> jax.Array:
-        return world.numbers.tell_met if knowledge == MET else jnp.bool_(False)
+    choose: Choose
+    prepare: Prepare | None = None
+    everywhere: bool = False
+    replans: bool = False
+    compares: bool = False
 
-    def find(chart: GridWorld, ties: jax.Array, known: jax.Array) -> Sites:
-        points = terrain.points(chart)
-        if explores or everywhere:
+
+@dataclass(frozen=True, eq=False)
+class _Movers:
+    """The clients that move by a strategy in one world and with one knowledge, with `Mobility`'s functions as methods.
+
+    Attributes:
+      strategy: the strategy.
+      terrain: what the world gives.
+      knowledge: what clients know of static clients.
+    """
+
+    strategy: Strategy
+    terrain: Terrain
+    knowledge: str
+
+    @property
+    def oracle(self) -> bool:
+        """Whether clients know all static clients."""
+        return self.knowledge == ORACLE
+
+    @property
+    def explores(self) -> bool:
+        """Whether clients choose before they know whom there is to meet, and remember what they saw."""
+        return self.knowledge == EXPLORED
+
+    def tells(self, world: Any) -> jax.Array:
+        """Return whether clients in range tell each other whom they met."""
+        return world.numbers.tell_met if self.knowledge == MET else jnp.bool_(False)
+
+    def find(self, chart: GridWorld, ties: jax.Array, known: jax.Array) -> Sites:
+        """Return the candidates of a client that knows some static clients, [N] bool."""
+        points = self.terrain.points(chart)
+        if self.explores or self.strategy.everywhere:
             valid = jnp.ones(points, bool)
-            return Sites(jnp.arange(points, dtype=jnp.int32), valid if explores else valid & jnp.any(known))
-        chosen, count = terrain.centres(chart, ties, known), min(chart.start.shape[0], points)
+            return Sites(jnp.arange(points, dtype=jnp.int32), valid if self.explores else valid & jnp.any(known))
+        chosen, count = self.terrain.centres(chart, ties, known), min(chart.start.shape[0], points)
         (place,) = jnp.nonzero(chosen, size=count, fill_value=0)
         return Sites(place.astype(jnp.int32), jnp.arange(count) < jnp.sum(chosen))
 
-    def remember(world: Any, memory: Memory) -> Memory:
+    def remember(self, world: Any, memory: Memory) -> Memory:
         """Note who and what is in range, after the movement of a round or before the first one."""
-        chart, location = terrain.chart(world, memory.body), memory.clients.location
-        last, ground = now_near(chart, location, memory.last, memory.round, tells(world)), memory.ground
+        chart, location = self.terrain.chart(world, memory.body), memory.clients.location
+        last, ground = now_near(chart, location, memory.last, memory.round, self.tells(world)), memory.ground
         if ground is not None:
-            seen = within(chart.grid[location], chart.grid[: terrain.points(chart)], chart.radius)
+            seen = within(chart.grid[location], chart.grid[: self.terrain.points(chart)], chart.radius)
             ground = jnp.where(seen, memory.round, ground)
         return memory._replace(last=last, ground=ground)
 
-    def init(key: jax.Array, world: Any) -> Memory:
-        body, count = terrain.begin(world), world.start.shape[0]
-        chart = terrain.chart(world, body)
-        sites = find(chart, key, ~world.is_mobile) if oracle else None
+    def init(self, key: jax.Array, world: Any) -> Memory:
+        """Begin, and move for the rounds of the warm-up of the world."""
+        body, count, prepare = self.terrain.begin(world), world.start.shape[0], self.strategy.prepare
+        chart = self.terrain.chart(world, body)
+        sites = self.find(chart, key, ~world.is_mobile) if self.oracle else None
         memory = Memory(
-            clients=terrain.first(world, chart),
+            clients=self.terrain.first(world, chart),
             round=jnp.int32(0),
             last=jnp.full((count, count), NEVER, jnp.int32),
             ties=jax.random.key_data(key),
             sites=sites,
             plan=prepare(key, chart, sites) if prepare and sites else None,
-            ground=jnp.full((count, terrain.points(chart)), NEVER, jnp.int32) if explores else None,
-            differs=jnp.full((count, count), NEVER, jnp.float32) if compares else None,
+            ground=jnp.full((count, self.terrain.points(chart)), NEVER, jnp.int32) if self.explores else None,
+            differs=jnp.full((count, count), NEVER, jnp.float32) if self.strategy.compares else None,
             body=body,
         )
-        start = remember(world, memory)
-        if terrain.warm_up is None:
+        start = self.remember(world, memory)
+        if self.terrain.warm_up is None:
             return start
-        warm = lambda i, memory: step(jax.random.fold_in(key, i), world, memory)  # noqa: E731
-        return jax.lax.fori_loop(0, terrain.warm_up(world), warm, start)
+        warm = lambda i, memory: self.step(jax.random.fold_in(key, i), world, memory)  # noqa: E731
+        return jax.lax.fori_loop(0, self.terrain.warm_up(world), warm, start)
 
-    def step(key: jax.Array, world: Any, memory: Memory) -> Memory:
-        key_choice, key_way = terrain.keys(key)
-        clients, arrived = terrain.stand(world, memory)
-        chosen = destinations(key_choice, world, memory._replace(clients=clients), arrived)
-        moved = terrain.go(key_way, world, memory._replace(clients=clients), chosen)
-        return remember(world, moved._replace(round=memory.round + 1))
+    def step(self, key: jax.Array, world: Any, memory: Memory) -> Memory:
+        """Let the clients choose, and move them for one round."""
+        key_choice, key_way = self.terrain.keys(key)
+        clients, arrived = self.terrain.stand(world, memory)
+        chosen = self.destinations(key_choice, world, memory._replace(clients=clients), arrived)
+        moved = self.terrain.go(key_way, world, memory._replace(clients=clients), chosen)
+        return self.remember(world, moved._replace(round=memory.round + 1))
 
-    def destinations(key: jax.Array, world: Any, memory: Memory, arrived: jax.Array) -> jax.Array:
+    def destinations(self, key: jax.Array, world: Any, memory: Memory, arrived: jax.Array) -> jax.Array:
         """Let the clients that are due choose, one after the other: [N] int32 points for which all are heading."""
-        chart, before = terrain.chart(world, memory.body), memory.clients.destination
+        chart, before = self.terrain.chart(world, memory.body), memory.clients.destination
         keys = per_client(key, world.start.shape[0])
         ties = jax.random.wrap_key_data(memory.ties, impl=jax.random.key_impl(key))
         met = (memory.last != NEVER) & ~world.is_mobile
-        warm = met_enough(chart, jnp.sum(met, axis=1)) if knowledge == MET else jnp.full(before.shape, True)
-        due = world.is_mobile & (~warm | replans | arrived)
+        warm = met_enough(chart, jnp.sum(met, axis=1)) if self.knowledge == MET else jnp.full(before.shape, True)
+        due = world.is_mobile & (~warm | self.strategy.replans | arrived)
         (order,) = jnp.nonzero(due, size=due.shape[0], fill_value=0)
 
         def choice(i: jax.Array, destination: jax.Array) -> jax.Array:
-            known = ~world.is_mobile if oracle else met[i]
-            sites = memory.sites if memory.sites is not None else find(chart, ties, known)
-            chosen = sites.place[choose(keys[i], look(terrain, chart, memory, i, destination, sites, known))]
+            known = ~world.is_mobile if self.oracle else met[i]
+            sites = memory.sites if memory.sites is not None else self.find(chart, ties, known)
+            sight = look(self.terrain, chart, memory, i, destination, sites, known)
+            chosen = sites.place[self.strategy.choose(keys[i], sight)]
             return jnp.where(jnp.any(sites.valid), chosen, destination[i])
 
         def anywhere(i: jax.Array, destination: jax.Array) -> jax.Array:
-            return terrain.anywhere(keys[i], chart, memory.clients.location[i])
+            return self.terrain.anywhere(keys[i], chart, memory.clients.location[i])
 
         def set_out(k: jax.Array, destination: jax.Array) -> jax.Array:
             i = order[k].astype(jnp.int32)
-            place = choice(i, destination) if oracle else jax.lax.cond(warm[i], choice, anywhere, i, destination)
+            place = choice(i, destination) if self.oracle else jax.lax.cond(warm[i], choice, anywhere, i, destination)
             return destination.at[i].set(place)
 
         return jax.lax.fori_loop(0, jnp.sum(due), set_out, before)
 
-    def heading(world: Any, memory: Memory) -> jax.Array:
-        chart, (clients, arrived) = terrain.chart(world, memory.body), terrain.stand(world, memory)
+    def heading(self, world: Any, memory: Memory) -> jax.Array:
+        """Return [N, 2], the places for which clients are heading, as `Mobility.destination`."""
+        chart, (clients, arrived) = self.terrain.chart(world, memory.body), self.terrain.stand(world, memory)
         return jnp.where((world.is_mobile & ~arrived)[:, None], chart.grid[clients.destination], jnp.nan)
 
-    def centres(world: Any, memory: Memory) -> jax.Array:
+    def centres(self, world: Any, memory: Memory) -> jax.Array:
+        """Return [N, 2], the places of the candidates of an oracle, as `Mobility.centres`."""
         assert memory.sites is not None
-        chart, (place, valid) = terrain.chart(world, memory.body), memory.sites
-        return centre_places(chart, jnp.zeros(terrain.points(chart), jnp.int32).at[place].max(valid.astype(jnp.int32)))
+        chart, (place, valid) = self.terrain.chart(world, memory.body), memory.sites
+        votes = jnp.zeros(self.terrain.points(chart), jnp.int32).at[place].max(valid.astype(jnp.int32))
+        return centre_places(chart, votes)
 
-    def compare(memory: Memory, heard: jax.Array, differences: jax.Array) -> Memory:
+    def compare(self, memory: Memory, heard: jax.Array, differences: jax.Array) -> Memory:
+        """Note how much models differed from those that were heard, as `Mobility.compare`."""
         assert memory.differs is not None
         return memory._replace(differs=jnp.where(heard, differences, memory.differs))
 
+
+def choosing(strategy: Strategy, terrain: Terrain, knowledge: str = ORACLE) -> Mobility:
+    """Make a mobility rule of a strategy, in one world and with one knowledge.
+
+    Args:
+      strategy: the strategy.
+      terrain: what the world gives, `GRID` or `PLANE`.
+      knowledge: what clients know of static clients, one of `mdfl_jax.mobility.rule.KNOWLEDGE`.
+
+    Returns:
+      The mobility rule. Its state is a `Memory`.
+    """
+    movers = _Movers(strategy, terrain, knowledge)
     return Mobility(
-        init=init,
-        step=step,
+        init=movers.init,
+        step=movers.step,
         position=terrain.position,
         world=terrain.world,
         path=terrain.path,
-        destination=heading,
-        centres=centres if oracle and not everywhere else None,
-        compare=compare if compares else None,
+        destination=movers.heading,
+        centres=movers.centres if movers.oracle and not strategy.everywhere else None,
+        compare=movers.compare if strategy.compares else None,
     )
 
 
@@ -614,27 +658,20 @@ TERRAINS = {terrain.world: terrain for terrain in (GRID, PLANE)}
 
 
 def forms_of(
-    choose: Choose,
-    numbers: type[Numbers],
-    worlds: Sequence[WorldKind],
-    knowledge: Sequence[str],
-    prepare: Prepare | None = None,
-    *ways: bool,
+    strategy: Strategy, numbers: type[Numbers], worlds: Sequence[WorldKind], knowledge: Sequence[str]
 ) -> list[Form]:
     """Return the forms of a strategy.
 
     Args:
-      choose, prepare: as of `choosing`.
+      strategy: the strategy.
       numbers: the class of the strategy's own numbers. The numbers of a form have those of its world and knowledge too.
       worlds: the worlds in which it is meant to move clients.
       knowledge: as of `mdfl_jax.mobility.registry.strategy`.
-      *ways: everywhere, replans, compares: as of `choosing`.
     """
 
     def form(terrain: Terrain, known: str) -> Form:
         added = (*([terrain.numbers] if terrain.numbers else []), *([MetNumbers] if known == MET else []))
         own = type(numbers.__name__, (*added, numbers), {"__doc__": numbers.__doc__}) if added else numbers
-        make = partial(choosing, choose, terrain, known or EXPLORED, prepare, *ways)
-        return Form(make, terrain.world, known, own)
+        return Form(partial(choosing, strategy, terrain, known or EXPLORED), terrain.world, known, own)
 
     return [form(TERRAINS[world], known) for world in worlds for known in knowledge or ("",)]

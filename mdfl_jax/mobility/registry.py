@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import fields_of, from_values
 from mdfl_jax.core.registry import Origin, Registry, caller
-from mdfl_jax.mobility.choosing import Choose, Prepare, StrategyNumbers, forms_of
+from mdfl_jax.mobility.choosing import Choose, Strategy, StrategyNumbers, forms_of
 from mdfl_jax.mobility.rule import EXPLORED, MET, ORACLE, WORLDS, Form, Mobility
 
 OWN = "auto"  # the world of `network.world` that stands for the rule's own
@@ -149,10 +149,7 @@ def strategy(
     name: str,
     numbers: type[StrategyNumbers] = StrategyNumbers,
     knowledge: Sequence[str] = (ORACLE, MET),
-    prepare: Prepare | None = None,
-    everywhere: bool = False,
-    replans: bool = False,
-    compares: bool = False,
+    **ways: Any,
 ) -> Callable[[Choose], Choose]:
     """Return a decorator that registers a strategy as a mobility rule, on the grid and in the plane.
 
@@ -161,16 +158,12 @@ def strategy(
       numbers: the class of its numbers, a subclass of `StrategyNumbers`.
       knowledge: with which of `mdfl_jax.mobility.rule.KNOWLEDGE` the strategy can do; the first is listed first. Empty:
         it knows no client at all, and sees where it has been, as under ``explored``.
-      prepare: (key, world, sites) -> plan, called once before the first round. Clients must then know all places, so
-        ``knowledge`` must be ``("oracle",)``.
-      everywhere: whether every point is a candidate, and not only the cluster centres of the known clients.
-      replans: whether a client chooses in every round, and not only when it has reached its destination.
-      compares: whether a client remembers how much its model differed from those that it heard.
+      **ways: further fields of `mdfl_jax.mobility.choosing.Strategy`: prepare, everywhere, replans and compares.
     """
 
     def add(choose: Choose) -> Choose:
         doc = (choose.__doc__ or "").strip().partition("\n")[0]
-        forms = forms_of(choose, numbers, ("grid", "plane"), knowledge, prepare, everywhere, replans, compares)
+        forms = forms_of(Strategy(choose, **ways), numbers, ("grid", "plane"), knowledge)
         MOBILITIES.register_forms(name, forms, doc, caller())
         return choose
 

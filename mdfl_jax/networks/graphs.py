@@ -155,15 +155,10 @@ class Graph(NamedTuple):
 GRAPHS: Registry[Graph] = Registry("graph", home="mdfl_jax.networks")
 
 
-def steps_apart(num_clients: int) -> jax.Array:
-    """Return [N, N] int32 with (i - j) mod N, the number of steps backwards on the circle from i to j."""
-    index = jnp.arange(num_clients, dtype=jnp.int32)
-    return (index[:, None] - index[None, :]) % num_clients
-
-
 def on_ring(num_clients: int) -> jax.Array:
     """Return [N, N] int32 with the steps between two clients on the circle, in the shorter direction."""
-    apart = steps_apart(num_clients)
+    index = jnp.arange(num_clients, dtype=jnp.int32)
+    apart = (index[:, None] - index[None, :]) % num_clients
     return jnp.minimum(apart, num_clients - apart)
 
 
@@ -182,6 +177,19 @@ def back_by(num_clients: int, steps: jax.Array) -> jax.Array:
     return ((jnp.arange(num_clients, dtype=jnp.int32)[:, None] - steps[None, :]) % num_clients).astype(jnp.int32)
 
 
+def _of_lists(heard: Callable[[jax.Array, int], jax.Array], fixed: bool = True, **facts: Any) -> Graph:
+    """Make a regular graph from the clients that each client hears, as for `Graph.heard`."""
+
+    def at(round_index: jax.Array, num_clients: int) -> jax.Array:
+        rows, own = jnp.arange(num_clients)[:, None], jnp.eye(num_clients, dtype=bool)
+        return jnp.zeros_like(own).at[rows, heard(round_index, num_clients)].set(True) & ~own
+
+    if fixed:
+        return Graph(lambda params, key, n: at(jnp.int32(0), n), regular=True, heard=heard, **facts)
+    each_round = lambda drawn, round_index, n: at(round_index, n)  # noqa: E731
+    return Graph(lambda params, key, n: None, each_round, fixed=False, regular=True, heard=heard, **facts)
+
+
 def _check_torus(num_clients: int) -> None:
     rows, columns = rows_and_columns(num_clients)
     if rows < 3:
@@ -189,15 +197,6 @@ def _check_torus(num_clients: int) -> None:
             f"network.num_clients is {num_clients}; a torus needs rows x columns = N with 3 of each or more, and the "
             f"most square for this N is {rows} x {columns}"
         )
-
-
-def _torus(params: GraphParams, key: jax.Array, num_clients: int) -> jax.Array:
-    del params, key
-    rows, columns = rows_and_columns(num_clients)
-    index = jnp.arange(num_clients)
-    row, column = index // columns, index % columns
-    up, across = on_ring(rows)[row[:, None], row[None, :]], on_ring(columns)[column[:, None], column[None, :]]
-    return up + across == 1
 
 
 def _heard_on_torus(round_index: jax.Array, num_clients: int) -> jax.Array:
@@ -237,34 +236,17 @@ def num_hops(num_clients: int) -> int:
     return (num_clients - 1).bit_length()
 
 
-def _exponential(params: GraphParams, key: jax.Array, num_clients: int) -> jax.Array:
-    del params, key
-    apart = steps_apart(num_clients)
-    return (apart > 0) & (jnp.bitwise_and(apart, apart - 1) == 0)
-
-
-def _one_peer(drawn: None, round_index: jax.Array, num_clients: int) -> jax.Array:
-    del drawn
-    hop = jnp.left_shift(1, jnp.mod(round_index, max(num_hops(num_clients), 1)))
-    apart = steps_apart(num_clients)
-    return (apart == hop) & (apart > 0)
-
-
 def _heard_from_one_peer(round_index: jax.Array, num_clients: int) -> jax.Array:
     hop = jnp.left_shift(1, jnp.mod(round_index, max(num_hops(num_clients), 1)))
     return back_by(num_clients, hop[None])
 
 
 GRAPHS.register("ring", doc="Each hears the one before and the one after: degree 2.")(
-    Graph(
-        lambda params, key, n: on_ring(n) == 1,
-        regular=True,
-        heard=lambda round_index, n: back_by(n, jnp.array([1, -1])),
-    )
+    _of_lists(lambda round_index, n: back_by(n, jnp.array([1, -1])))
 )
 
 GRAPHS.register("torus", doc="A grid of rows x columns = N, the most square, closed at its edges: degree 4.")(
-    Graph(_torus, regular=True, check_size=_check_torus, heard=_heard_on_torus)
+    _of_lists(_heard_on_torus, check_size=_check_torus)
 )
 
 GRAPHS.register("star", doc="Client 0 hears everybody, the others hear client 0 only.")(Graph(_star))
@@ -281,10 +263,10 @@ GRAPHS.register("barbell", doc="Two cliques of N / 2 (the second has one more wh
 # weights 1 / (tau + 1). These are doubly stochastic but not symmetric.
 GRAPHS.register(
     "exponential", doc="i hears i - 2^k mod N, k < tau = ceil(log2 N) (Ying et al., NeurIPS 2021, static exponential)."
-)(Graph(_exponential, directed=True, regular=True, heard=lambda _, n: back_by(n, 2 ** jnp.arange(max(num_hops(n), 1)))))
+)(_of_lists(lambda round_index, n: back_by(n, 2 ** jnp.arange(max(num_hops(n), 1))), directed=True))
 
 GRAPHS.register("one_peer_exponential", doc="In round t only the hop 2^(t mod tau) (Ying et al., 2021).")(
-    Graph(lambda params, key, n: None, _one_peer, directed=True, fixed=False, regular=True, heard=_heard_from_one_peer)
+    _of_lists(_heard_from_one_peer, fixed=False, directed=True)
 )
 
 

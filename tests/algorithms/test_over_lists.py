@@ -10,7 +10,6 @@ from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import resolved
 from mdfl_jax.core.types import FIXED, SYMMETRIC
-from mdfl_jax.mobility.plane import Motion
 from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.networks.graphs import GraphParams
 from mdfl_jax.networks.meetings import MeetingsParams, meetings
@@ -18,7 +17,7 @@ from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.networks.wrappers.roadside import RoadsideParams, roadside
 
 N, ROUNDS = 12, 4
-PLANE = SpatialParams(6, radius=250.0, motion=Motion(600.0, 600.0, 10.0))
+GRID = SpatialParams(6, radius=2.0, max_step=3.0)
 COUNTS = ("messages", "bits", "num_neighbours", "lambda_2", "distance_moved")
 
 
@@ -26,13 +25,13 @@ def network_for(algorithm, lists):
     """A network that gives what the algorithm needs, and its numbers."""
     more = {"max_neighbours": 10} if lists else {}
     if "at_server" in algorithm.needs:
-        inner = spatial(N, mobility=("random_waypoint",), **more)
-        return roadside(inner, ROUNDS, True, False), RoadsideParams(PLANE, np.array([[300.0, 300]], np.float32), 200.0)
+        inner = spatial(N, 6, ("random_movement",), **more)
+        return roadside(inner, ROUNDS, True, False), RoadsideParams(GRID, np.array([[3.0, 3.0]], np.float32), 2.0)
     if FIXED in algorithm.needs:
         return fixed_graph(N, "torus", lists=lists), GraphParams()
     fails = SYMMETRIC not in algorithm.needs
-    params = PLANE._replace(link_failure=0.2 if fails else 0.0)
-    return spatial(N, mobility=("random_waypoint",), contact="swept", links_fail=fails, **more), params
+    params = GRID._replace(link_failure=0.2 if fails else 0.0)
+    return spatial(N, 6, ("random_movement",), links_fail=fails, **more), params
 
 
 def history(name, lists, network=None):

@@ -50,6 +50,7 @@ def streams(seed, num_clients, alpha):
     return turns, np.asarray(jax.random.loggamma(key_shares, alpha, (num_clients, 4)), np.float64), key_draws
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("seed", "size"), [(0, 0), (1, 0), (2, 0), (3, 0), (0, 5), (1, 5)])
 def test_per_client_against_the_events_one_by_one(seed, size):
     """Oracle: each client takes the earliest arrival of the classes that have samples left, one after another."""

@@ -55,10 +55,9 @@ DIGESTS = {
 """SHA-256 of the owners of the first partitions of version 0.1: studies of the same seed must draw the same data."""
 
 
-def owners(rule, seed, labels, num_clients):
-    """The owners [n], of ten classes."""
+def owners(rule, seed, labels, num_clients, num_classes=NUM_CLASSES):
     name, numbers = rule
-    return np.asarray(deal(name, jax.random.key(seed), labels, num_clients, NUM_CLASSES, **numbers))
+    return np.asarray(deal(name, jax.random.key(seed), labels, num_clients, num_classes, **numbers))
 
 
 def dirichlet(seed, labels, num_clients, alpha):
@@ -193,8 +192,8 @@ class TestIid:
         assert len(np.unique(table)) > 1, "a stratified deal is not a random one"
 
 
-def holding(seed, labels, num_clients, held):
-    return owners(("classes_per_client", {"classes_per_client": held}), seed, labels, num_clients)
+def holding(seed, labels, num_clients, held, num_classes=NUM_CLASSES):
+    return owners(("classes_per_client", {"classes_per_client": held}), seed, labels, num_clients, num_classes)
 
 
 class TestClassesPerClient:
@@ -232,7 +231,7 @@ class TestClassesPerClient:
     def test_a_class_is_shuffled_before_it_is_dealt(self):
         """Over keys, the first sample of a class is anyone's."""
         labels = np.zeros(3, np.int32)
-        draws = [holding(seed, labels, 3, 1)[0] for seed in range(120)]
+        draws = [holding(seed, labels, 3, 1, 1)[0] for seed in range(120)]
         assert stats.chisquare(np.bincount(draws, minlength=3)).pvalue > 1e-4
 
 
@@ -247,9 +246,9 @@ class TestShards:
     def test_deal_is_random(self):
         """Anyone may get the first shard, and the first and last shards go to one client with probability 2/14."""
         labels = np.arange(50, dtype=np.int32)
-        owners = np.stack([owners(RULES["shards 3"], seed, labels, 5) for seed in range(150)])
-        assert stats.chisquare(np.bincount(owners[:, 0], minlength=5)).pvalue > 1e-4
-        together = (owners[:, 0] == owners[:, -1]).sum()
+        drawn = np.stack([owners(RULES["shards 3"], seed, labels, 5) for seed in range(150)])
+        assert stats.chisquare(np.bincount(drawn[:, 0], minlength=5)).pvalue > 1e-4
+        together = (drawn[:, 0] == drawn[:, -1]).sum()
         assert stats.binomtest(int(together), 150, 1 / 7).pvalue > 1e-4
 
 

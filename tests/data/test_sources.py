@@ -274,7 +274,7 @@ def test_other_things_under_the_files_name(tmp_path):
     (tmp_path / "folder.npz").mkdir()
     assert "IsADirectoryError" in told("folder", str(tmp_path))
     (tmp_path / "link.npz").symlink_to(tmp_path / "gone")
-    assert "FileNotFoundError" in told("link", str(tmp_path))
+    assert "there is no such file" in told("link", str(tmp_path))
     with zipfile.ZipFile(tmp_path / "long.npz", "w") as archive:
         for key, array in arrays().items():
             stream = io.BytesIO()

@@ -103,8 +103,9 @@ def exploring(where, paths, static, now, i):
     return oracle.exploring(paths, points, static, radius, now, i, reach, 0.5, 2.0)
 
 
+@pytest.mark.few(4)
 @BOTH
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long), pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
     ("rule", "knowledge", "worth"),
     [("waiting", "oracle", waiting), ("coverage", "oracle", coverage), ("waiting", "explored", exploring)],
@@ -300,6 +301,7 @@ def test_centres_of_the_plane_cover_every_static_client_that_a_point_covers():
             assert oracle.in_range(place, centres, radius).any()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("rule", ["dam", "dcm"])
 def test_in_the_plane_dam_and_dcm_draw_in_proportion_to_label_distance(rule):
     movement = moving(rule, world="plane")

@@ -1,4 +1,4 @@
-"""Seconds and joules: of one round against a NumPy oracle, of whole runs, on one device and on several."""
+"""Seconds and joules of rounds and runs, on one device and on several; what an algorithm computes and sends."""
 
 import jax
 import jax.numpy as jnp
@@ -11,16 +11,32 @@ from oracles import costs as oracle
 from small import toy_dataset, toy_hparams
 
 from mdfl_jax import Schedule
+from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.dpsgd import dpsgd
-from mdfl_jax.algorithms.local import Settings
-from mdfl_jax.core.message_bits import count_bits
+from mdfl_jax.algorithms.local import LocalNumbers, Settings
+from mdfl_jax.algorithms.pame import PaMENumbers
+from mdfl_jax.algorithms.registry import ignored_by, resolved
+from mdfl_jax.core.message_bits import count_bits, sparse_bits
 from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.core.types import Links, Observed, RoundStats
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.mobility.plane import Motion
 from mdfl_jax.models import make_model
 from mdfl_jax.networks import GraphParams, fixed_graph, partial_participation, spatial
-from mdfl_jax.networks.costs import CostParams, CountedParams, Work, add, counted, link_filter, no_total, received_bits
+from mdfl_jax.networks.costs import (
+    CostParams,
+    CountedParams,
+    LinkLoad,
+    Work,
+    add,
+    counted,
+    gradient_calls,
+    link_filter,
+    no_total,
+    probe,
+    received_bits,
+    work_of,
+)
 from mdfl_jax.networks.wrappers.participation import ParticipationParams
 from mdfl_jax.tasks import classification
 
@@ -199,3 +215,53 @@ def test_of_all_reduce_everybody_receives_the_mean_and_nobody_is_late():
     found = network.observe(params, start, Observed(Links(jnp.zeros((2, 2), bool), None), stats, None))
     np.testing.assert_allclose(found.seconds.value, 100 * 0.01 + 0.05 + 300 / 1000)
     np.testing.assert_allclose(found.worked.value, [5 + 0.2 + 0.2, 50 + 0.6 + 0.2], rtol=1e-6)
+
+
+MODEL = {"w": jax.ShapeDtypeStruct((5, 4), jnp.float32), "b": jax.ShapeDtypeStruct((4,), jnp.float32)}
+DENSE = 24 * 32
+
+
+def make(name, steps=3, **values):
+    steps = 1 if "local_steps" in ignored_by(name) else steps
+    return ALGORITHMS[name](Settings(num_local_steps=steps)), resolved(name, "", values).traced(), steps
+
+
+@pytest.mark.few(4)
+@pytest.mark.parametrize("name", ["dfedsam", *sorted(set(ALGORITHMS) - {"dfedsam"})])
+def test_gradients_of_every_algorithm(name):
+    """One a local step; sharpness-aware steps take two."""
+    algorithm, numbers, steps = make(name)
+    assert gradient_calls(algorithm, numbers, MODEL) == steps * (2 if name == "dfedsam" else 1)
+
+
+def test_work_is_counted_in_samples():
+    held = jnp.array([4, 0, 10])
+    np.testing.assert_array_equal(Work(3, 0).samples(held), [12, 0, 30])
+    np.testing.assert_array_equal(Work(3, 8).samples(held), [24, 0, 24])
+    for name, uses_links in (("dpsgd", True), ("epidemic", True), ("local_only", False), ("allreduce", False)):
+        algorithm, numbers, steps = make(name)
+        assert work_of(algorithm, numbers, MODEL, 16) == Work(steps, 16, uses_links)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("dpsgd", LinkLoad(1, DENSE)),
+        ("sgp", LinkLoad(1, DENSE + 32)),  # the model and its weight
+        ("gradient_tracking", LinkLoad(2, 2 * DENSE)),  # two messages from the second round on
+        ("local_only", LinkLoad(1, DENSE)),  # nothing is sent: a whole model is assumed
+    ],
+)
+def test_load_of_a_link(name, expected):
+    algorithm, numbers, _ = make(name)
+    assert probe(algorithm, MODEL)(numbers) == expected
+
+
+@pytest.mark.long
+def test_load_follows_the_numbers_of_a_point():
+    """PaME sends a share of the coordinates and their indices; one program serves all shares."""
+    load = probe(ALGORITHMS["pame"](Settings()), MODEL)
+    for share, count in ((0.25, 6), (0.5, 12), (1.0, 24)):
+        numbers = PaMENumbers(transmission=share).traced()
+        assert load(numbers) == LinkLoad(1, float(sparse_bits(24, count, 32)))
+    assert probe(ALGORITHMS["dpsgd"](Settings()), MODEL)(LocalNumbers().traced()).bits == DENSE

@@ -82,8 +82,8 @@ def agree(make, params, neighbours=24, **options):
 @pytest.mark.few(2)
 @pytest.mark.parametrize("mixing", tuple(MIXINGS))
 def test_every_mixing_rule(mixing):
-    make = partial(spatial, N, mobility=("random_waypoint",), mixing=mixing, contact="swept", links_fail=True)
-    agree(make, PLANE._replace(link_failure=0.3, link_fading=0.4))
+    make = partial(spatial, N, 12, ("random_movement",), mixing=mixing, contact="swept", links_fail=True)
+    agree(make, GRID._replace(link_failure=0.3, link_fading=0.4))
 
 
 @pytest.mark.few(2)
@@ -148,8 +148,8 @@ def test_every_graph_that_has_lists(graph):
 @pytest.mark.few(1)
 @pytest.mark.parametrize("picks", PICKS)
 def test_participation(picks):
-    make = lambda **o: partial_participation(spatial(N, mobility=("random_waypoint",), **o), picks=picks)  # noqa: E731
-    agree(make, ParticipationParams(PLANE, 0.4, 2))
+    make = lambda **o: partial_participation(spatial(N, 12, ("random_movement",), **o), picks=picks)  # noqa: E731
+    agree(make, ParticipationParams(GRID, 0.4, 2))
 
 
 @pytest.mark.long
@@ -164,8 +164,8 @@ def test_picks_that_stay():
 @pytest.mark.few(1)
 @pytest.mark.parametrize("one_at_a_time", [True, False])
 def test_roadside_pairs(one_at_a_time):
-    make = lambda **o: roadside(spatial(N, mobility=("random_waypoint",), **o), ROUNDS, True, one_at_a_time)  # noqa: E731
-    params = RoadsideParams(PLANE, np.array([[300.0, 300.0]], np.float32), 100.0)
+    make = lambda **o: roadside(spatial(N, 12, ("random_movement",), **o), ROUNDS, True, one_at_a_time)  # noqa: E731
+    params = RoadsideParams(GRID, np.array([[6.0, 6.0]], np.float32), 2.0)
     if not one_at_a_time:
         agree(make, params)
         return

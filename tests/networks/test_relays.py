@@ -90,7 +90,7 @@ def small(**changes):
     return config
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("mobility", ["waiting on the grid", "random_waypoint", "waiting"])
 @pytest.mark.parametrize("movers", ["first", "least_data"])
 def test_relays_hold_no_data_and_stand_and_all_else_is_as_without_them(mobility, movers):

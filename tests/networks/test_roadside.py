@@ -1,5 +1,7 @@
 """Road-side units: who meets the server from the places alone, next meetings from the route ahead, pairs that match."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,9 +28,14 @@ STREETS = in_the_plane("manhattan")
 PARAMS = RoadsideParams(STREETS, UNITS, RANGE)
 
 
+@functools.cache  # so that a program serves several tests
+def network_with(known_next, one_at_a_time, mobility):
+    return roadside(spatial(N, 5, [mobility]), SLOTS, known_next, one_at_a_time)
+
+
 def history(known_next=True, one_at_a_time=True, mobility="manhattan", params=PARAMS):
     """The last state, the links of the slots, and the places before each slot."""
-    network = roadside(spatial(N, 5, [mobility]), SLOTS, known_next, one_at_a_time)
+    network = network_with(known_next, one_at_a_time, mobility)
     states, links = played(network, params, SLOTS)
     return jax.tree.map(lambda leaf: leaf[-1], states), links, network.places(states).position[:-1]
 

@@ -9,7 +9,7 @@ towards it. On the grid with ``oracle`` the rules are the papers'; with ``met`` 
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.mobility.choosing import Sight, StrategyNumbers, drawn, forms_of
+from mdfl_jax.mobility.choosing import Sight, Strategy, StrategyNumbers, drawn, forms_of
 from mdfl_jax.mobility.clustering import centre_places, centres_of
 from mdfl_jax.mobility.grid import GridWorld, grid_mobility
 from mdfl_jax.mobility.label_distances import counts_of, move_by_distribution, quickly
@@ -46,7 +46,8 @@ def _register(name: str, doc: str, by_centres: bool) -> None:
         Form(_dcm if by_centres else _dam, "grid", ORACLE),
         Form(lambda: met_mobility(by_centres), "grid", MET, MetNumbers),
     ]
-    in_plane = forms_of(by_label_distance, StrategyNumbers, ("plane",), (ORACLE, MET), None, not by_centres)
+    anywhere = Strategy(by_label_distance, everywhere=not by_centres)
+    in_plane = forms_of(anywhere, StrategyNumbers, ("plane",), (ORACLE, MET))
     MOBILITIES.register_forms(name, [*on_grid, *in_plane], doc)
 
 
