@@ -141,7 +141,7 @@ def _table(path: Path, where: str) -> Any:
             f"{where}: column {table.columns[places[first]]!r} has an empty cell in row {rows[first] + 1} behind the "
             "header; allowed: a value in each cell"
         )
-    for name in table.columns[[kind not in "iufb" for kind in (of.kind for of in table.dtypes)]]:
+    for name in [name for name, of in zip(table.columns, table.dtypes) if of.kind not in "iufb"]:
         texts = table[name].astype(str).str.strip()
         missing = np.flatnonzero(texts.isin(MISSING))
         if len(missing):

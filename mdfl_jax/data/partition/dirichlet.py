@@ -5,7 +5,7 @@ import jax.numpy as jnp
 
 from mdfl_jax.data.partition import PARTITIONS, DirichletNumbers, PartitionSettings, cuts_of_shares, deal_by_cuts
 
-ORDER = 2  # folded into the key for the orders of the clients; the keys of the shares and of the ranks are split from it
+ORDER = 2  # folded into the key, for the orders of the clients; the other keys are split from it
 
 
 @PARTITIONS.register("dirichlet", DirichletNumbers, "Each label's shares over the clients are of a Dirichlet law.")
