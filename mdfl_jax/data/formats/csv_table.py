@@ -136,9 +136,9 @@ def _table(path: Path, where: str) -> Any:
         raise UserError(f"{where}: it has no rows; allowed: a header and a row for each sample")
     rows, places = np.nonzero(table.isna().to_numpy())
     if len(rows):
-        first = int(np.lexsort((rows, places))[0])
+        earliest = int(np.lexsort((rows, places))[0])
         raise UserError(
-            f"{where}: column {table.columns[places[first]]!r} has an empty cell in row {rows[first] + 1} behind the "
+            f"{where}: column {table.columns[places[earliest]]!r} has an empty cell in row {rows[earliest] + 1} behind the "
             "header; allowed: a value in each cell"
         )
     for name in [name for name, of in zip(table.columns, table.dtypes) if of.kind not in "iufb"]:
