@@ -84,7 +84,7 @@ from mdfl_jax.traces import TRACE_FORMATS
 families = (FORMATS, PARTITIONS, PREPARED, SOURCES, METRICS, MODELS, TASKS, LOSSES, TRACE_FORMATS)
 families += (ALGORITHMS, AGGREGATIONS, COMPRESSORS, GRAPHS, MIXINGS, PATTERNS, SHORT_CONTACTS)
 missing = [family.kind for family in families if "mine" not in family]
-print(missing, mine is ALGORITHMS["mine"], *TRACE_FORMATS.as_registered())
+print(missing, mine is ALGORITHMS["mine"])
 """
 
 
@@ -94,8 +94,7 @@ def test_a_file_in_the_folder_of_a_family_is_a_member(tmp_path):
     for path, text in FILES.items():
         (tmp_path / package.name / path).write_text(text)
     found = subprocess.run([sys.executable, "-c", LOOK], cwd=tmp_path, capture_output=True, text=True, check=False)
-    formats = "mine sumo sumo_geo csv csv_geo contacts bonnmotion ns2"
-    assert found.stdout.strip() == f"[] True {formats}", found.stderr
+    assert found.stdout.strip() == "[] True", found.stderr
 
 
 def test_an_algorithm_can_ignore_known_settings_alone(unregistered):

@@ -3,7 +3,8 @@
 With --config=FILE [--config.KEY=VALUE] [--picture=FILE.png] it shows instead, without training, the data that the
 clients of a study will hold: the counts of the labels, and numbers that say how unequal they are.
 
---format=NAME  sumo, sumo_geo, bonnmotion, ns2, csv, csv_geo or contacts; by default found from the file
+--format=NAME  a format of docs/movement.md, such as sumo, csv_geo or gpx; by default found from the file
+--columns=NAMES  the columns of a table without a header, such as id,time,lon,lat
 --radius=R     distance in metres within which two clients are in contact
 --dt=SECONDS   length of a round; 0 takes the spacing of the samples
 """
@@ -19,6 +20,7 @@ from mdfl_jax.traces.describe import describe
 
 _TRACE = flags.DEFINE_string("trace", None, "Trace file, plain or .gz.")
 _FORMAT = flags.DEFINE_string("format", "auto", "Its format; auto goes by the file's ending or content.")
+_COLUMNS = flags.DEFINE_string("columns", "", "Names of a table's columns in their order, such as id,time,lon,lat.")
 _RADIUS = flags.DEFINE_float("radius", 100.0, "Metres within which two are in contact.", lower_bound=0.0)
 _DT = flags.DEFINE_float("dt", 0.0, "Seconds a round; 0 takes the spacing of the samples.", lower_bound=0.0)
 _PICTURE = flags.DEFINE_string("picture", "", "With --config: picture of the clients' data (.png, .pdf or .svg).")
@@ -38,7 +40,8 @@ def main() -> int:
         raise UserError(f"--picture={_PICTURE.value} needs --config=FILE, the study whose data it shows")
     if not _TRACE.value:
         raise UserError("--trace=FILE is missing: a trace to describe; or --config=FILE, a study")
-    lines = [("trace", _TRACE.value), *describe(load(_TRACE.value, _FORMAT.value), _RADIUS.value, _DT.value)]
+    loaded = load(_TRACE.value, _FORMAT.value, _COLUMNS.value)
+    lines = [("trace", _TRACE.value), *describe(loaded, _RADIUS.value, _DT.value)]
     width = max(len(what) for what, _ in lines)
     for what, value in lines:
         print(f"{what:{width}}  {value}")

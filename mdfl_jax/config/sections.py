@@ -145,10 +145,15 @@ class MotionConfig:
 class TraceConfig:
     """A trace file, and how clients of the worlds trace and contacts use it."""
 
-    file: str = field("", "file of a trace of places or of a contact list; plain or .gz", traced=True, file=True)
+    file: str = field(
+        "", "trace of places or contact list: a file, plain or .gz, or a folder of files", traced=True, file=True
+    )
     made_by: str = field("", "command that makes the file, named if the file is not there", traced=True, in_runs=False)
     format: str = field(
         "auto", "file format; auto: by file ending or content", names=lambda: ("auto", *TRACE_FORMATS), traced=True
+    )
+    columns: str = field(
+        "", "names of the columns of a table in their order, such as id,time,lon,lat; empty: as its header", traced=True
     )
     streets: str = field(
         "", "SUMO network of the trace (.net.xml or .gz), whose streets the map shows", traced=True, file=True
@@ -218,6 +223,9 @@ class DataConfig:
         "a task that draws its data, as synthetic:linear",
     )
     dir: str = field("", "data directory; empty: that of the environment variable MDFL_DATA_DIR", in_runs=False)
+    target: str = field("", "column of a table that is the target; empty: label or target, or else the last one")
+    owner: str = field("", "column of a table that has the natural owners; empty: client, if there is one")
+    drop: str = field("", "columns of a table that are left out, with commas between")
     limit_train: int = field(0, "number of training samples to use; 0: all", at_least=0)
     limit_test: int = field(0, "number of test samples to use; 0: all", at_least=0)
     partition: str = field("dirichlet", "how samples are divided among the clients", names=PARTITIONS)

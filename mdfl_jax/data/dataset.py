@@ -66,6 +66,7 @@ class Dataset(NamedTuple):
       targets: the kind of the targets.
       vocabulary: V, if samples are tokens 0 .. V - 1; 0 for other samples.
       normalize: how samples are normalised, one of `MODES`.
+      about: a line that says what each column of a table is; "" for other sources.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Dataset(NamedTuple):
     targets: Targets = Targets.LABELS
     vocabulary: int = 0
     normalize: str = "auto"
+    about: str = ""
 
     @property
     def strata(self) -> np.ndarray:

@@ -41,14 +41,17 @@ def while_reading(where: str, allowed: str = "", extra: str = "", place: str = "
         raise UserError(f"{where}: {what}{allowed and '; allowed: '}{allowed}") from error
 
 
-def number_rows(path: str | Path, kind: Callable[[str], float]) -> list[tuple[int, list[float]]]:
-    """Read a text of numbers that are separated by commas.
+def number_rows(
+    path: str | Path, kind: Callable[[str], float], may_count: bool = False
+) -> list[tuple[int, list[float]]]:
+    """Read a text of numbers that are separated by commas, or where a line has no comma by blanks.
 
     Blank lines and those that begin with # are skipped, and so is a header, a first line without any number.
 
     Args:
       path: the file.
       kind: ``int`` or ``float``, which reads a number.
+      may_count: whether the first row may have another length, if it is one number.
 
     Returns:
       Each row with the number of its line in the file, from 1. All rows have as many numbers.
@@ -57,20 +60,22 @@ def number_rows(path: str | Path, kind: Callable[[str], float]) -> list[tuple[in
       UserError: for a file without rows, or for a row with a word or with another length; the message has its line.
     """
     lines = [(k, line.strip()) for k, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1)]
-    cut = [(k, line.split(",")) for k, line in lines if line and not line.startswith("#")]
+    cut = [(k, line.split("," if "," in line else None)) for k, line in lines if line and not line.startswith("#")]
     if cut and not any(map(_is_number, cut[0][1])):
         del cut[0]
     if not cut:
         raise UserError("it holds no line of numbers")
     first, width = cut[0][0], len(cut[0][1])
+    if may_count and width == 1 and cut[1:]:
+        first, width = cut[1][0], len(cut[1][1])
     rows = []
     for k, cells in cut:
         try:
             rows.append((k, [kind(cell) for cell in cells]))
         except ValueError:
-            whole = "whole " if kind is int else ""
-            raise UserError(f"line {k}: {','.join(cells)[:40]!r} is not of {whole}numbers and commas") from None
-        if len(cells) != width:
+            what = f"{'whole ' if kind is int else ''}numbers with commas or blanks between"
+            raise UserError(f"line {k}: {','.join(cells)[:40]!r} is not of {what}") from None
+        if len(cells) != width and not (may_count and k == cut[0][0] and len(cells) == 1):
             raise UserError(f"line {k}: {len(cells)} columns where line {first} has {width}")
     return rows
 

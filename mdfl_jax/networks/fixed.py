@@ -6,6 +6,7 @@ Graphs and mixing matrices are also read from files, which are checked on the ho
 """
 
 import functools
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -253,10 +254,11 @@ def read_matrices(
     """Read the graphs or the mixing matrices of a file.
 
     Args:
-      path: the file. It is one of: an edge list with lines ``i,j`` (clients are counted from 0; lines that begin with #
-        and a header of words are skipped); an N x N matrix as text, with numbers separated by commas; one array [N, N]
-        or [T, N, N] in .npy or .npz. An array of zeros and ones only is read as links. Any other array is read as
-        weights, whose rows must sum to one.
+      path: the file. It is one of: an edge list with lines ``i,j``, perhaps after a line with N, or ``i,j,w`` with the
+        mixing weight w of each link (clients are counted from 0; lines that begin with # and a header of words are
+        skipped); an N x N matrix as text; one array [N, N] or [T, N, N] in .npy or .npz, or a sparse matrix that SciPy
+        has saved. An array of zeros and ones only is read as links. Any other array is read as weights, whose rows must
+        sum to one. Numbers of a text are separated by commas or blanks.
       num_clients: N.
       directed: if true, a line i,j or an entry [i, j] says only that i hears j. If false, a line of an edge list stands
         for both directions, and a matrix must hold both.
@@ -272,12 +274,14 @@ def read_matrices(
     with while_reading(where):
         if Path(path).suffix in (".npy", ".npz"):
             arrays = arrays_in(path)
+            if {"indices", "indptr", "shape", "data"} <= arrays.keys():
+                arrays = {"": _dense(arrays)}
             if len(arrays) != 1:
                 held = ", ".join(sorted(arrays)) or "none"
                 raise UserError(f"it must hold one array, and holds {len(arrays)} ({held})")
             table = _of_array(*arrays.values())
         else:
-            table = _of_text(number_rows(path, float), num_clients, directed)
+            table = _of_text(number_rows(path, float, may_count=True), num_clients, directed)
         if table.shape[1:] != (num_clients, num_clients) and table.ndim == 3 and table.shape[1] == table.shape[2]:
             raise UserError(f"a graph of {table.shape[1]} clients; network.num_clients is {num_clients}")
         check_matrices(table)
@@ -311,19 +315,51 @@ def _of_array(array: np.ndarray) -> np.ndarray:
     return table.astype(bool) if np.isin(table, (0, 1)).all() else table.astype(np.float64)
 
 
+def _dense(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return a sparse matrix that `scipy.sparse.save_npz` has written, in the format CSR, as an array."""
+    from scipy.sparse import csr_array
+
+    if arrays.get("format", np.array(b"csr")).item() not in (b"csr", "csr"):
+        raise UserError("a sparse matrix of another format than CSR; scipy.sparse.csr_array converts it")
+    try:
+        parts = arrays["data"], arrays["indices"], arrays["indptr"]
+        return csr_array(parts, shape=tuple(arrays["shape"].tolist())).toarray()
+    except (ValueError, TypeError, IndexError) as error:
+        raise UserError(f"it is no sparse matrix ({error})") from error
+
+
 def _of_text(rows: list[tuple[int, list[float]]], num_clients: int, directed: bool) -> np.ndarray:
+    """Return links or weights [1, N, N] of an edge list or a matrix."""
+    line, first = rows[0]
+    if len(first) == 1 and rows[1:]:  # the number of clients, before an edge list
+        if first[0] != num_clients:
+            raise UserError(f"line {line}: {first[0]:g} clients; network.num_clients is {num_clients}")
+        rows = rows[1:]
     columns = len(rows[0][1])
     # The matrix of two linked clients, with the rows 0,1 and 1,0, also has two columns. Read as edges, it is the same.
-    if columns != 2:
-        if columns != len(rows):
-            raise UserError(f"{len(rows)} rows of {columns} columns; a matrix must be square, an edge list i,j")
+    is_matrix = columns == len(rows) and columns != 2
+    if is_matrix and columns == 3:  # three clients, or three edges with weights
+        table = np.array([row for _, row in rows])
+        is_matrix = bool(np.isin(table, (0, 1)).all() or np.allclose(table.sum(axis=1), 1))
+    if is_matrix:
         return _of_array(np.array([row for _, row in rows]))
-    links = np.zeros((1, num_clients, num_clients), bool)
-    for k, (i, j) in rows:
+    if columns not in (2, 3):
+        raise UserError(f"{len(rows)} rows of {columns} columns; a matrix must be square, an edge list i,j or i,j,w")
+    weights = np.zeros((1, num_clients, num_clients))
+    for k, (i, j, *weight) in rows:
         for client in (i, j):
             if client not in range(num_clients):
                 known = f"clients are 0 to {num_clients - 1}, by network.num_clients"
                 raise UserError(f"line {k}: client {client:g} is unknown; {known}")
-        links[0, int(i), int(j)] = True
-        links[0, int(j), int(i)] |= not directed
-    return links
+        for a, b in {(int(i), int(j)), (int(j), int(i))} if not directed else {(int(i), int(j))}:
+            value = weight[0] if weight else 1.0
+            if weight and weights[0, a, b] not in (0, value):
+                raise UserError(f"line {k}: the weight of {a},{b} is {value:g}, and was {weights[0, a, b]:g} before")
+            weights[0, a, b] = value
+    if columns == 2:
+        return weights != 0
+    own = 1 - weights[0].sum(axis=1)  # what is left of one is the weight of a client's own model
+    if wrong := [i for i in range(num_clients) if own[i] < -1e-6]:
+        raise UserError(f"the weights of client {wrong[0]} sum to {1 - own[wrong[0]]:g}; at most 1 is allowed")
+    weights[0] += np.diag(own)
+    return weights

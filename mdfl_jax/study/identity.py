@@ -203,7 +203,7 @@ def _contents(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
 def files_in(experiment: Experiment) -> dict[str, str]:
     """Return the existing files that the fields of a configuration name, as 'trace.file=sumo.xml' -> path.
 
-    A field is declared with ``file=True``, a number of a member with a function ``read``.
+    A trace may be a folder. A field is declared with ``file=True``, a number of a member with a function ``read``.
     """
     found = {}
     for section in dataclasses.fields(schema()):
@@ -213,7 +213,17 @@ def files_in(experiment: Experiment) -> dict[str, str]:
             reads = field.metadata.get("file") or field.metadata.get("read")
             if reads and isinstance(value, str) and os.path.isfile(value):
                 found[f"{section.name}.{field.name}={Path(value).name}"] = value
+    if os.path.isdir(experiment.trace.file):  # a file for each node
+        found[f"trace.file={Path(experiment.trace.file).name}"] = experiment.trace.file
     return found
+
+
+def _digest_of(path: str | Path) -> str:
+    """Return the digest of a file, or of a folder: that of the names and the contents of all files in it."""
+    if not os.path.isdir(path):
+        return digest_of(path)
+    files = sorted(file for file in Path(path).rglob("*") if file.is_file())
+    return digest({str(file.relative_to(path)): digest_of(file) for file in files})
 
 
 def of_dataset(dataset: Dataset) -> str:
@@ -222,7 +232,7 @@ def of_dataset(dataset: Dataset) -> str:
     This covers archives, prepared TensorFlow data sets and functions of the user alike. SHA-256 reads about 1 GB/s.
     """
     digest = hashlib.sha256()
-    for name, value in dataset._asdict().items():
+    for name, value in dataset._replace(about="")._asdict().items():
         if isinstance(value, np.ndarray):
             digest.update(f"{name} {value.dtype} {value.shape}".encode())
             digest.update(np.ascontiguousarray(value).data if value.size else b"")
@@ -240,6 +250,6 @@ def digests(experiment: Experiment, data: str, starts: Iterable[Path]) -> dict[s
       starts: The files of the kept models from which its runs start.
     """
     found = {f"data.name={experiment.data.name}": data} if data else {}
-    found |= {name: digest_of(path) for name, path in files_in(experiment).items()}
+    found |= {name: _digest_of(path) for name, path in files_in(experiment).items()}
     files = {f"model.pretrained={file.parent.name}/{file.name}": file for file in starts}
     return found | {name: digest_of(file) for name, file in files.items()}

@@ -113,10 +113,12 @@ def _absent(study: Study) -> list[str]:
 
 
 def _targets(study: Study) -> list[str]:
-    """Return a line for each data set whose targets are not one label a sample, since their types alone tell it."""
+    """Return what the columns of a table are, and what targets are that are not one label a sample."""
     lines = []
     for group in study.groups:
         experiment, dataset = study.points[group.points[0]].experiment, group.dataset
+        if dataset is not None and dataset.about:
+            lines.append(f"{experiment.data.name}: {dataset.about}")
         if dataset is not None and dataset.targets is not Targets.LABELS:
             loss = loss_named(experiment.model.loss, dataset.targets)
             accuracy = f", and accuracy means {LOSSES[loss].accuracy_is}" if LOSSES[loss].accuracy_is else ""

@@ -9,6 +9,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.traces.reading import like_degrees
 from mdfl_jax.traces.resampling import (
     MAX_ROUNDS,
     chunks,
@@ -24,6 +25,7 @@ from mdfl_jax.traces.trace import Contacts, Trace
 YEAR = 365 * 86_400.0
 SHORTEST = 1e-3  # seconds between samples below which a trace is probably in another unit
 INSTANTS = 100  # contacts are counted in this many evenly spaced rounds
+FASTEST = 150.0  # m/s of a node on the way, above which a column or a unit is probably another one
 _BINS_PER_MS = 100
 _TOP_SPEED = 1000  # m/s; for the median, all higher speeds share one bin
 
@@ -136,6 +138,7 @@ def _of_trace(trace: Trace, radius: float, dt: float) -> list[tuple[str, str]]:
     still = int((pace.metres == 0).sum())
     lines = [
         ("format", trace.format),
+        *([("columns", trace.why)] if trace.why else []),
         ("ids", f"{len(trace.ids):,} ({_some(trace.ids)})"),
         ("samples", f"{len(trace.node):,} at {len(trace.times):,} instants"),
         ("time", f"{begin:g} to {end:g} s, a sample of an id every {between:g} s (median)"),
@@ -144,7 +147,7 @@ def _of_trace(trace: Trace, radius: float, dt: float) -> list[tuple[str, str]]:
         ("still", f"{still:,} ids never move"),
         ("presence", "always, by waypoints" if trace.waypoints else f"median {np.median(last - first):g} s an id"),
     ]
-    lines += [("warning", text) for text in _warnings(begin, end, between, len(trace.ids))]
+    lines += [("warning", text) for text in _warnings(begin, end, between, len(trace.ids), pace)]
     dt = dt or between
     if end - begin > dt * MAX_ROUNDS > 0:
         return [*lines, ("rounds", f"none: more than {MAX_ROUNDS:,} of {dt:g} s, which no study may have")]
@@ -162,13 +165,15 @@ def _of_trace(trace: Trace, radius: float, dt: float) -> list[tuple[str, str]]:
     return [*lines, ("rounds", rounds), *_of_links(stats)]
 
 
-def _warnings(begin: float, end: float, between: float, num_ids: int) -> list[str]:
+def _warnings(begin: float, end: float, between: float, num_ids: int, pace: Speeds | None = None) -> list[str]:
     """Return a line for each fact of a trace that is allowed and probably a mistake."""
     found = []
     if not between:
         found.append(f"{'the id has' if num_ids == 1 else 'no id has more than'} one sample, so nobody is seen to move")
     elif between < SHORTEST:
         found.append(f"a sample of an id every {between:g} s; are the times in seconds?")
+    if pace and pace.mean > FASTEST:
+        found.append(f"a mean speed of {pace.mean:,.0f} m/s; are the columns, the times and the places what they seem?")
     if end - begin > YEAR:
         found.append(f"it lasts {(end - begin) / YEAR:,.1f} years; are the times in seconds?")
     return found
@@ -190,13 +195,20 @@ def _of_contacts(contacts: Contacts, dt: float) -> list[tuple[str, str]]:
     rounds = f"{len(table.offsets) - 1:,} of {dt:g} {unit}; contacts in {len(picked)} of them:"
     return [
         ("format", "contacts"),
-        ("ids", f"{len(np.unique(contacts.pair)):,}, from {contacts.pair.min()} to {contacts.pair.max()}"),
+        ("ids", _ids(contacts)),
         ("samples", f"{len(contacts.pair):,} contacts"),
         ("time", f"{begin:g} to {last:g} {unit}"),
         *(("warning", text) for text in warnings),
         ("rounds", rounds),
         *_of_links(stats),
     ]
+
+
+def _ids(contacts: Contacts) -> str:
+    count, low, high = len(np.unique(contacts.pair)), int(contacts.pair.min()), int(contacts.pair.max())
+    if not contacts.ids:
+        return f"{count:,}, from {low} to {high}"
+    return f"{count:,}, clients 0 to {high} in this order: {_some(contacts.ids)}"
 
 
 def _of_links(stats: Sequence[LinkStats]) -> list[tuple[str, str]]:
@@ -220,10 +232,5 @@ def _area(trace: Trace) -> str:
     if trace.format.endswith("_geo"):
         return f"{width:,.1f} x {height:,.1f} m about longitude {trace.origin[0]:.5f}, latitude {trace.origin[1]:.5f}"
     x, y = low + trace.origin
-    hint = "; degrees? then give the format with _geo" if _like_degrees(width, height, x, y) else ""
+    hint = "; degrees? then give the format with _geo" if like_degrees(trace) else ""
     return f"{width:,.1f} x {height:,.1f} m from x = {x:,.1f}, y = {y:,.1f}{hint}"
-
-
-def _like_degrees(width: float, height: float, x: float, y: float) -> bool:
-    """Tell whether metres look like degrees: they extend over less than 2, and the larger coordinate is 2 to 180."""
-    return max(width, height) < 2 and 2 < max(abs(x), abs(y)) <= 180

@@ -26,9 +26,11 @@ EARTH_RADIUS = 6_371_008.8  # metres, the IUGG mean radius R1
 FAR = 65_536.0
 
 _HEAD = 1 << 16  # bytes at the beginning of a file, by which its format is found
+_TRIED = 20  # files of a folder by which its format is found
 
 # Bounds, so that no file fills the memory; a sample takes about 20 bytes while it is read.
 MOST_SAMPLES = 500_000_000
+MOST_CLIENTS = 1_000_000  # in a contact list, as in a study
 LONGEST_LINE = 2**26  # characters of a line; bytes of an element of XML
 
 
@@ -111,6 +113,40 @@ def number(path: str | Path, line: int, name: str, text: str) -> float:
     return value
 
 
+def whole(path: str | Path, line: int, name: str, text: str, below: int = 2**31) -> int:
+    """Read a whole number from a text.
+
+    Raises:
+      UserError: for a text that is none, or a number below 0 or not below ``below``.
+    """
+    try:
+        value = int(text)
+    except ValueError:
+        wrong(path, f"{name} is {text!r}; it must be a whole number", line)
+    if not 0 <= value < below:
+        wrong(path, f"{name} is {value}; it must be from 0 to {below - 1}", line)
+    return value
+
+
+def files_of(path: str | Path) -> list[tuple[str, Path]]:
+    """Return (node, file) for each file of a trace that may be a folder with a file for each node.
+
+    A node has the name of its file without the ending. If the files lie in folders of the folder, each of these is a
+    node, whose files follow one another in the order of their names.
+
+    Raises:
+      UserError: for a folder without files.
+    """
+    root = Path(path)
+    if not root.is_dir():
+        return [(root.name.split(".")[0], root)]
+    files = sorted(file for file in root.rglob("*") if file.is_file() and not file.name.startswith("."))
+    if not files:
+        wrong(path, "the folder holds no files")
+    inner = [file.relative_to(root).parts for file in files]
+    return [(parts[0] if parts[1:] else parts[0].split(".")[0], file) for parts, file in zip(inner, files)]
+
+
 def origin_near(x: float, y: float, geographic: bool) -> tuple[float, float]:
     """Choose the origin from which places are measured while a file is read, from the file's first sample.
 
@@ -127,6 +163,8 @@ def origin_near(x: float, y: float, geographic: bool) -> tuple[float, float]:
 class Columns:
     """Collects the samples of a file in compact columns, and checks each of them. Each sample has its own time.
 
+    A sample that is there twice, one after the other, counts once.
+
     Args:
       path: the file, for error messages.
       geographic: whether places are degrees of longitude and latitude.
@@ -136,6 +174,7 @@ class Columns:
         self.path, self.geographic = path, geographic
         self.ids: dict[str, int] = {}
         self.last: list[float] = []
+        self.at: list[int] = []  # the last sample of each node
         self.time, self.node = array("d"), array("i")
         self.x, self.y = array("f"), array("f")
         self.origin = (0.0, 0.0)
@@ -152,25 +191,30 @@ class Columns:
                 self.origin = origin_near(x, y, self.geographic)
             node = self.ids[name] = len(self.last)
             self.last.append(-math.inf)
+            self.at.append(-1)
         if not self.last[node] < time < math.inf:
             if not math.isfinite(time):
                 wrong(self.path, f"time is {time}; it must be finite", line)
             if time == self.last[node]:
+                place = np.float32(x - self.origin[0]), np.float32(y - self.origin[1])
+                if place == (self.x[self.at[node]], self.y[self.at[node]]):
+                    return
                 wrong(self.path, f"id {name!r} has a second sample at time {time:g}", line)
             wrong(self.path, f"id {name!r} goes back from time {self.last[node]:g} to {time:g}; times must grow", line)
-        self.last[node] = time
+        self.last[node], self.at[node] = time, len(self.time)
         check_count(self.path, len(self.time), line)
         self.time.append(time)
         self.node.append(node)
         self.x.append(x - self.origin[0])
         self.y.append(y - self.origin[1])
 
-    def trace(self, format_name: str, waypoints: bool = False, instants: array | None = None) -> Trace:
+    def trace(self, format_name: str, waypoints: bool = False, instants: array | None = None, why: str = "") -> Trace:
         """Return the samples as a `Trace`, sorted by time.
 
         Args:
           format_name: the name of the file's format.
           waypoints: whether the samples are the corners of straight paths.
+          why: which columns were read as what.
           instants: all instants of the file, at some of which there may be no sample; None: those of the samples.
 
         Raises:
@@ -183,7 +227,7 @@ class Columns:
             time, node, x, y = time[order], node[order], x[order], y[order]
         times = np.unique(time) if instants is None else np.frombuffer(instants)
         offsets = np.append(np.searchsorted(time, times), len(time))
-        trace = Trace(tuple(self.ids), times, offsets, node, x, y, self.origin, waypoints, format_name)
+        trace = Trace(tuple(self.ids), times, offsets, node, x, y, self.origin, waypoints, format_name, why)
         return settled(self.path, trace, self.geographic)
 
 
@@ -241,11 +285,15 @@ class TraceFormat(NamedTuple):
       read: (path) -> the places, or the contact list.
       endings: the endings of file names that are of this format, in lower case and without .gz.
       is_like: (the beginning of a file's text) -> whether a file with an unknown ending is of this format.
+      folders: whether a trace may be a folder with a file for each node.
+      takes_columns: whether ``read`` takes the names of the columns, ``named``.
     """
 
-    read: Callable[[str | Path], Trace | Contacts]
+    read: Callable[..., Trace | Contacts]
     endings: tuple[str, ...] = ()
     is_like: Callable[[str], bool] = lambda text: False
+    folders: bool = False
+    takes_columns: bool = False
 
 
 TRACE_FORMATS: Registry[TraceFormat] = Registry("trace format", home="mdfl_jax.traces.formats")
@@ -257,13 +305,13 @@ def first_line(text: str) -> str:
     return next((line for line in text.splitlines() if line.strip() and not line.startswith("#")), "")
 
 
-def load(path: str | Path, format: str = "auto") -> Trace | Contacts:
-    """Read a trace file, plain or gzip.
+def load(path: str | Path, format: str = "auto", columns: str = "") -> Trace | Contacts:
+    """Read a trace file, plain or gzip, or a folder with a file for each node.
 
     Args:
-      path: the file.
-      format: a name of `TRACE_FORMATS`, or "auto", which is `detect`. Four columns without a header are
-        ``time,id,x,y``.
+      path: the file or the folder.
+      format: a name of `TRACE_FORMATS`, or "auto", which is `detect`. Then metres that look like degrees are refused.
+      columns: the names of the columns of a table in their order, such as "id,time,lon,lat"; "": as its header says.
 
     Returns:
       The places, or the contact list.
@@ -273,7 +321,28 @@ def load(path: str | Path, format: str = "auto") -> Trace | Contacts:
     """
     if format not in ("auto", *TRACE_FORMATS):
         raise UserError(unknown_name("trace format", format, ("auto", *TRACE_FORMATS)))
-    return TRACE_FORMATS[detect(path) if format == "auto" else format].read(path)
+    name = format if format != "auto" else "csv" if columns else detect(path)
+    if Path(path).is_dir() and not TRACE_FORMATS[name].folders:
+        wrong(path, f"it is a folder; a trace in the format {name} is one file")
+    if columns and not TRACE_FORMATS[name].takes_columns:
+        wrong(path, f"trace.columns is {columns!r}, and the format {name} has columns of its own; it must be empty")
+    more = {"named": [of.strip() for of in columns.split(",")]} if columns else {}
+    loaded = TRACE_FORMATS[name].read(path, **more)
+    if format == "auto" and not columns and isinstance(loaded, Trace) and like_degrees(loaded):
+        x, y = (float(column[0]) + start for column, start in zip((loaded.x, loaded.y), loaded.origin))
+        said = f"places such as {x:g}, {y:g}, less than 2 apart, look like degrees"
+        wrong(path, f"{said}; trace.format={name}_geo reads them as degrees, trace.format={name} as metres")
+    return loaded
+
+
+def like_degrees(trace: Trace) -> bool:
+    """Tell whether metres look like degrees: they extend over less than 2, and the larger coordinate is 2 to 180."""
+    if trace.format.endswith("_geo"):
+        return False
+    low = [float(column.min()) + start for column, start in zip((trace.x, trace.y), trace.origin)]
+    size = max(float(np.ptp(column)) for column in (trace.x, trace.y))
+    is_moving = size > 0
+    return is_moving and size < 2 and 2 < max(map(abs, low)) <= 180
 
 
 def detect(path: str | Path) -> str:
@@ -282,13 +351,15 @@ def detect(path: str | Path) -> str:
     Raises:
       UserError: for a file that cannot be read, or where neither the ending nor the content is known.
     """
-    with opened(path) as stream:
-        head = stream.read(_HEAD)
-    ending = Path(str(path).removesuffix(".gz")).suffix.lower()
-    text = head.decode("utf-8-sig", errors="replace").lstrip()
-    names = TRACE_FORMATS.as_registered()
-    by_ending = [name for name in names if ending in TRACE_FORMATS[name].endings]
-    found = by_ending or [name for name in names if TRACE_FORMATS[name].is_like(text)]
-    if not found:
-        wrong(path, f"its format is not known from its beginning {first_line(text)[:40]!r}; known: {', '.join(names)}")
-    return found[0]
+    is_folder = Path(path).is_dir()
+    names = [name for name in TRACE_FORMATS.as_registered() if TRACE_FORMATS[name].folders or not is_folder]
+    for _, file in files_of(path)[:_TRIED]:
+        with opened(file) as stream:
+            text = stream.read(_HEAD).decode("utf-8-sig", errors="replace").lstrip()
+        ending = Path(str(file).removesuffix(".gz")).suffix.lower()
+        by_ending = [name for name in names if ending in TRACE_FORMATS[name].endings]
+        by_content = [name for name in names if TRACE_FORMATS[name].is_like(text)]
+        if found := [name for name in by_content if name in by_ending] or by_ending or by_content:
+            return found[0]
+    what = "a folder of traces" if is_folder else f"its beginning {first_line(text)[:40]!r}"
+    wrong(path, f"its format is not known from {what}; trace.format names one: {', '.join(names)}")

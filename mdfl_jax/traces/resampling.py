@@ -4,6 +4,7 @@ Of a trace of places, the result says which vehicle each client is, where it is 
 present. Of a contact list, it has the links of each round.
 """
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -12,6 +13,7 @@ from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.traces.trace import Contacts, ContactTable, Trace, TraceTable
 
 VEHICLES = ("longest", "first", "reuse")
+FEW = 64  # times between samples of a node by which its gaps are told
 CHUNK = 1 << 16  # samples processed at once, so that a large trace needs little further memory
 GAPS = ("hold", "absent")
 MAX_ROUNDS = 10_000_000  # so that a mistyped dt gives an error and does not exhaust the memory
@@ -48,17 +50,34 @@ def chunks(trace: Trace, begin: float = -np.inf, end: float = np.inf) -> Iterato
         yield trace.times[instant], trace.node[part], part
 
 
-def spacing(trace: Trace) -> float:
-    """Compute the median time in seconds between consecutive samples of a node, 0 where there are none.
+def spacings(trace: Trace) -> np.ndarray:
+    """Compute the median time in seconds between consecutive samples of each node, [M] float64; NaN of one sample.
 
-    Only the first 65,536 samples of the trace are used.
+    Only the first `FEW` times of a node are used.
     """
+    found, count = np.full((len(trace.ids), FEW), np.nan), np.zeros(len(trace.ids), int)
+    last = np.full(len(trace.ids), np.nan)
     for time, node, _ in chunks(trace):
         order = np.argsort(node, kind="stable")
-        same = node[order][1:] == node[order][:-1]
-        between = np.diff(time[order])[same]
-        return float(np.median(between)) if len(between) else 0.0
-    return 0.0
+        owner, now = node[order], time[order]
+        opens = np.concatenate([[True], owner[1:] != owner[:-1]])
+        between = now - np.where(opens, last[owner], np.roll(now, 1))
+        last[owner[np.append(opens[1:], True)]] = now[np.append(opens[1:], True)]
+        known = ~np.isnan(between)
+        owner, between = owner[known], between[known]
+        first = np.searchsorted(owner, owner, side="left")  # of each node in this chunk
+        at = count[owner] + np.arange(len(owner)) - first
+        found[owner[at < FEW], at[at < FEW]] = between[at < FEW]
+        count += np.bincount(owner, minlength=len(count))
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # of nodes with one sample
+        return np.nanmedian(found, axis=1)
+
+
+def spacing(trace: Trace) -> float:
+    """Return the median over the nodes of `spacings`, 0 where no node has two samples."""
+    known = spacings(trace)
+    known = known[~np.isnan(known)]
+    return float(np.median(known)) if len(known) else 0.0
 
 
 def assign(trace: Trace, num_clients: int, vehicles: str | Sequence[str], begin: float, end: float) -> np.ndarray:
@@ -132,7 +151,7 @@ def resample(
       start: time in seconds at which round 0 begins; None is the trace's first instant.
       gaps: ``hold``: a client in a gap stays where it was last seen (or will first be seen) and meets others there.
         ``absent``: it meets nobody.
-      max_gap: seconds, above 0; None is three times the median time between two samples of a vehicle.
+      max_gap: seconds, above 0; None is three times the median time between two samples of the same vehicle.
       vehicles: which vehicles the clients are. ``longest``: the N that are present longest between rounds 0 and R, in
         the file's order. ``first``: the N that come first in the file. ``reuse``: a client is one vehicle after
         another. When a vehicle enters, the client that has been free longest becomes it; where no client is free, the
@@ -195,11 +214,11 @@ def round_times(trace: Trace, dt: float, rounds: int = 0, start: float | None = 
     return when
 
 
-def longest_gap(trace: Trace, max_gap: float | None = None) -> float:
-    """Return the longest time in seconds between two samples that is not a gap, see ``max_gap`` of `resample`."""
+def longest_gap(trace: Trace, max_gap: float | None = None) -> np.ndarray:
+    """Return the longest seconds between two samples of a node that are no gap, [M] (`resample`)."""
     if trace.waypoints:
-        return np.inf
-    return 3 * spacing(trace) if max_gap is None else max_gap
+        return np.full(len(trace.ids), np.inf)
+    return np.nan_to_num(3 * spacings(trace)) if max_gap is None else np.full(len(trace.ids), max_gap)
 
 
 def _check(gaps: str, max_gap: float | None, num_clients: int) -> None:
@@ -212,7 +231,7 @@ def _check(gaps: str, max_gap: float | None, num_clients: int) -> None:
 
 
 def places_at(
-    trace: Trace, when: np.ndarray, slot: np.ndarray, num_clients: int, max_gap: float
+    trace: Trace, when: np.ndarray, slot: np.ndarray, num_clients: int, max_gap: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Compute where the clients are at some times, and whether the trace says so.
 
@@ -221,7 +240,7 @@ def places_at(
       when: [K] float64 increasing times.
       slot: [M] the client that each node is, -1 for none.
       num_clients: N.
-      max_gap: places are interpolated between two samples that are at most this many seconds apart.
+      max_gap: [M] places are interpolated between two samples of a node that are at most so many seconds apart.
 
     Returns:
       position: [K, N, 2] float32 places.
@@ -247,9 +266,9 @@ def places_at(
     for k, time in enumerate(when):
         a, b = before[k], after[k]
         a, b = np.where(a < 0, b, a), np.where(b < 0, a, b)  # with a sample on one side only, both are that sample
-        start, end = _time_of(trace, a), _time_of(trace, b)
-        between = (start <= time) & (time <= end) & (trace.node[a] == trace.node[b]) & (end - start <= max_gap)
-        known[k], whose[k] = between & (a >= 0), trace.node[a]
+        start, end, seen = _time_of(trace, a), _time_of(trace, b), trace.node[a]
+        between = (start <= time) & (time <= end) & (seen == trace.node[b]) & (end - start <= max_gap[seen])
+        known[k], whose[k] = between & (a >= 0), seen
         share = np.where(between & (end > start), (time - start) / np.where(end > start, end - start, 1.0), 0.0)
         for axis, column in enumerate((trace.x, trace.y)):
             place = column[a] + share * (column[b].astype(np.float64) - column[a])

@@ -2,6 +2,8 @@
 
 import gzip
 import io
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
@@ -27,6 +29,7 @@ class Trace(NamedTuple):
       waypoints: whether the samples are the corners of straight paths (BonnMotion, ns-2). Then the path between them is
         exact, and a node stays at its first place before the first sample and at its last place after the last one.
       format: name of the file's format, see `mdfl_jax.traces.TRACE_FORMATS`.
+      why: which columns of a table were read as what; "" where the format says it.
     """
 
     ids: tuple[str, ...]
@@ -38,6 +41,7 @@ class Trace(NamedTuple):
     origin: tuple[float, float]
     waypoints: bool
     format: str
+    why: str = ""
 
     @property
     def sample_times(self) -> np.ndarray:
@@ -55,6 +59,7 @@ class Contacts(NamedTuple):
       pair: [n, 2] int32 clients i and j, counted from 0.
       in_rounds: whether the file is a list by rounds, ``round,i,j``.
       source: the file, for error messages.
+      ids: the names that the clients have in the file; () where the file numbers them itself.
     """
 
     start: np.ndarray
@@ -62,6 +67,29 @@ class Contacts(NamedTuple):
     pair: np.ndarray
     in_rounds: bool
     source: str
+    ids: tuple[str, ...] = ()
+
+
+def numbered(
+    start: Sequence[float], end: Sequence[float], pairs: Sequence[tuple[object, object]], source: str
+) -> Contacts:
+    """Return the contacts of named nodes, which are numbered in the order of their names, p2 before p10.
+
+    Args:
+      start, end: the seconds of each contact.
+      pairs: the names of its two nodes, texts or whole numbers.
+      source: the file.
+    """
+    names = sorted({str(name) for pair in pairs for name in pair}, key=_natural)
+    index = {name: k for k, name in enumerate(names)}
+    pair = np.array([[index[str(i)], index[str(j)]] for i, j in pairs], np.int32)
+    return Contacts(np.array(start, float), np.array(end, float), pair, False, source, tuple(names))
+
+
+def _natural(name: str) -> list[tuple[bool, int, str]]:
+    """Return a key by which numbers within names are ordered as numbers."""
+    parts = re.split(r"(\d+)", name)
+    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts if part]
 
 
 class TraceTable(NamedTuple):

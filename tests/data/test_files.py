@@ -94,7 +94,7 @@ def test_clients_of_a_table_have_training_and_test_samples(tmp_path):
         ("a,b\n1,2,3\n4,5,6\n", "cannot be read (ParserWarning: Length of header"),
         ("a,b\n1,2\n1,2,3\n", "cannot be read (ParserError"),
         ("client,b\n1,2\n", "columns found: client, b; allowed: a feature and a target at least"),
-        ("client\n1\n", "columns found: client; allowed: a feature and a target at least"),
+        ("client\n1\n", "it has no column but that of the owners; allowed: a feature and a target at least"),
         ("label,target\n1,2\n", "there are the columns label and target; allowed: one of them"),
         ("target,b\nx,2\n", "column 'target' has texts; allowed: numbers (call a column of classes 'label')"),
         ("a,label\n" + "\n".join(f"name{k},1" for k in range(101)), "column 'a' has 101 different texts"),

@@ -47,7 +47,7 @@ RULES = {
     "power law 1": ("power_law", {"exponent": 1.0}),
 }
 DIGESTS = {
-    "dirichlet 0.05": "0ca5f908e8f6f512",
+    "dirichlet 0.05": "8b1b95e96af3484d",  # classes of as many samples as clients, or more
     "iid": "3e73f55ced6c76b8",
     "three classes": "9ce812a087ae7d14",
     "shards 3": "a9b6e443770aa6ed",
@@ -69,7 +69,8 @@ def dirichlet(seed, labels, num_clients, alpha):
 def test_the_draws_are_those_of_earlier_versions(name):
     rules = RULES | {"three classes": ("classes_per_client", {"classes_per_client": 3})}
     digest = hashlib.sha256()
-    for labels, num_clients in ((unbalanced(), MANY), (balanced(50), FEW)):
+    first = balanced(50) if name.startswith("dirichlet") else unbalanced()
+    for labels, num_clients in ((first, MANY), (balanced(50), FEW)):
         for seed in range(3):
             digest.update(np.asarray(owners(rules[name], seed, labels, num_clients), np.int32).tobytes())
     assert digest.hexdigest()[:16] == DIGESTS[name]
@@ -166,6 +167,12 @@ class TestDirichlet:
         owners = np.stack([dirichlet(seed, small, FEW, 1e4) for seed in range(80)])
         first_and_last = np.stack([np.bincount(owners[:, place], minlength=FEW) for place in (0, -1)])
         assert stats.chisquare(first_and_last, axis=1).pvalue.min() > 1e-4
+
+    @pytest.mark.parametrize("alpha", [1e3, 1e6])
+    def test_small_classes_leave_nobody_empty_again_and_again(self, alpha):
+        """Ten classes of 60 samples for 100 clients: each class has 40 clients without a sample, and not the same."""
+        owner = dirichlet(0, balanced(60), 100, alpha)
+        assert np.bincount(owner, minlength=100).min() > 0
 
     def test_one_class_is_cut_at_its_shares(self):
         """No client's samples are lost or doubled by rounding: 53 samples over 20 equal shares of 2.65."""

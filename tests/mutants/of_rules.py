@@ -171,6 +171,6 @@ MUTANTS = [
     Mutant("study/batch.py", "in range(evaluations, num_", "in range(0, num_", CHECKPOINT),
     Mutant("core/numbers.py", "value >= bound", "value > bound", "config/test_config.py"),
     Mutant("traces/resampling.py", "(contacts.end - begin) / dt - 1e-9", "(contacts.end - begin) / dt + 1", "traces"),
-    Mutant("traces/resampling.py", "(end - start <= max_gap)", "True", "traces"),
+    Mutant("traces/resampling.py", "(end - start <= max_gap[seen])", "True", "traces"),
     Mutant("report/tables.py", 'point["id"] == point.get("baseline"', 'point["id"] != point.get("baseline"', "report"),
 ]  # fmt: skip

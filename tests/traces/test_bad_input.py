@@ -44,7 +44,7 @@ CASES = {
     "n.xml: nan": (STEP.replace('"2"', '"nan"') + "</fcd-export>", "id 'a' at time 0: y is nan; it must be finite"),
     "o.xml: inf": (STEP.replace('"1"', '"-inf"') + "</fcd-export>", "id 'a' at time 0: x is -inf; it must be finite"),
     "p.xml: twice": (
-        STEP.replace("</timestep>", '<vehicle id="a" x="1" y="2"/></timestep></fcd-export>'),
+        STEP.replace("</timestep>", '<vehicle id="a" x="1" y="3"/></timestep></fcd-export>'),
         "line 4: id 'a' has a second sample at time 0",
     ),
     "q.xml: entity": (ENTITY + STEP + "</fcd-export>", "a document type (DOCTYPE, entities) is refused"),
@@ -67,7 +67,7 @@ CASES = {
     # BonnMotion
     "a.movements: not threes": ("0 1 2\n0 1 2 3\n", "line 2: 4 numbers; a waypoint has three, time x y"),
     "b.movements: times": ("0 1 2 5 1 2 4 1 2\n", "line 1: id '0' goes back from time 5 to 4; times must grow"),
-    "c.movements: twice": ("0 1 2 0 1 2\n", "line 1: id '0' has a second sample at time 0"),
+    "c.movements: twice": ("0 1 2 0 1 3\n", "line 1: id '0' has a second sample at time 0"),
     "d.movements: words": ("0 1 east\n", "line 1: y is 'east'; it must be a number"),
     "e.movements: nan": ("0 nan 2\n", "line 1: x is nan; it must be finite"),
     "f.movements: comments only": ("# nothing\n\n", "it holds no samples"),
@@ -102,7 +102,7 @@ CASES = {
     "f.csv: nan time": ("time,id,x,y\n0,a,1,2\nnan,a,1,2\n", "line 3: time is nan; it must be finite"),
     "g.csv: infinite time": ("time,id,x,y\n0,a,1,2\ninf,a,1,2\n", "line 3: time is inf; it must be finite"),
     "h.csv: times": ("time,id,x,y\n3,a,1,2\n2,a,1,2\n", "line 3: id 'a' goes back from time 3 to 2; times must grow"),
-    "i.csv: twice": ("time,id,x,y\n0,a,1,2\n0,b,1,2\n0,a,1,2\n", "line 4: id 'a' has a second sample at time 0"),
+    "i.csv: twice": ("time,id,x,y\n0,a,1,2\n0,b,1,2\n0,a,1,3\n", "line 4: id 'a' has a second sample at time 0"),
     "j.csv: header only": ("time,id,x,y\n", "it holds no samples"),
     "k.csv: swapped": ("time,id,lon,lat\n0,a,48.2,116.4\n", "latitude 116.4 is outside -90 to 90; are longitude and"),
     "l.csv: longitude": (
@@ -120,7 +120,10 @@ CASES = {
     "t.csv: nan": ("start,end,i,j\nnan,4,1,2\n", "line 2: start is nan; it must be finite"),
     # Any
     "empty": ("", "the file is empty"),
-    "prose": ("Call me Ishmael.\n", "its format is not known from its beginning 'Call me Ishmael.'; known: sumo,"),
+    "prose": (
+        "Call me Ishmael.\n",
+        "its format is not known from its beginning 'Call me Ishmael.'; trace.format names one: geolife,",
+    ),
     "blank": ("\n \n", "its format is not known from its beginning ''"),
 }
 
@@ -153,7 +156,7 @@ def test_gzip_that_is_cut_off_or_damaged(tmp_path):
 
 def test_what_is_no_file(tmp_path):
     assert "there is no such file" in told(tmp_path / "nowhere.xml")
-    assert "it is not a file" in told(tmp_path)
+    assert "the folder holds no files" in told(tmp_path)
 
 
 def test_what_is_no_text(tmp_path):

@@ -39,11 +39,13 @@ def test_one_sample_is_described_with_a_warning(tmp_path):
 def test_centuries_and_microseconds_are_described_with_warnings(tmp_path):
     slow = trace(tmp_path, "0,a,1,2", f"{3 * CENTURY},a,1,2")
     assert warnings(slow) == ["it lasts 300.0 years; are the times in seconds?"]
-    fast = trace(tmp_path, "0,a,1,2", "1e-6,a,2,2", "2e-6,a,1,2")
+    fast = trace(tmp_path, "0,a,1,2", "1e-6,a,1.0001,2", "2e-6,a,1,2")
     assert warnings(fast) == ["a sample of an id every 1e-06 s; are the times in seconds?"]
-    both = trace(tmp_path, "0,a,1,2", "1e-6,a,2,2", "2e-6,a,1,2", f"{CENTURY},a,1,2")
+    both = trace(tmp_path, "0,a,1,2", "1e-6,a,1.0001,2", "2e-6,a,1,2", f"{CENTURY},a,1,2")
     assert len(warnings(both)) == 2
     assert described(both)["rounds"] == "none: more than 10,000,000 of 1e-06 s, which no study may have"
+    leaps = trace(tmp_path, "0,a,0,2", "1,a,900,2", "2,a,0,2")
+    assert warnings(leaps) == ["a mean speed of 900 m/s; are the columns, the times and the places what they seem?"]
     usual = trace(tmp_path, *(f"{k},{name},{k},2" for k in range(100) for name in "ab"))
     assert warnings(usual) == []
     listed = trace(tmp_path, "0,1,0,1", f"0,{CENTURY},1,2", header="start,end,i,j")

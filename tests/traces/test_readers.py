@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.traces import Contacts, Trace, detect, load
 from mdfl_jax.traces.reading import EARTH_RADIUS
 
@@ -203,5 +204,7 @@ def test_contact_lists_by_hand():
 
 def test_csv_geo_may_be_told(tmp_path):
     path = write(tmp_path, "0,a,16.4,48.2\n1,a,16.4,48.3\n", "globe.csv")
-    assert load(path).format == "csv"
+    assert load(path, "csv").format == "csv"
+    with pytest.raises(UserError, match=r"look like degrees; trace\.format=csv_geo reads them as degrees"):
+        load(path)
     assert float(np.ptp(load(path, "csv_geo").y)) == pytest.approx(11_119.5, abs=1)

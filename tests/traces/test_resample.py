@@ -242,3 +242,32 @@ def test_nobody_is_still_absent_when_gaps_are_held():
     table = resample(trace_of(FLEET), 1, num_clients=7, gaps="hold")
     assert table.present[:, :5].all()
     assert not table.present[:, 5:].any()
+
+
+def test_gaps_are_those_of_each_vehicle(tmp_path):
+    """A vehicle that is seen each second and one that is seen each minute: neither stands still nor leaps."""
+    rows = [f"{t},fast,{10 * t},0" for t in range(121)] + [f"{t},slow,{10 * t},5" for t in (0, 60, 120)]
+    (tmp_path / "t.csv").write_text("time,id,x,y\n" + "\n".join(rows))
+    table = resample(load(tmp_path / "t.csv"), dt=10.0)
+    assert table.present.all()
+    assert table.goes.all()
+    np.testing.assert_allclose(table.position[:, 1, 0], 100 * np.arange(13))
+    held = resample(load(tmp_path / "t.csv"), dt=10.0, max_gap=3.0)
+    assert held.position[5, 1, 0] == 0  # as asked for: a minute is a gap then
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(st.integers(1, 90), max_size=9), min_size=1, max_size=5), st.integers(1, 7))
+def test_spacings_are_medians_by_node(drawn, chunk):
+    samples = sorted((float(t), k) for k, steps in enumerate(drawn) for t in np.cumsum([0, *steps]))
+    times = np.unique([t for t, _ in samples])
+    offsets = np.searchsorted([t for t, _ in samples], [*times, np.inf])
+    node = np.array([k for _, k in samples], np.int32)
+    zeros = np.zeros(len(node), np.float32)
+    trace = Trace(tuple(map(str, range(len(drawn)))), times, offsets, node, zeros, zeros, (0, 0), False, "csv")
+    before, resampling.CHUNK = resampling.CHUNK, chunk
+    try:
+        found = resampling.spacings(trace)
+    finally:
+        resampling.CHUNK = before
+    np.testing.assert_array_equal(found, [np.median(steps) if steps else np.nan for steps in drawn])

@@ -2,11 +2,20 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from mdfl_jax.core.registry import Registry
+
+
+class TableColumns(NamedTuple):
+    """Which columns of a table are what: its target, the owners, and those that are left out; "": by their names."""
+
+    target: str = ""
+    owner: str = ""
+    drop: tuple[str, ...] = ()
+
+
+NO_COLUMNS = TableColumns()
 
 
 class Format(NamedTuple):
@@ -18,21 +27,24 @@ class Format(NamedTuple):
       read: (files, beginning of an error message) -> the arrays, by the names that they have in an npz file.
       place: the place of the format among all. If a data directory has files of one name in several formats, those of
         the smallest place are read.
+      is_table: whether ``read`` takes `TableColumns` too, and returns a line ``about`` what it has read.
     """
 
     names: Callable[[Path, list[str]], set[str]]
     files: Callable[[Path, str], list[Path]]
-    read: Callable[[list[Path], str], dict[str, np.ndarray]]
+    read: Callable[..., dict[str, Any]]
     place: int
+    is_table: bool = False
 
 
-def of_ending(ending: str, read: Callable[[list[Path], str], dict[str, np.ndarray]], place: int) -> Format:
+def of_ending(ending: str, read: Callable[..., dict[str, Any]], place: int, is_table: bool = False) -> Format:
     """Make the format of data sets that are each one file with this ending in the data directory."""
     return Format(
         lambda directory, entries: {entry.removesuffix(ending) for entry in entries if entry.endswith(ending)},
         lambda directory, name: [directory / f"{name}{ending}"],
         read,
         place,
+        is_table,
     )
 
 

@@ -25,7 +25,7 @@ from mdfl_jax.data.dataset import (
     rank_in_group,
     subset,
 )
-from mdfl_jax.data.formats import Format, in_order
+from mdfl_jax.data.formats import NO_COLUMNS, Format, TableColumns, in_order
 
 SOURCES: Registry[Callable[[], dict[str, np.ndarray]]] = Registry("data.name", home="mdfl_jax.data.sources")
 """Sources: name -> function that returns the arrays of a data set, by the names that they have in an npz file.
@@ -48,7 +48,13 @@ declares, or 0). Its description in the registry is the form of the names.
 """
 
 
-def load(name: str, directory: str = "", limit_train: int = 0, limit_test: int = 0) -> Dataset:
+def load(
+    name: str,
+    directory: str = "",
+    limit_train: int = 0,
+    limit_test: int = 0,
+    columns: TableColumns = NO_COLUMNS,
+) -> Dataset:
     """Load a data set by name.
 
     Args:
@@ -60,6 +66,7 @@ def load(name: str, directory: str = "", limit_train: int = 0, limit_test: int =
       limit_train: the largest number of training samples; 0 takes all. Of samples with one label `balanced_subset`
         chooses them, of others they are evenly spaced.
       limit_test: the same for test samples.
+      columns: which columns of a table are what.
 
     Returns:
       The data set. `num_classes` is the largest label of all samples plus one, but at least the number that the source
@@ -73,6 +80,7 @@ def load(name: str, directory: str = "", limit_train: int = 0, limit_test: int =
     (100, 8, 8, 1)
     """
     where, declared_classes = f"data.name={name!r}", 0
+    about, is_table = "", False
     prefix = next((prefix for prefix in PREPARED if name.startswith(prefix)), "")
     if name in SOURCES:
         arrays = SOURCES[name]()
@@ -85,8 +93,13 @@ def load(name: str, directory: str = "", limit_train: int = 0, limit_test: int =
         kind, files = _files(name, directory)
         place = files[0] if len(files) == 1 else files[0].parent
         where += f", {'file' if len(files) == 1 else 'folder'} {str(place)!r}"
-        arrays = kind.read(files, where)
-    dataset = as_dataset(name, where, arrays, declared_classes)
+        is_table = kind.is_table
+        arrays = kind.read(files, where, columns) if is_table else kind.read(files, where)
+        about = str(arrays.pop("about", ""))
+    if columns != NO_COLUMNS and not is_table:
+        field, value = next((field, value) for field, value in columns._asdict().items() if value)
+        raise UserError(f"data.{field} is {value!r}; it must be empty: data.name={name!r} is no table")
+    dataset = as_dataset(name, where, arrays, declared_classes)._replace(about=about)
     for field, limit in (("data.limit_train", limit_train), ("data.limit_test", limit_test)):
         if not isinstance(limit, (int, np.integer)) or limit < 0:
             raise UserError(f"{field}={limit}: allowed: a whole number, 0 (all samples) or more")

@@ -54,7 +54,7 @@ class TraceFiles:
     """The trace files of a study. Each file is read once."""
 
     def __init__(self) -> None:
-        self.read: dict[tuple[str, str], Trace | Contacts] = {}
+        self.read: dict[tuple[str, str, str], Trace | Contacts] = {}
         self.streets: np.ndarray | None = None  # those of the first point that names some
 
     def params(self, experiment: Experiment, rules: list[Movement]) -> Tracks | ContactList | None:
@@ -73,10 +73,10 @@ class TraceFiles:
             return no_tracks(experiment.network.num_clients, experiment.trace.substeps, experiment.rounds)
         config = experiment.trace
         try:
-            loaded = self.read.get((config.file, config.format))
-            if loaded is None:
+            asked = config.file, config.format, config.columns
+            if (loaded := self.read.get(asked)) is None:
                 with stages.stage(f"reading the trace {config.file}"):
-                    loaded = self.read[config.file, config.format] = load(config.file, config.format)
+                    loaded = self.read[asked] = load(*asked)
             if isinstance(loaded, Contacts):
                 return _of_contacts(experiment, loaded)
             table = _of_places(experiment, loaded)

@@ -1,6 +1,7 @@
 """Reads the XML files of SUMO: traces (floating car data, FCD), and the streets of a network (.net.xml) for maps."""
 
 import abc
+import re
 from array import array
 from functools import partial
 from pathlib import Path
@@ -25,6 +26,7 @@ CHUNK = 1 << 18
 MOVING = ("vehicle", "person", "container")
 KNOWN = ("fcd-export", "timestep", *MOVING)
 _METRES = ("x", "y")
+_GEO = re.compile(r"""fcd-output\.geo\s+value=["'](true|1|yes|on)["']""")  # in the comment with SUMO's options
 TOLERANCE = 1.0  # metres by which a simplified street may differ from that of the file
 MOST_PIECES = 20_000  # of a larger network the streets are simplified further, until no more are left
 
@@ -161,7 +163,7 @@ def read_sumo(path: str | Path, geographic: bool = False) -> Trace:
     Args:
       path: the file.
       geographic: whether x and y are degrees of longitude and latitude, as ``--fcd-output.geo`` writes them. The file
-        itself does not say so.
+        says so in the comment at its beginning only, with SUMO's options.
 
     Returns:
       The trace, in metres.
@@ -176,10 +178,10 @@ def read_sumo(path: str | Path, geographic: bool = False) -> Trace:
 
 
 TRACE_FORMATS.register("sumo", doc="SUMO's FCD output, in metres.")(
-    TraceFormat(read_sumo, (".xml",), lambda text: text.startswith("<"))
+    TraceFormat(read_sumo, (".xml",), lambda text: text.startswith("<") and not _GEO.search(text))
 )
 TRACE_FORMATS.register("sumo_geo", doc="SUMO's FCD output, in degrees.")(
-    TraceFormat(partial(read_sumo, geographic=True))
+    TraceFormat(partial(read_sumo, geographic=True), (".xml",), lambda text: bool(_GEO.search(text)))
 )
 
 

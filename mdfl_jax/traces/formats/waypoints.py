@@ -2,9 +2,10 @@
 
 import math
 import re
+from itertools import pairwise
 from pathlib import Path
 
-from mdfl_jax.traces.reading import TRACE_FORMATS, Columns, TraceFormat, first_line, lines_of, number, opened, wrong
+from mdfl_jax.traces.reading import TRACE_FORMATS, Columns, TraceFormat, lines_of, number, opened, wrong
 from mdfl_jax.traces.trace import Trace
 
 
@@ -34,6 +35,7 @@ def read_bonnmotion(path: str | Path) -> Trace:
     return columns.trace("bonnmotion", waypoints=True)
 
 
+_FEW = 50  # lines by which the format is found
 _NODE = r"\$node_\((?P<node>\w+)\)"
 _SET = re.compile(rf"{_NODE}\s+set\s+(?P<axis>[XYZ])_\s+(?P<value>\S+)$")
 _SETDEST = re.compile(rf"{_NODE}\s+setdest\s+(?P<x>\S+)\s+(?P<y>\S+)\s+(?P<speed>\S+)$")
@@ -129,16 +131,26 @@ def _corners(x: float, y: float, legs: list[_Leg]) -> list[tuple[float, float, f
     return corners
 
 
-def _begins_with_numbers(text: str) -> bool:
+def _are_waypoints(text: str) -> bool:
+    """Tell whether a text begins with a line of waypoints, and not with a table.
+
+    A table of three columns, such as a list of contacts, has lines of three numbers and begins with different ones. As
+    waypoints it would be nodes that never move and appear at different times.
+    """
     try:
-        words = [float(word) for word in first_line(text).split()[:3]]
+        rows = [
+            [float(word) for word in line.split()] for line in text.splitlines()[:_FEW] if line[:1] not in ("", "#")
+        ]
     except ValueError:
         return False
-    return bool(words)
+    if not rows or any(len(row) % 3 for row in rows[:-1] or rows):  # the last line may be cut off
+        return False
+    is_table = all(len(row) == 3 for row in rows) and len({row[0] for row in rows}) > 1
+    return not is_table and all(a < b for row in rows[:-1] or rows for a, b in pairwise(row[::3]))
 
 
 TRACE_FORMATS.register("bonnmotion", doc="BonnMotion's native format: a line of waypoints for each node.")(
-    TraceFormat(read_bonnmotion, (".movements",), _begins_with_numbers)
+    TraceFormat(read_bonnmotion, (".movements",), _are_waypoints)
 )
 TRACE_FORMATS.register("ns2", doc="A movement script of ns-2, with setdest.")(
     TraceFormat(read_ns2, (".ns_movements", ".tcl"), lambda text: "$node_(" in text or "$ns_ " in text)

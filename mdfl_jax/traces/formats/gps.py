@@ -1,0 +1,164 @@
+"""Reads tracks of GPS receivers, in degrees: GeoLife's .plt, GPX, and the files of cabspotting.
+
+A trace is one file, or a folder with a file or a folder for each node (`mdfl_jax.traces.reading.files_of`).
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from mdfl_jax.traces.formats.sumo import SumoReader
+from mdfl_jax.traces.reading import TRACE_FORMATS, Columns, TraceFormat, files_of, first_line, lines_of, number, opened
+from mdfl_jax.traces.reading import wrong as refuse
+from mdfl_jax.traces.trace import Trace
+
+Sample = tuple[float, int, float, float]  # seconds, line, longitude, latitude
+_HEADER = 6  # lines before the first sample of a .plt
+_PLT = 7  # its columns
+_CAB = 4  # columns of cabspotting
+_EARLIEST = 631_152_000  # 1990, in seconds since 1970: no smaller number is taken for the time of a receiver
+
+
+def _trace(path: str | Path, format_name: str, files: Iterable[tuple[str, Path]], read: Callable[[Path], Any]) -> Trace:
+    """Return the trace of files with samples of one node each."""
+    columns = Columns(path, geographic=True)
+    for node, file in files:
+        columns.path = file
+        for time, line, lon, lat in sorted(read(file)):
+            columns.add(line, node, time, lon, lat)
+    columns.path = path
+    return columns.trace(format_name)
+
+
+def _seconds(path: Path, line: int, text: str) -> float:
+    """Return the seconds since 1970 of a date with a time, in UTC where it names no other zone."""
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        refuse(path, f"time is {text.strip()!r}; it must be a date and a time, such as 2008-10-23T02:53:04Z", line)
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+
+
+def read_geolife(path: str | Path) -> Trace:
+    """Read GeoLife's trajectories (Zheng, Xie, Ma, IEEE Data Engineering Bulletin 2010; user guide 1.3).
+
+    After six lines, a line is ``latitude,longitude,0,feet,days,date,time``; date and time are in GMT. A folder has a
+    folder for each user, with her trajectories one after another.
+
+    Raises:
+      UserError: for a line of another form, places that are not on the globe, or trajectories of a user that overlap.
+    """
+
+    def samples(file: Path) -> Iterator[Sample]:
+        with opened(file) as stream:
+            for line, text in enumerate(lines_of(file, stream), 1):
+                cells = text.strip().split(",")
+                if line <= _HEADER or not text.strip():
+                    continue
+                if len(cells) != _PLT:
+                    refuse(file, f"{len(cells)} columns; a .plt has {_PLT}", line)
+                lat, lon = (number(file, line, name, cell) for name, cell in zip(("latitude", "longitude"), cells))
+                yield _seconds(file, line, f"{cells[5]} {cells[6]}"), line, lon, lat
+
+    files = [(node, file) for node, file in files_of(path) if file.suffix.lower() in (".plt", ".gz")]
+    return _trace(path, "geolife", files, samples)
+
+
+def read_cabspotting(path: str | Path) -> Trace:
+    """Read the taxis of San Francisco (Piorkowski, Sarafijanovic-Djukic, Grossglauser, CRAWDAD epfl/mobility, 2009).
+
+    A line is ``latitude longitude occupancy seconds``, the latest one first. A folder has the files new_NAME.txt.
+
+    Raises:
+      UserError: for a line of another form, or places that are not on the globe.
+    """
+
+    def samples(file: Path) -> Iterator[Sample]:
+        with opened(file) as stream:
+            for line, text in enumerate(lines_of(file, stream), 1):
+                words = text.split()
+                if len(words) != _CAB:
+                    refuse(file, f"{len(words)} numbers; a line has latitude, longitude, occupancy and seconds", line)
+                names = ("latitude", "longitude", "occupancy", "time")
+                lat, lon, _, time = (number(file, line, name, word) for name, word in zip(names, words))
+                yield time, line, lon, lat
+
+    files = [(node.removeprefix("new_"), file) for node, file in files_of(path) if file.name.startswith("new_")]
+    return _trace(path, "cabspotting", files if Path(path).is_dir() else files_of(path), samples)
+
+
+class _GpxReader(SumoReader):
+    """The points of the tracks of one GPX file."""
+
+    kind, root_tag = "GPX", "gpx"
+
+    def __init__(self, path: str | Path):
+        super().__init__(path)
+        self.samples: list[Sample] = []
+        self.point: tuple[int, float, float] | None = None
+        self.text: list[str] = []
+        self.parser.EndElementHandler = self.end
+        self.parser.CharacterDataHandler = self.text.append
+
+    def root(self, tag: str, _: list[str]) -> None:
+        if tag != "gpx":
+            refuse(self.path, f"the root element is <{tag}>; GPX has <gpx>", self.line)
+        self.parser.StartElementHandler = self.element
+
+    def element(self, tag: str, attributes: list[str]) -> None:
+        self.text.clear()
+        if tag == "trkpt":
+            given = dict(zip(attributes[::2], attributes[1::2]))
+            lon, lat = (number(self.path, self.line, name, given.get(name, "")) for name in ("lon", "lat"))
+            self.point = self.line, lon, lat
+
+    def end(self, tag: str) -> None:
+        """Take the time of a point, and the end of a point."""
+        if tag == "time" and self.point:
+            line, lon, lat = self.point
+            self.samples.append((_seconds(Path(self.path), line, "".join(self.text)), line, lon, lat))
+            self.point = None
+        elif tag == "trkpt" and self.point:
+            refuse(self.path, "a point of a track has no <time>", self.point[0])
+
+    def held(self) -> int:
+        return len(self.samples)
+
+
+def read_gpx(path: str | Path) -> Trace:
+    """Read the tracks of GPX files (version 1.1): the points ``<trkpt lat= lon=>`` with their ``<time>``.
+
+    Waypoints and routes have no times and are left out. All tracks of a file are of one node.
+
+    Raises:
+      UserError: for a file that is no GPX, a point without a time, or places that are not on the globe.
+    """
+
+    def samples(file: Path) -> list[Sample]:
+        reader = _GpxReader(file)
+        reader.read()
+        return reader.samples
+
+    return _trace(path, "gpx", files_of(path), samples)
+
+
+def _is_cab(text: str) -> bool:
+    """Tell whether a text begins with a latitude, a longitude, 0 or 1, and the seconds since 1970."""
+    words = first_line(text).split()
+    try:
+        lat, lon, occupied, time = map(float, words)
+    except ValueError:
+        return False
+    return abs(lat) <= 90 and abs(lon) <= 180 and occupied in (0, 1) and time > _EARLIEST
+
+
+TRACE_FORMATS.register("geolife", doc="GeoLife's .plt: latitude,longitude,0,feet,days,date,time.")(
+    TraceFormat(read_geolife, (".plt",), lambda text: text.startswith("Geolife trajectory"), folders=True)
+)
+TRACE_FORMATS.register("cabspotting", doc="Lines of latitude longitude occupancy seconds, the latest first.")(
+    TraceFormat(read_cabspotting, (), _is_cab, folders=True)
+)
+TRACE_FORMATS.register("gpx", doc="GPX 1.1: tracks of points with times.")(
+    TraceFormat(read_gpx, (".gpx",), lambda text: "<gpx" in text, folders=True)
+)

@@ -1,0 +1,86 @@
+"""Reads the contacts of people that SocioPatterns has measured (Cattuto and others, PLoS ONE 2010).
+
+A line is a contact of two badges in a step of 20 seconds: ``t i j`` with the end t of the step in seconds, or ``i j t``
+with the number t of the step. The classes of both people may follow. Badges are numbered in ascending order.
+"""
+
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+from mdfl_jax.traces.reading import (
+    MOST_CLIENTS,
+    TRACE_FORMATS,
+    TraceFormat,
+    check_count,
+    lines_of,
+    opened,
+    whole,
+    wrong,
+)
+from mdfl_jax.traces.trace import Contacts, numbered
+
+STEP = 20.0  # seconds
+_COLUMNS = (3, 5)  # without and with the classes
+_FEW = 200  # lines by which the format is found
+
+
+def read_sociopatterns(path: str | Path, time_first: bool) -> Contacts:
+    """Read a list of contacts.
+
+    Args:
+      path: the file, plain or gzip.
+      time_first: whether a line is ``t i j`` and not ``i j t``.
+
+    Returns:
+      The contacts. Each lasts the 20 seconds of its step: [t - 20, t) or [20 t, 20 (t + 1)).
+
+    Raises:
+      UserError: for a line of another form, times that go back, or a contact of a badge with itself.
+    """
+    end: list[float] = []
+    pairs: list[tuple[int, int]] = []
+    before, names = 0, ("t", "i", "j") if time_first else ("i", "j", "t")
+    with opened(path) as stream:
+        for line, text in enumerate(lines_of(path, stream), 1):
+            words = text.split()
+            if not words or words[0].startswith("#"):
+                continue
+            if len(words) not in _COLUMNS:
+                wrong(path, f"{len(words)} columns; they must be {' '.join(names)}, and perhaps two classes", line)
+            row = {name: whole(path, line, name, word) for name, word in zip(names, words)}
+            if row["t"] < before:
+                wrong(path, f"t goes back from {before} to {row['t']}", line)
+            if row["i"] == row["j"]:
+                wrong(path, f"badge {row['i']} is in contact with itself", line)
+            before = row["t"]
+            check_count(path, len(end) + 1, line, "contacts")
+            end.append(row["t"] if time_first else STEP * (row["t"] + 1))
+            pairs.append((row["i"], row["j"]))
+    if not pairs:
+        wrong(path, "it holds no contacts")
+    if len({badge for pair in pairs for badge in pair}) > MOST_CLIENTS:
+        wrong(path, f"it has more than {MOST_CLIENTS:,} badges")
+    return numbered([t - STEP for t in end], end, pairs, str(path))
+
+
+def _is_like(text: str, time_first: bool) -> bool:
+    """Tell whether a text has lines of two badges and a time that does not fall, and no other reading is likely."""
+    lines = text[: text.rfind("\n") + 1].splitlines()[:_FEW]  # the last one may be cut off
+    rows = [line.split() for line in lines if line.strip() and not line.startswith("#")]
+    if not rows or any(len(row) not in _COLUMNS or not all(map(str.isdecimal, row[:3])) for row in rows):
+        return False
+    first, _, third = zip(*([int(word) for word in row[:3]] for row in rows))
+    rises = lambda column: all(a <= b for a, b in pairwise(column))  # noqa: E731
+    in_seconds = rises(first) and first[0] > 0 and all(t % int(STEP) == 0 for t in first)
+    if time_first:
+        return in_seconds
+    return rises(third) and not rises(first) and not in_seconds
+
+
+TRACE_FORMATS.register("sociopatterns", doc="Contacts t i j in steps of 20 seconds, perhaps with classes.")(
+    TraceFormat(partial(read_sociopatterns, time_first=True), (), partial(_is_like, time_first=True))
+)
+TRACE_FORMATS.register("sociopatterns_ijt", doc="Contacts i j t, where t counts steps of 20 seconds.")(
+    TraceFormat(partial(read_sociopatterns, time_first=False), (), partial(_is_like, time_first=False))
+)
