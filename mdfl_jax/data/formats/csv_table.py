@@ -138,8 +138,8 @@ def _table(path: Path, where: str) -> Any:
     if len(rows):
         earliest = int(np.lexsort((rows, places))[0])
         raise UserError(
-            f"{where}: column {table.columns[places[earliest]]!r} has an empty cell in row {rows[earliest] + 1} behind the "
-            "header; allowed: a value in each cell"
+            f"{where}: column {table.columns[places[earliest]]!r} has an empty cell in row {rows[earliest] + 1} behind "
+            "the header; allowed: a value in each cell"
         )
     for name in [name for name, of in zip(table.columns, table.dtypes) if of.kind not in "iufb"]:
         texts = table[name].astype(str).str.strip()
