@@ -19,7 +19,7 @@ from absl import flags
 from markupsafe import escape
 
 from mdfl_jax.core.errors import UserError, check_path, unknown_name
-from mdfl_jax.report import compare, figures, index, page
+from mdfl_jax.report import compare, figures, page
 from mdfl_jax.report.compare import read_studies
 from mdfl_jax.report.read import ROUNDS, ReportData
 from mdfl_jax.report.unfinished import NotYetError
@@ -81,7 +81,7 @@ def main() -> int:
         check_path("the path", str(name))
     _check_together()
     if len(dirs) == 1 and _holds_studies(dirs[0]):
-        print(index.write_index(dirs[0], _index_file()))
+        print(page.write_index(dirs[0], _index_file()))
         return 0
     if _FIGURE.value is not None:
         return _save_figure(_read(dirs, None))
@@ -96,7 +96,7 @@ def _holds_studies(folder: Path) -> bool:
     """Tell whether a folder holds the folders of studies, and no study of its own."""
     if (folder / CONFIG).exists() or any(run_files(folder)):
         return False
-    return folder.is_dir() and next(index.find_studies(folder), None) is not None
+    return folder.is_dir() and next(page.find_studies(folder), None) is not None
 
 
 def _index_file() -> Path | None:

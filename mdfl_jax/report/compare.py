@@ -18,12 +18,11 @@ from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.metric import SCHEMA
 from mdfl_jax.core.outcomes import by_run
 from mdfl_jax.report import unfinished
-from mdfl_jax.report.described import describe_setting
-from mdfl_jax.report.read import ROUNDS, ReportData, axes_of, declared, kept, read_workdir
-from mdfl_jax.report.settings import show
-from mdfl_jax.report.statistics import difference
+from mdfl_jax.report.read import ROUNDS, ReportData, axes_of, declared, kept, read_workdir, show
+from mdfl_jax.report.setting import describe_setting
 from mdfl_jax.report.style import looks
 from mdfl_jax.report.tables import Cell, percent_cell, write_csv
+from mdfl_jax.results.statistics import difference
 
 WORLD = ("network.grid_size", "network.graph", "motion.width", "motion.height")  # these decide the first places
 NO_MATTER = ("data.dir",)  # a folder; what is in it has a digest

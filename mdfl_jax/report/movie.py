@@ -35,8 +35,8 @@ from mdfl_jax.report.panels.map import (
     shown_points,
 )
 from mdfl_jax.report.read import ReportData, rounds_done
+from mdfl_jax.report.setting import CIRCLE, World, circle, worlds_of
 from mdfl_jax.report.style import INSIDE, STYLE, looks
-from mdfl_jax.report.world import CIRCLE, World, circle, worlds_of
 
 DPI = 100
 PER_ROUND = 3  # pictures from one round to the next

@@ -1,7 +1,9 @@
-"""A study as the report sees it: its files, its curves, and all numbers that it has recorded."""
+"""A study as the report sees it: the settings that differ between its points, its curves and recorded numbers."""
 
 import dataclasses
 import functools
+import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +17,129 @@ from mdfl_jax.core.metric import ROUNDS as BY_ROUND
 from mdfl_jax.core.outcomes import selected_fields
 from mdfl_jax.metrics import AXIS, BUILT_IN, CLASSES, CLIENTS, CURVE
 from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
-from mdfl_jax.report.settings import Axis, point_labels, spaced, sweep_axes, value_of
 from mdfl_jax.report.unfinished import describe_missing, judged_key, read_unfinished
 from mdfl_jax.results.results import StudyResults, declared
 from mdfl_jax.results.studies import read_study, runs_in
 from mdfl_jax.storage.study_files import no_streets, read_streets, require, run_path
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One setting that differs between the sweep points."""
+
+    path: str  # "network.mobility"
+    name: str  # "mobility"
+    values: tuple[Any, ...]  # one for each sweep point
+
+    @functools.cached_property
+    def texts(self) -> tuple[str, ...]:
+        """The printed values, one for each sweep point."""
+        return tuple(show(value) for value in self.values)
+
+    @property
+    def title(self) -> str:
+        """The name in words."""
+        return spaced(self.name)
+
+    @functools.cached_property
+    def distinct(self) -> tuple[str, ...]:
+        """The different printed values in order: numbers by size, other values as the study lists them."""
+        return tuple(self.numbers or dict.fromkeys(self.texts))
+
+    @functools.cached_property
+    def at(self) -> tuple[int, ...]:
+        """The index in ``distinct`` of the value of each sweep point."""
+        return tuple(map(self.distinct.index, self.texts))
+
+    @functools.cached_property
+    def numbers(self) -> dict[str, float]:
+        """The values as numbers by their printed form, the smallest first; none if one of them is no number."""
+        found = [(number, text) for text, x in zip(self.texts, self.values) if (number := as_number(x)) is not None]
+        return {text: number for number, text in sorted(found)} if len(found) == len(self.values) else {}
+
+
+def as_number(value: Any) -> float | None:
+    """Return a configuration value as a number, or None if it is none. Files have infinity as a text.
+
+    >>> [as_number(v) for v in (3, 0.5, "inf", True, "dam", None, float("nan"))]
+    [3.0, 0.5, inf, None, None, None, None]
+    """
+    if value in ("inf", "-inf"):
+        return float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        return None
+    return float(value)
+
+
+def show(value: Any) -> str:
+    """Format a configuration value for tables and legends.
+
+    >>> [show(v) for v in (None, 0.05, 3.0, float("inf"), "dam", True, [1, 2])]
+    ['-', '0.05', '3', 'inf', 'dam', 'true', '[1, 2]']
+    """
+    if value is None:
+        return "-"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float):
+        short = f"{value:g}"
+        return short if float(short) == value or value != value else repr(value)
+    return json.dumps(value)
+
+
+def sweep_axes(points: Sequence[Mapping[str, Any]], config: Mapping[str, Any] | None = None) -> list[Axis]:
+    """Return the overrides that differ between sweep points, named by the last component of their path.
+
+    If two axes have the same last component, their names also contain the component before it. For `algorithm.name` the
+    name is `algorithm`, since "name" alone is not informative. A sweep point without an override has the value of the
+    resolved base configuration.
+
+    >>> points = [{"overrides": {"network.radius": r, "rounds": 9}} for r in (3.0, 5.0)]
+    >>> [(axis.name, axis.texts) for axis in sweep_axes(points)]
+    [('radius', ('3', '5'))]
+    """
+    paths = dict.fromkeys(path for point in points for path in point["overrides"])
+    varying = {path: tuple(value_of(point, path, config or {}) for point in points) for path in paths}
+    varying = {path: values for path, values in varying.items() if len({show(value) for value in values}) > 1}
+    short = {path: path.removesuffix(".name").rsplit(".", 1)[-1] for path in varying}
+    taken = list(short.values())
+    names = {p: ".".join(p.rsplit(".", 2)[-2:]) if taken.count(name) > 1 else name for p, name in short.items()}
+    return [Axis(path, names[path], values) for path, values in varying.items()]
+
+
+def point_labels(points: Sequence[Mapping[str, Any]], axes: Sequence[Axis]) -> list[str]:
+    """Return one label for each sweep point, made from its values of the axes.
+
+    A text is used as it is; a number is written as `radius = 3`. Without axes, the label is the id of the sweep point.
+    """
+    if not axes:
+        return [str(point["id"]) for point in points]
+    parts = [
+        [
+            text if isinstance(value, str) and as_number(value) is None else f"{axis.name} = {text}"
+            for value, text in zip(axis.values, axis.texts)
+        ]
+        for axis in axes
+    ]
+    return [", ".join(label) for label in zip(*parts)]
+
+
+def value_of(point: Mapping[str, Any], path: str, config: Mapping[str, Any]) -> Any:
+    """Return the value of a sweep point for a dotted path of the configuration, or None if it has none."""
+    if path in point["overrides"]:
+        return point["overrides"][path]
+    node: Any = config
+    for part in path.split("."):
+        if not isinstance(node, Mapping) or part not in node:
+            return None
+        node = node[part]
+    return node
+
+
+def spaced(name: str) -> str:
+    """Return a name in its printed form, with spaces for underscores."""
+    return name.replace("_", " ")
+
 
 ROUNDS = "rounds"  # the default x axis
 GROUP_KEYS = tuple(f"{metric.in_files}_{group}" for metric in BUILT_IN if metric.by_group for group in GROUPS)

@@ -16,8 +16,7 @@ import numpy as np
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from mdfl_jax.report.read import ReportData
-from mdfl_jax.report.settings import Axis
+from mdfl_jax.report.read import Axis, ReportData
 
 # The palette of Okabe and Ito without its yellow, which is too pale for a line on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C564B")

@@ -16,8 +16,8 @@ from mdfl_jax.core.metric import GROUPS, SCHEMA, TARGET, Shown
 from mdfl_jax.core.outcomes import Line, Runs, at_first, baselines, by_run, number, seeds_of
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.built_in.every_study import diverged
-from mdfl_jax.report.statistics import difference, with_seeds
 from mdfl_jax.results.records import lines_of_point
+from mdfl_jax.results.statistics import difference, with_seeds
 from mdfl_jax.results.studies import read_records
 from mdfl_jax.storage.study_files import METRICS, read_lines
 

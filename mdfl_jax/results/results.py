@@ -1,6 +1,11 @@
-"""The class `StudyResults`: everything that a finished study has measured, as arrays, tables and kept models."""
+"""The class `StudyResults`: everything that a finished study has measured, as arrays, tables and kept models.
+
+And the files that are made of its records, at any time: metrics.jsonl, summary.json and history.npz. They are for
+people and for other tools. No code of this package reads them again.
+"""
 
 import dataclasses
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -14,9 +19,12 @@ from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.results.records import FACTS, PointArrays, RunRecord, StudyArrays, lines_of_point
 from mdfl_jax.results.studies import read_records, read_study, runs_in
 from mdfl_jax.results.summary import summarize
+from mdfl_jax.storage import disk
+from mdfl_jax.storage.disk import write_arrays, write_json
 from mdfl_jax.storage.model_files import CLIENTS as OF_CLIENTS
 from mdfl_jax.storage.model_files import GLOBAL, files_of, mean_of, nested, read
-from mdfl_jax.storage.study_files import no_streets, read_streets, run_path
+from mdfl_jax.storage.provenance import together
+from mdfl_jax.storage.study_files import CONFIG, METRICS, no_streets, read_config, read_streets, run_path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -508,3 +516,46 @@ def _listed(numbers: Iterable[int]) -> str:
 def declared(summary: Mapping[str, Any]) -> list[Shown]:
     """Return the metrics of a study: the built-in ones and its own."""
     return [metric.described for metric in BUILT_IN] + [Shown(**own) for own in summary.get("metrics", ())]
+
+
+def write_views(workdir: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Write metrics.jsonl, summary.json, history.npz and at last config.json of a study whose runs are all there.
+
+    The caller has locked the workdir.
+
+    Args:
+      workdir: The folder of the study, with the records of its runs.
+      manifest: The content of its config.json. How the study was made is taken from the records.
+
+    Returns:
+      The content of summary.json.
+
+    Raises:
+      UserError: If a record is absent or damaged.
+      DiskError: If a file cannot be written.
+    """
+    records = read_records(workdir, manifest)
+    every = [record for of_point in records for record in of_point]
+    made = together([record.header["made"] for record in every])
+    about = {name: value for name, value in manifest.items() if name != "parts"} | made | {"status": "finished"}
+    results = StudyResults.of_records(about, records, workdir, read_streets(workdir))
+    disk.write_text(workdir / METRICS, "".join(json.dumps(line) + "\n" for line in results.lines))
+    write_json(workdir / "summary.json", results.summary)
+    write_arrays(workdir / "history.npz", results.arrays, sum(record.nbytes for record in every))
+    write_json(workdir / CONFIG, results.manifest)
+    return results.summary
+
+
+def list_files(workdir: Path, made: Iterable[Path]) -> None:
+    """Note in config.json that a study has written files, beside those that each study writes.
+
+    ``--overwrite`` removes no file that is not noted. The caller has locked the workdir.
+
+    Args:
+      workdir: The folder of the study.
+      made: The files.
+    """
+    manifest = read_config(workdir)
+    names = sorted({*manifest.get("files", ()), *(str(path.relative_to(workdir)) for path in made)})
+    if names != manifest.get("files"):
+        write_json(workdir / CONFIG, manifest | {"files": names})

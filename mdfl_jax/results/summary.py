@@ -25,9 +25,10 @@ from mdfl_jax.core.outcomes import (
 )
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.built_in.every_study import diverged
-from mdfl_jax.results import lines, power
+from mdfl_jax.results import lines
 from mdfl_jax.results.lines import accuracy_of, group_summary, unmeasured
 from mdfl_jax.results.records import PointArrays, RunRecord, in_order
+from mdfl_jax.results.statistics import power_of
 
 
 def _first_round(rounds: np.ndarray, accuracy: np.ndarray, target: float) -> int | None:
@@ -216,9 +217,7 @@ def _power(
         best = max(told, key=lambda p: entries[p]["final_accuracy"]["mean"])
         others = [best] * len(entries)
     pairs = [(p, q) for p in told if (q := others[p]) is not None and q != p and q in told]
-    return power.of_differences(
-        {entries[p]["id"]: _paired(entries[p], seeds[p], entries[q], seeds[q]) for p, q in pairs}
-    )
+    return power_of({entries[p]["id"]: _paired(entries[p], seeds[p], entries[q], seeds[q]) for p, q in pairs})
 
 
 def summarize(

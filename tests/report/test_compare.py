@@ -24,8 +24,8 @@ from mdfl_jax.report.page import render, write
 from mdfl_jax.report.panels import contacts, traffic
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import in_order
+from mdfl_jax.report.setting import worlds_of
 from mdfl_jax.report.verdict import verdict
-from mdfl_jax.report.world import worlds_of
 from tests.report.conftest import write_workdir
 from tests.report.made_report import change, declare, edit, unfinish
 

@@ -15,7 +15,7 @@ from mdfl_jax.report.panels import groups, label_counts, roadside
 from mdfl_jax.report.panels.roadside import at_unit, meetings
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import FIGURES
-from mdfl_jax.report.world import units_of
+from mdfl_jax.report.setting import units_of
 from mdfl_jax.study import make_study
 
 SWEEP = [{"data.alpha": 0.1, "network.mobility": "dam"}, {"data.alpha": 0.1, "network.mobility": "dcm"}]

@@ -15,12 +15,12 @@ from hypothesis.extra.numpy import arrays
 from PIL import Image
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.report import pack, world
+from mdfl_jax.report import setting
 from mdfl_jax.report.movie import PER_ROUND, links_at, save_movie
 from mdfl_jax.report.panels import map as map_panel
 from mdfl_jax.report.read import read_workdir
-from mdfl_jax.report.registry import FIGURES
-from mdfl_jax.report.world import GRID, World
+from mdfl_jax.report.registry import FIGURES, LEVELS, MISSING, dumps
+from mdfl_jax.report.setting import GRID, World
 from tests.report.conftest import write_workdir
 from tests.report.made_report import add_records
 
@@ -34,7 +34,7 @@ def recovered(coded: np.ndarray, low, high) -> np.ndarray:
         whole = 0
         for t, change in enumerate(coded[i, axis]):
             whole = (whole + int(change)) % 65536
-            share = float("nan") if whole == pack.MISSING else whole / pack.LEVELS
+            share = float("nan") if whole == MISSING else whole / LEVELS
             found[i, axis, t] = low[axis] + share * (high[axis] - low[axis])
     return found.transpose(2, 0, 1)
 
@@ -63,7 +63,7 @@ def test_places_are_recovered_within_half_a_quantum(places):
     low, high = np.array([-40.0, -50.0]), np.array([70.0, 90.0])
     again = recovered(map_panel.changes(map_panel.quantised(places, low, high)), low, high)
     assert np.array_equal(np.isnan(again), np.isnan(places))
-    half = (high - low) / pack.LEVELS / 2
+    half = (high - low) / LEVELS / 2
     assert np.nanmax(np.abs(again - places) / half, initial=0) <= 1 + 1e-6
 
 
@@ -88,12 +88,12 @@ def test_the_page_has_what_the_history_has(make_workdir: Maker) -> None:
         first = {
             name: history[f"{p}/{name}"][0] for name in ("position", "links", "met_server", "relay_upload", "accuracy")
         }
-        assert np.abs(recovered(point["position"], low, high) - first["position"]).max() <= 9 / pack.LEVELS / 2 + 1e-9
+        assert np.abs(recovered(point["position"], low, high) - first["position"]).max() <= 9 / LEVELS / 2 + 1e-9
         assert np.array_equal(links_of(point["links"], 9), np.unpackbits(first["links"], axis=2, count=9).astype(bool))
         assert np.array_equal(np.unpackbits(point["met_server"], axis=1, count=9), first["met_server"])
         assert np.array_equal(point["relay_upload"], first["relay_upload"])
         colour = data["colour"]
-        values = colour["low"] + point["values"] / pack.LEVELS * (colour["high"] - colour["low"])
+        values = colour["low"] + point["values"] / LEVELS * (colour["high"] - colour["low"])
         np.testing.assert_allclose(values, first["accuracy"], atol=1e-5)
         assert np.array_equal(data["labels"][point["labels"]], history[f"{p}/label_counts"][0])
         goals = recovered(point["destination"], low, high) if "destination" in point else None
@@ -108,7 +108,7 @@ def test_the_page_has_what_the_history_has(make_workdir: Maker) -> None:
 def test_few_rounds_are_left_if_a_point_is_too_long(make_workdir: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = add_records(make_workdir(rounds=200, clients=20, grid=18))
     run = read_workdir(folder)
-    text = lambda tree: sum(len(part) for part in re.findall(r'"data":"([^"]*)"', pack.dumps(tree)))  # noqa: E731
+    text = lambda tree: sum(len(part) for part in re.findall(r'"data":"([^"]*)"', dumps(tree)))  # noqa: E731
     whole = text(map_panel.playback(run)["points"])
     monkeypatch.setattr("mdfl_jax.report.panels.map.BUDGET", whole // 2)
     data = map_panel.playback(run)
@@ -151,14 +151,14 @@ def test_streets_units_and_edges(make_workdir: Maker) -> None:
     streets = np.array([[-20, 5, 130, 5], [40, 0, 40, 90]], np.float32)
     np.savez(folder / "history.npz", **arrays)
     np.savez(folder / "streets.npz", streets=streets)
-    first, second = world.worlds_of(read_workdir(folder)).values()
+    first, second = setting.worlds_of(read_workdir(folder)).values()
     assert (first.kind, first.walls) == ("plane", False)
     assert np.array_equal(first.streets, streets)
     assert (first.low.tolist(), first.high.tolist()) == (second.low.tolist(), second.high.tolist())
     assert (first.low[0], first.high[0]) == (-20, 130)
     assert first.high[1] == arrays["0/position"][..., 1].max()
-    assert world.units_of("2,3; 8,8.5;").tolist() == [[2.0, 3.0], [8.0, 8.5]]
-    assert world.units_of(None).shape == (0, 2)
+    assert setting.units_of("2,3; 8,8.5;").tolist() == [[2.0, 3.0], [8.0, 8.5]]
+    assert setting.units_of(None).shape == (0, 2)
 
 
 def test_clients_without_places_are_on_a_circle_if_something_is_recorded(make_workdir: Maker) -> None:

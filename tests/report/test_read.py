@@ -10,14 +10,12 @@ from PIL import Image
 import mdfl_jax
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.compare import why_unpaired
-from mdfl_jax.report.described import describe_setting
 from mdfl_jax.report.movie import save_movie
 from mdfl_jax.report.panels.map import MISSING, playback
-from mdfl_jax.report.read import kept, read_workdir
-from mdfl_jax.report.settings import Axis
+from mdfl_jax.report.read import Axis, kept, read_workdir
+from mdfl_jax.report.setting import World, describe_setting, worlds_of
 from mdfl_jax.report.style import PALETTE, colours_of
 from mdfl_jax.report.tables import note
-from mdfl_jax.report.world import World, worlds_of
 from mdfl_jax.storage.study_files import read_lines
 from tests.report.conftest import write_workdir
 

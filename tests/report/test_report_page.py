@@ -15,8 +15,8 @@ from shell import without_stages
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report import page
-from mdfl_jax.report.described import describe_making
 from mdfl_jax.report.read import read_workdir
+from mdfl_jax.report.setting import describe_making
 from tests.report.made_report import edit
 
 Maker = Callable[..., Path]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.stats import t as student
 
-from mdfl_jax.report.statistics import LEAST_SEEDS, band, difference, interval, simultaneous, welch, with_seeds
+from mdfl_jax.results.statistics import LEAST_SEEDS, band, difference, interval, simultaneous, welch, with_seeds
 
 numbers = st.lists(st.integers(0, 1000).map(lambda value: value / 1000), min_size=2, max_size=12)
 

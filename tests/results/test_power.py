@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from mdfl_jax.results.power import of_differences, seeds_for, smallest_difference, told
+from mdfl_jax.results.statistics import power_in_words, power_of, seeds_for, smallest_difference
 
 
 @pytest.mark.parametrize("seeds", [2, 3, 6, 20])
@@ -41,7 +41,7 @@ def test_more_seeds_tell_smaller_differences_apart():
 
 def test_each_point_has_the_power_of_its_differences():
     differences = {"sure": [0.01, 0.02, 0.015, 0.012], "unsure": [0.01, 0.06, -0.03]}
-    found = of_differences(differences)
+    found = power_of(differences)
     assert {key: found[key] for key in ("power", "difference")} == {"power": 0.8, "difference": 0.02}
     for (name, values), entry in zip(differences.items(), found["points"], strict=True):
         std = np.std(values, ddof=1)
@@ -51,9 +51,9 @@ def test_each_point_has_the_power_of_its_differences():
 
 
 def test_nothing_is_told_without_two_different_seeds():
-    assert of_differences({}) is None
-    assert of_differences({"one seed": [0.1], "equal": [0.1, 0.1], "diverged": [np.nan, 0.1, np.inf]}) is None
-    (entry,) = of_differences({"one": [0.1], "diverged": [np.nan, 0.1, 0.2]})["points"]
+    assert power_of({}) is None
+    assert power_of({"one seed": [0.1], "equal": [0.1, 0.1], "diverged": [np.nan, 0.1, np.inf]}) is None
+    (entry,) = power_of({"one": [0.1], "diverged": [np.nan, 0.1, 0.2]})["points"]
     assert (entry["id"], entry["seeds"]) == ("diverged", 2)
 
 
@@ -64,16 +64,18 @@ def entry(name, least, needed, seeds=6):
 def test_the_words_go_from_the_most_certain_difference_to_the_least_certain():
     three = [entry("static", 0.138, 183), entry("dam", 0.0204, 7), entry("dcm", 0.03, 9)]
     known = {"power": 0.8, "difference": 0.02}
-    assert told(known | {"points": three}) == (
+    assert power_in_words(known | {"points": three}) == (
         "6 seeds find true differences of at least 2.0 (dam) to 13.8 (static) percentage points "
         "(80 % power, paired by seed); 7 to 183 seeds find 2 points"
     )
-    assert told(known | {"points": three[1:2]}) == (
+    assert power_in_words(known | {"points": three[1:2]}) == (
         "6 seeds find true differences of at least 2.0 percentage points (80 % power, paired by seed); "
         "7 seeds find 2 points"
     )
     some = [entry("a", 0.02, 9, seeds=10), entry("b", 0.03, 9, seeds=4), entry("c", 0.025, 14, seeds=9)]
-    assert told(known | {"points": some}).startswith(
+    assert power_in_words(known | {"points": some}).startswith(
         "4 to 10 seeds find true differences of at least 2.0 (a) to 3.0 (b) "
     )
-    assert told(known | {"points": some}).endswith("9 to 14 seeds find 2 points")  # the one between needs the most
+    assert power_in_words(known | {"points": some}).endswith(
+        "9 to 14 seeds find 2 points"
+    )  # the one between needs the most

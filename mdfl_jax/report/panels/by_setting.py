@@ -14,9 +14,8 @@ from matplotlib.figure import Figure
 
 from mdfl_jax.report.panels.curves import explain
 from mdfl_jax.report.panels.final_accuracy import is_known, statistics
-from mdfl_jax.report.read import ReportData
+from mdfl_jax.report.read import Axis, ReportData, point_labels, show, spaced, sweep_axes
 from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.settings import Axis, point_labels, show, spaced, sweep_axes
 from mdfl_jax.report.style import (
     DASHES,
     MOBILITY,

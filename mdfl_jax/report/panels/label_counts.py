@@ -12,9 +12,8 @@ from matplotlib.patches import Patch
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.heterogeneity import heterogeneity
-from mdfl_jax.report.read import ReportData
+from mdfl_jax.report.read import ReportData, point_labels, spaced
 from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.settings import point_labels, spaced
 from mdfl_jax.report.style import INSIDE, MOBILE, STATIC, STYLE, describe_first_seed, looks
 
 # The total variation distance, as a share of its largest value, in words.

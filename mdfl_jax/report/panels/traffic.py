@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from mdfl_jax.report.panels.final_accuracy import MANY, named_rows
 from mdfl_jax.report.read import ReportData, declared, recorded
 from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.statistics import interval
 from mdfl_jax.report.style import MOBILE, STATIC, describe_end, for_plotly, has_intervals, looks, make_panels
+from mdfl_jax.results.statistics import interval
 
 # The totals of the traffic: key -> (title, unit of the metrics that may be its parts).
 _TOTALS = {"bits_sent": ("megabits", "bits"), "messages": ("messages", "messages")}
