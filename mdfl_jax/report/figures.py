@@ -18,10 +18,10 @@ from matplotlib.text import Text
 from mdfl_jax.core import own_files
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.report.panels.curves import draw_mean
-from mdfl_jax.report.read import ROUNDS, ReportData
+from mdfl_jax.report.read import ROUNDS, ReportData, Table
 from mdfl_jax.report.registry import FIGURES, drawn_in_order
 from mdfl_jax.report.style import COLUMN, PAGE, PAPER, STYLE, looks, make_panels, of_width
-from mdfl_jax.results.results import StudyResults, line_keys, per_run
+from mdfl_jax.results.results import StudyResults
 from mdfl_jax.storage import disk
 
 DPI = 150
@@ -279,26 +279,24 @@ class Plots:
         return drawn
 
     def _draw_curves(self, axes: Any, metric: str, x: str) -> None:
-        results, study = self._results, self._report_data("")
-        key, along = self._key(metric), None if x in ("round", ROUNDS) else self._key(x)
-        for point, look in zip(study.points, looks(study)):
-            of = [seed for seed in results.seeds if str(seed) not in point.get("divergence", {})] or results.seeds
-            ran = [results.seeds.index(seed) for seed in of]  # a run that has diverged is in no mean
-            values = per_run(results, point["id"], key)[ran] / self._scale(key)
-            places = results.arrays["rounds"]
-            if along is not None:
-                places = per_run(results, point["id"], along)[ran].mean(axis=0) / self._scale(along)
-            if not np.isnan(values).all():
-                draw_mean(axes, places, values, look.colour, look.dashes).set_label(look.label)
+        study = self._report_data("")
+        table = Table(study.lines, [point["id"] for point in study.points])
+        key, along = self._key(table, metric), None if x in ("round", ROUNDS) else self._key(table, x)
+        of_points, places = table[key] / self._scale(key), table[along] / self._scale(along) if along else None
+        for p, (point, look) in enumerate(zip(study.points, looks(study))):
+            lost = [str(seed) in point.get("divergence", {}) for seed in table.seeds]
+            ran = np.flatnonzero(np.logical_not(lost) | all(lost))  # a run that has diverged is in no mean
+            if not np.isnan(of_points[p, ran]).all():
+                at = table.rounds if places is None else places[p, ran].mean(axis=0)
+                draw_mean(axes, at, of_points[p, ran], look.colour, look.dashes).set_label(look.label)
         axes.set_xlabel("round" if along is None else self._title(along))
         axes.set_ylabel(self._title(key))
         axes.margins(x=0.01)
 
-    def _key(self, metric: str) -> str:
+    def _key(self, table: Table, metric: str) -> str:
         """Return the key of a metric in metrics.jsonl, and check that it was measured."""
-        results = self._results
-        key = next((shown.key for shown in results.declared.values() if shown.name == metric), metric)
-        measured = [of for of in line_keys(results) if any(line.get(of) is not None for line in results.lines)]
+        key = next((shown.key for shown in self._results.declared.values() if shown.name == metric), metric)
+        measured = [of for of in table.keys if not np.isnan(table[of]).all()]
         if key not in measured:
             raise UserError(unknown_name("metric", metric, measured))
         return key

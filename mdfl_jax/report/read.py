@@ -17,10 +17,11 @@ from mdfl_jax.core.metric import ROUNDS as BY_ROUND
 from mdfl_jax.core.outcomes import selected_fields
 from mdfl_jax.metrics import AXIS, BUILT_IN, CLASSES, CLIENTS, CURVE
 from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
-from mdfl_jax.report.unfinished import describe_missing, judged_key, read_unfinished
-from mdfl_jax.results.results import StudyResults, declared
+from mdfl_jax.report.unfinished import describe_missing, read_unfinished
+from mdfl_jax.results.results import NOT_METRICS, StudyResults, declared
 from mdfl_jax.results.studies import read_study, runs_in
-from mdfl_jax.storage.study_files import no_streets, read_streets, require, run_path
+from mdfl_jax.results.summary import judged_key
+from mdfl_jax.storage.study_files import no_streets, run_path
 
 
 @dataclass(frozen=True)
@@ -186,42 +187,57 @@ class Curve:
         return {seed: float(value) for seed, row in zip(self.seeds, columns) for value in row}
 
 
-def make_curves(
-    lines: Sequence[Mapping[str, Any]], path: Path, ids: Sequence[str], judged: str, shown: Mapping[str, str]
-) -> dict[str, Curve]:
-    """Make the curves by sweep point. If two lines have the same sweep point, seed and round, the later one is used.
+class Table:
+    """The numbers of metrics.jsonl of some sweep points: ``table[key]`` is [P, S, E], NaN where one is not known.
+
+    If two lines have the same sweep point, seed and round, the later one is used.
 
     Args:
       lines: the lines of metrics.jsonl.
-      path: the path of metrics.jsonl, for errors.
-      ids: the ids of the sweep points.
-      judged: the key of the accuracy.
-      shown: key -> name for each further metric to read.
+      ids: the ids of the P sweep points.
 
-    Raises:
-      UserError: if a line lacks an entry, or if a sweep point has no line.
+    Attributes:
+      seeds, rounds: [S] and [E], those of all these points.
+      known: [P, S, E] bool, where there is a line.
+      keys: the entries of the lines.
     """
-    values: dict[str, dict[tuple[int, int], Mapping[str, Any]]] = {name: {} for name in ids}
-    for row in lines:
-        require(row, ("point", "seed", "round", judged), path)
-        if row["point"] in values:
-            values[row["point"]][row["seed"], row["round"]] = row
-    keys = (judged, *GROUP_KEYS, *shown)
+
+    def __init__(self, lines: Sequence[Mapping[str, Any]], ids: Sequence[str]):
+        index = {name: p for p, name in enumerate(ids)}
+        self._rows = [row for row in lines if row["point"] in index]
+        self.seeds, self.rounds = (np.array(sorted({row[of] for row in self._rows}), int) for of in ("seed", "round"))
+        self._place = (
+            np.array([index[row["point"]] for row in self._rows], int),
+            np.searchsorted(self.seeds, [row["seed"] for row in self._rows]),
+            np.searchsorted(self.rounds, [row["round"] for row in self._rows]),
+        )
+        self.known = np.zeros((len(ids), len(self.seeds), len(self.rounds)), bool)
+        self.known[self._place] = True
+        self.keys = list(dict.fromkeys(key for row in self._rows for key in row if key not in NOT_METRICS))
+
+    def __getitem__(self, key: str) -> np.ndarray:
+        array = np.full(self.known.shape, np.nan)
+        array[self._place] = np.array([row.get(key) for row in self._rows], float)  # None is NaN, "inf" infinity
+        return array
+
+
+def make_curves(table: Table, ids: Sequence[str], judged: str, shown: Mapping[str, str]) -> dict[str, Curve]:
+    """Make the curves by sweep point.
+
+    Args:
+      table: the numbers of the sweep points.
+      ids: their ids.
+      judged: the key of the accuracy.
+      shown: key -> name for each further metric. A sweep point has those of which it knows a number.
+    """
+    arrays = {key: table[key] for key in (judged, *GROUP_KEYS, *shown) if key in table.keys or key == judged}
     curves = {}
-    for name, by_key in values.items():
-        if not by_key:
-            raise UserError(f"{path}: has no line for the point {name!r} of summary.json")
-        seeds, rounds = ({key: i for i, key in enumerate(sorted(found))} for found in map(set, zip(*by_key)))
-        arrays = {}
-        for key in keys:
-            if any(key in row for row in by_key.values()):
-                arrays[key] = np.full((len(seeds), len(rounds)), np.nan)
-                for (seed, at_round), row in by_key.items():
-                    value = row.get(key)
-                    arrays[key][seeds[seed], rounds[at_round]] = np.nan if value is None else value
-        measured = {of: arrays[key] for key, of in shown.items() if key in arrays}
-        groups = {key: arrays[key] for key in GROUP_KEYS if key in arrays}
-        curves[name] = Curve(np.array(list(rounds)), arrays[judged], groups, measured, tuple(seeds))
+    for p, (name, known) in enumerate(zip(ids, table.known)):
+        seeds, rounds = known.any(axis=1), known.any(axis=0)
+        own = {key: of[p][np.ix_(seeds, rounds)] for key, of in arrays.items()}
+        groups = {key: own[key] for key in GROUP_KEYS if key in own}
+        measured = {of: own[key] for key, of in shown.items() if key in own and not np.isnan(own[key]).all()}
+        curves[name] = Curve(table.rounds[rounds], own[judged], groups, measured, tuple(table.seeds[seeds].tolist()))
     return curves
 
 
@@ -395,9 +411,8 @@ def read_workdir(workdir: Path, x_axis: str = "") -> ReportData:
     manifest = read_study(workdir)
     if all(run_path(workdir, run).is_file() for _, _, run in runs_in(manifest)):
         return make_report_data(StudyResults.open(workdir), x_axis, describe_missing(manifest))
-    state = read_unfinished(workdir, manifest)
-    results = StudyResults(manifest, state.summary, list(map(dict, state.lines)), {}, workdir, read_streets(workdir))
-    return make_report_data(results, x_axis, (*state.remarks, *describe_missing(manifest)))
+    results, remarks = read_unfinished(workdir, manifest)
+    return make_report_data(results, x_axis, (*remarks, *describe_missing(manifest)))
 
 
 def make_report_data(results: StudyResults, x_axis: str = "", remarks: tuple[str, ...] = ()) -> ReportData:
@@ -409,7 +424,7 @@ def make_report_data(results: StudyResults, x_axis: str = "", remarks: tuple[str
       remarks: sentences for the top of the page.
 
     Raises:
-      UserError: if a line lacks an entry, if an array has a wrong shape, or if there is no such axis.
+      UserError: if there is no such axis.
     """
     manifest, summary, workdir = results.manifest, results.summary, results.workdir or Path()
     ids = [point["id"] for point in summary["points"]]
@@ -418,7 +433,7 @@ def make_report_data(results: StudyResults, x_axis: str = "", remarks: tuple[str
     if x_axis not in (ROUNDS, *axes_of(summary)):
         raise UserError(f"the x axis is {x_axis!r}; this study has {', '.join([ROUNDS, *axes_of(summary)])}")
     shown = {metric.key: metric.name for metric in declared(summary) if {AXIS, CURVE} & set(metric.where)}
-    curves = make_curves(results.lines, workdir / "metrics.jsonl", ids, judged, shown)
+    curves = make_curves(Table(results.lines, ids), ids, judged, shown)
     points = [{"seeds": list(manifest["seeds"]), **point} for point in summary["points"]]
     whole = {**summary, "points": points}
     study = ReportData(
@@ -447,7 +462,6 @@ def chosen(summary: Mapping[str, Any]) -> dict[str, Any]:
     return {**summary, "points": points}
 
 
-_NOT_METRICS = {"schema", "point", "seed", "round", *DIVERGENCE}
 _ACCURACIES = {"accuracy", "mean_model_accuracy"}  # in [0, 1], shown in per cent
 _UNDECLARED = {"double_bits": ("megabits sent by a client, counted in double precision", 1e6)}  # key -> (title, scale)
 _PREFIXES = {1e3: "kilo", 1e6: "mega", 1e9: "giga"}
@@ -506,34 +520,16 @@ class Recorded(NamedTuple):
 
 @kept
 def recorded(study: ReportData) -> Recorded:
-    """Return all numbers in metrics.jsonl of the shown sweep points.
-
-    If two lines have the same sweep point, seed and round, the later one is used.
-    """
-    index = {point["id"]: p for p, point in enumerate(study.points)}
-    rows = [row for row in study.lines if row["point"] in index]
-    seeds, rounds = (np.array(sorted({row[of] for row in rows})) for of in ("seed", "round"))
-    place = (
-        np.array([index[row["point"]] for row in rows]),
-        *(np.searchsorted(known, [row[of] for row in rows]) for known, of in ((seeds, "seed"), (rounds, "round"))),
-    )
-    values = {}
-    for key in dict.fromkeys(key for row in rows for key in row if key not in _NOT_METRICS):
-        try:
-            column = np.array([row.get(key) for row in rows], float)  # None becomes NaN, and "inf" infinity
-        except (TypeError, ValueError):
-            continue  # not a number
-        array = np.full((len(index), len(seeds), len(rounds)), np.nan)
-        array[place] = np.where(np.isfinite(column), column, np.nan)
-        values[key] = array
-    diverged = np.zeros((len(index), len(seeds)), bool)
-    np.logical_or.at(diverged, place[:2], [row.get(DIVERGENCE[0]) is not None for row in rows])
+    """Return all numbers in metrics.jsonl of the shown sweep points."""
+    table = Table(study.lines, [point["id"] for point in study.points])
+    finite = {key: np.where(np.isfinite(of := table[key]), of, np.nan) for key in table.keys if key not in DIVERGENCE}
+    diverged = np.isfinite(table[DIVERGENCE[0]]).any(axis=2)
     metrics = {metric.key: metric for metric in declared(study.summary)}
-    telling = _telling(values, rounds, metrics)
+    telling = _telling(finite, table.rounds, metrics)
     quantities = [_quantity(key, array, metrics) for key, array in telling.items()]
     if study.config.get("judged") == "global":
         quantities = [of._replace(title=of.title.replace("the mean model", "the global model")) for of in quantities]
-    return Recorded(rounds, seeds, telling, diverged, quantities)
+    return Recorded(table.rounds, table.seeds, telling, diverged, quantities)
 
 
 def _telling(

@@ -26,24 +26,6 @@ from mdfl_jax.core.outcomes import t_quantile
 Values = Sequence[float] | np.ndarray
 
 
-def interval(values: Values) -> dict[str, Any]:
-    """Return mean, standard deviation and half-width of the 95 % Student-t interval of values [S] over the seeds.
-
-    Seeds without a value (NaN), as those whose runs have diverged, are left out, and 'seeds' then counts the others.
-    What is not known is None: all of no values or of infinite ones, and all but the mean of one value.
-
-    >>> interval([0.5])
-    {'mean': 0.5, 'std': None, 'ci95': None}
-    """
-    found = outcomes.interval_of_known(values) if len(values) else dict.fromkeys(("mean", "std", "ci95"))
-    return {key: None if value is None or not math.isfinite(value) else value for key, value in found.items()}
-
-
-def with_seeds(values: Values) -> dict[str, Any]:
-    """Return the `interval` of values [S], and the values themselves as 'per_seed'."""
-    return interval(values) | {"per_seed": [float(value) for value in values]}
-
-
 def band(values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
     """Return the means [E] of values [S, E] over the seeds, and the half-widths [E] of their 95 % Student-t intervals.
 
@@ -91,7 +73,7 @@ def difference(a: Mapping[int, float], b: Mapping[int, float], paired: bool = Tr
     common = [seed for seed in a if seed in b]
     if not paired or not common:
         return welch(list(a.values()), list(b.values())) | {"paired": False, "seeds": None}
-    found = interval([a[seed] - b[seed] for seed in common])
+    found = outcomes.interval_of_known([a[seed] - b[seed] for seed in common])
     return {"mean": found["mean"], "ci95": found["ci95"], "paired": True, "seeds": len(common)}
 
 

@@ -156,7 +156,7 @@ MUTANTS = [
     Mutant("metrics/values.py", "/ num_clients)\n", ")\n", "test_simulation.py results"),
     Mutant("metrics/values.py", '"highest"))[-2]', '"highest"))[-1]', "test_simulation.py results"),
     Mutant("core/outcomes.py", "accuracy >= target", "accuracy > target", FILES),
-    Mutant("results/summary.py", "].min(axis=2)", "].max(axis=2)", FILES),
+    Mutant("results/summary.py", 'column("accuracy_min")', 'column("accuracy_max")', FILES),
     Mutant("results/summary.py", 'not m["diverged"] and ', "", SELECT),
     Mutant("results/summary.py", "LOSS else entry[by]", "LOSS else loss", SELECT),
     Mutant("results/summary.py", "(math.inf if judged is", "(0.0 if judged is", SELECT),

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.stats import t as student
 
-from mdfl_jax.results.statistics import LEAST_SEEDS, band, difference, interval, simultaneous, welch, with_seeds
+from mdfl_jax.core.outcomes import interval_of_known as interval
+from mdfl_jax.core.outcomes import with_seeds
+from mdfl_jax.results.statistics import LEAST_SEEDS, band, difference, simultaneous, welch
 
 numbers = st.lists(st.integers(0, 1000).map(lambda value: value / 1000), min_size=2, max_size=12)
 

@@ -29,8 +29,8 @@ from mdfl_jax.report.read import (
 )
 from mdfl_jax.report.registry import LEVELS, MISSING, Chart, figure
 from mdfl_jax.report.style import describe_end, describe_seeds, has_intervals, looks, main_axis, make_panels
-from mdfl_jax.report.unfinished import judged_key
 from mdfl_jax.results.statistics import band
+from mdfl_jax.results.summary import judged_key
 
 MAX_FACETS = 12
 MANY = 12  # with more lines in a panel they are thin, without bands, and the legend names colours instead of points
