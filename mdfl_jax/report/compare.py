@@ -17,11 +17,10 @@ import numpy as np
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.metric import SCHEMA
 from mdfl_jax.core.outcomes import by_run
-from mdfl_jax.report.read import ROUNDS, ReportData, axes_of, declared, kept, read_workdir, show
+from mdfl_jax.report.read import ROUNDS, ReportData, axes_of, declared, kept, read_workdir, show, summarize_at
 from mdfl_jax.report.setting import describe_setting
 from mdfl_jax.report.style import looks
 from mdfl_jax.report.tables import Cell, percent_cell, write_csv
-from mdfl_jax.report.unfinished import summarize_at
 from mdfl_jax.results.statistics import difference
 
 WORLD = ("network.grid_size", "network.graph", "motion.width", "motion.height")  # these decide the first places

@@ -12,11 +12,10 @@ from mdfl_jax.core import own_files
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report import compare, figures, tables
 from mdfl_jax.report.compare import pairs_of
-from mdfl_jax.report.read import ReportData, read_workdir
+from mdfl_jax.report.read import NotYetError, ReportData, read_workdir
 from mdfl_jax.report.registry import FIGURES, dumps, in_order
 from mdfl_jax.report.setting import describe_making, describe_setting
 from mdfl_jax.report.style import looks
-from mdfl_jax.report.unfinished import NotYetError
 from mdfl_jax.report.verdict import verdict
 from mdfl_jax.results.results import list_files
 from mdfl_jax.results.studies import read_study, runs_in
@@ -127,11 +126,9 @@ def _styles(panels: list[dict[str, Any]]) -> list[Path]:
 
 
 def _scripts(panels: list[dict[str, Any]]) -> list[Path]:
-    """Return the scripts of a page: the plotting library, its own, and KIND_*.js and KIND.js of each kind of chart."""
-    own = [ASSETS / name for name in ("plotly-cartesian.min.js", "core.js", "table.js")]
-    return own + [
-        path for kind in _kinds(panels) for path in (*sorted(ASSETS.glob(f"{kind}_*.js")), ASSETS / f"{kind}.js")
-    ]
+    """Return the scripts of a page: the plotting library, its own, and KIND.js of each kind of chart."""
+    own = ("plotly-cartesian.min.js", "core.js", "table.js")
+    return [ASSETS / name for name in (*own, *(f"{kind}.js" for kind in _kinds(panels)))]
 
 
 def _study(study: ReportData) -> dict[str, Any]:

@@ -142,12 +142,12 @@ def parts_chart(study: ReportData, parts: Sequence[Part], marked: Mapping[str, A
             symbol = {"symbol": "diamond-open", "size": 12, "color": [mark.colour for mark in part.marks]}
             look: dict[str, Any] = {"type": "scatter", "mode": "markers", "marker": symbol, "showlegend": False}
             traces.append(look | place | dict(marked or {}))
-        axis = {"tickvals": list(part.ticks.values()), "ticktext": list(map(for_plotly, part.ticks))}
+        axis: dict[str, Any] = {"tickvals": list(part.ticks.values()), "ticktext": list(map(for_plotly, part.ticks))}
         axis |= {"type": "log"} if part.logarithmic else {}
-        panel = {"title": for_plotly(part.title), "x": for_plotly(part.x.title), "traces": traces, "xaxis": axis}
+        panel: dict[str, Any] = {"title": for_plotly(part.title), "x": for_plotly(part.x.title), "traces": traces}
         panel |= {"levels": [[100 * level, colour] for level, colour in part.levels.items()]} if part.levels else {}
         yaxis = {"title": {"text": f"{describe_accuracy(study)} (%)"}}
-        panels.append(panel | {"range": _span(parts), "yaxis": yaxis})
+        panels.append(panel | {"range": _span(parts), "xaxis": axis, "yaxis": yaxis})
     return Chart("multiples", {"panels": panels, "width": 340, "height": 340 if len(panels) == 1 else 250})
 
 

@@ -1,7 +1,7 @@
 """The map: on the page a playback of all rounds, in files the first positions of the clients and their first moves.
 
 All is that of the first seed. On the page, places are whole numbers of 16 bits, as differences from round to round, and
-links are bits of which only the changes are stored, so that the text of the page is short. `assets/map_data.js`
+links are bits of which only the changes are stored, so that the text of the page is short. `assets/map.js`
 reverses this.
 """
 
