@@ -161,7 +161,7 @@ MUTANTS = [
     Mutant("results/summary.py", "LOSS else entry[by]", "LOSS else loss", SELECT),
     Mutant("results/summary.py", "(math.inf if judged is", "(0.0 if judged is", SELECT),
     Mutant("results/summary.py", "if k not in paths)", "if k != paths[0])", SELECT),
-    Mutant("results/summary.py", "q != p and q in told]", "q != p]", "results/test_summary_power.py"),
+    Mutant("results/summary.py", "q != p and q in told]", "q != p]", "results/test_power.py"),
     Mutant("results/statistics.py", "noncentrality * std / math.sqrt(seeds)", "2.8 * std / math.sqrt(seeds)",
            "results/test_power.py"),
     Mutant("results/statistics.py", "std, middle) <= difference", "std, middle + 1) <= difference",

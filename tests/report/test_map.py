@@ -1,8 +1,6 @@
 """The map: its data on the page are what history.npz holds and never too much, and its movies are what one sees."""
 
-import importlib.util
 import re
-import shutil
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -28,7 +26,7 @@ Maker = Callable[..., Path]
 
 
 def recovered(coded: np.ndarray, low, high) -> np.ndarray:
-    """Places [T, n, 2] from the differences [n, 2, T]: what map_data.js does, number by number."""
+    """Places [T, n, 2] from the differences [n, 2, T]: what map.js does, number by number."""
     found = np.zeros(coded.shape)
     for i, axis in np.ndindex(*coded.shape[:2]):
         whole = 0
@@ -213,21 +211,6 @@ def test_a_gif_has_its_size_and_moves_and_two_have_the_same_bytes(run, tmp_path)
         assert (image.info["duration"], image.info["loop"]) == (100, 0)
 
 
-@pytest.mark.long
-def test_two_points_and_the_end_of_a_study(run, tmp_path):
-    path = save_movie(run, tmp_path / "all.gif", rounds=500)
-    assert len(pictures(path)) == 20 * PER_ROUND + 1  # a study has no more rounds than it has
-    assert path.stat().st_size < 3e6
-
-
-@pytest.mark.long
-def test_clients_on_a_circle_have_a_movie_too(tmp_path):
-    folder = write_workdir(tmp_path / "run", [{"server.pattern": "fixed"}], seeds=1, rounds=6)
-    shown = pictures(save_movie(read_workdir(add_records(folder, server=True)), tmp_path / "circle.gif"))
-    assert 6 <= len(shown) <= 6 * PER_ROUND + 1  # equal pictures are one that lasts longer
-    assert len({one.tobytes() for one in shown}) >= 4  # the links change
-
-
 @given(st.integers(0, 10_000), st.booleans())
 @settings(max_examples=25, deadline=None)
 def test_computed_links_are_those_of_a_slow_search(seed, swept):
@@ -261,7 +244,7 @@ def test_recorded_links_are_taken_in_either_direction():
 @pytest.mark.parametrize(
     ("name", "options", "said"),
     [
-        ("map.avi", {}, "ends in .gif or .mp4"),
+        ("map.mp4", {}, "ends in .gif"),
         ("map.gif", {"points": [0, 1, 2]}, "one or two sweep points"),
         ("map.gif", {"points": []}, "one or two sweep points"),
         ("map.gif", {"rounds": 0}, "rounds=0: it must be between 1 and"),
@@ -283,25 +266,3 @@ def test_a_point_without_places_has_no_movie(tmp_path):
     for points in (None, [0]):
         with pytest.raises(UserError, match="neither places nor links were recorded"):
             save_movie(run, tmp_path / "map.gif", points)
-
-
-def test_mp4_needs_ffmpeg(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(shutil, "which", lambda name: None)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"MP4 needs the program ffmpeg: pip install 'mdfl_jax\[movie\]'"):
-        save_movie(run, tmp_path / "map.mp4")
-
-
-def test_mp4_sends_its_pictures_to_ffmpeg(run, tmp_path, monkeypatch):
-    ffmpeg = tmp_path / "ffmpeg"
-    ffmpeg.write_text('#!/bin/sh\nfor last; do :; done\necho "$@" > "$last.told"\nexec cat > "$last"\n')
-    ffmpeg.chmod(0o755)
-    monkeypatch.setattr(shutil, "which", lambda name: str(ffmpeg))
-    path = save_movie(run, tmp_path / "map.mp4", [1], rounds=1, width=3.05)
-    told = Path(f"{path}.told").read_text().split()
-    width, height = map(int, told[told.index("-s") + 1].split("x"))
-    assert (width % 2, height % 2) == (0, 0)
-    assert path.stat().st_size == width * height * 3 * (PER_ROUND + 1)
-    ffmpeg.write_text("#!/bin/sh\ncat > /dev/null\necho broken encoder >&2\nexit 1\n")
-    with pytest.raises(UserError, match="broken encoder"):
-        save_movie(run, tmp_path / "map.mp4", [1], rounds=1)
