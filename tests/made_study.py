@@ -18,10 +18,9 @@ from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.results.lines import metric_lines
 from mdfl_jax.results.records import Measured, PointArrays, RunRecord, from_devices, write_record
-from mdfl_jax.results.results import StudyResults
+from mdfl_jax.results.results import StudyResults, write_views
 from mdfl_jax.results.studies import restricted
-from mdfl_jax.results.summary import summarize_point
-from mdfl_jax.results.views import write_views
+from mdfl_jax.results.summary import PointRuns, summarize_point
 from mdfl_jax.storage.disk import plain, write_json
 from mdfl_jax.storage.study_files import CONFIG, STUDY_SCHEMA, run_name, run_path
 from mdfl_jax.study.identity import name_run, other_config, run_config
@@ -66,7 +65,10 @@ def put(folder: Path, name: str, found: Measured, config: Any, **header: Any) ->
 def summary_of(folder: Path, *found: Measured, target: float = 0.3) -> dict[str, Any]:
     """The entry in summary.json of a sweep point whose runs, with different seeds, have measured this."""
     records = [put(folder, f"made-{'0' * 16}-s{of.seed}-r{of.rounds[-1]}", of, {}) for of in found]
-    return summarize_point(records, PointArrays(records), [], target)
+    shown = [metric.described for metric in BUILT_IN]
+    return summarize_point(
+        PointRuns({of.seed: of.lines for of in records}, PointArrays(records)), shown, target, "accuracy"
+    )
 
 
 def name_of(point: Point, seed: int, rounds: int = 0) -> str:

@@ -32,5 +32,5 @@ def test_every_package_that_is_imported_is_a_dependency():
 
 def test_every_extra_that_a_message_names_exists():
     named = {extra for path in FILES for extra in re.findall(r"mdfl_jax\[([a-z-]+)\]'", path.read_text())}
-    assert named >= {"hf", "movie", "tfds"}
+    assert named >= {"hf", "tfds"}
     assert named <= set(PROJECT["optional-dependencies"])

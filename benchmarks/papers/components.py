@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.papers.items import Rows, Table
-from mdfl_jax.results.power import CLAIMED, seeds_for, smallest_difference
+from mdfl_jax.results.statistics import CLAIMED, seeds_for, smallest_difference
 
 SOURCES = {
     "partition": "partition",

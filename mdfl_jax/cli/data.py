@@ -9,6 +9,7 @@ clients of a study will hold: the counts of the labels, and numbers that say how
 --dt=SECONDS   length of a round; 0 takes the spacing of the samples
 """
 
+from functools import partial
 from pathlib import Path
 
 from absl import flags
@@ -51,6 +52,7 @@ def main() -> int:
 def _show_clients() -> int:
     """Print the clients' data of a study, once for each group of sweep points that draw the same."""
     from mdfl_jax.report.panels import label_counts
+    from mdfl_jax.report.style import save_picture
     from mdfl_jax.study import make_study
     from mdfl_jax.study.ahead import partitions
 
@@ -64,7 +66,8 @@ def _show_clients() -> int:
         print(partitions.describe(study, data))
         if _PICTURE.value:
             own = path if len(drawn) == 1 else path.with_stem(f"{path.stem}_{k}")
-            label_counts.save_counts(data.counts[0], data.is_mobile[0], own)
+            counts, mobile = data.counts[0], data.is_mobile[0]
+            save_picture(partial(label_counts.draw_counts, counts, mobile), [own], "picture")
             print(f"\npicture: {own}")
         print("\n" * (k < len(drawn)), end="")
     return 0

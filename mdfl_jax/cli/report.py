@@ -19,10 +19,9 @@ from absl import flags
 from markupsafe import escape
 
 from mdfl_jax.core.errors import UserError, check_path, unknown_name
-from mdfl_jax.report import compare, figures, index, page
+from mdfl_jax.report import compare, figures, page
 from mdfl_jax.report.compare import read_studies
-from mdfl_jax.report.read import ROUNDS, ReportData
-from mdfl_jax.report.unfinished import NotYetError
+from mdfl_jax.report.read import ROUNDS, NotYetError, ReportData
 from mdfl_jax.storage.study_files import CONFIG, run_files
 
 PORT = 8000  # of --serve
@@ -60,7 +59,7 @@ _BASELINE = flags.DEFINE_string(
 )
 _PAGE_ONLY = flags.DEFINE_bool("page_only", False, "Write report.html only, no tables and no files of figures.")
 _FIGURE = flags.DEFINE_string("figure", None, "One figure, to be saved with --to; list: print their names.")
-_TO = flags.DEFINE_string("to", None, "File of --figure: .png, .pdf or .svg; of the map also .gif or .mp4.")
+_TO = flags.DEFINE_string("to", None, "File of --figure: .png, .pdf or .svg; of the map also .gif.")
 _WIDTH = flags.DEFINE_string("width", None, "Width of --figure: column (3.5 inches), page (7.2; default) or inches.")
 _POINTS = flags.DEFINE_string("points", None, "Points of --figure: ids separated by ';', or indices as in 0,3.")
 _ROUNDS = flags.DEFINE_integer("rounds", None, "Rounds of a moving map.", lower_bound=1)
@@ -81,7 +80,7 @@ def main() -> int:
         check_path("the path", str(name))
     _check_together()
     if len(dirs) == 1 and _holds_studies(dirs[0]):
-        print(index.write_index(dirs[0], _index_file()))
+        print(page.write_index(dirs[0], _index_file()))
         return 0
     if _FIGURE.value is not None:
         return _save_figure(_read(dirs, None))
@@ -96,7 +95,7 @@ def _holds_studies(folder: Path) -> bool:
     """Tell whether a folder holds the folders of studies, and no study of its own."""
     if (folder / CONFIG).exists() or any(run_files(folder)):
         return False
-    return folder.is_dir() and next(index.find_studies(folder), None) is not None
+    return folder.is_dir() and next(page.find_studies(folder), None) is not None
 
 
 def _index_file() -> Path | None:
@@ -195,11 +194,11 @@ def _save_figure(run: ReportData) -> int:
         print("\n".join(f"{name:16} {what}" for name, what in figures.list_figures(run)))
         return 0
     name, path, width = str(_FIGURE.value), Path(str(_TO.value)), figures.width_in_inches(_WIDTH.value or "page")
-    moves = path.suffix in figures.MOVIES
+    moves = path.suffix == figures.MOVIE
     figures.check_figure(run, name, path)
     if not moves and (_ROUNDS.value or _FPS.value):
         flag = "rounds" if _ROUNDS.value else "fps"
-        raise UserError(f"--{flag} is for a moving map: --figure=map --to=FILE.gif or .mp4, not {path.name}")
+        raise UserError(f"--{flag} is for a moving map: --figure=map --to=FILE.gif, not {path.name}")
     points = None if _POINTS.value is None else _indices(run, _POINTS.value)
     if moves:
         from mdfl_jax.report.movie import save_movie

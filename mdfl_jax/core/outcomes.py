@@ -99,16 +99,17 @@ def interval(values: Sequence[float] | np.ndarray) -> dict[str, Any]:
 def interval_of_known(values: Sequence[float] | np.ndarray) -> dict[str, Any]:
     """Return the `interval` of values [S] over the seeds that have one. A run that has diverged has none (NaN).
 
-    If seeds are left out, 'seeds' says how many are not. If all are, the mean is NaN.
+    If seeds are left out, 'seeds' says how many are not. What is not known, as the mean of no values, is None.
 
-    >>> interval_of_known([0.5, math.nan, 0.7])["seeds"]
-    2
+    >>> interval_of_known([0.5, math.nan, 0.7])["seeds"], interval_of_known([math.nan])
+    (2, {'mean': None, 'std': None, 'ci95': None})
     """
     values = np.asarray(values, np.float64)
     known = values[~np.isnan(values)]
     if not len(known):
-        return {"mean": math.nan, "std": None, "ci95": None}
-    return interval(known) | ({"seeds": len(known)} if len(known) < len(values) else {})
+        return dict.fromkeys(("mean", "std", "ci95"))
+    found = {key: None if value is None or math.isnan(value) else value for key, value in interval(known).items()}
+    return found | ({"seeds": len(known)} if len(known) < len(values) else {})
 
 
 def with_seeds(values: Sequence[float] | np.ndarray) -> dict[str, Any]:
@@ -132,7 +133,9 @@ def number(value: Any) -> float:
 
 
 def at_first(values: np.ndarray, accuracy: np.ndarray, target: float) -> float | None:
-    """Return the value at the first evaluation whose accuracy reaches the target, or None if none does.
+    """Return the value at the first evaluation whose accuracy reaches the target.
+
+    It is None if none does, and if the value is not known there.
 
     Args:
       values: [E] the value at each evaluation.
@@ -143,7 +146,7 @@ def at_first(values: np.ndarray, accuracy: np.ndarray, target: float) -> float |
     20.0
     """
     reached = np.flatnonzero(accuracy >= target)
-    return float(values[reached[0]]) if len(reached) else None
+    return float(values[reached[0]]) if len(reached) and not np.isnan(values[reached[0]]) else None
 
 
 def text_of(value: Any) -> str:

@@ -17,13 +17,11 @@ import numpy as np
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.metric import SCHEMA
 from mdfl_jax.core.outcomes import by_run
-from mdfl_jax.report import unfinished
-from mdfl_jax.report.described import describe_setting
-from mdfl_jax.report.read import ROUNDS, ReportData, axes_of, declared, kept, read_workdir
-from mdfl_jax.report.settings import show
-from mdfl_jax.report.statistics import difference
+from mdfl_jax.report.read import ROUNDS, ReportData, axes_of, declared, kept, read_workdir, show, summarize_at
+from mdfl_jax.report.setting import describe_setting
 from mdfl_jax.report.style import looks
 from mdfl_jax.report.tables import Cell, percent_cell, write_csv
+from mdfl_jax.results.statistics import difference
 
 WORLD = ("network.grid_size", "network.graph", "motion.width", "motion.height")  # these decide the first places
 NO_MATTER = ("data.dir",)  # a folder; what is in it has a digest
@@ -337,24 +335,15 @@ def _summary_at(study: ReportData, at: int | None) -> dict[str, Any]:
     """Return the summary of a study at an evaluated round."""
     if at is None or _end(study) == at:
         return study.summary
-    lines = by_run(study.lines)
     said: dict[str, Any] = {key: study.summary[key] for key in ("metrics", "accuracy_is") if key in study.summary}
-    found = unfinished.summarize_at({**study.manifest, **said}, study.points, lines, at)
-    for p, (entry, point) in enumerate(zip(found["points"], study.points)):
-        entry["distance_moved_per_mobile_client"] = _moved(study, p, at)
-        until = {seed: r for seed, r in (point.get("diverged") or {}).items() if r <= at}
-        known = point.get("divergence") or {}
-        entry |= {"diverged": until, "divergence": {seed: known[seed] for seed in until if seed in known}}
+    found = summarize_at({**study.manifest, **said, "points": study.points}, by_run(study.lines), at)
+    for p, entry in enumerate(found["points"]):
+        arrays = {key: of for key in ("distance_moved", "is_mobile") if (of := study.history(p, key)) is not None}
+        evaluated = np.flatnonzero(study.curves[entry["id"]].rounds == at)
+        if len(arrays) == 2 and len(evaluated):
+            moved, mobile = arrays["distance_moved"][:, evaluated[0]], arrays["is_mobile"]
+            entry["distance_moved_per_mobile_client"] = float(moved[mobile].mean()) if mobile.any() else 0.0
     return found
-
-
-def _moved(study: ReportData, point: int, at: int) -> float | None:
-    """Return the mean distance that the mobile clients of a sweep point have moved until a round; None if unknown."""
-    moved, mobile = study.history(point, "distance_moved"), study.history(point, "is_mobile")
-    evaluated = np.flatnonzero(study.curves[study.points[point]["id"]].rounds == at)
-    if moved is None or mobile is None or not len(evaluated):
-        return None
-    return float(moved[:, evaluated[0]][mobile].mean()) if mobile.any() else 0.0
 
 
 def _x_axis(studies: Mapping[str, ReportData], summary: Mapping[str, Any], wanted: str) -> tuple[str, list[str]]:

@@ -18,17 +18,23 @@ from matplotlib.text import Text
 from mdfl_jax.core import own_files
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.report.panels.curves import draw_mean
-from mdfl_jax.report.read import ROUNDS, ReportData
+from mdfl_jax.report.read import ROUNDS, ReportData, Table
 from mdfl_jax.report.registry import FIGURES, drawn_in_order
-from mdfl_jax.report.style import COLUMN, PAGE, PAPER, STYLE, looks, make_panels, of_width
-from mdfl_jax.results.results import StudyResults, line_keys, per_run
+from mdfl_jax.report.style import (
+    COLUMN,
+    PAGE,
+    PAPER,
+    STYLE,
+    UNSTAMPED,
+    looks,
+    make_panels,
+    of_width,
+    save_picture,
+)
+from mdfl_jax.results.results import StudyResults
 from mdfl_jax.storage import disk
 
 DPI = 150
-_SAVED: dict[str, dict[str, Any]] = {  # without the time and the program that made the file
-    "png": {"dpi": DPI, "metadata": {"Software": None}},
-    "pdf": {"metadata": {"CreationDate": None}},
-}
 
 
 def write_figures(study: ReportData) -> dict[str, Path]:
@@ -70,7 +76,7 @@ def png_of(study: ReportData, name: str) -> bytes:
 def _bytes(figure: Figure, kind: str) -> bytes:
     """Return a figure as the bytes of a file."""
     file = io.BytesIO()
-    figure.savefig(file, format=kind, **_SAVED[kind])
+    figure.savefig(file, format=kind, dpi=DPI, metadata=UNSTAMPED[f".{kind}"])
     return file.getvalue()
 
 
@@ -95,12 +101,7 @@ def draw_figure(study: ReportData, name: str) -> Figure:
 
 WIDTHS = {"column": COLUMN, "page": PAGE}
 NARROWEST, WIDEST = 2.0, 40.0  # inches
-PICTURES: dict[str, dict[str, Any]] = {  # the metadata that would make two files of the same figure differ
-    ".png": {"Software": None},
-    ".pdf": {"CreationDate": None},
-    ".svg": {"Date": None},
-}
-MOVIES = (".gif", ".mp4")
+MOVIE = ".gif"
 NARROW = 5.0  # a narrower figure has its legend above or below
 LETTER, HANDLE, LINE = 0.062, 0.5, 0.16  # inches: of a letter, of the line beside a label, and of a line of a legend
 
@@ -135,11 +136,11 @@ def check_figure(study: ReportData, name: str, path: Path) -> None:
       UserError: if there is no such figure, if it does not apply to the study, if the file has another ending, or if
         its folder does not exist.
     """
-    if path.suffix in MOVIES:
+    if path.suffix == MOVIE:
         if name != "map":
-            raise UserError(f"--to={path}: only the map moves; {name} is saved as {', '.join(PICTURES)}")
-    elif path.suffix not in PICTURES:
-        raise UserError(f"--to={path}: it must end in {', '.join(PICTURES)}, or for the map in {' or '.join(MOVIES)}")
+            raise UserError(f"--to={path}: only the map moves; {name} is saved as {', '.join(UNSTAMPED)}")
+    elif path.suffix not in UNSTAMPED:
+        raise UserError(f"--to={path}: it must end in {', '.join(UNSTAMPED)}, or for the map in {MOVIE}")
     known = applying(study)
     if name not in known:
         if name in drawn_in_order():
@@ -158,13 +159,7 @@ def save_figure(study: ReportData, name: str, path: Path, width: float) -> None:
       UserError: as `check_figure`, or if the file cannot be written.
     """
     check_figure(study, name, path)
-    logging.getLogger("fontTools").setLevel(logging.WARNING)  # at INFO it logs every embedded font
-    with matplotlib.style.context(["default", PAPER]):
-        figure = draw_for_paper(study, name, width)
-        try:
-            figure.savefig(path, metadata=PICTURES[path.suffix])
-        except OSError as error:
-            raise UserError(f"--to={path}: cannot be written: {error.strerror or error}") from None
+    save_picture(lambda: draw_for_paper(study, name, width), [path], "to", PAPER)
 
 
 def draw_for_paper(study: ReportData, name: str, width: float) -> Figure:
@@ -279,26 +274,24 @@ class Plots:
         return drawn
 
     def _draw_curves(self, axes: Any, metric: str, x: str) -> None:
-        results, study = self._results, self._report_data("")
-        key, along = self._key(metric), None if x in ("round", ROUNDS) else self._key(x)
-        for point, look in zip(study.points, looks(study)):
-            of = [seed for seed in results.seeds if str(seed) not in point.get("divergence", {})] or results.seeds
-            ran = [results.seeds.index(seed) for seed in of]  # a run that has diverged is in no mean
-            values = per_run(results, point["id"], key)[ran] / self._scale(key)
-            places = results.arrays["rounds"]
-            if along is not None:
-                places = per_run(results, point["id"], along)[ran].mean(axis=0) / self._scale(along)
-            if not np.isnan(values).all():
-                draw_mean(axes, places, values, look.colour, look.dashes).set_label(look.label)
+        study = self._report_data("")
+        table = Table(study.lines, [point["id"] for point in study.points])
+        key, along = self._key(table, metric), None if x in ("round", ROUNDS) else self._key(table, x)
+        of_points, places = table[key] / self._scale(key), table[along] / self._scale(along) if along else None
+        for p, (point, look) in enumerate(zip(study.points, looks(study))):
+            lost = [str(seed) in point.get("divergence", {}) for seed in table.seeds]
+            ran = np.flatnonzero(np.logical_not(lost) | all(lost))  # a run that has diverged is in no mean
+            if not np.isnan(of_points[p, ran]).all():
+                at = table.rounds if places is None else places[p, ran].mean(axis=0)
+                draw_mean(axes, at, of_points[p, ran], look.colour, look.dashes).set_label(look.label)
         axes.set_xlabel("round" if along is None else self._title(along))
         axes.set_ylabel(self._title(key))
         axes.margins(x=0.01)
 
-    def _key(self, metric: str) -> str:
+    def _key(self, table: Table, metric: str) -> str:
         """Return the key of a metric in metrics.jsonl, and check that it was measured."""
-        results = self._results
-        key = next((shown.key for shown in results.declared.values() if shown.name == metric), metric)
-        measured = [of for of in line_keys(results) if any(line.get(of) is not None for line in results.lines)]
+        key = next((shown.key for shown in self._results.declared.values() if shown.name == metric), metric)
+        measured = [of for of in table.keys if not np.isnan(table[of]).all()]
         if key not in measured:
             raise UserError(unknown_name("metric", metric, measured))
         return key

@@ -1,12 +1,8 @@
-"""Writes the map of one or two sweep points as a moving picture, GIF or MP4, for pages and talks.
+"""Writes the map of one or two sweep points as a moving picture, a GIF, for pages and talks.
 
 What stays is drawn once, as the ground of all pictures.
 """
 
-import importlib
-import importlib.util
-import shutil
-import subprocess
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -35,8 +31,8 @@ from mdfl_jax.report.panels.map import (
     shown_points,
 )
 from mdfl_jax.report.read import ReportData, rounds_done
+from mdfl_jax.report.setting import CIRCLE, World, circle, worlds_of
 from mdfl_jax.report.style import INSIDE, STYLE, looks
-from mdfl_jax.report.world import CIRCLE, World, circle, worlds_of
 
 DPI = 100
 PER_ROUND = 3  # pictures from one round to the next
@@ -219,35 +215,31 @@ def save_movie(
     fps: int = DEFAULT_FPS,
     width: float = DEFAULT_WIDTH,
 ) -> Path:
-    """Write the map of one or two sweep points as a GIF or an MP4 file, and return its path.
+    """Write the map of one or two sweep points as a GIF file, and return its path.
 
-    Two GIFs of one study have the same bytes. MP4 needs the program ffmpeg.
+    Two files of one study have the same bytes.
 
     Args:
       study: the study.
-      path: the file; its ending, .gif or .mp4, says the format.
+      path: the file, which ends in .gif.
       points: the indices of one or two sweep points; None: the baseline and the best of the others.
       rounds: the number of rounds from the start; None: `DEFAULT_ROUNDS`, or all if they are fewer.
       fps: pictures a second. From one round to the next there are `PER_ROUND` pictures.
       width: the width in inches, at 100 pixels an inch.
 
     Raises:
-      UserError: for another ending, for points that have no map, for numbers out of bounds, if ffmpeg is missing, or if
-        the file cannot be written.
+      UserError: for another ending, for points that have no map, for numbers out of bounds, or if the file cannot be
+        written.
     """
     path = Path(path)
-    if path.suffix not in (".gif", ".mp4"):
-        raise UserError(f"{path}: a movie ends in .gif or .mp4")
-    encoder = _ffmpeg(path) if path.suffix == ".mp4" else ""
+    if path.suffix != ".gif":
+        raise UserError(f"{path}: a movie ends in .gif")
     chosen = first_pair(study, shown_points(study) or [0]) if points is None else list(points)
     _check(study, chosen, rounds, fps, width)
     with matplotlib.style.context(["default", STYLE, {"figure.constrained_layout.use": False}]):
         drawn = list(draw_pictures(study, chosen, DEFAULT_ROUNDS if rounds is None else rounds, width))
     try:
-        if encoder:
-            _write_mp4(encoder, path, drawn, fps)
-        else:
-            _write_gif(path, drawn, fps, [looks(study)[p].colour for p in chosen])
+        _write_gif(path, drawn, fps, [looks(study)[p].colour for p in chosen])
     except OSError as error:
         raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
     return path
@@ -297,34 +289,3 @@ def _palette(colours: Sequence[str]) -> np.ndarray:
     share = np.linspace(1, 0.15, TINTS)[:, None]
     tints = [share * np.array(matplotlib.colors.to_rgb(colour)) + 1 - share for colour in colours]
     return np.round(255 * np.concatenate([greys, scale, *tints])).astype(np.uint8)
-
-
-def _ffmpeg(path: Path) -> str:
-    """Return the path of the program ffmpeg, which is on the PATH or in the package imageio-ffmpeg.
-
-    Raises:
-      UserError: if there is none.
-    """
-    found = shutil.which("ffmpeg")
-    if found is None and importlib.util.find_spec("imageio_ffmpeg"):
-        found = importlib.import_module("imageio_ffmpeg").get_ffmpeg_exe()
-    if found is None:
-        raise UserError(f"{path}: MP4 needs the program ffmpeg: pip install 'mdfl_jax[movie]', or write a .gif")
-    return found
-
-
-def _write_mp4(encoder: str, path: Path, drawn: list[np.ndarray], fps: int) -> None:
-    """Send the pictures to ffmpeg.
-
-    Raises:
-      OSError: if it fails.
-    """
-    height, width = (size - size % 2 for size in drawn[0].shape[:2])  # the format takes even numbers only
-    shape = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", str(fps), "-i", "-"]
-    made = subprocess.run(
-        [encoder, "-y", "-loglevel", "error", *shape, "-pix_fmt", "yuv420p", str(path)],
-        input=b"".join(np.ascontiguousarray(one[:height, :width]).tobytes() for one in drawn),
-        capture_output=True,
-    )
-    if made.returncode:
-        raise OSError((made.stderr.decode(errors="replace").strip().splitlines() or ["ffmpeg failed"])[-1])

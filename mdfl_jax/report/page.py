@@ -1,25 +1,26 @@
-"""Makes report.html: one page, without external resources, with the setting, the results and their provenance."""
+"""Makes report.html, one page without external resources, and the page that lists the studies of a folder."""
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from mdfl_jax.core import own_files
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.report import compare, figures, pack, tables
+from mdfl_jax.report import compare, figures, tables
 from mdfl_jax.report.compare import pairs_of
-from mdfl_jax.report.described import describe_making, describe_setting
-from mdfl_jax.report.read import ReportData, read_workdir
-from mdfl_jax.report.registry import FIGURES, in_order
+from mdfl_jax.report.read import NotYetError, ReportData, read_workdir
+from mdfl_jax.report.registry import FIGURES, dumps, in_order
+from mdfl_jax.report.setting import describe_making, describe_setting
 from mdfl_jax.report.style import looks
 from mdfl_jax.report.verdict import verdict
-from mdfl_jax.results.views import list_files
+from mdfl_jax.results.results import list_files
+from mdfl_jax.results.studies import read_study, runs_in
 from mdfl_jax.storage import disk
-from mdfl_jax.storage.study_files import CONFIG, locked
+from mdfl_jax.storage.study_files import CONFIG, locked, run_path
 
 ASSETS = Path(__file__).parent / "assets"
 
@@ -65,31 +66,39 @@ def save(path: Path, text: str) -> None:
     disk.write_text(path, text)
 
 
+def _templates() -> Environment:
+    """Return the templates of the pages, which escape every text."""
+    loader = FileSystemLoader(ASSETS)
+    return Environment(loader=loader, autoescape=True, trim_blocks=True, undefined=StrictUndefined)
+
+
 def render(study: ReportData, pictures: Mapping[str, Path] | None = None) -> str:
     """Return the page as HTML, with all that it needs inside. Every text of the study is escaped.
 
     A panel without a chart shows its figure: the PNG file that ``pictures`` has under its name, or it is drawn.
     """
-    loader = FileSystemLoader(ASSETS)
-    environment = Environment(loader=loader, autoescape=True, trim_blocks=True, undefined=StrictUndefined)
     panels = [
         _panel(study, name, (pictures or {}).get(name)) for name, panel in in_order().items() if panel.applies(study)
     ]
-    return environment.get_template("page.html.jinja").render(
-        title=str(study.manifest.get("title") or study.manifest.get("name") or study.workdir.name),
-        styles=[Markup(path.read_text(encoding="utf-8")) for path in _styles(panels)],
-        remarks=study.remarks,
-        verdict=verdict(study.summary, study.config, pairs_of(study), study.manifest.get("points", ())),
-        setting="" if study.studies else describe_setting(study),
-        compared=compare.describe_comparison(study),
-        columns=tables.page_columns(study),
-        colours=[look.colour for look in looks(study)],
-        note=tables.note(study.summary, study.config),
-        panels=panels,
-        making=describe_making(study),
-        missing=tables.MISSING,
-        study=Markup(pack.dumps(_study(study))),
-        scripts=[Markup(path.read_text(encoding="utf-8")) for path in _scripts(panels)],
+    return (
+        _templates()
+        .get_template("page.html.jinja")
+        .render(
+            title=str(study.manifest.get("title") or study.manifest.get("name") or study.workdir.name),
+            styles=[Markup(path.read_text(encoding="utf-8")) for path in _styles(panels)],
+            remarks=study.remarks,
+            verdict=verdict(study.summary, study.config, pairs_of(study), study.manifest.get("points", ())),
+            setting="" if study.studies else describe_setting(study),
+            compared=compare.describe_comparison(study),
+            columns=tables.page_columns(study),
+            colours=[look.colour for look in looks(study)],
+            note=tables.note(study.summary, study.config),
+            panels=panels,
+            making=describe_making(study),
+            missing=tables.MISSING,
+            study=Markup(dumps(_study(study))),
+            scripts=[Markup(path.read_text(encoding="utf-8")) for path in _scripts(panels)],
+        )
     )
 
 
@@ -100,7 +109,7 @@ def _panel(study: ReportData, name: str, picture: Path | None) -> dict[str, Any]
         chart = panel.chart(study) if panel.chart else None
         found = {"name": name, "title": panel.title, "caption": panel.caption(study), "chart": chart}
     if chart:
-        return found | {"data": Markup(pack.dumps(chart.data))}
+        return found | {"data": Markup(dumps(chart.data))}
     png = picture.read_bytes() if picture else figures.png_of(study, name)
     return found | {"picture": f"data:image/png;base64,{base64.b64encode(png).decode('ascii')}"}
 
@@ -117,11 +126,9 @@ def _styles(panels: list[dict[str, Any]]) -> list[Path]:
 
 
 def _scripts(panels: list[dict[str, Any]]) -> list[Path]:
-    """Return the scripts of a page: the plotting library, its own, and KIND_*.js and KIND.js of each kind of chart."""
-    own = [ASSETS / name for name in ("plotly-cartesian.min.js", "core.js", "table.js")]
-    return own + [
-        path for kind in _kinds(panels) for path in (*sorted(ASSETS.glob(f"{kind}_*.js")), ASSETS / f"{kind}.js")
-    ]
+    """Return the scripts of a page: the plotting library, its own, and KIND.js of each kind of chart."""
+    own = ("plotly-cartesian.min.js", "core.js", "table.js")
+    return [ASSETS / name for name in (*own, *(f"{kind}.js" for kind in _kinds(panels)))]
 
 
 def _study(study: ReportData) -> dict[str, Any]:
@@ -132,3 +139,114 @@ def _study(study: ReportData) -> dict[str, Any]:
             for point, look in zip(study.points, looks(study))
         ]
     }
+
+
+DEEPEST = 3  # folders below the given one in which studies are looked for
+INDEX = "index.html"
+_MARK = "mdfl_jax: studies"  # how the page of `write_index` is known again
+
+
+class Listed(NamedTuple):
+    """A row of the page.
+
+    Attributes:
+      folder: The folder of the study, below that of the page.
+      page: The path of its report, below that of the page; '' if there is none.
+      title: Its title, or its name.
+      done, runs: How many of its runs are there, and how many it has.
+      points, seeds, rounds: How many of these it has.
+      verdict: What it has shown, in a sentence, or why it cannot be read.
+    """
+
+    folder: str
+    page: str
+    title: str
+    done: int
+    runs: int
+    points: int
+    seeds: int
+    rounds: int
+    verdict: str
+
+
+def find_studies(folder: Path) -> Iterator[Path]:
+    """Yield the folders of studies below a folder, in the order of their names. No link is followed."""
+
+    def below(path: Path, depth: int) -> Iterator[Path]:
+        try:
+            inner = sorted(entry for entry in path.iterdir() if entry.is_dir() and not entry.is_symlink())
+        except OSError:
+            return
+        for entry in inner:
+            if (entry / CONFIG).is_file():
+                yield entry
+            if depth < DEEPEST:
+                yield from below(entry, depth + 1)
+
+    yield from below(folder, 1)
+
+
+def list_study(folder: Path, workdir: Path) -> Listed:
+    """Return the row of a study.
+
+    Args:
+      folder: The folder of the page.
+      workdir: The folder of the study.
+    """
+    place, page = str(workdir.relative_to(folder)), workdir / "report.html"
+    link = str(page.relative_to(folder)) if page.is_file() else ""
+    try:
+        manifest = read_study(workdir)
+        names = [run for _, _, run in runs_in(manifest)]
+        done = sum(run_path(workdir, run).is_file() for run in names)
+        about = len(manifest["points"]), len(manifest["seeds"]), int(manifest["config"]["rounds"])
+        title = str(manifest.get("title") or manifest.get("name") or place)
+    except UserError as error:
+        return Listed(place, link, place, 0, 0, 0, 0, 0, str(error))
+    try:
+        study = read_workdir(workdir)
+        said = verdict(study.summary, study.config, manifest_points=manifest["points"])[0]
+    except NotYetError:
+        said = "It has no evaluation yet."
+    except UserError as error:
+        said = str(error)
+    return Listed(place, link, title, done, len(names), *about, said)
+
+
+def render_index(folder: Path) -> str:
+    """Return the page of the studies below a folder as HTML. Every text of a study is escaped.
+
+    Raises:
+      UserError: If there is no study below the folder.
+    """
+    rows = [list_study(folder, workdir) for workdir in find_studies(folder)]
+    if not rows:
+        raise UserError(f"{folder}: it holds no study, and neither do the folders in it")
+    text: dict[str, Any] = {
+        "title": f"Studies in {folder.resolve().name}",
+        "mark": _MARK,
+        "rows": rows,
+        "styles": [Markup((ASSETS / "page.css").read_text(encoding="utf-8"))],
+        "scripts": [Markup((ASSETS / name).read_text(encoding="utf-8")) for name in ("core.js", "table.js")],
+    }
+    return _templates().get_template("index.html.jinja").render(**text)
+
+
+def write_index(folder: Path, path: Path | None = None) -> Path:
+    """Write the page of the studies below a folder, and return its path.
+
+    Args:
+      folder: The folder.
+      path: The file; None: index.html in the folder. A file there that is no page of this kind is not replaced.
+
+    Raises:
+      UserError: If there is no study, or if the file cannot be written.
+    """
+    path = path or folder / INDEX
+    try:
+        if path.exists() and _MARK not in path.read_text(encoding="utf-8", errors="replace")[:2000]:
+            raise UserError(f"{path}: it is a file of something else; name another one with --out=FILE.html")
+        save(path, render_index(folder))
+    except OSError as error:
+        raise UserError(f"{error.filename or path}: cannot be written: {error.strerror or error}") from None
+    return path

@@ -1,7 +1,14 @@
-"""A study as the report sees it: its files, its curves, and all numbers that it has recorded."""
+"""A study as the report sees it: the settings that differ between its points, its curves and recorded numbers.
+
+All statistics of a study that still runs are taken at one round, so that the sweep points can be compared: the latest
+round that at least half of the sweep points that have begun have reached under some seed. The statistics are over the
+seeds that have reached this round. A sweep point that has not reached it has no result yet, but it has a curve.
+"""
 
 import dataclasses
 import functools
+import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,14 +19,133 @@ import numpy as np
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.metric import GROUPS, Shown
 from mdfl_jax.core.metric import ROUNDS as BY_ROUND
-from mdfl_jax.core.outcomes import selected_fields
+from mdfl_jax.core.outcomes import Line, Runs, by_run, seeds_of, selected_fields
 from mdfl_jax.metrics import AXIS, BUILT_IN, CLASSES, CLIENTS, CURVE
 from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
-from mdfl_jax.report.settings import Axis, point_labels, spaced, sweep_axes, value_of
-from mdfl_jax.report.unfinished import describe_missing, judged_key, read_unfinished
-from mdfl_jax.results.results import StudyResults, declared
-from mdfl_jax.results.studies import read_study, runs_in
-from mdfl_jax.storage.study_files import no_streets, read_streets, require, run_path
+from mdfl_jax.results.records import lines_of_point
+from mdfl_jax.results.results import NOT_METRICS, StudyResults, declared
+from mdfl_jax.results.studies import read_records, read_study, runs_in
+from mdfl_jax.results.summary import PointRuns, judged_key, summarize
+from mdfl_jax.storage.study_files import METRICS, no_streets, read_lines, read_streets, run_path
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One setting that differs between the sweep points."""
+
+    path: str  # "network.mobility"
+    name: str  # "mobility"
+    values: tuple[Any, ...]  # one for each sweep point
+
+    @functools.cached_property
+    def texts(self) -> tuple[str, ...]:
+        """The printed values, one for each sweep point."""
+        return tuple(show(value) for value in self.values)
+
+    @property
+    def title(self) -> str:
+        """The name in words."""
+        return spaced(self.name)
+
+    @functools.cached_property
+    def distinct(self) -> tuple[str, ...]:
+        """The different printed values in order: numbers by size, other values as the study lists them."""
+        return tuple(self.numbers or dict.fromkeys(self.texts))
+
+    @functools.cached_property
+    def at(self) -> tuple[int, ...]:
+        """The index in ``distinct`` of the value of each sweep point."""
+        return tuple(map(self.distinct.index, self.texts))
+
+    @functools.cached_property
+    def numbers(self) -> dict[str, float]:
+        """The values as numbers by their printed form, the smallest first; none if one of them is no number."""
+        found = [(number, text) for text, x in zip(self.texts, self.values) if (number := as_number(x)) is not None]
+        return {text: number for number, text in sorted(found)} if len(found) == len(self.values) else {}
+
+
+def as_number(value: Any) -> float | None:
+    """Return a configuration value as a number, or None if it is none. Files have infinity as a text.
+
+    >>> [as_number(v) for v in (3, 0.5, "inf", True, "dam", None, float("nan"))]
+    [3.0, 0.5, inf, None, None, None, None]
+    """
+    if value in ("inf", "-inf"):
+        return float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        return None
+    return float(value)
+
+
+def show(value: Any) -> str:
+    """Format a configuration value for tables and legends.
+
+    >>> [show(v) for v in (None, 0.05, 3.0, float("inf"), "dam", True, [1, 2])]
+    ['-', '0.05', '3', 'inf', 'dam', 'true', '[1, 2]']
+    """
+    if value is None:
+        return "-"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float):
+        short = f"{value:g}"
+        return short if float(short) == value or value != value else repr(value)
+    return json.dumps(value)
+
+
+def sweep_axes(points: Sequence[Mapping[str, Any]], config: Mapping[str, Any] | None = None) -> list[Axis]:
+    """Return the overrides that differ between sweep points, named by the last component of their path.
+
+    If two axes have the same last component, their names also contain the component before it. For `algorithm.name` the
+    name is `algorithm`, since "name" alone is not informative. A sweep point without an override has the value of the
+    resolved base configuration.
+
+    >>> points = [{"overrides": {"network.radius": r, "rounds": 9}} for r in (3.0, 5.0)]
+    >>> [(axis.name, axis.texts) for axis in sweep_axes(points)]
+    [('radius', ('3', '5'))]
+    """
+    paths = dict.fromkeys(path for point in points for path in point["overrides"])
+    varying = {path: tuple(value_of(point, path, config or {}) for point in points) for path in paths}
+    varying = {path: values for path, values in varying.items() if len({show(value) for value in values}) > 1}
+    short = {path: path.removesuffix(".name").rsplit(".", 1)[-1] for path in varying}
+    taken = list(short.values())
+    names = {p: ".".join(p.rsplit(".", 2)[-2:]) if taken.count(name) > 1 else name for p, name in short.items()}
+    return [Axis(path, names[path], values) for path, values in varying.items()]
+
+
+def point_labels(points: Sequence[Mapping[str, Any]], axes: Sequence[Axis]) -> list[str]:
+    """Return one label for each sweep point, made from its values of the axes.
+
+    A text is used as it is; a number is written as `radius = 3`. Without axes, the label is the id of the sweep point.
+    """
+    if not axes:
+        return [str(point["id"]) for point in points]
+    parts = [
+        [
+            text if isinstance(value, str) and as_number(value) is None else f"{axis.name} = {text}"
+            for value, text in zip(axis.values, axis.texts)
+        ]
+        for axis in axes
+    ]
+    return [", ".join(label) for label in zip(*parts)]
+
+
+def value_of(point: Mapping[str, Any], path: str, config: Mapping[str, Any]) -> Any:
+    """Return the value of a sweep point for a dotted path of the configuration, or None if it has none."""
+    if path in point["overrides"]:
+        return point["overrides"][path]
+    node: Any = config
+    for part in path.split("."):
+        if not isinstance(node, Mapping) or part not in node:
+            return None
+        node = node[part]
+    return node
+
+
+def spaced(name: str) -> str:
+    """Return a name in its printed form, with spaces for underscores."""
+    return name.replace("_", " ")
+
 
 ROUNDS = "rounds"  # the default x axis
 GROUP_KEYS = tuple(f"{metric.in_files}_{group}" for metric in BUILT_IN if metric.by_group for group in GROUPS)
@@ -66,42 +192,57 @@ class Curve:
         return {seed: float(value) for seed, row in zip(self.seeds, columns) for value in row}
 
 
-def make_curves(
-    lines: Sequence[Mapping[str, Any]], path: Path, ids: Sequence[str], judged: str, shown: Mapping[str, str]
-) -> dict[str, Curve]:
-    """Make the curves by sweep point. If two lines have the same sweep point, seed and round, the later one is used.
+class Table:
+    """The numbers of metrics.jsonl of some sweep points: ``table[key]`` is [P, S, E], NaN where one is not known.
+
+    If two lines have the same sweep point, seed and round, the later one is used.
 
     Args:
       lines: the lines of metrics.jsonl.
-      path: the path of metrics.jsonl, for errors.
-      ids: the ids of the sweep points.
-      judged: the key of the accuracy.
-      shown: key -> name for each further metric to read.
+      ids: the ids of the P sweep points.
 
-    Raises:
-      UserError: if a line lacks an entry, or if a sweep point has no line.
+    Attributes:
+      seeds, rounds: [S] and [E], those of all these points.
+      known: [P, S, E] bool, where there is a line.
+      keys: the entries of the lines.
     """
-    values: dict[str, dict[tuple[int, int], Mapping[str, Any]]] = {name: {} for name in ids}
-    for row in lines:
-        require(row, ("point", "seed", "round", judged), path)
-        if row["point"] in values:
-            values[row["point"]][row["seed"], row["round"]] = row
-    keys = (judged, *GROUP_KEYS, *shown)
+
+    def __init__(self, lines: Sequence[Mapping[str, Any]], ids: Sequence[str]):
+        index = {name: p for p, name in enumerate(ids)}
+        self._rows = [row for row in lines if row["point"] in index]
+        self.seeds, self.rounds = (np.array(sorted({row[of] for row in self._rows}), int) for of in ("seed", "round"))
+        self._place = (
+            np.array([index[row["point"]] for row in self._rows], int),
+            np.searchsorted(self.seeds, [row["seed"] for row in self._rows]),
+            np.searchsorted(self.rounds, [row["round"] for row in self._rows]),
+        )
+        self.known = np.zeros((len(ids), len(self.seeds), len(self.rounds)), bool)
+        self.known[self._place] = True
+        self.keys = list(dict.fromkeys(key for row in self._rows for key in row if key not in NOT_METRICS))
+
+    def __getitem__(self, key: str) -> np.ndarray:
+        array = np.full(self.known.shape, np.nan)
+        array[self._place] = np.array([row.get(key) for row in self._rows], float)  # None is NaN, "inf" infinity
+        return array
+
+
+def make_curves(table: Table, ids: Sequence[str], judged: str, shown: Mapping[str, str]) -> dict[str, Curve]:
+    """Make the curves by sweep point.
+
+    Args:
+      table: the numbers of the sweep points.
+      ids: their ids.
+      judged: the key of the accuracy.
+      shown: key -> name for each further metric. A sweep point has those of which it knows a number.
+    """
+    arrays = {key: table[key] for key in (judged, *GROUP_KEYS, *shown) if key in table.keys or key == judged}
     curves = {}
-    for name, by_key in values.items():
-        if not by_key:
-            raise UserError(f"{path}: has no line for the point {name!r} of summary.json")
-        seeds, rounds = ({key: i for i, key in enumerate(sorted(found))} for found in map(set, zip(*by_key)))
-        arrays = {}
-        for key in keys:
-            if any(key in row for row in by_key.values()):
-                arrays[key] = np.full((len(seeds), len(rounds)), np.nan)
-                for (seed, at_round), row in by_key.items():
-                    value = row.get(key)
-                    arrays[key][seeds[seed], rounds[at_round]] = np.nan if value is None else value
-        measured = {of: arrays[key] for key, of in shown.items() if key in arrays}
-        groups = {key: arrays[key] for key in GROUP_KEYS if key in arrays}
-        curves[name] = Curve(np.array(list(rounds)), arrays[judged], groups, measured, tuple(seeds))
+    for p, (name, known) in enumerate(zip(ids, table.known)):
+        seeds, rounds = known.any(axis=1), known.any(axis=0)
+        own = {key: of[p][np.ix_(seeds, rounds)] for key, of in arrays.items()}
+        groups = {key: own[key] for key in GROUP_KEYS if key in own}
+        measured = {of: own[key] for key, of in shown.items() if key in own and not np.isnan(own[key]).all()}
+        curves[name] = Curve(table.rounds[rounds], own[judged], groups, measured, tuple(table.seeds[seeds].tolist()))
     return curves
 
 
@@ -261,7 +402,7 @@ def read_workdir(workdir: Path, x_axis: str = "") -> ReportData:
     """Read a study from the records of its runs.
 
     The results of an unfinished study are those at a round that enough of its runs have reached
-    (`mdfl_jax.report.unfinished`), and the remarks say so.
+    (`mdfl_jax.report.read`), and the remarks say so.
 
     Args:
       workdir: the folder of a study.
@@ -275,9 +416,8 @@ def read_workdir(workdir: Path, x_axis: str = "") -> ReportData:
     manifest = read_study(workdir)
     if all(run_path(workdir, run).is_file() for _, _, run in runs_in(manifest)):
         return make_report_data(StudyResults.open(workdir), x_axis, describe_missing(manifest))
-    state = read_unfinished(workdir, manifest)
-    results = StudyResults(manifest, state.summary, list(map(dict, state.lines)), {}, workdir, read_streets(workdir))
-    return make_report_data(results, x_axis, (*state.remarks, *describe_missing(manifest)))
+    results, remarks = read_unfinished(workdir, manifest)
+    return make_report_data(results, x_axis, (*remarks, *describe_missing(manifest)))
 
 
 def make_report_data(results: StudyResults, x_axis: str = "", remarks: tuple[str, ...] = ()) -> ReportData:
@@ -289,7 +429,7 @@ def make_report_data(results: StudyResults, x_axis: str = "", remarks: tuple[str
       remarks: sentences for the top of the page.
 
     Raises:
-      UserError: if a line lacks an entry, if an array has a wrong shape, or if there is no such axis.
+      UserError: if there is no such axis.
     """
     manifest, summary, workdir = results.manifest, results.summary, results.workdir or Path()
     ids = [point["id"] for point in summary["points"]]
@@ -298,7 +438,7 @@ def make_report_data(results: StudyResults, x_axis: str = "", remarks: tuple[str
     if x_axis not in (ROUNDS, *axes_of(summary)):
         raise UserError(f"the x axis is {x_axis!r}; this study has {', '.join([ROUNDS, *axes_of(summary)])}")
     shown = {metric.key: metric.name for metric in declared(summary) if {AXIS, CURVE} & set(metric.where)}
-    curves = make_curves(results.lines, workdir / "metrics.jsonl", ids, judged, shown)
+    curves = make_curves(Table(results.lines, ids), ids, judged, shown)
     points = [{"seeds": list(manifest["seeds"]), **point} for point in summary["points"]]
     whole = {**summary, "points": points}
     study = ReportData(
@@ -327,7 +467,6 @@ def chosen(summary: Mapping[str, Any]) -> dict[str, Any]:
     return {**summary, "points": points}
 
 
-_NOT_METRICS = {"schema", "point", "seed", "round", *DIVERGENCE}
 _ACCURACIES = {"accuracy", "mean_model_accuracy"}  # in [0, 1], shown in per cent
 _UNDECLARED = {"double_bits": ("megabits sent by a client, counted in double precision", 1e6)}  # key -> (title, scale)
 _PREFIXES = {1e3: "kilo", 1e6: "mega", 1e9: "giga"}
@@ -386,34 +525,16 @@ class Recorded(NamedTuple):
 
 @kept
 def recorded(study: ReportData) -> Recorded:
-    """Return all numbers in metrics.jsonl of the shown sweep points.
-
-    If two lines have the same sweep point, seed and round, the later one is used.
-    """
-    index = {point["id"]: p for p, point in enumerate(study.points)}
-    rows = [row for row in study.lines if row["point"] in index]
-    seeds, rounds = (np.array(sorted({row[of] for row in rows})) for of in ("seed", "round"))
-    place = (
-        np.array([index[row["point"]] for row in rows]),
-        *(np.searchsorted(known, [row[of] for row in rows]) for known, of in ((seeds, "seed"), (rounds, "round"))),
-    )
-    values = {}
-    for key in dict.fromkeys(key for row in rows for key in row if key not in _NOT_METRICS):
-        try:
-            column = np.array([row.get(key) for row in rows], float)  # None becomes NaN, and "inf" infinity
-        except (TypeError, ValueError):
-            continue  # not a number
-        array = np.full((len(index), len(seeds), len(rounds)), np.nan)
-        array[place] = np.where(np.isfinite(column), column, np.nan)
-        values[key] = array
-    diverged = np.zeros((len(index), len(seeds)), bool)
-    np.logical_or.at(diverged, place[:2], [row.get(DIVERGENCE[0]) is not None for row in rows])
+    """Return all numbers in metrics.jsonl of the shown sweep points."""
+    table = Table(study.lines, [point["id"] for point in study.points])
+    finite = {key: np.where(np.isfinite(of := table[key]), of, np.nan) for key in table.keys if key not in DIVERGENCE}
+    diverged = np.isfinite(table[DIVERGENCE[0]]).any(axis=2)
     metrics = {metric.key: metric for metric in declared(study.summary)}
-    telling = _telling(values, rounds, metrics)
+    telling = _telling(finite, table.rounds, metrics)
     quantities = [_quantity(key, array, metrics) for key, array in telling.items()]
     if study.config.get("judged") == "global":
         quantities = [of._replace(title=of.title.replace("the mean model", "the global model")) for of in quantities]
-    return Recorded(rounds, seeds, telling, diverged, quantities)
+    return Recorded(table.rounds, table.seeds, telling, diverged, quantities)
 
 
 def _telling(
@@ -497,3 +618,129 @@ def rounds_counted(study: ReportData, point: int) -> int | None:
     """Return the number of rounds that the statistics are of: those done, but none after the round of the results."""
     done, at = rounds_done(study, point), study.summary.get("round")
     return at if done is None else done if at is None else min(done, at)
+
+
+MOST = 6  # so many sweep points are named in a sentence
+
+
+class NotYetError(UserError):
+    """A study has only begun, and nothing can be shown of it yet."""
+
+
+def read_unfinished(workdir: Path, manifest: dict[str, Any]) -> tuple[StudyResults, tuple[str, ...]]:
+    """Read what an unfinished study has: the records of finished runs, and the lines of those that are under way.
+
+    Args:
+      workdir: the folder of the study.
+      manifest: the content of its config.json.
+
+    Returns:
+      The results, whose lines are those that the curves show and whose sweep points are those that have begun; and how
+      far the study is, in sentences.
+
+    Raises:
+      NotYetError: if it has no evaluation yet.
+      UserError: if a file cannot be read.
+    """
+    path = workdir / METRICS
+    found = by_run(read_lines(path) if path.is_file() else [])
+    for point, records in zip(manifest["points"], read_records(workdir, manifest)):
+        for record in records:
+            lines: dict[int, Line] = {line["round"]: line for line in lines_of_point(point["id"], record)}
+            found.setdefault(point["id"], {})[record.seed] = lines
+    begun = [point for point in manifest["points"] if found.get(point["id"])]
+    if not begun:
+        raise NotYetError(f"{workdir}: the study has only begun: it has no evaluation yet")
+    runs = {point["id"]: found[point["id"]] for point in begun}
+    at = common_round(runs)
+    kept = {name: _kept(of, at) for name, of in runs.items()}
+    summary = summarize_at({**manifest, "points": begun}, kept, at)
+    shown = [dict(line) for of in kept.values() for by_round in of.values() for line in by_round.values()]
+    results = StudyResults(manifest, summary, shown, {}, workdir, read_streets(workdir))
+    return results, _describe_progress(manifest, runs, at)
+
+
+def common_round(runs: Mapping[str, Runs]) -> int:
+    """Return the latest round that at least half of the sweep points have reached under some seed.
+
+    >>> common_round({"a": {0: {400: {}}}, "b": {0: {400: {}}, 1: {20: {}}}, "c": {0: {20: {}}}})
+    400
+    """
+    furthest = sorted((max(map(max, of.values())) for of in runs.values()), reverse=True)
+    return furthest[(len(furthest) + 1) // 2 - 1]
+
+
+def _kept(runs: Runs, at: int) -> Runs:
+    """Return the lines of the runs that have reached a round, or else of the furthest runs, until one of them ends."""
+    last = {seed: max(by_round) for seed, by_round in runs.items()}
+    least = min(at, max(last.values()))
+    seeds = sorted(seed for seed, end in last.items() if end >= least)
+    until = min(last[seed] for seed in seeds)
+    return {seed: {r: runs[seed][r] for r in sorted(runs[seed]) if r <= until} for seed in seeds}
+
+
+def summarize_at(manifest: Mapping[str, Any], runs: Mapping[str, Runs], at: int) -> dict[str, Any]:
+    """Return results in the form of summary.json, at one round, from lines of metrics.jsonl.
+
+    Args:
+      manifest: the content of config.json, with its own `metrics` and `accuracy_is`, as in summary.json.
+      runs: the lines by sweep point, seed and round.
+      at: the round. A sweep point without a seed that has reached it has results without values.
+    """
+    reached = [
+        {seed: [of[r] for r in sorted(of) if r <= at] for seed, of in runs[point["id"]].items() if at in of}
+        for point in manifest["points"]
+    ]
+    points = [{**point, "seeds": list(lines)} for point, lines in zip(manifest["points"], reached)]
+    config = {**manifest["config"], "select": ""}  # nothing is chosen before the end
+    own = [Shown(**entry) for entry in manifest.get("metrics") or ()]
+    about = {"config": config, "points": points}
+    return {"round": at} | summarize(about, list(map(PointRuns, reached)), own, manifest.get("accuracy_is") or "")
+
+
+def _describe_progress(manifest: Mapping[str, Any], runs: Mapping[str, Runs], at: int) -> tuple[str, ...]:
+    """Return how far the study is: its runs, the round of its results, and the points that have not reached it."""
+    total = manifest["config"].get("rounds")
+    planned = sum(len(seeds_of(manifest, p)) for p in range(len(manifest["points"])))
+    ends = {name: [max(by_round) for by_round in of.values()] for name, of in runs.items()}
+    done = sum(end == total for of in ends.values() for end in of)
+    begun = sum(map(len, ends.values()))
+    said = [
+        f"This study is unfinished: of its {planned} runs {done} have ended and {begun - done} are under way.",
+        f"The results below are those at round {at} of {total}, over the seeds that have reached it.",
+    ]
+    late = [str(p["id"]) for p in manifest["points"] if max(ends.get(p["id"], [-1])) < at]
+    said += [f"These points have not reached it yet: {_named(late)}."] if late else []
+    some = {name: sum(end >= at for end in of) for name, of in ends.items()}
+    most = max(some.values())
+    fewer = [f"{name} ({count})" for name, count in some.items() if 0 < count < most]
+    said += [f"In these points fewer than {most} seeds have reached it: {_named(fewer)}."] if fewer else []
+    return tuple(said)
+
+
+def _named(points: Sequence[str]) -> str:
+    """Return the names of sweep points, of many only the first ones and the number of the others."""
+    more = f" and {len(points) - MOST} more" if len(points) > MOST else ""
+    return "; ".join(points[:MOST]) + more
+
+
+def describe_missing(manifest: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return a sentence for the top of the page about the runs that are missing; none for a whole study.
+
+    Args:
+      manifest: the content of config.json. Its entry ``whole`` has the sweep points and seeds of the whole study.
+    """
+    whole = manifest.get("whole")
+    if not whole:
+        return ()
+    here = {point["id"]: seeds_of(manifest, p) for p, point in enumerate(manifest["points"])}
+    seeds = {str(of["id"]): [s for s in whole["seeds"] if s not in here.get(of["id"], ())] for of in whole["points"]}
+    missing = {name: found for name, found in seeds.items() if found}
+    count, total = sum(map(len, missing.values())), len(whole["points"]) * len(whole["seeds"])
+    told = [
+        f"{name} (seed{'s' if len(found) > 1 else ''} {', '.join(map(str, found))})" if name in here else name
+        for name, found in missing.items()
+    ]
+    what = f"shard {manifest['shard']} of a study" if manifest.get("shard") else "a part of a study"
+    said = f"This is {what}. Of its {total} runs, {count} are missing: {_named(told)}."
+    return (said,) if missing else ()

@@ -6,18 +6,21 @@ mobility rule has the same colour in every study.
 
 import contextlib
 import html
-from collections.abc import Iterable, Iterator
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import matplotlib
+import matplotlib.style
 import numpy as np
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from mdfl_jax.report.read import ReportData
-from mdfl_jax.report.settings import Axis
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.report.read import Axis, ReportData
 
 # The palette of Okabe and Ito without its yellow, which is too pale for a line on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C564B")
@@ -84,6 +87,35 @@ def of_width(inches: float) -> Iterator[None]:
         yield
     finally:
         _width.reset(token)
+
+
+UNSTAMPED: dict[str, dict[str, Any]] = {  # the metadata that would make two files of the same figure differ
+    ".png": {"Software": None},
+    ".pdf": {"CreationDate": None},
+    ".svg": {"Date": None},
+}
+
+
+def save_picture(draw: Callable[[], Figure], paths: Sequence[Path], flag: str, style: dict[str, Any] = STYLE) -> None:
+    """Draw a figure and save it to files whose endings say the format. Two files of one figure have the same bytes.
+
+    Args:
+      draw: makes the figure.
+      paths: the files; each ends in one of `UNSTAMPED`.
+      flag: the flag that has named them, for errors.
+      style: Matplotlib's settings.
+
+    Raises:
+      UserError: if a file cannot be written.
+    """
+    logging.getLogger("fontTools").setLevel(logging.WARNING)  # at INFO it logs every embedded font
+    with matplotlib.style.context(["default", style]):
+        figure = draw()
+        for path in paths:
+            try:
+                figure.savefig(path, dpi=style.get("savefig.dpi", 150), metadata=UNSTAMPED[path.suffix])
+            except OSError as error:
+                raise UserError(f"--{flag}={path}: cannot be written: {error.strerror or error}") from None
 
 
 @dataclass(frozen=True)

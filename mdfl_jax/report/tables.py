@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 
 from mdfl_jax.core.outcomes import chosen_words, enumerated, known_seeds
 from mdfl_jax.metrics import TABLE, TARGET
-from mdfl_jax.report.read import ReportData, chosen, declared
-from mdfl_jax.report.settings import as_number, spaced, sweep_axes
-from mdfl_jax.results import power
+from mdfl_jax.report.read import ReportData, as_number, chosen, declared, spaced, sweep_axes
+from mdfl_jax.results.statistics import power_in_words
 from mdfl_jax.storage import disk
 
 MISSING = "-"
@@ -121,7 +120,7 @@ def text(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) ->
         return "  ".join(padded).rstrip()
 
     below = textwrap.wrap(note(summary, config), 110)
-    below += [power.told(summary["power"])] if summary.get("power") else []
+    below += [power_in_words(summary["power"])] if summary.get("power") else []
     return "\n".join([line(header), "-" * len(line(header)), *map(line, rows), *below])
 
 

@@ -7,11 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mdfl_jax.core.outcomes import chosen_words, enumerated, known_seeds, selected_fields
-from mdfl_jax.report import statistics
-from mdfl_jax.report.read import chosen
-from mdfl_jax.report.settings import point_labels, spaced, sweep_axes
+from mdfl_jax.report.read import chosen, point_labels, spaced, sweep_axes
 from mdfl_jax.report.tables import cause_of_divergence, on_seeds, seeds_in_words, values_of
-from mdfl_jax.results import power
+from mdfl_jax.results import statistics
 
 Point = Mapping[str, Any]
 Paired = Callable[[str, str], bool]  # whether the runs of two sweep points, given by their ids, are paired by seed
@@ -151,7 +149,7 @@ def verdict(
     if len(ranked) > MANY and measure.format_point(ranked[0]).count("±"):
         said.append("Each interval is of one comparison by itself, not adjusted for the number of points.")
     if measure.key == ACCURACY.key:
-        said += [f"{power.told(summary['power'])}."] if summary.get("power") else []
+        said += [f"{statistics.power_in_words(summary['power'])}."] if summary.get("power") else []
         said += [*_target(points, config.get("target"), names), *_objective(points, names)]
     return said + lost
 

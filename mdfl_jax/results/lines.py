@@ -7,14 +7,12 @@ both groups soon have met all of them.) Here a client is not its own neighbour, 
 one for each round.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mdfl_jax.core.metric import GROUPS, SCHEMA
-from mdfl_jax.core.outcomes import number
-from mdfl_jax.results.records import RunRecord
 
 if TYPE_CHECKING:
     from mdfl_jax.metrics.history import Metrics
@@ -53,32 +51,6 @@ def mean_over_clients(values: np.ndarray, weights: np.ndarray | None) -> np.ndar
     known = weights > 0
     weighted = np.where(known, values.astype(np.float64) * weights, 0.0).sum(axis=-1) / weights.sum(axis=-1)
     return np.where(known.all(axis=-1), plain, weighted)
-
-
-def summarize_sampling(records: Sequence[RunRecord]) -> dict[str, Any]:
-    """Return the entry 'sampling' of a point in summary.json; none if all clients were evaluated on all test samples.
-
-    Args:
-      records: The records of the point, one for each seed.
-
-    Returns:
-      ``ci95``: the largest half-width, over the evaluations, of the 95 % interval that sampling adds to the mean
-      accuracy over clients and seeds; ``round``: the round of that evaluation; ``mean_ci95``: the mean of these
-      half-widths over the evaluations of a sample. The seeds have samples of their own, so the half-width is
-      sqrt(sum_s h_s^2) / S for those of the seeds, h_s. If no evaluation is of a sample, the interval is 0; if all of
-      them are of models that are not finite, it is NaN.
-    """
-    if INTERVAL not in records[0].lines[0]:
-        return {}
-    half = np.array([[number(line.get(INTERVAL)) for line in record.lines] for record in records])  # [S, E]
-    of_mean = np.sqrt(np.square(half).sum(axis=0)) / len(records)
-    inner = of_mean[1:-1]
-    if not np.isfinite(inner).any():
-        nothing = float("nan") if len(inner) else 0.0
-        return {"sampling": {"ci95": nothing, "round": None, "mean_ci95": nothing}}
-    worst, rounds = int(np.nanargmax(inner)), records[0].rounds[1:-1]
-    found = {"ci95": float(inner[worst]), "round": int(rounds[worst]), "mean_ci95": float(np.nanmean(inner))}
-    return {"sampling": found}
 
 
 def group_mean(values: np.ndarray, members: np.ndarray) -> np.ndarray:
@@ -124,38 +96,6 @@ def group_line(metrics: "Metrics", e: int, is_mobile: np.ndarray) -> dict[str, f
             metric.on_host(metrics[metric.name][e]), is_mobile, weights if metric.sampled else None
         ).items()
     }
-
-
-def group_summary(
-    metrics: Mapping[str, np.ndarray], is_mobile: np.ndarray, statistic: Callable[[np.ndarray], dict[str, Any]]
-) -> dict[str, Any]:
-    """Return what summary.json says of the groups of a point.
-
-    Args:
-      metrics: The metrics of the point by name, NumPy arrays [S, E, ...].
-      is_mobile: [S, N] bool, which clients are mobile.
-      statistic: A function of values over the seeds, [S].
-
-    Returns:
-      group_accuracy: The accuracy of both groups at the end.
-      group_gap: The accuracy of the mobile clients minus that of the others: ``final``, at the end, and ``mean``, over
-        the evaluations without the first one, at which all clients have the same model.
-      group_neighbours: The contacts of a client over the whole run, for both groups.
-    """
-    accuracy = by_group(metrics["accuracy"], is_mobile[:, None], metrics.get(WEIGHT))  # [S, E]
-    gap = accuracy["mobile"] - accuracy["other"]
-    rounds = np.diff(metrics["rounds_done"], axis=1)[:, :, None]  # 0 after a run has stopped
-    contacts = (np.nan_to_num(metrics["num_neighbours"][:, 1:].astype(np.float64)) * rounds).sum(axis=1)  # [S, N]
-    return {
-        "group_accuracy": {name: statistic(values[:, -1]) for name, values in accuracy.items()},
-        "group_gap": {"mean": statistic(gap[:, 1:].mean(axis=1)), "final": statistic(gap[:, -1])},
-        "group_neighbours": {name: statistic(values) for name, values in by_group(contacts, is_mobile).items()},
-    }
-
-
-def unmeasured(values: np.ndarray) -> bool:
-    """Tell whether a metric [S, E, ...] was not measured: all its values before the first round are NaN."""
-    return bool(np.isnan(values[:, 0]).all())
 
 
 def _times(messages: float, size: float | None) -> float | None:

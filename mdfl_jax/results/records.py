@@ -3,7 +3,7 @@
 A record has the metrics of the run, its facts, its lines of metrics.jsonl, and in its header the resolved
 configuration, the seed, and how it was made. It is written once and never changes, and its name tells all that its
 numbers depend on (`mdfl_jax.study.identity`). All else that a study shows is made of records
-(`mdfl_jax.results.views`).
+(`mdfl_jax.results.results`).
 """
 
 import json

@@ -1,6 +1,11 @@
-"""The class `StudyResults`: everything that a finished study has measured, as arrays, tables and kept models."""
+"""The class `StudyResults`: everything that a finished study has measured, as arrays, tables and kept models.
+
+And the files that are made of its records, at any time: metrics.jsonl, summary.json and history.npz. They are for
+people and for other tools. No code of this package reads them again.
+"""
 
 import dataclasses
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -11,12 +16,15 @@ import numpy as np
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.metric import CLASSES, CLIENT_BYTES, CLIENTS, ROUNDS, Shown
 from mdfl_jax.metrics import BUILT_IN
-from mdfl_jax.results.records import FACTS, PointArrays, RunRecord, StudyArrays, lines_of_point
+from mdfl_jax.results.records import FACTS, PointArrays, RunRecord, StudyArrays, in_order, lines_of_point
 from mdfl_jax.results.studies import read_records, read_study, runs_in
-from mdfl_jax.results.summary import summarize
+from mdfl_jax.results.summary import PointRuns, summarize
+from mdfl_jax.storage import disk
+from mdfl_jax.storage.disk import write_arrays, write_json
 from mdfl_jax.storage.model_files import CLIENTS as OF_CLIENTS
 from mdfl_jax.storage.model_files import GLOBAL, files_of, mean_of, nested, read
-from mdfl_jax.storage.study_files import no_streets, read_streets, run_path
+from mdfl_jax.storage.provenance import together
+from mdfl_jax.storage.study_files import CONFIG, METRICS, no_streets, read_config, read_streets, run_path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,6 +36,7 @@ FACT_LABELS = {
     "reached": "whether a client ever meets the server",
 }
 NAMES: Mapping[Any, str] = {CLIENTS: "client", CLIENT_BYTES: "client_byte", CLASSES: "label"}
+SECONDS = ("compile_seconds", "run_seconds")
 STATES, EVENTS = "each_round", "in_round"
 """The axes of values of every round: of R + 1 states, the first before the first round, and of what R rounds do."""
 
@@ -127,9 +136,14 @@ class StudyResults:
         arrays = [PointArrays(of_point) for of_point in records]
         ids = [point["id"] for point in manifest["points"]]
         lines = [line for name, of in zip(ids, records) for record in of for line in lines_of_point(name, record)]
-        seconds = {key: sum(getattr(of, key) for of in every) for key in ("compile_seconds", "run_seconds")}
-        summary = summarize(manifest, records, arrays)
-        return cls(manifest | seconds, summary, lines, StudyArrays(arrays), workdir, streets)
+        seconds_of = lambda of: {key: sum(getattr(run, key) for run in of) for key in SECONDS}  # noqa: E731
+        points = [
+            PointRuns({of.seed: of.lines for of in of_point}, *rest)
+            for of_point, *rest in zip(records, arrays, map(seconds_of, records))
+        ]
+        meanings = dict.fromkeys(record.header.get("accuracy_is") for record in every)
+        summary = summarize(manifest, points, in_order(records), "; ".join(filter(None, meanings)))
+        return cls(manifest | seconds_of(every), summary, lines, StudyArrays(arrays), workdir, streets)
 
     def without_workdir(self) -> Self:
         """Return the same results without a folder, since a temporary folder is removed."""
@@ -428,31 +442,6 @@ def of_clients(results: StudyResults) -> "pd.DataFrame":
     return pd.concat(frames, ignore_index=True)
 
 
-def per_run(results: StudyResults, point: str, key: str) -> np.ndarray:
-    """Return an entry of metrics.jsonl for one sweep point as an array.
-
-    Args:
-      results: the results.
-      point: the id of the sweep point.
-      key: the entry, such as 'accuracy', the mean over the clients, or 'accuracy_min'.
-
-    Returns:
-      [S, E] float64; NaN where it was not measured.
-    """
-    seeds = {seed: s for s, seed in enumerate(results.seeds)}
-    rounds = {int(r): e for e, r in enumerate(results.arrays["rounds"])}
-    values = np.full((len(seeds), len(rounds)), np.nan)
-    for line in results.lines:
-        if line["point"] == point and line.get(key) is not None:
-            values[seeds[line["seed"]], rounds[line["round"]]] = float(line[key])
-    return values
-
-
-def line_keys(results: StudyResults) -> list[str]:
-    """Return the metrics in metrics.jsonl: those with one number for each evaluation of each run."""
-    return [key for key in dict.fromkeys(key for line in results.lines for key in line) if key not in NOT_METRICS]
-
-
 def file_of(results: StudyResults, point: int | str, seed: int | None, at_round: int | None) -> Path:
     """Return the file of a run's models.
 
@@ -508,3 +497,46 @@ def _listed(numbers: Iterable[int]) -> str:
 def declared(summary: Mapping[str, Any]) -> list[Shown]:
     """Return the metrics of a study: the built-in ones and its own."""
     return [metric.described for metric in BUILT_IN] + [Shown(**own) for own in summary.get("metrics", ())]
+
+
+def write_views(workdir: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Write metrics.jsonl, summary.json, history.npz and at last config.json of a study whose runs are all there.
+
+    The caller has locked the workdir.
+
+    Args:
+      workdir: The folder of the study, with the records of its runs.
+      manifest: The content of its config.json. How the study was made is taken from the records.
+
+    Returns:
+      The content of summary.json.
+
+    Raises:
+      UserError: If a record is absent or damaged.
+      DiskError: If a file cannot be written.
+    """
+    records = read_records(workdir, manifest)
+    every = [record for of_point in records for record in of_point]
+    made = together([record.header["made"] for record in every])
+    about = {name: value for name, value in manifest.items() if name != "parts"} | made | {"status": "finished"}
+    results = StudyResults.of_records(about, records, workdir, read_streets(workdir))
+    disk.write_text(workdir / METRICS, "".join(json.dumps(line) + "\n" for line in results.lines))
+    write_json(workdir / "summary.json", results.summary)
+    write_arrays(workdir / "history.npz", results.arrays, sum(record.nbytes for record in every))
+    write_json(workdir / CONFIG, results.manifest)
+    return results.summary
+
+
+def list_files(workdir: Path, made: Iterable[Path]) -> None:
+    """Note in config.json that a study has written files, beside those that each study writes.
+
+    ``--overwrite`` removes no file that is not noted. The caller has locked the workdir.
+
+    Args:
+      workdir: The folder of the study.
+      made: The files.
+    """
+    manifest = read_config(workdir)
+    names = sorted({*manifest.get("files", ()), *(str(path.relative_to(workdir)) for path in made)})
+    if names != manifest.get("files"):
+        write_json(workdir / CONFIG, manifest | {"files": names})

@@ -1,4 +1,4 @@
-"""Makes the content of summary.json and history.npz from the records of a study.
+"""Makes the content of summary.json, of a finished study and of one that still runs, mostly of lines of metrics.jsonl.
 
 Statistics are over seeds, and differences are paired by seed: points with the same seed share data, places and model,
 except for what the sweep itself changes, such as the partition. A run that has diverged has no result: its seed is left
@@ -8,63 +8,131 @@ chosen fields only, it takes the best one by what is judged.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from mdfl_jax.core.metric import SCHEMA, TARGET, Shown
+from mdfl_jax.core.metric import GROUPS, SCHEMA, TARGET, Shown
 from mdfl_jax.core.outcomes import (
     VALIDATION_LOSS,
+    Line,
     at_first,
     baselines,
     interval_of_known,
     number,
-    seeds_of,
     selected_fields,
     with_seeds,
 )
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.built_in.every_study import diverged
-from mdfl_jax.results import lines, power
-from mdfl_jax.results.lines import accuracy_of, group_summary, unmeasured
-from mdfl_jax.results.records import PointArrays, RunRecord, in_order
+from mdfl_jax.results.lines import INTERVAL, by_group
+from mdfl_jax.results.statistics import power_of
+
+Statistic = Callable[[np.ndarray], dict[str, Any]]  # of values over the seeds, [S]
 
 
-def _first_round(rounds: np.ndarray, accuracy: np.ndarray, target: float) -> int | None:
-    found = at_first(rounds, accuracy, target)
-    return None if found is None else int(found)
+class PointRuns(NamedTuple):
+    """What is known of a sweep point.
+
+    Attributes:
+      lines: The lines of each run by seed, in the order of the evaluations. All runs have the same ones.
+      arrays: The arrays of the same runs and evaluations by their key in history.npz, [S, ...]; those that are absent,
+        as in a study that still runs, leave out what lines do not tell.
+      more: Further entries of the point.
+    """
+
+    lines: Mapping[int, Sequence[Line]]
+    arrays: Mapping[str, np.ndarray] = {}
+    more: Mapping[str, Any] = {}
+
+    def column(self, key: str) -> np.ndarray:
+        """Return an entry of the lines, [S, E]; NaN where it is not known. Without a run it is [0, 1]."""
+        return np.array([[number(line.get(key)) for line in of] for of in self.lines.values()] or np.empty((0, 1)))
+
+    def of_clients(self, key: str) -> np.ndarray:
+        """Return a metric of the clients, [S, E, N], or its means over the clients, [S, E]."""
+        return self.arrays[key] if key in self.arrays else self.column(key)
 
 
-def to_target(
-    rounds: np.ndarray, accuracy: np.ndarray, bits: np.ndarray, shown: Mapping[str, np.ndarray], target: float
-) -> dict[str, Any]:
+def judged_key(config: Mapping[str, Any]) -> str:
+    """Return the key of the accuracy by which sweep points are compared, in a line of metrics.jsonl."""
+    return "mean_model_accuracy" if config.get("judged") == "global" else "accuracy"
+
+
+def to_target(accuracy: np.ndarray, values: Mapping[str, np.ndarray], target: float | None) -> dict[str, Any]:
     """Return the entries of summary.json about reaching the target: of the mean over the seeds, and of each seed.
 
     Args:
-      rounds: [E] the evaluated rounds.
       accuracy: [S, E] the accuracy that is judged; NaN at all evaluations of a seed that is left out of the mean.
-      bits: [S, E, N] the bits that each client has sent.
-      shown: [S, E] by key, each metric that is shown at the target (`mdfl_jax.metrics.TARGET`), as in metrics.jsonl.
-      target: the accuracy to reach.
+      values: [S, E], or of the clients [S, E, N], by name.
+      target: The accuracy to reach; None: there is none.
 
     Returns:
-      'rounds_to_target', 'bits_to_target' and 'KEY_to_target' for each metric in ``shown``, and the same with
-      '_per_seed'. A value that is not reached is None. Values of clients are means over the clients, as in
-      metrics.jsonl.
+      'NAME_to_target' for each of the values, and the same with '_per_seed': the value at the first evaluation that
+      reaches the target, the mean over the clients; None if it is not reached.
     """
     known = ~np.isnan(accuracy).all(axis=1)
     counted = known | ~known.any()  # without any, the mean is NaN and reaches nothing
-    mean = accuracy[counted].mean(axis=0)
-    found: dict[str, Any] = {
-        "rounds_to_target": _first_round(rounds, mean, target),
-        "rounds_to_target_per_seed": [_first_round(rounds, row, target) for row in accuracy],
-        "bits_to_target": at_first(bits[counted].mean(axis=(0, 2)), mean, target),
-        "bits_to_target_per_seed": [at_first(b.mean(axis=1), row, target) for b, row in zip(bits, accuracy)],
-    }
-    for key, numbers in shown.items():
-        found[f"{key}_to_target"] = at_first(numbers[counted].mean(axis=0), mean, target)
-        found[f"{key}_to_target_per_seed"] = [at_first(row, of_seed, target) for row, of_seed in zip(numbers, accuracy)]
+    found: dict[str, Any] = {}
+    for name, of in values.items():
+        of_runs, means = of.mean(axis=tuple(range(2, of.ndim))), of[counted]
+        if target is None or not len(means):
+            found |= {f"{name}_to_target": None, f"{name}_to_target_per_seed": [None] * len(of)}
+            continue
+        mean = means.mean(axis=(0, *range(2, of.ndim)))
+        found[f"{name}_to_target"] = at_first(mean, accuracy[counted].mean(axis=0), target)
+        found[f"{name}_to_target_per_seed"] = [at_first(row, own, target) for row, own in zip(of_runs, accuracy)]
     return found
+
+
+def summarize_groups(point: PointRuns, over: Statistic) -> dict[str, Any]:
+    """Return what summary.json says of the mobile clients of a point and of the others.
+
+    Returns:
+      group_accuracy: The accuracy of both groups at the end.
+      group_gap: The accuracy of the mobile clients minus that of the others: ``final``, at the end, and ``mean``, over
+        the evaluations without the first one, at which all clients have the same model.
+      group_neighbours: The contacts of a client over the whole run, for both groups.
+    """
+    accuracy = {name: point.column(f"accuracy_{name}") for name in GROUPS}
+    gap = accuracy["mobile"] - accuracy["other"]
+    later = gap[:, min(1, gap.shape[1] - 1) :]
+    found = {
+        "group_accuracy": {name: over(values[:, -1]) for name, values in accuracy.items()},
+        "group_gap": {"mean": over(later.mean(axis=1)), "final": over(gap[:, -1])},
+    }
+    if "num_neighbours" in point.arrays:
+        rounds = np.diff(point.arrays["rounds_done"], axis=1)[:, :, None]  # 0 after a run has stopped
+        heard = np.nan_to_num(point.arrays["num_neighbours"][:, 1:].astype(np.float64))
+        contacts = by_group((heard * rounds).sum(axis=1), point.arrays["is_mobile"])
+        found["group_neighbours"] = {name: over(values) for name, values in contacts.items()}
+    return found
+
+
+def summarize_sampling(runs: Sequence[Sequence[Line]]) -> dict[str, Any]:
+    """Return the entry 'sampling' of a point in summary.json; none if all clients were evaluated on all test samples.
+
+    Args:
+      runs: The lines of the runs, one for each seed.
+
+    Returns:
+      ``ci95``: the largest half-width, over the evaluations, of the 95 % interval that sampling adds to the mean
+      accuracy over clients and seeds; ``round``: the round of that evaluation; ``mean_ci95``: the mean of these
+      half-widths over the evaluations of a sample. The seeds have samples of their own, so the half-width is
+      sqrt(sum_s h_s^2) / S for those of the seeds, h_s. If no evaluation is of a sample, the interval is 0; if all of
+      them are of models that are not finite, it is NaN.
+    """
+    if not runs or INTERVAL not in runs[0][0]:
+        return {}
+    half = np.array([[number(line.get(INTERVAL)) for line in of] for of in runs])  # [S, E]
+    of_mean = np.sqrt(np.square(half).sum(axis=0)) / len(runs)
+    inner = of_mean[1:-1]
+    if not np.isfinite(inner).any():
+        nothing = float("nan") if len(inner) else 0.0
+        return {"sampling": {"ci95": nothing, "round": None, "mean_ci95": nothing}}
+    worst = int(np.nanargmax(inner))
+    found = {"ci95": float(inner[worst]), "round": runs[0][1 + worst]["round"], "mean_ci95": float(np.nanmean(inner))}
+    return {"sampling": found}
 
 
 def select(entries: Sequence[dict[str, Any]], path: str, by: str = VALIDATION_LOSS) -> list[dict[str, Any]]:
@@ -105,7 +173,7 @@ def _order(by: str) -> Callable[[dict[str, Any]], tuple[float, float]]:
 
 
 def _chosen(shared: dict[str, Any], members: list[dict[str, Any]], paths: Sequence[str], by: str) -> dict[str, Any]:
-    usable = [m for m in members if not m["diverged"] and math.isfinite(m["validation_loss"]["mean"])]
+    usable = [m for m in members if not m["diverged"] and math.isfinite(number(m["validation_loss"]["mean"]))]
     best = min(usable, key=_order(by), default=None)
     values = {path: best["overrides"][path] if best else None for path in paths}
     tried = {path: {m["overrides"][path] for m in members} for path in paths}
@@ -120,62 +188,60 @@ def _chosen(shared: dict[str, Any], members: list[dict[str, Any]], paths: Sequen
     return found | ({} if by == VALIDATION_LOSS else {"by": by, by: best[by] if best else None})
 
 
-def _at_end(
-    records: Sequence[RunRecord],
-    arrays: Mapping[str, np.ndarray],
-    shown: Sequence[Shown],
-    over: Callable[[np.ndarray], dict[str, Any]],
-) -> dict[str, Any]:
-    """Return what summary.json says of the metrics themselves: their values at the end, over the seeds."""
-    entries: dict[str, Any] = {}
-    for metric in shown:
-        if metric.summary and metric.key in records[0].lines[-1]:
-            last = np.array([number(record.lines[-1][metric.key]) for record in records])
-            entries[metric.key] = over(last) if metric.key in arrays else None
-    return entries
+def _mean(values: np.ndarray) -> float | None:
+    """Return the mean of all values; None if there are none, or if one is not known."""
+    found = float(np.mean(values, dtype=np.float64)) if len(values) else math.nan
+    return None if math.isnan(found) else found
 
 
-def summarize_point(
-    records: Sequence[RunRecord], arrays: PointArrays, own: Sequence[Shown], target: float, judged: str = "clients"
-) -> dict[str, Any]:
+def _moved(arrays: Mapping[str, np.ndarray], valid: np.ndarray) -> float | None:
+    """Return the mean distance that the mobile clients have moved in the runs that count; None if it is not known."""
+    if "distance_moved" not in arrays or not valid.any():
+        return None
+    moved = arrays["distance_moved"][valid, -1][arrays["is_mobile"][valid]]
+    return float(moved.mean()) if moved.size else 0.0
+
+
+def summarize_point(point: PointRuns, shown: Sequence[Shown], target: float | None, judged: str) -> dict[str, Any]:
     """Return the entry of one point in summary.json, without its name and its difference to the baseline.
 
     Args:
-      records: The records of the point, one for each seed.
-      arrays: The arrays of these records over the seeds.
-      own: The metrics that are not built in.
-      target: The accuracy whose first round is reported.
-      judged: Whose accuracy is reported: "clients", or "global" for the global model.
+      point: The runs of the point.
+      shown: The metrics.
+      target: The accuracy whose first round is reported; None: there is none.
+      judged: The key of the accuracy that is reported, in a line.
     """
-    shown = [*(metric.described for metric in BUILT_IN), *own]
-    lost = diverged({record.seed: record.lines for record in records})
-    valid = np.array([str(record.seed) not in lost["diverged"] for record in records])  # [S]
-    over = lambda values: with_seeds(np.where(valid, values, np.nan))  # noqa: E731
-    mean = lambda values: float(np.mean(values[valid], dtype=np.float64)) if valid.any() else None  # noqa: E731
-    accuracy = np.where(valid[:, None], accuracy_of(arrays, judged), np.nan)  # [S, E]
-    worst, mobile = arrays["accuracy"].min(axis=2), arrays["is_mobile"]
-    moved = arrays["distance_moved"][valid, -1][mobile[valid]]
-    in_double = [record.lines[-1].get("double_bits") for record in records]
-    known = {
-        metric.key: np.array([[number(line[metric.key]) for line in record.lines] for record in records])
-        for metric in shown
-        if TARGET in metric.where and metric.key in records[0].lines[-1]
-    }
+    runs, lost, arrays = list(point.lines.values()), diverged(point.lines), point.arrays
+    valid = np.array([str(seed) not in lost["diverged"] for seed in point.lines], bool)  # [S]
+    over: Statistic = lambda values: with_seeds(np.where(valid, values, np.nan))  # noqa: E731
+    at_end = lambda key: point.column(key)[:, -1]  # noqa: E731
+    in_lines = {key for of in runs[:1] for key in of[-1]}
+    accuracy = np.where(valid[:, None], point.column(judged), np.nan)  # [S, E]
+    worst = point.column("accuracy_min")
+    told = {"rounds": point.column("round"), "bits": point.of_clients("bits_sent")}
+    told |= {of.key: point.column(of.key) for of in shown if TARGET in of.where and of.key in in_lines}
+    reached = to_target(accuracy, told, target)
+    whole = lambda value: None if value is None else int(value)  # noqa: E731
+    reached["rounds_to_target"] = whole(reached["rounds_to_target"])
+    reached["rounds_to_target_per_seed"] = [whole(value) for value in reached["rounds_to_target_per_seed"]]
     return {
         "final_accuracy": over(accuracy[:, -1]),
         "best_accuracy": over(accuracy.max(axis=1)),
-        "worst_client_accuracy": None if unmeasured(worst) else over(worst[:, -1]),
-        **_at_end(records, arrays, shown, over),
-        **to_target(records[0].rounds, accuracy, arrays["bits_sent"], known, target),
-        "bits_sent_per_client": mean(arrays["bits_sent"][:, -1]),
-        "double_bits_per_client": None if None in in_double else mean(np.array([number(v) for v in in_double])),
-        "messages_per_client": mean(arrays["messages"][:, -1]),
-        "distance_moved_per_mobile_client": (float(moved.mean()) if moved.size else 0.0) if valid.any() else None,
-        **group_summary(arrays, mobile, over),
-        **lines.summarize_sampling([record for record, ok in zip(records, valid) if ok] or records),
+        "worst_client_accuracy": None if np.isnan(worst[:, 0]).all() else over(worst[:, -1]),
+        **{
+            metric.key: over(at_end(metric.key)) if not arrays or metric.key in arrays else None
+            for metric in shown
+            if metric.summary and metric.key in in_lines
+        },
+        **reached,
+        "bits_sent_per_client": _mean(point.of_clients("bits_sent")[valid, -1]),
+        "double_bits_per_client": _mean(at_end("double_bits")[valid]),
+        "messages_per_client": _mean(point.of_clients("messages")[valid, -1]),
+        "distance_moved_per_mobile_client": _moved(arrays, valid),
+        **summarize_groups(point, over),
+        **summarize_sampling([of for of, ok in zip(runs, valid) if ok] or runs),
         **lost,
-        "compile_seconds": sum(record.compile_seconds for record in records),
-        "run_seconds": sum(record.run_seconds for record in records),
+        **point.more,
     }
 
 
@@ -210,37 +276,33 @@ def _power(
     choose.
     """
     ids = {entry["id"] for entry in (entries if selected is None else selected)}
-    told = [p for p, entry in enumerate(entries) if entry["id"] in ids]
-    told = [p for p in told if np.isfinite(entries[p]["final_accuracy"]["mean"])]
+    means = {p: mean for p, of in enumerate(entries) if (mean := of["final_accuracy"]["mean"]) is not None}
+    told = [p for p in means if entries[p]["id"] in ids]
     if set(others) == {None} and told:
-        best = max(told, key=lambda p: entries[p]["final_accuracy"]["mean"])
-        others = [best] * len(entries)
+        others = [max(told, key=lambda p: means[p])] * len(entries)
     pairs = [(p, q) for p in told if (q := others[p]) is not None and q != p and q in told]
-    return power.of_differences(
-        {entries[p]["id"]: _paired(entries[p], seeds[p], entries[q], seeds[q]) for p, q in pairs}
-    )
+    return power_of({entries[p]["id"]: _paired(entries[p], seeds[p], entries[q], seeds[q]) for p, q in pairs})
 
 
 def summarize(
-    manifest: Mapping[str, Any], records: Sequence[Sequence[RunRecord]], arrays: Sequence[PointArrays]
+    manifest: Mapping[str, Any], points: Sequence[PointRuns], own: Sequence[Shown], accuracy_is: str
 ) -> dict[str, Any]:
     """Return the content of summary.json as a tree.
 
     Args:
       manifest: The content of config.json.
-      records: The records of each sweep point, in the order of the seeds.
-      arrays: The arrays of each sweep point.
+      points: What is known of each of its sweep points.
+      own: The metrics that are not built in.
+      accuracy_is: What the accuracy is, in words; '' for the usual one.
     """
-    config = manifest["config"]
-    target, judged = float(config["target"]), config.get("judged") or "clients"
-    entries, others = [], baselines(manifest)
-    own = in_order(records)
-    meanings = dict.fromkeys(record.header.get("accuracy_is") for of_point in records for record in of_point)
-    for point, of_point, of_arrays in zip(manifest["points"], records, arrays):
-        entry = {"id": point["id"], "overrides": point["overrides"]}
-        entry |= {"seeds": point["seeds"]} if "seeds" in point else {}
-        entries.append(entry | summarize_point(of_point, of_arrays, own, target, judged))
-    seeds = [seeds_of(manifest, p) for p in range(len(entries))]
+    config, others = manifest["config"], baselines(manifest)
+    target, judged = config.get("target"), judged_key(config)
+    target, entries = None if target is None else float(target), []
+    shown = [*(metric.described for metric in BUILT_IN), *own]
+    for point, runs in zip(manifest["points"], points):
+        entry = {key: point[key] for key in ("id", "overrides", "seeds") if key in point}
+        entries.append(entry | summarize_point(runs, shown, target, judged))
+    seeds = [list(runs.lines) for runs in points]
     for p, (entry, other) in enumerate(zip(entries, others)):
         entry["baseline"] = None if other is None else entries[other]["id"]
         entry["difference_to_baseline"] = None
@@ -248,14 +310,11 @@ def summarize(
             entry["difference_to_baseline"] = _difference(_paired(entry, seeds[p], entries[other], seeds[other]))
     ids = {entries[other]["id"] for other in others if other is not None}
     name = ids.pop() if len(ids) == 1 else config.get("baseline") or ""
-    found: dict[str, Any] = {"schema": SCHEMA, "baseline": name}
-    found |= {"target": target, "points": entries}
+    found: dict[str, Any] = {"schema": SCHEMA, "baseline": name, "target": target, "points": entries}
     if by := config.get("select"):
         found["selected"] = select(entries, by, config.get("select_by") or VALIDATION_LOSS)
     if told := _power(entries, others, seeds, found.get("selected")):
         found["power"] = told
     if own:
         found["metrics"] = [metric._asdict() for metric in own]
-    if meaning := "; ".join(filter(None, meanings)):
-        found["accuracy_is"] = meaning
-    return found
+    return found | ({"accuracy_is": accuracy_is} if accuracy_is else {})

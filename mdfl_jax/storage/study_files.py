@@ -1,7 +1,7 @@
 """The files in the workdir of a study: their names, and how its texts are read, with errors that name the file.
 
 A study is the set of its runs: ``runs/RUN.safetensors`` is one finished run, and never changes. Everything else is made
-of these files at any time (`mdfl_jax.results.views`), or is needed by runs that are under way. No JAX is needed.
+of these files at any time (`mdfl_jax.results.results`), or is needed by runs that are under way. No JAX is needed.
 """
 
 import contextlib

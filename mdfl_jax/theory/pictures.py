@@ -1,18 +1,16 @@
 """The pictures of `launch.theory`: how windows of rounds contract, and how soon unions of rounds are connected."""
 
 import itertools
-import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib.style
 from matplotlib.figure import Figure
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.report.style import DASHES, MOBILITY, MOBILITY_COLOURS, PALETTE, STYLE, make_panels
+from mdfl_jax.report.style import DASHES, MOBILITY, MOBILITY_COLOURS, PALETTE, UNSTAMPED, make_panels, save_picture
 
-ENDINGS = (".png", ".pdf", ".svg")
+ENDINGS = tuple(UNSTAMPED)
 NAME = "theory"
 
 
@@ -64,14 +62,9 @@ def save(points: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]:
       UserError: if a file cannot be written.
     """
     paths = [folder / f"{NAME}{ending}" for ending in ENDINGS]
-    logging.getLogger("fontTools").setLevel(logging.WARNING)  # at INFO it logs every embedded font
-    with matplotlib.style.context(["default", STYLE]):
-        figure = draw(points)
-        try:
-            folder.mkdir(exist_ok=True)
-            for path in paths:
-                unstamped = {"png": {"Software": None}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
-                figure.savefig(path, dpi=150, metadata=unstamped[path.suffix[1:]])
-        except OSError as error:
-            raise UserError(f"--figures={folder}: cannot be written ({error.strerror or error})") from error
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise UserError(f"--figures={folder}: cannot be written: {error.strerror or error}") from None
+    save_picture(lambda: draw(points), paths, "figures")
     return paths

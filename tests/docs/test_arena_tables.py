@@ -7,7 +7,7 @@ from scipy import stats
 from benchmarks import arena, beside, quoted_arena
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.panels.rivals import END, Matrix
-from mdfl_jax.report.settings import Axis
+from mdfl_jax.report.read import Axis
 
 SETTINGS = ["num mobile = 1, radius = 2", "num mobile = 3, radius = 2"]
 RULES = ["waypoint", "dcm", "waiting"]

@@ -75,5 +75,5 @@ MUTANTS = [
     Mutant("engine/simulation.py", "jax.lax.cond(has_diverged,", "jax.lax.cond(has_diverged & False,", DIVERGING),
     Mutant("engine/simulation.py", "norm = jnp.maximum(norm, largest_norm(", "norm = jnp.minimum(norm, largest_norm(",
            DIVERGING),
-    Mutant("results/summary.py", 'str(record.seed) not in lost["diverged"]', "True", DIVERGING),
+    Mutant("results/summary.py", 'str(seed) not in lost["diverged"]', "True", DIVERGING),
 ]  # fmt: skip

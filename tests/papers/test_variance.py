@@ -7,7 +7,7 @@ from benchmarks.papers import components, variance
 from benchmarks.papers.components import BUT, EVERYTHING, ONLY, component, deviation, needed, tables
 from mdfl_jax.config.points import points
 from mdfl_jax.config.resolve import resolve
-from mdfl_jax.results.power import seeds_for
+from mdfl_jax.results.statistics import seeds_for
 
 
 def test_the_deviation_is_that_within_the_groups():

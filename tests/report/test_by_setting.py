@@ -174,9 +174,9 @@ def test_the_baseline_is_the_reference_if_there_is_one(run_of):
 def test_step_sizes_have_their_own_panel(run_of):
     points = by("static", SIZES, "algorithm.lr") + by("dcm", SIZES, "algorithm.lr")
     run = run_of(points, [0.2, 0.5, None, 0.3, 0.4, 0.6])
-    course = step_sizes_of(run)
-    assert course.axis.path == "algorithm.lr"
-    assert [(line.label, [(spot.x, spot.mean) for spot in line.finite]) for line in course.lines] == [
+    shown = step_sizes_of(run)
+    assert shown.x.path == "algorithm.lr"
+    assert [(line.label, [(spot.x, spot.mean) for spot in line.finite]) for line in shown.lines] == [
         ("static", [(0.01, 0.2), (0.1, 0.5)]),
         ("dcm", [(0.01, 0.3), (0.1, 0.4), (1.0, 0.6)]),
     ]
@@ -184,7 +184,7 @@ def test_step_sizes_have_their_own_panel(run_of):
     assert "Highest at static: 0.1; dcm: 1." in caption
     assert "others may be better: dcm." in caption
     assert "1 of the points has no finite accuracy and is left out." in caption
-    assert FIGURES["step_sizes"].chart(run).data["traces"][1]["y"] == pytest.approx([30, 40, 60])
+    assert FIGURES["step_sizes"].chart(run).data["panels"][0]["traces"][1]["y"] == pytest.approx([30, 40, 60])
 
 
 def test_select_leaves_out_points_elsewhere_but_not_in_the_panel_of_step_sizes(run_of):

@@ -25,9 +25,8 @@ from mdfl_jax.report.panels import contacts, traffic
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import in_order
 from mdfl_jax.report.verdict import verdict
-from mdfl_jax.report.world import worlds_of
 from tests.report.conftest import write_workdir
-from tests.report.made_report import change, declare, edit, unfinish
+from tests.report.made_report import change, edit, unfinish
 
 TWO = [{"network.mobility": "static"}, {"network.mobility": "dcm"}]
 
@@ -85,20 +84,6 @@ def test_points_of_all_studies_with_the_studys_name_in_front(two):
         assert np.array_equal(run.array(p, "position"), own[f"{p % 2}/position"][0])
         assert run.curves[run.points[p]["id"]].accuracy[:, -1] == pytest.approx(seeds_of(folder, point))
     assert {line["point"] for line in run.lines} == {point["id"] for point in run.points}
-
-
-def test_streets_are_those_of_each_study_wherever_the_report_is(two, tmp_path):
-    for folder, streets in zip(two, (np.ones((3, 4)), np.zeros((1, 4)))):
-        set_config(folder, network__mobility="trace")
-        np.savez(folder / "streets.npz", streets=streets)
-        worlds = (("trace", "trace"), ("dcm", "grid"))
-        overrides = [{"network.mobility": rule, "network.world": world} for rule, world in worlds]
-        edit(folder, points=lambda points, own=overrides: [p | {"overrides": of} for p, of in zip(points, own)])
-    (tmp_path / "elsewhere").mkdir()
-    both = worlds_of(read_studies(two, tmp_path / "elsewhere"))
-    assert [len(world.streets) for world in both.values()] == [3, 0, 1, 0]
-    alone = worlds_of(read_studies(two[:1], tmp_path / "elsewhere"))
-    assert [len(world.streets) for world in alone.values()] == [3, 0]
 
 
 def test_differences_are_paired_where_data_and_places_agree(two):
@@ -184,16 +169,6 @@ def test_points_are_paired_each_by_itself(tmp_path):
     assert said.startswith("“a, alpha = 1” has") or said.startswith("“b, alpha = 0.1” has")
     assert "paired" not in said  # the interval of some of them is Welch's
     assert "(paired 95 %" in verdict(run.only([0, 3]).summary, run.config, pairs_of(run.only([0, 3])))[0]
-
-
-def test_the_meaning_of_the_numbers_is_kept_at_an_earlier_round(tmp_path):
-    a, b = write_workdir(tmp_path / "a", TWO, rounds=40), write_workdir(tmp_path / "b", TWO, rounds=60, every=20)
-    for folder in (a, b):
-        edit(declare(folder, "mine", "m", where=("table",)), accuracy_is="R^2")
-    change(b, lambda row: row | {"mine": 0.5})
-    run = read_studies([a, b])
-    assert run.summary["accuracy_is"] == "R^2"
-    assert run.points[3]["mine"]["mean"] == 0.5
 
 
 def test_studies_of_different_length_are_compared_at_the_last_common_round(tmp_path):

@@ -141,11 +141,3 @@ def test_rounds_after_the_stop_are_no_rounds_without_contacts(tmp_path):
     assert second.found["components"][0].tolist() == list(range(1, 13))
     assert "Rounds after the stop rule has ended a run are left out." in FIGURES["contacts"].caption(run)
     assert [point["stopped"] for point in playback(run)["points"]] == [None, 12]
-
-
-def test_the_caption_tells_how_many_networks_are_left_out(tmp_path, monkeypatch):
-    folder = add_records(write_workdir(tmp_path / "run"))
-    monkeypatch.setattr(of, "MOST_POINTS", 4)
-    assert "different networks" not in FIGURES["contacts"].caption(read_workdir(folder))  # there are exactly four
-    monkeypatch.setattr(of, "MOST_POINTS", 3)
-    assert "Of the 4 different networks, 3 are shown." in FIGURES["contacts"].caption(read_workdir(folder))

@@ -8,10 +8,10 @@ import matplotlib.style
 import pytest
 from matplotlib.text import Text
 
-from mdfl_jax.report import figures, pack
+from mdfl_jax.report import figures
 from mdfl_jax.report.page import render
 from mdfl_jax.report.read import read_workdir
-from mdfl_jax.report.registry import FIGURES, in_order
+from mdfl_jax.report.registry import FIGURES, dumps, in_order
 from mdfl_jax.report.style import PAPER
 from tests.report.kinds import HOSTILE, KINDS, every_panel
 
@@ -68,7 +68,7 @@ def test_every_panel_has_a_caption_a_chart_and_a_figure_for_a_paper(full, name):
     panel = FIGURES[name]
     assert panel.applies(full)
     assert re.fullmatch(r"[A-Z](?s:.*)\.", panel.caption(full))
-    assert json.loads(pack.dumps(panel.chart(full).data))
+    assert json.loads(dumps(panel.chart(full).data))
     with matplotlib.style.context(["default", PAPER]):
         drawn = figures.draw_for_paper(full, name, 3.5)
     assert drawn.get_figwidth() == 3.5
@@ -81,7 +81,7 @@ def test_the_texts_of_charts_are_escaped_for_plotly_and_are_no_templates(full):
     for name in BUILT_IN:
         chart = FIGURES[name].chart(full)
         if chart.kind in ("plotly", "multiples", "contacts"):
-            texts = dict(texts_of(json.loads(pack.dumps(chart.data))))
+            texts = dict(texts_of(json.loads(dumps(chart.data))))
             assert not any("<img" in text or "<b>$" in text for text in texts.values()), name
             templates = [text for path, text in texts.items() if path.endswith("template")]
             assert not any("img" in text or "$x" in text for text in templates), name

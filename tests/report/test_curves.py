@@ -1,7 +1,5 @@
 """The panels of curves and of traffic, and the data of the curves that the reader of the page explores."""
 
-import itertools
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,22 +13,6 @@ from mdfl_jax.report.registry import FIGURES
 from tests.report.made_report import change, declare, edit
 
 RADII = [{"network.radius": float(r)} for r in range(1, 201)]
-CROSSED = [
-    {"network.radius": float(r), "network.mobility": m} for r, m in itertools.product(range(1, 14), ("static", "dcm"))
-]
-
-
-def legend(figure):
-    return [text.get_text() for drawn in figure.legends for text in drawn.get_texts()]
-
-
-def is_inside(figure):
-    """Whether the legends and titles of a figure lie within it."""
-    figure.canvas.draw()
-    width, height = figure.bbox.width, figure.bbox.height
-    parts = [*figure.legends, *(axes.title for axes in figure.axes)]
-    boxes = [part.get_window_extent() for part in parts]
-    return all(b.x0 >= -1 and b.y0 >= -1 and b.x1 <= width + 1 and b.y1 <= height + 1 for b in boxes)
 
 
 def test_the_accuracy_is_within_0_and_100_percent(make_workdir):
@@ -47,35 +29,6 @@ def test_the_accuracy_is_within_0_and_100_percent(make_workdir):
     assert final_accuracy.final_accuracy(run).axes[0].get_xlim() == (-0.5, 100.5)
     bars = FIGURES["final_accuracy"].chart(run).data["traces"][1]["error_x"]
     assert bars["array"].tolist() == bars["arrayminus"].tolist() == [50.0] * 4
-
-
-def test_sixteen_long_names_are_all_in_a_legend_that_is_not_clipped(make_workdir):
-    names = [f"an algorithm with a rather long name {i}" for i in range(16)]
-    run = read_workdir(make_workdir([{"algorithm.name": name} for name in names], seeds=2, rounds=10, positions=False))
-    figure = curves.accuracy(run)
-    assert set(names) < set(legend(figure))
-    assert is_inside(figure)
-    looks = {(line.get_color(), str(line._unscaled_dash_pattern)) for line in figure.axes[0].lines}
-    assert len(looks) == 17  # and the target
-    assert not figure.axes[0].collections  # no bands above twelve points
-
-
-@pytest.mark.parametrize("points", [RADII[:80], CROSSED], ids=["one setting", "two settings"])
-def test_very_many_points_keep_a_figure(make_workdir, points):
-    run = read_workdir(make_workdir(points, seeds=1, rounds=10, positions=False))
-    figure = curves.accuracy(run)
-    lines = sum(len(axes.lines) for axes in figure.axes)
-    assert lines >= len(points)
-    assert is_inside(figure)
-    if points is not CROSSED:  # one graded setting: its colour bar, since two hundred names help nobody
-        assert not figure.legends
-        assert figure.axes[-1].get_ylabel() == "radius"
-    else:  # a point has the colour of its mobility
-        assert legend(figure) == ["static", "dcm", "target 70 %"]
-    final = final_accuracy.final_accuracy(run)
-    names = [text.get_text() for axes in final.axes for text in axes.get_yticklabels()]
-    assert names == [look.label for look in style.looks(run)]
-    assert max(final.get_size_inches()) < 20
 
 
 @pytest.mark.parametrize("count", [1, 4, 16, 200])
@@ -146,11 +99,6 @@ def test_kinds_of_traffic_are_shown_if_they_add_up(make_workdir):
     assert [(bar["name"], bar["x"].tolist()) for bar in bars] == [("ups", [4.0] * 4), ("downs", [7.0] * 4)]
 
 
-def test_numbers_that_do_not_add_up_to_the_total_are_no_kinds(make_workdir):
-    assert traffic.blocks(with_traffic(make_workdir(seeds=2), 4.0, 6.0)) == []
-    assert not FIGURES["traffic"].applies(with_traffic(make_workdir(seeds=2), 4.0, 6.0))
-
-
 def test_traffic_of_mobile_and_other_clients_is_compared(make_workdir):
     def add(arrays):
         for p in range(4):
@@ -176,23 +124,6 @@ def test_traffic_of_mobile_and_other_clients_is_compared(make_workdir):
 
 def titles(run):
     return {quantity.key: quantity.title for quantity in recorded(run).quantities}
-
-
-def test_numbers_have_titles_in_the_unit_in_which_they_are_shown(make_workdir):
-    def more(row):
-        spread = {"accuracy_worst_decile": 0.1, "accuracy_jain": 0.5, "own_thing": 3.0}
-        counts = {"bits_sent": 1e6 * row["round"], "double_bits": 1e6 * row["round"], "distance_moved": 0.0}
-        return row | spread | counts | {"rounds_done": row["round"]}
-
-    run = read_workdir(change(make_workdir(seeds=2), more))
-    found = titles(run)
-    assert found["accuracy"] == "test accuracy (%)"
-    assert found["accuracy_worst_decile"] == "test accuracy, worst tenth of the clients (%)"
-    assert found["accuracy_jain"] == "test accuracy, Jain's fairness index"
-    assert found["bits_sent"] == "megabits sent by a client"
-    assert found["own_thing"] == "own thing"
-    # Always 0, the rounds again, another key again: nothing to draw.
-    assert not {"distance_moved", "rounds_done", "double_bits"} & set(found)
 
 
 def test_only_counts_since_the_start_can_be_the_x_axis(make_workdir):
@@ -226,48 +157,12 @@ def test_points_with_other_rounds_and_seeds_have_gaps(make_workdir):
     assert [list(point["seeds"]) for point in explorer(run)["points"]] == [[0, 1, 2]] * 3 + [[0, 1]]
 
 
-def client_numbers(packed, p):
-    """The numbers of the single clients of a sweep point, [N, evaluations], as the script of the page unpacks them."""
-    starts = np.cumsum([0, *(0 if of is None else of["clients"] * len(of["at"]) for of in packed["points"])])
-    how = packed["points"][p]
-    levels = packed["values"][starts[p] : starts[p + 1]].reshape(how["clients"], -1)
-    values = how["low"] + how["step"] * levels.astype(float)
-    return how["at"], np.where(levels == 0xFFFF, np.nan, np.exp(values) if how["log"] else values)
-
-
-def test_single_clients_are_those_of_the_first_seed(reported):
-    packed = explorer(read_workdir(reported))["clients"]
-    assert packed["every"] == 1
-    with np.load(reported / "history.npz") as history:
-        for p in range(4):
-            at, values = client_numbers(packed["of"]["accuracy"], p)
-            assert at.tolist() == [0, 1, 2, 3, 4]
-            np.testing.assert_allclose(values, history[f"{p}/accuracy"][0].T, atol=1e-5)
-
-
 def test_too_many_numbers_of_clients_leave_evaluations_out_evenly(reported, monkeypatch):
     monkeypatch.setattr("mdfl_jax.report.panels.curves.CLIENT_NUMBERS", 4 * 8 * 2)  # 4 points, 8 clients, 5 evaluations
     assert CLIENT_NUMBERS >= 1_000_000
     packed = explorer(read_workdir(reported))["clients"]
     assert packed["every"] == 3
     assert [of["at"].tolist() for of in packed["of"]["accuracy"]["points"]] == [[1, 4]] * 4  # the last one stays
-
-
-@pytest.mark.parametrize("many", [1, 4])
-def test_runs_without_numbers_at_the_kept_evaluations_are_left_out(make_workdir, monkeypatch, many):
-    """The first ``many`` points have diverged after the first evaluation, which is left out."""
-    monkeypatch.setattr("mdfl_jax.report.panels.curves.CLIENT_NUMBERS", 2 * 4 * 8 * 2)  # 2 metrics: 2 of 5 evaluations
-
-    def diverged(arrays):
-        loss = np.ones((3, 5, 8), np.float32)
-        loss[:, 1:] = np.nan
-        return arrays | {f"{p}/loss": loss if p < many else np.ones_like(loss) for p in range(4)}
-
-    packed = explorer(read_workdir(change(make_workdir(), lambda row: row | {"loss": 1.0}, diverged)))["clients"]
-    assert set(packed["of"]) == ({"accuracy", "loss"} if many < 4 else {"accuracy"})
-    if many < 4:
-        assert [of and of["at"].tolist() for of in packed["of"]["loss"]["points"]] == [None, *[[1, 4]] * 3]
-        assert len(packed["of"]["loss"]["values"]) == 3 * 8 * 2
 
 
 def test_lowest_and_highest_clients_of_a_metric_without_such_lines(make_workdir):

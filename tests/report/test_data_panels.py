@@ -7,7 +7,6 @@ import pytest
 from scipy import stats
 from tiny import run_study
 
-from configs import city
 from mdfl_jax.config import default_config
 from mdfl_jax.report import tables
 from mdfl_jax.report.page import write_report
@@ -15,7 +14,7 @@ from mdfl_jax.report.panels import groups, label_counts, roadside
 from mdfl_jax.report.panels.roadside import at_unit, meetings
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import FIGURES
-from mdfl_jax.report.world import units_of
+from mdfl_jax.report.setting import units_of
 from mdfl_jax.study import make_study
 
 SWEEP = [{"data.alpha": 0.1, "network.mobility": "dam"}, {"data.alpha": 0.1, "network.mobility": "dcm"}]
@@ -38,19 +37,6 @@ def test_the_inequality_of_the_labels_is_told_in_words_and_numbers():
     assert "divided almost equally" in alike
     assert alike.endswith("Every client has 15 samples.")
     assert label_counts.inequality(np.array([[6], [6]])) == "Every client has 6 samples."
-
-
-def test_the_bars_of_many_clients_are_two_areas_of_the_same_heights():
-    rng = np.random.default_rng(0)
-    counts, mobile = rng.integers(0, 9, (501, 3)), rng.random(501) < 0.4
-    for known in (mobile, None):
-        drawn = label_counts.draw_counts(counts, known).axes[0]
-        dark = mobile if known is not None else np.zeros(501, bool)
-        still, moving = (area.get_data() for area in drawn.patches)
-        np.testing.assert_array_equal(still.values, np.where(dark, 0, counts.sum(axis=1)))
-        np.testing.assert_array_equal(moving.values, np.where(dark, counts.sum(axis=1), 0))
-        np.testing.assert_array_equal(still.edges, np.arange(502) - 0.5)
-    assert len(label_counts.draw_counts(counts[:40], mobile[:40]).axes[0].patches) == 40
 
 
 def test_sweep_points_with_the_same_data_share_a_division_named_by_what_differs(make_workdir):
@@ -102,18 +88,6 @@ def test_lead_and_contacts_of_the_mobile_clients_are_those_of_the_curves(two_gro
     contacts = [0.0, *(10 * np.cumsum(curve["num_neighbours_mobile"][:, 1:], axis=1).mean(0))]
     np.testing.assert_allclose(next(t for t in met if t["name"] == "dam, mobile clients")["y"], contacts)
     assert FIGURES["groups"].caption(two_groups).endswith(" Not drawn: static (nobody moves).")
-
-
-def test_the_caption_of_the_groups_tells_why_points_are_not_drawn(make_workdir, two_groups, monkeypatch):
-    without = {"distance_moved_per_mobile_client": None}
-    run = dataclasses.replace(
-        two_groups, summary=two_groups.summary | {"points": [*two_groups.points[:3], two_groups.points[3] | without]}
-    )
-    told = " Not drawn: static (nobody moves); dcm (no distance moved is known)."
-    assert FIGURES["groups"].caption(run).endswith(told)
-    monkeypatch.setattr(groups, "MAX_POINTS", 1)
-    monkeypatch.setattr(groups, "NAMED", 1)
-    assert FIGURES["groups"].caption(two_groups).endswith("static (nobody moves); 2 points (no colour is left).")
 
 
 def test_the_raster_of_road_side_units_has_the_clients_with_most_slots_first(make_workdir):
@@ -173,19 +147,3 @@ def test_a_study_with_units_has_the_figure_and_is_judged_by_the_global_model(tmp
         bits = history["0/direct_bits"] + history["0/relayed_bits"]
         np.testing.assert_array_equal(bits, history["0/bits_sent"])
         assert point["uploads"]["mean"] == history["0/uploads"][0, -1].mean() > 0
-
-
-@pytest.mark.long
-def test_an_absent_client_meets_nobody_in_the_figure(tmp_path):
-    """The position of an absent client is its first or last place in the trace, which may be at a unit."""
-    config = city.get_config("small_roadside")
-    config.rounds, config.eval_every, config.seeds, config.sweep, config.baseline = 6, 6, 1, "", ""
-    config.server.unit_range = 1e5  # all places
-    config.network.num_clients = config.network.num_mobile = 118  # also vehicles that come later
-    run_study(make_study(config), tmp_path / "run")
-    run = read_workdir(tmp_path / "run")
-    with np.load(tmp_path / "run" / "history.npz") as history:
-        met, present = history["0/met_server"][0], history["0/present"][0]
-    np.testing.assert_array_equal(met, present)
-    assert not met.all()
-    np.testing.assert_array_equal(meetings(run).met, met)

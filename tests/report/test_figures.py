@@ -1,17 +1,14 @@
 """The figures as files, and one of them for a paper."""
 
-import dataclasses
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import matplotlib.style
 import numpy as np
 import pytest
 from matplotlib.collections import EllipseCollection, LineCollection
-from matplotlib.figure import Figure
 from matplotlib.image import imread
 from matplotlib.legend import Legend
 
@@ -74,18 +71,6 @@ def test_a_rule_has_its_colour_in_every_sweep_and_a_crossed_one_a_panel_for_each
     assert [axes.get_title() for axes in curves.accuracy(run).axes] == ["num mobile = 2", "num mobile = 4"]
 
 
-def test_captions_tell_the_seeds_of_the_points_not_those_of_the_study(study: Maker) -> None:
-    run = study(seeds=3)
-    assert (style.describe_first_seed(run), style.has_intervals(run)) == ("seed 0", True)
-    own = run.curves["dcm"]
-    run.curves["dcm"] = dataclasses.replace(own, accuracy=own.accuracy[1:], seeds=own.seeds[1:])
-    assert style.describe_first_seed(run) == "each point's first seed (0, 1)"
-    for name, curve in run.curves.items():
-        run.curves[name] = dataclasses.replace(curve, accuracy=curve.accuracy[:1], seeds=(2,))
-    assert (style.describe_first_seed(run), style.has_intervals(run)) == ("seed 2", False)
-    assert "interval over" not in FIGURES["accuracy"].caption(run)
-
-
 def drawn(run: ReportData, kind: type) -> list[int]:
     """How many elements of a kind of collection each panel of the map has."""
     found = [[c for c in axes.collections if isinstance(c, kind)] for axes in world.world_map(run).axes]
@@ -105,21 +90,6 @@ def test_map_has_discs_for_those_that_stay_and_paths_for_those_that_move(reporte
     assert len(drawn(many, LineCollection)) == 6
     assert world.path_rounds(many) == 3  # 12 mobile clients
     assert not FIGURES["map"].applies(study(positions=False))
-
-
-@pytest.mark.parametrize("linked", [False, True])
-def test_clients_on_the_circle_are_drawn_without_links_too(linked: bool) -> None:
-    """As with server.pairs=0, where no client ever meets another."""
-    links = np.zeros((1, 5, 6, 1), np.uint8)  # one seed, five rounds, six clients; a byte has eight
-    links[0, 0, 0] = 128 >> 3 if linked else 0  # client 0 hears client 3 in the first round
-    run = SimpleNamespace(
-        array=lambda p, name: None, value=lambda p, path: 6, history=lambda p, name: links if name == "links" else None
-    )
-    axes = Figure().add_subplot()
-    world._draw_circle(axes, run, 0, None, "red", 5)
-    drawn_links = [c for c in axes.collections if isinstance(c, LineCollection)]
-    assert [len(c.get_paths()) for c in drawn_links] == ([1] if linked else [])
-    assert len(axes.texts) == 6
 
 
 @pytest.mark.parametrize(("width", "inches"), [("column", 3.5), ("page", 7.2), ("5.25", 5.25)])

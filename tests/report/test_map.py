@@ -1,8 +1,6 @@
 """The map: its data on the page are what history.npz holds and never too much, and its movies are what one sees."""
 
-import importlib.util
 import re
-import shutil
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -15,12 +13,12 @@ from hypothesis.extra.numpy import arrays
 from PIL import Image
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.report import pack, world
+from mdfl_jax.report import setting
 from mdfl_jax.report.movie import PER_ROUND, links_at, save_movie
 from mdfl_jax.report.panels import map as map_panel
 from mdfl_jax.report.read import read_workdir
-from mdfl_jax.report.registry import FIGURES
-from mdfl_jax.report.world import GRID, World
+from mdfl_jax.report.registry import FIGURES, LEVELS, MISSING, dumps
+from mdfl_jax.report.setting import GRID, World
 from tests.report.conftest import write_workdir
 from tests.report.made_report import add_records
 
@@ -28,13 +26,13 @@ Maker = Callable[..., Path]
 
 
 def recovered(coded: np.ndarray, low, high) -> np.ndarray:
-    """Places [T, n, 2] from the differences [n, 2, T]: what map_data.js does, number by number."""
+    """Places [T, n, 2] from the differences [n, 2, T]: what map.js does, number by number."""
     found = np.zeros(coded.shape)
     for i, axis in np.ndindex(*coded.shape[:2]):
         whole = 0
         for t, change in enumerate(coded[i, axis]):
             whole = (whole + int(change)) % 65536
-            share = float("nan") if whole == pack.MISSING else whole / pack.LEVELS
+            share = float("nan") if whole == MISSING else whole / LEVELS
             found[i, axis, t] = low[axis] + share * (high[axis] - low[axis])
     return found.transpose(2, 0, 1)
 
@@ -63,7 +61,7 @@ def test_places_are_recovered_within_half_a_quantum(places):
     low, high = np.array([-40.0, -50.0]), np.array([70.0, 90.0])
     again = recovered(map_panel.changes(map_panel.quantised(places, low, high)), low, high)
     assert np.array_equal(np.isnan(again), np.isnan(places))
-    half = (high - low) / pack.LEVELS / 2
+    half = (high - low) / LEVELS / 2
     assert np.nanmax(np.abs(again - places) / half, initial=0) <= 1 + 1e-6
 
 
@@ -88,12 +86,12 @@ def test_the_page_has_what_the_history_has(make_workdir: Maker) -> None:
         first = {
             name: history[f"{p}/{name}"][0] for name in ("position", "links", "met_server", "relay_upload", "accuracy")
         }
-        assert np.abs(recovered(point["position"], low, high) - first["position"]).max() <= 9 / pack.LEVELS / 2 + 1e-9
+        assert np.abs(recovered(point["position"], low, high) - first["position"]).max() <= 9 / LEVELS / 2 + 1e-9
         assert np.array_equal(links_of(point["links"], 9), np.unpackbits(first["links"], axis=2, count=9).astype(bool))
         assert np.array_equal(np.unpackbits(point["met_server"], axis=1, count=9), first["met_server"])
         assert np.array_equal(point["relay_upload"], first["relay_upload"])
         colour = data["colour"]
-        values = colour["low"] + point["values"] / pack.LEVELS * (colour["high"] - colour["low"])
+        values = colour["low"] + point["values"] / LEVELS * (colour["high"] - colour["low"])
         np.testing.assert_allclose(values, first["accuracy"], atol=1e-5)
         assert np.array_equal(data["labels"][point["labels"]], history[f"{p}/label_counts"][0])
         goals = recovered(point["destination"], low, high) if "destination" in point else None
@@ -108,7 +106,7 @@ def test_the_page_has_what_the_history_has(make_workdir: Maker) -> None:
 def test_few_rounds_are_left_if_a_point_is_too_long(make_workdir: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = add_records(make_workdir(rounds=200, clients=20, grid=18))
     run = read_workdir(folder)
-    text = lambda tree: sum(len(part) for part in re.findall(r'"data":"([^"]*)"', pack.dumps(tree)))  # noqa: E731
+    text = lambda tree: sum(len(part) for part in re.findall(r'"data":"([^"]*)"', dumps(tree)))  # noqa: E731
     whole = text(map_panel.playback(run)["points"])
     monkeypatch.setattr("mdfl_jax.report.panels.map.BUDGET", whole // 2)
     data = map_panel.playback(run)
@@ -151,14 +149,14 @@ def test_streets_units_and_edges(make_workdir: Maker) -> None:
     streets = np.array([[-20, 5, 130, 5], [40, 0, 40, 90]], np.float32)
     np.savez(folder / "history.npz", **arrays)
     np.savez(folder / "streets.npz", streets=streets)
-    first, second = world.worlds_of(read_workdir(folder)).values()
+    first, second = setting.worlds_of(read_workdir(folder)).values()
     assert (first.kind, first.walls) == ("plane", False)
     assert np.array_equal(first.streets, streets)
     assert (first.low.tolist(), first.high.tolist()) == (second.low.tolist(), second.high.tolist())
     assert (first.low[0], first.high[0]) == (-20, 130)
     assert first.high[1] == arrays["0/position"][..., 1].max()
-    assert world.units_of("2,3; 8,8.5;").tolist() == [[2.0, 3.0], [8.0, 8.5]]
-    assert world.units_of(None).shape == (0, 2)
+    assert setting.units_of("2,3; 8,8.5;").tolist() == [[2.0, 3.0], [8.0, 8.5]]
+    assert setting.units_of(None).shape == (0, 2)
 
 
 def test_clients_without_places_are_on_a_circle_if_something_is_recorded(make_workdir: Maker) -> None:
@@ -213,21 +211,6 @@ def test_a_gif_has_its_size_and_moves_and_two_have_the_same_bytes(run, tmp_path)
         assert (image.info["duration"], image.info["loop"]) == (100, 0)
 
 
-@pytest.mark.long
-def test_two_points_and_the_end_of_a_study(run, tmp_path):
-    path = save_movie(run, tmp_path / "all.gif", rounds=500)
-    assert len(pictures(path)) == 20 * PER_ROUND + 1  # a study has no more rounds than it has
-    assert path.stat().st_size < 3e6
-
-
-@pytest.mark.long
-def test_clients_on_a_circle_have_a_movie_too(tmp_path):
-    folder = write_workdir(tmp_path / "run", [{"server.pattern": "fixed"}], seeds=1, rounds=6)
-    shown = pictures(save_movie(read_workdir(add_records(folder, server=True)), tmp_path / "circle.gif"))
-    assert 6 <= len(shown) <= 6 * PER_ROUND + 1  # equal pictures are one that lasts longer
-    assert len({one.tobytes() for one in shown}) >= 4  # the links change
-
-
 @given(st.integers(0, 10_000), st.booleans())
 @settings(max_examples=25, deadline=None)
 def test_computed_links_are_those_of_a_slow_search(seed, swept):
@@ -261,7 +244,7 @@ def test_recorded_links_are_taken_in_either_direction():
 @pytest.mark.parametrize(
     ("name", "options", "said"),
     [
-        ("map.avi", {}, "ends in .gif or .mp4"),
+        ("map.mp4", {}, "ends in .gif"),
         ("map.gif", {"points": [0, 1, 2]}, "one or two sweep points"),
         ("map.gif", {"points": []}, "one or two sweep points"),
         ("map.gif", {"rounds": 0}, "rounds=0: it must be between 1 and"),
@@ -283,25 +266,3 @@ def test_a_point_without_places_has_no_movie(tmp_path):
     for points in (None, [0]):
         with pytest.raises(UserError, match="neither places nor links were recorded"):
             save_movie(run, tmp_path / "map.gif", points)
-
-
-def test_mp4_needs_ffmpeg(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(shutil, "which", lambda name: None)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"MP4 needs the program ffmpeg: pip install 'mdfl_jax\[movie\]'"):
-        save_movie(run, tmp_path / "map.mp4")
-
-
-def test_mp4_sends_its_pictures_to_ffmpeg(run, tmp_path, monkeypatch):
-    ffmpeg = tmp_path / "ffmpeg"
-    ffmpeg.write_text('#!/bin/sh\nfor last; do :; done\necho "$@" > "$last.told"\nexec cat > "$last"\n')
-    ffmpeg.chmod(0o755)
-    monkeypatch.setattr(shutil, "which", lambda name: str(ffmpeg))
-    path = save_movie(run, tmp_path / "map.mp4", [1], rounds=1, width=3.05)
-    told = Path(f"{path}.told").read_text().split()
-    width, height = map(int, told[told.index("-s") + 1].split("x"))
-    assert (width % 2, height % 2) == (0, 0)
-    assert path.stat().st_size == width * height * 3 * (PER_ROUND + 1)
-    ffmpeg.write_text("#!/bin/sh\ncat > /dev/null\necho broken encoder >&2\nexit 1\n")
-    with pytest.raises(UserError, match="broken encoder"):
-        save_movie(run, tmp_path / "map.mp4", [1], rounds=1)

@@ -8,7 +8,6 @@ import pytest
 from matplotlib.figure import Figure
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.own_files import import_file
 from mdfl_jax.report import figures
 from mdfl_jax.report.page import write_report
 from mdfl_jax.report.read import read_workdir
@@ -89,14 +88,3 @@ def test_no_part_of_the_report_loads_jax():
     code += "FIGURES.discover(); print('jax' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
-
-
-def test_a_used_file_with_such_a_figure_is_told_with_its_line(tmp_path, monkeypatch, own):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.py").write_text(
-        "from mdfl_jax.report.registry import figure\n\n"
-        "@figure('mine', caption=lambda run: '')\ndef mine(run, points):\n    return None\n"
-    )
-    said = r"^mine\.py:3: the draw of a figure is called with one argument, .*: 'points'$"
-    with pytest.raises(UserError, match=said):
-        import_file("mine.py")

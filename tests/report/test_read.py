@@ -1,23 +1,18 @@
 """What the report reads: worlds, streets, colours, and evaluations of a sample of clients."""
 
 import json
-from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pytest
 from PIL import Image
 
-import mdfl_jax
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.report.compare import why_unpaired
-from mdfl_jax.report.described import describe_setting
 from mdfl_jax.report.movie import save_movie
 from mdfl_jax.report.panels.map import MISSING, playback
-from mdfl_jax.report.read import kept, read_workdir
-from mdfl_jax.report.settings import Axis
+from mdfl_jax.report.read import Axis, kept, read_workdir
+from mdfl_jax.report.setting import World, describe_setting
 from mdfl_jax.report.style import PALETTE, colours_of
 from mdfl_jax.report.tables import note
-from mdfl_jax.report.world import World, worlds_of
 from mdfl_jax.storage.study_files import read_lines
 from tests.report.conftest import write_workdir
 
@@ -31,35 +26,6 @@ def test_a_metric_may_have_the_name_of_another_files_entry(tmp_path):
     (tmp_path / "metrics.jsonl").write_text(line.replace("4", "[4]"))
     with pytest.raises(UserError, match=r"metrics.jsonl:1: round is \[4\]; no study writes such a value"):
         read_lines(tmp_path / "metrics.jsonl")
-
-
-class Counted(Mapping[str, np.ndarray]):
-    """Arrays that count how often each of them is read."""
-
-    def __init__(self, arrays: Mapping[str, np.ndarray]):
-        self.arrays = arrays
-        self.read: list[str] = []
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        self.read.append(name)
-        return self.arrays[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.arrays
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.arrays)
-
-    def __len__(self) -> int:
-        return len(self.arrays)
-
-
-def counted(folder):
-    """The study of a folder, and the names of its arrays as they are read."""
-    run = read_workdir(folder)
-    arrays = Counted(run.arrays)
-    object.__setattr__(run, "arrays", arrays)
-    return run, arrays.read
 
 
 def test_a_result_is_kept_for_its_study_and_its_arguments_only(make_workdir):
@@ -76,36 +42,6 @@ def test_a_result_is_kept_for_its_study_and_its_arguments_only(make_workdir):
         *(4, 4, 1, 1, 3, 3, 4)
     ]
     assert asked == [(4, 0), (1, 0), (4, 1)]
-
-
-def test_whether_an_array_is_there_is_told_without_reading_it(make_workdir):
-    run, read = counted(make_workdir())
-    assert run.has(3, "position")
-    assert not run.has(3, "links")
-    assert not run.only([3]).has(0, "links")
-    assert read == []
-    assert run.only([3]).history(0, "position").shape == (3, 41, 8, 2)
-    assert read == ["3/position"]
-
-
-def test_arrays_are_compared_only_where_the_settings_agree_and_read_once(tmp_path):
-    a, read_a = counted(write_workdir(tmp_path / "a", seeds=2))
-    b, read_b = counted(write_workdir(tmp_path / "b", seeds=2))
-    other = read_workdir(write_workdir(tmp_path / "c", seeds=2, clients=9))
-    assert why_unpaired(a, 0, other, 0) == "network.num_clients is 8 and 9"
-    assert read_a == []
-    assert {why_unpaired(a, 0, b, q) for q in (0, 1, 0)} == {""}
-    assert sorted(read_a) == ["0/label_counts", "0/position"]
-    assert len(read_b) == len(set(read_b)) == 4
-
-
-def test_streets_of_results_do_not_depend_on_the_folder_of_the_report(make_workdir, tmp_path):
-    folder = make_workdir([{"network.mobility": "trace", "network.world": "trace"}])
-    np.savez(folder / "streets.npz", streets=STREETS.astype(np.float32))
-    results = mdfl_jax.Results.load(folder)
-    for of in (results, results.without_workdir()):
-        (world,) = worlds_of(of.report_data(folder=tmp_path / "elsewhere")).values()
-        assert np.array_equal(world.streets, STREETS)
 
 
 def test_streets_of_another_shape_are_one_line(make_workdir):

@@ -3,19 +3,14 @@
 import dataclasses
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from made_study import made
-from shell import without_stages
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report import page
-from mdfl_jax.report.described import describe_making
 from mdfl_jax.report.read import read_workdir
 from tests.report.made_report import edit
 
@@ -43,24 +38,6 @@ def test_page_tells_the_remarks_the_verdict_the_setting_the_captions_and_the_mak
     assert re.search("(?s:.*)".join(said), text)
 
 
-def test_a_bare_configuration_still_makes_a_page(make_workdir: Maker) -> None:
-    folder = make_workdir([{}], seeds=1, positions=False, rounds=10)
-    manifest = json.loads((folder / "config.json").read_text()) | {"config": {"rounds": 10}}
-    kept = {key: manifest[key] for key in ("schema", "name", "config", "seeds", "points", "status")}
-    (folder / "config.json").write_text(json.dumps(kept))
-    text = page.render(read_workdir(folder))
-    assert "<title>synthetic</title>" in text
-    assert "one seed, hence no interval" in text
-
-
-def test_each_of_several_studies_says_how_it_was_made(reported: Path, make_workdir: Maker) -> None:
-    run, other = read_workdir(reported), read_workdir(make_workdir(seeds=2))
-    several = describe_making(dataclasses.replace(run, studies=(run, other)))
-    assert [study.name for study in several] == [str(run.workdir), str(other.workdir)]
-    assert [{e.name: e.text for e in study.entries}["Seeds"] for study in several] == ["0 to 2", "0, 1"]
-    assert [study.name for study in describe_making(run)] == [""]
-
-
 def truncate(path: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
@@ -73,10 +50,6 @@ def of_schema_1(path: Path) -> None:
     edit(path.parent, path.stem, schema=1)
 
 
-def without_dam(path: Path) -> None:
-    path.write_text("\n".join(line for line in path.read_text().splitlines() if '"dam"' not in line))
-
-
 def with_flat_places(path: Path) -> None:
     np.savez(path, **{"0/position": np.zeros((2, 3))})
 
@@ -85,7 +58,6 @@ MISTAKES = [
     *(("config.json", harm, "") for harm in (Path.unlink, truncate)),
     ("config.json", of_schema_1, ": schema is 1; this version reads schema 2; commit 1816172 reads"),
     ("config.json", without("seeds"), ": lacks 'seeds'"),
-    ("metrics.jsonl", without_dam, ": has no line for the point 'dam'"),
     ("history.npz", with_flat_places, ": 0/position has shape (2, 3)"),
 ]
 
@@ -107,22 +79,3 @@ def test_the_later_line_of_a_resumed_run_counts(make_workdir: Maker) -> None:
     curves = read_workdir(folder).curves
     assert curves["dcm"].accuracy[1, -1] == 0.125
     assert np.isnan(curves["dam"].accuracy[1, -1])
-
-
-def test_launcher_prints_the_page_or_exits_with_2_and_one_line(tmp_path: Path) -> None:
-    folder, nowhere = made(tmp_path / "run").workdir, tmp_path / "nowhere"
-    command = [sys.executable, "-m", "launch.report"]
-    for path, expected in (
-        (folder, (0, f"{folder / 'report.html'}\n", "")),
-        (nowhere, (2, "", f"error: {nowhere}: no such directory\n")),
-    ):
-        done = subprocess.run([*command, f"--workdir={path}"], capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stdout, without_stages(done.stderr)) == expected
-
-
-def test_a_page_that_cannot_be_written_leaves_the_earlier_one(tmp_path: Path) -> None:
-    path = tmp_path / "report.html"
-    page.save(path, "first")
-    with pytest.raises(UnicodeEncodeError):
-        page.save(path, "second \ud800")
-    assert (path.read_text(), list(tmp_path.iterdir())) == ("first", [path])

@@ -8,7 +8,7 @@ import pytest
 from mdfl_jax.report.panels.rivals import END, differences, matrix_of, measures, reference_of, rivals, tally
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import FIGURES
-from mdfl_jax.report.statistics import simultaneous
+from mdfl_jax.results.statistics import simultaneous
 from tests.report.made_report import change
 
 RULES, RADII = ("static", "dam", "dcm"), (1.0, 3.0)

@@ -75,20 +75,6 @@ def test_missing_values_are_dashes_and_empty_cells(summary: dict[str, Any]) -> N
     assert tables.raw_table(summary)[1][1] == ["dcm", "dcm", 0.7, 0.025, *[None] * 10, 3, 0]
 
 
-def test_one_seed_has_no_interval_and_one_point_is_named_by_its_id(summary: dict[str, Any]) -> None:
-    for entry in summary["points"]:
-        entry["final_accuracy"] |= {"std": None, "ci95": None, "per_seed": [0.5]}
-        entry["worst_client_accuracy"] |= {"std": None, "ci95": None}
-    summary["points"][1]["difference_to_baseline"] = {"mean": -0.02, "ci95": None}
-    assert tables.table(summary)[1][1][1:4] == ["70.00", "-2.00", "25.00"]
-    assert "one seed" in tables.note(summary)
-    summary["points"] = summary["points"][:1]
-    header, rows = tables.table(summary)
-    assert (header[0], rows[0][0]) == ("point", "static")
-    assert rows[0][2] == "-"  # nothing to compare with
-    assert tables.raw_table(summary)[0][:2] == ["point", "accuracy_mean"]
-
-
 def test_settings_that_share_a_name_are_told_apart_and_may_be_those_of_the_configuration(
     summary: dict[str, Any],
 ) -> None:
@@ -101,17 +87,6 @@ def test_settings_that_share_a_name_are_told_apart_and_may_be_those_of_the_confi
         assert dict(zip(header, rows[0]))["mobility"] == value
 
 
-def test_a_row_is_the_baseline_where_its_point_says_so(summary: dict[str, Any]) -> None:
-    """With two axes there are several baselines; a summary without the key has the one that it names."""
-    assert [row[2] for row in tables.table(summary)[1]] == ["baseline", "+8.76 ± 0.50"]
-    for entry in summary["points"]:
-        entry["baseline"] = entry["id"]
-    assert [row[2] for row in tables.table(summary)[1]] == ["baseline", "baseline"]
-    for entry in summary["points"]:
-        entry["baseline"] = None
-    assert [row[2] for row in tables.table(summary)[1]] == ["-", "+8.76 ± 0.50"]
-
-
 def test_the_note_names_the_baseline_and_pairs_that_do_not_share_their_data(summary: dict[str, Any]) -> None:
     assert "to the baseline static" in tables.note(summary)
     assert "not the same data" not in tables.note(summary)
@@ -121,13 +96,6 @@ def test_the_note_names_the_baseline_and_pairs_that_do_not_share_their_data(summ
     assert "not the same data" not in tables.note(summary)
     summary["points"][1]["difference_to_baseline"] = None
     assert "baseline" not in tables.note(summary)
-
-
-def test_a_bar_in_a_name_does_not_break_the_markdown_table(summary: dict[str, Any]) -> None:
-    summary["points"][1]["overrides"]["network.mobility"] = "a|b"
-    lines = tables.markdown(summary).splitlines()
-    assert lines[1] == "| :-- | --: | --: | --: | --: | --: | --: |"
-    assert lines[3].startswith("| a\\|b | 70.00 ± 2.50 |")
 
 
 def test_csv_holds_raw_numbers(reported: Any) -> None:
@@ -188,11 +156,3 @@ def test_the_baseline_has_a_difference_of_zero_and_its_name_in_the_heading(make_
     edited(folder, {"baseline": "dam"})  # each of two groups of points has its own
     found = {column.key: column for column in page_columns(read_workdir(folder))}["difference_to_baseline"]
     assert found.title == "difference to the baseline (points)"
-
-
-def test_numbers_of_the_settings_sort_as_numbers(make_workdir: Maker) -> None:
-    sweep = [{"network.radius": r, "algorithm.name": "dpsgd" if r == 1 else "beer"} for r in (1, 10.0, "inf")]
-    radius, algorithm, *_ = page_columns(read_workdir(make_workdir(sweep, rounds=10)))
-    assert [(cell.text, cell.number) for cell in radius.cells] == [("1", 1.0), ("10", 10.0), ("inf", float("inf"))]
-    assert algorithm.title == "algorithm"
-    assert {cell.number for cell in algorithm.cells} == {None}

@@ -1,12 +1,18 @@
-"""The power of paired differences against simulation and scipy.stats, and which difference a study is told by."""
+"""The power of paired differences against simulation and scipy.stats, and of which differences summary.json has it."""
+
+import json
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made_study import made
 from scipy import stats
 
-from mdfl_jax.results.power import of_differences, seeds_for, smallest_difference, told
+from mdfl_jax.core.outcomes import with_seeds
+from mdfl_jax.results.results import StudyResults
+from mdfl_jax.results.statistics import power_in_words, power_of, seeds_for, smallest_difference
+from mdfl_jax.results.summary import _power
 
 
 @pytest.mark.parametrize("seeds", [2, 3, 6, 20])
@@ -41,7 +47,7 @@ def test_more_seeds_tell_smaller_differences_apart():
 
 def test_each_point_has_the_power_of_its_differences():
     differences = {"sure": [0.01, 0.02, 0.015, 0.012], "unsure": [0.01, 0.06, -0.03]}
-    found = of_differences(differences)
+    found = power_of(differences)
     assert {key: found[key] for key in ("power", "difference")} == {"power": 0.8, "difference": 0.02}
     for (name, values), entry in zip(differences.items(), found["points"], strict=True):
         std = np.std(values, ddof=1)
@@ -51,9 +57,9 @@ def test_each_point_has_the_power_of_its_differences():
 
 
 def test_nothing_is_told_without_two_different_seeds():
-    assert of_differences({}) is None
-    assert of_differences({"one seed": [0.1], "equal": [0.1, 0.1], "diverged": [np.nan, 0.1, np.inf]}) is None
-    (entry,) = of_differences({"one": [0.1], "diverged": [np.nan, 0.1, 0.2]})["points"]
+    assert power_of({}) is None
+    assert power_of({"one seed": [0.1], "equal": [0.1, 0.1], "diverged": [np.nan, 0.1, np.inf]}) is None
+    (entry,) = power_of({"one": [0.1], "diverged": [np.nan, 0.1, 0.2]})["points"]
     assert (entry["id"], entry["seeds"]) == ("diverged", 2)
 
 
@@ -64,16 +70,65 @@ def entry(name, least, needed, seeds=6):
 def test_the_words_go_from_the_most_certain_difference_to_the_least_certain():
     three = [entry("static", 0.138, 183), entry("dam", 0.0204, 7), entry("dcm", 0.03, 9)]
     known = {"power": 0.8, "difference": 0.02}
-    assert told(known | {"points": three}) == (
+    assert power_in_words(known | {"points": three}) == (
         "6 seeds find true differences of at least 2.0 (dam) to 13.8 (static) percentage points "
         "(80 % power, paired by seed); 7 to 183 seeds find 2 points"
     )
-    assert told(known | {"points": three[1:2]}) == (
+    assert power_in_words(known | {"points": three[1:2]}) == (
         "6 seeds find true differences of at least 2.0 percentage points (80 % power, paired by seed); "
         "7 seeds find 2 points"
     )
     some = [entry("a", 0.02, 9, seeds=10), entry("b", 0.03, 9, seeds=4), entry("c", 0.025, 14, seeds=9)]
-    assert told(known | {"points": some}).startswith(
+    assert power_in_words(known | {"points": some}).startswith(
         "4 to 10 seeds find true differences of at least 2.0 (a) to 3.0 (b) "
     )
-    assert told(known | {"points": some}).endswith("9 to 14 seeds find 2 points")  # the one between needs the most
+    assert power_in_words(known | {"points": some}).endswith(
+        "9 to 14 seeds find 2 points"
+    )  # the one between needs the most
+
+
+SWEEP = {"sweep": "network.mobility=static,random_movement,dcm; network.radius=1,2", "seeds": 5}
+
+
+def point(name, values):
+    """A sweep point; a seed whose run has diverged has no value (NaN)."""
+    return {"id": name, "final_accuracy": with_seeds(values)}
+
+
+def test_the_differences_are_those_to_the_baseline_of_each_point(tmp_path):
+    made(tmp_path / "run", baseline="network.mobility=static", **SWEEP)
+    found = StudyResults.open(tmp_path / "run").summary
+    per_seed = {p["id"]: np.array(p["final_accuracy"]["per_seed"]) for p in found["points"]}
+    expected = {
+        f"{rule}, radius={r}": per_seed[f"{rule}, radius={r}"] - per_seed[f"static, radius={r}"]
+        for rule in ("random_movement", "dcm")
+        for r in (1, 2)
+    }
+    assert found["power"] == power_of(expected)
+    assert [entry["id"] for entry in found["power"]["points"]] == list(expected)
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["power"] == found["power"]
+
+
+def test_without_a_baseline_all_are_compared_with_the_most_accurate_point():
+    entries = [point("a", [0.5, 0.625]), point("best", [0.75, 0.75]), point("c", [0.125, 0.5])]
+    found = _power(entries, [None] * 3, [[0, 1]] * 3, None)
+    assert found == power_of({"a": [-0.25, -0.125], "c": [-0.625, -0.25]})
+
+
+def test_only_common_seeds_are_paired():
+    entries = [point("base", [0.5, 0.6, 0.9]), point("b", [0.8, 0.2])]
+    found = _power(entries, [0, 0], [[0, 1, 2], [2, 0]], None)
+    assert found == power_of({"b": [0.8 - 0.9, 0.2 - 0.5]})
+
+
+def test_runs_that_diverged_and_points_that_were_not_chosen_are_left_out():
+    lost = float("nan")
+    entries = [point("base", [0.5, 0.6, 0.4]), point("b", [0.8, lost, 0.2]), point("c", [lost] * 3)]
+    found = _power(entries, [0, 0, 0], [[0, 1, 2]] * 3, None)
+    assert found == power_of({"b": [0.8 - 0.5, 0.2 - 0.4]})
+    assert found["points"][0]["seeds"] == 2
+    assert _power(entries, [2, 2, 2], [[0, 1, 2]] * 3, None) is None  # a baseline that diverged under all seeds
+    assert _power(entries, [0, 0, 0], [[0, 1, 2]] * 3, [{"id": "b"}]) is None  # a baseline that was not chosen
+    chosen = [{"id": "base"}, {"id": None}]
+    assert _power(entries, [None] * 3, [[0, 1]] * 3, chosen) is None
+    assert _power([point("a", [np.nan, 0.5]), point("b", [np.nan, 0.2])], [None] * 2, [[0, 1]] * 2, None) is None

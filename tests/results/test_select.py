@@ -103,22 +103,6 @@ def test_a_study_reports_the_best_points_only_and_keeps_all(workdir):
 
 
 @pytest.mark.long
-def test_a_study_chooses_by_the_bits_to_its_target(tmp_path):
-    summary = run_study(make_study(synthetic(select_by="bits_to_target", target=0.5)), tmp_path / "run")
-    for chosen in summary["selected"]:
-        members = [p for p in summary["points"] if p["id"].startswith(chosen["of"]["algorithm.name"])]
-        assert chosen["by"] == "bits_to_target"
-        reached = [p["bits_to_target"] for p in members if p["bits_to_target"] is not None]
-        assert chosen["bits_to_target"] == min(reached, default=None)
-    assert summary["selected"][0]["bits_to_target"] > 0
-    run = read_workdir(tmp_path / "run")
-    assert [axis.path for axis in run.axes] == ["algorithm.name"]
-    assert "in each setting, only the lr with the fewest bits to the target is shown" in tables.note(
-        summary, run.config
-    )
-
-
-@pytest.mark.long
 def test_stopped_runs_tell_their_rounds_and_what_they_sent(workdir):
     summary = json.loads((workdir / "summary.json").read_text())
     lines = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
@@ -192,18 +176,6 @@ def test_held_out_samples_are_spread_and_disjoint():
     assert held.y_train.tolist() == [1, 2, 4, 5, 7, 8, 9]
     assert held.x_train.ravel().tolist() == held.y_train.tolist()
     assert hold_out(data, 0) is data
-
-
-@pytest.mark.long
-def test_images_are_validated_on_samples_of_their_own(tmp_path):
-    config = default_config()
-    config.seeds, config.rounds, config.eval_every, config.network.num_clients = 1, 2, 1, 3
-    config.network.num_mobile, config.model.name, config.data.validation = 0, "linear", 100
-    config.sweep, config.select = "algorithm.lr=0.001,0.1", "algorithm.lr"
-    summary = run_study(make_study(config), tmp_path / "run")
-    losses = [p["validation_loss"]["mean"] for p in summary["points"]]
-    assert losses[1] < losses[0]
-    assert summary["selected"][0]["value"] == 0.1
 
 
 @pytest.mark.long

@@ -9,7 +9,6 @@ from made_study import summary_of
 from scipy import stats
 from tiny import run_study
 
-from mdfl_jax.core.outcomes import interval
 from mdfl_jax.core.types import RunFacts
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
@@ -17,7 +16,7 @@ from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.report.page import write_report
 from mdfl_jax.results.lines import metric_lines
 from mdfl_jax.results.records import RunRecord, from_devices
-from mdfl_jax.storage.disk import dumps, plain
+from mdfl_jax.storage.disk import plain
 from mdfl_jax.storage.study_files import VIEWS, run_path
 from mdfl_jax.study import make_study
 
@@ -198,16 +197,3 @@ def test_a_summary_of_numbers_that_are_easy_to_check(tmp_path):
     assert found["bits_to_target_per_seed"] == [200.0, 300.0]
     assert found["rounds_to_target"] == 20  # the mean over seeds is 0.375, then 0.6875
     assert found["bits_sent_per_client"] == 400.0
-
-
-def test_one_seed_has_no_interval():
-    assert interval([0.25]) == {"mean": 0.25, "std": None, "ci95": None}
-    two = interval([0.2, 0.4])
-    assert two["mean"] == pytest.approx(0.3)
-    assert two["std"] == pytest.approx(0.1 * math.sqrt(2))
-    assert two["ci95"] == pytest.approx(12.706204736432095 * 0.1)
-
-
-def test_json_is_strict_whatever_the_numbers():
-    tree = {"a": np.float32(0.5), "b": [np.int32(3), math.nan, -math.inf], 3: (True, None), "c": np.bool_(True)}
-    assert strict(dumps(tree)) == {"a": 0.5, "b": [3, None, "-inf"], "3": [True, None], "c": True}

@@ -14,10 +14,9 @@ from tiny import run_study, tiny_config
 from mdfl_jax import Results
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.page import write_report
-from mdfl_jax.results.results import StudyResults
+from mdfl_jax.results.results import StudyResults, write_views
 from mdfl_jax.results.studies import read_study
 from mdfl_jax.results.summary import baselines
-from mdfl_jax.results.views import write_views
 from mdfl_jax.storage.disk import plain
 from mdfl_jax.storage.study_files import VIEWS, locked, read_config
 from mdfl_jax.study import make_study
@@ -139,34 +138,28 @@ def test_two_that_finish_at_once_leave_whole_views(folder):
 FILES = ("metrics.jsonl", "summary.json", "history.npz", "config.json", "report.html")
 
 
-@pytest.mark.parametrize("name", [*FILES, ".mdfl_jax.lock", "tables", "figures"])
-def test_nothing_is_written_through_a_link(folder, tmp_path, name):
-    """A file is replaced; a folder that is a link is refused."""
-    outside = tmp_path / "outside"
-    if name in ("tables", "figures"):
-        outside.mkdir()
-        (outside / "summary.csv").write_text("mine")
-    elif name == "config.json":
-        shutil.copy(folder / name, outside)
-    else:
-        outside.write_text("mine")
-    before = outside.read_bytes() if outside.is_file() else None
-    (folder / name).unlink(missing_ok=True)
-    (folder / name).symlink_to(outside)
-    try:
-        with locked(folder):
-            write_views(folder, read_config(folder))
-        write_report(folder)
-    except UserError as error:
-        assert str(folder / name) in str(error)  # noqa: PT017
-        assert name in ("tables", "figures", ".mdfl_jax.lock")
-    else:
-        assert name in FILES
-        assert not (folder / name).is_symlink()
-    if before is None:
-        assert [path.read_text() for path in outside.iterdir()] == ["mine"]
-    else:
-        assert outside.read_bytes() == before
+def test_nothing_is_written_through_a_link(folder, tmp_path):
+    """A file is replaced; a folder that is a link, and a lock, are refused."""
+    for name in FILES:
+        outside = tmp_path / name
+        shutil.copy(folder / name, outside) if name == "config.json" else outside.write_text("mine")
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).symlink_to(outside)
+    before = {name: (tmp_path / name).read_bytes() for name in FILES}
+    with locked(folder):
+        write_views(folder, read_config(folder))
+    write_report(folder)
+    assert {name: (tmp_path / name).read_bytes() for name in FILES} == before
+    assert not [name for name in FILES if (folder / name).is_symlink()]
+    for name in ("tables", "figures", ".mdfl_jax.lock"):
+        outside = tmp_path / f"outside {name}"
+        outside.mkdir() if name != ".mdfl_jax.lock" else outside.write_text("mine")
+        shutil.rmtree(folder / name) if (folder / name).is_dir() else (folder / name).unlink(missing_ok=True)
+        (folder / name).symlink_to(outside)
+        with pytest.raises(UserError, match=re.escape(str(folder / name))), locked(folder):
+            write_report(folder)
+        assert outside.read_text() == "mine" if outside.is_file() else not list(outside.iterdir())
+        (folder / name).unlink()
 
 
 def test_points_with_other_seeds_are_paired_by_the_common_ones(tmp_path):

@@ -5,8 +5,7 @@ A line is drawn for each combination of the other varying settings.
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,9 +13,8 @@ from matplotlib.figure import Figure
 
 from mdfl_jax.report.panels.curves import explain
 from mdfl_jax.report.panels.final_accuracy import is_known, statistics
-from mdfl_jax.report.read import ReportData
+from mdfl_jax.report.read import Axis, ReportData, point_labels, show, spaced, sweep_axes
 from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.settings import Axis, point_labels, show, spaced, sweep_axes
 from mdfl_jax.report.style import (
     DASHES,
     MOBILITY,
@@ -36,7 +34,7 @@ from mdfl_jax.report.style import (
 
 MOST_PARTS = 12  # more parts of a grid are not drawn
 WIDE = 20  # numbers are on a logarithmic axis if the largest is at least so many times the smallest
-TICKS = 8  # so many values have a tick each
+TICKS = 15  # of more values, only some have a tick
 LEAST_VALUES = 3  # two values are no curve
 NAMED = 6  # so many lines are named in a caption
 STEP_SIZE = "lr"  # so end the paths of the settings that are step sizes
@@ -108,55 +106,85 @@ class Mark(NamedTuple):
     colour: str
 
 
-@dataclass(frozen=True)
-class Course:
-    """The accuracy along a setting: its lines, with marked places and horizontal levels."""
+class Part(NamedTuple):
+    """One panel: the accuracy along a setting.
 
-    axis: Axis
-    lines: Sequence[Line]
+    Attributes:
+      title: the values of the settings that no line stands for.
+      x: the setting along the x axis.
+      lines: its lines.
+      ticks: the place of each value on the axis, by its printed form.
+      logarithmic: whether the axis is.
+      marks: places that have a diamond.
+      levels: horizontal lines: accuracy in [0, 1] -> colour.
+    """
+
+    title: str
+    x: Axis
+    lines: list[Line]
+    ticks: Mapping[str, float]
     logarithmic: bool
-    marks: Sequence[Mark]
-    levels: dict[float, str]  # accuracy in [0, 1] -> colour
+    marks: Sequence[Mark] = ()
+    levels: Mapping[float, str] = {}
 
-    def chart(self, study: ReportData, marked: dict[str, Any], size: float) -> Chart:
-        """Return the lines for plotly. The diamonds have a size in pixels and further entries of their trace."""
-        spots = {spot.x for line in self.lines for spot in line.finite}
-        xaxis: dict[str, Any] = {"title": {"text": self.axis.title}} | ({"type": "log"} if self.logarithmic else {})
-        if len(spots) <= TICKS:
-            xaxis |= {"tickvals": sorted(spots), "ticktext": list(map(plain, sorted(spots)))}
-        yaxis = {"title": {"text": f"{describe_accuracy(study)} (%)"}, "range": line_limits(self.lines, self.levels)}
-        layout: dict[str, Any] = {"height": 430, "xaxis": xaxis, "yaxis": yaxis, "showlegend": len(self.lines) > 1}
-        layout |= {"legend": {"orientation": "h", "y": -0.2}}
-        traces = traces_of(self.lines, self.axis)
-        if self.marks:
-            place = {"x": [mark.x for mark in self.marks], "y": [100 * mark.accuracy for mark in self.marks]}
-            symbol = {"symbol": "diamond-open", "size": size, "color": [mark.colour for mark in self.marks]}
-            traces.append({"type": "scatter", "mode": "markers", "marker": symbol} | place | marked)
-        if self.levels:
-            across = {"type": "line", "xref": "paper", "x0": 0, "x1": 1}
-            layout["shapes"] = [
-                across | {"y0": 100 * level, "y1": 100 * level, "line": {"color": colour, "dash": "dot", "width": 1.5}}
-                for level, colour in self.levels.items()
-            ]
-        return Chart("plotly", {"traces": traces, "layout": layout})
 
-    def draw(self, study: ReportData, size: float) -> tuple[Figure, Any]:
-        """Draw the lines with diamonds of a size, and return the figure and its Matplotlib axes."""
-        drawn, (axes,) = make_panels(1, 1, 7.2, 3.9)
-        handles = draw_lines(axes, self.lines)
-        if self.logarithmic:
-            axes.set_xscale("log")
-            axes.xaxis.set_major_formatter(lambda value, _: plain(value))
-            axes.xaxis.set_minor_formatter(lambda value, _: "")
-        limits = line_limits(self.lines, self.levels)
-        axes.set(xlabel=self.axis.title, ylabel=f"{describe_accuracy(study)} (%)", ylim=limits)
-        if len(handles) > 1:
-            drawn.legend(list(handles.values()), list(handles), loc="outside upper center", ncols=min(len(handles), 4))
-        for level, colour in self.levels.items():
+def parts_chart(study: ReportData, parts: Sequence[Part], marked: Mapping[str, Any] | None = None) -> Chart:
+    """Return panels for plotly. The diamonds have further entries of their trace."""
+    named, panels = set[str](), []
+    for part in parts:
+        traces: list[dict[str, Any]] = []
+        for line in (line for line in part.lines if line.finite):
+            first = bool(line.label) and line.label not in named
+            traces.append(_trace(line, part.x) | {"legendgroup": line.label, "showlegend": first})
+            named.add(line.label)
+        if part.marks:
+            place = {"x": [mark.x for mark in part.marks], "y": [100 * mark.accuracy for mark in part.marks]}
+            symbol = {"symbol": "diamond-open", "size": 12, "color": [mark.colour for mark in part.marks]}
+            look: dict[str, Any] = {"type": "scatter", "mode": "markers", "marker": symbol, "showlegend": False}
+            traces.append(look | place | dict(marked or {}))
+        axis: dict[str, Any] = {"tickvals": list(part.ticks.values()), "ticktext": list(map(for_plotly, part.ticks))}
+        axis |= {"type": "log"} if part.logarithmic else {}
+        panel: dict[str, Any] = {"title": for_plotly(part.title), "x": for_plotly(part.x.title), "traces": traces}
+        panel |= {"levels": [[100 * level, colour] for level, colour in part.levels.items()]} if part.levels else {}
+        yaxis = {"title": {"text": f"{describe_accuracy(study)} (%)"}}
+        panels.append(panel | {"range": _span(parts), "xaxis": axis, "yaxis": yaxis})
+    return Chart("multiples", {"panels": panels, "width": 340, "height": 340 if len(panels) == 1 else 250})
+
+
+def draw_parts(study: ReportData, parts: Sequence[Part]) -> Figure:
+    """Draw panels with one y axis and one legend."""
+    single = len(parts) == 1
+    drawn, panels = make_panels(len(parts), 3, *((7.2, 3.6) if single else (2.9, 2.4)), sharey=True)
+    handles: dict[str, Any] = {}
+    for axes, part in zip(panels, parts):
+        for name, line in draw_lines(axes, part.lines).items():
+            handles.setdefault(name, line)
+        for level, colour in part.levels.items():
             axes.axhline(100 * level, color=colour, linestyle=":", linewidth=1.1, zorder=1)
-        for x, accuracy, colour in self.marks:
-            axes.plot(x, 100 * accuracy, "D", color=colour, markerfacecolor="none", markersize=size)
-        return drawn, axes
+        for x, accuracy, colour in part.marks:
+            axes.plot(x, 100 * accuracy, "D", color=colour, markerfacecolor="none", markersize=7)
+        axes.set_xscale("log" if part.logarithmic else "linear")
+        axes.set_xticks(list(part.ticks.values()), list(part.ticks))
+        axes.set_xticks([], minor=True)
+        axes.set(xlabel=part.x.title, title=part.title)
+    panels[0].set_ylim(*_span(parts))
+    drawn.supylabel(f"{describe_accuracy(study)} (%)", fontsize=9.5)
+    explain(drawn, handles, study, beside=single)
+    return drawn
+
+
+def _span(parts: Sequence[Part]) -> list[float]:
+    """Return the range of the y axis that all panels have, in per cent: all means, intervals and levels."""
+    spots = [spot for part in parts for line in part.lines for spot in line.finite]
+    ends = [spot.mean + end for spot in spots for end in (-spot.whiskers[0], spot.whiskers[1])]
+    return percent_limits([100 * end for end in [*ends, *(level for part in parts for level in part.levels)]])
+
+
+def _ticks_of(texts: Sequence[str], places: Sequence[float], logarithmic: bool) -> dict[str, float]:
+    """Return the places of values on an axis by their printed form; of many values some, at equal distances."""
+    at = np.log(places) if logarithmic else np.array(places)
+    near = {int(np.abs(at - wanted).argmin()) for wanted in np.linspace(at[0], at[-1], TICKS)}
+    return {texts[i]: places[i] for i in (sorted(near) if len(at) > TICKS else range(len(at)))}
 
 
 def lines_along(axis: Axis, axes: Sequence[Axis], points: Sequence[dict[str, Any]]) -> list[Line]:
@@ -182,11 +210,6 @@ def lines_along(axis: Axis, axes: Sequence[Axis], points: Sequence[dict[str, Any
         seen[colour] = seen.get(colour, -1) + 1
         lines.append(Line(label, colour, seen[colour] % len(DASHES), tuple(sorted(spots))))
     return lines
-
-
-def traces_of(lines: Sequence[Line], axis: Axis) -> list[dict[str, Any]]:
-    """Return the traces of plotly for lines along a setting, with their intervals."""
-    return [_trace(line, axis) for line in lines if line.finite]
 
 
 def _trace(line: Line, axis: Axis) -> dict[str, Any]:
@@ -225,21 +248,6 @@ def plain(value: float) -> str:
     return show(float(f"{value:.3g}"))
 
 
-def line_limits(lines: Sequence[Line], more: Iterable[float] = ()) -> list[float]:
-    """Return the lowest and highest accuracy to draw, in per cent; ``more`` are further accuracies in [0, 1]."""
-    spots = [spot for line in lines for spot in line.finite]
-    ends = [spot.mean + end for spot in spots for end in (-spot.whiskers[0], spot.whiskers[1])]
-    return percent_limits([100 * end for end in [*ends, *more]])
-
-
-class Part(NamedTuple):
-    """One panel: its title, the setting along its x axis and its lines."""
-
-    title: str
-    x: Axis
-    lines: list[Line]
-
-
 def _numeric_axes(study: ReportData) -> list[Axis]:
     """Return the varying numbers with enough values, without step sizes, which have a panel of their own."""
     return [axis for axis in study.axes if len(axis.numbers) >= LEAST_VALUES and not axis.path.endswith(STEP_SIZE)]
@@ -268,7 +276,9 @@ def parts_of(study: ReportData) -> list[Part]:
         for title, members in split_by(study, others).items():
             kept = [line._replace(spots=tuple(s for s in line.spots if s.point in members)) for line in lines]
             beside = [_beside(x, line, i - (len(lines) - 1) / 2) for i, line in enumerate(kept)]
-            made.append(Part(title, x, [line for line in beside if line.spots]))
+            wide = is_wide(tuple(x.numbers.values()))
+            ticks = _ticks_of(x.distinct, _places(x), wide)
+            made.append(Part(title, x, [line for line in beside if line.spots], ticks, wide))
     return made
 
 
@@ -297,47 +307,10 @@ def _response_caption(study: ReportData, parts: list[Part]) -> str:
     return f"{what} against {names}: {describe_seeds(study)}{bars}.{said}"
 
 
-def _span(parts: list[Part]) -> list[float]:
-    """Return the range of the y axis that all panels have."""
-    return line_limits([line for part in parts for line in part.lines])
-
-
-def _response_chart(study: ReportData, parts: list[Part]) -> Chart:
-    named, panels = set[str](), []
-    for part in parts:
-        traces = []
-        for line, trace in zip((line for line in part.lines if line.finite), traces_of(part.lines, part.x)):
-            first = bool(line.label) and line.label not in named
-            traces.append(trace | {"legendgroup": line.label, "showlegend": first})
-            named.add(line.label)
-        axis: dict[str, Any] = {"tickvals": _places(part.x), "ticktext": list(map(for_plotly, part.x.distinct))}
-        axis |= {"type": "log"} if is_wide(tuple(part.x.numbers.values())) else {}
-        yaxis = {"title": {"text": f"{describe_accuracy(study)} (%)"}}
-        panel = {"title": for_plotly(part.title), "x": for_plotly(part.x.title), "traces": traces}
-        panels.append(panel | {"range": _span(parts), "xaxis": axis, "yaxis": yaxis})
-    return Chart("multiples", {"panels": panels, "width": 340})
-
-
-@figure(
-    "response", of=parts_of, caption=_response_caption, place=15, title="Accuracy by setting", chart=_response_chart
-)
+@figure("response", of=parts_of, caption=_response_caption, place=15, title="Accuracy by setting", chart=parts_chart)
 def response(study: ReportData, parts: list[Part]) -> Figure:
     """Draw the final accuracy against each varying number, with 95 % intervals and a line for each other value."""
-    single = len(parts) == 1
-    drawn, panels = make_panels(len(parts), 3, *((7.2, 3.6) if single else (2.9, 2.4)), sharey=True)
-    handles: dict[str, Any] = {}
-    for axes, part in zip(panels, parts):
-        for name, line in draw_lines(axes, part.lines).items():
-            handles.setdefault(name, line)
-        axes.set_xscale("log" if is_wide(tuple(part.x.numbers.values())) else "linear")
-        axes.set_xticks(_places(part.x), part.x.distinct)
-        axes.set_xticks([], minor=True)
-        axes.set_xlabel(part.x.title)
-        axes.set_title(part.title)
-    panels[0].set_ylim(*_span(parts))
-    drawn.supylabel(f"{describe_accuracy(study)} (%)", fontsize=9.5)
-    explain(drawn, handles, study, beside=single)
-    return drawn
+    return draw_parts(study, parts)
 
 
 COLOURS = "viridis"
@@ -535,7 +508,7 @@ def crossing(line: Line, reference: str, threshold: float, logarithmic: bool) ->
     return Crossing(line, reference, threshold, at, above)
 
 
-def crossings(study: ReportData) -> tuple[Course, list[Crossing]] | None:
+def crossings(study: ReportData) -> tuple[Part, list[Crossing]] | None:
     """Return the lines of a study along its main number, and where each of them reaches its threshold."""
     main = main_lines(study)
     lines = [line for line in main[1] if len(line.finite) > 1] if main else []
@@ -547,16 +520,16 @@ def crossings(study: ReportData) -> tuple[Course, list[Crossing]] | None:
     levels = {each.threshold: each.line.colour for each in found}
     levels = levels if len(levels) > 1 else dict.fromkeys(levels, INK)
     marks = [Mark(each.at, each.threshold, each.line.colour) for each in found if each.at is not None]
-    return Course(main[0], lines, wide, marks, levels), found
+    return along(main[0], lines, wide, marks, levels), found
 
 
-def _threshold(study: ReportData) -> tuple[Course, list[Crossing]] | None:
+def _threshold(study: ReportData) -> tuple[Part, list[Crossing]] | None:
     found = crossings(study)
     return found if found and any(each.reference != BEST for each in found[1]) else None
 
 
-def _threshold_caption(study: ReportData, shown: tuple[Course, list[Crossing]]) -> str:
-    course, found = shown
+def _threshold_caption(study: ReportData, shown: tuple[Part, list[Crossing]]) -> str:
+    part, found = shown
     whose = " or ".join(dict.fromkeys(each.reference for each in found))
     places = [
         f"{each.line.label or 'the accuracy'}: "
@@ -565,24 +538,30 @@ def _threshold_caption(study: ReportData, shown: tuple[Course, list[Crossing]]) 
     ]
     more = f"; {len(found) - NAMED} more lines" if len(found) > NAMED else ""
     return (
-        f"{describe_accuracy(study).capitalize()} against {course.axis.title}, with 95 % intervals over the seeds."
+        f"{describe_accuracy(study).capitalize()} against {part.x.title}, with 95 % intervals over the seeds."
         f" Dotted: {100 * SHARE:g} % of the accuracy of {whose}. The mean reaches it {'; '.join(places)}{more}."
         " Between two values it is interpolated."
     )
 
 
-def _threshold_chart(study: ReportData, shown: tuple[Course, list[Crossing]]) -> Chart:
+def _threshold_chart(study: ReportData, shown: tuple[Part, list[Crossing]]) -> Chart:
     hover = f"{100 * SHARE:g} % of the reference: %{{y:.2f}} %<br>at %{{x:.3g}}<extra></extra>"
-    return shown[0].chart(study, {"name": "threshold", "hovertemplate": hover}, size=12)
+    return parts_chart(study, [shown[0]], {"name": "threshold", "hovertemplate": hover})
 
 
 @figure("threshold", of=_threshold, caption=_threshold_caption, place=17, title="Thresholds", chart=_threshold_chart)
-def threshold(study: ReportData, shown: tuple[Course, list[Crossing]]) -> Figure:
+def threshold(study: ReportData, shown: tuple[Part, list[Crossing]]) -> Figure:
     """Draw the final accuracy against a setting, and where it reaches 90 % of that of a reference."""
-    return shown[0].draw(study, size=7)[0]
+    return draw_parts(study, [shown[0]])
 
 
-def step_sizes_of(study: ReportData) -> Course | None:
+def along(axis: Axis, lines: list[Line], logarithmic: bool, marks: Sequence[Mark], levels: Mapping[float, str]) -> Part:
+    """Return the only panel along a setting, with a tick for each of its finite values, or for some of many."""
+    places = [number for number in axis.numbers.values() if math.isfinite(number)]
+    return Part("", axis, lines, _ticks_of(list(map(plain, places)), places, logarithmic), logarithmic, marks, levels)
+
+
+def step_sizes_of(study: ReportData) -> Part | None:
     """Return the accuracy along the swept step size, or None if no step size has three values.
 
     A study with `select` shows only the best sweep points elsewhere, but here all of them.
@@ -595,16 +574,16 @@ def step_sizes_of(study: ReportData) -> Course | None:
             lines = [line for line in lines_along(axis, axes, points) if line.finite]
             best = [(max(line.finite, key=lambda spot: spot.mean), line.colour) for line in lines]
             marks = [Mark(spot.x, spot.mean, colour) for spot, colour in best]
-            return Course(axis, lines, True, marks, {}) if lines else None
+            return along(axis, lines, True, marks, {}) if lines else None
     return None
 
 
-def _step_sizes_caption(study: ReportData, course: Course) -> str:
-    axis, lines = course.axis, course.lines
-    best = [f"{line.label or 'all'}: {plain(mark.x)}" for line, mark in zip(lines[:NAMED], course.marks)]
+def _step_sizes_caption(study: ReportData, shown: Part) -> str:
+    axis, lines = shown.x, shown.lines
+    best = [f"{line.label or 'all'}: {plain(mark.x)}" for line, mark in zip(lines[:NAMED], shown.marks)]
     more = f"; {len(lines) - NAMED} more lines" if len(lines) > NAMED else ""
     values = list(axis.numbers.values())
-    ends = [line.label or "the line" for line, mark in zip(lines, course.marks) if mark.x in (values[0], values[-1])]
+    ends = [line.label or "the line" for line, mark in zip(lines, shown.marks) if mark.x in (values[0], values[-1])]
     edge = f" At an end of the values, so that others may be better: {'; '.join(ends[:NAMED])}." if ends else ""
     lost = sum(not math.isfinite(spot.mean) for line in lines for spot in line.spots)
     verbs = ("has", "is") if lost == 1 else ("have", "are")
@@ -615,15 +594,13 @@ def _step_sizes_caption(study: ReportData, course: Course) -> str:
     )
 
 
-def _step_sizes_chart(study: ReportData, course: Course) -> Chart:
-    return course.chart(study, {"name": "highest", "hoverinfo": "skip"}, size=13)
+def _step_sizes_chart(study: ReportData, shown: Part) -> Chart:
+    return parts_chart(study, [shown], {"name": "highest", "hoverinfo": "skip"})
 
 
 @figure(
     "step_sizes", of=step_sizes_of, caption=_step_sizes_caption, place=18, title="Step sizes", chart=_step_sizes_chart
 )
-def step_sizes(study: ReportData, course: Course) -> Figure:
+def step_sizes(study: ReportData, shown: Part) -> Figure:
     """Draw the final accuracy against the step size on a logarithmic axis, with 95 % intervals over the seeds."""
-    drawn, axes = course.draw(study, size=8)
-    axes.set_xticks(list(course.axis.numbers.values()), minor=False)
-    return drawn
+    return draw_parts(study, [shown])

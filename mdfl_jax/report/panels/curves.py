@@ -15,13 +15,22 @@ from matplotlib.lines import Line2D
 from mdfl_jax.core.metric import Shown
 from mdfl_jax.core.outcomes import t_quantile
 from mdfl_jax.metrics import CURVE
-from mdfl_jax.report.pack import LEVELS, MISSING
-from mdfl_jax.report.read import ROUNDS, Quantity, Recorded, ReportData, axes_of, declared, of_clients, recorded
-from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.settings import point_labels, spaced
-from mdfl_jax.report.statistics import band
+from mdfl_jax.report.read import (
+    ROUNDS,
+    Quantity,
+    Recorded,
+    ReportData,
+    axes_of,
+    declared,
+    of_clients,
+    point_labels,
+    recorded,
+    spaced,
+)
+from mdfl_jax.report.registry import LEVELS, MISSING, Chart, figure
 from mdfl_jax.report.style import describe_end, describe_seeds, has_intervals, looks, main_axis, make_panels
-from mdfl_jax.report.unfinished import judged_key
+from mdfl_jax.results.statistics import band
+from mdfl_jax.results.summary import judged_key
 
 MAX_FACETS = 12
 MANY = 12  # with more lines in a panel they are thin, without bands, and the legend names colours instead of points

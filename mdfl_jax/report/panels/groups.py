@@ -8,8 +8,8 @@ from matplotlib.lines import Line2D
 
 from mdfl_jax.report.read import Curve, ReportData
 from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.statistics import band
 from mdfl_jax.report.style import for_plotly, has_intervals, looks, main_axis, make_panels
+from mdfl_jax.results.statistics import band
 
 MAX_POINTS = 7  # the number of colours of the palette
 NAMED = 4  # of more sweep points that are left out for one reason, only their number is given

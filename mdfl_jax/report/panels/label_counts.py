@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import matplotlib
-import matplotlib.style
 import numpy as np
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
@@ -12,10 +11,9 @@ from matplotlib.patches import Patch
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.heterogeneity import heterogeneity
-from mdfl_jax.report.read import ReportData
+from mdfl_jax.report.read import ReportData, point_labels, spaced
 from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.settings import point_labels, spaced
-from mdfl_jax.report.style import INSIDE, MOBILE, STATIC, STYLE, describe_first_seed, looks
+from mdfl_jax.report.style import INSIDE, MOBILE, STATIC, UNSTAMPED, describe_first_seed, looks
 
 # The total variation distance, as a share of its largest value, in words.
 LEVELS = ((0.1, "almost equally"), (0.35, "somewhat unequally"), (0.65, "unequally"), (np.inf, "very unequally"))
@@ -159,30 +157,13 @@ def draw_counts(counts: np.ndarray, mobile: np.ndarray | None = None) -> Figure:
     return drawn
 
 
-PICTURES = (".png", ".pdf", ".svg")
-
-
 def check_picture(path: Path) -> None:
     """Check that a picture can be written to a path, without writing it.
 
     Raises:
       UserError: if the ending is that of no picture, or if the folder does not exist.
     """
-    if path.suffix not in PICTURES:
-        raise UserError(f"--picture={path}: it must end in {', '.join(PICTURES[:-1])} or {PICTURES[-1]}")
+    if path.suffix not in UNSTAMPED:
+        raise UserError(f"--picture={path}: it must end in .png, .pdf or .svg")
     if not path.parent.is_dir():
         raise UserError(f"--picture={path}: there is no folder {str(path.parent)!r}")
-
-
-def save_counts(counts: np.ndarray, mobile: np.ndarray | None, path: Path) -> None:
-    """Save the figure of `draw_counts` as PNG, PDF or SVG, by the ending of the path.
-
-    Raises:
-      UserError: if the file cannot be written.
-    """
-    with matplotlib.style.context(["default", STYLE]):
-        drawn = draw_counts(counts, mobile)
-        try:
-            drawn.savefig(path, dpi=150)
-        except OSError as error:
-            raise UserError(f"--picture={path}: cannot be written ({error.strerror or error})") from error

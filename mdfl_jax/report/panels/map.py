@@ -1,7 +1,7 @@
 """The map: on the page a playback of all rounds, in files the first positions of the clients and their first moves.
 
 All is that of the first seed. On the page, places are whole numbers of 16 bits, as differences from round to round, and
-links are bits of which only the changes are stored, so that the text of the page is short. `assets/map_data.js`
+links are bits of which only the changes are stored, so that the text of the page is short. `assets/map.js`
 reverses this.
 """
 
@@ -15,11 +15,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from mdfl_jax.metrics import BUILT_IN
-from mdfl_jax.report.pack import LEVELS, MISSING, packed
 from mdfl_jax.report.read import ReportData, rounds_done
-from mdfl_jax.report.registry import Chart, figure
+from mdfl_jax.report.registry import LEVELS, MISSING, Chart, figure, packed
+from mdfl_jax.report.setting import CIRCLE, GRID, World, circle, worlds_of
 from mdfl_jax.report.style import INSIDE, MOBILE, STAYS, describe_first_seed, looks, main_axis, make_panels
-from mdfl_jax.report.world import CIRCLE, GRID, World, circle, worlds_of
 
 MOST_POINTS = 20  # of more sweep points, a choice is on the page
 BUDGET = 12_000_000  # the length of the text of all sweep points together; longer ones are shown in fewer rounds

@@ -10,11 +10,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from mdfl_jax.core.sweep_text import tied_with
-from mdfl_jax.report.read import Recorded, ReportData, recorded
+from mdfl_jax.report.read import Axis, Recorded, ReportData, point_labels, recorded, spaced
 from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.settings import Axis, point_labels, spaced
-from mdfl_jax.report.statistics import Differences, simultaneous
 from mdfl_jax.report.style import describe_seeds, for_plotly, has_intervals, ink_on, main_axis, make_panels
+from mdfl_jax.results.statistics import Differences, simultaneous
 
 LEAST_RIVALS, LEAST_SETTINGS = 3, 2
 END = "at the end"

@@ -9,8 +9,8 @@ from matplotlib.lines import Line2D
 from mdfl_jax.report.panels.map import UNIT, draw_ground, draw_route, first_history
 from mdfl_jax.report.read import ReportData
 from mdfl_jax.report.registry import Chart, figure
+from mdfl_jax.report.setting import World, worlds_of
 from mdfl_jax.report.style import describe_first_seed, looks
-from mdfl_jax.report.world import World, worlds_of
 
 ROUTES = 6  # the number of clients whose routes are drawn; more would hide the units
 MAX_COLUMNS = 1000  # of the raster on the page

@@ -7,10 +7,10 @@ from matplotlib import colormaps
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
+from mdfl_jax.core.outcomes import interval_of_known
 from mdfl_jax.report.panels.final_accuracy import MANY, named_rows
 from mdfl_jax.report.read import ReportData, declared, recorded
 from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.statistics import interval
 from mdfl_jax.report.style import MOBILE, STATIC, describe_end, for_plotly, has_intervals, looks, make_panels
 
 # The totals of the traffic: key -> (title, unit of the metrics that may be its parts).
@@ -72,7 +72,7 @@ def _by_group(study: ReportData) -> list[Block]:
             )
             lost = study.points[p].get("divergence") or {}
             rows = [row for row, seed in zip(rows, study.seeds(p)) if str(seed) not in lost]
-            found = interval([row[of].mean() / 1e6 for row, of in rows if of.any()])
+            found = interval_of_known([row[of].mean() / 1e6 for row, of in rows if of.any()])
             bars[name].append(np.nan if found["mean"] is None else found["mean"])
             halves[name].append(found["ci95"] or 0.0)
     mobile_sent, others_sent = map(np.array, bars.values())

@@ -6,8 +6,7 @@ import pytest
 from made_study import made
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.report.index import find_studies, list_study, write_index
-from mdfl_jax.report.page import write_report
+from mdfl_jax.report.page import find_studies, list_study, write_index, write_report
 from tests.report.browser.pages import by_axe
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"

@@ -96,37 +96,6 @@ def test_a_client_tells_of_itself_and_a_phone_has_one_map_under_the_other(open_m
 
 
 @long
-def test_rings_of_labels_have_the_form_of_the_marks_and_leave_the_numbers(open_map, recorded):
-    page, section = open_map()
-    for name in ("Links", "Ranges", "Paths", "Destinations", "Meetings"):
-        box = section.get_by_label(name, exact=True)
-        if box.count():
-            box.uncheck()
-    section.get_by_label("Labels as rings").check()
-    section.get_by_label("Left").select_option(label="dcm")  # whose mobile clients move
-    with np.load(recorded / "history.npz") as history:
-        counts, mobile = history["3/label_counts"][0], history["3/is_mobile"][0]
-    places = np.array([page.evaluate(f"element.map.where(0, {i})") for i in range(CLIENTS)])
-    apart = np.linalg.norm(places[:, None] - places, axis=2) + 99 * np.eye(CLIENTS)
-    clients = [i for i in range(CLIENTS) if apart[i].min() > 40 and counts[i].sum()]
-    assert {bool(mobile[i]) for i in clients} == {False, True}
-    assert page.evaluate("mdfl.map.markerSize({point: element.map.views[0].point, width: 500})") == 9.5
-    corners = [(places[i] + 0.9 * (9.5 + 2.5)).round().tolist() for i in clients]  # at the lower right of the rings
-    script = """corners => {
-      const { data, width } = ((canvas) => canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height))(
-        document.querySelector("#map canvas"));
-      return corners.map(([x, y]) => [...data.slice(4 * (y * width + x), 4 * (y * width + x) + 4)]);
-    }"""
-    for i, colour in zip(clients, page.evaluate(script, corners)):  # the shares begin at the top
-        label = int(np.searchsorted(counts[i].cumsum() / counts[i].sum(), 0.375))
-        expected = [*page.evaluate(f"mdfl.parse(mdfl.map.classColour({label}, 10))"), 255]
-        assert (colour == expected) is not bool(mobile[i]), (i, colour, expected)  # a circle has no corner
-    before = pixels(page)
-    section.get_by_label("Numbers").uncheck()
-    assert pixels(page) != before
-
-
-@long
 def test_what_is_drawn_is_what_was_recorded(open_map, recorded):
     page, section = open_map()
     history = np.load(recorded / "history.npz")
@@ -156,62 +125,6 @@ def test_what_is_drawn_is_what_was_recorded(open_map, recorded):
     page.evaluate(f"element.map.goTo({ROUNDS})")
     assert "the end" in section.locator(".map-line").first.inner_text()
     assert of_map(page, "views[0].links.count") == 0
-
-
-@long
-def test_links_that_were_not_recorded_are_computed_like_recorded_ones(open_map, tmp_path):
-    folder = write_workdir(tmp_path / "plain", clients=CLIENTS, rounds=20, radius=4.0, seeds=1)
-    page, section = open_map(folder=write_page(folder))
-    assert "computed from the places" in section.inner_text()
-    section.get_by_label("Left").select_option("3")
-    places = np.load(folder / "history.npz")["3/position"][0].astype(float)
-    for at in range(20):
-        page.evaluate(f"element.map.goTo({at})")
-        pairs = of_map(page, "views[0].links.pairs")
-        near = {
-            (i, j)
-            for i in range(CLIENTS)
-            for j in range(i + 1, CLIENTS)
-            if np.hypot(*(places[at, i] - places[at, j])) <= 4
-        }
-        assert set(zip(pairs[::2], pairs[1::2])) == near
-
-
-@long
-def test_a_stopped_run_says_so_and_contacts_on_the_way_need_all_rounds(open_map, tmp_path, monkeypatch):
-    """The first point stops after 12 of 40 rounds; the second one has swept contacts and some of its rounds."""
-    folder = write_workdir(tmp_path / "run", [{"network.contact": contact} for contact in ("round", "swept")], seeds=1)
-    with np.load(folder / "history.npz") as file:
-        arrays = dict(file)
-    arrays["0/rounds_done"] = np.array([[0, 10, 12, 12, 12]], np.int32)
-    np.savez(folder / "history.npz", **arrays)
-    monkeypatch.setattr("mdfl_jax.report.panels.map.BUDGET", 2 * 300)
-    page, section = open_map(folder=write_page(folder))
-    assert "Links of swept are not drawn" in section.inner_text()
-    texts = {}
-    for at in (8, 20):
-        page.evaluate(f"element.map.goTo({at})")
-        texts[at] = section.locator(".map-view .map-line").all_inner_texts()
-        assert of_map(page, "views[1].links.count") == 0
-        assert "link" not in texts[at][1]
-    assert "links" in texts[8][0]
-    assert "stopped at round 12" in texts[20][0]
-    assert of_map(page, "views[0].links.count") == 0
-
-
-@long
-def test_the_scale_of_the_colours_is_that_of_all_rounds_or_of_one(open_map, recorded):
-    page, section = open_map()
-    page.evaluate("element.map.goTo(20)")
-    accuracy = [np.load(recorded / "history.npz")[f"{p}/accuracy"][0] for p in (0, 3)]  # of the two that are shown
-    legend = section.locator(".map-legend")
-    section.get_by_role("combobox", name="Colours").select_option("round")
-    low, high = (100 * pick([pick(values[2]) for values in accuracy]) for pick in (min, max))
-    assert f"test accuracy:{low:.1f} %{high:.1f} %" in legend.inner_text().replace("\n", "")
-    section.get_by_role("combobox", name="Colours").select_option("study")
-    everything = np.concatenate([np.load(recorded / "history.npz")[f"{p}/accuracy"][0].ravel() for p in range(4)])
-    low, high = 100 * everything.min(), 100 * everything.max()
-    assert f"test accuracy:{low:.1f} %{high:.1f} %" in legend.inner_text().replace("\n", "")
 
 
 @long

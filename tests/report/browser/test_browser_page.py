@@ -13,14 +13,12 @@ import pytest
 import mdfl_jax
 from mdfl_jax.config import resolve
 from mdfl_jax.config.resolve import as_config
-from mdfl_jax.report.compare import read_studies
 from mdfl_jax.report.page import write_report
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import in_order
 from tests.report.browser.pages import by_axe, fits
-from tests.report.conftest import write_workdir
 from tests.report.kinds import KINDS, write_page
-from tests.report.made_report import change, edit
+from tests.report.made_report import edit
 
 long = pytest.mark.long
 
@@ -115,23 +113,6 @@ def test_the_theme_button_changes_the_colours_of_page_and_charts(open_report, sh
 
 
 # A clipboard in place of the browser's, which keeps what it is given, by what it answers.
-CLIPBOARD = """Object.defineProperty(navigator, "clipboard", {
-  value: { writeText: (text) => { window.given = text; return ANSWER; } } });"""
-ANSWERS = {"Promise.resolve()": "Copied", "Promise.reject('no')": "Selected", "new Promise(() => null)": "Selected"}
-
-
-@long
-@pytest.mark.parametrize("answer", ANSWERS)
-def test_the_command_is_selected_at_once_and_copied_where_the_browser_lets_it(open_report, reported, answer):
-    page = open_report(reported, script=CLIPBOARD.replace("ANSWER", answer))
-    button = page.locator("dd.copied button").first
-    assert button.get_attribute("aria-label") == "Copy the command"
-    at_once = button.evaluate("(button) => { button.click(); return [button.textContent, String(getSelection())]; }")
-    command = json.loads((reported / "config.json").read_text())["command"]
-    assert at_once == ["Selected", command]
-    assert page.evaluate("window.given") == command
-    page.wait_for_timeout(50)  # for what a page does after an answer
-    assert button.inner_text() == ANSWERS[answer]
 
 
 def column(page, key):
@@ -171,73 +152,10 @@ def test_the_table_has_the_numbers_of_the_summary_and_sorts_them_by_what_they_ar
     assert names == sorted(names)
 
 
-@long
-def test_a_wide_table_of_200_rows_scrolls_in_its_own_box_with_its_names_in_view(make_workdir, open_report):
-    sweep = [{"algorithm.lr": (i + 1) / 1000, "network.mobility": f"p{i % 7}_rule"} for i in range(200)]
-    page = open_report(write_page(make_workdir(sweep, seeds=2, rounds=10, positions=False)), 360)
-    box = page.locator(".wide")
-    inside = """(cell) => { const [a, b] = [cell, cell.closest('.wide')].map((part) => part.getBoundingClientRect());
-      return a.left >= b.left && a.right <= b.right && a.top >= b.top; }"""
-    for width in (360, 1400):
-        page.set_viewport_size({"width": width, "height": 900})
-        assert fits(page)
-        box.evaluate("(box) => box.scrollTo(400, 900)")
-        assert page.locator("thead th").first.evaluate(inside)  # both sticky
-        assert page.locator("tbody th").nth(60).evaluate(inside)
-    assert box.get_attribute("tabindex") == "0"  # the keyboard can scroll it
-    page.get_by_label("Filter rows by name").fill("P3")
-    assert len(column(page, "final_accuracy")[1]) == sum("p3_" in point["network.mobility"] for point in sweep)
-
-
-@long
-def test_a_comparison_has_the_numbers_of_its_studies(open_report, folder_of):
-    folder = folder_of("compared")
-    page = open_report(folder)
-    rows = page.locator("#results tbody tr")
-    assert rows.count() == 8
-    lines = [json.loads(line) for line in (folder / "one" / "metrics.jsonl").read_text().splitlines()]
-    at_20 = [row["accuracy"] for row in lines if (row["point"], row["round"]) == ("dcm", 20)]
-    shown = rows.nth(3).inner_text().replace("\t", " ")
-    assert f"{100 * sum(at_20) / len(at_20):.2f} ±" in shown  # one's dcm at the last common round
-    assert "This study is unfinished: of its 12 runs 0 have ended" in page.locator(".banner").inner_text()
-    assert page.locator("#studies h3").all_inner_texts()[1] == "synthetic"
-
-
-@long
-def test_the_differences_of_many_points_sort_by_number_and_each_table_has_a_filter(open_report, tmp_path):
-    sweep = [{"algorithm.lr": (i + 1) / 1000} for i in range(16)]
-    for name in ("one", "two"):
-        write_workdir(tmp_path / name, sweep, seeds=2, positions=False)
-    change(tmp_path / "two", lambda row: row | {"accuracy": row["accuracy"] * (1 - 20 * float(row["point"]))})
-    page = open_report(write_page(read_studies([tmp_path / "one", tmp_path / "two"], tmp_path)))
-    table = page.locator("#studies table.sortable")
-    heading = table.get_by_role("button", name="difference")
-    shown = lambda: table.locator("tbody tr:visible td:nth-child(4)").all_inner_texts()  # noqa: E731
-    before = shown()
-    numbers = sorted((float(text.split()[0]) for text in before), reverse=True)
-    assert len(set(numbers)) == 16
-    assert numbers[-1] < -10 < numbers[0] < 0
-    for order in (numbers, numbers[::-1]):
-        heading.click()
-        assert [float(text.split()[0]) for text in shown()] == order
-    heading.click()
-    assert shown() == before
-    table.locator("xpath=../preceding-sibling::div[1]").get_by_role("searchbox").fill("0.012")
-    assert len(shown()) == 1
-    assert page.locator("#results tbody tr:visible").count() == 32
-    page.locator("#results").get_by_role("searchbox").fill("two 0.012")
-    assert page.locator("#results tbody tr:visible").count() == 1
-    names = page.locator("[id]").evaluate_all("found => found.map((element) => element.id)")
-    assert len(names) == len(set(names))
-
-
 LENGTH = {"rounds": 4, "eval_every": 2, "seeds": 2, "engine.runs_per_batch": 0}
-SMALL = {"sweep": "algorithm.transmission=0.2,0.6", "network.num_clients": 8, "data.dimension": 20}
 SHIPPED = {
     "digits": ({}, {"map", "contacts", "groups", "consensus"}),
-    "trace_digits": ({}, {"map", "contacts"}),
     "fedmobile:f3_variants": ({"sweep": "algorithm.name=async_fl,fedmobile"}, {"map", "traffic"}),
-    "pame:f3": (SMALL, {"accuracy", "final_accuracy"}),
 }
 
 

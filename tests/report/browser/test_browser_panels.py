@@ -106,23 +106,6 @@ def test_metric_axis_and_logarithms_change_what_is_drawn(folder, curves):
 
 
 @long
-@pytest.mark.parametrize(
-    ("ends", "few"), [((0.31, 0.92), 3), ((3.2, 4.4), 3), ((0.0000012, 0.004), 3), ((0.07, 3.6), 5)]
-)
-def test_labels_of_a_logarithmic_axis_are_whole_numbers(curves, ends, few):
-    _, panel, _ = curves()
-    panel.get_by_label("Metric").select_option("consensus_distance")
-    panel.get_by_label("log y").check()
-    plot = panel.locator(".js-plotly-plot")
-    plot.evaluate("(of, ends) => Plotly.relayout(of, {'yaxis.range': ends.map(Math.log10)})", list(ends))
-    texts = panel.locator(".yaxislayer-above .ytick text").all_text_contents()
-    labels = [float(text.replace("\u2212", "-")) for text in texts]  # plotly writes a minus sign
-    assert len(labels) >= few
-    assert all(ends[0] <= label <= ends[1] for label in labels)
-    assert labels == sorted(labels)
-
-
-@long
 def test_points_seeds_and_clients_are_picked(folder, curves):
     _, panel, drawn = curves()
     panel.get_by_label("static", exact=True).uncheck()
@@ -171,39 +154,6 @@ def test_a_link_shows_the_same_view_again(curves):
     assert again.get_by_label("Metric").input_value() == "loss"
     _, _, unknown = curves("#accuracy.metric=no_such&accuracy.points=9-99&accuracy.x=loss")
     assert unknown() == []  # none of the points exists; a metric that does not exist is left aside
-
-
-@long
-def test_two_hundred_points_stay_usable(tmp_path, open_report, show_panel):
-    points = [{"network.radius": float(r), "network.mobility": m} for r in range(1, 101) for m in ("static", "dcm")]
-    workdir = write_workdir(tmp_path / "run", points, seeds=2, rounds=40, every=1, positions=False)
-    panel = show_panel(open_report(write_page(workdir)), "accuracy")
-    count = "of => of.data.filter(({meta}) => meta.role === '{role}').length"
-    plot = panel.locator(".js-plotly-plot")
-    assert plot.evaluate(count.replace("{role}", "mean")) == 200
-    assert plot.evaluate(count.replace("{role}", "band")) == 0  # only if asked for
-    panel.get_by_label("Filter the list").first.fill("radius = 7, dcm")
-    panel.get_by_role("button", name="only these").first.click()
-    assert plot.evaluate("of => of.data.map(({meta}) => meta.point)") == ["7.0-dcm", "7.0-dcm"]  # its band and its mean
-    panel.get_by_label("Filter the list").first.fill("")
-    panel.get_by_role("button", name="all", exact=True).first.click()
-    panel.get_by_label("95 % interval").check()
-    assert plot.evaluate(count.replace("{role}", "band")) == 200
-
-
-@long
-def test_the_sentence_below_tells_the_last_round_that_all_points_have(
-    folder, curves, tmp_path, open_report, show_panel
-):
-    _, panel, _ = curves()
-    assert panel.locator(".told").inner_text().startswith("Test accuracy at round 40: ")
-    workdir = write_workdir(tmp_path / "run", positions=False)
-    change(workdir, lambda row: None if row["point"] == "dam" and row["round"] == 40 else row)
-    change(workdir, arrays=lambda arrays: {key: of for key, of in arrays.items() if not key.startswith("2/acc")})
-    panel = show_panel(open_report(write_page(workdir)), "accuracy")
-    assert panel.locator(".told").inner_text().startswith("Test accuracy at round 30: ")
-    panel.get_by_label("dam", exact=True).uncheck()
-    assert panel.locator(".told").inner_text().startswith("Test accuracy at round 40: ")
 
 
 def sweep(*axes):
@@ -309,15 +259,3 @@ def test_the_counts_of_labels_are_drawn_legibly_and_another_division_can_be_chos
     page, _ = opened(360, np.arange(800).reshape(80, 10))
     assert page.evaluate(f"[{DATA}[1].text.length, {DATA}[0].showscale]") == [0, True]  # the numbers are in the bar
     assert fits(page)
-
-
-@long
-def test_small_multiples_stand_beside_each_other_where_there_is_room(folder_of, open_report, show_panel):
-    page = open_report(folder_of("every panel"), 1200)
-    show_panel(page, "groups")
-    axes = "['xaxis', 'xaxis2', 'xaxis3'].map((name) => document.querySelector('#groups .chart').layout[name])"
-    lefts = f"new Set({axes}.map((axis) => axis.domain[0])).size"
-    assert page.evaluate(lefts) == 3
-    page.set_viewport_size({"width": 360, "height": 800})
-    page.wait_for_function(f"() => {lefts} === 1")
-    page.wait_for_function("() => document.documentElement.scrollWidth <= innerWidth")  # other panels take their time

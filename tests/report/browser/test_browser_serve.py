@@ -89,28 +89,3 @@ def test_it_refreshes_itself_and_keeps_what_the_reader_has_chosen(open_served):
     (workdir / "summary.json").write_text("{")  # as if it were written just now
     page.wait_for_selector("#live:has-text('The page stays as it was')")
     assert page.locator("h1").inner_text() == "One seed more"
-
-
-def test_a_table_keeps_its_filter_and_its_order(open_served):
-    page, workdir = open_served([{"algorithm.lr": (i + 1) / 1000} for i in range(16)], seeds=2, positions=False)
-    page.get_by_label("Filter rows by name").fill("0.01")
-    page.get_by_role("button", name="accuracy (%)").click()
-    rows = page.locator("#results tbody tr:visible")
-    shown = rows.all_inner_texts()
-    assert len(shown) == 7  # 0.01 to 0.016
-    refresh(page, workdir, "Another title")
-    assert page.get_by_label("Filter rows by name").input_value() == "0.01"
-    assert page.locator("#results [aria-sort=descending]").inner_text() == "accuracy (%)"
-    assert rows.all_inner_texts() == shown
-
-
-def test_the_place_is_no_longer_kept_when_the_reader_goes_on(open_served):
-    page, workdir = open_served()
-    refresh(page, workdir, "Another title")
-    last = page.locator("section.panel[data-kind]").last.get_attribute("id")
-    state = f"document.getElementById('{last}').dataset.state"
-    assert page.evaluate(state) != "drawn"
-    page.mouse.wheel(0, 100_000)
-    page.wait_for_function(f"() => {state} === 'drawn'")
-    page.wait_for_timeout(300)
-    assert page.evaluate("scrollY") > 1000

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from mdfl_jax.config import default_config
-from mdfl_jax.report.described import describe_setting
 from mdfl_jax.report.read import ReportData, read_workdir
+from mdfl_jax.report.setting import describe_setting
 from mdfl_jax.study.study import make_study
 from mdfl_jax.study.workdir import manifest_of
 
