@@ -157,12 +157,7 @@ def test_every_algorithm_is_a_factory_of_the_package():
         assert getattr(package, name) is ALGORITHMS[name]
 
 
-WITHOUT_A_MESH = {
-    "draw_pairs",
-    "on_each_device",
-    "select",
-    "take_steps",
-}  # they do what a mesh needs where there is one
+WITHOUT_A_MESH = {"choose", "draw_pairs", "everywhere", "take_steps"}  # they do what a mesh needs where there is one
 
 
 def test_algorithms_know_no_mesh():

@@ -146,7 +146,7 @@ graph.file=apart.npy => the graph is not connected: 2 parts, one of them around 
 graph.file=arrow.npy => client 0 hears 1 and not the other way round; graph.directed takes that
 graph.file=rows.npy => the weights of client 0 sum to 0.8 in matrix 0; rows must sum to 1
 graph.file=nan.npy => a weight is not finite
-graph.file=words.txt => line 2: 'one,two' is not of numbers and commas
+graph.file=words.txt => line 2: 'one,two' is not of numbers with commas or blanks between
 graph.file=ragged.txt => line 2: 3 columns where line 1 has 2
 graph.file=nothing.txt => it holds no line of numbers
 graph.file=two.npz => it must hold one array, and holds 2 (a, b)
