@@ -32,8 +32,10 @@ from mdfl_jax.config.sections import (
     Experiment,
     NetworkConfig,
     check_members,
+    is_partial,
     movement_of,
     numbers_in,
+    participation_of,
     switch,
     task_numbers,
     task_of,
@@ -189,6 +191,9 @@ UNUSED = {
 """What each field must be for an algorithm that ignores it, and why the algorithm does."""
 
 
+PICKED = "metropolis_hastings"  # the rule that weighs the links which are picked
+
+
 def _algorithm(experiment: Experiment) -> Iterator[Rule]:
     config, ignored = experiment.algorithm, ignored_by(experiment.algorithm.name)
     for field in sorted(ignored):
@@ -196,6 +201,9 @@ def _algorithm(experiment: Experiment) -> Iterator[Rule]:
         yield f"algorithm.{field}", value not in (None, unused), f"{unused!r}: {config.name} {why}"
     shared = experiment.model.shared and "statistics" in ignored
     yield "model.shared", shared, f"empty: {config.name} exchanges whole models"
+    share = participation_of(experiment)[0]
+    weighed = is_partial(experiment) and share < 1 and experiment.network.mixing != PICKED
+    yield "network.mixing", weighed, f"{PICKED}, the weights of the links that algorithm.participation {share:g} picks"
 
 
 def _server(experiment: Experiment) -> Iterator[Rule]:

@@ -1,8 +1,9 @@
 """Statistics over the clients: one number of the values of all clients, or of a weighted sample of them.
 
-Each function takes the values [N] and, where only a sample was evaluated, its weights [N], which need not sum to one.
-All are computed in double precision. With weights, each is the statistic of a population in which the clients of the
-sample have these shares, an estimate of that of all clients. The smallest and the largest value are the sample's.
+Each function takes the values [N] and, where only a sample was evaluated, its weights [N]: for how many clients each of
+them stands. All are computed in double precision. With weights, each is the statistic of a population in which the
+clients of the sample have these shares, an estimate of that of all clients. The smallest and the largest value are the
+sample's.
 """
 
 from typing import Any
@@ -44,17 +45,17 @@ def deviation(values: np.ndarray, weights: Weights = None) -> Any:
 
 
 def worst_decile(values: np.ndarray, weights: Weights = None) -> Any:
-    """Return the mean of the lowest tenth of the values, at least of one value.
+    """Return the mean of the lowest tenth of the N values: of N // 10 of them, at least of one.
 
-    With weights, it is the mean of the lowest values that have a tenth of the weight. The last of them counts with the
-    part of its weight that is within the tenth.
+    With weights, each value stands for so many clients as its weight says, and these are N. The last value of the tenth
+    counts with the part of its weight that is within it.
     """
     if weights is None:
         return np.sort(_double(values))[: max(len(values) // 10, 1)].mean()
     order = np.argsort(values, kind="stable")
     sorted_weights = _double(weights)[order]
     before = np.cumsum(sorted_weights) - sorted_weights
-    within = np.clip(sorted_weights.sum() / 10 - before, 0, sorted_weights)
+    within = np.clip(max(round(sorted_weights.sum()) // 10, 1) - before, 0, sorted_weights)
     return np.average(_double(values)[order], weights=within)
 
 

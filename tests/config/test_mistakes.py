@@ -112,6 +112,7 @@ algorithm.name=pame | algorithm.local_steps=2 => algorithm.local_steps is 2; it 
 algorithm.name=beer | algorithm.momentum=0.9 => algorithm.momentum is 0.9; it must be 0.0: beer has its step in its
 algorithm.name=choco | algorithm.optimizer=adam => algorithm.optimizer is adam; it must be 'sgd': choco has its step
 algorithm.name=anq_nids | algorithm.local_steps=5 => algorithm.local_steps is 5; it must be 1: anq_nids takes one
+algorithm.participation=0.5 | network.mixing=max_degree => network.mixing is max_degree; it must be metropolis_hastings
 algorithm.name=choco | model.shared=x => model.shared is 'x'; it must be empty: choco exchanges whole models
 algorithm.name=beer | algorithm.compressor=topk => unknown compressor 'topk' (did you mean 'top_k'?); known: anq
 algorithm.name=pame | algorithm.period_min=5 | algorithm.period_max=4 => algorithm.period_min is 5; it must be at most
@@ -146,6 +147,7 @@ graph.file=apart.npy => the graph is not connected: 2 parts, one of them around 
 graph.file=arrow.npy => client 0 hears 1 and not the other way round; graph.directed takes that
 graph.file=rows.npy => the weights of client 0 sum to 0.8 in matrix 0; rows must sum to 1
 graph.file=nan.npy => a weight is not finite
+graph.file=half.npy | algorithm.participation=0.5 => graph.file 'half.npy' has weights; algorithm.participation must
 graph.file=words.txt => line 2: 'one,two' is not of numbers with commas or blanks between
 graph.file=ragged.txt => line 2: 3 columns where line 1 has 2
 graph.file=nothing.txt => it holds no line of numbers
@@ -292,6 +294,7 @@ FILES = {
     "apart.npy": np.kron(np.eye(2), ~np.eye(3, dtype=bool)).astype(bool),
     "arrow.npy": np.triu(np.ones((N, N)), 1),
     "rows.npy": RING * 0.4,
+    "half.npy": RING * 0.5,
     "nan.npy": np.full((N, N), np.nan),
     "words.txt": "0,1\none,two\n",
     "ragged.txt": "0,1\n0,1,2\n",

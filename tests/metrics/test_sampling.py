@@ -197,7 +197,6 @@ def test_a_sample_that_cannot_be_drawn_is_told(task, changes, says):
 def test_weights_count_as_so_many_clients(clients):
     values, weights = (np.array(column, np.float64) for column in zip(*clients))
     whole = np.repeat(values, weights.astype(int))
-    for function in (over_clients.mean, over_clients.variance, over_clients.deviation, over_clients.jain):
+    functions = (over_clients.mean, over_clients.variance, over_clients.deviation, over_clients.jain)
+    for function in (*functions, over_clients.worst_decile):
         np.testing.assert_allclose(function(values, weights), function(whole), atol=1e-9)
-    worst = over_clients.worst_decile
-    np.testing.assert_allclose(worst(values, weights), worst(np.repeat(whole, 10)), atol=1e-9)  # a tenth of 10 n is n

@@ -280,13 +280,19 @@ def _from_file(experiment: Experiment) -> np.ndarray:
 def graph_network(experiment: Experiment, link_filter: LinkFilter | None = None, lists: bool = False) -> Network:
     """Return the network of a point whose clients are connected by a graph.
 
-    Raises a `UserError` if the file of the graph cannot be used, or if it holds weights and there is a link filter.
+    Raises a `UserError` if the file of the graph cannot be used, or if it holds weights and links are
+    filtered or picked.
     """
     network = experiment.network
     fails = links_fail(experiment)
     if network.graph != "file":
         return fixed_graph(network.num_clients, network.graph, network.mixing, fails, link_filter, lists)
-    return given(_from_file(experiment), network.mixing, fails, link_filter)
+    matrices = _from_file(experiment)
+    if matrices.dtype != bool and is_partial(experiment) and participation_of(experiment)[0] < 1:
+        raise UserError(
+            f"graph.file {experiment.graph.file!r} has weights; algorithm.participation must be 1 with them"
+        )
+    return given(matrices, network.mixing, fails, link_filter)
 
 
 def graph_params(experiment: Experiment) -> GraphParams:
