@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import jax
 import numpy as np
@@ -50,11 +51,16 @@ _ROUND = "carry/0000"  # the round is the first field of a state (`mdfl_jax.engi
 _RULE = ".rules["  # in the names of leaves: those of a mobility rule
 
 
+_SHAPES: WeakKeyDictionary[Simulation, Any] = WeakKeyDictionary()
+
+
 def _shapes_of_state(group: Group) -> Any:
     """Return the shapes of a run's state, without the data of the clients, which are drawn again."""
     simulation = group.simulation
-    carry = jax.eval_shape(simulation.first, simulation.data, group.hparams[0], jax.random.key(0))
-    return jax.eval_shape(simulation.kept, carry)
+    if simulation not in _SHAPES:  # it is traced, which takes a second for a large model
+        carry = jax.eval_shape(simulation.first, simulation.data, group.hparams[0], jax.random.key(0))
+        _SHAPES[simulation] = jax.eval_shape(simulation.kept, carry)
+    return _SHAPES[simulation]
 
 
 def _with_unknown(group: Group, found: Arrays, eval_every: int) -> Arrays:
