@@ -15,7 +15,7 @@ from absl import app, flags
 from mdfl_jax.cli import streams
 from mdfl_jax.config.presets import SCALES
 from mdfl_jax.core import own_files, stages
-from mdfl_jax.core.errors import SHRINK, UserError, check_path, out_of_memory
+from mdfl_jax.core.errors import SHRINK, UserError, check_path, of_environment, out_of_memory
 from mdfl_jax.storage import disk
 from mdfl_jax.study import signals
 
@@ -158,6 +158,8 @@ def call(main: Callable[[], int]) -> int:
             return 130
         if isinstance(error, UserError):
             fail(error)
+        if isinstance(error, ValueError) and (line := of_environment(error)):
+            fail(line)
         if (asked := out_of_memory(error)) is not None:
             fail(f"not enough memory{f': {asked} were asked for' if asked else ''}; {SHRINK}")
         if isinstance(error, OSError) and error.errno in disk.FAILED:

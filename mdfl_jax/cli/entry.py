@@ -6,7 +6,7 @@ import sys
 
 from mdfl_jax.cli import streams
 from mdfl_jax.core import stages
-from mdfl_jax.core.errors import unknown_name
+from mdfl_jax.core.errors import of_environment, unknown_name
 
 COMMANDS = {
     "sweep": "runs a study: mdfl sweep digits, mdfl sweep ./my_study.py --config.rounds=100",
@@ -42,11 +42,18 @@ def start(name: str) -> None:
       name: the name of the command, one of `COMMANDS`.
     """
     streams.install()
+    os.environ["MPLBACKEND"] = "agg"  # figures are files, whatever the environment says
     with stages.telling():
-        with stages.stage(f"starting {name}"):
-            from mdfl_jax.cli import common
+        try:
+            with stages.stage(f"starting {name}"):
+                from mdfl_jax.cli import common
 
-            command = importlib.import_module(f"mdfl_jax.cli.{name}")
+                command = importlib.import_module(f"mdfl_jax.cli.{name}")
+        except ValueError as error:
+            if not (line := of_environment(error)):
+                raise
+            print(f"error: {line}", file=sys.stderr)
+            sys.exit(2)
         common.run(command.main, command.WORDS, command.DOES)
 
 

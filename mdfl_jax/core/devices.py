@@ -172,7 +172,14 @@ def _is_without_device() -> bool:
 
 
 def _at_hand() -> Target:
-    found = jax.local_devices()
+    try:
+        found = jax.local_devices()
+    except (RuntimeError, AssertionError) as error:  # JAX asserts that one of the platforms is there
+        asked = os.environ.get("JAX_PLATFORMS")
+        if not asked:
+            raise
+        said = f": {' '.join(str(error).split())[:200]}" if str(error) else ""
+        raise UserError(f"the variable JAX_PLATFORMS is {asked!r}, and JAX finds no such device here{said}") from error
     name = jax.default_backend()
     if name == "cpu":  # the host devices share the machine's memory
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // len(found)

@@ -103,3 +103,13 @@ def check_path(what: str, path: str | Path) -> None:
             why = "it is longer than a path may be" if error.errno == errno.ENAMETOOLONG else ""
     if why:
         raise UserError(f"{what} is {str(path)!r}: {why}")
+
+
+def of_environment(error: ValueError) -> str:
+    """Return an error of JAX about a variable of the environment in one line; "" for any other error.
+
+    JAX reads its variables when it is imported.
+    """
+    found = re.search(r"jax_\w+", str(error), re.IGNORECASE)
+    name = found[0].upper() if found else ""
+    return f"the variable {name} is {os.environ[name]!r}: {error}" if name in os.environ else ""

@@ -238,6 +238,8 @@ def _check_item(path: str, value: Any, rules: Any) -> None:
         allowed = [f"{BOUNDS[name][1]} {rules[name]}" for name in present] + ["finite"] * finite
         rounded = f", {seen} in single precision" if seen in (0.0, math.inf) and seen != value else ""
         raise UserError(f"{path} is {value}{rounded}; it must be {' and '.join(allowed)}")
+    if isinstance(value, float) and math.isfinite(value) and math.isinf(seen):
+        raise UserError(f"{path} is {value}, inf in single precision; it must be inf, or below 3.4e38")
     if isinstance(value, int) and abs(value) > LARGEST:
         side = "at most" if value > 0 else "at least -"
         raise UserError(f"{path} is {value}; it must be {side}{' ' if value > 0 else ''}{LARGEST}")

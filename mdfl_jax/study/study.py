@@ -295,8 +295,10 @@ def mesh_for(experiment: Experiment, num_runs: int) -> Mesh | None:
 
 
 def set_precision(experiment: Experiment) -> None:
-    """Enable JAX's 64-bit numbers for a study in float64, and disables them for any other."""
+    """Set JAX's switches as a study needs them: 64-bit numbers for float64 alone, and its usual promotion of types."""
     jax.config.update("jax_enable_x64", experiment.engine.precision == "float64")
+    jax.config.update("jax_numpy_dtype_promotion", "standard")  # the environment may say strict
+    jax.config.update("jax_numpy_rank_promotion", "allow")
 
 
 def _numbers(

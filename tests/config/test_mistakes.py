@@ -25,6 +25,7 @@ name=a/b => name is 'a/b'; it must be a file name of at most 200 bytes
 x_axis=seconds => x_axis is seconds; it must be another one, or a field of cost must be set
 stop_std=0.1 => stop_std is 0.1; it must be 0 unless data.name is one of
 engine.precision=float64 => engine.precision is float64; it must be float32, tensorfloat32 or bfloat16 with data
+network.radius=1e308 => network.radius is 1e+308, inf in single precision; it must be inf, or below 3.4e38
 network.radius=abc => network.radius is 'abc'; it must be a number
 network.radius=nan => network.radius is nan; it must be at least 0
 network.num_clients=2.5 => network.num_clients is '2.5'; it must be a whole number
