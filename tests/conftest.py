@@ -106,10 +106,11 @@ def _restored_registries() -> Iterator[None]:
     from mdfl_jax.algorithms import registry as algorithms  # not before the environment is set
     from mdfl_jax.config.checks import LOGGERS
     from mdfl_jax.config.sections import FAMILIES
+    from mdfl_jax.data.sources import SOURCES
     from mdfl_jax.metrics import METRICS
     from mdfl_jax.report.registry import FIGURES
 
-    registries = (*(family.registry for family in FAMILIES), METRICS, LOGGERS, FIGURES)
+    registries = (*(family.registry for family in FAMILIES), METRICS, LOGGERS, FIGURES, SOURCES)
     for registry in registries:
         registry.discover()  # a module that was imported once does not register its members again
     with pytest.MonkeyPatch.context() as monkeypatch:

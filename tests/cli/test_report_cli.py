@@ -41,7 +41,7 @@ moves --figure=map --to=a.gif --points=0,1,2 => --points=static; random_movement
 run --figure=acuracy --to=a.pdf => --figure=acuracy: unknown figure 'acuracy' (did you mean 'accuracy'?)
 half --figure=label_counts --to=a.pdf => this study has not recorded what it shows; there are accuracy
 run --figure=accuracy => --to=FILE is missing: the file of the figure, such as accuracy.pdf
-run --figure=accuracy --to=a.bmp => --to=a.bmp: it must end in .png, .pdf, .svg, or for the map in .gif or
+run --figure=accuracy --to=a.bmp => --to=a.bmp: it must end in .png, .pdf, .svg, or for the map in .gif
 run --figure=accuracy --to=a.gif => --to=a.gif: only the map moves; accuracy is saved as .png, .pdf, .svg
 run --figure=accuracy --to=no/a.pdf => --to=no/a.pdf: there is no folder 'no'
 run --figure=accuracy --to=a.pdf --width=wide => --width=wide: it must be column (3.5 inches), page (7.2)

@@ -9,6 +9,7 @@ from dealing import counts_of
 
 from mdfl_jax.data.batching import cut_blocks, draw_minibatch, index_clients
 from mdfl_jax.data.partition import PARTITIONS, PartitionSettings
+from mdfl_jax.data.partition.dirichlet import ORDER
 from mdfl_jax.tasks.scoring import client_of_owner
 
 CLIENTS, SAMPLES, CLASSES, OWNERS = 10_000, 60_000, 10, 20_000
@@ -93,13 +94,14 @@ def test_dirichlet_of_clients(name):
 
 @pytest.mark.long
 def test_dirichlet():
-    """The shares that the key draws, of each label: a client's samples are its share, rounded."""
+    """The shares that the key draws, of each label: a client's samples are its share, rounded in the drawn order."""
     _, counts = divide("dirichlet", alpha=0.5)
-    key = jax.random.split(jax.random.key(5))[1]
+    key, key_order = jax.random.split(jax.random.key(5))[1], jax.random.fold_in(jax.random.key(5), ORDER)
     for label in range(CLASSES):
         share = jax.random.dirichlet(jax.random.fold_in(key, label), jnp.full(CLIENTS, 0.5, jnp.float32))
-        cuts = np.round(np.cumsum(np.asarray(share, np.float64)) * (SAMPLES // CLASSES))
-        assert np.abs(np.cumsum(counts[:, label]) - cuts).max() <= 1
+        order = jax.random.permutation(jax.random.fold_in(key_order, label), CLIENTS)  # fewer samples than clients
+        cuts = np.round(np.cumsum(np.asarray(share, np.float64)[order]) * (SAMPLES // CLASSES))
+        assert np.abs(np.cumsum(counts[order, label]) - cuts).max() <= 1
     assert counts.sum() == SAMPLES
 
 
