@@ -193,3 +193,13 @@ class TestTable:
         with pytest.raises(UserError, match="gives out 5 samples of label 1; owned has 4"):
             numbers("1,2,1\n1,3,1\n").check_dataset(dataset, 2)
         numbers("1,2,1\n1,2,1\n").check_dataset(dataset, 2)
+
+
+def test_a_partition_of_pfllib_is_read(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text('{"num_clients": 3, "Size of samples for labels in clients": [[[0, 20], [1, 5]], [], [[2, 30]]]}')
+    assert read_table(str(path)).tolist() == [[20, 5, 0], [0, 0, 0], [0, 0, 30]]
+    for text in ("{", '{"alpha": 1}', "[]", '{"Size of samples for labels in clients": [[1, 2]]}'):
+        path.write_text(text)
+        with pytest.raises(UserError, match=r"is no partition of PFLlib: it has no pairs \[label, count\]"):
+            read_table(str(path))

@@ -1,5 +1,7 @@
 """The partition ``table``: a file says who holds which samples, or how many of each label."""
 
+import json
+from pathlib import Path
 from typing import NoReturn
 
 import jax
@@ -12,6 +14,7 @@ from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.data.files import arrays_in, number_rows, while_reading
 from mdfl_jax.data.partition import PARTITIONS, PartitionNumbers, PartitionSettings, deal_by_counts
 
+HELD = "Size of samples for labels in clients"  # the entry of PFLlib's config.json
 LARGEST = 2**24  # numbers are single precision, which has all whole numbers up to this one
 
 
@@ -20,7 +23,8 @@ def read_table(path: str) -> np.ndarray:
 
     Args:
       path: a CSV file with one column, ``owner``, or with one row per client and one column per label; a first line
-        that holds no numbers is a header. Or an npz file with one of the arrays ``owner`` [n] and ``counts`` [N, C].
+        that holds no numbers is a header. Or an npz file with one of the arrays ``owner`` [n] and ``counts`` [N, C]. Or
+        the config.json of a partition of PFLlib, for the pairs [label, count] of each client.
 
     Returns:
       [n] int32 the client of each training sample, -1 for none; or [N, C] int32 the number of samples of each client
@@ -35,6 +39,8 @@ def read_table(path: str) -> np.ndarray:
     with while_reading(where):
         if path.endswith(".npz"):
             found = _of_arrays(arrays_in(path), where)
+        elif path.endswith(".json"):
+            found = _of_json(Path(path).read_text(encoding="utf-8"), where)
         else:
             found = np.array([row for _, row in number_rows(path, int)], np.int64)
             found = found[:, 0] if found.shape[1] == 1 else found
@@ -62,10 +68,27 @@ def _of_arrays(arrays: dict[str, np.ndarray], where: str) -> np.ndarray:
     return found
 
 
+def _of_json(text: str, where: str) -> np.ndarray:
+    """Return the counts [N, C] of a partition that PFLlib has written (Zhang and others, 2023)."""
+    try:
+        content = json.loads(text)
+        clients = [{int(label): int(count) for label, count in client} for client in content[HELD]]
+        counts = np.zeros((len(clients), 1 + max(max(client) for client in clients if client)), np.int64)
+    except (KeyError, TypeError, ValueError, RecursionError):
+        raise UserError(f"{where} is no partition of PFLlib: it has no pairs [label, count] as {HELD!r}") from None
+    for row, client in zip(counts, clients):
+        if client and min(client) < 0:
+            _refuse(where, f"it holds the label {min(client)}")
+        row[list(client)] = list(client.values())
+    return counts
+
+
 class TableNumbers(PartitionNumbers):
     """The numbers of the partition ``table``."""
 
-    table: str = number("", "CSV or npz file: the owner of each sample, or counts by client and label", read=read_table)
+    table: str = number(
+        "", "CSV, npz or PFLlib's config.json: owner of each sample, or counts by client and label", read=read_table
+    )
 
     def check(self, setting: Setting) -> None:
         """Check that the file has the clients 0..N-1, and a row for each if it holds counts."""
