@@ -26,6 +26,7 @@ from mdfl_jax.core.own_files import digest_of
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.results.studies import runs_in
 from mdfl_jax.storage.disk import dumps, plain
+from mdfl_jax.traces.reading import files_of as files_of_trace
 
 GROWS = ("seeds", "first_seed", "sweep", "rounds")
 """The fields whose values may grow without running again what is there."""
@@ -219,11 +220,10 @@ def files_in(experiment: Experiment) -> dict[str, str]:
 
 
 def _digest_of(path: str | Path) -> str:
-    """Return the digest of a file, or of a folder: that of the names and the contents of all files in it."""
+    """Return the digest of a file, or of a folder: that of the names and the contents of the files of a trace."""
     if not os.path.isdir(path):
         return digest_of(path)
-    files = sorted(file for file in Path(path).rglob("*") if file.is_file())
-    return digest({str(file.relative_to(path)): digest_of(file) for file in files})
+    return digest({str(file.relative_to(path)): digest_of(file) for _, file in files_of_trace(path)})
 
 
 def of_dataset(dataset: Dataset) -> str:

@@ -141,7 +141,7 @@ def _of_trace(trace: Trace, radius: float, dt: float) -> list[tuple[str, str]]:
         *([("columns", trace.why)] if trace.why else []),
         ("ids", f"{len(trace.ids):,} ({_some(trace.ids)})"),
         ("samples", f"{len(trace.node):,} at {len(trace.times):,} instants"),
-        ("time", f"{begin:g} to {end:g} s, a sample of an id every {between:g} s (median)"),
+        ("time", f"{begin:.12g} to {end:.12g} s, a sample of an id every {between:g} s (median)"),
         ("area", _area(trace)),
         ("speed", f"mean {pace.mean:.2f}, median {pace.median:.2f}, largest {pace.largest:.2f} m/s"),
         ("still", f"{still:,} ids never move"),
@@ -194,10 +194,10 @@ def _of_contacts(contacts: Contacts, dt: float) -> list[tuple[str, str]]:
         stats.append(link_stats(edges[edges[:, 0] < edges[:, 1]], num_clients))
     rounds = f"{len(table.offsets) - 1:,} of {dt:g} {unit}; contacts in {len(picked)} of them:"
     return [
-        ("format", "contacts"),
+        ("format", contacts.format),
         ("ids", _ids(contacts)),
         ("samples", f"{len(contacts.pair):,} contacts"),
-        ("time", f"{begin:g} to {last:g} {unit}"),
+        ("time", f"{begin:.12g} to {last:.12g} {unit}"),
         *(("warning", text) for text in warnings),
         ("rounds", rounds),
         *_of_links(stats),

@@ -199,8 +199,12 @@ class Columns:
                 place = np.float32(x - self.origin[0]), np.float32(y - self.origin[1])
                 if place == (self.x[self.at[node]], self.y[self.at[node]]):
                     return
-                wrong(self.path, f"id {name!r} has a second sample at time {time:g}", line)
-            wrong(self.path, f"id {name!r} goes back from time {self.last[node]:g} to {time:g}; times must grow", line)
+                wrong(self.path, f"id {name!r} has a second sample at time {time:.12g}", line)
+            wrong(
+                self.path,
+                f"id {name!r} goes back from time {self.last[node]:.12g} to {time:.12g}; times must grow",
+                line,
+            )
         self.last[node], self.at[node] = time, len(self.time)
         check_count(self.path, len(self.time), line)
         self.time.append(time)
@@ -321,7 +325,9 @@ def load(path: str | Path, format: str = "auto", columns: str = "") -> Trace | C
     """
     if format not in ("auto", *TRACE_FORMATS):
         raise UserError(unknown_name("trace format", format, ("auto", *TRACE_FORMATS)))
-    name = format if format != "auto" else "csv" if columns else detect(path)
+    name = format if format != "auto" else detect(path)
+    if format == "auto" and columns and not TRACE_FORMATS[name].takes_columns:
+        name = "csv"  # a table that looks like something else without the names
     if Path(path).is_dir() and not TRACE_FORMATS[name].folders:
         wrong(path, f"it is a folder; a trace in the format {name} is one file")
     if columns and not TRACE_FORMATS[name].takes_columns:
@@ -330,8 +336,15 @@ def load(path: str | Path, format: str = "auto", columns: str = "") -> Trace | C
     loaded = TRACE_FORMATS[name].read(path, **more)
     if format == "auto" and not columns and isinstance(loaded, Trace) and like_degrees(loaded):
         x, y = (float(column[0]) + start for column, start in zip((loaded.x, loaded.y), loaded.origin))
-        said = f"places such as {x:g}, {y:g}, less than 2 apart, look like degrees"
-        wrong(path, f"{said}; trace.format={name}_geo reads them as degrees, trace.format={name} as metres")
+        said = [
+            f"places such as {x:g}, {y:g}, less than 2 apart, look like degrees",
+            f"trace.format={name} reads metres",
+        ]
+        if TRACE_FORMATS[name].takes_columns:
+            said.append("trace.columns=time,id,lon,lat (or lat,lon, as it is) reads degrees")
+        elif f"{name}_geo" in TRACE_FORMATS:
+            said.append(f"trace.format={name}_geo reads degrees")
+        wrong(path, "; ".join(said))
     return loaded
 
 

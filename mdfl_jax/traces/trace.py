@@ -60,6 +60,7 @@ class Contacts(NamedTuple):
       in_rounds: whether the file is a list by rounds, ``round,i,j``.
       source: the file, for error messages.
       ids: the names that the clients have in the file; () where the file numbers them itself.
+      format: name of the file's format.
     """
 
     start: np.ndarray
@@ -68,10 +69,11 @@ class Contacts(NamedTuple):
     in_rounds: bool
     source: str
     ids: tuple[str, ...] = ()
+    format: str = "contacts"
 
 
 def numbered(
-    start: Sequence[float], end: Sequence[float], pairs: Sequence[tuple[object, object]], source: str
+    start: Sequence[float], end: Sequence[float], pairs: Sequence[tuple[object, object]], source: str, format: str
 ) -> Contacts:
     """Return the contacts of named nodes, which are numbered in the order of their names, p2 before p10.
 
@@ -79,11 +81,12 @@ def numbered(
       start, end: the seconds of each contact.
       pairs: the names of its two nodes, texts or whole numbers.
       source: the file.
+      format: name of its format.
     """
     names = sorted({str(name) for pair in pairs for name in pair}, key=_natural)
     index = {name: k for k, name in enumerate(names)}
     pair = np.array([[index[str(i)], index[str(j)]] for i, j in pairs], np.int32)
-    return Contacts(np.array(start, float), np.array(end, float), pair, False, source, tuple(names))
+    return Contacts(np.array(start, float), np.array(end, float), pair, False, source, tuple(names), format)
 
 
 def _natural(name: str) -> list[tuple[bool, int, str]]:

@@ -71,8 +71,12 @@ def test_what_is_nearly_called_the_owners_is_asked_for(tmp_path, name):
         (["1,000", "2,500"], "numbers in another spelling, as '1,000'"),
         (["0,126", "7,5"], "numbers in another spelling, as '0,126'"),
         (["12 %", "7 %"], "numbers in another spelling, as '12 %'"),
-        (["2024-01-31", "2024-02-01"], "dates, as '2024-01-31'"),
-        (["31.1.2024", "1.2.24"], "dates, as '31.1.2024'"),
+        (["2024-01-31", "2024-02-01"], "dates or times, as '2024-01-31'"),
+        (["1.037,1", "1.040,2"], "numbers in another spelling, as '1.037,1'"),
+        (["5.3 kg", "7 kg"], "numbers with units, as '5.3 kg'"),
+        (["08:30", "17:05"], "dates or times, as '08:30'"),
+        (["1 Jan 2020", "2 Feb 2021"], "dates or times, as '1 Jan 2020'"),
+        (["31.1.2024", "1.2.24"], "dates or times, as '31.1.2024'"),
     ],
 )
 def test_numbers_and_dates_in_other_spellings_are_no_texts(tmp_path, cells, what):
@@ -110,13 +114,25 @@ def test_a_line_says_what_each_column_is(tmp_path):
     )
 
 
+@pytest.mark.parametrize("name", ["Id", "Unnamed: 0", "index", "row"])
+def test_a_column_that_numbers_the_rows_is_no_feature(tmp_path, name):
+    frame = table(**{name: range(60)})
+    assert f"column {name!r} numbers the rows; data.drop={name} leaves it out" in told(tmp_path, frame)
+    assert read(tmp_path, frame, TableColumns(drop=(name,))).x_train.shape[1] == 2
+
+
+def test_what_is_left_out_is_not_the_target(tmp_path):
+    said = told(tmp_path, table(), TableColumns(target="a", drop=("a",)))
+    assert said == "data.drop names 'a', which is the target or the owners"
+
+
 def test_many_whole_numbers_are_not_guessed_to_be_classes(tmp_path):
     frame = table(rows=3000).drop(columns="label").assign(price=np.arange(3000))
     assert "column 'price' has 3,000 different whole numbers; its name must be label" in told(tmp_path, frame)
 
 
 def test_columns_that_are_not_there_and_sources_without_columns(tmp_path):
-    assert "data.drop is 'c'; allowed: one of its columns, a, b, label" in told(
+    assert "data.drop is 'c'; allowed: one of its columns, 'a', 'b', 'label'" in told(
         tmp_path, table(), TableColumns(drop=("c",))
     )
     with pytest.raises(UserError, match=r"data\.target is 'a'; it must be empty: data\.name='digits' is no table"):

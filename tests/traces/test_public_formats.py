@@ -96,7 +96,12 @@ def test_one_file_is_one_node(tmp_path):
     nodes: Places = {"a": [(0, 116.31, 39.98), (5, 116.3101, 39.9801)]}
     folder = geolife(tmp_path, nodes)
     alone = load(min(folder.rglob("*.plt")))
-    assert alone.ids == ("0",)
+    assert alone.ids == ("a",)  # whose folder Trajectory it is in
+    (tmp_path / "whole").mkdir()
+    (tmp_path / "whole" / "Data").mkdir()
+    two: Places = {"000": nodes["a"], "001": [(600, 116.4, 39.9), (605, 116.4001, 39.9)]}
+    geolife(tmp_path / "whole" / "Data", two)
+    assert load(tmp_path / "whole").ids == ("000", "001")
     packed = tmp_path / "x.gpx.gz"
     (tmp_path / "g").mkdir()
     packed.write_bytes(gzip.compress(next(gpx(tmp_path / "g", nodes).glob("*.gpx")).read_bytes()))
@@ -200,6 +205,8 @@ PLT = "Geolife trajectory\nWGS 84\n\n\n\n0\n"
         ("a", "5 CONN 1 2 up\n6 CONN 1\n", "'6 CONN 1' is no event"),
         ("a", "0 20 0 9 0 9\n0 a 1 2\n0 a 1\n", "line 3: 3 words; a sample has time id x y"),
         ("a", "7 1 2\n9 5 3\n12 8 4\n", "trace.format"),  # a contact list or nodes that never move
+        ("a", "1 2 100 160 1 0\n1 3 120 160 1 0\n2 3 130 190 1 0\n", "trace.format"),  # contacts of Haggle
+        ("a", "5 2 1082040961\n1 3 1082155839\n4 2 1082414391\n", "trace.format"),  # a list of SNAP, in seconds
     ],
 )
 def test_what_is_wrong_or_doubtful_is_one_line(tmp_path, name, text, told):

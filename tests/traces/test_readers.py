@@ -205,6 +205,6 @@ def test_contact_lists_by_hand():
 def test_csv_geo_may_be_told(tmp_path):
     path = write(tmp_path, "0,a,16.4,48.2\n1,a,16.4,48.3\n", "globe.csv")
     assert load(path, "csv").format == "csv"
-    with pytest.raises(UserError, match=r"look like degrees; trace\.format=csv_geo reads them as degrees"):
+    with pytest.raises(UserError, match=r"look like degrees; trace\.format=csv reads metres; trace\.columns="):
         load(path)
     assert float(np.ptp(load(path, "csv_geo").y)) == pytest.approx(11_119.5, abs=1)

@@ -80,7 +80,7 @@ def test_a_table_without_a_header_is_read_right_or_refused(tmp_path_factory, see
     if order[0] == "time":
         assert_read(load(path), table)
     else:
-        with pytest.raises(UserError, match=r"is it id,time\? trace\.columns says it"):
+        with pytest.raises(UserError, match=r"trace\.columns says it: time,id,x,y or id,time,x,y"):
             load(path)
 
 
@@ -151,6 +151,6 @@ def test_degrees_of_sumo_are_told_by_its_options(tmp_path):
     (tmp_path / "geo.xml").write_text(options + fcd)
     assert load(tmp_path / "geo.xml").format == "sumo_geo"
     (tmp_path / "bare.xml").write_text(fcd)
-    with pytest.raises(UserError, match=r"trace\.format=sumo_geo reads them as degrees, trace\.format=sumo as metres"):
+    with pytest.raises(UserError, match=r"trace\.format=sumo reads metres; trace\.format=sumo_geo reads degrees"):
         load(tmp_path / "bare.xml")
     assert load(tmp_path / "bare.xml", "sumo").format == "sumo"

@@ -36,10 +36,19 @@ NEARLY = {
 MOST_VALUES = 100  # of a column of texts; a column with more is probably a name or a date, which is no feature
 MOST_CLASSES = 1000  # of whole numbers; a column with more is probably a quantity
 FEW = 6  # features that the line about a table names
-_OTHER_NUMBER = re.compile(r"[+-]?\d+(,\d+)+(\.\d+)?|[+-]?\d+([ '_]\d{3})+|[+-]?\d+(\.\d+)?\s?[%€$]")
-_DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}.*|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}.*")
+_OTHER_NUMBER = re.compile(
+    r"[+-]?\d+(,\d+)+(\.\d+)?|[+-]?\d{1,3}(\.\d{3})+(,\d+)?|[+-]?\d+([ '_]\d{3})+|[+-]?\d+([.,]\d+)?\s?[%€$]"
+)
+_DECIMAL_COMMA = re.compile(r"[+-]?(\d*,(\d{1,2}|\d{4,})|\d{4,},\d+|0,\d+)")  # 1,000 may be a thousand
+_WITH_UNIT = re.compile(r"[+-]?\d+([.,]\d+)?\s?[a-zA-Zµ°/]{1,4}")  # if all cells of a column are so
+_DATE = re.compile(
+    r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}.*|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}.*|\d{1,2} \w{3,9} \d{4}.*|\d{1,2}:\d{2}(:\d{2})?"
+)
 
-MISSING = ("NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-nan", "NULL", "null", "None", "?")  # as pandas, and "?"
+MISSING = (  # as pandas, and others
+    *("NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-nan", "NULL", "null", "None"),
+    *("?", "-", "--", "."),
+)
 
 
 def read(files: list[Path], where: str, columns: TableColumns = NO_COLUMNS) -> dict[str, Any]:
@@ -60,8 +69,10 @@ def read(files: list[Path], where: str, columns: TableColumns = NO_COLUMNS) -> d
     table = _table(files[0], where)
     for field, names in (("target", [columns.target]), ("owner", [columns.owner]), ("drop", columns.drop)):
         if unknown := [name for name in names if name and name not in table]:
-            found = ", ".join(map(str, table.columns[:20]))
+            found = ", ".join(map(repr, table.columns[:20]))
             raise UserError(f"{where}: data.{field} is {unknown[0]!r}; allowed: one of its columns, {found}")
+    if left := [name for name in (columns.target, columns.owner) if name and name in columns.drop]:
+        raise UserError(f"{where}: data.drop names {left[0]!r}, which is the target or the owners")
     table = table.drop(columns=list(columns.drop))
     owner = columns.owner or (OWNER if OWNER in table else "")
     target = columns.target or _target_column([name for name in table.columns if name != owner], where)
@@ -70,6 +81,7 @@ def read(files: list[Path], where: str, columns: TableColumns = NO_COLUMNS) -> d
     if not inputs:
         raise UserError(f"{where}: columns found: {', '.join(table.columns)}; allowed: a feature and a target at least")
     features = _features(table[inputs], where)
+    _check_index(features, where)
     y = _target(table, target, where)
     client = np.unique(table[owner].to_numpy(), return_inverse=True)[1] if owner else None
     group = client if client is not None else y if y.dtype.kind == "i" else np.zeros(len(y), int)
@@ -100,6 +112,14 @@ def _about(target: str, y: np.ndarray, owner: str, features: Mapping[str, np.nda
     return said + (f"; {', '.join(centred[:FEW])} minus the mean, since float32 is too coarse" if centred else "")
 
 
+def _check_index(features: Mapping[str, np.ndarray], where: str) -> None:
+    """Refuse a column that is called as an index and numbers the rows."""
+    for name, values in features.items():
+        is_called = re.fullmatch(r"(unnamed: ?\d+|id|index|row|no\.?|nr\.?|)", name.strip().lower())
+        if is_called and len(values) > 1 and values.shape[1] == 1 and (np.diff(values[:, 0]) == 1).all():
+            raise UserError(f"{where}: column {name!r} numbers the rows; data.drop={name} leaves it out")
+
+
 def _are_merged(x: np.ndarray) -> np.ndarray:
     """Return for each column whether different numbers of it become one in float32."""
     count = lambda values: (np.diff(np.sort(values, axis=0), axis=0) != 0).sum(axis=0)  # noqa: E731
@@ -125,7 +145,7 @@ def _table(path: Path, where: str) -> Any:
         with open(path, encoding="utf-8-sig", newline="") as file:
             first, second = file.readline(), file.readline()
         mark = "," if "," in first or not max(first.count(";"), first.count("\t")) else max(";\t", key=first.count)
-        comma = mark == ";" and any(re.fullmatch(r"\s*[+-]?\d*,\d+\s*", cell) for cell in second.split(mark))
+        comma = mark == ";" and any(_DECIMAL_COMMA.fullmatch(cell.strip()) for cell in second.split(mark))
         form: Any = {"sep": mark, "skipinitialspace": True, "keep_default_na": False, "low_memory": False}
         table = pd.read_csv(path, na_values=[""], index_col=False, decimal="," if comma else ".", **form)
         table = table.copy()  # one block of numbers, where pandas has one for each column
@@ -177,7 +197,10 @@ def _are_numbers(texts: Any) -> np.ndarray:
 
 def _check_texts(texts: np.ndarray, name: str, where: str) -> None:
     """Refuse a column of texts most of which are numbers."""
-    for form, what in ((_OTHER_NUMBER, "numbers in another spelling"), (_DATE, "dates")):
+    forms = [(_OTHER_NUMBER, "numbers in another spelling"), (_DATE, "dates or times")]
+    if all(_WITH_UNIT.fullmatch(text.strip()) for text in texts):
+        forms.append((_WITH_UNIT, "numbers with units"))
+    for form, what in forms:
         row = next((k for k, text in enumerate(texts) if form.fullmatch(text.strip())), -1)
         if row >= 0:
             found = f"column {name!r} has {what}, as {str(texts[row])!r} in row {row + 1} behind the header"

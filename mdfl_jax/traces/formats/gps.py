@@ -61,8 +61,13 @@ def read_geolife(path: str | Path) -> Trace:
                 lat, lon = (number(file, line, name, cell) for name, cell in zip(("latitude", "longitude"), cells))
                 yield _seconds(file, line, f"{cells[5]} {cells[6]}"), line, lon, lat
 
-    files = [(node, file) for node, file in files_of(path) if file.suffix.lower() in (".plt", ".gz")]
+    files = [(_user(node, file), file) for node, file in files_of(path) if file.suffix.lower() in (".plt", ".gz")]
     return _trace(path, "geolife", files, samples)
+
+
+def _user(node: str, file: Path) -> str:
+    """Return the user of a file: the folder of hers has the folder Trajectory, wherever the data set lies."""
+    return file.parent.parent.name if file.parent.name == "Trajectory" else node
 
 
 def read_cabspotting(path: str | Path) -> Trace:

@@ -78,7 +78,7 @@ def read_connections(path: str | Path) -> Contacts:
     if not found:
         wrong(path, "it holds no connections")
     start, end, i, j = zip(*found)
-    return numbered(start, end, list(zip(i, j)), str(path))
+    return numbered(start, end, list(zip(i, j)), str(path), "one_conn")
 
 
 def _is_movement(text: str) -> bool:

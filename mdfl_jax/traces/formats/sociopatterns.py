@@ -21,6 +21,7 @@ from mdfl_jax.traces.reading import (
 from mdfl_jax.traces.trace import Contacts, numbered
 
 STEP = 20.0  # seconds
+MOST_STEPS = 1_000_000  # of a study, some months; larger numbers are probably seconds, as in other lists of contacts
 _COLUMNS = (3, 5)  # without and with the classes
 _FEW = 200  # lines by which the format is found
 
@@ -61,7 +62,9 @@ def read_sociopatterns(path: str | Path, time_first: bool) -> Contacts:
         wrong(path, "it holds no contacts")
     if len({badge for pair in pairs for badge in pair}) > MOST_CLIENTS:
         wrong(path, f"it has more than {MOST_CLIENTS:,} badges")
-    return numbered([t - STEP for t in end], end, pairs, str(path))
+    return numbered(
+        [t - STEP for t in end], end, pairs, str(path), "sociopatterns" if time_first else "sociopatterns_ijt"
+    )
 
 
 def _is_like(text: str, time_first: bool) -> bool:
@@ -75,7 +78,7 @@ def _is_like(text: str, time_first: bool) -> bool:
     in_seconds = rises(first) and first[0] > 0 and all(t % int(STEP) == 0 for t in first)
     if time_first:
         return in_seconds
-    return rises(third) and not rises(first) and not in_seconds
+    return rises(third) and third[-1] < MOST_STEPS and not rises(first) and not in_seconds
 
 
 TRACE_FORMATS.register("sociopatterns", doc="Contacts t i j in steps of 20 seconds, perhaps with classes.")(

@@ -246,8 +246,8 @@ def read_csv(path: str | Path, geographic: bool | None = None, named: Sequence[s
                     number(path, line, field, text)
             raise
     if found.guessed and not named and _swapped_is_likelier(columns):
-        said = "if its first two columns are time and id, nodes leap; is it id,time?"
-        wrong(path, f"{said} trace.columns says it, as in trace.columns=id,time,x,y")
+        said = "if its first two columns are time and id, nodes make longer steps than if they are id and time"
+        wrong(path, f"{said}; trace.columns says it: time,id,x,y or id,time,x,y")
     order = ", ".join(f"{name} is column {k + 1}" for name, k in zip(layout, take))
     return columns.trace("csv", why=f"{order} ({found.why})")
 
@@ -285,7 +285,7 @@ def _swapped_is_likelier(columns: Columns) -> bool:
     return there / others < here / steps / 2
 
 
-def read_parquet(path: str | Path) -> Trace:
+def read_parquet(path: str | Path, named: Sequence[str] = ()) -> Trace:
     """Read a table of places of Parquet, as SUMO writes it, with pandas; its columns are called as those of `read_csv`.
 
     Raises:
@@ -301,7 +301,7 @@ def read_parquet(path: str | Path) -> Trace:
         wrong(path, "reading Parquet needs the package pyarrow: pip install pyarrow")
     except Exception as error:  # whatever the readers make of damaged bytes
         wrong(path, f"it is no table of Parquet ({' '.join(str(error).split())[:200]})")
-    found = _Places(path, None)
+    found = _Places(path, None, named)
     layout, take, _ = found.find(0, [str(name) for name in table.columns])
     time, name, x, y = (table.iloc[:, k] for k in take)
     if time.dtype.kind == "M":
@@ -368,5 +368,5 @@ TRACE_FORMATS.register("contacts", doc="Rows of round,i,j or of start,end,i,j: w
     TraceFormat(read_contacts, is_like=partial(_is_table, of_contacts=True))
 )
 TRACE_FORMATS.register("parquet", doc="The same as csv in a file of Parquet, as SUMO writes it.")(
-    TraceFormat(read_parquet, (".parquet",), lambda text: text.startswith("PAR1"))
+    TraceFormat(read_parquet, (".parquet",), lambda text: text.startswith("PAR1"), takes_columns=True)
 )

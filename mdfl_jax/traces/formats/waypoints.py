@@ -134,8 +134,8 @@ def _corners(x: float, y: float, legs: list[_Leg]) -> list[tuple[float, float, f
 def _are_waypoints(text: str) -> bool:
     """Tell whether a text begins with a line of waypoints, and not with a table.
 
-    A table of three columns, such as a list of contacts, has lines of three numbers and begins with different ones. As
-    waypoints it would be nodes that never move and appear at different times.
+    A table, such as a list of contacts, has lines of one length that begin with different numbers. As waypoints these
+    would be nodes that all have as many and appear at different times.
     """
     try:
         rows = [
@@ -145,7 +145,7 @@ def _are_waypoints(text: str) -> bool:
         return False
     if not rows or any(len(row) % 3 for row in rows[:-1] or rows):  # the last line may be cut off
         return False
-    is_table = all(len(row) == 3 for row in rows) and len({row[0] for row in rows}) > 1
+    is_table = len({len(row) for row in rows}) == 1 and len({row[0] for row in rows}) > 1
     return not is_table and all(a < b for row in rows[:-1] or rows for a, b in pairwise(row[::3]))
 
 
