@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.numbers import is_number
 from mdfl_jax.core.own_files import words
 from mdfl_jax.storage.disk import check_npz
 
@@ -61,7 +62,7 @@ def number_rows(
     """
     lines = [(k, line.strip()) for k, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1)]
     cut = [(k, line.split("," if "," in line else None)) for k, line in lines if line and not line.startswith("#")]
-    if cut and not any(map(_is_number, cut[0][1])):
+    if cut and not any(map(is_number, cut[0][1])):
         del cut[0]
     if not cut:
         raise UserError("it holds no line of numbers")
@@ -78,14 +79,6 @@ def number_rows(
         if len(cells) != width and not (may_count and k == cut[0][0] and len(cells) == 1):
             raise UserError(f"line {k}: {len(cells)} columns where line {first} has {width}")
     return rows
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def arrays_in(path: str | Path) -> dict[str, np.ndarray]:

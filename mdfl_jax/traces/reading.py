@@ -12,6 +12,7 @@ import zlib
 from array import array
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, NamedTuple, NoReturn, cast
 
@@ -126,6 +127,18 @@ def whole(path: str | Path, line: int, name: str, text: str, below: int = 2**31)
     if not 0 <= value < below:
         wrong(path, f"{name} is {value}; it must be from 0 to {below - 1}", line)
     return value
+
+
+def date_seconds(text: str) -> float | None:
+    """Return the seconds since 1970 of a date with a time, in UTC if it names no zone; None for another text."""
+    text = text.strip()
+    if len(text) < 10 or not text[:4].isdecimal() or text[4] not in "-/":
+        return None
+    try:
+        found = datetime.fromisoformat(text.replace("/", "-"))
+    except ValueError:
+        return None
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
 
 
 def files_of(path: str | Path) -> list[tuple[str, Path]]:

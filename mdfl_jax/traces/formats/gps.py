@@ -4,12 +4,21 @@ A trace is one file, or a folder with a file or a folder for each node (`mdfl_ja
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from mdfl_jax.traces.formats.sumo import SumoReader
-from mdfl_jax.traces.reading import TRACE_FORMATS, Columns, TraceFormat, files_of, first_line, lines_of, number, opened
+from mdfl_jax.traces.reading import (
+    TRACE_FORMATS,
+    Columns,
+    TraceFormat,
+    date_seconds,
+    files_of,
+    first_line,
+    lines_of,
+    number,
+    opened,
+)
 from mdfl_jax.traces.reading import wrong as refuse
 from mdfl_jax.traces.trace import Trace
 
@@ -33,11 +42,9 @@ def _trace(path: str | Path, format_name: str, files: Iterable[tuple[str, Path]]
 
 def _seconds(path: Path, line: int, text: str) -> float:
     """Return the seconds since 1970 of a date with a time, in UTC where it names no other zone."""
-    try:
-        found = datetime.fromisoformat(text.strip())
-    except ValueError:
+    if (found := date_seconds(text)) is None:
         refuse(path, f"time is {text.strip()!r}; it must be a date and a time, such as 2008-10-23T02:53:04Z", line)
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    return found
 
 
 def read_geolife(path: str | Path) -> Trace:

@@ -4,7 +4,6 @@ import csv
 import itertools
 from array import array
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -12,12 +11,14 @@ from typing import NoReturn
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.numbers import is_number
 from mdfl_jax.traces.reading import (
     MOST_CLIENTS,
     TRACE_FORMATS,
     Columns,
     TraceFormat,
     check_count,
+    date_seconds,
     first_line,
     lines_of,
     number,
@@ -46,15 +47,7 @@ _ROLE = {name: role for role, names in NAMES.items() for name in (role, *names)}
 
 def is_header(row: Sequence[str]) -> bool:
     """Tell whether a row names columns: none of its fields is a number or a date."""
-    return not any(_is_number(cell) or _date(cell) is not None for cell in row)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    return not any(is_number(cell) or date_seconds(cell) is not None for cell in row)
 
 
 def header_of(row: Sequence[str]) -> tuple[str, ...]:
@@ -169,7 +162,7 @@ class _Places:
         """Find the columns of a table without a header: time,id,x,y, or where a column has dates, that is the time."""
         if len(row) != len(PLANE):
             self._refuse(f"{len(row)} columns and no header", line)
-        dates = [k for k, cell in enumerate(row) if _date(cell) is not None]
+        dates = [k for k, cell in enumerate(row) if date_seconds(cell) is not None]
         self.guessed, self.why = not dates, "in the usual order: there is no header"
         if not dates:
             return (GLOBE if self.geographic else PLANE), list(range(len(row)))
@@ -188,18 +181,6 @@ class _Places:
 
     def _refuse(self, why: str, line: int) -> NoReturn:
         wrong(self.path, f"{why}; trace.columns names them in the order of the file, such as id,time,lon,lat", line)
-
-
-def _date(text: str) -> float | None:
-    """Return the seconds since 1970 of a date with a time, in UTC if it names no zone; None for another text."""
-    text = text.strip()
-    if len(text) < 10 or not text[:4].isdecimal() or text[4] not in "-/":
-        return None
-    try:
-        found = datetime.fromisoformat(text.replace("/", "-"))
-    except ValueError:
-        return None
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
 
 
 def read_csv(path: str | Path, geographic: bool | None = None, named: Sequence[str] = ()) -> Trace:
@@ -233,7 +214,7 @@ def read_csv(path: str | Path, geographic: bool | None = None, named: Sequence[s
                 continue
         time, name, x, y = (row[k] for k in take)
         if not len(columns.time):
-            dated = _date(time) is not None
+            dated = date_seconds(time) is not None
         try:
             columns.add(line, name, _seconds(time) if dated else float(time), float(x), float(y))
         except (ValueError, OverflowError) as error:
@@ -253,7 +234,7 @@ def read_csv(path: str | Path, geographic: bool | None = None, named: Sequence[s
 
 
 def _seconds(text: str) -> float:
-    found = _date(text)
+    found = date_seconds(text)
     if found is None:
         raise ValueError(text)
     return found
