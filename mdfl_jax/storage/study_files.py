@@ -189,8 +189,15 @@ def read_config(workdir: Path) -> dict[str, Any]:
     content = _parse(_read_text(path), str(path), STUDY_SCHEMA)
     require(content, ("config", "points", "seeds", "status"), path)
     own = content["config"]
-    for key, kind in {"sweep": str, "own_files": dict, "inputs": dict, "switches": dict}.items():
-        if not isinstance(own.get(key, kind()), kind):
+    kinds: dict[str, Any] = {
+        "sweep": str,
+        "own_files": dict,
+        "inputs": dict,
+        "switches": dict,
+        "target": int | float | None,
+    }
+    for key, kind in kinds.items():
+        if key in own and not isinstance(own[key], kind):
             raise UserError(f"{path}: {key} is {_short(own[key])}; no study writes such a value")
     whole = content.get("whole", {"points": [], "seeds": []})
     if not isinstance(whole.get("points"), list) or not isinstance(whole.get("seeds"), list):
