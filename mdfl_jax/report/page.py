@@ -1,6 +1,7 @@
 """Makes report.html, one page without external resources, and the page that lists the studies of a folder."""
 
 import base64
+import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -48,13 +49,21 @@ def write(study: ReportData) -> Path:
     for name in ("tables", "figures"):
         if (folder / name).is_symlink():
             raise UserError(f"{folder / name}: it is a link to another folder, and no report is written through a link")
+    is_study = (folder / CONFIG).is_file()
+    finished = is_study and study.manifest.get("status") == "finished"
     try:
-        made = tables.write(study)
-        pictures = figures.write_figures(study)
-        save(path, render(study, pictures))
-        made += [picture.with_suffix(end) for picture in pictures.values() for end in (".png", ".pdf")]
-        if (folder / CONFIG).is_file():
-            with locked(folder):
+        with contextlib.ExitStack() as alone:
+            if finished:  # nobody takes runs of it, so other commands that draw it may wait
+                alone.enter_context(locked(folder))
+                for name in ("", "tables", "figures"):
+                    disk.remove_parts(folder / name)
+            made = tables.write(study)
+            pictures = figures.write_figures(study)
+            save(path, render(study, pictures))
+            made += [picture.with_suffix(end) for picture in pictures.values() for end in (".png", ".pdf")]
+            if is_study:
+                if not finished:
+                    alone.enter_context(locked(folder))
                 list_files(folder, [*made, path])
     except OSError as error:
         raise UserError(f"{error.filename or study.workdir}: cannot be written: {error.strerror}") from None
