@@ -1,39 +1,51 @@
 """Run the tables and figures of the papers, print ours beside the papers' claims, and write docs/papers.md.
 
-python -m benchmarks.papers --item=madfl:t2 [--scale=smoke|small|paper] [--workdir=runs/papers] [--write]
+python -m benchmarks.papers --item=madfl:t2 [--scale=smoke|small|paper] [--seeds=N] [--workdir=DIR] [--write]
+python -m benchmarks.papers --plan                    how many seeds decide what is undecided, best first
+python -m benchmarks.papers --grow --hours=H          runs the plan from its beginning, for about so many hours
 python -m benchmarks.papers --pages
 
 --item takes PAPER:ITEM, PAPER for all of a paper, or all; several with commas. A finished study is read, and an
 interrupted one goes on. --write keeps the outcome in benchmarks/results/papers/, and --pages makes docs/papers.md
-and docs/papers_tables.md from what is kept there.
+and docs/papers_tables.md from what is kept there. --seeds adds seeds to those of the studies. The studies lie in
+--workdir, by default in the folder that the variable MDFL_PAPERS_DIR names: whatever is there is not run again. --grow
+writes outcomes and pages after each step of the plan.
 """
 
 import json
+import os
 import sys
+import time
 from pathlib import Path
 
 from absl import flags
 
 from benchmarks import measure
-from benchmarks.papers import catalogue, page, records
+from benchmarks.papers import catalogue, page, plan, records
 from benchmarks.papers.cells import markdown
-from benchmarks.papers.items import Item, chosen
+from benchmarks.papers.items import ITEMS, Item, chosen
 from benchmarks.papers.studies import Studies
 from mdfl_jax.cli import common
 from mdfl_jax.core.errors import UserError
 
 _ITEM = flags.DEFINE_string("item", "", "The items: PAPER:ITEM, PAPER or all; several with commas.")
 _SCALE = common.scale_flag()
-_WORKDIR = flags.DEFINE_string("workdir", "runs/papers", "The folder of the studies' workdirs.")
+_WORKDIR = flags.DEFINE_string(
+    "workdir", os.environ.get("MDFL_PAPERS_DIR", "runs/papers"), "The folder of the studies' workdirs."
+)
+_SEEDS = flags.DEFINE_integer(
+    "seeds", 0, "The least number of seeds of each study; 0: the studies' own.", lower_bound=0
+)
+_PLAN = flags.DEFINE_bool("plan", False, "Print how many seeds decide the undecided claims, and run nothing.")
+_GROW = flags.DEFINE_bool("grow", False, "Run the plan, and write the outcomes and the pages.")
+_HOURS = flags.DEFINE_float("hours", 0.0, "With --grow, the hours after which no step begins.", lower_bound=0.0)
 _PAGES = flags.DEFINE_bool("pages", False, "Write the pages of docs/ from the results files, and run nothing.")
 
 SMALL = "small"  # the scale that two cores can run
 
 
-def run(item: Item) -> None:
-    """Run or read the studies of an item, and print its tables and claims."""
-    scale = _SCALE.value or SMALL
-    studies = Studies(scale, Path(_WORKDIR.value))
+def run(item: Item, studies: Studies, write: bool) -> None:
+    """Run or read the studies of an item, print its tables and claims, and keep them if they are to be written."""
     outcome = item.make(studies)
     print(f"## {item.name}: {item.title}\n")
     for table in outcome.tables:
@@ -42,33 +54,57 @@ def run(item: Item) -> None:
         given = page.papers(claim.as_json())
         print(f"- {claim.text}: {given and given + '; '}ours {page.ours(claim.as_json())}: {claim.verdict}")
     print()
-    if measure.WRITE.value:
-        path = records.path_of(item.name, scale)
+    if write:
+        path = records.path_of(item.name, studies.scale)
         path.parent.mkdir(parents=True, exist_ok=True)
-        content = records.content(item, scale, outcome, studies.used)
+        content = records.content(item, studies.scale, outcome, studies.used)
         path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
         print(path)
 
 
+def grow(hours: float) -> None:
+    """Run the steps of the plan in their order, each with all items whose studies it grows, until the time is over."""
+    until = time.monotonic() + 3600 * hours
+    for step in plan.steps(plan.needs()):
+        if time.monotonic() > until:
+            break
+        print(f"# {step.item} to {step.seeds} seeds: {step.claims} claims, about {step.hours:.1f} hours\n", flush=True)
+        seeds = plan.seeds_with(step)
+        for name in plan.sharing(step):
+            run(ITEMS[name], Studies(records.scale_of(name), Path(_WORKDIR.value), seeds=seeds), write=True)
+        write_pages()
+
+
+def write_pages() -> None:
+    """Write the pages of docs/ from the results files."""
+    for path, text in page.pages().items():
+        path.write_text(text)
+        print(path)
+
+
 def main() -> int:
-    """Run the items, or write the pages. Return exit status 130 if the user stopped a study."""
+    """Run the items, or print the plan, or write the pages. Return exit status 130 if the user stopped a study."""
     catalogue.load()
-    if _PAGES.value:
-        if _ITEM.value:
-            raise UserError(f"--pages runs nothing, so --item={_ITEM.value} is for a command of its own")
-        for path, text in page.pages().items():
-            path.write_text(text)
-            print(path)
+    for flag in (_PAGES, _PLAN, _GROW):
+        if flag.value and _ITEM.value:
+            raise UserError(f"--{flag.name} is for all items, so --item={_ITEM.value} is for a command of its own")
+    if _GROW.value != (_HOURS.value > 0):
+        raise UserError(f"--hours={_HOURS.value:g}: --grow needs the hours that it may take, and nothing else does")
+    if _PAGES.value or _PLAN.value:
+        print("\n".join(plan.lines())) if _PLAN.value else write_pages()
         return 0
-    if not _ITEM.value:
+    if not _ITEM.value and not _GROW.value:
         raise UserError("--item=PAPER:ITEM is missing, for example --item=madfl:t2; all is everything")
-    items = chosen(_ITEM.value)
+    items = chosen(_ITEM.value) if _ITEM.value else []
     common.setup_jax(common.default_cache())
     from mdfl_jax.study import Interrupted  # imports JAX
 
     try:
+        if _GROW.value:
+            grow(_HOURS.value)
         for item in items:
-            run(item)
+            studies = Studies(_SCALE.value or SMALL, Path(_WORKDIR.value), _SEEDS.value)
+            run(item, studies, bool(measure.WRITE.value))
     except Interrupted:
         print(f"stopped; the same command goes on where {_WORKDIR.value} was left", file=sys.stderr)
         return 130

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.papers import devices, records
+from benchmarks.papers import devices, plan, records
 from benchmarks.papers.catalogue import NOTES, PAPERS
 from benchmarks.papers.cells import markdown, short
 from benchmarks.papers.components import HELD
@@ -20,6 +20,8 @@ items](papers_tables.md) are on another page.
 ```
 python -m launch.sweep --config=configs/madfl.py:t2 --scale=small         # the study alone, with its report
 python -m benchmarks.papers --item=madfl:t2 --scale=small [--write]       # our figures beside the paper's claims
+python -m benchmarks.papers --plan                # how many seeds would decide what is undecided, and the hours
+python -m benchmarks.papers --grow --hours=8      # runs this plan, best claims an hour first, and writes this page
 ```
 
 **Scales.** `paper` has the paper's own numbers. `small` cuts them for two CPU cores; what it cuts stands below each
@@ -111,8 +113,11 @@ def _rows(item: Item, found: Mapping[str, Any]) -> list[str]:
     studies = found["studies"].values()
     told = f"{found['scale']}, {'/'.join(dict.fromkeys(str(s['seeds']) for s in studies))} seeds"
     lines = []
+    _, decided, stay = plan.corrected()
     for i, claim in enumerate(found["claims"]):
         verdict = claim["verdict"] if claim["verdict"] == AGREES else f"**{claim['verdict']}**"
+        if (item.name, claim["text"]) in decided - stay:
+            verdict += " †"
         first = [item.title, told, command(item, found["scale"])] if i == 0 else [""] * 3
         lines.append(
             "| " + " | ".join([first[0], claim["text"], papers(claim), ours(claim), verdict, *first[1:]]) + " |"
@@ -171,7 +176,12 @@ def summary() -> list[str]:
             verdicts[claim["verdict"]] = verdicts.get(claim["verdict"], 0) + 1
     told = ", ".join(f"{count} {name}" for name, count in sorted(verdicts.items(), key=lambda pair: -pair[1]))
     run = sum(result is not None for result in found)
-    return [f"**So far**: {run} of {len(found)} items were run. Of their claims: {told or 'none'}.", ""]
+    return [
+        f"**So far**: {run} of {len(found)} items were run. Of their claims: {told or 'none'}.",
+        "",
+        plan.chance(),
+        "",
+    ]
 
 
 def further() -> list[str]:

@@ -29,9 +29,11 @@ def content(item: Item, scale: str, outcome: Outcome, used: dict[str, dict[str, 
     }
 
 
+def scale_of(name: str) -> str:
+    """Return the largest scale at which an item was run; '' if it was run at none."""
+    return next((scale for scale in BEST_FIRST if path_of(name, scale).exists()), "")
+
+
 def kept(name: str) -> dict[str, Any] | None:
     """Return the results of an item at the largest scale at which it was run, or None."""
-    for scale in BEST_FIRST:
-        if (path := path_of(name, scale)).exists():
-            return json.loads(path.read_text())
-    return None
+    return json.loads(path_of(name, scale).read_text()) if (scale := scale_of(name)) else None

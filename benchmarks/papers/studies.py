@@ -85,11 +85,13 @@ class Studies:
 
     Attributes:
       scale: smoke, small or paper.
+      least: the least number of seeds of each study.
+      seeds: that of some studies, by their names.
       used: what each study was, for the results file: its name, seeds, runs, rounds, seconds, and what it cuts.
     """
 
-    def __init__(self, scale: str, workdir: Path):
-        self.scale, self._workdir = scale, workdir
+    def __init__(self, scale: str, workdir: Path, least: int = 0, seeds: Mapping[str, int] | None = None):
+        self.scale, self.least, self.seeds, self._workdir = scale, least, seeds or {}, workdir
         self.used: dict[str, dict[str, Any]] = {}
 
     def __call__(self, preset: str) -> Study:
@@ -110,6 +112,7 @@ class Studies:
         def log(line: str) -> None:
             print(line, file=sys.stderr, flush=True)
 
+        config.seeds = max(config.seeds, self.least, self.seeds.get(config.name, 0))
         made = make_study(config)
         workdir = self._workdir / config.name
         run_or_resume(made, workdir, log=log)
