@@ -35,7 +35,7 @@ NOT_RUN = {
     "configs/city.py ": "needs SUMO's traffic of 57 MB; the study of a hundred vehicles is run",
     "configs/city.py:roadside ": "needs SUMO's traffic of 57 MB; the study of a hundred vehicles is run",
 }
-FOLLOWED = {"tasks.md", "tutorial.md"}  # by tests/docs/test_tasks.py, which runs them as printed
+FOLLOWED = {"tasks.md", "tutorial.md", "gallery.md"}  # as printed: by tests/docs/test_tasks.py, benchmarks/gallery.py
 FOREIGN = {"venv", "git", "gcloud", "srun", "cd", "export", "python", "python3", "exe"}
 
 
