@@ -1,5 +1,6 @@
 """The type of a data set: samples with their targets, the checks of its arrays, and how they are normalised."""
 
+import zlib
 from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
@@ -175,7 +176,10 @@ def rank_in_group(group: np.ndarray) -> np.ndarray:
 
 
 def hold_out(dataset: Dataset, count: int) -> Dataset:
-    """Take validation samples from the training samples, at evenly spaced positions.
+    """Take validation samples from the training samples: each stratum gives its share, drawn at random.
+
+    The draw has a key of its own, so the samples are the same for all seeds, and their order in the file does not
+    matter. A stratum of m of the n samples gives m v / n of them, rounded up or down.
 
     Args:
       dataset: a data set without validation samples.
@@ -187,7 +191,8 @@ def hold_out(dataset: Dataset, count: int) -> Dataset:
     if not count:
         return dataset
     held = np.zeros(len(dataset.y_train), bool)
-    held[evenly_spaced(len(held), count)] = True
+    drawn = np.random.Philox(key=zlib.crc32(b"validation")).random_raw(len(held))  # the same in every version of NumPy
+    held[np.lexsort((drawn, dataset.strata))[evenly_spaced(len(held), count)]] = True
     return subset(dataset, ~held)._replace(x_validation=dataset.x_train[held], y_validation=dataset.y_train[held])
 
 

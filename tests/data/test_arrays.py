@@ -85,7 +85,35 @@ def test_given_strata_are_those_of_the_partitions_and_are_held_out_with_their_sa
     assert data.num_strata == 2
     held = hold_out(data, 6)
     assert held.strata.tolist() == [1] * 3 + [0] * 3
-    np.testing.assert_array_equal(held.x_validation, data.x_train[::2])
+    of = {tuple(row): y for row, y in zip(data.x_train.tolist(), data.y_train.tolist())}
+    for x, y in ((held.x_train, held.y_train), (held.x_validation, held.y_validation)):
+        assert [of[tuple(row)] for row in x.tolist()] == y.tolist()
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 5), min_size=2, max_size=60), st.data())
+def test_validation_samples_are_the_share_of_each_class(labels, more):
+    """Whatever the order of the labels in the file. No sample is lost, and the draw is always the same."""
+    labels, n = np.array(labels), len(labels)
+    count = more.draw(st.integers(1, n - 1))
+    data = made(np.arange(n, dtype=float)[:, None], labels)
+    held, again = hold_out(data, count), hold_out(data, count)
+    np.testing.assert_array_equal(held.x_validation, again.x_validation)
+    assert len(held.y_validation) == count
+    assert sorted([*held.x_train[:, 0], *held.x_validation[:, 0]]) == list(range(n))
+    np.testing.assert_array_equal(labels[held.x_validation[:, 0].astype(int)], held.y_validation)
+    exact = np.bincount(labels) * count / n
+    assert (abs(np.bincount(held.y_validation, minlength=len(exact)) - exact) < 1).all()
+
+
+def test_validation_samples_of_labels_in_turn_are_drawn():
+    """Every tenth sample was held out before: all of one class, and nothing of the others."""
+    data = made(np.arange(600, dtype=float)[:, None], np.arange(600) % 10)
+    held = hold_out(data, 60)
+    assert np.bincount(held.y_validation).tolist() == [6] * 10
+    assert np.bincount(held.y_train).tolist() == [54] * 10
+    gaps = np.diff(held.x_validation[held.y_validation == 0, 0])
+    assert len(np.unique(gaps)) > 2  # no pattern in the file can be the same as that of the drawn samples
 
 
 @settings(deadline=None)
