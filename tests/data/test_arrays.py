@@ -116,6 +116,37 @@ def test_validation_samples_of_labels_in_turn_are_drawn():
     assert len(np.unique(gaps)) > 2  # no pattern in the file can be the same as that of the drawn samples
 
 
+def test_numbers_that_single_precision_would_merge_are_measured_from_their_mean():
+    """Of samples and of a regression's targets, in all splits; other columns stay as they are."""
+    times = 1_700_000_000 + np.arange(30.0)
+    x, y = np.stack([times, RNG.normal(size=30)], axis=1), np.stack([np.arange(30.0), times * 1000], axis=1)
+    arrays = {"x_train": x[:20], "y_train": y[:20], "x_test": x[20:], "y_test": y[20:]}
+    data = as_dataset("mine", "mine", arrays)
+    np.testing.assert_array_equal(np.concatenate([data.x_train, data.x_test])[:, 0], np.arange(30) - 9.5)
+    np.testing.assert_array_equal(data.x_train[:, 1], x[:20, 1].astype(np.float32))
+    np.testing.assert_array_equal(data.y_train[:, 0], np.arange(20))
+    np.testing.assert_array_equal(np.diff(data.y_train[:, 1]), 1000)
+    assert data.about.startswith("feature 0 minus its mean, since float32 is too coarse; target 1 minus its mean")
+    sure = as_dataset("mine", "mine", {key: of % 1000 for key, of in arrays.items()})
+    assert sure.about == ""
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(3, 8, 8), (1, 6, 6), (3, 5, 7)])
+def test_channels_first_are_read_where_it_is_said(shape, dtype):
+    first = RNG.integers(0, 256, (12, *shape)).astype(dtype)
+    last = made(np.moveaxis(first, 1, -1), np.arange(12) % 3)
+    arrays = {"x_train": first, "y_train": np.arange(12) % 3, "x_test": first[:4], "y_test": np.arange(4) % 3}
+    for key, of in as_dataset("mine", "mine", arrays, layout="channels_first")._asdict().items():
+        np.testing.assert_array_equal(of, getattr(last, key))
+    with pytest.raises(UserError, match=r"x_train is .*, which looks like channels first; data\.layout=channels_first"):
+        as_dataset("mine", "mine", arrays)
+    as_it_is = as_dataset("mine", "mine", arrays, layout="channels_last")
+    np.testing.assert_array_equal(as_it_is.x_train, first)
+    with pytest.raises(UserError, match=r"data\.layout is channels_first, so it must be"):
+        as_dataset("mine", "mine", {**arrays, "x_train": first[:, 0], "x_test": first[:4, 0]}, layout="channels_first")
+
+
 @settings(deadline=None)
 @given(drawn(np.float32, (7, 3), elements=st.floats(-100, 100, width=16)))
 def test_float_features_and_targets_have_mean_zero_and_deviation_one(x):
