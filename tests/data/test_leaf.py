@@ -57,6 +57,9 @@ def test_texts_are_sequences_of_characters_and_their_labels_follow_the_alphabet(
     assert data.y_test.tolist() == [0]
     assert data.vocabulary == len(characters)
     assert "samples are texts of 5 characters, 7 different ones" in data.about
+    for split in ("train", "test"):
+        file(tmp_path / "tokens", split, {"a": ([[5, 7, 1], [2, 2, 0]], [0, 1])})
+    assert "samples are sequences of 3 tokens, since their numbers are whole" in load("tokens", str(tmp_path)).about
     for name, y, kind in (("whole", [3.0, 1.0], Targets.LABELS), ("part", [3.0, 1.5], Targets.NUMBERS)):
         for split in ("train", "test"):
             file(tmp_path / name, split, {"a": ([[1.5], [2.5]], y)})

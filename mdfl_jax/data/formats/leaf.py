@@ -73,6 +73,8 @@ def read(paths: list[Path], where: str) -> dict[str, Any]:
     about = f"the owners are {users[2]} users, {users[0]} with training and {users[1]} with test samples"
     if x and isinstance(x[0], str):
         about += f"; samples are texts of {len(x[0])} characters, {found['x'].max() + 1} different ones"
+    elif found["x"].dtype.kind == "i" and found["x"].ndim == 2:
+        about += f"; samples are sequences of {found['x'].shape[1]} tokens, since their numbers are whole"
     arrays = {"client": found["client"][:count], "client_test": found["client"][count:], "about": about}
     for axis in ("x", "y"):
         arrays |= {f"{axis}_train": found[axis][:count], f"{axis}_test": found[axis][count:]}
