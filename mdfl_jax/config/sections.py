@@ -219,8 +219,8 @@ class DataConfig:
 
     name: str = field(
         "digits",
-        "digits, python_topics, the name of an .npz, .csv or folder of IDX or LEAF files in dir, tfds:<name>, hf:<folder>, "
-        "or a task that draws its data, as synthetic:linear",
+        "digits, python_topics, the name of an .npz, .csv or folder of IDX or LEAF files in dir, tfds:<name>, "
+        "hf:<folder>, or a task that draws its data, as synthetic:linear",
     )
     dir: str = field("", "data directory; empty: that of the environment variable MDFL_DATA_DIR", in_runs=False)
     target: str = field("", "column of a table that is the target; empty: label or target, or else the last one")
