@@ -165,7 +165,7 @@ WHY_CLASSES = (
     "`small` has 10 nodes and 200 rounds. With one class a node nobody learns much in them (10 to 23 %), so these "
     "claims say little. D-PSGD and DFedSAM send whole models, ten times as much, and lead by five points with 7 "
     "classes; with 10 classes they reach the target at the same evaluation as PaME. BEER is left out where it diverged "
-    "at every step of its grid."
+    "at every step of its grid. These runs held out validation samples at evenly spaced places; now they are drawn."
 )
 WHY_ROUNDS = (
     "The rivals' step sizes and constants are tuned by the same rule as PaME's; the paper does not say how its were "
@@ -174,7 +174,8 @@ WHY_ROUNDS = (
 )
 WHY_CHANCE = (
     "`small` has six nodes, a quarter of the channels and 100 rounds, in which nobody gets far above chance (11 to "
-    "18 % with IID data), so these claims say little. The paper's size needs an accelerator."
+    "18 % with IID data), so these claims say little. The paper's size needs an accelerator. These runs held out "
+    "validation samples at evenly spaced places; now they are drawn."
 )
 WHY_NU = (
     "A node's step is 1 / (sigma m_i), so hearing more neighbours shortens it: 39 times at m = 128 and nu = 0.6. What "

@@ -1,4 +1,6 @@
-"""Describes a trace of positions or a contact list: mdfl data FILE, or python -m launch.data --trace=FILE
+"""Describes a trace, a contact list or a data set: mdfl data FILE, or python -m launch.data --trace=FILE
+
+A data set is a file or folder of docs/data.md. A table is one unless its header names columns of a trace.
 
 With --config=FILE [--config.KEY=VALUE] [--picture=FILE.png] it shows instead, without training, the data that the
 clients of a study will hold: the counts of the labels, and numbers that say how unequal they are.
@@ -9,6 +11,7 @@ clients of a study will hold: the counts of the labels, and numbers that say how
 --dt=SECONDS   length of a round; 0 takes the spacing of the samples
 """
 
+import csv
 from functools import partial
 from pathlib import Path
 
@@ -16,8 +19,13 @@ from absl import flags
 
 from mdfl_jax.cli import common
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.tables import marks_of
+from mdfl_jax.data import sources
+from mdfl_jax.data.dataset import facts
 from mdfl_jax.traces import load
 from mdfl_jax.traces.describe import describe
+from mdfl_jax.traces.formats.tables import NAMES, header_of, is_header
+from mdfl_jax.traces.reading import first_line
 
 _TRACE = flags.DEFINE_string("trace", None, "Trace file, plain or .gz.")
 _FORMAT = flags.DEFINE_string("format", "auto", "Its format; auto goes by the file's ending or content.")
@@ -41,12 +49,27 @@ def main() -> int:
         raise UserError(f"--picture={_PICTURE.value} needs --config=FILE, the study whose data it shows")
     if not _TRACE.value:
         raise UserError("--trace=FILE is missing: a trace to describe; or --config=FILE, a study")
-    loaded = load(_TRACE.value, _FORMAT.value, _COLUMNS.value)
-    lines = [("trace", _TRACE.value), *describe(loaded, _RADIUS.value, _DT.value)]
+    path = Path(_TRACE.value)
+    if _FORMAT.value == "auto" and not _COLUMNS.value and _may_be_samples(path) and (name := sources.name_of(path)):
+        lines = [("data set", _TRACE.value), *facts(sources.load(name, str(path.parent)))]
+    else:
+        loaded = load(_TRACE.value, _FORMAT.value, _COLUMNS.value)
+        lines = [("trace", _TRACE.value), *describe(loaded, _RADIUS.value, _DT.value)]
     width = max(len(what) for what, _ in lines)
     for what, value in lines:
         print(f"{what:{width}}  {value}")
     return 0
+
+
+def _may_be_samples(path: Path) -> bool:
+    """Tell whether a path may be a data set: a table may, unless it has no header or one of a trace or of contacts."""
+    if path.suffix != ".csv" or not path.is_file():
+        return path.exists()
+    with open(path, encoding="utf-8-sig", errors="replace") as file:
+        line = first_line(file.read(2**16))
+    row = header_of(next(csv.reader([line], delimiter=marks_of([line])[0]), []))
+    known = [role for role, names in NAMES.items() if {role, *names} & {*row}]
+    return is_header(row) and len(known) < 3 and not {"i", "j"} <= {*row}
 
 
 def _show_clients() -> int:

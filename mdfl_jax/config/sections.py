@@ -22,7 +22,7 @@ from mdfl_jax.core.outcomes import SELECT_BY, VALIDATION_LOSS
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.stopping import NORM
 from mdfl_jax.core.trees import KEPT
-from mdfl_jax.data.dataset import MODES
+from mdfl_jax.data.dataset import LAYOUTS, MODES
 from mdfl_jax.data.partition import PARTITIONS
 from mdfl_jax.exchange.aggregation import AGGREGATIONS
 from mdfl_jax.exchange.compressors import COMPRESSORS
@@ -219,13 +219,16 @@ class DataConfig:
 
     name: str = field(
         "digits",
-        "digits, python_topics, the name of an .npz, .csv or folder of IDX files in dir, tfds:<name>, hf:<folder>, or "
-        "a task that draws its data, as synthetic:linear",
+        "digits, python_topics, the name of an .npz, .csv or folder of IDX or LEAF files in dir, tfds:<name>, "
+        "hf:<folder>, or a task that draws its data, as synthetic:linear",
     )
     dir: str = field("", "data directory; empty: that of the environment variable MDFL_DATA_DIR", in_runs=False)
     target: str = field("", "column of a table that is the target; empty: label or target, or else the last one")
     owner: str = field("", "column of a table that has the natural owners; empty: client, if there is one")
     drop: str = field("", "columns of a table that are left out, with commas between")
+    layout: str = field(
+        "auto", "axes of images; auto: channels last, and what looks like channels first is refused", names=LAYOUTS
+    )
     limit_train: int = field(0, "number of training samples to use; 0: all", at_least=0)
     limit_test: int = field(0, "number of test samples to use; 0: all", at_least=0)
     partition: str = field("dirichlet", "how samples are divided among the clients", names=PARTITIONS)

@@ -1,5 +1,6 @@
 """The type of a data set: samples with their targets, the checks of its arrays, and how they are normalised."""
 
+import zlib
 from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
@@ -18,6 +19,14 @@ MAX_CLASSES = 65_536
 MAX_VOCABULARY = 2**20
 SAMPLES = "uint8 grey levels, floats, or tokens [n, T] of whole numbers from 0 with another integer dtype"
 ROWS = 65_536  # rows of float arrays that are converted to double precision at once
+SMALLEST, LARGEST = 1e-30, 1e30  # sizes between which sums, products and quotients stay within single precision
+COARSE = 2.0**-12  # of a column's deviation; numbers are measured from their mean if single precision is coarser
+FEW = 4  # the most channels that samples without data.layout may seem to have in front
+LAYOUTS = ("auto", "channels_last", "channels_first")
+"""The values of the field data.layout: where images have their channels.
+
+auto: behind height and width. Samples that look as if the channels came first are refused.
+"""
 MODES = ("auto", "none")
 """The values of the field data.normalize.
 
@@ -66,7 +75,7 @@ class Dataset(NamedTuple):
       targets: the kind of the targets.
       vocabulary: V, if samples are tokens 0 .. V - 1; 0 for other samples.
       normalize: how samples are normalised, one of `MODES`.
-      about: a line that says what each column of a table is; "" for other sources.
+      about: what has been made of a file where it does not say it itself, as what each column of a table is; or "".
     """
 
     name: str
@@ -99,6 +108,19 @@ class Dataset(NamedTuple):
     def are_images(self) -> bool:
         """Whether samples are images of grey levels, uint8 [H, W, channels]."""
         return self.x_train.dtype == np.uint8 and self.x_train.ndim == 4
+
+
+def facts(dataset: Dataset) -> list[tuple[str, str]]:
+    """Return what a data set is, as pairs of words and values."""
+    splits = [(split, getattr(dataset, f"x_{split}")) for split in SPLITS]
+    lines = [(f"{split} samples", f"{len(x):,}") for split, x in splits if x is not None]
+    kind = "tokens" if dataset.vocabulary else "an image" if dataset.are_images else "floats"
+    lines.append(("a sample", f"{list(dataset.x_train.shape[1:])}, {kind}"))
+    what = "numbers" if dataset.targets is Targets.NUMBERS else "labels"
+    lines.append(("targets", f"{dataset.targets.value}: {dataset.num_classes:,} {what}"))
+    if dataset.client is not None:
+        lines.append(("owners", f"{len(np.unique(dataset.client)):,}"))
+    return lines + [("read as", dataset.about)] * bool(dataset.about)
 
 
 def numbered_owners(client: np.ndarray, client_test: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
@@ -175,7 +197,10 @@ def rank_in_group(group: np.ndarray) -> np.ndarray:
 
 
 def hold_out(dataset: Dataset, count: int) -> Dataset:
-    """Take validation samples from the training samples, at evenly spaced positions.
+    """Take validation samples from the training samples: each stratum gives its share, drawn at random.
+
+    The draw has a key of its own, so the samples are the same for all seeds, and their order in the file does not
+    matter. A stratum of m of the n samples gives m v / n of them, rounded up or down.
 
     Args:
       dataset: a data set without validation samples.
@@ -187,7 +212,8 @@ def hold_out(dataset: Dataset, count: int) -> Dataset:
     if not count:
         return dataset
     held = np.zeros(len(dataset.y_train), bool)
-    held[evenly_spaced(len(held), count)] = True
+    drawn = np.random.Philox(key=zlib.crc32(b"validation")).random_raw(len(held))  # the same in every version of NumPy
+    held[np.lexsort((drawn, dataset.strata))[evenly_spaced(len(held), count)]] = True
     return subset(dataset, ~held)._replace(x_validation=dataset.x_train[held], y_validation=dataset.y_train[held])
 
 
@@ -207,7 +233,9 @@ def subset(dataset: Dataset, train: np.ndarray | slice) -> Dataset:
     )
 
 
-def as_dataset(name: str, where: str, arrays: Mapping[str, np.ndarray], declared_classes: int = 0) -> Dataset:
+def as_dataset(
+    name: str, where: str, arrays: Mapping[str, np.ndarray], declared_classes: int = 0, layout: str = "auto"
+) -> Dataset:
     """Check the arrays of a data source and convert them to the shapes and types of `Dataset`.
 
     Args:
@@ -215,6 +243,7 @@ def as_dataset(name: str, where: str, arrays: Mapping[str, np.ndarray], declared
       where: the beginning of an error message, which names the source.
       arrays: x_train, y_train, x_test and y_test, and some of `OPTIONAL_KEYS`, as in an npz file (docs/data.md).
       declared_classes: the number of classes that the source declares; 0 if it declares none.
+      layout: where images have their channels, one of `LAYOUTS`.
 
     Raises:
       UserError: if an array has another shape or type than those that are allowed.
@@ -222,13 +251,17 @@ def as_dataset(name: str, where: str, arrays: Mapping[str, np.ndarray], declared
     if ("x_validation" in arrays) != ("y_validation" in arrays):
         raise UserError(f"{where}: one of x_validation and y_validation is missing; allowed: both or none")
     splits = [split for split in SPLITS if f"x_{split}" in arrays]
-    x = {split: _samples(where, f"x_{split}", arrays[f"x_{split}"]) for split in splits}
+    x = {split: _samples(where, f"x_{split}", arrays[f"x_{split}"], layout) for split in splits}
     for split in splits[1:]:
-        if x[split].shape[1:] != x["train"].shape[1:] or x[split].dtype != x["train"].dtype:
+        if _shown(x[split][0]) != _shown(x["train"][0]):
             raise UserError(
                 f"{where}: samples of x_train are {_shown(x['train'][0])} and of x_{split} {_shown(x[split][0])};"
                 " allowed: one shape and type for both"
             )
+    about = []
+    if x["train"].dtype.kind == "f":
+        x, coarse = in_single(where, x, "x")
+        about += [f"feature {k} minus its mean, since float32 is too coarse" for k in np.flatnonzero(coarse)[:FEW]]
     found = {split: _targets(where, split, arrays[f"y_{split}"], x[split]) for split in splits}
     kind, y = found["train"][0], {split: targets for split, (_, targets) in found.items()}
     for split in splits[1:]:
@@ -237,6 +270,9 @@ def as_dataset(name: str, where: str, arrays: Mapping[str, np.ndarray], declared
                 f"{where}: y_train has {kind.value} of the shape {list(y['train'].shape[1:])} and y_{split} "
                 f"{found[split][0].value} of the shape {list(y[split].shape[1:])}; allowed: one kind and shape for both"
             )
+    if kind is Targets.NUMBERS:
+        y, coarse = in_single(where, y, "y")
+        about += [f"target {k} minus its mean, since float32 is too coarse" for k in np.flatnonzero(coarse)[:FEW]]
     is_tokens = x["train"].dtype == np.int32
     client, client_test = _owners(where, arrays, len(x["train"]), len(x["test"]))
     return Dataset(
@@ -253,29 +289,34 @@ def as_dataset(name: str, where: str, arrays: Mapping[str, np.ndarray], declared
         _strata(where, arrays, y["train"], kind),
         kind,
         max(int(tokens.max()) for tokens in x.values()) + 1 if is_tokens else 0,
+        about="; ".join(about),
     )
 
 
 def _shown(sample: np.ndarray) -> str:
-    return f"{list(sample.shape)} of {sample.dtype}"
+    return f"{list(sample.shape)} of {'float32' if sample.dtype.kind == 'f' else sample.dtype}"
 
 
-def _samples(where: str, key: str, array: np.ndarray) -> np.ndarray:
-    """Check samples. Return images as uint8 [n, H, W, channels], tokens as int32 [n, T], others as float32 [n, ...]."""
+def _samples(where: str, key: str, array: np.ndarray, layout: str) -> np.ndarray:
+    """Check samples. Return images as uint8 [n, H, W, channels], tokens as int32 [n, T], others as floats [n, ...]."""
     found = f"{where}: {key} is {array.dtype} {list(array.shape)}"
     if array.dtype.kind not in "uif":
         raise UserError(f"{found}; allowed: {SAMPLES}")
     if array.ndim < 1 or 0 in array.shape:
         raise UserError(f"{found}; allowed: [n, ...], none of them 0")
+    if layout == "channels_first":
+        if array.ndim != 4:
+            raise UserError(f"{found}; data.layout is {layout}, so it must be [n, channels, H, W]")
+        array = np.moveaxis(array, 1, -1)
+    elif layout == "auto" and array.ndim == 4 and _looks_channels_first(*array.shape[1:]):
+        raise UserError(
+            f"{found}, which looks like channels first; data.layout=channels_first reads it so, and "
+            "data.layout=channels_last as [n, H, W, channels]"
+        )
     if array.dtype == np.uint8:
-        if array.ndim == 4 and array.shape[1] in (1, 3) and array.shape[2] == array.shape[3] > 4:
-            raise UserError(f"{found}, which looks like channels first; allowed: [n, H, W] or [n, H, W, channels]")
         return np.ascontiguousarray(array[..., None] if array.ndim in (1, 3) else array)
     if array.dtype.kind == "f":
-        with np.errstate(over="ignore"):
-            floats = np.ascontiguousarray(array[:, None] if array.ndim == 1 else array, np.float32)
-        _check_finite(where, key, floats)
-        return floats
+        return array[:, None] if array.ndim == 1 else array
     if array.ndim != 2:
         raise UserError(f"{found}; allowed: {SAMPLES}")
     low, high = int(array.min()), int(array.max())
@@ -284,11 +325,46 @@ def _samples(where: str, key: str, array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array, np.int32)
 
 
-def _check_finite(where: str, key: str, floats: np.ndarray) -> None:
-    bad = ~np.isfinite(floats)
-    if bad.any():
-        place = tuple(int(i) for i in np.argwhere(bad)[0])
-        raise UserError(f"{where}: {key}{list(place)} is {floats[place]}; allowed: finite numbers in single precision")
+def _looks_channels_first(a: int, b: int, c: int) -> bool:
+    """Tell whether samples [a, b, c] are rather images [channels, H, W] than images [H, W, channels]."""
+    return c not in (1, 3) and a != b and (b == c or a <= FEW < c)
+
+
+def in_single(where: str, splits: Mapping[str, np.ndarray], axis: str) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Convert the floats of all splits to single precision; columns that it is too coarse for become minus their mean.
+
+    Times in seconds since 1970 differ by less than the spacing of float32. Minus their mean they are exact.
+
+    Args:
+      where: the beginning of an error message.
+      splits: arrays [n, ..., F] by the names of their splits, the training samples first.
+      axis: x or y, for an error message.
+
+    Returns:
+      The arrays in float32, and [F] bool, which columns are minus their mean over the training samples.
+
+    Raises:
+      UserError: for a number that is not finite or larger than `LARGEST`, or a column of numbers below `SMALLEST`.
+    """
+    rows = {split: array.reshape(-1, array.shape[-1]) for split, array in splits.items()}
+    size = np.zeros(next(iter(rows.values())).shape[-1])
+    for split, array in rows.items():
+        with np.errstate(invalid="ignore"):
+            ends = np.maximum(array.max(axis=0), -array.min(axis=0)).astype(np.float64)
+        if not (ends <= LARGEST).all():
+            flat = np.argmax(~(np.abs(splits[split]) <= LARGEST))
+            place = [int(i) for i in np.unravel_index(flat, splits[split].shape)]
+            value = splits[split].reshape(-1)[flat]
+            raise UserError(f"{where}: {axis}_{split}{place} is {value:g}; allowed: finite numbers up to {LARGEST:g}")
+        size = np.maximum(size, ends)
+    if (tiny := (size > 0) & (size < SMALLEST)).any():
+        k = int(np.argmax(tiny))
+        raise UserError(f"{where}: {axis}_train[..., {k}] is at most {size[k]:g}; allowed: 0, or {SMALLEST:g} and more")
+    mean, deviation = _moments(rows["train"]) if rows["train"].dtype.itemsize > 4 else (size, size)
+    coarse = (deviation > 0) & (size * np.finfo(np.float32).eps > COARSE * deviation)
+    away = np.where(coarse, mean, 0.0)
+    single = {k: np.ascontiguousarray(of - away if coarse.any() else of, np.float32) for k, of in splits.items()}
+    return single, coarse
 
 
 def _targets(where: str, split: str, array: np.ndarray, x: np.ndarray) -> tuple[Targets, np.ndarray]:
@@ -315,10 +391,7 @@ def _targets(where: str, split: str, array: np.ndarray, x: np.ndarray) -> tuple[
     if kind is Targets.FLAGS:
         return kind, np.ascontiguousarray(array)
     if kind is Targets.NUMBERS:
-        with np.errstate(over="ignore"):
-            floats = np.ascontiguousarray(array.reshape(len(array), -1), np.float32)
-        _check_finite(where, f"y_{split}", floats)
-        return kind, floats
+        return kind, array.reshape(len(array), -1)
     low, high, least = int(array.min()), int(array.max()), -1 if kind is Targets.POSITIONS else 0
     if low < least or high >= MAX_CLASSES:
         raise UserError(
@@ -380,7 +453,7 @@ def sample_moments(dataset: Dataset) -> Moments | None:
     if dataset.normalize == "none" or dataset.vocabulary:
         return None
     if dataset.x_train.dtype != np.uint8:
-        return _moments_of_floats(dataset.x_train)
+        return _single(*_moments(dataset.x_train))
     # A histogram of the 256 levels needs no float copy of the images.
     levels = np.stack([np.bincount(c.reshape(-1), minlength=256) for c in np.moveaxis(dataset.x_train, -1, 0)])
     share = levels / levels.sum(axis=1, keepdims=True)
@@ -396,17 +469,17 @@ def target_moments(dataset: Dataset) -> Moments | None:
     """
     if dataset.normalize == "none" or dataset.targets is not Targets.NUMBERS:
         return None
-    return _moments_of_floats(dataset.y_train)
+    return _single(*_moments(dataset.y_train))
 
 
-def _moments_of_floats(values: np.ndarray) -> Moments:
-    """Compute the moments over all axes but the last one, in double precision."""
+def _moments(values: np.ndarray) -> Moments:
+    """Compute the mean and the standard deviation [F] over all axes but the last one, in double precision."""
     rows = values.reshape(-1, values.shape[-1])
     mean = rows.mean(axis=0, dtype=np.float64)
     parts = (rows[start : start + ROWS] for start in range(0, len(rows), ROWS))  # a whole copy would take memory
     std = np.sqrt(sum(np.square(part - mean).sum(axis=0) for part in parts) / len(rows))
     constant = np.ptp(rows, axis=0) == 0  # rounding makes the deviation of a constant feature positive
-    return _single(mean, np.where(constant, 0.0, std))
+    return mean, np.where(constant, 0.0, std)
 
 
 def _single(mean: np.ndarray, std: np.ndarray) -> Moments:

@@ -42,6 +42,20 @@ def while_reading(where: str, allowed: str = "", extra: str = "", place: str = "
         raise UserError(f"{where}: {what}{allowed and '; allowed: '}{allowed}") from error
 
 
+def whole(text: str) -> int:
+    """Read a whole number, also as NumPy writes it: 7.000000000000000000e+00.
+
+    Raises:
+      ValueError: for another text, or a number with decimals.
+    """
+    try:
+        return int(text)
+    except ValueError:
+        if not (number := float(text)).is_integer():
+            raise
+        return int(number)
+
+
 def number_rows(
     path: str | Path, kind: Callable[[str], float], may_count: bool = False
 ) -> list[tuple[int, list[float]]]:
@@ -51,7 +65,7 @@ def number_rows(
 
     Args:
       path: the file.
-      kind: ``int`` or ``float``, which reads a number.
+      kind: `whole` or ``float``, which reads a number.
       may_count: whether the first row may have another length, if it is one number.
 
     Returns:
@@ -74,7 +88,7 @@ def number_rows(
         try:
             rows.append((k, [kind(cell) for cell in cells]))
         except ValueError:
-            what = f"{'whole ' if kind is int else ''}numbers with commas or blanks between"
+            what = f"{'whole ' if kind is whole else ''}numbers with commas or blanks between"
             raise UserError(f"line {k}: {','.join(cells)[:40]!r} is not of {what}") from None
         if len(cells) != width and not (may_count and k == cut[0][0] and len(cells) == 1):
             raise UserError(f"line {k}: {len(cells)} columns where line {first} has {width}")

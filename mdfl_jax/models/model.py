@@ -73,12 +73,16 @@ class FloatModelNumbers(ModelNumbers):
 
 
 class ImageModelNumbers(ModelNumbers):
-    """The numbers of models that process images [H, W, channels] only."""
+    """The numbers of models that process images [H, W, channels] only, of at least ``smallest`` pixels a side."""
+
+    smallest: ClassVar[int] = 1
 
     def fault(self, sample: SampleSpec) -> str:
-        """Refuse what is no image."""
-        is_image = not sample.vocabulary and len(sample.shape) == 3
-        return "" if is_image else "it needs images [height, width, channels]"
+        """Refuse what is no image, and images from which the pools of the model would leave nothing."""
+        if not sample.vocabulary and len(sample.shape) == 3 and min(sample.shape[:2]) >= self.smallest:
+            return ""
+        size = f" of {self.smallest} x {self.smallest} at least" if self.smallest > 1 else ""
+        return f"it needs images [height, width, channels]{size}"
 
 
 class StageNumbers(ImageModelNumbers):

@@ -40,6 +40,19 @@ def test_counts_numbers_and_a_picture_for_each_data(call, folder):
     assert sorted(path.name for path in folder.glob("*.svg")) == ["clients_1.svg", "clients_2.svg"]
 
 
+def test_a_table_of_samples_is_told_from_a_trace(call, mistake, folder):
+    rows = [f"{k},{k % 7}.5,{'ab'[k % 2]}" for k in range(20)]
+    (folder / "mine.csv").write_text("\n".join(["size,x,label", *rows]))
+    status, out, err = call(data, "--trace=mine.csv")
+    assert (status, err) == (0, "")
+    assert "train samples  16" in out
+    assert "read as        the target is the column label (2 labels), the features are size, x\n" in out
+    (folder / "index.csv").write_text("\n".join([",size,label", *rows]))
+    assert "index.csv': column 1 has no name, as the index that pandas writes" in mistake(data, "--trace=index.csv")
+    (folder / "trace.csv").write_text("time,id,x,y\n" + "".join(f"{k},{n},{k},1\n" for k in range(3) for n in "ab"))
+    assert call(data, "--trace=trace.csv")[1].startswith("trace")
+
+
 @pytest.mark.parametrize("case", MISTAKES.strip("\n").splitlines())
 def test_a_mistake_is_one_line_and_nothing_is_written(mistake, folder, case):
     given, expected = case.split(" => ")

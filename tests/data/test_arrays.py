@@ -85,7 +85,66 @@ def test_given_strata_are_those_of_the_partitions_and_are_held_out_with_their_sa
     assert data.num_strata == 2
     held = hold_out(data, 6)
     assert held.strata.tolist() == [1] * 3 + [0] * 3
-    np.testing.assert_array_equal(held.x_validation, data.x_train[::2])
+    of = {tuple(row): y for row, y in zip(data.x_train.tolist(), data.y_train.tolist())}
+    for x, y in ((held.x_train, held.y_train), (held.x_validation, held.y_validation)):
+        assert [of[tuple(row)] for row in x.tolist()] == y.tolist()
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 5), min_size=2, max_size=60), st.data())
+def test_validation_samples_are_the_share_of_each_class(labels, more):
+    """Whatever the order of the labels in the file. No sample is lost, and the draw is always the same."""
+    labels, n = np.array(labels), len(labels)
+    count = more.draw(st.integers(1, n - 1))
+    data = made(np.arange(n, dtype=float)[:, None], labels)
+    held, again = hold_out(data, count), hold_out(data, count)
+    np.testing.assert_array_equal(held.x_validation, again.x_validation)
+    assert len(held.y_validation) == count
+    assert sorted([*held.x_train[:, 0], *held.x_validation[:, 0]]) == list(range(n))
+    np.testing.assert_array_equal(labels[held.x_validation[:, 0].astype(int)], held.y_validation)
+    exact = np.bincount(labels) * count / n
+    assert (abs(np.bincount(held.y_validation, minlength=len(exact)) - exact) < 1).all()
+
+
+def test_validation_samples_of_labels_in_turn_are_drawn():
+    """Every tenth sample was held out before: all of one class, and nothing of the others."""
+    data = made(np.arange(600, dtype=float)[:, None], np.arange(600) % 10)
+    held = hold_out(data, 60)
+    assert np.bincount(held.y_validation).tolist() == [6] * 10
+    assert np.bincount(held.y_train).tolist() == [54] * 10
+    gaps = np.diff(held.x_validation[held.y_validation == 0, 0])
+    assert len(np.unique(gaps)) > 2  # no pattern in the file can be the same as that of the drawn samples
+
+
+def test_numbers_that_single_precision_would_merge_are_measured_from_their_mean():
+    """Of samples and of a regression's targets, in all splits; other columns stay as they are."""
+    times = 1_700_000_000 + np.arange(30.0)
+    x, y = np.stack([times, RNG.normal(size=30)], axis=1), np.stack([np.arange(30.0), times * 1000], axis=1)
+    arrays = {"x_train": x[:20], "y_train": y[:20], "x_test": x[20:], "y_test": y[20:]}
+    data = as_dataset("mine", "mine", arrays)
+    np.testing.assert_array_equal(np.concatenate([data.x_train, data.x_test])[:, 0], np.arange(30) - 9.5)
+    np.testing.assert_array_equal(data.x_train[:, 1], x[:20, 1].astype(np.float32))
+    np.testing.assert_array_equal(data.y_train[:, 0], np.arange(20))
+    np.testing.assert_array_equal(np.diff(data.y_train[:, 1]), 1000)
+    assert data.about.startswith("feature 0 minus its mean, since float32 is too coarse; target 1 minus its mean")
+    sure = as_dataset("mine", "mine", {key: of % 1000 for key, of in arrays.items()})
+    assert sure.about == ""
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(3, 8, 8), (1, 6, 6), (3, 5, 7)])
+def test_channels_first_are_read_where_it_is_said(shape, dtype):
+    first = RNG.integers(0, 256, (12, *shape)).astype(dtype)
+    last = made(np.moveaxis(first, 1, -1), np.arange(12) % 3)
+    arrays = {"x_train": first, "y_train": np.arange(12) % 3, "x_test": first[:4], "y_test": np.arange(4) % 3}
+    for key, of in as_dataset("mine", "mine", arrays, layout="channels_first")._asdict().items():
+        np.testing.assert_array_equal(of, getattr(last, key))
+    with pytest.raises(UserError, match=r"x_train is .*, which looks like channels first; data\.layout=channels_first"):
+        as_dataset("mine", "mine", arrays)
+    as_it_is = as_dataset("mine", "mine", arrays, layout="channels_last")
+    np.testing.assert_array_equal(as_it_is.x_train, first)
+    with pytest.raises(UserError, match=r"data\.layout is channels_first, so it must be"):
+        as_dataset("mine", "mine", {**arrays, "x_train": first[:, 0], "x_test": first[:4, 0]}, layout="channels_first")
 
 
 @settings(deadline=None)

@@ -99,7 +99,18 @@ def test_clients_of_a_table_have_training_and_test_samples(tmp_path):
         ("target,b\nx,2\n", "column 'target' has texts; allowed: numbers (call a column of classes 'label')"),
         ("a,label\n" + "\n".join(f"name{k},1" for k in range(101)), "column 'a' has 101 different texts"),
         ("a,label\n1,1\n1,1\n1,1\n1,1\n", "it has 4 rows; allowed: five rows of one label at least"),
-        ("a,b\n1,inf\n" + "1,2.5\n" * 9, "y_train[0, 0] is inf; allowed: finite numbers"),
+        ("a,b\n1,inf\n" + "1,2.5\n" * 9, "column 'b' has inf; allowed: finite numbers"),
+        ("a,b\ninf,1.5\n" + "1,2.5\n" * 9, "x_train[0, 0] is inf; allowed: finite numbers up to 1e+30"),
+        ("a,b\n3e38,1.5\n" + "1,2.5\n" * 9, "x_train[0, 0] is 3e+38; allowed: finite numbers up to 1e+30"),
+        ("a,b\n1e-40,1.5\n" + "0,2.5\n" * 9, "x_train[..., 0] is at most 1e-40; allowed: 0, or 1e-30 and more"),
+        (f"a,b\n{'9' * 400},1.5\n" + "1,2.5\n" * 9, "x_train[0, 0] is inf"),
+        ("x,m;label\n" + "0,5;1\n" * 9, "',' or ';' may divide its columns"),
+        ("a;b;label\n" + "0,5;1.5;1\n" * 9, "column 'b' has decimal points, and other columns have decimal commas"),
+        ("0.5,2,red\n" + "1,2,red\n" * 9, "its first line has the number 0.5; allowed: a header with names (numbers"),
+        ("a,2,red\n" + "1,2,red\n" * 9, "its first line has the number 2"),
+        ("a,b,red\n" + "1,2,red\n" * 9, "its first line has 'red', as a row below it"),
+        ("y,a,b\n" + "1,2,3\n" * 9, "column 'y' may be the target, and so may the last one; data.target=y or data"),
+        ("a b label\n" + "1 2 0\n" * 9, "columns found: a b label; allowed: a feature and a target at least"),
     ],
 )
 def test_a_wrong_table(tmp_path, text, says):
@@ -190,6 +201,17 @@ def test_idx_files_that_are_cut_or_missing(tmp_path):
     path.unlink()
     plain = "t10k-labels-idx1-ubyte"
     assert f"missing in {str(path.parent)!r}; allowed: {plain} or {plain}.gz" in told("mnist", tmp_path)
+
+
+def test_idx_files_with_a_dot_in_their_names(tmp_path):
+    save_idx(tmp_path / "dashes")
+    for compressed in (False, True):
+        save_idx(folder := tmp_path / f"dots{compressed}", compressed)
+        for path in folder.iterdir():
+            path.rename(folder / path.name.replace("-idx", ".idx"))
+        for key in ("x_train", "y_train", "x_test", "y_test"):
+            found, expected = (getattr(load(name, str(tmp_path)), key) for name in (folder.name, "dashes"))
+            np.testing.assert_array_equal(found, expected)
 
 
 # Python's help texts.
@@ -294,6 +316,54 @@ def test_folders_of_tokens_numbers_flags_and_images(tmp_path):
 def test_a_wrong_folder(tmp_path, columns, says):
     save_hf(tmp_path / "mine", columns)
     assert says in told("hf:mine", tmp_path)
+
+
+def splits_of(folder, **columns):
+    """Save splits whose columns have features of their own: name -> (values, features)."""
+    datasets = pytest.importorskip("datasets")
+    of = lambda values, features: datasets.Dataset.from_dict(values, features=datasets.Features(features))  # noqa: E731
+    datasets.DatasetDict({split: of(*given) for split, given in columns.items()}).save_to_disk(str(folder))
+
+
+def test_classes_and_columns_in_another_order_go_by_their_names(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    animals, x = ["cat", "dog", "eel"], datasets.Value("float32")
+    seen = {}
+    for split, order in {"train": animals, "test": ["eel", "cat", "dog"], "validation": ["dog", "eel"]}.items():
+        drawn = RNG.permutation(np.repeat(order, 4))
+        seen[split] = ([animals.index(name) for name in drawn], RNG.normal(size=(len(drawn), 2)).astype(np.float32))
+        values = {"label": [order.index(name) for name in drawn], "a": seen[split][1][:, 0], "b": seen[split][1][:, 1]}
+        types = {"label": datasets.ClassLabel(names=order), "a": x, "b": x}
+        columns = list(values) if split == "train" else list(values)[::-1]
+        splits_of(tmp_path / split, **{split: ({k: values[k] for k in columns}, {k: types[k] for k in columns})})
+    whole = {split: datasets.load_from_disk(str(tmp_path / split))[split] for split in seen}
+    datasets.DatasetDict(whole).save_to_disk(str(tmp_path / "mine"))
+    data = load("hf:mine", str(tmp_path))
+    for split, (labels, features) in seen.items():
+        assert getattr(data, f"y_{split}").tolist() == labels
+        np.testing.assert_array_equal(getattr(data, f"x_{split}"), features)
+    assert data.num_classes == 3
+
+
+@pytest.mark.parametrize(
+    ("names", "says"),
+    [
+        (["cat", "wolf"], "split test: column 'label' has the classes cat, wolf, and the split train has cat, dog"),
+        (None, "split test: column 'label' has the classes none, and the split train has cat, dog; allowed: the same"),
+    ],
+)
+def test_classes_of_other_names_are_refused(tmp_path, names, says):
+    datasets = pytest.importorskip("datasets")
+    of = lambda names: datasets.ClassLabel(names=names) if names else datasets.Value("int64")  # noqa: E731
+    values = {"x": [0.5, 1.5], "label": [0, 1]}
+    types = [{"x": datasets.Value("float32"), "label": of(given)} for given in (["cat", "dog"], names)]
+    splits_of(tmp_path / "mine", train=(values, types[0]), test=(values, types[1]))
+    assert says in told("hf:mine", tmp_path)
+
+
+def test_columns_of_another_split_are_refused(tmp_path):
+    save_hf(tmp_path / "mine", {"x": [1.0], "y": [1]}, {"z": [1.0], "y": [1]})
+    assert "split test: columns found: z, y; allowed: those of the split train, x, y" in told("hf:mine", tmp_path)
 
 
 def test_missing_bytes_and_flags_of_a_folder(tmp_path):

@@ -195,6 +195,16 @@ class TestTable:
         numbers("1,2,1\n1,2,1\n").check_dataset(dataset, 2)
 
 
+def test_tables_that_numpy_has_written_are_read(tmp_path):
+    """With blanks between, and whole numbers as 2.000000000000000000e+00."""
+    for values in ([0, 2, -1, 1], [[3, 0], [1, 2]]):
+        np.savetxt(tmp_path / "table.txt", values)
+        assert read_table(str(tmp_path / "table.txt")).tolist() == values
+    np.savetxt(tmp_path / "table.txt", [0.0, 1.5])
+    with pytest.raises(UserError, match=r"line 2: '1\.5.*' is not of whole numbers"):
+        read_table(str(tmp_path / "table.txt"))
+
+
 def test_a_partition_of_pfllib_is_read(tmp_path):
     path = tmp_path / "config.json"
     path.write_text('{"num_clients": 3, "Size of samples for labels in clients": [[[0, 20], [1, 5]], [], [[2, 30]]]}')

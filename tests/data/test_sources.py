@@ -196,8 +196,18 @@ def complain(tmp_path, **members):
 
 WRONG = [
     ({"x_train": np.zeros((30, 7, 6))}, "samples of x_train are [7, 6] of float32 and of x_test [7, 6, 1] of uint8"),
-    ({"x_train": np.full((30, 4), np.nan)}, "x_train[0, 0] is nan; allowed: finite numbers"),
-    ({"x_train": np.full((30, 4), 1e300)}, "x_train[0, 0] is inf; allowed: finite numbers in single precision"),
+    (
+        {"x_train": np.full((30, 4), np.nan), "x_test": np.ones((10, 4))},
+        "x_train[0, 0] is nan; allowed: finite numbers",
+    ),
+    (
+        {"x_train": np.full((30, 4), 1e300), "x_test": np.ones((10, 4))},
+        "x_train[0, 0] is 1e+300; allowed: finite numbers up to 1e+30",
+    ),
+    (
+        {"x_train": np.ones((30, 4)), "x_test": np.full((10, 4), 3e38, np.float32)},
+        "x_test[0, 0] is 3e+38; allowed: finite numbers up to 1e+30",
+    ),
     ({"x_train": np.zeros((30, 7, 6), int)}, "x_train is int64 [30, 7, 6]; allowed: uint8 grey levels, floats, or tok"),
     ({"x_train": np.zeros((30, 7), int) - 1}, "x_train has tokens from -1 to -1; allowed: 0 to 1048575"),
     ({"x_test": np.zeros((10, 7, 6), bool)}, "x_test is bool [10, 7, 6]; allowed: uint8"),
@@ -205,7 +215,12 @@ WRONG = [
     ({"x_test": np.zeros((10, 42), np.uint8)}, "samples of x_train are [7, 6, 1] of uint8 and of x_test [42] of uint8"),
     ({"x_train": np.zeros((0, 7, 6), np.uint8), "y_train": np.zeros(0, int)}, "x_train is uint8 [0, 7, 6]; allowed"),
     ({"x_test": np.zeros((10, 7, 0), np.uint8)}, "x_test is uint8 [10, 7, 0]; allowed"),
-    ({"x_train": np.zeros((30, 3, 8, 8), np.uint8)}, "looks like channels first"),
+    ({"x_train": np.zeros((30, 3, 8, 8), np.uint8)}, "looks like channels first; data.layout=channels_first reads it"),
+    ({"x_train": np.zeros((30, 3, 8, 9))}, "x_train is float64 [30, 3, 8, 9], which looks like channels first"),
+    ({"x_train": np.zeros((30, 1, 28, 28))}, "looks like channels first"),
+    ({"x_train": np.zeros((30, 64, 7, 7))}, "looks like channels first"),
+    ({"x_train": np.array([["", "1"]] * 30)}, "x_train is <U1 [30, 2]; allowed: uint8 grey levels"),
+    ({"x_train": np.array([[None, 1.0]] * 30)}, "cannot be read (ValueError: Object arrays cannot be loaded"),
     ({"x_test": np.zeros((10, 7, 7), np.uint8)}, "samples of x_train are [7, 6, 1] of uint8 and of x_test [7, 7, 1]"),
     ({"y_train": np.zeros(29, int)}, "y_train is int64 [29] and x_train has 30 samples"),
     ({"y_test": np.zeros(0, int)}, "y_test is int64 [0] and x_test has 10 samples"),
@@ -219,7 +234,7 @@ WRONG = [
         {"y_train": np.zeros(30)},
         "y_train has regression targets (floats [n] or [n, K]) of the shape [1] and y_test one",
     ),
-    ({"y_test": np.full((10, 2), np.inf)}, "y_test[0, 0] is inf; allowed: finite numbers"),
+    ({"y_train": np.ones((30, 2)), "y_test": np.full((10, 2), np.inf)}, "y_test[0, 0] is inf; allowed: finite numbers"),
     ({"y_test": np.array(["cat"] * 10)}, "y_test is <U3 [10]; allowed: whole numbers"),
     ({"y_test": np.arange(10) - 1}, "y_test has labels from -1 to 8; allowed: 0 to 65535"),
     ({"y_test": np.arange(10, dtype=np.uint64) + 2**63}, "allowed: 0 to 65535"),

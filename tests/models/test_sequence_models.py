@@ -146,8 +146,9 @@ def test_stages_computed_again_give_the_same(name):
     ("name", "sample", "said"),
     [
         ("cnn", TOKENS, "it needs images [height, width, channels], and toy has samples [5] of tokens 0 .. 6"),
-        ("lenet", FLOATS, "it needs images [height, width, channels], and toy has samples [5, 3] of floats"),
-        ("resnet9", SampleSpec((7, 7, 3)), "it needs images of 8 x 8 at least, and toy has (7, 7)"),
+        ("lenet", FLOATS, "it needs images [height, width, channels] of 4 x 4 at least, and toy has samples [5, 3] of"),
+        ("lenet", SampleSpec((3, 32, 32)), "it needs images [height, width, channels] of 4 x 4 at least, and toy has"),
+        ("resnet9", SampleSpec((7, 7, 3)), "it needs images [height, width, channels] of 8 x 8 at least, and toy has"),
         ("linear", TOKENS, "it has no embedding of tokens, and toy has samples [5] of tokens 0 .. 6"),
         ("mlp", TOKENS, "it has no embedding of tokens, and toy has samples [5] of tokens 0 .. 6"),
         ("lstm", SampleSpec((5,)), "it needs tokens [T], floats [T, F] or images [height, width, channels], and toy"),

@@ -14,6 +14,7 @@ Nothing is guessed: a column without a name, or one that is nearly called as the
 """
 
 import csv
+import itertools
 import re
 import warnings
 from collections.abc import Mapping, Sequence
@@ -23,30 +24,26 @@ from typing import Any
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.data.dataset import for_testing
+from mdfl_jax.core.tables import DATE, DECIMAL_COMMA, OTHER_NUMBER, WITH_UNIT, marks_of
+from mdfl_jax.data.dataset import for_testing, in_single
 from mdfl_jax.data.files import while_reading
 from mdfl_jax.data.formats import FORMATS, NO_COLUMNS, TableColumns, of_ending
 
 TARGETS, OWNER = ("label", "target"), "client"
 NEARLY = {
     "data.target": ("label", "labels", "class", "classes", "target", "targets"),
-    "data.owner": ("client", "clients", "client_id", "owner", "owners"),
+    "data.owner": ("client", "clients", "clientid", "owner", "owners", "user", "users", "userid", "id"),
 }
-"""Names, without case and blanks, that are nearly those of the target and of the owners."""
+"""Names, without case and anything but letters, that are nearly those of the target and of the owners."""
+NUMBERS_ROWS = re.compile(r"(unnamed:? ?\d+|level_\d+|(row|sample)?[ _]?(id|index|number|no|nr)\.?|rows?|rownames?|#|)")
 MOST_VALUES = 100  # of a column of texts; a column with more is probably a name or a date, which is no feature
 MOST_CLASSES = 1000  # of whole numbers; a column with more is probably a quantity
 FEW = 6  # features that the line about a table names
-_OTHER_NUMBER = re.compile(
-    r"[+-]?\d+(,\d+)+(\.\d+)?|[+-]?\d{1,3}(\.\d{3})+(,\d+)?|[+-]?\d+([ '_]\d{3})+|[+-]?\d+([.,]\d+)?\s?[%€$]"
-)
-_DECIMAL_COMMA = re.compile(r"[+-]?(\d*,(\d{1,2}|\d{4,})|\d{4,},\d+|0,\d+)")  # 1,000 may be a thousand
-_WITH_UNIT = re.compile(r"[+-]?\d+([.,]\d+)?\s?[a-zA-Zµ°/]{1,4}")  # if all cells of a column are so
-_DATE = re.compile(
-    r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}.*|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}.*|\d{1,2} \w{3,9} \d{4}.*|\d{1,2}:\d{2}(:\d{2})?"
-)
+HEADER = "allowed: a header with names (numbers only as 0, 1, 2 or 1, 2, 3)"
+_WHOLE = re.compile(r"[+-]?\d{1,999}")
 
 MISSING = (  # as pandas, and others
-    *("NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-nan", "NULL", "null", "None"),
+    *("NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-nan", "NaT", "NULL", "null", "None"),
     *("?", "-", "--", "."),
 )
 
@@ -76,13 +73,13 @@ def read(files: list[Path], where: str, columns: TableColumns = NO_COLUMNS) -> d
     table = table.drop(columns=list(columns.drop))
     owner = columns.owner or (OWNER if OWNER in table else "")
     target = columns.target or _target_column([name for name in table.columns if name != owner], where)
-    _check_names([name for name in table.columns if name not in (owner, target)], columns, where)
     inputs = [name for name in table.columns if name not in (target, owner)]
+    _check_index(table[inputs], where)
+    _check_names(inputs, columns, where)
     if not inputs:
         raise UserError(f"{where}: columns found: {', '.join(table.columns)}; allowed: a feature and a target at least")
     features = _features(table[inputs], where)
-    _check_index(features, where)
-    y = _target(table, target, where)
+    y = _target(table[target].to_numpy(), target, where)
     client = np.unique(table[owner].to_numpy(), return_inverse=True)[1] if owner else None
     group = client if client is not None else y if y.dtype.kind == "i" else np.zeros(len(y), int)
     test = for_testing(group)
@@ -92,14 +89,13 @@ def read(files: list[Path], where: str, columns: TableColumns = NO_COLUMNS) -> d
             "at least, of which the fifth is for testing"
         )
     x = np.concatenate(list(features.values()), axis=1)
-    merged = _are_merged(x)
-    x = np.where(merged, x - x[~test].mean(axis=0), x).astype(np.float32)
+    single, coarse = in_single(where, {"train": x[~test], "test": x[test]}, "x")
     owners = {} if client is None else {"client": client[~test], "client_test": client[test]}
-    about = _about(target, y, owner, features, merged)
-    return {"x_train": x[~test], "y_train": y[~test], "x_test": x[test], "y_test": y[test], **owners, "about": about}
+    found = {"x_train": single["train"], "y_train": y[~test], "x_test": single["test"], "y_test": y[test], **owners}
+    return {**found, "about": _about(target, y, owner, features, coarse)}
 
 
-def _about(target: str, y: np.ndarray, owner: str, features: Mapping[str, np.ndarray], merged: np.ndarray) -> str:
+def _about(target: str, y: np.ndarray, owner: str, features: Mapping[str, np.ndarray], coarse: np.ndarray) -> str:
     """Return a line that says what each column of a table is."""
     kind = f"{len(np.unique(y))} labels" if y.dtype.kind == "i" else "a regression"
     width = np.array([values.shape[1] for values in features.values()])
@@ -108,22 +104,18 @@ def _about(target: str, y: np.ndarray, owner: str, features: Mapping[str, np.nda
     said = f"the target is the column {target} ({kind}), "
     said += f"the owners are the column {owner}, " if owner else ""
     said += f"the features are {', '.join(words[:FEW])}{more}"
-    centred = [name for name, of in zip(np.repeat(list(features), width), merged) if of]
+    centred = [name for name, of in zip(np.repeat(list(features), width), coarse) if of]
     return said + (f"; {', '.join(centred[:FEW])} minus the mean, since float32 is too coarse" if centred else "")
 
 
-def _check_index(features: Mapping[str, np.ndarray], where: str) -> None:
-    """Refuse a column that is called as an index and numbers the rows."""
-    for name, values in features.items():
-        is_called = re.fullmatch(r"(unnamed: ?\d+|id|index|row|no\.?|nr\.?|)", name.strip().lower())
-        if is_called and len(values) > 1 and values.shape[1] == 1 and (np.diff(values[:, 0]) == 1).all():
+def _check_index(table: Any, where: str) -> None:
+    """Refuse a column of numbers that is called as an index and has another whole number in each row."""
+    for name in table.columns:
+        values = table[name].to_numpy()
+        if not NUMBERS_ROWS.fullmatch(name.strip().lower()) or values.dtype.kind not in "iuf" or len(values) < 2:
+            continue
+        if (values == np.round(values)).all() and len(np.unique(values)) == len(values):
             raise UserError(f"{where}: column {name!r} numbers the rows; data.drop={name} leaves it out")
-
-
-def _are_merged(x: np.ndarray) -> np.ndarray:
-    """Return for each column whether different numbers of it become one in float32."""
-    count = lambda values: (np.diff(np.sort(values, axis=0), axis=0) != 0).sum(axis=0)  # noqa: E731
-    return count(x.astype(np.float32)) < count(x)
 
 
 def _check_names(features: Sequence[str], columns: TableColumns, where: str) -> None:
@@ -131,26 +123,35 @@ def _check_names(features: Sequence[str], columns: TableColumns, where: str) -> 
     for field, nearly in NEARLY.items():
         if columns.target if field == "data.target" else columns.owner:
             continue
-        if found := [name for name in features if re.sub(r"\s", "", name).lower() in nearly]:
+        if found := [name for name in features if re.sub(r"[\W_]", "", name).lower() in nearly]:
             what = "the target" if field == "data.target" else "the owners"
             remedy = f"{field}={found[0]} says so, data.drop={found[0]} leaves it out"
             raise UserError(f"{where}: column {found[0]!r} may be {what}; {remedy}")
 
 
 def _table(path: Path, where: str) -> Any:
+    """Return the table with numbers where all cells of a column are numbers, and else with texts without outer blanks.
+
+    Whole numbers beyond 64 bits stay texts.
+    """
     import pandas as pd
 
     with while_reading(where, "a CSV file with a header"), warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # rows that are longer than the header
         with open(path, encoding="utf-8-sig", newline="") as file:
-            first, second = file.readline(), file.readline()
-        mark = "," if "," in first or not max(first.count(";"), first.count("\t")) else max(";\t", key=first.count)
-        comma = mark == ";" and any(_DECIMAL_COMMA.fullmatch(cell.strip()) for cell in second.split(mark))
-        form: Any = {"sep": mark, "skipinitialspace": True, "keep_default_na": False, "low_memory": False}
-        table = pd.read_csv(path, na_values=[""], index_col=False, decimal="," if comma else ".", **form)
+            lines = list(itertools.islice((line for line in file if line.strip()), 2)) or [""]
+        if len(marks := marks_of(lines)) > 1:
+            shown = " or ".join(map(repr, marks))
+            raise UserError(f"{where}: {shown} may divide its columns; allowed: names and cells without the other one")
+        form: Any = {"sep": marks[0], "skipinitialspace": True, "keep_default_na": False, "low_memory": False}
+        form |= {"na_values": [""], "index_col": False}
+        table = pd.read_csv(path, **form)
+        cells = itertools.chain.from_iterable(_texts(table).values())
+        if marks[0] == ";" and any(DECIMAL_COMMA.fullmatch(str(cell).strip()) for cell in cells):
+            table = pd.read_csv(path, decimal=",", **form)
         table = table.copy()  # one block of numbers, where pandas has one for each column
         # Once more the header alone, since pandas has renamed the second of two equal names.
-        header = next(csv.reader([first], delimiter=mark, skipinitialspace=True), [])
+        header = next(csv.reader(lines, delimiter=marks[0], skipinitialspace=True), [])
     _check_header(header, where)
     if not len(table):
         raise UserError(f"{where}: it has no rows; allowed: a header and a row for each sample")
@@ -161,22 +162,33 @@ def _table(path: Path, where: str) -> Any:
             f"{where}: column {table.columns[places[earliest]]!r} has an empty cell in row {rows[earliest] + 1} behind "
             "the header; allowed: a value in each cell"
         )
-    for name in [name for name, of in zip(table.columns, table.dtypes) if of.kind not in "iufb"]:
-        texts = table[name].astype(str).str.strip()
-        missing = np.flatnonzero(texts.isin(MISSING))
+    for name, cells in _texts(table).items():
+        table[name] = texts = cells.str.strip()
+        missing = np.flatnonzero(texts.isin(("", *MISSING)))
         if len(missing):
             raise UserError(
                 f"{where}: column {name!r} has {texts.iloc[missing[0]]!r}, a missing value, in row {missing[0] + 1} "
                 "behind the header; allowed: a value in each cell"
             )
+    for name in [name for name, of in zip(table.columns, table.dtypes) if of.kind not in "iuf"]:
+        if (table[name].astype(str) == name.strip()).any():
+            raise UserError(f"{where}: its first line has {name.strip()!r}, as a row below it; {HEADER}")
     return table
+
+
+def _texts(table: Any) -> dict[str, Any]:
+    """Return the columns that have texts, by their names."""
+    return {name: table[name].astype(str) for name, of in zip(table.columns, table.dtypes) if of.kind not in "iufb"}
 
 
 def _check_header(names: list[str], where: str) -> None:
     """Refuse a first line of numbers, which is probably the first sample, and two columns of one name."""
-    if all(_are_numbers(names)):
+    numbers = [name for name, is_number in zip(names, _are_numbers(names)) if is_number]
+    if len(numbers) == len(names):
         shown = ", ".join(names[:5]) + ", ..." * (len(names) > 5)
-        raise UserError(f"{where}: its first line has only numbers ({shown}); allowed: a header with names")
+        raise UserError(f"{where}: its first line has only numbers ({shown}); {HEADER}")
+    if numbers not in [[str(k + first) for k in range(len(numbers))] for first in (0, 1)]:
+        raise UserError(f"{where}: its first line has the number {numbers[0]}; {HEADER}")
     seen = set[str]()
     for place, name in enumerate(names):
         if not name.strip():
@@ -195,21 +207,28 @@ def _are_numbers(texts: Any) -> np.ndarray:
     return pd.to_numeric(pd.Series(texts, dtype=str), errors="coerce").notna().to_numpy()
 
 
-def _check_texts(texts: np.ndarray, name: str, where: str) -> None:
-    """Refuse a column of texts most of which are numbers."""
-    forms = [(_OTHER_NUMBER, "numbers in another spelling"), (_DATE, "dates or times")]
-    if all(_WITH_UNIT.fullmatch(text.strip()) for text in texts):
-        forms.append((_WITH_UNIT, "numbers with units"))
+def _are_whole(texts: Sequence[str]) -> bool:
+    """Tell whether all texts are whole numbers, of which only those beyond 64 bits are still texts."""
+    return all(_WHOLE.fullmatch(text) for text in texts)
+
+
+def _check_texts(texts: Sequence[str], name: str, where: str) -> None:
+    """Refuse a column of texts that are numbers or dates, or most of which are numbers."""
+    forms = [(OTHER_NUMBER, "numbers in another spelling"), (DATE, "dates or times")]
+    if all(WITH_UNIT.fullmatch(text) for text in texts):
+        forms.append((WITH_UNIT, "numbers with units"))
     for form, what in forms:
-        row = next((k for k, text in enumerate(texts) if form.fullmatch(text.strip())), -1)
+        row = next((k for k, text in enumerate(texts) if form.fullmatch(text)), -1)
         if row >= 0:
-            found = f"column {name!r} has {what}, as {str(texts[row])!r} in row {row + 1} behind the header"
+            found = f"column {name!r} has {what}, as {texts[row]!r} in row {row + 1} behind the header"
             raise UserError(f"{where}: {found}; allowed: numbers such as 1234.5, or data.drop={name}")
     numbers = _are_numbers(texts)
+    if numbers.all():
+        raise UserError(f"{where}: column {name!r} has decimal points, and other columns have decimal commas")
     if 2 * numbers.sum() > len(numbers):
-        row = np.flatnonzero(~numbers)[0]
+        row = int(np.argmin(numbers))
         raise UserError(
-            f"{where}: column {name!r} has numbers in most rows and {str(texts[row])!r} in row {row + 1} behind the "
+            f"{where}: column {name!r} has numbers in most rows and {texts[row]!r} in row {row + 1} behind the "
             "header; allowed: only numbers, or texts (put a letter before numbers that are names)"
         )
 
@@ -220,6 +239,11 @@ def _target_column(columns: list[str], where: str) -> str:
         raise UserError(f"{where}: there are the columns label and target; allowed: one of them")
     if not columns:
         raise UserError(f"{where}: it has no column but that of the owners; allowed: a feature and a target at least")
+    if not named and (nearly := [name for name in columns[:-1] if name.strip().lower() == "y"]):
+        raise UserError(
+            f"{where}: column {nearly[0]!r} may be the target, and so may the last one; data.target={nearly[0]} or "
+            f"data.target={columns[-1]} says so"
+        )
     return named[0] if named else columns[-1]
 
 
@@ -228,14 +252,14 @@ def _features(table: Any, where: str) -> dict[str, np.ndarray]:
     is_number = [of.kind in "iufb" for of in table.dtypes]
     numbers = iter(table.loc[:, is_number].to_numpy(np.float64).T[:, :, None])
     return {
-        name: next(numbers) if known else _of_texts(table, name, where) for name, known in zip(table.columns, is_number)
+        name: next(numbers) if known else _of_texts(list(table[name]), name, where)
+        for name, known in zip(table.columns, is_number)
     }
 
 
-def _of_texts(table: Any, name: str, where: str) -> np.ndarray:
-    texts = table[name].astype(str).to_numpy(str)
-    if _are_numbers(texts).all():  # whole numbers beyond 2^64
-        return texts.astype(np.float64)[:, None]
+def _of_texts(texts: list[str], name: str, where: str) -> np.ndarray:
+    if _are_whole(texts):
+        return np.array(texts).astype(np.float64)[:, None]
     _check_texts(texts, name, where)
     known, place = np.unique(texts, return_inverse=True)
     if len(known) > MOST_VALUES:
@@ -246,18 +270,21 @@ def _of_texts(table: Any, name: str, where: str) -> np.ndarray:
     return np.eye(len(known))[place]
 
 
-def _target(table: Any, name: str, where: str) -> np.ndarray:
+def _target(values: np.ndarray, name: str, where: str) -> np.ndarray:
     """Return the targets: int [n] labels, or float [n]."""
-    values = table[name].to_numpy()
-    is_number = values.dtype.kind in "iuf"
+    is_long = values.dtype.kind not in "iufb" and _are_whole(values)
+    is_number = values.dtype.kind in "iuf" or is_long
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise UserError(f"{where}: column {name!r} has {values[~np.isfinite(values)][0]}; allowed: finite numbers")
     if name == "target" and not is_number:
         raise UserError(f"{where}: column 'target' has texts; allowed: numbers (call a column of classes 'label')")
     if is_number and (name == "target" or (name != "label" and values.dtype.kind == "f")):
-        return values.astype(np.float64)
-    known = values if values.dtype.kind in "iufb" else table[name].astype(str).to_numpy(str)
-    if known.dtype.kind == "U" and name != "label":  # a last column, whose cells say whether they are classes
-        _check_texts(known, name, where)
-    classes, place = np.unique(known, return_inverse=True)
+        return values.astype(str).astype(np.float64) if is_long else values.astype(np.float64)
+    if not is_number and values.dtype.kind != "b":
+        values = values.astype(str)
+        if name != "label":  # a last column, whose cells say whether they are classes
+            _check_texts(values.tolist(), name, where)
+    classes, place = np.unique(np.array(list(map(int, values)), object) if is_long else values, return_inverse=True)
     if is_number and name != "label" and len(classes) > MOST_CLASSES:
         raise UserError(
             f"{where}: column {name!r} has {len(classes):,} different whole numbers; its name must be label if they "

@@ -1,6 +1,7 @@
 """The format of MNIST's and Fashion-MNIST's own files: IDX, plain or compressed by gzip.
 
-The four files are in `<data directory>/<name>`, in its folder `raw`, or in the data directory itself. In the last case
+The four files are in `<data directory>/<name>`, in its folder `raw`, or in the data directory itself. Some copies have
+a dot in the names in place of the second dash, as `train-images.idx3-ubyte`. If they are in the data directory itself,
 the data set has the name mnist or fashion_mnist, as the user chooses, since the files of both have the same names.
 """
 
@@ -28,9 +29,9 @@ MORE = 2**20  # bytes beyond the size in the header that are read, to say how ma
 
 
 def _file(folder: Path, key: str) -> Path:
-    """Return the path of a file in a folder: the plain one if it is there, else the compressed one."""
-    plain = folder / FILES[key]
-    return plain if plain.is_file() else folder / f"{FILES[key]}.gz"
+    """Return the path of a file in a folder: the first that is there of all names, or else the usual compressed one."""
+    names = [name + end for end in ("", ".gz") for name in (FILES[key], FILES[key].replace("-idx", ".idx"))]
+    return next((folder / name for name in names if (folder / name).is_file()), folder / names[-2])
 
 
 def _folders(directory: Path, name: str) -> list[Path]:

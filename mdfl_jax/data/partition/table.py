@@ -11,7 +11,7 @@ import numpy as np
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import Setting, number
 from mdfl_jax.data.dataset import Dataset
-from mdfl_jax.data.files import arrays_in, number_rows, while_reading
+from mdfl_jax.data.files import arrays_in, number_rows, while_reading, whole
 from mdfl_jax.data.partition import PARTITIONS, PartitionNumbers, PartitionSettings, deal_by_counts
 
 HELD = "Size of samples for labels in clients"  # the entry of PFLlib's config.json
@@ -42,7 +42,7 @@ def read_table(path: str) -> np.ndarray:
         elif path.endswith(".json"):
             found = _of_json(Path(path).read_text(encoding="utf-8"), where)
         else:
-            found = np.array([row for _, row in number_rows(path, int)], np.int64)
+            found = np.array([row for _, row in number_rows(path, whole)], np.int64)
             found = found[:, 0] if found.shape[1] == 1 else found
     if found.dtype.kind not in "iu" or found.ndim not in (1, 2) or found.size == 0:
         _refuse(where, f"it holds {found.dtype} {list(found.shape)}")

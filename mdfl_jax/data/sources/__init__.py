@@ -54,6 +54,7 @@ def load(
     limit_train: int = 0,
     limit_test: int = 0,
     columns: TableColumns = NO_COLUMNS,
+    layout: str = "auto",
 ) -> Dataset:
     """Load a data set by name.
 
@@ -67,6 +68,7 @@ def load(
         chooses them, of others they are evenly spaced.
       limit_test: the same for test samples.
       columns: which columns of a table are what.
+      layout: where images have their channels, one of `mdfl_jax.data.dataset.LAYOUTS`.
 
     Returns:
       The data set. `num_classes` is the largest label of all samples plus one, but at least the number that the source
@@ -91,15 +93,15 @@ def load(
         arrays, declared_classes = PREPARED[prefix](name.removeprefix(prefix), data_directory(directory))
     else:
         kind, files = _files(name, directory)
-        place = files[0] if len(files) == 1 else files[0].parent
-        where += f", {'file' if len(files) == 1 else 'folder'} {str(place)!r}"
+        where += f", {'file' if len(files) == 1 else 'folder'} {os.path.commonpath(files)!r}"
         is_table = kind.is_table
         arrays = kind.read(files, where, columns) if is_table else kind.read(files, where)
         about = str(arrays.pop("about", ""))
     if columns != NO_COLUMNS and not is_table:
         field, value = next((field, value) for field, value in columns._asdict().items() if value)
         raise UserError(f"data.{field} is {value!r}; it must be empty: data.name={name!r} is no table")
-    dataset = as_dataset(name, where, arrays, declared_classes)._replace(about=about)
+    dataset = as_dataset(name, where, arrays, declared_classes, layout)
+    dataset = dataset._replace(about="; ".join(filter(None, (about, dataset.about))))
     for field, limit in (("data.limit_train", limit_train), ("data.limit_test", limit_test)):
         if not isinstance(limit, (int, np.integer)) or limit < 0:
             raise UserError(f"{field}={limit}: allowed: a whole number, 0 (all samples) or more")
@@ -149,6 +151,18 @@ def files_of(name: str, directory: str = "") -> list[Path]:
     if name in SOURCES or name.startswith(tuple(PREPARED)):
         return []
     return _files(name, directory)[1]
+
+
+def name_of(path: Path) -> str:
+    """Return the name of the data set that a file or a folder is, in the folder in which it lies; "" if it is none."""
+    if (path / "dataset_dict.json").is_file():
+        return f"hf:{path.name}"
+    for kind in in_order():
+        for name in sorted(kind.names(path.parent, [path.name])):
+            files = kind.files(path.parent, name)
+            if path in files or all(path in file.parents for file in files):
+                return name
+    return ""
 
 
 @contextlib.contextmanager

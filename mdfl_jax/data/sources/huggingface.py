@@ -7,6 +7,8 @@
 - A column `client` of whole numbers has the natural owners.
 - The samples are the only other column, of images or of lists or arrays of one size; or all other columns, if each has
   one number a sample.
+
+Columns and classes go by their names. A split that has them in another order is read in that of the split train.
 """
 
 import importlib
@@ -53,32 +55,47 @@ def read(folder: str, directory: str) -> tuple[dict[str, np.ndarray], int]:
         arrays: dict[str, np.ndarray] = {}
         for split in SPLITS:
             if split in splits:
-                arrays |= _of_split(splits[split], split, f"{where}, split {split}")
-        declared = getattr(splits["train"].features[_target(splits["train"].column_names, where)], "num_classes", 0)
-    return arrays, int(declared or 0)
+                arrays |= _of_split(splits[split], split, splits["train"], f"{where}, split {split}")
+        train = splits["train"]
+        declared = len(_names(_element(train.features[_target(train.column_names, where)])))
+    return arrays, declared
 
 
-def _of_split(split: Any, name: str, where: str) -> dict[str, np.ndarray]:
-    """Return the samples, the targets and, except for validation samples, the owners of a split."""
-    columns = split.column_names
-    target = _target(columns, where)
-    others = [column for column in columns if column not in (target, "client")]
-    for column in columns:
+def _of_split(split: Any, name: str, train: Any, where: str) -> dict[str, np.ndarray]:
+    """Return the samples, the targets and, except for validation samples, the owners of a split.
+
+    Args:
+      split: the split.
+      name: its name.
+      train: the split train, whose columns and classes decide the order.
+      where: the beginning of an error message.
+    """
+    target = _target(train.column_names, where)
+    others = [column for column in train.column_names if column not in (target, "client")]
+    if {*split.column_names} - {"client"} != {target, *others}:
+        found, wanted = ", ".join(split.column_names), ", ".join(train.column_names)
+        raise UserError(f"{where}: columns found: {found}; allowed: those of the split train, {wanted}")
+    for column in split.column_names:
         _check_complete(split.data.column(column), f"{where}: column {column!r}")
     whole = split.with_format("numpy")[:]
-    arrays = {column: _array(whole[column], split.features[column], f"{where}: column {column!r}") for column in others}
+    arrays = {}
+    for column in split.column_names:
+        said = f"{where}: column {column!r}"
+        own, first = (_element(of.features.get(column)) for of in (split, train))
+        arrays[column] = _numbered(_array(whole[column], own, said), _names(own), _names(first), said)
+    y, client = arrays.pop(target), arrays.pop("client", None)
     if len(others) == 1:
         x = arrays[others[0]]
     elif others and all(array.ndim == 1 and array.dtype.kind in "iufb" for array in arrays.values()):
-        x = np.stack([array.astype(np.float64) for array in arrays.values()], axis=1)
+        x = np.stack([arrays[column].astype(np.float64) for column in others], axis=1)
     else:
         shown = ", ".join(f"{column} {list(array.shape[1:])}" for column, array in arrays.items()) or "none"
         raise UserError(
             f"{where}: columns besides {target} and client: {shown}; allowed: one, or several with one number a sample"
         )
-    found = {f"x_{name}": x, f"y_{name}": _array(whole[target], split.features[target], f"{where}: column {target!r}")}
-    if "client" in columns and name != "validation":
-        found["client" if name == "train" else "client_test"] = np.asarray(whole["client"])
+    found = {f"x_{name}": x, f"y_{name}": y}
+    if client is not None and name != "validation":
+        found["client" if name == "train" else "client_test"] = client
     return found
 
 
@@ -110,15 +127,35 @@ def _missing(array: Any) -> np.ndarray:
     return missing
 
 
-def _array(values: Any, feature: Any, where: str) -> np.ndarray:
+def _element(feature: Any) -> Any:
+    """Return the feature of a column, or that of the elements of its lists."""
+    while getattr(feature, "feature", None) is not None:
+        feature = feature.feature
+    return feature
+
+
+def _names(element: Any) -> list[str]:
+    """Return the names of the classes that a column has; none if it has no classes."""
+    return list(getattr(element, "names", None) or ())
+
+
+def _numbered(array: np.ndarray, own: list[str], first: list[str], where: str) -> np.ndarray:
+    """Return labels with the numbers that the names of their classes have in the split train; -1 stays -1."""
+    if own == first:
+        return array
+    if not own or not set(own) <= set(first):
+        shown, known = (", ".join(names[:5]) + ", ..." * (len(names) > 5) or "none" for names in (own, first))
+        raise UserError(f"{where} has the classes {shown}, and the split train has {known}; allowed: the same names")
+    return np.array([*(first.index(name) for name in own), -1])[array]
+
+
+def _array(values: Any, element: Any, where: str) -> np.ndarray:
     """Return a column as an array. Bytes come as int64 from `datasets` and are made uint8 again."""
     array = values if isinstance(values, np.ndarray) else np.asarray(values)
     if array.dtype.hasobject:
         shapes = {np.shape(value) for value in values}
         shown = " and ".join(str(list(shape)) for shape in sorted(shapes)[:2])
         raise UserError(f"{where} has values of {shown}; allowed: numbers of one shape for all")
-    while getattr(feature, "feature", None) is not None:  # a list: its elements decide
-        feature = feature.feature
-    if getattr(feature, "dtype", "") == "uint8":
+    if getattr(element, "dtype", "") == "uint8":
         return array.astype(np.uint8)
-    return array.astype(bool) if getattr(feature, "dtype", "") == "bool" else array
+    return array.astype(bool) if getattr(element, "dtype", "") == "bool" else array

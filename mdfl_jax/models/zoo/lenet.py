@@ -35,7 +35,13 @@ class LeNet(nn.Module):
         return nn.Dense(self.settings.num_classes)(x)
 
 
-@MODELS.register("lenet", ImageModelNumbers)
+class LeNetNumbers(ImageModelNumbers):
+    """The numbers of LeNet-5: it has none."""
+
+    smallest = 4  # two 2 x 2 pools
+
+
+@MODELS.register("lenet", LeNetNumbers)
 def lenet(settings: ModelSettings) -> nn.Module:
     """LeNet-5 with ReLU and maximum pools: 61,706 parameters on 28 x 28 grey images and ten classes.
 

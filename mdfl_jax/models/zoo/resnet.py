@@ -13,10 +13,9 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import number
 from mdfl_jax.models.conv import Conv, max_pool
-from mdfl_jax.models.model import MODELS, ImageModelNumbers, ModelSettings, SampleSpec
+from mdfl_jax.models.model import MODELS, ImageModelNumbers, ModelSettings
 from mdfl_jax.models.norm import NORMS, Norm, check_norm
 
 HE = nn.initializers.variance_scaling(2.0, "fan_out", "normal")  # He et al., ICCV 2015; as in torchvision
@@ -150,11 +149,7 @@ class SmallResNetNumbers(ResNetNumbers):
 class ResNet9Numbers(ResNetNumbers):
     """The numbers of FedMobile's ResNet-9."""
 
-    def check_sample(self, sample: SampleSpec, model: str, dataset: str) -> None:
-        """Check that an image is large enough for three 2 x 2 pools and a last pool over the rest."""
-        super().check_sample(sample, model, dataset)
-        if min(shape := sample.shape[:2]) < 8:
-            raise UserError(f"model.name is {model}; it needs images of 8 x 8 at least, and {dataset} has {shape}")
+    smallest = 8  # three 2 x 2 pools and a last pool over the rest
 
 
 def _resnet(settings: ModelSettings, blocks: tuple[int, ...], bottleneck: bool) -> nn.Module:

@@ -58,7 +58,7 @@ def load_dataset(config: DataConfig) -> Dataset | None:
         return None
     drop = tuple(name.strip() for name in config.drop.split(",") if name.strip())
     columns = TableColumns(config.target, config.owner, drop)
-    dataset = load(config.name, config.dir, config.limit_train, config.limit_test, columns)
+    dataset = load(config.name, config.dir, config.limit_train, config.limit_test, columns, config.layout)
     if config.validation >= len(dataset.y_train):
         raise UserError(f"data.validation is {config.validation}; there are {len(dataset.y_train)} training samples")
     if config.validation and dataset.x_validation is not None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import is_number
+from mdfl_jax.core.tables import marks_of
 from mdfl_jax.traces.reading import (
     MOST_CLIENTS,
     TRACE_FORMATS,
@@ -32,7 +33,6 @@ PLANE = ("time", "id", "x", "y")
 GLOBE = ("time", "id", "lon", "lat")
 BY_ROUND = ("round", "i", "j")
 BY_TIME = ("start", "end", "i", "j")
-MARKS = ",;\t"  # between the columns
 NAMES: Mapping[str, Collection[str]] = {
     "time": ("timestamp", "timestep", "timestep_time", "datetime", "date_time", "date time", "t", "seconds", "utc"),
     "id": ("vehicle_id", "vehicle", "node_id", "node", "taxi_id", "taxi", "user_id", "user", "name", "trackid"),
@@ -55,11 +55,6 @@ def header_of(row: Sequence[str]) -> tuple[str, ...]:
     return tuple(name.strip().lower() for name in row)
 
 
-def _mark_of(text: str) -> str:
-    """Return the mark that divides a line into the most columns."""
-    return max(MARKS, key=text.count)
-
-
 def _lines(path: str | Path) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows of a file as (line, cells). Blank lines and lines that begin with # are skipped.
 
@@ -73,7 +68,7 @@ def _lines(path: str | Path) -> Iterator[tuple[int, list[str]]]:
             before.append(text)
             if text.strip() and not text.startswith("#"):
                 break
-        mark = _mark_of(before[-1]) if before else ","
+        mark = marks_of(before[-1:])[0] if before else ","
         rows, width = csv.reader(itertools.chain(before, lines), delimiter=mark, skipinitialspace=True), 0
         try:
             for row in rows:
@@ -334,7 +329,7 @@ def read_contacts(path: str | Path) -> Contacts:
 def _is_table(text: str, of_contacts: bool) -> bool:
     """Tell whether a text is a table: of contacts, by its header or by three columns without one, or else of places."""
     line = first_line(text)
-    columns = line.split(_mark_of(line))
+    columns = line.split(marks_of([line])[0])
     has_contacts = {"i", "j"} <= set(header_of(columns)) if is_header(columns) else len(columns) == 3
     return len(columns) > 1 and has_contacts == of_contacts
 
