@@ -145,13 +145,13 @@ class Settings(NamedTuple):
         return trees.received(model, part, self.local_statistics)
 
     def sent(
-        self, hparams: AlgorithmNumbers, key: jax.Array, links: Links, vectors: ClientParams, which: int = 0
+        self, hparams: AlgorithmNumbers, key: jax.Array, links: Links, vectors: ClientParams, which: Number = 0
     ) -> ClientParams:
         """Return what the clients send in place of their vectors [N, ...]; `mdfl_jax.exchange.sending.sent`."""
         return sent(self.sends, hparams, key, links, vectors, which)
 
     def aggregate(
-        self, hparams: AlgorithmNumbers, key: jax.Array, links: Links, own: ClientParams, which: int = 0
+        self, hparams: AlgorithmNumbers, key: jax.Array, links: Links, own: ClientParams, which: Number = 0
     ) -> ClientParams:
         """Send the models of all clients over the links, and combine what each client hears with its own model.
 
@@ -199,8 +199,8 @@ def decayed_gradient(gradient: Gradient, hparams: AlgorithmNumbers, step: jax.Ar
       A function of the same arguments and results as ``gradient``; the loss does not include the weight decay.
     """
 
-    def decayed(client_params: ClientParams, key: jax.Array) -> tuple[jax.Array, ClientParams]:
-        loss, found = gradient(client_params, key)
+    def decayed(client_params: ClientParams, key: jax.Array, **more: Any) -> tuple[jax.Array, ClientParams]:
+        loss, found = gradient(client_params, key, **more)
         add = lambda g, p: g + jnp.asarray(hparams.weight_decay, p.dtype) * p  # noqa: E731
         divided = lambda g, s: jnp.where(step > 0, g / step.astype(g.dtype), 0)  # noqa: E731 -- no step moves nothing
         return loss, each(add, divided, found, client_params)

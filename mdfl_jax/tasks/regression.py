@@ -187,10 +187,11 @@ class Regression:
         client_params: ClientParams,
         key: jax.Array,
         per_sample: PerSample | None = None,
+        whole: bool = False,
     ) -> tuple[jax.Array, ClientParams]:
         """Compute the mean losses and gradients of all clients; see `mdfl_jax.core.types.Task`."""
         (features, targets), weights = clients.train, client_params["w"]
-        if self.batch_size:
+        if self.batch_size and not whole:
             drawn = jax.random.randint(key, (self.rows, self.batch_size), 0, self.samples_per_client)
             features, targets = jax.vmap(lambda a, b, i: (a[i], b[i]))(features, targets, drawn)
         outputs = jnp.einsum("iqn,in->iq", features, weights, precision="highest")
