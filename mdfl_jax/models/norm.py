@@ -14,20 +14,18 @@ NORMS = ("batch", "group", "none")
 def centred(x: jax.Array, mean: Callable[[jax.Array], jax.Array]) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Return activations less their mean, with the mean and the variance.
 
-    A variance is the mean of the squares minus the square of the mean, which needs only one pass over the activations.
-    Where the mean is a thousand times the standard deviation, this difference has no digits left in single precision.
-    So the mean of the middle pixel is subtracted from all activations first. It is as near to their mean as one pixel
-    is: at most sqrt(H W) standard deviations away, however far from zero the activations lie.
+    The mean is subtracted before the squares are taken. Where it is a thousand times the standard deviation, the mean
+    of the squares minus the square of the mean has no digits left in single precision. Of such values the mean itself
+    is rounded, so what is left of it is subtracted too.
 
     Args:
       x: [C, H, W, B] float32.
-      mean: a mean over pixels and perhaps more: [C, h, w, B] -> an array that broadcasts with it.
+      mean: a mean over some axes: [C, H, W, B] -> an array that broadcasts with it.
 
     Returns:
       (x less the mean [C, H, W, B], the mean, the variance).
     """
-    height, width = x.shape[1] // 2, x.shape[2] // 2
-    near = jax.lax.stop_gradient(mean(x[:, height : height + 1, width : width + 1]))  # any constant gives the same
+    near = jax.lax.stop_gradient(mean(x))  # any constant gives the same
     rest = x - near
     left = mean(rest)
     variance = jnp.maximum(mean(rest * rest) - left * left, 0.0)
@@ -94,18 +92,16 @@ class BatchNorm(nn.Module):
             rest = wide - column(mean.value)
             variance = column(jnp.maximum(var.value, 0.0))  # a compressor's noise may make it negative
         else:
-            present = jnp.sum(mask)
+            count = jnp.sum(mask) * float(height * width)
 
             def of_batch(a: jax.Array) -> jax.Array:
-                count = jnp.maximum(present, 1) * float(a.shape[1] * a.shape[2])
-                return jnp.sum(jnp.where(mask, a, 0.0), axis=(1, 2, 3), keepdims=True) / count
+                return jnp.sum(jnp.where(mask, a, 0.0), axis=(1, 2, 3), keepdims=True) / jnp.maximum(count, 1.0)
 
             rest, centre, spread = centred(wide, of_batch)
-            variance = jnp.where(present > 0, spread, 1.0)
+            variance = jnp.where(count > 0, spread, 1.0)
             if not self.is_initializing():
-                count = present * float(height * width)
                 unbiased = spread * count / jnp.maximum(count - 1.0, 1.0)
-                rate = jnp.where(present > 0, self.momentum, 0.0)
+                rate = jnp.where(count > 0, self.momentum, 0.0)
                 mean.value += rate * (centre[:, 0, 0, 0] - mean.value)
                 var.value += rate * (unbiased[:, 0, 0, 0] - var.value)
         y = rest * (jax.lax.rsqrt(variance + self.epsilon) * column(scale)) + column(bias)

@@ -169,7 +169,7 @@ class Regression:
     def _is_client(self) -> jax.Array:
         return jnp.arange(self.rows) < self.num_clients
 
-    def _truths(self, key: jax.Array, truth: jax.Array, shift: jax.Array) -> jax.Array:
+    def _truths(self, key: jax.Array, truth: jax.Array, shift: jax.Array | float) -> jax.Array:
         """Draw each client's truth around the common one, [rows, n]."""
         own = jax.random.normal(key, (self.rows, self.dimension), self.dtype) * jnp.asarray(shift, self.dtype)
         return truth + jnp.where(truth != 0, own, 0)
