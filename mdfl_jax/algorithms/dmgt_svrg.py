@@ -91,7 +91,6 @@ def dmgt_svrg(settings: Settings = Settings()) -> Algorithm:
     ) -> tuple[DMGTSVRGState, RoundStats]:
         x, is_first, steps = state.params, state.round == 0, hparams.gossip_steps
         step = recursion_step(settings, hparams, state.round)
-        slope = decayed_gradient(gradient, hparams, step)
         weight = chebyshev_weight(mixing_rate(hparams, links))
 
         def gossip(z: ClientParams, exchange: int) -> ClientParams:
@@ -103,20 +102,23 @@ def dmgt_svrg(settings: Settings = Settings()) -> Algorithm:
 
             return take_steps(once, (z, z), steps)[0][0]
 
-        key_batch, key_whole = (jax.random.fold_in(key, i) for i in range(2))
-        loss, at_x = slope(x, key_batch)
-        at_anchor = slope(state.anchor, key_batch)[1]  # on the same minibatch
-        drawn = jax.random.uniform(own_draws(key), loss.shape, jnp.float32) < hparams.anchor_probability
+        drawn = jax.random.uniform(own_draws(key), state.begun.shape, jnp.float32) < hparams.anchor_probability
         renewed = drawn | ~state.begun
         whole = choose(
             jnp.any(renewed),
-            lambda models, known: slope(models, key_whole, whole=True)[1],
+            lambda models, known: gradient(models, jax.random.fold_in(key, 1), whole=True)[1],
             lambda models, known: known,
             x,
             state.anchor_gradient,
         )
-        reduced = jax.tree.map(lambda g, h, known: g - h + known, at_x, at_anchor, state.anchor_gradient)
-        estimate = where_rows(state.begun, reduced, whole)
+
+        def reduced(models: ClientParams, key: jax.Array) -> tuple[jax.Array, ClientParams]:
+            loss, here = gradient(models, key)
+            there = gradient(state.anchor, key)[1]  # on the same minibatch
+            corrected = jax.tree.map(lambda g, h, known: g - h + known, here, there, state.anchor_gradient)
+            return loss, where_rows(state.begun, corrected, whole)
+
+        loss, estimate = decayed_gradient(reduced, hparams, step)(x, jax.random.fold_in(key, 0))
         planned = jax.tree.map(lambda s, new, old: s + new - old, state.tracked, estimate, state.estimate)
         tracked = jax.tree.map(lambda own, mixed: jnp.where(is_first, own, mixed), planned, gossip(planned, 0))
         descended = jax.tree.map(lambda x, s: x - step.astype(x.dtype) * s, x, tracked)

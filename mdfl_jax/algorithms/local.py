@@ -199,8 +199,8 @@ def decayed_gradient(gradient: Gradient, hparams: AlgorithmNumbers, step: jax.Ar
       A function of the same arguments and results as ``gradient``; the loss does not include the weight decay.
     """
 
-    def decayed(client_params: ClientParams, key: jax.Array, **more: Any) -> tuple[jax.Array, ClientParams]:
-        loss, found = gradient(client_params, key, **more)
+    def decayed(client_params: ClientParams, key: jax.Array) -> tuple[jax.Array, ClientParams]:
+        loss, found = gradient(client_params, key)
         add = lambda g, p: g + jnp.asarray(hparams.weight_decay, p.dtype) * p  # noqa: E731
         divided = lambda g, s: jnp.where(step > 0, g / step.astype(g.dtype), 0)  # noqa: E731 -- no step moves nothing
         return loss, each(add, divided, found, client_params)
