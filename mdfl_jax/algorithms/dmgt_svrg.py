@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from mdfl_jax.algorithms.local import AlgorithmNumbers, Settings, decayed_gradient, recursion_step
 from mdfl_jax.algorithms.registry import RECURSION, register
+from mdfl_jax.core import contract
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.links import Senders, as_matrix
 from mdfl_jax.core.message_bits import count_bits, dense_bits, double_dense_bits, messages_sent
@@ -89,6 +90,7 @@ def dmgt_svrg(settings: Settings = Settings()) -> Algorithm:
     def do_round(
         hparams: DMGTSVRGNumbers, key: jax.Array, state: DMGTSVRGState, links: Links, gradient: Gradient
     ) -> tuple[DMGTSVRGState, RoundStats]:
+        contract.takes(gradient, "whole", "by which dmgt_svrg asks for the gradient over all samples of a client")
         x, is_first, steps = state.params, state.round == 0, hparams.gossip_steps
         step = recursion_step(settings, hparams, state.round)
         weight = chebyshev_weight(mixing_rate(hparams, links))

@@ -116,8 +116,8 @@ class Task(NamedTuple):
         gradient of zero. ``key`` draws the minibatches of one local step, so models under one key have the same ones.
         Further arguments may be given: ``per_sample``, (gradient of one sample) -> gradient, such as a clip, which is
         applied to the gradient of each sample before they are averaged; and ``whole``, True for the gradient over all
-        samples of a client in place of a minibatch. A task of your own may leave them out; an algorithm that gives such
-        an argument (`dmgt_svrg`) does not run with it then.
+        samples of a client in place of a minibatch. A task of your own may leave them out; an algorithm that needs such
+        an argument (`dmgt_svrg`) refuses it then.
       evaluate: (data, clients, client_params [M, ...]) -> Score of M models on the test samples.
       objective: (data, clients, params [1, ...]) -> [] the objective over all training samples; the stop rule needs it.
       validate: (data, clients, params [1, ...]) -> [] the loss on validation samples, by which step sizes are chosen.

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from least_squares import NO_LINKS, Problem, graph, run, run_long
 from oracles import baselines, innovations, rivals
 
+from mdfl_jax import UserError
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.allreduce import ring_bits
 from mdfl_jax.algorithms.dfedsam import sharpness_aware
@@ -383,6 +384,13 @@ def test_variance_reduction_converges_linearly_on_minibatches():
     assert abs(np.log(second / first)) < 0.5 * abs(np.log(first))
     assert farthest("dmgt_svrg", problem, numbers, 4000) < 1e-6
     assert farthest("dpsgd", problem, {"lr": 0.05}, 4000) > 0.01
+
+
+def test_a_task_without_whole_gradients_is_refused_by_variance_reduction():
+    problem = Problem()
+    problem.gradient = lambda params, key: (jnp.zeros(5), params)
+    with pytest.raises(UserError, match="has no argument 'whole', by which dmgt_svrg asks"):
+        run(ALGORITHMS["dmgt_svrg"](Settings()), numbers_of("dmgt_svrg"), problem, [graph()])
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.5, 1.0])
