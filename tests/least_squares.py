@@ -24,19 +24,27 @@ NO_LINKS = np.zeros((5, 5), bool), np.eye(5)
 
 
 class Problem:
-    """f_i(w) = |A_i w - b_i|^2 / (2 rows), unlike minimisers; models are trees of two leaves."""
+    """f_i(w) = |A_i w - b_i|^2 / (2 rows), unlike minimisers; models are trees of two leaves.
 
-    def __init__(self, num_clients=5, size=6, rows=8, spread=1.0, seed=0):
+    A gradient is that of all rows, or of ``batch`` rows that are drawn with replacement.
+    """
+
+    def __init__(self, num_clients=5, size=6, rows=8, spread=1.0, seed=0, batch=0):
         rng = np.random.default_rng(seed)
-        self.size, self.num_clients = size, num_clients
+        self.size, self.num_clients, self.batch = size, num_clients, batch
         self.a = rng.normal(size=(num_clients, rows, size))
         self.b = self.a @ rng.normal(size=size) + rng.normal(size=(num_clients, rows))
         self.b += np.einsum("irl,il->ir", self.a, spread * rng.normal(size=(num_clients, size)))
         self.start = rng.normal(size=(num_clients, size))
 
-    def gradient_of(self, i, w):
-        """In NumPy, of one client."""
-        return self.a[i].T @ (self.a[i] @ w - self.b[i]) / self.a.shape[1]
+    def gradient_of(self, i, w, rows=slice(None)):
+        """In NumPy, of one client, over some of its rows."""
+        a, b = self.a[i][rows], self.b[i][rows]
+        return a.T @ (a @ w - b) / len(b)
+
+    def drawn(self, key):
+        """[N, batch] the rows of a minibatch."""
+        return jax.random.randint(key, (self.num_clients, self.batch), 0, self.a.shape[1])
 
     @property
     def solution(self):
@@ -51,10 +59,13 @@ class Problem:
     def flat(tree):
         return np.concatenate([np.asarray(tree["u"])[:, :, 0], np.asarray(tree["v"])], axis=1)
 
-    def gradient(self, params, key):
+    def gradient(self, params, key, whole=False):
         x = jnp.concatenate([params["u"][:, :, 0], params["v"]], axis=1)
-        residual = jnp.einsum("irl,il->ir", self.a, x) - self.b
-        found = jnp.einsum("irl,ir->il", self.a, residual) / self.a.shape[1]
+        a, b = jnp.asarray(self.a), jnp.asarray(self.b)
+        if self.batch and not whole:
+            a, b = jax.vmap(lambda a, b, rows: (a[rows], b[rows]))(a, b, self.drawn(key))
+        residual = jnp.einsum("irl,il->ir", a, x) - b
+        found = jnp.einsum("irl,ir->il", a, residual) / a.shape[1]
         return jnp.mean(residual**2, axis=1) / 2, self.tree(found.astype(x.dtype))
 
 

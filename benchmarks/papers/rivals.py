@@ -9,12 +9,13 @@ import numpy as np
 from benchmarks.papers.cells import cell
 from benchmarks.papers.items import Claim, Outcome, Table
 from benchmarks.papers.studies import Studies, Study, setting_of
-from configs.pame import RIVALS, TUNED
+from configs.pame import FIGURE_8, RIVALS, TUNED
 from mdfl_jax.core.outcomes import SELECT_BY, VALIDATION_LOSS, interval
 from mdfl_jax.results.summary import select
 
 M = (32, 64, 128)
 ALGORITHMS = ("pame", *RIVALS)
+OF_FIGURE_8 = tuple(FIGURE_8)[1:]  # the rivals, with the one that only table I names
 ROUNDS, BITS, FINAL = "rounds_to_target", "bits_to_target", "final_accuracy"
 Best = dict[str, dict[str, Any]]  # the chosen sweep point of each algorithm
 Variant = dict[str, object]  # values of swept fields, by the last parts of their names
@@ -23,8 +24,8 @@ BOTH_WAYS: Variant = {"batch_size": 0, "picks": "both_ways", "participation": 0.
 MINIBATCHES: Variant = {**BOTH_WAYS, "batch_size": 25}
 AS_MANY: dict[str, Variant] = {
     "pame": BOTH_WAYS,
-    **{name: {**BOTH_WAYS, "picks": "one_way"} for name in RIVALS[:2]},
-    **{name: {**BOTH_WAYS, "participation": 0.1} for name in RIVALS[2:]},
+    **{name: {**BOTH_WAYS, "picks": "one_way"} for name in OF_FIGURE_8[:2]},
+    **{name: {**BOTH_WAYS, "participation": 0.1} for name in OF_FIGURE_8[2:]},
 }
 VIEWS: dict[str, Callable[[str], Variant]] = {
     "full gradients": lambda name: BOTH_WAYS,
@@ -34,7 +35,7 @@ VIEWS: dict[str, Callable[[str], Variant]] = {
 
 
 def best(study: Study, by: str, variant: Callable[[str], Variant], **settings: object) -> Best:
-    """Return the chosen point of each algorithm, at a setting and in a variant.
+    """Return the chosen point of each algorithm that a study has, at a setting and in a variant.
 
     Args:
       study: a study of algorithms with grids.
@@ -43,7 +44,7 @@ def best(study: Study, by: str, variant: Callable[[str], Variant], **settings: o
       settings: values of further swept fields.
     """
     found = {}
-    for name in ALGORITHMS:
+    for name in FIGURE_8:
         points = study.matching(name=name, **settings, **variant(name))
         by_id = {point["id"]: point for point in points}
         chosen = [entry["id"] for entry in select(points, TUNED, by) if entry["id"]]
@@ -98,7 +99,14 @@ def reached(point: dict[str, Any], key: str) -> str:
 
 
 def ahead(
-    text: str, found: Iterable[Best], key: str, unit: str, sign: int, scale: float = 1.0, horizon: float = np.nan
+    text: str,
+    found: Iterable[Best],
+    key: str,
+    unit: str,
+    sign: int,
+    scale: float = 1.0,
+    horizon: float = np.nan,
+    names: Iterable[str] = RIVALS,
 ) -> list[Claim]:
     """Return the claims that PaME is ahead of each rival, as the mean difference over several settings.
 
@@ -112,9 +120,10 @@ def ahead(
       horizon: what stands for a value that is unknown, if the other one of the pair is known: the number of rounds for
         a target that was not reached in them, which makes the difference too small in size. Pairs of which both are
         unknown are left out.
+      names: the rivals.
     """
     claims, pairs = [], [(values(of.get("pame"), key), of) for of in found]
-    for rival in RIVALS:
+    for rival in names:
         gaps = [sign * np.subtract(*_known(ours, values(of.get(rival), key), horizon)) for ours, of in pairs]
         known = np.isfinite(gaps)
         means = np.sum(np.where(known, gaps, 0.0), axis=0) / np.maximum(known.sum(axis=0), 1)
@@ -132,12 +141,14 @@ def _known(ours: np.ndarray, theirs: np.ndarray, horizon: float) -> tuple[np.nda
 def figure_8(studies: Studies) -> Outcome:
     """Compare rounds to 75 %, and accuracies, for three numbers of nodes, and in three variants."""
     study, tables, claims = studies("pame:f8"), list[Table](), list[Claim]()
+    horizon = config_of(study)["rounds"]
     for view, variant in VIEWS.items():
         by_rounds = [best(study, ROUNDS, variant, num_clients=m) for m in M]
         by_loss = [best(study, VALIDATION_LOSS, variant, num_clients=m) for m in M]
         text = f"PaME needs fewer rounds to 75 % than {{}}: how many fewer, mean over m, {view}"
-        claims += ahead(text, by_rounds, ROUNDS, "rounds", -1, horizon=config_of(study)["rounds"])
-        claims += ahead(f"PaME is more accurate than {{}}, mean over m, {view}", by_loss, FINAL, "points", 1, 100)
+        claims += ahead(text, by_rounds, ROUNDS, "rounds", -1, horizon=horizon, names=OF_FIGURE_8)
+        text = f"PaME is more accurate than {{}}, mean over m, {view}"
+        claims += ahead(text, by_loss, FINAL, "points", 1, 100, names=OF_FIGURE_8)
         for by in (BITS, VALIDATION_LOSS):
             chosen = by_loss if by == VALIDATION_LOSS else [best(study, by, variant, num_clients=m) for m in M]
             tables += [table(f"m = {m}, {view}, chosen by {SELECT_BY[by]}", of) for m, of in zip(M, chosen)]

@@ -145,13 +145,13 @@ class Settings(NamedTuple):
         return trees.received(model, part, self.local_statistics)
 
     def sent(
-        self, hparams: AlgorithmNumbers, key: jax.Array, links: Links, vectors: ClientParams, which: int = 0
+        self, hparams: AlgorithmNumbers, key: jax.Array, links: Links, vectors: ClientParams, which: Number = 0
     ) -> ClientParams:
         """Return what the clients send in place of their vectors [N, ...]; `mdfl_jax.exchange.sending.sent`."""
         return sent(self.sends, hparams, key, links, vectors, which)
 
     def aggregate(
-        self, hparams: AlgorithmNumbers, key: jax.Array, links: Links, own: ClientParams, which: int = 0
+        self, hparams: AlgorithmNumbers, key: jax.Array, links: Links, own: ClientParams, which: Number = 0
     ) -> ClientParams:
         """Send the models of all clients over the links, and combine what each client hears with its own model.
 

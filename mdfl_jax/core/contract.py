@@ -87,3 +87,19 @@ def _structure(tree: Any) -> str:
     if isinstance(tree, dict):
         return f"{{{', '.join(f'{k}: {_structure(v)}' for k, v in tree.items())}}}"
     return _array(tree) if hasattr(tree, "dtype") or np.isscalar(tree) else type(tree).__name__
+
+
+def takes(function: Callable[..., Any], argument: str, why: str) -> None:
+    """Check that a function has a keyword argument.
+
+    Args:
+      function: the function, which the message names.
+      argument: the name of the argument.
+      why: what the argument is for, in words.
+
+    Raises:
+      UserError: if it has not.
+    """
+    parameters = inspect.signature(function).parameters
+    if argument not in parameters and not any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+        raise UserError(f"{where(function)} has no argument {argument!r}, {why}")

@@ -113,9 +113,11 @@ class Task(NamedTuple):
         clients (`mdfl_jax.core.sharding.padded`).
       init: (data, key) -> params of one model, with which all clients start.
       gradient: (data, clients, client_params, key) -> (loss [N], gradients [N, ...]); a client without samples has a
-        gradient of zero. ``key`` draws the minibatches of one local step. A further argument ``per_sample`` may be
-        given: (gradient of one sample) -> gradient, such as a clip; it is applied to the gradient of each sample before
-        they are averaged. A task of your own may leave it out.
+        gradient of zero. ``key`` draws the minibatches of one local step, so models under one key have the same ones.
+        Further arguments may be given: ``per_sample``, (gradient of one sample) -> gradient, such as a clip, which is
+        applied to the gradient of each sample before they are averaged; and ``whole``, True for the gradient over all
+        samples of a client in place of a minibatch. A task of your own may leave them out; an algorithm that needs such
+        an argument (`dmgt_svrg`) refuses it then.
       evaluate: (data, clients, client_params [M, ...]) -> Score of M models on the test samples.
       objective: (data, clients, params [1, ...]) -> [] the objective over all training samples; the stop rule needs it.
       validate: (data, clients, params [1, ...]) -> [] the loss on validation samples, by which step sizes are chosen.
@@ -237,12 +239,15 @@ class RoundStats(NamedTuple):
       messages: [N] int32 messages that each client sent, one for each directed link.
       bits: the number of bits in these messages, for each client.
       details: further arrays [N, ...] of the round for the algorithm's own metrics (`RoundView.stats`); None for none.
+      whole: [N] bool, the clients that computed a gradient over all their samples besides those of every round; None:
+        nobody.
     """
 
     loss: jax.Array
     messages: jax.Array
     bits: Bits
     details: Any = None
+    whole: Any = None
 
 
 class Observed(NamedTuple):

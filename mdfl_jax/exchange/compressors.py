@@ -164,6 +164,10 @@ def anq(x: jax.Array, eta: Array | float, omega: Array | float) -> tuple[jax.Arr
     This is the non-uniform quantiser of Michelusi, Scutari, Lee 2022, the coarsest with |Q(x) - x| <= eta + omega |x|.
     The bound is reached half-way between two points. As omega goes to 0 the points become 2 eta l.
 
+    Where the points lie nearly as close to each other as the floats, rounding breaks the inequality. So Q(x) = x beyond
+    `largest_level`, or where the nearest point misses the inequality by more than a thousandth. The level is then the
+    first beyond the largest one.
+
     Args:
       x: an array of any shape.
       eta: the absolute error, above 0. A value below the square root of the smallest normal float is replaced by it.
@@ -184,9 +188,24 @@ def anq(x: jax.Array, eta: Array | float, omega: Array | float) -> tuple[jax.Arr
     # 1 + omega |x| / eta > r^(l-1) / (1 - omega).
     scaled = (jnp.log1p(some * jnp.abs(x) / eta) + jnp.log1p(-jnp.where(omega > 0, omega, 0))) / step
     level = jnp.ceil(jnp.where(omega > 0, scaled, (jnp.abs(x) / eta - 1) / 2))
-    level = jnp.clip(level, 0, 2.0**30)
+    largest = largest_level(x.dtype)
+    level = jnp.clip(level, 0, largest + 1)
     point = jnp.where(omega > 0, eta / some * jnp.expm1(level * step), 2 * eta * level)
-    return (jnp.sign(x) * level).astype(jnp.int32), jnp.sign(x) * point
+    is_far = jnp.abs(point - jnp.abs(x)) > (eta + omega * jnp.abs(x)) * (1 + SLACK)
+    level = jnp.where(is_far, largest + 1, level)
+    return (jnp.sign(x) * level).astype(jnp.int32), jnp.where(level > largest, x, jnp.sign(x) * point)
+
+
+SLACK = 1e-3  # the part by which rounding may break the inequality of `anq`
+
+
+def largest_level(dtype: Any) -> int:
+    """Return the largest level of `anq` for a type of floats: 2^22 in single precision, 2^30 in double precision.
+
+    >>> largest_level(jnp.float32) == 2**22
+    True
+    """
+    return 1 << min(int(jnp.finfo(dtype).nmant) - 1, 30)
 
 
 def _anq(numbers: Any, key: jax.Array, x: jax.Array) -> Message:
@@ -208,7 +227,10 @@ def elias_bits(levels: jax.Array) -> jax.Array:
 
 
 def _anq_bits(numbers: Any, message: Message) -> jax.Array:
-    return jnp.sum(elias_bits(message.code), axis=1, dtype=jnp.uint32)
+    """Count the bits of the levels, and of the floats that follow the level that stands for no point."""
+    beyond = jnp.abs(message.code) > largest_level(message.value.dtype)
+    each = elias_bits(message.code) + jnp.where(beyond, jnp.uint32(_width(message)), 0)
+    return jnp.sum(each, axis=1, dtype=jnp.uint32)
 
 
 def _gaussian_noise(numbers: Any, key: jax.Array, x: jax.Array) -> Message:
@@ -230,7 +252,11 @@ class QSGDNumbers(Numbers):
 class ANQNumbers(Numbers):
     """The numbers of the quantiser anq."""
 
-    eta: float = number(0.1, "quantiser anq: absolute error", at_least=0)
+    eta: float = number(
+        0.1,
+        "quantiser anq: absolute error; beyond 2^22 levels a coordinate is sent as a float",
+        at_least=0,
+    )
     omega: float = number(0.1, "quantiser anq: relative error", at_least=0, below=1)
 
 

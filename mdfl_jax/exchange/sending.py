@@ -22,7 +22,12 @@ Sending = Callable[[Any, jax.Array, Links, ClientParams], ClientParams]
 
 
 def sent(
-    maps: Sequence[Sending], hparams: Any, key: jax.Array, links: Links, vectors: ClientParams, which: int = 0
+    maps: Sequence[Sending],
+    hparams: Any,
+    key: jax.Array,
+    links: Links,
+    vectors: ClientParams,
+    which: int | jax.Array = 0,
 ) -> ClientParams:
     """Return what the clients send in place of their vectors.
 

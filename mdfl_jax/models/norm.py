@@ -1,5 +1,7 @@
 """Group normalisation and batch normalisation, with the samples on the last axis."""
 
+from collections.abc import Callable
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -9,11 +11,31 @@ from mdfl_jax.core.errors import UserError, unknown_name
 NORMS = ("batch", "group", "none")
 
 
+def centred(x: jax.Array, mean: Callable[[jax.Array], jax.Array]) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Return activations less their mean, with the mean and the variance.
+
+    The mean is subtracted before the squares are taken. Where it is a thousand times the standard deviation, the mean
+    of the squares minus the square of the mean has no digits left in single precision. Of such values the mean itself
+    is rounded, so what is left of it is subtracted too.
+
+    Args:
+      x: [C, H, W, B] float32.
+      mean: a mean over some axes: [C, H, W, B] -> an array that broadcasts with it.
+
+    Returns:
+      (x less the mean [C, H, W, B], the mean, the variance).
+    """
+    near = jax.lax.stop_gradient(mean(x))  # any constant gives the same
+    rest = x - near
+    left = mean(rest)
+    variance = jnp.maximum(mean(rest * rest) - left * left, 0.0)
+    return rest - left, near + left, variance
+
+
 class GroupNorm(nn.Module):
     """Group normalisation (Wu and He, ECCV 2018), samples last.
 
-    It normalises each sample's channels, in groups, to mean 0 and variance 1. A variance is the mean of the squares
-    minus the square of the mean, in float32, which needs only one pass over the activations.
+    It normalises each sample's channels, in groups, to mean 0 and variance 1, in float32 (`centred`).
 
     Attributes:
       groups: the number of groups, a divisor of the number of channels.
@@ -26,20 +48,18 @@ class GroupNorm(nn.Module):
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
         """Normalise ``x`` [C, H, W, B]; each channel has one scale and one bias."""
-        channels, height, width, samples = x.shape
+        channels = x.shape[0]
         scale = self.param("scale", nn.initializers.ones_init(), (channels,))
         bias = self.param("bias", nn.initializers.zeros_init(), (channels,))
-        wide = x.astype(jnp.float32)
 
         def mean(a: jax.Array) -> jax.Array:
-            sums = jnp.sum(a, axis=(1, 2)).reshape(self.groups, -1, samples).sum(axis=1)
-            return jnp.repeat(sums / (channels // self.groups * height * width), channels // self.groups, axis=0)
+            of_channels = jnp.mean(a, axis=(1, 2)).reshape(self.groups, -1, a.shape[3])
+            of_groups = jnp.mean(of_channels, axis=1)
+            return jnp.repeat(of_groups, channels // self.groups, axis=0)[:, None, None]
 
-        centre = mean(wide)
-        variance = jnp.maximum(mean(wide * wide) - centre * centre, 0.0)
-        factor = jax.lax.rsqrt(variance + self.epsilon) * scale[:, None]
-        shift = bias[:, None] - centre * factor
-        return (wide * factor[:, None, None] + shift[:, None, None]).astype(x.dtype)
+        rest, _, variance = centred(x.astype(jnp.float32), mean)
+        factor = jax.lax.rsqrt(variance + self.epsilon) * scale[:, None, None, None]
+        return (rest * factor + bias[:, None, None, None]).astype(x.dtype)
 
 
 class BatchNorm(nn.Module):
@@ -67,23 +87,24 @@ class BatchNorm(nn.Module):
         bias = self.param("bias", nn.initializers.zeros_init(), (channels,))
         mean = self.variable("batch_stats", "mean", jnp.zeros, (channels,), jnp.float32)
         var = self.variable("batch_stats", "var", jnp.ones, (channels,), jnp.float32)
-        wide = x.astype(jnp.float32)
-        centre, variance = mean.value, jnp.maximum(var.value, 0.0)  # a compressor's noise may make it negative
-        if mask is not None:
-            present = jnp.where(mask, wide, 0.0)
+        wide, column = x.astype(jnp.float32), lambda of_channels: of_channels[:, None, None, None]
+        if mask is None:
+            rest = wide - column(mean.value)
+            variance = column(jnp.maximum(var.value, 0.0))  # a compressor's noise may make it negative
+        else:
             count = jnp.sum(mask) * float(height * width)
-            divisor = jnp.maximum(count, 1.0)
-            centre = jnp.sum(present, axis=(1, 2, 3)) / divisor
-            squares = jnp.sum(present * present, axis=(1, 2, 3)) / divisor
-            spread = jnp.maximum(squares - centre * centre, 0.0)
+
+            def of_batch(a: jax.Array) -> jax.Array:
+                return jnp.sum(jnp.where(mask, a, 0.0), axis=(1, 2, 3), keepdims=True) / jnp.maximum(count, 1.0)
+
+            rest, centre, spread = centred(wide, of_batch)
             variance = jnp.where(count > 0, spread, 1.0)
             if not self.is_initializing():
+                unbiased = spread * count / jnp.maximum(count - 1.0, 1.0)
                 rate = jnp.where(count > 0, self.momentum, 0.0)
-                mean.value += rate * (centre - mean.value)
-                var.value += rate * (spread * divisor / jnp.maximum(count - 1.0, 1.0) - var.value)
-        factor = jax.lax.rsqrt(variance + self.epsilon) * scale
-        shift = bias - centre * factor
-        y = wide * factor[:, None, None, None] + shift[:, None, None, None]
+                mean.value += rate * (centre[:, 0, 0, 0] - mean.value)
+                var.value += rate * (unbiased[:, 0, 0, 0] - var.value)
+        y = rest * (jax.lax.rsqrt(variance + self.epsilon) * column(scale)) + column(bias)
         return (y if mask is None else jnp.where(mask, y, 0.0)).astype(x.dtype)
 
 

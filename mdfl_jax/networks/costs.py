@@ -142,7 +142,10 @@ def _rounds(algorithm: Algorithm, numbers: Any, model: Any, count: int) -> list[
         return jnp.zeros(2, jax.tree.leaves(params)[0].dtype), _drawn(model, 1)
 
     named = jax.jit(gradient_of_a_probe)  # a call with a name, which can be counted
-    gradient = lambda params, key, per_sample=None: named(params, key)  # noqa: E731
+
+    def gradient(params: ClientParams, key: jax.Array, per_sample: Any = None, whole: bool = False) -> Any:
+        return (gradient_of_a_probe if whole else named)(params, key)  # a round tells itself who computes a whole one
+
     state, found = algorithm.init(numbers, _drawn(model, 0)), []
     for index in range(count):
         state, stats = algorithm.round(numbers, jax.random.key(2 + index), state, links, gradient)
@@ -403,6 +406,7 @@ class CountedState(NamedTuple):
       inner: the state of the inner network.
       samples: [N] float32, the samples that each client processes in a round.
       computing: [N] float32, the seconds that each client computes in a round.
+      whole: [2, N] float32, the samples and the seconds of a gradient over all samples of a client.
       seconds: [] the seconds since the start of the run.
       worked: [N] the joules of computing and of the radio since the start.
       moved: [N] float32, the joules of movement since the start.
@@ -411,6 +415,7 @@ class CountedState(NamedTuple):
     inner: Any
     samples: jax.Array
     computing: jax.Array
+    whole: jax.Array
     seconds: Total
     worked: Total
     moved: jax.Array
@@ -499,10 +504,15 @@ def counted(network: Network, work: Work = Work()) -> Network:
 
     def init(params: CountedParams, key: jax.Array, clients: Clients) -> CountedState:
         held = clients.num_samples
-        computing = computing_seconds(params.cost, work, key, held)
-        none = no_total(network.num_clients)
+        none, once = no_total(network.num_clients), Work()
         return CountedState(
-            network.init(params.inner, key, clients), work.samples(held), computing, no_total(), none, none.value
+            inner=network.init(params.inner, key, clients),
+            samples=work.samples(held),
+            computing=computing_seconds(params.cost, work, key, held),
+            whole=jnp.stack([once.samples(held), computing_seconds(params.cost, once, key, held)]),
+            seconds=no_total(),
+            worked=none,
+            moved=none.value,
         )
 
     def step(
@@ -517,6 +527,8 @@ def counted(network: Network, work: Work = Work()) -> Network:
         cost, (links, stats, _) = params.cost, seen
         state = passed.observe(params, state, seen) if passed.observe else state
         samples, computing = state.samples, state.computing
+        if stats.whole is not None:
+            samples, computing = jnp.stack([samples, computing]) + jnp.where(stats.whole, state.whole, 0)
         if links.active is not None:
             samples, computing = (jnp.where(links.active, x, 0) for x in (samples, computing))
         bits = stats.bits.high.astype(jnp.float32) * 2**WORD + stats.bits.low.astype(jnp.float32)

@@ -1,6 +1,7 @@
 """Linear and logistic regression on synthetic data, which each seed draws as in PaME (V-A, examples 1 and 2)."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -120,6 +121,108 @@ def _score(kind: str, samples: Samples, weights: jax.Array) -> Score:
     return Score(jnp.maximum(1 - 2 * loss / jnp.var(samples.targets), 0), loss)
 
 
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """The settings of the task, and its functions for `mdfl_jax.core.types.Task` as methods.
+
+    Attributes:
+      kind: "linear" or "logistic".
+      num_clients: N.
+      rows: N, with the padding rows of a mesh.
+      dimension: n.
+      samples_per_client: q.
+      test_samples: T.
+      batch_size: samples of a minibatch; 0: all.
+      dtype: the type of all arrays.
+    """
+
+    kind: str
+    num_clients: int
+    rows: int
+    dimension: int
+    samples_per_client: int
+    test_samples: int
+    batch_size: int
+    dtype: Any
+
+    def init(self, data: None, key: jax.Array) -> Params:
+        """Return the model of zeros."""
+        return {"w": jnp.zeros(self.dimension, self.dtype)}
+
+    def partition(self, data: None, hparams: LinearNumbers, key: jax.Array) -> RegressionClients:
+        """Draw the truths and the samples of a seed."""
+        key_truth, key_shift, key_train, key_test, key_validation = jax.random.split(key, 5)
+        truth = draw_truth(key_truth, self.dimension, self.dtype, hparams.truth_share)
+        train = self._training_samples(key_train, self._truths(key_shift, truth, hparams.shift))
+        held = jnp.where(self._is_client, jnp.int32(self.samples_per_client), 0)
+        ones = jnp.sum(train.targets > 0.5, axis=1, dtype=jnp.int32)
+        return RegressionClients(
+            train=train,
+            test=draw_samples(key_test, self.kind, truth, self.test_samples),
+            validation=draw_samples(key_validation, self.kind, truth, self.test_samples),
+            num_samples=held,
+            label_counts=held[:, None] if self.kind == "linear" else jnp.stack([held - ones, ones], axis=1),
+            l2=jnp.asarray(hparams.l2, self.dtype),
+        )
+
+    @property
+    def _is_client(self) -> jax.Array:
+        return jnp.arange(self.rows) < self.num_clients
+
+    def _truths(self, key: jax.Array, truth: jax.Array, shift: jax.Array | float) -> jax.Array:
+        """Draw each client's truth around the common one, [rows, n]."""
+        own = jax.random.normal(key, (self.rows, self.dimension), self.dtype) * jnp.asarray(shift, self.dtype)
+        return truth + jnp.where(truth != 0, own, 0)
+
+    def _training_samples(self, key: jax.Array, truths: jax.Array) -> Samples:
+        """Draw the samples of each client from its truth; those of padding rows are zeros."""
+        draw = lambda k, w: draw_samples(k, self.kind, w, self.samples_per_client)  # noqa: E731
+        train = jax.vmap(draw)(jax.random.split(key, self.rows), truths)
+        return jax.tree.map(lambda x: jnp.where(rows_like(self._is_client, x), x, 0), train)
+
+    def gradient(
+        self,
+        data: None,
+        clients: RegressionClients,
+        client_params: ClientParams,
+        key: jax.Array,
+        per_sample: PerSample | None = None,
+        whole: bool = False,
+    ) -> tuple[jax.Array, ClientParams]:
+        """Compute the mean losses and gradients of all clients; see `mdfl_jax.core.types.Task`."""
+        (features, targets), weights = clients.train, client_params["w"]
+        if self.batch_size and not whole:
+            drawn = jax.random.randint(key, (self.rows, self.batch_size), 0, self.samples_per_client)
+            features, targets = jax.vmap(lambda a, b, i: (a[i], b[i]))(features, targets, drawn)
+        outputs = jnp.einsum("iqn,in->iq", features, weights, precision="highest")
+        penalty = clients.l2 / 2 * jnp.sum(jnp.square(weights), axis=1)
+        slopes = _slopes(self.kind, outputs, targets)
+        if per_sample is None:
+            slope = jnp.einsum("iqn,iq->in", features, slopes / targets.shape[1], precision="highest")
+        else:  # the penalty belongs to no sample
+            of_one = lambda a, s: per_sample({"w": s * a})["w"]  # noqa: E731
+            slope = jnp.mean(jax.vmap(jax.vmap(of_one))(features, slopes), axis=1)
+        slope = slope + clients.l2 * weights
+        return jnp.mean(_losses(self.kind, outputs, targets), axis=1) + penalty, {"w": slope}
+
+    def objective(self, data: None, clients: RegressionClients, params: ClientParams) -> jax.Array:
+        """Compute the sum of all f_i (PaME, equation 1), []."""
+        weights = params["w"][0]
+        outputs = jnp.einsum("iqn,n->iq", clients.train.features, weights, precision="highest")
+        of_clients = jnp.mean(_losses(self.kind, outputs, clients.train.targets), axis=1)
+        data_loss = jnp.sum(jnp.where(clients.num_samples > 0, of_clients, 0))
+        return data_loss + self.num_clients * clients.l2 / 2 * jnp.sum(jnp.square(weights))
+
+    def evaluate(self, data: None, clients: RegressionClients, client_params: ClientParams) -> Score:
+        """Score M models on the test samples."""
+        of_models = lambda weights: _score(self.kind, clients.test, weights)  # noqa: E731
+        return by_group(of_models, client_params["w"], MANY)
+
+    def validate(self, data: None, clients: RegressionClients, params: ClientParams) -> jax.Array:
+        """Compute the loss of one model on the validation samples, []."""
+        return _score(self.kind, clients.validation, params["w"]).loss[0]
+
+
 def regression(
     kind: str,
     num_clients: int,
@@ -152,79 +255,17 @@ def regression(
         raise UserError(unknown_name("regression", kind, KINDS))
     if precision not in ("float32", "float64"):
         raise UserError(f"precision is {precision}; a regression has float32 or float64")
-    dtype = jnp.dtype(precision)
-    rows = sharding.padded(num_clients, mesh)
-
-    def partition(data: None, hparams: LinearNumbers, key: jax.Array) -> RegressionClients:
-        key_truth, key_shift, key_train, key_test, key_validation = jax.random.split(key, 5)
-        truth = draw_truth(key_truth, dimension, dtype, hparams.truth_share)
-        own = jax.random.normal(key_shift, (rows, dimension), dtype) * jnp.asarray(hparams.shift, dtype)
-        truths = truth + jnp.where(truth != 0, own, 0)
-        draw = lambda k, w: draw_samples(k, kind, w, samples_per_client)  # noqa: E731
-        real = jnp.arange(rows) < num_clients
-        train = jax.vmap(draw)(jax.random.split(key_train, rows), truths)
-        train = jax.tree.map(lambda x: jnp.where(rows_like(real, x), x, 0), train)
-        held = jnp.where(real, jnp.int32(samples_per_client), 0)
-        ones = jnp.sum(train.targets > 0.5, axis=1, dtype=jnp.int32)
-        return RegressionClients(
-            train=train,
-            test=draw_samples(key_test, kind, truth, test_samples),
-            validation=draw_samples(key_validation, kind, truth, test_samples),
-            num_samples=held,
-            label_counts=held[:, None] if kind == "linear" else jnp.stack([held - ones, ones], axis=1),
-            l2=jnp.asarray(hparams.l2, dtype),
-        )
-
-    def gradient(
-        data: None,
-        clients: RegressionClients,
-        client_params: ClientParams,
-        key: jax.Array,
-        per_sample: PerSample | None = None,
-    ) -> tuple[jax.Array, ClientParams]:
-        features, targets = clients.train
-        weights = client_params["w"]
-        if batch_size:
-            drawn = jax.random.randint(key, (rows, batch_size), 0, samples_per_client)
-            features, targets = jax.vmap(lambda a, b, i: (a[i], b[i]))(features, targets, drawn)
-        outputs = jnp.einsum("iqn,in->iq", features, weights, precision="highest")
-        penalty = clients.l2 / 2 * jnp.sum(jnp.square(weights), axis=1)
-        slopes = _slopes(kind, outputs, targets) / targets.shape[1]
-        if per_sample is None:
-            slope = jnp.einsum("iqn,iq->in", features, slopes, precision="highest")
-        else:  # the penalty belongs to no sample
-            of_one = lambda a, s: per_sample({"w": s * a})["w"]  # noqa: E731
-            each = jax.vmap(jax.vmap(of_one))(features, _slopes(kind, outputs, targets))
-            slope = jnp.mean(each, axis=1)
-        slope = slope + clients.l2 * weights
-        return jnp.mean(_losses(kind, outputs, targets), axis=1) + penalty, {"w": slope}
-
-    def objective(data: None, clients: RegressionClients, params: ClientParams) -> jax.Array:
-        weights = params["w"][0]
-        outputs = jnp.einsum("iqn,n->iq", clients.train.features, weights, precision="highest")
-        of_clients = jnp.mean(_losses(kind, outputs, clients.train.targets), axis=1)
-        data_loss = jnp.sum(jnp.where(clients.num_samples > 0, of_clients, 0))
-        return data_loss + num_clients * clients.l2 / 2 * jnp.sum(jnp.square(weights))
-
-    def evaluate(data: None, clients: RegressionClients, client_params: ClientParams) -> Score:
-        of_models = lambda weights: _score(kind, clients.test, weights)  # noqa: E731
-        return by_group(of_models, client_params["w"], MANY)
-
-    def validate(data: None, clients: RegressionClients, params: ClientParams) -> jax.Array:
-        return _score(kind, clients.validation, params["w"]).loss[0]
-
-    def init(data: None, key: jax.Array) -> Params:
-        return {"w": jnp.zeros(dimension, dtype)}
-
+    rows, dtype = sharding.padded(num_clients, mesh), jnp.dtype(precision)
+    of = Regression(kind, num_clients, rows, dimension, samples_per_client, test_samples, batch_size, dtype)
     return Task(
         num_clients,
         None,
-        partition,
-        init,
-        gradient,
-        evaluate,
-        objective=objective,
-        validate=validate,
+        of.partition,
+        of.init,
+        of.gradient,
+        of.evaluate,
+        objective=of.objective,
+        validate=of.validate,
         spread=Spread(mesh, _by_client),
     )
 

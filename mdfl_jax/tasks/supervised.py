@@ -204,12 +204,15 @@ class Learner:
         self, data: SupervisedData, hparams: Numbers, key: jax.Array, places: jax.Array | None = None
     ) -> SupervisedClients:
         """Divide the training samples among the clients; see `mdfl_jax.core.types.Task`."""
-        owner, mesh = self.owner(data, hparams, key, places), self.asked.mesh
-        index = index_clients(owner, data.strata, sharding.padded(self.asked.num_clients, mesh), self.num_strata)
-        blocks = None
-        if not self.asked.batch_size:
-            blocks = pad_blocks(cut_blocks(index, self.sizes.block_size), sharding.size(mesh))
+        owner = self.owner(data, hparams, key, places)
+        num_rows = sharding.padded(self.asked.num_clients, self.asked.mesh)
+        index = index_clients(owner, data.strata, num_rows, self.num_strata)
+        blocks = None if self.asked.batch_size else self.all_blocks(index)
         return SupervisedClients(index, blocks, self.frozen(data, key) if self.asked.trainable else None)
+
+    def all_blocks(self, held: ClientIndex) -> Blocks:
+        """Cut all samples of the clients into blocks, as many as the devices of the mesh divide."""
+        return pad_blocks(cut_blocks(held, self.sizes.block_size), sharding.size(self.asked.mesh))
 
     def frozen(self, data: SupervisedData, key: jax.Array) -> Params:
         """Return the leaves of the model that are not trained, from the given weights or drawn by the key."""
@@ -236,19 +239,21 @@ class Learner:
         client_params: ClientParams,
         key: jax.Array,
         per_sample: PerSample | None = None,
+        whole: bool = False,
     ) -> tuple[jax.Array, ClientParams]:
         """Compute the mean losses and gradients of all clients; see `mdfl_jax.core.types.Task`."""
         if per_sample and self.with_statistics:
             raise UserError("a model with batch statistics has no gradients of single samples")
         of_block = by_sample(self.of_block, per_sample) if per_sample else self.of_block
-        if clients.blocks is None:
+        of_batch = bool(self.asked.batch_size) and not whole
+        if of_batch:
             blocks = minibatch_blocks(key, clients.held, self.asked.batch_size, self.sizes.block_size)
             per_client = blocks.sample.size // len(clients.num_samples)
             place = jnp.arange(blocks.sample.size).reshape(blocks.sample.shape) % per_client
             samples = jnp.where(clients.num_samples > 0, self.asked.batch_size, 1)
         else:
-            blocks, place = clients.blocks, clients.blocks.sample
-            samples = jnp.maximum(clients.num_samples, 1)
+            blocks = self.all_blocks(clients.held) if clients.blocks is None else clients.blocks
+            place, samples = blocks.sample, jnp.maximum(clients.num_samples, 1)
         augmentation = self.asked.augmentation
         if augmentation.num_views > 1:
             of_views = stream(key, "augmentation")
@@ -256,9 +261,9 @@ class Learner:
         if self.may_draw:
             seed = jax.vmap(partial(seed_of_block, stream(key, "dropout")))(blocks.client, place[:, 0])
             blocks = blocks._replace(draws=seed)
-        equal_shares, at_once = clients.blocks is None, self.sizes.at_once
+        at_once, mesh = self.sizes.at_once, self.asked.mesh
         with self.in_precision():
-            sums = client_gradients(of_block, data, client_params, blocks, at_once, self.asked.mesh, equal_shares)
+            sums = client_gradients(of_block, data, client_params, blocks, at_once, mesh, equal_shares=of_batch)
         return jax.tree.map(lambda a: a / rows_like(samples, a), sums)
 
     @_with_frozen

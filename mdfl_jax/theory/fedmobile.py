@@ -4,6 +4,8 @@ A distribution of the gap between two meetings with the server is an array P [De
 gap of k slots, and P[0] = 0. `table` has these numbers for the sweep points of a study that relay.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from mdfl_jax.algorithms import ALGORITHMS
@@ -135,51 +137,64 @@ def download_lag(omega: float, big_omega: float, delta: float) -> float:
     return max(delta - omega, big_omega)
 
 
-def gradient_bound(
-    upload: float,
-    download: float,
-    num_clients: int,
-    slots: int,
-    lr: float,
-    smoothness: float,
-    moment: float,
-    deviation: float,
-    excess: float,
-    error: float | None = None,
-    big_theta: float = 0.0,
-) -> float:
-    """Return the bound on the mean over T slots of E||grad f(x^t)||^2.
+class Assumptions(NamedTuple):
+    """The numbers of a learning problem that the theorems assume to be known.
 
-    It is that of theorem 1 (equation 9), or, with ``error``, of theorem 2 (equation 70). Theorem 1 has
-    4 (f(x0) - f*) / (eta T) + 4 (3 D^2 + 2 C^2) L^2 eta^2 G^2 + 2 L eta sigma^2 / N. In theorem 2 the bracket is
-    (3 D^2 + 4 C^2 + 4 q Theta^2). Both theorems assume that a relay is met in every interval.
+    Attributes:
+      smoothness: L, assumption 1.
+      deviation: sigma, assumption 3.
+      moment: G, where E||g||^2 <= G^2, assumption 4.
+      excess: f(x0) - f*.
+    """
+
+    smoothness: float
+    deviation: float
+    moment: float
+    excess: float
+
+
+def staleness(upload: float, download: float) -> float:
+    """Return 3 D^2 + 2 C^2, the bracket of theorem 1, from C of `upload_lag` and D of `download_lag`."""
+    return 3 * download**2 + 2 * upload**2
+
+
+def compressed_staleness(upload: float, download: float, error: float, big_theta: float) -> float:
+    """Return 3 D^2 + 4 C^2 + 4 q Theta^2, the bracket of theorem 2, in which relayed updates are compressed.
 
     Args:
-      upload: C, from `upload_lag`.
-      download: D, from `download_lag`.
+      upload, download: C and D.
+      error: q, assumption 5.
+      big_theta: Theta.
+    """
+    return 3 * download**2 + 4 * upload**2 + 4 * error * big_theta**2
+
+
+def gradient_bound(bracket: float, assumed: Assumptions, num_clients: int, slots: int, lr: float) -> float:
+    """Return the bound on the mean over T slots of E||grad f(x^t)||^2 (equations 9 and 70).
+
+    It is 4 (f(x0) - f*) / (eta T) + 4 bracket L^2 eta^2 G^2 + 2 L eta sigma^2 / N. The bracket of theorem 1 is
+    `staleness`, that of theorem 2 `compressed_staleness`. Both assume that a relay is met in every interval.
+
+    Args:
+      bracket: in slots squared.
+      assumed: L, sigma, G and f(x0) - f*.
       num_clients: N.
       slots: T.
       lr: eta, at most 1 / L.
-      smoothness: L, assumption 1.
-      moment: G, where E||g||^2 <= G^2, assumption 4.
-      deviation: sigma, assumption 3.
-      excess: f(x0) - f*.
-      error: q of assumption 5, if relayed updates are compressed; None if they are not.
-      big_theta: Theta, used with ``error`` only.
 
     Raises:
       UserError: for a learning rate that is not above 0 and at most 1 / L.
 
-    >>> gradient_bound(25, 25, 50, 200, 0.01, 1.0, 1.0, 0.0, 1.0)  # 2 + 4 * 5 * 625 * 1e-4
+    >>> gradient_bound(staleness(25, 25), Assumptions(1.0, 0.0, 1.0, 1.0), 50, 200, 0.01)  # 2 + 4 * 5 * 625 * 1e-4
     3.25
     """
+    smoothness = assumed.smoothness
     if not 0 < lr * smoothness <= 1:
         raise UserError(f"the learning rate is {lr}; it must be above 0 and at most 1 / L, {1 / smoothness:g}")
-    lags = 3 * download**2 + 2 * upload**2
-    if error is not None:
-        lags = 3 * download**2 + 4 * upload**2 + 4 * error * big_theta**2
-    start, noise = 4 * excess / (lr * slots), 2 * smoothness * lr * deviation**2 / num_clients
-    return start + 4 * lags * (smoothness * lr * moment) ** 2 + noise
+    start = 4 * assumed.excess / (lr * slots)
+    drift = 4 * bracket * (smoothness * lr * assumed.moment) ** 2
+    noise = 2 * smoothness * lr * assumed.deviation**2 / num_clients
+    return start + drift + noise
 
 
 HEADER = ("point", "Delta", "mean gap", "C", "D", "Q_u", "Q_d")

@@ -21,6 +21,7 @@ from mdfl_jax import Hparams, Schedule, UserError
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import ignored_by, numbers_of, resolved
+from mdfl_jax.core.numbers import Setting
 from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.core.types import FIXED, SYMMETRIC
 from mdfl_jax.data.partition import PartitionNumbers
@@ -86,7 +87,7 @@ def test_several_devices_do_what_one_does(name, compressor, num_clients):
 
 NEEDS = {
     ("adjacency", "mix", SYMMETRIC, FIXED): ("extra", "d2", "anq_nids", "beer", "choco", "dcd_psgd", "squarm_sgd"),
-    ("adjacency", "mix", SYMMETRIC): ("nids", "gradient_tracking"),
+    ("adjacency", "mix", SYMMETRIC): ("nids", "gradient_tracking", "dmgt_svrg"),
     ("adjacency", "mix"): ("dpsgd", "dsgdm_n", "qg_dsgdm", "qg_dsgdm_n", "dfedsam", "dfedavgm"),
     ("adjacency",): ("sgp", "epidemic", "epidemic_oracle", "pame"),
     (): ("local_only", "allreduce", "server_fedavg"),
@@ -121,7 +122,7 @@ def test_what_each_needs_and_the_papers_numbers():
 def test_bits_of_messages_in_double_precision():
     """A whole model, or the coordinates of a sparse message and their bitmap, or nothing that is known beforehand."""
     whole = ("dpsgd", "extra", "d2", "dsgdm_n", "qg_dsgdm", "qg_dsgdm_n", "nids", "gradient_tracking", "dfedsam")
-    for name in (*whole, "dfedavgm", "epidemic", "epidemic_oracle"):
+    for name in (*whole, "dfedavgm", "epidemic", "epidemic_oracle", "dmgt_svrg"):
         assert ALGORITHMS[name](Settings()).double_bits(None, 10) == 640, name
     for name in ("anq_nids", "beer", "choco", "dcd_psgd", "squarm_sgd"):
         sparse = ALGORITHMS[name](Settings(compressor="top_k"))
@@ -130,6 +131,14 @@ def test_bits_of_messages_in_double_precision():
     assert ALGORITHMS["allreduce"](Settings()).double_bits is None
     few = numbers_of("pame", transmission=np.float32(0.01))
     assert ALGORITHMS["pame"](Settings()).double_bits(few, 10_000) == 63 * 100 + 10_000  # PaME (8)
+
+
+def test_the_eigenvalue_is_given_where_it_is_not_computed():
+    numbers = numbers_of("dmgt_svrg")
+    numbers.check(Setting(num_clients=256))
+    numbers.replace(mixing_rate=0.5).check(Setting(num_clients=257))
+    with pytest.raises(UserError, match=r"^algorithm.mixing_rate is 1, .*num_clients=257 it must be below 1"):
+        numbers.check(Setting(num_clients=257))
 
 
 WAIT = ("extra", "d2", "nids", "anq_nids")

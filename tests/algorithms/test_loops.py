@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from least_squares import NO_LINKS, Problem, graph, run, run_long
 from oracles import baselines, innovations, rivals
 
+from mdfl_jax import UserError
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.allreduce import ring_bits
 from mdfl_jax.algorithms.dfedsam import sharpness_aware
@@ -21,6 +22,7 @@ from mdfl_jax.algorithms.local import Settings, sgd
 from mdfl_jax.algorithms.registry import numbers_of
 from mdfl_jax.algorithms.sgp import push_weights
 from mdfl_jax.core.message_bits import total_bits, words
+from mdfl_jax.core.rng import own_draws
 from mdfl_jax.core.types import Links
 
 ROUNDS = 8
@@ -107,6 +109,21 @@ def gradient_tracking(asked):
     return Loop(models, asked.sent(lambda t: 2 if t else 1), {"lr": 0.1}, Settings(schedule=halving))
 
 
+def dmgt_svrg(asked):
+    """On minibatches of two rows; where the graph falls apart, its parts mix at their own rate."""
+    problem, keys = asked.problem, [jax.random.key(t) for t in range(ROUNDS)]
+    rows = [np.asarray(problem.drawn(jax.random.fold_in(key, 0))) for key in keys]
+    coins = [np.asarray(jax.random.uniform(own_draws(key), (5,), jnp.float32)) < 0.5 for key in keys]
+    assert 0 < np.sum(coins[1:]) < 5 * (ROUNDS - 1)
+
+    def gradient(i, w, t=None):
+        return problem.gradient_of(i, w, slice(None) if t is None else rows[t][i]) + asked.decay * w
+
+    models = rivals.dmgt_svrg(problem.start, gradient, asked.mixes, steps_of(0.1, ROUNDS), coins, 3)
+    numbers = {"lr": 0.1, "gossip_steps": 3, "anchor_probability": 0.5}
+    return Loop(models, asked.sent(lambda t: 6 if t else 3), numbers, Settings(schedule=halving))
+
+
 def dsgdm_n(asked):
     """In optax, which keeps step sizes and momenta in single precision."""
     start, plain = asked.problem.start, asked.problem.gradient_of
@@ -182,6 +199,7 @@ LOOPS: dict[str, Callable] = {
     "d2": lambda asked: extra(asked, "d2"),
     "nids": nids,
     "gradient_tracking": gradient_tracking,
+    "dmgt_svrg": dmgt_svrg,
     "dsgdm_n": dsgdm_n,
     "qg_dsgdm": qg_dsgdm,
     "qg_dsgdm_n": lambda asked: qg_dsgdm(asked, nesterov=True),
@@ -194,7 +212,8 @@ LOOPS: dict[str, Callable] = {
     "squarm_sgd": squarm_sgd,
     "anq_nids": anq_nids,
 }
-CHANGE = ("dsgdm_n", "qg_dsgdm", "qg_dsgdm_n", "dfedsam", "dfedavgm")  # the others need the same links in every round
+# The others need the same links in every round.
+CHANGE = ("dsgdm_n", "qg_dsgdm", "qg_dsgdm_n", "dfedsam", "dfedavgm", "dmgt_svrg")
 
 
 @pytest.mark.parametrize("some", [False, True], ids=["always", "some rounds"])
@@ -202,15 +221,16 @@ CHANGE = ("dsgdm_n", "qg_dsgdm", "qg_dsgdm_n", "dfedsam", "dfedavgm")  # the oth
 def test_an_algorithm_is_its_loop(case, some):
     """With links in every round, and with weight decay and links that come and go."""
     links = (CHANGING if case in CHANGE else EVERY_OTHER) if some and case != "dcd_psgd" else ALWAYS
-    asked = Asked(Problem(), links, 0.1 if some else 0.0)
+    asked = Asked(Problem(batch=2 if case == "dmgt_svrg" else 0), links, 0.1 if some else 0.0)
     loop, (name, _, compressor) = LOOPS[case](asked), case.partition(" ")
     hparams = numbers_of(name, compressor, **loop.numbers, weight_decay=asked.decay)
     models, messages, bits, state = run(ALGORITHMS[name](loop.settings), hparams, asked.problem, links)
     np.testing.assert_allclose(models, loop.models, **loop.close)
     np.testing.assert_array_equal(messages, loop.messages)
     np.testing.assert_array_equal(bits, messages * loop.bits if np.ndim(loop.bits) == 0 else loop.bits)
-    if name == "gradient_tracking":  # the mean of what is tracked is the mean gradient
-        tracked, last = (asked.problem.flat(tree).mean(axis=0) for tree in (state.tracked, state.gradient))
+    if name in ("gradient_tracking", "dmgt_svrg"):  # the mean of what is tracked is the mean gradient
+        own = state.gradient if name == "gradient_tracking" else state.estimate
+        tracked, last = (asked.problem.flat(tree).mean(axis=0) for tree in (state.tracked, own))
         np.testing.assert_allclose(tracked, last, **CLOSE)
     if name == "dcd_psgd":
         np.testing.assert_allclose(state.known, models[-1], rtol=1e-14)  # neighbours know the models exactly
@@ -353,6 +373,40 @@ def test_exact_algorithms_reach_the_common_solution_of_unlike_clients(name, numb
     alone = [np.linalg.lstsq(a, b, rcond=None)[0] for a, b in zip(problem.a, problem.b)]
     assert np.abs(np.stack(alone) - problem.solution).max() > 0.3  # it is not theirs
     assert farthest(name, problem, numbers, 4000) < 1e-6
+
+
+def test_variance_reduction_converges_linearly_on_minibatches():
+    """Every 300 rounds divide the distance by about the same number, down to rounding; D-PSGD's stays."""
+    problem, numbers = Problem(spread=3.0, batch=2), {"lr": 0.05, "anchor_probability": 0.25}
+    distances = [farthest("dmgt_svrg", problem, numbers, rounds) for rounds in (300, 600, 900)]
+    first, second = (near / far for far, near in itertools.pairwise(distances))
+    assert max(first, second) < 0.2
+    assert abs(np.log(second / first)) < 0.5 * abs(np.log(first))
+    assert farthest("dmgt_svrg", problem, numbers, 4000) < 1e-6
+    assert farthest("dpsgd", problem, {"lr": 0.05}, 4000) > 0.01
+
+
+def test_a_task_without_whole_gradients_is_refused_by_variance_reduction():
+    problem = Problem()
+    problem.gradient = lambda params, key: (jnp.zeros(5), params)
+    with pytest.raises(UserError, match="has no argument 'whole', by which dmgt_svrg asks"):
+        run(ALGORITHMS["dmgt_svrg"](Settings()), numbers_of("dmgt_svrg"), problem, [graph()])
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.5, 1.0])
+def test_gossip_of_several_steps_is_plain_given_or_of_the_links(rate):
+    """Without gradients a round is K steps of gossip, which keep the mean; Chebyshev's bring the models nearer."""
+    problem, (_, mix) = Problem(), graph()
+    problem.gradient = lambda params, key, whole=False: (jnp.zeros(5), jax.tree.map(jnp.zeros_like, params))
+    hparams = numbers_of("dmgt_svrg", gossip_steps=4, mixing_rate=rate)
+    found = run(ALGORITHMS["dmgt_svrg"](Settings()), hparams, problem, [graph()])[0][1]
+    np.testing.assert_allclose(found, rivals.fast_mix(mix, problem.start, 4, None if rate == 1 else rate), **CLOSE)
+    np.testing.assert_allclose(found.mean(axis=0), problem.start.mean(axis=0), **CLOSE)
+    plain = np.linalg.matrix_power(mix, 4) @ problem.start
+    if rate == 0:
+        np.testing.assert_allclose(found, plain, **CLOSE)
+    if rate == 1:
+        assert found.std(axis=0).max() < plain.std(axis=0).max()
 
 
 def test_dpsgd_stays_in_a_neighbourhood_that_shrinks_with_the_step():

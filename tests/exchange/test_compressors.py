@@ -126,11 +126,29 @@ def test_anq_keeps_its_inequality_and_takes_the_nearest_point(x, eta, omega):
             return np.sign(level) * 2 * eta * a
         return np.sign(level) * eta / omega * np.expm1(a * (np.log1p(omega) - np.log1p(-omega)))
 
-    slack = 2e-4 * (eta + np.abs(x))
-    assert (np.abs(value - x) <= eta + omega * np.abs(x) + slack).all()
-    assert (np.abs(value - point(levels)) <= slack).all()
+    slack, no_point = 2e-4 * (eta + np.abs(x)), np.abs(levels) > 2**22
+    assert (np.abs(value - x) <= 1.002 * (eta + omega * np.abs(x))).all()
+    assert (np.abs(value - np.where(no_point, x, point(levels))) <= slack).all()
     beside = np.minimum(np.abs(point(levels + 1) - x), np.abs(point(levels - 1) - x))
     assert (np.abs(value - x) <= beside + slack).all()
+
+
+@pytest.mark.parametrize("omega", [0.0, 1e-7, 1e-5, 1e-3, 0.1])
+def test_anq_keeps_its_inequality_at_its_largest_level_and_beyond(omega):
+    """To a thousandth; where the points lie as close as the floats, x is sent, and counted, as it is."""
+    x = (10 ** np.random.default_rng(0).uniform(0, 30, 20_000)).astype(f32)
+    edge = (2.0**23 + np.arange(-200, 200)).astype(f32)  # with omega = 0 the largest level and the first beyond
+    x = np.concatenate([x, edge, -edge])
+    levels, value = (np.asarray(a) for a in quantise(x, f32(1), f32(omega)))
+    exact, wide = np.abs(levels) > 2**22, np.abs(x).astype(np.float64)
+    error = np.abs(value.astype(np.float64) - x.astype(np.float64))
+    assert (error <= 1.002 * (1 + float(f32(omega)) * wide)).all()
+    assert (value[exact] == x[exact]).all()
+    assert (np.abs(levels[exact]) == 2**22 + 1).all()
+    assert exact.any() == (omega < 0.1)
+    numbers, one = NUMBERS["anq"].replace(eta=f32(1), omega=f32(omega)), levels[:, None]
+    bits = made("anq")(numbers, jax.random.key(0), x[:, None])[1]
+    np.testing.assert_array_equal(bits, np.asarray(elias_bits(jnp.asarray(one)))[:, 0] + 32 * exact)
 
 
 def test_anq_is_the_coarsest_of_its_kind():

@@ -1,11 +1,12 @@
-"""Batch normalisation with the samples last against NumPy: training, running statistics, masks, empty batches."""
+"""Normalisations against NumPy: training, running statistics, masks, empty batches, values far from zero."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mdfl_jax.models.norm import BatchNorm
+from mdfl_jax.models.norm import BatchNorm, GroupNorm
+from mdfl_jax.models.zoo.transformer import LayerNorm
 
 KEY = jax.random.key(0)
 PARAMS = {"scale": jnp.array([0.5, 2.0]), "bias": jnp.array([1.0, -1.0])}
@@ -82,3 +83,48 @@ def test_an_empty_batch_and_one_of_a_single_pixel_stay_finite(count):
     assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves((stats, gradient)))
     if not count:
         np.testing.assert_array_equal(stats["mean"], STATS["mean"])
+
+
+def group_norm(x):
+    """Two groups of two channels, [4, H, W, B]."""
+    params = {"scale": jnp.ones(4), "bias": jnp.zeros(4)}
+    return GroupNorm(2).apply({"params": params}, x), x.reshape(2, -1, x.shape[3]), (1,)
+
+
+def batch_norm(x):
+    """In training."""
+    variables = {
+        "params": {"scale": jnp.ones(4), "bias": jnp.zeros(4)},
+        "batch_stats": {"mean": jnp.zeros(4), "var": jnp.ones(4)},
+    }
+    y, _ = BatchNorm().apply(variables, x, jnp.ones(x.shape[3], bool), mutable=["batch_stats"])
+    return y, x.reshape(4, -1), (1,)
+
+
+def running_norm(x):
+    """In evaluation, with the moments of the batch itself."""
+    wide = np.asarray(x, np.float64)
+    moments = {"mean": wide.mean(axis=(1, 2, 3)), "var": wide.var(axis=(1, 2, 3))}
+    moments = jax.tree.map(jnp.float32, moments)
+    params = {"scale": jnp.ones(4), "bias": jnp.zeros(4)}
+    return BatchNorm().apply({"params": params, "batch_stats": moments}, x), x.reshape(4, -1), (1,)
+
+
+def layer_norm(x):
+    rows = x.reshape(-1, 64)
+    return LayerNorm().apply({"params": {"scale": jnp.ones(64), "bias": jnp.zeros(64)}}, rows), rows, (1,)
+
+
+@pytest.mark.parametrize("outlier", [False, True])
+@pytest.mark.parametrize("far", [0.0, 1000.0, 5000.0])
+@pytest.mark.parametrize("norm", [group_norm, batch_norm, running_norm, layer_norm])
+def test_values_far_from_zero_keep_their_digits(norm, far, outlier):
+    """Means of up to 5,000 standard deviations, also where a pixel is an outlier, against double precision."""
+    x = jax.random.normal(KEY, (4, 8, 8, 16)) + far
+    if outlier:
+        x = x.at[:, 4, 4].set(0.0)  # the middle pixel
+    y, values, axes = norm(x)
+    wide = np.asarray(values, np.float64)
+    mean, var = wide.mean(axis=axes, keepdims=True), wide.var(axis=axes, keepdims=True)
+    wanted = (wide - mean) / np.sqrt(var + (1e-6 if norm is layer_norm else 1e-5))
+    np.testing.assert_allclose(np.asarray(y).reshape(wide.shape), wanted, atol=1e-3)

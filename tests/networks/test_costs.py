@@ -206,6 +206,17 @@ def test_a_client_that_sleeps_receives_nothing_under_all_reduce():
     assert received_bits(bits, nobody, False, active=awake).tolist() == [4.0, 4.0, 0.0]
 
 
+def test_a_gradient_over_all_samples_costs_those_of_the_clients_that_computed_it():
+    network, params = counted(fixed_graph(2, "ring"), Work(2, 8)), params_of(NUMBERS)
+    start = network.init(params, jax.random.key(0), Holders([100, 20]))
+    nothing, links = count_bits(jnp.zeros(2, jnp.int32), 0), Links(jnp.zeros((2, 2), bool), None)
+    for renewed, samples in (([True, False], [116, 16]), ([False, True], [16, 36]), ([False, False], [16, 16])):
+        stats = RoundStats(jnp.zeros(2), jnp.zeros(2, jnp.int32), nothing, whole=jnp.array(renewed))
+        found = network.observe(params, start, Observed(links, stats, None))
+        np.testing.assert_allclose(found.worked.value, 0.5 * np.array(samples), rtol=1e-6)
+        np.testing.assert_allclose(found.seconds.value, 0.01 * max(samples), rtol=1e-6)
+
+
 @pytest.mark.long
 def test_of_all_reduce_everybody_receives_the_mean_and_nobody_is_late():
     work = Work(uses_links=False)
@@ -229,9 +240,9 @@ def make(name, steps=3, **values):
 @pytest.mark.few(4)
 @pytest.mark.parametrize("name", ["dfedsam", *sorted(set(ALGORITHMS) - {"dfedsam"})])
 def test_gradients_of_every_algorithm(name):
-    """One a local step; sharpness-aware steps take two."""
+    """One a local step; sharpness-aware steps take two, and variance-reduced ones one at the anchor too."""
     algorithm, numbers, steps = make(name)
-    assert gradient_calls(algorithm, numbers, MODEL) == steps * (2 if name == "dfedsam" else 1)
+    assert gradient_calls(algorithm, numbers, MODEL) == steps * (2 if name in ("dfedsam", "dmgt_svrg") else 1)
 
 
 def test_work_is_counted_in_samples():
@@ -249,6 +260,7 @@ def test_work_is_counted_in_samples():
         ("dpsgd", LinkLoad(1, DENSE)),
         ("sgp", LinkLoad(1, DENSE + 32)),  # the model and its weight
         ("gradient_tracking", LinkLoad(2, 2 * DENSE)),  # two messages from the second round on
+        ("dmgt_svrg", LinkLoad(4, 4 * DENSE)),  # each of two steps of gossip
         ("local_only", LinkLoad(1, DENSE)),  # nothing is sent: a whole model is assumed
     ],
 )

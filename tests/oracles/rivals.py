@@ -42,6 +42,45 @@ def gradient_tracking(start, gradient, mixes, etas):
     return np.stack(x)
 
 
+def lambda_2(mix):
+    """The largest size of an eigenvalue of W below one; 0 if there is none."""
+    return max((abs(value) for value in np.linalg.eigvalsh(mix) if abs(value) < 1 - 1e-5), default=0.0)
+
+
+def fast_mix(mix, z, steps, rate=None):
+    """K steps z^(k+1) = (1 + b) W z^k - b z^(k-1) from z^(-1) = z^0, with b from lambda_2."""
+    root = np.sqrt(1 - (lambda_2(mix) if rate is None else rate) ** 2)
+    b = (1 - root) / (1 + root)
+    before = now = z
+    for _ in range(steps):
+        before, now = now, (1 + b) * averaged(mix, now) - b * before
+    return now
+
+
+def dmgt_svrg(start, gradient, mixes, etas, coins, steps):
+    """x <- M(x - eta s); v' = g(x) - g(w) + grad f(w); s <- M(s + v' - v); where a coin says so, w <- x.
+
+    Args:
+      start: [N, n].
+      gradient: (i, w, t) -> gradient on the minibatch of iteration t; without t over all samples.
+      mixes, etas: of each iteration.
+      coins: [R][N] of each iteration, whether a client takes a new anchor.
+      steps: K.
+    """
+    x = [np.array(start, float)]
+    w = x[0].copy()
+    v = s = all_gradients(gradient, x[0])
+    for k in range(len(mixes)):
+        x.append(fast_mix(mixes[k], x[k] - etas[k] * s, steps))
+        if k + 1 < len(mixes):
+            at_x, at_w = (np.stack([gradient(i, y[i], k + 1) for i in range(len(y))]) for y in (x[k + 1], w))
+            following = at_x - at_w + all_gradients(gradient, w)
+            s = fast_mix(mixes[k + 1], s + following - v, steps)
+            v = following
+            w = np.where(coins[k + 1][:, None], x[k + 1], w)
+    return np.stack(x)
+
+
 def dfedsam(start, gradient, mixes, lr, rho, steps, weight_decay=0.0):
     """E steps y <- y - eta (grad f(y + rho g / |g|) + wd y), then W y."""
     history = [np.array(start, float)]

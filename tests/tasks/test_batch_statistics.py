@@ -155,7 +155,7 @@ def test_recursions_bring_everybodys_statistics_to_the_mean_of_the_batches(name)
     target = dict(zip(("mean", "var"), np.moveaxis([batch_statistics(WHOLE, clients, i) for i in range(N)], 1, 0)))
     target = jax.tree.map(lambda t: jnp.asarray(t, jnp.float32), target)
 
-    def gradient(params, key):
+    def gradient(params, key, whole=False):
         pull = jax.tree.map(lambda s, t: RATE * (s - t), params["batch_stats"]["norm"], target)
         still = jax.tree.map(jnp.zeros_like, params["params"])
         return jnp.zeros(N), {"params": still, "batch_stats": {"norm": pull}}

@@ -66,9 +66,9 @@ def models(model="linear", **settings):
     return jax.tree.map(lambda p: jnp.asarray(rng.normal(size=(N, *p.shape)) / 4, jnp.float32), shapes)
 
 
-def gradients(model="linear", batch_size=0, tiling=Tiling(), precision="float32", **settings):
+def gradients(model="linear", batch_size=0, tiling=Tiling(), precision="float32", whole=False, **settings):
     task, clients = make(model, batch_size, tiling, precision, **settings), clients_of(batch_size, tiling)
-    gradient = jax.jit(lambda params: task.gradient(task.data, clients, params, KEY))
+    gradient = jax.jit(lambda params: task.gradient(task.data, clients, params, KEY, whole=whole))
     return gradient(models(model, **{k: v for k, v in settings.items() if k in ("kernel", "widths")}))
 
 
@@ -107,6 +107,12 @@ def test_mappings_and_tilings_give_the_plain_gradient(model, batch_size, tiling)
     assert jax.tree.structure(found) == jax.tree.structure(expected)
     assert_trees_equal(found, expected, TOLERANCE)
     assert max(float(jnp.max(jnp.abs(g))) for g in jax.tree.leaves(expected[1])) > 0.1
+
+
+@pytest.mark.parametrize("tiling", TILINGS[:3:2], ids=str)
+def test_the_gradient_of_all_samples_beside_minibatches_is_the_plain_one(tiling):
+    found = gradients(batch_size=BATCH, tiling=tiling, whole=True)
+    assert_trees_equal(found, plain("linear", 0), TOLERANCE)
 
 
 def test_the_cuts_above_leave_remainders():

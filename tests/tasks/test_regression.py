@@ -108,6 +108,8 @@ def test_minibatches_are_unbiased():
         jax.random.split(jax.random.key(3), 4000)
     )
     expected = whole.gradient(None, clients, params, jax.random.key(0))[1]["w"]
+    asked = task.gradient(None, clients, params, jax.random.key(0), whole=True)[1]["w"]
+    np.testing.assert_array_equal(asked, expected)
     error = np.asarray(many.std(0)) / np.sqrt(4000)
     assert np.all(np.abs(np.asarray(many.mean(0) - expected)) < 5 * error)
 

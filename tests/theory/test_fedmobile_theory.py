@@ -108,13 +108,14 @@ def test_lags_are_least_at_half_the_gap():
 
 
 def test_bounds_of_both_theorems():
-    given = {"num_clients": 10, "slots": 100, "lr": 0.1, "smoothness": 2.0, "moment": 3.0, "deviation": 4.0}
-    plain = theory.gradient_bound(5.0, 7.0, excess=6.0, **given)
+    assumed = theory.Assumptions(smoothness=2.0, deviation=4.0, moment=3.0, excess=6.0)
+    given = {"num_clients": 10, "slots": 100, "lr": 0.1}
+    plain = theory.gradient_bound(theory.staleness(5.0, 7.0), assumed, **given)
     assert np.isclose(plain, 4 * 6 / 10 + 4 * (3 * 49 + 2 * 25) * 4 * 0.01 * 9 + 2 * 2 * 0.1 * 16 / 10)
-    noisy = theory.gradient_bound(5.0, 7.0, excess=6.0, error=0.5, big_theta=4.0, **given)
+    noisy = theory.gradient_bound(theory.compressed_staleness(5.0, 7.0, 0.5, 4.0), assumed, **given)
     assert np.isclose(noisy - plain, 4 * (2 * 25 + 4 * 0.5 * 16) * 4 * 0.01 * 9)
     with pytest.raises(UserError, match=r"learning rate is 0\.6"):
-        theory.gradient_bound(5.0, 7.0, excess=6.0, **{**given, "lr": 0.6})
+        theory.gradient_bound(theory.staleness(5.0, 7.0), assumed, **{**given, "lr": 0.6})
 
 
 def test_bad_laws():

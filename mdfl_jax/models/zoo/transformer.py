@@ -4,6 +4,8 @@ The layer normalisation stands before attention and before the dense layers (Xio
 needs no warm-up of the step size.
 """
 
+from functools import partial
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -15,6 +17,8 @@ from mdfl_jax.models.model import MODELS, ModelSettings, SampleSpec
 from mdfl_jax.models.sequences import SequenceModel, SequenceNumbers, Vectors, check_sequence
 
 POSITIONS = ("learned", "sinusoidal", "none")
+# Flax's faster variance, the mean of squares minus the square of the mean, loses its digits far from zero.
+LayerNorm = partial(nn.LayerNorm, use_fast_variance=False)
 
 
 class TransformerNumbers(SequenceNumbers):
@@ -59,9 +63,9 @@ class Block(nn.Module):
         attention = nn.MultiHeadDotProductAttention(
             numbers.heads, dropout_rate=rate, deterministic=fixed, name="attention"
         )
-        y = attention(nn.LayerNorm(name="norm_0")(x), mask=seen)
+        y = attention(LayerNorm(name="norm_0")(x), mask=seen)
         x = x + nn.Dropout(rate, deterministic=fixed)(y)
-        y = nn.Dense(4 * numbers.width, name="dense_0")(nn.LayerNorm(name="norm_1")(x))
+        y = nn.Dense(4 * numbers.width, name="dense_0")(LayerNorm(name="norm_1")(x))
         y = nn.Dense(numbers.width, name="dense_1")(nn.gelu(y))
         return x + nn.Dropout(rate, deterministic=fixed)(y)
 
@@ -88,7 +92,7 @@ class Transformer(SequenceModel):
         x = nn.Dropout(numbers.dropout, deterministic=mask is None)(x)
         for i in range(numbers.layers):
             x = block(numbers, mask is not None, name=f"block_{i}")(x, seen)
-        return self.outputs(nn.LayerNorm(name="norm")(x), lambda positions: jnp.mean(positions, axis=1))
+        return self.outputs(LayerNorm(name="norm")(x), lambda positions: jnp.mean(positions, axis=1))
 
 
 def sinusoids(length: int, width: int) -> np.ndarray:
