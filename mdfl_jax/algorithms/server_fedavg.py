@@ -8,18 +8,20 @@ import jax.numpy as jnp
 from mdfl_jax.algorithms.allreduce import mean_of
 from mdfl_jax.algorithms.local import LocalNumbers, Settings, init_optimizer, local_steps
 from mdfl_jax.algorithms.registry import register
-from mdfl_jax.core.message_bits import count_bits, dense_bits, double_dense_bits
+from mdfl_jax.core.message_bits import count_bits, dense_bits, double_dense_bits, no_bits
 from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 from mdfl_jax.exchange.active import takes_part
+from mdfl_jax.exchange.relay import TRAFFIC_METRICS, Traffic, add_traffic, no_traffic
 from mdfl_jax.metrics.values import HEARD
 
 
 class FedAvgState(NamedTuple):
-    """The clients' models and optimiser states, both [N, ...], and the server's model [1, ...]."""
+    """The clients' models and optimiser states [N, ...], the server's model [1, ...], and what was sent so far."""
 
     params: ClientParams
     opt_state: Any
     server: ClientParams
+    traffic: Traffic
 
 
 @register("server_fedavg", ignores=("aggregation", "compressor", "statistics"))
@@ -35,7 +37,8 @@ def server_fedavg(settings: Settings = Settings()) -> Algorithm:
 
     def init(hparams: LocalNumbers, client_params: ClientParams) -> FedAvgState:
         server = jax.tree.map(lambda p: p[:1], client_params)
-        return FedAvgState(client_params, init_optimizer(optimizer(hparams), client_params), server)
+        traffic = no_traffic(jax.tree.leaves(client_params)[0].shape[0])
+        return FedAvgState(client_params, init_optimizer(optimizer(hparams), client_params), server, traffic)
 
     def do_round(
         hparams: LocalNumbers, key: jax.Array, state: FedAvgState, links: Links, gradient: Gradient
@@ -47,10 +50,11 @@ def server_fedavg(settings: Settings = Settings()) -> Algorithm:
         )
         mean = mean_of(settings.sent(hparams, key, links, stepped), members)
         server = jax.tree.map(lambda x, old: jnp.where(jnp.any(members), x, old), mean, state.server)
-        messages = 2 * members.astype(jnp.int32)
+        one, none = members.astype(jnp.int32), jnp.zeros(members.shape, jnp.int32)
+        sent = Traffic(one, one, none, none, count_bits(2 * one, dense_bits(stepped)), no_bits(len(members)))
         nobody = links._replace(adjacency=jnp.zeros_like(links.adjacency), at_server=members)
-        bits = count_bits(messages, dense_bits(stepped))
-        return FedAvgState(stepped, opt_state, server), RoundStats(loss, messages, bits, heard=nobody)
+        following = FedAvgState(stepped, opt_state, server, add_traffic(state.traffic, sent))
+        return following, RoundStats(loss, sent.messages, sent.bits, heard=nobody)
 
     return Algorithm(
         needs=frozenset(),
@@ -59,5 +63,5 @@ def server_fedavg(settings: Settings = Settings()) -> Algorithm:
         params=lambda state: state.params,
         global_model=lambda state: state.server,
         double_bits=double_dense_bits,
-        metrics=(HEARD,),
+        metrics=(HEARD, *TRAFFIC_METRICS),
     )

@@ -654,6 +654,7 @@ def setting_of(experiment: Experiment, member: str = "") -> Setting:
         dt=motion.dt,
         allow_disconnected=experiment.graph.allow_disconnected,
         largest_gap=len(law()) - 1 if law else None,
+        local_steps=experiment.algorithm.local_steps,
     )
 
 

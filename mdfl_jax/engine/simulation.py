@@ -598,8 +598,8 @@ class Simulation:
 
     def _facts(self, clients: Any, state: Any) -> RunFacts:
         network, num_clients, everybody = self.network, self.num_clients, self.algorithm.own_server
-        by_meetings = network.reached and not everybody
-        reached = network.reached(state) if by_meetings else jnp.full(num_clients, everybody)
+        by_network = None if everybody else network.reached
+        reached = by_network(state) if by_network else jnp.full(num_clients, everybody)
         return RunFacts(first(clients.label_counts, num_clients), network.places(state).is_mobile, reached)
 
     def _first_places(self, hparams: Hparams, key: jax.Array) -> tuple[jax.Array, ...]:
