@@ -7,11 +7,13 @@ import numpy as np
 from mdfl_jax.algorithms.dpsgd import DPSGDState, local_then
 from mdfl_jax.algorithms.local import LocalNumbers, Settings
 from mdfl_jax.algorithms.registry import register
+from mdfl_jax.core.links import as_senders, in_use
 from mdfl_jax.core.message_bits import Bits, count_bits, float_bits, num_coordinates
+from mdfl_jax.core.sharding import everywhere
 from mdfl_jax.core.trees import rows_like
 from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 from mdfl_jax.exchange.active import takes_part
-from mdfl_jax.metrics.values import mean_model
+from mdfl_jax.metrics.values import HEARD, mean_model
 
 
 def ring_bits(client_params: ClientParams, num_clients: int, active: jax.Array | None = None) -> Bits:
@@ -42,6 +44,27 @@ def ring_bits(client_params: ClientParams, num_clients: int, active: jax.Array |
     return count_bits(jnp.asarray(coordinates), float_bits(client_params))
 
 
+def mean_of(client_params: ClientParams, members: jax.Array) -> ClientParams:
+    """Return the mean of the models of the members, [1, ...], which are some of the clients [rows] bool."""
+    size = jnp.maximum(jnp.sum(members, dtype=jnp.int32), 1)
+    total = lambda p: jnp.sum(jnp.where(rows_like(members, p), p, 0), axis=0, keepdims=True)  # noqa: E731
+    return jax.tree.map(lambda p: total(p) / size.astype(p.dtype), client_params)
+
+
+def ring(members: jax.Array) -> Links:
+    """Return the links of the ring that clients [rows] bool form: each hears the one before it."""
+    me = jnp.arange(members.shape[0], dtype=jnp.int32)
+    so_far = jax.lax.cummax(jnp.where(members, me, -1))
+    before = jnp.concatenate([so_far[-1:], so_far[:-1]])
+    before = jnp.where(members, jnp.where(before < 0, so_far[-1], before), me)
+    after = me.at[jnp.where(members, before, me)].set(me)
+    present = jnp.stack([before != me, (after != me) & (after != before)], axis=1)
+    senders = as_senders(jnp.stack([before, after], axis=1), present, jnp.sum(present, axis=1))
+    assert senders.ids is not None
+    adjacency = (senders.ids == before[:, None]) & in_use(senders, members.shape[0])
+    return Links(adjacency, senders.own(members.shape[0]).astype(jnp.float32), senders=senders)
+
+
 @register("allreduce")
 def allreduce(settings: Settings = Settings()) -> Algorithm:
     """Parallel SGD with an exact mean: x <- (1 / N) sum of the x_j after their local steps, for every client.
@@ -51,24 +74,19 @@ def allreduce(settings: Settings = Settings()) -> Algorithm:
     local steps it is FedAvg in which everybody takes part.
 
     The counts are those of a ring all-reduce (Patarasuk, Yuan, Journal of Parallel and Distributed Computing 2009) of
-    the models: 2 (N - 1) messages a client, each of about n / N of the n coordinates (`ring_bits`).
+    the models: 2 (N - 1) messages a client, each of about n / N of the n coordinates (`ring_bits`). A client hears the
+    one before it in the ring (`ring`), whatever the links of the network are.
     """
 
     def exchange(
         hparams: LocalNumbers, key: jax.Array, links: Links, params: ClientParams
-    ) -> tuple[ClientParams, jax.Array]:
-        params = settings.sent(hparams, key, links, params)
-        is_member = takes_part(links, links.adjacency.shape[0])
+    ) -> tuple[ClientParams, Links]:
+        params, members = settings.sent(hparams, key, links, params), takes_part(links, links.adjacency.shape[0])
         if links.active is None:
             mean = mean_model(jax.tree.map(lambda p: p[: links.num_clients], params))
-            messages: jax.Array | int = 2 * (links.num_clients - 1)
         else:
-            size = jnp.maximum(jnp.sum(is_member, dtype=jnp.int32), 1)
-            total = lambda p: jnp.sum(jnp.where(rows_like(is_member, p), p, 0), axis=0, keepdims=True)  # noqa: E731
-            mean = jax.tree.map(lambda p: total(p) / size.astype(p.dtype), params)
-            messages = 2 * (size - 1)
-        everybody = jax.tree.map(lambda m, p: jnp.broadcast_to(m, p.shape), mean, params)
-        return everybody, jnp.where(is_member, messages, 0)
+            mean = mean_of(params, members)
+        return jax.tree.map(lambda m, p: jnp.broadcast_to(m, p.shape), mean, params), everywhere(ring, members)
 
     steps = local_then(settings, exchange, ())
 
@@ -76,8 +94,10 @@ def allreduce(settings: Settings = Settings()) -> Algorithm:
         hparams: LocalNumbers, key: jax.Array, state: DPSGDState, links: Links, gradient: Gradient
     ) -> tuple[DPSGDState, RoundStats]:
         state, stats = steps.round(hparams, key, state, links, gradient)
-        exchanged = settings.part(state.params)
-        return state, stats._replace(bits=ring_bits(exchanged, links.num_clients, links.active))
+        members = takes_part(links, links.adjacency.shape[0])
+        messages = jnp.where(members, 2 * (jnp.sum(members, dtype=jnp.int32) - 1), 0)
+        bits = ring_bits(settings.part(state.params), links.num_clients, links.active)
+        return state, stats._replace(messages=messages, bits=bits)
 
     # PaME's count has one size for all messages and does not know N.
-    return steps._replace(round=do_round, double_bits=None)
+    return steps._replace(round=do_round, double_bits=None, metrics=(HEARD,))

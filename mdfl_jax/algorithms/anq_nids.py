@@ -9,13 +9,14 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.algorithms.innovations import NEEDS, compressor_of, finished, flat_gradient, pull, send
-from mdfl_jax.algorithms.local import CompressedNumbers, Settings, recursion_step, waits
+from mdfl_jax.algorithms.local import CompressedNumbers, Settings, recursion_step, waiting
 from mdfl_jax.algorithms.registry import RECURSION, register
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.rng import own_draws
 from mdfl_jax.core.trees import ravel
 from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 from mdfl_jax.exchange.compressors import ANQNumbers
+from mdfl_jax.metrics.values import HEARD
 
 
 class ANQNIDSState(NamedTuple):
@@ -77,7 +78,7 @@ def anq_nids(settings: Settings = Settings()) -> Algorithm:
         sent = send(settings, compressor, shrunk, own_draws(key), planned, state.known, links, state.round > 0)
         mixed = jnp.where(state.round > 0, planned + pull(links, sent.estimate, settings) / 2, planned)
         following = ANQNIDSState(unravel(mixed), x, descent, sent.estimate, state.round + 1)
-        following = jax.tree.map(lambda old, new: jnp.where(waits(links), old, new), state, following)
         return following, RoundStats(loss, sent.messages, sent.bits)
 
-    return finished(Algorithm(NEEDS, init, do_round, lambda state: state.params), settings, ANQNIDSNumbers)
+    algorithm = Algorithm(NEEDS, init, do_round, lambda state: state.params, metrics=(HEARD,))
+    return finished(waiting(algorithm), settings, ANQNIDSNumbers)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.algorithms.local import AlgorithmNumbers, Settings, decayed_gradient, recursion_step, waits
+from mdfl_jax.algorithms.local import AlgorithmNumbers, Settings, decayed_gradient, recursion_step, waiting
 from mdfl_jax.core.message_bits import count_bits, dense_bits, double_dense_bits
 from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 
@@ -54,7 +54,7 @@ Move = Callable[[Any, jax.Array, Links, CorrectedState, ClientParams], Moved]
 def corrected(settings: Settings, move: Move, needs: Iterable[str]) -> Algorithm:
     """Make an algorithm of one gradient step a round and a recursion over two rounds.
 
-    In a round in which no client has a link the recursion waits (`mdfl_jax.algorithms.local.waits`).
+    In a round in which no client has a link the recursion waits (`mdfl_jax.algorithms.local.waiting`).
 
     Args:
       settings: the schedule of the learning rate.
@@ -74,10 +74,10 @@ def corrected(settings: Settings, move: Move, needs: Iterable[str]) -> Algorithm
         descent = jax.tree.map(lambda g: step.astype(g.dtype) * g, found)
         moved = move(hparams, key, links, state, descent)
         stats = RoundStats(loss, moved.messages, count_bits(moved.messages, dense_bits(state.params)))
-        following = CorrectedState(moved.params, moved.before, descent, state.round + 1)
-        return jax.tree.map(lambda old, new: jnp.where(waits(links), old, new), state, following), stats
+        return CorrectedState(moved.params, moved.before, descent, state.round + 1), stats
 
-    return Algorithm(frozenset(needs), init, do_round, lambda state: state.params, double_bits=double_dense_bits)
+    params = lambda state: state.params  # noqa: E731
+    return waiting(Algorithm(frozenset(needs), init, do_round, params, double_bits=double_dense_bits))
 
 
 def extrapolated(state: CorrectedState, descent: ClientParams) -> ClientParams:

@@ -32,7 +32,7 @@ def d2(settings: Settings = Settings()) -> Algorithm:
     laziness of 0 is the paper's recursion with W itself.
 
     Every round sends the vectors that W' averages, one message a link. In a round in which no client has a link the
-    recursion waits (`mdfl_jax.algorithms.local.waits`). If the step size changes, the gradients are multiplied by the
+    recursion waits (`mdfl_jax.algorithms.local.waiting`). If the step size changes, the gradients are multiplied by the
     step size of their own round.
     """
 

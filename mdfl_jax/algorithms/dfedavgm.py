@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from mdfl_jax.algorithms.local import LocalNumbers, Settings, decayed_gradient, recursion_step
 from mdfl_jax.algorithms.registry import register
 from mdfl_jax.core.message_bits import count_bits, dense_bits, double_dense_bits, messages_sent
-from mdfl_jax.core.numbers import number
+from mdfl_jax.core.numbers import Setting, number
 from mdfl_jax.core.sharding import take_steps
 from mdfl_jax.core.trees import each
 from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
@@ -25,6 +25,12 @@ class DFedAvgMNumbers(LocalNumbers):
     """The numbers of DFedAvgM."""
 
     momentum: float = number(0.9, "heavy-ball momentum, theta; at one local step it has no effect", at_least=0, below=1)
+
+    def notes(self, setting: Setting) -> list[str]:
+        """Note a momentum that begins anew before it has moved anything."""
+        no_effect = setting.local_steps == 1 and self.momentum > 0
+        says = f"algorithm.momentum is {self.momentum:g}; it has no effect with algorithm.local_steps 1"
+        return [says] if no_effect else []
 
 
 @register("dfedavgm", DFedAvgMNumbers, ignores=("optimizer", "compressor", "statistics"))

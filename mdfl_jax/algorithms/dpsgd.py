@@ -11,6 +11,7 @@ from mdfl_jax.algorithms.registry import register
 from mdfl_jax.core import contract
 from mdfl_jax.core.message_bits import count_bits, dense_bits, double_dense_bits, messages_sent
 from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
+from mdfl_jax.metrics.values import HEARD
 
 
 class DPSGDState(NamedTuple):
@@ -20,8 +21,8 @@ class DPSGDState(NamedTuple):
     opt_state: Any
 
 
-# (hparams, key of the round, links, client_params) -> (client_params after it, [N] int32 messages sent)
-Exchange = Callable[[Any, jax.Array, Links, ClientParams], tuple[ClientParams, jax.Array]]
+# (hparams, key of the round, links, client_params) -> (client_params after it, the links over which models went)
+Exchange = Callable[[Any, jax.Array, Links, ClientParams], tuple[ClientParams, Links]]
 
 
 def local_then(
@@ -34,7 +35,7 @@ def local_then(
 
     Args:
       settings: the optimiser, the number E of local steps, and whether batch statistics stay local.
-      exchange: the exchange that follows the local steps.
+      exchange: the exchange that follows the local steps; it sends one model over each link that it returns.
       needs: the fields of Links that ``exchange`` reads.
       seen: (hparams, gradient) -> the gradient function that the local steps use.
     """
@@ -51,9 +52,11 @@ def local_then(
         )
         mine = settings.part(params)
         exchanged = exchange(hparams, key, links, mine)
-        contract.like(exchange, exchanged, (mine, contract.of_kind(loss.shape, int)))
-        part, sent = exchanged
-        stats = RoundStats(loss, sent, count_bits(sent, dense_bits(mine)))
+        told = exchanged[-1] if isinstance(exchanged, tuple) and isinstance(exchanged[-1], Links) else links
+        contract.like(exchange, exchanged, (mine, told))
+        part, heard = exchanged
+        sent = messages_sent(heard.adjacency, heard.senders)
+        stats = RoundStats(loss, sent, count_bits(sent, dense_bits(mine)), heard=heard)
         return DPSGDState(settings.with_part(params, part), opt_state), stats
 
     return Algorithm(
@@ -71,8 +74,8 @@ def gossip(settings: Settings) -> Exchange:
 
     def exchange(
         hparams: LocalNumbers, key: jax.Array, links: Links, params: ClientParams
-    ) -> tuple[ClientParams, jax.Array]:
-        return settings.aggregate(hparams, key, links, params), messages_sent(links.adjacency, links.senders)
+    ) -> tuple[ClientParams, Links]:
+        return settings.aggregate(hparams, key, links, params), links
 
     return exchange
 
@@ -89,7 +92,7 @@ def local_only(settings: Settings = Settings()) -> Algorithm:
 
     def nothing(
         hparams: LocalNumbers, key: jax.Array, links: Links, params: ClientParams
-    ) -> tuple[ClientParams, jax.Array]:
-        return params, jnp.zeros(jax.tree.leaves(params)[0].shape[0], jnp.int32)
+    ) -> tuple[ClientParams, Links]:
+        return params, links._replace(adjacency=jnp.zeros_like(links.adjacency))
 
-    return local_then(settings, nothing, ())
+    return local_then(settings, nothing, ())._replace(metrics=(HEARD,))

@@ -8,12 +8,12 @@ from mdfl_jax.algorithms.dpsgd import local_then
 from mdfl_jax.algorithms.local import LocalNumbers, Number, Settings
 from mdfl_jax.algorithms.registry import register
 from mdfl_jax.core.links import Senders
-from mdfl_jax.core.message_bits import messages_sent
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.rng import own_draws
 from mdfl_jax.core.sharding import draw_pairs
 from mdfl_jax.core.types import Algorithm, ClientParams, Links
 from mdfl_jax.exchange.peers import random_receivers, random_regular_part
+from mdfl_jax.metrics.values import HEARD
 from mdfl_jax.networks.mixing import uniform
 
 
@@ -27,13 +27,12 @@ class EpidemicNumbers(LocalNumbers):
 def _make(settings: Settings, draw: Callable[[jax.Array, jax.Array, Number, Senders], jax.Array]) -> Algorithm:
     def exchange(
         hparams: EpidemicNumbers, key: jax.Array, links: Links, params: ClientParams
-    ) -> tuple[ClientParams, jax.Array]:
-        senders = links.senders
+    ) -> tuple[ClientParams, Links]:
         received = draw_pairs(lambda adjacency, whose: draw(own_draws(key), adjacency, hparams.num_peers, whose), links)
-        drawn = links._replace(adjacency=received, mix=uniform(received, senders))
-        return settings.aggregate(hparams, key, drawn, params), messages_sent(received, senders)
+        drawn = links._replace(adjacency=received, mix=uniform(received, links.senders))
+        return settings.aggregate(hparams, key, drawn, params), drawn
 
-    return local_then(settings, exchange, ("adjacency",))
+    return local_then(settings, exchange, ("adjacency",))._replace(metrics=(HEARD,))
 
 
 @register("epidemic", EpidemicNumbers, ignores=("compressor",))

@@ -18,7 +18,7 @@ def extra(settings: Settings = Settings()) -> Algorithm:
 
     Every round sends the models, one message a link: a client remembers W~ x^k from the round before, so the links and
     their weights must stay the same. In a round in which no client has a link the recursion waits
-    (`mdfl_jax.algorithms.local.waits`). If the step size changes, the gradients are multiplied by the step size of
+    (`mdfl_jax.algorithms.local.waiting`). If the step size changes, the gradients are multiplied by the step size of
     their own round. For a constant step below 2 lambda_min(W~) / L, where L is the Lipschitz constant of the gradients,
     and convex objectives the paper proves that all models converge to the same exact minimiser.
     """

@@ -46,8 +46,10 @@ from mdfl_jax.exchange.relay import (
     meetings_of,
     no_private,
     no_traffic,
+    relayed,
     slot_traffic,
 )
+from mdfl_jax.metrics.values import HEARD
 
 MOST_SLOTS = 10**6  # the largest bound of a search interval; sums of a few such numbers stay far below NEVER
 
@@ -57,7 +59,7 @@ class Variant(NamedTuple):
 
     Attributes:
       upload: when a client uploads to the server: "meeting", when it meets the server; or "always", in every slot
-        through an imaginary channel.
+        through an imaginary channel. One of the two directions is always bound to meetings.
       download: the same for its downloads from the server; or "once", at its meetings and once more, a set number of
         slots after each, through an imaginary channel.
       relay_upload: whether updates are relayed.
@@ -272,7 +274,7 @@ def _make(settings: Settings, variant: Variant) -> Algorithm:
         hparams: Any, key: jax.Array, state: FedMobileState, links: Links, gradient: Gradient
     ) -> tuple[FedMobileState, RoundStats]:
         rows = state.version.shape[0]
-        everyone, meetings = takes_part(links, rows), meetings_of(links, rows)
+        everyone, meetings = takes_part(links, rows), meetings_of(links)
         uploads = everyone if variant.upload == "always" else meetings.now
         downloads = everyone if variant.download == "always" else meetings.now
         if variant.download == "once":
@@ -311,10 +313,10 @@ def _make(settings: Settings, variant: Variant) -> Algorithm:
             slot=state.slot + 1,
             traffic=add_traffic(state.traffic, sent),
         )
-        return state, RoundStats(loss, sent.messages, sent.bits, relays)
+        heard = links._replace(adjacency=everywhere(relayed, relays, links.senders))
+        return state, RoundStats(loss, sent.messages, sent.bits, relays, heard)
 
-    meets = variant.upload == "meeting" or variant.download != "always"
-    needs = {"at_server", "last_server", "next_server"} if meets else set[str]()
+    needs = {"at_server", "last_server", "next_server"}
     return Algorithm(
         needs=frozenset(needs | {"adjacency"} if variant.relays else needs),
         init=lambda hparams, client_params: _init_state(settings, variant, hparams, client_params),
@@ -322,7 +324,7 @@ def _make(settings: Settings, variant: Variant) -> Algorithm:
         params=lambda state: state.params,
         global_model=lambda state: state.server,
         double_bits=None if settings.compressor else double_dense_bits,
-        metrics=(*TRAFFIC_METRICS, *_records(variant)),
+        metrics=(HEARD, *TRAFFIC_METRICS, *_records(variant)),
     )
 
 
@@ -350,11 +352,6 @@ VARIANTS = {
     "virtual_download_once": (
         Variant(download="once"),
         "ASYNC, and one download at a set number of slots after each meeting (C.3, figure 10).",
-    ),
-    "server_fedavg": (
-        Variant(upload="always", download="always"),
-        "FedAvg with a server that everybody reaches in every round, for reference (McMahan et al. 2017, clients "
-        "alike).",
     ),
 }
 

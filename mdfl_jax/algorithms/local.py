@@ -28,7 +28,11 @@ class AlgorithmNumbers(Numbers):
     """
 
     lr: float = number(0.1, "learning rate at the first step", above=0)
-    weight_decay: float = number(0.0, "added to the gradient as weight_decay * parameter (an L2 penalty)", at_least=0)
+    weight_decay: float = number(
+        0.0,
+        "added to the gradient as weight_decay * parameter (an L2 penalty), also of a client without samples",
+        at_least=0,
+    )
     participation: float = number(
         1.0, "share of the neighbours that a communication takes, nu", at_least=0, at_most=1, source="PaME V-D"
     )
@@ -175,14 +179,25 @@ def recursion_step(settings: Settings, hparams: AlgorithmNumbers, k: jax.Array) 
     return jnp.asarray(hparams.lr * factor)
 
 
-def waits(links: Links) -> jax.Array:
-    """Return whether a recursion waits in this round: [] bool, true if there are several clients but no link.
+def waiting(algorithm: Algorithm) -> Algorithm:
+    """Make a recursion wait in rounds in which there are several clients but no link.
 
-    Without this, NIDS would run with W = I: it would keep the correction of the latest exchange and repeat it in every
-    step. Where the losses are nearly flat, as in logistic regression, models would then diverge between two
-    communications (docs/pame.md).
+    The whole state then stays as it is, and no client computes or sends. Without this, NIDS would run with W = I: it
+    would keep the correction of the latest exchange and repeat it in every step. Where the losses are nearly flat, as
+    in logistic regression, models would then diverge between two communications (docs/pame.md).
+
+    Args:
+      algorithm: one whose rounds send nothing where there is no link.
     """
-    return ~jnp.any(links.adjacency) & (links.num_clients > 1)
+
+    @functools.wraps(algorithm.round)
+    def do_round(hparams: Any, key: jax.Array, state: Any, links: Links, gradient: Gradient) -> tuple[Any, RoundStats]:
+        following, stats = algorithm.round(hparams, key, state, links, gradient)
+        waits = ~jnp.any(links.adjacency) & (links.num_clients > 1)
+        kept = jax.tree.map(lambda old, new: jnp.where(waits, old, new), state, following)
+        return kept, stats._replace(computed=jnp.broadcast_to(~waits, stats.loss.shape))
+
+    return algorithm._replace(round=do_round)
 
 
 def decayed_gradient(gradient: Gradient, hparams: AlgorithmNumbers, step: jax.Array) -> Gradient:

@@ -8,6 +8,7 @@ from mdfl_jax.algorithms.local import AlgorithmNumbers, Settings
 from mdfl_jax.algorithms.registry import RECURSION, register
 from mdfl_jax.core.message_bits import messages_sent
 from mdfl_jax.core.types import SYMMETRIC, Algorithm, ClientParams, Links
+from mdfl_jax.metrics.values import HEARD
 
 
 @register("nids", AlgorithmNumbers, ignores=(*RECURSION, "compressor"))
@@ -17,7 +18,7 @@ def nids(settings: Settings = Settings()) -> Algorithm:
     x^1 = x^0 - eta grad f(x^0);  x+ = (I + W) / 2 (2 x - x_prev - eta (grad f(x) - grad f(x_prev))).
 
     Round 0 sends nothing. Later rounds send the vectors that W averages, one message a link. In a round in which no
-    client has a link the recursion waits (`mdfl_jax.algorithms.local.waits`). The paper's W is symmetric and the same
+    client has a link the recursion waits (`mdfl_jax.algorithms.local.waiting`). The paper's W is symmetric and the same
     in every round. If links change, the mean of the models still follows the mean of the gradients, but the paper's
     other results do not apply.
     """
@@ -31,4 +32,4 @@ def nids(settings: Settings = Settings()) -> Algorithm:
         params = jax.tree.map(lambda p, h: jnp.where(is_first, p, (p + h) / 2), planned, heard)
         return Moved(params, state.params, jnp.where(is_first, 0, messages_sent(links.adjacency, links.senders)))
 
-    return corrected(settings, move, ("adjacency", "mix", SYMMETRIC))
+    return corrected(settings, move, ("adjacency", "mix", SYMMETRIC))._replace(metrics=(HEARD,))

@@ -19,6 +19,7 @@ from mdfl_jax.core.trees import ravel, rows_like, trained, with_trained
 from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 from mdfl_jax.exchange.compressors import num_kept
 from mdfl_jax.exchange.partial import partial_average, random_coordinates, random_neighbours
+from mdfl_jax.metrics.values import HEARD
 
 
 class PaMEState(NamedTuple):
@@ -117,7 +118,8 @@ def pame(settings: Settings = Settings()) -> Algorithm:
         updates = with_trained(updates, jax.tree.map(shorter, trained(updates)))
         params = optax.apply_updates(averaged, updates)
         bits = count_bits(messages, sparse_bits(size, count, float_bits(params)))
-        return PaMEState(params, opt_state, state.round + 1, period, heard), RoundStats(loss, messages, bits)
+        stats = RoundStats(loss, messages, bits, heard=links._replace(adjacency=picked))
+        return PaMEState(params, opt_state, state.round + 1, period, heard), stats
 
     def double_bits(hparams: PaMENumbers, num_params: int) -> float:
         return double_sparse_bits(float(_num_sent(hparams, num_params)), num_params)
@@ -130,4 +132,5 @@ def pame(settings: Settings = Settings()) -> Algorithm:
         double_bits=None if settings.shared else double_bits,
         participates=True,
         local_statistics=settings.local_statistics,
+        metrics=(HEARD,),
     )

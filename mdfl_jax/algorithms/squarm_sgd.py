@@ -16,6 +16,7 @@ from mdfl_jax.core.rng import own_draws
 from mdfl_jax.core.sharding import take_steps
 from mdfl_jax.core.trees import each, ravel
 from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
+from mdfl_jax.metrics.values import HEARD
 
 
 class SquarmState(NamedTuple):
@@ -81,4 +82,5 @@ def squarm_sgd(settings: Settings = Settings()) -> Algorithm:
         following = SquarmState(unravel(x), velocity, sent.estimate, state.round + 1)
         return following, RoundStats(loss, sent.messages, sent.bits)
 
-    return finished(Algorithm(NEEDS, init, do_round, lambda state: state.params), settings, SquarmNumbers)
+    algorithm = Algorithm(NEEDS, init, do_round, lambda state: state.params, metrics=(HEARD,))
+    return finished(algorithm, settings, SquarmNumbers)

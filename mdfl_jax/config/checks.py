@@ -28,10 +28,12 @@ from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import ignored_by
 from mdfl_jax.config.sections import (
     COUNTED_AXES,
+    FAMILIES,
     CostConfig,
     Experiment,
     NetworkConfig,
     check_members,
+    in_use,
     is_partial,
     movement_of,
     numbers_in,
@@ -44,7 +46,7 @@ from mdfl_jax.config.sections import (
 from mdfl_jax.core import rng
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.geometry import points_of
-from mdfl_jax.core.numbers import from_values, single
+from mdfl_jax.core.numbers import fields_of, from_values, single
 from mdfl_jax.core.outcomes import enumerated
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.mobility import MOBILITIES
@@ -217,6 +219,10 @@ def _server(experiment: Experiment) -> Iterator[Rule]:
         nowhere = world_in(experiment) == "contacts"
         yield "server.pattern", nowhere, f"another one: network.mobility {network.mobility} knows no places"
         _check_units(experiment)
+    share, period = participation_of(experiment)
+    once, thinned = f"1 with server.pattern {pattern}: clients talk in pairs", pattern and is_partial(experiment)
+    yield "algorithm.participation", thinned and share < 1, once
+    yield "algorithm.period_max", thinned and period > 1, once
     for name in ("link_failure", "link_fading"):
         fails = pattern and not roadside and getattr(network, name) > 0
         yield f"network.{name}", fails, f"0 under server.pattern {pattern}: pairs are drawn"
@@ -245,7 +251,9 @@ def _cost(experiment: Experiment) -> Iterator[Rule]:
     yield "cost.short_contact", where and cost.short_contact != IGNORE, unknown
     if pattern:
         yield "cost.deadline", has_deadline(experiment), f"inf with server.pattern {pattern}"
-        by_receiver = f"0 with server.pattern {pattern}: bits are not counted by receiver"
+    if pattern or serves_all(experiment):
+        with_server = f"server.pattern {pattern}" if pattern else f"algorithm.name {experiment.algorithm.name}"
+        by_receiver = f"0 with {with_server}: bits are not counted by receiver"
         yield "cost.joules_per_bit_received", cost.joules_per_bit_received > 0, by_receiver
     yield "cost.speed_spread", cost.speeds and cost.speed_spread > 0, "0 where cost.speeds names a file"
     if cost.speeds:
@@ -259,6 +267,11 @@ def _rounds(experiment: Experiment) -> Iterator[Rule]:
     yield "rounds", rounds // eval_every > MOST_EVALUATIONS, most
     is_file = name not in ("", ".", "..") and not any(c in name for c in "/\\\0") and len(name.encode()) <= 200
     yield "name", not is_file, "a file name of at most 200 bytes"
+
+
+def serves_all(experiment: Experiment) -> bool:
+    """Tell whether the algorithm has a server that all clients reach in every round."""
+    return ALGORITHMS[experiment.algorithm.name](Settings()).own_server
 
 
 def needs_file(experiment: Experiment) -> bool:
@@ -360,6 +373,12 @@ def notes(experiment: Experiment) -> list[str]:
 def _notes(experiment: Experiment) -> Iterator[Rule]:
     """Yield fields, whether each is to be noted, and why it has no effect."""
     cost, model, network = experiment.cost, experiment.model, experiment.network
+    for paths, is_unheeded, why in _unheeded(experiment):
+        for path in paths if is_unheeded else ():
+            section, _, name = path.rpartition(".")
+            part: Any = attrgetter(section)(experiment)
+            is_set = getattr(part, name) != type(part).__dataclass_fields__[name].default
+            yield path, is_set, f"it has no effect: {why}"
     counts = not _varies(experiment)  # where the sweep varies costs, one of its points may well be free
     unused = "it has no effect: cost.seconds_per_sample is 0"
     computes_at_once = counts and not cost.seconds_per_sample
@@ -377,6 +396,48 @@ def _notes(experiment: Experiment) -> Iterator[Rule]:
     yield "engine.max_neighbours", given and not lists, why
     known = network.graph or experiment.server.pattern.removesuffix("roadside")
     yield "engine.max_neighbours", given and lists and known, f"it has no effect: the neighbours in {known} are known"
+
+
+def unused(experiments: Sequence[Experiment]) -> list[str]:
+    """Return warnings about numbers of members that no sweep point uses, one line for each."""
+    used = {
+        f"{family.section}.{name}"
+        for experiment in experiments
+        for family, _, numbers in in_use(experiment)
+        for name in fields_of(type(numbers))
+    }
+    lines: dict[str, None] = {}
+    for experiment in experiments:
+        for section in dict.fromkeys(family.section for family in FAMILIES):
+            part = getattr(experiment, section)
+            for each in dataclasses.fields(part):
+                path, own, value = f"{section}.{each.name}", each.metadata.get("own"), getattr(part, each.name)
+                if own and value is not None and path not in used:
+                    lines[f"{path} is {value}; it has no effect: it is a number of {enumerated(own, 'and')}"] = None
+    return list(lines)
+
+
+PLACES = tuple(f"network.{name}" for name in ("radius", "radius_spread", "max_step", "contact", "mobility"))
+"""The fields that say where clients are and who is in range."""
+
+
+def _unheeded(experiment: Experiment) -> Iterator[tuple[tuple[str, ...], object, str]]:
+    """Yield fields that another setting makes meaningless: the fields, whether it does, and why."""
+    config, network, pattern = experiment.algorithm, experiment.network, experiment.server.pattern
+    name, share = config.name, participation_of(experiment)[0]
+    algorithm = ALGORITHMS[name](Settings())
+    drawn = pattern not in ("", "roadside")
+    yield PLACES, network.graph, f"the links are those of network.graph {network.graph}"
+    yield (*PLACES, "network.mixing"), drawn, f"under server.pattern {pattern} pairs are drawn"
+    own_weights = "mix" not in algorithm.needs and not drawn
+    yield ("network.mixing",), own_weights, f"{name} does not use the network's weights"
+    yield ("server.pattern",), serves_all(experiment), f"with {name} all clients reach the server in every round"
+    thinned = ("algorithm.participation", "algorithm.period_min", "algorithm.period_max")
+    yield thinned, not algorithm.needs & {"adjacency", "at_server"}, f"{name} does not use the links of the network"
+    yield ("algorithm.picks",), not is_partial(experiment) or share >= 1, "no neighbours are picked for the algorithm"
+    yield ("algorithm.momentum",), config.optimizer == "adam", "adam has momenta of its own"
+    yield ("algorithm.lr_final",), config.lr_schedule == "constant", "algorithm.lr_schedule is constant"
+    yield ("algorithm.lr_decay",), config.lr_schedule != "exponential", "algorithm.lr_schedule is not exponential"
 
 
 def read_speeds(file: str, num_clients: int) -> np.ndarray:

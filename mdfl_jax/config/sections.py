@@ -201,7 +201,11 @@ class ServerConfig:
     pairs: float = field(
         0.5, "share of clients paired in a slot, rho; no effect with roadside", at_least=0, at_most=1, traced=True
     )
-    known_next: bool = field(True, "clients know their next meeting; else they expect it a mean gap after the last")
+    known_next: bool = field(
+        True,
+        "clients know their next meeting (roadside: within the study's rounds); else they expect it a mean gap after "
+        "the last",
+    )
     units: str = field("", "roadside: places of the units 'x,y; x,y; ...' in the world's unit")
     unit_range: float = field(100.0, "roadside: distance within which clients meet a unit", at_least=0, traced=True)
     one_at_a_time: bool = field(True, "roadside: a client talks to one other in a slot; else to all in range")
@@ -279,7 +283,7 @@ class AlgorithmConfig:
     lr_schedule: str = field("constant", "how the learning rate changes over the local steps", names=LR_SCHEDULES)
     lr_final: float = field(0.0, "last factor of the cosine, or lower limit of the exponential", at_least=0, at_most=1)
     lr_decay: float = field(0.99, "factor of the exponential for each step", above=0, below=1)
-    batch_size: int = field(0, "samples in a minibatch; 0: full batch", at_least=0)
+    batch_size: int = field(0, "samples in a minibatch, drawn with replacement; 0: full batch", at_least=0)
     gradient: str = field("mean", "a client's gradient: mean or sum over the samples of its batch", names=GRADIENTS)
     local_steps: int = field(1, "number of optimiser steps between exchanges, E", at_least=1)
     picks: str = field(
@@ -653,6 +657,7 @@ def setting_of(experiment: Experiment, member: str = "") -> Setting:
         dt=motion.dt,
         allow_disconnected=experiment.graph.allow_disconnected,
         largest_gap=len(law()) - 1 if law else None,
+        local_steps=experiment.algorithm.local_steps,
     )
 
 

@@ -39,6 +39,7 @@ class Setting(NamedTuple):
       dt: the length of a round, in seconds.
       allow_disconnected: whether disconnected graphs are allowed.
       largest_gap: the longest gap between two meetings with a server, in slots; None where only a run can show it.
+      local_steps: the optimiser steps of a client in a round, E.
     """
 
     member: str = ""
@@ -49,6 +50,7 @@ class Setting(NamedTuple):
     dt: float = 1.0
     allow_disconnected: bool = False
     largest_gap: int | None = None
+    local_steps: int = 1
 
 
 def number(default: Any, doc: str, static: bool = False, **rules: Any) -> Any:

@@ -30,7 +30,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from mdfl_jax.core.devices import current
 from mdfl_jax.core.links import ALL_PAIRS, Senders
-from mdfl_jax.core.types import BEFORE, NEVER, Clients, Links
+from mdfl_jax.core.types import BEFORE, NEVER, Clients, Links, RoundStats
 
 SEED, CLIENT = "seed", "client"
 SPLIT, SAME = PartitionSpec(CLIENT), PartitionSpec()  # leaves that the clients divide, and those alike on all devices
@@ -302,7 +302,26 @@ def pad_links(links: Links, rows: int) -> Links:
         real=num_clients,
         senders=senders,
         active=optional(links.active, False),
+        in_range=None if links.in_range is None else fill(links.in_range, rows, False, axes),
     )
+
+
+def heard_links(links: Links, stats: RoundStats) -> Links:
+    """Return the links of N clients over which messages went in a round (`RoundStats.heard`).
+
+    Args:
+      links: the links of the round, without padding clients.
+      stats: the statistics of the round, of all rows.
+    """
+    num_clients, heard = links.num_clients, stats.heard
+    if heard is None:
+        speaks = links.senders.of(stats.messages[:num_clients] > 0)
+        return links._replace(adjacency=links.adjacency & speaks, partner=None, in_range=None)
+    columns, (ids, back, most) = slice(num_clients) if heard.senders.ids is None else slice(None), heard.senders
+    cut = lambda x: None if x is None else x[:num_clients]  # noqa: E731
+    at_server = links.at_server if heard.at_server is None else cut(heard.at_server)
+    adjacency = heard.adjacency[:num_clients, columns]
+    return Links(adjacency, links.mix, at_server, senders=Senders(cut(ids), cut(back), most))
 
 
 def pad_senders(senders: Senders, rows: int) -> Senders:

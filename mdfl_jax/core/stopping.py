@@ -42,7 +42,7 @@ def update_stop_state(
     """Update the state of the stop rule after a round.
 
     The run stops if the standard deviation of the last three objectives is below the tolerance (PaME V-B), or if the
-    objective is no longer finite.
+    objective is no longer finite. The variance is the sum of the squares divided by three; the paper gives no divisor.
 
     Args:
       stop_state: the state before this round.

@@ -163,6 +163,8 @@ class Links(NamedTuple):
       active: [N] bool, the clients that take part in the round (`mdfl_jax.exchange.active`); None: all. An inactive
         client keeps its state and neither computes nor sends. The network need not remove its links. A network whose
         active clients change must not promise `FIXED`.
+      in_range: [N, K] bool, the senders that each client could hear, where ``adjacency`` has only those that were
+        picked for the algorithm; None: ``adjacency`` has all of them. Metrics read it, and algorithms do not.
     """
 
     adjacency: jax.Array
@@ -174,6 +176,7 @@ class Links(NamedTuple):
     real: int | None = None
     senders: Senders = ALL_PAIRS
     active: jax.Array | None = None
+    in_range: jax.Array | None = None
 
     @property
     def num_clients(self) -> int:
@@ -241,6 +244,10 @@ class RoundStats(NamedTuple):
       details: further arrays [N, ...] of the round for the algorithm's own metrics (`RoundView.stats`); None for none.
       whole: [N] bool, the clients that computed a gradient over all their samples besides those of every round; None:
         nobody.
+      heard: the links over which messages went: who heard whom (``adjacency`` over ``senders``), and who exchanged
+        models with the server (``at_server``; None: those that met it). Its other fields do not count. None: every
+        client that sent a message was heard over all its links.
+      computed: [N] bool, the clients that computed gradients; None: all that take part in the round.
     """
 
     loss: jax.Array
@@ -248,19 +255,21 @@ class RoundStats(NamedTuple):
     bits: Bits
     details: Any = None
     whole: Any = None
+    heard: Links | None = None
+    computed: jax.Array | None = None
 
 
 class Observed(NamedTuple):
     """What a network may look at after a round (`Network.observe`).
 
     Attributes:
-      links: the links of the round among the N clients.
-      stats: the losses, messages and bits of the round, without ``details``.
+      heard: the links of the round over which messages went, among the N clients (`RoundStats.heard`).
+      stats: the losses, messages and bits of the round, and who computed.
       differences: [N, N] float32 distances between the clients' models before the round; None unless the network
         ``compares``.
     """
 
-    links: Links
+    heard: Links
     stats: RoundStats
     differences: jax.Array | None
 
@@ -297,6 +306,11 @@ class Algorithm(NamedTuple):
     participates: bool = False
     local_statistics: bool = False
     metrics: tuple[Metric, ...] = ()
+
+    @property
+    def own_server(self) -> bool:
+        """Whether it has a server that all clients reach in every round, whatever meetings the network has."""
+        return self.global_model is not None and "at_server" not in self.needs
 
 
 class Schedule(NamedTuple):
@@ -338,7 +352,8 @@ class RunFacts(NamedTuple):
     Attributes:
       label_counts: [N, C] int32 samples of each label that each client holds.
       is_mobile: [N] bool, whether each client is mobile.
-      reached: [N] bool, whether each client ever meets the server; all False where there is no server.
+      reached: [N] bool, whether each client ever meets the server; all False where there is no server, and all True of
+        an algorithm whose server everybody reaches in every round.
     """
 
     label_counts: Array

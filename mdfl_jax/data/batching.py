@@ -96,7 +96,8 @@ def cut_blocks(index: ClientIndex, block_size: int) -> Blocks:
 def draw_minibatch(key: jax.Array, index: ClientIndex, client: jax.Array, size: int) -> jax.Array:
     """Draw the minibatch of one client uniformly with replacement from the samples that it holds.
 
-    The papers' analyses model stochastic gradients in this way, with replacement.
+    MADFL and FedMobile draw independent samples from a client's data. PaME's batches are subsets, so without
+    replacement; the two differ where a batch is a large part of a client's data.
 
     Args:
       key: typed key of the client's step.

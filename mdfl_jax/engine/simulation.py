@@ -1,9 +1,9 @@
 """One simulation: a task, a network, an algorithm and a schedule, and everything that is computed with them.
 
-A run goes through five steps: `Simulation.draw` and `Simulation.world` know no algorithm, `Simulation.begin` makes its
-first state, `Simulation.rounds` computes the rounds until the next evaluation, and `Simulation.evaluate` measures. All
-of them are pure functions of numbers and a key. Studies compile each step by itself, since equal steps of several sweep
-points are compiled once (`mdfl_jax.engine.programs`).
+A run goes through five steps: `Simulation.draw` and `Simulation.world` know of the algorithm at most that it has a
+server of its own, `Simulation.begin` makes its first state, `Simulation.rounds` computes the rounds until the next
+evaluation, and `Simulation.evaluate` measures. All of them are pure functions of numbers and a key. Studies compile
+each step by itself, since equal steps of several sweep points are compiled once (`mdfl_jax.engine.programs`).
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.message_bits import Bits, add_bits, no_bits, words
 from mdfl_jax.core.metric import HOLDS, Metric
 from mdfl_jax.core.rng import stream, stream_at
-from mdfl_jax.core.sharding import Held, first, held_by, pad_links
+from mdfl_jax.core.sharding import Held, first, heard_links, held_by, pad_links
 from mdfl_jax.core.stopping import (
     Divergence,
     StopState,
@@ -450,26 +450,27 @@ class Simulation:
             contract.like(self.algorithm.round, algorithm_state, carry.algorithm)
             contract.arrays(self.algorithm.round, stats.loss, (rows,), float)
             contract.arrays(self.algorithm.round, stats.messages, (rows,), int)
-        stats = first(stats, self.num_clients)
-        network_state = self._observed(hparams, carry, network_state, links, stats)
+        heard = heard_links(links, stats)
+        stats = first(stats._replace(heard=None), self.num_clients)
+        network_state = self._observed(hparams, carry, network_state, heard, stats)
         divergence = self._diverged(carry, algorithm_state)
         stop_state = self._stopped(data, carry, algorithm_state, divergence)
         loss = jnp.where(held.num_samples > 0, stats.loss, jnp.nan)
-        view = RoundView(links, stats, loss, network, hparams.network, carry.network, network_state)
+        view = RoundView(links, heard, stats, loss, network, hparams.network, carry.network, network_state)
         sums = add_round(self.metrics, sums, view)
         recorded = rows_of_round(self.by_round, view, self.num_clients)
         messages, bits = carry.messages + stats.messages, add_bits(carry.bits, stats.bits)
         carry = Carry(carry.round + 1, None, network_state, algorithm_state, messages, bits, stop_state, divergence)
         return self._settle(carry)._replace(clients=clients), sums, recorded
 
-    def _observed(self, hparams: Hparams, carry: Carry, network_state: Any, links: Links, stats: RoundStats) -> Any:
+    def _observed(self, hparams: Hparams, carry: Carry, network_state: Any, heard: Links, stats: RoundStats) -> Any:
         """Let a network look at the round that was computed, if it wants to, and return its state after that."""
         network = self.network
         if network.observe is None:
             return network_state
         with jax.named_scope("observe"), sharding.tracing_over(self.mesh):
             apart = differences(self._client_models(carry.algorithm)) if network.compares else None
-            seen = Observed(links, stats._replace(details=None), apart)
+            seen = Observed(heard, stats._replace(details=None), apart)
             state = sharding.everywhere(network.observe, hparams.network, network_state, seen)
         return of_types(state, carry.network)
 
@@ -596,12 +597,10 @@ class Simulation:
         return self._facts(carry.clients, carry.network)
 
     def _facts(self, clients: Any, state: Any) -> RunFacts:
-        network, num_clients = self.network, self.num_clients
-        return RunFacts(
-            first(clients.label_counts, num_clients),
-            network.places(state).is_mobile,
-            network.reached(state) if network.reached else jnp.zeros(num_clients, bool),
-        )
+        network, num_clients, everybody = self.network, self.num_clients, self.algorithm.own_server
+        by_network = None if everybody else network.reached
+        reached = by_network(state) if by_network else jnp.full(num_clients, everybody)
+        return RunFacts(first(clients.label_counts, num_clients), network.places(state).is_mobile, reached)
 
     def _first_places(self, hparams: Hparams, key: jax.Array) -> tuple[jax.Array, ...]:
         """Return the places before the first round, [N, 2], for a task that divides the data by them, else nothing.

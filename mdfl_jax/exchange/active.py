@@ -39,6 +39,7 @@ def _without_inactive(links: Links) -> Links:
         partner = jnp.where(active & active[partner], partner, me.astype(partner.dtype))
     return links._replace(
         adjacency=links.adjacency & kept,
+        in_range=None if links.in_range is None else links.in_range & kept,
         mix=jnp.where(others & ~kept, 0, links.mix) + links.senders.on_own(removed),
         at_server=None if links.at_server is None else links.at_server & active,
         partner=partner,
@@ -71,6 +72,7 @@ def round_of_active(algorithm: Algorithm) -> Round:
 
         following = jax.tree.map(chosen, stacked(following, rows), following, state)
         nothing = jax.tree.map(lambda count: jnp.where(active, count, 0), (stats.messages, stats.bits))
-        return following, stats._replace(messages=nothing[0], bits=nothing[1])
+        computed = active if stats.computed is None else active & stats.computed
+        return following, stats._replace(messages=nothing[0], bits=nothing[1], computed=computed)
 
     return do_round

@@ -34,6 +34,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.core.links import Senders
 from mdfl_jax.core.message_bits import Bits, add_bits, count_bits, dense_bits, no_bits, total_bits, words
 from mdfl_jax.core.metric import CLIENTS, HOLDS, Metric, record
 from mdfl_jax.core.numbers import Numbers
@@ -59,11 +60,11 @@ class Meetings(NamedTuple):
     following: jax.Array
 
 
-def meetings_of(links: Links, num_clients: int) -> Meetings:
-    """Read the meetings from a slot's links. On a network without a server no client ever meets it."""
-    if links.at_server is None or links.last_server is None or links.next_server is None:
-        nobody = jnp.zeros(num_clients, jnp.int32)
-        return Meetings(nobody > 0, nobody + BEFORE, nobody + NEVER)
+def meetings_of(links: Links) -> Meetings:
+    """Read the meetings from the links of a slot, on a network with a server."""
+    assert links.at_server is not None
+    assert links.last_server is not None
+    assert links.next_server is not None
     return Meetings(links.at_server, jnp.maximum(links.last_server, BEFORE), links.next_server)
 
 
@@ -220,6 +221,13 @@ def handed_over(leaf: jax.Array, sent: jax.Array, relays: Relays, partner: jax.A
         return leaf.at[relays.to].add(jnp.where(rows_like(relays.gives, sent), sent, 0))
     gets = relays.gives[partner] & (relays.to[partner] == jnp.arange(partner.shape[0]))
     return leaf + jnp.where(rows_like(gets, sent), sent[partner], 0)
+
+
+def relayed(relays: Relays, senders: Senders) -> jax.Array:
+    """Return who heard whom in a slot: [N, K] bool, the relays of updates and those who took models from a relay."""
+    me = jnp.arange(relays.to.shape[0], dtype=jnp.int32)[:, None]
+    updates = senders.of(relays.gives) & (senders.of(relays.to) == me)
+    return updates | (relays.takes[:, None] & (senders.of(me[:, 0]) == relays.source[:, None]))
 
 
 class Private(NamedTuple):

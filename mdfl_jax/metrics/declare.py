@@ -20,7 +20,7 @@ RESERVED = frozenset(
         *("compile_seconds", "run_seconds", "difference_to_baseline"),
         *("final_accuracy", "best_accuracy", "worst_client_accuracy", "group_accuracy", "group_gap"),
         *("rounds_to_target", "rounds_to_target_per_seed", "bits_to_target", "bits_to_target_per_seed"),
-        *("bits_sent_per_client", "double_bits_per_client", "messages_per_client", "group_neighbours"),
+        *("bits_sent_per_client", "double_bits_per_client", "messages_per_client", "group_neighbours", "group_heard"),
         "distance_moved_per_mobile_client",
     )
 )
@@ -86,7 +86,7 @@ def metrics_of(*brought: Sequence[Metric], asked: Sequence[str] = ()) -> tuple[M
       UserError: if a declaration is wrong, or if two metrics have the same name or the same key.
     """
     found = [METRICS[name] for name in METRICS.as_registered() if not METRICS[name].on_request or name in asked]
-    found += [own for metrics in brought for own in metrics]
+    found += dict.fromkeys(own for metrics in brought for own in metrics)
     names: set[str] = set()
     keys = set(RESERVED)
     for one in found:

@@ -31,7 +31,8 @@ class RoundView(NamedTuple):
     """The data that a metric may read in a round (`Metric.each_round`).
 
     Attributes:
-      links: the links of the round among the N clients.
+      links: the links of the round among the N clients, over which messages could go.
+      heard: those of them over which messages went (`RoundStats.heard`).
       stats: the losses, messages and bits of the round, for the N clients.
       loss: [N] float, the training loss at the first local step; NaN for a client without samples.
       network: the network.
@@ -39,11 +40,13 @@ class RoundView(NamedTuple):
       before: the network's state from which the links were computed.
       state: the network's state after the round, and so after the movement that follows the links.
 
-    Before the first round, and after the stop rule has ended the run, there is no round: ``links``, ``stats``, ``loss``
-    and ``before`` are then None. Only metrics with one value a round that declare `HOLDS` are measured there.
+    Before the first round, and after the stop rule has ended the run, there is no round: ``links``, ``heard``,
+    ``stats``, ``loss`` and ``before`` are then None. Only metrics with one value a round that declare `HOLDS` are
+    measured there.
     """
 
     links: Links
+    heard: Links
     stats: RoundStats
     loss: jax.Array
     network: Network
@@ -53,8 +56,13 @@ class RoundView(NamedTuple):
 
     @property
     def num_neighbours(self) -> jax.Array:
-        """[N] int32, the number of senders that each client hears."""
+        """[N] int32, the number of senders in range: those that each client can hear."""
         return num_neighbours(self.links)
+
+    @property
+    def num_heard(self) -> jax.Array:
+        """[N] int32, the number of senders that each client heard."""
+        return num_neighbours(self.heard)
 
     @property
     def places(self) -> Places:
@@ -317,7 +325,7 @@ def rows_without_round(metrics: Sequence[Metric], network: Network, params: Any,
       The values as in `rows_of_round`: those of the state, or the number that the metric declares for this case.
     """
     nothing: Any = None
-    view = RoundView(nothing, nothing, nothing, network, params, None, state)
+    view = RoundView(nothing, nothing, nothing, nothing, network, params, None, state)
     filled = lambda metric: jnp.full(metric.dims(num_clients, 1)[1:], metric.still, metric.dtype)  # noqa: E731
     return {m.name: _row(m, view, num_clients) if m.still is None else filled(m) for m in metrics}
 

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.core.links import ALL_PAIRS, Senders, as_matrix
+from mdfl_jax.core.metric import CLIENT_BYTES, CLIENTS, NOTHING, ROUNDS, record
 from mdfl_jax.core.trees import trained
 from mdfl_jax.core.types import ClientParams, Links
 
@@ -131,10 +132,24 @@ def differences(client_params: ClientParams) -> jax.Array:
 
 
 def num_neighbours(links: Links) -> jax.Array:
-    """Count the senders that each client hears: [N] int32. If links are pairs, the adjacency is not read."""
+    """Count the senders that each client can hear: [N] int32. If links are pairs, the adjacency is not read."""
     if links.partner is None:
-        return jnp.sum(links.adjacency, axis=1, dtype=jnp.int32)
+        return jnp.sum(_in_range(links), axis=1, dtype=jnp.int32)
     return (links.partner != jnp.arange(links.partner.shape[0])).astype(jnp.int32)
+
+
+def _in_range(links: Links) -> jax.Array:
+    return links.adjacency if links.in_range is None else links.in_range
+
+
+def packed(links: Links) -> jax.Array:
+    """Return whom each client can hear as bits, [N, ceil(N / 8)] uint8."""
+    return jnp.packbits(as_matrix(_in_range(links), links.senders), axis=1)
+
+
+PACKED = {"shape": (ROUNDS, CLIENTS, CLIENT_BYTES), "dtype": "uint8"}
+HEARD = record("heard", lambda view: packed(view.heard), NOTHING, **PACKED)
+"""The record of who heard whom, of algorithms and networks under which a client may hear less than all its links."""
 
 
 def lambda_2(mix: jax.Array, senders: Senders = ALL_PAIRS) -> jax.Array:

@@ -454,36 +454,23 @@ def round_seconds(params: CostParams, work: Work, computing: jax.Array, sending:
     return jnp.maximum(jnp.asarray(params.round_seconds, jnp.float32), slowest + jnp.max(sending))
 
 
-def received_bits(
-    bits: jax.Array,
-    adjacency: jax.Array,
-    uses_links: bool,
-    senders: Senders = ALL_PAIRS,
-    active: jax.Array | None = None,
-) -> jax.Array:
+def received_bits(bits: jax.Array, adjacency: jax.Array, senders: Senders = ALL_PAIRS) -> jax.Array:
     """Compute the bits that each client receives in a round.
 
-    A sender's bits are shared equally among the clients that hear it. This is exact if it sends the same to all of
-    them, and a mean if it picks some at random. An algorithm without links, such as all-reduce, gives every client that
-    takes part the mean of their bits.
+    A sender's bits are shared equally among the clients that heard it. This is exact if it sent the same to all of
+    them.
 
     Args:
       bits: [N] float32 bits that each client sends.
-      adjacency: [N, K] bool, [i, j] where i hears the sender at place j.
-      uses_links: as in `Work`.
+      adjacency: [N, K] bool, [i, j] where i heard the sender at place j.
       senders: the clients for which the places stand.
-      active: [N] bool, the clients that take part in the round; None: all.
 
     Returns:
       [N] float32 bits.
 
-    >>> received_bits(jnp.array([6.0, 0.0, 0.0]), jnp.array([[0, 0, 0], [1, 0, 0], [1, 0, 0]], bool), True).tolist()
+    >>> received_bits(jnp.array([6.0, 0.0, 0.0]), jnp.array([[0, 0, 0], [1, 0, 0], [1, 0, 0]], bool)).tolist()
     [0.0, 3.0, 3.0]
     """
-    if not uses_links:
-        if active is None:
-            return jnp.full_like(bits, jnp.mean(bits))
-        return jnp.where(active, jnp.sum(jnp.where(active, bits, 0)) / jnp.maximum(jnp.sum(active), 1), 0)
     heard_by = senders.sums(adjacency)
     share = jnp.where(heard_by > 0, bits / jnp.maximum(heard_by, 1), 0)
     return senders.sum_of(adjacency.astype(bits.dtype), share)
@@ -524,16 +511,16 @@ def counted(network: Network, work: Work = Work()) -> Network:
     passed = wrap(network, init=init, step=step, metrics=(SECONDS, JOULES))
 
     def observe(params: CountedParams, state: CountedState, seen: Observed) -> CountedState:
-        cost, (links, stats, _) = params.cost, seen
+        cost, (heard, stats, _) = params.cost, seen
         state = passed.observe(params, state, seen) if passed.observe else state
         samples, computing = state.samples, state.computing
         if stats.whole is not None:
             samples, computing = jnp.stack([samples, computing]) + jnp.where(stats.whole, state.whole, 0)
-        if links.active is not None:
-            samples, computing = (jnp.where(links.active, x, 0) for x in (samples, computing))
+        if stats.computed is not None:
+            samples, computing = (jnp.where(stats.computed, x, 0) for x in (samples, computing))
         bits = stats.bits.high.astype(jnp.float32) * 2**WORD + stats.bits.low.astype(jnp.float32)
         sending = sending_seconds(cost, stats.messages, bits)
-        received = received_bits(bits, links.adjacency, work.uses_links, links.senders, links.active)
+        received = received_bits(bits, heard.adjacency, heard.senders)
         joules = cost.joules_per_sample * samples + cost.joules_per_bit * bits + cost.joules_per_bit_received * received
         return state._replace(
             seconds=add(state.seconds, round_seconds(cost, work, computing, sending)),

@@ -266,7 +266,7 @@ def pair_links(
     return Links(mate & ~alone, 0.5 * mate + 0.5 * alone, at_server, last, following, partner)
 
 
-MET_SERVER = record("met_server", lambda view: view.links.at_server, NOTHING, dtype="bool")
+MET_SERVER = record("met_server", lambda view: view.heard.at_server, NOTHING, dtype="bool")
 """The record of who met the server in each round, of a network that has one."""
 
 

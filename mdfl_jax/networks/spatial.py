@@ -234,7 +234,7 @@ class _Space:
 
     def observe(self, params: SpatialParams, state: SpatialState, seen: Observed) -> SpatialState:
         """Tell the rules that compare models who heard whom, and how far the models were apart."""
-        heard, apart = seen.links.adjacency, seen.differences
+        heard, apart = seen.heard.adjacency, seen.differences
         assert apart is not None, "the network compares"
         each = zip(self.rules, state.rules)
         return state._replace(rules=tuple(rule.compare(x, heard, apart) if rule.compare else x for rule, x in each))

@@ -51,7 +51,7 @@ class _View:
         self.path = circle(clients_of(study, p))[None] if path is None or world.kind == CIRCLE else path.astype(float)
         some = np.ones(self.path.shape[1], bool) if mobile is None else mobile.astype(bool)
         self.moves = some & np.any(self.path != self.path[:1])
-        self.recorded = study.history(p, "links")
+        self.recorded = study.heard(p)
         self.met, self.present = (first_history(study, p, name) for name in ("met_server", "present"))
         self.stop = rounds_done(study, p)
         self.total = len(self.path) - 1 if self.recorded is None else self.recorded.shape[1]
@@ -126,11 +126,11 @@ class _View:
 
 
 def links_at(path: np.ndarray, recorded: np.ndarray | None, world: World, at: int) -> np.ndarray:
-    """Return who is linked in the round that begins at a row of the positions, [K, 2] pairs of clients i < j.
+    """Return who heard the other in the round that begins at a row of the positions, [K, 2] pairs of clients i < j.
 
     Args:
       path: [R + 1, N, 2] positions.
-      recorded: [S, R, N, ceil(N/8)] the recorded links, of which the first seed's are taken. None: they are computed
+      recorded: [S, R, N, ceil(N/8)] who heard whom, of which the first seed's are taken. None: they are computed
         from the places and the radius.
       world: the world, with the radius.
       at: the row. After the last round there are no links.

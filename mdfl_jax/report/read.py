@@ -359,6 +359,13 @@ class ReportData:
         study, of_study = self.study_of(point)
         return study.arrays.get(f"{study.places[of_study]}/{name}")
 
+    def heard(self, point: int) -> np.ndarray | None:
+        """Return who heard whom in each round, [S, R, N, ceil(N/8)] bits, or None if it was not recorded.
+
+        Where there is no record of its own, messages went over all links.
+        """
+        return self.history(point, "heard" if self.has(point, "heard") else "links")
+
     def has(self, point: int, name: str) -> bool:
         """Tell whether an array of history.npz was recorded for a sweep point, without reading it."""
         study, of_study = self.study_of(point)

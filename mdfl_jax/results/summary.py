@@ -92,7 +92,8 @@ def summarize_groups(point: PointRuns, over: Statistic) -> dict[str, Any]:
       group_accuracy: The accuracy of both groups at the end.
       group_gap: The accuracy of the mobile clients minus that of the others: ``final``, at the end, and ``mean``, over
         the evaluations without the first one, at which all clients have the same model.
-      group_neighbours: The contacts of a client over the whole run, for both groups.
+      group_neighbours: The contacts of a client over the whole run, for both groups: clients in range.
+      group_heard: The same of the clients that it heard.
     """
     accuracy = {name: point.column(f"accuracy_{name}") for name in GROUPS}
     gap = accuracy["mobile"] - accuracy["other"]
@@ -101,11 +102,12 @@ def summarize_groups(point: PointRuns, over: Statistic) -> dict[str, Any]:
         "group_accuracy": {name: over(values[:, -1]) for name, values in accuracy.items()},
         "group_gap": {"mean": over(later.mean(axis=1)), "final": over(gap[:, -1])},
     }
-    if "num_neighbours" in point.arrays:
-        rounds = np.diff(point.arrays["rounds_done"], axis=1)[:, :, None]  # 0 after a run has stopped
-        heard = np.nan_to_num(point.arrays["num_neighbours"][:, 1:].astype(np.float64))
-        contacts = by_group((heard * rounds).sum(axis=1), point.arrays["is_mobile"])
-        found["group_neighbours"] = {name: over(values) for name, values in contacts.items()}
+    for key in ("neighbours", "heard"):
+        if f"num_{key}" in point.arrays:
+            rounds = np.diff(point.arrays["rounds_done"], axis=1)[:, :, None]  # 0 after a run has stopped
+            a_round = np.nan_to_num(point.arrays[f"num_{key}"][:, 1:].astype(np.float64))
+            of_groups = by_group((a_round * rounds).sum(axis=1), point.arrays["is_mobile"])
+            found[f"group_{key}"] = {name: over(values) for name, values in of_groups.items()}
     return found
 
 

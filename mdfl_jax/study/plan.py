@@ -6,7 +6,7 @@ from collections import Counter
 import jax
 import numpy as np
 
-from mdfl_jax.config.checks import notes, parse_save
+from mdfl_jax.config.checks import notes, parse_save, unused
 from mdfl_jax.config.sections import has_momentum, member_notes
 from mdfl_jax.core import devices
 from mdfl_jax.core.sharding import size
@@ -47,6 +47,7 @@ def plan(study: Study, on: str = "") -> str:
     if experiment.baseline and not compared:
         lines.append(f"  no differences: no point has the baseline's {experiment.baseline}")
     noted = dict.fromkeys(line for p in study.points for line in (*notes(p.experiment), *member_notes(p.experiment)))
+    noted |= dict.fromkeys(unused([p.experiment for p in study.points]))
     noted |= dict.fromkeys((*_targets(study), *_beyond_the_data(study), *_absent(study), *study.pretrained))
     lines += [f"  note: {line}" for line in noted]
     shared = sorted({size(group.simulation.mesh) for group in study.groups} - {1})

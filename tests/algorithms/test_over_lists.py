@@ -18,7 +18,7 @@ from mdfl_jax.networks.wrappers.roadside import RoadsideParams, roadside
 
 N, ROUNDS = 12, 4
 GRID = SpatialParams(6, radius=2.0, max_step=3.0)
-COUNTS = ("messages", "bits", "num_neighbours", "lambda_2", "distance_moved")
+COUNTS = ("messages", "bits", "num_neighbours", "num_heard", "lambda_2", "distance_moved")
 
 
 def network_for(algorithm, lists):

@@ -26,7 +26,7 @@ def test_lists_have_the_length_that_the_movement_needs(tiny):
     most = int(np.nanmax(dense["num_neighbours"]))
     assert make_study(config).groups[0].simulation.list_bound == rounded(most) + 1
     assert int(np.max(listed["list_places"])) == most + 1
-    for metric in ("messages", "num_neighbours", "bits_sent", "lambda_2"):
+    for metric in ("messages", "num_neighbours", "num_heard", "bits_sent", "lambda_2"):
         np.testing.assert_array_equal(dense[metric], listed[metric], err_msg=metric)
     np.testing.assert_allclose(dense["loss"], listed["loss"], rtol=1e-5)
 

@@ -228,7 +228,7 @@ MISTAKES = {  # member: (the fields that use it, the error, its file)
     ),
     "algorithm": (
         {"algorithm.name": "wrong"},
-        r"wrong\.py:7: exchange returned .*; it must return \(.*, int32\[6\]\)",
+        r"wrong\.py:7: exchange returned .*; it must return \(.*, Links\(.*\)\)",
         "import jax\nfrom mdfl_jax.algorithms.dpsgd import local_then\nfrom mdfl_jax.algorithms.local import Settings\n"
         "from mdfl_jax.algorithms.registry import register\n@register('wrong')\ndef wrong(settings=Settings()):\n"
         "    def exchange(hparams, key, links, params):\n        return params\n"

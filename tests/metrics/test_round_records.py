@@ -102,7 +102,7 @@ def fedmobile(slots=60, mesh=None):
     schedule = Schedule(slots, 10, record_positions=True, record_mib=1)
     simulation = Simulation(toy_task(N), network, ALGORITHMS["fedmobile"](), schedule)
     run = jax.jit(simulate(toy_task(N), network, ALGORITHMS["fedmobile"](), schedule))
-    assert simulation.records.names == ("links", "met_server", "relay_upload", "relay_download")
+    assert simulation.records.names == ("links", "met_server", "heard", "relay_upload", "relay_download")
     return jax.device_get(run(hparams, jax.random.key(1)))
 
 
@@ -256,7 +256,7 @@ def test_wrong_declarations_and_values_are_one_line():
     with pytest.raises(UserError, match="the metric 'mine' is int32, which cannot be UNKNOWN while"):
         metrics_of((wrong,))
     nothing = None
-    view = RoundView(nothing, nothing, nothing, nothing, nothing, nothing, jnp.zeros(3))
+    view = RoundView(nothing, nothing, nothing, nothing, nothing, nothing, nothing, jnp.zeros(3))
     with pytest.raises(UserError, match=r"'state' is declared of shape \(2,\) a round and each_round gives \(3,\)"):
         rows_of_round(BY_ROUND[:1], view, N)
 

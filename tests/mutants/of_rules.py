@@ -47,6 +47,10 @@ MUTANTS = [
     Mutant("networks/mixing.py", "astype(mix.dtype) + mix) / 2", "astype(mix.dtype) + mix) / 3", "networks"),
     Mutant(PICKS, "(picked | senders.opposite(picked)) & adj", "picked & adj", "networks"),
     Mutant("networks/graphs.py", "jnp.minimum(apart, num_clients - apart)", "apart", "networks/test_graphs.py"),
+    Mutant(PICKS, ", in_range=links.adjacency", "", "exchange/test_heard.py"),
+    Mutant("core/sharding.py", "links.adjacency & speaks", "links.adjacency", "exchange/test_heard.py"),
+    Mutant("algorithms/pame.py", "_replace(adjacency=picked)", "_replace()", "exchange/test_heard.py"),
+    Mutant("algorithms/local.py", "~waits, stats.loss.shape", "True, stats.loss.shape", "networks/test_costs.py"),
     # Neighbour lists.
     Mutant("core/links.py", "values[self.ids, self.back]", "values[self.ids, 0]", "core/test_senders.py"),
     Mutant("core/links.py", "in_use(Senders(ids), num_clients), ids, num_clients)", "True, ids, 0)",

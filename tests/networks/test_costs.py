@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from oracles import costs as oracle
 from small import toy_dataset, toy_hparams
 
-from mdfl_jax import Schedule
+from mdfl_jax import Hparams, Schedule
 from mdfl_jax.algorithms import ALGORITHMS
+from mdfl_jax.algorithms.allreduce import ring
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.algorithms.local import LocalNumbers, Settings
 from mdfl_jax.algorithms.pame import PaMENumbers
@@ -19,6 +20,7 @@ from mdfl_jax.algorithms.registry import ignored_by, resolved
 from mdfl_jax.core.message_bits import count_bits, sparse_bits
 from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.core.types import Links, Observed, RoundStats
+from mdfl_jax.data.partition import PartitionNumbers
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.mobility.plane import Motion
 from mdfl_jax.models import make_model
@@ -34,7 +36,6 @@ from mdfl_jax.networks.costs import (
     link_filter,
     no_total,
     probe,
-    received_bits,
     work_of,
 )
 from mdfl_jax.networks.wrappers.participation import ParticipationParams
@@ -200,12 +201,6 @@ def test_several_devices_count_what_one_counts(num_clients):
     assert unordered(text)[1] == []
 
 
-def test_a_client_that_sleeps_receives_nothing_under_all_reduce():
-    bits, nobody = jnp.array([6.0, 2.0, 0.0]), jnp.zeros((3, 3), bool)
-    awake = jnp.array([True, True, False])
-    assert received_bits(bits, nobody, False, active=awake).tolist() == [4.0, 4.0, 0.0]
-
-
 def test_a_gradient_over_all_samples_costs_those_of_the_clients_that_computed_it():
     network, params = counted(fixed_graph(2, "ring"), Work(2, 8)), params_of(NUMBERS)
     start = network.init(params, jax.random.key(0), Holders([100, 20]))
@@ -218,14 +213,30 @@ def test_a_gradient_over_all_samples_costs_those_of_the_clients_that_computed_it
 
 
 @pytest.mark.long
-def test_of_all_reduce_everybody_receives_the_mean_and_nobody_is_late():
+def test_of_all_reduce_each_receives_from_the_one_before_and_nobody_is_late():
     work = Work(uses_links=False)
-    network, params = counted(fixed_graph(2, "ring"), work), params_of(NUMBERS | {"deadline": 0.1})
-    start = network.init(params, jax.random.key(0), Holders([10, 100]))
-    stats = RoundStats(jnp.zeros(2), jnp.array([1, 1]), count_bits(jnp.array([1, 3]), 100))
-    found = network.observe(params, start, Observed(Links(jnp.zeros((2, 2), bool), None), stats, None))
+    network, params = counted(fixed_graph(3, "ring"), work), params_of(NUMBERS | {"deadline": 0.1})
+    start = network.init(params, jax.random.key(0), Holders([10, 100, 10]))
+    awake, messages = jnp.array([True, True, False]), jnp.array([1, 1, 0])
+    stats = RoundStats(jnp.zeros(3), messages, count_bits(jnp.array([1, 3, 0]), 100), computed=awake)
+    found = network.observe(params, start, Observed(ring(awake), stats, None))
     np.testing.assert_allclose(found.seconds.value, 100 * 0.01 + 0.05 + 300 / 1000)
-    np.testing.assert_allclose(found.worked.value, [5 + 0.2 + 0.2, 50 + 0.6 + 0.2], rtol=1e-6)
+    np.testing.assert_allclose(found.worked.value, [5 + 0.2 + 0.3, 50 + 0.6 + 0.1, 0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["dpsgd", "extra", "d2", "nids", "anq_nids"])
+def test_a_round_in_which_a_recursion_waits_is_not_charged_as_computing(name):
+    """Ten rounds with links in every fifth one: of a sample a round, those that wait compute 2, and D-PSGD 10."""
+    network = counted(partial_participation(fixed_graph(6, "ring"), stay=True), Work(batch_size=1))
+    cost = CostParams(joules_per_sample=np.float32(1), seconds_per_sample=np.float32(1), latency=np.float32(0.25))
+    params = CountedParams(ParticipationParams(GraphParams(), np.float32(1), np.int32(5)), cost)
+    numbers = resolved(name, "", {"lr": np.float32(0.05)}).traced()
+    task = classification(toy_dataset(), make_model("linear", 3), 6, "iid", batch_size=1)
+    simulation = Simulation(task, network, ALGORITHMS[name](Settings()), Schedule(10, 10))
+    history = jax.jit(simulation.run)(Hparams(PartitionNumbers(), params, numbers), jax.random.key(0))
+    computed = 10 if name == "dpsgd" else 2
+    assert history.joules[-1].tolist() == [computed] * 6
+    assert history.seconds[-1] == computed + 0.25 * history.messages[-1].max()
 
 
 MODEL = {"w": jax.ShapeDtypeStruct((5, 4), jnp.float32), "b": jax.ShapeDtypeStruct((4,), jnp.float32)}

@@ -90,7 +90,7 @@ def run(tmp_path):
 
 
 def test_a_contact_is_a_link_of_either_direction(run):
-    contact, links = of.recorded_contacts(run, 1), run.history(1, "links")[0]
+    contact, links = of.recorded_contacts(run, 1).contact, run.history(1, "links")[0]
     for t in (0, 7):
         for i in range(8):
             for j in range(8):
@@ -104,7 +104,7 @@ def test_the_panel_shows_a_line_for_each_different_network(run):
     assert list(views) == ["windows", "components", "degree", "gaps", "durations"]
     names = [line["name"] for line in views["components"]["lines"]]
     assert names == ["static", "random movement", "dam", "dcm"]
-    contact = of.recorded_contacts(run, 3)
+    contact = of.recorded_contacts(run, 3).contact
     line = views["components"]["lines"][3]
     np.testing.assert_allclose(line["y"], [groups(graph) for graph in contact])
     assert line["x"].tolist() == list(range(1, 41))
@@ -134,10 +134,31 @@ def test_rounds_after_the_stop_are_no_rounds_without_contacts(tmp_path):
         arrays[f"{p}/rounds_done"] = np.minimum(np.arange(0, 41, 10), [[done], [40], [40]]).astype(np.int32)
     np.savez(folder / "history.npz", **arrays)
     run = read_workdir(folder)
-    contact = of.recorded_contacts(run, 1)
-    assert (len(of.recorded_contacts(run, 0)), len(contact)) == (40, 12)
+    contact = of.recorded_contacts(run, 1).contact
+    assert (len(of.recorded_contacts(run, 0).contact), len(contact)) == (40, 12)
     _, second = of.measured(run).lines
     np.testing.assert_allclose(second.typical["degree"], contact.sum(axis=2).mean())
     assert second.found["components"][0].tolist() == list(range(1, 13))
     assert "Rounds after the stop rule has ended a run are left out." in FIGURES["contacts"].caption(run)
     assert [point["stopped"] for point in playback(run)["points"]] == [None, 12]
+
+
+def test_models_travel_by_what_is_heard_and_contacts_are_those_in_range(tmp_path):
+    """Of a point that hears in every fifth round only, windows and groups follow the record of what was heard."""
+    folder = add_records(write_workdir(tmp_path / "run"), radius=4.0)
+    with np.load(folder / "history.npz") as file:
+        arrays = dict(file)
+    turn = np.arange(40) % 5 == 0
+    arrays["1/heard"] = np.where(turn[:, None, None], arrays["1/links"], 0).astype(np.uint8)
+    np.savez(folder / "history.npz", **arrays)
+    run = read_workdir(folder)
+    found = of.recorded_contacts(run, 1)
+    np.testing.assert_array_equal(found.exchange, found.contact & turn[:, None, None])
+    lines = {line.point: line.found for line in of.measured(run).lines}
+    np.testing.assert_allclose(lines[1]["degree"][1], of.mean_degrees(found.contact))
+    np.testing.assert_allclose(lines[1]["heard"][1], of.mean_degrees(found.contact) * turn)
+    np.testing.assert_allclose(lines[1]["components"][1], np.where(turn, of.count_components(found.contact), 8))
+    assert "heard" not in lines[0]
+    shown = next(point for point in playback(run)["points"] if point["point"] == 1)
+    bits = np.unpackbits(shown["links"]["bits"], axis=1)
+    assert not (np.bitwise_xor.accumulate(bits) if shown["links"]["changes"] else bits)[~turn].any()

@@ -165,17 +165,34 @@ def distance_moved(at: "Evaluation") -> Any:
     summary=False,
 )
 def num_neighbours(at: "Evaluation") -> Any:
-    """[N] float, the mean number of senders that a client heard in a round since the last evaluation.
+    """[N] float, the mean number of senders in range of a client in a round since the last evaluation.
+
+    These are the senders that it can hear. It is NaN before the first round.
+    """
+    return at.mean_over_rounds("num_neighbours")
+
+
+@metric(
+    "num_heard",
+    still=UNKNOWN,
+    label="neighbours heard",
+    each_round=lambda view: view.num_heard,
+    by_group=True,
+    summary=False,
+)
+def num_heard(at: "Evaluation") -> Any:
+    """[N] float, the mean number of senders whose messages reached a client in a round since the last evaluation.
 
     It is NaN before the first round.
     """
-    return at.mean_over_rounds("num_neighbours")
+    return at.mean_over_rounds("num_heard")
 
 
 @metric("lambda_2", still=UNKNOWN, shape=(), summary=False)
 def lambda_2(at: "Evaluation") -> Any:
     """[] float32, the second largest eigenvalue of W^T W in the last round (MADFL: p = 1 - lambda_2).
 
+    W is the network's matrix, also where an algorithm weighs what it hears in another way.
     It is NaN before the first round, and if N is above `mdfl_jax.metrics.values.LAMBDA_2_LIMIT`.
     """
     import jax.numpy as jnp
@@ -199,11 +216,9 @@ def position(at: "Evaluation") -> Any:
 
 
 def _packed_links(view: "RoundView") -> Any:
-    import jax.numpy as jnp
+    from mdfl_jax.metrics.values import packed
 
-    from mdfl_jax.core.links import as_matrix
-
-    return jnp.packbits(as_matrix(view.links.adjacency, view.links.senders), axis=1)
+    return packed(view.links)
 
 
 @metric(
@@ -218,7 +233,7 @@ def _packed_links(view: "RoundView") -> Any:
 def links(at: "Evaluation") -> Any:
     """Return the links of each round since the last evaluation, [rounds, N, ceil(N / 8)] uint8, a bit a sender.
 
-    Row i of a round tells whom client i hears. ``numpy.unpackbits(links, axis=-1, count=N)`` gives [..., N, N].
+    Row i of a round tells whom client i can hear. ``numpy.unpackbits(links, axis=-1, count=N)`` gives [..., N, N].
     """
     return at.by_round("links")
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from mdfl_jax.core.metric import Metric
 from mdfl_jax.core.types import Network
+from mdfl_jax.metrics.values import HEARD
 
 
 def wrap(network: Network, *, init: Callable[..., Any], step: Callable[..., Any], **changes: Any) -> Network:
@@ -37,6 +38,8 @@ def wrap(network: Network, *, init: Callable[..., Any], step: Callable[..., Any]
 
 def _from_outside(network: Network, metric: Metric) -> Metric:
     """Make a metric of the inner network read the state and the numbers of the wrapper."""
+    if metric is HEARD:  # it reads no state, and is measured once if an algorithm declares it, too
+        return metric
     each = metric.each_round
 
     def at_evaluation(at: Any) -> Any:

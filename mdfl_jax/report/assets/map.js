@@ -715,7 +715,7 @@ mdfl.map.legend = (element, { points, shown, colour, data, make, relays }) => {
   add(any(stays), '<rect x="6" y="2" width="10" height="10"/>', any(({ mobiles }) => mobiles.length) ? "client that stays" : "client");
   add(any(({ mobiles }) => mobiles.length), '<circle cx="11" cy="7" r="5.5"/>', "client that moves");
   add(any(({ present, clients }) => present && clients <= mdfl.map.MANY), '<circle cx="11" cy="7" r="3.5" stroke-dasharray="2 2"/>', "absent");
-  add(shown.links && any(mdfl.map.knowsLinks), '<path d="M1 7h20"/>', "link of this round");
+  add(shown.links && any(mdfl.map.knowsLinks), '<path d="M1 7h20"/>', any(({ links }) => links) ? "heard in this round" : "link of this round");
   add(shown.links && any(({ links }) => links && !links.mutual), '<path d="M1 7h20" stroke-dasharray="3 3"/>', "heard one way only");
   add(shown.ranges && any(({ world }) => world.kind !== "circle" && world.radius !== null), '<circle cx="11" cy="7" r="6" fill="var(--accent)" fill-opacity=".15" stroke="var(--soft)" stroke-width=".8"/>', "radio range");
   add(shown.trails && any(({ mobiles }) => mobiles.length), '<path d="M1 11l7-7 5 5 8-7"/>', "path of the last rounds");

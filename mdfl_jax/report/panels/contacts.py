@@ -1,7 +1,8 @@
 """The panel of the contacts: how the network changes, when contacts begin again, and what windows of rounds connect.
 
 A contact array [R, N, N] tells who is in contact in each round. It is symmetric: two clients are in contact in a round
-if at least one of them hears the other.
+if at least one of them can hear the other. An array of the same form, of those of whom one heard the other, tells what
+windows of rounds connect: models travel only by what is heard.
 """
 
 from typing import Any, NamedTuple
@@ -17,16 +18,22 @@ from mdfl_jax.report.registry import Chart, figure
 from mdfl_jax.report.style import describe_end, describe_first_seed, for_plotly, looks, make_panels
 
 
-def recorded_contacts(study: ReportData, point: int) -> np.ndarray | None:
-    """Return who is in contact in each round of the first seed: [R, N, N] bool, symmetric.
+class Contacts(NamedTuple):
+    """Who was in contact in each of R rounds, who heard whom, and the same without directions: [R, N, N] bool each."""
 
-    It is made of the recorded links in the R rounds of `rounds_counted`; None if the links were not recorded.
-    """
-    links, mobile = study.history(point, "links"), study.array(point, "is_mobile")
-    if links is None or mobile is None or not links[0].size:
+    contact: np.ndarray
+    heard: np.ndarray
+    exchange: np.ndarray
+
+
+def recorded_contacts(study: ReportData, point: int) -> Contacts | None:
+    """Return the contacts of the first seed in the rounds of `rounds_counted`; None if they were not recorded."""
+    links, heard, mobile = study.history(point, "links"), study.heard(point), study.array(point, "is_mobile")
+    if links is None or heard is None or mobile is None or not links[0].size:
         return None
-    hears = np.unpackbits(links[0, : rounds_counted(study, point)], axis=-1, count=len(mobile)).astype(bool)
-    return hears | hears.transpose(0, 2, 1)
+    rounds = rounds_counted(study, point)
+    near, hears = (np.unpackbits(of[0, :rounds], axis=-1, count=len(mobile)).astype(bool) for of in (links, heard))
+    return Contacts(near | near.transpose(0, 2, 1), hears, hears | hears.transpose(0, 2, 1))
 
 
 def mean_degrees(contact: np.ndarray) -> np.ndarray:
@@ -150,7 +157,7 @@ VIEWS = (
         "Rounds that connect everybody",
         "rounds of a window",
         "connected windows (%)",
-        "The share of windows of so many rounds whose contacts together are a connected graph.",
+        "The share of windows of so many rounds in which all that is heard makes a connected graph.",
         logx=True,
     ),
     View(
@@ -161,6 +168,7 @@ VIEWS = (
         "Connected components of a round: a model reaches only clients of its own group. A client alone is a group.",
     ),
     View("degree", "Contacts of a client", "round", "contacts of a client", "The mean over the clients in a round."),
+    View("heard", "Heard by a client", "round", "heard by a client", "The mean over the clients in a round."),
     View(
         "gaps",
         "Inter-contact times",
@@ -219,26 +227,28 @@ def measured(study: ReportData) -> Measured:
     for p in range(len(study.points)):
         links = study.history(p, "links")
         if links is not None and links[0].size:
-            seen, done = links[0, : rounds_counted(study, p)], rounds_done(study, p)
-            groups.setdefault(seen.tobytes(), []).append(p)
+            counted, done, heard = rounds_counted(study, p), rounds_done(study, p), study.history(p, "heard")
+            seen = [of[0, :counted].tobytes() for of in (links, heard) if of is not None]
+            groups.setdefault(b"".join(seen), []).append(p)
             stopped |= done is not None and done < links.shape[1]
     chosen = list(groups.values())
     if len(chosen) > MOST_POINTS:
         chosen = [chosen[i] for i in np.linspace(0, len(chosen) - 1, MOST_POINTS).round().astype(int)]
     found = []
     for first, *others in chosen:
-        contact = recorded_contacts(study, first)
-        if contact is not None:
+        contacts = recorded_contacts(study, first)
+        if contacts is not None:
             label = "all sweep points" if len(chosen) == 1 and others else styles[first].label
             label += f" and {len(others)} more" if others and len(chosen) > 1 else ""
-            found.append(Lines(first, label, *_statistics(study, first, contact)))
+            found.append(Lines(first, label, *_statistics(study, first, contacts)))
     return Measured(found, len(groups), stopped)
 
 
-def _statistics(study: ReportData, p: int, contact: np.ndarray) -> tuple[dict[str, Any], dict[str, float | None]]:
-    windows = shortest_windows(contact)
+def _statistics(study: ReportData, p: int, contacts: Contacts) -> tuple[dict[str, Any], dict[str, float | None]]:
+    contact, heard, exchange = contacts
+    windows = shortest_windows(exchange)
     lengths = np.unique(np.geomspace(1, len(contact), 80).round().astype(int))
-    groups, degree, seen = count_components(contact), mean_degrees(contact), measure_spells(contact)
+    groups, degree, seen = count_components(exchange), mean_degrees(contact), measure_spells(contact)
     found = {
         "components": in_blocks(groups, MOST_TIMES),
         "degree": in_blocks(degree, MOST_TIMES),
@@ -246,6 +256,8 @@ def _statistics(study: ReportData, p: int, contact: np.ndarray) -> tuple[dict[st
         "gaps": _thinned(*at_least(seen.gaps)),
         "durations": _thinned(*at_least(seen.contacts)),
     }
+    if study.has(p, "heard"):
+        found["heard"] = in_blocks(mean_degrees(heard), MOST_TIMES)
     eigenvalue = study.history(p, "lambda_2")
     if eigenvalue is not None and np.isfinite(eigenvalue[0]).any():
         rounds = study.curves[study.points[p]["id"]].rounds
@@ -281,9 +293,9 @@ def _caption(study: ReportData, shown: Measured) -> str:
     some = [f"Of the {networks} different networks, {len(lines)} are shown."] if networks > len(lines) else []
     some += ["Rounds after the stop rule has ended a run are left out."] if stopped else []
     general = (
-        f"Contacts of {describe_first_seed(study)}: two clients are in contact in a round if at least one of them hears"
-        " the other. A window of rounds connects everybody if all its contacts together are a connected graph; MADFL's"
-        " analysis assumes that every window of some length does."
+        f"Contacts of {describe_first_seed(study)}: two clients are in contact in a round if at least one of them can"
+        " hear the other. A window of rounds connects everybody if all that is heard in it makes a connected graph;"
+        " MADFL's analysis assumes that every window of some length does."
     )
     until = [f"Rounds after {describe_end(study)} are not counted."] if "round" in study.summary else []
     return " ".join([general, *until, *some, *means])

@@ -23,7 +23,7 @@ from mdfl_jax.report.style import INSIDE, MOBILE, STAYS, describe_first_seed, lo
 MOST_POINTS = 20  # of more sweep points, a choice is on the page
 BUDGET = 12_000_000  # the length of the text of all sweep points together; longer ones are shown in fewer rounds
 RELAYS = ("relay_upload", "relay_download")  # arrays [S, R, N]: which client relayed for each; -1 for none
-OF_ROUNDS = ("links", "present", "met_server", *RELAYS)  # arrays [S, R, ...]: what happens when a round begins
+OF_ROUNDS = ("present", "met_server", *RELAYS)  # arrays [S, R, ...]: what happens when a round begins
 OF_PLACES = ("destination", "centre")  # arrays [S, R, N, 2]: places that hold after the movement of a round
 COLOURED = ("accuracy", "loss")  # the colour of a client is the first of these metrics that was measured
 
@@ -110,6 +110,8 @@ def _of_point(study: ReportData, p: int, world: World, share: int) -> dict[str, 
     """Return the arrays of a sweep point. Rounds are left out until their text is not longer than a share."""
     path = None if world.kind == CIRCLE else study.array(p, "position")
     recorded = {name: array for name in OF_ROUNDS if (array := first_history(study, p, name)) is not None}
+    if (heard := study.heard(p)) is not None and heard[0].size:
+        recorded["links"] = heard[0]
     if "present" in recorded and recorded["present"].all():
         del recorded["present"]
     marked = {name: array for name in OF_PLACES if (array := first_history(study, p, name)) is not None}
@@ -248,7 +250,7 @@ def _caption(study: ReportData, found: dict[int, World]) -> str:
         "Squares are clients that stay, and circles are clients that move.": not many and not on_circle,
         f"The colour of a client is its {metric} at the last evaluation before.": metric,
         "Clients that were not evaluated then have no colour.": metric and varies("eval_clients"),
-        "The links of a round are those of its exchange of models, before the clients move.": links,
+        "A line is a link over which a message went in the round, before the clients move.": links,
         "Links were not recorded; those that you see are computed from the places and the radius.": computed,
         "Links that failed are drawn too.": computed and varies("network.link_failure"),
         "Links were not recorded.": not links and not computed,
@@ -374,7 +376,7 @@ def _draw_places(axes: Any, study: ReportData, p: int, world: World, colour: str
 def _draw_circle(axes: Any, study: ReportData, p: int, world: World, colour: str, rounds: int) -> None:
     """Draw clients without places on a circle. The more of the first rounds have a link, the darker it is."""
     clients = clients_of(study, p)
-    places, recorded = circle(clients), study.history(p, "links")
+    places, recorded = circle(clients), study.heard(p)
     if recorded is not None:
         hears = np.unpackbits(recorded[0, :LINK_ROUNDS], axis=2, count=clients).mean(axis=0)
         either = np.triu(np.maximum(hears, hears.T), 1)
