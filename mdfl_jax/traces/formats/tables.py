@@ -12,7 +12,7 @@ from typing import NoReturn
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.numbers import is_number
+from mdfl_jax.core.tables import is_number
 from mdfl_jax.traces.reading import (
     MOST_CLIENTS,
     TRACE_FORMATS,
