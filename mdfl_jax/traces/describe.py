@@ -218,5 +218,5 @@ def _area(trace: Trace) -> str:
     if trace.format.endswith("_geo"):
         return f"{width:,.1f} x {height:,.1f} m about longitude {trace.origin[0]:.5f}, latitude {trace.origin[1]:.5f}"
     x, y = low + trace.origin
-    hint = "; degrees? then give the format with _geo" if like_degrees(trace) else ""
+    hint = "; they look like degrees, and are read as metres" if like_degrees(trace) else ""
     return f"{width:,.1f} x {height:,.1f} m from x = {x:,.1f}, y = {y:,.1f}{hint}"

@@ -120,15 +120,15 @@ def doubts(loaded: Trace | Contacts, pace: Speeds | None = None, between: float 
         )
     if 0 < pace.moving < SLOWEST:
         found.append(
-            f"who moves makes {pace.moving:.2g} m/s; are the times in milliseconds, or the places in degrees or "
-            "kilometres?"
+            f"a mean speed of {pace.moving:.2g} m/s of those who move; are the times in milliseconds, or the places in "
+            "degrees or kilometres?"
         )
     return found + _of_times(float(loaded.times[0]), float(loaded.times[-1]))
 
 
 def _of_times(begin: float, end: float) -> list[str]:
     if begin > LATEST:
-        return [f"it begins at {begin:.12g}; are the times in milliseconds? Seconds are meant"]
+        return [f"it begins at {begin:.13g} s, some thousand years after 1970; are the times in milliseconds?"]
     if end - begin > YEAR:
         return [f"it lasts {(end - begin) / YEAR:,.1f} years; are the times in seconds?"]
     return []

@@ -89,8 +89,8 @@ def test_waypoints_contact_lists_and_the_globe_in_words():
 def test_degrees_taken_for_metres_are_pointed_at(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("0,a,16.4,48.2\n1,a,16.4,48.3\n")
-    assert "degrees? then give the format with _geo" in dict(describe(load(path, "csv")))["area"]
-    assert "degrees?" not in dict(describe(load(FILES / "places.csv")))["area"]
+    assert "; they look like degrees, and are read as metres" in dict(describe(load(path, "csv")))["area"]
+    assert "degrees" not in dict(describe(load(FILES / "places.csv")))["area"]
 
 
 @pytest.mark.parametrize("wrong", [{"radius": -1}, {"radius": math.nan}, {"dt": -1}, {"dt": math.nan}])
