@@ -215,9 +215,8 @@ class _Space:
             in_range &= state.there[:, None] & senders.of(state.there)
         filtered = None
         if self.link_filter:
-            seconds = partial(seconds_in_contact, in_range, state.path, state.radius, params.motion.dt, senders)
-            if self.kind == "contacts":
-                seconds = lambda: lasted  # noqa: E731
+            by_path = partial(seconds_in_contact, in_range, state.path, state.radius, params.motion.dt, senders)
+            seconds = by_path if lasted is None else partial(jnp.asarray, lasted)
             in_range, filtered = self.link_filter.step(params.link_filter, state.filtered, in_range, seconds, senders)
         adjacency = in_range
         if squared is not None:
