@@ -14,6 +14,7 @@ from mdfl_jax.traces.describe import describe, notes
         ("a.tcl", "20 1 2\n40 1 3\n60 2 3\n", "it may be ns2 (a name that ends in .tcl) or sociopatterns (times in s"),
         ("a", "0,1,5,7\n1,1,6,8\n", "it may be contacts (columns that may be start,end,i,j) or csv (columns without a"),
         ("a", "0,1,2\n1,2,3\n", "its columns may be round,i,j or i,j,round; trace.columns says which"),
+        ("a", "20,1,2\n40,3,1\n60,2,3\n", "it may be contacts (columns that may be round,i,j) or sociopatterns (ti"),
         ("a", "0,1,2.5\n", "its format is not known from its beginning '0,1,2.5'"),
         ("a.movements", "0 1 2 9 3 4 5 9\n" * 2, "8 numbers; a waypoint has time, x, y (in space, the first"),
         ("a", "7,1.5,3,4\n8,1.5,3,4\n", "if its second column has ids, one of them is 1.5; trace.columns says it"),

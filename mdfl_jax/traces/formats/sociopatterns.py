@@ -1,7 +1,8 @@
 """Reads the contacts of people that SocioPatterns has measured (Cattuto and others, PLoS ONE 2010).
 
 A line is a contact of two badges in a step of 20 seconds: ``t i j`` with the end t of the step in seconds, or ``i j t``
-with the number t of the step. The classes of both people may follow. Badges are numbered in ascending order.
+with the number t of the step. The classes of both people may follow. Badges are numbered in ascending order. Between
+the columns are blanks, tabs or commas.
 """
 
 from functools import partial
@@ -27,6 +28,10 @@ _FEW = 200  # lines by which the format is found
 _ENOUGH = 3  # instants in steps of 20 seconds that are no accident, whatever the first one is
 
 
+def _words(text: str) -> list[str]:
+    return text.replace(",", " ").split()
+
+
 def read_sociopatterns(path: str | Path, time_first: bool) -> Contacts:
     """Read a list of contacts.
 
@@ -47,7 +52,7 @@ def read_sociopatterns(path: str | Path, time_first: bool) -> Contacts:
     before, names = 0, ("t", "i", "j") if time_first else ("i", "j", "t")
     with opened(path) as stream:
         for line, text in enumerate(lines_of(path, stream), 1):
-            words = text.split()
+            words = _words(text)
             if not words or words[0].startswith("#"):
                 continue
             if len(words) not in _COLUMNS:
@@ -75,7 +80,8 @@ def read_sociopatterns(path: str | Path, time_first: bool) -> Contacts:
 
 def _sign(text: str, time_first: bool) -> str:
     lines = text[: text.rfind("\n") + 1].splitlines()[:_FEW]  # the last one may be cut off
-    rows = [line.split() for line in lines if line.strip() and not line.startswith("#")]
+    split = _words if time_first else str.split  # three numbers with commas are rather rounds than steps
+    rows = [split(line) for line in lines if line.strip() and not line.startswith("#")]
     if not rows or any(len(row) not in _COLUMNS or not all(map(str.isdecimal, row[:3])) for row in rows):
         return ""
     first, _, third = zip(*([int(word) for word in row[:3]] for row in rows))
