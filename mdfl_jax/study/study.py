@@ -360,8 +360,8 @@ def make_study(config: ConfigDict) -> Study:
         starts = [start_of(member, simulation.model, seeds) for member in members]
         groups.append(Group(indices, simulation, hparams, num_runs, rules, dataset, pretrained, starts))
     names, inputs = _names(all_points, groups, seeds)
-    found = {"streets": files.streets, "traces": tuple(files.notes)}
-    return Study(experiment, all_points, baselines, groups, seeds, names, inputs, **found)
+    found = Study(experiment, all_points, baselines, groups, seeds, names, inputs)
+    return found._replace(streets=files.streets, traces=tuple(files.notes))
 
 
 def _names(
