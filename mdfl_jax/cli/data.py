@@ -7,6 +7,8 @@ clients of a study will hold: the counts of the labels, and numbers that say how
 
 --format=NAME  a format of docs/movement.md, such as sumo, csv_geo or gpx; by default found from the file
 --columns=NAMES  the columns of a table without a header, such as id,time,lon,lat
+--types=CAR,BUS, --times=BEGIN,END, --area=WEST,SOUTH,EAST,NORTH  the part of the file that is used
+--gaps=RULE    nodes that are not seen stand still (hold) or are gone (absent)
 --radius=R     distance in metres within which two clients are in contact
 --dt=SECONDS   length of a round; 0 takes the spacing of the samples
 """
@@ -22,7 +24,7 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.tables import marks_of
 from mdfl_jax.data import sources
 from mdfl_jax.data.dataset import facts
-from mdfl_jax.traces import load
+from mdfl_jax.traces import load, part_of
 from mdfl_jax.traces.describe import describe
 from mdfl_jax.traces.formats.tables import NAMES, header_of, is_header
 from mdfl_jax.traces.reading import first_line
@@ -30,6 +32,10 @@ from mdfl_jax.traces.reading import first_line
 _TRACE = flags.DEFINE_string("trace", None, "Trace file, plain or .gz.")
 _FORMAT = flags.DEFINE_string("format", "auto", "Its format; auto goes by the file's ending or content.")
 _COLUMNS = flags.DEFINE_string("columns", "", "Names of a table's columns in their order, such as id,time,lon,lat.")
+_TYPES = flags.DEFINE_string("types", "", "Only nodes of these types, such as car,bus.")
+_TIMES = flags.DEFINE_string("times", "", "Only begin,end: seconds of the file, or dates with a time.")
+_AREA = flags.DEFINE_string("area", "", "Only west,south,east,north, in the unit of the file.")
+_GAPS = flags.DEFINE_string("gaps", "hold", "Nodes that are not seen stand still (hold) or are gone (absent).")
 _RADIUS = flags.DEFINE_float("radius", 100.0, "Metres within which two are in contact.", lower_bound=0.0)
 _DT = flags.DEFINE_float("dt", 0.0, "Seconds a round; 0 takes the spacing of the samples.", lower_bound=0.0)
 _PICTURE = flags.DEFINE_string("picture", "", "With --config: picture of the clients' data (.png, .pdf or .svg).")
@@ -53,8 +59,9 @@ def main() -> int:
     if _FORMAT.value == "auto" and not _COLUMNS.value and _may_be_samples(path) and (name := sources.name_of(path)):
         lines = [("data set", _TRACE.value), *facts(sources.load(name, str(path.parent)))]
     else:
-        loaded = load(_TRACE.value, _FORMAT.value, _COLUMNS.value)
-        lines = [("trace", _TRACE.value), *describe(loaded, _RADIUS.value, _DT.value)]
+        part = part_of(_TYPES.value, _TIMES.value, _AREA.value)
+        loaded = load(_TRACE.value, _FORMAT.value, _COLUMNS.value, part)
+        lines = [("trace", _TRACE.value), *describe(loaded, _RADIUS.value, _DT.value, _GAPS.value)]
     width = max(len(what) for what, _ in lines)
     for what, value in lines:
         print(f"{what:{width}}  {value}")

@@ -245,8 +245,6 @@ def _cost(experiment: Experiment) -> Iterator[Rule]:
     uncounted = experiment.x_axis in COUNTED_AXES and not is_counted(experiment)
     yield "x_axis", uncounted, "another one, or a field of cost must be set"
     where = f"server.pattern {pattern}" if pattern else f"network.graph {network.graph}" if network.graph else ""
-    if not where and world_in(experiment) == "contacts":
-        where = f"network.mobility {network.mobility}"
     unknown = f"{IGNORE} with {where}: the durations of contacts are not known"
     yield "cost.short_contact", where and cost.short_contact != IGNORE, unknown
     if pattern:

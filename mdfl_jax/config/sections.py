@@ -51,8 +51,9 @@ def field(default: Any, doc: str, **rules: Any) -> Any:
     """Declare a field of a section, with bounds and ``names`` as `mdfl_jax.core.numbers.number` has them.
 
     ``names`` may be a function that returns the names. ``traced=True`` says that the field is no constant of the
-    compiled program. ``file=True`` says that the text names a file or a folder that the study reads. ``in_runs=False``
-    says that no run depends on the field: a finished study takes another value without running again.
+    compiled program. ``file=True`` says that the text names a file that the study reads, with ``folder=True`` also a
+    folder. ``in_runs=False`` says that no run depends on the field: a finished study takes another value without
+    running again.
     """
     return dataclasses.field(default=default, metadata={"doc": doc, **rules})
 
@@ -146,7 +147,11 @@ class TraceConfig:
     """A trace file, and how clients of the worlds trace and contacts use it."""
 
     file: str = field(
-        "", "trace of places or contact list: a file, plain or .gz, or a folder of files", traced=True, file=True
+        "",
+        "trace of places or contact list: a file, plain or .gz, or a folder of files",
+        traced=True,
+        file=True,
+        folder=True,
     )
     made_by: str = field("", "command that makes the file, named if the file is not there", traced=True, in_runs=False)
     format: str = field(
@@ -155,6 +160,9 @@ class TraceConfig:
     columns: str = field(
         "", "names of the columns of a table in their order, such as id,time,lon,lat; empty: as its header", traced=True
     )
+    types: str = field("", "only nodes of these types, such as car,bus; empty: all", traced=True)
+    times: str = field("", "only begin,end: seconds of the file, or dates with a time; empty: all", traced=True)
+    area: str = field("", "only west,south,east,north in the unit of the file; empty: all", traced=True)
     streets: str = field(
         "", "SUMO network of the trace (.net.xml or .gz), whose streets the map shows", traced=True, file=True
     )

@@ -237,10 +237,15 @@ def from_pairs(receiver: jax.Array, sender: jax.Array, real: jax.Array, num_clie
     return Senders(ids, places_of(ids), most.astype(jnp.int32))
 
 
-def heard_from(senders: Senders, receiver: jax.Array, sender: jax.Array, real: jax.Array) -> jax.Array:
-    """Return the array over links that is True for the given directed pairs, over the lists that they are in."""
+def heard_from(
+    senders: Senders, receiver: jax.Array, sender: jax.Array, real: jax.Array, values: Any = True
+) -> jax.Array:
+    """Return the array over links with values of the given directed pairs, over the lists that they are in.
+
+    Elsewhere it is False, or zero.
+    """
     assert senders.ids is not None
     num_clients, size = senders.ids.shape
     place, there = place_in(senders.ids, receiver, sender)
-    none = jnp.zeros((num_clients, size), bool)
-    return none.at[jnp.where(real & there, receiver, num_clients), place].set(True, mode="drop")
+    none = jnp.zeros((num_clients, size), jnp.result_type(values))
+    return none.at[jnp.where(real & there, receiver, num_clients), place].set(values, mode="drop")

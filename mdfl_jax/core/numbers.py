@@ -247,12 +247,3 @@ def _check_item(path: str, value: Any, rules: Any) -> None:
         raise UserError(f"{path} is {value}; it must be {side}{' ' if value > 0 else ''}{LARGEST}")
     if rules.get("odd") and value % 2 == 0:
         raise UserError(f"{path} is {value}; it must be odd")
-
-
-def is_number(text: str) -> bool:
-    """Tell whether a text is a number, as Python reads it."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

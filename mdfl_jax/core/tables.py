@@ -38,3 +38,12 @@ def marks_of(lines: Sequence[str]) -> list[str]:
     if not any(columns):
         return marks_of(lines[:1]) if lines[1:] else [MARKS[0]]
     return [mark for mark, found in zip(MARKS, columns) if found == max(columns)]
+
+
+def is_number(text: str) -> bool:
+    """Tell whether a text is a number, as Python reads it."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

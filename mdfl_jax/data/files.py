@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.numbers import is_number
 from mdfl_jax.core.own_files import words
+from mdfl_jax.core.tables import is_number
 from mdfl_jax.storage.disk import check_npz
 
 

@@ -452,11 +452,13 @@ class Met(NamedTuple):
       senders: the clients for which the K places stand.
       heard: [N, K] bool, [i, j] where i is in contact with the sender at place j.
       squared: [N, K] the squared distances of the two clients, the smallest of a movement; None if nobody needs them.
+      seconds: [N, K] float32 the seconds of each contact in the round, where a contact list has them; None elsewhere.
     """
 
     senders: Senders
     heard: jax.Array
     squared: jax.Array | None
+    seconds: jax.Array | None = None
 
 
 def dense_contacts(position: jax.Array, path: Path | None, radius: jax.Array, distances: bool) -> Met:
@@ -502,12 +504,15 @@ class ContactList(NamedTuple):
       offsets: [R + 1] int32; the links of round k are ``edges[offsets[k]:offsets[k + 1]]``.
       slots: [most] int32, the numbers 0 to most - 1, where ``most`` is the number of links of the fullest round.
       repeats: [] bool. If true, the list begins again after its last round; else the last round's links stay.
+      seconds: [n + most] float32, for how long the two clients of each link are in contact in its round; None where
+        nobody needs it.
     """
 
     edges: Any
     offsets: Any
     slots: Any
     repeats: Any
+    seconds: Any = None
 
 
 def contact_list(table: ContactTable, at_end: str = "hold") -> ContactList:
@@ -529,34 +534,48 @@ def contact_list(table: ContactTable, at_end: str = "hold") -> ContactList:
         raise UserError("the contact list has no rounds")
     most = max(int(np.diff(table.offsets).max()), 1)
     edges = np.concatenate([table.edges, np.zeros((most, 2), np.int32)]).astype(np.int32)
-    return ContactList(
-        edges, table.offsets.astype(np.int32), np.arange(most, dtype=np.int32), np.bool_(at_end == "repeat")
-    )
+    seconds = None if table.seconds is None else np.append(table.seconds, np.zeros(most, np.float32))
+    slots, repeats = np.arange(most, dtype=np.int32), np.bool_(at_end == "repeat")
+    return ContactList(edges, table.offsets.astype(np.int32), slots, repeats, seconds)
 
 
-def pairs_at(links: ContactList, round_index: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+class Pairs(NamedTuple):
+    """The links of one round of a contact list, all [most].
+
+    Attributes:
+      receiver: int32.
+      sender: int32.
+      real: bool, whether the pair is a link of this round.
+      seconds: float32 seconds of contact in the round; None where nobody needs them.
+    """
+
+    receiver: jax.Array
+    sender: jax.Array
+    real: jax.Array
+    seconds: jax.Array | None
+
+
+def pairs_at(links: ContactList, round_index: jax.Array) -> Pairs:
     """Read the links of one round from a contact list.
 
     Args:
       links: the contact list.
       round_index: [] int32.
-
-    Returns:
-      (receivers, senders, whether the pair is a link of this round), all [most].
     """
-    edges, offsets, slots = (jnp.asarray(column) for column in links[:3])
+    edges, offsets, slots = (jnp.asarray(column) for column in (links.edges, links.offsets, links.slots))
     rounds = offsets.shape[0] - 1
     k = jnp.where(links.repeats, jnp.mod(round_index, rounds), jnp.minimum(round_index, rounds - 1))
     pair = edges[offsets[k] + slots]
-    return pair[:, 0], pair[:, 1], slots < offsets[k + 1] - offsets[k]
+    seconds = None if links.seconds is None else jnp.asarray(links.seconds)[offsets[k] + slots]
+    return Pairs(pair[:, 0], pair[:, 1], slots < offsets[k + 1] - offsets[k], seconds)
 
 
-def links_at(links: ContactList, round_index: jax.Array, num_clients: int) -> jax.Array:
-    """Return the links of one round of a contact list, [N, N] bool; [i, j] is true where i hears j. No self loops."""
-    receiver, sender, real = pairs_at(links, round_index)
+def as_matrix(pairs: Pairs, num_clients: int, values: Any = True) -> jax.Array:
+    """Return values of the links of a round as a matrix [N, N], at [i, j] where i hears j; False or zero elsewhere."""
     # The entries of the slice after the round's links get an index out of range, and the scatter drops them.
-    receiver = jnp.where(real, receiver, num_clients)
-    return jnp.zeros((num_clients, num_clients), bool).at[receiver, sender].set(True, mode="drop")
+    receiver = jnp.where(pairs.real, pairs.receiver, num_clients)
+    none = jnp.zeros((num_clients, num_clients), jnp.result_type(values))
+    return none.at[receiver, pairs.sender].set(values, mode="drop")
 
 
 def contacts_in_list(
@@ -571,10 +590,13 @@ def contacts_in_list(
       distances: whether squared distances are needed.
       max_neighbours: the number of neighbours that neighbour lists hold; 0 for matrices [N, N].
     """
+    pairs = pairs_at(contacts, round_index)
     if not max_neighbours:
-        heard = links_at(contacts, round_index, num_clients)
-        return Met(ALL_PAIRS, heard, jnp.zeros((num_clients, num_clients)) if distances else None)
-    receiver, sender, real = pairs_at(contacts, round_index)
+        none = jnp.zeros((num_clients, num_clients)) if distances else None
+        seconds = None if pairs.seconds is None else as_matrix(pairs, num_clients, pairs.seconds)
+        return Met(ALL_PAIRS, as_matrix(pairs, num_clients), none, seconds)
+    receiver, sender, real, lasted = pairs
     senders = from_pairs(receiver, sender, real, num_clients, max_neighbours + 1)
     heard = heard_from(senders, receiver, sender, real)
-    return Met(senders, heard, jnp.zeros(heard.shape) if distances else None)
+    seconds = None if lasted is None else heard_from(senders, receiver, sender, real, lasted)
+    return Met(senders, heard, jnp.zeros(heard.shape) if distances else None, seconds)

@@ -210,12 +210,13 @@ class _Space:
         self, params: SpatialParams, key: jax.Array, round_index: jax.Array, state: SpatialState, clients: Clients
     ) -> tuple[SpatialState, Links]:
         """Make the links of a round, and then move the clients."""
-        senders, in_range, squared = self.meet(params, round_index, state)
+        senders, in_range, squared, lasted = self.meet(params, round_index, state)
         if state.there is not None:
             in_range &= state.there[:, None] & senders.of(state.there)
         filtered = None
         if self.link_filter:
-            seconds = partial(seconds_in_contact, in_range, state.path, state.radius, params.motion.dt, senders)
+            by_path = partial(seconds_in_contact, in_range, state.path, state.radius, params.motion.dt, senders)
+            seconds = by_path if lasted is None else partial(jnp.asarray, lasted)
             in_range, filtered = self.link_filter.step(params.link_filter, state.filtered, in_range, seconds, senders)
         adjacency = in_range
         if squared is not None:
@@ -297,16 +298,13 @@ def spatial(
       The network.
 
     Raises:
-      UserError: for an unknown name, for movements in more than one world, or for a link filter that needs contact
-        durations in a world without them.
+      UserError: for an unknown name, or for movements in more than one world.
     """
     if contact not in CONTACTS:
         raise UserError(unknown_name("contact", contact, CONTACTS))
     movements = [as_movement(one) for one in mobility]
     kind, _ = world_of(movements), MIXINGS[mixing]
     rules = tuple(MOBILITIES.form(movement).make() for movement in movements)
-    if link_filter and link_filter.needs_seconds and kind == "contacts":
-        raise UserError("a contact list does not say how long contacts last within a round")
     if max_neighbours and (lacks := [movement.rule for movement, rule in zip(movements, rules) if rule.compare]):
         raise UserError(f"network.mobility {lacks[0]} compares models over matrices; it needs engine.links=dense")
     sweeps, own = contact == "swept" and kind != "contacts", rule_numbers(movements)

@@ -204,7 +204,8 @@ def _contents(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
 def files_in(experiment: Experiment) -> dict[str, str]:
     """Return the existing files that the fields of a configuration name, as 'trace.file=sumo.xml' -> path.
 
-    A trace may be a folder. A field is declared with ``file=True``, a number of a member with a function ``read``.
+    A field is declared with ``file=True``, and with ``folder=True`` if it may name a folder; a number of a member is
+    declared with a function ``read``.
     """
     found = {}
     for section in dataclasses.fields(schema()):
@@ -212,10 +213,9 @@ def files_in(experiment: Experiment) -> dict[str, str]:
         for field in dataclasses.fields(part) if dataclasses.is_dataclass(part) else ():
             value = getattr(part, field.name)
             reads = field.metadata.get("file") or field.metadata.get("read")
-            if reads and isinstance(value, str) and os.path.isfile(value):
+            is_there = os.path.exists if field.metadata.get("folder") else os.path.isfile
+            if reads and isinstance(value, str) and is_there(value):
                 found[f"{section.name}.{field.name}={Path(value).name}"] = value
-    if os.path.isdir(experiment.trace.file):  # a file for each node
-        found[f"trace.file={Path(experiment.trace.file).name}"] = experiment.trace.file
     return found
 
 

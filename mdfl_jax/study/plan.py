@@ -48,7 +48,8 @@ def plan(study: Study, on: str = "") -> str:
         lines.append(f"  no differences: no point has the baseline's {experiment.baseline}")
     noted = dict.fromkeys(line for p in study.points for line in (*notes(p.experiment), *member_notes(p.experiment)))
     noted |= dict.fromkeys(unused([p.experiment for p in study.points]))
-    noted |= dict.fromkeys((*_targets(study), *_beyond_the_data(study), *_absent(study), *study.pretrained))
+    told = (*_targets(study), *_beyond_the_data(study), *study.traces, *_absent(study), *study.pretrained)
+    noted |= dict.fromkeys(told)
     lines += [f"  note: {line}" for line in noted]
     shared = sorted({size(group.simulation.mesh) for group in study.groups} - {1})
     sharing = f", of which {' or '.join(map(str, shared))} share a run" if shared else ""

@@ -202,6 +202,7 @@ class Study(NamedTuple):
         their order here.
       shard: Which part of the study the runs are, such as '3/16'; '' if they are no shard.
       streets: [K, 4] float32 straight pieces of the streets for the map (``trace.streets``); None without any.
+      traces: lines that say how the files of movement were read, and what of them may be a mistake.
     """
 
     experiment: Experiment
@@ -214,6 +215,7 @@ class Study(NamedTuple):
     runs: tuple[Run, ...] | None = None
     shard: str = ""
     streets: np.ndarray | None = None
+    traces: tuple[str, ...] = ()
 
     @property
     def all_runs(self) -> list[Run]:
@@ -358,7 +360,8 @@ def make_study(config: ConfigDict) -> Study:
         starts = [start_of(member, simulation.model, seeds) for member in members]
         groups.append(Group(indices, simulation, hparams, num_runs, rules, dataset, pretrained, starts))
     names, inputs = _names(all_points, groups, seeds)
-    return Study(experiment, all_points, baselines, groups, seeds, names, inputs, streets=files.streets)
+    found = Study(experiment, all_points, baselines, groups, seeds, names, inputs)
+    return found._replace(streets=files.streets, traces=tuple(files.notes))
 
 
 def _names(

@@ -4,6 +4,8 @@ The package uses NumPy and not JAX. `mdfl_jax.mobility.trace` makes movement fro
 makes networks.
 """
 
-from mdfl_jax.traces.reading import TRACE_FORMATS, detect, load
+from mdfl_jax.traces.loading import detect, load
+from mdfl_jax.traces.part import Part, part_of
+from mdfl_jax.traces.reading import TRACE_FORMATS
 from mdfl_jax.traces.resampling import GAPS, VEHICLES, contact_table, resample
 from mdfl_jax.traces.trace import Contacts, ContactTable, Trace, TraceTable, write_bonnmotion, write_csv

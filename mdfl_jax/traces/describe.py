@@ -1,5 +1,6 @@
 """Describes a trace: its speeds, the presence of its nodes, and their contacts within a radius."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -8,71 +9,23 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
-from mdfl_jax.core.errors import UserError
-from mdfl_jax.traces.reading import like_degrees
+from mdfl_jax.core.errors import UserError, unknown_name
+from mdfl_jax.traces.plausible import doubts, like_degrees, speeds
 from mdfl_jax.traces.resampling import (
+    GAPS,
     MAX_ROUNDS,
-    chunks,
     contact_table,
     longest_gap,
     places_at,
     presence,
     round_times,
-    spacing,
+    spacings,
+    typical,
 )
 from mdfl_jax.traces.trace import Contacts, Trace
 
-YEAR = 365 * 86_400.0
-SHORTEST = 1e-3  # seconds between samples below which a trace is probably in another unit
 INSTANTS = 100  # contacts are counted in this many evenly spaced rounds
-FASTEST = 150.0  # m/s of a node on the way, above which a column or a unit is probably another one
-_BINS_PER_MS = 100
-_TOP_SPEED = 1000  # m/s; for the median, all higher speeds share one bin
-
-
-class Speeds(NamedTuple):
-    """Speeds in m/s between consecutive samples of a node, weighted by the time between them.
-
-    Attributes:
-      mean: all metres divided by all seconds.
-      median: the median, with a resolution of 0.01 m/s.
-      largest: the largest speed between two consecutive samples.
-      metres: [M] float64 length of each node's path.
-    """
-
-    mean: float
-    median: float
-    largest: float
-    metres: np.ndarray
-
-
-def speeds(trace: Trace) -> Speeds:
-    """Measure the speeds of a trace. It reads a bounded number of samples at once, which limits the memory."""
-    num_nodes = len(trace.ids)
-    last = np.full((3, num_nodes), np.nan)  # time, x and y of the latest sample of each node
-    histogram = np.zeros(_BINS_PER_MS * _TOP_SPEED + 1)
-    metres, seconds, largest = np.zeros(num_nodes), 0.0, 0.0
-    for time, node, part in chunks(trace):
-        order = np.argsort(node, kind="stable")
-        owner = node[order]
-        now = np.stack([time[order], trace.x[part][order].astype(float), trace.y[part][order].astype(float)])
-        opening = np.concatenate([[True], owner[1:] != owner[:-1]])
-        before = np.roll(now, 1, axis=1)
-        before[:, opening] = last[:, owner[opening]]
-        closing = np.append(opening[1:], True)
-        last[:, owner[closing]] = now[:, closing]
-        follows = ~np.isnan(before[0])
-        step = (now - before)[:, follows]
-        way = np.hypot(step[1], step[2])
-        speed = way / step[0]
-        metres += np.bincount(owner[follows], weights=way, minlength=num_nodes)
-        seconds += float(step[0].sum())
-        largest = max(largest, float(speed.max(initial=0.0)))
-        bins = (speed * _BINS_PER_MS + 0.5).clip(max=len(histogram) - 1).astype(int)
-        histogram += np.bincount(bins, weights=step[0], minlength=len(histogram))
-    running = np.cumsum(histogram)
-    median = int(np.searchsorted(running, running[-1] / 2)) / _BINS_PER_MS if seconds else 0.0
-    return Speeds(float(metres.sum()) / seconds if seconds else 0.0, median, largest, metres)
+REACH = np.float32(1 + 1e-6)  # of a squared radius, as `mdfl_jax.core.geometry.squared_reach` has it
 
 
 class LinkStats(NamedTuple):
@@ -111,72 +64,101 @@ def link_stats(pairs: np.ndarray, num_present: int) -> LinkStats:
     return LinkStats(num_present, len(pairs), int((size == 1).sum()), int(count), int(size.max()))
 
 
-def describe(loaded: Trace | Contacts, radius: float = 100.0, dt: float = 0.0) -> list[tuple[str, str]]:
+def in_contact(position: np.ndarray, radius: float) -> np.ndarray:
+    """Find the pairs that are in contact: those at most a radius apart, in single precision as in a study.
+
+    Args:
+      position: [n, 2] float32 places of those who are present.
+      radius: the communication radius of all.
+
+    Returns:
+      [E, 2] pairs of indices, each pair once. A study counts two links, one in each direction.
+    """
+    if not len(position):
+        return np.zeros((0, 2), int)
+    pairs = cKDTree(position).query_pairs(radius * (1 + 1e-5), output_type="ndarray")
+    apart = np.square(position[pairs[:, 0]] - position[pairs[:, 1]]).sum(axis=1, dtype=np.float32)
+    return pairs[apart <= np.square(np.float32(radius)) * REACH]
+
+
+def describe(
+    loaded: Trace | Contacts, radius: float = 100.0, dt: float = 0.0, gaps: str = "hold"
+) -> list[tuple[str, str]]:
     """Describe a trace in words, as (what, value) pairs.
+
+    The contacts are those that a study of all its nodes has with ``network.contact=disc``: pairs of nodes that are
+    present and in range when a round begins.
 
     Args:
       loaded: a trace of places, or a contact list.
       radius: two nodes within this many metres are in contact. It is not used for a contact list.
       dt: seconds per round. 0 takes the median time between two samples of an id; for a contact list in seconds a
         hundredth of its length, and for one by rounds one round.
+      gaps: what nodes do while the trace does not say where they are, as in `mdfl_jax.traces.resample`.
 
     Raises:
-      UserError: for a radius or ``dt`` out of range.
+      UserError: for a radius, ``dt`` or ``gaps`` out of range.
     """
     if not radius >= 0:
         raise UserError(f"radius is {radius:g}; it must be at least 0 metres")
     if not (np.isfinite(dt) and dt >= 0):
         raise UserError(f"dt is {dt:g}; it must be at least 0 seconds")
-    return _of_contacts(loaded, dt) if isinstance(loaded, Contacts) else _of_trace(loaded, radius, dt)
+    if gaps not in GAPS:
+        raise UserError(unknown_name("rule for gaps", gaps, GAPS))
+    return _of_contacts(loaded, dt) if isinstance(loaded, Contacts) else _of_trace(loaded, radius, dt, gaps)
 
 
-def _of_trace(trace: Trace, radius: float, dt: float) -> list[tuple[str, str]]:
+def _of_trace(trace: Trace, radius: float, dt: float, gaps: str) -> list[tuple[str, str]]:
     begin, end = float(trace.times[0]), float(trace.times[-1])
-    pace = speeds(trace)
-    first, last = presence(trace)
-    between = spacing(trace)
+    pace, between = speeds(trace), spacings(trace)
+    usual = typical(between)
     still = int((pace.metres == 0).sum())
     lines = [
-        ("format", trace.format),
-        *([("columns", trace.why)] if trace.why else []),
+        ("format", f"{trace.format}: {trace.why}" if trace.why else trace.format),
         ("ids", f"{len(trace.ids):,} ({_some(trace.ids)})"),
+        *([("types", _counted(trace.kinds))] if trace.kinds else []),
         ("samples", f"{len(trace.node):,} at {len(trace.times):,} instants"),
-        ("time", f"{begin:.12g} to {end:.12g} s, a sample of an id every {between:g} s (median)"),
+        ("time", f"{begin:.12g} to {end:.12g} s, a sample of an id every {usual:g} s (median)"),
         ("area", _area(trace)),
         ("speed", f"mean {pace.mean:.2f}, median {pace.median:.2f}, largest {pace.largest:.2f} m/s"),
         ("still", f"{still:,} ids never move"),
-        ("presence", "always, by waypoints" if trace.waypoints else f"median {np.median(last - first):g} s an id"),
+        ("presence", stay(trace, gaps)),
     ]
-    lines += [("warning", text) for text in _warnings(begin, end, between, len(trace.ids), pace)]
-    dt = dt or between
+    lines += [("warning", text) for text in doubts(trace, pace, usual)]
+    dt = dt or usual
     if end - begin > dt * MAX_ROUNDS > 0:
         return [*lines, ("rounds", f"none: more than {MAX_ROUNDS:,} of {dt:g} s, which no study may have")]
     if end - begin < dt or not dt:
         return [*lines, ("rounds", f"none: the trace is shorter than a round of {dt:g} s" if dt else "none")]
-    when = round_times(trace, dt)
+    when = round_times(trace, dt)[:-1]
     picked = when[np.unique(np.linspace(0, len(when) - 1, INSTANTS).astype(int))]
-    position, known, held, _ = places_at(trace, picked, np.arange(len(trace.ids)), len(trace.ids), longest_gap(trace))
-    there = known | held if trace.waypoints else known
+    everybody = np.arange(len(trace.ids))
+    position, known, held, _ = places_at(trace, picked, everybody, len(everybody), longest_gap(trace, between=between))
+    there = known | held if trace.stays or gaps == "hold" else known
     stats = []
     for place, present in zip(position, there):
-        pairs = cKDTree(place[present]).query_pairs(radius, output_type="ndarray")
-        stats.append(link_stats(pairs, int(present.sum())))
-    rounds = f"{len(when) - 1:,} of {dt:g} s; contacts at radius {radius:g} m, at {len(picked)} of their beginnings:"
+        stats.append(link_stats(in_contact(place[present], radius), int(present.sum())))
+    rounds = f"{len(when):,} of {dt:g} s; contacts at radius {radius:g} m, at {len(picked)} of their beginnings:"
     return [*lines, ("rounds", rounds), *_of_links(stats)]
 
 
-def _warnings(begin: float, end: float, between: float, num_ids: int, pace: Speeds | None = None) -> list[str]:
-    """Return a line for each fact of a trace that is allowed and probably a mistake."""
-    found = []
-    if not between:
-        found.append(f"{'the id has' if num_ids == 1 else 'no id has more than'} one sample, so nobody is seen to move")
-    elif between < SHORTEST:
-        found.append(f"a sample of an id every {between:g} s; are the times in seconds?")
-    if pace and pace.mean > FASTEST:
-        found.append(f"a mean speed of {pace.mean:,.0f} m/s; are the columns, the times and the places what they seem?")
-    if end - begin > YEAR:
-        found.append(f"it lasts {(end - begin) / YEAR:,.1f} years; are the times in seconds?")
-    return found
+def notes(loaded: Trace | Contacts) -> list[str]:
+    """Return what a study says of a trace: how it was read, and what of it may be a mistake."""
+    count = f"{len(loaded.ids) if isinstance(loaded, Trace) else len(np.unique(loaded.pair)):,} ids"
+    return [f"{count}, read as {loaded.format}: {loaded.why}", *doubts(loaded)]
+
+
+def stay(trace: Trace, gaps: str) -> str:
+    """Say how long nodes are seen, how many come late or leave early, and what they do while they are not seen."""
+    if trace.stays:
+        return "always, by waypoints"
+    first, last = presence(trace)
+    late, early = int((first > trace.times[0]).sum()), int((last < trace.times[-1]).sum())
+    seen = f"median {np.median(last - first):g} s an id"
+    if not late and not early:
+        return seen
+    does = "stand there until then, or from then on" if gaps == "hold" else "are gone"
+    return f"{seen}; {late:,} come after the beginning, {early:,} leave before the end: they {does} (trace.gaps={gaps})"
 
 
 def _of_contacts(contacts: Contacts, dt: float) -> list[tuple[str, str]]:
@@ -185,7 +167,6 @@ def _of_contacts(contacts: Contacts, dt: float) -> list[tuple[str, str]]:
     unit = "rounds" if contacts.in_rounds else "s"
     last = end - 1 if contacts.in_rounds else end
     dt = dt or (1.0 if contacts.in_rounds else (end - begin) / 100 or 1.0)
-    warnings = [] if contacts.in_rounds else _warnings(begin, end, np.inf, num_clients)
     table = contact_table(contacts, num_clients, dt=dt)
     picked = np.unique(np.linspace(0, len(table.offsets) - 2, INSTANTS).astype(int))
     stats = []
@@ -194,11 +175,12 @@ def _of_contacts(contacts: Contacts, dt: float) -> list[tuple[str, str]]:
         stats.append(link_stats(edges[edges[:, 0] < edges[:, 1]], num_clients))
     rounds = f"{len(table.offsets) - 1:,} of {dt:g} {unit}; contacts in {len(picked)} of them:"
     return [
-        ("format", contacts.format),
+        ("format", f"{contacts.format}: {contacts.why}" if contacts.why else contacts.format),
         ("ids", _ids(contacts)),
+        *([("types", _counted(contacts.kinds))] if contacts.kinds else []),
         ("samples", f"{len(contacts.pair):,} contacts"),
         ("time", f"{begin:.12g} to {last:.12g} {unit}"),
-        *(("warning", text) for text in warnings),
+        *(("warning", text) for text in doubts(contacts)),
         ("rounds", rounds),
         *_of_links(stats),
     ]
@@ -216,10 +198,14 @@ def _of_links(stats: Sequence[LinkStats]) -> list[tuple[str, str]]:
     clients = max(present.sum(), 1.0)
     return [
         ("there", f"mean {present.mean():.1f}, largest {present.max():.0f} ids at once"),
-        ("contacts", f"mean {contacts.mean():.1f}, largest {contacts.max():.0f} pairs a round"),
+        ("contacts", f"mean {contacts.mean():.1f}, largest {contacts.max():.0f} pairs a round; a pair is two links"),
         ("degree", f"mean {2 * contacts.sum() / clients:.2f}; without a neighbour {alone.sum() / clients:.1%}"),
         ("components", f"mean {components.mean():.1f}; the largest holds {largest.sum() / clients:.1%} of those there"),
     ]
+
+
+def _counted(kinds: Sequence[str]) -> str:
+    return ", ".join(f"{count:,} {kind or '(none)'}" for kind, count in Counter(kinds).most_common(8))
 
 
 def _some(names: Sequence[str]) -> str:
@@ -232,5 +218,5 @@ def _area(trace: Trace) -> str:
     if trace.format.endswith("_geo"):
         return f"{width:,.1f} x {height:,.1f} m about longitude {trace.origin[0]:.5f}, latitude {trace.origin[1]:.5f}"
     x, y = low + trace.origin
-    hint = "; degrees? then give the format with _geo" if like_degrees(trace) else ""
+    hint = "; they look like degrees, and are read as metres" if like_degrees(trace) else ""
     return f"{width:,.1f} x {height:,.1f} m from x = {x:,.1f}, y = {y:,.1f}{hint}"

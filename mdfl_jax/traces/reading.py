@@ -1,7 +1,6 @@
-"""Reads a trace of any format. The readers share streams of bytes, columns of samples, and errors that name a line.
+"""What the readers of traces share: streams of bytes, columns of samples, and errors that name a line.
 
-The readers are in `mdfl_jax.traces.formats`, a file for each kind of format. The format of a trace is found by the
-ending of its name, or by its first lines.
+The readers are in `mdfl_jax.traces.formats`, a file for each kind of format. `mdfl_jax.traces.loading` chooses one.
 """
 
 import gzip
@@ -18,16 +17,13 @@ from typing import IO, NamedTuple, NoReturn, cast
 
 import numpy as np
 
-from mdfl_jax.core.errors import UserError, unknown_name
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.traces.trace import Contacts, Trace
 
-EARTH_RADIUS = 6_371_008.8  # metres, the IUGG mean radius R1
 # In metres. Beyond it float32 is coarser than 4 mm, so places are measured from an origin near the first sample.
 FAR = 65_536.0
-
-_HEAD = 1 << 16  # bytes at the beginning of a file, by which its format is found
-_TRIED = 20  # files of a folder by which its format is found
+HALF_TURN = 180.0  # degrees of longitude
 
 # Bounds, so that no file fills the memory; a sample takes about 20 bytes while it is read.
 MOST_SAMPLES = 500_000_000
@@ -186,23 +182,30 @@ class Columns:
     def __init__(self, path: str | Path, geographic: bool = False):
         self.path, self.geographic = path, geographic
         self.ids: dict[str, int] = {}
+        self.kinds: list[str] = []
         self.last: list[float] = []
         self.at: list[int] = []  # the last sample of each node
         self.time, self.node = array("d"), array("i")
         self.x, self.y = array("f"), array("f")
         self.origin = (0.0, 0.0)
 
-    def add(self, line: int, name: str, time: float, x: float, y: float) -> None:
+    def add(self, line: int, name: str, time: float, x: float, y: float, kind: str = "") -> None:
         """Add a sample of the node ``name``; ``line`` is its line in the file.
 
+        The ``kind`` of a node is that of its first sample.
+
         Raises:
-          UserError: for a time that is not finite, or not later than the node's last one.
+          UserError: for a time that is not finite, or not later than the node's last one, or a place that is not on the
+            globe.
         """
+        if self.geographic:
+            x = self.on_globe(line, name, time, x, y)
         node = self.ids.get(name)
         if node is None:
             if not self.ids:
                 self.origin = origin_near(x, y, self.geographic)
             node = self.ids[name] = len(self.last)
+            self.kinds.append(kind)
             self.last.append(-math.inf)
             self.at.append(-1)
         if not self.last[node] < time < math.inf:
@@ -225,17 +228,36 @@ class Columns:
         self.x.append(x - self.origin[0])
         self.y.append(y - self.origin[1])
 
+    def on_globe(self, line: int, name: str, time: float, lon: float, lat: float) -> float:
+        """Check that a place is on the globe, and return its longitude within 180 degrees of the first sample's.
+
+        So an area across the longitude 180 is in one piece.
+
+        Raises:
+          UserError: for a place that is not on the globe.
+        """
+        for what, value, limit in (("longitude", lon, 180.0), ("latitude", lat, 90.0)):
+            if not -limit <= value <= limit:
+                of = f"id {name!r} at time {time:.12g}: {what}"
+                if not math.isfinite(value):
+                    wrong(self.path, f"{of} is {value}; it must be finite", line)
+                swapped = "; are longitude and latitude swapped?" if what == "latitude" and abs(value) <= 180 else ""
+                wrong(self.path, f"{of} {value:.6g} is outside -{limit:g} to {limit:g}{swapped}", line)
+        if self.ids and not -HALF_TURN <= lon - self.origin[0] <= HALF_TURN:
+            return lon - math.copysign(2 * HALF_TURN, lon)
+        return lon
+
     def trace(self, format_name: str, waypoints: bool = False, instants: array | None = None, why: str = "") -> Trace:
-        """Return the samples as a `Trace`, sorted by time.
+        """Return the samples as a `Trace`, sorted by time. Its places are in the unit of the file.
 
         Args:
-          format_name: the name of the file's format.
+          format_name: the name of the file's format; ``_geo`` is added to that of a file of degrees.
           waypoints: whether the samples are the corners of straight paths.
           why: which columns were read as what.
           instants: all instants of the file, at some of which there may be no sample; None: those of the samples.
 
         Raises:
-          UserError: where there are no samples, or places that are not finite or not on the globe.
+          UserError: where there are no samples, or places that are not finite.
         """
         time, node = np.frombuffer(self.time), np.frombuffer(self.node, np.int32)
         x, y = np.frombuffer(self.x, np.float32), np.frombuffer(self.y, np.float32)
@@ -244,71 +266,34 @@ class Columns:
             time, node, x, y = time[order], node[order], x[order], y[order]
         times = np.unique(time) if instants is None else np.frombuffer(instants)
         offsets = np.append(np.searchsorted(time, times), len(time))
-        trace = Trace(tuple(self.ids), times, offsets, node, x, y, self.origin, waypoints, format_name, why)
-        return settled(self.path, trace, self.geographic)
-
-
-def settled(path: str | Path, trace: Trace, geographic: bool) -> Trace:
-    """Check a trace that has been read, and convert degrees to metres.
-
-    Longitude and latitude are projected about their means (equirectangular): x = R cos(mean lat) (lon - mean lon) and
-    y = R (lat - mean lat), with angles in radians. Within 100 km of the mean the error is about 1 % at middle
-    latitudes. An area across the 180th meridian is torn apart.
-
-    Args:
-      path: the file, for error messages.
-      trace: the trace as read.
-      geographic: whether its places are degrees.
-
-    Returns:
-      The trace in metres.
-
-    Raises:
-      UserError: where there are no samples, or places that are not finite or not on the globe.
-    """
-    if not len(trace.node):
-        wrong(path, "it holds no samples")
-    names = ("longitude", "latitude") if geographic else ("x", "y")
-    for name, column, start, limit in zip(names, (trace.x, trace.y), trace.origin, (180.0, 90.0)):
-        low, high = float(column.min()), float(column.max())  # both are NaN where a sample is NaN
-        if not (math.isfinite(low) and math.isfinite(high)):
-            worst = int(np.argmin(np.isfinite(column)))
-            wrong(path, f"{_sample(trace, worst)}: {name} is {column[worst]}; it must be finite")
-        # The offset from the origin has been rounded to float32. The margin keeps a pole from being refused for that.
-        if geographic and (start + low < -limit - 1e-5 or start + high > limit + 1e-5):
-            worst = int(np.argmax(np.abs(column + start)))
-            swapped = "; are longitude and latitude swapped?" if name == "latitude" else ""
-            value = start + float(column[worst])
-            wrong(path, f"{_sample(trace, worst)}: {name} {value:.6g} is outside -{limit:g} to {limit:g}{swapped}")
-    if not geographic:
+        kinds = tuple(self.kinds) if any(self.kinds) else ()
+        name = f"{format_name}_geo" if self.geographic else format_name
+        trace = Trace(tuple(self.ids), times, offsets, node, x, y, self.origin, waypoints, name, why, kinds)
+        if not len(node):
+            wrong(self.path, "it holds no samples")
+        for what, column in (("x", x), ("y", y)):
+            if not (math.isfinite(column.min()) and math.isfinite(column.max())):  # both are NaN where a sample is NaN
+                worst = int(np.argmin(np.isfinite(column)))
+                instant = times[np.searchsorted(offsets, worst, side="right") - 1]
+                of = f"id {trace.ids[node[worst]]!r} at time {instant:g}"
+                wrong(self.path, f"{of}: {what} is {column[worst]}; it must be finite")
         return trace
-    mean_x, mean_y = float(trace.x.mean(dtype=np.float64)), float(trace.y.mean(dtype=np.float64))
-    origin = (trace.origin[0] + mean_x, trace.origin[1] + mean_y)
-    metres = math.radians(1.0) * EARTH_RADIUS
-    x = (trace.x - np.float32(mean_x)) * np.float32(metres * math.cos(math.radians(origin[1])))
-    y = (trace.y - np.float32(mean_y)) * np.float32(metres)
-    return trace._replace(x=x, y=y, origin=origin, format=f"{trace.format}_geo")
-
-
-def _sample(trace: Trace, index: int) -> str:
-    instant = int(np.searchsorted(trace.offsets, index, side="right")) - 1
-    return f"id {trace.ids[trace.node[index]]!r} at time {trace.times[instant]:g}"
 
 
 class TraceFormat(NamedTuple):
     """A format of trace files.
 
     Attributes:
-      read: (path) -> the places, or the contact list.
+      read: (path) -> the places in the unit of the file, or the contact list.
       endings: the endings of file names that are of this format, in lower case and without .gz.
-      is_like: (the beginning of a file's text) -> whether a file with an unknown ending is of this format.
-      folders: whether a trace may be a folder with a file for each node.
+      sign: (the beginning of a file's text) -> by what a file is seen to be of this format, in words; "": it is not.
+      folders: whether a trace may be a folder.
       takes_columns: whether ``read`` takes the names of the columns, ``named``.
     """
 
     read: Callable[..., Trace | Contacts]
     endings: tuple[str, ...] = ()
-    is_like: Callable[[str], bool] = lambda text: False
+    sign: Callable[[str], str] = lambda text: ""
     folders: bool = False
     takes_columns: bool = False
 
@@ -320,72 +305,3 @@ TRACE_FORMATS: Registry[TraceFormat] = Registry("trace format", home="mdfl_jax.t
 def first_line(text: str) -> str:
     """Return the first line of a text that is not blank and no comment (#); "" if there is none."""
     return next((line for line in text.splitlines() if line.strip() and not line.startswith("#")), "")
-
-
-def load(path: str | Path, format: str = "auto", columns: str = "") -> Trace | Contacts:
-    """Read a trace file, plain or gzip, or a folder with a file for each node.
-
-    Args:
-      path: the file or the folder.
-      format: a name of `TRACE_FORMATS`, or "auto", which is `detect`. Then metres that look like degrees are refused.
-      columns: the names of the columns of a table in their order, such as "id,time,lon,lat"; "": as its header says.
-
-    Returns:
-      The places, or the contact list.
-
-    Raises:
-      UserError: for an unknown format, or a file that is not in this format; the readers say more.
-    """
-    if format not in ("auto", *TRACE_FORMATS):
-        raise UserError(unknown_name("trace format", format, ("auto", *TRACE_FORMATS)))
-    name = format if format != "auto" else detect(path)
-    if format == "auto" and columns and not TRACE_FORMATS[name].takes_columns:
-        name = "csv"  # a table that looks like something else without the names
-    if Path(path).is_dir() and not TRACE_FORMATS[name].folders:
-        wrong(path, f"it is a folder; a trace in the format {name} is one file")
-    if columns and not TRACE_FORMATS[name].takes_columns:
-        wrong(path, f"trace.columns is {columns!r}, and the format {name} has columns of its own; it must be empty")
-    more = {"named": [of.strip() for of in columns.split(",")]} if columns else {}
-    loaded = TRACE_FORMATS[name].read(path, **more)
-    if format == "auto" and not columns and isinstance(loaded, Trace) and like_degrees(loaded):
-        x, y = (float(column[0]) + start for column, start in zip((loaded.x, loaded.y), loaded.origin))
-        said = [
-            f"places such as {x:g}, {y:g}, less than 2 apart, look like degrees",
-            f"trace.format={name} reads metres",
-        ]
-        if TRACE_FORMATS[name].takes_columns:
-            said.append("trace.columns=time,id,lon,lat (or lat,lon, as it is) reads degrees")
-        elif f"{name}_geo" in TRACE_FORMATS:
-            said.append(f"trace.format={name}_geo reads degrees")
-        wrong(path, "; ".join(said))
-    return loaded
-
-
-def like_degrees(trace: Trace) -> bool:
-    """Tell whether metres look like degrees: they extend over less than 2, and the larger coordinate is 2 to 180."""
-    if trace.format.endswith("_geo"):
-        return False
-    low = [float(column.min()) + start for column, start in zip((trace.x, trace.y), trace.origin)]
-    size = max(float(np.ptp(column)) for column in (trace.x, trace.y))
-    is_moving = size > 0
-    return is_moving and size < 2 and 2 < max(map(abs, low)) <= 180
-
-
-def detect(path: str | Path) -> str:
-    """Find the format of a file, a name of `TRACE_FORMATS`, by the ending of its name or else by its content.
-
-    Raises:
-      UserError: for a file that cannot be read, or where neither the ending nor the content is known.
-    """
-    is_folder = Path(path).is_dir()
-    names = [name for name in TRACE_FORMATS.as_registered() if TRACE_FORMATS[name].folders or not is_folder]
-    for _, file in files_of(path)[:_TRIED]:
-        with opened(file) as stream:
-            text = stream.read(_HEAD).decode("utf-8-sig", errors="replace").lstrip()
-        ending = Path(str(file).removesuffix(".gz")).suffix.lower()
-        by_ending = [name for name in names if ending in TRACE_FORMATS[name].endings]
-        by_content = [name for name in names if TRACE_FORMATS[name].is_like(text)]
-        if found := [name for name in by_content if name in by_ending] or by_ending or by_content:
-            return found[0]
-    what = "a folder of traces" if is_folder else f"its beginning {first_line(text)[:40]!r}"
-    wrong(path, f"its format is not known from {what}; trace.format names one: {', '.join(names)}")

@@ -4,7 +4,6 @@ Of a trace of places, the result says which vehicle each client is, where it is 
 present. Of a contact list, it has the links of each round.
 """
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -53,30 +52,36 @@ def chunks(trace: Trace, begin: float = -np.inf, end: float = np.inf) -> Iterato
 def spacings(trace: Trace) -> np.ndarray:
     """Compute the median time in seconds between consecutive samples of each node, [M] float64; NaN of one sample.
 
-    Only the first `FEW` times of a node are used.
+    Only the first `FEW` times of a node are used, so the memory is that of at most so many of each node.
     """
-    found, count = np.full((len(trace.ids), FEW), np.nan), np.zeros(len(trace.ids), int)
-    last = np.full(len(trace.ids), np.nan)
+    wanted = np.minimum(np.bincount(trace.node, minlength=len(trace.ids)), FEW + 1)
+    starts = np.cumsum(wanted) - wanted
+    found, count = np.empty(wanted.sum()), np.zeros(len(trace.ids), int)
     for time, node, _ in chunks(trace):
         order = np.argsort(node, kind="stable")
-        owner, now = node[order], time[order]
-        opens = np.concatenate([[True], owner[1:] != owner[:-1]])
-        between = now - np.where(opens, last[owner], np.roll(now, 1))
-        last[owner[np.append(opens[1:], True)]] = now[np.append(opens[1:], True)]
-        known = ~np.isnan(between)
-        owner, between = owner[known], between[known]
-        first = np.searchsorted(owner, owner, side="left")  # of each node in this chunk
-        at = count[owner] + np.arange(len(owner)) - first
-        found[owner[at < FEW], at[at < FEW]] = between[at < FEW]
+        owner = node[order]
+        rank = count[owner] + np.arange(len(owner)) - np.searchsorted(owner, owner)
+        few = rank < wanted[owner]
+        found[starts[owner[few]] + rank[few]] = time[order][few]
         count += np.bincount(owner, minlength=len(count))
-    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # of nodes with one sample
-        return np.nanmedian(found, axis=1)
+        if (count >= wanted).all():
+            break
+    owner = np.repeat(np.arange(len(trace.ids)), wanted)
+    between = np.diff(found)[owner[1:] == owner[:-1]]
+    owner = owner[1:][owner[1:] == owner[:-1]]
+    between = between[np.lexsort((between, owner))]
+    steps = (wanted - 1).clip(0)
+    first = np.cumsum(steps) - steps
+    medians = np.full(len(trace.ids), np.nan)
+    some = steps > 0
+    low, high = first[some] + (steps[some] - 1) // 2, first[some] + steps[some] // 2
+    medians[some] = (between[low] + between[high]) / 2
+    return medians
 
 
-def spacing(trace: Trace) -> float:
+def typical(between: np.ndarray) -> float:
     """Return the median over the nodes of `spacings`, 0 where no node has two samples."""
-    known = spacings(trace)
-    known = known[~np.isnan(known)]
+    known = between[~np.isnan(between)]
     return float(np.median(known)) if len(known) else 0.0
 
 
@@ -107,7 +112,7 @@ def assign(trace: Trace, num_clients: int, vehicles: str | Sequence[str], begin:
                 raise UserError(unknown_name("vehicle", name, trace.ids[:20]))
             slot[index[name]] = client
     elif vehicles == "longest":
-        first, last = (np.zeros(num_nodes), np.ones(num_nodes)) if trace.waypoints else presence(trace, begin, end)
+        first, last = (np.zeros(num_nodes), np.ones(num_nodes)) if trace.stays else presence(trace, begin, end)
         length = np.nan_to_num(last - first, nan=-1.0)
         chosen = np.sort(np.argsort(-length, kind="stable")[:num_clients])
         slot[chosen] = np.arange(len(chosen))
@@ -115,7 +120,7 @@ def assign(trace: Trace, num_clients: int, vehicles: str | Sequence[str], begin:
         slot[:num_clients] = np.arange(min(num_nodes, num_clients))
     elif vehicles == "reuse":
         first, last = presence(trace, begin, end)
-        if trace.waypoints:
+        if trace.stays:
             first, last = np.full(num_nodes, begin), np.full(num_nodes, end)
         free = np.full(num_clients, -np.inf)  # when a client's vehicle leaves
         for node in np.argsort(first, kind="stable"):
@@ -141,7 +146,7 @@ def resample(
 
     Between two samples of a vehicle its place is interpolated linearly. There is a gap where two samples are more than
     ``max_gap`` apart, before a vehicle's first sample, and after its last. Vehicles of waypoint traces (BonnMotion,
-    ns-2) have no gaps: they stand still before their first waypoint and after their last.
+    ns-2) have no gaps: they stand still before their first waypoint and after their last, unless they come and leave.
 
     Args:
       trace: where the vehicles were.
@@ -171,7 +176,7 @@ def resample(
         raise UserError(f"dt is {dt:g}; {places}; at most {MOST_PLACES:,} are allowed")
     slot = assign(trace, num_clients, vehicles, float(when[0]), float(when[-1]))
     position, known, held, node = places_at(trace, when, slot, num_clients, longest_gap(trace, max_gap))
-    given = known | held if trace.waypoints else known
+    given = known | held if trace.stays else known
     present = given | held if gaps == "hold" else given
     goes = given[1:] & given[:-1] & (node[1:] == node[:-1])
     return TraceTable(position, present, float(when[0]), float(dt), goes)
@@ -203,7 +208,7 @@ def round_times(trace: Trace, dt: float, rounds: int = 0, start: float | None = 
     fit = int(min(np.floor((last - begin) / dt + 1e-6), 2.0**62))
     wanted = rounds or max(fit, 1)
     # A waypoint trace has no end: its nodes stay at their last waypoint, for as many rounds as are asked for.
-    if wanted > fit and not (trace.waypoints and rounds):
+    if wanted > fit and not (trace.stays and rounds):
         raise UserError(f"{wanted} rounds of {dt:g} s from {begin:g} s: the trace ends at {last:g} s, after {fit}")
     if wanted > MAX_ROUNDS:
         raise UserError(f"dt is {dt:g}, which makes {wanted:,} rounds; at most {MAX_ROUNDS:,} are allowed")
@@ -214,11 +219,19 @@ def round_times(trace: Trace, dt: float, rounds: int = 0, start: float | None = 
     return when
 
 
-def longest_gap(trace: Trace, max_gap: float | None = None) -> np.ndarray:
-    """Return the longest seconds between two samples of a node that are no gap, [M] (`resample`)."""
+def longest_gap(trace: Trace, max_gap: float | None = None, between: np.ndarray | None = None) -> np.ndarray:
+    """Return the longest seconds between two samples of a node that are no gap, [M] (`resample`).
+
+    Args:
+      trace: the trace.
+      max_gap: as of `resample`.
+      between: its `spacings`, if they are known already.
+    """
     if trace.waypoints:
         return np.full(len(trace.ids), np.inf)
-    return np.nan_to_num(3 * spacings(trace)) if max_gap is None else np.full(len(trace.ids), max_gap)
+    if max_gap is not None:
+        return np.full(len(trace.ids), max_gap)
+    return np.nan_to_num(3 * (spacings(trace) if between is None else between))
 
 
 def _check(gaps: str, max_gap: float | None, num_clients: int) -> None:
@@ -300,6 +313,7 @@ def contact_table(
     dt: float = 1.0,
     start: float | None = None,
     directed: bool = False,
+    durations: bool = False,
 ) -> ContactTable:
     """Make the links of R rounds from a contact list. Repeated contacts in one round count as one link.
 
@@ -313,10 +327,15 @@ def contact_table(
       dt: seconds per round, above 0.
       start: time in seconds at which round 0 begins; None is the first contact's start, or 0 for a list by rounds.
       directed: ``i,j`` says only that i hears j; else they hear each other.
+      durations: whether to find for how long the clients of each link are in contact in the round. Contacts of the same
+        two clients that overlap count once.
 
     Raises:
-      UserError: for a number out of range, or a contact of a client that does not exist.
+      UserError: for a number out of range, a contact of a client that does not exist, or durations of a list by rounds,
+        which does not say them.
     """
+    if durations and contacts.in_rounds:
+        raise UserError(f"trace {contacts.source!r}: a list of rounds does not say how long contacts last")
     _check_contacts(contacts, num_clients, rounds, dt)
     begin = start if start is not None else 0.0 if contacts.in_rounds else float(contacts.start.min())
     with np.errstate(over="ignore"):
@@ -340,11 +359,35 @@ def contact_table(
     code = (at * num_clients + i) * num_clients + j
     if not directed:
         code = np.concatenate([code, (at * num_clients + j) * num_clients + i])
+        line, at = np.tile(line, 2), np.tile(at, 2)
+    seconds = None
+    if durations:
+        opens = begin + at * dt
+        low, high = (np.clip(of[line] - opens, 0, dt) for of in (contacts.start, contacts.end))
+        seconds = _united(code, low, high, dt)
     code.sort()
     code = code[np.concatenate([[True], code[1:] > code[:-1]])] if len(code) else code
     at, pair = np.divmod(code, num_clients**2)
     edges = np.stack(np.divmod(pair, num_clients), axis=1).astype(np.int32)
-    return ContactTable(edges, np.searchsorted(at, np.arange(rounds + 1)), num_clients)
+    return ContactTable(edges, np.searchsorted(at, np.arange(rounds + 1)), num_clients, seconds)
+
+
+def _united(code: np.ndarray, low: np.ndarray, high: np.ndarray, longest: float) -> np.ndarray:
+    """Return for each distinct code, in ascending order, the length of the union of its intervals, float32.
+
+    Args:
+      code: [n] int64.
+      low, high: [n] the ends of the intervals, from 0 to ``longest``.
+      longest: above 0.
+    """
+    order = np.lexsort((low, code))
+    code, low, high = code[order], low[order], high[order]
+    opens = np.flatnonzero(np.concatenate([[True], code[1:] > code[:-1]])) if len(code) else np.zeros(0, int)
+    base = 2.0 * longest * np.repeat(np.arange(len(opens)), np.diff(np.append(opens, len(code))))  # groups lie apart
+    reached = np.maximum.accumulate(base + high)
+    before = np.append(-np.inf, reached[:-1])
+    new = (base + high - np.maximum(base + low, before)).clip(0)
+    return np.add.reduceat(new, opens).astype(np.float32) if len(opens) else np.zeros(0, np.float32)
 
 
 def _check_contacts(contacts: Contacts, num_clients: int, rounds: int, dt: float) -> None:

@@ -3,8 +3,9 @@
 import gzip
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple, TextIO
 
 import numpy as np
@@ -29,7 +30,9 @@ class Trace(NamedTuple):
       waypoints: whether the samples are the corners of straight paths (BonnMotion, ns-2). Then the path between them is
         exact, and a node stays at its first place before the first sample and at its last place after the last one.
       format: name of the file's format, see `mdfl_jax.traces.TRACE_FORMATS`.
-      why: which columns of a table were read as what; "" where the format says it.
+      why: why the file was read so: what the format was recognised by, and which columns were read as what.
+      kinds: the type of each node, such as car or bus; () where the file says none.
+      leave: whether nodes of waypoints are only there from their first sample to their last one.
     """
 
     ids: tuple[str, ...]
@@ -42,6 +45,13 @@ class Trace(NamedTuple):
     waypoints: bool
     format: str
     why: str = ""
+    kinds: tuple[str, ...] = ()
+    leave: bool = False
+
+    @property
+    def stays(self) -> bool:
+        """Whether nodes stand before their first sample and after their last one, and are never absent."""
+        return self.waypoints and not self.leave
 
     @property
     def sample_times(self) -> np.ndarray:
@@ -61,6 +71,8 @@ class Contacts(NamedTuple):
       source: the file, for error messages.
       ids: the names that the clients have in the file; () where the file numbers them itself.
       format: name of the file's format.
+      why: as of a `Trace`.
+      kinds: the type of each client of ``ids``, such as a class of a school; () where the file says none.
     """
 
     start: np.ndarray
@@ -70,10 +82,17 @@ class Contacts(NamedTuple):
     source: str
     ids: tuple[str, ...] = ()
     format: str = "contacts"
+    why: str = ""
+    kinds: tuple[str, ...] = ()
 
 
 def numbered(
-    start: Sequence[float], end: Sequence[float], pairs: Sequence[tuple[object, object]], source: str, format: str
+    start: Sequence[float],
+    end: Sequence[float],
+    pairs: Sequence[tuple[object, object]],
+    source: str,
+    format: str,
+    kinds: Mapping[str, str] = MappingProxyType({}),
 ) -> Contacts:
     """Return the contacts of named nodes, which are numbered in the order of their names, p2 before p10.
 
@@ -82,11 +101,15 @@ def numbered(
       pairs: the names of its two nodes, texts or whole numbers.
       source: the file.
       format: name of its format.
+      kinds: the type of each node by its name; empty where the file says none.
     """
     names = sorted({str(name) for pair in pairs for name in pair}, key=_natural)
     index = {name: k for k, name in enumerate(names)}
     pair = np.array([[index[str(i)], index[str(j)]] for i, j in pairs], np.int32)
-    return Contacts(np.array(start, float), np.array(end, float), pair, False, source, tuple(names), format)
+    types = tuple(kinds[name] for name in names) if kinds else ()
+    return Contacts(
+        np.array(start, float), np.array(end, float), pair, False, source, tuple(names), format, kinds=types
+    )
 
 
 def _natural(name: str) -> list[tuple[bool, int, str]]:
@@ -123,11 +146,14 @@ class ContactTable(NamedTuple):
       edges: [n, 2] int32; client ``edges[e, 0]`` hears client ``edges[e, 1]``. A symmetric list has both directions.
       offsets: [R + 1] int64; the links of round k are ``offsets[k]:offsets[k + 1]``.
       num_clients: N.
+      seconds: [n] float32, for how long the two clients of each link are in contact in its round; None where nobody
+        asked for it.
     """
 
     edges: np.ndarray
     offsets: np.ndarray
     num_clients: int
+    seconds: np.ndarray | None = None
 
 
 def write_csv(trace: Trace, path: str | Path) -> None:

@@ -205,7 +205,10 @@ network.num_clients=5 => names client 5; there are 5 clients, 0 to 4
 network.link_fading=0.1 => network.link_fading is 0.1; it must be 0: a contact list knows no distances
 network.mixing=speed_aware => network.mixing is speed_aware; it must be a rule without speeds: a contact list knows none
 network.order=move_first => network.order is move_first; it must be mix_first: network.mobility contacts knows no places
-cost.short_contact=drop => cost.short_contact is drop; it must be ignore with network.mobility contacts: the durations
+cost.short_contact=drop => cost.short_contact is drop; it must be ignore with 'list.csv': a list of rounds does not say
+trace.times=5 => trace.times is '5'; it must be begin,end in seconds of the file, or dates with a time, such as
+trace.types=car => trace.types names 'car'; it does not say what its nodes are
+trace.area=0,0,9,9 => trace.area chooses places, and a contact list has none
 server.pattern=roadside | server.units=2,2 => server.pattern is roadside; it must be another one: network.mobility cont
 """
 SERVERS = """

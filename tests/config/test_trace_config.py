@@ -8,6 +8,7 @@ from tiny import run_study
 from mdfl_jax.mobility.trace import tracks
 from mdfl_jax.networks.contact import disc
 from mdfl_jax.study import make_study
+from mdfl_jax.study.plan import plan
 from mdfl_jax.study.prepare.task import load_dataset
 from mdfl_jax.traces import load, resample
 
@@ -132,3 +133,41 @@ def test_clients_that_are_never_present_train_and_meet_nobody(traced, tmp_path):
         bits, accuracy = history["0/bits_sent"][0, -1], history["0/accuracy"][0]
     assert bits[alone] == 0 < bits.max()
     assert accuracy[0, alone] != accuracy[-1, alone]
+
+
+def test_a_study_tells_how_it_read_its_file(traced, tmp_path):
+    """The note is in the plan; so is what may be a mistake, and who leaves."""
+    study = make_study(traced(sweep="trace.gaps=hold,absent", baseline=""))
+    lines = plan(study).splitlines()
+    file = f"  note: trace.file {tmp_path / 'town.csv'}: "
+    columns = "time is column 1, id is column 2, x is column 3, y is column 4 (by the header)"
+    assert f"{file}8 ids, read as csv: a header of columns; {columns}" in lines
+    assert any(line.startswith(f"{file}22 of 44 steps are faster than 150 m/s, up to ") for line in lines)
+    leaves = f"{file}median 6 s an id; 0 come after the beginning, 1 leave before the end: they "
+    assert f"{leaves}stand there until then, or from then on (trace.gaps=hold)" in lines
+    assert f"{leaves}are gone (trace.gaps=absent)" in lines
+
+
+def test_a_list_in_seconds_says_how_long_contacts_last(tiny, tmp_path):
+    (tmp_path / "list.csv").write_text("start,end,i,j\n0,1.5,0,1\n1,4,2,3\n1.25,1.5,2,3\n2,3,0,5\n2.5,3.5,0,5\n")
+    changes = {"network.mobility": "contacts", "trace.file": str(tmp_path / "list.csv"), "cost.short_contact": "drop"}
+    study = make_study(tiny(**changes, seeds=1, sweep="", baseline="", **{"cost.bandwidth": 1e6}))
+    listed = study.groups[0].hparams[0].network.trace
+    rounds = [slice(*listed.offsets[k : k + 2]) for k in range(4)]
+    found = [dict(zip(map(tuple, listed.edges[k].tolist()), listed.seconds[k].tolist())) for k in rounds]
+    both = lambda *rows: {pair: s for i, j, s in rows for pair in ((i, j), (j, i))}  # noqa: E731
+    assert found == [
+        both((0, 1, 1)),
+        both((0, 1, 0.5), (2, 3, 1)),
+        both((0, 5, 1), (2, 3, 1)),
+        both((0, 5, 0.5), (2, 3, 1)),
+    ]
+
+
+def test_a_part_of_a_file_has_the_vehicles_of_the_study(traced, tmp_path):
+    rows = [f"{t},v{i},{10 * i + t},0,{'bus' if i % 3 else 'car'}" for t in range(20) for i in range(9)]
+    (tmp_path / "types.csv").write_text("\n".join(["time,id,x,y,type", *rows, ""]))
+    part = {"trace.file": str(tmp_path / "types.csv"), "trace.types": "bus", "trace.times": "5,12"}
+    study = make_study(traced(**part, sweep="", baseline=""))
+    places = study.groups[0].hparams[0].network.trace.position
+    np.testing.assert_array_equal(places[0, 0, :, 0], [10 * i + 5 for i in range(9) if i % 3])

@@ -182,5 +182,10 @@ MUTANTS = [
     Mutant("core/numbers.py", "value >= bound", "value > bound", "config/test_config.py"),
     Mutant("traces/resampling.py", "(contacts.end - begin) / dt - 1e-9", "(contacts.end - begin) / dt + 1", "traces"),
     Mutant("traces/resampling.py", "(end - start <= max_gap[seen])", "True", "traces"),
+    Mutant("traces/resampling.py", "np.maximum(base + low, before)", "(base + low)", "networks/test_traces.py"),
+    Mutant("traces/loading.py", "    if len(found) == 1:", "    if found:", "traces/test_doubts.py"),
+    Mutant("traces/describe.py", 'if trace.stays or gaps == "hold"', "if trace.stays", "networks/test_traces.py"),
+    Mutant("traces/part.py", "(x - west) % TURN, width % TURN", "x - west, width", "traces/test_parts.py"),
+    Mutant("traces/formats/sumo.py", "            self.within = False", "            pass", "traces/test_bad_input.py"),
     Mutant("report/tables.py", 'point["id"] == point.get("baseline"', 'point["id"] != point.get("baseline"', "report"),
 ]  # fmt: skip

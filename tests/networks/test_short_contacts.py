@@ -166,8 +166,6 @@ def test_promises_and_refusals():
     short = link_filter(Work(), "resume")
     with pytest.raises(UserError, match="no contact durations"):
         fixed_graph(N, "ring", link_filter=short)
-    with pytest.raises(UserError, match="does not say how long contacts last"):
-        spatial(N, mobility=("contacts",), link_filter=short)
     with pytest.raises(UserError, match=r"cost\.deadline needs links"):
         given_matrices(np.eye(3), link_filter=link_filter(Work(), deadline=True))
 

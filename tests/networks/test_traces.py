@@ -1,17 +1,24 @@
 """Clients of traces and of contact lists: links by hand, absence, leaps, the end of a table, whole runs."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import costs as oracle
 from worlds import holding, played
 
 from mdfl_jax import UserError
 from mdfl_jax.mobility import MOBILITIES, Motion, Movement, PlaneWorld
 from mdfl_jax.mobility.trace import tracks
 from mdfl_jax.networks.contact import contact_list
+from mdfl_jax.networks.costs import CostParams, Work, link_filter
 from mdfl_jax.networks.spatial import SpatialParams, spatial
-from mdfl_jax.traces import ContactTable, TraceTable
+from mdfl_jax.traces import GAPS, Contacts, ContactTable, TraceTable, contact_table, load, resample
+from mdfl_jax.traces.describe import describe
 
 N = 6
 
@@ -175,6 +182,88 @@ def test_contacts_of_one_direction_are_mixed_and_links_of_a_list_fail():
     for adjacency, mix, _ in history + sure:
         np.testing.assert_allclose(mix.sum(axis=1), 1, rtol=1e-6)
         np.testing.assert_array_equal((mix > 0) & ~np.eye(N, dtype=bool), adjacency)
+
+
+@functools.cache
+def of_lists(short_contact, max_neighbours):
+    return network(
+        "fedavg", ("contacts",), max_neighbours=max_neighbours, link_filter=link_filter(Work(), short_contact)
+    )
+
+
+@pytest.mark.parametrize("short_contact", ["drop", "resume"])
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 2**40))
+def test_short_contacts_of_a_list_carry_nothing(short_contact, seed):
+    """The seconds of a contact in a round are the measure of its intervals there, counted tick by tick of 0.5 s."""
+    rng = np.random.default_rng(seed)
+    begin, length = rng.integers(0, 40, 20) / 2, rng.integers(0, 12, 20) / 2
+    pair = np.array([rng.choice(N, 2, replace=False) for _ in begin], np.int32)
+    listed = Contacts(begin, begin + length, pair, False, "list")
+    table = contact_table(listed, N, 6, 4.0, start=0.0, durations=True)
+    need, rounds = 1.5, 6
+    on, met = np.zeros((N, N, rounds * 8), bool), np.zeros((rounds, N, N), bool)
+    for a, b, (i, j) in zip(begin, begin + length, pair):
+        on[i, j, round(2 * a) : round(2 * b)] = True
+        for k in range(rounds):
+            met[k, i, j] |= (a < 4 * (k + 1) and b > 4 * k) if b > a else 4 * k <= a < 4 * (k + 1)
+    on |= on.swapaxes(0, 1)
+    met |= met.swapaxes(1, 2)
+    seconds = on.reshape(N, N, rounds, 8).sum(-1) / 2
+    owner = np.repeat(np.arange(rounds), np.diff(table.offsets))
+    np.testing.assert_allclose(table.seconds, seconds[(*table.edges.T, owner)], atol=1e-5)
+    cost = CostParams(bandwidth=np.float32(100.0), link_bits=np.float32(100 * need))
+    listed = SpatialParams(trace=padded_list(table), link_filter=cost)
+    for i, j in np.ndindex(N, N):
+        of = seconds[i, j]
+        expected = met[:, i, j] & (of >= need) if short_contact == "drop" else oracle.resumed(met[:, i, j], of, need)
+        for places in (0, N - 1):
+            history = played_once(short_contact, places, listed, rounds)
+            np.testing.assert_array_equal([adjacency[i, j] for adjacency in history], expected)
+
+
+def padded_list(table):
+    """The list of a table, in arrays whose shapes do not depend on it."""
+    found = contact_list(table)
+    most, rows = N * N, 8 * N * N
+    edges = np.zeros((rows, 2), np.int32)
+    edges[: len(table.edges)] = table.edges
+    seconds = np.append(table.seconds, np.zeros(rows - len(table.edges), np.float32))
+    return found._replace(edges=edges, slots=np.arange(most, dtype=np.int32), seconds=seconds)
+
+
+def played_once(short_contact, places, params, rounds, _cache={}):  # noqa: B006
+    """The links of each round as matrices, computed once for each of the last parameters."""
+    key = short_contact, places
+    if _cache.get(key, (None,))[0] is not params:
+        _, links = played(of_lists(*key), params, rounds, holding(np.arange(1, N + 1)))
+        found = np.asarray(links.adjacency)
+        if places:
+            ids, matrix = np.asarray(links.senders.ids), np.zeros((rounds, N, N), bool)
+            for k, i in np.ndindex(rounds, N):
+                matrix[k, i, ids[k, i][found[k, i]]] = True
+            found = matrix
+        _cache[key] = params, found
+    return _cache[key][1]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**40), st.sampled_from(GAPS), st.sampled_from([20.0, 50.0, np.sqrt(2) * 10]))
+def test_a_description_counts_the_contacts_of_the_study(tmp_path_factory, seed, gaps, radius):
+    """Vehicles on points of a lattice, so that many are at the radius exactly; some come late, leave or have gaps."""
+    rng = np.random.default_rng(seed)
+    rows = [f"{t},v{k},{10 * rng.integers(9)},{10 * rng.integers(9)}" for t in range(9) for k in range(N)
+            if rng.random() < 0.6 or (t in (0, 8) and k == 0) or t < 2]  # fmt: skip
+    path = tmp_path_factory.mktemp("trace") / "t.csv"
+    path.write_text("\n".join(["time,id,x,y", *rows, ""]))
+    trace = load(path, "csv")
+    history, _ = play(SHARED, params(resample(trace, 1.0, 8, N, gaps=gaps), radius=radius), 8)
+    pairs = np.array([adjacency.sum() / 2 for adjacency, *_ in history])
+    told = dict(describe(trace, radius, 1.0, gaps))["contacts"]
+    assert told == f"mean {pairs.mean():.1f}, largest {pairs.max():.0f} pairs a round; a pair is two links"
+
+
+SHARED = network()
 
 
 def test_wrong_arguments():

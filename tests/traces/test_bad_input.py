@@ -25,6 +25,10 @@ CASES = {
         '<fcd-export>\n<vehicle id="a" x="1" y="2"/></fcd-export>',
         "line 2: <vehicle>",
     ),
+    "f.xml: between steps": (
+        STEP + '<vehicle id="b" x="1" y="2"/></fcd-export>',
+        "line 5: <vehicle> stands outside of a <timestep>",
+    ),
     "g.xml: times equal": (
         STEP + '<timestep time="0"/></fcd-export>',
         "line 5: time goes from 0 to 0; times",
@@ -58,14 +62,15 @@ CASES = {
     ),
     "r.xml: doctype alone": ('<!DOCTYPE fcd-export SYSTEM "x.dtd">' + STEP + "</fcd-export>", "is refused"),
     "s.xml: no such entity": (STEP.replace('"a"', '"&e;"') + "</fcd-export>", "it is not XML (undefined entity)"),
-    "t.xml: no XML": ("time,id,x,y\n", "it is not XML"),
+    "t.xml: no XML": ("time;id\n", "it may be sumo (a name that ends in .xml) or csv (a header of columns); trace.for"),
+    "t.xml: nor a table": ("time\n", "it is not XML"),
     "u.xml: no samples": ('<fcd-export><timestep time="0"/></fcd-export>', "it holds no samples"),
     "v.xml: geographic swapped": (
         STEP.replace('x="1" y="2"', 'lon="48.2" lat="116.4"') + "</fcd-export>",
         "id 'a' at time 0: latitude 116.4 is outside -90 to 90; are longitude and latitude swapped?",
     ),
     # BonnMotion
-    "a.movements: not threes": ("0 1 2\n0 1 2 3\n", "line 2: 4 numbers; a waypoint has three, time x y"),
+    "a.movements: not threes": ("0 1 2\n0 1 2 3\n", "line 2: 4 numbers; a waypoint has time, x, y (in space"),
     "b.movements: times": ("0 1 2 5 1 2 4 1 2\n", "line 1: id '0' goes back from time 5 to 4; times must grow"),
     "c.movements: twice": ("0 1 2 0 1 3\n", "line 1: id '0' has a second sample at time 0"),
     "d.movements: words": ("0 1 east\n", "line 1: y is 'east'; it must be a number"),
@@ -122,7 +127,7 @@ CASES = {
     "empty": ("", "the file is empty"),
     "prose": (
         "Call me Ishmael.\n",
-        "its format is not known from its beginning 'Call me Ishmael.'; trace.format names one: geolife,",
+        "its format is not known from its beginning 'Call me Ishmael.'; trace.format names one: bonnmotion,",
     ),
     "blank": ("\n \n", "its format is not known from its beginning ''"),
 }

@@ -45,7 +45,10 @@ def test_centuries_and_microseconds_are_described_with_warnings(tmp_path):
     assert len(warnings(both)) == 2
     assert described(both)["rounds"] == "none: more than 10,000,000 of 1e-06 s, which no study may have"
     leaps = trace(tmp_path, "0,a,0,2", "1,a,900,2", "2,a,0,2")
-    assert warnings(leaps) == ["a mean speed of 900 m/s; are the columns, the times and the places what they seem?"]
+    assert warnings(leaps) == [
+        "2 of 2 steps are faster than 150 m/s, up to 900 m/s (id 'a' until 1 s); are the columns, the times and the "
+        "places what they seem?"
+    ]
     usual = trace(tmp_path, *(f"{k},{name},{k},2" for k in range(100) for name in "ab"))
     assert warnings(usual) == []
     listed = trace(tmp_path, "0,1,0,1", f"0,{CENTURY},1,2", header="start,end,i,j")
@@ -55,7 +58,7 @@ def test_centuries_and_microseconds_are_described_with_warnings(tmp_path):
 @pytest.mark.parametrize("dt", [1e-6, 1e-300, 5e-324])
 def test_more_rounds_than_a_study_may_have_are_refused(tmp_path, dt):
     start = time.process_time()
-    long = load(trace(tmp_path, "0,a,1,2", "1,a,2,2", f"{CENTURY},a,1,2"))
+    long = load(trace(tmp_path, "0,a,1,2", "1,a,2,2", f"{CENTURY},a,1,2"), "csv")
     with pytest.raises(UserError, match=r"which makes [\d,]+ rounds; at most 10,000,000 are allowed"):
         resample(long, dt)
     listed = load(trace(tmp_path, "0,1,0,1", f"0,{CENTURY},1,2", header="start,end,i,j"))

@@ -11,7 +11,8 @@ import pytest
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.traces import load, resampling
-from mdfl_jax.traces.describe import describe, link_stats, speeds
+from mdfl_jax.traces.describe import describe, link_stats
+from mdfl_jax.traces.plausible import speeds
 
 ROOT = Path(__file__).parents[2]
 FILES = ROOT / "tests" / "data" / "traces"
@@ -47,23 +48,25 @@ def test_link_stats_by_hand():
 
 def test_a_small_trace_in_words():
     """crossing.fcd.xml: three are there at each of three instants; at the last, one has left and one come."""
-    lines = dict(describe(load(FILES / "crossing.fcd.xml"), radius=50))
+    lines = dict(describe(load(FILES / "crossing.fcd.xml"), radius=50, gaps="absent"))
     assert lines == {
-        "format": "sumo",
+        "format": "sumo: the element <fcd-export>",
         "ids": "4 (east, north, walker, late)",
+        "types": "3 car, 1 (none)",
         "samples": "9 at 3 instants",
         "time": "0 to 2 s, a sample of an id every 1 s (median)",
         "area": "100.0 x 100.0 m from x = 0.0, y = 0.0",
         # 10 m/s for 2 s and 1 s, and 2 s at rest
         "speed": "mean 6.00, median 10.00, largest 10.00 m/s",
         "still": "2 ids never move",
-        "presence": "median 1.5 s an id",
-        "rounds": "2 of 1 s; contacts at radius 50 m, at 3 of their beginnings:",
+        "presence": "median 1.5 s an id; 1 come after the beginning, 1 leave before the end: they are gone "
+        "(trace.gaps=absent)",
+        "rounds": "2 of 1 s; contacts at radius 50 m, at 2 of their beginnings:",
         "there": "mean 3.0, largest 3 ids at once",
-        # 0 s: walker with both; 1 s: walker with both; 2 s: east and walker
-        "contacts": "mean 1.7, largest 2 pairs a round",
-        "degree": "mean 1.11; without a neighbour 11.1%",
-        "components": "mean 1.3; the largest holds 88.9% of those there",
+        # 0 s: walker with both; 1 s: walker with both
+        "contacts": "mean 2.0, largest 2 pairs a round; a pair is two links",
+        "degree": "mean 1.33; without a neighbour 0.0%",
+        "components": "mean 1.0; the largest holds 100.0% of those there",
     }
 
 
@@ -75,7 +78,7 @@ def test_waypoints_contact_lists_and_the_globe_in_words():
     rounds = dict(describe(load(FILES / "rounds.csv")))
     assert rounds["time"] == "0 to 2 rounds"
     assert rounds["ids"] == "3, from 0 to 2"
-    assert rounds["contacts"] == "mean 1.0, largest 2 pairs a round"
+    assert rounds["contacts"] == "mean 1.0, largest 2 pairs a round; a pair is two links"
     assert rounds["components"] == "mean 2.0; the largest holds 66.7% of those there"
     spans = dict(describe(load(FILES / "spans.csv"), dt=10))
     assert spans["time"] == "0 to 30.5 s"
@@ -86,8 +89,8 @@ def test_waypoints_contact_lists_and_the_globe_in_words():
 def test_degrees_taken_for_metres_are_pointed_at(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("0,a,16.4,48.2\n1,a,16.4,48.3\n")
-    assert "degrees? then give the format with _geo" in dict(describe(load(path, "csv")))["area"]
-    assert "degrees?" not in dict(describe(load(FILES / "places.csv")))["area"]
+    assert "; they look like degrees, and are read as metres" in dict(describe(load(path, "csv")))["area"]
+    assert "degrees" not in dict(describe(load(FILES / "places.csv")))["area"]
 
 
 @pytest.mark.parametrize("wrong", [{"radius": -1}, {"radius": math.nan}, {"dt": -1}, {"dt": math.nan}])
@@ -109,5 +112,5 @@ def test_the_town_is_what_its_script_makes():
 
 def test_describing_does_without_jax():
     """JAX alone would take 120 MB, and a trace of 1 GB is to be described in 300 MB."""
-    code = "import sys, mdfl_jax.cli.data; sys.exit('jax' in sys.modules)"
+    code = f"import sys, mdfl_jax.cli.data as d; d.describe(d.load({str(TOWN)!r})); sys.exit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=60).returncode == 0

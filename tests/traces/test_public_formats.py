@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.traces import Contacts, contact_table, detect, load
 from mdfl_jax.traces.describe import describe
-from mdfl_jax.traces.reading import EARTH_RADIUS
+from mdfl_jax.traces.loading import EARTH_RADIUS
 
 BEGIN = datetime(2008, 10, 23, 2, 53, 4, tzinfo=UTC)
 Places = dict[str, list[tuple[float, float, float]]]  # node -> (seconds since BEGIN, longitude, latitude)
@@ -105,7 +105,7 @@ def test_one_file_is_one_node(tmp_path):
     packed = tmp_path / "x.gpx.gz"
     (tmp_path / "g").mkdir()
     packed.write_bytes(gzip.compress(next(gpx(tmp_path / "g", nodes).glob("*.gpx")).read_bytes()))
-    assert detect(packed) == "gpx"
+    assert detect(packed)[0] == "gpx"
     assert load(packed).ids == ("x",)
 
 
@@ -133,7 +133,7 @@ def test_sociopatterns_in_both_orders(tmp_path_factory, drawn):
         loaded = load(folder / name, kind)
         assert loaded.ids == names
         assert contacts_of(loaded, 10, 20.0) == expected
-    assert detect(folder / "tij") == "sociopatterns"
+    assert detect(folder / "tij")[0] == "sociopatterns"
     assert "9" not in names or "clients 0 to" in dict(describe(loaded))["ids"]
 
 
@@ -220,9 +220,11 @@ def test_what_is_wrong_or_doubtful_is_one_line(tmp_path, name, text, told):
 def test_folders_are_of_formats_that_have_them(tmp_path):
     (tmp_path / "a.csv").write_text("time,id,x,y\n0,a,1,2\n")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match="it is a folder; a trace in the format csv is one file"):
-        load(tmp_path, "csv")
-    with pytest.raises(UserError, match=r"not known from a folder of traces; trace\.format names one: geolife"):
+    assert load(tmp_path).ids == ("a",)
+    with pytest.raises(UserError, match="it is a folder; a trace in the format sumo is one file"):
+        load(tmp_path, "sumo")
+    (tmp_path / "a.csv").write_text("nothing\n")
+    with pytest.raises(UserError, match=r"not known from a folder of traces; trace\.format names one: cabspotting"):
         load(tmp_path)
     with pytest.raises(UserError, match="the folder holds no files"):
         load(tmp_path / "empty")

@@ -9,7 +9,7 @@ import pytest
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.traces import Contacts, Trace, detect, load
-from mdfl_jax.traces.reading import EARTH_RADIUS
+from mdfl_jax.traces.loading import EARTH_RADIUS
 
 FILES = Path(__file__).parents[1] / "data" / "traces"
 
@@ -46,11 +46,11 @@ def check(trace):
     ],
 )
 def test_the_format_is_known_by_ending_and_by_content(name, format_name, tmp_path):
-    assert detect(FILES / name) == format_name
+    assert detect(FILES / name)[0] == format_name
     bare, packed = tmp_path / "trace", tmp_path / "trace.gz"
     bare.write_bytes((FILES / name).read_bytes())
     packed.write_bytes(gzip.compress((FILES / name).read_bytes()))
-    assert detect(bare) == detect(packed) == format_name
+    assert detect(bare)[0] == detect(packed)[0] == format_name
     plain, unpacked = load(bare), load(packed)
     for a, b in zip(plain, unpacked):
         assert np.array_equal(a, b) or (a, b) == (str(bare), str(packed))

@@ -80,7 +80,7 @@ def test_a_table_without_a_header_is_read_right_or_refused(tmp_path_factory, see
     if order[0] == "time":
         assert_read(load(path), table)
     else:
-        with pytest.raises(UserError, match=r"trace\.columns says it: time,id,x,y or id,time,x,y"):
+        with pytest.raises(UserError, match=r"trace\.columns says it, as time,id,x,y or id,time,x,y"):
             load(path)
 
 

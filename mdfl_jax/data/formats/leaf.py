@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.numbers import is_number
+from mdfl_jax.core.tables import is_number
 from mdfl_jax.data.files import while_reading
 from mdfl_jax.data.formats import FORMATS, Format
 

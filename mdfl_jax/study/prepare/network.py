@@ -46,16 +46,24 @@ from mdfl_jax.networks.spatial import ORDERS, SpatialParams, spatial
 from mdfl_jax.networks.worlds import MOVERS, RELAY_PLACES
 from mdfl_jax.networks.wrappers.participation import ParticipationParams
 from mdfl_jax.networks.wrappers.roadside import RoadsideParams, roadside
-from mdfl_jax.traces import Contacts, Trace, contact_table, load, resample
+from mdfl_jax.traces import Contacts, Part, Trace, contact_table, load, part_of, resample
+from mdfl_jax.traces.describe import notes, stay
 from mdfl_jax.traces.formats.sumo import street_pieces
 
 
 class TraceFiles:
-    """The trace files of a study. Each file is read once."""
+    """The trace files of a study. Each file is read once.
+
+    Attributes:
+      read: what has been read, by the fields that say what is read.
+      notes: how each file was read, and what of it may be a mistake, in words.
+      streets: those of the first point that names some.
+    """
 
     def __init__(self) -> None:
-        self.read: dict[tuple[str, str, str], Trace | Contacts] = {}
-        self.streets: np.ndarray | None = None  # those of the first point that names some
+        self.read: dict[tuple[str, str, str, Part], Trace | Contacts] = {}
+        self.notes: dict[str, None] = {}
+        self.streets: np.ndarray | None = None
 
     def params(self, experiment: Experiment, rules: list[Movement]) -> Tracks | ContactList | None:
         """Return the value of `SpatialParams.trace` for a point, or None if no file gives a world.
@@ -72,14 +80,17 @@ class TraceFiles:
         if not needs_file(experiment):
             return no_tracks(experiment.network.num_clients, experiment.trace.substeps, experiment.rounds)
         config = experiment.trace
+        asked = config.file, config.format, config.columns, part_of(config.types, config.times, config.area)
         try:
-            asked = config.file, config.format, config.columns
             if (loaded := self.read.get(asked)) is None:
                 with stages.stage(f"reading the trace {config.file}"):
                     loaded = self.read[asked] = load(*asked)
+                self.notes |= dict.fromkeys(f"trace.file {config.file}: {line}" for line in notes(loaded))
             if isinstance(loaded, Contacts):
                 return _of_contacts(experiment, loaded)
             table = _of_places(experiment, loaded)
+            if not loaded.stays:
+                self.notes[f"trace.file {config.file}: {stay(loaded, config.gaps)}"] = None
         except UserError as error:
             makes = f"; {config.made_by} makes it" if config.made_by and not os.path.exists(config.file) else ""
             raise UserError(f"trace.file: {error}{makes}") from None
@@ -142,7 +153,12 @@ def _of_contacts(experiment: Experiment, contacts: Contacts) -> ContactList:
     if world_in(experiment) != "contacts":
         _refuse(experiment, "contacts")
     first, last = 0.0 if contacts.in_rounds else float(contacts.start.min()), float(contacts.end.max())
-    unit = "rounds" if contacts.in_rounds else "s"
+    short, unit = experiment.cost.short_contact, "rounds" if contacts.in_rounds else "s"
+    if short != IGNORE and contacts.in_rounds:
+        raise UserError(
+            f"cost.short_contact is {short}; it must be {IGNORE} with {config.file!r}: a list of rounds does not say "
+            "how long contacts last"
+        )
     rounds = _rounds(experiment, last - first, unit)
     table = contact_table(
         contacts,
@@ -151,6 +167,7 @@ def _of_contacts(experiment: Experiment, contacts: Contacts) -> ContactList:
         experiment.motion.dt,
         start=first + config.start,
         directed=config.directed,
+        durations=short != IGNORE,
     )
     return contact_list(table, "repeat" if config.at_end == "repeat" else "hold")
 

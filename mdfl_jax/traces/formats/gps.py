@@ -4,6 +4,7 @@ A trace is one file, or a folder with a file or a folder for each node (`mdfl_ja
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ Sample = tuple[float, int, float, float]  # seconds, line, longitude, latitude
 _HEADER = 6  # lines before the first sample of a .plt
 _PLT = 7  # its columns
 _CAB = 4  # columns of cabspotting
+_HEADING = 2000  # characters in which the mark of a format stands
 _EARLIEST = 631_152_000  # 1990, in seconds since 1970: no smaller number is taken for the time of a receiver
 
 
@@ -155,22 +157,26 @@ def read_gpx(path: str | Path) -> Trace:
     return _trace(path, "gpx", files_of(path), samples)
 
 
-def _is_cab(text: str) -> bool:
-    """Tell whether a text begins with a latitude, a longitude, 0 or 1, and the seconds since 1970."""
+def _cab_sign(text: str) -> str:
     words = first_line(text).split()
     try:
         lat, lon, occupied, time = map(float, words)
     except ValueError:
-        return False
-    return abs(lat) <= 90 and abs(lon) <= 180 and occupied in (0, 1) and time > _EARLIEST
+        return ""
+    is_cab = abs(lat) <= 90 and abs(lon) <= 180 and occupied in (0, 1) and time > _EARLIEST
+    return "lines of a latitude, a longitude, 0 or 1, and seconds since 1970" if is_cab else ""
+
+
+def _sign(mark: str, text: str) -> str:
+    return f"the text {mark!r}" if mark in text[:_HEADING] else ""
 
 
 TRACE_FORMATS.register("geolife", doc="GeoLife's .plt: latitude,longitude,0,feet,days,date,time.")(
-    TraceFormat(read_geolife, (".plt",), lambda text: text.startswith("Geolife trajectory"), folders=True)
+    TraceFormat(read_geolife, (".plt",), partial(_sign, "Geolife trajectory"), folders=True)
 )
 TRACE_FORMATS.register("cabspotting", doc="Lines of latitude longitude occupancy seconds, the latest first.")(
-    TraceFormat(read_cabspotting, (), _is_cab, folders=True)
+    TraceFormat(read_cabspotting, (), _cab_sign, folders=True)
 )
 TRACE_FORMATS.register("gpx", doc="GPX 1.1: tracks of points with times.")(
-    TraceFormat(read_gpx, (".gpx",), lambda text: "<gpx" in text, folders=True)
+    TraceFormat(read_gpx, (".gpx",), partial(_sign, "<gpx"), folders=True)
 )

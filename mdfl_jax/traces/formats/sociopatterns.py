@@ -1,7 +1,8 @@
 """Reads the contacts of people that SocioPatterns has measured (Cattuto and others, PLoS ONE 2010).
 
 A line is a contact of two badges in a step of 20 seconds: ``t i j`` with the end t of the step in seconds, or ``i j t``
-with the number t of the step. The classes of both people may follow. Badges are numbered in ascending order.
+with the number t of the step. The classes of both people may follow. Badges are numbered in ascending order. Between
+the columns are blanks, tabs or commas.
 """
 
 from functools import partial
@@ -20,10 +21,15 @@ from mdfl_jax.traces.reading import (
 )
 from mdfl_jax.traces.trace import Contacts, numbered
 
-STEP = 20.0  # seconds
+STEP = 20  # seconds
 MOST_STEPS = 1_000_000  # of a study, some months; larger numbers are probably seconds, as in other lists of contacts
 _COLUMNS = (3, 5)  # without and with the classes
 _FEW = 200  # lines by which the format is found
+_ENOUGH = 3  # instants in steps of 20 seconds that are no accident, whatever the first one is
+
+
+def _words(text: str) -> list[str]:
+    return text.replace(",", " ").split()
 
 
 def read_sociopatterns(path: str | Path, time_first: bool) -> Contacts:
@@ -34,17 +40,19 @@ def read_sociopatterns(path: str | Path, time_first: bool) -> Contacts:
       time_first: whether a line is ``t i j`` and not ``i j t``.
 
     Returns:
-      The contacts. Each lasts the 20 seconds of its step: [t - 20, t) or [20 t, 20 (t + 1)).
+      The contacts. Each lasts the 20 seconds of its step: [t - 20, t) or [20 t, 20 (t + 1)). The class of a badge is
+      that of its first contact.
 
     Raises:
       UserError: for a line of another form, times that go back, or a contact of a badge with itself.
     """
     end: list[float] = []
     pairs: list[tuple[int, int]] = []
+    classes: dict[str, str] = {}
     before, names = 0, ("t", "i", "j") if time_first else ("i", "j", "t")
     with opened(path) as stream:
         for line, text in enumerate(lines_of(path, stream), 1):
-            words = text.split()
+            words = _words(text)
             if not words or words[0].startswith("#"):
                 continue
             if len(words) not in _COLUMNS:
@@ -58,32 +66,37 @@ def read_sociopatterns(path: str | Path, time_first: bool) -> Contacts:
             check_count(path, len(end) + 1, line, "contacts")
             end.append(row["t"] if time_first else STEP * (row["t"] + 1))
             pairs.append((row["i"], row["j"]))
+            for badge, of in zip(pairs[-1], words[len(names) :]):
+                classes.setdefault(str(badge), of)
     if not pairs:
         wrong(path, "it holds no contacts")
-    if len({badge for pair in pairs for badge in pair}) > MOST_CLIENTS:
+    badges = {badge for pair in pairs for badge in pair}
+    if len(badges) > MOST_CLIENTS:
         wrong(path, f"it has more than {MOST_CLIENTS:,} badges")
-    return numbered(
-        [t - STEP for t in end], end, pairs, str(path), "sociopatterns" if time_first else "sociopatterns_ijt"
-    )
+    kinds = {str(badge): classes.get(str(badge), "") for badge in badges} if classes else {}
+    name = "sociopatterns" if time_first else "sociopatterns_ijt"
+    return numbered([t - STEP for t in end], end, pairs, str(path), name, kinds)
 
 
-def _is_like(text: str, time_first: bool) -> bool:
-    """Tell whether a text has lines of two badges and a time that does not fall, and no other reading is likely."""
+def _sign(text: str, time_first: bool) -> str:
     lines = text[: text.rfind("\n") + 1].splitlines()[:_FEW]  # the last one may be cut off
-    rows = [line.split() for line in lines if line.strip() and not line.startswith("#")]
+    split = _words if time_first else str.split  # three numbers with commas are rather rounds than steps
+    rows = [split(line) for line in lines if line.strip() and not line.startswith("#")]
     if not rows or any(len(row) not in _COLUMNS or not all(map(str.isdecimal, row[:3])) for row in rows):
-        return False
+        return ""
     first, _, third = zip(*([int(word) for word in row[:3]] for row in rows))
     rises = lambda column: all(a <= b for a, b in pairwise(column))  # noqa: E731
-    in_seconds = rises(first) and first[0] > 0 and all(t % int(STEP) == 0 for t in first)
+    in_steps = len({t % STEP for t in first}) == 1 and (first[0] % STEP == 0 or len(set(first)) >= _ENOUGH)
+    in_seconds = rises(first) and first[0] > 0 and in_steps
     if time_first:
-        return in_seconds
-    return rises(third) and third[-1] < MOST_STEPS and not rises(first) and not in_seconds
+        return f"times in steps of {STEP} seconds before two whole numbers" if in_seconds else ""
+    in_order = rises(third) and third[-1] < MOST_STEPS and not rises(first) and not in_seconds
+    return "two whole numbers before one that rises" if in_order else ""
 
 
 TRACE_FORMATS.register("sociopatterns", doc="Contacts t i j in steps of 20 seconds, perhaps with classes.")(
-    TraceFormat(partial(read_sociopatterns, time_first=True), (), partial(_is_like, time_first=True))
+    TraceFormat(partial(read_sociopatterns, time_first=True), (), partial(_sign, time_first=True))
 )
 TRACE_FORMATS.register("sociopatterns_ijt", doc="Contacts i j t, where t counts steps of 20 seconds.")(
-    TraceFormat(partial(read_sociopatterns, time_first=False), (), partial(_is_like, time_first=False))
+    TraceFormat(partial(read_sociopatterns, time_first=False), (), partial(_sign, time_first=False))
 )

@@ -107,6 +107,14 @@ class _FCDReader(SumoReader):
     def __init__(self, path: str | Path, geographic: bool):
         super().__init__(path)
         self.axes, self.times, self.columns = _METRES, array("d"), Columns(path, geographic)
+        self.why, self.within = "", False
+        self.parser.CommentHandler = self.comment
+        self.parser.EndElementHandler = self.end
+
+    def comment(self, text: str) -> None:
+        """Take SUMO's options, which it writes into a comment at the beginning."""
+        if _GEO.search(text) and not self.columns.ids:
+            self.columns.geographic, self.why = True, "degrees, as the option fcd-output.geo at its beginning says"
 
     def element(self, tag: str, attributes: list[str]) -> None:
         if tag == "timestep":
@@ -116,13 +124,20 @@ class _FCDReader(SumoReader):
             name, x_text, y_text = attributes[1], attributes[3], attributes[5]
         else:
             name, x_text, y_text = self.look_up(tag, attributes)
-        if tag not in MOVING or not self.times:
+        if tag not in MOVING or not self.within:
             self.misplaced(tag)
         try:
             x, y = float(x_text), float(y_text)
         except ValueError:
             x, y = number(self.path, self.line, "x", x_text), number(self.path, self.line, "y", y_text)
-        self.columns.add(self.line, name, self.times[-1], x, y)
+        is_new = name not in self.columns.ids
+        kind = dict(zip(attributes[::2], attributes[1::2])).get("type", "") if is_new else ""
+        self.columns.add(self.line, name, self.times[-1], x, y, kind)
+
+    def end(self, tag: str) -> None:
+        """Take the end of a timestep."""
+        if tag == "timestep":
+            self.within = False
 
     def held(self) -> int:
         return len(self.columns.node) + len(self.times)
@@ -135,13 +150,14 @@ class _FCDReader(SumoReader):
         if self.times and time <= self.times[-1]:
             wrong(self.path, f"time goes from {self.times[-1]:g} to {time:g}; times must grow", self.line)
         self.times.append(time)
+        self.within = True
 
     def look_up(self, tag: str, attributes: list[str]) -> tuple[str, str, str]:
         if tag not in MOVING:
             self.misplaced(tag)
         given = dict(zip(attributes[::2], attributes[1::2]))
         if not self.columns.ids and "lon" in given and "x" not in given:
-            self.columns.geographic, self.axes = True, ("lon", "lat")
+            self.columns.geographic, self.axes, self.why = True, ("lon", "lat"), "degrees, as lon and lat say"
         names = ("id", *self.axes)  # those of the first sample: degrees and metres are not mixed
         if missing := [name for name in names if name not in given]:
             wrong(self.path, f"<{tag}> has no attribute {missing[0]}", self.line)
@@ -157,16 +173,16 @@ def read_sumo(path: str | Path, geographic: bool = False) -> Trace:
     """Read SUMO's FCD output, plain or gzip, as a stream (SUMO user documentation, Simulation/Output/FCDOutput).
 
     ``<timestep time="..">`` elements contain ``<vehicle>``, ``<person>`` and ``<container>`` elements with the
-    attributes id, x and y, in any order. Other attributes are ignored. A file whose first such element has lon and lat
-    in place of x and y is geographic.
+    attributes id, x and y, in any order; type is the type of a node, and other attributes are ignored. A file whose
+    first such element has lon and lat in place of x and y is in degrees, and so is one that was written with
+    ``--fcd-output.geo``: the comment at its beginning has SUMO's options.
 
     Args:
       path: the file.
-      geographic: whether x and y are degrees of longitude and latitude, as ``--fcd-output.geo`` writes them. The file
-        says so in the comment at its beginning only, with SUMO's options.
+      geographic: whether x and y are degrees of longitude and latitude although the file does not say so.
 
     Returns:
-      The trace, in metres.
+      The trace, in the unit of the file.
 
     Raises:
       UserError: for a file that is no FCD output, is damaged or cut off, has unknown elements, declares a document
@@ -174,14 +190,18 @@ def read_sumo(path: str | Path, geographic: bool = False) -> Trace:
     """
     reader = _FCDReader(path, geographic)
     reader.read()
-    return reader.columns.trace("sumo", instants=reader.times)
+    return reader.columns.trace("sumo", instants=reader.times, why=reader.why)
 
 
-TRACE_FORMATS.register("sumo", doc="SUMO's FCD output, in metres.")(
-    TraceFormat(read_sumo, (".xml",), lambda text: text.startswith("<") and not _GEO.search(text))
+def _sign(text: str) -> str:
+    return "the element <fcd-export>" if "<fcd-export" in text else ""
+
+
+TRACE_FORMATS.register("sumo", doc="SUMO's FCD output, in metres or degrees as the file says.")(
+    TraceFormat(read_sumo, (".xml",), _sign)
 )
-TRACE_FORMATS.register("sumo_geo", doc="SUMO's FCD output, in degrees.")(
-    TraceFormat(partial(read_sumo, geographic=True), (".xml",), lambda text: bool(_GEO.search(text)))
+TRACE_FORMATS.register("sumo_geo", doc="SUMO's FCD output in degrees, where the file does not say so.")(
+    TraceFormat(partial(read_sumo, geographic=True))
 )
 
 

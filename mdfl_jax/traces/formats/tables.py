@@ -3,16 +3,16 @@
 import csv
 import itertools
 from array import array
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.numbers import is_number
-from mdfl_jax.core.tables import marks_of
+from mdfl_jax.core.tables import is_number, marks_of
 from mdfl_jax.traces.reading import (
     MOST_CLIENTS,
     TRACE_FORMATS,
@@ -20,6 +20,7 @@ from mdfl_jax.traces.reading import (
     TraceFormat,
     check_count,
     date_seconds,
+    files_of,
     first_line,
     lines_of,
     number,
@@ -40,8 +41,9 @@ NAMES: Mapping[str, Collection[str]] = {
     "y": ("vehicle_y", "y_m"),
     "lon": ("longitude", "lng", "long"),
     "lat": ("latitude",),
+    "type": ("vehicle_type",),
 }
-"""What tools call the columns of a table of places, in lower case."""
+"""What tools call the columns of a table of places, in lower case. A type need not be there."""
 _ROLE = {name: role for role, names in NAMES.items() for name in (role, *names)}
 
 
@@ -82,28 +84,6 @@ def _lines(path: str | Path) -> Iterator[tuple[int, list[str]]]:
             wrong(path, f"it is not a table ({error})", rows.line_num)
 
 
-def _rows(path: str | Path, layouts: Sequence[tuple[str, ...]]) -> Iterator[tuple[int, tuple[str, ...], list[str]]]:
-    """Yield the rows of a file as (line, layout, fields in the layout's order).
-
-    A header may name the columns in any order, and may name further columns. Without a header the columns are those of
-    the first layout that has as many.
-    """
-    layout: tuple[str, ...] = ()
-    take: list[int] = []
-    for line, row in _lines(path):
-        if not layout:
-            names = header_of(row) if is_header(row) else ()
-            fitting = [one for one in layouts if (set(one) <= set(names) if names else len(one) == len(row))]
-            if not fitting:
-                what = f"columns {','.join(names)}" if names else f"{len(row)} columns and no header"
-                wrong(path, f"{what}; they must be {' or '.join(map(','.join, layouts))}", line)
-            layout = fitting[0]
-            take = [names.index(name) for name in layout] if names else list(range(len(row)))
-            if names:
-                continue
-        yield line, layout, [row[k] for k in take]
-
-
 class _Places:
     """Finds the columns of a table of places: which are time, id and the two of the place.
 
@@ -111,14 +91,15 @@ class _Places:
       path: the file, for errors.
       geographic: whether places are degrees; None: as the names of the columns say.
       named: the names of the columns in the order of the file, in place of a header.
+      node: the name of the node of a file without a column of ids; "" where there must be one.
     """
 
-    def __init__(self, path: str | Path, geographic: bool | None, named: Sequence[str] = ()):
-        self.path, self.geographic, self.named = path, geographic, named
+    def __init__(self, path: str | Path, geographic: bool | None, named: Sequence[str] = (), node: str = ""):
+        self.path, self.geographic, self.named, self.node = path, geographic, named, node
         self.why, self.guessed = "", False
 
-    def find(self, line: int, row: Sequence[str]) -> tuple[tuple[str, ...], list[int], bool]:
-        """Return (layout, the index of each of its columns, whether the row is a header), from the first row.
+    def find(self, line: int, row: Sequence[str]) -> tuple[dict[str, int], bool]:
+        """Return the index of the column of each role, and whether the row is a header, from the first row.
 
         Raises:
           UserError: if the columns are not known, or not which of them they are.
@@ -127,13 +108,13 @@ class _Places:
             if len(self.named) != len(row):
                 self._refuse(f"trace.columns names {len(self.named)} columns, and the file has {len(row)}", line)
             self.why = "as trace.columns says"
-            return *self._by_name(line, self.named), is_header(row)
+            return self._by_name(line, self.named), is_header(row)
         if is_header(row):
             self.why = "by the header"
-            return *self._by_name(line, header_of(row)), True
-        return *self._by_content(line, row), False
+            return self._by_name(line, header_of(row)), True
+        return self._by_content(line, row), False
 
-    def _by_name(self, line: int, names: Sequence[str]) -> tuple[tuple[str, ...], list[int]]:
+    def _by_name(self, line: int, names: Sequence[str]) -> dict[str, int]:
         places: dict[str, list[int]] = {}
         for k, name in enumerate(names):
             if role := _ROLE.get(name.strip().lower()):
@@ -142,90 +123,118 @@ class _Places:
             exact = [k for k in found if names[k].strip().lower() == role]
             places[role] = exact if len(exact) == 1 else found
         layouts = {None: (PLANE, GLOBE), True: (GLOBE,), False: (PLANE,)}[self.geographic]
-        fitting = [layout for layout in layouts if places.keys() >= {*layout}]
-        wanted = " or ".join(map(",".join, layouts))
+        needed = [tuple(role for role in layout if role != "id" or not self.node) for layout in layouts]
+        fitting = [layout for layout, roles in zip(layouts, needed) if places.keys() >= {*roles}]
+        wanted = " or ".join(map(",".join, needed))
         if not fitting:
             self._refuse(f"columns {','.join(names)}; they must be {wanted}", line)
         if len(fitting) > 1:
             self._refuse("it has x and y, and lon and lat", line)
-        if twice := [role for role in fitting[0] if len(places[role]) > 1]:
+        roles = [role for role in (*fitting[0], "type") if role in places]
+        if twice := [role for role in roles if len(places[role]) > 1]:
             both = " and ".join(names[k] for k in places[twice[0]])
             self._refuse(f"{both} may both be the {twice[0]}", line)
-        return fitting[0], [places[role][0] for role in fitting[0]]
+        return {role: places[role][0] for role in roles}
 
-    def _by_content(self, line: int, row: Sequence[str]) -> tuple[tuple[str, ...], list[int]]:
+    def _by_content(self, line: int, row: Sequence[str]) -> dict[str, int]:
         """Find the columns of a table without a header: time,id,x,y, or where a column has dates, that is the time."""
         if len(row) != len(PLANE):
             self._refuse(f"{len(row)} columns and no header", line)
         dates = [k for k, cell in enumerate(row) if date_seconds(cell) is not None]
         self.guessed, self.why = not dates, "in the usual order: there is no header"
         if not dates:
-            return (GLOBE if self.geographic else PLANE), list(range(len(row)))
+            return {role: k for k, role in enumerate(GLOBE if self.geographic else PLANE)}
         if len(dates) > 1:
             self._refuse("two of its columns are dates", line)
         name, *place = (k for k in range(len(row)) if k != dates[0])
         self.why = f"column {dates[0] + 1} has dates, and there is no header"
         a, b = (abs(number(self.path, line, "a place", row[k])) for k in place)
         if self.geographic is False or (self.geographic is None and max(a, b) > 180):
-            return PLANE, [dates[0], name, *place]
+            return dict(zip(PLANE, (dates[0], name, *place)))
         if max(a, b) <= 90 or min(a, b) > 90:
             self._refuse(
                 f"{row[place[0]]} and {row[place[1]]} may be longitude and latitude or latitude and longitude", line
             )
-        return GLOBE, [dates[0], name, *(place if a > b else place[::-1])]
+        return dict(zip(GLOBE, (dates[0], name, *(place if a > b else place[::-1]))))
 
     def _refuse(self, why: str, line: int) -> NoReturn:
         wrong(self.path, f"{why}; trace.columns names them in the order of the file, such as id,time,lon,lat", line)
 
 
+def _said(at: Mapping[str, int], why: str) -> str:
+    """Say which column was read as what, and why."""
+    return f"{', '.join(f'{name} is column {k + 1}' for name, k in at.items())} ({why})"
+
+
 def read_csv(path: str | Path, geographic: bool | None = None, named: Sequence[str] = ()) -> Trace:
-    """Read a table of places: time, id, and x and y in metres or longitude and latitude, projected about their mean.
+    """Read a table of places: time, id, and x and y in metres or longitude and latitude.
 
     Columns are divided by commas, semicolons or tabs. A header names them in any order, by one of `NAMES`, and may name
     further ones. Times are seconds, or dates with times (ISO 8601). Without a header four columns are ``time,id,x,y``;
     or one has dates, and the others are id and place. Rows may be sorted by time or by id, but the times of each id
-    must grow.
+    must grow. The files of a folder are one table; a file there without a column of ids is a node with its name.
 
     Args:
-      path: the file, plain or gzip.
+      path: the file or the folder, plain or gzip.
       geographic: whether places are degrees. None decides by the header, and takes metres where there is no header.
       named: the names of the columns in the order of the file; (): those of the header.
 
     Returns:
-      The trace, in metres.
+      The trace, in the unit of the file.
 
     Raises:
       UserError: for columns that are not known or that may be read in two ways, a field that is not a finite number,
         times of an id that do not grow, a sample given twice, or a longitude or latitude out of range.
     """
-    found, columns = _Places(path, geographic, named), Columns(path)
-    layout: tuple[str, ...] = ()
-    take, dated = list[int](), False
-    for line, row in _lines(path):
-        if not layout:
-            layout, take, is_named = found.find(line, row)
-            columns.geographic = layout is GLOBE
-            if is_named:
-                continue
-        time, name, x, y = (row[k] for k in take)
-        if not len(columns.time):
-            dated = date_seconds(time) is not None
+    columns, guessed, why = Columns(path), False, ""
+    is_folder = Path(path).is_dir()
+    for node, file in files_of(path):
+        found = _Places(file, geographic, named, node if is_folder else "")
+        columns.path = file
+        at = _add_table(columns, found, is_first=not why)
+        guessed, why = guessed or found.guessed, why or (_said(at, found.why) if at else "")
+    columns.path = path
+    if guessed and (doubt := _doubt(columns)):
+        wrong(path, f"{doubt}; trace.columns says it, as time,id,x,y or id,time,x,y")
+    return columns.trace("csv", why=why)
+
+
+def _add_table(columns: Columns, found: _Places, is_first: bool) -> dict[str, int]:
+    """Add the samples of a file, and return the index of the column of each role; {} for a file without rows.
+
+    Raises:
+      UserError: as `read_csv`.
+    """
+    rows = _lines(found.path)
+    if (first := next(rows, None)) is None:
+        return {}
+    at, is_named = found.find(*first)
+    samples = rows if is_named else itertools.chain([first], rows)
+    layout = GLOBE if "lon" in at else PLANE
+    if not is_first and columns.geographic != (layout is GLOBE):
+        wrong(found.path, "its places are in another unit than those of the files before it", first[0])
+    columns.geographic = layout is GLOBE
+    time_at, x_at, y_at = (at[role] for role in layout if role != "id")
+    id_at, type_at = at.get("id"), at.get("type")
+    read: Callable[[str], float] | None = None
+    for line, row in samples:
+        if read is None:
+            read = float if date_seconds(row[time_at]) is None else _seconds
+        name = found.node if id_at is None else row[id_at]
+        kind = "" if type_at is None else row[type_at]
         try:
-            columns.add(line, name, _seconds(time) if dated else float(time), float(x), float(y))
+            columns.add(line, name, read(row[time_at]), float(row[x_at]), float(row[y_at]), kind)
         except (ValueError, OverflowError) as error:
             if isinstance(error, UserError):
                 raise
-            for field, text in zip(layout, (time, name, x, y)):
-                if field == "time" and dated:
-                    wrong(path, f"time is {text!r}; it must be a date with a time, as in the first line", line)
-                if field != "id":
-                    number(path, line, field, text)
+            when = row[time_at]
+            if read is _seconds and date_seconds(when) is None:
+                wrong(found.path, f"time is {when!r}; it must be a date with a time, as in the first line", line)
+            for role in layout:
+                if role != "id" and (role != "time" or read is float):
+                    number(found.path, line, role, row[at[role]])
             raise
-    if found.guessed and not named and _swapped_is_likelier(columns):
-        said = "if its first two columns are time and id, nodes make longer steps than if they are id and time"
-        wrong(path, f"{said}; trace.columns says it: time,id,x,y or id,time,x,y")
-    order = ", ".join(f"{name} is column {k + 1}" for name, k in zip(layout, take))
-    return columns.trace("csv", why=f"{order} ({found.why})")
+    return at
 
 
 def _seconds(text: str) -> float:
@@ -233,6 +242,20 @@ def _seconds(text: str) -> float:
     if found is None:
         raise ValueError(text)
     return found
+
+
+def _doubt(columns: Columns) -> str:
+    """Say why a table without a header is rather not one of ``time,id,x,y``; "" if nothing speaks against it."""
+    if numbers := [name for name in columns.ids if "." in name and is_number(name)]:
+        return f"if its second column has ids, one of them is {numbers[0]}"
+    time, node = np.frombuffer(columns.time), np.frombuffer(columns.node, np.int32)
+    if len(columns.ids) == len(time):
+        return "if its first two columns are time and id, no id has a second sample"
+    if (np.diff(time) < 0).any() and np.count_nonzero(np.diff(node)) >= len(columns.ids):
+        return "if its first two columns are time and id, its rows are sorted by neither"
+    if _swapped_is_likelier(columns):
+        return "if its first two columns are time and id, nodes make longer steps than if they are id and time"
+    return ""
 
 
 def _swapped_is_likelier(columns: Columns) -> bool:
@@ -246,8 +269,6 @@ def _swapped_is_likelier(columns: Columns) -> bool:
         return False
     time, node = np.frombuffer(columns.time), np.frombuffer(columns.node, np.int32)
     place = np.stack([np.frombuffer(columns.x, np.float32), np.frombuffer(columns.y, np.float32)], axis=1)
-    if len(time) < 2:
-        return False
 
     def way(of_node: np.ndarray, at: np.ndarray) -> tuple[float, int]:
         order = np.lexsort((at, of_node))
@@ -256,9 +277,7 @@ def _swapped_is_likelier(columns: Columns) -> bool:
         return float(steps.sum()), len(steps)
 
     (here, steps), (there, others) = way(node, time), way(time, ids[node])
-    if not steps or not others:
-        return others > steps and len(ids) > 2  # one instant only, with many nodes: rather one node
-    return there / others < here / steps / 2
+    return bool(others) and there / others < here / steps / 2
 
 
 def read_parquet(path: str | Path, named: Sequence[str] = ()) -> Trace:
@@ -278,40 +297,80 @@ def read_parquet(path: str | Path, named: Sequence[str] = ()) -> Trace:
     except Exception as error:  # whatever the readers make of damaged bytes
         wrong(path, f"it is no table of Parquet ({' '.join(str(error).split())[:200]})")
     found = _Places(path, None, named)
-    layout, take, _ = found.find(0, [str(name) for name in table.columns])
-    time, name, x, y = (table.iloc[:, k] for k in take)
-    if time.dtype.kind == "M":
-        time = (time - pd.Timestamp(0, tz=time.dt.tz)) / pd.Timedelta(seconds=1)
-    columns = Columns(path, layout is GLOBE)
-    for line, row in enumerate(zip(time, name.astype(str), x, y), 1):
+    at, _ = found.find(0, [str(name) for name in table.columns])
+    held = {role: table.iloc[:, k] for role, k in at.items()}
+    if held["time"].dtype.kind == "M":
+        held["time"] = (held["time"] - pd.Timestamp(0, tz=held["time"].dt.tz)) / pd.Timedelta(seconds=1)
+    held |= {role: held[role].astype(str) for role in ("id", "type") if role in held}
+    columns = Columns(path, "lon" in at)
+    for line, (time, name, x, y, *kind) in enumerate(zip(*held.values()), 1):
         try:
-            columns.add(line, row[1], float(row[0]), float(row[2]), float(row[3]))
+            columns.add(line, name, float(time), float(x), float(y), *kind)
         except (TypeError, ValueError, OverflowError) as error:
             if isinstance(error, UserError):
                 raise
-            wrong(path, f"row {line} has {', '.join(map(str, row))} as {', '.join(layout)}")
-    return columns.trace("parquet", why=f"{', '.join(layout)} {found.why}")
+            wrong(path, f"row {line} has {time}, {name}, {x}, {y} as {', '.join(list(at)[:4])}")
+    return columns.trace("parquet", why=_said(at, found.why))
 
 
-def read_contacts(path: str | Path) -> Contacts:
+_ORDERS = (BY_ROUND, ("i", "j", "round"), BY_TIME, ("i", "j", "start", "end"))
+_FEW = 200  # rows by which the order of columns is found
+_HEAD = 1 << 16  # characters in which they are
+
+
+def _orders(rows: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
+    """Return the orders of columns in which rows without a header may be contacts.
+
+    Clients are whole numbers and not in contact with themselves, rounds do not fall, and contacts do not end before
+    they start.
+    """
+
+    def are_contacts(order: tuple[str, ...]) -> bool:
+        at = {name: [float(row[k]) for row in rows] for k, name in enumerate(order)}
+        clients = all(row[k].strip().isdecimal() for k, name in enumerate(order) if name in "ij" for row in rows)
+        others = all(i != j for i, j in zip(at["i"], at["j"]))
+        if "round" in at:
+            whole_rounds = all(row[order.index("round")].strip().isdecimal() for row in rows)
+            return clients and others and whole_rounds and all(a <= b for a, b in pairwise(at["round"]))
+        return clients and others and all(a <= b for a, b in zip(at["start"], at["end"]))
+
+    try:
+        fitting = [order for order in _ORDERS if {len(row) for row in rows} == {len(order)}]
+        return [order for order in fitting if are_contacts(order)]
+    except ValueError:
+        return []
+
+
+def read_contacts(path: str | Path, named: Sequence[str] = ()) -> Contacts:
     """Read a contact list, plain or gzip: ``round,i,j`` or, in seconds, ``start,end,i,j``.
 
-    Clients are whole numbers from 0.
+    Clients are whole numbers from 0. A header may name the columns in any order, and may name further columns.
+
+    Args:
+      path: the file.
+      named: the names of the columns in the order of the file; (): those of the header. Without a header it is the one
+        order in which the first rows may be contacts.
 
     Raises:
-      UserError: for other columns, a file without contacts, a round or client that is not a whole number from 0, a
-        client that is not below `MOST_CLIENTS`, a contact of a client with itself, or one that ends before it starts.
+      UserError: for other columns, for rows without a header that may have two orders, for a file without contacts, a
+        round or client that is not a whole number from 0, a client that is not below `MOST_CLIENTS`, a contact of a
+        client with itself, or one that ends before it starts.
     """
     start, end, pair = array("d"), array("d"), array("i")
-    in_rounds = False
-    for line, layout, fields in _rows(path, (BY_ROUND, BY_TIME)):
-        in_rounds = layout is BY_ROUND
-        i, j = (whole(path, line, name, text, MOST_CLIENTS) for name, text in zip(layout[-2:], fields[-2:]))
+    at: dict[str, int] = {}
+    in_rounds, why = False, ""
+    for line, row in _lines(path):
+        if not at:
+            at, why = _columns_of(path, line, row, named)
+            in_rounds = "round" in at
+            if is_header(row):
+                continue
+        i, j = (whole(path, line, name, row[at[name]], MOST_CLIENTS) for name in "ij")
         if in_rounds:
-            first = float(whole(path, line, "round", fields[0]))
+            first = float(whole(path, line, "round", row[at["round"]]))
             last = first + 1
         else:
-            first, last = (number(path, line, name, text) for name, text in zip(layout, fields[:2]))
+            first, last = (number(path, line, name, row[at[name]]) for name in ("start", "end"))
         check_count(path, len(start), line, "contacts")
         if last < first:
             wrong(path, f"the contact starts at {first:g} and ends at {last:g}, before that", line)
@@ -323,26 +382,72 @@ def read_contacts(path: str | Path) -> Contacts:
     if not start:
         wrong(path, "it holds no contacts")
     pairs = np.frombuffer(pair, np.int32).reshape(-1, 2)
-    return Contacts(np.frombuffer(start), np.frombuffer(end), pairs, in_rounds, str(path))
+    return Contacts(np.frombuffer(start), np.frombuffer(end), pairs, in_rounds, str(path), why=why)
 
 
-def _is_table(text: str, of_contacts: bool) -> bool:
-    """Tell whether a text is a table: of contacts, by its header or by three columns without one, or else of places."""
-    line = first_line(text)
-    columns = line.split(marks_of([line])[0])
-    has_contacts = {"i", "j"} <= set(header_of(columns)) if is_header(columns) else len(columns) == 3
-    return len(columns) > 1 and has_contacts == of_contacts
+def _columns_of(path: str | Path, line: int, row: Sequence[str], named: Sequence[str]) -> tuple[dict[str, int], str]:
+    """Return the index of each column of a contact list, and why they are so, from its first row."""
+    layouts, remedy = (BY_ROUND, BY_TIME), "trace.columns names them in the order of the file, such as round,i,j"
+    if named and len(named) != len(row):
+        wrong(path, f"trace.columns names {len(named)} columns, and the file has {len(row)}; {remedy}", line)
+    names, why = tuple(named), "as trace.columns says"
+    if not names and is_header(row):
+        names, why = header_of(row), "by the header"
+    if not names:
+        with opened(path) as stream:
+            orders = _orders(_rows_of(stream.read(_HEAD).decode("utf-8-sig", errors="replace")))
+        if len(orders) > 1:
+            wrong(path, f"its columns may be {' or '.join(map(','.join, orders))}; trace.columns says which", line)
+        usual = [one for one in layouts if len(one) == len(row)]
+        names, why = (orders or usual or [()])[0], "the order in which they may be contacts: there is no header"
+    fitting = [one for one in layouts if {*one} <= {*names}]
+    if not fitting:
+        what = f"columns {','.join(names)}" if names else f"{len(row)} columns and no header"
+        wrong(path, f"{what}; they must be {' or '.join(map(','.join, layouts))}; {remedy}", line)
+    at = {name: names.index(name) for name in fitting[0]}
+    return at, _said(at, why)
+
+
+def _rows_of(text: str) -> list[list[str]]:
+    """Return the cells of the first complete lines of a text."""
+    lines = [line for line in text.splitlines()[:_FEW] if line.strip() and not line.startswith("#")]
+    if text[-1:] != "\n" and len(lines) > 1:
+        lines = lines[:-1]
+    return [line.split(marks_of([lines[0]])[0]) for line in lines]
+
+
+def _places_sign(text: str) -> str:
+    rows = _rows_of(text)
+    if not rows or len(rows[0]) < 2 or text[0] in "<$":
+        return ""
+    if is_header(rows[0]):
+        return "" if {"i", "j"} <= {*header_of(rows[0])} else "a header of columns"
+    if len(rows[0]) == len(PLANE):
+        are_values = not any(is_header([cell]) for cell in rows[0][-2:])
+        return "columns without a header" if are_values else ""
+    return "columns without a header" if len(rows[0]) > len(PLANE) and marks_of([first_line(text)])[0] != "\t" else ""
+
+
+def _contacts_sign(text: str) -> str:
+    rows = _rows_of(text)
+    if not rows or marks_of([first_line(text)])[0] == "\t":
+        return ""
+    if len(rows[0]) > 1 and is_header(rows[0]):
+        return "a header with i and j" if {"i", "j"} <= {*header_of(rows[0])} else ""
+    return " or ".join(f"columns that may be {','.join(order)}" for order in _orders(rows))
 
 
 TRACE_FORMATS.register("csv", doc="A table of time, id and x, y in metres or lon, lat in degrees.")(
-    TraceFormat(read_csv, is_like=partial(_is_table, of_contacts=False), takes_columns=True)
+    TraceFormat(read_csv, sign=_places_sign, folders=True, takes_columns=True)
 )
 TRACE_FORMATS.register("csv_geo", doc="A table of time, id, lon, lat in degrees.")(
-    TraceFormat(partial(read_csv, geographic=True), takes_columns=True)
+    TraceFormat(partial(read_csv, geographic=True), folders=True, takes_columns=True)
 )
 TRACE_FORMATS.register("contacts", doc="Rows of round,i,j or of start,end,i,j: who is in contact when.")(
-    TraceFormat(read_contacts, is_like=partial(_is_table, of_contacts=True))
+    TraceFormat(read_contacts, sign=_contacts_sign, takes_columns=True)
 )
 TRACE_FORMATS.register("parquet", doc="The same as csv in a file of Parquet, as SUMO writes it.")(
-    TraceFormat(read_parquet, (".parquet",), lambda text: text.startswith("PAR1"), takes_columns=True)
+    TraceFormat(
+        read_parquet, (".parquet",), lambda text: "the text PAR1" if text.startswith("PAR1") else "", takes_columns=True
+    )
 )

@@ -1,0 +1,234 @@
+"""A random trace in every format: read as it was written, and after a fault of the file read right or refused.
+
+The writers are of this test, pandas and the XML of the standard library. What is read must be what the changed file
+still says: all of the trace, or a part of it where lines were lost.
+"""
+
+import random
+import xml.etree.ElementTree as ET
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.traces import Trace, load
+
+Truth = dict[str, list[tuple[float, float, float]]]
+
+
+def drawn_trace(draw: random.Random) -> Truth:
+    """Some vehicles in a town, each seen at some of the instants, with steps of at most 40 metres a second."""
+    step, instants = draw.choice([1, 2, 20]), draw.randint(2, 6)
+    truth: Truth = {}
+    for k in range(draw.randint(2, 5)):
+        x, y, rows = draw.uniform(200, 9000), draw.uniform(200, 9000), []
+        first = draw.randint(0, instants - 2)
+        for i in range(first, draw.randint(first + 2, instants)):
+            x, y = x + draw.uniform(1, 20) * step, y + draw.uniform(1, 20) * step
+            rows.append((float(i * step), round(x, 2), round(y, 2)))
+        truth[str(k)] = rows
+    return truth
+
+
+def by_time(truth: Truth) -> pd.DataFrame:
+    rows = [(t, name, x, y) for name, way in truth.items() for t, x, y in way]
+    return pd.DataFrame(sorted(rows, key=lambda row: (row[0], int(row[1]))), columns=["time", "id", "x", "y"])
+
+
+def sumo(truth: Truth) -> str:
+    root = ET.Element("fcd-export")
+    for time, rows in by_time(truth).groupby("time"):
+        step = ET.SubElement(root, "timestep", time=f"{time:.2f}")
+        for row in rows.itertuples():
+            ET.SubElement(step, "vehicle", id=row.id, x=f"{row.x:.2f}", y=f"{row.y:.2f}", angle="90.00", type="car")
+    ET.indent(root)
+    return ET.tostring(root, encoding="unicode") + "\n"
+
+
+def csv(truth: Truth) -> str:
+    return by_time(truth).to_csv(index=False)
+
+
+def sumo_csv(truth: Truth) -> str:
+    table = by_time(truth).rename(columns={"time": "timestep_time", "id": "vehicle_id", "x": "vehicle_x"})
+    return table.assign(vehicle_type="car").rename(columns={"y": "vehicle_y"}).to_csv(index=False, sep=";")
+
+
+def bonnmotion(truth: Truth) -> str:
+    return "".join(" ".join(f"{value}" for row in way for value in row) + "\n" for way in truth.values())
+
+
+def bonnmotion_3d(truth: Truth) -> str:
+    return "#3D\n" + "".join(" ".join(f"{t} {x} {y} 7.5" for t, x, y in way) + "\n" for way in truth.values())
+
+
+def ns2_of_sumo(truth: Truth) -> str:
+    lines, known = [], set()
+    for t, name, x, y in by_time(truth).itertuples(index=False):
+        if name not in known:
+            lines += [f"$node_({name}) set {axis}_ {value}" for axis, value in (("X", x), ("Y", y), ("Z", 0))]
+            known.add(name)
+        lines.append(f'$ns_ at {t} "$node_({name}) setdest {x} {y} 9.5"')
+    return "\n".join(lines) + "\n"
+
+
+def one(truth: Truth) -> str:
+    table = by_time(truth)
+    bounds = f"0 {table.time.max():g} 0 10000 0 10000\n"
+    return bounds + "".join(f"{t:g} {name} {x} {y}\n" for t, name, x, y in table.itertuples(index=False))
+
+
+WRITERS = {
+    "sumo": (sumo, ".xml"),
+    "csv": (csv, ".csv"),
+    "csv of sumo": (sumo_csv, ".csv"),
+    "bonnmotion": (bonnmotion, ".movements"),
+    "bonnmotion in space": (bonnmotion_3d, ".movements"),
+    "ns2": (ns2_of_sumo, ".tcl"),
+    "one": (one, ".txt"),
+}
+
+
+def read_of(trace: Trace) -> set[tuple[str, float, float, float]]:
+    """The samples in the metres of the file, to a centimetre."""
+    x, y = (column.astype(float) + start for column, start in zip((trace.x, trace.y), trace.origin))
+    rows = zip(trace.node.tolist(), trace.sample_times.tolist(), x.tolist(), y.tolist())
+    return {(trace.ids[k], t, round(a, 2), round(b, 2)) for k, t, a, b in rows}
+
+
+def said_of(truth: Truth) -> set[tuple[str, float, float, float]]:
+    return {(name, *row) for name, way in truth.items() for row in way}
+
+
+def written(folder, kind: str, truth: Truth):
+    write, ending = WRITERS[kind]
+    path = folder / f"trace{ending}"
+    path.write_text(write(truth))
+    return path
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**40))
+def test_what_is_written_is_read(kind, tmp_path_factory, seed):
+    truth = drawn_trace(random.Random(seed))
+    trace = load(written(tmp_path_factory.mktemp("any"), kind, truth))
+    assert read_of(trace) == said_of(truth)
+    assert trace.format == kind.split(" ", maxsplit=1)[0]
+    assert not trace.kinds or set(trace.kinds) == {"car"}
+
+
+CELLS = ["", "nan", "inf", "abc", "1e999", "--", "12,5", "0x10", "1.2.3"]
+MARKS = {".csv": ",;\t"}
+
+
+def lost_lines(draw, lines):
+    kept = [line for line in lines if draw.random() < 0.8]
+    return kept, True
+
+
+def cut(draw, lines):
+    return lines[: draw.randint(0, len(lines))], True
+
+
+def bad_cell(draw, lines):
+    """A cell of one line is no number. Where it is a name, the line is of another node."""
+    k = draw.randrange(len(lines))
+    for mark in (",", ";", " "):
+        if mark in lines[k].strip():
+            cells = lines[k].split(mark)
+            cells[draw.randrange(len(cells))] = draw.choice(CELLS)
+            return [*lines[:k], mark.join(cells), *lines[k + 1 :]], None
+    return lines, False
+
+
+def twice(draw, lines):
+    k = draw.randrange(len(lines))
+    return [*lines[:k], lines[k], *lines[k:]], False
+
+
+def remarks(draw, lines):
+    k = draw.randrange(len(lines) + 1)
+    return [*lines[:k], draw.choice(["", "# a remark"]), *lines[k:]], False
+
+
+def columns_in_another_order(draw, lines):
+    mark = ";" if ";" in lines[0] else ","
+    rows = [line.split(mark) for line in lines]
+    order = draw.sample(range(len(rows[0])), len(rows[0]))
+    return [mark.join(row[k] for k in order) if len(row) == len(order) else mark.join(row) for row in rows], False
+
+
+def without_the_first_line(draw, lines):
+    del draw
+    return lines[1:], True
+
+
+def columns_in_another_order_without_a_header(draw, lines):
+    """Of which kind the other columns are where the second one has the ids, nobody can know of a small table."""
+    changed, _ = columns_in_another_order(draw, lines)
+    return (lines if changed[0].startswith(("time,id", "x,id", "y,id")) else changed)[1:], True
+
+
+def header_misspelt(draw, lines):
+    at = draw.choice([k for k, letter in enumerate(lines[0]) if letter.isalpha()] or [0])
+    return [lines[0][:at] + draw.choice("qz_") + lines[0][at + 1 :], *lines[1:]], True
+
+
+def column_lost(draw, lines):
+    mark = next((mark for mark in ",; " if mark in lines[-1].strip()), " ")
+    k = draw.randrange(len(lines[-1].split(mark)))
+    return [mark.join(cell for c, cell in enumerate(line.split(mark)) if c != k) for line in lines], True
+
+
+ANY = (lost_lines, cut, bad_cell, twice, remarks, without_the_first_line, header_misspelt, column_lost)
+OF_TABLES = (columns_in_another_order, columns_in_another_order_without_a_header)
+
+
+def check_fault(folder, seed: int) -> str:
+    """Draw a trace, a format and a fault; return what became of it: 'read' or 'refused'."""
+    draw = random.Random(seed)
+    kind = draw.choice([*WRITERS])
+    fault = draw.choice([*ANY, *(OF_TABLES if kind.startswith("csv") else ())])
+    truth = drawn_trace(draw)
+    path = written(folder, kind, truth)
+    lines = path.read_text().splitlines()
+    changed, may_lack = fault(draw, lines)
+    path.write_text("\n".join(changed) + "\n")
+    what, line = (kind, fault.__name__, seed, path.read_text()), ""
+    try:
+        loaded = load(path)
+    except UserError as error:
+        line = str(error)
+    if line:
+        assert "\n" not in line, what
+        assert str(path) in line, what
+        return "refused"
+    assert isinstance(loaded, Trace), what
+    found, said = read_of(loaded), said_of(truth)
+    if kind.startswith(
+        "bonnmotion"
+    ):  # a node has the number of its line, so a line more or less renames those after it
+        found, said = ({row[1:] for row in rows} for rows in (found, said))
+    if may_lack is False:
+        assert found == said, what
+    elif kind == "ns2" and loaded.waypoints:
+        # Of each vehicle that is left a line of its first place is lost: it is no export of SUMO's any more.
+        assert fault in (lost_lines, cut), what
+    else:
+        assert found <= said or (may_lack is None and len(found - said) <= 1), what
+    return "read"
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 2**40))
+def test_a_fault_is_read_right_or_refused(tmp_path_factory, seed):
+    check_fault(tmp_path_factory.mktemp("fault"), seed)
+
+
+@pytest.mark.long
+def test_ten_thousand_faults_are_read_right_or_refused(tmp_path):
+    done = [check_fault(tmp_path, seed) for seed in range(10_000)]
+    assert min(done.count("read"), done.count("refused")) > 2000

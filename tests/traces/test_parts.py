@@ -1,0 +1,195 @@
+"""Parts of a trace by type, time and area; longitudes across 180 degrees; nodes that come and leave."""
+
+import math
+import random
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.traces import Contacts, Trace, load, part_of, resample
+from mdfl_jax.traces.describe import describe
+from mdfl_jax.traces.loading import EARTH_RADIUS
+
+
+def table_of(seed, geographic=False):
+    """Vehicles of three types, seen at some of ten instants, in a square; degrees lie on both sides of 180."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for k in range(6):
+        for t in range(10):
+            if rng.random() < 0.8:
+                x, y = rng.uniform(-100, 100, 2).round(1)
+                if geographic:
+                    x, y = round((179.9 + x / 1e3 + 180) % 360 - 180, 6), round(-17 + y / 1e3, 6)
+                rows.append((float(t), f"v{k}", x, y, ("car", "bus", "tram")[k % 3]))
+    return pd.DataFrame(rows, columns=["time", "id", *(("lon", "lat") if geographic else "xy"), "vehicle_type"])
+
+
+def samples_of(trace):
+    assert isinstance(trace, Trace)
+    return {(trace.ids[k], t) for k, t in zip(trace.node, trace.sample_times)}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 1000),
+    st.sampled_from(["", "car", "bus,tram"]),
+    st.sampled_from(["", "2,7", "0,4.5"]),
+    st.sampled_from(["", "-50,-80,60,40"]),
+)
+def test_a_part_is_that_of_pandas(tmp_path_factory, seed, types, times, area):
+    table, path = table_of(seed), tmp_path_factory.mktemp("part") / "t.csv"
+    table.to_csv(path, index=False)
+    kept = table[table.vehicle_type.isin(types.split(","))] if types else table
+    if times:
+        kept = kept[kept.time.between(*map(float, times.split(",")))]
+    if area:
+        west, south, east, north = map(float, area.split(","))
+        kept = kept[kept.x.between(west, east) & kept.y.between(south, north)]
+    if not len(kept):
+        with pytest.raises(UserError, match="leave no sample of it"):
+            load(path, part=part_of(types, times, area))
+        return
+    trace = load(path, part=part_of(types, times, area))
+    assert samples_of(trace) == set(zip(kept.id, kept.time))
+    np.testing.assert_allclose(np.sort(trace.x + trace.origin[0]), np.sort(kept.x), atol=1e-4)
+    assert list(trace.ids) == [name for name in dict.fromkeys(table.id) if name in set(kept.id)]
+    assert dict(zip(trace.ids, trace.kinds)) == dict(zip(kept.id, kept.vehicle_type))
+
+
+def test_types_of_sumo_and_classes_of_people(tmp_path):
+    step = '<timestep time="{0}"><vehicle id="a" x="{0}" y="0" type="bus"/><person id="b" x="{0}" y="5" type="w"/>'
+    body = "".join(step.format(t) + "</timestep>" for t in range(3))
+    (tmp_path / "fcd.xml").write_text(f"<fcd-export>{body}</fcd-export>")
+    assert load(tmp_path / "fcd.xml", part=part_of("bus")).ids == ("a",)
+    assert dict(describe(load(tmp_path / "fcd.xml")))["types"] == "1 bus, 1 w"
+    with pytest.raises(UserError, match=r"trace\.types names 'tram'; it has bus, w"):
+        load(tmp_path / "fcd.xml", part=part_of("tram"))
+    (tmp_path / "tij.dat").write_text("20 7 3 A B\n40 7 9 A A\n60 3 9 B A\n")
+    people = load(tmp_path / "tij.dat")
+    assert isinstance(people, Contacts)
+    assert dict(zip(people.ids, people.kinds)) == {"3": "B", "7": "A", "9": "A"}
+    of_a = load(tmp_path / "tij.dat", part=part_of("A"))
+    assert (of_a.ids, of_a.pair.tolist(), of_a.start.tolist()) == (("7", "9"), [[0, 1]], [20])
+    cut = load(tmp_path / "tij.dat", part=part_of(times="10,50"))
+    assert (cut.start.tolist(), cut.end.tolist()) == ([10, 20, 40], [20, 40, 50])
+
+
+def test_dates_bound_a_part(tmp_path):
+    rows = "".join(
+        f"7,2008-02-02 15:{m}:00,116.5{m},39.9\n8,2008-02-02 15:{m}:30,116.5{m},39.9\n" for m in (10, 20, 30)
+    )
+    (tmp_path / "taxis.txt").write_text(rows)
+    trace = load(tmp_path / "taxis.txt", part=part_of(times="2008-02-02 15:10:10,2008-02-02 15:20:00"))
+    assert {name for name, _ in samples_of(trace)} == {"7", "8"}
+    assert len(trace.node) == 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"times": "7,3"}, "trace.times is '7,3'; it must be begin,end in seconds of the file, or dates with a time"),
+        ({"times": "0,nan"}, "trace.times is '0,nan'"),
+        ({"area": "1,2,3"}, "trace.area is '1,2,3'; it must be west,south,east,north in the unit of the file"),
+        ({"area": "0,5,9,5"}, "trace.area is '0,5,9,5'"),
+    ],
+)
+def test_a_wrong_part_is_one_line(fields, told):
+    with pytest.raises(UserError) as caught:
+        part_of(**fields)
+    assert told in str(caught.value)
+
+
+def test_waypoints_have_no_parts(tmp_path):
+    (tmp_path / "a.movements").write_text("0 1 2 5 3 4\n")
+    with pytest.raises(UserError, match=r"trace\.start skips the beginning"):
+        load(tmp_path / "a.movements", part=part_of(times="0,3"))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 1000))
+def test_an_area_across_180_degrees_is_in_one_piece(tmp_path_factory, seed):
+    """Distances are those on the sphere, by the haversine formula, to a metre in thirty kilometres."""
+    table, path = table_of(seed, geographic=True), tmp_path_factory.mktemp("globe") / "t.csv"
+    table.to_csv(path, index=False)
+    trace = load(path)
+    found = {key: (x, y) for key, x, y in zip(zip(trace.node, trace.sample_times), trace.x, trace.y)}
+    index = {name: k for k, name in enumerate(trace.ids)}
+    drawn = random.Random(seed)
+    rows = list(table.itertuples(index=False))
+    for _ in range(20):
+        a, b = drawn.choice(rows), drawn.choice(rows)
+        (ax, ay), (bx, by) = (found[index[row.id], row.time] for row in (a, b))
+        p, q = (np.radians([row.lat, row.lon]) for row in (a, b))
+        chord = np.sin((p[0] - q[0]) / 2) ** 2 + np.cos(p[0]) * np.cos(q[0]) * np.sin((p[1] - q[1]) / 2) ** 2
+        assert math.hypot(ax - bx, ay - by) == pytest.approx(2 * EARTH_RADIUS * math.asin(math.sqrt(chord)), abs=20)
+    assert -180 <= trace.origin[0] <= 180
+    inside = load(path, part=part_of(area="179.95,-18,-179.98,-16"))
+    wanted = table[(table.lon >= 179.95) | (table.lon <= -179.98)]
+    assert samples_of(inside) == set(zip(wanted.id, wanted.time))
+
+
+MOBILITY = """$node_(0) set X_ 0.0
+$node_(0) set Y_ 5.0
+$node_(0) set Z_ 0
+$ns_ at 10.0 "$node_(0) setdest 0.0 5.0 1.0"
+$node_(1) set X_ 100.0
+$node_(1) set Y_ 5.0
+$node_(1) set Z_ 0
+$ns_ at 10.0 "$node_(1) setdest 100.0 5.0 2.0"
+$ns_ at 11.0 "$node_(0) setdest 2.0 5.0 2.0"
+$ns_ at 11.0 "$node_(1) setdest 101.5 5.0 0.0"
+$ns_ at 12.0 "$node_(0) setdest 4.0 5.0 2.0"
+"""
+ACTIVITY = '$ns_ at 10.0 "$g(0) start"; # SUMO-ID: car\n$ns_ at 12.0 "$g(0) stop"; # SUMO-ID: car\n'
+
+
+def test_what_sumo_exports_for_ns2_are_places_at_times(tmp_path):
+    """As in the FCD output it was made from; a folder of the exported files is one trace."""
+    (tmp_path / "mobility.tcl").write_text(MOBILITY)
+    (tmp_path / "activity.tcl").write_text(ACTIVITY)
+    (tmp_path / "config.tcl").write_text("# set number of nodes\nset opt(nn) 2\n\nappend opt(af) /activity.tcl\n")
+    for path in (tmp_path / "mobility.tcl", tmp_path):
+        trace = load(path)
+        assert not trace.waypoints
+        found = {(trace.ids[k], t): x for k, t, x in zip(trace.node, trace.sample_times, trace.x)}
+        assert found == {("0", 10): 0, ("0", 11): 2, ("0", 12): 4, ("1", 10): 100, ("1", 11): 101.5}
+        table = resample(trace, 1.0, gaps="absent")
+        assert table.present.tolist() == [[True, True], [True, True], [True, False]]
+    assert "1 leave before the end: they stand there" in dict(describe(load(tmp_path)))["presence"]
+    assert "1 leave before the end: they are gone" in dict(describe(load(tmp_path), gaps="absent"))["presence"]
+    with pytest.raises(UserError, match="it says when nodes are active, and not where; a folder of both files"):
+        load(tmp_path / "activity.tcl")
+
+
+def test_activities_of_a_script_say_when_its_nodes_are_there(tmp_path):
+    """Node 0 goes 10 m in 10 s and is active from 2 s to 6 s; node 1 stands, and has no activity."""
+    script = "$node_(0) set X_ 0\n$node_(0) set Y_ 0\n$node_(1) set X_ 50\n$node_(1) set Y_ 0\n"
+    script += '$ns_ at 0.0 "$node_(0) setdest 10 0 1"\n'
+    (tmp_path / "a.tcl").write_text(script + '$ns_ at 2.0 "$g(0) start"\n$ns_ at 6.0 "$g(0) stop"\n')
+    table = resample(load(tmp_path / "a.tcl"), 2.0, gaps="absent")
+    assert table.position[:, 0, 0].tolist() == [2, 2, 4, 6]
+    assert table.present.tolist() == [[False, True], [True, True], [True, True], [True, True]]
+    (tmp_path / "b.tcl").write_text(script + '$ns_ at 6.0 "$g(0) start"\n$ns_ at 2.0 "$g(0) stop"\n')
+    with pytest.raises(UserError, match="node 0 starts at 6 and stops at 2, not after that"):
+        load(tmp_path / "b.tcl")
+
+
+def test_a_folder_of_tables_is_one(tmp_path):
+    """Files with ids are parts of one table, as of T-Drive; a file without is a node with its name."""
+    for taxi in (3, 7):
+        rows = "".join(f"{taxi},2008-02-02 15:{m}:00,116.5{m},39.9{taxi}\n" for m in (10, 20, 30))
+        (tmp_path / f"{taxi}.txt").write_text(rows)
+    assert load(tmp_path).ids == ("3", "7")
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    for name in ("ann", "bob"):
+        (bare / f"{name}.csv").write_text("t,x,y\n0,1,5\n1,2,5\n2,3,5\n")
+    assert load(bare).ids == ("ann", "bob")
+    (bare / "cy.csv").write_text("t,lon,lat\n0,1,5\n1,2,5\n")
+    with pytest.raises(UserError, match="its places are in another unit than those of the files before it"):
+        load(bare)
