@@ -27,11 +27,15 @@ class DFedAvgMNumbers(LocalNumbers):
     momentum: float = number(0.9, "heavy-ball momentum, theta; at one local step it has no effect", at_least=0, below=1)
 
 
-@register("dfedavgm", DFedAvgMNumbers, ignores=("optimizer", "compressor", "statistics"))
+@register(
+    "dfedavgm",
+    DFedAvgMNumbers,
+    ignores=("optimizer", "compressor", "statistics"),
+    formula="y^0 = y^(-1) = x;  y^(k+1) = y^k - eta grad f(y^k) + theta (y^k - y^(k-1)), k < E;  x+ = W y^E",
+    cite="sun2023: algorithm 1",
+)
 def dfedavgm(settings: Settings = Settings()) -> Algorithm:
-    """DFedAvgM (Sun, Li, Wang, IEEE TPAMI 2022, algorithm 1, without quantisation).
-
-    y^0 = y^(-1) = x;  y^(k+1) = y^k - eta grad f(y^k) + theta (y^k - y^(k-1)), k < E;  x <- W y^E.
+    """DFedAvgM, without quantisation: local steps with heavy-ball momentum that restarts in every round, then gossip.
 
     The momentum term is zero at the first local step of every round, so with one local step theta has no effect.
     """

@@ -12,7 +12,7 @@ import pytest
 from tiny import run_study
 
 from mdfl_jax.cli import new
-from mdfl_jax.cli.info import listing
+from mdfl_jax.cli.families import listing
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.page import write_report

@@ -17,6 +17,7 @@ import csv
 import re
 import warnings
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -173,10 +174,19 @@ def _table(path: Path, where: str) -> Any:
 
 
 def _check_header(names: list[str], where: str) -> None:
-    """Refuse a first line of numbers, which is probably the first sample, and two columns of one name."""
-    if all(_are_numbers(names)):
+    """Refuse a first line with numbers, which is probably the first sample, and two columns of one name.
+
+    Columns may be numbered (0, 1, 2, ..., label), as pandas names those of an array.
+    """
+    is_number = _are_numbers(names)
+    numbers = [float(name) for name, of in zip(names, is_number) if of]
+    if numbers and (all(is_number) or any(after - before != 1 for before, after in pairwise(numbers))):
         shown = ", ".join(names[:5]) + ", ..." * (len(names) > 5)
-        raise UserError(f"{where}: its first line has only numbers ({shown}); allowed: a header with names")
+        only = "only " * bool(all(is_number))
+        raise UserError(
+            f"{where}: its first line has {only}numbers ({shown}), as a sample has; allowed: a header with a name for "
+            "each column"
+        )
     seen = set[str]()
     for place, name in enumerate(names):
         if not name.strip():
