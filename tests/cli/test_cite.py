@@ -15,6 +15,8 @@ from mdfl_jax.cli import cite
 from mdfl_jax.config.citing import united
 from mdfl_jax.core import papers
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.report.read import read_workdir
+from mdfl_jax.report.setting import describe_making
 from mdfl_jax.study import make_study
 from mdfl_jax.study.merge import merge
 
@@ -56,6 +58,11 @@ def test_a_study_keeps_what_to_cite_and_merged_studies_have_it_of_all(call, tmp_
     status, out, err = call(cite, f"--config={tmp_path / 'two'}")
     assert (status, err) == (0, "")
     assert "mobility dcm, eq. 13" in out
+    (of_report,) = [
+        entry for entry in describe_making(read_workdir(tmp_path / "two"))[0].entries if "cite" in entry.name
+    ]
+    assert "Lian et al. 2017 (algorithm dpsgd). " in of_report.text
+    assert of_report.text.endswith(". mdfl cite FOLDER prints the BibTeX entries")
     merge([tmp_path / "one", tmp_path / "two"], tmp_path / "both")
     both = call(cite, f"--config={tmp_path / 'both'}")[1]
     assert set(keys(both)) >= set(keys(out)) >= {"mdfl_jax", "madfl", "dadfl"}

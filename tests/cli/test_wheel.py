@@ -138,7 +138,8 @@ def test_what_is_published_is_sound(published):
 
 def test_the_sdist_has_what_a_reader_looks_for(published):
     (sdist,) = published.glob("*.tar.gz")
-    names = {name.partition("/")[2] for name in tarfile.open(sdist).getnames()}
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"CITATION.cff", "CHANGELOG.md", "LICENSE", "docs/extending.md", "mdfl_jax/core/papers.bib"} <= names
 
 

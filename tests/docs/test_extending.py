@@ -152,4 +152,4 @@ def test_its_number_is_a_field_with_bounds_and_is_listed(title, tmp_path):
     config[section][name] = bad
     with pytest.raises(UserError, match=rf"{path} is {bad}; it must be "):
         resolve(config)
-    assert f"      {name} = " in listing()
+    assert f"      {path} = " in listing()
