@@ -108,8 +108,13 @@ def _of_members(path: str) -> list[str]:
 def _said(family: Family, name: str) -> list[str]:
     """Return the lines of text with the formula of a member and its papers."""
     member = family.registry.member(name)
-    lines = [f"      formula: {line}" for line in member.formula.split("\n") if line]
+    lines = [f"      formula: {line}" for line in _formulas(member.formula)]
     return lines + [f"      source: {papers.in_words(member.cite)}"] * bool(member.cite)
+
+
+def _formulas(text: str) -> list[str]:
+    """Return the parts of a formula, a line for each."""
+    return list(filter(None, re.split(r";  |\n", text)))
 
 
 def pages() -> dict[str, str]:
@@ -180,7 +185,7 @@ def _member(family: Family, name: str, usual: list[tuple[str, ...]]) -> list[str
     member = family.registry.member(name)
     lines = [f"## `{name}`", "", _prose(family.registry.doc(name)), ""]
     if member.formula:
-        lines += ["```text", *member.formula.split("\n"), "```", ""]
+        lines += ["```text", *_formulas(member.formula), "```", ""]
     path = Path(member.file)
     code = f"Code: `{path.relative_to(ROOT) if path.is_relative_to(ROOT) else path.name}`."
     source = f"Source: {papers.in_words(member.cite)}." if member.cite else ""
