@@ -99,7 +99,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
         return max(alike, key=lambda of: difflib.SequenceMatcher(None, name, of).ratio())
     if near := difflib.get_close_matches(name, names, n=1):
         return near[0]
-    return by_last[near[0]] if (near := difflib.get_close_matches(last, by_last, n=1)) else ""
+    near = difflib.get_close_matches(last, by_last, n=1, cutoff=0.75)
+    return by_last[near[0]] if near else ""
 
 
 def check_path(what: str, path: str | Path) -> None:
