@@ -23,6 +23,7 @@ setup(
     packages=[*find_packages(include=["mdfl_jax*"]), *SHIPPED],
     package_dir=SHIPPED,
     package_data={
+        "mdfl_jax.core": ["papers.bib"],
         "mdfl_jax.report": ["assets/*"],
         "mdfl_jax.shipped.configs.data": ["*.gz"],
     },

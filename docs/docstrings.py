@@ -1,4 +1,4 @@
-"""Makes Markdown of the project's docstrings, for mkdocs.yml: doctests become code, names of the package links."""
+"""Makes Markdown of the project's docstrings, for mkdocs.yml: doctests and commands become code, names become links."""
 
 import re
 from itertools import groupby
@@ -11,7 +11,7 @@ LINK = r'<autoref identifier="\1" optional><code>\1</code></autoref>'
 
 
 def as_markdown(text: str) -> str:
-    """Return a docstring in which each paragraph that begins with >>> is a block of code.
+    """Return a docstring in which each paragraph that begins with >>>, or with a command, is a block of code.
 
     >>> print(as_markdown("Adds.\\n\\n>>> 1 + 1\\n2"))
     Adds.
@@ -25,9 +25,9 @@ def as_markdown(text: str) -> str:
     for empty, lines in groupby(text.splitlines(), key=lambda line: not line.strip()):
         part = "\n".join(lines)
         first = part.lstrip()
-        if not empty and first.startswith(">>> "):
-            indent = part[: len(part) - len(first)]
-            part = f"{indent}```python\n{part}\n{indent}```"
+        if not empty and first.startswith((">>> ", "mdfl ", "python -m ")):
+            indent, language = part[: len(part) - len(first)], "python" if first.startswith(">>> ") else "bash"
+            part = f"{indent}```{language}\n{part}\n{indent}```"
         elif not empty:
             part = NAME.sub(LINK, part)
         parts.append(part)

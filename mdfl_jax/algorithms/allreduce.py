@@ -65,17 +65,17 @@ def ring(members: jax.Array) -> Links:
     return Links(adjacency, senders.own(members.shape[0]).astype(jnp.float32), senders=senders)
 
 
-@register("allreduce")
+@register("allreduce", formula="x_i+ = (1 / N) sum_j (x_j - eta g_j)", cite="patarasuk2009")
 def allreduce(settings: Settings = Settings()) -> Algorithm:
-    """Parallel SGD with an exact mean: x <- (1 / N) sum of the x_j after their local steps, for every client.
+    """Parallel SGD with the exact mean of all models in every round, whatever the network.
 
     It ignores the network. So it shows what exact averaging would reach with the same local steps; it is no algorithm
     for these links. With one local step all clients together take a step of SGD on the mean objective. With several
     local steps it is FedAvg in which everybody takes part.
 
-    The counts are those of a ring all-reduce (Patarasuk, Yuan, Journal of Parallel and Distributed Computing 2009) of
-    the models: 2 (N - 1) messages a client, each of about n / N of the n coordinates (`ring_bits`). A client hears the
-    one before it in the ring (`ring`), whatever the links of the network are.
+    The counts are those of a ring all-reduce of the models: 2 (N - 1) messages a client, each of about n / N of the n
+    coordinates (`ring_bits`). A client hears the one before it in the ring (`ring`), whatever the links of the network
+    are.
     """
 
     def exchange(

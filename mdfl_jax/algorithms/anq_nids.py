@@ -44,12 +44,17 @@ class ANQNIDSNumbers(CompressedNumbers):
     eta_decay: float = number(0.99, "factor a round of the quantiser's absolute error", at_least=0, at_most=1)
 
 
-@register("anq_nids", ANQNIDSNumbers, ignores=(*RECURSION, "aggregation"))
+@register(
+    "anq_nids",
+    ANQNIDSNumbers,
+    ignores=(*RECURSION, "aggregation"),
+    formula="x^1 = x^0 - eta grad f(x^0);  y_hat^0 = 0\n"
+    "y = 2 x - x_prev - eta (grad f(x) - grad f(x_prev))\n"
+    "y_hat <- y_hat + C(y - y_hat);  x+ = y + (W - I) / 2 y_hat",
+    cite="li2019nids: algorithm 1; michelusi2022",
+)
 def anq_nids(settings: Settings = Settings()) -> Algorithm:
-    """NIDS (Li, Shi, Yan 2019, algorithm 1, smooth case) under quantisation (Michelusi, Scutari, Lee 2022), with anq.
-
-    x^1 = x^0 - eta grad f(x^0);  y = 2 x - x_prev - eta (grad f(x) - grad f(x_prev));
-    y_hat <- y_hat + Q(y - y_hat);  x+ = y + (W - I) / 2 y_hat;  y_hat^0 = 0.
+    """ANQ-NIDS: NIDS, smooth case, with quantised messages, by default with the compressor anq.
 
     Without quantisation errors x+ is (I + W) / 2 y. A client's own y is not quantised, so quantisation does not change
     the mean of the models. Round 0 sends nothing. A round in which no client has a link changes nothing, as in NIDS.

@@ -42,15 +42,20 @@ class BEERNumbers(CompressedNumbers):
     consensus_lr: float = number(0.4, "step of the compressed gossip, gamma", at_least=0, at_most=1)
 
 
-@register("beer", BEERNumbers, ignores=(*RECURSION, "aggregation"))
+@register(
+    "beer",
+    BEERNumbers,
+    ignores=(*RECURSION, "aggregation"),
+    formula="x+ = x + gamma (W - I) h - eta v;  h+ = h + C(x+ - h)\n"
+    "v+ = v + gamma (W - I) g + grad f(x+) - grad f(x);  g+ = g + C(v+ - g)\n"
+    "v^0 = grad f(x^0);  h^0 = g^0 = 0",
+    cite="zhao2022: algorithm 1",
+)
 def beer(settings: Settings = Settings()) -> Algorithm:
-    """BEER (Zhao, Li, Li, Richtarik, Chi, NeurIPS 2022, algorithm 1), by default with top_k.
-
-    X+ = X + gamma (W - I) H - eta V;  H+ = H + C(X+ - H);
-    V+ = V + gamma (W - I) G + grad F(X+) - grad F(X);  G+ = G + C(V+ - G);  V^0 = grad F(X^0), H^0 = G^0 = 0.
+    """BEER: gradient tracking with compressed innovations of both vectors, by default with top_k.
 
     Here a round begins with the second line of the paper's previous iteration, so that it needs one gradient. Round 0
-    sends one message a link, for X^1. Every later round t sends two, for V^t and for X^(t+1). The iterates are the same
+    sends one message a link, for x^1. Every later round t sends two, for v^t and for x^(t+1). The iterates are the same
     as in the paper.
     """
     compressor = compressor_of(settings, BEERNumbers)

@@ -35,12 +35,15 @@ class ChocoNumbers(CompressedNumbers):
     consensus_lr: float = number(0.4, "step of the compressed gossip, gamma", at_least=0, at_most=1)
 
 
-@register("choco", ChocoNumbers, ignores=(*RECURSION, "aggregation"))
+@register(
+    "choco",
+    ChocoNumbers,
+    ignores=(*RECURSION, "aggregation"),
+    formula="y = x - eta g;  x_hat+ = x_hat + C(y - x_hat);  x+ = y + gamma (W - I) x_hat+;  x_hat^0 = 0",
+    cite="koloskova2019: algorithm 2; koloskova2020",
+)
 def choco(settings: Settings = Settings()) -> Algorithm:
-    """CHOCO-SGD (Koloskova, Stich, Jaggi, ICML 2019, algorithm 2), by default with top_k.
-
-    y = x - eta g(x);  x_hat+ = x_hat + C(y - x_hat);  x+ = y + gamma (W - I) x_hat+;  x_hat^0 = 0.
-    """
+    """CHOCO-SGD: a local step, then gossip of estimates that compressed innovations update, by default with top_k."""
     compressor = compressor_of(settings, ChocoNumbers)
 
     def init(hparams: ChocoNumbers, client_params: ClientParams) -> ChocoState:

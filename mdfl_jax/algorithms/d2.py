@@ -19,17 +19,22 @@ class D2Numbers(AlgorithmNumbers):
     )
 
 
-@register("d2", D2Numbers, ignores=(*RECURSION, "compressor"))
+@register(
+    "d2",
+    D2Numbers,
+    ignores=(*RECURSION, "compressor"),
+    formula="x^1 = W' (x^0 - eta g^0);  x^(k+1) = W' (2 x^k - x^(k-1) - eta (g^k - g^(k-1)))\n"
+    "W' = (1 - laziness) W + laziness I",
+    cite="tang2018d2: algorithm 1",
+)
 def d2(settings: Settings = Settings()) -> Algorithm:
-    """D2 (Tang, Lian, Yan, Zhang, Liu, ICML 2018, algorithm 1), with lazier weights W'.
-
-    x^1 = W' (x^0 - eta g^0);  x^(k+1) = W' (2 x^k - x^(k-1) - eta (g^k - g^(k-1))).
+    """D2: exact convergence with a constant step, from the difference of two rounds' gradients; with lazier weights W'.
 
     The paper assumes that W' is symmetric, the same in every round, and without eigenvalues of -1/3 or below: at such
-    an eigenvalue the recursion does not converge. Metropolis-Hastings weights on a torus, for example, have -3/5. So W'
-    is (1 - laziness) W + laziness I here. If every client gives its own model a positive weight, as all mixing rules of
-    this package do, the eigenvalues of W are above -1, and those of W' above -1/3 for a laziness of 1/3 or more. A
-    laziness of 0 is the paper's recursion with W itself.
+    an eigenvalue the recursion does not converge. Metropolis-Hastings weights on a torus, for example, have -3/5. If
+    every client gives its own model a positive weight, as all mixing rules of this package do, the eigenvalues of W are
+    above -1, and those of W' above -1/3 for a laziness of 1/3 or more. A laziness of 0 is the paper's recursion with W
+    itself.
 
     Every round sends the vectors that W' averages, one message a link. In a round in which no client has a link the
     recursion waits (`mdfl_jax.algorithms.local.waiting`). If the step size changes, the gradients are multiplied by the

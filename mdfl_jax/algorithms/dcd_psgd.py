@@ -33,14 +33,19 @@ class DCDNumbers(CompressedNumbers):
     own_compressor = "qsgd"
 
 
-@register("dcd_psgd", DCDNumbers, ignores=(*RECURSION, "aggregation"))
+@register(
+    "dcd_psgd",
+    DCDNumbers,
+    ignores=(*RECURSION, "aggregation"),
+    formula="y = W x - eta g;  x+ = x + C(y - x)",
+    cite="tang2018dcd: algorithm 1",
+)
 def dcd_psgd(settings: Settings = Settings()) -> Algorithm:
-    """DCD-PSGD (Tang, Gan, Zhang, Zhang, Liu, NeurIPS 2018, algorithm 1), by default with qsgd.
+    """DCD-PSGD: D-PSGD in which models change only by compressed differences, by default with qsgd.
 
-    y = W x - eta g(x);  x+ = x + C(y - x). The theory assumes an unbiased C with a small relative error (theorem 1).
-    All clients know the common x^0. The paper has no rounds without links. In such a round a client takes its local
-    step without compression, and its next message compresses the difference between y and the copy that the others
-    hold.
+    The theory assumes an unbiased C with a small relative error (theorem 1). All clients know the common x^0. The paper
+    has no rounds without links. In such a round a client takes its local step without compression, and its next message
+    compresses the difference between y and the copy that the others hold.
     """
     compressor = compressor_of(settings, DCDNumbers)
 

@@ -33,11 +33,15 @@ class DFedAvgMNumbers(LocalNumbers):
         return [says] if no_effect else []
 
 
-@register("dfedavgm", DFedAvgMNumbers, ignores=("optimizer", "compressor", "statistics"))
+@register(
+    "dfedavgm",
+    DFedAvgMNumbers,
+    ignores=("optimizer", "compressor", "statistics"),
+    formula="y^0 = y^(-1) = x;  y^(k+1) = y^k - eta grad f(y^k) + theta (y^k - y^(k-1)), k < E;  x+ = W y^E",
+    cite="sun2023: algorithm 1",
+)
 def dfedavgm(settings: Settings = Settings()) -> Algorithm:
-    """DFedAvgM (Sun, Li, Wang, IEEE TPAMI 2022, algorithm 1, without quantisation).
-
-    y^0 = y^(-1) = x;  y^(k+1) = y^k - eta grad f(y^k) + theta (y^k - y^(k-1)), k < E;  x <- W y^E.
+    """DFedAvgM, without quantisation: local steps with heavy-ball momentum that restarts in every round, then gossip.
 
     The momentum term is zero at the first local step of every round, so with one local step theta has no effect.
     """

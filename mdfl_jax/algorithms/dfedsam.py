@@ -51,9 +51,15 @@ class DFedSAMNumbers(LocalNumbers):
     rho: float = number(0.01, "radius of the perturbation", at_least=0)
 
 
-@register("dfedsam", DFedSAMNumbers, ignores=("compressor",))
+@register(
+    "dfedsam",
+    DFedSAMNumbers,
+    ignores=("compressor",),
+    formula="E times y <- y - eta grad f(y + rho g / |g|), from y = x;  x+ = W y",
+    cite="shi2023: algorithm 1",
+)
 def dfedsam(settings: Settings = Settings()) -> Algorithm:
-    """DFedSAM (Shi et al., ICML 2023, algorithm 1): E local steps y <- y - eta grad f(y + rho g / |g|), then x <- W y.
+    """DFedSAM: local steps with sharpness-aware minimisation, then gossip.
 
     The paper's local optimiser is plain SGD; any other optimiser here receives the perturbed gradient too. Weight decay
     is computed at y, not at the perturbed model. The paper's variant with several gossip steps a round (DFedSAM-MGS) is

@@ -68,14 +68,20 @@ class DMGTSVRGNumbers(AlgorithmNumbers):
             )
 
 
-@register("dmgt_svrg", DMGTSVRGNumbers, ignores=(*RECURSION, "compressor"))
+@register(
+    "dmgt_svrg",
+    DMGTSVRGNumbers,
+    ignores=(*RECURSION, "compressor"),
+    formula="v+ = g(x) - g(w) + grad f(w);  s+ = M(s + v+ - v);  x+ = M(x - eta s+);  with probability p: w <- x\n"
+    "M is K steps z^(k+1) = (1 + b) W z^k - b z^(k-1);  b = (1 - sqrt(1 - lambda_2^2)) / (1 + sqrt(1 - lambda_2^2))",
+    cite="liu2024; ye2020",
+)
 def dmgt_svrg(settings: Settings = Settings()) -> Algorithm:
-    """DMGT-SVRG (Liu, Low, AAAI 2024), the PMGT-SVRG of Ye, Xiong, Zhang (PMGT-VR, 2020): tracked SVRG, multi-gossip.
+    """DMGT-SVRG: tracked gradients whose minibatch noise vanishes, and several steps of gossip in each exchange.
 
-    v+ = g(x) - g(w) + grad f(w), where g are gradients on one minibatch;  s+ = M(s + v+ - v);  x+ = M(x - eta s+).
-    M is K steps of gossip, z^(k+1) = (1 + b) W z^k - b z^(k-1) from z^(-1) = z^0, with
-    b = (1 - sqrt(1 - lambda_2^2)) / (1 + sqrt(1 - lambda_2^2)); b = 0 makes it W^K. At the start w = x and
-    s = v = grad f(x). With probability p a client then takes w <- x, with its gradient over all samples.
+    It is the PMGT-SVRG of Ye, Xiong and Zhang. g are gradients on one minibatch. M begins with z^(-1) = z^0, and b = 0
+    makes it W^K. At the start w = x and s = v = grad f(x). With probability p a client takes w <- x, with its gradient
+    over all samples.
 
     A round is these three lines, then the draw; so the whole gradient is that at the x at which v+ was taken. Round 0
     sends K messages a link, for x. Every later round sends 2 K, for s and x. In a round without links the recursions

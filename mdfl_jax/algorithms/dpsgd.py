@@ -80,13 +80,13 @@ def gossip(settings: Settings) -> Exchange:
     return exchange
 
 
-@register("dpsgd", ignores=("compressor",))
+@register("dpsgd", ignores=("compressor",), formula="x+ = W (x - eta g)", cite="lian2017; madfl: algorithm 1")
 def dpsgd(settings: Settings = Settings()) -> Algorithm:
-    """Decentralized parallel SGD (Lian et al., NeurIPS 2017) as in MADFL algorithm 1: x <- W (x - eta g)."""
+    """D-PSGD, decentralized parallel SGD: local steps, then gossip."""
     return local_then(settings, gossip(settings), ("adjacency", "mix"))
 
 
-@register("local_only")
+@register("local_only", formula="x+ = x - eta g")
 def local_only(settings: Settings = Settings()) -> Algorithm:
     """Local training: every client learns alone and sends nothing, as a reference for decentralized learning."""
 

@@ -13,11 +13,15 @@ class NesterovNumbers(LocalNumbers):
     momentum: float = number(0.9, "Nesterov momentum, beta", at_least=0, below=1, source="Lin et al., ICML 2021")
 
 
-@register("dsgdm_n", NesterovNumbers, ignores=("optimizer", "compressor"))
+@register(
+    "dsgdm_n",
+    NesterovNumbers,
+    ignores=("optimizer", "compressor"),
+    formula="m <- beta m + g;  x+ = W (x - eta (beta m + g))",
+    cite="lin2021: its baseline",
+)
 def dsgdm_n(settings: Settings = Settings()) -> Algorithm:
-    """DSGDm-N (the baseline of Lin, Karimireddy, Stich, Jaggi, ICML 2021): local Nesterov momentum, then gossip.
-
-    m <- beta m + g;  x <- W (x - eta (beta m + g)).
+    """DSGDm-N: local steps with Nesterov momentum, then gossip.
 
     The momentum stays with its client. Several local steps are allowed; the paper takes one. With dpsgd and
     algorithm.momentum the momentum is that of a heavy ball: x <- W (x - eta m).

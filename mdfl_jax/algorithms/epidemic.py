@@ -35,21 +35,32 @@ def _make(settings: Settings, draw: Callable[[jax.Array, jax.Array, Number, Send
     return local_then(settings, exchange, ("adjacency",))._replace(metrics=(HEARD,))
 
 
-@register("epidemic", EpidemicNumbers, ignores=("compressor",))
+@register(
+    "epidemic",
+    EpidemicNumbers,
+    ignores=("compressor",),
+    formula="y = x - eta g, sent to s random others;  x_i+ = (y_i + sum of the y_j received) / (1 + number received)",
+    cite="devos2023: algorithm 1, local sampling",
+)
 def epidemic(settings: Settings = Settings()) -> Algorithm:
-    """EL-Local (De Vos et al., NeurIPS 2023, algorithm 1 with local sampling).
+    """EL-Local, epidemic learning: clients send their models to random peers, drawn again in each round.
 
-    After its local steps every client sends its model y_i to s others, drawn uniformly among the clients that hear it.
-    The paper's setting is the complete graph, where all others hear it. If fewer than s clients hear it, it sends to
-    all of them. A receiver sets x_i <- (y_i + sum of the y_j received) / (1 + number received). The weights of the
-    network's mixing matrix are not used.
+    The peers are drawn uniformly among the clients that hear the sender. The paper's setting is the complete graph,
+    where all others hear it. If fewer than s clients hear it, it sends to all of them. The weights of the network's
+    mixing matrix are not used.
     """
     return _make(settings, random_receivers)
 
 
-@register("epidemic_oracle", EpidemicNumbers, ignores=("compressor",))
+@register(
+    "epidemic_oracle",
+    EpidemicNumbers,
+    ignores=("compressor",),
+    formula="y = x - eta g;  x_i+ = (y_i + sum of its peers' y_j) / (1 + number of peers)",
+    cite="devos2023: algorithm 1",
+)
 def epidemic_oracle(settings: Settings = Settings()) -> Algorithm:
-    """EL-Oracle (De Vos et al., NeurIPS 2023, algorithm 1): the exchanges of a round form a random s-regular graph.
+    """EL-Oracle, epidemic learning: the exchanges of a round form a random s-regular graph.
 
     The average is the one of `epidemic`, and every link is used in both directions. In a network that is not complete,
     each client has as close to s links as its neighbours allow (`mdfl_jax.exchange.peers.random_regular_part`).

@@ -9,12 +9,16 @@ from mdfl_jax.core.message_bits import messages_sent
 from mdfl_jax.core.types import FIXED, SYMMETRIC, Algorithm, ClientParams, Links
 
 
-@register("extra", AlgorithmNumbers, ignores=(*RECURSION, "compressor"))
+@register(
+    "extra",
+    AlgorithmNumbers,
+    ignores=(*RECURSION, "compressor"),
+    formula="x^1 = W x^0 - eta grad f(x^0)\n"
+    "x^(k+2) = (I + W) x^(k+1) - W~ x^k - eta (grad f(x^(k+1)) - grad f(x^k));  W~ = (I + W) / 2",
+    cite="shi2015: algorithm 1",
+)
 def extra(settings: Settings = Settings()) -> Algorithm:
-    """EXTRA (Shi, Ling, Wu, Yin, SIAM Journal on Optimization 2015, algorithm 1) with W~ = (I + W) / 2.
-
-    x^1 = W x^0 - eta grad f(x^0);
-    x^(k+2) = (I + W) x^(k+1) - W~ x^k - eta (grad f(x^(k+1)) - grad f(x^k)).
+    """EXTRA: exact convergence with a constant step; it corrects the models after they are mixed.
 
     Every round sends the models, one message a link: a client remembers W~ x^k from the round before, so the links and
     their weights must stay the same. In a round in which no client has a link the recursion waits

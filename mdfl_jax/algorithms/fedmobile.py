@@ -335,28 +335,49 @@ def _records(variant: Variant) -> list[Metric]:
 
 BOTH = Variant(relay_upload=True, relay_download="global")
 VARIANTS = {
-    "fedmobile": (BOTH, "FedMobile (4): updates to and global models from the server by relays."),
-    "fedmobile_u": (Variant(relay_upload=True), "FedMobile-U (7): updates by relays alone."),
-    "fedmobile_d": (Variant(relay_download="global"), "FedMobile-D (7): global models alone."),
+    "fedmobile": (
+        BOTH,
+        "FedMobile: updates to the server, and global models from it, by relays.",
+        "fedmobile: 4",
+    ),
+    "fedmobile_u": (Variant(relay_upload=True), "FedMobile-U: updates by relays alone.", "fedmobile: 7"),
+    "fedmobile_d": (Variant(relay_download="global"), "FedMobile-D: global models by relays alone.", "fedmobile: 7"),
     "fedmobile_local": (
         Variant(relay_upload=True, relay_download="local"),
-        "FedMobile whose relays send their local models and keep no copy of the global one (4.2, remark 2; C.2).",
+        "FedMobile whose relays send their local models and keep no copy of the global one.",
+        "fedmobile: 4.2, remark 2, and C.2",
     ),
     "fedmobile_auto": (
         BOTH._replace(search="auto"),
         "FedMobile whose search intervals follow from what each client has seen (`mdfl_jax.exchange.relay`).",
+        "fedmobile",
     ),
-    "async_fl": (Variant(), "ASYNC (3; Avdiukhin and Kasiviswanathan, ICML 2021): nothing is relayed."),
-    "virtual_upload": (Variant(upload="always"), "Virtual-U (7): uploads in every slot, downloads at meetings."),
-    "virtual_download": (Variant(download="always"), "Virtual-D (7): downloads in every slot, uploads at meetings."),
+    "async_fl": (Variant(), "ASYNC: nothing is relayed.", "avdiukhin2021; fedmobile: 3"),
+    "virtual_upload": (
+        Variant(upload="always"),
+        "Virtual-U: uploads in every slot, downloads at meetings.",
+        "fedmobile: 7",
+    ),
+    "virtual_download": (
+        Variant(download="always"),
+        "Virtual-D: downloads in every slot, uploads at meetings.",
+        "fedmobile: 7",
+    ),
     "virtual_download_once": (
         Variant(download="once"),
-        "ASYNC, and one download at a set number of slots after each meeting (C.3, figure 10).",
+        "ASYNC, and one download at a set number of slots after each meeting.",
+        "fedmobile: C.3, figure 10",
     ),
 }
+"""The algorithms with a server: (what is relayed and when, description, papers)."""
+CUMULATED = (
+    "m_i <- m_i + x_i - (x_i after its local steps);  x_i <- x_i after its local steps\n"
+    "where m_i arrives: x <- x - (1 / N) sum_i m_i, m_i <- 0;  where x arrives: x_i <- x"
+)
+"""The formula of all of them. They differ in when updates m_i and models x arrive."""
 
 
-def _register(name: str, variant: Variant, doc: str) -> None:
+def _register(name: str, variant: Variant, doc: str, cite: str) -> None:
     def factory(settings: Settings = Settings()) -> Algorithm:
         return _make(settings, variant)
 
@@ -366,8 +387,8 @@ def _register(name: str, variant: Variant, doc: str) -> None:
     if variant.relays:
         numbers = RelayNumbers if variant.search == "auto" else FedMobileNumbers
     ignores = ("aggregation", "statistics", *(() if variant.relay_upload else ("compressor",)))
-    register(name, numbers, ignores)(factory)
+    register(name, numbers, ignores, formula=CUMULATED, cite=cite)(factory)
 
 
-for _name, (_variant, _doc) in VARIANTS.items():
-    _register(_name, _variant, _doc)
+for _name, _of in VARIANTS.items():
+    _register(_name, *_of)

@@ -27,12 +27,18 @@ class TrackingState(NamedTuple):
     round: jax.Array
 
 
-@register("gradient_tracking", AlgorithmNumbers, ignores=(*RECURSION, "compressor"))
+@register(
+    "gradient_tracking",
+    AlgorithmNumbers,
+    ignores=(*RECURSION, "compressor"),
+    formula="x+ = W (x - eta y);  y+ = W y + grad f(x+) - grad f(x);  y^0 = grad f(x^0)",
+    cite="pu2021; nedic2017",
+)
 def gradient_tracking(settings: Settings = Settings()) -> Algorithm:
-    """DSGT (Pu, Nedic, Mathematical Programming 2021): x+ = W (x - eta y);  y+ = W y + grad f(x+) - grad f(x).
+    """DSGT, gradient tracking: clients step along an estimate of the mean gradient, and gossip that estimate too.
 
     This form takes the step before it averages the models; DIGing (Nedic, Olshevsky, Shi, 2017) has x+ = W x - eta y
-    and the same y. y^0 = grad f(x^0), and the mean of all y is the mean gradient in every round.
+    and the same y. The mean of all y is the mean gradient in every round.
 
     Here a round begins with the y update of the paper's previous iteration, so that it needs one gradient. Round 0
     sends one message a link, x - eta y. Later rounds send two, y and x - eta y. In a round without links both

@@ -11,11 +11,15 @@ from mdfl_jax.core.types import SYMMETRIC, Algorithm, ClientParams, Links
 from mdfl_jax.metrics.values import HEARD
 
 
-@register("nids", AlgorithmNumbers, ignores=(*RECURSION, "compressor"))
+@register(
+    "nids",
+    AlgorithmNumbers,
+    ignores=(*RECURSION, "compressor"),
+    formula="x^1 = x^0 - eta grad f(x^0);  x+ = (I + W) / 2 (2 x - x_prev - eta (grad f(x) - grad f(x_prev)))",
+    cite="li2019nids: algorithm 1",
+)
 def nids(settings: Settings = Settings()) -> Algorithm:
-    """NIDS (Li, Shi, Yan, IEEE Transactions on Signal Processing 2019, algorithm 1), smooth case, one step size.
-
-    x^1 = x^0 - eta grad f(x^0);  x+ = (I + W) / 2 (2 x - x_prev - eta (grad f(x) - grad f(x_prev))).
+    """NIDS: exact convergence with a constant step, one gradient and one message a link; smooth case, one step size.
 
     Round 0 sends nothing. Later rounds send the vectors that W averages, one message a link. In a round in which no
     client has a link the recursion waits (`mdfl_jax.algorithms.local.waiting`). The paper's W is symmetric and the same

@@ -66,13 +66,21 @@ def _num_sent(hparams: PaMENumbers, num_params: int) -> jax.Array:
     return num_kept(hparams.transmission, num_params)
 
 
-@register("pame", PaMENumbers, ignores=("aggregation", "compressor", "local_steps"))
+@register(
+    "pame",
+    PaMENumbers,
+    ignores=("aggregation", "compressor", "local_steps"),
+    formula="v_i = PME(w_i, {w_j}) in rounds k that kappa_i divides, else w_i\n"
+    "w_i+ = v_i - lr penalty_growth^-k / m_i grad f_i(v_i);  m_i: neighbours in its last exchange;  lr = 1 / sigma^0",
+    cite="pame: algorithms 1 and 2",
+)
 def pame(settings: Settings = Settings()) -> Algorithm:
-    """PaME (algorithm 1): v_i = PME(w_i, {w_j}) in rounds k that kappa_i divides, else v_i = w_i; then a gradient step.
+    """PaME: clients average some coordinates of some neighbours, each in its own period, then take a gradient step.
 
-    w_i <- v_i - lr * growth^-k / m_i * (the optimiser's direction for grad f_i(v_i)), so lr is 1 / sigma^0 of (3). The
-    paper's optimiser is plain SGD. A sender draws its coordinates once a round and sends the same ones to all receivers
-    (algorithm 2, line 2). A client that has no neighbour in a round of its period steps alone, with m_i = 1.
+    PME replaces each coordinate that is received by the mean over those who sent it. The gradient stands for the
+    direction of the optimiser; the paper's is plain SGD. A sender draws its coordinates once a round and sends the same
+    ones to all receivers (algorithm 2, line 2). A client that has no neighbour in a round of its period steps alone,
+    with m_i = 1.
 
     The defaults are those of the paper's regressions (table II), with kappa_i uniform in {3, ..., 7}.
     """

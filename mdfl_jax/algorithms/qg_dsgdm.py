@@ -80,18 +80,28 @@ def _make(settings: Settings, nesterov: bool) -> Algorithm:
 IGNORES = ("local_steps", "optimizer", "compressor", "statistics")
 
 
-@register("qg_dsgdm", QuasiGlobalNumbers, IGNORES)
+@register(
+    "qg_dsgdm",
+    QuasiGlobalNumbers,
+    IGNORES,
+    formula="m = beta m_hat + g;  x+ = W (x - eta m);  m_hat <- mu m_hat + (1 - mu) (x - x+) / eta",
+    cite="lin2021: algorithm 1",
+)
 def qg_dsgdm(settings: Settings = Settings()) -> Algorithm:
-    """QG-DSGDm (Lin, Karimireddy, Stich, Jaggi, ICML 2021, algorithm 1), with the momentum of a heavy ball.
-
-    m = beta m_hat + g;  x+ = W (x - eta m);  m_hat <- mu m_hat + (1 - mu) (x - x+) / eta.
+    """QG-DSGDm: heavy-ball momentum that follows what the mixed model has moved by.
 
     m_hat begins at zero and stays with its client. A round takes one step and sends the models, one message a link.
     """
     return _make(settings, nesterov=False)
 
 
-@register("qg_dsgdm_n", QuasiGlobalNumbers, IGNORES)
+@register(
+    "qg_dsgdm_n",
+    QuasiGlobalNumbers,
+    IGNORES,
+    formula="m = beta m_hat + g;  x+ = W (x - eta (beta m + g));  m_hat <- mu m_hat + (1 - mu) (x - x+) / eta",
+    cite="lin2021",
+)
 def qg_dsgdm_n(settings: Settings = Settings()) -> Algorithm:
-    """QG-DSGDm-N (Lin et al., ICML 2021): `qg_dsgdm` with Nesterov momentum, x+ = W (x - eta (beta m + g))."""
+    """QG-DSGDm-N: `qg_dsgdm` with Nesterov momentum."""
     return _make(settings, nesterov=True)

@@ -23,7 +23,12 @@ IGNORABLE = ("aggregation", "compressor", *RECURSION)
 
 
 def register(
-    name: str, numbers: type[AlgorithmNumbers] = LocalNumbers, ignores: Iterable[str] = ("aggregation", "compressor")
+    name: str,
+    numbers: type[AlgorithmNumbers] = LocalNumbers,
+    ignores: Iterable[str] = ("aggregation", "compressor"),
+    *,
+    formula: str = "",
+    cite: str = "",
 ) -> Callable[[Factory], Factory]:
     """Return a decorator that lists an algorithm in `ALGORITHMS`, with the class of its numbers.
 
@@ -31,8 +36,9 @@ def register(
       name: the algorithm's name in configs.
       numbers: the class of its numbers, whose defaults are those of its paper.
       ignores: the settings that it does not use, of aggregation, compressor, local_steps, momentum, optimizer and
-        statistics (local batch statistics). A config that sets one of them is refused. An algorithm that mixes whole
-        models by `Settings.aggregate` uses the aggregation.
+        statistics (local batch statistics). A config that sets one of them is refused. An algorithm that mixes
+        whole models by `Settings.aggregate` uses the aggregation.
+      formula, cite: as in `mdfl_jax.core.registry.Member`.
 
     Raises:
       UserError: if ``numbers`` is no subclass of `AlgorithmNumbers`, if ``ignores`` names no setting, or if the name is
@@ -43,7 +49,7 @@ def register(
     ignored = frozenset(ignores)
     if unknown := sorted(ignored.difference(IGNORABLE)):
         raise UserError(f"algorithm {name!r}: ignores: {unknown_name('setting', unknown[0], IGNORABLE)}")
-    accept = ALGORITHMS.register(name, numbers, origin=caller())
+    accept = ALGORITHMS.register(name, numbers, origin=caller(), formula=formula, cite=cite)
 
     def add(factory: Factory) -> Factory:
         accept(factory)

@@ -24,9 +24,14 @@ class FedAvgState(NamedTuple):
     traffic: Traffic
 
 
-@register("server_fedavg", ignores=("aggregation", "compressor", "statistics"))
+@register(
+    "server_fedavg",
+    ignores=("aggregation", "compressor", "statistics"),
+    formula="y_i = x after the local steps of i;  x+ = (1 / N) sum_i y_i",
+    cite="mcmahan2017: algorithm 1",
+)
 def server_fedavg(settings: Settings = Settings()) -> Algorithm:
-    """FedAvg in which everybody takes part (McMahan et al., AISTATS 2017, algorithm 1, clients alike).
+    """FedAvg with a server that everybody reaches in every round, for reference; the clients count alike.
 
     A round is: every client downloads the server's model x and takes its local steps from there; it uploads the result
     y_i, and the server sets x <- (1 / N) sum of the y_i. So after R rounds the server has combined R times, and the

@@ -48,11 +48,13 @@ def push_weights(adjacency: jax.Array, senders: Senders = ALL_PAIRS) -> jax.Arra
     return senders.opposite(uniform(senders.opposite(adjacency), senders))
 
 
-@register("sgp")
+@register(
+    "sgp",
+    formula="x <- x - eta grad f(z);  x+ = P x;  w+ = P w;  z+ = x+ / w+;  P is column-stochastic, w^0 = 1",
+    cite="assran2019: algorithm 1",
+)
 def sgp(settings: Settings = Settings()) -> Algorithm:
-    """SGP (Assran, Loizou, Ballas, Rabbat, ICML 2019, algorithm 1): push-sum over directed links, with local steps.
-
-    x <- x - eta grad f(z);  x+ = P x;  w+ = P w;  z+ = x+ / w+, where P is column-stochastic (`push_weights`).
+    """SGP, stochastic gradient push: local steps and push-sum, which averages exactly over links of one direction.
 
     The links may have one direction and change, and the network's mixing matrix is not used. Over some rounds there
     must be a path from every client to every other one; otherwise the weight w of a client that nobody sends to falls

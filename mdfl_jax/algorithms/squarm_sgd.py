@@ -44,13 +44,19 @@ class SquarmNumbers(CompressedNumbers):
     trigger: float = number(0.0, "threshold of the trigger, c: send if ||x - x_hat||^2 > c eta^2", at_least=0)
 
 
-@register("squarm_sgd", SquarmNumbers, ignores=("optimizer", "statistics", "aggregation"))
+@register(
+    "squarm_sgd",
+    SquarmNumbers,
+    ignores=("optimizer", "statistics", "aggregation"),
+    formula="E times v <- beta v + g, x <- x - eta (beta v + g)\n"
+    "where ||x - x_hat||^2 > trigger eta^2: x_hat <- x_hat + C(x - x_hat)\n"
+    "x+ = x + gamma (W - I) x_hat;  x_hat^0 = 0",
+    cite="singh2021: algorithm 1",
+)
 def squarm_sgd(settings: Settings = Settings()) -> Algorithm:
-    """SQuARM-SGD (Singh, Data, George, Diggavi, 2021, algorithm 1), by default with top_k.
+    """SQuARM-SGD: Nesterov momentum, and compressed gossip of clients whose models have moved; by default with top_k.
 
-    H = local_steps times: v <- beta v + g(x);  x <- x - eta (beta v + g(x)).
-    Then clients with ||x - x_hat||^2 > trigger * eta^2 do x_hat <- x_hat + C(x - x_hat); the others send nothing.
-    Then all clients do x <- x + gamma (W - I) x_hat;  x_hat^0 = 0. The trigger c_t is constant here.
+    The other clients send nothing. The trigger c_t is constant here.
     """
     compressor, num_steps = compressor_of(settings, SquarmNumbers), settings.num_local_steps
 

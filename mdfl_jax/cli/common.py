@@ -15,7 +15,7 @@ from absl import app, flags
 from mdfl_jax.cli import streams
 from mdfl_jax.config.presets import SCALES
 from mdfl_jax.core import own_files, stages
-from mdfl_jax.core.errors import SHRINK, UserError, check_path, of_environment, out_of_memory
+from mdfl_jax.core.errors import SHRINK, UserError, check_path, nearest, of_environment, out_of_memory
 from mdfl_jax.storage import disk
 from mdfl_jax.study import signals
 
@@ -127,11 +127,25 @@ def parse_flags(argv: Sequence[str], words: Sequence[str] = ()) -> list[str]:
             taken, rest = (rest, []) if isinstance(flag, flags.MultiFlag) else (rest[0], rest[1:])
             flag.parse(taken)
             flag.using_default_value = False
+    except flags.UnrecognizedFlagError as error:
+        fail(_unknown_flag(error))
     except flags.Error as error:
         fail(re.sub(r"\('Non-boolean argument to boolean flag', .*\)", "it must be true or false", str(error)))
     if rest:
         fail(f"unexpected argument {rest[0]!r}; settings are given as --name=value")
     return [argv[0]]
+
+
+def _unknown_flag(error: flags.UnrecognizedFlagError) -> str:
+    """Return the line for a flag that a command lacks. A field of the study may be meant, as with --rounds=3."""
+    fields = list[str]()
+    if "set" in flags.FLAGS:
+        from mdfl_jax.config.resolve import all_fields  # imports JAX
+
+        fields = [f"config.{path}" for path in all_fields()]
+    near = nearest(error.flagname, [*flags.FLAGS, *fields])
+    meant = f" (did you mean {error.flagvalue.replace(error.flagname, near, 1)}?)" if near else ""
+    return f"unknown flag {error.flagvalue}{meant}; --help lists the flags"
 
 
 def _as_settings(arguments: Iterable[str]) -> list[str]:

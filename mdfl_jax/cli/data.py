@@ -2,8 +2,8 @@
 
 A data set is a file or folder of docs/data.md. A table is one unless its header names columns of a trace.
 
-With --config=FILE [--config.KEY=VALUE] [--picture=FILE.png] it shows instead, without training, the data that the
-clients of a study will hold: the counts of the labels, and numbers that say how unequal they are.
+With --config=FILE, and perhaps --config.KEY=VALUE and --picture=FILE.png, it shows instead, without training, the data
+that the clients of a study will hold: the counts of the labels, and numbers that say how unequal they are.
 
 --format=NAME  a format of docs/movement.md, such as sumo, csv_geo or gpx; by default found from the file
 --columns=NAMES  the columns of a table without a header, such as id,time,lon,lat

@@ -1,9 +1,11 @@
 """The command `mdfl` of an installed package: ``mdfl sweep digits`` and so on, one subcommand for each launcher."""
 
+import contextlib
 import importlib
 import os
 import sys
 
+from mdfl_jax import __version__
 from mdfl_jax.cli import streams
 from mdfl_jax.core import stages
 from mdfl_jax.core.errors import of_environment, unknown_name
@@ -16,7 +18,9 @@ COMMANDS = {
     "data": "describes a trace or a contact list, mdfl data FILE, or a study's data, mdfl data --config=digits",
     "theory": "prints what theory says of a study, without running it: mdfl theory fedmobile_digits",
     "new": "writes a member of your own to begin with: mdfl new mobility my_rule",
+    "cite": "prints what a paper cites, as BibTeX: mdfl cite; with the papers of a study: mdfl cite runs/digits",
 }
+SHORT = ("cite", "info", "new")  # commands that take no longer than their imports, and so do not tell what they do
 
 
 def main() -> None:
@@ -24,7 +28,10 @@ def main() -> None:
     word = sys.argv[1] if len(sys.argv) > 1 else "--help"
     if word in ("--help", "-h", "-help", "--helpfull", "help"):
         lines = ["usage: mdfl COMMAND [ARGUMENTS]", "", *(f"  {name:8}{what}" for name, what in COMMANDS.items())]
-        print("\n".join([*lines, "", "mdfl COMMAND --help lists the flags of a command."]))
+        print("\n".join([*lines, "", "mdfl COMMAND --help lists the flags of a command; mdfl --version"]))
+        sys.exit(0)
+    if word == "--version":
+        print(f"mdfl_jax {__version__}")
         sys.exit(0)
     if word not in COMMANDS:
         print(f"error: {unknown_name('command', word, COMMANDS)}", file=sys.stderr)
@@ -43,7 +50,7 @@ def start(name: str) -> None:
     """
     streams.install()
     os.environ["MPLBACKEND"] = "agg"  # figures are files, whatever the environment says
-    with stages.telling():
+    with contextlib.nullcontext() if name in SHORT else stages.telling():
         try:
             with stages.stage(f"starting {name}"):
                 from mdfl_jax.cli import common

@@ -10,6 +10,7 @@ cluster. The same command may also be started several times on one folder, on an
 that share no folder, add --shard=1/3, 2/3 and 3/3, or --shard=auto in a cluster; launch.merge puts the parts together.
 """
 
+import contextlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,8 +46,8 @@ _REPORT = flags.DEFINE_bool("report", True, "Make tables, figures and report.htm
 def main() -> int:
     """Check, plans, run and reports a study, or only plans it with --dry_run.
 
-    Returns exit status 130 if the user stopped the study. With --target, status 1 means that a program does not compile
-    or does not fit.
+    Returns exit status 130 if the user stopped the study. With --dry_run, status 1 means that a program does not
+    compile or does not fit.
     """
     from mdfl_jax.core.errors import UserError
     from mdfl_jax.study import Interrupted, crew, make_study
@@ -76,12 +77,15 @@ def main() -> int:
             return 0
     if _DRY_RUN.value:
         print(plan(study))
-        print(apart(lambda: memory.describe(study)))
-        return 0
+        told, fits = apart(lambda: memory.describe(study)) or ("", True)
+        print(told if fits else f"{told}{_smaller()}")
+        return 0 if fits else 1
     if worker is not None:
         return _work(study, *worker)
     try:
         return _run(study, shard, has_crew)
+    except memory.TooLargeError as error:
+        raise UserError(f"{error}{_smaller()}") from None
     except Interrupted:
         workdir = _workdir(study, shard)
         print(f"stopped; the same command, without --overwrite, goes on where {workdir} was left", file=sys.stderr)
@@ -99,6 +103,21 @@ def _check_together() -> None:
                       (_DRY_RUN, "it runs nothing")):  # fmt: skip
         if asked and flag.value:
             raise UserError(f"{asked} is given with --{flag.name}: {why}")
+
+
+def _smaller() -> str:
+    """Name the smaller study or the smaller scale that the config file has, as the end of a line; "" for none."""
+    from mdfl_jax.config import resolve
+
+    path, _, argument = resolve.find(common.value_of("config")).partition(":")
+    name = Path(path).stem
+    if argument.partition(",")[0] == "small" or common.value_of("scale") or ",scale=" in argument:
+        return ""
+    for smaller, said in (("small", f"{name}:small"), (f"{argument},scale=small", "--scale=small")):
+        with contextlib.suppress(Exception):  # a config file refuses an argument that it lacks by any error
+            resolve.read_file(f"{path}:{smaller}")
+            return f"; {said} is a smaller study"
+    return ""
 
 
 def _check_not_swept(config: "ConfigDict") -> None:

@@ -24,12 +24,15 @@ from mdfl_jax.config.checks import check_together
 from mdfl_jax.config.sections import Experiment, flat, movement_of, schema
 from mdfl_jax.core import numbers
 from mdfl_jax.core.errors import UserError, check_path, unknown_name
-from mdfl_jax.core.own_files import import_file
+from mdfl_jax.core.own_files import import_file, place
 from mdfl_jax.core.sweep_text import split_axes
 from mdfl_jax.mobility import MOBILITIES
 
 RENAMED = {"network.warm_up_met": "motion.warm_up_met", "network.tell_met": "motion.tell_met"}
 """Fields that had another path in earlier versions."""
+_ALIKE = re.compile(r'Did you mean "(\w+)" instead of "(\w+)"\?')
+_ABSENT = re.compile(r'Key "(\w+)" does not exist and cannot be added')
+"""What an ml_collections tree says of a field that it lacks, the second with all fields that it has."""
 Config: TypeAlias = ConfigDict | Mapping[str, Any] | str | Path
 
 
@@ -262,11 +265,22 @@ def read_file(path: str | Path) -> ConfigDict:
     sys.path.insert(0, os.getcwd())  # as python -m does
     try:
         made = runpy.run_path(file)
+        if "get_config" not in made:
+            raise UserError(
+                f"config {file!r}: it has no function get_config, which returns the configuration; a file that only "
+                f"registers members is given by --use={file}"
+            )
+        config = made["get_config"](*filter(None, [argument]))
+    except (AttributeError, KeyError) as error:
+        if alike := _ALIKE.search(str(error)):
+            line = f"unknown config key {alike[2]!r} (did you mean {alike[1]!r}?)"
+        elif absent := _ABSENT.search(str(error)):
+            line = unknown_name("config key", absent[1], all_fields())
+        else:
+            raise
+        raise UserError(f"{place(error) or file}: {line}") from error
     finally:
         sys.path.remove(os.getcwd())
-    if "get_config" not in made:
-        raise UserError(f"config {file!r}: it has no function get_config")
-    config = made["get_config"](*filter(None, [argument]))
     if isinstance(config, ConfigDict):
         return completed(config)
     if isinstance(config, Mapping):

@@ -22,6 +22,7 @@ from mdfl_jax.core.outcomes import SELECT_BY, VALIDATION_LOSS
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.stopping import NORM
 from mdfl_jax.core.trees import KEPT
+from mdfl_jax.core.types import FIXED, SYMMETRIC
 from mdfl_jax.data.dataset import LAYOUTS, MODES
 from mdfl_jax.data.partition import PARTITIONS
 from mdfl_jax.exchange.aggregation import AGGREGATIONS
@@ -492,12 +493,16 @@ class Family(NamedTuple):
       section: The section that holds the numbers of the members.
       field: The path of the field that names the member.
       used: (configuration, value of this field) -> the name of the member in use, which may be none of the registry.
+      about: What the family is, and the symbols of the formulas of its members.
+      needs: (name of a member) -> what it asks of the rest of the configuration, in a sentence; "" for nothing.
     """
 
     registry: Registry
     section: str
     field: str
     used: Callable[[Experiment, str], str] = lambda experiment, name: name
+    about: str = ""
+    needs: Callable[[str], str] = lambda name: ""
 
 
 def _with_samples(experiment: Experiment, name: str) -> str:
@@ -505,20 +510,114 @@ def _with_samples(experiment: Experiment, name: str) -> str:
     return name if task_of(experiment).of_datasets else ""
 
 
+def _network_for(algorithm: str) -> str:
+    """Say what an algorithm needs from the network, and whether it mixes by `algorithm.aggregation`."""
+    needs = ALGORITHMS[algorithm](Settings()).needs
+    weights = "symmetric mixing weights" if SYMMETRIC in needs else "mixing weights" if "mix" in needs else ""
+    links = weights or ("links" if "adjacency" in needs else "")
+    server = "a server that clients meet" if "at_server" in needs else ""
+    said = ", ".join(filter(None, (server, links, "links that stay the same" if FIXED in needs else "")))
+    mixes = " It mixes by `algorithm.aggregation`." if aggregation_in_use(algorithm, "mean") else ""
+    return f"Needs {said or 'no links'}.{mixes}"
+
+
+def _where_it_moves(rule: str) -> str:
+    """Say in which worlds and with which knowledge a mobility rule moves clients."""
+    forms = MOBILITIES.forms(rule)
+    worlds, known = dict.fromkeys(form.world for form in forms), dict.fromkeys(form.knowledge for form in forms)
+    knowledge = f" `motion.knowledge`: {', '.join(known)}." if any(known) else ""
+    return f"`network.world`: {', '.join(worlds)}.{knowledge}"
+
+
 FAMILIES = (
-    Family(ALGORITHMS, "algorithm", "algorithm.name"),
-    Family(COMPRESSORS, "algorithm", "algorithm.compressor", lambda of, own: compressor_in_use(of.algorithm.name, own)),
     Family(
-        AGGREGATIONS, "algorithm", "algorithm.aggregation", lambda of, own: aggregation_in_use(of.algorithm.name, own)
+        ALGORITHMS,
+        "algorithm",
+        "algorithm.name",
+        about="What clients compute and send in a round. x is a client's model and x+ that of the next round; g = grad "
+        "f(x) is its gradient; eta is the learning rate, `algorithm.lr`; E is `algorithm.local_steps`: with more than "
+        "one, the step - eta g stands for that many; W is the mixing matrix (`network.mixing`), and W x the sum over j "
+        "of W_ij x_j; C is the compressor (`algorithm.compressor`); gamma is `algorithm.consensus_lr`; beta and theta "
+        "are `algorithm.momentum`; N is the number of clients.",
+        needs=_network_for,
     ),
-    Family(MOBILITIES, "motion", "network.mobility", lambda of, name: "" if of.network.graph else name),
-    Family(MIXINGS, "network", "network.mixing"),
-    Family(GRAPHS, "graph", "network.graph"),
-    Family(PATTERNS, "server", "server.pattern"),
-    Family(MODELS, "model", "model.name", _with_samples),
-    Family(LOSSES, "model", "model.loss", _with_samples),
-    Family(PARTITIONS, "data", "data.partition", _with_samples),
-    Family(TASKS, "data", "data.name", lambda of, name: task_named(name)),
+    Family(
+        COMPRESSORS,
+        "algorithm",
+        "algorithm.compressor",
+        lambda of, own: compressor_in_use(of.algorithm.name, own),
+        about="How messages are shortened before they are sent. An empty name is the algorithm's own. x is a message "
+        "of n coordinates x_l. C is a contraction with delta if E||C(x) - x||^2 <= (1 - delta) ||x||^2, and "
+        "unbiased if E C(x) = x.",
+    ),
+    Family(
+        AGGREGATIONS,
+        "algorithm",
+        "algorithm.aggregation",
+        lambda of, own: aggregation_in_use(of.algorithm.name, own),
+        about="How a client combines the models that it hears with its own. x_i is its own model, y_j what client j "
+        "sends, W the mixing matrix (`network.mixing`).",
+    ),
+    Family(
+        MOBILITIES,
+        "motion",
+        "network.mobility",
+        lambda of, name: "" if of.network.graph else name,
+        about="How the mobile clients move. p(L) is the probability, and score(L) the score, of a place L to be the "
+        "destination, the highest one wins; d(L) is the distance of the label histogram there from that at the "
+        "client's place, t(L) the fewest rounds to go there, S(L) the static clients in range of L; a_j are the rounds "
+        "since the client was last in range of client j, b_j those since any mobile client was; n_j are samples; Rm is "
+        "`network.max_step`; U is the uniform distribution.",
+        needs=_where_it_moves,
+    ),
+    Family(
+        MIXINGS,
+        "network",
+        "network.mixing",
+        about="The mixing weights: W_ij is the weight that client i gives to the model of client j, and the rows of W "
+        "sum to one. d_i is the number of neighbours of i, M_i the set of i and its neighbours, n_j the samples of j, "
+        "s_j its speed, R the radius. If a link fails in one direction, the symmetric rules add the weight of the "
+        "model that does not arrive to the receiver's own.",
+    ),
+    Family(
+        GRAPHS,
+        "graph",
+        "network.graph",
+        about="Who hears whom, where links do not depend on places. Clients are numbered 0 .. N - 1.",
+    ),
+    Family(
+        PATTERNS, "server", "server.pattern", about="When clients meet a server. A slot is a round, a gap is in slots."
+    ),
+    Family(
+        MODELS,
+        "model",
+        "model.name",
+        _with_samples,
+        about="The model that every client trains. A and b are weights and offsets of their own in each place; conv is "
+        "a convolution with an offset, norm the normalisation `model.norm`, pool a maximum of 2 x 2.",
+    ),
+    Family(
+        LOSSES,
+        "model",
+        "model.loss",
+        _with_samples,
+        about="The loss of a sample. An empty name is the natural loss of the targets. o are the outputs of the model, "
+        "y the targets.",
+    ),
+    Family(
+        PARTITIONS,
+        "data",
+        "data.partition",
+        _with_samples,
+        about="How samples are divided among the clients: n samples, N clients, C classes; n_i are those of client i.",
+    ),
+    Family(
+        TASKS,
+        "data",
+        "data.name",
+        lambda of, name: task_named(name),
+        about="What is learnt. f_i is the objective of client i, x its parameters, (a, b) a sample and its target.",
+    ),
 )
 
 _schemas: dict[Any, type[Experiment]] = {}

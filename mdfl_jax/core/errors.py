@@ -74,13 +74,33 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
     "unknown mixing 'fedavgg' (did you mean 'fedavg'?); known: fedavg, metropolis_hastings"
     """
     names = sorted(filter(None, known))
-    near = difflib.get_close_matches(name, names, n=1)
-    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    near = nearest(name, names)
+    hint = f" (did you mean {near!r}?)" if near else ""
     if len(names) <= MOST:
         return f"unknown {kind} {name!r}{hint}; known: {', '.join(names)}"
     likeness = {known: difflib.SequenceMatcher(None, name, known).ratio() for known in names}
     alike = sorted(sorted(names, key=likeness.__getitem__)[-MOST // 2 :])
     return f"unknown {kind} {name!r}{hint}; among the {len(names)} known: {', '.join(alike)}"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return the most similar of some names; "" if none is similar.
+
+    Of names with dots, the last part alone is enough: it may stand behind another section, or without one.
+
+    >>> fields = ["algorithm.lr", "network.radius", "seeds"]
+    >>> [nearest(name, fields) for name in ("network.lr", "raduis", "netwrk.radius", "sed", "x")]
+    ['algorithm.lr', 'network.radius', 'network.radius', 'seeds', '']
+    """
+    names, last = list(known), name.rpartition(".")[2]
+    by_last = {of.rpartition(".")[2]: of for of in names}
+    if last.isidentifier() and last in by_last:
+        alike = [of for of in names if of.rpartition(".")[2] == last]
+        return max(alike, key=lambda of: difflib.SequenceMatcher(None, name, of).ratio())
+    if near := difflib.get_close_matches(name, names, n=1):
+        return near[0]
+    near = difflib.get_close_matches(last, by_last, n=1, cutoff=0.75)
+    return by_last[near[0]] if near else ""
 
 
 def check_path(what: str, path: str | Path) -> None:

@@ -1,8 +1,14 @@
-"""Registries: one for each family. A registry maps a name to a factory, its numbers and a one-line description."""
+"""Registries: one for each family. A registry maps a name to a factory, its numbers and what is said of it.
+
+A member says of itself, once and in its own file, what it is (its docstring), its formula, and which papers to cite.
+`mdfl info`, the pages of the families and `mdfl cite` are made from this.
+"""
 
 import importlib
+import inspect
 import os
 import pkgutil
+import re
 import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
@@ -13,6 +19,7 @@ if TYPE_CHECKING:  # numbers import JAX, and reports are made without JAX
     from mdfl_jax.core.numbers import Numbers
 
 T = TypeVar("T")
+_FOR_CALLERS = re.compile(r"\n\s*\n(?:Args|Attributes|Raises|Returns|Yields|>>> ).*", re.DOTALL)  # of a docstring
 
 
 class Origin(NamedTuple):
@@ -35,14 +42,18 @@ class Member(NamedTuple):
     Attributes:
       value: the factory, or whatever the family registers.
       numbers: the class of its numbers; None: the usual one of the family.
-      doc: its description in one line.
+      text: its description, whose first line says what it is.
+      formula: what it computes, in the symbols of the family.
+      cite: the papers that describe it (`mdfl_jax.core.papers.cited`).
       file: the absolute path of the file that registered it; "__main__" for a script or notebook.
       home: its module, if this is in a home of the family; else "".
     """
 
     value: Any
     numbers: "type[Numbers] | None" = None
-    doc: str = ""
+    text: str = ""
+    formula: str = ""
+    cite: str = ""
     file: str = ""
     home: str = ""
 
@@ -77,7 +88,14 @@ class Registry(Generic[T]):
         self._members: dict[str, Member] = {}
 
     def register(
-        self, name: str, numbers: "type[Numbers] | None" = None, doc: str = "", origin: Origin | None = None
+        self,
+        name: str,
+        numbers: "type[Numbers] | None" = None,
+        doc: str = "",
+        origin: Origin | None = None,
+        *,
+        formula: str = "",
+        cite: str = "",
     ) -> Callable[[T], T]:
         """Return a decorator that adds a member.
 
@@ -86,9 +104,10 @@ class Registry(Generic[T]):
         Args:
           name: the member's name in configurations.
           numbers: the class of its numbers; by default the usual class of the family.
-          doc: its description in one line; by default the first line of its docstring.
+          doc: its description, whose first line says what it is; by default its docstring.
           origin: where the member is registered; by default where this function is called. A decorator of a family
             passes on its own `caller`.
+          formula, cite: as in `Member`.
 
         Raises:
           UserError: for a name that a member of another file has (raised when the decorator is applied).
@@ -102,8 +121,9 @@ class Registry(Generic[T]):
             held = self._members.get(name)
             if held and held.file != file:
                 raise UserError(f"{self.kind} {name!r} is there already, from {held.file}; choose another name")
-            line = doc or (getattr(member, "__doc__", None) or "").split("\n")[0].strip()
-            self._members[name] = Member(member, numbers, line, file, module if is_at_home else "")
+            text = _FOR_CALLERS.sub("", inspect.cleandoc(doc or getattr(member, "__doc__", None) or ""))
+            home = module if is_at_home else ""
+            self._members[name] = Member(member, numbers, text, formula, cite, file, home)
             return member
 
         return add
@@ -126,9 +146,14 @@ class Registry(Generic[T]):
                 raise
 
     def __getitem__(self, name: str) -> T:
-        return self._member(name).value
+        return self.member(name).value
 
-    def _member(self, name: str) -> Member:
+    def member(self, name: str) -> Member:
+        """Return all that the registry knows of a member.
+
+        Raises:
+          UserError: for an unknown name; the message suggests the most similar one.
+        """
         self.discover()
         if name not in self._members:
             raise UserError(self.unknown(name))
@@ -144,7 +169,7 @@ class Registry(Generic[T]):
         Raises:
           UserError: for an unknown name; the message suggests the most similar one.
         """
-        return self._member(name).numbers or self.usual
+        return self.member(name).numbers or self.usual
 
     @property
     def usual(self) -> "type[Numbers]":
@@ -155,11 +180,22 @@ class Registry(Generic[T]):
 
     def doc(self, name: str) -> str:
         """Return the one-line description of a member."""
-        return self._member(name).doc
+        return self.member(name).text.partition("\n")[0]
+
+    def told(self, name: str) -> str:
+        """Return the whole description of a member, behind its first line.
+
+        If the module of the member registers no other one of this family, its docstring is a part of it.
+        """
+        member = self.member(name)
+        parts = [member.text]
+        if member.home and [other.home for other in self._members.values()].count(member.home) == 1:
+            parts.append(_FOR_CALLERS.sub("", inspect.cleandoc(sys.modules[member.home].__doc__ or "")))
+        return "\n\n".join(filter(None, (part.partition("\n")[2].strip() for part in parts)))
 
     def origin(self, name: str) -> str:
         """Return the absolute path of the file that registered a member; "__main__" for a script or notebook."""
-        return self._member(name).file
+        return self.member(name).file
 
     def __contains__(self, name: str) -> bool:
         self.discover()

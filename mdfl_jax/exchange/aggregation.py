@@ -43,9 +43,9 @@ Aggregation = Callable[[Heard], ClientParams]
 AGGREGATIONS: Registry[Aggregation] = Registry("aggregation", home="mdfl_jax.exchange")
 
 
-@AGGREGATIONS.register("mean", doc="The mean with the weights of the mixing matrix (network.mixing).")
+@AGGREGATIONS.register("mean", formula="x_i+ = W_ii x_i + sum over the others of W_ij y_j")
 def weighted_mean(heard: Heard) -> ClientParams:
-    """Compute the mean with the weights of the mixing matrix: X <- W X, where a client trusts its own model."""
+    """Compute the mean with the weights of the mixing matrix (network.mixing), where a client trusts its own model."""
     links, senders = heard.links, heard.links.senders
     if heard.sent is heard.own:
         return mix(links.mix, heard.own, heard.mixing_bound, senders)

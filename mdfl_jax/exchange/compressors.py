@@ -69,9 +69,16 @@ def bits_of(compressor: Compressor, numbers: Any, message: Message) -> jax.Array
 
 
 def _listed(
-    name: str, compress: Callable, bits: Callable, numbers: type[Numbers] = Numbers, doc: str = ""
+    name: str,
+    compress: Callable,
+    bits: Callable,
+    numbers: type[Numbers] = Numbers,
+    doc: str = "",
+    *,
+    formula: str,
+    cite: str = "",
 ) -> Compressor:
-    return COMPRESSORS.register(name, numbers, doc)(Compressor(compress, bits))
+    return COMPRESSORS.register(name, numbers, doc, formula=formula, cite=cite)(Compressor(compress, bits))
 
 
 def _width(message: Message) -> int:
@@ -266,41 +273,68 @@ class NoiseNumbers(Numbers):
     noise: float = number(0.0, "compressor gaussian_noise: standard deviation", at_least=0)
 
 
-IDENTITY = _listed("identity", _identity, _dense_bits, doc="Nothing is changed: contraction of delta = 1, unbiased.")
-
-# It is a contraction in expectation with delta = k / n (Stich, Cordonnier, Jaggi 2018, lemma A.1); top_k is one too.
+IDENTITY = _listed(
+    "identity",
+    _identity,
+    _dense_bits,
+    doc="Nothing is changed: unbiased, a contraction with delta = 1.",
+    formula="C(x) = x;  n floats",
+)
 RANDOM_K = _listed(
     "random_k",
     _random_k,
     _sparse_bits,
     SparseNumbers,
-    "ceil(transmission n) coordinates drawn uniformly, not scaled.",
+    "Coordinates drawn uniformly, not scaled: a contraction in expectation with delta = k / n.",
+    formula="C(x)_l = x_l for k = ceil(transmission n) random l, else 0;  k floats and their indices",
+    cite="stich2018: lemma A.1",
 )
 TOP_K = _listed(
     "top_k",
     _top_k,
     _sparse_bits,
     SparseNumbers,
-    "The ceil(transmission n) largest coordinates, the first of equals.",
+    "The largest coordinates, the first of equals: a contraction with delta = k / n.",
+    formula="C(x)_l = x_l for the k = ceil(transmission n) largest |x_l|, else 0;  k floats and their indices",
+    cite="stich2018: lemma A.1",
 )
-
-# It is a contraction with delta = ||x||_1^2 / (n ||x||^2) >= 1 / n (Karimireddy et al. 2019, lemma 8). A message has
-# one bit a coordinate and the scale.
-SIGN = _listed("sign", _sign, _sign_bits, doc="sign(x) ||x||_1 / n, a zero taken as positive.")
-
+SIGN = _listed(
+    "sign",
+    _sign,
+    _sign_bits,
+    doc="The signs and one scale; a zero is taken as positive. A contraction with delta = ||x||_1^2 / (n ||x||^2).",
+    formula="C(x) = ||x||_1 / n sign(x);  n bits and a float",
+    cite="karimireddy2019: lemma 8",
+)
 QSGD = _listed(
     "qsgd",
     _qsgd,
     _qsgd_bits,
     QSGDNumbers,
-    "Levels at random, unbiased (`qsgd`): the norm, and a sign and a level of fixed length a coordinate.",
+    "Levels rounded at random: unbiased.",
+    formula="C(x) = ||x|| sign(x) xi / s, xi = |x| s / ||x|| rounded up or down at random, s = levels\n"
+    "a float, and a sign and one of s + 1 levels in a code of fixed length for each coordinate",
+    cite="alistarh2017: 3.1",
 )
+ANQ = _listed(
+    "anq",
+    _anq,
+    _anq_bits,
+    ANQNumbers,
+    """A quantiser whose levels lie further apart the larger they are; neither unbiased nor a contraction.
 
-# It is neither a contraction nor unbiased; |C(x) - x| <= eta + omega |x| for each coordinate. The bits of a level l
-# grow with log2 |l| (Michelusi, Scutari, Lee 2022, adaptive encoding); here they are those of the Elias gamma code.
-ANQ = _listed("anq", _anq, _anq_bits, ANQNumbers, "The non-uniform quantiser `anq`, levels in the Elias gamma code.")
-
-# E||C(x) - x||^2 = n noise^2.
+    The bits of a level l grow with log2 |l|, as in the source's adaptive encoding; here they are those of the Elias
+    gamma code.
+    """,
+    formula="C(x)_l = the nearest q_k = sign(k) eta / omega (((1 + omega) / (1 - omega))^|k| - 1), k whole\n"
+    "|C(x)_l - x_l| <= eta + omega |x_l|;  the levels k in the Elias gamma code",
+    cite="michelusi2022",
+)
 GAUSSIAN_NOISE = _listed(
-    "gaussian_noise", _gaussian_noise, _dense_bits, NoiseNumbers, "x + noise N(0, I), unbiased; it saves no bit."
+    "gaussian_noise",
+    _gaussian_noise,
+    _dense_bits,
+    NoiseNumbers,
+    "Normal noise is added: unbiased; it saves no bit.",
+    formula="C(x) = x + noise w, w ~ N(0, I);  n floats",
 )

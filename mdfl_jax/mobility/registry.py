@@ -59,17 +59,25 @@ class Mobilities(Registry[Callable[[], Mobility]]):
         super().__init__("mobility", home=("mdfl_jax.mobility.rules", "mdfl_jax.mobility.strategies"))
         self._forms: dict[str, tuple[Form, ...]] = {}
 
-    def register_forms(self, name: str, forms: Sequence[Form], doc: str, origin: Origin | None = None) -> None:
+    def register_forms(
+        self,
+        name: str,
+        forms: Sequence[Form],
+        doc: str,
+        origin: Origin | None = None,
+        *,
+        formula: str = "",
+        cite: str = "",
+    ) -> None:
         """Register a rule of several forms, the first of which is meant where a configuration sets nothing.
 
         Args:
           name: the rule's name in configurations.
           forms: its forms; one of them must have the numbers of all.
-          doc: its description in one line.
-          origin: as in `Registry.register`.
+          doc, origin, formula, cite: as in `Registry.register`.
         """
         most = max((form.numbers for form in forms), key=lambda numbers: len(fields_of(numbers)))
-        self.register(name, most, doc, origin or caller())(forms[0].make)
+        self.register(name, most, doc, origin or caller(), formula=formula, cite=cite)(forms[0].make)
         self._forms[name] = tuple(forms)
 
     def unknown(self, name: str) -> str:
@@ -149,6 +157,9 @@ def strategy(
     name: str,
     numbers: type[StrategyNumbers] = StrategyNumbers,
     knowledge: Sequence[str] = (ORACLE, MET),
+    *,
+    formula: str = "",
+    cite: str = "",
     **ways: Any,
 ) -> Callable[[Choose], Choose]:
     """Return a decorator that registers a strategy as a mobility rule, on the grid and in the plane.
@@ -158,13 +169,13 @@ def strategy(
       numbers: the class of its numbers, a subclass of `StrategyNumbers`.
       knowledge: with which of `mdfl_jax.mobility.rule.KNOWLEDGE` the strategy can do; the first is listed first. Empty:
         it knows no client at all, and sees where it has been, as under ``explored``.
+      formula, cite: as in `mdfl_jax.core.registry.Member`.
       **ways: further fields of `mdfl_jax.mobility.choosing.Strategy`: prepare, everywhere, replans and compares.
     """
 
     def add(choose: Choose) -> Choose:
-        doc = (choose.__doc__ or "").strip().partition("\n")[0]
         forms = forms_of(Strategy(choose, **ways), numbers, ("grid", "plane"), knowledge)
-        MOBILITIES.register_forms(name, forms, doc, caller())
+        MOBILITIES.register_forms(name, forms, choose.__doc__ or "", caller(), formula=formula, cite=cite)
         return choose
 
     return add

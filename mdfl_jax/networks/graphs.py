@@ -241,33 +241,45 @@ def _heard_from_one_peer(round_index: jax.Array, num_clients: int) -> jax.Array:
     return back_by(num_clients, hop[None])
 
 
-GRAPHS.register("ring", doc="Each hears the one before and the one after: degree 2.")(
-    _of_lists(lambda round_index, n: back_by(n, jnp.array([1, -1])))
-)
+GRAPHS.register(
+    "ring", doc="Each hears the one before and the one after: degree 2.", formula="i hears i - 1, i + 1 mod N"
+)(_of_lists(lambda round_index, n: back_by(n, jnp.array([1, -1]))))
 
-GRAPHS.register("torus", doc="A grid of rows x columns = N, the most square, closed at its edges: degree 4.")(
-    _of_lists(_heard_on_torus, check_size=_check_torus)
-)
+GRAPHS.register(
+    "torus",
+    doc="A grid of rows x columns = N, the most square, closed at its edges: degree 4.",
+    formula="(r, c) hears (r +- 1 mod rows, c) and (r, c +- 1 mod columns)",
+)(_of_lists(_heard_on_torus, check_size=_check_torus))
 
-GRAPHS.register("star", doc="Client 0 hears everybody, the others hear client 0 only.")(Graph(_star))
+GRAPHS.register(
+    "star", doc="Client 0 hears everybody, the others hear client 0 only.", formula="i hears j if i = 0 or j = 0"
+)(Graph(_star))
 
-GRAPHS.register("complete", doc="Everybody hears everybody.")(
+GRAPHS.register("complete", doc="Everybody hears everybody.", formula="i hears j for all j != i")(
     Graph(lambda params, key, n: ~jnp.eye(n, dtype=bool), regular=True)
 )
 
-GRAPHS.register("barbell", doc="Two cliques of N / 2 (the second has one more where N is odd), joined by one link.")(
-    Graph(_barbell, check_size=_check_barbell)
-)
+GRAPHS.register(
+    "barbell",
+    doc="Two cliques of N / 2 (the second has one more where N is odd), joined by one link.",
+    formula="i hears j in its own clique; one client of each clique hears one of the other",
+)(Graph(_barbell, check_size=_check_barbell))
 
 # The in-degree and the out-degree are both tau. So metropolis_hastings, uniform and max_degree all give the paper's
 # weights 1 / (tau + 1). These are doubly stochastic but not symmetric.
 GRAPHS.register(
-    "exponential", doc="i hears i - 2^k mod N, k < tau = ceil(log2 N) (Ying et al., NeurIPS 2021, static exponential)."
+    "exponential",
+    doc="The static exponential graph: each hears those at distances 1, 2, 4, ... before it.",
+    formula="i hears i - 2^k mod N, k < tau = ceil(log2 N)",
+    cite="ying2021",
 )(_of_lists(lambda round_index, n: back_by(n, 2 ** jnp.arange(max(num_hops(n), 1))), directed=True))
 
-GRAPHS.register("one_peer_exponential", doc="In round t only the hop 2^(t mod tau) (Ying et al., 2021).")(
-    _of_lists(_heard_from_one_peer, fixed=False, directed=True)
-)
+GRAPHS.register(
+    "one_peer_exponential",
+    doc="The exponential graph with one hop in each round, in turns.",
+    formula="in round t, i hears i - 2^(t mod tau) mod N",
+    cite="ying2021",
+)(_of_lists(_heard_from_one_peer, fixed=False, directed=True))
 
 
 def circulant(num_clients: int, degree: jax.Array) -> jax.Array:
@@ -411,22 +423,37 @@ def _check_degree(degree: int, setting: Setting) -> None:
         raise UserError(f"graph.degree is {degree}; it must be less than network.num_clients, {setting.num_clients}")
 
 
-# The draw is nearly uniform. It is a long Markov chain of double-edge swaps. The chain is symmetric and reaches every
-# such graph, so its limit is uniform. It begins with the circulant graph. If none of 100 draws is connected, the
-# circulant graph is used.
-GRAPHS.register("random_regular", RegularNumbers, "Uniform among the connected graphs in which all have degree links.")(
-    Graph(_random_regular, regular=True)
-)
-
-# If none of 100 draws is connected, the components of the last one are joined in a chain.
 GRAPHS.register(
-    "erdos_renyi", ErdosRenyiNumbers, "Each link is there with one probability, given that the graph is connected."
+    "random_regular",
+    RegularNumbers,
+    """A random graph in which all clients have the same number of links.
+
+    The draw is nearly uniform. It is a long Markov chain of double-edge swaps. The chain is symmetric and reaches every
+    such graph, so its limit is uniform. It begins with the circulant graph. If none of 100 draws is connected, the
+    circulant graph is used.
+    """,
+    formula="uniform among the connected graphs in which every client has degree links",
+)(Graph(_random_regular, regular=True))
+
+GRAPHS.register(
+    "erdos_renyi",
+    ErdosRenyiNumbers,
+    """A random graph in which each link is there with the same probability.
+
+    If none of 100 draws is connected, the components of the last one are joined in a chain.
+    """,
+    formula="P(i and j are linked) = probability, or degree / (N - 1); given that the graph is connected",
+    cite="erdos1960",
 )(Graph(_erdos_renyi))
 
-# Watts and Strogatz (Nature 1998). Links are visited hop by hop and client by client. A link is moved to a client drawn
-# from those that are not neighbours yet. If none of 100 draws is connected, the components of the last one are joined.
 GRAPHS.register(
     "small_world",
     SmallWorldNumbers,
-    "A circle of nearest neighbours, some links led elsewhere (Watts and Strogatz).",
+    """A circle of nearest neighbours, some of whose links are led elsewhere.
+
+    Links are visited hop by hop and client by client. A link is moved to a client drawn from those that are not
+    neighbours yet. If none of 100 draws is connected, the components of the last one are joined.
+    """,
+    formula="the circulant graph of degree links; each is moved to a random client with probability rewire",
+    cite="watts1998",
 )(Graph(_small_world))

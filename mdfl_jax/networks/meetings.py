@@ -141,16 +141,30 @@ class ExponentialNumbers(Numbers):
 
 
 PATTERNS: Registry[Pattern] = Registry("server pattern", home="mdfl_jax.networks")
-PATTERNS.register("fixed", FixedNumbers, "Client i meets the server at the slots i + interval * n.")(
-    Pattern(_fixed, lambda params: params.numbers.interval)
+PATTERNS.register(
+    "fixed",
+    FixedNumbers,
+    "Meetings at equal intervals, the clients one after another.",
+    formula="client i meets the server at the slots i + interval n, n = 0, 1, ...",
+    cite="fedmobile: 7",
+)(Pattern(_fixed, lambda params: params.numbers.interval))
+PATTERNS.register(
+    "random",
+    RandomNumbers,
+    "Meetings at random gaps between two bounds.",
+    formula="gap ~ U{gap_min, ..., gap_max}",
+    cite="fedmobile: 7",
+)(Pattern(_random, lambda params: (params.numbers.gap_min + params.numbers.gap_max) / 2))
+PATTERNS.register(
+    "exponential",
+    ExponentialNumbers,
+    "Meetings at exponential gaps, truncated.",
+    formula="gap = ceil(-mean_gap log(1 - u (1 - exp(-gap_limit / mean_gap)))), u ~ U(0, 1)",
+    cite="fedmobile: C.6",
+)(Pattern(_exponential, lambda params: params.numbers.mean_gap))
+PATTERNS.register("table", doc="Meetings as a table says.", formula="the rows client,slot of the file")(
+    Pattern(_table, None)
 )
-PATTERNS.register("random", RandomNumbers, "Gaps between meetings are uniform in gap_min .. gap_max.")(
-    Pattern(_random, lambda params: (params.numbers.gap_min + params.numbers.gap_max) / 2)
-)
-PATTERNS.register("exponential", ExponentialNumbers, "Gaps are exponential, truncated at gap_limit.")(
-    Pattern(_exponential, lambda params: params.numbers.mean_gap)
-)
-PATTERNS.register("table", doc="Meetings as a table of client, slot says.")(Pattern(_table, None))
 
 
 def meeting_table(client: Any, slot: Any, num_clients: int) -> np.ndarray:

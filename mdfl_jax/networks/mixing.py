@@ -219,28 +219,43 @@ def _arriving(mix: jax.Array, inputs: MixingInputs) -> jax.Array:
     return mix - lost + inputs.senders.on_own(jnp.sum(lost, axis=1))
 
 
-@MIXINGS.register("metropolis_hastings")
+@MIXINGS.register(
+    "metropolis_hastings",
+    formula="W_ij = 1 / (1 + max(d_i, d_j)) for neighbours;  W_ii = 1 - sum_j W_ij",
+    cite="madfl: eq. 2; xiao2004",
+)
 def _metropolis_hastings(inputs: MixingInputs) -> jax.Array:
+    """Metropolis-Hastings weights, by the degrees of both ends: symmetric and doubly stochastic if no link fails."""
     return _arriving(metropolis_hastings(inputs.contact, inputs.senders), inputs)
 
 
-@MIXINGS.register("max_degree")
+@MIXINGS.register(
+    "max_degree",
+    formula="W_ij = 1 / (1 + max_k d_k) for neighbours;  W_ii = 1 - sum_j W_ij;  that is, W = I - L / (1 + max_k d_k)",
+    cite="xiao2004",
+)
 def _max_degree(inputs: MixingInputs) -> jax.Array:
+    """Max-degree weights, the same on every link: symmetric and doubly stochastic if no link fails."""
     return _arriving(max_degree(inputs.contact, inputs.senders), inputs)
 
 
-@MIXINGS.register("lazy")
+@MIXINGS.register("lazy", formula="W = (I + M) / 2, where M has the weights of metropolis_hastings")
 def _lazy(inputs: MixingInputs) -> jax.Array:
+    """Lazy Metropolis-Hastings weights: half as far a round, and no negative eigenvalue."""
     return _arriving(lazy(metropolis_hastings(inputs.contact, inputs.senders), inputs.senders), inputs)
 
 
-@MIXINGS.register("fedavg")
+@MIXINGS.register(
+    "fedavg", formula="W_ij = n_j / sum of n_k over k in M_i, for j in M_i", cite="dadfl: eq. 2; mcmahan2017"
+)
 def _fedavg(inputs: MixingInputs) -> jax.Array:
+    """FedAvg weights: a sender's share of the samples of the closed neighbourhood; row-stochastic."""
     return fedavg(inputs.adjacency, inputs.num_samples, inputs.senders)
 
 
-@MIXINGS.register("uniform")
+@MIXINGS.register("uniform", formula="W_ij = 1 / |M_i| for j in M_i", cite="thesis: 5.3")
 def _uniform(inputs: MixingInputs) -> jax.Array:
+    """Equal weights for all models that a client hears, with its own; row-stochastic."""
     return uniform(inputs.adjacency, inputs.senders)
 
 
@@ -250,13 +265,23 @@ class SpeedAwareNumbers(Numbers):
     ratio: float = number(0.5, "weight of the speeds, a", at_least=0, at_most=1, source="thesis 5.4")
 
 
-@MIXINGS.register("speed_aware", SpeedAwareNumbers)
+@MIXINGS.register(
+    "speed_aware",
+    SpeedAwareNumbers,
+    formula="W_ij = 1 / |M_i| + a (X_ij - 1 / |M_i|) for j in M_i;  X_ij = s_j / sum of s_k over k in M_i;  a = ratio",
+    cite="thesis: 5.4",
+)
 def _speed_aware(inputs: MixingInputs) -> jax.Array:
+    """Weights that grow with the speed of the sender; row-stochastic."""
     return speed_aware(inputs.adjacency, inputs.speed, inputs.numbers.ratio, inputs.senders)
 
 
-@MIXINGS.register("speed_aware_auto")
+@MIXINGS.register(
+    "speed_aware_auto",
+    formula="as speed_aware, with a_i = cov(v, s) / var(s) mean(s) / (pi R / 2 + mean(v)), moments over M_i\n"
+    "v_j = sqrt(s_j^2 + mean(s^2))",
+)
 def _speed_aware_auto(inputs: MixingInputs) -> jax.Array:
-    """`speed_aware` with the `automatic_ratio`."""
+    """`speed_aware` with the ratio that best weighs models by how many models they combine (`automatic_ratio`)."""
     ratio = automatic_ratio(inputs.adjacency, inputs.speed, inputs.radius, inputs.senders)
     return speed_aware(inputs.adjacency, inputs.speed, ratio, inputs.senders)

@@ -111,6 +111,22 @@ def render(study: ReportData, pictures: Mapping[str, Path] | None = None) -> str
     )
 
 
+def render_alone(study: ReportData, name: str) -> str:
+    """Return a page with one panel and nothing else, as a notebook shows it. The panel must have a chart."""
+    panel = _panel(study, name, None)
+    scripts = [
+        path for path in _scripts([panel]) if not path.name.startswith("plotly") or panel["chart"].kind == "plotly"
+    ]
+    text = {
+        "title": panel["title"],
+        "panel": panel,
+        "styles": [Markup(path.read_text(encoding="utf-8")) for path in _styles([panel])],
+        "study": Markup(dumps(_study(study))),
+        "scripts": [Markup(path.read_text(encoding="utf-8")) for path in scripts],
+    }
+    return _templates().get_template("alone.html.jinja").render(**text)
+
+
 def _panel(study: ReportData, name: str, picture: Path | None) -> dict[str, Any]:
     """Return what the template needs of a panel."""
     panel = FIGURES[name]

@@ -11,6 +11,7 @@ from mdfl_jax.results.results import StudyResults
 
 if TYPE_CHECKING:
     from mdfl_jax.report.figures import Plots
+    from mdfl_jax.report.notebook import Playback
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -57,6 +58,45 @@ class Results(StudyResults):
         except OSError as error:
             raise UserError(f"report: folder is {str(target)!r}; it cannot be made: {error.strerror}") from None
         return write(found)
+
+    def map(self, point: int | str = 0, seed: int | None = None) -> "Playback":
+        """Return the map of a run, which plays where a notebook shows it.
+
+        Args:
+          point: the index or the id of the sweep point.
+          seed: the seed, one of ``results.seeds_of(point)``; None: the first one.
+
+        Raises:
+          UserError: for an unknown point or seed, or if the study has recorded nothing that a map shows.
+        """
+        from mdfl_jax.report.notebook import playback
+
+        return playback(self.report_data_of(point, seed))
+
+    def report_data_of(self, point: int | str = 0, seed: int | None = None) -> ReportData:
+        """Return the results of one run in the form that the report draws. The arguments are those of `map`."""
+        p = self.index_of(point)
+        seeds, found = self.seeds_of(p), self.manifest["points"][p]
+        seed = seeds[0] if seed is None else seed
+        if seed not in seeds:
+            raise UserError(f"the seed is {seed!r}; the study has {', '.join(map(str, seeds))}")
+        s = seeds.index(seed)
+        run = dataclasses.replace(
+            self,
+            manifest={**self.manifest, "points": [found], "seeds": [seed]},
+            summary={**self.summary, "points": [{**self.summary["points"][p], "seeds": [seed]}], "selected": []},
+            lines=[line for line in self.lines if (line["point"], line["seed"]) == (found["id"], seed)],
+            arrays={
+                "rounds": self.arrays["rounds"],
+                **{
+                    f"0/{key}": self.arrays[f"{p}/{key}"][s : s + 1]
+                    for key in self.keys()
+                    if f"{p}/{key}" in self.arrays
+                },
+            },
+            workdir=self.workdir or Path(),
+        )
+        return make_report_data(run)
 
     def report_data(self, x: str = "", folder: Path | None = None) -> ReportData:
         """Return the results in the form that the report draws.

@@ -2,13 +2,14 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from mdfl_jax.core.papers import Paper
 from mdfl_jax.report import tables
 from mdfl_jax.report.read import ReportData, as_number, kept, show, spaced
 from mdfl_jax.storage.study_files import no_streets
@@ -324,8 +325,15 @@ def _entries(study: ReportData) -> list[Entry]:
         Entry("Time", ", ".join(seconds)),
         Entry("Seeds", _ranges(made["seeds"])),
         Entry("Status", made.get("status")),
+        Entry("What to cite", _cited(made.get("cite") or {})),
         Entry("Files beside this page", files, is_code=True),
     ]
+
+
+def _cited(citations: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the papers that the members of a study cite, with what each is cited for; "" for none."""
+    listed = [f"{Paper(key, of['entry']).short} ({'; '.join(of['for'])})" for key, of in citations.items()]
+    return ". ".join([*listed, "mdfl cite FOLDER prints the BibTeX entries"]) if listed else ""
 
 
 def _ranges(seeds: Sequence[Any]) -> str:

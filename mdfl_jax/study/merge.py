@@ -12,6 +12,7 @@ from functools import partial as partial_of
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mdfl_jax.config.citing import united
 from mdfl_jax.config.points import MOST_RUNS
 from mdfl_jax.config.sections import EngineConfig, Experiment
 from mdfl_jax.core.errors import UserError
@@ -262,6 +263,7 @@ def _whole(parts: Sequence[Part]) -> dict[str, Any]:
         "config": config,
         "points": points,
         "seeds": list(range(seeds[0], seeds[-1] + 1)),
+        "cite": united(manifest.get("cite") or {} for manifest in manifests),
         "pretrained": list(dict.fromkeys(line for manifest in manifests for line in manifest.get("pretrained") or ())),
     }
 

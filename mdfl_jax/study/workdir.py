@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mdfl_jax.config.citing import to_cite
 from mdfl_jax.config.points import Point, program_key
 from mdfl_jax.config.sections import effective, flat
 from mdfl_jax.core.errors import UserError
@@ -78,6 +79,7 @@ def manifest_of(study: Study, how_made: Mapping[str, Any]) -> dict[str, Any]:
         "title": study.experiment.title,
         "status": "running",
         "config": study.config,
+        "cite": to_cite(study.points),
         "points": points,
         "seeds": list(study.seeds),
         **({"metrics": own} if own else {}),

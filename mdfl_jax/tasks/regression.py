@@ -276,7 +276,7 @@ def _by_client(clients: RegressionClients) -> RegressionClients:
     return alike._replace(train=Samples(True, True), num_samples=True, label_counts=True)  # type: ignore[arg-type]
 
 
-def _register(kind: str, numbers: type[LinearNumbers], doc: str) -> None:
+def _register(kind: str, numbers: type[LinearNumbers], doc: str, formula: str, cite: str) -> None:
     def make(asked: TaskRequest) -> Task:
         return regression(
             kind,
@@ -289,8 +289,20 @@ def _register(kind: str, numbers: type[LinearNumbers], doc: str) -> None:
         )
 
     made = TaskKind(make, precisions=("float32", "float64"), has_objective=True, is_light=True)
-    TASKS.register(f"synthetic:{kind}", numbers, doc)(made)
+    TASKS.register(f"synthetic:{kind}", numbers, doc, formula=formula, cite=cite)(made)
 
 
-_register("linear", LinearNumbers, "Linear regression on data that each seed draws (PaME V-A, example 1).")
-_register("logistic", LogisticNumbers, "Logistic regression on data that each seed draws (PaME V-A, example 2).")
+_register(
+    "linear",
+    LinearNumbers,
+    "Linear regression on data that each seed draws.",
+    "f_i(x) = mean over the samples of client i of (a . x - b)^2 / 2, plus l2 / 2 ||x||^2",
+    "pame: V-A, example 1",
+)
+_register(
+    "logistic",
+    LogisticNumbers,
+    "Logistic regression on data that each seed draws.",
+    "f_i(x) = mean over the samples of client i of log(1 + exp(a . x)) - b a . x, plus l2 / 2 ||x||^2",
+    "pame: V-A, example 2",
+)

@@ -513,6 +513,8 @@ def seed_of_block(key: jax.Array, client: jax.Array, place: jax.Array) -> jax.Ar
     return jax.random.bits(jax.random.fold_in(jax.random.fold_in(key, client), place), (), jnp.uint32)
 
 
-TASKS.register(OF_DATASETS, doc="Learns the targets of a partitioned data set: labels, numbers or sequences.")(
-    TaskKind(_make, of_datasets=True, precisions=tuple(PRECISIONS))
-)
+TASKS.register(
+    OF_DATASETS,
+    doc="Learns the targets of a partitioned data set: labels, numbers or sequences.",
+    formula="f_i(x) = mean over the samples of client i of the loss (model.loss) of the model (model.name)",
+)(TaskKind(_make, of_datasets=True, precisions=tuple(PRECISIONS)))

@@ -8,6 +8,7 @@ import pytest
 from absl import flags
 from forked import Started
 
+import mdfl_jax
 from mdfl_jax.cli import common, entry, info, sweep
 from mdfl_jax.config import resolve
 from mdfl_jax.core.errors import UserError
@@ -28,6 +29,8 @@ def test_alone_it_lists_every_command_and_an_unknown_one_is_one_line(monkeypatch
         assert called(monkeypatch, *arguments) == 0
         lines = capsys.readouterr().out.splitlines()
         assert all(sum(line.startswith(f"  {name} ") for line in lines) == 1 for name in entry.COMMANDS)
+    assert called(monkeypatch, "--version") == 0
+    assert capsys.readouterr().out == f"mdfl_jax {mdfl_jax.__version__}\n"
     assert called(monkeypatch, "swep") == 2
     out, err = capsys.readouterr()
     known = ", ".join(sorted(entry.COMMANDS))

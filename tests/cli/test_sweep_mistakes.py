@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import jax
+import numpy as np
 import pytest
 from forked import Started
 from shell import ROOT
@@ -23,15 +24,21 @@ LONG = "a" * 5000
 HUGE = ",".join(map(str, range(100_000)))
 ARGUMENTS = """
 --workdir=--overwrite => --workdir=--overwrite: a value is missing
---confg=x => Unknown command line flag 'confg'. Did you mean: config ?
---workdirr=x => Did you mean: workdir ?
---nope => Unknown command line flag 'nope'
+--confg=x => unknown flag --confg=x (did you mean --config=x?); --help lists the flags
+--workdirr=x => unknown flag --workdirr=x (did you mean --workdir=x?)
+--rounds=3 => unknown flag --rounds=3 (did you mean --config.rounds=3?)
+--raduis=3 => unknown flag --raduis=3 (did you mean --config.network.radius=3?)
+--zzzz => unknown flag --zzzz; --help lists the flags
 extra => unexpected argument 'extra'; settings are given as --name=value
 --overwrite=maybe => flag --overwrite=maybe: it must be true or false
 --workdir => Missing value for flag --workdir
 --flagfile=/nope => Unable to open flagfile
 --config.=1 => unknown config key ''
 --config.network.radis=3 => unknown config key 'network.radis' (did you mean 'network.radius'?); among the
+--config.raduis=3 => unknown config key 'raduis' (did you mean 'network.radius'?)
+--config.network.lr=3 => unknown config key 'network.lr' (did you mean 'algorithm.lr'?)
+--config.data.name=/nowhere/mine.csv => data.name is '/nowhere/mine.csv', a path; a file is named by its folder
+--config.data.name=cifar10 => reads a prepared one; data.name=digits needs no files, as in mdfl sweep digits
 --config.seeds= => seeds is ''; it must be a whole number
 --config.seeds 0 => seeds is 0; it must be at least 1
 --config.seeds => seeds is ''; it must be a whole number
@@ -117,7 +124,10 @@ def test_a_missing_config_file_or_compiler_is_told(mistake, told, monkeypatch):
         ("\0", "SyntaxError: "),
         (bytes(range(256)), "SyntaxError: "),
         ("import nosuchmodule", "bad.py:1: ModuleNotFoundError: No module named 'nosuchmodule'"),
-        ("x = 1", "it has no function get_config"),
+        (
+            "x = 1",
+            "bad.py': it has no function get_config, which returns the configuration; a file that only registers",
+        ),
         ("def get_config(a):\n    return 1", "TypeError: get_config() missing 1 required positional argument"),
         ("import sys\ndef get_config():\n    sys.exit('why')", "bad.py:3: SystemExit: why"),
         ("def get_config():\n    return 3", "get_config() returned 3; it must return a ConfigDict"),
@@ -127,13 +137,17 @@ def test_a_missing_config_file_or_compiler_is_told(mistake, told, monkeypatch):
         ("def get_config():\n    open('/nope/x')", "bad.py:2: FileNotFoundError: "),
         ("def get_config():\n    return {'network': 3}", "network is a section; set its fields"),
         ("def get_config():\n    return {'seeds': 0}", "seeds is 0; it must be at least 1"),
-        (f"{TINY}\nget_config().network.radus = 3", 'Did you mean "radius" instead of "radus"?'),
+        (f"{TINY}\nget_config().network.radus = 3", "unknown config key 'radus' (did you mean 'radius'?)"),
+        (f"{TINY}\nget_config().raduis = 3", "unknown config key 'raduis' (did you mean 'network.radius'?); among the"),
+        (f"{TINY}\nget_config().netwrk.radius = 3", "unknown config key 'netwrk' (did you mean 'network'?)"),
         (f"{TINY}\nget_config().seeds = 'a'", "TypeError: Could not override field 'seeds'"),
     ],
 )
 def test_a_wrong_config_file_is_told_with_its_line(told, tmp_path, content, expected):
     (tmp_path / "bad.py").write_bytes(content if isinstance(content, bytes) else content.encode())
-    assert expected in told(config="bad.py")
+    line = told(config="bad.py")
+    assert expected in line
+    assert len(line) < 600
 
 
 def test_a_fault_in_a_file_of_presets_is_no_file_without_presets(told, tmp_path):
@@ -201,6 +215,40 @@ def test_a_path_that_cannot_be_is_one_short_line(told, arguments, monkeypatch, t
     for path in (LONG, f"/tmp/{LONG}", "two\nlines"):
         if path != "two\nlines" or not any(of in arguments for of in ("--workdir", "--cache", "name={}")):  # a folder's
             assert len(told(*(word.format(path) for word in arguments.split()))) < 1500
+
+
+@pytest.mark.long
+def test_a_study_that_fits_nowhere_names_what_makes_it_fit_and_no_dry_run_says_it_is_well(call, tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    images = np.zeros((60, 8, 8, 3), np.uint8)
+    labels = (np.arange(60) % 10).astype(np.int32)
+    np.savez(tmp_path / "cifar10.npz", x_train=images, y_train=labels, x_test=images, y_test=labels)
+    few = [
+        "network.num_clients=2",
+        "network.num_mobile=1",
+        "seeds=1",
+        "rounds=1",
+        "eval_every=1",
+        "engine.memory_mib=1",
+        "sweep=",
+        "baseline=",
+        "model.name=mlp",
+        "model.widths=8192",
+        "model.norm=batch",
+        "algorithm.batch_size=0",
+        "data.flip=false",
+        "data.crop=0",
+    ]
+    few.append(f"data.dir={tmp_path}")
+    words = ["--config=configs/cifar_resnet.py:madfl", "--cache=", *(f"--config.{field}" for field in few)]
+    status, out, _ = call(sweep, *words, "--dry_run")
+    assert status == 1
+    assert " of 1\n    does not fit: " in out
+    assert out.endswith("; cifar_resnet:small is a smaller study\n")
+    status, _, err = call(sweep, *words, f"--workdir={tmp_path / 'run'}")
+    assert status == 2
+    assert "one client alone" in err
+    assert err.endswith("; cifar_resnet:small is a smaller study\n")
 
 
 def test_a_sweep_of_some_hundred_points_is_ready_soon():

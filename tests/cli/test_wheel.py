@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import venv
 import zipfile
 from importlib.metadata import version
@@ -26,6 +27,9 @@ BUILT_FROM = (
     "MANIFEST.in",
     "README.md",
     "LICENSE",
+    "CHANGELOG.md",
+    "CITATION.cff",
+    "CONTRIBUTING.md",
 )
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 IMPORTED = """
@@ -62,12 +66,20 @@ def checkout(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def wheel(checkout, tmp_path_factory):
-    """The wheel, built without network."""
-    wheels = tmp_path_factory.mktemp("wheels")
-    done(*PIP, "wheel", "--no-index", "--no-deps", "--no-build-isolation", "--wheel-dir", wheels, checkout)
-    shutil.rmtree(checkout / "build", ignore_errors=True)
-    (found,) = wheels.glob("*.whl")
+def published(checkout, tmp_path_factory):
+    """The folder of what is published: the sdist, and the wheel that is built from it, without network."""
+    folder = tmp_path_factory.mktemp("published")
+    make = f"from setuptools import build_meta; build_meta.build_sdist({str(folder)!r})"
+    done(sys.executable, "-c", make, cwd=checkout)
+    (sdist,) = folder.glob("*.tar.gz")
+    done(*PIP, "wheel", "--no-index", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, sdist)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(published):
+    """The wheel."""
+    (found,) = published.glob("*.whl")
     return found
 
 
@@ -115,6 +127,26 @@ def test_the_wheel_holds_the_package_alone(wheel):
     assert "mdfl_jax/shipped/configs/data/town.fcd.xml.gz" in below
     for path in (ROOT / "mdfl_jax").rglob("*.py"):
         assert str(path.relative_to(ROOT)) in below
+
+
+def test_what_is_published_is_sound(published):
+    """As an index checks it before it takes a package."""
+    pytest.importorskip("twine")
+    out = done(sys.executable, "-m", "twine", "check", "--strict", *published.iterdir())
+    assert out.count("PASSED") == 2
+
+
+def test_the_sdist_has_what_a_reader_looks_for(published):
+    (sdist,) = published.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"CITATION.cff", "CHANGELOG.md", "LICENSE", "docs/extending.md", "mdfl_jax/core/papers.bib"} <= names
+
+
+def test_what_to_cite(scripts, elsewhere):
+    assert done(scripts / "mdfl", "--version") == f"mdfl_jax {version('mdfl_jax')}\n"
+    assert done(scripts / "mdfl", "cite").startswith("@software{mdfl_jax,")
+    assert "@misc{dadfl," in done(scripts / "mdfl", "cite", "digits")
 
 
 def test_a_shipped_study_its_report_and_the_list_of_members(scripts, elsewhere):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import mdfl_jax
-from mdfl_jax.cli.info import listing
+from mdfl_jax.cli.families import listing
 from mdfl_jax.config.resolve import add_used_files, as_config, completed, default_config, resolve
 from mdfl_jax.core import own_files
 from mdfl_jax.core.errors import UserError

@@ -59,8 +59,9 @@ def test_a_dry_run_describes_the_study(name, argument, images):
     study = make_study(config)
     assert plan(study).startswith(f"{config.name}: {len(study.points)} point")
     part = study.part(study.groups[0].runs(study.seeds[:1]))
-    told = memory.describe(part)
+    told, fits = memory.describe(part)
     assert " of 1\n" in told
+    assert fits == ("does not fit: " not in told)
     assert told.count("parameters a client") == told.count("GFLOP a round") == 1
     assert int(told.split("parameters a client")[1].split()[0].replace(",", "")) > 0
 

@@ -183,8 +183,9 @@ def test_an_unknown_name_lists_the_known_ones(tmp_path):
         "python_topics, tfds:<name>;"
         f" no file {str(tmp_path / 'mnits.npz')!r}"
     )
-    for name in ("", "mnist.npz", "../mnist", "a\nb"):
+    for name in ("", "mnist.npz", "a\nb"):
         assert told(name, str(tmp_path)).startswith(f"unknown data.name {name!r}")
+    assert told("../mnist.csv", str(tmp_path)).endswith("data.dir=.. data.name=mnist")
 
 
 def complain(tmp_path, **members):

@@ -93,6 +93,26 @@ def test_other_commands_name_what_is_there(case):
             assert f'"{flag}"' in source or f"--{flag}" in source
 
 
+def test_no_page_takes_the_workdir_of_another():
+    """A reader who goes from page to page gets no study of another page, nor an error that one is there."""
+    studies: dict[str, dict[str, tuple]] = {}
+    for page, command in OURS:
+        arguments = without_optional(command.arguments)
+        given = config_of(arguments)
+        if command.program != "sweep" or "--dry_run" in arguments or page.name in FOLLOWED - {"tutorial.md"}:
+            continue
+        named = [word.partition("=")[2] for word in arguments if word.startswith("--workdir=")]
+        if not named and not (ROOT / given.partition(":")[0]).is_file():  # a file of the reader
+            continue
+        fields = fields_set(arguments)
+        own = fields.get("name") or as_config(given if given.startswith("/") else str(ROOT / given)).name
+        workdir = named[0] if named else f"runs/{own}"
+        study = (given.removeprefix(f"{ROOT}/"), *sorted(fields.items()))
+        studies.setdefault(workdir, {}).setdefault(page.name, study)  # a page may let its own studies grow
+    for workdir, of_pages in studies.items():
+        assert len(set(of_pages.values())) == 1, f"{workdir}: {of_pages}"
+
+
 # What follows runs them, in processes of their own, in an empty folder in which configs/ is that of the checkout.
 
 

@@ -12,7 +12,7 @@ import pytest
 from tiny import run_study
 
 from mdfl_jax.cli import new
-from mdfl_jax.cli.info import listing
+from mdfl_jax.cli.families import listing
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.page import write_report
@@ -152,4 +152,4 @@ def test_its_number_is_a_field_with_bounds_and_is_listed(title, tmp_path):
     config[section][name] = bad
     with pytest.raises(UserError, match=rf"{path} is {bad}; it must be "):
         resolve(config)
-    assert f"      {name} = " in listing()
+    assert f"      {path} = " in listing()

@@ -1,27 +1,63 @@
-"""docs/fields.md is what the code declares, with every field and every member, as the list of members says it."""
+"""docs/fields.md and docs/families/ are what the code declares: every field, every member, its formula and papers."""
 
 from pathlib import Path
 
-from mdfl_jax.cli.info import families, listing, page
+import pytest
+
+from mdfl_jax.cli.families import families, listing, pages
 from mdfl_jax.config.resolve import all_fields
+from mdfl_jax.core import papers
+from mdfl_jax.core.errors import UserError
 
-PAGE = (Path(__file__).parents[2] / "docs" / "fields.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = pages()
+WITHOUT_FORMULA = ("data_name", "logger")
 
 
-def test_the_page_is_the_one_that_the_code_makes():
-    assert page() == PAGE, "python -m launch.info --fields > docs/fields.md writes it"
-    for table in PAGE.split("\n\n"):
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_is_the_one_that_the_code_makes(path):
+    text = (DOCS / path).read_text()
+    assert PAGES[path] == text, "python -m launch.info --pages=docs writes it"
+    for table in text.split("\n\n"):
         rows = [line.replace("\\|", "") for line in table.splitlines() if line.startswith("|")]
         assert len({row.count("|") for row in rows}) <= 1, table
 
 
+def test_there_is_no_page_of_a_family_that_is_gone():
+    assert {f"families/{path.name}" for path in (DOCS / "families").iterdir()} == set(PAGES) - {"fields.md"}
+
+
 def test_every_field_and_every_member_has_a_row():
+    whole = "\n".join(PAGES.values())
     for path, field in all_fields().items():
-        name = path.rpartition(".")[2] if "own" in field.metadata else path
-        assert f"| `{name}` | " in PAGE, path
-        assert field.metadata["doc"].replace("<", "&lt;").replace("|", "\\|") in PAGE, path
-    assert all(f"| `{member}` | " in PAGE for family in families().values() for member in family.registry)
-    for row in (line.strip() for line in listing().splitlines() if line.startswith("      ")):
-        name, _, rest = row.partition(" = ")
-        default = rest.split(" ")[0].rstrip(":")
-        assert f"`{name}` | `{default}" in PAGE or f"`{name}` | empty" in PAGE, row
+        assert f"| `{path}` | " in whole, path
+        assert field.metadata["doc"].replace("<", "&lt;").replace("|", "\\|") in whole, path
+    for name, family in families().items():
+        page = PAGES[f"families/{name}.md"]
+        assert all(f"\n## `{member}`\n" in page for member in family.registry)
+
+
+def test_every_member_has_a_line_a_formula_and_papers_that_exist():
+    for name, family in families().items():
+        for each in family.registry:
+            member = family.registry.member(each)
+            assert family.registry.doc(each).endswith("."), each
+            assert member.formula or name in WITHOUT_FORMULA, each
+            assert papers.cited(member.cite) or not member.cite
+    named = {of.key for family in families().values() for each in family.registry
+             for of, _ in papers.cited(family.registry.member(each).cite)}  # fmt: skip
+    from mdfl_jax.data.sources import PUBLIC
+
+    assert set(papers.papers()) - named - set(PUBLIC.values()) == {papers.SOFTWARE}, "papers that nobody cites"
+
+
+def test_the_list_tells_how_weights_are_computed_and_what_the_learning_rate_is():
+    assert "formula: W_ij = 1 / (1 + max(d_i, d_j)) for neighbours" in listing("mixing.metropolis_hastings")
+    assert "source: MADFL, eq. 2; Xiao, Boyd 2004" in listing("mixing")
+    assert listing("algorithm.lr").startswith(
+        "algorithm.lr = 0.1 (greater than 0): learning rate at the first step (of "
+    )
+    assert "of pame)" in listing("algorithm.lr")
+    assert listing("network.radius").startswith("network.radius = 3.0 (at least 0): communication radius")
+    with pytest.raises(UserError, match=r"unknown mixing 'metropolis' \(did you mean"):
+        listing("mixing.metropolis")

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from mdfl_jax.cli.info import listing
+from mdfl_jax.cli.families import listing
 from mdfl_jax.config.resolve import check_key
 
 ROOT = Path(__file__).parents[2]

@@ -84,4 +84,4 @@ def test_a_study_whose_seeds_draw_the_data_has_a_plan(tiny):
         "algorithm.lr": 0.1,
         "network.graph": "ring",
     }
-    assert "MiB of a run" in memory.describe(make_study(tiny(**synthetic)))
+    assert "MiB of a run" in memory.describe(make_study(tiny(**synthetic)))[0]

@@ -5,7 +5,7 @@ import pytest
 from small import told
 
 import mdfl_jax
-from mdfl_jax.cli.info import listing
+from mdfl_jax.cli.families import listing
 from mdfl_jax.config.resolve import as_config, resolve
 from mdfl_jax.core.numbers import number
 from mdfl_jax.data.partition import PARTITIONS

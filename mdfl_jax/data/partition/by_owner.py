@@ -24,12 +24,17 @@ class OwnerNumbers(PartitionNumbers):
             )
 
 
-@PARTITIONS.register("by_owner", OwnerNumbers, "The natural owners of the samples are dealt to the clients, whole.")
+@PARTITIONS.register(
+    "by_owner",
+    OwnerNumbers,
+    formula="in a random order of the owners, owner k goes to client k mod N",
+    cite="caldas2018",
+)
 def by_owner(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
     """Deal the natural owners of the samples to the clients, so that all samples of an owner stay together.
 
-    The data sets of Caldas et al., "LEAF: a benchmark for federated settings", 2018, have such owners, for example the
-    writers of FEMNIST. The numbers of owners that two clients get differ by at most one.
+    Data sets made for federated learning have such owners, for example the writers of FEMNIST. The numbers of owners
+    that two clients get differ by at most one.
 
     Raises:
       UserError: if the natural owners are not known.

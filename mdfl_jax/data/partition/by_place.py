@@ -19,15 +19,19 @@ class PlaceNumbers(PartitionNumbers):
     )
 
 
-@PARTITIONS.register("by_place", PlaceNumbers, "Clients near one another before the first round hold like labels.")
+@PARTITIONS.register(
+    "by_place",
+    PlaceNumbers,
+    formula="client i's share of a label ~ exp(-d_i^2 / (2 s^2));  d_i: distance of i from the label's random centre\n"
+    "s = place_spread times the longer side of the smallest rectangle around all clients",
+    cite="hsieh2020: the skew that the rule, which is ours, imitates",
+)
 def by_place(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
     """Give each label a centre, and divide its samples among the clients by their distances from this centre.
 
-    The centres are uniform in the smallest rectangle that contains all clients. A client at the distance d from the
-    centre gets a share proportional to exp(-d^2 / (2 s^2)), with s = ``place_spread`` times the longer side of the
-    rectangle. So clients near one another hold like labels, as cameras and phones of one region do (Hsieh, Phanishayee,
-    Mutlu and Gibbons, "The non-IID data quagmire of decentralized machine learning", ICML 2020, measure this geographic
-    skew; the rule itself is ours). The samples of a label are shuffled and cut at the shares, as in `dirichlet`.
+    The centres are uniform in the smallest rectangle that contains all clients. So clients near one another hold like
+    labels, as cameras and phones of one region do. The samples of a label are shuffled and cut at the shares, as in
+    `dirichlet`.
 
     With small values of ``place_spread`` the samples of a label go to the nearest client, with large values all clients
     hold the same labels.

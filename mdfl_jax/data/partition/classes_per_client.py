@@ -21,9 +21,14 @@ class ClassesNumbers(PartitionNumbers):
             raise UserError(f"data.classes_per_client is {held}; {dataset.name} has {known} classes")
 
 
-@PARTITIONS.register("classes_per_client", ClassesNumbers, "Every client holds the same number of classes.")
+@PARTITIONS.register(
+    "classes_per_client",
+    ClassesNumbers,
+    formula="client i holds the classes (i c + k) mod C, k < c = classes_per_client, of a random order of the classes",
+    cite="pame: V",
+)
 def classes_per_client(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
-    """Give every client samples of the same number of classes (PAME V, "C classes per node").
+    """Give every client samples of the same number of classes.
 
     Classes are given to the clients in a random cyclic order, so the numbers of clients that hold a class differ by at
     most one. If ``classes_per_client`` divides C, there are C / classes_per_client different sets of classes. The

@@ -8,15 +8,19 @@ from mdfl_jax.data.partition import PARTITIONS, DirichletNumbers, PartitionSetti
 ORDER = 2  # folded into the key, for the orders of the clients; the other keys are split from it
 
 
-@PARTITIONS.register("dirichlet", DirichletNumbers, "Each label's shares over the clients are of a Dirichlet law.")
+@PARTITIONS.register(
+    "dirichlet",
+    DirichletNumbers,
+    formula="(p_1, ..., p_N) ~ Dir(alpha, ..., alpha) for each class; client i gets the share p_i of the class",
+    cite="yurochkin2019; madfl; dadfl",
+)
 def dirichlet(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
-    """Draw a label-Dirichlet partition: each class is divided among the clients by shares from Dir(alpha, ..., alpha).
+    """Divide each class among the clients by Dirichlet shares: unequal labels and unequal numbers of samples.
 
     The samples of a class are shuffled and cut at the cumulative shares, so a client holds its share of the class,
-    rounded up or down. Clients therefore hold unequal numbers of samples, and a client may hold none (Yurochkin et
-    al., "Bayesian nonparametric federated learning of neural networks", ICML 2019). Another convention draws the
-    shares of each CLIENT over the classes and keeps the numbers equal: `dirichlet_per_client`, `dirichlet_balanced`.
-    MADFL and DADFL speak of unequal numbers, so their convention is the one above.
+    rounded up or down. Clients therefore hold unequal numbers of samples, and a client may hold none. Another
+    convention draws the shares of each CLIENT over the classes and keeps the numbers equal: `dirichlet_per_client`,
+    `dirichlet_balanced`. MADFL and DADFL speak of unequal numbers, so their convention is the one above.
 
     The cuts of a class are made in the order of the clients. If it has fewer samples than there are clients, most of
     its shares are rounded to nothing; then the clients are in an order that is drawn for the class, so that not the

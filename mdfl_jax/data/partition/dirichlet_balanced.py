@@ -9,15 +9,16 @@ from mdfl_jax.data.partition import PARTITIONS, DirichletNumbers, PartitionSetti
 @PARTITIONS.register(
     "dirichlet_balanced",
     DirichletNumbers,
-    "Each client's labels are of a Dirichlet law; clients take equal numbers of samples, in turns.",
+    formula="q_i ~ Dir(alpha, ..., alpha) over the classes; in turns, client i takes a sample of a class ~ q_i",
+    cite="acar2021",
 )
 def dirichlet_balanced(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
-    """Draw the proportions of the labels of each client from Dir(alpha, ..., alpha), and deal one sample at a time.
+    """Draw Dirichlet proportions of the labels for each client, and deal one sample at a time: equal numbers.
 
     The clients take turns, in a random order. In its turn a client draws a label from its own proportions among the
     classes that have samples left. So the numbers of samples differ by at most one, and all clients share what is left
-    at the end (Acar et al., "Federated learning based on dynamic regularization", ICLR 2021, where the next client is
-    drawn at random). In `dirichlet_per_client` the last clients take all of it.
+    at the end. (In the source the next client is drawn at random.) In `dirichlet_per_client` the last clients take all
+    of it.
 
     Returns:
       owner: [n] int32 in 0..N-1.

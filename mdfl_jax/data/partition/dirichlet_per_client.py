@@ -55,13 +55,13 @@ def draw_labels(key: jax.Array, log_share: jax.Array, left: jax.Array, count: ja
 @PARTITIONS.register(
     "dirichlet_per_client",
     PerClientNumbers,
-    "Each client's labels are of a Dirichlet law; clients take equal numbers of samples, one client after another.",
+    formula="q_i ~ Dir(alpha, ..., alpha) over the classes; one after another, client i takes samples ~ q_i",
+    cite="hsu2019; fedmobile",
 )
 def dirichlet_per_client(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
-    """Draw the proportions of the labels of each client from Dir(alpha, ..., alpha), and then its samples.
+    """Draw Dirichlet proportions of the labels for each client, and then its samples: equal numbers of samples.
 
-    The clients take their samples one after another, in a random order, without replacement (Hsu, Qi and Brown,
-    "Measuring the effects of non-identical data distribution for federated visual classification", 2019). If a class
+    The clients take their samples one after another, in a random order, without replacement. If a class
     is used up, later clients do without it. So the last clients take what is left, and their labels follow their
     proportions less closely. The numbers of samples differ by at most one. Hsu et al. write Dir(alpha p) with a
     distribution p over the classes; their alpha is C times this one if p is uniform.

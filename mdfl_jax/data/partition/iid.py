@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from mdfl_jax.data.partition import PARTITIONS, PartitionSettings
 
 
-@PARTITIONS.register("iid", doc="Samples are shuffled and dealt out evenly.")
+@PARTITIONS.register("iid", formula="in a random order, sample k goes to client k mod N")
 def iid(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
     """Shuffle the samples and divide them evenly among the clients; the numbers of samples differ by at most one.
 

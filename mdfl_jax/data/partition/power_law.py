@@ -13,12 +13,16 @@ class PowerLawNumbers(PartitionNumbers):
     exponent: float = number(1.0, "a, where the client of rank r holds a share proportional to r^-a", at_least=0)
 
 
-@PARTITIONS.register("power_law", PowerLawNumbers, "Numbers of samples that fall with a power of the rank.")
+@PARTITIONS.register(
+    "power_law",
+    PowerLawNumbers,
+    formula="n_i ~ r_i^-exponent, with the ranks r_i a random permutation of 1..N",
+    cite="li2020fedprox",
+)
 def power_law(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
     """Give the client of rank r a share of the samples proportional to r^-exponent, whatever their labels.
 
-    The ranks 1..N are dealt at random. Power laws of the numbers of samples are used by Li et al., "Federated
-    optimization in heterogeneous networks" (FedProx, MLSys 2020). Every client holds at least one sample if there are
+    The ranks 1..N are dealt at random. Every client holds at least one sample if there are
     enough samples.
 
     With an exponent of 0 the numbers are equal, up to one sample; with 1 they follow Zipf's law.

@@ -13,12 +13,16 @@ class QuantityNumbers(PartitionNumbers):
     beta: float = number(0.5, "concentration of the clients' shares of all samples", above=0, source="Li 2022: 0.5")
 
 
-@PARTITIONS.register("quantity_skew", QuantityNumbers, "Numbers of samples of a Dirichlet law, labels alike.")
+@PARTITIONS.register(
+    "quantity_skew",
+    QuantityNumbers,
+    formula="(p_1, ..., p_N) ~ Dir(beta, ..., beta);  n_i = p_i n, whatever the labels",
+    cite="li2022silos: quantity skew",
+)
 def quantity_skew(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
     """Draw the clients' shares of all samples from Dir(beta, ..., beta), and deal the samples whatever their labels.
 
-    This is the quantity skew of Li, Diao, Chen and He, "Federated learning on non-IID data silos: an experimental
-    study", ICDE 2022. Every client holds at least one sample if there are enough samples. Smaller values of beta make
+    Every client holds at least one sample if there are enough samples. Smaller values of beta make
     the numbers more unequal.
 
     Returns:

@@ -17,12 +17,13 @@ class ShardsNumbers(PartitionNumbers):
 @PARTITIONS.register(
     "shards",
     ShardsNumbers,
-    "The samples are sorted by label and cut into shards; each client gets the same number of shards.",
+    formula="the samples by label, cut into N s shards; each client gets s = shards_per_client random ones",
+    cite="mcmahan2017: 3; thesis",
 )
 def shards(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
     """Sort the samples by label, cut them into N * shards_per_client shards, and give each client that many shards.
 
-    This is the pathological non-IID split of McMahan et al. (AISTATS 2017). THESIS uses it with four shards per client.
+    This is the pathological non-IID split of the source. The thesis uses it with four shards per client.
 
     Returns:
       owner: [n] int32 in 0..N-1.

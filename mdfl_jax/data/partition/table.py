@@ -126,9 +126,9 @@ class TableNumbers(PartitionNumbers):
             )
 
 
-@PARTITIONS.register("table", TableNumbers, "A file says who holds which samples, or how many of each label.")
+@PARTITIONS.register("table", TableNumbers, formula="the owners, or the counts [N, C], of the file")
 def by_table(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
-    """Give the samples to the clients as a table says.
+    """Give the samples to the clients as a file says: who holds which samples, or how many of each label.
 
     The key draws which samples of a label a client gets where the table holds counts; owners need no key. The numbers
     of the table are whole, whatever their type.

@@ -34,7 +34,13 @@ x_train, y_train, x_test and y_test are needed; docs/data.md lists the others an
 """
 
 
-PUBLIC = ("mnist", "fashion_mnist", "cifar10", "cifar100")  # they have the same names in TensorFlow Datasets
+PUBLIC = {
+    "mnist": "lecun1998",
+    "fashion_mnist": "xiao2017",
+    "cifar10": "krizhevsky2009",
+    "cifar100": "krizhevsky2009",
+}
+"""Well-known data sets, which have the same names in TensorFlow Datasets, with what to cite (`core.papers`)."""
 GIVEN = "given:"  # the beginning of the names of data sets that a Python program hands over
 
 Arrays = tuple[dict[str, np.ndarray], int]
@@ -247,12 +253,21 @@ def _how_to_get(name: str) -> str:
     """Return the part of an error that says how to get a well-known data set; "" for other data sets."""
     if name not in PUBLIC:
         return ""
-    return f"; docs/data.md, 'Your own data', shows how to make it, and data.name=tfds:{name} reads a prepared one"
+    return (
+        f"; docs/data.md, 'Your own data', shows how to make it, and data.name=tfds:{name} reads a prepared one; "
+        "data.name=digits needs no files, as in mdfl sweep digits"
+    )
 
 
 def _files(name: str, directory: str) -> tuple[Format, list[Path]]:
     """Return the format and the files of a data set, after a check that the directory's listing has it."""
     path, known = data_directory(directory), names(directory)
+    if (parent := os.path.dirname(name)) or os.path.isfile(name):
+        stem = Path(name).name.partition(".")[0]
+        raise UserError(
+            f"data.name is {name!r}, a path; a file is named by its folder and its name without the ending: "
+            f"data.dir={parent or '.'} data.name={stem}"
+        )
     if not path:
         raise UserError(
             unknown_name("data.name", name, known)

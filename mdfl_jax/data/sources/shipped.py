@@ -14,7 +14,7 @@ LENGTH = 64  # characters of a sequence of `python_topics`
 CHARACTERS = "\n" + "".join(map(chr, range(32, 127)))  # other characters have the token len(CHARACTERS)
 
 
-@SOURCES.register("digits")
+@SOURCES.register("digits", cite="alpaydin1998")
 def digits() -> dict[str, np.ndarray]:
     """Handwritten digits that come with scikit-learn: 1,797 images, 8 x 8, grey levels 0 to 16, uint8.
 

@@ -4,7 +4,7 @@ from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility
 
 
-@MOBILITIES.register("contacts")
+@MOBILITIES.register("contacts", formula="links(r) = those of the list in round r; places do not matter")
 def contacts() -> Mobility:
     """Nobody moves, and a contact list gives the links of each round.
 

@@ -41,21 +41,27 @@ def _dcm() -> Mobility:
     return grid_mobility(move_by_distribution, prepare, centres, quickly)
 
 
-def _register(name: str, doc: str, by_centres: bool) -> None:
+def _register(name: str, doc: str, by_centres: bool, formula: str, cite: str) -> None:
     on_grid = [
         Form(_dcm if by_centres else _dam, "grid", ORACLE),
         Form(lambda: met_mobility(by_centres), "grid", MET, MetNumbers),
     ]
     anywhere = Strategy(by_label_distance, everywhere=not by_centres)
     in_plane = forms_of(anywhere, StrategyNumbers, ("plane",), (ORACLE, MET))
-    MOBILITIES.register_forms(name, [*on_grid, *in_plane], doc)
+    MOBILITIES.register_forms(name, [*on_grid, *in_plane], doc, formula=formula, cite=cite)
 
 
 _register(
-    "dam", "Distribution-aware movement (DAM): all points may be destinations (MADFL eqs. 9 to 12).", by_centres=False
+    "dam",
+    "Distribution-aware movement (DAM): all points may be destinations.",
+    by_centres=False,
+    formula="p(L) ~ d(L) over all points",
+    cite="madfl: eqs. 9 to 12; dadfl",
 )
 _register(
     "dcm",
-    "Distribution-aware cluster-centre movement (DCM): to cluster centres of the static clients (MADFL eq. 13).",
+    "Distribution-aware cluster-centre movement (DCM): to cluster centres of the static clients.",
     by_centres=True,
+    formula="p(L) ~ d(L) over the cluster centres: greedily, the point in range of most static clients not yet covered",
+    cite="madfl: eq. 13; dadfl",
 )

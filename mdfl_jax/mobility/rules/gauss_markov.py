@@ -1,8 +1,6 @@
 """Gauss-Markov movement: each velocity depends on the velocity of the round before.
 
-Liang and Haas, "Predictive distance-based mobility management for PCS networks", IEEE INFOCOM 1999, eq. 4, applied to
-both components of the velocity; Camp, Boleng and Davies, "A survey of mobility models for ad hoc network research",
-2002.
+The one-dimensional process of the source is applied to both components of the velocity.
 """
 
 import jax
@@ -25,14 +23,19 @@ class GaussMarkovNumbers(Numbers):
     speed_std: float = number(10.0, "standard deviation of each component of the velocity", at_least=0, unit="m/s")
 
 
-@MOBILITIES.register("gauss_markov", GaussMarkovNumbers)
+@MOBILITIES.register(
+    "gauss_markov",
+    GaussMarkovNumbers,
+    formula="v' = alpha v + (1 - alpha) mean + sqrt(1 - alpha^2) speed_std w, w ~ N(0, I)",
+    cite="liang1999: eq. 4; camp2002",
+)
 def gauss_markov() -> Mobility:
-    """Gauss-Markov movement: each round v' = alpha v + (1 - alpha) mean + sqrt(1 - alpha^2) speed_std w, w normal.
+    """Gauss-Markov movement: each velocity depends on the velocity of the round before.
 
-    Here w is standard normal, and the mean velocity is ``mean_speed`` in the direction ``mean_direction``. In every
-    round, from the first on, the velocity is normal around this mean, with standard deviation ``speed_std`` in each
-    component. Its autocorrelation over k rounds is alpha^k. The process does not depend on the walls: the velocity of a
-    reflected client is the mirror image of its process, the mean included.
+    The mean velocity is ``mean_speed`` in the direction ``mean_direction``. In every round, from the first on, the
+    velocity is normal around this mean, with standard deviation ``speed_std`` in each component. Its autocorrelation
+    over k rounds is alpha^k. The process does not depend on the walls: the velocity of a reflected client is the mirror
+    image of its process, the mean included.
     """
 
     def mean(world: PlaneWorld) -> jax.Array:

@@ -1,7 +1,4 @@
-"""Reference-point group mobility: clients stay near the moving reference point of their group.
-
-Hong, Gerla, Pei and Chiang, "A group mobility model for ad hoc wireless networks", ACM MSWiM 1999.
-"""
+"""Reference-point group mobility: clients stay near the moving reference point of their group."""
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +25,12 @@ class GroupNumbers(WaypointNumbers):
     group_radius: float = number(50.0, "largest distance of a member from its reference point", at_least=0, unit="m")
 
 
-@MOBILITIES.register("group", GroupNumbers)
+@MOBILITIES.register(
+    "group",
+    GroupNumbers,
+    formula="place_i(r) ~ U(disc of group_radius around the reference point of group i mod groups at r)",
+    cite="hong1999",
+)
 def group() -> Mobility:
     """Group mobility: reference points move by random waypoint, and members to a new place near theirs each round.
 

@@ -1,8 +1,6 @@
 """Levy walk: many short flights and a few very long ones.
 
-Rhee, Shin, Hong, Lee, Kim and Chong, "On the Levy-walk nature of human mobility", IEEE/ACM Transactions on Networking
-19(3), 2011. Flight lengths and pauses have densities proportional to x^-(1 + exponent), truncated at both ends.
-Directions are uniform.
+Flight lengths and pauses have densities that are powers, truncated at both ends.
 """
 
 import jax
@@ -54,7 +52,12 @@ class LevyNumbers(PauseNumbers):
             raise UserError("motion.pause_min is 0.0; with pauses, levy_walk needs it greater than 0")
 
 
-@MOBILITIES.register("levy_walk", LevyNumbers)
+@MOBILITIES.register(
+    "levy_walk",
+    LevyNumbers,
+    formula="density of flights l: l^-(1 + flight_exponent);  of pauses t: t^-(1 + pause_exponent);  direction ~ U",
+    cite="rhee2011",
+)
 def levy_walk() -> Mobility:
     """Levy walk: straight flights with a power law of lengths, and pauses with a power law of durations in between.
 

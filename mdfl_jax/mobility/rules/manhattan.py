@@ -1,8 +1,4 @@
-"""Manhattan movement: clients move along the streets of a square grid and may turn at the crossings.
-
-ETSI TR 101 112 (UMTS 30.03), "Selection procedures for the choice of radio transmission technologies", 1998, annex B;
-Bai, Sadagopan and Helmy, "IMPORTANT: a framework to systematically analyze the impact of mobility", IEEE INFOCOM 2003.
-"""
+"""Manhattan movement: clients move along the streets of a square grid and may turn at the crossings."""
 
 import math
 
@@ -48,12 +44,16 @@ class ManhattanNumbers(SpeedNumbers):
             )
 
 
-@MOBILITIES.register("manhattan", ManhattanNumbers)
+@MOBILITIES.register(
+    "manhattan",
+    ManhattanNumbers,
+    formula="at a crossing: left with probability turn / 2, right with turn / 2, else straight on",
+    cite="etsi1998: annex B; bai2003",
+)
 def manhattan() -> Mobility:
     """Manhattan movement: clients move along streets ``block`` metres apart and may turn at each crossing.
 
-    The probability of a turn is ``turn`` / 2 to the left and ``turn`` / 2 to the right; else the client goes straight
-    on. Directions that leave the streets are excluded, and the other probabilities are scaled up in proportion. Where
+    Directions that leave the streets are excluded, and the other probabilities are scaled up in proportion. Where
     none is left, the client turns back. Each section between two crossings has a speed U(speed_min, speed_max). All
     clients start uniformly along the streets, also those that do not move.
     """

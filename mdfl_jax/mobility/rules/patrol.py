@@ -1,7 +1,6 @@
 """Patrol: clients travel round a given loop of waypoints, as buses, guards and ferries do.
 
-Zhao, Ammar and Zegura, "A message ferrying approach for data delivery in sparse mobile ad hoc networks", ACM MobiHoc
-2004, use message ferries on such loops.
+Message ferries use such loops in the source.
 """
 
 from typing import NamedTuple
@@ -55,7 +54,9 @@ class PatrolNumbers(SpeedNumbers):
                 )
 
 
-@MOBILITIES.register("patrol", PatrolNumbers)
+@MOBILITIES.register(
+    "patrol", PatrolNumbers, formula="destination after waypoint k of K: waypoint k + 1 mod K", cite="zhao2004"
+)
 def patrol() -> Mobility:
     """Patrol: each client visits the waypoints ``loop`` in their order, again and again, at its own constant speed.
 

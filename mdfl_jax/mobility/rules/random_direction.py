@@ -1,8 +1,7 @@
 """Random direction: legs of random direction, speed and duration, reflected or wrapped at the walls.
 
-Nain, Towsley, Liu and Liu, "Properties of random direction models", IEEE INFOCOM 2005, show that with reflecting and
-with wrapping walls places and directions stay uniform. (Royer's variant of 2001 is another model: its legs end at the
-wall, and its clients concentrate there.)
+With reflecting and with wrapping walls places and directions stay uniform, as the source shows. (Royer's variant of
+2001 is another model: its legs end at the wall, and its clients concentrate there.)
 """
 
 import jax
@@ -20,11 +19,16 @@ class DirectionNumbers(PauseNumbers):
     leg_time: float = number(10.0, "mean duration of a leg", above=0, unit="s")
 
 
-@MOBILITIES.register("random_direction", DirectionNumbers)
+@MOBILITIES.register(
+    "random_direction",
+    DirectionNumbers,
+    formula="direction ~ U, speed ~ U(speed_min, speed_max)\n"
+    "duration ~ Exp(mean leg_time), pause ~ U(pause_min, pause_max)",
+    cite="nain2005",
+)
 def random_direction() -> Mobility:
     """Random direction: legs in uniform directions, of exponential durations, with pauses in between.
 
-    Speeds are U(speed_min, speed_max), durations have the mean ``leg_time``, and pauses are U(pause_min, pause_max).
     Without pauses the movement is stationary from the start, because exponential durations have no memory.
     """
 

@@ -23,7 +23,7 @@ def uniform_chain(grid: jax.Array, max_step: jax.Array | float) -> jax.Array:
     return near / jnp.sum(near, axis=1, keepdims=True)
 
 
-@MOBILITIES.register("random_movement")
+@MOBILITIES.register("random_movement", formula="place+ ~ U(points within Rm)", cite="madfl: algorithm 5; dadfl: eq. 3")
 def random_movement() -> Mobility:
     """Random movement: a mobile client goes to a grid point drawn uniformly within Rm of its place, itself included."""
 

@@ -114,13 +114,17 @@ class RandomWalkNumbers(Numbers):
             )
 
 
-@MOBILITIES.register("random_walk", RandomWalkNumbers)
+@MOBILITIES.register(
+    "random_walk",
+    RandomWalkNumbers,
+    formula="place+ = place + speed e;  e: up, down, left or right, with the probabilities of these names\n"
+    "speed ~ U(0, speed_max), of mobile clients ~ U(beta speed_max, 2 beta speed_max)",
+    cite="thesis: 4",
+)
 def random_walk() -> Mobility:
-    """Random walk of the thesis (section 4): all clients move, and the mobile clients are the fast ones.
+    """Random walk in two speed groups: all clients move, and the mobile clients are the fast ones.
 
-    Each client has a constant speed, U(0, speed_max) for the slow (low-mobility) clients and
-    U(beta speed_max, 2 beta speed_max) for the mobile ones. In each round a client draws one of the directions up,
-    down, left and right, with the probabilities of these names. With equal probabilities and reflecting or wrapping
+    A client keeps its speed, and draws a direction in each round. With equal probabilities and reflecting or wrapping
     walls the places stay uniform.
     """
 

@@ -1,8 +1,4 @@
-"""Random waypoint: a client moves straight to a uniform place at a uniform speed, pauses, and starts again.
-
-Johnson and Maltz, "Dynamic source routing in ad hoc wireless networks", 1996. The steady state is that of Navidi and
-Camp, "Stationary distributions for the random waypoint mobility model", IEEE Transactions on Mobile Computing, 2004.
-"""
+"""Random waypoint: a client moves straight to a uniform place at a uniform speed, pauses, and starts again."""
 
 import jax
 import jax.numpy as jnp
@@ -121,13 +117,17 @@ class WaypointNumbers(PauseNumbers):
     steady_start: bool = number(True, "start in the stationary distribution")
 
 
-@MOBILITIES.register("random_waypoint", WaypointNumbers)
+@MOBILITIES.register(
+    "random_waypoint",
+    WaypointNumbers,
+    formula="destination ~ U(plane), speed ~ U(speed_min, speed_max), pause ~ U(pause_min, pause_max)",
+    cite="johnson1996; navidi2004: its steady state",
+)
 def random_waypoint() -> Mobility:
     """Random waypoint: a client moves straight to a uniform place, pauses there, and moves to the next one.
 
-    Speeds are U(speed_min, speed_max) with speed_min > 0, and pauses are U(pause_min, pause_max). The movement starts
-    in its steady state where ``steady_start`` is set. Else clients start at uniform places, each with a new waypoint.
-    The stationary places are concentrated in the middle.
+    The movement starts in its steady state where ``steady_start`` is set. Else clients start at uniform places, each
+    with a new waypoint. The stationary places are concentrated in the middle.
     """
 
     def target(client: PlaneClient, world: PlaneWorld) -> jax.Array:

@@ -54,4 +54,6 @@ MOBILITIES.register_forms(
     "static",
     [Form(on_grid, "grid"), Form(in_plane, "plane"), Form(in_trace, "trace")],
     "Nobody moves, not even the mobile clients. With a trace all stay at their first place in it.",
+    formula="place+ = place",
+    cite="madfl: II-C",
 )

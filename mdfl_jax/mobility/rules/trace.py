@@ -20,7 +20,7 @@ def _path(world: PlaneWorld, moved: jax.Array) -> Path:
     return Path(times, jnp.swapaxes(places, 0, 1))
 
 
-@MOBILITIES.register("trace")
+@MOBILITIES.register("trace", formula="place(r) = that of the trace at the time r dt, straight between its samples")
 def trace() -> Mobility:
     """All clients move as a trace says. The state of this rule is the number of rounds moved so far."""
 

@@ -8,7 +8,7 @@ from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility
 
 
-@MOBILITIES.register("waypoint")
+@MOBILITIES.register("waypoint", formula="destination ~ U(all points); place+ = the point within Rm nearest to it")
 def waypoint() -> Mobility:
     """Waypoint: a mobile client goes to a grid point drawn uniformly from all, and there draws the next one."""
 

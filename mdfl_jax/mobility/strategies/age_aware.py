@@ -14,7 +14,7 @@ from mdfl_jax.mobility.choosing import Sight, best
 from mdfl_jax.mobility.registry import strategy
 
 
-@strategy("age_aware")
+@strategy("age_aware", formula="score(L) = d(L) times the mean over j in S(L) of b_j, over the cluster centres")
 def age_aware(key: jax.Array, sight: Sight) -> jax.Array:
     """Age-aware movement: to the cluster centre with the largest label distance times time since anybody was there."""
     latest = jnp.where(sight.known, jnp.min(sight.ages, axis=0), 0.0)

@@ -13,7 +13,7 @@ from mdfl_jax.mobility.choosing import Sight, drawn
 from mdfl_jax.mobility.registry import strategy
 
 
-@strategy("coordinated")
+@strategy("coordinated", formula="p(L) ~ d(L) over the cluster centres without a rival; with rivals at all, as dcm")
 def coordinated(key: jax.Array, sight: Sight) -> jax.Array:
     """Coordinated DCM: as DCM, but not to a centre for which another mobile client is heading, or where it stands."""
     free = jnp.where(sight.rivals > 0, 0.0, sight.distance)

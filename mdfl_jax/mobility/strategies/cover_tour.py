@@ -1,8 +1,7 @@
 """A tour of the cluster centres: nearest neighbours first, improved by 2-opt, the mobile clients spread along it.
 
 Reasoning: a draw may return to a centre at once and leave another for long. A tour visits each centre once in a turn,
-with the shortest ways; M clients spread along it visit each M times in a turn (Croes, A method for solving
-traveling-salesman problems, 1958).
+with the shortest ways; M clients spread along it visit each M times in a turn.
 
 It must know the places of the static clients, and its number among the mobile ones. No labels.
 """
@@ -87,7 +86,13 @@ def plan_tour(key: jax.Array, world: GridWorld, sites: Sites) -> Tour:
     return Tour(order, turn, length)
 
 
-@strategy("cover_tour", knowledge=(ORACLE,), prepare=plan_tour)
+@strategy(
+    "cover_tour",
+    knowledge=(ORACLE,),
+    formula="the next of K cluster centres on the tour; client r of M begins at centre r K / M",
+    cite="croes1958",
+    prepare=plan_tour,
+)
 def cover_tour(key: jax.Array, sight: Sight) -> jax.Array:
     """Cover tour: along a short tour of the cluster centres, on which the mobile clients begin spread out."""
     tour: Tour = sight.plan

@@ -1,10 +1,9 @@
 """Coverage: where the ground has not been in range for longest, discounted by the way. It knows nothing of the clients.
 
 Reasoning: a client that knows neither places nor labels can still avoid where it has just been. The time since a place
-was last in range is what the patrolling of robots calls its idleness (Machado, Ramalho, Zucker and Drogoul, Multi-agent
-patrolling: an empirical analysis of alternative architectures, 2002). A place is worth the idleness of all points
-in range of it, each to a power, divided for each round of the way. So a client sweeps the area instead of crossing it
-at random as under ``waypoint``, which knows as little. ``motion.knowledge`` has no effect on it.
+was last in range is what the patrolling of robots calls its idleness. A place is worth the idleness of all points in
+range of it, each to a power, divided for each round of the way. So a client sweeps the area instead of crossing it at
+random as under ``waypoint``, which knows as little. ``motion.knowledge`` has no effect on it.
 """
 
 import jax
@@ -24,7 +23,14 @@ class CoverageNumbers(StrategyNumbers):
     impatience: float = number(2.0, "power of the time that a place was out of range", above=0, at_most=8)
 
 
-@strategy("coverage", CoverageNumbers, knowledge=(), replans=True)
+@strategy(
+    "coverage",
+    CoverageNumbers,
+    knowledge=(),
+    formula="score(L) = discount^t(L) sum over points q in range of L of (rounds since q was in range)^impatience",
+    cite="machado2002",
+    replans=True,
+)
 def coverage(key: jax.Array, sight: Sight) -> jax.Array:
     """Coverage: to where the ground has not been in range for longest, discounted by the way; no client is known."""
     assert sight.ground is not None

@@ -2,9 +2,8 @@
 
 Reasoning: the other strategies are guesses at what makes a visit worth its way. This one is asked of the accuracy
 itself: a linear function of eight features of a place, and beside it a layer of four hidden units, whose 48 weights
-were changed at random, run after run, and kept where models became better (Salimans, Ho, Chen, Sidor and Sutskever,
-Evolution strategies as a scalable alternative to reinforcement learning, 2017). `benchmarks/policy.py` trains it, on
-the digits with seeds 0 to 19, with which strategies are chosen; what it gains there is no judgement. It begins as
+were changed at random, run after run, and kept where models became better. `benchmarks/policy.py` trains it, on the
+digits with seeds 0 to 19, with which strategies are chosen; what it gains there is no judgement. It begins as
 ``waiting``, which is a linear function of two of the features.
 
 It must know what the features need: the places, samples and labels of static clients, where the others are heading
@@ -80,7 +79,14 @@ def scores(weights: jax.Array, seen: jax.Array) -> jax.Array:
     return seen @ linear + hidden @ out
 
 
-@strategy("learnt", LearntNumbers, everywhere=True, replans=True)
+@strategy(
+    "learnt",
+    LearntNumbers,
+    formula="score(L) = u . f(L) + o . tanh(V f(L) + b), with eight features f of a place and 48 weights u, V, b, o",
+    cite="salimans2017",
+    everywhere=True,
+    replans=True,
+)
 def learnt(key: jax.Array, sight: Sight) -> jax.Array:
     """Learnt: to the place that a small policy scores highest, which was trained on the accuracy of the models."""
     return best(key, scores(sight.numbers.weights, features(sight)), sight)

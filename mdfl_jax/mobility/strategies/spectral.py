@@ -1,9 +1,8 @@
 """Spectral: where a contact most helps the union of recent contacts to hang together.
 
 Reasoning: models agree as fast as the second smallest eigenvalue of the Laplacian of who met whom tells. To first
-order, a contact of i and j raises it by (v_i - v_j)^2, where v is the eigenvector (Fiedler, Algebraic connectivity of
-graphs, 1973; Ghosh and Boyd, Growing well-connected graphs, 2006). So a client goes where the sum over the static
-clients in range is largest, discounted by the way. A contact counts less the longer ago it was.
+order, a contact of i and j raises it by (v_i - v_j)^2, where v is the eigenvector. So a client goes where the sum over
+the static clients in range is largest, discounted by the way. A contact counts less the longer ago it was.
 
 It must know the places of the static clients and, with an oracle, whom each mobile client met when. Without one, it
 knows only its own contacts. No labels.
@@ -52,7 +51,14 @@ def fiedler(key: jax.Array, weight: jax.Array, part: jax.Array) -> jax.Array:
     return jax.lax.fori_loop(0, STEPS, iterate, jax.random.normal(key, degree.shape))
 
 
-@strategy("spectral", SpectralNumbers, everywhere=True)
+@strategy(
+    "spectral",
+    SpectralNumbers,
+    formula="score(L) = discount^t(L) sum over j in S(L) of (v_j - v_i)^2\n"
+    "v: eigenvector of the second smallest eigenvalue of the Laplacian of contacts of weight memory^age",
+    cite="fiedler1973; ghosh2006",
+    everywhere=True,
+)
 def spectral(key: jax.Array, sight: Sight) -> jax.Array:
     """Spectral: to the place where contacts most raise the second eigenvalue of the recent contacts' Laplacian."""
     world, static = sight.world, sight.known

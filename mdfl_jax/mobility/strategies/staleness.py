@@ -24,7 +24,12 @@ class StalenessNumbers(StrategyNumbers):
     )
 
 
-@strategy("staleness", StalenessNumbers, compares=True)
+@strategy(
+    "staleness",
+    StalenessNumbers,
+    formula="score(L) = mean over j in S(L) of ||x_i - x_j|| a_j^ageing, over the cluster centres",
+    compares=True,
+)
 def staleness(key: jax.Array, sight: Sight) -> jax.Array:
     """Staleness: to the cluster centre where models differed most from its own, times the rounds since then."""
     assert sight.difference is not None

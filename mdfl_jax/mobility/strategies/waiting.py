@@ -41,7 +41,14 @@ def expected_unmet(sight: Sight) -> jax.Array:
     return sight.unknown / jnp.maximum(jnp.sum(unseen), 1.0) * waited * sight.around(unseen)
 
 
-@strategy("waiting", WaitingNumbers, knowledge=KNOWLEDGE, everywhere=True, replans=True)
+@strategy(
+    "waiting",
+    WaitingNumbers,
+    knowledge=KNOWLEDGE,
+    formula="score(L) = discount^t(L) sum over j in S(L) of a_j^impatience",
+    everywhere=True,
+    replans=True,
+)
 def waiting(key: jax.Array, sight: Sight) -> jax.Array:
     """Go to the place in range of which static clients have waited longest for a visit, discounted by the way."""
     worth = sight.near(sight.age**sight.numbers.impatience)

@@ -68,9 +68,14 @@ class CNNNumbers(StageNumbers):
     hidden: int = number(64, "width of the dense layer behind the convolutions", static=True, at_least=1)
 
 
-@MODELS.register("cnn", CNNNumbers)
+@MODELS.register(
+    "cnn",
+    CNNNumbers,
+    formula="x <- pool(relu(conv(x))) for each of widths;  x <- relu(A x + b), hidden wide;  outputs = A x + b",
+    cite="madfl; dadfl",
+)
 def cnn(settings: ModelSettings) -> nn.Module:
-    """CNN of MADFL and DADFL: two stages, a hidden dense layer and the logits."""
+    """CNN: convolutions with pools, a hidden dense layer and the outputs."""
     return ConvNet(settings, groups=0, hidden=settings.numbers.hidden)
 
 
@@ -86,9 +91,14 @@ class GNLeNetNumbers(StageNumbers):
         _check_even(self.widths)
 
 
-@MODELS.register("gn_lenet", GNLeNetNumbers)
+@MODELS.register(
+    "gn_lenet",
+    GNLeNetNumbers,
+    formula="x <- pool(relu(groupnorm(conv(x)))) for each of widths;  outputs = A x + b",
+    cite="hsieh2020; thesis",
+)
 def gn_lenet(settings: ModelSettings) -> nn.Module:
-    """GN-LeNet, of THESIS's CIFAR-10 studies: 5x5 stages of 32, 32 and 64 channels in two groups, and the logits.
+    """GN-LeNet: 5x5 stages of 32, 32 and 64 channels, normalised in two groups, and the outputs.
 
     It has 89,834 parameters on CIFAR-10.
 

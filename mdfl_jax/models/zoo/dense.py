@@ -27,7 +27,7 @@ class MLP(nn.Module):
         return nn.Dense(self.num_classes)(x)
 
 
-@MODELS.register("linear", FloatModelNumbers)
+@MODELS.register("linear", FloatModelNumbers, formula="outputs = A x + b")
 def linear(settings: ModelSettings) -> nn.Module:
     """Multinomial logistic regression: one dense layer."""
     return MLP((), settings.num_classes)
@@ -39,7 +39,7 @@ class MLPNumbers(FloatModelNumbers):
     widths: tuple[int, ...] = number((16, 32), "widths of the hidden layers", static=True, at_least=1)
 
 
-@MODELS.register("mlp", MLPNumbers)
+@MODELS.register("mlp", MLPNumbers, formula="x <- relu(A x + b) for each of widths;  outputs = A x + b")
 def mlp(settings: ModelSettings) -> nn.Module:
     """Multilayer perceptron with hidden layers of the given widths."""
     return MLP(settings.numbers.widths, settings.num_classes)

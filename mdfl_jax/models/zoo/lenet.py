@@ -1,4 +1,4 @@
-"""LeNet-5 (LeCun et al. 1998), as used in FedMobile's studies."""
+"""LeNet-5, as used in FedMobile's studies."""
 
 import flax.linen as nn
 import jax
@@ -41,7 +41,12 @@ class LeNetNumbers(ImageModelNumbers):
     smallest = 4  # two 2 x 2 pools
 
 
-@MODELS.register("lenet", LeNetNumbers)
+@MODELS.register(
+    "lenet",
+    LeNetNumbers,
+    formula="x <- pool(relu(conv 5x5 (x))) of 6 and 16 channels;  x <- relu(A x + b) of 120 and 84;  outputs = A x + b",
+    cite="lecun1998; fedmobile",
+)
 def lenet(settings: ModelSettings) -> nn.Module:
     """LeNet-5 with ReLU and maximum pools: 61,706 parameters on 28 x 28 grey images and ten classes.
 

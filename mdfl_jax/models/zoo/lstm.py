@@ -1,4 +1,4 @@
-"""Long short-term memory (Hochreiter and Schmidhuber, 1997) over tokens, sequences or the rows of images."""
+"""Long short-term memory over tokens, sequences or the rows of images."""
 
 from typing import Any
 
@@ -38,7 +38,12 @@ class LSTM(SequenceModel):
         return self.outputs(x, lambda states: states[:, -1])
 
 
-@MODELS.register("lstm", LSTMNumbers)
+@MODELS.register(
+    "lstm",
+    LSTMNumbers,
+    formula="h_t, c_t = LSTM(x_t, h_(t-1), c_(t-1)), layer by layer;  outputs = A h_T + b",
+    cite="hochreiter1997",
+)
 def lstm(settings: ModelSettings) -> nn.Module:
     """LSTM over tokens, sequences of vectors or the rows of images; its last state gives the outputs.
 

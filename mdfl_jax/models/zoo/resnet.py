@@ -161,24 +161,39 @@ def _resnet(settings: ModelSettings, blocks: tuple[int, ...], bottleneck: bool) 
     return ResNet(shape, settings)
 
 
-@MODELS.register("resnet18", ResNetNumbers)
+@MODELS.register(
+    "resnet18",
+    ResNetNumbers,
+    formula="x <- relu(x + norm(conv(relu(norm(conv(x)))))), stages of 2, 2, 2, 2 blocks;  outputs = A mean(x) + b",
+    cite="he2016; madfl",
+)
 def resnet18(settings: ModelSettings) -> nn.Module:
-    """ResNet-18 (He et al., CVPR 2016) with MADFL's change: the first convolution is 3x3 of stride 1, no maximum pool.
+    """ResNet-18 with MADFL's change: the first convolution is 3x3 of stride 1, and there is no maximum pool.
 
     It has 11,173,962 parameters on CIFAR-10, and batch statistics if ``norm`` is batch.
     """
     return _resnet(settings, (2, 2, 2, 2), bottleneck=False)
 
 
-@MODELS.register("resnet50", ResNetNumbers)
+@MODELS.register(
+    "resnet50",
+    ResNetNumbers,
+    formula="as resnet18 with bottlenecks of 1x1, 3x3 and 1x1, stages of 3, 4, 6, 3 blocks",
+    cite="he2016; dadfl",
+)
 def resnet50(settings: ModelSettings) -> nn.Module:
     """ResNet-50 with DADFL's change, as `resnet18`: 23,520,842 parameters on CIFAR-10."""
     return _resnet(settings, (3, 4, 6, 3), bottleneck=True)
 
 
-@MODELS.register("resnet20", SmallResNetNumbers)
+@MODELS.register(
+    "resnet20",
+    SmallResNetNumbers,
+    formula="as resnet18 with stages of 3, 3, 3 blocks; a shortcut to another shape is every second x, padded",
+    cite="he2016: 4.2; pame",
+)
 def resnet20(settings: ModelSettings) -> nn.Module:
-    """ResNet-20 for images of 32 x 32 (He et al., 4.2): 16, 32 and 64 channels, shortcuts without parameters."""
+    """ResNet-20 for images of 32 x 32: 16, 32 and 64 channels, shortcuts without parameters."""
     return _resnet(settings, (3, 3, 3), bottleneck=False)
 
 
@@ -210,9 +225,15 @@ class ResNet9(nn.Module):
         return nn.Dense(self.settings.num_classes, name="fc")(jnp.max(x, axis=(1, 2)).T)
 
 
-@MODELS.register("resnet9", ResNet9Numbers)
+@MODELS.register(
+    "resnet9",
+    ResNet9Numbers,
+    formula="conv 64, 128, pool, x + conv 128, 128, conv 256, pool, conv 512, pool, x + conv 512, 512, pool\n"
+    "outputs = A x + b",
+    cite="he2016; fedmobile: table 4",
+)
 def resnet9(settings: ModelSettings) -> nn.Module:
-    """ResNet-9 of FedMobile's table 4.
+    """ResNet-9: eight 3x3 convolutions, of which four form two residual pairs, and four pools.
 
     The last pool covers the whole remaining map, which is 4 x 4 on CIFAR-10. The table shows neither the residual
     connections nor a normalisation. Here the connections go around convolutions 3 and 4, and around 7 and 8; the

@@ -1,7 +1,7 @@
-"""A transformer encoder (Vaswani et al., NeurIPS 2017) over tokens, sequences or the rows of images.
+"""A transformer encoder over tokens, sequences or the rows of images.
 
-The layer normalisation stands before attention and before the dense layers (Xiong et al., ICML 2020), so that training
-needs no warm-up of the step size.
+The layer normalisation stands before attention and before the dense layers, so that training needs no warm-up of the
+step size.
 """
 
 from functools import partial
@@ -105,7 +105,12 @@ def sinusoids(length: int, width: int) -> np.ndarray:
     return np.where(np.arange(width) % 2, np.cos(angle), np.sin(angle)).astype(np.float32)
 
 
-@MODELS.register("transformer", TransformerNumbers)
+@MODELS.register(
+    "transformer",
+    TransformerNumbers,
+    formula="x <- x + attention(norm(x));  x <- x + dense(norm(x)), layer by layer;  outputs = A mean_t(norm(x)) + b",
+    cite="vaswani2017; xiong2020: the place of the norm",
+)
 def transformer(settings: ModelSettings) -> nn.Module:
     """Small transformer over tokens, vectors or the rows of images; the mean over positions gives the outputs.
 

@@ -214,8 +214,8 @@ def _of_schedule(cost: cycles.Cost, found: dict[str, Any], kind: devices.Kind) -
 
 def describe(found: dict[str, Any]) -> str:
     """Describe the result of `account` in words."""
-    need, limit = found["bytes"], found["limit"]
-    total, mib = sum(need.values()), {part: f"{size / MIB:,.1f}" for part, size in need.items()}
+    need, limit = Need(**found["bytes"]), found["limit"]
+    total, mib = need.total, {part: f"{size / MIB:,.1f}" for part, size in found["bytes"].items()}
     chips = found["chips_per_run"]
     shared = f", {chips} chips a run" if chips > 1 else ""
     lines = [
@@ -226,7 +226,7 @@ def describe(found: dict[str, Any]) -> str:
         f"activations and gradients {mib['temporary']}; in all {total / MIB:,.1f} of {limit / MIB:,.0f}",
     ]
     if not found["runs_that_fit"]:
-        lines.append(f"    does not fit: {advice(found)}")
+        lines.append(f"    does not fit: {need.advice()}")
     elif total > limit:
         lines.append(
             f"    so many do not fit; about {found['runs_that_fit']:,} do, and a study is split into such batches"
@@ -257,19 +257,6 @@ def describe(found: dict[str, Any]) -> str:
                 f"      {sent['count']:g} {sent['kind']} a round, {sent['bytes'] / MIB:,.1f} MiB on a chip{waits}"
             )
     return "\n".join(lines)
-
-
-def advice(found: dict[str, Any]) -> str:
-    """Say what to change if a program does not fit, depending on its largest part."""
-    need = found["bytes"]
-    largest = max(need, key=need.__getitem__)
-    return {
-        "data": "the data is the largest part: a smaller data.limit_train",
-        "state": "models and optimiser are the largest part: more chips with engine.client_devices, fewer "
-        "network.num_clients, or algorithm.momentum=0",
-        "temporary": "activations and gradients are the largest part: a smaller engine.tile, engine.remat=true, "
-        "engine.precision=bfloat16, or more chips with engine.client_devices",
-    }[largest]
 
 
 def _runs(number: int) -> str:

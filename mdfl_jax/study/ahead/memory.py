@@ -41,6 +41,22 @@ class Need(NamedTuple):
         """The sum of the parts."""
         return self.data + self.state + self.temporary
 
+    def advice(self) -> str:
+        """Say what to change if not even one run fits, depending on the largest part."""
+        largest = max(self._fields, key=lambda part: getattr(self, part))
+        return {
+            "data": "the data is the largest part: a smaller data.limit_train",
+            "state": "models and optimiser are the largest part: more devices with engine.client_devices, fewer "
+            "network.num_clients, or algorithm.momentum=0",
+            "temporary": "activations and gradients are the largest part: a smaller engine.tile or "
+            "algorithm.batch_size, engine.remat=true, engine.precision=bfloat16, or more devices with "
+            "engine.client_devices",
+        }[largest]
+
+
+class TooLargeError(UserError):
+    """Not even one run of a study fits the devices."""
+
 
 class Footprint(NamedTuple):
     """What a group of points needs.
@@ -177,7 +193,7 @@ def fit(study: Study, log: Callable[[str], None]) -> Study:
       log: A function that takes lines for the user.
 
     Raises:
-      UserError: If not even one run fits. The message says what one client needs.
+      TooLargeError: If not even one run fits. The message says what one client needs, and what to change.
     """
     engine = study.experiment.engine
     limit = device_limit(engine.memory_mib)
@@ -221,7 +237,7 @@ def _rough(group: Group) -> int:
     return _bytes(simulation.data) + 4 * state * -(-group.runs_per_batch // _places(simulation))
 
 
-def _too_small(study: Study, group: Group, plan: Footprint) -> UserError:
+def _too_small(study: Study, group: Group, plan: Footprint) -> TooLargeError:
     """Return an error with the limit, what one run needs, and what one client alone needs with one block at a time."""
     member = study.points[group.points[0]].experiment
     alone = dataclasses.replace(
@@ -242,16 +258,17 @@ def _too_small(study: Study, group: Group, plan: Footprint) -> UserError:
     )
     client = need(single, 1, 1)
     set_by = "engine.memory_mib" if study.experiment.engine.memory_mib else "the memory of a device, in MiB,"
-    return UserError(
+    return TooLargeError(
         f"{set_by} is {plan.limit // MIB}; one run of {member.network.num_clients} clients needs "
         f"{plan.need.total / MIB:.1f} (data {plan.need.data / MIB:.1f}, state {plan.need.state / MIB:.1f}, activations "
-        f"and gradients {plan.need.temporary / MIB:.1f}), one client alone {client.total / MIB:.1f}"
+        f"and gradients {plan.need.temporary / MIB:.1f}), one client alone {client.total / MIB:.1f}; "
+        f"{plan.need.advice()}"
     )
 
 
-def describe(study: Study) -> str:
-    """Describe what every group needs, for ``launch.sweep --dry_run``."""
-    lines = []
+def describe(study: Study) -> tuple[str, bool]:
+    """Describe what every group needs, for ``launch.sweep --dry_run``. Also tell whether a run of each group fits."""
+    lines, fits = list[str](), True
     for group in filter(study.to_do, study.groups):
         plan = footprint(study, group)
         lines += [
@@ -262,6 +279,9 @@ def describe(study: Study) -> str:
             f"    MiB of a device for one run at a time: data {plan.need.data / MIB:.1f}, state "
             f"{plan.need.state / MIB:.1f}, activations and gradients {plan.need.temporary / MIB:.1f}; "
             f"in all {plan.need.total / MIB:.1f} of {plan.limit / MIB:.0f}",
-            f"    seeds (runs) that fit together: {plan.most_runs:,}; a batch has {group.runs_per_batch}",
+            f"    seeds (runs) that fit together: {plan.most_runs:,}; a batch has {group.runs_per_batch}"
+            if plan.most_runs
+            else f"    does not fit: {plan.need.advice()}",
         ]
-    return "\n".join(lines)
+        fits &= plan.most_runs > 0
+    return "\n".join(lines), fits

@@ -35,6 +35,8 @@ def accuracy(right: jax.Array, targets: jax.Array, counted: jax.Array | None) ->
     return right / (samples * targets.shape[1])
 
 
-LOSSES.register("binary_cross_entropy", doc="Binary cross-entropy of K labels that may all apply, their mean.")(
-    Loss(losses, marks, accuracy, (Targets.FLAGS,), (Targets.FLAGS,))
-)
+LOSSES.register(
+    "binary_cross_entropy",
+    doc="Binary cross-entropy of K labels that may all apply, their mean.",
+    formula="mean over the K labels of log(1 + exp(o_k)) - y_k o_k",
+)(Loss(losses, marks, accuracy, (Targets.FLAGS,), (Targets.FLAGS,)))

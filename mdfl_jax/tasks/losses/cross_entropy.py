@@ -43,5 +43,7 @@ def accuracy(right: jax.Array, targets: jax.Array, counted: jax.Array | None) ->
 
 
 LOSSES.register(
-    "cross_entropy", doc="Softmax cross-entropy of labels; of a sequence, the mean over its labelled positions."
+    "cross_entropy",
+    doc="Softmax cross-entropy of labels; of a sequence, the mean over its labelled positions.",
+    formula="log(sum_k exp(o_k)) - o_y",
 )(Loss(losses, marks, accuracy, (Targets.LABELS, Targets.POSITIONS), (Targets.LABELS, Targets.POSITIONS)))

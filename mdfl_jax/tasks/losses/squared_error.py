@@ -56,6 +56,8 @@ def accuracy(squares: jax.Array, targets: jax.Array, counted: jax.Array | None) 
     return jnp.maximum(jnp.mean(of_target, axis=-1), 0)
 
 
-LOSSES.register("squared_error", doc="Squared error of a regression; its accuracy is max(R^2, 0).")(
-    Loss(losses, marks, accuracy, (Targets.NUMBERS,), (Targets.NUMBERS,), accuracy_is="max(R^2, 0)")
-)
+LOSSES.register(
+    "squared_error",
+    doc="Squared error of a regression; its accuracy is max(R^2, 0).",
+    formula="mean over the K targets of (o_k - y_k)^2;  R^2 = 1 - sum (o - y)^2 / sum (y - mean(y))^2",
+)(Loss(losses, marks, accuracy, (Targets.NUMBERS,), (Targets.NUMBERS,), accuracy_is="max(R^2, 0)"))

@@ -1,0 +1,41 @@
+"""Prints what a paper cites, as BibTeX: the software, and the papers of the members that a study uses.
+
+mdfl cite > software.bib
+mdfl cite runs/digits > study.bib     of a study that has been run
+mdfl cite fedmobile_digits            of a config file, or of the name of a shipped study
+python -m launch.cite --config=configs/digits.py [--config.network.mobility=waiting]
+"""
+
+from pathlib import Path
+
+from mdfl_jax.cli import common
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.papers import SOFTWARE, papers
+from mdfl_jax.storage.study_files import CONFIG, read_config
+
+WORDS, DOES = ("config",), ""
+common.study_flags()
+
+
+def main() -> int:
+    """Print the entries."""
+    given = common.value_of("config")
+    if given is None:
+        print(papers()[SOFTWARE].entry)
+        return 0
+    from mdfl_jax.config.citing import as_bibtex, to_cite
+
+    if (Path(given) / CONFIG).is_file():
+        citations = read_config(Path(given)).get("cite")
+        if not citations:
+            raise UserError(
+                f"{given}: an earlier version has run this study, and did not note what to cite; name its config"
+            )
+        print(as_bibtex(citations))
+        return 0
+    from mdfl_jax.config.points import points
+    from mdfl_jax.config.resolve import resolve
+
+    common.setup_jax("")
+    print(as_bibtex(to_cite(points(resolve(common.read_config())))))
+    return 0

@@ -1,0 +1,116 @@
+"""`mdfl cite`: the software alone, a config file, and a study that has been run."""
+
+import json
+import re
+
+import pytest
+import yaml
+from forked import Started
+from shell import ROOT
+from small import TINY
+from tiny import run_study, tiny_config
+
+import mdfl_jax
+from mdfl_jax.cli import cite
+from mdfl_jax.config.citing import united
+from mdfl_jax.core import papers
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.report.read import read_workdir
+from mdfl_jax.report.setting import describe_making
+from mdfl_jax.study import make_study
+from mdfl_jax.study.merge import merge
+
+
+def keys(text):
+    return re.findall(r"^@\w+\{(.+),$", text, re.M)
+
+
+def test_alone_it_prints_the_software_and_with_a_config_the_papers_of_its_members(call, tmp_path):
+    status, out, err = call(cite)
+    assert (status, err, keys(out)) == (0, "", ["mdfl_jax"])
+    assert out == papers.papers()["mdfl_jax"].entry + "\n"
+    (tmp_path / "tiny.py").write_text(TINY)
+    sweep = "--config.sweep=algorithm.name=dpsgd,d2"
+    status, out, err = call(cite, f"--config={tmp_path / 'tiny.py'}", sweep, "--config.baseline=")
+    assert (status, err) == (0, "")
+    assert {"mdfl_jax", "lian2017", "tang2018d2", "madfl", "alpaydin1998"} <= set(keys(out))
+    assert keys(out)[0] == "mdfl_jax"
+    assert "% algorithm d2, algorithm 1\n@inproceedings{tang2018d2," in out
+    assert len(keys(out)) == len(set(keys(out)))
+
+
+@pytest.mark.usefixtures("unregistered")
+def test_a_member_of_ones_own_may_bring_its_entry(call, tmp_path):
+    entry = "@misc{mine,\n  author = {Me, Myself},\n  title = {Mine},\n  year = {2026},\n}"
+    (tmp_path / "rule.py").write_text(
+        "from mdfl_jax.networks.mixing import MIXINGS\n\n"
+        f"@MIXINGS.register('mine', cite={entry!r})\ndef mine(inputs):\n    return inputs.adjacency\n"
+    )
+    (tmp_path / "tiny.py").write_text(TINY)
+    given = f"--config={tmp_path / 'tiny.py'}", f"--use={tmp_path / 'rule.py'}", "--config.network.mixing=mine"
+    assert f"% mixing mine\n{entry}" in call(cite, *given)[1]
+
+
+def test_a_study_keeps_what_to_cite_and_merged_studies_have_it_of_all(call, tmp_path):
+    for name, rule in (("one", "static"), ("two", "dcm")):
+        config = tiny_config(sweep=f"network.mobility={rule}", baseline="", rounds=1, eval_every=1, seeds=1)
+        run_study(make_study(config), tmp_path / name)
+    status, out, err = call(cite, f"--config={tmp_path / 'two'}")
+    assert (status, err) == (0, "")
+    assert "mobility dcm, eq. 13" in out
+    (of_report,) = [
+        entry for entry in describe_making(read_workdir(tmp_path / "two"))[0].entries if "cite" in entry.name
+    ]
+    assert "Lian et al. 2017 (algorithm dpsgd). " in of_report.text
+    assert of_report.text.endswith(". mdfl cite FOLDER prints the BibTeX entries")
+    merge([tmp_path / "one", tmp_path / "two"], tmp_path / "both")
+    both = call(cite, f"--config={tmp_path / 'both'}")[1]
+    assert set(keys(both)) >= set(keys(out)) >= {"mdfl_jax", "madfl", "dadfl"}
+    assert "mobility static, II-C" in both
+    manifest = json.loads((tmp_path / "one" / "config.json").read_text())
+    assert manifest.pop("cite")["mdfl_jax"]["for"] == ["the simulator"]
+    (tmp_path / "one" / "config.json").write_text(json.dumps(manifest))  # as an earlier version wrote it
+    assert "did not note what to cite" in call(cite, f"--config={tmp_path / 'one'}")[2]
+    assert "mobility dcm, eq. 13" in both
+
+
+def test_what_is_cited_twice_is_one_entry():
+    one = {"a": {"entry": "@misc{a,\n}", "for": ["x"]}}
+    two = {"a": {"entry": "@misc{a,\n}", "for": ["y", "x"]}}
+    assert united([one, two]) == {"a": {"entry": "@misc{a,\n}", "for": ["x", "y"]}}
+    with pytest.raises(UserError, match=r"unknown paper 'lian2018' \(did you mean 'lian2017'\?\)"):
+        papers.cited("lian2018")
+
+
+def test_every_entry_is_whole():
+    """What BibTeX needs of each kind of entry, braces that close, and fields that no other one has twice."""
+    needed = {"article": {"journal"}, "inproceedings": {"booktitle"}, "misc": {"title"}, "techreport": {"institution"},
+              "incollection": {"booktitle", "publisher"}, "thesis": {"institution", "type"},
+              "software": {"version"}}  # fmt: skip
+    for key, paper in papers.papers().items():
+        kind = re.match(r"@(\w+)\{", paper.entry)[1]
+        assert {"author", "title", *needed[kind]} <= set(paper.fields), key
+        assert "year" in paper.fields or key == "fedmobile"
+        assert paper.entry.count("{") == paper.entry.count("}"), key
+        assert len(re.findall(r"^  \w+ = ", paper.entry, re.M)) == len(paper.fields) == paper.entry.count("\n") - 1, key
+        assert not re.search(r"[{}\\]", paper.short + paper.whole), key
+
+
+def test_the_citation_file_says_what_the_package_says():
+    """The keys that the schema of CITATION.cff 1.2.0 needs, and the version and the title of the package."""
+    cff = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert {"cff-version", "message", "title", "authors"} <= set(cff)
+    assert cff["cff-version"] == "1.2.0"
+    assert cff["type"] == "software"
+    assert all("name" in author or {"family-names", "given-names"} <= set(author) for author in cff["authors"])
+    software = papers.papers()[papers.SOFTWARE].fields
+    assert cff["version"] == mdfl_jax.__version__ == software["version"]
+    assert cff["title"] == software["title"]
+    assert str(cff["date-released"])[:4] == software["year"]
+    assert f"\n## {mdfl_jax.__version__}\n" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_it_takes_the_name_of_a_shipped_study(tmp_path):
+    ended = Started(tmp_path, "mdfl", "cite", "fedmobile_digits").ended()
+    assert (ended.status, ended.said()) == (0, "")
+    assert {"mdfl_jax", "fedmobile", "avdiukhin2021"} <= set(keys(ended.out))
