@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from mdfl_jax.algorithms.local import LocalNumbers, Settings, decayed_gradient, recursion_step
 from mdfl_jax.algorithms.registry import register
 from mdfl_jax.core.message_bits import count_bits, dense_bits, double_dense_bits, messages_sent
-from mdfl_jax.core.numbers import number
+from mdfl_jax.core.numbers import Setting, number
 from mdfl_jax.core.sharding import take_steps
 from mdfl_jax.core.trees import each
 from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
@@ -25,6 +25,11 @@ class DFedAvgMNumbers(LocalNumbers):
     """The numbers of DFedAvgM."""
 
     momentum: float = number(0.9, "heavy-ball momentum, theta; at one local step it has no effect", at_least=0, below=1)
+
+    def notes(self, setting: Setting) -> list[str]:
+        """Note that one local step makes it another algorithm."""
+        one = "algorithm.local_steps is 1, at which dfedavgm is dpsgd: its momentum begins anew in every round"
+        return [one] if setting.local_steps == 1 else []
 
 
 @register("dfedavgm", DFedAvgMNumbers, ignores=("optimizer", "compressor", "statistics"))

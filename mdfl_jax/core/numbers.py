@@ -38,6 +38,7 @@ class Setting(NamedTuple):
       width, height: the size of the plane, in metres.
       dt: the length of a round, in seconds.
       allow_disconnected: whether disconnected graphs are allowed.
+      local_steps: the number of local steps of a round, E.
       largest_gap: the longest gap between two meetings with a server, in slots; None where only a run can show it.
     """
 
@@ -48,6 +49,7 @@ class Setting(NamedTuple):
     height: float = math.inf
     dt: float = 1.0
     allow_disconnected: bool = False
+    local_steps: int = 1
     largest_gap: int | None = None
 
 

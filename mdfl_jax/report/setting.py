@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mdfl_jax.report import tables
 from mdfl_jax.report.read import ReportData, as_number, kept, show, spaced
+from mdfl_jax.report.sheet import number
 from mdfl_jax.storage.study_files import no_streets
 
 GRID, PLANE, CIRCLE = "grid", "plane", "circle"
@@ -313,7 +313,7 @@ def describe_making(study: ReportData) -> list[Making]:
 def _entries(study: ReportData) -> list[Entry]:
     made = study.manifest
     devices = [f"{count} x {name}" if count > 1 else name for name, count in _kinds(made.get("devices") or [])]
-    seconds = [f"{tables.number(made.get(f'{part}_seconds'))} s to {part}" for part in ("compile", "run")]
+    seconds = [f"{number(made.get(f'{part}_seconds'))} s to {part}" for part in ("compile", "run")]
     versions = ", ".join(f"{name} {version}" for name, version in (made.get("versions") or {}).items())
     files = "summary.json, metrics.jsonl, history.npz, tables/summary.csv, tables/summary.md, figures/*.pdf"
     return [

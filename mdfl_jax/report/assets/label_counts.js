@@ -66,7 +66,7 @@ mdfl.register("label_counts", (element, { divisions }) => {
       font: { family: "system-ui, sans-serif", size: 13, color: ink },
     };
     note.textContent = divisions.length > 1 ? words : "";
-    return mdfl.plot(plot, [cells, numbers, bars(0, "static client", grey), ...(some ? [bars(1, "mobile client", strong)] : [])], layout);
+    mdfl.plot(plot, [cells, numbers, bars(0, "static client", grey), ...(some ? [bars(1, "mobile client", strong)] : [])], layout);
   };
 
   return mdfl.controlled(element, { division: { label: "Data of", texts: divisions.map(({ name }) => name) } }, draw);

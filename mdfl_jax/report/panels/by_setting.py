@@ -11,15 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from mdfl_jax.report.panels.curves import explain
 from mdfl_jax.report.panels.final_accuracy import is_known, statistics
+from mdfl_jax.report.picture import DIAMOND, DISC, Level, Picture, Plot, Scale, Series
 from mdfl_jax.report.read import Axis, ReportData, point_labels, show, spaced, sweep_axes
 from mdfl_jax.report.registry import Chart, figure
 from mdfl_jax.report.style import (
     DASHES,
     MOBILITY,
     PALETTE,
-    PLOTLY_DASHES,
     colours_of,
     describe_accuracy,
     describe_seeds,
@@ -128,49 +127,40 @@ class Part(NamedTuple):
     levels: Mapping[float, str] = {}
 
 
-def parts_chart(study: ReportData, parts: Sequence[Part], marked: Mapping[str, Any] | None = None) -> Chart:
-    """Return panels for plotly. The diamonds have further entries of their trace."""
-    named, panels = set[str](), []
-    for part in parts:
-        traces: list[dict[str, Any]] = []
-        for line in (line for line in part.lines if line.finite):
-            first = bool(line.label) and line.label not in named
-            traces.append(_trace(line, part.x) | {"legendgroup": line.label, "showlegend": first})
-            named.add(line.label)
-        if part.marks:
-            place = {"x": [mark.x for mark in part.marks], "y": [100 * mark.accuracy for mark in part.marks]}
-            symbol = {"symbol": "diamond-open", "size": 12, "color": [mark.colour for mark in part.marks]}
-            look: dict[str, Any] = {"type": "scatter", "mode": "markers", "marker": symbol, "showlegend": False}
-            traces.append(look | place | dict(marked or {}))
-        axis: dict[str, Any] = {"tickvals": list(part.ticks.values()), "ticktext": list(map(for_plotly, part.ticks))}
-        axis |= {"type": "log"} if part.logarithmic else {}
-        panel: dict[str, Any] = {"title": for_plotly(part.title), "x": for_plotly(part.x.title), "traces": traces}
-        panel |= {"levels": [[100 * level, colour] for level, colour in part.levels.items()]} if part.levels else {}
-        yaxis = {"title": {"text": f"{describe_accuracy(study)} (%)"}}
-        panels.append(panel | {"range": _span(parts), "xaxis": axis, "yaxis": yaxis})
-    return Chart("multiples", {"panels": panels, "width": 340, "height": 340 if len(panels) == 1 else 250})
+def picture_of(study: ReportData, parts: Sequence[Part]) -> Picture:
+    """Return panels with one y axis and one legend."""
+    accuracy = Scale(f"{describe_accuracy(study)} (%)", ends=_span(parts))
+    plots = [
+        Plot(
+            part.title,
+            Scale(part.x.title, part.logarithmic, ticks=part.ticks),
+            accuracy,
+            [*(_series(line, part.x) for line in part.lines if line.finite), *map(_diamond, part.marks)],
+            [Level(100 * level, colour) for level, colour in part.levels.items()],
+        )
+        for part in parts
+    ]
+    single = len(plots) == 1
+    size, pixels = ((7.2, 3.6), (340, 340)) if single else ((2.9, 2.4), (340, 250))
+    return Picture(plots, size, pixels=pixels, beside=single)
 
 
-def draw_parts(study: ReportData, parts: Sequence[Part]) -> Figure:
-    """Draw panels with one y axis and one legend."""
-    single = len(parts) == 1
-    drawn, panels = make_panels(len(parts), 3, *((7.2, 3.6) if single else (2.9, 2.4)), sharey=True)
-    handles: dict[str, Any] = {}
-    for axes, part in zip(panels, parts):
-        for name, line in draw_lines(axes, part.lines).items():
-            handles.setdefault(name, line)
-        for level, colour in part.levels.items():
-            axes.axhline(100 * level, color=colour, linestyle=":", linewidth=1.1, zorder=1)
-        for x, accuracy, colour in part.marks:
-            axes.plot(x, 100 * accuracy, "D", color=colour, markerfacecolor="none", markersize=7)
-        axes.set_xscale("log" if part.logarithmic else "linear")
-        axes.set_xticks(list(part.ticks.values()), list(part.ticks))
-        axes.set_xticks([], minor=True)
-        axes.set(xlabel=part.x.title, title=part.title)
-    panels[0].set_ylim(*_span(parts))
-    drawn.supylabel(f"{describe_accuracy(study)} (%)", fontsize=9.5)
-    explain(drawn, handles, study, beside=single)
-    return drawn
+def _series(line: Line, axis: Axis) -> Series:
+    """Return what is drawn of a line."""
+    spots, texts = line.finite, []
+    for spot in spots:
+        half = "" if math.isnan(spot.half) else f" ± {100 * spot.half:.2f}"
+        said = f"{axis.title} = {axis.texts[spot.point]}: {100 * spot.mean:.2f}{half} %"
+        texts.append("<br>".join(map(for_plotly, filter(None, (line.label, said)))))
+    means, whiskers = np.array([spot.mean for spot in spots]), np.array([spot.whiskers for spot in spots]).T
+    ends = 100 * (means - whiskers[0]), 100 * (means + whiskers[1])
+    x, name = [spot.x for spot in spots], line.label or "accuracy"
+    return Series(name, line.colour, x, 100 * means, *ends, line.dashes, DISC, line.label, texts)
+
+
+def _diamond(mark: Mark) -> Series:
+    told = [f"{100 * mark.accuracy:.2f} %<br>at {mark.x:.3g}"]
+    return Series("", mark.colour, [mark.x], [100 * mark.accuracy], None, None, None, DIAMOND, texts=told)
 
 
 def _span(parts: Sequence[Part]) -> list[float]:
@@ -210,37 +200,6 @@ def lines_along(axis: Axis, axes: Sequence[Axis], points: Sequence[dict[str, Any
         seen[colour] = seen.get(colour, -1) + 1
         lines.append(Line(label, colour, seen[colour] % len(DASHES), tuple(sorted(spots))))
     return lines
-
-
-def _trace(line: Line, axis: Axis) -> dict[str, Any]:
-    spots, texts = line.finite, []
-    for spot in spots:
-        half = "" if math.isnan(spot.half) else f" ± {100 * spot.half:.2f}"
-        said = f"{axis.title} = {axis.texts[spot.point]}: {100 * spot.mean:.2f}{half} %"
-        texts.append("<br>".join(map(for_plotly, filter(None, (line.label, said)))))
-    below, above = 100 * np.array([spot.whiskers for spot in spots]).T
-    return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": for_plotly(line.label) or "accuracy",
-        "x": [spot.x for spot in spots],
-        "y": [100 * spot.mean for spot in spots],
-        "error_y": {"array": above, "arrayminus": below, "symmetric": False, "thickness": 1.2, "width": 3},
-        "line": {"color": line.colour, "dash": PLOTLY_DASHES[line.dashes], "width": 2},
-        "text": texts,
-        "hovertemplate": "%{text}<extra></extra>",  # a label may have %{...} in itself
-    }
-
-
-def draw_lines(axes: Any, lines: Sequence[Line]) -> dict[str, Any]:
-    """Draw lines with their intervals into Matplotlib axes, and return the drawn lines by label."""
-    handles = {}
-    for line in lines:
-        x, y = np.array([spot[:2] for spot in line.finite] or np.zeros((0, 2))).T
-        bars = np.array([spot.whiskers for spot in line.finite] or np.zeros((0, 2))).T
-        style: dict[str, Any] = {"color": line.colour, "linestyle": DASHES[line.dashes], "markersize": 4, "capsize": 2}
-        handles[line.label] = axes.errorbar(x, 100 * y, yerr=100 * bars, marker="o", elinewidth=0.9, **style)
-    return handles
 
 
 def plain(value: float) -> str:
@@ -307,10 +266,10 @@ def _response_caption(study: ReportData, parts: list[Part]) -> str:
     return f"{what} against {names}: {describe_seeds(study)}{bars}.{said}"
 
 
-@figure("response", of=parts_of, caption=_response_caption, place=15, title="Accuracy by setting", chart=parts_chart)
-def response(study: ReportData, parts: list[Part]) -> Figure:
+@figure("response", of=parts_of, caption=_response_caption, place=15, title="Accuracy by setting")
+def response(study: ReportData, parts: list[Part]) -> Picture:
     """Draw the final accuracy against each varying number, with 95 % intervals and a line for each other value."""
-    return draw_parts(study, parts)
+    return picture_of(study, parts)
 
 
 COLOURS = "viridis"
@@ -392,14 +351,10 @@ def _heat_map_chart(study: ReportData, grid: Grid) -> Chart:
         }
         rows = [-0.5, len(y.distinct) - 0.5]  # numbers grow upwards, and other values are listed from the top
         yaxis = {"range": rows if y.numbers else rows[::-1], "showgrid": False, "title": {"text": for_plotly(y.title)}}
+        xaxis = {"range": [-0.5, len(x.distinct) - 0.5], "showgrid": False, "title": {"text": for_plotly(x.title)}}
+        traces = [trace, *([_cell_texts(cells, grid)] if written else [])]
         panels.append(
-            {
-                "title": for_plotly(title),
-                "x": for_plotly(x.title),
-                "traces": [trace, *([_cell_texts(cells, grid)] if written else [])],
-                "xaxis": _ticks(x) | {"showgrid": False, "range": [-0.5, len(x.distinct) - 0.5]},
-                "yaxis": _ticks(y) | yaxis,
-            }
+            {"title": for_plotly(title), "traces": traces} | {"xaxis": _ticks(x) | xaxis, "yaxis": _ticks(y) | yaxis}
         )
     wide = min(44 * len(x.distinct) + 140, 700) if written else 420
     return Chart("multiples", {"panels": panels, "height": max(34 * len(y.distinct), 120), "width": wide})
@@ -427,8 +382,25 @@ def _cell_texts(cells: np.ndarray, grid: Grid) -> dict[str, Any]:
     }
 
 
+def _heat_map_numbers(study: ReportData, grid: Grid) -> list[tuple[Any, ...]]:
+    """Return the accuracy of each cell with half the width of its interval, in per cent."""
+    rows: list[tuple[Any, ...]] = [("panel", grid.y.title, grid.x.title, "accuracy", "ci95")]
+    for title, members in grid.members.items():
+        for p in members[members >= 0].tolist():
+            half = study.points[p]["final_accuracy"].get("ci95")
+            cell = float(grid.means[p]), None if half is None else 100 * half
+            rows.append((title, grid.y.texts[p], grid.x.texts[p], *cell))
+    return rows
+
+
 @figure(
-    "heat_map", of=grid_of, caption=_heat_map_caption, place=16, title="Accuracy by two settings", chart=_heat_map_chart
+    "heat_map",
+    of=grid_of,
+    caption=_heat_map_caption,
+    place=16,
+    title="Accuracy by two settings",
+    chart=_heat_map_chart,
+    numbers=_heat_map_numbers,
 )
 def heat_map(study: ReportData, grid: Grid) -> Figure:
     """Draw the final accuracy as a heat map over two varying settings, with small multiples for the others."""
@@ -455,7 +427,6 @@ def heat_map(study: ReportData, grid: Grid) -> Figure:
 
 SHARE = 0.9
 BEST = "the best point"  # if all lines have this reference, the panel says no more than the one of responses
-INK = "#808080"  # a grey that is seen in both themes
 
 
 class Crossing(NamedTuple):
@@ -518,7 +489,7 @@ def crossings(study: ReportData) -> tuple[Part, list[Crossing]] | None:
     references = [line_reference(study, line, lines) for line in lines]
     found = [crossing(line, words, SHARE * value, wide) for line, (words, value) in zip(lines, references)]
     levels = {each.threshold: each.line.colour for each in found}
-    levels = levels if len(levels) > 1 else dict.fromkeys(levels, INK)
+    levels = levels if len(levels) > 1 else dict.fromkeys(levels, "soft")
     marks = [Mark(each.at, each.threshold, each.line.colour) for each in found if each.at is not None]
     return along(main[0], lines, wide, marks, levels), found
 
@@ -544,15 +515,10 @@ def _threshold_caption(study: ReportData, shown: tuple[Part, list[Crossing]]) ->
     )
 
 
-def _threshold_chart(study: ReportData, shown: tuple[Part, list[Crossing]]) -> Chart:
-    hover = f"{100 * SHARE:g} % of the reference: %{{y:.2f}} %<br>at %{{x:.3g}}<extra></extra>"
-    return parts_chart(study, [shown[0]], {"name": "threshold", "hovertemplate": hover})
-
-
-@figure("threshold", of=_threshold, caption=_threshold_caption, place=17, title="Thresholds", chart=_threshold_chart)
-def threshold(study: ReportData, shown: tuple[Part, list[Crossing]]) -> Figure:
+@figure("threshold", of=_threshold, caption=_threshold_caption, place=17, title="Thresholds")
+def threshold(study: ReportData, shown: tuple[Part, list[Crossing]]) -> Picture:
     """Draw the final accuracy against a setting, and where it reaches 90 % of that of a reference."""
-    return draw_parts(study, [shown[0]])
+    return picture_of(study, [shown[0]])
 
 
 def along(axis: Axis, lines: list[Line], logarithmic: bool, marks: Sequence[Mark], levels: Mapping[float, str]) -> Part:
@@ -594,13 +560,7 @@ def _step_sizes_caption(study: ReportData, shown: Part) -> str:
     )
 
 
-def _step_sizes_chart(study: ReportData, shown: Part) -> Chart:
-    return parts_chart(study, [shown], {"name": "highest", "hoverinfo": "skip"})
-
-
-@figure(
-    "step_sizes", of=step_sizes_of, caption=_step_sizes_caption, place=18, title="Step sizes", chart=_step_sizes_chart
-)
-def step_sizes(study: ReportData, shown: Part) -> Figure:
+@figure("step_sizes", of=step_sizes_of, caption=_step_sizes_caption, place=18, title="Step sizes")
+def step_sizes(study: ReportData, shown: Part) -> Picture:
     """Draw the final accuracy against the step size on a logarithmic axis, with 95 % intervals over the seeds."""
-    return draw_parts(study, [shown])
+    return picture_of(study, [shown])

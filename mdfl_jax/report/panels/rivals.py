@@ -45,7 +45,7 @@ def matrix_of(study: ReportData) -> Matrix | None:
     """
     main, named = main_axis(study), str(study.config.get("baseline") or "").partition("=")[0].split("+")
     words = [axis for axis in study.axes if not axis.numbers]
-    words.sort(key=lambda axis: (axis.path not in named, axis is not main, -len(set(axis.texts))))
+    words.sort(key=lambda axis: (axis.path not in named, axis != main, -len(set(axis.texts))))
     return next(filter(None, (_matrix_along(study, axis) for axis in words)), None)
 
 
@@ -227,7 +227,29 @@ def _chart(study: ReportData, shown: Compared) -> Chart:
     )
 
 
-@figure("rivals", of=_compared, caption=_caption, place=11, title="Rivals, setting by setting", chart=_chart)
+def _numbers(study: ReportData, shown: Compared) -> list[tuple[Any, ...]]:
+    """Return the differences to the reference by every measure, with half the widths of their intervals."""
+    matrix, values, reference = shown
+    rows: list[tuple[Any, ...]] = [("measure", "setting", "rival", "over", "difference", "ci95_together", "ci95_alone")]
+    for measure, array in values.items():
+        found = differences(array, reference)
+        for r, c in np.argwhere(np.isfinite(found.mean)).tolist():
+            halves = found.half[r, c], found.alone[r, c]
+            rows.append(
+                (measure, matrix.settings[r], matrix.rivals[c], matrix.rivals[reference], found.mean[r, c], *halves)
+            )
+    return rows
+
+
+@figure(
+    "rivals",
+    of=_compared,
+    caption=_caption,
+    place=11,
+    title="Rivals, setting by setting",
+    chart=_chart,
+    numbers=_numbers,
+)
 def rivals(study: ReportData, shown: Compared) -> Figure:
     """Draw the paired differences to the baseline as a matrix of settings by rivals."""
     matrix, values, reference = shown
