@@ -8,8 +8,8 @@ from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.report import sheet
 from mdfl_jax.report.read import Axis, ReportData, spaced
 from mdfl_jax.report.sheet import MISSING, Cell, Sheet, mean_of
-from mdfl_jax.report.style import main_axis
-from mdfl_jax.report.tables import ACCURACIES, USUAL, NumberColumn, best_of, extra_columns, note, percent_cell
+from mdfl_jax.report.style import describe_end, describe_seeds, has_intervals, main_axis
+from mdfl_jax.report.tables import ACCURACIES, USUAL, NumberColumn, best_of, extra_columns, percent_cell
 
 
 class Pivot(NamedTuple):
@@ -59,7 +59,8 @@ def pivot(study: ReportData, rows: str = "", columns: str = "", metric: str = "f
     for k, of_column in enumerate(zip(*shown) if better else ()):
         bold |= {(row, len(down) + k) for row in best_of(of_column, better)}
     header = [*(axis.name for axis in down), *across.distinct]
-    about = f"{column.header}: {note(study.summary, study.config)}"
+    interval = " and its 95 % Student-t interval" if has_intervals(study) else ""
+    about = f"{column.header} at {describe_end(study)}: {describe_seeds(study)}{interval}; bold: the best of a column."
     texts = [[*key, *(cell.text for cell in row)] for key, row in zip(keys, shown)]
     parts = [f"{across.name}={text}{part}" for text in across.distinct for part in ("", " ci95")]
     raw: list[list[Any]] = [[axis.name for axis in down] + parts]

@@ -41,8 +41,12 @@ class Axis:
 
     @functools.cached_property
     def full_texts(self) -> tuple[str, ...]:
-        """The printed values with the long forms of their labels, one for each sweep point."""
-        return tuple(self.labels.get(text := show(value), text) for value in self.values)
+        """The printed values, of which the first one of each kind has the long form of its label."""
+        printed = [show(value) for value in self.values]
+        return tuple(
+            self.labels[text] if text in self.labels and text not in printed[:p] else short
+            for p, (text, short) in enumerate(zip(printed, self.texts))
+        )
 
     @functools.cached_property
     def texts(self) -> tuple[str, ...]:
@@ -129,7 +133,7 @@ def point_labels(points: Sequence[Mapping[str, Any]], axes: Sequence[Axis], full
     """Return one label for each sweep point, made from its values of the axes.
 
     A text is used as it is; a number is written as `radius = 3`. Without axes, the label is the id of the sweep point.
-    With ``full`` the labels of values have their long forms.
+    With ``full`` the first label of each value has its long form.
     """
     if not axes:
         return [str(point["id"]) for point in points]

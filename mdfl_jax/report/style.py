@@ -127,7 +127,7 @@ class Look:
       label: its short name.
       colour: '#rrggbb'.
       dash: the index of its dashes in `DASHES`.
-      full: its name with the long forms of `labels`, for the first table and the legend of the curves.
+      full: its name, with the long forms of `labels` where they are told, in the first table and the legend of curves.
     """
 
     label: str

@@ -59,7 +59,8 @@ def test_a_loaded_page_is_drawn_whole_and_its_print_is_light_and_as_wide_as_the_
         """() => addEventListener("beforeprint", () => {
           const wide = (of) => Math.max(...[...document.querySelectorAll(of)].map((one) => one.clientWidth));
           const high = [...document.querySelectorAll(".svg-container")].map((one) => one.clientHeight);
-          window.seen = [wide(".main-svg"), wide("canvas"), Math.min(...high), getComputedStyle(document.body).backgroundColor];
+          const paper = getComputedStyle(document.body).backgroundColor;
+          window.seen = [wide(".main-svg"), wide("canvas"), Math.min(...high), paper];
         })"""
     )
     assert page.pdf().startswith(b"%PDF")
