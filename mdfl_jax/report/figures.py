@@ -202,27 +202,8 @@ def draw_for_paper(study: ReportData, name: str, width: float) -> Figure:
         place: dict[str, Any] = {"loc": f"outside {side} center", "ncols": columns, "columnspacing": 1.0}
         figure.legend(handles, labels, title=title, **place)
         height += LINE * (-(-len(labels) // columns) - 1)
-    figure.set_size_inches(width, height + _narrowed(figure, width))
+    figure.set_size_inches(width, height)
     return figure
-
-
-def _narrowed(figure: Figure, width: float) -> float:
-    """Give the legends of single panels fewer columns where they are wider than their panel.
-
-    Return by how much the figure must become higher, in inches.
-    """
-    higher = 0.0
-    for axes in figure.axes:
-        legend, place = axes.get_legend(), axes.get_subplotspec()
-        if legend is None or place is None:
-            continue
-        labels = [text.get_text() for text in legend.get_texts()]
-        columns = _columns(labels, 0.7 * width / place.get_gridspec().ncols)  # the labels of its y axis take the rest
-        if columns < len(labels):
-            handles = [handle for handle in legend.legend_handles if handle is not None]
-            axes.legend(handles, labels, loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, borderaxespad=0)
-            higher += LINE * -(-len(labels) // columns)
-    return higher
 
 
 def _columns(labels: Sequence[str], width: float) -> int:

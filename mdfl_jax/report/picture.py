@@ -1,4 +1,4 @@
-"""A picture of lines, dots or bars, declared once: the page draws it, Matplotlib draws it, a table has its numbers.
+"""A picture of lines, dots, bars or cells, declared once: the page and Matplotlib draw it, a table has its numbers.
 
 A panel of the report returns a `Picture`. It has no other code for the page, for the files of a paper, or for the CSV
 file with the numbers behind it.
@@ -14,13 +14,14 @@ from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from mdfl_jax.report.style import DASHES, PLOTLY_DASHES, for_plotly, make_panels, on_paper
+from mdfl_jax.report.style import DASHES, PLOTLY_DASHES, for_plotly, ink_on, make_panels, on_paper
 from mdfl_jax.results.statistics import band
 
 DISC, DOT, DIAMOND, BAR = "disc", "dot", "diamond", "bar"  # how single values are marked
 _SYMBOLS = {DISC: ("o", "circle", 7), DOT: ("o", "circle", 5), DIAMOND: ("D", "diamond-open", 12)}
 MOST_NAMES = 25  # a legend has at most so many entries
 MANY_ROWS = 40  # of more rows each is low
+MOST_TEXTS = 12  # of more columns of cells the page writes no numbers
 LETTER, HANDLE = 0.066, 0.5  # the width in inches of a letter of a legend, and of a line with its distances
 HEADER = ("panel", "name", "x", "x_value", "y", "y_value", "low", "high")
 
@@ -171,6 +172,84 @@ class Level(NamedTuple):
     legend: str = ""
 
 
+MOST_TICKS = 20  # so many names of rows or columns are legible
+LEAST_CELL = 0.42  # of narrower cells, in inches, no number is legible
+
+
+class Cells(NamedTuple):
+    """A matrix of numbers as colours.
+
+    Attributes:
+      values: [R, C] the numbers; NaN: an empty cell.
+      halves: [R, C] half the widths of their intervals; NaN: not known.
+      rows, columns: their names.
+      label: what the numbers are.
+      ends: the numbers of the first and the last colour; others have these as well.
+      colours: the name of the colour map.
+      upward: whether the first row is at the bottom, as that of numbers.
+      signed: whether the numbers are differences; those whose interval is on one side of 0 are bold.
+      texts: what is told of each cell under the pointer.
+    """
+
+    values: np.ndarray
+    halves: np.ndarray
+    rows: Sequence[str]
+    columns: Sequence[str]
+    label: str
+    ends: tuple[float, float]
+    colours: str = "viridis"
+    upward: bool = False
+    signed: bool = False
+    texts: Sequence[Sequence[str]] = ()
+
+    def known(self) -> Iterator[tuple[int, int, float, str]]:
+        """Yield the row, the column and the number of each cell that has one, and a colour that is read well on it."""
+        low, high = self.ends
+        for row, column in np.argwhere(np.isfinite(self.values)).tolist():
+            value = float(self.values[row, column])
+            share = np.clip((value - low) / max(high - low, 1e-9), 0, 1)
+            yield row, column, value, ink_on(share, self.colours)
+
+    def draw(self, axes: Any) -> Any:
+        """Draw into Matplotlib axes, and return the image."""
+        low, high = self.ends
+        style: dict[str, Any] = {"aspect": "auto", "origin": "lower" if self.upward else "upper"}
+        image = axes.imshow(self.values, cmap=self.colours, vmin=low, vmax=high, **style)
+        wide = axes.get_figure().get_figwidth() / axes.get_subplotspec().get_gridspec().ncols
+        axes.grid(visible=False)
+        for axis, names in ((axes.xaxis, self.columns), (axes.yaxis, self.rows)):
+            axis.set_ticks(list(_ticks(names).values()), list(_ticks(names)))
+        if LETTER * max(map(len, self.columns)) > wide / len(self.columns):
+            axes.tick_params("x", labelrotation=30)
+        axes.tick_params("y", labelsize=6 if len(self.rows) > MOST_TICKS / 2 else None)
+        for row, column, value, ink in self.known() if wide / len(self.columns) > LEAST_CELL else ():
+            sure = self.signed and abs(value) > self.halves[row, column]
+            text = f"{value:+.1f}" if self.signed else f"{value:.1f}"
+            look = {"color": ink, "weight": "bold" if sure else "normal", "fontsize": 6.5}
+            axes.text(column, row, text, ha="center", va="center", **look)
+        return image
+
+    def on_page(self, room: bool) -> dict[str, Any]:
+        """Return the traces and the axes for plotly; ``room`` tells whether the numbers have room in the cells."""
+        heat: dict[str, Any] = {"type": "heatmap", "z": self.values, "customdata": self.texts, "hoverongaps": False}
+        heat |= {"hovertemplate": "%{customdata}<extra></extra>", "colorscale": self.colours.capitalize()}
+        heat |= {"zmin": self.ends[0], "zmax": self.ends[1], "xgap": 1, "ygap": 1, "showscale": not room}
+        known = list(self.known()) if room else []
+        written = {"type": "scatter", "mode": "text", "hoverinfo": "skip", "showlegend": False}
+        written |= {"x": [c for _, c, _, _ in known], "y": [r for r, _, _, _ in known]}
+        written |= {"text": [f"{value:.1f}" for *_, value, _ in known], "textfont": {"color": [of[3] for of in known]}}
+        ends = [-0.5, len(self.rows) - 0.5]
+        bare = {"showgrid": False, "zeroline": False}
+        x = {"range": [-0.5, len(self.columns) - 0.5], **bare}
+        y = {"range": ends if self.upward else ends[::-1], **bare}
+        return {"traces": [heat, *([written] if known else [])], "xaxis": x, "yaxis": y}
+
+
+def _ticks(names: Sequence[str]) -> dict[str, float]:
+    """Return the places of some names in a row, as many as are legible."""
+    return {names[i]: float(i) for i in range(0, len(names), -(-len(names) // MOST_TICKS))}
+
+
 class Plot(NamedTuple):
     """A panel.
 
@@ -180,6 +259,7 @@ class Plot(NamedTuple):
       series: what is drawn.
       levels: horizontal lines.
       rows: the texts of the rows, from the top; a series has the row's index as x. Empty: it is no plot in rows.
+      cells: what is drawn instead of series.
     """
 
     title: str
@@ -188,6 +268,7 @@ class Plot(NamedTuple):
     series: Sequence[Series]
     levels: Sequence[Level] = ()
     rows: Sequence[str] = ()
+    cells: Cells | None = None
 
     def draw(self, axes: Any) -> dict[str, Any]:
         """Draw into Matplotlib axes, and return what stands in the legend, by its text."""
@@ -200,6 +281,9 @@ class Plot(NamedTuple):
             line = axes.axhline(height, color=on_paper(colour), linestyle=dashes, linewidth=1.0, zorder=1)
             handles |= {legend: line} if legend else {}
         axes.set_title(textwrap.fill(self.title, 36))
+        if self.cells:
+            axes.set(xlabel=self.x.title, ylabel=self.y.title)
+            return {"": self.cells.draw(axes)}
         if not self.rows:
             if not any(series.mark for series in self.series):
                 axes.margins(x=0.01)
@@ -217,6 +301,14 @@ class Plot(NamedTuple):
 
     def on_page(self, shown: set[str]) -> dict[str, Any]:
         """Return the panel for assets/multiples.js. ``shown`` has the texts that the legend has already."""
+        if self.cells:
+            x, y = (
+                _on_page(scale._replace(ticks=_ticks(names)))
+                for scale, names in ((self.x, self.cells.columns), (self.y, self.cells.rows))
+            )
+            found = self.cells.on_page(len(self.cells.columns) <= MOST_TEXTS)
+            axes = {"xaxis": x | found["xaxis"], "yaxis": y | found["yaxis"]}
+            return {"title": for_plotly(self.title), "traces": found["traces"], **axes}
         traces = [trace for series in self.series for trace in series.traces(bool(self.rows), shown)]
         panel: dict[str, Any] = {"title": for_plotly(self.title), "traces": traces}
         levels = [[level.height, level.colour] for level in self.levels]
@@ -232,7 +324,11 @@ class Plot(NamedTuple):
         return panel | {"xaxis": _on_page(self.y), "yaxis": axis | ({"tickfont": {"size": 10}} if many else {})}
 
     def numbers(self) -> Iterator[list[Any]]:
-        """Yield the numbers of all series, as `HEADER` names them."""
+        """Yield the numbers of all series, as `HEADER` names them, or of all cells."""
+        for row, column, value, _ in self.cells.known() if self.cells else ():
+            half, names = float(self.cells.halves[row, column]), (self.cells.columns[column], self.cells.rows[row])
+            ends = [None, None] if np.isnan(half) else [value - half, value + half]
+            yield [self.title, self.cells.label, self.x.title, names[0], self.y.title, names[1], value, *ends]
         for series in self.series:
             nothing = [None] * len(series.x)
             ends = [nothing if end is None else np.asarray(end, float).tolist() for end in (series.low, series.high)]
@@ -312,6 +408,9 @@ class Picture(NamedTuple):
         if self.shared and not self.plots[0].rows:
             drawn.supxlabel(self.plots[0].x.title, fontsize=9.5)
             drawn.supylabel(self.plots[0].y.title, fontsize=9.5)
+        if cells := self.plots[0].cells:
+            look = {"aspect": 30, "extend": "both" if cells.signed else "neither"}
+            drawn.colorbar(handles[""], ax=panels, label=cells.label, **look)
         self._explain(drawn, handles)
         return drawn
 
@@ -323,7 +422,8 @@ class Picture(NamedTuple):
 
     def numbers(self) -> list[Sequence[Any]]:
         """Return the numbers behind the picture as rows of a table, the header first."""
-        return [HEADER, *(row for plot in self.plots for row in plot.numbers())]
+        header = (*HEADER[:6], "value", *HEADER[6:]) if self.plots[0].cells else HEADER
+        return [header, *(row for plot in self.plots for row in plot.numbers())]
 
     def _explain(self, drawn: Figure, handles: dict[str, Any]) -> None:
         """Add a legend that is not clipped, and make the figure higher for it. Many shades get a colour bar.

@@ -9,12 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from mdfl_jax.report.panels.final_accuracy import is_known, statistics
-from mdfl_jax.report.picture import DIAMOND, DISC, Level, Picture, Plot, Scale, Series
+from mdfl_jax.report.picture import DIAMOND, DISC, MOST_TEXTS, Cells, Level, Picture, Plot, Scale, Series
 from mdfl_jax.report.read import Axis, ReportData, point_labels, show, spaced, sweep_axes
-from mdfl_jax.report.registry import Chart, figure
+from mdfl_jax.report.registry import figure
 from mdfl_jax.report.style import (
     DASHES,
     MOBILITY,
@@ -24,10 +23,8 @@ from mdfl_jax.report.style import (
     describe_seeds,
     for_plotly,
     has_intervals,
-    ink_on,
     looks,
     main_axis,
-    make_panels,
     percent_limits,
 )
 
@@ -272,10 +269,6 @@ def response(study: ReportData, parts: list[Part]) -> Picture:
     return picture_of(study, parts)
 
 
-COLOURS = "viridis"
-MOST_TEXTS = 12  # with more columns the numbers in the cells would not be legible
-
-
 class Grid(NamedTuple):
     """A sweep as a grid: cells [rows, columns] of the mean accuracy in per cent, for each value of the other settings.
 
@@ -292,11 +285,6 @@ class Grid(NamedTuple):
     others: list[Axis]
     members: dict[str, np.ndarray]
     means: np.ndarray
-
-    def inks(self, cells: np.ndarray) -> list[str]:
-        """Return colours that are read well on those of cells."""
-        low, high = np.nanmin(self.means), np.nanmax(self.means)
-        return [ink_on((value - low) / max(high - low, 1e-9), COLOURS) for value in cells]
 
 
 def grid_of(study: ReportData) -> Grid | None:
@@ -326,103 +314,29 @@ def _heat_map_caption(study: ReportData, grid: Grid) -> str:
     return said + describe_left_out(study, grid.others)
 
 
-def _heat_map_chart(study: ReportData, grid: Grid) -> Chart:
-    x, y, panels = grid.x, grid.y, list[dict[str, Any]]()
-    halves = [point["final_accuracy"].get("ci95") for point in study.points]
-    hover = [
-        f"{for_plotly(look.label)}<br>{mean:.2f}{'' if half is None else f' ± {100 * half:.2f}'} %"
-        for look, mean, half in zip(looks(study), grid.means, halves)
-    ]
-    written = len(x.distinct) <= MOST_TEXTS
-    for title, members in grid.members.items():
-        cells = grid.means[members]
-        trace: dict[str, Any] = {
-            "type": "heatmap",
-            "z": cells,
-            "customdata": [["" if p < 0 else hover[p] for p in row] for row in members],
-            "hovertemplate": "%{customdata}<extra></extra>",
-            "hoverongaps": False,
-            "colorscale": "Viridis",
-            "zmin": float(np.nanmin(grid.means)),
-            "zmax": float(np.nanmax(grid.means)),
-            "showscale": not written and not panels,
-            "xgap": 1,
-            "ygap": 1,
-        }
-        rows = [-0.5, len(y.distinct) - 0.5]  # numbers grow upwards, and other values are listed from the top
-        yaxis = {"range": rows if y.numbers else rows[::-1], "showgrid": False, "title": {"text": for_plotly(y.title)}}
-        xaxis = {"range": [-0.5, len(x.distinct) - 0.5], "showgrid": False, "title": {"text": for_plotly(x.title)}}
-        traces = [trace, *([_cell_texts(cells, grid)] if written else [])]
-        panels.append(
-            {"title": for_plotly(title), "traces": traces} | {"xaxis": _ticks(x) | xaxis, "yaxis": _ticks(y) | yaxis}
-        )
-    wide = min(44 * len(x.distinct) + 140, 700) if written else 420
-    return Chart("multiples", {"panels": panels, "height": max(34 * len(y.distinct), 120), "width": wide})
-
-
-def _ticks(axis: Axis) -> dict[str, Any]:
-    every = -(-len(axis.distinct) // 20)  # so many labels are legible
-    places = list(range(0, len(axis.distinct), every))
-    return {"tickvals": places, "ticktext": [for_plotly(spaced(axis.distinct[i])) for i in places], "zeroline": False}
-
-
-def _cell_texts(cells: np.ndarray, grid: Grid) -> dict[str, Any]:
-    """Return plotly's trace of the numbers in the cells."""
-    rows, columns = np.nonzero(np.isfinite(cells))
-    values = cells[rows, columns]
-    return {
-        "type": "scatter",
-        "mode": "text",
-        "x": columns,
-        "y": rows,
-        "text": [f"{value:.1f}" for value in values],
-        "textfont": {"color": grid.inks(values)},
-        "hoverinfo": "skip",
-        "showlegend": False,
-    }
-
-
-def _heat_map_numbers(study: ReportData, grid: Grid) -> list[tuple[Any, ...]]:
-    """Return the accuracy of each cell with half the width of its interval, in per cent."""
-    rows: list[tuple[Any, ...]] = [("panel", grid.y.title, grid.x.title, "accuracy", "ci95")]
-    for title, members in grid.members.items():
-        for p in members[members >= 0].tolist():
-            half = study.points[p]["final_accuracy"].get("ci95")
-            cell = float(grid.means[p]), None if half is None else 100 * half
-            rows.append((title, grid.y.texts[p], grid.x.texts[p], *cell))
-    return rows
-
-
-@figure(
-    "heat_map",
-    of=grid_of,
-    caption=_heat_map_caption,
-    place=16,
-    title="Accuracy by two settings",
-    chart=_heat_map_chart,
-    numbers=_heat_map_numbers,
-)
-def heat_map(study: ReportData, grid: Grid) -> Figure:
+@figure("heat_map", of=grid_of, caption=_heat_map_caption, place=16, title="Accuracy by two settings")
+def heat_map(study: ReportData, grid: Grid) -> Picture:
     """Draw the final accuracy as a heat map over two varying settings, with small multiples for the others."""
     x, y = grid.x, grid.y
+    halves = np.array([point["final_accuracy"].get("ci95") for point in study.points] + [np.nan], float) * 100
+    told = [
+        f"{for_plotly(look.label)}<br>{mean:.2f}{'' if math.isnan(half) else f' ± {half:.2f}'} %"
+        for look, mean, half in zip(looks(study), grid.means, halves)
+    ]
+    ends = float(np.nanmin(grid.means)), float(np.nanmax(grid.means))
+
+    def plot(title: str, members: np.ndarray) -> Plot:
+        texts = [["" if p < 0 else told[p] for p in row] for row in members]
+        names = [spaced(text) for text in y.distinct], [spaced(text) for text in x.distinct]
+        style: dict[str, Any] = {"upward": bool(y.numbers), "texts": texts}
+        cells = Cells(grid.means[members], halves[members], *names, "test accuracy (%)", ends, **style)
+        return Plot(title, Scale(x.title), Scale(y.title), (), cells=cells)
+
     columns = 1 if len(grid.members) == 1 else 2 if len(x.distinct) > 6 else 3
-    width, height = 7.2 / columns, max(0.9 + min(0.32 * len(y.distinct), 4.0), 2.3)
-    drawn, panels = make_panels(len(grid.members), columns, width, height)
-    limits = {"vmin": float(np.nanmin(grid.means)), "vmax": float(np.nanmax(grid.means))}
-    for panel, (title, members) in zip(panels, grid.members.items()):
-        cells, origin = grid.means[members], "lower" if y.numbers else "upper"
-        image = panel.imshow(cells, cmap=COLOURS, aspect="auto", origin=origin, **limits)
-        panel.set_title(title)
-        panel.grid(visible=False)
-        for of, axis in ((x, panel.xaxis), (y, panel.yaxis)):
-            places = _ticks(of)["tickvals"]
-            axis.set_ticks(places, [spaced(of.distinct[i]) for i in places])
-            axis.set_label_text(of.title)
-        rows, at = np.nonzero(np.isfinite(cells) & (width / len(x.distinct) > 0.42))
-        for row, column, ink in zip(rows, at, grid.inks(cells[rows, at])):
-            panel.text(column, row, f"{cells[row, column]:.1f}", ha="center", va="center", fontsize=6.5, color=ink)
-    drawn.colorbar(image, ax=panels, label="test accuracy (%)", aspect=30)
-    return drawn
+    size = 7.2 / columns, max(0.9 + min(0.32 * len(y.distinct), 4.0), 2.3)
+    wide = min(44 * len(x.distinct) + 140, 700) if len(x.distinct) <= MOST_TEXTS else 420
+    plots, pixels = [plot(*of) for of in grid.members.items()], (wide, max(34 * len(y.distinct), 120))
+    return Picture(plots, size, columns, pixels, shared=True)
 
 
 SHARE = 0.9
