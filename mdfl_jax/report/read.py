@@ -317,12 +317,20 @@ class ReportData:
     @property
     def labels(self) -> list[str]:
         """The label of each sweep point in tables and legends: its values of the settings that differ."""
-        return [spaced(label) for label in point_labels(self.points, self.axes)]
+        return self._named(full=False)
 
     @property
     def full_labels(self) -> list[str]:
         """The same with the long forms of the configuration's `labels`."""
-        return [spaced(label) for label in point_labels(self.points, self.axes, full=True)]
+        return self._named(full=True)
+
+    def _named(self, full: bool) -> list[str]:
+        axes = self.axes
+        if axes:
+            return [spaced(label) for label in point_labels(self.points, axes, full)]
+        labels = labels_of(self.config.get("labels") or "")
+        names = [labels.get(str(point["id"]), spaced(str(point["id"]))) for point in self.points]
+        return names if full else list(map(short, names))
 
     @property
     def x_title(self) -> str:
