@@ -52,7 +52,14 @@ def test_it_plays_from_the_start_as_soon_as_it_is_in_view(open_report, recorded)
 def test_two_points_go_in_step_by_keys_and_clients_glide_or_step(open_map, recorded):
     page, section = open_map()
     section.locator("canvas").first.focus()
-    for key, expected in (("ArrowRight", 1), ("ArrowRight", 2), ("ArrowLeft", 1), ("End", ROUNDS), ("Home", 0)):
+    for key, expected in (
+        ("Home", 0),
+        ("ArrowRight", 1),
+        ("ArrowRight", 2),
+        ("ArrowLeft", 1),
+        ("End", ROUNDS),
+        ("Home", 0),
+    ):
         page.keyboard.press(key)
         assert of_map(page, "round") == expected
     page.keyboard.press("Space")
