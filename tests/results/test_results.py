@@ -109,10 +109,12 @@ def test_infinity_in_a_table_is_a_number(results):
     lines = [dict(line, loss=value) for line, value in zip(results.lines, ("inf", None, 1.5))]
     changed = mdfl_jax.Results(results.manifest, results.summary, lines, results.arrays, None)
     np.testing.assert_array_equal(changed.to_dataframe()["loss"], [np.inf, np.nan, 1.5])
-    points = [p | {"overrides": {"network.radius": r}} for p, r in zip(results.summary["points"], ("inf", 2.0))]
+    points = [
+        p | {"overrides": {"network.radius": r}} for p, r in zip(results.summary["points"], ("inf", 2.0, 3.0, "inf"))
+    ]
     summary = results.summary | {"points": points}
     changed = mdfl_jax.Results(results.manifest, summary, results.lines, results.arrays, None)
-    assert set(changed.to_dataframe()["network.radius"]) == {np.inf, 2.0}
+    assert set(changed.to_dataframe()["network.radius"]) == {np.inf, 2.0, 3.0}
 
 
 def test_every_figure_that_applies_is_drawn(results, alone):
