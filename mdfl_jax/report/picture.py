@@ -157,11 +157,12 @@ def mean_line(
       thin: whether the line is one of many: it is thin, and has no band.
     """
     mean, half = band(values)
-    ends = (None, None) if half is None or thin else (mean - half, mean + half)
-    if limits is not None and ends[0] is not None:
-        ends = tuple(np.clip(end, *limits) for end in ends)
-    mark = DISC if len(x) < 3 and ends[0] is None else ""
-    return Series(name, look[0], x, mean, *ends, look[1], mark, legend, thick=0.8 if thin else 0.0)
+    line = Series(name, look[0], x, mean, dash=look[1], legend=legend, thick=0.8 if thin else 0.0)
+    if half is None or thin:
+        return line._replace(mark=DISC if len(x) < 3 else "")
+    ends = np.stack([mean - half, mean + half])
+    low, high = ends if limits is None else np.clip(ends, *limits)
+    return line._replace(low=low, high=high)
 
 
 class Level(NamedTuple):
@@ -325,12 +326,13 @@ class Plot(NamedTuple):
 
     def numbers(self) -> Iterator[list[Any]]:
         """Yield the numbers of all series, as `HEADER` names them, or of all cells."""
-        for row, column, value, _ in self.cells.known() if self.cells else ():
-            half, names = float(self.cells.halves[row, column]), (self.cells.columns[column], self.cells.rows[row])
-            ends = [None, None] if np.isnan(half) else [value - half, value + half]
-            yield [self.title, self.cells.label, self.x.title, names[0], self.y.title, names[1], value, *ends]
+        if cells := self.cells:
+            for row, column, value, _ in cells.known():
+                half, place = float(cells.halves[row, column]), (self.x.title, cells.columns[column], self.y.title)
+                whiskers = [None, None] if np.isnan(half) else [value - half, value + half]
+                yield [self.title, cells.label, *place, cells.rows[row], value, *whiskers]
         for series in self.series:
-            nothing = [None] * len(series.x)
+            nothing: list[Any] = [None] * len(series.x)
             ends = [nothing if end is None else np.asarray(end, float).tolist() for end in (series.low, series.high)]
             x, y = np.asarray(series.x).tolist(), np.asarray(series.y, float).tolist()
             for place, value, low, high in zip(x, y, *ends):
@@ -409,7 +411,7 @@ class Picture(NamedTuple):
             drawn.supxlabel(self.plots[0].x.title, fontsize=9.5)
             drawn.supylabel(self.plots[0].y.title, fontsize=9.5)
         if cells := self.plots[0].cells:
-            look = {"aspect": 30, "extend": "both" if cells.signed else "neither"}
+            look: dict[str, Any] = {"aspect": 30, "extend": "both" if cells.signed else "neither"}
             drawn.colorbar(handles[""], ax=panels, label=cells.label, **look)
         self._explain(drawn, handles)
         return drawn

@@ -1,6 +1,6 @@
 """A table of one quantity by two settings, as a paper prints it: as Markdown, CSV and LaTeX."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +19,13 @@ class Pivot(NamedTuple):
     numbers: list[list[Any]]
 
 
-BETTER = {"accuracy": max, "loss": min, "objective": min, "target": min, "client": min}  # by the end of a key
+BETTER: dict[str, Callable[[Sequence[float]], float]] = {
+    "accuracy": max,
+    "loss": min,
+    "objective": min,
+    "target": min,
+    "client": min,
+}  # by the end of a key
 
 
 def pivot(study: ReportData, rows: str = "", columns: str = "", metric: str = "final_accuracy") -> Pivot | None:
@@ -56,8 +62,8 @@ def pivot(study: ReportData, rows: str = "", columns: str = "", metric: str = "f
     shown = [[Cell(MISSING, None) if p is None else cell(study.points[p]) for p in row] for row in cells]
     numbers = [[None if p is None else study.points[p].get(metric) for p in row] for row in cells]
     better, bold = BETTER.get(metric.rpartition("_")[2]), set[tuple[int, int]]()
-    for k, of_column in enumerate(zip(*shown) if better else ()):
-        bold |= {(row, len(down) + k) for row in best_of(of_column, better)}
+    if better is not None:
+        bold |= {(row, len(down) + k) for k, of in enumerate(zip(*shown)) for row in best_of(of, better)}
     header = [*(axis.name for axis in down), *across.distinct]
     interval = " and its 95 % Student-t interval" if has_intervals(study) else ""
     about = f"{column.header} at {describe_end(study)}: {describe_seeds(study)}{interval}; bold: the best of a column."

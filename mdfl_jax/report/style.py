@@ -161,7 +161,7 @@ def looks(study: ReportData) -> list[Look]:
     colours = colours_of(main)
     used = list(colours.values())
     turn = {text: used[:i].count(colour) for i, (text, colour) in enumerate(colours.items())}  # of the same colour
-    turns, dashed = 1 + max(turn.values()), [()] * len(labels)
+    turns, dashed = 1 + max(turn.values()), list[tuple[str, ...]]([()] * len(labels))
     for axis in study.axes:
         told = [(*before, text) for before, text in zip(dashed, axis.texts)]
         if axis != main and turns * len(set(told)) <= len(DASHES):

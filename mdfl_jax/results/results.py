@@ -15,6 +15,7 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.metric import CLASSES, CLIENT_BYTES, CLIENTS, ROUNDS, Shown
+from mdfl_jax.core.outcomes import number
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.results.records import FACTS, PointArrays, RunRecord, StudyArrays, in_order, lines_of_point
 from mdfl_jax.results.studies import read_records, read_study, runs_in, title_of
@@ -454,7 +455,7 @@ def _settings(results: StudyResults) -> dict[str, dict[str, Any]]:
         values = {name: of_point.get(path) for name, of_point in overrides.items()}
         numbers = all(value in ("inf", "-inf") or isinstance(value, int | float) for value in values.values())
         infinite = numbers and any(isinstance(value, str) for value in values.values())
-        found[path] = {name: float(value) for name, value in values.items()} if infinite else values
+        found[path] = {name: number(value) for name, value in values.items()} if infinite else values
     return found
 
 

@@ -92,9 +92,9 @@ def groups(study: ReportData, shown: list[int]) -> Picture:
     accuracy, lead, met = list[Series](), list[Series](), list[Series]()
     for look, curve in ((looks(study)[p], study.curves[study.points[p]["id"]].of_results) for p in shown):
         for name, dash in GROUPS:
-            style = {"name": f"{look.label}, {name} clients", "colour": look.colour, "x": curve.rounds, "dash": dash}
-            accuracy.append(Series(y=100 * curve.groups[f"accuracy_{name}"].mean(0), **style))
-            met.append(Series(y=contacts(curve, name).mean(0), **style))
+            whose, mean = f"{look.label}, {name} clients", 100 * curve.groups[f"accuracy_{name}"].mean(0)
+            accuracy.append(Series(whose, look.colour, curve.rounds, mean, dash=dash))
+            met.append(accuracy[-1]._replace(y=contacts(curve, name).mean(0)))
         lead.append(mean_line(look.label, (look.colour, 0), curve.rounds, _leads(curve), legend=look.label))
     keys = [Series("", "soft", [], [], dash=dash, legend=f"{name} clients") for name, dash in GROUPS]
     panels = {
