@@ -315,7 +315,7 @@ def _entries(study: ReportData) -> list[Entry]:
     devices = [f"{count} x {name}" if count > 1 else name for name, count in _kinds(made.get("devices") or [])]
     seconds = [f"{number(made.get(f'{part}_seconds'))} s to {part}" for part in ("compile", "run")]
     versions = ", ".join(f"{name} {version}" for name, version in (made.get("versions") or {}).items())
-    files = "summary.json, metrics.jsonl, history.npz, tables/*.csv, tables/*.md, tables/*.tex, figures/*.pdf, figures/*.csv"
+    files = "summary.json, metrics.jsonl, history.npz, tables/*.md, *.tex and *.csv, figures/*.pdf and *.csv"
     return [
         Entry("Command", made.get("command"), is_code=True, is_copied=True),
         Entry("Commit", made.get("commit"), is_code=True, is_copied=True),
