@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mdfl_jax.report.read import ReportData, as_number, kept, show, spaced
+from mdfl_jax.core.sweep_text import labels_of
+from mdfl_jax.report.read import ReportData, as_number, kept, short, show, spaced
 from mdfl_jax.report.sheet import number
 from mdfl_jax.storage.study_files import no_streets
 
@@ -165,13 +166,15 @@ class _Words:
         self.study = study
         self.axes = {axis.path: axis for axis in study.axes}
         self.used: set[str] = set()
+        self.labels = labels_of(study.config.get("labels") or "")
 
     def value(self, path: str) -> str | None:
         """Return the value of a setting, or all its values if it varies; None if it has none."""
         self.used.add(path)
         if path not in self.axes:
             plain = self.study.value(0, path)
-            return None if plain is None or plain == "" else _in_words(show(plain))
+            text = show(plain)
+            return None if plain in (None, "") else short(self.labels[text]) if text in self.labels else _in_words(text)
         if len(ordered := list(self.axes[path].numbers)) > MANY:
             return f"{len(ordered)} values from {_in_words(ordered[0])} to {_in_words(ordered[-1])}"
         *first, last = map(_in_words, dict.fromkeys(self.axes[path].texts))

@@ -15,6 +15,7 @@ from mdfl_jax.report import pivot, sheet, tables
 from mdfl_jax.report.page import render
 from mdfl_jax.report.panels.curves import MANY, facets_on_page
 from mdfl_jax.report.read import read_workdir, sweep_axes
+from mdfl_jax.report.setting import describe_setting
 from mdfl_jax.report.style import DASHES, looks
 from mdfl_jax.report.verdict import verdict
 from mdfl_jax.results.studies import title_of
@@ -35,6 +36,8 @@ def test_labels_name_values_and_settings_and_long_names_are_told_once(make_workd
     assert run.labels[6] == "DCM, radio range (m) = 1"
     assert looks(run)[6].full == "DCM: distribution-aware cluster-centre movement, radio range (m) = 1"
     page = render(run)
+    assert describe_setting(labelled(run.workdir, "dpsgd=D-PSGD: decentralised SGD")).count("with D-PSGD.") == 1
+    run = labelled(run.workdir)
     table = page[page.index("<tbody>") : page.index("</tbody>")]
     assert table.count("DCM: distribution-aware cluster-centre movement") == 1
     assert table.count("</svg>DCM") == 3
