@@ -157,9 +157,10 @@ def mean_line(
       thin: whether the line is one of many: it is thin, and has no band.
     """
     mean, half = band(values)
-    line = Series(name, look[0], x, mean, dash=look[1], legend=legend, thick=0.8 if thin else 0.0)
+    mark = DISC if len(x) < 3 else ""  # one value is no line
+    line = Series(name, look[0], x, mean, dash=look[1], mark=mark, legend=legend, thick=0.8 if thin else 0.0)
     if half is None or thin:
-        return line._replace(mark=DISC if len(x) < 3 else "")
+        return line
     ends = np.stack([mean - half, mean + half])
     low, high = ends if limits is None else np.clip(ends, *limits)
     return line._replace(low=low, high=high)
@@ -220,7 +221,7 @@ class Cells(NamedTuple):
         axes.grid(visible=False)
         for axis, names in ((axes.xaxis, self.columns), (axes.yaxis, self.rows)):
             axis.set_ticks(list(_ticks(names).values()), list(_ticks(names)))
-        if LETTER * max(map(len, self.columns)) > wide / len(self.columns):
+        if LETTER * max(map(len, self.columns)) > 0.75 * wide / len(self.columns):
             axes.tick_params("x", labelrotation=30)
         axes.tick_params("y", labelsize=6 if len(self.rows) > MOST_TICKS / 2 else None)
         for row, column, value, ink in self.known() if wide / len(self.columns) > LEAST_CELL else ():

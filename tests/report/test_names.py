@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.sweep_text import labels_of
 from mdfl_jax.report import pivot, sheet, tables
+from mdfl_jax.report.figures import draw_figure
 from mdfl_jax.report.page import render
 from mdfl_jax.report.panels.curves import MANY, facets_on_page
 from mdfl_jax.report.read import read_workdir, sweep_axes
@@ -172,3 +173,10 @@ def test_the_title_follows_the_data_in_use():
     assert title_of(manifest) == "Clients learn handwritten digits"
     assert title_of(manifest | {"points": points}) == "Clients learn MNIST and own data"
     assert title_of({"title": "", "name": "mine"}) == "mine"
+
+
+def test_the_legend_of_a_figure_has_each_name_once_with_its_long_form(make_workdir):
+    run = labelled(make_workdir(TWO, seeds=2, rounds=10, positions=False))
+    (legend,) = draw_figure(run, "accuracy").legends
+    texts = [text.get_text() for text in legend.get_texts()]
+    assert texts == ["No movement", "dam", "DCM: distribution-aware cluster-centre movement", "target 70 %"]

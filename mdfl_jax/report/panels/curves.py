@@ -106,7 +106,8 @@ def _by_main(study: ReportData, crowded: bool, dashed: bool = False) -> Naming:
     """Return names by the setting that decides the colours, with dashes or without."""
     main, styles = main_axis(study), looks(study)
     assert main is not None
-    labels = [spaced(text) for text in main.full_texts]
+    full = dict(reversed([*zip(main.texts, main.full_texts)]))  # the first point of a value has its long form
+    labels = [spaced(full[text]) for text in main.texts]
     colours = dict(zip(main.texts, (of.colour for of in styles)))
     shades = (main.title, {text: colours[text] for text in main.numbers}) if main.numbers else None
     own = [(of.colour, of.dash if dashed else 0) for of in styles]
