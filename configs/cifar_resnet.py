@@ -57,7 +57,7 @@ def _fedmobile(pattern: str) -> ConfigDict:
 
 def _small() -> ConfigDict:
     config = default_config()
-    config.title = "Mobility on CIFAR-10, in small"
+    config.title = "Mobility on {data}, in small"
     config.sweep = "network.mobility=static,random_movement,dcm"
     config.baseline = "network.mobility=random_movement"
     config.seeds, config.rounds, config.eval_every = 2, 400, 80

@@ -44,7 +44,7 @@ def _common(folder: Path, name: str) -> ConfigDict:
 
 def _city() -> ConfigDict:
     config = _common(Path(os.environ.get("MDFL_DATA_DIR", "")).expanduser() / "city", "city")
-    config.title = "Five thousand vehicles of a city learn handwritten digits"
+    config.title = "Five thousand vehicles of a city learn {data}"
     config.rounds, config.eval_every, config.seeds = 600, 20, 1
     config.target = 0.7
     config.eval_clients, config.eval_samples = 500, 1000
@@ -58,7 +58,7 @@ def _city() -> ConfigDict:
 
 def _small() -> ConfigDict:
     config = _common(SMALL, "city_small")
-    config.title = "A hundred vehicles of a city learn handwritten digits"
+    config.title = "A hundred vehicles of a city learn {data}"
     config.rounds, config.eval_every, config.seeds = 60, 10, 2
     config.target = 0.6
     config.data.name = "digits"

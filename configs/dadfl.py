@@ -30,7 +30,7 @@ from mdfl_jax.config.presets import Preset, preset_config
 def mnist(num_mobile: int = 5) -> ConfigDict:
     """DADFL V-A: FedAvg weights, lr 0.3, momentum 0.9, weight decay 5e-4, 10 trials."""
     config = madfl.mnist(num_mobile)
-    config.title = "DADFL: mobility on MNIST"
+    config.title = "DADFL: mobility on {data}"
     config.seeds = 10
     config.network.mixing = "fedavg"
     config.network.order = "move_first"

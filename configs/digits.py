@@ -13,7 +13,7 @@ from mdfl_jax.config import default_config
 def get_config() -> ConfigDict:
     config = default_config()
     config.name = "digits"
-    config.title = "Moving clients learn handwritten digits"
+    config.title = "Moving clients learn {data}"
     config.sweep = "network.mobility=static,random_movement,dam,dcm"
     config.baseline = "network.mobility=random_movement"
     config.seeds = 6

@@ -13,7 +13,7 @@ from configs import digits
 def get_config() -> ConfigDict:
     config = digits.get_config()
     config.name = "digits_lstm"
-    config.title = "An LSTM learns handwritten digits row by row"
+    config.title = "An LSTM learns {data} row by row"
     config.sweep = "network.mobility=static,random_movement,dcm"
     config.seeds = 5
     config.rounds = 300

@@ -106,7 +106,7 @@ def _images(config: ConfigDict, name: str, samples: int) -> ConfigDict:
 def fashion(sweep: str, pattern: str = "fixed") -> ConfigDict:
     """Table 2: Fashion-MNIST, LeNet, 400 images a client, learning rate 0.1, 250 slots, three repeats."""
     config = _images(_decaying(_relaying(default_config(), sweep), 0.1), "fashion_mnist", 400)
-    config.title = "FedMobile on Fashion-MNIST"
+    config.title = "FedMobile on {data}"
     config.rounds, config.eval_every = 250, 2
     config.target = 0.7
     config.model.name = "lenet"
@@ -117,7 +117,7 @@ def fashion(sweep: str, pattern: str = "fixed") -> ConfigDict:
 def cifar(sweep: str) -> ConfigDict:
     """Table 3: CIFAR-10, ResNet-9, 600 images a client, learning rate 0.01, 500 slots."""
     config = _images(_relaying(default_config(), sweep), "cifar10", 600)
-    config.title = "FedMobile on CIFAR-10"
+    config.title = "FedMobile on {data}"
     config.rounds, config.eval_every = 500, 10
     config.target = 0.6
     config.model.name, config.model.norm = "resnet9", "group"

@@ -50,7 +50,7 @@ def worlds(settings: Iterable[tuple[object, ...]]) -> str:
 def mnist(num_mobile: int = 5) -> ConfigDict:
     """MADFL V-A: Metropolis-Hastings weights, full-batch gradient descent with lr 0.03, 1,000 rounds, 6 trials."""
     config = default_config()
-    config.title = "MADFL: mobility on MNIST"
+    config.title = "MADFL: mobility on {data}"
     config.baseline = "network.mobility=random_movement"
     config.seeds, config.rounds, config.eval_every = 6, 1000, 10
     config.data.name = "mnist"
@@ -80,7 +80,6 @@ def larger(config: ConfigDict, num_clients: int) -> ConfigDict:
 
 def cifar(config: ConfigDict) -> ConfigDict:
     """Set the data and the SGD of MADFL and DADFL on CIFAR-10."""
-    config.title = config.title.replace("MNIST", "CIFAR-10")
     config.data.name, config.data.alpha = "cifar10", 0.1
     config.algorithm.lr, config.algorithm.momentum, config.algorithm.weight_decay = 0.01, 0.9, 5e-4
     config.algorithm.batch_size = 512

@@ -49,7 +49,7 @@ def sweep(percents: Iterable[int], ratios: Iterable[float]) -> str:
 def cifar(partition: str = "shards") -> ConfigDict:
     """Thesis 5 and 6.1: 48 clients walk at random, GN-LeNet, SGD with lr 0.01 and minibatches of 8, 3 seeds."""
     config = world()
-    config.title = "Fast and slow clients learn CIFAR-10"
+    config.title = "Fast and slow clients learn {data}"
     config.sweep = sweep(PERCENT, RATIOS)
     config.baseline = "network.ratio=0"
     config.seeds, config.rounds, config.eval_every = 3, 1000, 50  # 10,000 test images cost more than 50 rounds

@@ -77,7 +77,7 @@ def sweep_of(config: ConfigDict, argument: str) -> None:
 def get_config(argument: str = "p_non_iid") -> ConfigDict:
     config = world()
     config.name = f"thesis_digits_{argument}"
-    config.title = "Fast and slow clients learn handwritten digits"
+    config.title = "Fast and slow clients learn {data}"
     config.seeds, config.rounds, config.eval_every = 12, 100, 10
     config.target = 0.7
     config.data.name = "digits"

@@ -22,7 +22,7 @@ TOWN = Path(__file__).parent / "data" / "town.fcd.xml.gz"
 def get_config() -> ConfigDict:
     config = digits.get_config()
     config.name = "trace_digits"
-    config.title = "Vehicles of a trace learn handwritten digits"
+    config.title = "Vehicles of a trace learn {data}"
     config.sweep = "network.mobility+network.world=static+trace,manhattan+plane,trace+trace"
     config.baseline = "network.mobility=trace"
     config.seeds = 4

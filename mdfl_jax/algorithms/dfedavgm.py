@@ -27,10 +27,9 @@ class DFedAvgMNumbers(LocalNumbers):
     momentum: float = number(0.9, "heavy-ball momentum, theta; at one local step it has no effect", at_least=0, below=1)
 
     def notes(self, setting: Setting) -> list[str]:
-        """Note a momentum that begins anew before it has moved anything."""
-        no_effect = setting.local_steps == 1 and self.momentum > 0
-        says = f"algorithm.momentum is {self.momentum:g}; it has no effect with algorithm.local_steps 1"
-        return [says] if no_effect else []
+        """Note that one local step makes it another algorithm."""
+        one = "algorithm.local_steps is 1, at which dfedavgm is dpsgd: algorithm.momentum begins anew in every round"
+        return [one] if setting.local_steps == 1 else []
 
 
 @register(

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from mdfl_jax.algorithms.dpsgd import gossip, local_then
 from mdfl_jax.algorithms.local import LocalNumbers, Number, Settings
 from mdfl_jax.algorithms.registry import register
-from mdfl_jax.core.numbers import number
+from mdfl_jax.core.numbers import Setting, number
 from mdfl_jax.core.trees import rows_like, trained, with_trained
 from mdfl_jax.core.types import Algorithm, ClientParams, Gradient
 
@@ -49,6 +49,10 @@ class DFedSAMNumbers(LocalNumbers):
     """The numbers of DFedSAM."""
 
     rho: float = number(0.01, "radius of the perturbation", at_least=0)
+
+    def notes(self, setting: Setting) -> list[str]:
+        """Note that without a perturbation it is another algorithm."""
+        return [] if self.rho else ["algorithm.rho is 0, at which dfedsam is dpsgd"]
 
 
 @register(

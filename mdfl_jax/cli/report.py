@@ -6,6 +6,7 @@ mdfl report runs
 mdfl report runs/digits --serve
 mdfl report runs/digits --figure=accuracy --to=accuracy.pdf [--width=column] [--points="static; dcm"]
 mdfl report runs/digits --figure=map --to=map.gif [--rounds=60]
+mdfl report runs/digits --table --to=table.tex [--rows=mobility] [--columns=radius] [--metric=final_accuracy]
 python -m launch.report runs/digits
 """
 
@@ -19,7 +20,8 @@ from absl import flags
 from markupsafe import escape
 
 from mdfl_jax.core.errors import UserError, check_path, unknown_name
-from mdfl_jax.report import compare, figures, page
+from mdfl_jax.core.outcomes import is_text_of
+from mdfl_jax.report import compare, figures, page, pivot
 from mdfl_jax.report.compare import read_studies
 from mdfl_jax.report.read import ROUNDS, NotYetError, ReportData
 from mdfl_jax.storage.study_files import CONFIG, run_files
@@ -59,9 +61,20 @@ _BASELINE = flags.DEFINE_string(
 )
 _PAGE_ONLY = flags.DEFINE_bool("page_only", False, "Write report.html only, no tables and no files of figures.")
 _FIGURE = flags.DEFINE_string("figure", None, "One figure, to be saved with --to; list: print their names.")
-_TO = flags.DEFINE_string("to", None, "File of --figure: .png, .pdf or .svg; of the map also .gif.")
+_TABLE = flags.DEFINE_bool("table", None, "One table of a quantity by two settings, to be saved with --to.")
+_ROWS = flags.DEFINE_string("rows", None, "Setting of the rows of --table; default: that of the colours.")
+_COLUMNS = flags.DEFINE_string("columns", None, "Setting of the columns of --table; default: that with most values.")
+_METRIC = flags.DEFINE_string("metric", None, "Quantity of --table: an entry of summary.json. Default: final_accuracy.")
+_LABELS = flags.DEFINE_string("labels", None, "Names for tables and figures, in place of the study's: dcm=DCM; ...")
+_TO = flags.DEFINE_string(
+    "to", None, "File of --figure: .png, .pdf, .svg or .csv; of the map also .gif. Of --table: .md, .tex or .csv."
+)
 _WIDTH = flags.DEFINE_string("width", None, "Width of --figure: column (3.5 inches), page (7.2; default) or inches.")
-_POINTS = flags.DEFINE_string("points", None, "Points of --figure: ids separated by ';', or indices as in 0,3.")
+_POINTS = flags.DEFINE_string(
+    "points",
+    None,
+    "Points of --figure and --table, separated by ';': ids, settings as in network.mobility=dcm, or indices as in 0,3.",
+)
 _ROUNDS = flags.DEFINE_integer("rounds", None, "Rounds of a moving map.", lower_bound=1)
 _FPS = flags.DEFINE_integer("fps", None, "Pictures a second of a moving map.", lower_bound=1)
 _SERVE: flags.FlagHolder = flags.DEFINE_bool(  # a switch, so that it needs no value
@@ -84,6 +97,11 @@ def main() -> int:
         return 0
     if _FIGURE.value is not None:
         return _save_figure(_read(dirs, None))
+    if _TABLE.value:
+        run, path = _some(_read(dirs, None)), Path(str(_TO.value))
+        pivot.save(run, path, _ROWS.value or "", _COLUMNS.value or "", _METRIC.value or "final_accuracy")
+        print(path)
+        return 0
     if _SERVE.value is not None:
         return _serve(dirs, _SERVE.value)
     out = _given_out(Path(_OUT.value)) if _OUT.value else _default_folder(dirs) if len(dirs) > 1 else None
@@ -104,7 +122,7 @@ def _index_file() -> Path | None:
     Raises:
       UserError: if a flag is given that is for the report of one study.
     """
-    for flag in (_FIGURE, _SERVE, _X, _BASELINE):
+    for flag in (_FIGURE, _TABLE, _SERVE, _X, _BASELINE, _LABELS):
         if flag.present:
             raise UserError(f"--{flag.name} is for the report of a study; this folder holds several studies")
     if _PAGE_ONLY.value:
@@ -120,25 +138,33 @@ def _check_together() -> None:
     Raises:
       UserError: if a flag needs another one that is not given, or forbids one that is given.
     """
-    given = {flag.name: flag.value for flag in (_OUT, _FIGURE, _TO, _WIDTH, _POINTS, _ROUNDS, _FPS, _SERVE)}
-    given["page_only"] = _PAGE_ONLY.value or None
+    every = (_OUT, _FIGURE, _TABLE, _TO, _WIDTH, _POINTS, _ROUNDS, _FPS, _SERVE, _ROWS, _COLUMNS, _METRIC)
+    given: dict[str, object] = {flag.name: flag.value for flag in every}
+    given |= {"page_only": _PAGE_ONLY.value or None, "table": _TABLE.value or None}
     named = [name for name, value in given.items() if value is not None]
     for name in ("to", "width", "points", "rounds", "fps"):
-        if name in named and "figure" not in named:
+        of_table = "table" in named and name in ("to", "points")
+        if name in named and "figure" not in named and not of_table:
             raise UserError(f"--{name} is for one figure: add --figure=NAME; --figure=list prints the names")
+    for name in ("rows", "columns", "metric"):
+        if name in named and "table" not in named:
+            raise UserError(f"--{name} is for one table: add --table")
     if _FIGURE.value == "list" and _TO.value:
         raise UserError(f"--figure=list prints the names of the figures, so --to={_TO.value} has no effect")
-    first = next((name for name in ("figure", "serve") if name in named), None)
-    for name in ("out", "serve", "page_only") if first == "figure" else ("out", "page_only") if first else ():
-        if name in named:
+    first = next((name for name in ("figure", "table", "serve") if name in named), None)
+    for name in ("out", "serve", "page_only", "figure", "table") if first else ():
+        if name in named and name != first:
             raise UserError(f"--{first} writes no report, so it cannot be combined with --{name}")
     if "figure" in named and _FIGURE.value != "list" and not _TO.value:
         raise UserError(f"--to=FILE is missing: the file of the figure, such as {_FIGURE.value}.pdf")
+    if "table" in named and not _TO.value:
+        raise UserError("--to=FILE is missing: the file of the table, such as table.tex")
 
 
 def _read(dirs: Sequence[Path], folder: Path | None) -> ReportData:
     x = ROUNDS if _X.value == "round" else _X.value or ""  # in metrics.jsonl and from Python the axis is called round
-    return read_studies(dirs, folder, _BASELINE.value, x)
+    found = read_studies(dirs, folder, _BASELINE.value, x)
+    return found if _LABELS.value is None else found.labelled(_LABELS.value)
 
 
 def _given_out(out: Path) -> Path:
@@ -199,20 +225,25 @@ def _save_figure(run: ReportData) -> int:
     if not moves and (_ROUNDS.value or _FPS.value):
         flag = "rounds" if _ROUNDS.value else "fps"
         raise UserError(f"--{flag} is for a moving map: --figure=map --to=FILE.gif, not {path.name}")
-    points = None if _POINTS.value is None else _indices(run, _POINTS.value)
     if moves:
         from mdfl_jax.report.movie import save_movie
 
+        points = None if _POINTS.value is None else _indices(run, _POINTS.value)
         rate = {} if _FPS.value is None else {"fps": _FPS.value}
         print(save_movie(run, path, points, _ROUNDS.value, width=width, **rate))
     else:
-        figures.save_figure(run if points is None else run.only(points), name, path, width)
+        figures.save_figure(_some(run), name, path, width)
         print(path)
     return 0
 
 
+def _some(run: ReportData) -> ReportData:
+    """Return a study with the sweep points that --points names."""
+    return run if _POINTS.value is None else run.only(_indices(run, _POINTS.value))
+
+
 def _indices(run: ReportData, text: str) -> list[int]:
-    """Return the indices of the sweep points that a text names.
+    """Return the indices of the sweep points that a text names: by ids, by settings or by indices.
 
     Raises:
       UserError: if there is no such sweep point.
@@ -227,6 +258,8 @@ def _indices(run: ReportData, text: str) -> list[int]:
             found.append(ids.index(part))
         elif part.isascii() and part.isdigit() and int(part) < len(ids):
             found.append(int(part))
+        elif "=" in part and (of_settings := _with_settings(run, part)):
+            found += [p for p in of_settings if p not in found]
         else:
             raise UserError(
                 f"--points={text}: {unknown_name('point', part, ids)}; or an index from 0 to {len(ids) - 1}"
@@ -234,6 +267,22 @@ def _indices(run: ReportData, text: str) -> list[int]:
     if not found or len(set(found)) < len(found):
         raise UserError(f"--points={text}: it must name at least one point, and none twice; known: {'; '.join(ids)}")
     return found
+
+
+def _with_settings(run: ReportData, text: str) -> list[int]:
+    """Return the sweep points with some settings, as in 'network.mobility=dcm, network.radius=3'.
+
+    Raises:
+      UserError: if the study does not vary such a setting.
+    """
+    wanted = [part.partition("=")[::2] for part in text.split(",")]
+    axes = [(next((of for of in run.axes if name.strip() in (of.path, of.name)), None), name) for name, _ in wanted]
+    for axis, name in axes:
+        if axis is None:
+            known = [axis.path for axis in run.axes]
+            raise UserError(f"--points={text}: {unknown_name('varying setting', name.strip(), known)}")
+    tests = [(axis.values, value.strip()) for (axis, _), (_, value) in zip(axes, wanted) if axis]
+    return [p for p in range(len(run.points)) if all(is_text_of(values[p], value) for values, value in tests)]
 
 
 def _serve(dirs: Sequence[Path], port: int) -> int:

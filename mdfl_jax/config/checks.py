@@ -49,6 +49,7 @@ from mdfl_jax.core.geometry import points_of
 from mdfl_jax.core.numbers import fields_of, from_values, single
 from mdfl_jax.core.outcomes import enumerated
 from mdfl_jax.core.registry import Registry
+from mdfl_jax.core.sweep_text import labels_of
 from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.mobility.rule import FILES
 from mdfl_jax.models import MODELS
@@ -80,6 +81,7 @@ def check_together(experiment: Experiment) -> None:
     check_vary(experiment)
     parse_save(experiment.save, experiment.rounds, experiment.eval_every)
     parse_loggers(experiment.loggers)
+    labels_of(experiment.labels)
 
 
 def _shown(experiment: Experiment, path: str) -> str:

@@ -407,6 +407,12 @@ class Experiment:
 
     name: str = field("study", "name of the study and of its default workdir", in_runs=False)
     title: str = field("", "headline of the report", in_runs=False)
+    labels: str = field(
+        "",
+        "names for tables and figures: 'dpsgd=D-PSGD; dcm=DCM: distribution-aware cluster-centre movement'; "
+        "what follows ': ' is told once",
+        in_runs=False,
+    )
     use: str = field("", "Python files that register members of your own, separated by commas; imported first")
     sweep: str = field("", "axes of the sweep: 'network.mobility=static,dcm; data.alpha=0.05,0.1'")
     baseline: str = field(
@@ -763,8 +769,8 @@ def setting_of(experiment: Experiment, member: str = "") -> Setting:
         height=motion.height,
         dt=motion.dt,
         allow_disconnected=experiment.graph.allow_disconnected,
-        largest_gap=len(law()) - 1 if law else None,
         local_steps=experiment.algorithm.local_steps,
+        largest_gap=len(law()) - 1 if law else None,
     )
 
 

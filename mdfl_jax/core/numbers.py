@@ -49,8 +49,8 @@ class Setting(NamedTuple):
     height: float = math.inf
     dt: float = 1.0
     allow_disconnected: bool = False
-    largest_gap: int | None = None
     local_steps: int = 1
+    largest_gap: int | None = None
 
 
 def number(default: Any, doc: str, static: bool = False, **rules: Any) -> Any:

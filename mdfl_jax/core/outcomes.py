@@ -168,7 +168,7 @@ def name_of(overrides: dict[str, Any]) -> str:
     return ", ".join(parts) or "base"
 
 
-def _is_text_of(value: Any, text: str) -> bool:
+def is_text_of(value: Any, text: str) -> bool:
     """Tell whether a value of config.json is the one that a text on the command line means."""
     if isinstance(value, bool):
         return str(value).lower() == text.lower()
@@ -217,7 +217,7 @@ def baselines(manifest: Mapping[str, Any]) -> list[int | None]:
         same = [
             q
             for q, there in enumerate(points)
-            if others[q] == rest and all(_is_text_of(there.get(own), value) for own, value in wanted.items())
+            if others[q] == rest and all(is_text_of(there.get(own), value) for own, value in wanted.items())
         ]
         found.append(same[0] if same and wanted.keys() <= point.keys() else None)
     return found

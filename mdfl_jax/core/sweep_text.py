@@ -4,6 +4,7 @@ import itertools
 
 from mdfl_jax.core.errors import UserError
 
+LONG = ": "  # what divides a label: 'DCM: distribution-aware cluster-centre movement'
 TextAxes = dict[tuple[str, ...], list[tuple[str, ...]]]
 
 
@@ -55,3 +56,24 @@ def tied_with(sweep: str, path: str) -> set[str]:
     ['motion.knowledge', 'network.mobility']
     """
     return next((set(paths) for paths in split_axes(sweep) if path in paths), {path})
+
+
+def labels_of(text: str) -> dict[str, str]:
+    """Split the text of `labels` into the names for tables and figures, by the value or the field that they replace.
+
+    Raises:
+      UserError: If the text is not of that form, or if a name is there twice.
+
+    >>> labels_of("dpsgd=D-PSGD; dcm=DCM: distribution-aware cluster-centre movement; network.radius=radio range")
+    {'dpsgd': 'D-PSGD', 'dcm': 'DCM: distribution-aware cluster-centre movement', 'network.radius': 'radio range'}
+    """
+    found: dict[str, str] = {}
+    for part in filter(None, map(str.strip, text.split(";"))):
+        value, equals, name = map(str.strip, part.partition("="))
+        if not equals or not value or not name:
+            raise UserError(f"labels: {part!r} is not of the form value=name; several are divided by ';'")
+        short = name.partition(LONG)[0]
+        if value in found or short in (known.partition(LONG)[0] for known in found.values()):
+            raise UserError(f"labels: {value if value in found else short!r} is there twice")
+        found[value] = name
+    return found

@@ -19,8 +19,9 @@ from mdfl_jax.core.metric import SCHEMA
 from mdfl_jax.core.outcomes import by_run
 from mdfl_jax.report.read import ROUNDS, ReportData, axes_of, declared, kept, read_workdir, show, summarize_at
 from mdfl_jax.report.setting import describe_setting
+from mdfl_jax.report.sheet import Cell, write_csv
 from mdfl_jax.report.style import looks
-from mdfl_jax.report.tables import Cell, percent_cell, write_csv
+from mdfl_jax.report.tables import percent_cell
 from mdfl_jax.results.statistics import difference
 
 WORLD = ("network.grid_size", "network.graph", "motion.width", "motion.height")  # these decide the first places

@@ -17,9 +17,10 @@ from matplotlib.text import Text
 
 from mdfl_jax.core import own_files
 from mdfl_jax.core.errors import UserError, unknown_name
-from mdfl_jax.report.panels.curves import draw_mean
+from mdfl_jax.report.picture import mean_line
 from mdfl_jax.report.read import ROUNDS, ReportData, Table
 from mdfl_jax.report.registry import FIGURES, drawn_in_order
+from mdfl_jax.report.sheet import write_csv
 from mdfl_jax.report.style import (
     COLUMN,
     PAGE,
@@ -38,7 +39,7 @@ DPI = 150
 
 
 def write_figures(study: ReportData) -> dict[str, Path]:
-    """Write figures/NAME.png and figures/NAME.pdf for every figure that applies, and return the PNG files by name.
+    """Write figures/NAME.png, .pdf and .csv for every figure that applies, and return the PNG files by name.
 
     Files of figures that do not apply, which an earlier report may have left, are removed.
     """
@@ -47,18 +48,27 @@ def write_figures(study: ReportData) -> dict[str, Path]:
     written = {}
     with matplotlib.style.context(["default", STYLE]):  # "default": the user's matplotlibrc has no effect
         for name, draw in drawn_in_order().items():
-            png, pdf = folder / f"{name}.png", folder / f"{name}.pdf"
+            png, pdf, csv = (folder / f"{name}.{ending}" for ending in ("png", "pdf", "csv"))
             if not FIGURES[name].applies(study):
-                png.unlink(missing_ok=True)  # from an earlier report
-                pdf.unlink(missing_ok=True)
+                for path in (png, pdf, csv):  # from an earlier report
+                    path.unlink(missing_ok=True)
                 continue
             with own_files.errors_in_one_line():
                 figure = draw(study)
             disk.write_bytes(png, _bytes(figure, "png"))
             figure.set_layout_engine("none")  # the PNG file has fixed the layout
             disk.write_bytes(pdf, _bytes(figure, "pdf"))
+            if rows := numbers_of(study, name):
+                write_csv(csv, rows)
             written[name] = png
     return written
+
+
+def numbers_of(study: ReportData, name: str) -> Sequence[Sequence[Any]] | None:
+    """Return the numbers behind a figure that applies, as rows of a table; None if the figure does not give them."""
+    give = FIGURES[name].numbers
+    with own_files.errors_in_one_line():
+        return give(study) if give else None
 
 
 def png_of(study: ReportData, name: str) -> bytes:
@@ -101,7 +111,7 @@ def draw_figure(study: ReportData, name: str) -> Figure:
 
 WIDTHS = {"column": COLUMN, "page": PAGE}
 NARROWEST, WIDEST = 2.0, 40.0  # inches
-MOVIE = ".gif"
+MOVIE, NUMBERS = ".gif", ".csv"
 NARROW = 5.0  # a narrower figure has its legend above or below
 LETTER, HANDLE, LINE = 0.062, 0.5, 0.16  # inches: of a letter, of the line beside a label, and of a line of a legend
 
@@ -139,8 +149,8 @@ def check_figure(study: ReportData, name: str, path: Path) -> None:
     if path.suffix == MOVIE:
         if name != "map":
             raise UserError(f"--to={path}: only the map moves; {name} is saved as {', '.join(UNSTAMPED)}")
-    elif path.suffix not in UNSTAMPED:
-        raise UserError(f"--to={path}: it must end in {', '.join(UNSTAMPED)}, or for the map in {MOVIE}")
+    elif path.suffix not in (*UNSTAMPED, NUMBERS):
+        raise UserError(f"--to={path}: it must end in {', '.join((*UNSTAMPED, NUMBERS))}, or for the map in {MOVIE}")
     known = applying(study)
     if name not in known:
         if name in drawn_in_order():
@@ -153,12 +163,18 @@ def check_figure(study: ReportData, name: str, path: Path) -> None:
 
 
 def save_figure(study: ReportData, name: str, path: Path, width: float) -> None:
-    """Save one figure with a width in inches. Two files of the same figure have the same bytes.
+    """Save one figure with a width in inches, or the numbers behind it. Two files of a figure have the same bytes.
 
     Raises:
-      UserError: as `check_figure`, or if the file cannot be written.
+      UserError: as `check_figure`, if the figure does not give its numbers, or if the file cannot be written.
     """
     check_figure(study, name, path)
+    if path.suffix == NUMBERS:
+        rows = numbers_of(study, name)
+        if rows is None:
+            raise UserError(f"--to={path}: figure {name!r} does not give the numbers behind it")
+        write_csv(path, rows)
+        return
     save_picture(lambda: draw_for_paper(study, name, width), [path], "to", PAPER)
 
 
@@ -186,27 +202,8 @@ def draw_for_paper(study: ReportData, name: str, width: float) -> Figure:
         place: dict[str, Any] = {"loc": f"outside {side} center", "ncols": columns, "columnspacing": 1.0}
         figure.legend(handles, labels, title=title, **place)
         height += LINE * (-(-len(labels) // columns) - 1)
-    figure.set_size_inches(width, height + _narrowed(figure, width))
+    figure.set_size_inches(width, height)
     return figure
-
-
-def _narrowed(figure: Figure, width: float) -> float:
-    """Give the legends of single panels fewer columns where they are wider than their panel.
-
-    Return by how much the figure must become higher, in inches.
-    """
-    higher = 0.0
-    for axes in figure.axes:
-        legend, place = axes.get_legend(), axes.get_subplotspec()
-        if legend is None or place is None:
-            continue
-        labels = [text.get_text() for text in legend.get_texts()]
-        columns = _columns(labels, 0.7 * width / place.get_gridspec().ncols)  # the labels of its y axis take the rest
-        if columns < len(labels):
-            handles = [handle for handle in legend.legend_handles if handle is not None]
-            axes.legend(handles, labels, loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, borderaxespad=0)
-            higher += LINE * -(-len(labels) // columns)
-    return higher
 
 
 def _columns(labels: Sequence[str], width: float) -> int:
@@ -283,7 +280,8 @@ class Plots:
             ran = np.flatnonzero(np.logical_not(lost) | all(lost))  # a run that has diverged is in no mean
             if not np.isnan(of_points[p, ran]).all():
                 at = table.rounds if places is None else places[p, ran].mean(axis=0)
-                draw_mean(axes, at, of_points[p, ran], look.colour, look.dashes).set_label(look.label)
+                line = mean_line(look.label, (look.colour, look.dash), at, of_points[p, ran]).draw(axes, in_rows=False)
+                line.set_label(look.label)
         axes.set_xlabel("round" if along is None else self._title(along))
         axes.set_ylabel(self._title(key))
         axes.margins(x=0.01)

@@ -11,15 +11,16 @@ from markupsafe import Markup
 
 from mdfl_jax.core import own_files
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.report import compare, figures, tables
+from mdfl_jax.report import compare, figures, pivot, tables
 from mdfl_jax.report.compare import pairs_of
 from mdfl_jax.report.read import NotYetError, ReportData, read_workdir
 from mdfl_jax.report.registry import FIGURES, dumps, in_order
 from mdfl_jax.report.setting import describe_making, describe_setting
+from mdfl_jax.report.sheet import MISSING
 from mdfl_jax.report.style import looks
 from mdfl_jax.report.verdict import verdict
 from mdfl_jax.results.results import list_files
-from mdfl_jax.results.studies import read_study, runs_in
+from mdfl_jax.results.studies import read_study, runs_in, title_of
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.study_files import CONFIG, locked, run_path
 
@@ -57,10 +58,11 @@ def write(study: ReportData) -> Path:
                 alone.enter_context(locked(folder))
                 for name in ("", "tables", "figures"):
                     disk.remove_parts(folder / name)
-            made = tables.write(study)
+            made = [*tables.write(study), *pivot.write(study)]
             pictures = figures.write_figures(study)
             save(path, render(study, pictures))
-            made += [picture.with_suffix(end) for picture in pictures.values() for end in (".png", ".pdf")]
+            files = (picture.with_suffix(end) for picture in pictures.values() for end in (".png", ".pdf", ".csv"))
+            made += [file for file in files if file.is_file()]
             if is_study:
                 if not finished:
                     alone.enter_context(locked(folder))
@@ -93,18 +95,18 @@ def render(study: ReportData, pictures: Mapping[str, Path] | None = None) -> str
         _templates()
         .get_template("page.html.jinja")
         .render(
-            title=str(study.manifest.get("title") or study.manifest.get("name") or study.workdir.name),
+            title=title_of(study.manifest) or study.workdir.name,
             styles=[Markup(path.read_text(encoding="utf-8")) for path in _styles(panels)],
             remarks=study.remarks,
             verdict=verdict(study.summary, study.config, pairs_of(study), study.manifest.get("points", ())),
             setting="" if study.studies else describe_setting(study),
             compared=compare.describe_comparison(study),
             columns=tables.page_columns(study),
-            colours=[look.colour for look in looks(study)],
+            looks=looks(study),
             note=tables.note(study.summary, study.config),
             panels=panels,
             making=describe_making(study),
-            missing=tables.MISSING,
+            missing=MISSING,
             study=Markup(dumps(_study(study))),
             scripts=[Markup(path.read_text(encoding="utf-8")) for path in _scripts(panels)],
         )
@@ -131,7 +133,7 @@ def _panel(study: ReportData, name: str, picture: Path | None) -> dict[str, Any]
     """Return what the template needs of a panel."""
     panel = FIGURES[name]
     with own_files.errors_in_one_line():
-        chart = panel.chart(study) if panel.chart else None
+        chart = panel.chart(study) if panel.chart else None  # of a Matplotlib figure there is none
         found = {"name": name, "title": panel.title, "caption": panel.caption(study), "chart": chart}
     if chart:
         return found | {"data": Markup(dumps(chart.data))}
@@ -160,7 +162,7 @@ def _study(study: ReportData) -> dict[str, Any]:
     """Return what the scripts of all panels know of the study: its sweep points, each with its label and colour."""
     return {
         "points": [
-            {"id": point["id"], "label": look.label, "colour": look.colour}
+            {"id": point["id"], "label": look.label, "full": look.full, "colour": look.colour}
             for point, look in zip(study.points, looks(study))
         ]
     }
@@ -225,7 +227,7 @@ def list_study(folder: Path, workdir: Path) -> Listed:
         names = [run for _, _, run in runs_in(manifest)]
         done = sum(run_path(workdir, run).is_file() for run in names)
         about = len(manifest["points"]), len(manifest["seeds"]), int(manifest["config"]["rounds"])
-        title = str(manifest.get("title") or manifest.get("name") or place)
+        title = title_of(manifest) or place
     except UserError as error:
         return Listed(place, link, place, 0, 0, 0, 0, 0, str(error))
     try:

@@ -16,10 +16,11 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
-from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.metric import GROUPS, Shown
 from mdfl_jax.core.metric import ROUNDS as BY_ROUND
 from mdfl_jax.core.outcomes import Line, Runs, by_run, seeds_of, selected_fields
+from mdfl_jax.core.sweep_text import LONG, labels_of
 from mdfl_jax.metrics import AXIS, BUILT_IN, CLASSES, CLIENTS, CURVE
 from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
 from mdfl_jax.results.records import lines_of_point
@@ -36,11 +37,21 @@ class Axis:
     path: str  # "network.mobility"
     name: str  # "mobility"
     values: tuple[Any, ...]  # one for each sweep point
+    labels: Mapping[str, str] = dataclasses.field(default_factory=dict, hash=False)  # names of printed values
+
+    @functools.cached_property
+    def full_texts(self) -> tuple[str, ...]:
+        """The printed values, of which the first one of each kind has the long form of its label."""
+        printed = [show(value) for value in self.values]
+        return tuple(
+            self.labels[text] if text in self.labels and text not in printed[:p] else short
+            for p, (text, short) in enumerate(zip(printed, self.texts))
+        )
 
     @functools.cached_property
     def texts(self) -> tuple[str, ...]:
         """The printed values, one for each sweep point."""
-        return tuple(show(value) for value in self.values)
+        return tuple(short(self.labels[text]) if (text := show(of)) in self.labels else text for of in self.values)
 
     @property
     def title(self) -> str:
@@ -93,8 +104,12 @@ def show(value: Any) -> str:
     return json.dumps(value)
 
 
-def sweep_axes(points: Sequence[Mapping[str, Any]], config: Mapping[str, Any] | None = None) -> list[Axis]:
+def sweep_axes(
+    points: Sequence[Mapping[str, Any]], config: Mapping[str, Any] | None = None, labelled: bool = True
+) -> list[Axis]:
     """Return the overrides that differ between sweep points, named by the last component of their path.
+
+    The configuration's `labels` give values and settings other names, unless ``labelled`` is False.
 
     If two axes have the same last component, their names also contain the component before it. For `algorithm.name` the
     name is `algorithm`, since "name" alone is not informative. A sweep point without an override has the value of the
@@ -107,23 +122,25 @@ def sweep_axes(points: Sequence[Mapping[str, Any]], config: Mapping[str, Any] | 
     paths = dict.fromkeys(path for point in points for path in point["overrides"])
     varying = {path: tuple(value_of(point, path, config or {}) for point in points) for path in paths}
     varying = {path: values for path, values in varying.items() if len({show(value) for value in values}) > 1}
-    short = {path: path.removesuffix(".name").rsplit(".", 1)[-1] for path in varying}
-    taken = list(short.values())
-    names = {p: ".".join(p.rsplit(".", 2)[-2:]) if taken.count(name) > 1 else name for p, name in short.items()}
-    return [Axis(path, names[path], values) for path, values in varying.items()]
+    last = {path: path.removesuffix(".name").rsplit(".", 1)[-1] for path in varying}
+    taken = list(last.values())
+    names = {p: ".".join(p.rsplit(".", 2)[-2:]) if taken.count(name) > 1 else name for p, name in last.items()}
+    labels = labels_of((config or {}).get("labels") or "") if labelled else {}
+    return [Axis(path, labels.get(path, names[path]), values, labels) for path, values in varying.items()]
 
 
-def point_labels(points: Sequence[Mapping[str, Any]], axes: Sequence[Axis]) -> list[str]:
+def point_labels(points: Sequence[Mapping[str, Any]], axes: Sequence[Axis], full: bool = False) -> list[str]:
     """Return one label for each sweep point, made from its values of the axes.
 
     A text is used as it is; a number is written as `radius = 3`. Without axes, the label is the id of the sweep point.
+    With ``full`` the first label of each value has its long form.
     """
     if not axes:
         return [str(point["id"]) for point in points]
     parts = [
         [
             text if isinstance(value, str) and as_number(value) is None else f"{axis.name} = {text}"
-            for value, text in zip(axis.values, axis.texts)
+            for value, text in zip(axis.values, axis.full_texts if full else axis.texts)
         ]
         for axis in axes
     ]
@@ -145,6 +162,15 @@ def value_of(point: Mapping[str, Any], path: str, config: Mapping[str, Any]) -> 
 def spaced(name: str) -> str:
     """Return a name in its printed form, with spaces for underscores."""
     return name.replace("_", " ")
+
+
+def short(label: str) -> str:
+    """Return a label without its long form.
+
+    >>> short("DCM: distribution-aware cluster-centre movement")
+    'DCM'
+    """
+    return label.partition(LONG)[0]
 
 
 ROUNDS = "rounds"  # the default x axis
@@ -291,7 +317,20 @@ class ReportData:
     @property
     def labels(self) -> list[str]:
         """The label of each sweep point in tables and legends: its values of the settings that differ."""
-        return [spaced(label) for label in point_labels(self.points, self.axes)]
+        return self._named(full=False)
+
+    @property
+    def full_labels(self) -> list[str]:
+        """The same with the long forms of the configuration's `labels`."""
+        return self._named(full=True)
+
+    def _named(self, full: bool) -> list[str]:
+        axes = self.axes
+        if axes:
+            return [spaced(label) for label in point_labels(self.points, axes, full)]
+        labels = labels_of(self.config.get("labels") or "")
+        names = [labels.get(str(point["id"]), spaced(str(point["id"]))) for point in self.points]
+        return names if full else list(map(short, names))
 
     @property
     def x_title(self) -> str:
@@ -349,6 +388,18 @@ class ReportData:
             places=tuple(self.places[p] for p in points) if self.places else (),
             parts=tuple(self.parts[p] for p in points) if self.parts else (),
         )
+
+    def labelled(self, labels: str) -> "ReportData":
+        """Return the same study with other names for tables and figures, in the form of the field `labels`.
+
+        Raises:
+          UserError: if the text is not of that form, or if it names a value or a setting that does not vary here.
+        """
+        known = {axis.path for axis in self.axes} | {text for axis in self.axes for text in map(show, axis.values)}
+        for name in labels_of(labels):
+            if name not in known:
+                raise UserError(f"--labels={labels}: {unknown_name('value or setting', name, sorted(known))}")
+        return dataclasses.replace(self, manifest={**self.manifest, "config": {**self.config, "labels": labels}})
 
     def history(self, point: int, name: str) -> np.ndarray | None:
         """Return an array [S, ...] of history.npz for a sweep point and all seeds, or None if it was not recorded.

@@ -1,24 +1,23 @@
-"""The panels of a report. Each panel is one declaration: how it is drawn, its caption and when it applies.
+"""The panels of a report. Each panel is one declaration: what it shows, its caption and when it applies.
 
-A panel is a chart of the page, a figure for papers, or both. To add a figure, decorate a function in any file that the
-config file imports:
+To add one, decorate a function in any file that the config file imports. What it returns is drawn on the page and in
+figures/final_bits.png and .pdf, and the numbers behind it are in figures/final_bits.csv:
 
-    from matplotlib.figure import Figure
-
+    from mdfl_jax.report.picture import BAR, Picture, Plot, Scale, Series
     from mdfl_jax.report.registry import figure
 
     @figure("final_bits", caption=lambda study: "Megabits that a client of each point has sent.")
     def final_bits(study):
-        drawn = Figure(figsize=(7, 3))
         sent = [point["bits_sent_per_client"] / 1e6 for point in study.points]
-        drawn.subplots().barh([point["id"] for point in study.points], sent)
-        return drawn
+        bars = Series("sent", "ink", range(len(sent)), sent, mark=BAR, thick=0.6)
+        return Picture([Plot("", Scale("point"), Scale("megabits"), [bars], rows=study.labels)], size=(7, 3))
 
-The figure is written to figures/final_bits.png and .pdf, and report.html shows it after the others. With `panel` the
-decorated function returns a `Chart` instead, which the page draws, so that the reader can zoom into it.
+The function may return a Matplotlib figure instead, which the page shows as a picture. With `panel` it returns a
+`Chart`, which the page alone draws.
 """
 
 import base64
+import functools
 import inspect
 import json
 import math
@@ -32,9 +31,9 @@ from matplotlib.figure import Figure
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.registry import Registry, caller
+from mdfl_jax.report.picture import Picture
 from mdfl_jax.report.read import ReportData, kept
 
-Draw = TypeVar("Draw", bound=Callable[..., Figure])
 Make = TypeVar("Make", bound=Callable[..., "Chart"])
 
 
@@ -83,8 +82,9 @@ class Panel:
       place: a number that determines the order of the panels on the page. Panels with the same number are in the order
         of their registration.
       draw: (ReportData) -> Figure, for files; None for a panel that is on the page only. It is called only if
-        ``applies`` returns True, and so is ``chart``.
-      chart: (ReportData) -> Chart, for the page; None: the page shows the figure as a picture.
+        ``applies`` returns True, and so are ``chart`` and ``numbers``.
+      chart: (ReportData) -> Chart, for the page; None, or if it returns None: the page shows the figure as a picture.
+      numbers: (ReportData) -> the numbers behind the figure, rows of a table with the header first; None: none.
     """
 
     title: str
@@ -92,10 +92,11 @@ class Panel:
     applies: Callable[[ReportData], bool] = _always
     place: int = 100
     draw: Callable[[ReportData], Figure] | None = None
-    chart: Callable[[ReportData], Chart] | None = None
+    chart: Callable[[ReportData], Chart | None] | None = None
+    numbers: Callable[[ReportData], Sequence[Sequence[Any]] | None] | None = None
 
     def __post_init__(self) -> None:
-        for field in ("draw", "chart", "caption", "applies"):
+        for field in ("draw", "chart", "caption", "applies", "numbers"):
             if getattr(self, field) is not None:
                 _check_takes_a_study(field, getattr(self, field))
         # The registry reads the description from __doc__, so take it and the module from the decorated function.
@@ -114,30 +115,56 @@ def figure(
     place: int = 100,
     title: str = "",
     chart: Callable[..., Chart] | None = None,
+    numbers: Callable[..., Sequence[Sequence[Any]]] | None = None,
     of: Callable[[ReportData], Any] | None = None,
-) -> Callable[[Draw], Draw]:
-    """Return a decorator that registers a drawing function as a figure of the report.
+) -> Callable[[Callable[..., Picture | Figure]], Callable[..., Figure]]:
+    """Return a decorator that registers what a function returns, a `Picture` or a Matplotlib figure, as a panel.
 
     Args:
       name: the name of the figure's files, and its id on the page.
-      caption, applies, place, chart: as in `Panel`.
+      caption, applies, place: as in `Panel`.
       title: as in `Panel`; by default the name in words.
-      of: (ReportData) -> what the panel shows, made once for a study. With ``of``, the functions for the caption, the
-        chart and the figure take the study and what it shows: (study, shown). Without ``applies`` the panel applies if
-        there is something; give a faster test if making it takes long.
+      chart: as in `Panel`, where the page shows something else than the picture.
+      numbers: as in `Panel`; a picture has its own.
+      of: (ReportData) -> what the panel shows, made once for a study. With ``of``, all other functions but ``applies``
+        take the study and what it shows: (study, shown). Without ``applies`` the panel applies if there is something;
+        give a faster test if making it takes long.
+
+    Returns:
+      The decorator. The decorated function draws the Matplotlib figure.
 
     Raises:
       UserError: for a name that a figure of another file has (raised when the decorator is applied).
     """
 
-    def add(draw: Draw) -> Draw:
-        drawn, *others = _of_study((draw, caption, chart), of)
+    def add(show: Callable[..., Picture | Figure]) -> Callable[..., Figure]:
+        made, *others = _of_study((show, caption, chart, numbers), of)
         when = applies if of is None or applies is not _always else lambda study: bool(kept(of)(study))
-        panel = Panel(title or _in_words(name), others[0], when, place, drawn, others[1])
+        draw, on_page, behind = _of_picture(made)
+        panel = Panel(title or _in_words(name), others[0], when, place, draw, others[1] or on_page, others[2] or behind)
         FIGURES.register(name, origin=caller())(panel)
-        return drawn
+        return draw
 
     return add
+
+
+def _of_picture(show: Callable[[ReportData], Picture | Figure]) -> tuple[Any, Any, Any]:
+    """Return the functions of a panel that draw what ``show`` returns, put it on the page, and give its numbers."""
+
+    @functools.wraps(show)
+    def draw(study: ReportData) -> Figure:
+        shown = show(study)
+        return shown.figure() if isinstance(shown, Picture) else shown
+
+    def chart(study: ReportData) -> Chart | None:
+        shown = show(study)
+        return Chart("multiples", shown.on_page()) if isinstance(shown, Picture) else None
+
+    def numbers(study: ReportData) -> Sequence[Sequence[Any]] | None:
+        shown = show(study)
+        return shown.numbers() if isinstance(shown, Picture) else None
+
+    return draw, chart, numbers
 
 
 def panel(

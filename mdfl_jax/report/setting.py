@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mdfl_jax.core.papers import Paper
-from mdfl_jax.report import tables
-from mdfl_jax.report.read import ReportData, as_number, kept, show, spaced
+from mdfl_jax.core.sweep_text import labels_of
+from mdfl_jax.report.read import ReportData, as_number, kept, short, show, spaced
+from mdfl_jax.report.sheet import number
 from mdfl_jax.storage.study_files import no_streets
 
 GRID, PLANE, CIRCLE = "grid", "plane", "circle"
@@ -166,13 +167,15 @@ class _Words:
         self.study = study
         self.axes = {axis.path: axis for axis in study.axes}
         self.used: set[str] = set()
+        self.labels = labels_of(study.config.get("labels") or "")
 
     def value(self, path: str) -> str | None:
         """Return the value of a setting, or all its values if it varies; None if it has none."""
         self.used.add(path)
         if path not in self.axes:
             plain = self.study.value(0, path)
-            return None if plain is None or plain == "" else _in_words(show(plain))
+            text = show(plain)
+            return None if plain in (None, "") else short(self.labels[text]) if text in self.labels else _in_words(text)
         if len(ordered := list(self.axes[path].numbers)) > MANY:
             return f"{len(ordered)} values from {_in_words(ordered[0])} to {_in_words(ordered[-1])}"
         *first, last = map(_in_words, dict.fromkeys(self.axes[path].texts))
@@ -314,9 +317,9 @@ def describe_making(study: ReportData) -> list[Making]:
 def _entries(study: ReportData) -> list[Entry]:
     made = study.manifest
     devices = [f"{count} x {name}" if count > 1 else name for name, count in _kinds(made.get("devices") or [])]
-    seconds = [f"{tables.number(made.get(f'{part}_seconds'))} s to {part}" for part in ("compile", "run")]
+    seconds = [f"{number(made.get(f'{part}_seconds'))} s to {part}" for part in ("compile", "run")]
     versions = ", ".join(f"{name} {version}" for name, version in (made.get("versions") or {}).items())
-    files = "summary.json, metrics.jsonl, history.npz, tables/summary.csv, tables/summary.md, figures/*.pdf"
+    files = "summary.json, metrics.jsonl, history.npz, tables/*.md, *.tex and *.csv, figures/*.pdf and *.csv"
     return [
         Entry("Command", made.get("command"), is_code=True, is_copied=True),
         Entry("Commit", made.get("commit"), is_code=True, is_copied=True),

@@ -37,6 +37,7 @@ MOBILITY_COLOURS = {
 MOBILITY = "network.mobility"  # the setting that determines the colours wherever it varies
 INSIDE: dict[str, Any] = {"ha": "center", "va": "center_baseline", "in_layout": False}  # the layout ignores this text
 STATIC, MOBILE, STAYS = "#b3b3b3", "#2b2b2b", "#6b6b6b"  # greys, since colours stand for sweep points
+THEME = {"ink": "#333333", "soft": "#888888", "static": STATIC, "mobile": MOBILE}  # the page has its own tones of these
 DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)), (0, (8, 3)))
 PLOTLY_DASHES = ("solid", "8px,3px", "2px,3px", "8px,3px,2px,3px", "14px,5px")  # the same on the page
 STYLE = {
@@ -120,38 +121,54 @@ def save_picture(draw: Callable[[], Figure], paths: Sequence[Path], flag: str, s
 
 @dataclass(frozen=True)
 class Look:
-    """The label, colour and line style of one sweep point, the same in every figure."""
+    """The label, the colour and the dashes of one sweep point, the same in every figure.
+
+    Attributes:
+      label: its short name.
+      colour: '#rrggbb'.
+      dash: the index of its dashes in `DASHES`.
+      full: its name, with the long forms of `labels` where they are told, in the first table and the legend of curves.
+    """
 
     label: str
     colour: str
-    dashes: Any
+    dash: int = 0
+    full: str = ""
+
+    @property
+    def dashes(self) -> Any:
+        """The dashes for Matplotlib."""
+        return DASHES[self.dash]
 
     @property
     def plotly_dash(self) -> str:
-        """The line style on the page."""
-        return PLOTLY_DASHES[DASHES.index(self.dashes)]
+        """The dashes on the page."""
+        return PLOTLY_DASHES[self.dash]
 
 
 def looks(study: ReportData) -> list[Look]:
-    """Return the label, colour and line style of each sweep point.
+    """Return the label, the colour and the dashes of each sweep point.
 
     The colour depends on the mobility if it varies, else on the first varying setting. More than two numbers have
-    colours of a graded scale; other values have colours of the palette. Sweep points with the same colour have
-    different dashes, as long as there are enough (`DASHES`).
+    colours of a graded scale; other values have colours of the palette. The dashes depend on the other settings, as
+    long as there are enough (`DASHES`): settings with too many values are left to the panels (`curves.facets`).
+    Values of the main setting that share a colour, as there are more than colours, have different dashes.
     """
-    labels = study.labels
-    main = main_axis(study)
+    labels, full, main = study.labels, study.full_labels, main_axis(study)
     if main is None:
-        return [
-            Look(label, MOBILITY_COLOURS.get(study.value(0, "network.mobility"), PALETTE[0]), "-") for label in labels
-        ]
+        colour = MOBILITY_COLOURS.get(study.value(0, MOBILITY), PALETTE[0])
+        return [Look(label, colour, 0, long) for label, long in zip(labels, full)]
     colours = colours_of(main)
-    seen: dict[str, int] = {}
-    found = []
-    for label, text in zip(labels, main.texts):
-        turn = seen[colours[text]] = seen.get(colours[text], -1) + 1
-        found.append(Look(label, colours[text], DASHES[turn % len(DASHES)]))
-    return found
+    used = list(colours.values())
+    turn = {text: used[:i].count(colour) for i, (text, colour) in enumerate(colours.items())}  # of the same colour
+    turns, dashed = 1 + max(turn.values()), list[tuple[str, ...]]([()] * len(labels))
+    for axis in study.axes:
+        told = [(*before, text) for before, text in zip(dashed, axis.texts)]
+        if axis != main and turns * len(set(told)) <= len(DASHES):
+            dashed = told
+    kinds = list(dict.fromkeys(dashed))
+    dashes = [(turn[text] + turns * kinds.index(kind)) % len(DASHES) for text, kind in zip(main.texts, dashed)]
+    return [Look(label, colours[text], dash, long) for label, text, dash, long in zip(labels, main.texts, dashes, full)]
 
 
 def main_axis(study: ReportData) -> Axis | None:
@@ -162,13 +179,18 @@ def main_axis(study: ReportData) -> Axis | None:
 
 def colours_of(axis: Axis) -> dict[str, str]:
     """Return the colour of each value of an axis, by the printed value."""
-    distinct, numbers = dict.fromkeys(axis.texts), axis.numbers
+    distinct, numbers = dict(zip(axis.texts, axis.values)), axis.numbers
     if len(numbers) > 2:
         return dict(zip(numbers, map(to_hex, matplotlib.colormaps["viridis"](np.linspace(0.0, 0.78, len(numbers))))))
-    fixed = {text: MOBILITY_COLOURS[text] for text in distinct if text in MOBILITY_COLOURS}
+    fixed = {text: MOBILITY_COLOURS[str(value)] for text, value in distinct.items() if str(value) in MOBILITY_COLOURS}
     free = [colour for colour in PALETTE if colour not in fixed.values()] or list(PALETTE)
     others = [text for text in distinct if text not in fixed]
     return fixed | {text: free[i % len(free)] for i, text in enumerate(others)}
+
+
+def on_paper(colour: str) -> str:
+    """Return a colour for files. One of the page's theme is given by its name, with an opacity or without."""
+    return THEME.get(colour.partition("/")[0], colour)
 
 
 def make_panels(count: int, columns: int, width: float, height: float, **options: Any) -> tuple[Figure, list[Any]]:

@@ -1,20 +1,18 @@
-"""The tables of a study, with one row for each sweep point: as Markdown, CSV, text, and columns of the page."""
+"""The tables of a study, with one row for each sweep point: as Markdown, LaTeX, CSV, text, and columns of the page."""
 
-import csv
-import io
 import math
-import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import shutil
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mdfl_jax.core.metric import TABLE, TARGET, Shown
 from mdfl_jax.core.outcomes import chosen_words, enumerated, known_seeds
-from mdfl_jax.metrics import TABLE, TARGET
 from mdfl_jax.report.read import ReportData, as_number, chosen, declared, spaced, sweep_axes
+from mdfl_jax.report.sheet import MISSING, Cell, Sheet, in_text, mean_of, number, number_with
+from mdfl_jax.report.sheet import write as write_sheet
 from mdfl_jax.results.statistics import power_in_words
-from mdfl_jax.storage import disk
 
-MISSING = "-"
 BITS_PER_MEGABYTE = 8e6
 DATA = ("data.", "network.num_clients")  # settings that decide which data a client holds: how their paths begin
 FEW_SEEDS = 6  # so many seeds are named one by one
@@ -34,6 +32,14 @@ class NumberColumn(NamedTuple):
         value = mean_of(point.get(self.key))
         return None if value is None else value / self.divisor
 
+    def cell(self, point: Mapping[str, Any], plus_minus: str = "±") -> Cell:
+        """Return the cell of a sweep point, with half the width of the interval if there is one."""
+        found, mean = point.get(self.key), self.of(point)
+        half = found.get("ci95") if isinstance(found, Mapping) else None
+        if mean is None or half is None or not math.isfinite(mean):
+            return Cell(number(mean), mean)
+        return Cell(number_with(mean, half / self.divisor, plus_minus), mean)
+
 
 ACCURACIES = {  # key in summary.json -> (the header, the name in the CSV file)
     "final_accuracy": ("accuracy (%)", "accuracy"),
@@ -48,7 +54,7 @@ USUAL = (NumberColumn("rounds_to_target", "rounds to target"), MEGABYTES, MOVED)
 def extra_columns(summary: Mapping[str, Any]) -> list[NumberColumn]:
     """Return the columns after the usual ones: megabytes to the target, then metrics for the table, by header."""
     shown = declared(summary)
-    metrics = [NumberColumn(metric.key, metric.title, metric.scale) for metric in shown if TABLE in metric.where]
+    metrics = [NumberColumn(metric.key, with_unit(metric), metric.scale) for metric in shown if TABLE in metric.where]
     metrics += [
         NumberColumn(f"{metric.key}_to_target", f"{metric.title} to target", metric.scale)
         for metric in shown
@@ -57,29 +63,53 @@ def extra_columns(summary: Mapping[str, Any]) -> list[NumberColumn]:
     return [NumberColumn("bits_to_target", "MB to target", BITS_PER_MEGABYTE), *sorted(metrics, key=lambda c: c.header)]
 
 
+def with_unit(metric: Shown) -> str:
+    """Return the title of a metric with its unit, as a title of one's own may lack it."""
+    named = not metric.unit or metric.scale != 1 or metric.unit.lower() in metric.title.lower()
+    return metric.title if named else f"{metric.title} ({metric.unit})"
+
+
+def sheet(
+    summary: Mapping[str, Any], config: Mapping[str, Any] | None = None, plus_minus: str = "±", full: bool = False
+) -> Sheet:
+    """Return the printed table, one row for each sweep point.
+
+    The first columns are the settings that differ. A sweep point that does not override one has the value of
+    ``config``, the resolved base configuration. Columns in which no point has anything are left out, but not the rounds
+    to the target, which say so. The text ``plus_minus`` stands before the half-width of an interval. With ``full``
+    settings have the long forms of their labels.
+    """
+    about, summary = note(summary, config), chosen(summary)
+    points = summary["points"]
+    names, settings = _settings(summary, config, full)
+    found = [
+        (key, title, [_accuracy_cell(summary, of, key, plus_minus) for of in points])
+        for key, (title, _) in ACCURACIES.items()
+    ]
+    more = (*USUAL, *extra_columns(summary))
+    found += [(of.key, of.header, [of.cell(point, plus_minus) for point in points]) for of in more]
+    kept = [of for of in found if {cell.text for cell in of[2]} != {MISSING} or of[0] == "rounds_to_target"]
+    bold = {
+        (row, len(names) + k)
+        for k, (key, _, cells) in enumerate(kept)
+        for row in (best_of(cells, max) if key == "final_accuracy" else ())
+    }
+    cells = zip(settings, zip(*(of for _, _, of in kept)))
+    rows = [[*setting, *(cell.text for cell in of)] for setting, of in cells]
+    return Sheet([*names, *(title for _, title, _ in kept)], rows, len(names), frozenset(bold), about)
+
+
+def best_of(cells: Sequence[Cell], better: Callable[[Sequence[float]], float]) -> list[int]:
+    """Return the places of the best number of several cells, by ``max`` or ``min``; none of a single one."""
+    known = [cell.number for cell in cells if cell.number is not None]
+    return [i for i, cell in enumerate(cells) if len(known) > 1 and cell.number == better(known)]
+
+
 def table(
     summary: Mapping[str, Any], config: Mapping[str, Any] | None = None, plus_minus: str = "±"
 ) -> tuple[list[str], list[list[str]]]:
-    """Return the header and the rows of the printed table, one row for each sweep point.
-
-    The first columns are the settings that differ. A sweep point that does not override one has the value of
-    ``config``, the resolved base configuration. The text ``plus_minus`` stands before the half-width of an interval.
-    """
-    summary = chosen(summary)
-    points = summary["points"]
-    names, settings = _settings(summary, config)
-    extras = [column for column in extra_columns(summary) if any(column.of(point) is not None for point in points)]
-    columns = [*USUAL, *extras]
-    header = [*names, *(title for title, _ in ACCURACIES.values()), *(column.header for column in columns)]
-    rows = [
-        [
-            *cells,
-            *(_accuracy_cell(summary, point, key, plus_minus).text for key in ACCURACIES),
-            *(number(column.of(point)) for column in columns),
-        ]
-        for cells, point in zip(settings, points)
-    ]
-    return header, rows
+    """Return the header and the rows of `sheet`."""
+    return sheet(summary, config, plus_minus)[:2]
 
 
 def raw_table(
@@ -90,7 +120,7 @@ def raw_table(
     The arguments are those of `table`.
     """
     summary = chosen(summary)
-    names, settings = _settings(summary, config)
+    names, settings = _settings(summary, config, labelled=False)
     extras, is_named = extra_columns(summary), names != ["point"]
     header = ["point", *(names if is_named else ())]
     header += [f"{name}_{part}" for _, name in ACCURACIES.values() for part in ("mean", "ci95")]
@@ -106,31 +136,13 @@ def raw_table(
     return header, rows
 
 
-def text(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> str:
-    """Return the table for a terminal, in aligned columns of ASCII numbers, with a note and the power below it."""
-    header, rows = table(summary, config, plus_minus="+-")
-    settings = len(_settings(chosen(summary), config)[0])
-    widths = [max(map(len, column)) for column in zip(header, *rows)]
+def text(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None, width: int = 0) -> str:
+    """Return the table for a terminal, in aligned columns of ASCII numbers, with a note and the power below it.
 
-    def line(cells: Sequence[str]) -> str:
-        padded = [
-            cell.ljust(width) if i < settings else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(cells, widths))
-        ]
-        return "  ".join(padded).rstrip()
-
-    below = textwrap.wrap(note(summary, config), 110)
-    below += [power_in_words(summary["power"])] if summary.get("power") else []
-    return "\n".join([line(header), "-" * len(line(header)), *map(line, rows), *below])
-
-
-def markdown(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> str:
-    """Return the table in Markdown, with a note below it."""
-    header, rows = table(summary, config)
-    settings = len(_settings(chosen(summary), config)[0])
-    rule = [":--" if i < settings else "--:" for i in range(len(header))]
-    lines = ["| " + " | ".join(_escape(cell) for cell in cells) + " |" for cells in (header, rule, *rows)]
-    return "\n".join([*lines, "", note(summary, config), ""])
+    Columns that do not fit in the width go on below, with the names again. A width of 0 is that of the terminal.
+    """
+    lines = in_text(sheet(summary, config, plus_minus="+-"), width or shutil.get_terminal_size((160, 24)).columns)
+    return "\n".join([*lines, *([power_in_words(summary["power"])] if summary.get("power") else ())])
 
 
 def note(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> str:
@@ -158,6 +170,7 @@ def note(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) ->
             "the evaluations between the first and the last are of a sample, which adds an error of at most "
             f"{100 * most:.2f} points (95 %) to the mean accuracies there"
         )
+    parts += [f"{enumerated(ids)} are equal in all seeds" for ids in equal_points(summary["points"])]
     diverged = [f"{point['id']} ({seeds_in_words(point)})" for point in summary["points"] if point.get("diverged")]
     if diverged:
         parts.append(f"models DIVERGED, and are in no mean: {'; '.join(diverged)}")
@@ -183,33 +196,25 @@ def _apart(summary: Mapping[str, Any]) -> list[str]:
     return list(found)
 
 
+MEASURED = ("final_accuracy", "best_accuracy", "worst_client_accuracy", "objective", "mean_model_loss")
+
+
+def equal_points(points: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """Return the ids of the sweep points of summary.json whose results are equal in all seeds, group by group."""
+    groups: dict[str, list[str]] = {}
+    for point in points:
+        found = [(point.get(key) or {}).get("per_seed") for key in MEASURED]
+        known = [value for of in found for value in of or () if value is not None and math.isfinite(float(value))]
+        if known:
+            groups.setdefault(repr((point.get("seeds"), found)), []).append(str(point["id"]))
+    return [ids for ids in groups.values() if len(ids) > 1]
+
+
 def write(study: ReportData) -> list[Path]:
-    """Write tables/summary.md and tables/summary.csv, and return their paths."""
-    folder = study.workdir / "tables"
-    disk.write_text(folder / "summary.md", markdown(study.summary, study.config))
+    """Write tables/summary.md, .tex and .csv, and return the paths."""
     header, rows = raw_table(study.summary, study.config)
-    return [folder / "summary.md", write_csv(folder / "summary.csv", [header, *rows])]
-
-
-def write_csv(path: Path, rows: Iterable[Iterable[Any]]) -> Path:
-    """Write rows, the first of which is the header, as a CSV file."""
-    text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    disk.write_text(path, text.getvalue())
-    return path
-
-
-def number(value: float | None) -> str:
-    """Format a number with three significant digits, or as a whole number from 100 on. Large numbers have no exponent.
-
-    >>> [number(v) for v in (None, 0, 120, 0.012345, 3.14159, 12345.6)]
-    ['-', '0', '120', '0.0123', '3.14', '12346']
-    """
-    if value is None:
-        return MISSING
-    if not math.isfinite(value):
-        return str(value)
-    return f"{value:.0f}" if value == int(value) or abs(value) >= 100 else f"{value:.3g}"
+    shown = sheet(study.summary, study.config, full=True)
+    return write_sheet(study.workdir / "tables" / "summary", shown, [header, *rows])
 
 
 def percent(statistic: Mapping[str, Any] | None, plus_minus: str, sign: str = "-") -> str:
@@ -221,30 +226,15 @@ def percent(statistic: Mapping[str, Any] | None, plus_minus: str, sign: str = "-
     return (mean if half_width is None else f"{mean} {plus_minus} {100 * half_width:.2f}") + on_seeds(statistic)
 
 
-def mean_of(value: Any) -> float | None:
-    """Return a value, or the mean of a statistic, as a number; JSON has infinities as texts."""
-    found = value.get("mean") if isinstance(value, Mapping) else value
-    return float(found) if isinstance(found, str) else found
-
-
-def _settings(summary: Mapping[str, Any], config: Mapping[str, Any] | None) -> tuple[list[str], list[tuple[str, ...]]]:
+def _settings(
+    summary: Mapping[str, Any], config: Mapping[str, Any] | None, full: bool = False, labelled: bool = True
+) -> tuple[list[str], list[tuple[str, ...]]]:
     """Return the names and printed values of the varying settings, or the ids of the sweep points if none varies."""
     points = summary["points"]
-    axes = sweep_axes(points, config)
+    axes = sweep_axes(points, config, labelled)
     if not axes:
         return ["point"], [(str(point["id"]),) for point in points]
-    return [axis.name for axis in axes], list(zip(*(axis.texts for axis in axes)))
-
-
-def _escape(cell: str) -> str:
-    return cell.replace("|", "\\|").replace("\n", " ")
-
-
-class Cell(NamedTuple):
-    """One cell: its text, and the number by which its column is sorted (None: by the text, or missing)."""
-
-    text: str
-    number: float | None
+    return [axis.name for axis in axes], list(zip(*(axis.full_texts if full else axis.texts for axis in axes)))
 
 
 class Column(NamedTuple):
@@ -284,7 +274,7 @@ def _setting_columns(study: ReportData) -> list[Column]:
     axes = sweep_axes(study.points, study.config)
     if not axes:
         return [Column("point", "point", [Cell(spaced(str(point["id"])), None) for point in study.points], True)]
-    cells = [[Cell(spaced(t), as_number(v)) for t, v in zip(axis.texts, axis.values)] for axis in axes]
+    cells = [[Cell(spaced(t), as_number(v)) for t, v in zip(axis.full_texts, axis.values)] for axis in axes]
     return [Column(axis.path, spaced(axis.name), of_axis, is_name=True) for axis, of_axis in zip(axes, cells)]
 
 
@@ -306,9 +296,9 @@ def _number_columns(study: ReportData) -> list[Column]:
     goal = "target" if target is None else f"{100 * target:g} %"
     in_full = {MEGABYTES.key: "MB sent per client", MOVED.key: "distance moved per mobile client"}
     for column in [*USUAL, *extra_columns(study.summary)]:
-        title, values = in_full.get(column.key, column.header), [column.of(point) for point in study.points]
+        title = in_full.get(column.key, column.header)
         title = f"{title.removesuffix(' to target')} to {goal}" if title.endswith(" to target") else title
-        found.append(Column(column.key, title, [Cell(number(value), value) for value in values]))
+        found.append(Column(column.key, title, [column.cell(point) for point in study.points]))
     return found
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from mdfl_jax.core.outcomes import chosen_words, enumerated, known_seeds, selected_fields
 from mdfl_jax.report.read import chosen, point_labels, spaced, sweep_axes
-from mdfl_jax.report.tables import cause_of_divergence, on_seeds, seeds_in_words, values_of
+from mdfl_jax.report.tables import cause_of_divergence, equal_points, on_seeds, seeds_in_words, values_of
 from mdfl_jax.results import statistics
 
 Point = Mapping[str, Any]
@@ -140,16 +140,19 @@ def verdict(
         measure = measure._replace(words=f"{words} ({meaning})" if meaning else words)
     ranked = [point for point in points if np.isfinite(measure.mean(point))]
     ranked.sort(key=lambda point: -measure.sign * measure.mean(point))
+    tells_power = bool(summary.get("power")) and measure.key == ACCURACY.key
     if len(ranked) == 1:
         said = [_only(ranked[0], measure, names, len(points))]
     else:
         leads = [(point, find_lead(ranked[0], point, measure, paired)) for point in ranked[1:]]
-        said = [_best(ranked[0], leads, measure, names), *_contrary(leads, measure, names)]
+        said = [_best(ranked[0], leads, measure, names)]
+        said += [f"{statistics.power_in_words(summary['power'])}."] if tells_power else []
+        said += _contrary(leads, measure, names)
+    said += _equal(points, names)
     said += _select(summary, config)
     if len(ranked) > MANY and measure.format_point(ranked[0]).count("±"):
         said.append("Each interval is of one comparison by itself, not adjusted for the number of points.")
     if measure.key == ACCURACY.key:
-        said += [f"{statistics.power_in_words(summary['power'])}."] if summary.get("power") else []
         said += [*_target(points, config.get("target"), names), *_objective(points, names)]
     return said + lost
 
@@ -168,6 +171,14 @@ def _best(best: Point, leads: Leads, measure: Measure, names: Mapping[str, str])
         f" {_gap(gap, measure)} {names[against['id']]}, {role}{over};"
         f" {_tell(best, leads, measure, names)}."
     )
+
+
+def _equal(points: Sequence[Point], names: Mapping[str, str]) -> list[str]:
+    """Return a sentence for each group of points that are equal in all seeds: what differs in them has no effect."""
+    groups = [[names[name] for name in ids] for ids in equal_points(points)]
+    told = [enumerated(of) if len(of) <= MANY else f"{of[0]} and {len(of) - 1} others" for of in groups[:FEW]]
+    more = [f"So are the points of {len(groups) - FEW} more groups."] if len(groups) > FEW else []
+    return [*(f"{who} are equal in all seeds: what differs in them has no effect here." for who in told), *more]
 
 
 def _gap(gap: Lead, measure: Measure) -> str:

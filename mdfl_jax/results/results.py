@@ -15,9 +15,10 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.metric import CLASSES, CLIENT_BYTES, CLIENTS, ROUNDS, Shown
+from mdfl_jax.core.outcomes import number
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.results.records import FACTS, PointArrays, RunRecord, StudyArrays, in_order, lines_of_point
-from mdfl_jax.results.studies import read_records, read_study, runs_in
+from mdfl_jax.results.studies import read_records, read_study, runs_in, title_of
 from mdfl_jax.results.summary import PointRuns, summarize
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.disk import write_arrays, write_json
@@ -366,7 +367,7 @@ def dataset(results: StudyResults) -> "xr.Dataset":
     """Return all arrays of history.npz as one xarray.Dataset. Shorter axes of clients are filled up with NaN."""
     import xarray as xr
 
-    attrs = {name: str(results.manifest.get(name) or "") for name in ("name", "title")}
+    attrs = {"name": str(results.manifest.get("name") or ""), "title": title_of(results.manifest)}
     return xr.Dataset({key: data_array(results, key) for key in results.keys()}, attrs=attrs)  # noqa: SIM118
 
 
@@ -407,11 +408,13 @@ def _label_and_unit(results: StudyResults, key: str) -> tuple[str, str]:
 def of_runs(results: StudyResults) -> "pd.DataFrame":
     """Return a row for each sweep point, seed and evaluated round, with the entries of metrics.jsonl as columns.
 
-    A metric that was not measured is NaN.
+    The swept settings are columns too, by their paths, after that of the point. A metric that was not measured is NaN.
     """
     import pandas as pd
 
     frame = pd.DataFrame(results.lines)
+    for path, values in reversed(_settings(results).items()):
+        frame.insert(frame.columns.get_loc("point") + 1, path, frame["point"].map(values))
     for column in frame.columns.difference(NOT_METRICS):
         if frame[column].dtype == object:  # null, and infinity as the text "inf"
             frame[column] = frame[column].astype(float)
@@ -438,8 +441,22 @@ def of_clients(results: StudyResults) -> "pd.DataFrame":
         for key in columns:
             values = results.arrays.get(f"{p}/{key}")
             of_point[key] = np.nan if values is None else values.ravel()
-        frames.append(pd.DataFrame({"point": point, **of_point}))
+        settings = {path: values[point] for path, values in _settings(results).items()}
+        frames.append(pd.DataFrame({"point": point, **settings, **of_point}))
     return pd.concat(frames, ignore_index=True)
+
+
+def _settings(results: StudyResults) -> dict[str, dict[str, Any]]:
+    """Return the value of each swept setting by its path and by the sweep point. Files have infinity as a text."""
+    overrides = {point["id"]: point.get("overrides") or {} for point in results.summary["points"]}
+    paths = dict.fromkeys(path for of_point in overrides.values() for path in of_point)
+    found = {}
+    for path in paths:
+        values = {name: of_point.get(path) for name, of_point in overrides.items()}
+        numbers = all(value in ("inf", "-inf") or isinstance(value, int | float) for value in values.values())
+        infinite = numbers and any(isinstance(value, str) for value in values.values())
+        found[path] = {name: number(value) for name, value in values.items()} if infinite else values
+    return found
 
 
 def file_of(results: StudyResults, point: int | str, seed: int | None, at_round: int | None) -> Path:

@@ -214,15 +214,15 @@ def power_of(differences: Mapping[str, Sequence[float] | np.ndarray]) -> dict[st
 
 
 def power_in_words(power: Mapping[str, Any]) -> str:
-    """Return the entry `power` of summary.json in words: from the most certain difference to the least certain one."""
-    order = sorted(power["points"], key=lambda point: point["smallest_difference"])
-    sure, unsure = order[0], order[-1]
-    counts = sorted({point["seeds"] for point in order})
-    needed = sorted({point["seeds_for_difference"] for point in order})
-    seeds, many = (" to ".join(map(str, sorted({of[0], of[-1]}))) for of in (counts, needed))
-    apart = [f"{100 * point['smallest_difference']:.1f}" for point in (sure, unsure)]
-    tells = apart[0] if len(order) == 1 else f"{apart[0]} ({sure['id']}) to {apart[1]} ({unsure['id']})"
+    """Return the entry `power` of summary.json in words: the differences that the seeds find, least to largest."""
+
+    def span(key: str, scale: float = 1.0) -> str:
+        found = [scale * point[key] for point in power["points"]]
+        return " to ".join(dict.fromkeys(f"{of:.2g}" if of < 10 else f"{of:.0f}" for of in (min(found), max(found))))
+
+    apart = span("smallest_difference", 100)
+    which = ", depending on the point," if " to " in apart else ""
     return (
-        f"{seeds} seeds find true differences of at least {tells} percentage points "
-        f"({100 * power['power']:.0f} % power, paired by seed); {many} seeds find {100 * power['difference']:g} points"
+        f"With {span('seeds')} seeds, differences of about {apart} points{which} can be told from chance;"
+        f" for {100 * power['difference']:g} points it takes {span('seeds_for_difference')} seeds"
     )

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.outcomes import name_of, seeds_of
+from mdfl_jax.core.outcomes import enumerated, name_of, seeds_of
 from mdfl_jax.results.records import RunRecord
 from mdfl_jax.storage.study_files import CONFIG, STUDY_SCHEMA, read_config, require, run_files, run_name, run_path
 
@@ -76,6 +76,32 @@ def study_of(records: list[RunRecord]) -> dict[str, Any]:
     made = first.header["made"]
     head = {"schema": STUDY_SCHEMA, "name": config.get("name"), "title": config.get("title"), "status": "finished"}
     return {**head, "config": config, "points": points, "seeds": seeds, **made}
+
+
+DATA = "{data}"  # in a title: the data set in use
+DATA_IN_WORDS = {
+    "digits": "handwritten digits",
+    "mnist": "MNIST",
+    "fashion_mnist": "Fashion-MNIST",
+    "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
+    "svhn": "SVHN",
+}
+
+
+def title_of(manifest: Mapping[str, Any]) -> str:
+    """Return the title of a study with the name of the data in use, else its name; "" if it has neither.
+
+    >>> title_of({"title": "Clients learn {data}", "config": {"data": {"name": "cifar10"}}, "points": []})
+    'Clients learn CIFAR-10'
+    """
+    title = str(manifest.get("title") or manifest.get("name") or "")
+    if DATA not in title:
+        return title
+    usual = ((manifest.get("config") or {}).get("data") or {}).get("name")
+    used = dict.fromkeys(str(point["overrides"].get("data.name", usual)) for point in manifest.get("points") or ())
+    names = [DATA_IN_WORDS.get(name, name.replace("_", " ")) for name in used or [str(usual)]]
+    return title.replace(DATA, enumerated(names))
 
 
 def read_records(workdir: Path, manifest: Mapping[str, Any]) -> list[list[RunRecord]]:

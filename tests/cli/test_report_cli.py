@@ -41,7 +41,7 @@ moves --figure=map --to=a.gif --points=0,1,2 => --points=static; random_movement
 run --figure=acuracy --to=a.pdf => --figure=acuracy: unknown figure 'acuracy' (did you mean 'accuracy'?)
 half --figure=label_counts --to=a.pdf => this study has not recorded what it shows; there are accuracy
 run --figure=accuracy => --to=FILE is missing: the file of the figure, such as accuracy.pdf
-run --figure=accuracy --to=a.bmp => --to=a.bmp: it must end in .png, .pdf, .svg, or for the map in .gif
+run --figure=accuracy --to=a.bmp => --to=a.bmp: it must end in .png, .pdf, .svg, .csv, or for the map in .gif
 run --figure=accuracy --to=a.gif => --to=a.gif: only the map moves; accuracy is saved as .png, .pdf, .svg
 run --figure=accuracy --to=no/a.pdf => --to=no/a.pdf: there is no folder 'no'
 run --figure=accuracy --to=a.pdf --width=wide => --width=wide: it must be column (3.5 inches), page (7.2)
@@ -52,6 +52,17 @@ run --figure=accuracy --to=a.pdf --points=1,1 => it must name at least one point
 run --figure=accuracy --to=a.pdf --rounds=4 => --rounds is for a moving map
 run --to=a.pdf => --to is for one figure: add --figure=NAME
 run --figure=accuracy --to=a.pdf --serve => cannot be combined with --serve
+run --figure=accuracy --to=a.pdf --points=network.mobility=dmc => unknown point 'network.mobility=dmc'
+run --figure=accuracy --to=a.pdf --points=network.radius=3 => unknown varying setting 'network.radius'
+run --table => --to=FILE is missing: the file of the table, such as table.tex
+run --table --to=a.pdf => --to=a.pdf: a table ends in .md, .tex, .csv
+run --table --to=a.tex => --table: it needs two varying settings
+two --table --to=a.tex --rows=alpha => --rows=alpha: unknown varying setting 'alpha'
+two --table --to=a.tex --metric=speed => --metric=speed: unknown entry of summary.json 'speed'
+two --table --to=a.tex --width=page => --width is for one figure
+run --rows=radius => --rows is for one table: add --table
+run --labels=dcm => labels: 'dcm' is not of the form value=name
+run --labels=dmc=DCM => unknown value or setting 'dmc' (did you mean 'dcm'?)
 run --serve=http => it must be a port, a number from 0 to 65535
 """
 WORKS = {
@@ -61,6 +72,8 @@ WORKS = {
     "beside": ["run", "half", "--page_only"],
     "names": ["run", "--figure=list"],
     "pdf": ["run", "--figure=accuracy", "--to=a.pdf", "--width=column", "--points=static; dcm"],
+    "csv": ["run", "--figure=accuracy", "--to=a.csv", "--points=network.mobility=dcm", "--labels=dcm=DCM"],
+    "table": ["two", "--table", "--to=a.tex", "--columns=mobility", "--labels=dcm=DCM"],
     "again": ["run", "--figure=accuracy", "--to=b.pdf", "--width=column", "--points=0,3"],
 }
 
@@ -73,6 +86,8 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cli")
     write_workdir(folder / "run", positions=False)
     write_workdir(folder / "moves", seeds=1)
+    pairs = [{"network.mobility": rule, "network.radius": r} for rule in ("static", "dcm") for r in (1.0, 2.0)]
+    write_workdir(folder / "two", pairs, positions=False)
     unfinish(write_workdir(folder / "half", positions=False), lambda row: row["round"] <= 20)
     (folder / "empty").mkdir()
     old = write_workdir(folder / "old", positions=False, seeds=1) / "config.json"
@@ -137,6 +152,8 @@ def test_what_works(answers, folder):
     assert found["beside"][1] == "compare-run-half/report.html\n"
     assert sorted(path.name for path in (folder / "compare-run-half").iterdir()) == ["report.html"]
     assert found["names"][1].startswith("accuracy ")
+    assert {line.split(",")[1] for line in (folder / "a.csv").read_text().splitlines()[1:]} == {"DCM"}
+    assert r" & \multicolumn{2}{c}{mobility} \\" in (folder / "a.tex").read_text()
     assert (folder / "a.pdf").read_bytes().startswith(b"%PDF")
     assert (folder / "a.pdf").read_bytes() == (folder / "b.pdf").read_bytes()  # the same points, by name and by index
 

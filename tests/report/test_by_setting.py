@@ -10,10 +10,11 @@ from matplotlib import colormaps
 from matplotlib.colors import to_rgb
 
 from mdfl_jax.report.panels import by_setting
-from mdfl_jax.report.panels.by_setting import COLOURS, MOST_PARTS, crossings, describe_left_out, split_by, step_sizes_of
+from mdfl_jax.report.panels.by_setting import MOST_PARTS, crossings, describe_left_out, split_by, step_sizes_of
 from mdfl_jax.report.registry import FIGURES
 from mdfl_jax.report.style import ink_on
 
+COLOURS = "viridis"
 MOVES, RADII, SIZES = ("dcm", "static"), (1.0, 2.0, 3.0, 4.0), (0.01, 0.1, 1.0)
 
 

@@ -1,5 +1,7 @@
 """Statistics of contacts against slow loops, and the panel that shows them."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -99,19 +101,18 @@ def test_a_contact_is_a_link_of_either_direction(run):
 
 
 def test_the_panel_shows_a_line_for_each_different_network(run):
-    data = FIGURES["contacts"].chart(run).data
-    views = {view["key"]: view for view in data["views"]}
-    assert list(views) == ["windows", "components", "degree", "gaps", "durations"]
-    names = [line["name"] for line in views["components"]["lines"]]
-    assert names == ["static", "random movement", "dam", "dcm"]
+    panels = {panel["title"]: panel for panel in FIGURES["contacts"].chart(run).data["panels"]}
+    assert list(panels) == [view.title for view in of.VIEWS if view.key not in ("lambda_2", "heard")]
+    lines = panels["Separate groups"]["traces"]
+    assert [line["name"] for line in lines] == ["static", "random movement", "dam", "dcm"]
     contact = of.recorded_contacts(run, 3).contact
-    line = views["components"]["lines"][3]
-    np.testing.assert_allclose(line["y"], [groups(graph) for graph in contact])
-    assert line["x"].tolist() == list(range(1, 41))
+    np.testing.assert_allclose(lines[3]["y"], [groups(graph) for graph in contact])
+    assert lines[3]["x"].tolist() == list(range(1, 41))
     caption = FIGURES["contacts"].caption(run)
-    assert f"dcm: {contact.sum(axis=2).mean():.1f} contacts of a client" in caption
+    assert f"dcm: {contact.sum(axis=2).mean():.1f} and " in caption
+    assert len(re.findall(r"\.(?= |$)", caption)) == 2  # sentences
     figure = of.contacts(run)
-    assert [axes.get_title() for axes in figure.axes if axes.get_visible()] == [view["label"] for view in data["views"]]
+    assert [axes.get_title() for axes in figure.axes if axes.get_visible()] == list(panels)
 
 
 def test_points_with_the_same_contacts_share_a_line(tmp_path):
@@ -139,7 +140,7 @@ def test_rounds_after_the_stop_are_no_rounds_without_contacts(tmp_path):
     _, second = of.measured(run).lines
     np.testing.assert_allclose(second.typical["degree"], contact.sum(axis=2).mean())
     assert second.found["components"][0].tolist() == list(range(1, 13))
-    assert "Rounds after the stop rule has ended a run are left out." in FIGURES["contacts"].caption(run)
+    assert "without the rounds after the stop rule has ended a run" in FIGURES["contacts"].caption(run)
     assert [point["stopped"] for point in playback(run)["points"]] == [None, 12]
 
 

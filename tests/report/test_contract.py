@@ -69,6 +69,9 @@ def test_every_panel_has_a_caption_a_chart_and_a_figure_for_a_paper(full, name):
     assert panel.applies(full)
     assert re.fullmatch(r"[A-Z](?s:.*)\.", panel.caption(full))
     assert json.loads(dumps(panel.chart(full).data))
+    header, *rows = panel.numbers(full)
+    assert rows
+    assert {len(row) for row in rows} == {len(header)}
     with matplotlib.style.context(["default", PAPER]):
         drawn = figures.draw_for_paper(full, name, 3.5)
     assert drawn.get_figwidth() == 3.5
@@ -80,7 +83,7 @@ def test_the_texts_of_charts_are_escaped_for_plotly_and_are_no_templates(full):
     """Plotly understands a little HTML, and %{x} in a template; the charts that scripts draw escape on their own."""
     for name in BUILT_IN:
         chart = FIGURES[name].chart(full)
-        if chart.kind in ("plotly", "multiples", "contacts"):
+        if chart.kind in ("plotly", "multiples"):
             texts = dict(texts_of(json.loads(dumps(chart.data))))
             assert not any("<img" in text or "<b>$" in text for text in texts.values()), name
             templates = [text for path, text in texts.items() if path.endswith("template")]

@@ -27,21 +27,26 @@ def test_the_accuracy_is_within_0_and_100_percent(make_workdir):
     found = {"final_accuracy": {"mean": 0.5, "ci95": 6.1, "per_seed": [0.02, 0.98]}}
     run = read_workdir(edit(folder, points=lambda points: [point | found for point in points]))
     assert final_accuracy.final_accuracy(run).axes[0].get_xlim() == (-0.5, 100.5)
-    bars = FIGURES["final_accuracy"].chart(run).data["traces"][1]["error_x"]
-    assert bars["array"].tolist() == bars["arrayminus"].tolist() == [50.0] * 4
+    (panel,) = FIGURES["final_accuracy"].chart(run).data["panels"]
+    bars = [trace["error_x"] for trace in panel["traces"] if "error_x" in trace]
+    assert [[*bar["array"], *bar["arrayminus"]] for bar in bars] == [[50.0, 50.0]] * 4
 
 
 @pytest.mark.parametrize("count", [1, 4, 16, 200])
 def test_final_accuracies_have_a_row_for_each_point_in_the_order_of_the_study(make_workdir, count):
     run = read_workdir(make_workdir(RADII[:count], seeds=2, rounds=10, positions=False))
-    data = FIGURES["final_accuracy"].chart(run).data
-    seeds, means = data["traces"]
-    np.testing.assert_allclose(means["x"], [100 * point["final_accuracy"]["mean"] for point in run.points])
-    assert len(seeds["x"]) == 2 * count
-    labels = [text.replace("<br>", " ") for text in data["layout"]["yaxis"]["ticktext"]]
+    panels = FIGURES["final_accuracy"].chart(run).data["panels"]
+    seeds, means = ([of["traces"][k::2] for of in panels] for k in (0, 1))
+    found = [trace["x"][0] for of in means for trace in of]
+    np.testing.assert_allclose(found, [100 * point["final_accuracy"]["mean"] for point in run.points])
+    assert {len(trace["x"]) for of in seeds for trace in of} == {2}
+    labels = [text.replace("<br>", " ") for panel in panels for text in panel["yaxis"]["ticktext"]]
     assert labels == [look.label for look in style.looks(run)]
-    assert data["layout"]["height"] / count >= 15  # pixels a row
-    assert data["layout"]["height"] < 3200
+    assert sum(panel["height"] for panel in panels) / count >= 15  # pixels a row
+    assert max(panel["height"] for panel in panels) < 800
+    rows = FIGURES["final_accuracy"].numbers(run)[1:]  # of each point the two seeds, then the mean
+    assert [row[5] for row in rows[2::3]] == found
+    assert [row[3] for row in rows[2::3]] == labels
 
 
 def test_captions_tell_the_true_x_axis(make_workdir):
@@ -95,8 +100,10 @@ def test_kinds_of_traffic_are_shown_if_they_add_up(make_workdir):
     assert block.title == "messages by kind"
     assert {name: values.tolist() for name, values in block.bars.items()} == {"ups": [4.0] * 4, "downs": [7.0] * 4}
     assert FIGURES["traffic"].caption(run).startswith("What a client has sent until the end, by kind of")
-    bars = FIGURES["traffic"].chart(run).data["traces"]
+    bars = FIGURES["traffic"].chart(run).data["panels"][0]["traces"]
     assert [(bar["name"], bar["x"].tolist()) for bar in bars] == [("ups", [4.0] * 4), ("downs", [7.0] * 4)]
+    assert bars[1]["base"].tolist() == [4.0] * 4
+    assert FIGURES["traffic"].numbers(run)[1] == ["", "ups", "point", "static", "messages by kind", 4.0, None, None]
 
 
 def test_traffic_of_mobile_and_other_clients_is_compared(make_workdir):
@@ -113,9 +120,9 @@ def test_traffic_of_mobile_and_other_clients_is_compared(make_workdir):
     np.testing.assert_allclose(block.bars["other clients"], [2.0] * 4)
     np.testing.assert_allclose(block.halves["mobile clients"], 4.302653 / np.sqrt(3), rtol=1e-5)
     figure = traffic.traffic(run)
-    assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == ["mobile clients", "other clients"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["mobile clients", "other clients"]
     assert figure.axes[0].get_xlim()[0] == 0
-    mobile, others = FIGURES["traffic"].chart(run).data["traces"]
+    mobile, others = FIGURES["traffic"].chart(run).data["panels"][0]["traces"]
     assert [bar["marker"]["color"] for bar in (mobile, others)] == ["mobile/8c", "static/8c"]  # the theme's greys
     np.testing.assert_allclose(others["error_x"]["arrayminus"], [2.0] * 4)  # nobody sends less than nothing
     np.testing.assert_allclose(others["error_x"]["array"], 4.302653 / np.sqrt(3), rtol=1e-5)

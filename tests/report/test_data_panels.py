@@ -8,7 +8,7 @@ from scipy import stats
 from tiny import run_study
 
 from mdfl_jax.config import default_config
-from mdfl_jax.report import tables
+from mdfl_jax.report import style, tables
 from mdfl_jax.report.page import write_report
 from mdfl_jax.report.panels import groups, label_counts, roadside
 from mdfl_jax.report.panels.roadside import at_unit, meetings
@@ -79,9 +79,9 @@ def test_lead_and_contacts_of_the_mobile_clients_are_those_of_the_curves(two_gro
     curve = two_groups.curves["dam"].groups
     of_dam = [trace for trace in accuracy if trace["name"].startswith("dam")]
     np.testing.assert_allclose(of_dam[0]["y"], 100 * curve["accuracy_mobile"].mean(0))
-    assert [trace["line"]["dash"] for trace in of_dam] == ["solid", "dash"]
+    assert [trace["line"]["dash"] for trace in of_dam] == ["solid", style.PLOTLY_DASHES[1]]
     gap = 100 * (curve["accuracy_mobile"] - curve["accuracy_other"])
-    line, band = (trace for trace in lead if trace.get("name") == "dam" or trace.get("legendgroup") == "dam")
+    band, line = (trace for trace in lead if trace.get("name") == "dam" or trace.get("legendgroup") == "dam")
     np.testing.assert_allclose(line["y"], gap.mean(0))
     low, high = stats.t.interval(0.95, 2, gap.mean(0), stats.sem(gap))
     np.testing.assert_allclose(band["y"], [*high, *low[::-1]])

@@ -96,7 +96,12 @@ def test_a_row_a_client_of_an_evaluation(results):
 def test_a_table_has_numbers_only(results):
     frame = results.to_dataframe()
     assert len(frame) == 4 * 2 * 3
-    assert {name for name in frame.columns if not pd.api.types.is_numeric_dtype(frame[name])} == {"point"}
+    overrides = {point["id"]: point["overrides"] for point in results.summary["points"]}
+    texts = {path for of in overrides.values() for path, value in of.items() if isinstance(value, str)}
+    assert {name for name in frame.columns if not pd.api.types.is_numeric_dtype(frame[name])} == {"point"} | texts
+    for table in (frame, results.to_dataframe(per_client=True)):  # the swept settings are columns
+        for row in table.sample(8, random_state=0).to_dict("records"):
+            assert {path: row[path] for path in overrides[row["point"]]} == overrides[row["point"]]
     assert frame["objective"].isna().all()
 
 
@@ -104,6 +109,12 @@ def test_infinity_in_a_table_is_a_number(results):
     lines = [dict(line, loss=value) for line, value in zip(results.lines, ("inf", None, 1.5))]
     changed = mdfl_jax.Results(results.manifest, results.summary, lines, results.arrays, None)
     np.testing.assert_array_equal(changed.to_dataframe()["loss"], [np.inf, np.nan, 1.5])
+    points = [
+        p | {"overrides": {"network.radius": r}} for p, r in zip(results.summary["points"], ("inf", 2.0, 3.0, "inf"))
+    ]
+    summary = results.summary | {"points": points}
+    changed = mdfl_jax.Results(results.manifest, summary, results.lines, results.arrays, None)
+    assert set(changed.to_dataframe()["network.radius"]) == {np.inf, 2.0, 3.0}
 
 
 def test_every_figure_that_applies_is_drawn(results, alone):

@@ -77,7 +77,7 @@ def history(workdir):
 def test_the_files_are_those_promised_and_say_how_they_were_made(workdir, config, summary):
     found = {path.name for path in workdir.iterdir()}
     assert found - {".mdfl_jax.lock"} == {*VIEWS, "config.json", "runs", "tables", "figures", "report.html"}
-    assert {path.suffix for path in (workdir / "tables").iterdir()} == {".md", ".csv"}
+    assert {path.suffix for path in (workdir / "tables").iterdir()} == {".md", ".csv", ".tex"}
     assert {path.suffix for path in (workdir / "figures").iterdir()} >= {".png", ".pdf"}
     manifest = strict((workdir / "config.json").read_text())
     assert (manifest["schema"], manifest["status"], manifest["name"]) == (2, "finished", "tiny")

@@ -10,7 +10,9 @@ import mdfl_jax
 from mdfl_jax.config import default_config
 from mdfl_jax.config.resolve import as_config
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.report.tables import equal_points
 from mdfl_jax.study import make_study
+from mdfl_jax.study.plan import plan
 
 SMALL = {
     "sweep": "network.mobility=static,dcm",
@@ -60,8 +62,21 @@ def test_a_data_frame_has_a_row_an_evaluation_of_a_run(results, folder):
     frame = results.to_dataframe()
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert len(frame) == len(lines) == 2 * 2 * 3
-    assert set(lines[0]) == set(frame.columns)
+    assert set(lines[0]) | set(results.summary["points"][0]["overrides"]) == set(frame.columns)
     assert frame["accuracy"].tolist() == [line["accuracy"] for line in lines]
+
+
+def test_rivals_that_a_number_makes_equal_are_told_before_and_after_a_run():
+    rivals = SMALL | {"sweep": "algorithm.name=dpsgd,dfedavgm,dfedsam", "baseline": "", "algorithm.rho": 0.0}
+    told = plan(make_study(as_config(rivals)))
+    assert "note: algorithm.local_steps is 1, at which dfedavgm is dpsgd" in told
+    assert "note: algorithm.rho is 0, at which dfedsam is dpsgd" in told
+    results = mdfl_jax.run(rivals)
+    for name in ("dfedavgm", "dfedsam"):
+        np.testing.assert_array_equal(results.array("accuracy", name), results.array("accuracy", "dpsgd"))
+    assert equal_points(results.summary["points"]) == [["dpsgd", "dfedavgm", "dfedsam"]]
+    other = SMALL | {"sweep": "algorithm.name=dpsgd,dfedavgm", "baseline": "", "algorithm.local_steps": 2}
+    assert "is dpsgd" not in plan(make_study(as_config(other)))
 
 
 def test_a_finished_study_is_read_and_not_run_again(results, folder):

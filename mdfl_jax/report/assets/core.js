@@ -1,5 +1,5 @@
 "use strict";
-// The page's own part: it unpacks the data, draws each panel when it comes into view, and keeps the colours of the theme.
+// The page's own part: it unpacks the data, draws the panels and keeps the colours of the theme.
 const mdfl = {
   renderers: {},
   drawn: [],
@@ -10,7 +10,7 @@ const mdfl = {
     mdfl.renderers[kind] = draw;
   },
 
-  // Returns a tree in which packed arrays (report/pack.py) are {shape, values}, with a typed array of values.
+  // Returns a tree in which packed arrays (report/registry.py) are {shape, values}, with a typed array of values.
   async unpack(tree) {
     if (Array.isArray(tree)) return Promise.all(tree.map(mdfl.unpack));
     if (tree === null || typeof tree !== "object") return tree;
@@ -137,8 +137,62 @@ const mdfl = {
     };
     for (const name of new Set(["xaxis", "yaxis", ...Object.keys(layout).filter((key) => /^[xy]axis/.test(key))]))
       whole[name] = { ...axis, ...labels(layout[name]), ...layout[name] };
-    const options = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] };
-    return Plotly.react(element, traces.map(mdfl.seen), whole, options);
+    const options = { displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] };
+    const isNew = !element._fullLayout;
+    Plotly.react(element, traces.map(mdfl.seen), whole, options);
+    // Plotly's own way of keeping the width forgets the height.
+    const fit = () => Math.abs(element._fullLayout.width - element.clientWidth) > 1 && Plotly.relayout(element, { autosize: true });
+    if (isNew) new ResizeObserver(fit).observe(element);
+    else fit();
+  },
+
+  // How many panels `arrange` places in a row of so many pixels.
+  columns: (panels, room, { width = 300 } = {}) => Math.max(1, Math.min(panels.length, Math.floor(Math.max(200, room) / width))),
+
+  // Places panels beside each other with one legend, as many in a row as there is room for. Each panel is {title, traces,
+  // xaxis, yaxis}, the traces and axes as plotly has them. It may have horizontal lines as levels, each [height, colour], its own
+  // height, and the room that it needs at its left side (aside). Returns the traces and the layout for `plot`.
+  arrange(panels, width, size = {}) {
+    const room = Math.max(200, width);
+    const columns = mdfl.columns(panels, room, size);
+    const heights = Array.from({ length: Math.ceil(panels.length / columns) }, (_, row) =>
+      Math.max(...panels.slice(row * columns, (row + 1) * columns).map(({ height }) => height ?? size.height ?? 250)),
+    );
+    const below = 90; // between two rows, for labels and titles
+    const whole = heights.reduce((sum, height) => sum + height + below, -below);
+    const aside = Math.min(0.4, Math.max(75, ...panels.map(({ aside = 0 }) => aside)) / room);
+    const wide = (1 - (columns - 1) * aside) / columns;
+    const named = panels.some(({ traces }) => traces.some(({ name, showlegend }) => name && showlegend !== false));
+    const above = named ? 90 : panels.some(({ title }) => title) ? 54 : 34; // the buttons, titles, and the legend
+    const layout = { height: above + whole + 60, annotations: [], shapes: [], hovermode: "closest", barmode: "overlay", showlegend: named };
+    const traces = panels.flatMap((panel, k) => {
+      const row = Math.floor(k / columns);
+      const left = (k % columns) * (wide + aside);
+      const top = 1 - heights.slice(0, row).reduce((sum, height) => sum + height + below, 0) / whole;
+      const n = k ? String(k + 1) : "";
+      layout[`xaxis${n}`] = { domain: [left, left + wide], anchor: `y${n}`, ...panel.xaxis };
+      layout[`yaxis${n}`] = { domain: [Math.max(0, top - heights[row] / whole), top], anchor: `x${n}`, ...panel.yaxis };
+      const place = { x: left, xref: "paper", xanchor: "left", y: top, yref: "paper", yanchor: "bottom", align: "left" };
+      layout.annotations.push({ ...place, text: panel.title, showarrow: false });
+      for (const [y, colour] of panel.levels ?? []) {
+        const line = { color: mdfl.visible(colour), dash: "dot", width: 1.5 };
+        layout.shapes.push({ type: "line", xref: `x${n} domain`, x0: 0, x1: 1, yref: `y${n}`, y0: y, y1: y, line });
+      }
+      return panel.traces.map((trace) => ({ ...trace, xaxis: `x${n}`, yaxis: `y${n}` }));
+    });
+    layout.legend = { orientation: "h", x: 0, y: 1 + 30 / whole, yanchor: "bottom" };
+    layout.margin = { l: 50, r: 12, t: above, b: 60 };
+    return [traces, layout];
+  },
+
+  // Draws now, and again whenever the width of an element has changed what `asked` returns.
+  onWidth(element, asked, draw) {
+    let known = null;
+    const look = () => {
+      if (asked() !== known) (known = asked()), draw();
+    };
+    new ResizeObserver(look).observe(element);
+    look();
   },
 
   // Returns a trace of plotly whose colours can be seen in the theme; its numbers are those of the given trace.
@@ -159,39 +213,44 @@ mdfl.register("plotly", (element, { traces, layout }) => {
 });
 
 mdfl.start = async () => {
+  const root = document.documentElement;
+  const panels = [...document.querySelectorAll(".panel[data-kind]")];
   const read = async (script) => mdfl.unpack(JSON.parse(script.textContent));
   const study = await read(document.getElementById("study"));
+
   const draw = async (panel) => {
-    panel.dataset.state = "drawing";
     const chart = panel.querySelector(".chart");
     try {
-      const redraw = await mdfl.renderers[chart.dataset.kind](chart, await read(panel.querySelector("script")), study);
+      const { from, ...own } = await read(panel.querySelector("script"));
+      panel.data = from ? { ...document.getElementById(from).data, ...own } : own; // another view of the data of that panel
+      const redraw = mdfl.renderers[chart.dataset.kind](chart, panel.data, study);
       if (redraw) mdfl.drawn.push(redraw);
       panel.dataset.state = "drawn";
     } catch (error) {
       panel.dataset.state = "failed";
       chart.textContent = `This panel cannot be drawn: ${error}`;
-      throw error;
+      setTimeout(() => {
+        throw error;
+      });
     }
   };
-  const seen = new IntersectionObserver(
-    (entries) => {
-      for (const { isIntersecting, target } of entries)
-        if (isIntersecting) {
-          seen.unobserve(target);
-          if (!target.dataset.state) draw(target);
-        }
-    },
-    { rootMargin: "600px" },
-  );
-  for (const panel of document.querySelectorAll(".panel[data-kind]")) seen.observe(panel);
   const redraw = () => mdfl.drawn.forEach((again) => again());
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-  matchMedia("print").addEventListener("change", redraw); // a print has the light colours, and all panels
-  addEventListener("beforeprint", () => document.querySelectorAll(".panel[data-kind]:not([data-state])").forEach(draw));
-  const button = document.getElementById("theme");
-  button.addEventListener("click", () => {
-    const root = document.documentElement;
+
+  // A print is in the light colours and as wide as the paper.
+  let theme = null;
+  addEventListener("beforeprint", () => {
+    theme = root.dataset.theme ?? "";
+    Object.assign(root.dataset, { theme: "light", printed: "" });
+    redraw();
+  });
+  addEventListener("afterprint", () => {
+    delete root.dataset.printed;
+    if (theme) root.dataset.theme = theme;
+    else delete root.dataset.theme;
+    redraw();
+  });
+  for (const query of ["(prefers-color-scheme: dark)", "print"]) matchMedia(query).addEventListener("change", redraw);
+  document.getElementById("theme").addEventListener("click", () => {
     root.dataset.theme = mdfl.isDark() ? "light" : "dark";
     redraw();
   });
@@ -202,6 +261,18 @@ mdfl.start = async () => {
     event.preventDefault();
     goal.scrollIntoView();
   });
-  document.documentElement.dataset.state = "ready";
+
+  // The page counts as loaded once all its panels are drawn, for programs that print it or take its picture: the browser waits
+  // for a frame that is still being written.
+  const waiting = mdfl.make("iframe", { hidden: true, title: "drawing" });
+  document.body.append(waiting);
+  waiting.contentDocument.open();
+  root.dataset.state = "ready";
+  for (const panel of panels) {
+    await draw(panel);
+    await new Promise((then) => setTimeout(then)); // what is drawn is shown, and the reader is heard
+  }
+  waiting.contentDocument.close();
+  waiting.remove();
 };
 document.addEventListener("DOMContentLoaded", mdfl.start);

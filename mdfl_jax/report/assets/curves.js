@@ -5,6 +5,7 @@
   const CROWD = 40; // from more shown points on the lines are solid, and are drawn with fewer points
   const POINTS = 12000; // about so many points are then drawn in all
   const MOST_LINES = 600;
+  const SIZE = { width: 300, height: 230 }; // of a panel, if there are several
 
   // The places of a line's values without its first one, if this is a rounding error on a logarithmic axis: models that are
   // equal at the start have such a distance, and a line from there would be all that one sees.
@@ -134,25 +135,37 @@
 
   const picture = (of) => {
     const { state, numbers, data } = of;
-    const metric = numbers.byKey[state.metric];
-    const axis = numbers.byKey[state.x];
-    const shown = of.shown();
+    const [metric, axis] = [numbers.byKey[state.metric], numbers.byKey[state.x]];
+    const [shown, facets] = [of.shown(), of.facets()];
     const most = shown.length > CROWD ? Math.max(40, Math.ceil(POINTS / shown.length)) : Infinity;
-    const parts = shown.map((p) => linesOf(of, p, shown.length > MANY, most));
-    const traces = ["band", "faint", "ends", "mean"].flatMap((kind) => parts.flatMap((part) => part[kind])).slice(-MOST_LINES);
-    const layout = {
-      height: Math.min(480, Math.max(340, innerHeight * 0.6)),
-      margin: { l: 56, r: 12, t: 12, b: 48 },
-      hovermode: "closest",
-      showlegend: false,
-      uirevision: JSON.stringify([state.metric, state.x, state.logx, state.logy]),
-    };
+    const drawn = facets.map(({ members }) => {
+      const parts = members.map((p) => linesOf(of, p, members.length > MANY, most));
+      return ["band", "faint", "ends", "mean"].flatMap((kind) => parts.flatMap((part) => part[kind])).slice(-MOST_LINES);
+    });
+    const traces = drawn.flat();
     const target = data.target?.key === state.metric && state.target ? data.target.value / metric.scale : null;
     const bounds = [metric.positive ? 0 : -Infinity, metric.share ? 100 : Infinity];
     const ys = traces.filter((trace) => !state.logy || trace.fill === undefined).flatMap((trace) => trace.y);
     const side = (title, logarithmic, found) => ({ title: { text: mdfl.curves.escape(title) }, type: logarithmic ? "log" : "linear", ...(found && { range: found }) });
-    layout.yaxis = side(metric.title, state.logy, range(target === null ? ys : [...ys, target], state.logy, bounds, 0.05));
-    layout.xaxis = side(axis?.title ?? "round", state.logx, range(traces.flatMap((trace) => trace.x), state.logx, [-Infinity, Infinity], 0.012));
+    const axes = {
+      xaxis: side(axis?.title ?? "round", state.logx, range(traces.flatMap((trace) => trace.x), state.logx, [-Infinity, Infinity], 0.012)),
+      yaxis: side(metric.title, state.logy, range(target === null ? ys : [...ys, target], state.logy, bounds, 0.05)),
+    };
+    const uirevision = JSON.stringify([state.metric, state.x, state.logx, state.logy]);
+    if (facets.length > 1) {
+      const levels = target === null ? [] : [[target, "soft"]];
+      const panels = facets.map(({ title }, k) => ({ title: mdfl.curves.escape(title), traces: drawn[k], levels, ...axes }));
+      const [placed, layout] = mdfl.arrange(panels, of.plot.clientWidth, SIZE);
+      return { traces: placed, layout: { ...layout, uirevision } };
+    }
+    const layout = {
+      ...axes,
+      height: Math.min(480, Math.max(340, innerHeight * 0.6)),
+      margin: { l: 56, r: 12, t: 12, b: 48 },
+      hovermode: "closest",
+      showlegend: false,
+      uirevision,
+    };
     if (target !== null) {
       const ink = mdfl.colours().soft;
       layout.shapes = [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: target, y1: target, line: { color: ink, width: 1, dash: "dash" } }];
@@ -182,7 +195,7 @@
     return `${title} at round ${data.rounds.values[last]}: ${some.join("; ")}.${bits}`;
   };
 
-  mdfl.curveLines = { MANY, picture, summary };
+  mdfl.curveLines = { MANY, SIZE, picture, summary };
 })();
 
 // The numbers behind the curves (report/panels/curves.py): means and intervals over the picked seeds, single seeds and clients;
@@ -284,6 +297,8 @@
     clients: new Set(),
   });
 
+  const LONG = 60; // a longer list scrolls
+
   class Explorer {
     constructor(element, data, study, given) {
       this.numbers = new mdfl.curves.Numbers(data);
@@ -292,7 +307,7 @@
       this.state = this.start();
       this.restore();
       this.build(element);
-      this.draw();
+      mdfl.onWidth(this.plot, () => mdfl.columns(this.facets(), this.plot.clientWidth, mdfl.curveLines.SIZE), () => this.draw());
       addEventListener("hashchange", () => {
         if (!location.hash.includes(`${this.name}.`)) return;
         this.state = this.start();
@@ -415,7 +430,8 @@
       const buttons = [button("all", "all"), button("none", "none"), button("only", "only these")];
       const many = texts.length > mdfl.curveLines.MANY;
       const tools = many ? [make("div", { class: "row tools" }, filter, ...buttons)] : [];
-      return [...tools, make("div", { class: many ? "row list many" : "row list" }, ...boxes.map(({ row }) => row))];
+      const kind = ["row list", ...(many ? ["many"] : []), ...(texts.length > LONG ? ["long"] : [])].join(" ");
+      return [...tools, make("div", { class: kind }, ...boxes.map(({ row }) => row))];
     }
     points() {
       const swatch = (p) => {
@@ -432,7 +448,7 @@
         return svg;
       };
       const legend = mdfl.make("legend", { text: "Sweep points" });
-      return mdfl.make("fieldset", {}, legend, ...this.list("points", this.study.points.map((point) => point.label), swatch));
+      return mdfl.make("fieldset", {}, legend, ...this.list("points", this.study.points.map((point) => point.full), swatch));
     }
     folded() {
       const { make } = mdfl;
@@ -449,8 +465,14 @@
     shown() {
       return [...this.state.points].sort((a, b) => a - b);
     }
+    // The panels with their shown points; there are several where lines of one panel could not be told apart.
+    facets() {
+      const of = this.data.facets.map(({ title, points }) => ({ title, members: points.filter((p) => this.state.points.has(p)) }));
+      return of.filter(({ members }) => members.length);
+    }
     bands() {
-      return this.data.seeds.length > 1 && (this.state.band ?? this.shown().length <= mdfl.curveLines.MANY);
+      const most = Math.max(0, ...this.facets().map(({ members }) => members.length));
+      return this.data.seeds.length > 1 && (this.state.band ?? most <= mdfl.curveLines.MANY);
     }
     draw() {
       this.paint?.forEach((again) => again());
@@ -460,15 +482,8 @@
     }
   }
 
-  mdfl.register("curves", async (element, data, study) => {
-    let whole = data;
-    if (data.from) {
-      // Another view of the numbers that a panel of the page has already.
-      const script = document.getElementById(data.from).querySelector("script");
-      whole = await (mdfl.curveData ??= mdfl.unpack(JSON.parse(script.textContent)));
-    }
-    const explorer = new Explorer(element, whole, study, data.start_with ?? {});
-    element.explorer = explorer;
+  mdfl.register("curves", (element, data, study) => {
+    const explorer = (element.explorer = new Explorer(element, data, study, data.start_with ?? {}));
     return () => explorer.draw();
   });
 

@@ -35,6 +35,7 @@ mdfl.register("label_counts", (element, { divisions }) => {
       x: all.filter((i) => mobile.values[i] === of),
       y: all.filter((i) => mobile.values[i] === of).map((i) => sizes[i]),
       yaxis: "y2",
+      width: 0.85,
       marker: { color },
       hovertemplate: "client %{x}: %{y} samples<extra></extra>",
     });
@@ -57,7 +58,6 @@ mdfl.register("label_counts", (element, { divisions }) => {
     const layout = {
       height: 190 + Math.min(520, Math.max(150, 22 * classes)),
       barmode: "overlay",
-      bargap: 0.15,
       showlegend: some,
       xaxis: { title: { text: "client" }, anchor: "y", range: [-0.5, clients - 0.5], showgrid: false, zeroline: false, dtick: clients <= 25 && roomy ? 1 : undefined },
       yaxis: { title: { text: "class" }, domain: [0, 0.72], range: [classes - 0.5, -0.5], showgrid: false, zeroline: false, dtick: classes <= 20 ? 1 : undefined },
@@ -66,7 +66,7 @@ mdfl.register("label_counts", (element, { divisions }) => {
       font: { family: "system-ui, sans-serif", size: 13, color: ink },
     };
     note.textContent = divisions.length > 1 ? words : "";
-    return mdfl.plot(plot, [cells, numbers, bars(0, "static client", grey), ...(some ? [bars(1, "mobile client", strong)] : [])], layout);
+    mdfl.plot(plot, [cells, numbers, bars(0, "static client", grey), ...(some ? [bars(1, "mobile client", strong)] : [])], layout);
   };
 
   return mdfl.controlled(element, { division: { label: "Data of", texts: divisions.map(({ name }) => name) } }, draw);

@@ -95,11 +95,11 @@
     document.getElementById(focus)?.focus({ preventScroll: true });
   };
 
-  // Returns whether the reader must not be interrupted now: a map plays, or a button of the mouse is down.
+  // Returns whether the reader must not be interrupted now: a map plays that the reader has started, or a button of the mouse is down.
   let down = false;
   addEventListener("pointerdown", () => (down = true), true);
   for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => (down = false), true);
-  const busy = () => down || [...document.querySelectorAll(".chart")].some((chart) => chart.map?.playing);
+  const busy = () => down || [...document.querySelectorAll(".chart")].some((chart) => chart.map?.started);
 
   const tell = (text) => {
     let line = document.getElementById("live");

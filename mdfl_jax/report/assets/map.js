@@ -755,7 +755,7 @@ mdfl.register("map", (element, data, study) => {
 
   // ---- the controls
   const button = (label, title, onclick) => make("button", { type: "button", title, "aria-label": title, text: label, onclick });
-  const play = button("▶ Play", "Play", () => (state.playing ? pause() : start()));
+  const play = button("▶ Play", "Play", () => (state.playing ? pause() : start(true)));
   const range = make("input", { type: "range", min: 0, max: rounds(), step: "any", value: 0, "aria-label": "Round", oninput: () => { pause(); goTo(Math.round(+range.value)); } });
   const box = (label, key) => {
     const input = make("input", { type: "checkbox", "data-switch": key, onchange: () => { shown[key] = input.checked; legend(); draw(); } });
@@ -806,16 +806,20 @@ mdfl.register("map", (element, data, study) => {
     play.setAttribute("aria-label", play.title);
     for (const { line } of views) line.setAttribute("aria-live", state.playing ? "off" : "polite");
   };
-  const start = () => {
-    if (shown.time >= rounds()) shown.time = 0;
-    Object.assign(state, { playing: true, last: null });
+  const start = (byReader) => {
+    if (shown.time >= Math.max(rounds() - 1, 0)) shown.time = 0;
+    Object.assign(state, { playing: true, last: null, byReader });
+    seen.disconnect();
     tell();
     requestAnimationFrame(tick);
   };
   const pause = () => {
     state.playing = false;
+    seen.disconnect();
     tell();
   };
+  // It starts as soon as half of it is in view, unless the reader wants no motion or has done something with it before.
+  const seen = new IntersectionObserver((entries) => entries.some(({ isIntersecting }) => isIntersecting) && start(false), { threshold: 0.5 });
   const tick = (now) => {
     if (!state.playing) return;
     const passed = state.last === null ? 0 : Math.min(0.25, (now - state.last) / 1000);
@@ -906,7 +910,9 @@ mdfl.register("map", (element, data, study) => {
   layout();
   legend();
   tell();
-  draw();
+  goTo(Math.max(rounds() - 1, 0)); // until it plays, the last round with links, where the colours differ
+  if (!matchMedia("(prefers-reduced-motion: reduce)").matches) seen.observe(maps);
+  addEventListener("beforeprint", () => state.playing && pause());
   new ResizeObserver(() => {
     if (views.some((view) => !view.box.hidden && map.fit(view))) draw();
   }).observe(maps);
@@ -914,6 +920,7 @@ mdfl.register("map", (element, data, study) => {
     get round() { return Math.round(shown.time); },
     get time() { return shown.time; },
     get playing() { return state.playing; },
+    get started() { return state.playing && state.byReader; },
     get milliseconds() { return state.milliseconds; },
     get draws() { return state.draws; },
     get views() { return views.filter(({ box }) => !box.hidden).map((view) => ({ point: view.point, links: view.links, xy: [...view.xy], frame: view.frame })); },

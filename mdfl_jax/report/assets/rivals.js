@@ -57,10 +57,9 @@ mdfl.register("rivals", (element, data) => {
       hovermode: "closest",
     };
     note.textContent = found.words ? `Settings with an interval on one side of zero: ${found.words}.` : "";
-    const drawn = mdfl.plot(plot, [heat, texts], layout);
+    mdfl.plot(plot, [heat, texts], layout);
     plot.removeAllListeners?.("plotly_click");
     plot.on?.("plotly_click", ({ points: [hit] }) => show(Math.round(hit.y)));
-    return drawn;
   };
 
   // The curves of a setting, in the panel of the curves. It is drawn only once it has been seen.

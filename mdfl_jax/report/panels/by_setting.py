@@ -9,26 +9,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from mdfl_jax.report.panels.curves import explain
 from mdfl_jax.report.panels.final_accuracy import is_known, statistics
+from mdfl_jax.report.picture import DIAMOND, DISC, MOST_TEXTS, Cells, Level, Picture, Plot, Scale, Series
 from mdfl_jax.report.read import Axis, ReportData, point_labels, show, spaced, sweep_axes
-from mdfl_jax.report.registry import Chart, figure
+from mdfl_jax.report.registry import figure
 from mdfl_jax.report.style import (
     DASHES,
     MOBILITY,
     PALETTE,
-    PLOTLY_DASHES,
     colours_of,
     describe_accuracy,
     describe_seeds,
     for_plotly,
     has_intervals,
-    ink_on,
     looks,
     main_axis,
-    make_panels,
     percent_limits,
 )
 
@@ -128,49 +124,40 @@ class Part(NamedTuple):
     levels: Mapping[float, str] = {}
 
 
-def parts_chart(study: ReportData, parts: Sequence[Part], marked: Mapping[str, Any] | None = None) -> Chart:
-    """Return panels for plotly. The diamonds have further entries of their trace."""
-    named, panels = set[str](), []
-    for part in parts:
-        traces: list[dict[str, Any]] = []
-        for line in (line for line in part.lines if line.finite):
-            first = bool(line.label) and line.label not in named
-            traces.append(_trace(line, part.x) | {"legendgroup": line.label, "showlegend": first})
-            named.add(line.label)
-        if part.marks:
-            place = {"x": [mark.x for mark in part.marks], "y": [100 * mark.accuracy for mark in part.marks]}
-            symbol = {"symbol": "diamond-open", "size": 12, "color": [mark.colour for mark in part.marks]}
-            look: dict[str, Any] = {"type": "scatter", "mode": "markers", "marker": symbol, "showlegend": False}
-            traces.append(look | place | dict(marked or {}))
-        axis: dict[str, Any] = {"tickvals": list(part.ticks.values()), "ticktext": list(map(for_plotly, part.ticks))}
-        axis |= {"type": "log"} if part.logarithmic else {}
-        panel: dict[str, Any] = {"title": for_plotly(part.title), "x": for_plotly(part.x.title), "traces": traces}
-        panel |= {"levels": [[100 * level, colour] for level, colour in part.levels.items()]} if part.levels else {}
-        yaxis = {"title": {"text": f"{describe_accuracy(study)} (%)"}}
-        panels.append(panel | {"range": _span(parts), "xaxis": axis, "yaxis": yaxis})
-    return Chart("multiples", {"panels": panels, "width": 340, "height": 340 if len(panels) == 1 else 250})
+def picture_of(study: ReportData, parts: Sequence[Part]) -> Picture:
+    """Return panels with one y axis and one legend."""
+    accuracy = Scale(f"{describe_accuracy(study)} (%)", ends=_span(parts))
+    plots = [
+        Plot(
+            part.title,
+            Scale(part.x.title, part.logarithmic, ticks=part.ticks),
+            accuracy,
+            [*(_series(line, part.x) for line in part.lines if line.finite), *map(_diamond, part.marks)],
+            [Level(100 * level, colour) for level, colour in part.levels.items()],
+        )
+        for part in parts
+    ]
+    single = len(plots) == 1
+    size, pixels = ((7.2, 3.6), (340, 340)) if single else ((2.9, 2.4), (340, 250))
+    return Picture(plots, size, pixels=pixels, beside=single)
 
 
-def draw_parts(study: ReportData, parts: Sequence[Part]) -> Figure:
-    """Draw panels with one y axis and one legend."""
-    single = len(parts) == 1
-    drawn, panels = make_panels(len(parts), 3, *((7.2, 3.6) if single else (2.9, 2.4)), sharey=True)
-    handles: dict[str, Any] = {}
-    for axes, part in zip(panels, parts):
-        for name, line in draw_lines(axes, part.lines).items():
-            handles.setdefault(name, line)
-        for level, colour in part.levels.items():
-            axes.axhline(100 * level, color=colour, linestyle=":", linewidth=1.1, zorder=1)
-        for x, accuracy, colour in part.marks:
-            axes.plot(x, 100 * accuracy, "D", color=colour, markerfacecolor="none", markersize=7)
-        axes.set_xscale("log" if part.logarithmic else "linear")
-        axes.set_xticks(list(part.ticks.values()), list(part.ticks))
-        axes.set_xticks([], minor=True)
-        axes.set(xlabel=part.x.title, title=part.title)
-    panels[0].set_ylim(*_span(parts))
-    drawn.supylabel(f"{describe_accuracy(study)} (%)", fontsize=9.5)
-    explain(drawn, handles, study, beside=single)
-    return drawn
+def _series(line: Line, axis: Axis) -> Series:
+    """Return what is drawn of a line."""
+    spots, texts = line.finite, []
+    for spot in spots:
+        half = "" if math.isnan(spot.half) else f" ± {100 * spot.half:.2f}"
+        said = f"{axis.title} = {axis.texts[spot.point]}: {100 * spot.mean:.2f}{half} %"
+        texts.append("<br>".join(map(for_plotly, filter(None, (line.label, said)))))
+    means, whiskers = np.array([spot.mean for spot in spots]), np.array([spot.whiskers for spot in spots]).T
+    ends = 100 * (means - whiskers[0]), 100 * (means + whiskers[1])
+    x, name = [spot.x for spot in spots], line.label or "accuracy"
+    return Series(name, line.colour, x, 100 * means, *ends, line.dashes, DISC, line.label, texts)
+
+
+def _diamond(mark: Mark) -> Series:
+    told = [f"{100 * mark.accuracy:.2f} %<br>at {mark.x:.3g}"]
+    return Series("", mark.colour, [mark.x], [100 * mark.accuracy], None, None, None, DIAMOND, texts=told)
 
 
 def _span(parts: Sequence[Part]) -> list[float]:
@@ -210,37 +197,6 @@ def lines_along(axis: Axis, axes: Sequence[Axis], points: Sequence[dict[str, Any
         seen[colour] = seen.get(colour, -1) + 1
         lines.append(Line(label, colour, seen[colour] % len(DASHES), tuple(sorted(spots))))
     return lines
-
-
-def _trace(line: Line, axis: Axis) -> dict[str, Any]:
-    spots, texts = line.finite, []
-    for spot in spots:
-        half = "" if math.isnan(spot.half) else f" ± {100 * spot.half:.2f}"
-        said = f"{axis.title} = {axis.texts[spot.point]}: {100 * spot.mean:.2f}{half} %"
-        texts.append("<br>".join(map(for_plotly, filter(None, (line.label, said)))))
-    below, above = 100 * np.array([spot.whiskers for spot in spots]).T
-    return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": for_plotly(line.label) or "accuracy",
-        "x": [spot.x for spot in spots],
-        "y": [100 * spot.mean for spot in spots],
-        "error_y": {"array": above, "arrayminus": below, "symmetric": False, "thickness": 1.2, "width": 3},
-        "line": {"color": line.colour, "dash": PLOTLY_DASHES[line.dashes], "width": 2},
-        "text": texts,
-        "hovertemplate": "%{text}<extra></extra>",  # a label may have %{...} in itself
-    }
-
-
-def draw_lines(axes: Any, lines: Sequence[Line]) -> dict[str, Any]:
-    """Draw lines with their intervals into Matplotlib axes, and return the drawn lines by label."""
-    handles = {}
-    for line in lines:
-        x, y = np.array([spot[:2] for spot in line.finite] or np.zeros((0, 2))).T
-        bars = np.array([spot.whiskers for spot in line.finite] or np.zeros((0, 2))).T
-        style: dict[str, Any] = {"color": line.colour, "linestyle": DASHES[line.dashes], "markersize": 4, "capsize": 2}
-        handles[line.label] = axes.errorbar(x, 100 * y, yerr=100 * bars, marker="o", elinewidth=0.9, **style)
-    return handles
 
 
 def plain(value: float) -> str:
@@ -307,14 +263,10 @@ def _response_caption(study: ReportData, parts: list[Part]) -> str:
     return f"{what} against {names}: {describe_seeds(study)}{bars}.{said}"
 
 
-@figure("response", of=parts_of, caption=_response_caption, place=15, title="Accuracy by setting", chart=parts_chart)
-def response(study: ReportData, parts: list[Part]) -> Figure:
+@figure("response", of=parts_of, caption=_response_caption, place=15, title="Accuracy by setting")
+def response(study: ReportData, parts: list[Part]) -> Picture:
     """Draw the final accuracy against each varying number, with 95 % intervals and a line for each other value."""
-    return draw_parts(study, parts)
-
-
-COLOURS = "viridis"
-MOST_TEXTS = 12  # with more columns the numbers in the cells would not be legible
+    return picture_of(study, parts)
 
 
 class Grid(NamedTuple):
@@ -333,11 +285,6 @@ class Grid(NamedTuple):
     others: list[Axis]
     members: dict[str, np.ndarray]
     means: np.ndarray
-
-    def inks(self, cells: np.ndarray) -> list[str]:
-        """Return colours that are read well on those of cells."""
-        low, high = np.nanmin(self.means), np.nanmax(self.means)
-        return [ink_on((value - low) / max(high - low, 1e-9), COLOURS) for value in cells]
 
 
 def grid_of(study: ReportData) -> Grid | None:
@@ -367,95 +314,33 @@ def _heat_map_caption(study: ReportData, grid: Grid) -> str:
     return said + describe_left_out(study, grid.others)
 
 
-def _heat_map_chart(study: ReportData, grid: Grid) -> Chart:
-    x, y, panels = grid.x, grid.y, list[dict[str, Any]]()
-    halves = [point["final_accuracy"].get("ci95") for point in study.points]
-    hover = [
-        f"{for_plotly(look.label)}<br>{mean:.2f}{'' if half is None else f' ± {100 * half:.2f}'} %"
-        for look, mean, half in zip(looks(study), grid.means, halves)
-    ]
-    written = len(x.distinct) <= MOST_TEXTS
-    for title, members in grid.members.items():
-        cells = grid.means[members]
-        trace: dict[str, Any] = {
-            "type": "heatmap",
-            "z": cells,
-            "customdata": [["" if p < 0 else hover[p] for p in row] for row in members],
-            "hovertemplate": "%{customdata}<extra></extra>",
-            "hoverongaps": False,
-            "colorscale": "Viridis",
-            "zmin": float(np.nanmin(grid.means)),
-            "zmax": float(np.nanmax(grid.means)),
-            "showscale": not written and not panels,
-            "xgap": 1,
-            "ygap": 1,
-        }
-        rows = [-0.5, len(y.distinct) - 0.5]  # numbers grow upwards, and other values are listed from the top
-        yaxis = {"range": rows if y.numbers else rows[::-1], "showgrid": False, "title": {"text": for_plotly(y.title)}}
-        panels.append(
-            {
-                "title": for_plotly(title),
-                "x": for_plotly(x.title),
-                "traces": [trace, *([_cell_texts(cells, grid)] if written else [])],
-                "xaxis": _ticks(x) | {"showgrid": False, "range": [-0.5, len(x.distinct) - 0.5]},
-                "yaxis": _ticks(y) | yaxis,
-            }
-        )
-    wide = min(44 * len(x.distinct) + 140, 700) if written else 420
-    return Chart("multiples", {"panels": panels, "height": max(34 * len(y.distinct), 120), "width": wide})
-
-
-def _ticks(axis: Axis) -> dict[str, Any]:
-    every = -(-len(axis.distinct) // 20)  # so many labels are legible
-    places = list(range(0, len(axis.distinct), every))
-    return {"tickvals": places, "ticktext": [for_plotly(spaced(axis.distinct[i])) for i in places], "zeroline": False}
-
-
-def _cell_texts(cells: np.ndarray, grid: Grid) -> dict[str, Any]:
-    """Return plotly's trace of the numbers in the cells."""
-    rows, columns = np.nonzero(np.isfinite(cells))
-    values = cells[rows, columns]
-    return {
-        "type": "scatter",
-        "mode": "text",
-        "x": columns,
-        "y": rows,
-        "text": [f"{value:.1f}" for value in values],
-        "textfont": {"color": grid.inks(values)},
-        "hoverinfo": "skip",
-        "showlegend": False,
-    }
-
-
-@figure(
-    "heat_map", of=grid_of, caption=_heat_map_caption, place=16, title="Accuracy by two settings", chart=_heat_map_chart
-)
-def heat_map(study: ReportData, grid: Grid) -> Figure:
+@figure("heat_map", of=grid_of, caption=_heat_map_caption, place=16, title="Accuracy by two settings")
+def heat_map(study: ReportData, grid: Grid) -> Picture:
     """Draw the final accuracy as a heat map over two varying settings, with small multiples for the others."""
     x, y = grid.x, grid.y
+    halves = np.array([point["final_accuracy"].get("ci95") for point in study.points] + [np.nan], float) * 100
+    told = [
+        f"{for_plotly(look.label)}<br>{mean:.2f}{'' if math.isnan(half) else f' ± {half:.2f}'} %"
+        for look, mean, half in zip(looks(study), grid.means, halves)
+    ]
+    ends = float(np.nanmin(grid.means)), float(np.nanmax(grid.means))
+
+    def plot(title: str, members: np.ndarray) -> Plot:
+        texts = [["" if p < 0 else told[p] for p in row] for row in members]
+        names = [spaced(text) for text in y.distinct], [spaced(text) for text in x.distinct]
+        style: dict[str, Any] = {"upward": bool(y.numbers), "texts": texts}
+        cells = Cells(grid.means[members], halves[members], *names, "test accuracy (%)", ends, **style)
+        return Plot(title, Scale(x.title), Scale(y.title), (), cells=cells)
+
     columns = 1 if len(grid.members) == 1 else 2 if len(x.distinct) > 6 else 3
-    width, height = 7.2 / columns, max(0.9 + min(0.32 * len(y.distinct), 4.0), 2.3)
-    drawn, panels = make_panels(len(grid.members), columns, width, height)
-    limits = {"vmin": float(np.nanmin(grid.means)), "vmax": float(np.nanmax(grid.means))}
-    for panel, (title, members) in zip(panels, grid.members.items()):
-        cells, origin = grid.means[members], "lower" if y.numbers else "upper"
-        image = panel.imshow(cells, cmap=COLOURS, aspect="auto", origin=origin, **limits)
-        panel.set_title(title)
-        panel.grid(visible=False)
-        for of, axis in ((x, panel.xaxis), (y, panel.yaxis)):
-            places = _ticks(of)["tickvals"]
-            axis.set_ticks(places, [spaced(of.distinct[i]) for i in places])
-            axis.set_label_text(of.title)
-        rows, at = np.nonzero(np.isfinite(cells) & (width / len(x.distinct) > 0.42))
-        for row, column, ink in zip(rows, at, grid.inks(cells[rows, at])):
-            panel.text(column, row, f"{cells[row, column]:.1f}", ha="center", va="center", fontsize=6.5, color=ink)
-    drawn.colorbar(image, ax=panels, label="test accuracy (%)", aspect=30)
-    return drawn
+    size = 7.2 / columns, max(0.9 + min(0.32 * len(y.distinct), 4.0), 2.3)
+    wide = min(44 * len(x.distinct) + 140, 700) if len(x.distinct) <= MOST_TEXTS else 420
+    plots, pixels = [plot(*of) for of in grid.members.items()], (wide, max(34 * len(y.distinct), 120))
+    return Picture(plots, size, columns, pixels, shared=True)
 
 
 SHARE = 0.9
 BEST = "the best point"  # if all lines have this reference, the panel says no more than the one of responses
-INK = "#808080"  # a grey that is seen in both themes
 
 
 class Crossing(NamedTuple):
@@ -518,7 +403,7 @@ def crossings(study: ReportData) -> tuple[Part, list[Crossing]] | None:
     references = [line_reference(study, line, lines) for line in lines]
     found = [crossing(line, words, SHARE * value, wide) for line, (words, value) in zip(lines, references)]
     levels = {each.threshold: each.line.colour for each in found}
-    levels = levels if len(levels) > 1 else dict.fromkeys(levels, INK)
+    levels = levels if len(levels) > 1 else dict.fromkeys(levels, "soft")
     marks = [Mark(each.at, each.threshold, each.line.colour) for each in found if each.at is not None]
     return along(main[0], lines, wide, marks, levels), found
 
@@ -544,15 +429,10 @@ def _threshold_caption(study: ReportData, shown: tuple[Part, list[Crossing]]) ->
     )
 
 
-def _threshold_chart(study: ReportData, shown: tuple[Part, list[Crossing]]) -> Chart:
-    hover = f"{100 * SHARE:g} % of the reference: %{{y:.2f}} %<br>at %{{x:.3g}}<extra></extra>"
-    return parts_chart(study, [shown[0]], {"name": "threshold", "hovertemplate": hover})
-
-
-@figure("threshold", of=_threshold, caption=_threshold_caption, place=17, title="Thresholds", chart=_threshold_chart)
-def threshold(study: ReportData, shown: tuple[Part, list[Crossing]]) -> Figure:
+@figure("threshold", of=_threshold, caption=_threshold_caption, place=17, title="Thresholds")
+def threshold(study: ReportData, shown: tuple[Part, list[Crossing]]) -> Picture:
     """Draw the final accuracy against a setting, and where it reaches 90 % of that of a reference."""
-    return draw_parts(study, [shown[0]])
+    return picture_of(study, [shown[0]])
 
 
 def along(axis: Axis, lines: list[Line], logarithmic: bool, marks: Sequence[Mark], levels: Mapping[float, str]) -> Part:
@@ -594,13 +474,7 @@ def _step_sizes_caption(study: ReportData, shown: Part) -> str:
     )
 
 
-def _step_sizes_chart(study: ReportData, shown: Part) -> Chart:
-    return parts_chart(study, [shown], {"name": "highest", "hoverinfo": "skip"})
-
-
-@figure(
-    "step_sizes", of=step_sizes_of, caption=_step_sizes_caption, place=18, title="Step sizes", chart=_step_sizes_chart
-)
-def step_sizes(study: ReportData, shown: Part) -> Figure:
+@figure("step_sizes", of=step_sizes_of, caption=_step_sizes_caption, place=18, title="Step sizes")
+def step_sizes(study: ReportData, shown: Part) -> Picture:
     """Draw the final accuracy against the step size on a logarithmic axis, with 95 % intervals over the seeds."""
-    return draw_parts(study, [shown])
+    return picture_of(study, [shown])

@@ -8,14 +8,13 @@ windows of rounds connect: models travel only by what is heard.
 from typing import Any, NamedTuple
 
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
+from mdfl_jax.report.picture import DISC, Picture, Plot, Scale, Series
 from mdfl_jax.report.read import ReportData, rounds_counted, rounds_done
-from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.style import describe_end, describe_first_seed, for_plotly, looks, make_panels
+from mdfl_jax.report.registry import figure
+from mdfl_jax.report.style import describe_end, describe_first_seed, looks
 
 
 class Contacts(NamedTuple):
@@ -140,60 +139,24 @@ MOST_TIMES, MOST_STEPS = 50, 400  # values of a line over the rounds, steps of a
 
 
 class View(NamedTuple):
-    """One picture of the panel: its name, its axes, what it shows in a sentence, and which axes are logarithmic."""
+    """One panel of the picture: its name, its title, the titles of its axes, and which axes are logarithmic."""
 
     key: str
-    label: str
+    title: str
     x: str
     y: str
-    about: str
     logx: bool = False
     logy: bool = False
 
 
 VIEWS = (
-    View(
-        "windows",
-        "Rounds that connect everybody",
-        "rounds of a window",
-        "connected windows (%)",
-        "The share of windows of so many rounds in which all that is heard makes a connected graph.",
-        logx=True,
-    ),
-    View(
-        "components",
-        "Separate groups",
-        "round",
-        "connected components",
-        "Connected components of a round: a model reaches only clients of its own group. A client alone is a group.",
-    ),
-    View("degree", "Contacts of a client", "round", "contacts of a client", "The mean over the clients in a round."),
-    View("heard", "Heard by a client", "round", "heard by a client", "The mean over the clients in a round."),
-    View(
-        "gaps",
-        "Inter-contact times",
-        "rounds until the next contact",
-        "share at least as long",
-        "Rounds between two contacts of the same pair; those that the study cuts off are left out.",
-        logx=True,
-        logy=True,
-    ),
-    View(
-        "durations",
-        "Contact durations",
-        "rounds of a contact",
-        "share at least as long",
-        "Rounds in a row in which a pair is in contact; those that the study cuts off are left out.",
-        logx=True,
-        logy=True,
-    ),
-    View(
-        "lambda_2",
-        "Second eigenvalue",
-        "round",
-        "lambda_2",
-        "The second largest eigenvalue of W^T W at the evaluated rounds: 1 if the round's graph is not connected.",
-    ),
+    View("windows", "Rounds that connect everybody", "rounds of a window", "connected windows (%)", logx=True),
+    View("components", "Separate groups", "round", "connected components"),
+    View("degree", "Contacts of a client", "round", "contacts of a client"),
+    View("heard", "Heard by a client", "round", "heard by a client"),
+    View("gaps", "Inter-contact times", "rounds until the next contact", "share at least as long", True, True),
+    View("durations", "Contact durations", "rounds of a contact", "share at least as long", True, True),
+    View("lambda_2", "Second eigenvalue of W^T W", "round", "lambda_2"),
 )
 
 
@@ -285,71 +248,36 @@ def _thinned(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _caption(study: ReportData, shown: Measured) -> str:
     lines, networks, stopped = shown
-    means = [
-        f"{of_point.label}: {of_point.typical['degree']:.1f} contacts of a client and {of_point.typical['groups']:.1f}"
-        f" separate groups in a round; {_connects(of_point.typical['window'])}."
-        for of_point in lines[:4]
-    ]
-    some = [f"Of the {networks} different networks, {len(lines)} are shown."] if networks > len(lines) else []
-    some += ["Rounds after the stop rule has ended a run are left out."] if stopped else []
-    general = (
-        f"Contacts of {describe_first_seed(study)}: two clients are in contact in a round if at least one of them can"
-        " hear the other. A window of rounds connects everybody if all that is heard in it makes a connected graph;"
-        " MADFL's analysis assumes that every window of some length does."
+    some = f", of {len(lines)} of the {networks} different networks" if networks > len(lines) else ""
+    until = f", until {describe_end(study)}" if "round" in study.summary else ""
+    until += ", without the rounds after the stop rule has ended a run" if stopped else ""
+    means = [f"{of.label}: {of.typical['degree']:.1f} and {_in_rounds(of.typical['window'])}" for of in lines[:4]]
+    return (
+        f"Who hears whom under {describe_first_seed(study)}{some}{until}; a window of rounds connects everybody if all"
+        " that is heard in it makes a connected graph. The mean number of contacts of a client in a round, and the"
+        f" length of which every window connects everybody: {'; '.join(means)}."
     )
-    until = [f"Rounds after {describe_end(study)} are not counted."] if "round" in study.summary else []
-    return " ".join([general, *until, *some, *means])
 
 
-def _connects(window: float | None) -> str:
-    if window is None:
-        return "all rounds together do not connect everybody"
-    return f"every window of {window:.0f} round{'s' if window > 1 else ''} connects everybody"
-
-
-def _chart(study: ReportData, shown: Measured) -> Chart:
-    """Return the views with their lines, for assets/contacts.js."""
-    styles, views = looks(study), []
-    for view in _views(shown.lines):
-        lines = [
-            {
-                "name": for_plotly(of_point.label),
-                "colour": styles[of_point.point].colour,
-                "dash": styles[of_point.point].plotly_dash,
-                "x": of_point.found[view.key][0].astype(np.float32),
-                "y": of_point.found[view.key][1].astype(np.float32),
-            }
-            for of_point in shown.lines
-            if view.key in of_point.found
-        ]
-        views.append(view._asdict() | {"lines": lines})
-    return Chart("contacts", {"views": views})
+def _in_rounds(window: float | None) -> str:
+    return "none" if window is None else f"{window:.0f} round{'s' if window > 1 else ''}"
 
 
 def _applies(study: ReportData) -> bool:  # measuring takes seconds for many clients
     return any(study.has(p, "links") for p in range(len(study.points)))
 
 
-@figure("contacts", of=measured, caption=_caption, applies=_applies, place=55, title="Contacts", chart=_chart)
-def contacts(study: ReportData, shown: Measured) -> Figure:
+@figure("contacts", of=measured, caption=_caption, applies=_applies, place=55, title="Contacts")
+def contacts(study: ReportData, shown: Measured) -> Picture:
     """Draw the statistics of the contacts of the first seed, a line for each sweep point."""
-    views, styles = _views(shown.lines), looks(study)
-    drawn, panels = make_panels(len(views), 3, 3.1, 2.5)
-    handles: dict[str, Any] = {}
-    for axes, view in zip(panels, views):
-        for of_point in shown.lines:
-            if view.key in of_point.found:
-                look = styles[of_point.point]
-                style: dict[str, Any] = {"color": look.colour, "linestyle": look.dashes, "linewidth": 1.3}
-                (handle,) = axes.plot(*of_point.found[view.key], label=of_point.label, **style)
-                handles.setdefault(of_point.label, handle)
-        axes.set(title=view.label, xlabel=view.x, ylabel=view.y)
-        axes.set(xscale="log" if view.logx else "linear", yscale="log" if view.logy else "linear")
-        for axis, logarithmic in ((axes.xaxis, view.logx), (axes.yaxis, view.logy)):
-            if logarithmic:
-                axis.set_major_formatter("{x:g}")  # not as a formula, which the style turns off
-                axis.set_minor_formatter(NullFormatter())
-        if not view.logy:
-            axes.set_ylim(bottom=0)
-    drawn.legend(handles=list(handles.values()), loc="outside lower center", ncols=min(len(handles), 4))
-    return drawn
+    styles = looks(study)
+
+    def plot(view: View) -> Plot:
+        found = [(of, styles[of.point], of.found[view.key]) for of in shown.lines if view.key in of.found]
+        lines = [
+            Series(of.label, look.colour, x, y, dash=look.dash, mark=DISC if len(x) < 2 else "", legend=of.label)
+            for of, look, (x, y) in found
+        ]
+        return Plot(view.title, Scale(view.x, view.logx), Scale(view.y, view.logy, bounds=(0, np.inf)), lines)
+
+    return Picture(list(map(plot, _views(shown.lines))), size=(3.1, 2.5))

@@ -3,18 +3,14 @@
 On the page the reader explores any recorded metric against any axis: `explorer` makes the data for assets/curves.js.
 """
 
-import textwrap
 from typing import Any, NamedTuple
 
 import numpy as np
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import ListedColormap, Normalize
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from mdfl_jax.core.metric import Shown
 from mdfl_jax.core.outcomes import t_quantile
 from mdfl_jax.metrics import CURVE
+from mdfl_jax.report.picture import Level, Picture, Plot, Scale, Series, mean_line
 from mdfl_jax.report.read import (
     ROUNDS,
     Quantity,
@@ -28,14 +24,11 @@ from mdfl_jax.report.read import (
     spaced,
 )
 from mdfl_jax.report.registry import LEVELS, MISSING, Chart, figure
-from mdfl_jax.report.style import describe_end, describe_seeds, has_intervals, looks, main_axis, make_panels
-from mdfl_jax.results.statistics import band
+from mdfl_jax.report.style import describe_end, describe_seeds, has_intervals, looks, main_axis
 from mdfl_jax.results.summary import judged_key
 
 MAX_FACETS = 12
 MANY = 12  # with more lines in a panel they are thin, without bands, and the legend names colours instead of points
-MOST_NAMES = 25  # a legend has at most so many entries
-LETTER, HANDLE = 0.066, 0.5  # the width in inches of a letter of a legend, and of a line with its distances
 
 
 def against(study: ReportData) -> str:
@@ -65,52 +58,37 @@ def _accuracy_chart(study: ReportData) -> Chart:
 
 
 @figure("accuracy", caption=_accuracy_caption, place=10, title="Curves", chart=_accuracy_chart)
-def accuracy(study: ReportData) -> Figure:
+def accuracy(study: ReportData) -> Picture:
     """Draw the test accuracy against the rounds or another x axis: the mean over the seeds and its 95 % interval."""
-    facets, crowded = _facets(study), _is_crowded(study)
-    single = len(facets) == 1
+    panels, crowded = facets(study), _is_crowded(study)
+    single = len(panels) == 1
     named = naming(study, crowded) if single else _by_main(study, crowded)
-    width, height = (7.2, 3.9) if single else (2.9, 2.5)
-    drawn, panels = make_panels(len(facets), 3, width, height, sharex=True, sharey=True)
-    handles: dict[str, Any] = {}
-    for axes, (title, members) in zip(panels, facets.items()):
-        for p in members:
-            curve = study.curves[study.points[p]["id"]].of_results
-            named.draw(axes, p, curve.along(study.x_axis) / study.x_scale, 100 * curve.accuracy, (0, 100), handles)
-        axes.set_title(textwrap.fill(title, 36))
-        axes.margins(x=0.01)
-        target = study.config.get("target")
-        if target is not None:
-            line = axes.axhline(100 * target, color="#333333", linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
-            handles[f"target {100 * target:g} %"] = line
-    within(panels[0], 0, 100)
-    drawn.supxlabel(study.x_title, fontsize=9.5)
-    drawn.supylabel("test accuracy (%)", fontsize=9.5)
-    explain(drawn, handles, study, named.title, beside=single)
-    return drawn
+    target = study.config.get("target")
+    levels = [] if target is None else [Level(100 * target, "ink", f"target {100 * target:g} %")]
+    x, y = Scale(study.x_title), Scale("test accuracy (%)", bounds=(0, 100))
+
+    def line(p: int) -> Series:
+        curve = study.curves[study.points[p]["id"]].of_results
+        return named.line(p, curve.along(study.x_axis) / study.x_scale, 100 * curve.accuracy, (0, 100))
+
+    plots = [Plot(title, x, y, list(map(line, members)), levels) for title, members in panels.items()]
+    size = (7.2, 3.9) if single else (2.9, 2.5)
+    return Picture(plots, size, legend=named.title, beside=single, shared=True, shades=named.shades)
 
 
 class Naming(NamedTuple):
     """The label, the colour and the dashes of the line of each sweep point, and the title of the legend."""
 
-    labels: list[str]
-    colours: list[str]
-    dashes: list[Any]
+    points: list[str]  # the name of each sweep point
+    labels: list[str]  # the text in the legend, which several points may share
+    looks: list[tuple[str, int]]  # colours and dashes
     title: str | None
     thin: bool  # whether the lines are thin and without bands, as many lines are
+    shades: tuple[str, dict[str, str]] | None  # the colours of the values of a setting of numbers
 
-    def draw(
-        self,
-        axes: Any,
-        p: int,
-        x: np.ndarray,
-        values: np.ndarray,
-        limits: tuple[float, float] | None,
-        handles: dict[str, Any],
-    ) -> None:
-        """Draw the mean of a sweep point's values (`draw_mean`); the first line of each label becomes its handle."""
-        line = draw_mean(axes, x, values, self.colours[p], self.dashes[p], limits, self.thin)
-        handles.setdefault(self.labels[p], line)
+    def line(self, p: int, x: np.ndarray, values: np.ndarray, limits: tuple[float, float] | None) -> Series:
+        """Return the mean of a sweep point's values as a line."""
+        return mean_line(self.points[p], self.looks[p], x, values, limits, self.thin, self.labels[p])
 
 
 def naming(study: ReportData, crowded: bool) -> Naming:
@@ -119,103 +97,46 @@ def naming(study: ReportData, crowded: bool) -> Naming:
     Each point has a name of its own. If a panel is crowded and several settings vary, the legend names the colours.
     """
     styles, main = looks(study), main_axis(study)
-    if main is not None and crowded and len(study.axes) > 1:
-        return _by_main(study, crowded)
-    colours, dashes = [look.colour for look in styles], [look.dashes for look in styles]
-    if main is not None and len(study.axes) == 1:
-        return Naming([spaced(text) for text in main.texts], colours, dashes, main.title, crowded)
-    return Naming([look.label for look in styles], colours, dashes, None, crowded)
+    if main is not None and (len(study.axes) == 1 or crowded):
+        return _by_main(study, crowded, len(study.axes) == 1)
+    return Naming(study.labels, study.full_labels, [(of.colour, of.dash) for of in styles], None, crowded, None)
 
 
-def _by_main(study: ReportData, crowded: bool) -> Naming:
-    """Return names by the setting that decides the colours."""
-    main = main_axis(study)
+def _by_main(study: ReportData, crowded: bool, dashed: bool = False) -> Naming:
+    """Return names by the setting that decides the colours, with dashes or without."""
+    main, styles = main_axis(study), looks(study)
     assert main is not None
-    labels, colours = [spaced(text) for text in main.texts], [look.colour for look in looks(study)]
-    return Naming(labels, colours, ["-"] * len(labels), main.title, crowded)
-
-
-def explain(
-    drawn: Figure, handles: dict[str, Any], study: ReportData, title: str | None = None, beside: bool = False
-) -> None:
-    """Add a legend that is not clipped, and make the figure higher for it. Many graded colours get a colour bar.
-
-    With only one line nothing is added. If the labels are short, the legend of a single panel may be ``beside`` it.
-    """
-    if len(handles) < 2:
-        return
-    longest = max(map(len, handles))
-    if len(handles) > MOST_NAMES:
-        _colour_bar(drawn, study)
-        return
-    if beside and longest * LETTER < 1.9 and len(handles) < 17:
-        drawn.legend(list(handles.values()), list(handles), title=title, alignment="left", loc="outside right upper")
-        return
-    width = drawn.get_figwidth()
-    columns = min(max(int(width / (HANDLE + LETTER * longest)), 1), len(handles))
-    drawn.set_figheight(drawn.get_figheight() + 0.19 * -(-len(handles) // columns) + (0.2 if title else 0))
-    lines = list(handles.values())
-    drawn.legend(lines, list(handles), title=title, ncols=columns, loc="outside upper center")
-
-
-def _colour_bar(drawn: Figure, study: ReportData) -> None:
-    """Add a colour bar for the main setting, if its values are numbers; other values are named in the table only."""
-    main = main_axis(study)
-    if main is None or not main.numbers:
-        return
-    colours, texts = dict(zip(main.texts, (look.colour for look in looks(study)))), list(main.numbers)
-    bar = ScalarMappable(Normalize(-0.5, len(texts) - 0.5), ListedColormap([colours[text] for text in texts]))
-    every = -(-len(texts) // 10)
-    ticks, labels = range(0, len(texts), every), texts[::every]
-    drawn.colorbar(bar, ax=drawn.axes, label=spaced(main.name), ticks=list(ticks)).set_ticklabels(labels)
-
-
-def within(axes: Any, low: float, high: float) -> None:
-    """Limit the y axis to values that are possible."""
-    bottom, top = axes.get_ylim()
-    axes.set_ylim(max(bottom, low), min(top, high))
+    full = dict(reversed([*zip(main.texts, main.full_texts)]))  # the first point of a value has its long form
+    labels = [spaced(full[text]) for text in main.texts]
+    colours = dict(zip(main.texts, (of.colour for of in styles)))
+    shades = (main.title, {text: colours[text] for text in main.numbers}) if main.numbers else None
+    own = [(of.colour, of.dash if dashed else 0) for of in styles]
+    return Naming(study.labels, labels, own, main.title, crowded, shades)
 
 
 def _is_crowded(study: ReportData) -> bool:
-    return max(map(len, _facets(study).values())) > MANY
+    return max(map(len, facets(study).values())) > MANY
 
 
-def _facets(study: ReportData) -> dict[str, list[int]]:
+def facets(study: ReportData) -> dict[str, list[int]]:
     """Group the indices of the sweep points into panels by all varying settings except the main one.
 
     There is a single panel if there would be more than `MAX_FACETS`, or fewer than two lines in a panel on average.
     """
     main = main_axis(study)
     others = [axis for axis in study.axes if axis != main]
-    facets: dict[str, list[int]] = {}
+    found: dict[str, list[int]] = {}
     for p, title in enumerate(point_labels(study.points, others)):
-        facets.setdefault(spaced(title) if others else "", []).append(p)
-    if len(facets) > MAX_FACETS or 2 * len(facets) > len(study.points):
+        found.setdefault(spaced(title) if others else "", []).append(p)
+    if len(found) > MAX_FACETS or 2 * len(found) > len(study.points):
         return {"": list(range(len(study.points)))}
-    return facets
+    return found
 
 
-def draw_mean(
-    axes: Any,
-    x: np.ndarray,
-    values: np.ndarray,
-    colour: str,
-    dashes: Any,
-    limits: tuple[float, float] | None = None,
-    thin: bool = False,
-) -> Line2D:
-    """Draw the mean of values [S, E] over the seeds at x [E], with its 95 % Student-t interval as a band.
-
-    The band is clipped to the limits, if there are any. A thin line, as one of many, has no band. Return the line.
-    """
-    mean, half = band(values)
-    line: Line2D
-    width, mark = 0.8 if thin else None, "o" if len(x) < 3 else None
-    (line,) = axes.plot(x, mean, color=colour, linestyle=dashes, marker=mark, linewidth=width)
-    if half is not None and not thin:
-        ends = (mean - half, mean + half)
-        axes.fill_between(x, *(np.clip(ends, *limits) if limits else ends), color=colour, alpha=0.15, linewidth=0)
-    return line
+def facets_on_page(study: ReportData) -> dict[str, list[int]]:
+    """Return the panels of the page: one, if it has few lines of which no two look alike, else those of `facets`."""
+    alike = len({(look.colour, look.dash) for look in looks(study)}) < len(study.points)
+    return facets(study) if alike or len(study.points) > MANY else {"": list(range(len(study.points)))}
 
 
 CLIENT_NUMBERS = 4_000_000  # at most so many numbers of single clients are in a page, 8 MB before they are packed
@@ -239,6 +160,7 @@ def explorer(study: ReportData) -> dict[str, Any]:
         "target": None if target is None else {"key": judged_key(study.config), "value": float(target)},
         "rounds": found.rounds,
         "seeds": [int(seed) for seed in found.seeds],
+        "facets": [{"title": title, "points": points} for title, points in facets_on_page(study).items()],
         "quantile": quantile,  # of Student's t, by the number of seeds
         "points": [
             {
@@ -381,28 +303,25 @@ def _metrics_chart(study: ReportData, shown: list[Shown]) -> Chart:
 
 
 @figure("metrics", of=_further_metrics, caption=_metrics_caption, place=70, title="More metrics", chart=_metrics_chart)
-def metrics(study: ReportData, shown: list[Shown]) -> Figure:
+def metrics(study: ReportData, shown: list[Shown]) -> Picture:
     """Draw further metrics along the x axis, with one panel for each metric and one line for each sweep point."""
-    named = naming(study, len(study.points) > MANY)
-    drawn, panels = make_panels(len(shown), 3, *((7.2, 3.9) if len(shown) == 1 else (3.4, 2.8)))
-    handles: dict[str, Any] = {}
-    for axes, metric in zip(panels, shown):
-        for p, point in enumerate(study.points):
-            curve = study.curves[point["id"]].of_results
-            if metric.name in curve.measured:
-                values, x = curve.measured[metric.name] / metric.scale, curve.along(study.x_axis) / study.x_scale
-                limits = (0.0, np.inf) if np.nanmin(values) >= 0 else None  # an interval, too, ends at 0
-                named.draw(axes, p, x, values, limits, handles)
-        axes.set_ylabel(metric.title)
-        axes.set_xlabel(study.x_title)
-        axes.margins(x=0.01)
-    explain(drawn, handles, study, named.title)
-    return drawn
+    named, curves = naming(study, len(study.points) > MANY), [study.curves[of["id"]].of_results for of in study.points]
+
+    def line(p: int, metric: Shown) -> Series:
+        values = curves[p].measured[metric.name] / metric.scale
+        limits = (0.0, np.inf) if np.nanmin(values) >= 0 else None  # an interval, too, ends at 0
+        return named.line(p, curves[p].along(study.x_axis) / study.x_scale, values, limits)
+
+    def plot(metric: Shown) -> Plot:
+        lines = [line(p, metric) for p, curve in enumerate(curves) if metric.name in curve.measured]
+        return Plot("", Scale(study.x_title), Scale(metric.title), lines)
+
+    size = (7.2, 3.9) if len(shown) == 1 else (3.4, 2.8)
+    return Picture(list(map(plot, shown)), size, legend=named.title, shades=named.shades)
 
 
 DISTANCE = "consensus_distance"
 EQUAL_MODELS = 1e-5  # equal models have a distance of rounding errors, below this share of the largest distance
-FEW_LABELS = 100  # an axis of less than two powers of ten has labels at 2 and 5 times a power, too
 
 
 def _consensus_applies(study: ReportData) -> bool:
@@ -430,25 +349,15 @@ def _consensus_chart(study: ReportData) -> Chart:
     title="Consensus",
     chart=_consensus_chart,
 )
-def consensus(study: ReportData) -> Figure:
+def consensus(study: ReportData) -> Picture:
     """Draw the consensus distance against the rounds, on a logarithmic axis."""
-    found = recorded(study)
-    drawn, (axes,) = make_panels(1, 1, 7.2, 3.4)
-    named = naming(study, len(study.points) > MANY)
-    handles: dict[str, Any] = {}
+    found, named, lines = recorded(study), naming(study, len(study.points) > MANY), list[Series]()
     for p, (values, diverged) in enumerate(zip(found.values[DISTANCE], found.diverged)):
         ran = np.isfinite(values).any(1) & (~diverged | diverged.all())
         known = (values[ran] > EQUAL_MODELS * np.nanmax(found.values[DISTANCE])).all(0)
         if ran.any() and known.any():
-            rounds, runs = found.rounds[known], values[ran][:, known]
+            runs = values[ran][:, known]
             lowest = float(runs.mean(0).min()) / 10  # a logarithmic axis has no 0
-            named.draw(axes, p, rounds, runs, (lowest, float("inf")), handles)
-    axes.set_yscale("log")
-    bottom, top = axes.get_ylim()
-    axes.yaxis.set_major_formatter("{x:g}")  # not as a formula, which the style turns off
-    axes.yaxis.set_minor_formatter(lambda x, _: f"{x:g}" if top < FEW_LABELS * bottom and f"{x:e}"[0] in "25" else "")
-    axes.set_xlabel("round")
-    axes.set_ylabel("consensus distance")
-    axes.margins(x=0.01)
-    explain(drawn, handles, study, named.title, beside=True)
-    return drawn
+            lines.append(named.line(p, found.rounds[known], runs, (lowest, float("inf"))))
+    plot = Plot("", Scale("round"), Scale("consensus distance", log=True), lines)
+    return Picture([plot], (7.2, 3.4), legend=named.title, beside=True, shades=named.shades)

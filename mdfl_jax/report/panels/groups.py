@@ -1,20 +1,15 @@
 """The figure of two groups, mobile clients and all others: accuracy, its difference and contacts against rounds."""
 
-from typing import Any
-
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
+from mdfl_jax.report.picture import Level, Picture, Plot, Scale, Series, mean_line
 from mdfl_jax.report.read import Curve, ReportData
-from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.style import for_plotly, has_intervals, looks, main_axis, make_panels
-from mdfl_jax.results.statistics import band
+from mdfl_jax.report.registry import figure
+from mdfl_jax.report.style import has_intervals, looks, main_axis
 
 MAX_POINTS = 7  # the number of colours of the palette
 NAMED = 4  # of more sweep points that are left out for one reason, only their number is given
-INK, KEY = "#333333", "#808080"  # the page shows the grey in both of its themes
-OTHERS_DASHES = (0, (4, 1.8))
+GROUPS = (("mobile", 0), ("other", 1))  # with their dashes
 
 
 def shown_points(study: ReportData) -> list[int]:
@@ -88,77 +83,27 @@ def caption(study: ReportData, shown: list[int]) -> str:
     )
 
 
-def _chart(study: ReportData, shown: list[int]) -> Chart:
-    """Return three panels: accuracy of both groups, lead of the mobile clients, and contacts since the start."""
-    accuracy: list[dict[str, Any]] = []
-    lead: list[dict[str, Any]] = []
-    met: list[dict[str, Any]] = []
-    styles = looks(study)
-    for p in shown:
-        curve, colour = study.curves[study.points[p]["id"]].of_results, styles[p].colour
-        label = for_plotly(styles[p].label)
-        of_point = {"type": "scatter", "mode": "lines", "legendgroup": label, "x": curve.rounds}
-        for name, who, dash in (("mobile", "mobile clients", "solid"), ("other", "other clients", "dash")):
-            of_group = {**of_point, "name": f"{label}, {who}", "showlegend": False}
-            of_group |= {"line": {"color": colour, "width": 2, "dash": dash}}
-            accuracy.append({**of_group, "y": 100 * curve.groups[f"accuracy_{name}"].mean(0)})
-            met.append({**of_group, "y": contacts(curve, name).mean(0)})
-        gap, half = band(_leads(curve))
-        lead.append({**of_point, "name": label, "y": gap, "line": {"color": colour, "width": 2}})
-        if half is not None:
-            edge = {"x": [*curve.rounds, *curve.rounds[::-1]], "y": [*(gap + half), *(gap - half)[::-1]]}
-            fill = {"fill": "toself", "fillcolor": f"rgba{(*_parts(colour), 0.14)}", "line": {"width": 0}}
-            lead.append({**of_point, **edge, **fill, "hoverinfo": "skip", "showlegend": False})
-    empty = {"type": "scatter", "mode": "lines", "x": [None], "y": [None]}
-    keys = [
-        empty | {"name": name, "line": {"color": KEY, "dash": dash}}
-        for name, dash in (("mobile clients", "solid"), ("the others", "dash"))
-    ]
-    panels = (
-        ("test accuracy (%)", [*accuracy, *keys]),
-        ("lead of the mobile clients (points)", lead),
-        ("contacts of a client since the start", met),
-    )
-    return Chart("multiples", {"panels": [{"title": title, "x": "round", "traces": of} for title, of in panels]})
-
-
-def _parts(colour: str) -> tuple[int, ...]:
-    """Return red, green and blue of a colour '#rrggbb', from 0 to 255."""
-    return tuple(bytes.fromhex(colour.removeprefix("#")))
-
-
-@figure("groups", of=shown_points, caption=caption, place=30, title="Mobile and other clients", chart=_chart)
-def groups(study: ReportData, shown: list[int]) -> Figure:
+@figure("groups", of=shown_points, caption=caption, place=30, title="Mobile and other clients")
+def groups(study: ReportData, shown: list[int]) -> Picture:
     """Draw the accuracy of both groups, the mobile clients' lead with its 95 % interval, and contacts since the start.
 
     The lead is the mean accuracy of the mobile clients minus that of the others, in percentage points.
     """
-    styles = looks(study)
-    drawn, (accuracy, lead, met) = make_panels(3, 3, 3.2, 3.6)
-    lead.axhline(0, color=INK, linewidth=0.9)
-    handles: list[Any] = []
-    for p in shown:
-        look, curve = styles[p], study.curves[study.points[p]["id"]].of_results
-        for name, dashes in (("mobile", "-"), ("other", OTHERS_DASHES)):
-            style: dict[str, Any] = {"color": look.colour, "linestyle": dashes, "linewidth": 1.4}
-            accuracy.plot(curve.rounds, 100 * curve.groups[f"accuracy_{name}"].mean(0), **style)
-            met.plot(curve.rounds, contacts(curve, name).mean(0), **style)
-        gap, half = band(_leads(curve))
-        handles += lead.plot(curve.rounds, gap, color=look.colour, label=look.label)
-        if half is not None:
-            lead.fill_between(curve.rounds, gap - half, gap + half, color=look.colour, alpha=0.13, linewidth=0)
-    accuracy.set_ylabel("test accuracy (%)")
-    lead.set_ylabel("lead of the mobile clients (points)")
-    met.set_ylabel("contacts of a client since the start")
-    for axes in (accuracy, lead, met):
-        axes.set_xlabel("round")
-        axes.margins(x=0.01)
-    handles += [
-        Line2D([], [], color=INK, label="mobile clients"),
-        Line2D([], [], color=INK, linestyle=OTHERS_DASHES, label="the others"),
-    ]
-    drawn.legend(handles=handles, loc="outside upper center", ncols=min(len(handles), 5))
-    return drawn
+    accuracy, lead, met = list[Series](), list[Series](), list[Series]()
+    for look, curve in ((looks(study)[p], study.curves[study.points[p]["id"]].of_results) for p in shown):
+        for name, dash in GROUPS:
+            whose, mean = f"{look.label}, {name} clients", 100 * curve.groups[f"accuracy_{name}"].mean(0)
+            accuracy.append(Series(whose, look.colour, curve.rounds, mean, dash=dash))
+            met.append(accuracy[-1]._replace(y=contacts(curve, name).mean(0)))
+        lead.append(mean_line(look.label, (look.colour, 0), curve.rounds, _leads(curve), legend=look.label))
+    keys = [Series("", "soft", [], [], dash=dash, legend=f"{name} clients") for name, dash in GROUPS]
+    panels = {
+        "test accuracy (%)": [*accuracy, *keys],
+        "lead of the mobile clients (points)": lead,
+        "contacts of a client since the start": met,
+    }
+    plots = [Plot("", Scale("round"), Scale(title), series) for title, series in panels.items()]
+    return Picture([plots[0], plots[1]._replace(levels=[Level(0, "soft")]), plots[2]], size=(3.2, 3.0))
 
 
 def _of(study: ReportData, p: int, key: str) -> np.ndarray:

@@ -1,7 +1,7 @@
 """The figure of the clients' data: the number of samples of each client and class."""
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib
 import numpy as np
@@ -112,7 +112,22 @@ def _chart(study: ReportData, shown: list[Division]) -> Chart:
     return Chart("label_counts", {"divisions": found})
 
 
-@figure("label_counts", of=divisions, caption=_caption, place=40, title="The clients' data", chart=_chart)
+def _numbers(study: ReportData, shown: list[Division]) -> list[tuple[Any, ...]]:
+    """Return the number of samples of each class that each client holds."""
+    rows, mobile = [("client", "mobile", "class", "samples")], shown[0].mobile
+    counts = np.ndenumerate(shown[0].counts)
+    return [*rows, *((client, bool(mobile[client]), label, int(count)) for (client, label), count in counts)]
+
+
+@figure(
+    "label_counts",
+    of=divisions,
+    caption=_caption,
+    place=40,
+    title="The clients' data",
+    chart=_chart,
+    numbers=_numbers,
+)
 def label_counts(study: ReportData, shown: list[Division]) -> Figure:
     """Draw the number of samples of each class that each client of the first seed holds."""
     return draw_counts(shown[0].counts, study.array(0, "is_mobile"))

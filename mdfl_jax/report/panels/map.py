@@ -273,7 +273,17 @@ def _chart(study: ReportData, _: dict[int, World]) -> Chart:
     return Chart("map", data | {"note": note})
 
 
-@figure("map", of=worlds_of, caption=_caption, place=25, title="Map, round by round", chart=_chart)
+def _numbers(study: ReportData, found: dict[int, World]) -> list[tuple[Any, ...]]:
+    """Return the place of each client of the drawn points, round by round as far as their paths are drawn."""
+    rows, last, labels = [("point", "round", "client", "x", "y")], path_rounds(study), study.labels
+    for p in (p for p in shown_points(study, MAX_MAPS) if found[p].kind != CIRCLE):
+        path = np.asarray(study.array(p, "position"), float)[: last + 1]
+        places = zip(np.ndindex(*path.shape[:2]), path.reshape(-1, 2).tolist())
+        rows += [(labels[p], at, client, *place) for (at, client), place in places]
+    return rows
+
+
+@figure("map", of=worlds_of, caption=_caption, place=25, title="Map, round by round", chart=_chart, numbers=_numbers)
 def world_map(study: ReportData, found: dict[int, World]) -> Figure:
     """Draw the first positions of the first seed's clients, and their movement in the first rounds."""
     shown = shown_points(study, MAX_MAPS)

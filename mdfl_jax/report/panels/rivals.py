@@ -7,12 +7,12 @@ compared with each other by seed: at the end, over the whole run, and where they
 from typing import Any, NamedTuple
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from mdfl_jax.core.sweep_text import tied_with
+from mdfl_jax.report.picture import Cells, Picture, Plot, Scale
 from mdfl_jax.report.read import Axis, Recorded, ReportData, point_labels, recorded, spaced
 from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.style import describe_seeds, for_plotly, has_intervals, ink_on, main_axis, make_panels
+from mdfl_jax.report.style import describe_seeds, for_plotly, has_intervals, main_axis
 from mdfl_jax.results.statistics import Differences, simultaneous
 
 LEAST_RIVALS, LEAST_SETTINGS = 3, 2
@@ -45,7 +45,7 @@ def matrix_of(study: ReportData) -> Matrix | None:
     """
     main, named = main_axis(study), str(study.config.get("baseline") or "").partition("=")[0].split("+")
     words = [axis for axis in study.axes if not axis.numbers]
-    words.sort(key=lambda axis: (axis.path not in named, axis is not main, -len(set(axis.texts))))
+    words.sort(key=lambda axis: (axis.path not in named, axis != main, -len(set(axis.texts))))
     return next(filter(None, (_matrix_along(study, axis) for axis in words)), None)
 
 
@@ -228,23 +228,15 @@ def _chart(study: ReportData, shown: Compared) -> Chart:
 
 
 @figure("rivals", of=_compared, caption=_caption, place=11, title="Rivals, setting by setting", chart=_chart)
-def rivals(study: ReportData, shown: Compared) -> Figure:
+def rivals(study: ReportData, shown: Compared) -> Picture:
     """Draw the paired differences to the baseline as a matrix of settings by rivals."""
     matrix, values, reference = shown
     found = differences(next(iter(values.values())), reference)
     columns = [c for c in range(len(matrix.rivals)) if c != reference]
     mean, half = found.mean[:MOST_ROWS, columns], found.half[:MOST_ROWS, columns]
-    drawn, (axes,) = make_panels(1, 1, 7.2, min(1.4 + 0.24 * len(mean), 9.5))
     largest = max(LEAST_RANGE, float(np.nanquantile(np.abs(mean), IN_COLOUR)))
-    image = axes.imshow(mean, cmap=COLOURS, vmin=-largest, vmax=largest, aspect="auto")
-    axes.grid(visible=False)
-    axes.set_xticks(range(len(columns)), [spaced(matrix.rivals[c]) for c in columns], rotation=30, ha="right")
-    axes.set_yticks(range(len(mean)), matrix.settings[:MOST_ROWS], fontsize=6)
-    for row, column in np.argwhere(np.isfinite(mean)):
-        value = mean[row, column]
-        sure = abs(value) > half[row, column]
-        ink = ink_on((np.clip(value / largest, -1, 1) + 1) / 2, COLOURS)
-        weight = "bold" if sure else "normal"
-        axes.text(column, row, f"{value:+.1f}", ha="center", va="center", fontsize=6, color=ink, weight=weight)
-    drawn.colorbar(image, ax=axes, label=f"over {spaced(matrix.rivals[reference])} (points)", aspect=30, extend="both")
-    return drawn
+    names = matrix.settings[:MOST_ROWS], [spaced(matrix.rivals[c]) for c in columns]
+    label, ends = f"over {spaced(matrix.rivals[reference])} (points)", (-largest, largest)
+    cells = Cells(mean, half, *names, label, ends, COLOURS, signed=True)
+    plot = Plot("", Scale(""), Scale(""), (), cells=cells)
+    return Picture([plot], (7.2, min(1.4 + 0.24 * len(mean), 9.5)))

@@ -92,6 +92,11 @@ def _chart(study: ReportData, shown: Meetings) -> Chart:
     return Chart("plotly", {"traces": [cells], "layout": layout})
 
 
+def _numbers(study: ReportData, shown: Meetings) -> list[tuple[Any, ...]]:
+    """Return the slots in which each client is at a unit."""
+    return [("client", "slot"), *((client, slot) for client, slot in np.argwhere(shown.met.T).tolist())]
+
+
 @figure(
     "roadside",
     of=meetings,
@@ -99,6 +104,7 @@ def _chart(study: ReportData, shown: Meetings) -> Chart:
     place=50,
     title="Road-side units and their meetings",
     chart=_chart,
+    numbers=_numbers,
 )
 def roadside(study: ReportData, shown: Meetings) -> Figure:
     """Draw a map of the units with some routes, and a raster of each client's slots in the range of a unit.

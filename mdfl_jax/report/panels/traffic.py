@@ -5,13 +5,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.colors import to_hex
-from matplotlib.figure import Figure
 
 from mdfl_jax.core.outcomes import interval_of_known
-from mdfl_jax.report.panels.final_accuracy import MANY, named_rows
+from mdfl_jax.report.picture import BAR, MANY_ROWS, Picture, Plot, Scale, Series
 from mdfl_jax.report.read import ReportData, declared, recorded
-from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.style import MOBILE, STATIC, describe_end, for_plotly, has_intervals, looks, make_panels
+from mdfl_jax.report.registry import figure
+from mdfl_jax.report.style import describe_end, for_plotly, has_intervals
 
 # The totals of the traffic: key -> (title, unit of the metrics that may be its parts).
 _TOTALS = {"bits_sent": ("megabits", "bits"), "messages": ("messages", "messages")}
@@ -97,18 +96,10 @@ def _mean(values: np.ndarray) -> np.ndarray:
     return np.nan_to_num(values).sum(1) / np.maximum(counts, 1)
 
 
-def _whiskers(lengths: np.ndarray, halves: np.ndarray) -> np.ndarray:
-    """Return the parts of the intervals below and above the bars, [2, P]; nobody sends less than nothing."""
-    return np.stack([np.fmin(halves, lengths), halves])
-
-
-def _colours(block: Block, on_page: bool = False) -> list[str]:
-    """Return colours that no sweep point has: greys for the groups, pairs of light and dark for kinds.
-
-    On the page the greys are those of the theme, by their names, and clear enough to see the whiskers on them.
-    """
+def _colours(block: Block) -> list[str]:
+    """Return colours that no sweep point has: greys of the theme for the groups, pairs of light and dark for kinds."""
     if not block.stacked:
-        return ["mobile/8c", "static/8c"] if on_page else [MOBILE, STATIC]
+        return ["mobile/8c", "static/8c"]  # clear enough to see the whiskers on them
     return [to_hex(colormaps["Paired"](i % 12)) for i in range(len(block.bars))]
 
 
@@ -121,68 +112,25 @@ def _caption(study: ReportData, shown: list[Block]) -> str:
     return said + " Whiskers: 95 % Student-t intervals over the seeds." * with_intervals
 
 
-def _chart(study: ReportData, shown: list[Block]) -> Chart:
-    names = [look.label for look in looks(study)]
-    rows, axis = named_rows(names)
-    above = 24 + 19 * -(-max(len(block.bars) for block in shown) // 2)  # a narrow screen has two names in a line
-    height = rows + above + 56
-    traces: list[dict[str, Any]] = []
-    layout: dict[str, Any] = {"barmode": "relative", "height": height * len(shown), "showlegend": True}
-    layout["margin"] = {"l": 20, "r": 14, "t": 0, "b": 0}
-    for i, block in enumerate(shown):
-        number = "" if i == 0 else str(i + 1)
-        place = len(shown) - i  # from below
-        top, bottom = (height * place - above) / height / len(shown), (height * (place - 1) + 56) / height / len(shown)
-        layout[f"xaxis{number}"] = {"title": {"text": block.title}, "anchor": f"y{number}", "rangemode": "tozero"}
-        layout[f"yaxis{number}"] = axis | {"domain": [bottom, top], "anchor": f"x{number}"}
-        legend = {"orientation": "h", "x": 0, "y": top, "yanchor": "bottom", "traceorder": "normal"}
-        layout[f"legend{number}"] = legend
-        for k, ((name, lengths), colour) in enumerate(zip(block.bars.items(), _colours(block, on_page=True))):
-            beside = 0.0 if block.stacked else (k - 0.5) * 0.36
-            trace: dict[str, Any] = {
-                "type": "bar",
-                "orientation": "h",
-                "name": for_plotly(name),
-                "x": lengths,
-                "y": np.arange(len(names)) + beside,
-                "width": 0.6 if block.stacked else 0.34,
-                "text": [for_plotly(label) for label in names],
-                "textposition": "none",
-                "hovertemplate": "%{text}<br>%{fullData.name}: %{x:.5~g}<extra></extra>",
-                "marker": {"color": colour},
-                "legend": f"legend{number}",
-                "xaxis": f"x{number}",
-                "yaxis": f"y{number}",
-            }
-            if name in block.halves:
-                below, beyond = _whiskers(lengths, block.halves[name])
-                error = {"array": beyond, "arrayminus": below, "symmetric": False}
-                trace["error_x"] = error | {"thickness": 1.4, "width": 3, "color": "ink"}
-            traces.append(trace)
-    return Chart("plotly", {"traces": traces, "layout": layout})
-
-
-@figure("traffic", of=blocks, caption=_caption, place=75, title="Traffic", chart=_chart)
-def traffic(study: ReportData, shown: list[Block]) -> Figure:
+@figure("traffic", of=blocks, caption=_caption, place=75, title="Traffic")
+def traffic(study: ReportData, shown: list[Block]) -> Picture:
     """Draw what a client has sent until the end: bars by kind of message, and by group of clients."""
-    names = [look.label for look in looks(study)]
-    many = len(names) > MANY
-    height = max((0.13 if many else 0.36) * len(names), 0.8)
-    drawn, panels = make_panels(len(shown), 1, 7.2, 1.1 + height)
-    for block, axes in zip(shown, panels):
-        left = np.zeros(len(names))
+    names = study.labels
+
+    def plot(block: Block) -> Plot:
+        begins, series, places = np.zeros(len(names)), list[Series](), np.arange(len(names))
         for k, ((name, lengths), colour) in enumerate(zip(block.bars.items(), _colours(block))):
-            place = np.arange(len(names)) + (0.0 if block.stacked else (k - 0.5) * 0.36)
-            whiskers = {}
-            if name in block.halves:
-                whiskers = {"xerr": _whiskers(lengths, block.halves[name]), "error_kw": {"elinewidth": 1}}
-            thick = 0.6 if block.stacked else 0.34
-            axes.barh(place, lengths, thick, left, color=colour, label=name, **whiskers)
-            left = left + lengths if block.stacked else left
-        axes.set_yticks(range(len(names)), names, fontsize=6 if many else 9)
-        axes.set_ylim(len(names) - 0.4, -0.6)
-        axes.set_xlim(left=0)
-        axes.grid(visible=False, axis="y")
-        axes.set_xlabel(block.title)
-        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4)
-    return drawn
+            told = [f"{for_plotly(label)}<br>{for_plotly(name)}: {value:.5g}" for label, value in zip(names, lengths)]
+            bars = Series(name, colour, places, lengths, mark=BAR, legend=name, texts=told, thick=0.6)
+            if block.stacked:
+                bars, begins = bars._replace(base=begins), begins + lengths
+            else:
+                bars = bars._replace(x=places + (k - 0.5) * 0.36, thick=0.34)
+            if name in block.halves:  # nobody sends less than nothing
+                half = block.halves[name]
+                bars = bars._replace(low=lengths - np.fmin(half, lengths), high=lengths + half)
+            series.append(bars)
+        return Plot("", Scale("point"), Scale(block.title, bounds=(0, np.inf)), series, rows=names)
+
+    height = max((0.13 if len(names) > MANY_ROWS else 0.36) * len(names), 0.8)
+    return Picture(list(map(plot, shown)), (7.2, 1.1 + height), columns=1, pixels=(420, 250))

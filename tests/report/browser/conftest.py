@@ -38,7 +38,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def open_report(browser: Any) -> Iterator[Opener]:
-    """Returns open_report(path, width=1200, scheme="light", height=900, fragment="", script="") -> a Playwright page.
+    """Returns open_report(path, width=1200, scheme="light", height=900, fragment="", script="", moves=False) -> a page.
 
     The path is that of report.html or of its folder, or an address; the script runs before those of the page. When the
     test ends, it fails if a page has logged an error or a warning, thrown an error, or asked for anything but its own.
@@ -52,10 +52,13 @@ def open_report(browser: Any) -> Iterator[Opener]:
         height: int = 900,
         fragment: str = "",
         script: str = "",
+        moves: bool = False,
     ) -> Any:
         if isinstance(path, Path):
             path = (path / "report.html" if path.is_dir() else path).resolve().as_uri()
-        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+        view = {"width": width, "height": height}
+        motion = "no-preference" if moves else "reduce"  # the map plays of itself
+        context = browser.new_context(viewport=view, color_scheme=scheme, reduced_motion=motion)
         contexts.append(context)
         context.set_default_timeout(WAIT)
         context.add_init_script(script)

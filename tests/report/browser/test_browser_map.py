@@ -14,9 +14,9 @@ ROUNDS, CLIENTS = 40, 12
 
 def test_it_plays_pauses_and_scrubs(open_map):
     page, section = open_map()
-    assert (of_map(page, "round"), of_map(page, "playing")) == (0, False)  # it never plays of itself
+    assert (of_map(page, "round"), of_map(page, "playing")) == (ROUNDS - 1, False)  # this reader wants no motion
     line = section.locator(".map-line").first
-    assert line.inner_text().startswith(f"Round 0 of {ROUNDS}")
+    assert line.inner_text().startswith(f"Round {ROUNDS - 1} of {ROUNDS}")
     before = pixels(page)
     section.get_by_role("button", name="Play", exact=True).click()
     page.wait_for_function("() => element.map.time > 0.5")
@@ -33,11 +33,33 @@ def test_it_plays_pauses_and_scrubs(open_map):
     assert line.inner_text().startswith(f"Round 25 of {ROUNDS}")
 
 
+def test_it_plays_from_the_start_as_soon_as_it_is_in_view(open_report, recorded):
+    page = open_report(recorded, height=500, moves=True)
+    page.wait_for_function("() => document.getElementById('map').dataset.state === 'drawn'")  # not in view yet
+    page.evaluate("window.element = document.querySelector('#map .chart')")
+    assert not of_map(page, "playing")
+    page.locator("#map .map-views").scroll_into_view_if_needed()
+    page.wait_for_function("() => element.map.playing && element.map.time > 0.5 && element.map.time < 30")
+    assert not of_map(page, "started")  # not by the reader, so a served page may be made anew
+    page.locator("#map").get_by_role("button", name="Pause").click()
+    page.locator("#making").scroll_into_view_if_needed()
+    page.locator("#map .map-views").scroll_into_view_if_needed()
+    page.wait_for_timeout(150)
+    assert not of_map(page, "playing")  # who has paused it has the last word
+
+
 @long
 def test_two_points_go_in_step_by_keys_and_clients_glide_or_step(open_map, recorded):
     page, section = open_map()
     section.locator("canvas").first.focus()
-    for key, expected in (("ArrowRight", 1), ("ArrowRight", 2), ("ArrowLeft", 1), ("End", ROUNDS), ("Home", 0)):
+    for key, expected in (
+        ("Home", 0),
+        ("ArrowRight", 1),
+        ("ArrowRight", 2),
+        ("ArrowLeft", 1),
+        ("End", ROUNDS),
+        ("Home", 0),
+    ):
         page.keyboard.press(key)
         assert of_map(page, "round") == expected
     page.keyboard.press("Space")

@@ -7,6 +7,9 @@ for some rounds, and their pages have the right numbers.
 import itertools
 import json
 import re
+import shutil
+import subprocess
+import zlib
 
 import pytest
 
@@ -16,6 +19,7 @@ from mdfl_jax.config.resolve import as_config
 from mdfl_jax.report.page import write_report
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import in_order
+from tests.report.browser.conftest import BROWSERS
 from tests.report.browser.pages import by_axe, fits
 from tests.report.kinds import KINDS, write_page
 from tests.report.made_report import edit
@@ -45,6 +49,42 @@ def test_every_kind_of_page_draws_its_panels_is_accessible_and_prints(open_repor
     page.emulate_media(media="print")
     assert page.locator("nav").is_hidden()
     assert set(page.locator(".tools").evaluate_all("all => all.map((of) => getComputedStyle(of).display)")) <= {"none"}
+
+
+@pytest.mark.parametrize("kind", ["records", pytest.param("every panel", marks=long)])
+def test_a_loaded_page_is_drawn_whole_and_its_print_is_light_and_as_wide_as_the_paper(open_report, folder_of, kind):
+    page = open_report(folder_of(kind), 1400, "dark")  # the page has then been loaded, and was not scrolled
+    assert page.locator(".panel[data-kind]:not([data-state=drawn])").count() == 0
+    page.evaluate(
+        """() => addEventListener("beforeprint", () => {
+          const wide = (of) => Math.max(...[...document.querySelectorAll(of)].map((one) => one.clientWidth));
+          const high = [...document.querySelectorAll(".svg-container")].map((one) => one.clientHeight);
+          const paper = getComputedStyle(document.body).backgroundColor;
+          window.seen = [wide(".main-svg"), wide("canvas"), Math.min(...high), paper];
+        })"""
+    )
+    assert page.pdf().startswith(b"%PDF")
+    plots, maps, high, paper = page.evaluate("window.seen")
+    assert 600 < plots <= 681  # 18 cm
+    assert maps <= 681
+    assert high > 100  # nothing has collapsed
+    assert paper == "rgb(255, 255, 255)"
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(21, 24, 28)"  # as it was before
+    assert page.locator("#accuracy .main-svg").first.evaluate("of => of.clientWidth") > 1000
+
+
+def test_chromium_itself_prints_all_panels(reported, tmp_path):
+    """The browser of the command line, which waits for nothing but the end of loading."""
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        pytest.skip("chromium is not installed")
+    page = (reported / "report.html").as_uri()
+    command = [found, "--headless", "--no-sandbox", "--disable-gpu", f"--print-to-pdf={tmp_path / 'a.pdf'}", page]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    content = (tmp_path / "a.pdf").read_bytes()
+    streams = re.findall(rb"stream\r?\n(.*?)\r?\nendstream", content, re.DOTALL)
+    drawn = b"".join(zlib.decompressobj().decompress(of) for of in streams if of[:1] == b"x")
+    assert len(re.findall(rb" [cl]\n", drawn)) > 3000  # the pieces of lines, of which the table alone has ten
 
 
 def test_the_browser_refuses_what_the_page_does_not_hold(browser, reported):

@@ -177,21 +177,38 @@ def test_a_sweep_of_three_settings_is_drawn_as_multiples(make_workdir, open_repo
 
 
 @long
-def test_the_select_of_the_contacts_changes_what_is_drawn(folder_of, open_report, show_panel):
+def test_eighteen_points_are_drawn_in_panels_and_none_of_their_names_is_hidden(make_workdir, open_report, show_panel):
+    rules = ("static", "random_movement", "dam", "dcm", "random_walk", "random_waypoint")
+    page = open_report(write_page(make_workdir(sweep(rules, (1.0, 2.0, 4.0)), seeds=2, positions=False)))
+    panel = show_panel(page, "accuracy")
+    plot = panel.locator(".js-plotly-plot")
+    assert plot.evaluate("of => of.layout.annotations.map(({text}) => text)") == [f"radius = {r}" for r in (1, 2, 4)]
+    lines = (
+        "of => of.data.filter(({meta}) => meta.role === 'mean').map(({line, xaxis}) => [line.color, line.dash, xaxis])"
+    )
+    found = plot.evaluate(lines)
+    assert len({tuple(line) for line in found}) == len({tuple(line[:2]) for line in found}) == 18
+    clipped = """of => [...of.querySelectorAll("label")].filter((label) => {
+      const [box, list] = [label.getBoundingClientRect(), label.parentElement.getBoundingClientRect()];
+      return box.bottom > list.bottom + 1 || box.right > list.right + 1; }).length"""
+    assert panel.locator(".list").first.evaluate(clipped) == 0
+    panel.get_by_role("button", name="none").click()
+    panel.get_by_label("dcm, radius = 4").check()
+    assert plot.evaluate("of => of.layout.xaxis2") is None  # a single panel is as wide as the page
+
+
+@long
+def test_the_contacts_are_panels_beside_each_other(folder_of, open_report, show_panel):
     page = open_report(folder_of("records"), 360, "dark")
-    section = show_panel(page, "contacts")
-    select, note = section.get_by_label("Show"), section.get_by_role("status")
-    titles = []
-    for label in ("Rounds that connect everybody", "Separate groups", "Inter-contact times"):
-        select.select_option(label=label)
-        titles.append((section.locator(".xtitle").text_content(), note.inner_text()))
-        assert section.locator(".scatterlayer .trace").count() == 4
-    assert len(set(titles)) == 3
-    assert titles[0][0] == "rounds of a window"
+    plot = show_panel(page, "contacts").locator(".js-plotly-plot")
+    columns = (
+        "of => new Set(Object.entries(of.layout).filter(([k]) => /^xaxis/.test(k)).map(([, x]) => x.domain[0])).size"
+    )
+    assert plot.evaluate(columns) == 1
     assert fits(page)
-    select.focus()  # by keyboard alone
-    page.keyboard.press("ArrowDown")
-    assert section.locator(".xtitle").text_content() == "rounds of a contact"
+    page.set_viewport_size({"width": 1200, "height": 900})
+    page.wait_for_function("() => document.querySelector('#contacts .chart').layout.xaxis2.domain[0] > 0")
+    assert plot.evaluate(columns) == 3
 
 
 def test_the_matrix_of_rivals_has_other_references_and_measures_and_leads_to_curves(
@@ -213,7 +230,7 @@ def test_the_matrix_of_rivals_has_other_references_and_measures_and_leads_to_cur
     assert cells() != changed
     area = panel.locator(".nsewdrag")
     area.click(position={"x": 30, "y": 0.75 * area.bounding_box()["height"]})  # the second row: radius 3
-    page.wait_for_function("document.querySelector('#accuracy .chart').explorer?.state.points.size === 3")
+    page.wait_for_function("() => document.querySelector('#accuracy .chart').explorer?.state.points.size === 3")
     picked = page.locator("#accuracy .chart").evaluate("(chart) => [...chart.explorer.state.points].sort()")
     assert picked == [1, 3, 5]
 

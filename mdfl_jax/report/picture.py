@@ -1,0 +1,460 @@
+"""A picture of lines, dots, bars or cells, declared once: the page and Matplotlib draw it, a table has its numbers.
+
+A panel of the report returns a `Picture`. It has no other code for the page, for the files of a paper, or for the CSV
+file with the numbers behind it.
+"""
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import ListedColormap, Normalize
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from mdfl_jax.report.style import DASHES, PLOTLY_DASHES, for_plotly, ink_on, make_panels, on_paper
+from mdfl_jax.results.statistics import band
+
+DISC, DOT, DIAMOND, BAR = "disc", "dot", "diamond", "bar"  # how single values are marked
+_SYMBOLS = {DISC: ("o", "circle", 7), DOT: ("o", "circle", 5), DIAMOND: ("D", "diamond-open", 12)}
+MOST_NAMES = 25  # a legend has at most so many entries
+MANY_ROWS = 40  # of more rows each is low
+MOST_TEXTS = 12  # of more columns of cells the page writes no numbers
+LETTER, HANDLE = 0.066, 0.5  # the width in inches of a letter of a legend, and of a line with its distances
+HEADER = ("panel", "name", "x", "x_value", "y", "y_value", "low", "high")
+
+
+class Scale(NamedTuple):
+    """An axis.
+
+    Attributes:
+      title: the text on it.
+      log: whether it is logarithmic.
+      ends: its lowest and highest value; None: as the values need it.
+      bounds: values beyond these are impossible, so the axis ends there.
+      ticks: the place of each tick by its text; None: as the axis needs them.
+    """
+
+    title: str
+    log: bool = False
+    ends: Sequence[float] | None = None
+    bounds: tuple[float, float] | None = None
+    ticks: Mapping[str, float] | None = None
+
+
+class Series(NamedTuple):
+    """What is drawn in one colour.
+
+    Attributes:
+      name: what it is, in the table and under the pointer.
+      colour: '#rrggbb', or a colour of the page's theme by its name (`mdfl_jax.report.style.on_paper`).
+      x, y: [K] the places and the values.
+      low, high: [K] the ends of the intervals; None: there are none. A line has them as a band, marks as whiskers.
+      dash: the index of the line's dashes; None: no line.
+      mark: how the values are marked: `DISC`, `DOT`, `DIAMOND`, `BAR` or not at all ("").
+      legend: its text in the legend; "": none.
+      texts: [K] what is told under the pointer; empty: the name and the value.
+      base: [K] where bars begin.
+      thick: the width of the line, of the bars in rows, or 0 for the usual one.
+    """
+
+    name: str
+    colour: str
+    x: Any
+    y: Any
+    low: Any = None
+    high: Any = None
+    dash: int | None = 0
+    mark: str = ""
+    legend: str = ""
+    texts: Sequence[str] = ()
+    base: Any = None
+    thick: float = 0.0
+
+    def draw(self, axes: Any, in_rows: bool) -> Any:
+        """Draw into Matplotlib axes, and return what stands in the legend."""
+        x, y, colour = np.asarray(self.x, float), np.asarray(self.y, float), on_paper(self.colour)
+        ends = None if self.low is None else np.stack([y - self.low, np.asarray(self.high) - y])
+        if self.mark == BAR:
+            draw, along = (axes.barh, "xerr") if in_rows else (axes.bar, "yerr")
+            whiskers = {} if ends is None else {along: ends, "error_kw": {"elinewidth": 1}}
+            return draw(x, y, self.thick, self.base, color=colour, **whiskers)
+        style: dict[str, Any] = {"color": colour, "linestyle": "" if self.dash is None else DASHES[self.dash]}
+        style |= {"linewidth": self.thick} if self.thick else {}
+        if self.mark:
+            symbol, _, size = _SYMBOLS[self.mark]
+            style |= {"marker": symbol, "markersize": size / 1.6}
+            style |= {"markerfacecolor": "none"} if self.mark == DIAMOND else {}
+            style |= {"alpha": 0.55, "markeredgewidth": 0} if self.mark == DOT else {}
+        if self.mark and ends is not None:
+            style |= {"elinewidth": 0.9, "capsize": 2.0}
+            return axes.errorbar(*((y, x) if in_rows else (x, y)), **{"xerr" if in_rows else "yerr": ends}, **style)
+        line: Line2D
+        (line,) = axes.plot(*((y, x) if in_rows else (x, y)), **style)
+        if ends is not None:
+            axes.fill_between(x, self.low, self.high, color=colour, alpha=0.15, linewidth=0)
+        return line
+
+    def traces(self, in_rows: bool, shown: set[str]) -> Iterator[dict[str, Any]]:
+        """Yield plotly's traces: of the values, and of their band. ``shown`` has the texts that the legend has."""
+        values, places = ("x", "y") if in_rows else ("y", "x")
+        trace: dict[str, Any] = {
+            places: np.asarray(self.x),
+            values: np.asarray(self.y),
+            "name": for_plotly(self.legend or self.name),
+        }
+        trace |= {"legendgroup": self.legend or self.name, "showlegend": bool(self.legend) and self.legend not in shown}
+        shown.add(self.legend)
+        told = f"%{{{values}:.4~g}}<extra>%{{fullData.name}}</extra>"  # a name may have %{...} in itself
+        trace |= {"text": list(self.texts)} if self.texts else {}
+        trace["hovertemplate"] = "%{text}<extra></extra>" if self.texts else told
+        y = np.asarray(self.y, float)
+        if self.low is not None and self.mark:
+            ends = {"array": np.asarray(self.high) - y, "arrayminus": y - self.low, "symmetric": False}
+            trace[f"error_{values}"] = ends | {"thickness": 1.4, "width": 3, "color": "soft"}
+        if self.mark == BAR:
+            bars: dict[str, Any] = {"type": "bar", "width": self.thick, "marker": {"color": self.colour}}
+            bars |= {"orientation": "h"} if in_rows else {}
+            yield trace | bars | ({} if self.base is None else {"base": self.base}) | {"textposition": "none"}
+            return
+        modes = [] if self.dash is None else ["lines"]
+        trace |= {"type": "scatter"}
+        if modes:
+            width = 1 if self.thick and self.thick < 1 else 2
+            trace["line"] = {"color": self.colour, "dash": PLOTLY_DASHES[self.dash or 0], "width": width}
+        if self.mark:
+            modes.append("markers")
+            _, symbol, size = _SYMBOLS[self.mark]
+            trace["marker"] = {"color": self.colour, "symbol": symbol, "size": size}
+            trace |= {"opacity": 0.5} if self.mark == DOT else {}
+        if self.low is not None and not self.mark:
+            x = np.asarray(self.x, float)
+            area = {"x": [*x, *x[::-1]], "y": [*np.asarray(self.high), *np.asarray(self.low)[::-1]], "fill": "toself"}
+            of = {key: trace[key] for key in ("legendgroup", "name")} | {"type": "scatter", "mode": "lines"}
+            fill = f"rgba{(*bytes.fromhex(self.colour.removeprefix('#')), 0.14)}"
+            yield of | area | {"fillcolor": fill, "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False}
+        yield trace | {"mode": "+".join(modes)}
+
+
+def mean_line(
+    name: str,
+    look: tuple[str, int],
+    x: Any,
+    values: np.ndarray,
+    limits: Any = None,
+    thin: bool = False,
+    legend: str = "",
+) -> Series:
+    """Return the mean of values [S, E] over the seeds at x [E], with its 95 % Student-t interval as a band.
+
+    Args:
+      name, legend: as in `Series`.
+      look: the colour and the index of the dashes.
+      x, values: what is drawn.
+      limits: the band is clipped to these; None: it is not.
+      thin: whether the line is one of many: it is thin, and has no band.
+    """
+    mean, half = band(values)
+    mark = DISC if len(x) < 3 else ""  # one value is no line
+    line = Series(name, look[0], x, mean, dash=look[1], mark=mark, legend=legend, thick=0.8 if thin else 0.0)
+    if half is None or thin:
+        return line
+    ends = np.stack([mean - half, mean + half])
+    low, high = ends if limits is None else np.clip(ends, *limits)
+    return line._replace(low=low, high=high)
+
+
+class Level(NamedTuple):
+    """A horizontal line: its height, its colour and its text in the legend, if it has one."""
+
+    height: float
+    colour: str
+    legend: str = ""
+
+
+MOST_TICKS = 20  # so many names of rows or columns are legible
+LEAST_CELL = 0.42  # of narrower cells, in inches, no number is legible
+
+
+class Cells(NamedTuple):
+    """A matrix of numbers as colours.
+
+    Attributes:
+      values: [R, C] the numbers; NaN: an empty cell.
+      halves: [R, C] half the widths of their intervals; NaN: not known.
+      rows, columns: their names.
+      label: what the numbers are.
+      ends: the numbers of the first and the last colour; others have these as well.
+      colours: the name of the colour map.
+      upward: whether the first row is at the bottom, as that of numbers.
+      signed: whether the numbers are differences; those whose interval is on one side of 0 are bold.
+      texts: what is told of each cell under the pointer.
+    """
+
+    values: np.ndarray
+    halves: np.ndarray
+    rows: Sequence[str]
+    columns: Sequence[str]
+    label: str
+    ends: tuple[float, float]
+    colours: str = "viridis"
+    upward: bool = False
+    signed: bool = False
+    texts: Sequence[Sequence[str]] = ()
+
+    def known(self) -> Iterator[tuple[int, int, float, str]]:
+        """Yield the row, the column and the number of each cell that has one, and a colour that is read well on it."""
+        low, high = self.ends
+        for row, column in np.argwhere(np.isfinite(self.values)).tolist():
+            value = float(self.values[row, column])
+            share = np.clip((value - low) / max(high - low, 1e-9), 0, 1)
+            yield row, column, value, ink_on(share, self.colours)
+
+    def draw(self, axes: Any) -> Any:
+        """Draw into Matplotlib axes, and return the image."""
+        low, high = self.ends
+        style: dict[str, Any] = {"aspect": "auto", "origin": "lower" if self.upward else "upper"}
+        image = axes.imshow(self.values, cmap=self.colours, vmin=low, vmax=high, **style)
+        wide = axes.get_figure().get_figwidth() / axes.get_subplotspec().get_gridspec().ncols
+        axes.grid(visible=False)
+        for axis, names in ((axes.xaxis, self.columns), (axes.yaxis, self.rows)):
+            axis.set_ticks(list(_ticks(names).values()), list(_ticks(names)))
+        if LETTER * max(map(len, self.columns)) > 0.75 * wide / len(self.columns):
+            axes.tick_params("x", labelrotation=30)
+        axes.tick_params("y", labelsize=6 if len(self.rows) > MOST_TICKS / 2 else None)
+        for row, column, value, ink in self.known() if wide / len(self.columns) > LEAST_CELL else ():
+            sure = self.signed and abs(value) > self.halves[row, column]
+            text = f"{value:+.1f}" if self.signed else f"{value:.1f}"
+            look = {"color": ink, "weight": "bold" if sure else "normal", "fontsize": 6.5}
+            axes.text(column, row, text, ha="center", va="center", **look)
+        return image
+
+    def on_page(self, room: bool) -> dict[str, Any]:
+        """Return the traces and the axes for plotly; ``room`` tells whether the numbers have room in the cells."""
+        heat: dict[str, Any] = {"type": "heatmap", "z": self.values, "customdata": self.texts, "hoverongaps": False}
+        heat |= {"hovertemplate": "%{customdata}<extra></extra>", "colorscale": self.colours.capitalize()}
+        heat |= {"zmin": self.ends[0], "zmax": self.ends[1], "xgap": 1, "ygap": 1, "showscale": not room}
+        known = list(self.known()) if room else []
+        written = {"type": "scatter", "mode": "text", "hoverinfo": "skip", "showlegend": False}
+        written |= {"x": [c for _, c, _, _ in known], "y": [r for r, _, _, _ in known]}
+        written |= {"text": [f"{value:.1f}" for *_, value, _ in known], "textfont": {"color": [of[3] for of in known]}}
+        ends = [-0.5, len(self.rows) - 0.5]
+        bare = {"showgrid": False, "zeroline": False}
+        x = {"range": [-0.5, len(self.columns) - 0.5], **bare}
+        y = {"range": ends if self.upward else ends[::-1], **bare}
+        return {"traces": [heat, *([written] if known else [])], "xaxis": x, "yaxis": y}
+
+
+def _ticks(names: Sequence[str]) -> dict[str, float]:
+    """Return the places of some names in a row, as many as are legible."""
+    return {names[i]: float(i) for i in range(0, len(names), -(-len(names) // MOST_TICKS))}
+
+
+class Plot(NamedTuple):
+    """A panel.
+
+    Attributes:
+      title: what tells it from the others.
+      x, y: its axes; of a plot in rows x has no meaning, and y is the axis of the values, which is horizontal.
+      series: what is drawn.
+      levels: horizontal lines.
+      rows: the texts of the rows, from the top; a series has the row's index as x. Empty: it is no plot in rows.
+      cells: what is drawn instead of series.
+    """
+
+    title: str
+    x: Scale
+    y: Scale
+    series: Sequence[Series]
+    levels: Sequence[Level] = ()
+    rows: Sequence[str] = ()
+    cells: Cells | None = None
+
+    def draw(self, axes: Any) -> dict[str, Any]:
+        """Draw into Matplotlib axes, and return what stands in the legend, by its text."""
+        handles: dict[str, Any] = {}
+        for series in self.series:
+            handle = series.draw(axes, bool(self.rows))
+            handles |= {series.legend: handle} if series.legend and series.legend not in handles else {}
+        for height, colour, legend in self.levels:
+            dashes = (0, (4, 3)) if legend else ":"
+            line = axes.axhline(height, color=on_paper(colour), linestyle=dashes, linewidth=1.0, zorder=1)
+            handles |= {legend: line} if legend else {}
+        axes.set_title(textwrap.fill(self.title, 36))
+        if self.cells:
+            axes.set(xlabel=self.x.title, ylabel=self.y.title)
+            return {"": self.cells.draw(axes)}
+        if not self.rows:
+            if not any(series.mark for series in self.series):
+                axes.margins(x=0.01)
+            _dress(axes, "x", self.x)
+            _dress(axes, "y", self.y)
+            return handles
+        many = len(self.rows) > MANY_ROWS
+        axes.set_yticks(range(len(self.rows)), [textwrap.fill(text, 200 if many else 44) for text in self.rows])
+        axes.tick_params(axis="y", length=0, labelsize=6 if many else 9)
+        axes.set_ylim(len(self.rows) - 0.4, -0.6)
+        axes.spines["left"].set_visible(False)
+        axes.grid(visible=False, axis="y")
+        _dress(axes, "x", self.y)
+        return handles
+
+    def on_page(self, shown: set[str]) -> dict[str, Any]:
+        """Return the panel for assets/multiples.js. ``shown`` has the texts that the legend has already."""
+        if self.cells:
+            x, y = (
+                _on_page(scale._replace(ticks=_ticks(names)))
+                for scale, names in ((self.x, self.cells.columns), (self.y, self.cells.rows))
+            )
+            found = self.cells.on_page(len(self.cells.columns) <= MOST_TEXTS)
+            axes = {"xaxis": x | found["xaxis"], "yaxis": y | found["yaxis"]}
+            return {"title": for_plotly(self.title), "traces": found["traces"], **axes}
+        traces = [trace for series in self.series for trace in series.traces(bool(self.rows), shown)]
+        panel: dict[str, Any] = {"title": for_plotly(self.title), "traces": traces}
+        levels = [[level.height, level.colour] for level in self.levels]
+        panel |= {"levels": levels} if levels else {}
+        if not self.rows:
+            return panel | {"xaxis": _on_page(self.x), "yaxis": _on_page(self.y)}
+        many = len(self.rows) > MANY_ROWS
+        lines = [[text] if many else textwrap.wrap(text, 26) for text in self.rows]
+        names = {"tickvals": list(range(len(lines))), "ticktext": ["<br>".join(map(for_plotly, of)) for of in lines]}
+        axis = names | {"range": [len(lines) - 0.4, -0.6], "zeroline": False, "showgrid": False}
+        height = 15 * len(lines) if many else 17 * sum(map(len, lines)) + 14 * len(lines)
+        panel |= {"height": height, "aside": 7 * max(len(line) for of in lines for line in of)}
+        return panel | {"xaxis": _on_page(self.y), "yaxis": axis | ({"tickfont": {"size": 10}} if many else {})}
+
+    def numbers(self) -> Iterator[list[Any]]:
+        """Yield the numbers of all series, as `HEADER` names them, or of all cells."""
+        if cells := self.cells:
+            for row, column, value, _ in cells.known():
+                half, place = float(cells.halves[row, column]), (self.x.title, cells.columns[column], self.y.title)
+                whiskers = [None, None] if np.isnan(half) else [value - half, value + half]
+                yield [self.title, cells.label, *place, cells.rows[row], value, *whiskers]
+        for series in self.series:
+            nothing: list[Any] = [None] * len(series.x)
+            ends = [nothing if end is None else np.asarray(end, float).tolist() for end in (series.low, series.high)]
+            x, y = np.asarray(series.x).tolist(), np.asarray(series.y, float).tolist()
+            for place, value, low, high in zip(x, y, *ends):
+                at = self.rows[round(place)] if self.rows else place
+                yield [self.title, series.name, self.x.title, at, self.y.title, value, low, high]
+
+
+def _dress(axes: Any, which: str, scale: Scale) -> None:
+    """Give Matplotlib axes the title, the ticks and the ends of a scale along x or y."""
+    axis = getattr(axes, f"{which}axis")
+    axis.set_label_text(scale.title)
+    limits, set_limits = getattr(axes, f"get_{which}lim"), getattr(axes, f"set_{which}lim")
+    if scale.log:
+        getattr(axes, f"set_{which}scale")("log")
+        low, high = limits()
+        narrow = high < 100 * low  # an axis of less than two powers of ten has labels at 2 and 5 times a power, too
+        axis.set_major_formatter("{x:g}")  # not as a formula, which the style turns off
+        axis.set_minor_formatter(lambda x, _: f"{x:g}" if narrow and f"{x:e}"[0] in "25" else "")
+    if scale.ticks is not None:
+        axis.set_ticks(list(scale.ticks.values()), list(scale.ticks))
+        axis.set_ticks([], minor=True)
+    if scale.ends is not None:
+        set_limits(*scale.ends)
+    elif scale.bounds is not None:
+        low, high = limits()
+        set_limits(max(low, scale.bounds[0]), min(high, scale.bounds[1]))
+
+
+def _on_page(scale: Scale) -> dict[str, Any]:
+    """Return a scale as plotly's axis."""
+    axis: dict[str, Any] = {"title": {"text": for_plotly(scale.title), "standoff": 6}}
+    if scale.log:
+        axis["type"] = "log"
+    if scale.ticks is not None:
+        axis |= {"tickvals": list(scale.ticks.values()), "ticktext": list(map(for_plotly, scale.ticks))}
+    if scale.ends is not None:
+        axis["range"] = list(np.log10(scale.ends)) if scale.log else list(scale.ends)
+    elif scale.bounds is not None and scale.bounds[0] == 0 and not scale.log:
+        axis["rangemode"] = "tozero"
+    return axis
+
+
+class Picture(NamedTuple):
+    """Panels beside each other with one legend.
+
+    Attributes:
+      plots: the panels.
+      size: the width and the height of a panel on paper, in inches.
+      columns: the largest number of panels in a row on paper.
+      pixels: the least width and the height of a panel on the page; a plot in rows has the height of its rows.
+      legend: the title of the legend.
+      beside: whether a short legend may be beside the panel.
+      shared: whether all panels have the same axes.
+      shades: the colour of each value of a setting of numbers and its name, for a legend that would be too long.
+    """
+
+    plots: Sequence[Plot]
+    size: tuple[float, float]
+    columns: int = 3
+    pixels: tuple[int, int] = (300, 250)
+    legend: str | None = None
+    beside: bool = False
+    shared: bool = False
+    shades: tuple[str, Mapping[str, str]] | None = None
+
+    def figure(self) -> Figure:
+        """Draw the picture with Matplotlib."""
+        same = {"sharex": self.shared, "sharey": self.shared and not self.plots[0].rows}
+        drawn, panels = make_panels(len(self.plots), self.columns, *self.size, **same)
+        handles: dict[str, Any] = {}
+        for axes, plot in zip(panels, self.plots):
+            handles |= {text: handle for text, handle in plot.draw(axes).items() if text not in handles}
+            if self.shared and not plot.rows:
+                axes.set(xlabel="", ylabel="")
+        if self.shared and not self.plots[0].rows:
+            drawn.supxlabel(self.plots[0].x.title, fontsize=9.5)
+            drawn.supylabel(self.plots[0].y.title, fontsize=9.5)
+        if cells := self.plots[0].cells:
+            look: dict[str, Any] = {"aspect": 30, "extend": "both" if cells.signed else "neither"}
+            drawn.colorbar(handles[""], ax=panels, label=cells.label, **look)
+        self._explain(drawn, handles)
+        return drawn
+
+    def on_page(self) -> dict[str, Any]:
+        """Return the data for assets/multiples.js."""
+        shown: set[str] = set()
+        width, height = self.pixels
+        return {"panels": [plot.on_page(shown) for plot in self.plots], "width": width, "height": height}
+
+    def numbers(self) -> list[Sequence[Any]]:
+        """Return the numbers behind the picture as rows of a table, the header first."""
+        header = (*HEADER[:6], "value", *HEADER[6:]) if self.plots[0].cells else HEADER
+        return [header, *(row for plot in self.plots for row in plot.numbers())]
+
+    def _explain(self, drawn: Figure, handles: dict[str, Any]) -> None:
+        """Add a legend that is not clipped, and make the figure higher for it. Many shades get a colour bar.
+
+        With only one entry nothing is added.
+        """
+        if len(handles) < 2:
+            return
+        longest = max(map(len, handles))
+        if len(handles) > MOST_NAMES:
+            _colour_bar(drawn, self.shades)
+            return
+        labels, lines = list(handles), list(handles.values())
+        if self.beside and longest * LETTER < 1.9 and len(handles) < 17:
+            drawn.legend(lines, labels, title=self.legend, alignment="left", loc="outside right upper")
+            return
+        columns = min(max(int(drawn.get_figwidth() / (HANDLE + LETTER * longest)), 1), len(handles))
+        lines_high = 0.19 * -(-len(handles) // columns) + (0.2 if self.legend else 0)
+        drawn.set_figheight(drawn.get_figheight() + lines_high)
+        drawn.legend(lines, labels, title=self.legend, ncols=columns, loc="outside upper center")
+
+
+def _colour_bar(drawn: Figure, shades: tuple[str, Mapping[str, str]] | None) -> None:
+    """Add a colour bar of a setting, if its values are numbers; other values are named in the table only."""
+    if shades is None:
+        return
+    title, colours = shades
+    texts, every = list(colours), -(-len(colours) // 10)
+    bar = ScalarMappable(Normalize(-0.5, len(texts) - 0.5), ListedColormap(list(colours.values())))
+    ticks = range(0, len(texts), every)
+    drawn.colorbar(bar, ax=drawn.axes, label=title, ticks=list(ticks)).set_ticklabels(texts[::every])

@@ -1,0 +1,133 @@
+"""A table of one quantity by two settings, as a paper prints it: as Markdown, CSV and LaTeX."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mdfl_jax.core.errors import UserError, unknown_name
+from mdfl_jax.report import sheet
+from mdfl_jax.report.read import Axis, ReportData, spaced
+from mdfl_jax.report.sheet import MISSING, Cell, Sheet, mean_of
+from mdfl_jax.report.style import describe_end, describe_seeds, has_intervals, main_axis
+from mdfl_jax.report.tables import ACCURACIES, USUAL, NumberColumn, best_of, extra_columns, percent_cell
+
+
+class Pivot(NamedTuple):
+    """A table of one quantity by two settings: printed, and as the rows of a CSV file."""
+
+    sheet: Sheet
+    numbers: list[list[Any]]
+
+
+BETTER: dict[str, Callable[[Sequence[float]], float]] = {
+    "accuracy": max,
+    "loss": min,
+    "objective": min,
+    "target": min,
+    "client": min,
+}  # by the end of a key
+
+
+def pivot(study: ReportData, rows: str = "", columns: str = "", metric: str = "final_accuracy") -> Pivot | None:
+    """Return the means of a quantity with their intervals by two settings; the best of each column is bold.
+
+    Args:
+      study: the study.
+      rows, columns: the paths or names of two varying settings. Without them the rows are the values of the setting
+        that decides the colours, and the columns those of the other setting with most values. Further settings that
+        vary are told in front of the rows.
+      metric: an entry of the points of summary.json, such as 'worst_client_accuracy' or a metric of one's own.
+
+    Returns:
+      The table; None if fewer than two settings vary.
+
+    Raises:
+      UserError: if the study does not vary the settings, or has no such entry.
+    """
+    axes = study.axes
+    given = [_axis_named(study, text, flag) for text, flag in ((rows, "rows"), (columns, "columns")) if text]
+    if len(axes) < 2:
+        return None
+    main = given[0] if rows else next(axis for axis in (main_axis(study), *axes) if axis and axis not in given)
+    across = given[-1] if columns else max((of for of in axes if of != main), key=lambda of: len(of.distinct))
+    if main == across:
+        raise UserError(f"--rows={rows} --columns={columns}: they must be two settings")
+    down = [*(axis for axis in axes if axis not in (main, across)), main]
+    column, in_percent = _quantity(study, metric), metric in ACCURACIES or metric.endswith("accuracy")
+    keys = list(dict.fromkeys(zip(*(axis.texts for axis in down))))
+    keys.sort(key=lambda key: [axis.distinct.index(text) for axis, text in zip(down, key)])
+    at = {(tuple(axis.texts[p] for axis in down), across.texts[p]): p for p in range(len(study.points))}
+    cells = [[at.get((key, text)) for text in across.distinct] for key in keys]
+    cell = (lambda point: percent_cell(point.get(metric))) if in_percent else column.cell
+    shown = [[Cell(MISSING, None) if p is None else cell(study.points[p]) for p in row] for row in cells]
+    numbers = [[None if p is None else study.points[p].get(metric) for p in row] for row in cells]
+    better, bold = BETTER.get(metric.rpartition("_")[2]), set[tuple[int, int]]()
+    if better is not None:
+        bold |= {(row, len(down) + k) for k, of in enumerate(zip(*shown)) for row in best_of(of, better)}
+    header = [*(axis.name for axis in down), *across.distinct]
+    interval = " and its 95 % Student-t interval" if has_intervals(study) else ""
+    about = f"{column.header} at {describe_end(study)}: {describe_seeds(study)}{interval}; bold: the best of a column."
+    texts = [[*key, *(cell.text for cell in row)] for key, row in zip(keys, shown)]
+    parts = [f"{across.name}={text}{part}" for text in across.distinct for part in ("", " ci95")]
+    raw: list[list[Any]] = [[axis.name for axis in down] + parts]
+    raw += [[*key, *(of for found in row for of in _mean_and_half(found))] for key, row in zip(keys, numbers)]
+    return Pivot(Sheet(header, texts, len(down), frozenset(bold), about, spaced(across.name)), raw)
+
+
+def _mean_and_half(found: Any) -> tuple[float | None, float | None]:
+    return mean_of(found), found.get("ci95") if isinstance(found, Mapping) else None
+
+
+def _axis_named(study: ReportData, name: str, flag: str) -> Axis:
+    """Return a varying setting by its path or its name.
+
+    Raises:
+      UserError: if there is none.
+    """
+    found = next((axis for axis in study.axes if name in (axis.path, axis.name)), None)
+    if found is None:
+        raise UserError(f"--{flag}={name}: {unknown_name('varying setting', name, [axis.path for axis in study.axes])}")
+    return found
+
+
+def _quantity(study: ReportData, key: str) -> NumberColumn:
+    """Return the column of an entry of the points of summary.json.
+
+    Raises:
+      UserError: if no point has such an entry with a number.
+    """
+    numeric = (int, float, Mapping)
+    known = dict.fromkeys(name for point in study.points for name, value in point.items() if isinstance(value, numeric))
+    if key not in known:
+        raise UserError(f"--metric={key}: {unknown_name('entry of summary.json', key, list(known))}")
+    usual = {column.key: column for column in (*USUAL, *extra_columns(study.summary))}
+    return usual.get(key, NumberColumn(key, ACCURACIES.get(key, (spaced(key),))[0]))
+
+
+def write(study: ReportData) -> list[Path]:
+    """Write tables/pivot.md, .tex and .csv of a sweep of two settings or more, and return the paths."""
+    found = pivot(study)
+    return sheet.write(study.workdir / "tables" / "pivot", found.sheet, found.numbers) if found else []
+
+
+ENDINGS = (".md", ".tex", ".csv")
+
+
+def save(study: ReportData, path: Path, rows: str, columns: str, metric: str) -> None:
+    """Save one table whose format the ending of the file says; the arguments are those of `pivot`.
+
+    Raises:
+      UserError: as `pivot`, or if the file cannot be written.
+    """
+    if path.suffix not in ENDINGS:
+        raise UserError(f"--to={path}: a table ends in {', '.join(ENDINGS)}")
+    found = pivot(study, rows, columns, metric)
+    if found is None:
+        raise UserError("--table: it needs two varying settings; tables/summary.tex has a row for each point")
+    try:
+        if path.suffix == ".csv":
+            sheet.write_csv(path, found.numbers)
+        else:
+            path.write_text(sheet.markdown(found.sheet) if path.suffix == ".md" else sheet.latex(found.sheet), "utf-8")
+    except OSError as error:
+        raise UserError(f"--to={path}: cannot be written: {error.strerror or error}") from None
