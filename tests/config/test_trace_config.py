@@ -152,7 +152,7 @@ def test_a_list_in_seconds_says_how_long_contacts_last(tiny, tmp_path):
     (tmp_path / "list.csv").write_text("start,end,i,j\n0,1.5,0,1\n1,4,2,3\n1.25,1.5,2,3\n2,3,0,5\n2.5,3.5,0,5\n")
     changes = {"network.mobility": "contacts", "trace.file": str(tmp_path / "list.csv"), "cost.short_contact": "drop"}
     study = make_study(tiny(**changes, seeds=1, sweep="", baseline="", **{"cost.bandwidth": 1e6}))
-    listed = study.groups[0].hparams[0].network.trace
+    listed = study.groups[0].hparams[0].network.inner.trace
     rounds = [slice(*listed.offsets[k : k + 2]) for k in range(4)]
     found = [dict(zip(map(tuple, listed.edges[k].tolist()), listed.seconds[k].tolist())) for k in rounds]
     both = lambda *rows: {pair: s for i, j, s in rows for pair in ((i, j), (j, i))}  # noqa: E731
