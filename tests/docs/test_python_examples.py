@@ -18,7 +18,8 @@ EXAMPLES = dict(re.findall(r"^## ([^\n]+)\n(?:(?!^## ).)*?```python\n(.*?)```", 
 
 def test_every_example_is_run_and_short():
     kept = ["Keep the models", "Start from kept models"]
-    assert list(EXAMPLES) == ["Run a study", "Look at the results", "Plot", *kept, "Stop early", "Log in your own way"]
+    seen = ["Look at the results", "Plot", "Play a map in a notebook"]
+    assert list(EXAMPLES) == ["Run a study", *seen, *kept, "Stop early", "Log in your own way"]
     assert PAGE.read_text().count("```python") == len(EXAMPLES)
     assert max(len(example.splitlines()) for example in EXAMPLES.values()) <= 16
 
@@ -38,6 +39,8 @@ def test_the_examples_run(tmp_path, monkeypatch, capsys):
     for file in ("consensus.png", "worst_client.png", "final_accuracy.pdf", "both.png"):
         assert (tmp_path / file).stat().st_size > 5000
     assert capsys.readouterr().out == "runs/two_rules/report.html\n"
+    exec(EXAMPLES["Play a map in a notebook"], names)
+    assert capsys.readouterr().out.startswith("<Map of random_movement, seed 1; a notebook plays it> ")
     exec(EXAMPLES["Keep the models"], names)
     assert capsys.readouterr().out.split() == ["[0.", *["0."] * 18, "0.]"]
     exec(EXAMPLES["Start from kept models"], names)
