@@ -17,7 +17,7 @@ import csv
 import itertools
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -91,8 +91,8 @@ def read(files: list[Path], where: str, columns: TableColumns = NO_COLUMNS) -> d
     x = np.concatenate(list(features.values()), axis=1)
     single, coarse = in_single(where, {"train": x[~test], "test": x[test]}, "x")
     owners = {} if client is None else {"client": client[~test], "client_test": client[test]}
-    found = {"x_train": single["train"], "y_train": y[~test], "x_test": single["test"], "y_test": y[test], **owners}
-    return {**found, "about": _about(target, y, owner, features, coarse)}
+    arrays = {"x_train": single["train"], "y_train": y[~test], "x_test": single["test"], "y_test": y[test], **owners}
+    return {**arrays, "about": _about(target, y, owner, features, coarse)}
 
 
 def _about(target: str, y: np.ndarray, owner: str, features: Mapping[str, np.ndarray], coarse: np.ndarray) -> str:
@@ -207,7 +207,7 @@ def _are_numbers(texts: Any) -> np.ndarray:
     return pd.to_numeric(pd.Series(texts, dtype=str), errors="coerce").notna().to_numpy()
 
 
-def _are_whole(texts: Sequence[str]) -> bool:
+def _are_whole(texts: Iterable[str]) -> bool:
     """Tell whether all texts are whole numbers, of which only those beyond 64 bits are still texts."""
     return all(_WHOLE.fullmatch(text) for text in texts)
 

@@ -87,8 +87,8 @@ def _users(path: Path, where: str) -> dict[str, Any]:
         content = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(content, dict) or not set(PARTS) <= set(content):
             raise UserError(f"{where}: it has not the parts {', '.join(PARTS)}")
-        users, counts, data = map(str, content["users"]), content["num_samples"], content["user_data"]
-        if sorted(users := list(users)) != sorted(data) or len(counts) != len(users):
+        users, counts, data = [*map(str, content["users"])], content["num_samples"], content["user_data"]
+        if sorted(users) != sorted(data) or len(counts) != len(users):
             raise UserError(f"{where}: users, num_samples and user_data are not of the same users")
         for user, count in zip(users, counts):
             sizes = len(data[user]["x"]), len(data[user]["y"])

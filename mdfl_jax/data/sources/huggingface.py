@@ -93,10 +93,10 @@ def _of_split(split: Any, name: str, train: Any, where: str) -> dict[str, np.nda
         raise UserError(
             f"{where}: columns besides {target} and client: {shown}; allowed: one, or several with one number a sample"
         )
-    found = {f"x_{name}": x, f"y_{name}": y}
+    arrays = {f"x_{name}": x, f"y_{name}": y}
     if client is not None and name != "validation":
-        found["client" if name == "train" else "client_test"] = client
-    return found
+        arrays["client" if name == "train" else "client_test"] = client
+    return arrays
 
 
 def _target(columns: list[str], where: str) -> str:
