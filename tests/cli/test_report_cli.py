@@ -153,7 +153,7 @@ def test_what_works(answers, folder):
     assert sorted(path.name for path in (folder / "compare-run-half").iterdir()) == ["report.html"]
     assert found["names"][1].startswith("accuracy ")
     assert {line.split(",")[1] for line in (folder / "a.csv").read_text().splitlines()[1:]} == {"DCM"}
-    assert r" & \multicolumn{2}{c}{mobility} \\" in (folder / "a.tex").read_text()
+    assert r"& \multicolumn{2}{c}{mobility} \\" in (folder / "a.tex").read_text()
     assert (folder / "a.pdf").read_bytes().startswith(b"%PDF")
     assert (folder / "a.pdf").read_bytes() == (folder / "b.pdf").read_bytes()  # the same points, by name and by index
 

@@ -146,9 +146,9 @@ def shorter(arguments):
         short["first_seed"] = "1"  # a page has it for the seeds that follow those of another study, which has one now
     if config.model.name.startswith("resnet"):
         short["model.name"] = "linear"
-    axes = []
+    axes, by_two = [], "--workdir=runs/pairs" in arguments  # a table by two settings needs two values of each
     for paths, values in axes_of(sweep):
-        first = values[: 2 if len(axes_of(sweep)) == 1 else 1]
+        first = values[: 2 if by_two or len(axes_of(sweep)) == 1 else 1]
         axes.append(sweep_of(paths, [v for v in values if v in first or sweep_of(paths, [v]) in baseline]))
     return [
         *arguments,
