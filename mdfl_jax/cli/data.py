@@ -59,10 +59,10 @@ def main() -> int:
 
 def _may_be_samples(path: Path) -> bool:
     """Tell whether a path may be a data set: a table may, unless it has no header or one of a trace or of contacts."""
-    from mdfl_jax.traces.formats.tables import NAMES, header_of, is_header  # imports JAX
-
     if path.suffix != ".csv" or not path.is_file():
         return path.is_dir() or path.suffix == ".npz"
+    from mdfl_jax.traces.formats.tables import NAMES, header_of, is_header  # imports JAX
+
     with open(path, encoding="utf-8-sig", errors="replace") as file:
         line = first_line(file.read(2**16))
     row = header_of(next(csv.reader([line], delimiter=marks_of([line])[0]), []))
