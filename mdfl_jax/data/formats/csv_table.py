@@ -190,8 +190,8 @@ def _check_header(names: list[str], where: str) -> None:
         raise UserError(f"{where}: its first line has only numbers ({shown}); {HEADER}")
     if numbers not in [[str(k + first) for k in range(len(numbers))] for first in (0, 1)]:
         raise UserError(f"{where}: its first line has the number {numbers[0]}; {HEADER}")
-    if flags := [name for name in names if name in ("True", "False")]:
-        raise UserError(f"{where}: its first line has {flags[0]}; {HEADER}")
+    if cells := [name for name in names if name in ("True", "False") or OTHER_NUMBER.fullmatch(name.strip())]:
+        raise UserError(f"{where}: its first line has {cells[0]}; {HEADER}")
     seen = set[str]()
     for place, name in enumerate(names):
         if not name.strip():
