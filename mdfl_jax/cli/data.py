@@ -22,11 +22,8 @@ from absl import flags
 from mdfl_jax.cli import common
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.tables import marks_of
-from mdfl_jax.data import sources
-from mdfl_jax.data.dataset import facts
 from mdfl_jax.traces import load, part_of
 from mdfl_jax.traces.describe import describe
-from mdfl_jax.traces.formats.tables import NAMES, header_of, is_header
 from mdfl_jax.traces.reading import first_line
 
 _TRACE = flags.DEFINE_string("trace", None, "Trace file, plain or .gz.")
@@ -56,9 +53,8 @@ def main() -> int:
     if not _TRACE.value:
         raise UserError("--trace=FILE is missing: a trace to describe; or --config=FILE, a study")
     path = Path(_TRACE.value)
-    if _FORMAT.value == "auto" and not _COLUMNS.value and _may_be_samples(path) and (name := sources.name_of(path)):
-        lines = [("data set", _TRACE.value), *facts(sources.load(name, str(path.parent)))]
-    else:
+    lines = _samples(path) if _FORMAT.value == "auto" and not _COLUMNS.value and _may_be_samples(path) else []
+    if not lines:
         part = part_of(_TYPES.value, _TIMES.value, _AREA.value)
         loaded = load(_TRACE.value, _FORMAT.value, _COLUMNS.value, part)
         lines = [("trace", _TRACE.value), *describe(loaded, _RADIUS.value, _DT.value, _GAPS.value)]
@@ -71,12 +67,23 @@ def main() -> int:
 def _may_be_samples(path: Path) -> bool:
     """Tell whether a path may be a data set: a table may, unless it has no header or one of a trace or of contacts."""
     if path.suffix != ".csv" or not path.is_file():
-        return path.exists()
+        return path.is_dir() or path.suffix == ".npz"
+    from mdfl_jax.traces.formats.tables import NAMES, header_of, is_header  # imports JAX
+
     with open(path, encoding="utf-8-sig", errors="replace") as file:
         line = first_line(file.read(2**16))
     row = header_of(next(csv.reader([line], delimiter=marks_of([line])[0]), []))
     known = [role for role, names in NAMES.items() if {role, *names} & {*row}]
     return is_header(row) and len(known) < 3 and not {"i", "j"} <= {*row}
+
+
+def _samples(path: Path) -> list[tuple[str, str]]:
+    """Describe a data set in words; nothing for a path that is none."""
+    from mdfl_jax.data import sources  # imports JAX, which traces do without
+    from mdfl_jax.data.dataset import facts
+
+    name = sources.name_of(path)
+    return [("data set", str(path)), *facts(sources.load(name, str(path.parent)))] if name else []
 
 
 def _show_clients() -> int:

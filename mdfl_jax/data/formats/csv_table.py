@@ -110,9 +110,9 @@ def _about(target: str, y: np.ndarray, owner: str, features: Mapping[str, np.nda
 
 def _check_index(table: Any, where: str) -> None:
     """Refuse a column of numbers that is called as an index and has another whole number in each row."""
-    for name in table.columns:
+    for name in filter(lambda name: NUMBERS_ROWS.fullmatch(name.strip().lower()), table.columns):
         values = table[name].to_numpy()
-        if not NUMBERS_ROWS.fullmatch(name.strip().lower()) or values.dtype.kind not in "iuf" or len(values) < 2:
+        if values.dtype.kind not in "iuf" or len(values) < 2:
             continue
         if (values == np.round(values)).all() and len(np.unique(values)) == len(values):
             raise UserError(f"{where}: column {name!r} numbers the rows; data.drop={name} leaves it out")
@@ -146,8 +146,8 @@ def _table(path: Path, where: str) -> Any:
         form: Any = {"sep": marks[0], "skipinitialspace": True, "keep_default_na": False, "low_memory": False}
         form |= {"na_values": [""], "index_col": False}
         table = pd.read_csv(path, **form)
-        cells = itertools.chain.from_iterable(_texts(table).values())
-        if marks[0] == ";" and any(DECIMAL_COMMA.fullmatch(str(cell).strip()) for cell in cells):
+        cells = itertools.chain.from_iterable(_texts(table).values() if marks[0] == ";" else ())
+        if any(DECIMAL_COMMA.fullmatch(str(cell).strip()) for cell in cells):
             table = pd.read_csv(path, decimal=",", **form)
         table = table.copy()  # one block of numbers, where pandas has one for each column
         # Once more the header alone, since pandas has renamed the second of two equal names.
@@ -163,16 +163,17 @@ def _table(path: Path, where: str) -> Any:
             "the header; allowed: a value in each cell"
         )
     for name, cells in _texts(table).items():
-        table[name] = texts = cells.str.strip()
+        texts = cells.str.strip()
         missing = np.flatnonzero(texts.isin(("", *MISSING)))
         if len(missing):
             raise UserError(
                 f"{where}: column {name!r} has {texts.iloc[missing[0]]!r}, a missing value, in row {missing[0] + 1} "
                 "behind the header; allowed: a value in each cell"
             )
-    for name in [name for name, of in zip(table.columns, table.dtypes) if of.kind not in "iuf"]:
-        if (table[name].astype(str) == name.strip()).any():
+        if (texts == name.strip()).any():
             raise UserError(f"{where}: its first line has {name.strip()!r}, as a row below it; {HEADER}")
+        if list(texts) != list(table[name]):
+            table[name] = texts
     return table
 
 
@@ -189,6 +190,8 @@ def _check_header(names: list[str], where: str) -> None:
         raise UserError(f"{where}: its first line has only numbers ({shown}); {HEADER}")
     if numbers not in [[str(k + first) for k in range(len(numbers))] for first in (0, 1)]:
         raise UserError(f"{where}: its first line has the number {numbers[0]}; {HEADER}")
+    if cells := [name for name in names if name in ("True", "False") or OTHER_NUMBER.fullmatch(name.strip())]:
+        raise UserError(f"{where}: its first line has {cells[0]}; {HEADER}")
     seen = set[str]()
     for place, name in enumerate(names):
         if not name.strip():
