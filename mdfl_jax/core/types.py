@@ -242,21 +242,21 @@ class RoundStats(NamedTuple):
       messages: [N] int32 messages that each client sent, one for each directed link.
       bits: the number of bits in these messages, for each client.
       details: further arrays [N, ...] of the round for the algorithm's own metrics (`RoundView.stats`); None for none.
-      whole: [N] bool, the clients that computed a gradient over all their samples besides those of every round; None:
-        nobody.
       heard: the links over which messages went: who heard whom (``adjacency`` over ``senders``), and who exchanged
         models with the server (``at_server``; None: those that met it). Its other fields do not count. None: every
         client that sent a message was heard over all its links.
       computed: [N] bool, the clients that computed gradients; None: all that take part in the round.
+      whole: [N] bool, the clients that computed a gradient over all their samples besides those of every round; None:
+        nobody.
     """
 
     loss: jax.Array
     messages: jax.Array
     bits: Bits
     details: Any = None
-    whole: Any = None
     heard: Links | None = None
     computed: jax.Array | None = None
+    whole: jax.Array | None = None
 
 
 class Observed(NamedTuple):

@@ -27,7 +27,7 @@ ARGUMENTS = """
 --confg=x => unknown flag --confg=x (did you mean --config=x?); --help lists the flags
 --workdirr=x => unknown flag --workdirr=x (did you mean --workdir=x?)
 --rounds=3 => unknown flag --rounds=3 (did you mean --config.rounds=3?)
---raduis=3 => unknown flag --raduis=3 (did you mean --config.network.radius=3?)
+--grid_szie=5 => unknown flag --grid_szie=5 (did you mean --config.network.grid_size=5?)
 --zzzz => unknown flag --zzzz; --help lists the flags
 extra => unexpected argument 'extra'; settings are given as --name=value
 --overwrite=maybe => flag --overwrite=maybe: it must be true or false

@@ -95,7 +95,7 @@ def test_a_network_sees_the_links_the_statistics_and_the_distances_that_it_asks_
 
     def observe(params, state, seen):
         del params
-        told.append((seen.links.adjacency.shape, seen.stats.details, seen.differences is not None))
+        told.append((seen.heard.adjacency.shape, seen.stats.details, seen.differences is not None))
         worth = seen.stats.messages + (0 if seen.differences is None else 1000 + 0 * jnp.sum(seen.differences, axis=1))
         places = state.places._replace(distance_moved=state.places.distance_moved + worth)
         return state._replace(places=places)

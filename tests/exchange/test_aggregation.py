@@ -104,7 +104,7 @@ def test_an_algorithm_uses_the_rule_or_refuses_it(name):
         AGGREGATIONS.register("my_median", PullNumbers)(lambda heard: calls.append(1) or rule(heard))
         algorithm, eye = ALGORITHMS[name](Settings(aggregation="my_median")), jnp.eye(4, dtype=bool)
         numbers, params = numbers_of(name, aggregation="my_median").typed(), {"w": jnp.ones((4, 2))}
-        state, gradient = algorithm.init(numbers, params), lambda params, key: (jnp.zeros(4), params)
+        state, gradient = algorithm.init(numbers, params), lambda params, key, whole=False: (jnp.zeros(4), params)
         links = Links(~eye, jnp.full((4, 4), 0.25))
         jax.eval_shape(lambda: algorithm.round(numbers, jax.random.key(0), state, links, gradient))
         assert calls

@@ -26,7 +26,7 @@ LINKS = Links(
 MODELS = {"w": jnp.asarray(np.random.default_rng(0).normal(size=(N, 6)), jnp.float32)}
 
 
-def quadratic(params, key):
+def quadratic(params, key, whole=False):
     return jnp.sum(jnp.square(params["w"]), axis=1), params
 
 
