@@ -263,16 +263,16 @@ mdfl.start = async () => {
   });
 
   // The page counts as loaded once all its panels are drawn, for programs that print it or take its picture: the browser waits
-  // for a frame that is still being written.
+  // for a frame that is still being written. Within a frame without rights, as in a notebook, there is no such frame.
   const waiting = mdfl.make("iframe", { hidden: true, title: "drawing" });
   document.body.append(waiting);
-  waiting.contentDocument.open();
+  waiting.contentDocument?.open();
   root.dataset.state = "ready";
   for (const panel of panels) {
     await draw(panel);
     await new Promise((then) => setTimeout(then)); // what is drawn is shown, and the reader is heard
   }
-  waiting.contentDocument.close();
+  waiting.contentDocument?.close();
   waiting.remove();
 };
 document.addEventListener("DOMContentLoaded", mdfl.start);
