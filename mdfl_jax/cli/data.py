@@ -54,7 +54,11 @@ def main() -> int:
         raise UserError("--trace=FILE is missing: a trace to describe; or --config=FILE, a study")
     path = Path(_TRACE.value)
     lines = _samples(path) if _FORMAT.value == "auto" and not _COLUMNS.value and _may_be_samples(path) else []
-    if not lines:
+    if lines:
+        for flag in (_TYPES, _TIMES, _AREA, _RADIUS, _DT, _GAPS):
+            if flag.present:
+                raise UserError(f"--{flag.name}={flag.value} is for a trace, and {_TRACE.value} is a data set")
+    else:
         part = part_of(_TYPES.value, _TIMES.value, _AREA.value)
         loaded = load(_TRACE.value, _FORMAT.value, _COLUMNS.value, part)
         lines = [("trace", _TRACE.value), *describe(loaded, _RADIUS.value, _DT.value, _GAPS.value)]

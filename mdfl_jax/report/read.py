@@ -115,6 +115,9 @@ def sweep_axes(
     name is `algorithm`, since "name" alone is not informative. A sweep point without an override has the value of the
     resolved base configuration.
 
+    Raises:
+      UserError: if labels give two values of an axis one name.
+
     >>> points = [{"overrides": {"network.radius": r, "rounds": 9}} for r in (3.0, 5.0)]
     >>> [(axis.name, axis.texts) for axis in sweep_axes(points)]
     [('radius', ('3', '5'))]
@@ -126,7 +129,13 @@ def sweep_axes(
     taken = list(last.values())
     names = {p: ".".join(p.rsplit(".", 2)[-2:]) if taken.count(name) > 1 else name for p, name in last.items()}
     labels = labels_of((config or {}).get("labels") or "") if labelled else {}
-    return [Axis(path, labels.get(path, names[path]), values, labels) for path, values in varying.items()]
+    axes = [Axis(path, labels.get(path, names[path]), values, labels) for path, values in varying.items()]
+    for axis in axes:
+        known: dict[str, str] = {}
+        for value, text in zip(map(show, axis.values), axis.texts):
+            if known.setdefault(text, value) != value:
+                raise UserError(f"labels: {text!r} would stand for {known[text]} and for {value} of {axis.path}")
+    return axes
 
 
 def point_labels(points: Sequence[Mapping[str, Any]], axes: Sequence[Axis], full: bool = False) -> list[str]:

@@ -68,7 +68,17 @@ _LATEX = {  # what LaTeX takes for something else, and symbols that it has in fo
 }
 
 
-_NUMBER = re.compile(r"([+-]?\d[\d.]*)(?: ± ([\d.]+))?")
+_NUMBER = re.compile(r"([+-]?\d[\d.]*(?:e[+-]?\d+)?)(?: ± ([\d.]+(?:e[+-]?\d+)?))?")
+
+
+def _in_formula(number: str) -> str:
+    """Return a number as LaTeX writes it in a formula.
+
+    >>> _in_formula("1.5e-05"), _in_formula("12")
+    ('1.5 \\\\times 10^{-5}', '12')
+    """
+    digits, e, exponent = number.partition("e")
+    return rf"{digits} \times 10^{{{int(exponent)}}}" if e else number
 
 
 def latex(shown: Sheet) -> str:
@@ -81,8 +91,9 @@ def latex(shown: Sheet) -> str:
         found = _NUMBER.match(text)
         if found is None:
             return rf"\textbf{{{escaped(text)}}}" if bold else escaped(text)
-        mean = rf"\mathbf{{{found[1]}}}" if bold else found[1]
-        half = rf" \pm {found[2]}" if found[2] else ""
+        number, half = (_in_formula(of) for of in (found[1], found[2] or ""))
+        mean = rf"\mathbf{{{number}}}" if bold else number
+        half = rf" \pm {half}" if half else ""
         return f"${mean}{half}${escaped(text[found.end() :])}"
 
     names, count = shown.names, len(shown.header) - shown.names

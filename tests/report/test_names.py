@@ -55,6 +55,12 @@ def test_labels_of_another_form_are_refused(text):
         labels_of(text)
 
 
+def test_labels_that_make_two_values_one_are_refused():
+    points = [{"overrides": overrides} for overrides in TWO]
+    with pytest.raises(UserError, match=r"labels: 'dcm' would stand for static and for dcm of network\.mobility"):
+        sweep_axes(points, {"labels": "static=dcm"})
+
+
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=3), st.booleans())
 def test_any_two_points_differ_in_colour_dashes_or_panel(sizes, numbers):
     """Of sweeps whose panels are not too many; those of 18 points and less are among them."""

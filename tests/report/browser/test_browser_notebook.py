@@ -30,8 +30,8 @@ def test_the_map_of_a_run_plays_in_a_frame(results, open_report, tmp_path, seed)
     frame = open_report(tmp_path / "cell.html").frames[1]
     frame.wait_for_selector("section.panel[data-state=drawn]")
     assert f"seed {seed}" in frame.locator(".caption").inner_text()
-    frame.evaluate("window.map = document.querySelector('#map .chart').map; map.goTo(4)")
-    drawn = np.array(frame.evaluate("[...map.views[0].xy]")).reshape(-1, 2)
+    frame.evaluate("window.map = document.querySelector('#map .chart').map")
+    drawn = np.array(frame.evaluate("() => { map.goTo(4); return [...map.views[0].xy]; }")).reshape(-1, 2)
     position = results.array("position", "random_movement")[seed]
     np.testing.assert_allclose(drawn, position[4], atol=1e-3)
     assert np.any(position[4] != results.array("position", "random_movement")[1 - seed][4])
