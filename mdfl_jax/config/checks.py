@@ -432,8 +432,11 @@ def _unheeded(experiment: Experiment) -> Iterator[tuple[tuple[str, ...], object,
     own_weights = "mix" not in algorithm.needs and not drawn
     yield ("network.mixing",), own_weights, f"{name} does not use the network's weights"
     yield ("server.pattern",), serves_all(experiment), f"with {name} all clients reach the server in every round"
-    thinned = ("algorithm.participation", "algorithm.period_min", "algorithm.period_max")
-    yield thinned, not algorithm.needs & {"adjacency", "at_server"}, f"{name} does not use the links of the network"
+    of_links = (
+        *("algorithm.participation", "algorithm.period_min", "algorithm.period_max"),
+        *("network.link_failure", "network.link_fading", "cost.deadline"),
+    )
+    yield of_links, not algorithm.needs & {"adjacency", "at_server"}, f"{name} does not use the links of the network"
     yield ("algorithm.picks",), not is_partial(experiment) or share >= 1, "no neighbours are picked for the algorithm"
     yield ("algorithm.momentum",), config.optimizer == "adam", "adam has momenta of its own"
     yield ("algorithm.lr_final",), config.lr_schedule == "constant", "algorithm.lr_schedule is constant"

@@ -56,6 +56,9 @@ server.pattern=fixed => network.radius=1
 server.pattern=fixed => network.link_failure=0.5
 server.pattern=fixed | algorithm.name=server_fedavg => server.pattern=random
 cost.deadline=1 => cost.speed_spread=0.5
+algorithm.name=allreduce => network.link_failure=0.5
+algorithm.name=allreduce => network.link_fading=0.5
+algorithm.name=allreduce => cost.deadline=1
 judged=global => eval_clients=4
 vary=all => held_seed=3
 data.name=digits => stop_std=0.1
