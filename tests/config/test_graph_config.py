@@ -81,7 +81,7 @@ def test_the_middle_of_the_periods_counts(tiny, tmp_path):
     study = make_study(tiny(**changes, seeds=1))
     run_study(study, tmp_path / "run")
     with np.load(tmp_path / "run" / "history.npz") as history:
-        sent, heard = history["0/messages"][0, -1], history["0/num_neighbours"][0, 1:]
+        sent, heard = history["0/messages"][0, -1], history["0/num_heard"][0, 1:]
     assert ((sent >= 2 * 3) & (sent <= 2 * 5)).all()
     np.testing.assert_allclose(2 * heard.sum(), sent.sum())
 

@@ -80,7 +80,12 @@ def context_of(name):
     return {"algorithm.name": name} | (SERVER | windows if met else {})
 
 
-CASES = [(context_of(name), change_of(change)) for name in ALGORITHMS for change in OF_ALGORITHMS]
+CASES = [
+    (context_of(name), change_of(change))
+    for name in ALGORITHMS
+    for change in OF_ALGORITHMS
+    if (name, change) != ("local_only", "model.shared=*bias")  # it sends nothing, as its name says
+]
 TABLE = [line.split(" => ") for line in PAIRS.strip().splitlines()]
 CASES = [*((change_of(a), change_of(b)) for a, b in TABLE), *CASES]
 _known = {}
@@ -104,7 +109,7 @@ def told(fields, changed):
     except UserError as error:
         return any(path in str(error) for path in changed)
     lines = (*notes(experiment), *member_notes(experiment), *unused([experiment]))
-    return any(line.startswith(tuple(changed)) for line in lines)
+    return any(path in line for path in changed for line in lines)
 
 
 @pytest.mark.few(len(TABLE) + 6)
