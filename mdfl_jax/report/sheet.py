@@ -122,11 +122,16 @@ def latex(shown: Sheet) -> str:
 
 
 def in_text(shown: Sheet, width: int) -> list[str]:
-    """Return the lines of a table for a terminal, in aligned columns; what does not fit in the width goes on below."""
+    """Return the lines of a table for a terminal, in aligned columns; what does not fit in the width goes on below.
+
+    Headings have several lines only where one would make the table too wide.
+    """
     longest = [max(map(len, cells)) for cells in zip(*shown.rows)]
-    headings = [
-        textwrap.wrap(title, max(size, 12), break_long_words=False) for title, size in zip(shown.header, longest)
-    ]
+    headings = [[title] for title in shown.header]
+    if sum(max(size, len(title)) + 2 for size, title in zip(longest, shown.header)) - 2 > width:
+        headings = [
+            textwrap.wrap(title, max(size, 12), break_long_words=False) for title, size in zip(shown.header, longest)
+        ]
     widths = [max(size, *map(len, lines)) for size, lines in zip(longest, headings)]
     high = max(map(len, headings))
     above = [[""] * (high - len(lines)) + lines for lines in headings]
