@@ -39,8 +39,7 @@ def test_a_study_from_the_shell_and_its_report_made_again(tiny, tmp_path, launch
     status, out, err = outcome(launch("sweep", f"--config={tiny}", f"--workdir={workdir}"))
     assert (status, err) == (0, "")
     assert out.startswith("tiny: 2 points x 2 seeds = 4 runs of 4 rounds, evaluated every 2; 1 compiled program")
-    assert "accuracy (%)" in out
-    assert "vs baseline" not in out  # no point has the baseline
+    assert "vs baseline (pp)" in out
     assert out.rstrip().endswith(f"report: {workdir / 'report.html'}")
     assert (workdir / "figures").is_dir()
     assert f"launch.sweep --config={tiny}" in json.loads((workdir / "config.json").read_text())["command"]
