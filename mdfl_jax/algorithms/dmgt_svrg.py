@@ -160,7 +160,9 @@ def mixing_rate(hparams: DMGTSVRGNumbers, links: Links) -> jax.Array:
         sizes = jnp.abs(jnp.linalg.eigvalsh(as_matrix(mix, senders)))
         return jnp.max(jnp.where(sizes < 1 - CLOSE_TO_ONE, sizes, 0))
 
-    return jnp.where(given < OF_THE_LINKS, given, everywhere(computed, links.mix, links.senders))
+    return choose(
+        given < OF_THE_LINKS, lambda mix: given, lambda mix: everywhere(computed, mix, links.senders), links.mix
+    )
 
 
 def chebyshev_weight(rate: jax.Array) -> jax.Array:

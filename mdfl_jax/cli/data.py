@@ -24,6 +24,7 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.tables import marks_of
 from mdfl_jax.traces import load, part_of
 from mdfl_jax.traces.describe import describe
+from mdfl_jax.traces.formats.tables import NAMES, header_of, is_header
 from mdfl_jax.traces.reading import first_line
 
 _TRACE = flags.DEFINE_string("trace", None, "Trace file, plain or .gz.")
@@ -72,8 +73,6 @@ def _may_be_samples(path: Path) -> bool:
     """Tell whether a path may be a data set: a table may, unless it has no header or one of a trace or of contacts."""
     if path.suffix != ".csv" or not path.is_file():
         return path.is_dir() or path.suffix == ".npz"
-    from mdfl_jax.traces.formats.tables import NAMES, header_of, is_header  # imports JAX
-
     with open(path, encoding="utf-8-sig", errors="replace") as file:
         line = first_line(file.read(2**16))
     row = header_of(next(csv.reader([line], delimiter=marks_of([line])[0]), []))

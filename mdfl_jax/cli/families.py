@@ -99,8 +99,8 @@ def _of_members(path: str) -> list[str]:
     found: dict[str, list[str]] = {}
     for family in families().values():
         for each in family.registry:
-            for line in _numbers(family, family.registry.numbers(each), _line):
-                if line.startswith(f"      {path} = "):
+            for of, line in _numbers(family, family.registry.numbers(each), lambda of, field: (of, _line(of, field))):
+                if of == path:
                     found.setdefault(line.strip(), []).append(each)
     return [f"{line} (of {', '.join(members)})" for line, members in found.items()]
 

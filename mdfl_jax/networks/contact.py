@@ -570,7 +570,7 @@ def pairs_at(links: ContactList, round_index: jax.Array) -> Pairs:
     return Pairs(pair[:, 0], pair[:, 1], slots < offsets[k + 1] - offsets[k], seconds)
 
 
-def as_matrix(pairs: Pairs, num_clients: int, values: Any = True) -> jax.Array:
+def matrix_of_pairs(pairs: Pairs, num_clients: int, values: Any = True) -> jax.Array:
     """Return values of the links of a round as a matrix [N, N], at [i, j] where i hears j; False or zero elsewhere."""
     # The entries of the slice after the round's links get an index out of range, and the scatter drops them.
     receiver = jnp.where(pairs.real, pairs.receiver, num_clients)
@@ -593,8 +593,8 @@ def contacts_in_list(
     pairs = pairs_at(contacts, round_index)
     if not max_neighbours:
         none = jnp.zeros((num_clients, num_clients)) if distances else None
-        seconds = None if pairs.seconds is None else as_matrix(pairs, num_clients, pairs.seconds)
-        return Met(ALL_PAIRS, as_matrix(pairs, num_clients), none, seconds)
+        seconds = None if pairs.seconds is None else matrix_of_pairs(pairs, num_clients, pairs.seconds)
+        return Met(ALL_PAIRS, matrix_of_pairs(pairs, num_clients), none, seconds)
     receiver, sender, real, lasted = pairs
     senders = from_pairs(receiver, sender, real, num_clients, max_neighbours + 1)
     heard = heard_from(senders, receiver, sender, real)
