@@ -30,6 +30,8 @@ os.environ.setdefault(
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+for name in ("COLUMNS", "LINES"):  # readline of the parent tells xdist's processes of a terminal that is not there
+    os.environ.pop(name, None)
 sys.path.insert(0, str(Path(__file__).parent))
 gc.set_threshold(200_000, 20, 50)  # tracing makes objects by the million, and most of them stay
 

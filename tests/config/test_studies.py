@@ -35,7 +35,7 @@ def test_odd_settings_are_one_program_and_give_finite_results(tiny, tmp_path, fi
     study, points, history = ran(with_fields(tiny(rounds=2), fields), tmp_path / "run")
     assert len(study.groups) == 1  # M, radius and cap are traced
     for key, values in history.items():
-        unknown_at_first = key.endswith(("/train_loss", "/num_neighbours", "/lambda_2"))
+        unknown_at_first = key.endswith(("/train_loss", "/num_neighbours", "/num_heard", "/lambda_2"))
         known = values[:, 1:] if unknown_at_first else values
         if key.endswith("/train_loss"):  # a client without samples has none
             holds = history[key.replace("train_loss", "label_counts")].sum(axis=-1) > 0
