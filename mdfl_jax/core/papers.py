@@ -46,9 +46,8 @@ class Paper(NamedTuple):
     def whole(self) -> str:
         """The paper as a list of references names it, with its title."""
         fields = self.fields
-        place = next(
-            (fields[name] for name in ("journal", "booktitle", "institution", "howpublished") if name in fields), ""
-        )
+        places = ("journal", "booktitle", "institution", "school", "howpublished")
+        place = next((fields[name] for name in places if name in fields), "")
         eprint = f"arXiv:{fields['eprint']}" if "eprint" in fields else fields.get("note", "")
         authors = ", ".join(" ".join(reversed(name.split(", "))) for name in fields.get("author", "").split(" and "))
         parts = authors, fields.get("title", self.key), place or eprint, fields.get("year", "")
