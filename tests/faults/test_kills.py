@@ -65,9 +65,15 @@ def parts(tmp_path_factory):
 COMMANDS = ("study", "growth", "overwriting", "merge", "report")
 
 
-@pytest.mark.parametrize("every", [pytest.param(30, marks=pytest.mark.long), pytest.param(1, marks=pytest.mark.faults)])
+PARTS = [
+    pytest.param(15, 30, marks=pytest.mark.long),
+    *(pytest.param(k, 4, marks=pytest.mark.faults) for k in range(4)),
+]
+
+
+@pytest.mark.parametrize(("first", "every"), PARTS)
 @pytest.mark.parametrize("kind", COMMANDS)
-def test_commands_that_are_killed_at_each_write(tally, study, undisturbed, parts, tmp_path, kind, every):
+def test_commands_that_are_killed_at_each_write(tally, study, undisturbed, parts, tmp_path, kind, first, every):
     """At the first and the last call of each name, and the command is started again."""
     before = {"growth": SMALL, "report": SMALL, "overwriting": GROWN}
     words = {
@@ -90,7 +96,7 @@ def test_commands_that_are_killed_at_each_write(tally, study, undisturbed, parts
     assert ended.status == 0, ended
     reference = results(folder)
     assert {"open", "write", "rename", "remove"} <= {call.split()[0] for call in calls}
-    numbers = chosen(calls)[every // 2 :: every] if kind != "report" else chosen(calls)[every // 2 :: 6 * every]
+    numbers = chosen(calls)[first::every] if kind != "report" else chosen(calls)[first :: 6 * every]
     for number in numbers:
         killed, until = go(number)
         assert killed.status == KILLED, (number, killed)
