@@ -3,12 +3,15 @@
 import csv
 import itertools
 import re
+import shutil
+import subprocess
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mdfl_jax.core import papers
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.sweep_text import labels_of
 from mdfl_jax.report import pivot, sheet, tables
@@ -132,6 +135,25 @@ def test_the_latex_of_a_table_is_whole_and_escapes_every_text(make_workdir):
         assert len(list(csv.reader(file))) == 4
     assert "| **" in (folder / "tables" / "pivot.md").read_text()
     assert r"\mathbf{" in (folder / "tables" / "summary.tex").read_text()
+
+
+@pytest.mark.skipif(not (shutil.which("pdflatex") and shutil.which("bibtex")), reason="needs LaTeX")
+def test_tables_and_references_are_compiled_by_latex(make_workdir, tmp_path):
+    """A paper with both tables, one with names that need escapes, that cites every entry of papers.bib."""
+    run = labelled(make_workdir(TWO, seeds=3, rounds=10, positions=False), "dam=A & B_1 {50 %}; dcm=$x^2$ #~\\\\")
+    tables.write(run), pivot.write(run)
+    keys, bib = ",".join(papers.papers()), "\n".join(paper.entry for paper in papers.papers().values())
+    (tmp_path / "papers.bib").write_text(bib, encoding="utf-8")
+    parts = [rf"\input{{{run.workdir / 'tables' / name}}}" for name in ("summary.tex", "pivot.tex")]
+    head = r"\documentclass{article}\usepackage{booktabs}\usepackage[utf8]{inputenc}\begin{document}"
+    end = rf"\nocite{{{keys}}}\bibliographystyle{{plain}}\bibliography{{papers}}\end{{document}}"
+    (tmp_path / "paper.tex").write_text("\n\n".join([head, *parts, end]), encoding="utf-8")
+    latex = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
+    for command in (latex, ["bibtex", "paper"], latex):
+        ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace")
+        assert ended.returncode == 0, ended.stdout[-2000:]
+        assert "empty" not in ended.stdout, ended.stdout  # BibTeX warns of a field that an entry lacks
+    assert (tmp_path / "paper.pdf").read_bytes().startswith(b"%PDF")
 
 
 def test_own_metrics_have_their_unit_and_interval_in_the_terminal_and_wide_tables_are_folded(make_workdir):
