@@ -34,7 +34,12 @@ class AlgorithmNumbers(Numbers):
         at_least=0,
     )
     participation: float = number(
-        1.0, "share of the neighbours that a communication takes, nu", at_least=0, at_most=1, source="PaME V-D"
+        1.0,
+        "share of the neighbours that a communication takes, nu",
+        at_least=0,
+        at_most=1,
+        source="PaME V-D",
+        part="links",
     )
     period_min: int = number(
         1,
@@ -42,9 +47,15 @@ class AlgorithmNumbers(Numbers):
         at_least=1,
         at_most=10**9,
         source="PaME V-D",
+        part="links",
     )
     period_max: int = number(
-        1, "largest period; one for all clients is the middle of the two", at_least=1, at_most=10**9, source="PaME V-D"
+        1,
+        "largest period; one for all clients is the middle of the two",
+        at_least=1,
+        at_most=10**9,
+        source="PaME V-D",
+        part="links",
     )
     aggregation: Any = nested(Numbers())
 
@@ -61,7 +72,9 @@ class AlgorithmNumbers(Numbers):
 class LocalNumbers(AlgorithmNumbers):
     """The numbers of algorithms whose clients take local steps with an optimiser."""
 
-    momentum: float = number(0.0, "momentum coefficient of the optimiser SGD", at_least=0, below=1)
+    momentum: float = number(
+        0.0, "momentum coefficient of the optimiser SGD", at_least=0, below=1, only_with="algorithm.optimizer=sgd"
+    )
 
 
 class CompressedNumbers(AlgorithmNumbers):

@@ -229,7 +229,7 @@ LEVELS, MISSING = 65_534, 65_535  # of numbers stored in 2 bytes: the largest on
 _TYPES = {"f8": "f4", "i8": "i4", "u8": "u4", "b1": "u1", "f2": "f4"}  # JavaScript has typed arrays of the others
 
 
-def packed(array: np.ndarray) -> dict[str, Any]:
+def encode_array(array: np.ndarray) -> dict[str, Any]:
     """Return an array as {"$": type, "shape": [...], "data": base64 of its compressed bytes, little-endian}.
 
     Numbers of 8 bytes are stored in 4, since a reader sees at most six digits of them.
@@ -251,7 +251,7 @@ def dumps(tree: Any) -> str:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
-        return packed(value)
+        return encode_array(value)
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, dict):
