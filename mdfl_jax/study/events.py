@@ -37,6 +37,7 @@ class Evaluated(NamedTuple):
       batch: The batch.
       metrics: The new metrics, NumPy leaves [runs, evaluations, ...].
       facts: The facts of the runs, NumPy leaves [runs, ...].
+      lines: The lines of these evaluations for metrics.jsonl, of each run.
       rounds: The rounds of a run since the last evaluation; 0 before the first round.
       first: Whether these are the first metrics of this batch.
       earlier: How many of the evaluations, counted from the first, an earlier run of the study has made and saved.
@@ -45,6 +46,7 @@ class Evaluated(NamedTuple):
     batch: Batch
     metrics: Metrics
     facts: RunFacts
+    lines: list[list[dict[str, Any]]]
     rounds: int = 0
     first: bool = False
     earlier: int = 0
@@ -91,25 +93,13 @@ class Sink(Protocol):
     def __exit__(self, *error: object) -> None: ...
 
 
-def lines_of(study: Study, event: Evaluated) -> list[list[dict[str, Any]]]:
-    """Return the lines of the event's evaluations, as dictionaries, for each run of its batch in their order.
-
-    Args:
-      study: The study.
-      event: The event, whose metrics may have several evaluations.
-    """
-    return [
-        list(
-            metric_lines(
-                study.points[run.point].id,
-                run.seed,
-                jax.tree.map(lambda leaf, i=i: leaf[i], event.metrics),
-                event.facts.is_mobile[i],
-                event.batch.group.double_bits(run.point),
-            )
-        )
-        for i, run in enumerate(event.batch.runs)
-    ]
+def lines_of(study: Study, batch: Batch, metrics: Metrics, facts: RunFacts) -> list[list[dict[str, Any]]]:
+    """Return the lines of metrics.jsonl for some evaluations of a batch, of each of its runs in their order."""
+    found = []
+    for i, run in enumerate(batch.runs):
+        own, double_bits = jax.tree.map(lambda leaf, i=i: leaf[i], metrics), batch.group.double_bits(run.point)
+        found.append(list(metric_lines(study.points[run.point].id, run.seed, own, facts.is_mobile[i], double_bits)))
+    return found
 
 
 class MetricsFile:
@@ -129,8 +119,7 @@ class MetricsFile:
     def take(self, event: Event) -> None:
         """Write the lines of an evaluation in one piece, so that a killed study or a full disk leaves whole lines."""
         if isinstance(event, Evaluated):
-            of_runs = lines_of(self.study, event)
-            self._write(line for of_evaluation in zip(*of_runs) for line in of_evaluation)
+            self._write(line for of_evaluation in zip(*event.lines) for line in of_evaluation)
         elif isinstance(event, Found) and not event.is_told:
             self._write(lines_of_point(self.study.points[event.run.point].id, event.record))
 

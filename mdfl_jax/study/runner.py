@@ -8,7 +8,7 @@ from mdfl_jax.core.errors import SHRINK, UserError, out_of_memory
 from mdfl_jax.engine.programs import Compiler
 from mdfl_jax.storage.study_files import locked
 from mdfl_jax.study.batch import Batch, Program, steps
-from mdfl_jax.study.events import Compiling, Ended, Evaluated, Event, Found, ModelsKept, Sink
+from mdfl_jax.study.events import Compiling, Ended, Evaluated, Event, Found, ModelsKept, Sink, lines_of
 from mdfl_jax.study.run_files import Beginning, RunFiles
 from mdfl_jax.study.signals import apart
 from mdfl_jax.study.study import Group, Run, Study, part_size
@@ -170,7 +170,8 @@ class Runner:
         for step in steps(program, batch.runs, saved, done, self._interruptible):
             for kept in step.kept:
                 self._emit(ModelsKept(batch, kept))
-            self._emit(Evaluated(batch, step.metrics, step.facts, step.rounds, not step.rounds, earlier))
+            lines = lines_of(self.study, batch, step.metrics, step.facts)
+            self._emit(Evaluated(batch, step.metrics, step.facts, lines, step.rounds, not step.rounds, earlier))
             earlier = 0
             if not step.last and (step.rounds or self.stopping) and self._save_is_due():
                 if step.rounds or not saved:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 from mdfl_jax.config.sections import effective
 from mdfl_jax.results.records import lines_of_point
 from mdfl_jax.storage.disk import plain
-from mdfl_jax.study.events import Ended, Evaluated, Event, Found, lines_of
+from mdfl_jax.study.events import Ended, Evaluated, Event, Found
 from mdfl_jax.study.study import Run, Study
 
 LONGEST = 100  # letters of a folder's name
@@ -81,7 +81,7 @@ class LineLogger:
         """Hand the lines of an evaluation to the logger, evaluation after evaluation."""
         if isinstance(event, Evaluated):
             runs = [self._run(run) for run in event.batch.runs]
-            for of_evaluation in zip(*lines_of(self.study, event)):
+            for of_evaluation in zip(*event.lines):
                 for run, line in zip(runs, of_evaluation):
                     self.line(run, plain(line))
             self.flush()
