@@ -24,6 +24,7 @@ from mdfl_jax.core.outcomes import is_text_of
 from mdfl_jax.report import compare, figures, page, pivot
 from mdfl_jax.report.compare import read_studies
 from mdfl_jax.report.read import ROUNDS, NotYetError, ReportData
+from mdfl_jax.storage import disk
 from mdfl_jax.storage.study_files import CONFIG, run_files
 
 PORT = 8000  # of --serve
@@ -204,7 +205,7 @@ def _write(run: ReportData, out: Path | None) -> Path:
             path = out if out.suffix == ".html" else out / "report.html"
             path.parent.mkdir(exist_ok=True)
         if path == out or _PAGE_ONLY.value:
-            page.save(path, page.render(run))
+            disk.write_text(path, page.render(run))
             return path
         page.write(run)
         if run.studies:

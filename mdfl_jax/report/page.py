@@ -60,7 +60,7 @@ def write(study: ReportData) -> Path:
                     disk.remove_parts(folder / name)
             made = [*tables.write(study), *pivot.write(study)]
             pictures = figures.write_figures(study)
-            save(path, render(study, pictures))
+            disk.write_text(path, render(study, pictures))
             files = (picture.with_suffix(end) for picture in pictures.values() for end in (".png", ".pdf", ".csv"))
             made += [file for file in files if file.is_file()]
             if is_study:
@@ -70,11 +70,6 @@ def write(study: ReportData) -> Path:
     except OSError as error:
         raise UserError(f"{error.filename or study.workdir}: cannot be written: {error.strerror}") from None
     return path
-
-
-def save(path: Path, text: str) -> None:
-    """Write a page as `mdfl_jax.storage.disk.write` does, so that a browser never shows an incomplete one."""
-    disk.write_text(path, text)
 
 
 def _templates() -> Environment:
@@ -133,7 +128,7 @@ def _panel(study: ReportData, name: str, picture: Path | None) -> dict[str, Any]
     """Return what the template needs of a panel."""
     panel = FIGURES[name]
     with own_files.errors_in_one_line():
-        chart = panel.chart(study) if panel.chart else None  # of a Matplotlib figure there is none
+        chart = panel.chart(study)  # of a Matplotlib figure there is none
         found = {"name": name, "title": panel.title, "caption": panel.caption(study), "chart": chart}
     if chart:
         return found | {"data": Markup(dumps(chart.data))}
@@ -273,7 +268,7 @@ def write_index(folder: Path, path: Path | None = None) -> Path:
     try:
         if path.exists() and _MARK not in path.read_text(encoding="utf-8", errors="replace")[:2000]:
             raise UserError(f"{path}: it is a file of something else; name another one with --out=FILE.html")
-        save(path, render_index(folder))
+        disk.write_text(path, render_index(folder))
     except OSError as error:
         raise UserError(f"{error.filename or path}: cannot be written: {error.strerror or error}") from None
     return path

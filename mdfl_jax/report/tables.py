@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from mdfl_jax.core.metric import TABLE, TARGET, Shown
 from mdfl_jax.core.outcomes import chosen_words, enumerated, known_seeds
-from mdfl_jax.report.read import ReportData, as_number, chosen, declared, spaced, sweep_axes
+from mdfl_jax.report.read import ReportData, as_number, chosen, declared, spaced, sweep_axes, value_of
 from mdfl_jax.report.sheet import MISSING, Cell, Sheet, in_text, mean_of, number, number_with
 from mdfl_jax.report.sheet import write as write_sheet
 from mdfl_jax.results.statistics import power_in_words
@@ -359,9 +359,8 @@ def values_of(
     numbers: Mapping[str, Any] = next((of.get("numbers", {}) for of in manifest_points if of["id"] == point["id"]), {})
 
     def value(path: str) -> Any:
-        section, _, name = path.rpartition(".")
-        base = (config.get(section) or {}).get(name) if section else config.get(name)
-        return point["overrides"].get(path, numbers.get(path, base))
+        found = value_of(point, path, config)
+        return numbers.get(path) if found is None else found
 
     return value
 

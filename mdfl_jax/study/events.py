@@ -7,7 +7,7 @@ the loggers.
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import jax
 import numpy as np
@@ -82,15 +82,17 @@ class Found(NamedTuple):
 Event = Compiling | Evaluated | ModelsKept | Ended | Found
 
 
-class Sink(Protocol):
+class Sink:
     """Takes the events of a study. It is a context manager around the whole study."""
 
     def take(self, event: Event) -> None:
         """Take an event. A sink ignores the events that it does not use."""
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        return self
 
-    def __exit__(self, *error: object) -> None: ...
+    def __exit__(self, *error: object) -> None:
+        """End, also if the study was stopped or has failed."""
 
 
 def lines_of(study: Study, batch: Batch, metrics: Metrics, facts: RunFacts) -> list[list[dict[str, Any]]]:
@@ -102,7 +104,7 @@ def lines_of(study: Study, batch: Batch, metrics: Metrics, facts: RunFacts) -> l
     return found
 
 
-class MetricsFile:
+class MetricsFile(Sink):
     """Writes metrics.jsonl while a study runs: by batch, and within a batch by evaluation and then by run.
 
     Several workers append to the same file. At the end of the study it is written anew, in the order of the points.
@@ -134,7 +136,7 @@ class MetricsFile:
         self.file.close()
 
 
-class ModelFiles:
+class ModelFiles(Sink):
     """Writes the models that a study keeps, each as soon as it is known that it is kept."""
 
     def __init__(self, study: Study, workdir: Path):
@@ -148,14 +150,8 @@ class ModelFiles:
             header = Header(self.study.name(run), name, point, run.seed, kept.round, kept.accuracy)
             write(model_path(self.workdir, header.run, kept.round), header, kept.tensors)
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, *error: object) -> None:
-        pass
-
-
-class Notes:
+class Notes(Sink):
     """Prints notes for the user about the data of a batch, before its first round."""
 
     def __init__(self, study: Study, log: Callable[[str], None]):
@@ -166,12 +162,6 @@ class Notes:
         if isinstance(event, Evaluated) and event.first:
             for line in _unreached(self.study, event.batch.runs, event.facts):
                 self.log(line)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        pass
 
 
 def _unreached(study: Study, runs: list[Run], facts: RunFacts) -> list[str]:
@@ -238,7 +228,7 @@ def at_evaluation(metrics: Metrics, e: int, rows: list[int]) -> dict[str, np.nda
     return found
 
 
-class Callback:
+class Callback(Sink):
     """The sink that calls the user's function, once for each evaluation and each sweep point of a batch.
 
     It leaves out the evaluations that an earlier run of the same study has made.
@@ -286,6 +276,3 @@ class Callback:
     def __enter__(self) -> Self:
         self.begin = time.monotonic()
         return self
-
-    def __exit__(self, *error: object) -> None:
-        pass

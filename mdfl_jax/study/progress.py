@@ -320,7 +320,7 @@ class _Lines:
         """Print nothing: the table follows."""
 
 
-class Progress:
+class Progress(events.Sink):
     """The sink that shows the progress of a study.
 
     Args:

@@ -76,7 +76,7 @@ def test_lead_and_contacts_of_the_mobile_clients_are_those_of_the_curves(two_gro
     accuracy, lead, met = (panel["traces"] for panel in chart.data["panels"])
     shown = groups.shown_points(two_groups)
     assert shown == [1, 2, 3]  # under static mobility nobody moves
-    curve = two_groups.curves["dam"].groups
+    curve = two_groups.curves["dam"].values
     of_dam = [trace for trace in accuracy if trace["name"].startswith("dam")]
     np.testing.assert_allclose(of_dam[0]["y"], 100 * curve["accuracy_mobile"].mean(0))
     assert [trace["line"]["dash"] for trace in of_dam] == ["solid", style.PLOTLY_DASHES[1]]

@@ -73,7 +73,7 @@ def playback(study: ReportData) -> dict[str, Any]:
         point |= _of_point(study, p, worlds[p], BUDGET // len(chosen))
         done = rounds_done(study, p)
         point["stopped"] = done if done is not None and done < point["frames"][-1] else None
-        curve = study.curves[study.points[p]["id"]]
+        curve = study.curve(p)
         point |= {"evaluated": curve.rounds, "judged": curve.accuracy[0]}
         points.append(point | {"labels": _index(labels, study.array(p, "label_counts"))})
     colour = None
