@@ -18,7 +18,7 @@ from matplotlib.text import Text
 from mdfl_jax.core import own_files
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.report.picture import mean_line
-from mdfl_jax.report.read import ROUNDS, ReportData, Table
+from mdfl_jax.report.read import ROUNDS, ReportData
 from mdfl_jax.report.registry import FIGURES, Panel, in_order
 from mdfl_jax.report.sheet import write_csv
 from mdfl_jax.report.style import (
@@ -274,24 +274,24 @@ class Plots:
 
     def _draw_curves(self, axes: Any, metric: str, x: str) -> None:
         study = self._report_data("")
-        table = Table(study.lines, [point["id"] for point in study.points])
-        key, along = self._key(table, metric), None if x in ("round", ROUNDS) else self._key(table, x)
-        of_points, places = table[key] / self._scale(key), table[along] / self._scale(along) if along else None
+        key, along = self._key(study, metric), None if x in ("round", ROUNDS) else self._key(study, x)
         for p, (point, look) in enumerate(zip(study.points, looks(study))):
-            lost = [str(seed) in point.get("divergence", {}) for seed in table.seeds]
+            curve, diverged = study.curve(p), point.get("divergence", {})
+            lost = [str(seed) in diverged for seed in curve.seeds]
             ran = np.flatnonzero(np.logical_not(lost) | all(lost))  # a run that has diverged is in no mean
-            if not np.isnan(of_points[p, ran]).all():
-                at = table.rounds if places is None else places[p, ran].mean(axis=0)
-                line = mean_line(look.label, (look.colour, look.dash), at, of_points[p, ran]).draw(axes, in_rows=False)
+            if {key, along or key} <= curve.values.keys() and not np.isnan(curve.values[key][ran]).all():
+                values = curve.values[key][ran] / self._scale(key)
+                at = curve.values[along][ran].mean(axis=0) / self._scale(along) if along else curve.rounds
+                line = mean_line(look.label, (look.colour, look.dash), at, values).draw(axes, in_rows=False)
                 line.set_label(look.label)
         axes.set_xlabel("round" if along is None else self._title(along))
         axes.set_ylabel(self._title(key))
         axes.margins(x=0.01)
 
-    def _key(self, table: Table, metric: str) -> str:
+    def _key(self, study: ReportData, metric: str) -> str:
         """Return the key of a metric in metrics.jsonl, and check that it was measured."""
         key = next((shown.key for shown in self._results.declared.values() if shown.name == metric), metric)
-        measured = [of for of in table.keys if not np.isnan(table[of]).all()]
+        measured = dict.fromkeys(of for curve in study.curves.values() for of in curve.values)
         if key not in measured:
             raise UserError(unknown_name("metric", metric, measured))
         return key

@@ -39,27 +39,23 @@ class NumberColumn(NamedTuple):
     title: str = ""
     in_csv: str = ""
 
-    def cell(self, point: Mapping[str, Any], plus_minus: str = "±") -> Cell:
+    def cell(self, point: Mapping[str, Any]) -> Cell:
         """Return the cell of a sweep point, with half the width of the interval if there is one."""
         found, mean = point.get(self.key), mean_of(point.get(self.key))
         if self.is_share:
-            return percent_cell(found, "+" if self.key == DIFFERENCE else "-", plus_minus)
+            return percent_cell(found, "+" if self.key == DIFFERENCE else "-")
         half = found.get("ci95") if isinstance(found, Mapping) else None
         mean = None if mean is None else mean / self.divisor
         if mean is None or half is None or not math.isfinite(mean):
             return Cell(number(mean), mean)
-        return Cell(number_with(mean, half / self.divisor, plus_minus), mean)
+        return Cell(number_with(mean, half / self.divisor), mean)
 
-    def cells(self, summary: Mapping[str, Any], plus_minus: str = "±") -> list[Cell]:
+    def cells(self, summary: Mapping[str, Any]) -> list[Cell]:
         """Return the cells of all sweep points; that of a difference says which points are baselines."""
         points = summary["points"]
-        usual = summary.get("baseline") if self.key == DIFFERENCE and len(points) > 1 else None
-        return [
-            Cell("baseline", 0.0)
-            if self.key == DIFFERENCE and len(points) > 1 and point["id"] == point.get("baseline", usual)
-            else self.cell(point, plus_minus)
-            for point in points
-        ]
+        baselines = {of["id"] for of in points if of["id"] == of.get("baseline", summary.get("baseline"))}
+        named = baselines if self.key == DIFFERENCE and len(points) > 1 else ()
+        return [Cell("baseline", 0.0) if point["id"] in named else self.cell(point) for point in points]
 
     def raw(self, point: Mapping[str, Any]) -> dict[str, float | None]:
         """Return the numbers of a sweep point by their names in the CSV file. Shares are fractions there."""
@@ -107,19 +103,16 @@ def with_unit(metric: Shown) -> str:
     return metric.title if named else f"{metric.title} ({metric.unit})"
 
 
-def sheet(
-    summary: Mapping[str, Any], config: Mapping[str, Any] | None = None, plus_minus: str = "±", full: bool = False
-) -> Sheet:
+def sheet(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None, full: bool = False) -> Sheet:
     """Return the printed table, one row for each sweep point.
 
     The first columns are the settings that differ. A sweep point that does not override one has the value of
     ``config``, the resolved base configuration. Columns in which no point has anything are left out, but not the rounds
-    to the target, which say so. The text ``plus_minus`` stands before the half-width of an interval. With ``full``
-    settings have the long forms of their labels.
+    to the target, which say so. With ``full`` settings have the long forms of their labels.
     """
     about, summary = note(summary, config), chosen(summary)
     settings = setting_columns(summary["points"], config, full)
-    found = [(column, column.cells(summary, plus_minus)) for column in number_columns(summary)]
+    found = [(column, column.cells(summary)) for column in number_columns(summary)]
     kept = [of for of in found if {cell.text for cell in of[1]} != {MISSING} or of[0].key == "rounds_to_target"]
     bold = {
         (row, len(settings) + k)
@@ -137,11 +130,9 @@ def best_of(cells: Sequence[Cell], better: Callable[[Sequence[float]], float]) -
     return [i for i, cell in enumerate(cells) if len(known) > 1 and cell.number == better(known)]
 
 
-def table(
-    summary: Mapping[str, Any], config: Mapping[str, Any] | None = None, plus_minus: str = "±"
-) -> tuple[list[str], list[list[str]]]:
+def table(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> tuple[list[str], list[list[str]]]:
     """Return the header and the rows of `sheet`."""
-    return sheet(summary, config, plus_minus)[:2]
+    return sheet(summary, config)[:2]
 
 
 def raw_table(
@@ -169,7 +160,9 @@ def text(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None, wi
 
     Columns that do not fit in the width go on below, with the names again. A width of 0 is that of the terminal.
     """
-    lines = in_text(sheet(summary, config, plus_minus="+-"), width or shutil.get_terminal_size((160, 24)).columns)
+    shown = sheet(summary, config)
+    rows = [[cell.replace("±", "+-") for cell in row] for row in shown.rows]
+    lines = in_text(shown._replace(rows=rows), width or shutil.get_terminal_size((160, 24)).columns)
     return "\n".join([*lines, *([power_in_words(summary["power"])] if summary.get("power") else ())])
 
 
@@ -305,7 +298,7 @@ def page_columns(study: ReportData) -> list[Column]:
     return [column for column in found if column.says_something]
 
 
-def percent_cell(statistic: Mapping[str, Any] | None, sign: str = "-", plus_minus: str = "±") -> Cell:
+def percent_cell(statistic: Mapping[str, Any] | None, sign: str = "-") -> Cell:
     """Return a cell with a mean and its interval in percent; with the sign "+", positive means have their sign too.
 
     If some seeds have no result, it says on how many seeds the mean stands.
@@ -314,7 +307,7 @@ def percent_cell(statistic: Mapping[str, Any] | None, sign: str = "-", plus_minu
     if not statistic or mean is None or math.isnan(mean):
         return Cell(MISSING, None)
     text, half = format(100 * mean, f"{sign}.2f"), statistic.get("ci95")
-    return Cell((text if half is None else f"{text} {plus_minus} {100 * half:.2f}") + on_seeds(statistic), 100 * mean)
+    return Cell((text if half is None else f"{text} ± {100 * half:.2f}") + on_seeds(statistic), 100 * mean)
 
 
 def seeds_in_words(point: Mapping[str, Any]) -> str:
