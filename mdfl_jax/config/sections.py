@@ -10,6 +10,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -61,6 +62,9 @@ def field(default: Any, doc: str, **rules: Any) -> Any:
     return dataclasses.field(default=default, metadata={"doc": doc, **rules})
 
 
+_of_places, _of_links = partial(field, part="places"), partial(field, part="links")
+
+
 def flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return the values of nested dictionaries by dotted path.
 
@@ -98,55 +102,28 @@ class NetworkConfig:
         traced=True,
     )
     grid_size: int = field(18, "side G of the G x G grid, in grid points", at_least=1, at_most=46_340)
-    radius: float = field(
-        3.0,
-        "communication radius Rc, in grid units or metres; inf: all hear each other",
-        at_least=0,
-        traced=True,
-        part="places",
+    radius: float = _of_places(
+        3.0, "communication radius Rc, in grid units or metres; inf: all hear each other", at_least=0, traced=True
     )
-    radius_spread: float = field(
-        0.0,
-        "radii are drawn in [1 - spread, 1 + spread] times the radius",
-        at_least=0,
-        at_most=1,
-        traced=True,
-        part="places",
+    radius_spread: float = _of_places(
+        0.0, "radii are drawn in [1 - spread, 1 + spread] times the radius", at_least=0, at_most=1, traced=True
     )
-    max_step: float = field(
-        5.0, "largest distance moved in a round, Rm; inf: no limit", at_least=0, traced=True, part="places"
-    )
-    mobility: str = field(
-        "random_movement",
-        "rule by which the mobile clients move; no effect with a graph",
-        names=MOBILITIES,
-        part="places",
+    max_step: float = _of_places(5.0, "largest distance moved in a round, Rm; inf: no limit", at_least=0, traced=True)
+    mobility: str = _of_places(
+        "random_movement", "rule by which the mobile clients move; no effect with a graph", names=MOBILITIES
     )
     world: str = field(OWN, "where clients move; auto: in the rule's own world", names=(OWN, *WORLDS))
-    contact: str = field(
-        "disc",
-        "clients in range at the round's beginning (disc), or during the last movement (swept)",
-        names=CONTACTS,
-        part="places",
+    contact: str = _of_places(
+        "disc", "clients in range at the round's beginning (disc), or during the last movement (swept)", names=CONTACTS
     )
     order: str = field(
         "mix_first", "order of a round: clients mix, then move (mix_first), or the reverse (move_first)", names=ORDERS
     )
-    link_failure: float = field(
-        0.0,
-        "probability that a link fails, for each round and direction",
-        at_least=0,
-        at_most=1,
-        traced=True,
-        part="links",
+    link_failure: float = _of_links(
+        0.0, "probability that a link fails, for each round and direction", at_least=0, at_most=1, traced=True
     )
-    link_fading: float = field(
-        0.0,
-        "probability of failure that is added at the edge of the radius",
-        at_least=0,
-        at_most=1,
-        traced=True,
-        part="links",
+    link_fading: float = _of_links(
+        0.0, "probability of failure that is added at the edge of the radius", at_least=0, at_most=1, traced=True
     )
     mixing: str = field("metropolis_hastings", "rule that makes the mixing matrix", names=MIXINGS, part="mixing")
 
@@ -426,12 +403,11 @@ class CostConfig:
     seconds_per_sample: float = _free("seconds for the gradient of one sample, for a client of speed 1")
     speed_spread: float = _free("clients' speeds are lognormal with this sigma and mean one, drawn once for a seed")
     speeds: str = field("", "file of N relative speeds, one for each client", traced=True, file=True)
-    deadline: float = field(
+    deadline: float = _of_links(
         math.inf,
         "seconds after which a client that still computes is left out of the exchange; it trains all the same",
         above=0,
         traced=True,
-        part="links",
     )
     bandwidth: float = field(math.inf, "bits per second of a client's radio; inf: no time", above=0, traced=True)
     latency: float = _free("seconds that each message takes besides its bits")

@@ -104,8 +104,8 @@ class Tally:
         for name, key in self._keys.items():
             values = {run: number(line.get(key)) for run, line in lines.items()}
             if not all(map(math.isnan, values.values())) or name == self.shown:  # else all of these runs have diverged
+                self._values = values if name != self.shown else self._values | values
                 self.shown = name
-                self._values |= values
                 break
 
     @property

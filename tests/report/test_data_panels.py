@@ -65,7 +65,7 @@ def two_groups(make_workdir):
     rng = np.random.default_rng(3)
     names = ("accuracy_mobile", "accuracy_other", "num_neighbours_mobile", "num_neighbours_other")
     curves = {
-        point: dataclasses.replace(curve, groups={name: rng.uniform(size=(3, 3)) for name in names})
+        point: dataclasses.replace(curve, values={name: rng.uniform(size=(3, 3)) for name in names})
         for point, curve in run.curves.items()
     }
     return dataclasses.replace(run, curves=curves)
