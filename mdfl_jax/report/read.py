@@ -337,7 +337,7 @@ class ReportData:
         """
         curve = self.curve(point).of_results
         if self.x_axis == ROUNDS:
-            return curve.rounds
+            return curve.rounds.astype(float)
         metric = axes_of(self.summary)[self.x_axis]
         if metric.key not in curve.values:
             raise UserError(f"the x axis is {self.x_axis!r}; {self.points[point]['id']} has not recorded it")
