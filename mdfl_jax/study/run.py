@@ -34,7 +34,7 @@ from mdfl_jax.study.progress import Progress
 from mdfl_jax.study.run_files import RunFiles, check_more_rounds
 from mdfl_jax.study.runner import Interrupted, Runner
 from mdfl_jax.study.signals import apart, handled
-from mdfl_jax.study.study import Run, Study, make_study, set_precision
+from mdfl_jax.study.study import Study, make_study, set_precision
 from mdfl_jax.study.workdir import WorkdirContent, manifest_of
 from mdfl_jax.study.workers import Worker, Workers
 
@@ -195,7 +195,7 @@ def run_or_resume(
             return _as_wanted(content, workdir, held, log), True
     for run in study.to_do():
         if study.name(run) in there:
-            _check_record(files, run)
+            files.record(run)  # what cannot be read is told before anything is written
     further = {} if options.overwrite else check_more_rounds(study, files, missing)
     wanted, told = len(study.to_do()), len(missing) < len(study.to_do())
     if told:
@@ -279,18 +279,6 @@ def _run_missing(study: Study, files: RunFiles, workers: Workers, options: RunOp
         for sink in sinks:
             stack.enter_context(sink)
         runner.run()
-
-
-def _check_record(files: RunFiles, run: Run) -> None:
-    """Check that the record of a run can be read, before anything is written.
-
-    Raises:
-      UserError: If it cannot.
-    """
-    try:
-        files.record(run)
-    except UserError as error:
-        raise UserError(f"{error}; remove the file, and the same command runs it again") from error.__cause__
 
 
 def _write_views(workdir: Path, manifest: dict[str, Any], log: Callable[[str], None]) -> dict[str, Any]:

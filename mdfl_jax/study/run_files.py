@@ -152,8 +152,15 @@ class RunFiles:
         return {name for name, _ in run_files(self.workdir)}
 
     def record(self, run: Run) -> RunRecord:
-        """Return the record of a run, which is there."""
-        return RunRecord(run_path(self.workdir, self.study.name(run)))
+        """Return the record of a run, which is there.
+
+        Raises:
+          UserError: If it cannot be read.
+        """
+        try:
+            return RunRecord(run_path(self.workdir, self.study.name(run)))
+        except UserError as error:
+            raise UserError(f"{error}; remove the file, and the same command runs it again") from error.__cause__
 
     def fewer_rounds(self, run: Run) -> list[int]:
         """Return the rounds of the same run with fewer rounds that have a record or a state, in their order."""
