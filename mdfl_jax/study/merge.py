@@ -118,7 +118,7 @@ class Part:
     """A workdir and the content of its config.json."""
 
     workdir: Path
-    manifest: dict[str, Any]
+    manifest: Mapping[str, Any]
 
     @cached_property
     def fields(self) -> dict[str, Any]:
@@ -126,7 +126,7 @@ class Part:
         return fields_of(self.manifest["config"])
 
     @property
-    def whole(self) -> dict[str, Any]:
+    def whole(self) -> Mapping[str, Any]:
         """All points and seeds of its study, those included that are missing here."""
         return self.manifest.get("whole", self.manifest)
 
