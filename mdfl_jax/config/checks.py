@@ -434,8 +434,8 @@ def _unread(experiment: Experiment) -> Iterator[tuple[str, str]]:
             ignored.setdefault(part, why)
     for path, rules in _declared(experiment):
         other, _, values = rules.get("only_with", "").partition("=")
-        if why := ignored.get(rules.get("part", "")):
-            yield path, why
+        if rules.get("part") in ignored:
+            yield path, ignored[rules["part"]]
         elif other and str(attrgetter(other)(experiment)) not in values.split(","):
             yield path, f"{other} is {_shown(experiment, other)}"
 

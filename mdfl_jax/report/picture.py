@@ -130,10 +130,11 @@ class Series(NamedTuple):
             trace |= {"marker": {"color": self.colour, "symbol": symbol, "size": size}, **more}
         if self.low is not None and not self.mark:
             x = np.asarray(self.x, float)
-            area = {"x": [*x, *x[::-1]], "y": [*np.asarray(self.high), *np.asarray(self.low)[::-1]], "fill": "toself"}
+            area = {"x": [*x, *x[::-1]], "y": [*np.asarray(self.high), *np.asarray(self.low)[::-1]]}
             fill = f"rgba{(*bytes.fromhex(self.colour.removeprefix('#')), 0.14)}"
-            area |= {"fillcolor": fill, "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False}
-            yield of | {"type": "scatter", "mode": "lines"} | area
+            look = {"fill": "toself", "fillcolor": fill, "line": {"width": 0}}
+            hidden = {"hoverinfo": "skip", "showlegend": False}
+            yield {"type": "scatter", "mode": "lines"} | of | area | look | hidden
         modes = [*(["lines"] if self.dash is not None else []), *(["markers"] if self.mark else [])]
         yield trace | {"type": "scatter", "mode": "+".join(modes)}
 
