@@ -18,6 +18,7 @@ from mdfl_jax.exchange.aggregation import Heard, aggregate
 from mdfl_jax.exchange.sending import Sending, sent
 
 Number = Any  # a traced scalar or a Python number
+_of_links = functools.partial(number, part="links", source="PaME V-D")
 
 
 class AlgorithmNumbers(Numbers):
@@ -33,18 +34,17 @@ class AlgorithmNumbers(Numbers):
         "added to the gradient as weight_decay * parameter (an L2 penalty), also of a client without samples",
         at_least=0,
     )
-    participation: float = number(
-        1.0, "share of the neighbours that a communication takes, nu", at_least=0, at_most=1, source="PaME V-D"
+    participation: float = _of_links(
+        1.0, "share of the neighbours that a communication takes, nu", at_least=0, at_most=1
     )
-    period_min: int = number(
+    period_min: int = _of_links(
         1,
         "smallest period of communication in rounds, kappa; pame draws one per client, else all clients have one",
         at_least=1,
         at_most=10**9,
-        source="PaME V-D",
     )
-    period_max: int = number(
-        1, "largest period; one for all clients is the middle of the two", at_least=1, at_most=10**9, source="PaME V-D"
+    period_max: int = _of_links(
+        1, "largest period; one for all clients is the middle of the two", at_least=1, at_most=10**9
     )
     aggregation: Any = nested(Numbers())
 
@@ -61,7 +61,9 @@ class AlgorithmNumbers(Numbers):
 class LocalNumbers(AlgorithmNumbers):
     """The numbers of algorithms whose clients take local steps with an optimiser."""
 
-    momentum: float = number(0.0, "momentum coefficient of the optimiser SGD", at_least=0, below=1)
+    momentum: float = number(
+        0.0, "momentum coefficient of the optimiser SGD", at_least=0, below=1, only_with="algorithm.optimizer=sgd"
+    )
 
 
 class CompressedNumbers(AlgorithmNumbers):

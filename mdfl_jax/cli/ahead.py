@@ -7,7 +7,6 @@ variable `CHILD` tells it the number of its program and the file for its results
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import tempfile
@@ -78,6 +77,7 @@ def in_a_child(number: int, arguments: list[str]) -> dict[str, Any]:
       UserError: if the child found a mistake of the user.
     """
     from mdfl_jax.study.ahead.accounts import ENVIRONMENT
+    from mdfl_jax.study.crew import error_in
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "found.json"
@@ -86,22 +86,22 @@ def in_a_child(number: int, arguments: list[str]) -> dict[str, Any]:
         done = subprocess.run(command, env=os.environ | ENVIRONMENT | task, capture_output=True, text=True, check=False)
         if done.returncode == 0:
             return json.loads(path.read_text())
-        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-        if done.returncode == 2 and lines and lines[-1].startswith("error: "):
-            raise UserError(lines[-1].removeprefix("error: "))
+        if done.returncode == 2 and (error := error_in(done.stderr)):
+            raise UserError(error)
         begun = json.loads(path.read_text()) if path.exists() else {}
-        return begun | {"failure": _last_words(lines, done.returncode)}
+        return begun | {"failure": _last_words(done.stderr, done.returncode)}
 
 
-def _last_words(lines: list[str], status: int) -> str:
+def _last_words(said: str, status: int) -> str:
     """Return one line that says why the compiler's process ended."""
+    from mdfl_jax.study.crew import end_in_words
+
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
     reasons = [
         line for line in lines if "Check failed" in line or "RESOURCE_EXHAUSTED" in line or re.match(r"F\d{4} ", line)
     ]
     word = (reasons or lines or ["it said nothing"])[0 if reasons else -1]
-    ended = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
-    ended += ", as where the machine's memory does not suffice" if status == -signal.SIGKILL else ""
-    return f"the compiler's process {ended}: {word[:400]}"
+    return f"the compiler's process {end_in_words(status)}: {word[:400]}"
 
 
 def is_child() -> bool:

@@ -23,24 +23,21 @@ ROOT = Path(__file__).parents[2]  # of the paths of members
 FOLDER = "families"  # of the pages of the families, below docs/
 _ALL = (
     *FAMILIES,
-    Family(SOURCES, "data", "data.name", about="Data sets that need no file. docs/data.md has the others."),
-    Family(LOGGERS, "", "loggers", about="Tools that draw a study while it runs; several are separated by commas."),
+    Family(
+        SOURCES,
+        "Data sets without a file",
+        "data",
+        "data.name",
+        about="Data sets that need no file. docs/data.md has the others.",
+    ),
+    Family(
+        LOGGERS,
+        "Loggers",
+        "",
+        "loggers",
+        about="Tools that draw a study while it runs; several are separated by commas.",
+    ),
 )
-_TITLES = {
-    "algorithm": "Algorithms, one by one",
-    "compressor": "Compressors",
-    "aggregation": "Aggregation rules",
-    "mobility": "Mobility rules and strategies",
-    "mixing": "Mixing weights",
-    "graph": "Graphs, one by one",
-    "server_pattern": "Meetings with a server",
-    "model": "Models",
-    "loss": "Losses",
-    "partition": "Partitions of the data",
-    "task": "Tasks",
-    "data_name": "Data sets without a file",
-    "logger": "Loggers",
-}
 _MADE = "This page is made from the code: `python -m launch.info --pages=docs` writes it, and a test compares the two."
 _FIELDS = f"""# All fields
 
@@ -136,7 +133,7 @@ def _fields() -> str:
     lines += _table(
         ("family", "chosen by", "members"),
         (
-            (f"[{_TITLES[name]}]({FOLDER}/{name}.md)", f"`{of.field}`", ", ".join(f"`{each}`" for each in of.registry))
+            (f"[{of.title}]({FOLDER}/{name}.md)", f"`{of.field}`", ", ".join(f"`{each}`" for each in of.registry))
             for name, of in families().items()
         ),
     )
@@ -155,7 +152,7 @@ def _family(name: str, family: Family) -> str:
     registry = family.registry
     usual, first = _numbers(family, registry.usual, _cells), next(iter(registry))
     lines = [
-        f"# {_TITLES[name]}",
+        f"# {family.title}",
         "",
         f"`{family.field}` chooses, as in `--config.{family.field}={first}`. {_MADE}",
         "",

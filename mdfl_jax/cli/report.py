@@ -24,6 +24,7 @@ from mdfl_jax.core.outcomes import is_text_of
 from mdfl_jax.report import compare, figures, page, pivot
 from mdfl_jax.report.compare import read_studies
 from mdfl_jax.report.read import ROUNDS, NotYetError, ReportData
+from mdfl_jax.storage import disk
 from mdfl_jax.storage.study_files import CONFIG, run_files
 
 PORT = 8000  # of --serve
@@ -91,22 +92,62 @@ def main() -> int:
         raise UserError("the folder of a study is missing: mdfl report DIR; several folders are compared")
     for name in (*dirs, _OUT.value or "", _TO.value or ""):
         check_path("the path", str(name))
-    _check_together()
-    if len(dirs) == 1 and _holds_studies(dirs[0]):
-        print(page.write_index(dirs[0], _index_file()))
-        return 0
-    if _FIGURE.value is not None:
-        return _save_figure(_read(dirs, None))
-    if _TABLE.value:
+    asked = _asked(dirs)
+    if asked == "index":
+        if _OUT.value and not _OUT.value.endswith(".html"):
+            raise UserError(f"--out={_OUT.value}: the page that lists studies is one file; it must end in .html")
+        print(page.write_index(dirs[0], _given_out(Path(_OUT.value)) if _OUT.value else None))
+    elif asked == "figure":
+        _save_figure(_read(dirs, None))
+    elif asked == "table":
         run, path = _some(_read(dirs, None)), Path(str(_TO.value))
         pivot.save(run, path, _ROWS.value or "", _COLUMNS.value or "", _METRIC.value or "final_accuracy")
         print(path)
-        return 0
-    if _SERVE.value is not None:
-        return _serve(dirs, _SERVE.value)
-    out = _given_out(Path(_OUT.value)) if _OUT.value else _default_folder(dirs) if len(dirs) > 1 else None
-    print(_write(_read(dirs, out), out))
+    elif asked == "serve":
+        _serve(dirs, int(_SERVE.value))
+    else:
+        out = _given_out(Path(_OUT.value)) if _OUT.value else _default_folder(dirs) if len(dirs) > 1 else None
+        print(_write(_read(dirs, out), out))
     return 0
+
+
+OF_STUDIES = ("x", "baseline", "labels")
+TAKES = {
+    "index": ("out",),
+    "figure": (*OF_STUDIES, "figure", "to", "width", "points", "rounds", "fps"),
+    "table": (*OF_STUDIES, "table", "to", "points", "rows", "columns", "metric"),
+    "serve": (*OF_STUDIES, "serve"),
+    "report": (*OF_STUDIES, "out", "page_only"),
+}
+"""What the command can be asked for, and the flags that each takes."""
+ADD = {"figure": "add --figure=NAME; --figure=list prints the names", "table": "add --table"}
+
+
+def _asked(dirs: Sequence[Path]) -> str:
+    """Return what the command is asked for, a key of `TAKES`.
+
+    Raises:
+      UserError: if a flag has no effect there, or if one is missing.
+    """
+    values = {name: flags.FLAGS[name].value for names in TAKES.values() for name in names}
+    given = [name for name, value in values.items() if not (value is None or value is False or value == "")]
+    asked = next((name for name in ("figure", "table", "serve") if name in given), "report")
+    asked = "index" if len(dirs) == 1 and _holds_studies(dirs[0]) else asked
+    for name in given:
+        if name in TAKES[asked]:
+            continue
+        if asked == "index":
+            raise UserError(f"--{name} is for the report of a study; this folder holds several studies")
+        if name in TAKES or name in TAKES["report"]:
+            raise UserError(f"--{asked} writes no report, so it cannot be combined with --{name}")
+        home = next(of for of in ADD if name in TAKES[of])
+        raise UserError(f"--{name} is for one {home}: {ADD[home]}")
+    if values["figure"] == "list" and values["to"]:
+        raise UserError(f"--figure=list prints the names of the figures, so --to={values['to']} has no effect")
+    if asked in ADD and values["figure"] != "list" and not values["to"]:
+        file = f"{values['figure']}.pdf" if asked == "figure" else "table.tex"
+        raise UserError(f"--to=FILE is missing: the file of the {asked}, such as {file}")
+    return asked
 
 
 def _holds_studies(folder: Path) -> bool:
@@ -114,51 +155,6 @@ def _holds_studies(folder: Path) -> bool:
     if (folder / CONFIG).exists() or any(run_files(folder)):
         return False
     return folder.is_dir() and next(page.find_studies(folder), None) is not None
-
-
-def _index_file() -> Path | None:
-    """Return the file for the page that lists studies; None: the usual one.
-
-    Raises:
-      UserError: if a flag is given that is for the report of one study.
-    """
-    for flag in (_FIGURE, _TABLE, _SERVE, _X, _BASELINE, _LABELS):
-        if flag.present:
-            raise UserError(f"--{flag.name} is for the report of a study; this folder holds several studies")
-    if _PAGE_ONLY.value:
-        raise UserError("--page_only is for the report of a study; this folder holds several studies")
-    if _OUT.value and not _OUT.value.endswith(".html"):
-        raise UserError(f"--out={_OUT.value}: the page that lists studies is one file; it must end in .html")
-    return _given_out(Path(_OUT.value)) if _OUT.value else None
-
-
-def _check_together() -> None:
-    """Refuse flags that have no effect.
-
-    Raises:
-      UserError: if a flag needs another one that is not given, or forbids one that is given.
-    """
-    every = (_OUT, _FIGURE, _TABLE, _TO, _WIDTH, _POINTS, _ROUNDS, _FPS, _SERVE, _ROWS, _COLUMNS, _METRIC)
-    given: dict[str, object] = {flag.name: flag.value for flag in every}
-    given |= {"page_only": _PAGE_ONLY.value or None, "table": _TABLE.value or None}
-    named = [name for name, value in given.items() if value is not None]
-    for name in ("to", "width", "points", "rounds", "fps"):
-        of_table = "table" in named and name in ("to", "points")
-        if name in named and "figure" not in named and not of_table:
-            raise UserError(f"--{name} is for one figure: add --figure=NAME; --figure=list prints the names")
-    for name in ("rows", "columns", "metric"):
-        if name in named and "table" not in named:
-            raise UserError(f"--{name} is for one table: add --table")
-    if _FIGURE.value == "list" and _TO.value:
-        raise UserError(f"--figure=list prints the names of the figures, so --to={_TO.value} has no effect")
-    first = next((name for name in ("figure", "table", "serve") if name in named), None)
-    for name in ("out", "serve", "page_only", "figure", "table") if first else ():
-        if name in named and name != first:
-            raise UserError(f"--{first} writes no report, so it cannot be combined with --{name}")
-    if "figure" in named and _FIGURE.value != "list" and not _TO.value:
-        raise UserError(f"--to=FILE is missing: the file of the figure, such as {_FIGURE.value}.pdf")
-    if "table" in named and not _TO.value:
-        raise UserError("--to=FILE is missing: the file of the table, such as table.tex")
 
 
 def _read(dirs: Sequence[Path], folder: Path | None) -> ReportData:
@@ -204,7 +200,7 @@ def _write(run: ReportData, out: Path | None) -> Path:
             path = out if out.suffix == ".html" else out / "report.html"
             path.parent.mkdir(exist_ok=True)
         if path == out or _PAGE_ONLY.value:
-            page.save(path, page.render(run))
+            disk.write_text(path, page.render(run))
             return path
         page.write(run)
         if run.studies:
@@ -214,11 +210,11 @@ def _write(run: ReportData, out: Path | None) -> Path:
     return path
 
 
-def _save_figure(run: ReportData) -> int:
+def _save_figure(run: ReportData) -> None:
     """Save one figure, or print the names of all that apply."""
     if _FIGURE.value == "list":
         print("\n".join(f"{name:16} {what}" for name, what in figures.list_figures(run)))
-        return 0
+        return
     name, path, width = str(_FIGURE.value), Path(str(_TO.value)), figures.width_in_inches(_WIDTH.value or "page")
     moves = path.suffix == figures.MOVIE
     figures.check_figure(run, name, path)
@@ -234,7 +230,6 @@ def _save_figure(run: ReportData) -> int:
     else:
         figures.save_figure(_some(run), name, path, width)
         print(path)
-    return 0
 
 
 def _some(run: ReportData) -> ReportData:
@@ -285,7 +280,7 @@ def _with_settings(run: ReportData, text: str) -> list[int]:
     return [p for p in range(len(run.points)) if all(is_text_of(values[p], value) for values, value in tests)]
 
 
-def _serve(dirs: Sequence[Path], port: int) -> int:
+def _serve(dirs: Sequence[Path], port: int) -> None:
     """Show the page of studies that may still run, until Ctrl-C."""
     from mdfl_jax.report import serve
 
@@ -303,4 +298,3 @@ def _serve(dirs: Sequence[Path], port: int) -> int:
             return f'<!doctype html><html lang="en"><title>Waiting</title><body><p>{escape(error)}</p></body></html>'
 
     serve.serve(make, lambda: [path / name for path in dirs for name in names], port)
-    return 0

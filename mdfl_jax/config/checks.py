@@ -15,7 +15,7 @@ import dataclasses
 import importlib.util
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -373,12 +373,11 @@ def notes(experiment: Experiment) -> list[str]:
 def _notes(experiment: Experiment) -> Iterator[Rule]:
     """Yield fields, whether each is to be noted, and why it has no effect."""
     cost, model, network = experiment.cost, experiment.model, experiment.network
-    for paths, is_unheeded, why in _unheeded(experiment):
-        for path in paths if is_unheeded else ():
-            section, _, name = path.rpartition(".")
-            part: Any = attrgetter(section)(experiment)
-            is_set = getattr(part, name) != type(part).__dataclass_fields__[name].default
-            yield path, is_set, f"it has no effect: {why}"
+    for path, why in _unread(experiment):
+        section, _, name = path.rpartition(".")
+        part: Any = attrgetter(section)(experiment)
+        is_set = getattr(part, name) != type(part).__dataclass_fields__[name].default
+        yield path, is_set, f"it has no effect: {why}"
     counts = not _varies(experiment)  # where the sweep varies costs, one of its points may well be free
     unused = "it has no effect: cost.seconds_per_sample is 0"
     computes_at_once = counts and not cost.seconds_per_sample
@@ -417,30 +416,43 @@ def unused(experiments: Sequence[Experiment]) -> list[str]:
     return list(lines)
 
 
-PLACES = tuple(f"network.{name}" for name in ("radius", "radius_spread", "max_step", "contact", "mobility"))
-"""The fields that say where clients are and who is in range."""
+def _declared(experiment: Experiment) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield what the fields of the sections and the numbers of the members in use declare, by their paths."""
+    for section in dataclasses.fields(experiment):
+        for each in dataclasses.fields(section.type) if dataclasses.is_dataclass(section.type) else ():
+            yield f"{section.name}.{each.name}", {} if "own" in each.metadata else each.metadata
+    for family, _, numbers in in_use(experiment):
+        for name, each in fields_of(type(numbers)).items():
+            yield f"{family.section}.{name}", each.metadata
 
 
-def _unheeded(experiment: Experiment) -> Iterator[tuple[tuple[str, ...], object, str]]:
-    """Yield fields that another setting makes meaningless: the fields, whether it does, and why."""
-    config, network, pattern = experiment.algorithm, experiment.network, experiment.server.pattern
-    name, share = config.name, participation_of(experiment)[0]
-    algorithm = ALGORITHMS[name](Settings())
-    drawn = pattern not in ("", "roadside")
-    yield PLACES, network.graph, f"the links are those of network.graph {network.graph}"
-    yield (*PLACES, "network.mixing"), drawn, f"under server.pattern {pattern} pairs are drawn"
-    own_weights = "mix" not in algorithm.needs and not drawn
-    yield ("network.mixing",), own_weights, f"{name} does not use the network's weights"
-    yield ("server.pattern",), serves_all(experiment), f"with {name} all clients reach the server in every round"
-    of_links = (
-        *("algorithm.participation", "algorithm.period_min", "algorithm.period_max"),
-        *("network.link_failure", "network.link_fading", "cost.deadline"),
-    )
-    yield of_links, not algorithm.needs & {"adjacency", "at_server"}, f"{name} does not use the links of the network"
-    yield ("algorithm.picks",), not is_partial(experiment) or share >= 1, "no neighbours are picked for the algorithm"
-    yield ("algorithm.momentum",), config.optimizer == "adam", "adam has momenta of its own"
-    yield ("algorithm.lr_final",), config.lr_schedule == "constant", "algorithm.lr_schedule is constant"
-    yield ("algorithm.lr_decay",), config.lr_schedule != "exponential", "algorithm.lr_schedule is not exponential"
+def _unread(experiment: Experiment) -> Iterator[tuple[str, str]]:
+    """Yield the fields and the numbers that nothing in use reads, with the reason, as they declare it."""
+    ignored: dict[str, str] = {}
+    for part, is_ignored, why in _ignored_parts(experiment):
+        if is_ignored:
+            ignored.setdefault(part, why)
+    for path, rules in _declared(experiment):
+        other, _, values = rules.get("only_with", "").partition("=")
+        if rules.get("part") in ignored:
+            yield path, ignored[rules["part"]]
+        elif other and str(attrgetter(other)(experiment)) not in values.split(","):
+            yield path, f"{other} is {_shown(experiment, other)}"
+
+
+def _ignored_parts(experiment: Experiment) -> Iterator[Rule]:
+    """Yield the parts of a study, whether the members in use ignore them, and why."""
+    network, pattern, name = experiment.network, experiment.server.pattern, experiment.algorithm.name
+    needs, pairs = ALGORITHMS[name](Settings()).needs, pattern not in ("", "roadside")
+    drawn = f"under server.pattern {pattern} pairs are drawn"
+    picks = is_partial(experiment) and participation_of(experiment)[0] < 1
+    yield "places", network.graph, f"the links are those of network.graph {network.graph}"
+    yield "places", pairs, drawn
+    yield "mixing", pairs, drawn
+    yield "mixing", "mix" not in needs, f"{name} does not use the network's weights"
+    yield "server", serves_all(experiment), f"with {name} all clients reach the server in every round"
+    yield "links", not needs & {"adjacency", "at_server"}, f"{name} does not use the links of the network"
+    yield "picks", not picks, "no neighbours are picked for the algorithm"
 
 
 def read_speeds(file: str, num_clients: int) -> np.ndarray:

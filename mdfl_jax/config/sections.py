@@ -10,6 +10,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -54,9 +55,14 @@ def field(default: Any, doc: str, **rules: Any) -> Any:
     ``names`` may be a function that returns the names. ``traced=True`` says that the field is no constant of the
     compiled program. ``file=True`` says that the text names a file that the study reads, with ``folder=True`` also a
     folder. ``in_runs=False`` says that no run depends on the field: a finished study takes another value without
-    running again.
+    running again. ``part`` names what the field is about, since the members in use may ignore it: places, mixing,
+    links, picks or server. ``only_with="PATH=VALUE,VALUE"`` says that the field has an effect with these values of
+    another field only.
     """
     return dataclasses.field(default=default, metadata={"doc": doc, **rules})
+
+
+_of_places, _of_links = partial(field, part="places"), partial(field, part="links")
 
 
 def flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -96,30 +102,30 @@ class NetworkConfig:
         traced=True,
     )
     grid_size: int = field(18, "side G of the G x G grid, in grid points", at_least=1, at_most=46_340)
-    radius: float = field(
+    radius: float = _of_places(
         3.0, "communication radius Rc, in grid units or metres; inf: all hear each other", at_least=0, traced=True
     )
-    radius_spread: float = field(
+    radius_spread: float = _of_places(
         0.0, "radii are drawn in [1 - spread, 1 + spread] times the radius", at_least=0, at_most=1, traced=True
     )
-    max_step: float = field(5.0, "largest distance moved in a round, Rm; inf: no limit", at_least=0, traced=True)
-    mobility: str = field(
+    max_step: float = _of_places(5.0, "largest distance moved in a round, Rm; inf: no limit", at_least=0, traced=True)
+    mobility: str = _of_places(
         "random_movement", "rule by which the mobile clients move; no effect with a graph", names=MOBILITIES
     )
     world: str = field(OWN, "where clients move; auto: in the rule's own world", names=(OWN, *WORLDS))
-    contact: str = field(
+    contact: str = _of_places(
         "disc", "clients in range at the round's beginning (disc), or during the last movement (swept)", names=CONTACTS
     )
     order: str = field(
         "mix_first", "order of a round: clients mix, then move (mix_first), or the reverse (move_first)", names=ORDERS
     )
-    link_failure: float = field(
+    link_failure: float = _of_links(
         0.0, "probability that a link fails, for each round and direction", at_least=0, at_most=1, traced=True
     )
-    link_fading: float = field(
+    link_fading: float = _of_links(
         0.0, "probability of failure that is added at the edge of the radius", at_least=0, at_most=1, traced=True
     )
-    mixing: str = field("metropolis_hastings", "rule that makes the mixing matrix", names=MIXINGS)
+    mixing: str = field("metropolis_hastings", "rule that makes the mixing matrix", names=MIXINGS, part="mixing")
 
 
 def _metres(default: float, doc: str, **rules: Any) -> Any:
@@ -205,7 +211,9 @@ class ServerConfig:
     clients meet in random pairs, and the places, contact and mixing of network have no effect.
     """
 
-    pattern: str = field("", "when clients meet the server; empty: none", names=lambda: ("", *PATTERNS, "roadside"))
+    pattern: str = field(
+        "", "when clients meet the server; empty: none", names=lambda: ("", *PATTERNS, "roadside"), part="server"
+    )
     file: str = field("", "pattern table: file of lines client,slot", file=True)
     pairs: float = field(
         0.5, "share of clients paired in a slot, rho; no effect with roadside", at_least=0, at_most=1, traced=True
@@ -290,8 +298,20 @@ class AlgorithmConfig:
     name: str = field("dpsgd", "name of the algorithm", names=ALGORITHMS)
     optimizer: str = field("sgd", "local optimiser", names=OPTIMIZERS)
     lr_schedule: str = field("constant", "how the learning rate changes over the local steps", names=LR_SCHEDULES)
-    lr_final: float = field(0.0, "last factor of the cosine, or lower limit of the exponential", at_least=0, at_most=1)
-    lr_decay: float = field(0.99, "factor of the exponential for each step", above=0, below=1)
+    lr_final: float = field(
+        0.0,
+        "last factor of the cosine, or lower limit of the exponential",
+        at_least=0,
+        at_most=1,
+        only_with="algorithm.lr_schedule=cosine,exponential",
+    )
+    lr_decay: float = field(
+        0.99,
+        "factor of the exponential for each step",
+        above=0,
+        below=1,
+        only_with="algorithm.lr_schedule=exponential",
+    )
     batch_size: int = field(0, "samples in a minibatch, drawn with replacement; 0: full batch", at_least=0)
     gradient: str = field("mean", "a client's gradient: mean or sum over the samples of its batch", names=GRADIENTS)
     local_steps: int = field(1, "number of optimiser steps between exchanges, E", at_least=1)
@@ -300,6 +320,7 @@ class AlgorithmConfig:
         "how clients exchange with the neighbours that they pick, if the participation is below 1: both send "
         "(both_ways), or only the picked one (one_way), as in pame",
         names=PICKS,
+        part="picks",
     )
     statistics: str = field("mixed", "batch statistics: exchanged like the parameters, or kept local", names=KEPT)
     aggregation: str = field("mean", "how a client combines the models that it hears with its own", names=AGGREGATIONS)
@@ -382,7 +403,7 @@ class CostConfig:
     seconds_per_sample: float = _free("seconds for the gradient of one sample, for a client of speed 1")
     speed_spread: float = _free("clients' speeds are lognormal with this sigma and mean one, drawn once for a seed")
     speeds: str = field("", "file of N relative speeds, one for each client", traced=True, file=True)
-    deadline: float = field(
+    deadline: float = _of_links(
         math.inf,
         "seconds after which a client that still computes is left out of the exchange; it trains all the same",
         above=0,
@@ -496,6 +517,7 @@ class Family(NamedTuple):
 
     Attributes:
       registry: The members.
+      title: The headline of its page.
       section: The section that holds the numbers of the members.
       field: The path of the field that names the member.
       used: (configuration, value of this field) -> the name of the member in use, which may be none of the registry.
@@ -504,6 +526,7 @@ class Family(NamedTuple):
     """
 
     registry: Registry
+    title: str
     section: str
     field: str
     used: Callable[[Experiment, str], str] = lambda experiment, name: name
@@ -538,6 +561,7 @@ def _where_it_moves(rule: str) -> str:
 FAMILIES = (
     Family(
         ALGORITHMS,
+        "Algorithms, one by one",
         "algorithm",
         "algorithm.name",
         about="What clients compute and send in a round. x is a client's model and x+ that of the next round; g = grad "
@@ -549,6 +573,7 @@ FAMILIES = (
     ),
     Family(
         COMPRESSORS,
+        "Compressors",
         "algorithm",
         "algorithm.compressor",
         lambda of, own: compressor_in_use(of.algorithm.name, own),
@@ -558,6 +583,7 @@ FAMILIES = (
     ),
     Family(
         AGGREGATIONS,
+        "Aggregation rules",
         "algorithm",
         "algorithm.aggregation",
         lambda of, own: aggregation_in_use(of.algorithm.name, own),
@@ -566,6 +592,7 @@ FAMILIES = (
     ),
     Family(
         MOBILITIES,
+        "Mobility rules and strategies",
         "motion",
         "network.mobility",
         lambda of, name: "" if of.network.graph else name,
@@ -578,6 +605,7 @@ FAMILIES = (
     ),
     Family(
         MIXINGS,
+        "Mixing weights",
         "network",
         "network.mixing",
         about="The mixing weights: W_ij is the weight that client i gives to the model of client j, and the rows of W "
@@ -587,15 +615,21 @@ FAMILIES = (
     ),
     Family(
         GRAPHS,
+        "Graphs, one by one",
         "graph",
         "network.graph",
         about="Who hears whom, where links do not depend on places. Clients are numbered 0 .. N - 1.",
     ),
     Family(
-        PATTERNS, "server", "server.pattern", about="When clients meet a server. A slot is a round, a gap is in slots."
+        PATTERNS,
+        "Meetings with a server",
+        "server",
+        "server.pattern",
+        about="When clients meet a server. A slot is a round, a gap is in slots.",
     ),
     Family(
         MODELS,
+        "Models",
         "model",
         "model.name",
         _with_samples,
@@ -604,6 +638,7 @@ FAMILIES = (
     ),
     Family(
         LOSSES,
+        "Losses",
         "model",
         "model.loss",
         _with_samples,
@@ -612,6 +647,7 @@ FAMILIES = (
     ),
     Family(
         PARTITIONS,
+        "Partitions of the data",
         "data",
         "data.partition",
         _with_samples,
@@ -619,6 +655,7 @@ FAMILIES = (
     ),
     Family(
         TASKS,
+        "Tasks",
         "data",
         "data.name",
         lambda of, name: task_named(name),

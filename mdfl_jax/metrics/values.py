@@ -142,13 +142,13 @@ def _in_range(links: Links) -> jax.Array:
     return links.adjacency if links.in_range is None else links.in_range
 
 
-def packed(links: Links) -> jax.Array:
+def pack_links(links: Links) -> jax.Array:
     """Return whom each client can hear as bits, [N, ceil(N / 8)] uint8."""
     return jnp.packbits(as_matrix(_in_range(links), links.senders), axis=1)
 
 
 PACKED = {"shape": (ROUNDS, CLIENTS, CLIENT_BYTES), "dtype": "uint8"}
-HEARD = record("heard", lambda view: packed(view.heard), NOTHING, **PACKED)
+HEARD = record("heard", lambda view: pack_links(view.heard), NOTHING, **PACKED)
 """The record of who heard whom, of algorithms and networks under which a client may hear less than all its links."""
 
 

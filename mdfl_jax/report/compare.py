@@ -195,7 +195,7 @@ def accuracy_gap(
     """
     (i, p), (j, q) = part, other
     why = "" if i == j else why_unpaired(studies[i], p, studies[j], q)
-    curves = [studies[k].curves[studies[k].points[r]["id"]] for k, r in (part, other)]
+    curves = [studies[k].curve(r) for k, r in (part, other)]
     values = [curve.at(int(curve.rounds[-1]) if at is None else at) for curve in curves]
     return {**difference(values[0], values[1], paired=not why), "why": why}
 
@@ -357,12 +357,9 @@ def _x_axis(studies: Mapping[str, ReportData], summary: Mapping[str, Any], wante
     known = [ROUNDS, *axes_of(summary)]
     if x not in known:
         raise UserError(f"the x axis is {x!r}; these studies have {', '.join(known)}")
-    lack = [
-        name
-        for name, study in studies.items()
-        if x != ROUNDS and any(x not in c.measured for c in study.curves.values())
-    ]
-    if not lack:
+    key = "" if x == ROUNDS else axes_of(summary)[x].key
+    lack = [name for name, study in studies.items() if any(key not in c.values for c in study.curves.values())]
+    if not key or not lack:
         return x, []
     if wanted:
         raise UserError(

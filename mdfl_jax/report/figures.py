@@ -18,8 +18,8 @@ from matplotlib.text import Text
 from mdfl_jax.core import own_files
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.report.picture import mean_line
-from mdfl_jax.report.read import ROUNDS, ReportData, Table
-from mdfl_jax.report.registry import FIGURES, drawn_in_order
+from mdfl_jax.report.read import ROUNDS, ReportData
+from mdfl_jax.report.registry import FIGURES, Panel, in_order
 from mdfl_jax.report.sheet import write_csv
 from mdfl_jax.report.style import (
     COLUMN,
@@ -47,14 +47,14 @@ def write_figures(study: ReportData) -> dict[str, Path]:
     logging.getLogger("fontTools").setLevel(logging.WARNING)  # at INFO it logs every embedded font
     written = {}
     with matplotlib.style.context(["default", STYLE]):  # "default": the user's matplotlibrc has no effect
-        for name, draw in drawn_in_order().items():
+        for name, panel in drawn().items():
             png, pdf, csv = (folder / f"{name}.{ending}" for ending in ("png", "pdf", "csv"))
-            if not FIGURES[name].applies(study):
+            if not panel.applies(study):
                 for path in (png, pdf, csv):  # from an earlier report
                     path.unlink(missing_ok=True)
                 continue
             with own_files.errors_in_one_line():
-                figure = draw(study)
+                figure = panel.draw(study)
             disk.write_bytes(png, _bytes(figure, "png"))
             figure.set_layout_engine("none")  # the PNG file has fixed the layout
             disk.write_bytes(pdf, _bytes(figure, "pdf"))
@@ -66,9 +66,8 @@ def write_figures(study: ReportData) -> dict[str, Path]:
 
 def numbers_of(study: ReportData, name: str) -> Sequence[Sequence[Any]] | None:
     """Return the numbers behind a figure that applies, as rows of a table; None if the figure does not give them."""
-    give = FIGURES[name].numbers
     with own_files.errors_in_one_line():
-        return give(study) if give else None
+        return FIGURES[name].numbers(study)
 
 
 def png_of(study: ReportData, name: str) -> bytes:
@@ -90,9 +89,14 @@ def _bytes(figure: Figure, kind: str) -> bytes:
     return file.getvalue()
 
 
+def drawn() -> dict[str, Panel]:
+    """Return the panels that are drawn for files, by name, in their order on the page."""
+    return {name: panel for name, panel in in_order().items() if panel.is_drawn}
+
+
 def applying(study: ReportData) -> list[str]:
     """Return the names of the figures that apply to a study, in their order on the page."""
-    return [name for name in drawn_in_order() if FIGURES[name].applies(study)]
+    return [name for name, panel in drawn().items() if panel.applies(study)]
 
 
 def draw_figure(study: ReportData, name: str) -> Figure:
@@ -101,12 +105,12 @@ def draw_figure(study: ReportData, name: str) -> Figure:
     Raises:
       UserError: if there is no such figure, or if the study has not recorded what it shows.
     """
-    draw_it = FIGURES[name].draw
-    if draw_it is None or not FIGURES[name].applies(study):
-        why = "it is on the page only" if draw_it is None else "the study has not recorded what it shows"
+    panel = FIGURES[name]
+    if not panel.is_drawn or not panel.applies(study):
+        why = "the study has not recorded what it shows" if panel.is_drawn else "it is on the page only"
         raise UserError(f"figure {name!r}: {why}; there are {', '.join(applying(study))}")
     with matplotlib.style.context(["default", STYLE]):
-        return draw_it(study)
+        return panel.draw(study)
 
 
 WIDTHS = {"column": COLUMN, "page": PAGE}
@@ -153,7 +157,7 @@ def check_figure(study: ReportData, name: str, path: Path) -> None:
         raise UserError(f"--to={path}: it must end in {', '.join((*UNSTAMPED, NUMBERS))}, or for the map in {MOVIE}")
     known = applying(study)
     if name not in known:
-        if name in drawn_in_order():
+        if name in drawn():
             why = "this study has not recorded what it shows"
             raise UserError(f"--figure={name}: {why}; there are {', '.join(known)}")
         raise UserError(f"--figure={name}: {unknown_name('figure', name, known)}")
@@ -180,10 +184,8 @@ def save_figure(study: ReportData, name: str, path: Path, width: float) -> None:
 
 def draw_for_paper(study: ReportData, name: str, width: float) -> Figure:
     """Draw one figure as wide as it is asked for, with text of one size and a legend that has room."""
-    panel_draw = FIGURES[name].draw
-    assert panel_draw is not None
     with own_files.errors_in_one_line(), of_width(width):
-        figure = panel_draw(study)
+        figure = FIGURES[name].draw(study)
     before, height = figure.get_size_inches()
     size = float(matplotlib.rcParams["font.size"])
     for text in figure.findobj(Text):
@@ -239,8 +241,8 @@ class Plots:
 
     def __getattr__(self, name: str) -> Callable[..., Figure]:
         """Return the method that draws a figure of the report."""
-        if name.startswith("_") or name not in drawn_in_order():
-            raise UnknownFigureError(unknown_name("figure", name, ["curves", *drawn_in_order()]))
+        if name.startswith("_") or name not in drawn():
+            raise UnknownFigureError(unknown_name("figure", name, ["curves", *drawn()]))
 
         def draw(x: str = "") -> Figure:
             return draw_figure(self._report_data(x), name)
@@ -272,24 +274,24 @@ class Plots:
 
     def _draw_curves(self, axes: Any, metric: str, x: str) -> None:
         study = self._report_data("")
-        table = Table(study.lines, [point["id"] for point in study.points])
-        key, along = self._key(table, metric), None if x in ("round", ROUNDS) else self._key(table, x)
-        of_points, places = table[key] / self._scale(key), table[along] / self._scale(along) if along else None
+        key, along = self._key(study, metric), None if x in ("round", ROUNDS) else self._key(study, x)
         for p, (point, look) in enumerate(zip(study.points, looks(study))):
-            lost = [str(seed) in point.get("divergence", {}) for seed in table.seeds]
+            curve, diverged = study.curve(p), point.get("divergence", {})
+            lost = [str(seed) in diverged for seed in curve.seeds]
             ran = np.flatnonzero(np.logical_not(lost) | all(lost))  # a run that has diverged is in no mean
-            if not np.isnan(of_points[p, ran]).all():
-                at = table.rounds if places is None else places[p, ran].mean(axis=0)
-                line = mean_line(look.label, (look.colour, look.dash), at, of_points[p, ran]).draw(axes, in_rows=False)
+            if {key, along or key} <= curve.values.keys() and not np.isnan(curve.values[key][ran]).all():
+                values = curve.values[key][ran] / self._scale(key)
+                at = curve.values[along][ran].mean(axis=0) / self._scale(along) if along else curve.rounds
+                line = mean_line(look.label, (look.colour, look.dash), at, values).draw(axes, in_rows=False)
                 line.set_label(look.label)
         axes.set_xlabel("round" if along is None else self._title(along))
         axes.set_ylabel(self._title(key))
         axes.margins(x=0.01)
 
-    def _key(self, table: Table, metric: str) -> str:
+    def _key(self, study: ReportData, metric: str) -> str:
         """Return the key of a metric in metrics.jsonl, and check that it was measured."""
         key = next((shown.key for shown in self._results.declared.values() if shown.name == metric), metric)
-        measured = [of for of in table.keys if not np.isnan(table[of]).all()]
+        measured = dict.fromkeys(of for curve in study.curves.values() for of in curve.values)
         if key not in measured:
             raise UserError(unknown_name("metric", metric, measured))
         return key

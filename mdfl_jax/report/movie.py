@@ -4,7 +4,6 @@ What stays is drawn once, as the ground of all pictures.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +55,7 @@ class _View:
         self.stop = rounds_done(study, p)
         self.total = len(self.path) - 1 if self.recorded is None else self.recorded.shape[1]
         self.values, self.norm = first_history(study, p, metric) if metric else None, norm
-        self.rounds = study.curves[study.points[p]["id"]].rounds
+        self.rounds = study.curve(p).rounds
         draw_ground(axes, world)
         stops = self.stop is not None and self.stop < self.total
         axes.set_title(looks(study)[p].label + (f", stopped at round {self.stop}" if stops else ""))
@@ -158,7 +157,7 @@ def _scale(study: ReportData, points: Sequence[int], metric: str, rounds: int) -
     """Return the scale of the colours: from the smallest to the largest value of the rounds that are drawn."""
     found = []
     for p in points:
-        values, at = first_history(study, p, metric), study.curves[study.points[p]["id"]].rounds
+        values, at = first_history(study, p, metric), study.curve(p).rounds
         if values is not None:
             shown = values[at <= max(rounds, at[0])]
             found.append(shown[np.isfinite(shown)])
@@ -204,7 +203,6 @@ def draw_pictures(study: ReportData, points: Sequence[int], rounds: int, width: 
 
 
 DEFAULT_ROUNDS, DEFAULT_FPS, DEFAULT_WIDTH = 40, 12, 7.2
-SHADES, SCALE, TINTS = 40, 48, 12  # the colours of a GIF: greys, the scale of the accuracies, tints of each sweep point
 
 
 def save_movie(
@@ -239,7 +237,8 @@ def save_movie(
     with matplotlib.style.context(["default", STYLE, {"figure.constrained_layout.use": False}]):
         drawn = list(draw_pictures(study, chosen, DEFAULT_ROUNDS if rounds is None else rounds, width))
     try:
-        _write_gif(path, drawn, fps, [looks(study)[p].colour for p in chosen])
+        first, *others = map(Image.fromarray, drawn)
+        first.save(path, save_all=True, append_images=others, duration=round(1000 / fps), loop=0)
     except OSError as error:
         raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
     return path
@@ -255,37 +254,3 @@ def _check(study: ReportData, points: Sequence[int], rounds: int | None, fps: in
     for name, value, low, high in (("rounds", rounds, 1, 10_000), ("fps", fps, 1, 50), ("width", width, 1, 20)):
         if value is not None and not low <= value <= high:
             raise UserError(f"--{name}={value}: it must be between {low} and {high}")
-
-
-def _write_gif(path: Path, drawn: list[np.ndarray], fps: int, colours: Sequence[str]) -> None:
-    """Write a GIF whose pictures share one palette; pixels that have not changed are transparent, which is short."""
-    palette = _palette(colours)
-    image = Image.new("P", (1, 1))
-    image.putpalette(palette.ravel().tolist())
-    whole = [np.array(Image.fromarray(one).quantize(palette=image, dither=Image.Dither.NONE)) for one in drawn]
-    clear = len(palette)  # the index behind the last colour
-    changed = [np.where(after == before, clear, after) for before, after in pairwise(whole)]
-    first, *others = (_indexed(indices, palette) for indices in (whole[0], *changed))
-    options: dict[str, Any] = {
-        "duration": round(1000 / fps),
-        "loop": 0,
-        "transparency": clear,
-        "disposal": 1,
-        "optimize": False,
-    }
-    first.save(path, save_all=True, append_images=others, **options)
-
-
-def _indexed(indices: np.ndarray, palette: np.ndarray) -> Image.Image:
-    image = Image.fromarray(indices.astype(np.uint8), "P")
-    image.putpalette([*palette.ravel().tolist(), 0, 0, 0])
-    return image
-
-
-def _palette(colours: Sequence[str]) -> np.ndarray:
-    """Return the colours of a GIF, [K, 3] uint8: greys, the scale of the accuracies, tints of the points' colours."""
-    greys = np.repeat(np.linspace(0, 1, SHADES)[:, None], 3, axis=1)
-    scale = matplotlib.colormaps["viridis"](np.linspace(0, 1, SCALE))[:, :3]
-    share = np.linspace(1, 0.15, TINTS)[:, None]
-    tints = [share * np.array(matplotlib.colors.to_rgb(colour)) + 1 - share for colour in colours]
-    return np.round(255 * np.concatenate([greys, scale, *tints])).astype(np.uint8)

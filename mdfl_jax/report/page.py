@@ -2,7 +2,7 @@
 
 import base64
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,7 +60,7 @@ def write(study: ReportData) -> Path:
                     disk.remove_parts(folder / name)
             made = [*tables.write(study), *pivot.write(study)]
             pictures = figures.write_figures(study)
-            save(path, render(study, pictures))
+            disk.write_text(path, render(study, pictures))
             files = (picture.with_suffix(end) for picture in pictures.values() for end in (".png", ".pdf", ".csv"))
             made += [file for file in files if file.is_file()]
             if is_study:
@@ -72,15 +72,13 @@ def write(study: ReportData) -> Path:
     return path
 
 
-def save(path: Path, text: str) -> None:
-    """Write a page as `mdfl_jax.storage.disk.write` does, so that a browser never shows an incomplete one."""
-    disk.write_text(path, text)
-
-
-def _templates() -> Environment:
-    """Return the templates of the pages, which escape every text."""
-    loader = FileSystemLoader(ASSETS)
-    return Environment(loader=loader, autoescape=True, trim_blocks=True, undefined=StrictUndefined)
+def _fill(template: str, assets: Sequence[Path], **text: Any) -> str:
+    """Return a page with style sheets and scripts inside, made of a template, which escapes every text."""
+    inside = lambda end: [Markup(path.read_text(encoding="utf-8")) for path in assets if path.suffix == end]  # noqa: E731
+    templates = Environment(
+        loader=FileSystemLoader(ASSETS), autoescape=True, trim_blocks=True, undefined=StrictUndefined
+    )
+    return templates.get_template(template).render(styles=inside(".css"), scripts=inside(".js"), **text)
 
 
 def render(study: ReportData, pictures: Mapping[str, Path] | None = None) -> str:
@@ -91,49 +89,37 @@ def render(study: ReportData, pictures: Mapping[str, Path] | None = None) -> str
     panels = [
         _panel(study, name, (pictures or {}).get(name)) for name, panel in in_order().items() if panel.applies(study)
     ]
-    return (
-        _templates()
-        .get_template("page.html.jinja")
-        .render(
-            title=title_of(study.manifest) or study.workdir.name,
-            styles=[Markup(path.read_text(encoding="utf-8")) for path in _styles(panels)],
-            remarks=study.remarks,
-            verdict=verdict(study.summary, study.config, pairs_of(study), study.manifest.get("points", ())),
-            setting="" if study.studies else describe_setting(study),
-            compared=compare.describe_comparison(study),
-            columns=tables.page_columns(study),
-            looks=looks(study),
-            note=tables.note(study.summary, study.config),
-            panels=panels,
-            making=describe_making(study),
-            missing=MISSING,
-            study=Markup(dumps(_study(study))),
-            scripts=[Markup(path.read_text(encoding="utf-8")) for path in _scripts(panels)],
-        )
+    return _fill(
+        "page.html.jinja",
+        _assets(panels),
+        title=title_of(study.manifest) or study.workdir.name,
+        remarks=study.remarks,
+        verdict=verdict(study.summary, study.config, pairs_of(study), study.manifest.get("points", ())),
+        setting="" if study.studies else describe_setting(study),
+        compared=compare.describe_comparison(study),
+        columns=tables.page_columns(study),
+        looks=looks(study),
+        note=tables.note(study.summary, study.config),
+        panels=panels,
+        making=describe_making(study),
+        missing=MISSING,
+        study=_study(study),
     )
 
 
 def render_alone(study: ReportData, name: str) -> str:
     """Return a page with one panel and nothing else, as a notebook shows it. The panel must have a chart."""
     panel = _panel(study, name, None)
-    scripts = [
-        path for path in _scripts([panel]) if not path.name.startswith("plotly") or panel["chart"].kind == "plotly"
-    ]
-    text = {
-        "title": panel["title"],
-        "panel": panel,
-        "styles": [Markup(path.read_text(encoding="utf-8")) for path in _styles([panel])],
-        "study": Markup(dumps(_study(study))),
-        "scripts": [Markup(path.read_text(encoding="utf-8")) for path in scripts],
-    }
-    return _templates().get_template("alone.html.jinja").render(**text)
+    is_plotly = panel["chart"].kind == "plotly"
+    assets = [path for path in _assets([panel]) if is_plotly or not path.name.startswith("plotly")]
+    return _fill("alone.html.jinja", assets, title=panel["title"], panel=panel, study=_study(study))
 
 
 def _panel(study: ReportData, name: str, picture: Path | None) -> dict[str, Any]:
     """Return what the template needs of a panel."""
     panel = FIGURES[name]
     with own_files.errors_in_one_line():
-        chart = panel.chart(study) if panel.chart else None  # of a Matplotlib figure there is none
+        chart = panel.chart(study)  # of a Matplotlib figure there is none
         found = {"name": name, "title": panel.title, "caption": panel.caption(study), "chart": chart}
     if chart:
         return found | {"data": Markup(dumps(chart.data))}
@@ -141,31 +127,21 @@ def _panel(study: ReportData, name: str, picture: Path | None) -> dict[str, Any]
     return found | {"picture": f"data:image/png;base64,{base64.b64encode(png).decode('ascii')}"}
 
 
-def _kinds(panels: list[dict[str, Any]]) -> list[str]:
-    """Return the kinds of charts of a page that have a script of their own."""
+def _assets(panels: list[dict[str, Any]]) -> list[Path]:
+    """Return the files of a page: those of every page, and KIND.css and KIND.js of the kinds of its charts."""
     kinds = dict.fromkeys(panel["chart"].kind for panel in panels if panel["chart"])
-    return [kind for kind in kinds if (ASSETS / f"{kind}.js").is_file()]
+    own = [ASSETS / f"{kind}{end}" for end in (".css", ".js") for kind in kinds]
+    usual = ("page.css", "plotly-cartesian.min.js", "core.js", "table.js")
+    return [*(ASSETS / name for name in usual), *(path for path in own if path.is_file())]
 
 
-def _styles(panels: list[dict[str, Any]]) -> list[Path]:
-    """Return the style sheets of a page: its own, and KIND.css of each kind of chart that has one."""
-    return [ASSETS / "page.css", *(path for kind in _kinds(panels) for path in sorted(ASSETS.glob(f"{kind}.css")))]
-
-
-def _scripts(panels: list[dict[str, Any]]) -> list[Path]:
-    """Return the scripts of a page: the plotting library, its own, and KIND.js of each kind of chart."""
-    own = ("plotly-cartesian.min.js", "core.js", "table.js")
-    return [ASSETS / name for name in (*own, *(f"{kind}.js" for kind in _kinds(panels)))]
-
-
-def _study(study: ReportData) -> dict[str, Any]:
+def _study(study: ReportData) -> Markup:
     """Return what the scripts of all panels know of the study: its sweep points, each with its label and colour."""
-    return {
-        "points": [
-            {"id": point["id"], "label": look.label, "full": look.full, "colour": look.colour}
-            for point, look in zip(study.points, looks(study))
-        ]
-    }
+    points = [
+        {"id": point["id"], "label": look.label, "full": look.full, "colour": look.colour}
+        for point, look in zip(study.points, looks(study))
+    ]
+    return Markup(dumps({"points": points}))
 
 
 DEEPEST = 3  # folders below the given one in which studies are looked for
@@ -249,14 +225,8 @@ def render_index(folder: Path) -> str:
     rows = [list_study(folder, workdir) for workdir in find_studies(folder)]
     if not rows:
         raise UserError(f"{folder}: it holds no study, and neither do the folders in it")
-    text: dict[str, Any] = {
-        "title": f"Studies in {folder.resolve().name}",
-        "mark": _MARK,
-        "rows": rows,
-        "styles": [Markup((ASSETS / "page.css").read_text(encoding="utf-8"))],
-        "scripts": [Markup((ASSETS / name).read_text(encoding="utf-8")) for name in ("core.js", "table.js")],
-    }
-    return _templates().get_template("index.html.jinja").render(**text)
+    assets = [ASSETS / name for name in ("page.css", "core.js", "table.js")]
+    return _fill("index.html.jinja", assets, title=f"Studies in {folder.resolve().name}", mark=_MARK, rows=rows)
 
 
 def write_index(folder: Path, path: Path | None = None) -> Path:
@@ -273,7 +243,7 @@ def write_index(folder: Path, path: Path | None = None) -> Path:
     try:
         if path.exists() and _MARK not in path.read_text(encoding="utf-8", errors="replace")[:2000]:
             raise UserError(f"{path}: it is a file of something else; name another one with --out=FILE.html")
-        save(path, render_index(folder))
+        disk.write_text(path, render_index(folder))
     except OSError as error:
         raise UserError(f"{error.filename or path}: cannot be written: {error.strerror or error}") from None
     return path

@@ -18,7 +18,12 @@ from mdfl_jax.report.style import DASHES, PLOTLY_DASHES, for_plotly, ink_on, mak
 from mdfl_jax.results.statistics import band
 
 DISC, DOT, DIAMOND, BAR = "disc", "dot", "diamond", "bar"  # how single values are marked
-_SYMBOLS = {DISC: ("o", "circle", 7), DOT: ("o", "circle", 5), DIAMOND: ("D", "diamond-open", 12)}
+_MARKS: dict[str, tuple[str, str, float, dict[str, Any], dict[str, Any]]] = {
+    DISC: ("o", "circle", 7, {}, {}),
+    DOT: ("o", "circle", 5, {"alpha": 0.55, "markeredgewidth": 0}, {"opacity": 0.5}),
+    DIAMOND: ("D", "diamond-open", 12, {"markerfacecolor": "none"}, {}),
+}
+"""The symbol of each mark on paper and on the page, its size there in pixels, and what else it is on each."""
 MOST_NAMES = 25  # a legend has at most so many entries
 MANY_ROWS = 40  # of more rows each is low
 MOST_TEXTS = 12  # of more columns of cells the page writes no numbers
@@ -77,22 +82,20 @@ class Series(NamedTuple):
         """Draw into Matplotlib axes, and return what stands in the legend."""
         x, y, colour = np.asarray(self.x, float), np.asarray(self.y, float), on_paper(self.colour)
         ends = None if self.low is None else np.stack([y - self.low, np.asarray(self.high) - y])
+        whiskers: dict[str, Any] = {"xerr" if in_rows else "yerr": ends}
         if self.mark == BAR:
-            draw, along = (axes.barh, "xerr") if in_rows else (axes.bar, "yerr")
-            whiskers = {} if ends is None else {along: ends, "error_kw": {"elinewidth": 1}}
-            return draw(x, y, self.thick, self.base, color=colour, **whiskers)
+            whiskers |= {} if ends is None else {"error_kw": {"elinewidth": 1}}
+            return (axes.barh if in_rows else axes.bar)(x, y, self.thick, self.base, color=colour, **whiskers)
         style: dict[str, Any] = {"color": colour, "linestyle": "" if self.dash is None else DASHES[self.dash]}
         style |= {"linewidth": self.thick} if self.thick else {}
         if self.mark:
-            symbol, _, size = _SYMBOLS[self.mark]
-            style |= {"marker": symbol, "markersize": size / 1.6}
-            style |= {"markerfacecolor": "none"} if self.mark == DIAMOND else {}
-            style |= {"alpha": 0.55, "markeredgewidth": 0} if self.mark == DOT else {}
+            symbol, _, size, more, _ = _MARKS[self.mark]
+            style |= {"marker": symbol, "markersize": size / 1.6, **more}
+        places = (y, x) if in_rows else (x, y)
         if self.mark and ends is not None:
-            style |= {"elinewidth": 0.9, "capsize": 2.0}
-            return axes.errorbar(*((y, x) if in_rows else (x, y)), **{"xerr" if in_rows else "yerr": ends}, **style)
+            return axes.errorbar(*places, elinewidth=0.9, capsize=2.0, **whiskers, **style)
         line: Line2D
-        (line,) = axes.plot(*((y, x) if in_rows else (x, y)), **style)
+        (line,) = axes.plot(*places, **style)
         if ends is not None:
             axes.fill_between(x, self.low, self.high, color=colour, alpha=0.15, linewidth=0)
         return line
@@ -100,42 +103,40 @@ class Series(NamedTuple):
     def traces(self, in_rows: bool, shown: set[str]) -> Iterator[dict[str, Any]]:
         """Yield plotly's traces: of the values, and of their band. ``shown`` has the texts that the legend has."""
         values, places = ("x", "y") if in_rows else ("y", "x")
-        trace: dict[str, Any] = {
+        name, y = self.legend or self.name, np.asarray(self.y, float)
+        of = {"name": for_plotly(name), "legendgroup": name}
+        told = f"%{{{values}:.4~g}}<extra>%{{fullData.name}}</extra>"  # a name may have %{...} in itself
+        trace: dict[str, Any] = of | {
             places: np.asarray(self.x),
             values: np.asarray(self.y),
-            "name": for_plotly(self.legend or self.name),
+            "showlegend": bool(self.legend) and self.legend not in shown,
+            "hovertemplate": "%{text}<extra></extra>" if self.texts else told,
         }
-        trace |= {"legendgroup": self.legend or self.name, "showlegend": bool(self.legend) and self.legend not in shown}
-        shown.add(self.legend)
-        told = f"%{{{values}:.4~g}}<extra>%{{fullData.name}}</extra>"  # a name may have %{...} in itself
         trace |= {"text": list(self.texts)} if self.texts else {}
-        trace["hovertemplate"] = "%{text}<extra></extra>" if self.texts else told
-        y = np.asarray(self.y, float)
+        shown.add(self.legend)
         if self.low is not None and self.mark:
             ends = {"array": np.asarray(self.high) - y, "arrayminus": y - self.low, "symmetric": False}
             trace[f"error_{values}"] = ends | {"thickness": 1.4, "width": 3, "color": "soft"}
         if self.mark == BAR:
-            bars: dict[str, Any] = {"type": "bar", "width": self.thick, "marker": {"color": self.colour}}
-            bars |= {"orientation": "h"} if in_rows else {}
-            yield trace | bars | ({} if self.base is None else {"base": self.base}) | {"textposition": "none"}
+            trace |= {"type": "bar", "width": self.thick, "marker": {"color": self.colour}, "textposition": "none"}
+            trace |= {"orientation": "h"} if in_rows else {}
+            yield trace | ({} if self.base is None else {"base": self.base})
             return
-        modes = [] if self.dash is None else ["lines"]
-        trace |= {"type": "scatter"}
-        if modes:
+        if self.dash is not None:
             width = 1 if self.thick and self.thick < 1 else 2
-            trace["line"] = {"color": self.colour, "dash": PLOTLY_DASHES[self.dash or 0], "width": width}
+            trace["line"] = {"color": self.colour, "dash": PLOTLY_DASHES[self.dash], "width": width}
         if self.mark:
-            modes.append("markers")
-            _, symbol, size = _SYMBOLS[self.mark]
-            trace["marker"] = {"color": self.colour, "symbol": symbol, "size": size}
-            trace |= {"opacity": 0.5} if self.mark == DOT else {}
+            _, symbol, size, _, more = _MARKS[self.mark]
+            trace |= {"marker": {"color": self.colour, "symbol": symbol, "size": size}, **more}
         if self.low is not None and not self.mark:
             x = np.asarray(self.x, float)
-            area = {"x": [*x, *x[::-1]], "y": [*np.asarray(self.high), *np.asarray(self.low)[::-1]], "fill": "toself"}
-            of = {key: trace[key] for key in ("legendgroup", "name")} | {"type": "scatter", "mode": "lines"}
+            area = {"x": [*x, *x[::-1]], "y": [*np.asarray(self.high), *np.asarray(self.low)[::-1]]}
             fill = f"rgba{(*bytes.fromhex(self.colour.removeprefix('#')), 0.14)}"
-            yield of | area | {"fillcolor": fill, "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False}
-        yield trace | {"mode": "+".join(modes)}
+            look = {"fill": "toself", "fillcolor": fill, "line": {"width": 0}}
+            hidden = {"hoverinfo": "skip", "showlegend": False}
+            yield {"type": "scatter", "mode": "lines"} | of | area | look | hidden
+        modes = [*(["lines"] if self.dash is not None else []), *(["markers"] if self.mark else [])]
+        yield trace | {"type": "scatter", "mode": "+".join(modes)}
 
 
 def mean_line(

@@ -9,7 +9,7 @@ from mdfl_jax.report import sheet
 from mdfl_jax.report.read import Axis, ReportData, spaced
 from mdfl_jax.report.sheet import MISSING, Cell, Sheet, mean_of
 from mdfl_jax.report.style import describe_end, describe_seeds, has_intervals, main_axis
-from mdfl_jax.report.tables import ACCURACIES, USUAL, NumberColumn, best_of, extra_columns, percent_cell
+from mdfl_jax.report.tables import NumberColumn, best_of, number_columns
 
 
 class Pivot(NamedTuple):
@@ -53,13 +53,12 @@ def pivot(study: ReportData, rows: str = "", columns: str = "", metric: str = "f
     if main == across:
         raise UserError(f"--rows={rows} --columns={columns}: they must be two settings")
     down = [*(axis for axis in axes if axis not in (main, across)), main]
-    column, in_percent = _quantity(study, metric), metric in ACCURACIES or metric.endswith("accuracy")
+    column = _quantity(study, metric)
     keys = list(dict.fromkeys(zip(*(axis.texts for axis in down))))
     keys.sort(key=lambda key: [axis.distinct.index(text) for axis, text in zip(down, key)])
     at = {(tuple(axis.texts[p] for axis in down), across.texts[p]): p for p in range(len(study.points))}
     cells = [[at.get((key, text)) for text in across.distinct] for key in keys]
-    cell = (lambda point: percent_cell(point.get(metric))) if in_percent else column.cell
-    shown = [[Cell(MISSING, None) if p is None else cell(study.points[p]) for p in row] for row in cells]
+    shown = [[Cell(MISSING, None) if p is None else column.cell(study.points[p]) for p in row] for row in cells]
     numbers = [[None if p is None else study.points[p].get(metric) for p in row] for row in cells]
     better, bold = BETTER.get(metric.rpartition("_")[2]), set[tuple[int, int]]()
     if better is not None:
@@ -100,8 +99,8 @@ def _quantity(study: ReportData, key: str) -> NumberColumn:
     known = dict.fromkeys(name for point in study.points for name, value in point.items() if isinstance(value, numeric))
     if key not in known:
         raise UserError(f"--metric={key}: {unknown_name('entry of summary.json', key, list(known))}")
-    usual = {column.key: column for column in (*USUAL, *extra_columns(study.summary))}
-    return usual.get(key, NumberColumn(key, ACCURACIES.get(key, (spaced(key),))[0]))
+    usual = {column.key: column for column in number_columns(study.summary)}
+    return usual.get(key, NumberColumn(key, spaced(key), is_share=key.endswith("accuracy")))
 
 
 def write(study: ReportData) -> list[Path]:

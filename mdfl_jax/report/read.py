@@ -17,11 +17,11 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 import numpy as np
 
 from mdfl_jax.core.errors import UserError, unknown_name
-from mdfl_jax.core.metric import GROUPS, Shown
 from mdfl_jax.core.metric import ROUNDS as BY_ROUND
+from mdfl_jax.core.metric import Shown
 from mdfl_jax.core.outcomes import Line, Runs, by_run, seeds_of, selected_fields
 from mdfl_jax.core.sweep_text import LONG, labels_of
-from mdfl_jax.metrics import AXIS, BUILT_IN, CLASSES, CLIENTS, CURVE
+from mdfl_jax.metrics import AXIS, CLASSES, CLIENTS
 from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
 from mdfl_jax.results.records import lines_of_point
 from mdfl_jax.results.results import NOT_METRICS, StudyResults, declared
@@ -183,17 +183,15 @@ def short(label: str) -> str:
 
 
 ROUNDS = "rounds"  # the default x axis
-GROUP_KEYS = tuple(f"{metric.in_files}_{group}" for metric in BUILT_IN if metric.by_group for group in GROUPS)
 
 
 @dataclass(frozen=True)
 class Curve:
-    """The accuracy and further metrics of one sweep point against the rounds."""
+    """The numbers of metrics.jsonl of one sweep point against the rounds."""
 
     rounds: np.ndarray  # [E] evaluated rounds
-    accuracy: np.ndarray  # [S, E] mean over clients; NaN where a seed has no value, as after divergence
-    groups: dict[str, np.ndarray]  # [S, E] by GROUP_KEYS; NaN for an empty group; keys may be missing
-    measured: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)  # [S, E] by shown metric
+    accuracy: np.ndarray  # [S, E] the one that is judged; NaN where a seed has no value, as after divergence
+    values: dict[str, np.ndarray]  # [S, E] by key; NaN where one is not known, and no key of which none is known
     seeds: tuple[int, ...] = ()  # the S seeds
 
     @property
@@ -202,24 +200,8 @@ class Curve:
         known = ~np.isnan(self.accuracy[:, -1])
         if known.all() or not known.any():
             return self
-        groups, measured = ({key: of[known] for key, of in own.items()} for own in (self.groups, self.measured))
         seeds = tuple(seed for seed, is_known in zip(self.seeds, known) if is_known)
-        return Curve(self.rounds, self.accuracy[known], groups, measured, seeds)
-
-    def along(self, x_axis: str) -> np.ndarray:
-        """Return the values along the x axis, [E]: the rounds, or the mean of a metric over the seeds.
-
-        Args:
-          x_axis: "rounds" or the name of a metric.
-
-        Raises:
-          UserError: if the metric was not recorded.
-        """
-        if x_axis == ROUNDS:
-            return self.rounds
-        if x_axis not in self.measured:
-            raise UserError(f"the x axis is {x_axis!r}; this study has {', '.join([ROUNDS, *self.measured])}")
-        return self.measured[x_axis].mean(axis=0)
+        return Curve(self.rounds, self.accuracy[known], {key: of[known] for key, of in self.values.items()}, seeds)
 
     def at(self, a_round: int) -> dict[int, float]:
         """Return the accuracy at a round by seed; nothing for a round that is not evaluated."""
@@ -261,23 +243,20 @@ class Table:
         return array
 
 
-def make_curves(table: Table, ids: Sequence[str], judged: str, shown: Mapping[str, str]) -> dict[str, Curve]:
+def make_curves(table: Table, ids: Sequence[str], judged: str) -> dict[str, Curve]:
     """Make the curves by sweep point.
 
     Args:
       table: the numbers of the sweep points.
       ids: their ids.
       judged: the key of the accuracy.
-      shown: key -> name for each further metric. A sweep point has those of which it knows a number.
     """
-    arrays = {key: table[key] for key in (judged, *GROUP_KEYS, *shown) if key in table.keys or key == judged}
-    curves = {}
+    arrays, curves = {key: table[key] for key in dict.fromkeys([judged, *table.keys])}, dict[str, Curve]()
     for p, (name, known) in enumerate(zip(ids, table.known)):
         seeds, rounds = known.any(axis=1), known.any(axis=0)
         own = {key: of[p][np.ix_(seeds, rounds)] for key, of in arrays.items()}
-        groups = {key: own[key] for key in GROUP_KEYS if key in own}
-        measured = {of: own[key] for key, of in shown.items() if key in own and not np.isnan(own[key]).all()}
-        curves[name] = Curve(table.rounds[rounds], own[judged], groups, measured, tuple(table.seeds[seeds].tolist()))
+        values = {key: of for key, of in own.items() if not np.isnan(of).all()}
+        curves[name] = Curve(table.rounds[rounds], own[judged], values, tuple(table.seeds[seeds].tolist()))
     return curves
 
 
@@ -346,10 +325,23 @@ class ReportData:
         """The label of the x axis."""
         return "round" if self.x_axis == ROUNDS else axes_of(self.summary)[self.x_axis].title
 
-    @property
-    def x_scale(self) -> float:
-        """The number by which the values along the x axis are divided."""
-        return 1.0 if self.x_axis == ROUNDS else axes_of(self.summary)[self.x_axis].scale
+    def curve(self, point: int) -> Curve:
+        """Return the curve of a sweep point."""
+        return self.curves[self.points[point]["id"]]
+
+    def along(self, point: int) -> np.ndarray:
+        """Return where the evaluations of a sweep point are along the x axis, [E]: the rounds, or means over the seeds.
+
+        Raises:
+          UserError: if the point has not recorded the metric of the axis.
+        """
+        curve = self.curve(point).of_results
+        if self.x_axis == ROUNDS:
+            return curve.rounds.astype(float)
+        metric = axes_of(self.summary)[self.x_axis]
+        if metric.key not in curve.values:
+            raise UserError(f"the x axis is {self.x_axis!r}; {self.points[point]['id']} has not recorded it")
+        return curve.values[metric.key].mean(axis=0) / metric.scale
 
     def study_of(self, point: int) -> tuple["ReportData", int]:
         """Return the study of a sweep point, and the index of the point there."""
@@ -374,13 +366,13 @@ class ReportData:
 
     def seeds(self, point: int) -> tuple[int, ...]:
         """Return the seeds of a sweep point, in the order of the first axis of its arrays."""
-        found = self.curves[self.points[point]["id"]].seeds
+        found = self.curve(point).seeds
         written = self.points[point].get("seeds") or self.manifest["seeds"]
         return tuple(written) if sorted(written) == sorted(found) else found
 
     def end(self, point: int) -> int:
         """Return the index of the evaluation that a sweep point's results are of: the summary's round, or the last."""
-        found = np.flatnonzero(self.curves[self.points[point]["id"]].rounds == self.summary.get("round"))
+        found = np.flatnonzero(self.curve(point).rounds == self.summary.get("round"))
         return int(found[0]) if len(found) else -1
 
     def array(self, point: int, name: str) -> np.ndarray | None:
@@ -504,8 +496,7 @@ def make_report_data(results: StudyResults, x_axis: str = "", remarks: tuple[str
     x_axis = x_axis or manifest["config"].get("x_axis") or ROUNDS
     if x_axis not in (ROUNDS, *axes_of(summary)):
         raise UserError(f"the x axis is {x_axis!r}; this study has {', '.join([ROUNDS, *axes_of(summary)])}")
-    shown = {metric.key: metric.name for metric in declared(summary) if {AXIS, CURVE} & set(metric.where)}
-    curves = make_curves(Table(results.lines, ids), ids, judged, shown)
+    curves = make_curves(Table(results.lines, ids), ids, judged)
     points = [{"seeds": list(manifest["seeds"]), **point} for point in summary["points"]]
     whole = {**summary, "points": points}
     study = ReportData(
@@ -664,7 +655,7 @@ def of_clients(study: ReportData, point: int, key: str, metrics: Mapping[str, Sh
     if tuple(shape[:1]) != (CLIENTS,) or {CLASSES, BY_ROUND} & set(shape):
         return None
     array, mobile = study.history(point, key), study.array(point, "is_mobile")
-    evaluations = len(study.curves[study.points[point]["id"]].rounds)
+    evaluations = len(study.curve(point).rounds)
     if array is None or array.ndim != 3 or array.shape[1] != evaluations:
         return None
     if mobile is not None and array.shape[2] != len(mobile):

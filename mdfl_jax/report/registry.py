@@ -22,7 +22,7 @@ import inspect
 import json
 import math
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -51,57 +51,87 @@ class Chart(NamedTuple):
     data: dict[str, Any]
 
 
-def _always(_: ReportData) -> bool:
-    return True
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """A panel of the report: the functions that its declaration gives (`figure`), and what they make of a study.
+
+    Attributes:
+      title: the heading above it on the page.
+      place: a number that determines the order of the panels on the page. Panels with the same number are in the order
+        of their registration.
+      functions: by what they return: caption, draw, chart and numbers, of which some may be None.
+      applies_to: (ReportData) -> whether the study has recorded what the panel shows; None: if ``of`` finds something.
+      of: (ReportData) -> what the panel shows; None: the study alone is given to the functions.
+    """
+
+    title: str
+    place: int
+    functions: Mapping[str, Callable[..., Any] | None]
+    applies_to: Callable[[ReportData], bool] | None = None
+    of: Callable[[ReportData], Any] | None = None
+
+    def __post_init__(self) -> None:
+        for name, function in {**self.functions, "applies": self.applies_to}.items():
+            if function is not None:
+                _check_is_called(name, function, 2 if self.of and name != "applies" else 1)
+        # The registry reads the description from __doc__.
+        object.__setattr__(self, "__doc__", (self.functions["draw"] or self.functions["chart"]).__doc__)
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether there is a figure for files, and not the page alone."""
+        return self.functions["draw"] is not None
+
+    def applies(self, study: ReportData) -> bool:
+        """Tell whether the study has recorded the values that the panel shows; the other methods are for this case."""
+        if self.applies_to is not None:
+            return bool(self.applies_to(study))
+        return self.of is None or bool(kept(self.of)(study))
+
+    def caption(self, study: ReportData) -> str:
+        """Return the caption, in whole sentences."""
+        return self._call("caption", study)
+
+    def draw(self, study: ReportData) -> Figure:
+        """Draw the figure for files."""
+        shown = self._call("draw", study)
+        return shown.figure() if isinstance(shown, Picture) else shown
+
+    def chart(self, study: ReportData) -> Chart | None:
+        """Return what the page draws; None: it shows the figure as a picture."""
+        if self.functions["chart"]:
+            return self._call("chart", study)
+        shown = self._call("draw", study)
+        return Chart("multiples", shown.on_page()) if isinstance(shown, Picture) else None
+
+    def numbers(self, study: ReportData) -> Sequence[Sequence[Any]] | None:
+        """Return the numbers behind the figure, rows with the header first; None if it does not give them."""
+        if self.functions["numbers"]:
+            return self._call("numbers", study)
+        shown = self._call("draw", study)
+        return shown.numbers() if isinstance(shown, Picture) else None
+
+    def _call(self, name: str, study: ReportData) -> Any:
+        function = self.functions[name]
+        assert function is not None
+        return function(study, *((kept(self.of)(study),) if self.of else ()))
 
 
-def _check_takes_a_study(field: str, function: Any) -> None:
-    """Check that a function of a figure can be called with one argument: it is called only after the study.
+def _check_is_called(field: str, function: Any, arguments: int) -> None:
+    """Check that a function of a figure takes its arguments: it is called only after the study.
 
     Raises:
-      UserError: if it cannot. Whoever imports the user's file adds its line to the message.
+      UserError: if it does not. Whoever imports the user's file adds its line to the message.
     """
     if not callable(function):
         raise UserError(f"the {field} of a figure is {function!r}; it must be a function of a study")
     try:
-        inspect.signature(function).bind(None)
+        inspect.signature(function).bind(*[None] * arguments)
     except TypeError as error:
-        raise UserError(f"the {field} of a figure is called with one argument, the study: {error}") from None
+        given = "one argument, the study" if arguments == 1 else "two arguments, the study and what is shown"
+        raise UserError(f"the {field} of a figure is called with {given}: {error}") from None
     except ValueError:  # a function of C, whose arguments Python does not know
         pass
-
-
-@dataclass(frozen=True, eq=False)
-class Panel:
-    """A panel of the report.
-
-    Attributes:
-      title: the heading above it on the page.
-      caption: (ReportData) -> the caption, in whole sentences.
-      applies: (ReportData) -> whether the study has recorded the values that the panel shows.
-      place: a number that determines the order of the panels on the page. Panels with the same number are in the order
-        of their registration.
-      draw: (ReportData) -> Figure, for files; None for a panel that is on the page only. It is called only if
-        ``applies`` returns True, and so are ``chart`` and ``numbers``.
-      chart: (ReportData) -> Chart, for the page; None, or if it returns None: the page shows the figure as a picture.
-      numbers: (ReportData) -> the numbers behind the figure, rows of a table with the header first; None: none.
-    """
-
-    title: str
-    caption: Callable[[ReportData], str]
-    applies: Callable[[ReportData], bool] = _always
-    place: int = 100
-    draw: Callable[[ReportData], Figure] | None = None
-    chart: Callable[[ReportData], Chart | None] | None = None
-    numbers: Callable[[ReportData], Sequence[Sequence[Any]] | None] | None = None
-
-    def __post_init__(self) -> None:
-        for field in ("draw", "chart", "caption", "applies", "numbers"):
-            if getattr(self, field) is not None:
-                _check_takes_a_study(field, getattr(self, field))
-        # The registry reads the description from __doc__, so take it and the module from the decorated function.
-        for attribute in ("__module__", "__doc__"):
-            object.__setattr__(self, attribute, getattr(self.draw or self.chart, attribute, None))
 
 
 FIGURES: Registry[Panel] = Registry("figure", home="mdfl_jax.report.panels")
@@ -111,21 +141,23 @@ def figure(
     name: str,
     *,
     caption: Callable[..., str],
-    applies: Callable[[ReportData], bool] = _always,
+    applies: Callable[[ReportData], bool] | None = None,
     place: int = 100,
     title: str = "",
     chart: Callable[..., Chart] | None = None,
     numbers: Callable[..., Sequence[Sequence[Any]]] | None = None,
     of: Callable[[ReportData], Any] | None = None,
-) -> Callable[[Callable[..., Picture | Figure]], Callable[..., Figure]]:
+) -> Callable[[Callable[..., Picture | Figure]], Callable[[ReportData], Figure]]:
     """Return a decorator that registers what a function returns, a `Picture` or a Matplotlib figure, as a panel.
 
     Args:
       name: the name of the figure's files, and its id on the page.
-      caption, applies, place: as in `Panel`.
+      caption: (ReportData) -> the caption, in whole sentences.
+      applies: (ReportData) -> whether the study has recorded the values that the panel shows.
+      place: as in `Panel`.
       title: as in `Panel`; by default the name in words.
-      chart: as in `Panel`, where the page shows something else than the picture.
-      numbers: as in `Panel`; a picture has its own.
+      chart: (ReportData) -> what the page shows in place of the picture.
+      numbers: (ReportData) -> the rows of the CSV file, with the header first; a picture has its own.
       of: (ReportData) -> what the panel shows, made once for a study. With ``of``, all other functions but ``applies``
         take the study and what it shows: (study, shown). Without ``applies`` the panel applies if there is something;
         give a faster test if making it takes long.
@@ -136,78 +168,37 @@ def figure(
     Raises:
       UserError: for a name that a figure of another file has (raised when the decorator is applied).
     """
+    origin = caller()
 
-    def add(show: Callable[..., Picture | Figure]) -> Callable[..., Figure]:
-        made, *others = _of_study((show, caption, chart, numbers), of)
-        when = applies if of is None or applies is not _always else lambda study: bool(kept(of)(study))
-        draw, on_page, behind = _of_picture(made)
-        panel = Panel(title or _in_words(name), others[0], when, place, draw, others[1] or on_page, others[2] or behind)
-        FIGURES.register(name, origin=caller())(panel)
-        return draw
+    def add(draw: Callable[..., Picture | Figure]) -> Callable[[ReportData], Figure]:
+        functions = {"draw": draw, "caption": caption, "chart": chart, "numbers": numbers}
+        made = Panel(title or _in_words(name), place, functions, applies, of)
+        FIGURES.register(name, origin=origin)(made)
+        return functools.wraps(draw)(lambda study: made.draw(study))
 
     return add
-
-
-def _of_picture(show: Callable[[ReportData], Picture | Figure]) -> tuple[Any, Any, Any]:
-    """Return the functions of a panel that draw what ``show`` returns, put it on the page, and give its numbers."""
-
-    @functools.wraps(show)
-    def draw(study: ReportData) -> Figure:
-        shown = show(study)
-        return shown.figure() if isinstance(shown, Picture) else shown
-
-    def chart(study: ReportData) -> Chart | None:
-        shown = show(study)
-        return Chart("multiples", shown.on_page()) if isinstance(shown, Picture) else None
-
-    def numbers(study: ReportData) -> Sequence[Sequence[Any]] | None:
-        shown = show(study)
-        return shown.numbers() if isinstance(shown, Picture) else None
-
-    return draw, chart, numbers
 
 
 def panel(
     name: str,
     *,
     caption: Callable[[ReportData], str],
-    applies: Callable[[ReportData], bool] = _always,
+    applies: Callable[[ReportData], bool] | None = None,
     place: int = 100,
     title: str = "",
-    draw: Callable[[ReportData], Figure] | None = None,
 ) -> Callable[[Make], Make]:
-    """Return a decorator that registers a function that makes a `Chart` as a panel of the page.
+    """Return a decorator that registers a function that makes a `Chart` as a panel of the page alone.
 
-    Args:
-      name, caption, applies, place, title: as in `figure`.
-      draw: the same picture as a figure for files, as in `Panel`.
-
-    Raises:
-      UserError: as `figure`.
+    The arguments are those of `figure`.
     """
+    origin = caller()
 
     def add(chart: Make) -> Make:
-        FIGURES.register(name, origin=caller())(Panel(title or _in_words(name), caption, applies, place, draw, chart))
+        functions = {"draw": None, "caption": caption, "chart": chart, "numbers": None}
+        FIGURES.register(name, origin=origin)(Panel(title or _in_words(name), place, functions, applies))
         return chart
 
     return add
-
-
-def _of_study(functions: Sequence[Any], of: Callable[[ReportData], Any] | None) -> list[Any]:
-    """Return functions (study, shown) as functions of the study alone; ``shown`` is what ``of`` makes of it."""
-    if of is None:
-        return list(functions)
-    shown = kept(of)
-
-    def bound(function: Callable[..., Any]) -> Callable[[ReportData], Any]:
-        def called(study: ReportData) -> Any:
-            return function(study, shown(study))
-
-        for attribute in ("__module__", "__name__", "__doc__"):
-            setattr(called, attribute, getattr(function, attribute))
-        return called
-
-    return [function and bound(function) for function in functions]
 
 
 def _in_words(name: str) -> str:
@@ -220,16 +211,11 @@ def in_order() -> dict[str, Panel]:
     return dict(sorted(found.items(), key=lambda item: item[1].place))
 
 
-def drawn_in_order() -> dict[str, Callable[[ReportData], Figure]]:
-    """Return the functions that draw figures for files, by name, in the same order."""
-    return {name: panel.draw for name, panel in in_order().items() if panel.draw}
-
-
 LEVELS, MISSING = 65_534, 65_535  # of numbers stored in 2 bytes: the largest one, and what stands for NaN
 _TYPES = {"f8": "f4", "i8": "i4", "u8": "u4", "b1": "u1", "f2": "f4"}  # JavaScript has typed arrays of the others
 
 
-def packed(array: np.ndarray) -> dict[str, Any]:
+def encode_array(array: np.ndarray) -> dict[str, Any]:
     """Return an array as {"$": type, "shape": [...], "data": base64 of its compressed bytes, little-endian}.
 
     Numbers of 8 bytes are stored in 4, since a reader sees at most six digits of them.
@@ -251,7 +237,7 @@ def dumps(tree: Any) -> str:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
-        return packed(value)
+        return encode_array(value)
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, dict):

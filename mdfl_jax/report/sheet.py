@@ -180,17 +180,17 @@ def number(value: float | None) -> str:
     return f"{value:.0f}" if value == int(value) or abs(value) >= 100 else f"{value:.3g}"
 
 
-def number_with(mean: float, half: float, plus_minus: str = "±") -> str:
+def number_with(mean: float, half: float) -> str:
     """Format a mean with half the width of its interval, which has two significant digits.
 
     >>> number_with(12.345, 0.4567), number_with(1234.5, 78.9), number_with(0.5, 0.0)
     ('12.35 ± 0.46', '1234 ± 79', '0.5 ± 0')
     """
     if not half or not math.isfinite(half):
-        return f"{number(mean)} {plus_minus} {number(half)}"
+        return f"{number(mean)} ± {number(half)}"
     digits = max(0, 1 - math.floor(math.log10(half)))
     digits = min(digits, max(0, 5 - math.floor(math.log10(abs(mean) or half))))  # six digits of the mean are enough
-    return f"{mean:.{digits}f} {plus_minus} {half:.{digits}f}"
+    return f"{mean:.{digits}f} ± {half:.{digits}f}"
 
 
 def mean_of(value: Any) -> float | None:

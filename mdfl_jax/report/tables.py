@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from mdfl_jax.core.metric import TABLE, TARGET, Shown
 from mdfl_jax.core.outcomes import chosen_words, enumerated, known_seeds
-from mdfl_jax.report.read import ReportData, as_number, chosen, declared, spaced, sweep_axes
+from mdfl_jax.report.read import ReportData, as_number, chosen, declared, spaced, sweep_axes, value_of
 from mdfl_jax.report.sheet import MISSING, Cell, Sheet, in_text, mean_of, number, number_with
 from mdfl_jax.report.sheet import write as write_sheet
 from mdfl_jax.results.statistics import power_in_words
@@ -21,38 +21,71 @@ COMPRESSOR = "algorithm.compressor"  # one that loses much may let errors grow f
 
 
 class NumberColumn(NamedTuple):
-    """A column of numbers. Other metrics than those of `USUAL` are shown if a sweep point has a value for them."""
+    """A column of numbers, one for each sweep point.
+
+    Attributes:
+      key: the entry of the points in summary.json.
+      header: the heading in printed tables.
+      divisor: the numbers are divided by it.
+      is_share: whether they are shares, which are shown in per cent with two digits.
+      title: the heading on the page, where it is another one.
+      in_csv: the name in the CSV file, where it is not the key: there a share has two columns, `_mean` and `_ci95`.
+    """
 
     key: str
     header: str
     divisor: float = 1.0
+    is_share: bool = False
+    title: str = ""
+    in_csv: str = ""
 
-    def of(self, point: Mapping[str, Any]) -> float | None:
-        """Return the number of a sweep point in the unit of the column."""
-        value = mean_of(point.get(self.key))
-        return None if value is None else value / self.divisor
-
-    def cell(self, point: Mapping[str, Any], plus_minus: str = "±") -> Cell:
+    def cell(self, point: Mapping[str, Any]) -> Cell:
         """Return the cell of a sweep point, with half the width of the interval if there is one."""
-        found, mean = point.get(self.key), self.of(point)
+        found, mean = point.get(self.key), mean_of(point.get(self.key))
+        if self.is_share:
+            return percent_cell(found, "+" if self.key == DIFFERENCE else "-")
         half = found.get("ci95") if isinstance(found, Mapping) else None
+        mean = None if mean is None else mean / self.divisor
         if mean is None or half is None or not math.isfinite(mean):
             return Cell(number(mean), mean)
-        return Cell(number_with(mean, half / self.divisor, plus_minus), mean)
+        return Cell(number_with(mean, half / self.divisor), mean)
+
+    def cells(self, summary: Mapping[str, Any]) -> list[Cell]:
+        """Return the cells of all sweep points; that of a difference says which points are baselines."""
+        points = summary["points"]
+        baselines = {of["id"] for of in points if of["id"] == of.get("baseline", summary.get("baseline"))}
+        named = baselines if self.key == DIFFERENCE and len(points) > 1 else ()
+        return [Cell("baseline", 0.0) if point["id"] in named else self.cell(point) for point in points]
+
+    def raw(self, point: Mapping[str, Any]) -> dict[str, float | None]:
+        """Return the numbers of a sweep point by their names in the CSV file. Shares are fractions there."""
+        found = point.get(self.key)
+        if self.is_share:
+            return {f"{self.in_csv}_{part}": (found or {}).get(part) for part in ("mean", "ci95")}
+        mean = mean_of(found)
+        return {self.in_csv or self.key: mean / self.divisor if self.in_csv and mean is not None else mean}
 
 
-ACCURACIES = {  # key in summary.json -> (the header, the name in the CSV file)
-    "final_accuracy": ("accuracy (%)", "accuracy"),
-    "difference_to_baseline": ("vs baseline (pp)", "difference"),
-    "worst_client_accuracy": ("worst client (%)", "worst_client"),
-}
-MEGABYTES = NumberColumn("bits_sent_per_client", "MB sent/client", BITS_PER_MEGABYTE)
-MOVED = NumberColumn("distance_moved_per_mobile_client", "distance/mobile")
-USUAL = (NumberColumn("rounds_to_target", "rounds to target"), MEGABYTES, MOVED)
+DIFFERENCE = "difference_to_baseline"
+FIRST = (
+    NumberColumn("final_accuracy", "accuracy (%)", is_share=True, in_csv="accuracy"),
+    NumberColumn(DIFFERENCE, "vs baseline (pp)", is_share=True, in_csv="difference"),
+    NumberColumn("worst_client_accuracy", "worst client (%)", is_share=True, in_csv="worst_client"),
+    NumberColumn("rounds_to_target", "rounds to target"),
+    NumberColumn(
+        "bits_sent_per_client",
+        "MB sent/client",
+        BITS_PER_MEGABYTE,
+        title="MB sent per client",
+        in_csv="megabytes_sent_per_client",
+    ),
+    NumberColumn("distance_moved_per_mobile_client", "distance/mobile", title="distance moved per mobile client"),
+)
+"""The columns that every table begins with. Others are shown if a sweep point has a value for them."""
 
 
-def extra_columns(summary: Mapping[str, Any]) -> list[NumberColumn]:
-    """Return the columns after the usual ones: megabytes to the target, then metrics for the table, by header."""
+def number_columns(summary: Mapping[str, Any]) -> list[NumberColumn]:
+    """Return all columns of numbers: the first ones, megabytes to the target, then metrics for the table, by header."""
     shown = declared(summary)
     metrics = [NumberColumn(metric.key, with_unit(metric), metric.scale) for metric in shown if TABLE in metric.where]
     metrics += [
@@ -60,7 +93,8 @@ def extra_columns(summary: Mapping[str, Any]) -> list[NumberColumn]:
         for metric in shown
         if TARGET in metric.where
     ]
-    return [NumberColumn("bits_to_target", "MB to target", BITS_PER_MEGABYTE), *sorted(metrics, key=lambda c: c.header)]
+    to_target = NumberColumn("bits_to_target", "MB to target", BITS_PER_MEGABYTE)
+    return [*FIRST, to_target, *sorted(metrics, key=lambda c: c.header)]
 
 
 def with_unit(metric: Shown) -> str:
@@ -69,34 +103,25 @@ def with_unit(metric: Shown) -> str:
     return metric.title if named else f"{metric.title} ({metric.unit})"
 
 
-def sheet(
-    summary: Mapping[str, Any], config: Mapping[str, Any] | None = None, plus_minus: str = "±", full: bool = False
-) -> Sheet:
+def sheet(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None, full: bool = False) -> Sheet:
     """Return the printed table, one row for each sweep point.
 
     The first columns are the settings that differ. A sweep point that does not override one has the value of
     ``config``, the resolved base configuration. Columns in which no point has anything are left out, but not the rounds
-    to the target, which say so. The text ``plus_minus`` stands before the half-width of an interval. With ``full``
-    settings have the long forms of their labels.
+    to the target, which say so. With ``full`` settings have the long forms of their labels.
     """
     about, summary = note(summary, config), chosen(summary)
-    points = summary["points"]
-    names, settings = _settings(summary, config, full)
-    found = [
-        (key, title, [_accuracy_cell(summary, of, key, plus_minus) for of in points])
-        for key, (title, _) in ACCURACIES.items()
-    ]
-    more = (*USUAL, *extra_columns(summary))
-    found += [(of.key, of.header, [of.cell(point, plus_minus) for point in points]) for of in more]
-    kept = [of for of in found if {cell.text for cell in of[2]} != {MISSING} or of[0] == "rounds_to_target"]
+    settings = setting_columns(summary["points"], config, full)
+    found = [(column, column.cells(summary)) for column in number_columns(summary)]
+    kept = [of for of in found if {cell.text for cell in of[1]} != {MISSING} or of[0].key == "rounds_to_target"]
     bold = {
-        (row, len(names) + k)
-        for k, (key, _, cells) in enumerate(kept)
-        for row in (best_of(cells, max) if key == "final_accuracy" else ())
+        (row, len(settings) + k)
+        for k, (column, cells) in enumerate(kept)
+        for row in (best_of(cells, max) if column.key == "final_accuracy" else ())
     }
-    cells = zip(settings, zip(*(of for _, _, of in kept)))
-    rows = [[*setting, *(cell.text for cell in of)] for setting, of in cells]
-    return Sheet([*names, *(title for _, title, _ in kept)], rows, len(names), frozenset(bold), about)
+    rows = zip(*(column.cells for column in settings), *(cells for _, cells in kept))
+    header = [*(column.title for column in settings), *(column.header for column, _ in kept)]
+    return Sheet(header, [[cell.text for cell in row] for row in rows], len(settings), frozenset(bold), about)
 
 
 def best_of(cells: Sequence[Cell], better: Callable[[Sequence[float]], float]) -> list[int]:
@@ -105,11 +130,9 @@ def best_of(cells: Sequence[Cell], better: Callable[[Sequence[float]], float]) -
     return [i for i, cell in enumerate(cells) if len(known) > 1 and cell.number == better(known)]
 
 
-def table(
-    summary: Mapping[str, Any], config: Mapping[str, Any] | None = None, plus_minus: str = "±"
-) -> tuple[list[str], list[list[str]]]:
+def table(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> tuple[list[str], list[list[str]]]:
     """Return the header and the rows of `sheet`."""
-    return sheet(summary, config, plus_minus)[:2]
+    return sheet(summary, config)[:2]
 
 
 def raw_table(
@@ -120,19 +143,15 @@ def raw_table(
     The arguments are those of `table`.
     """
     summary = chosen(summary)
-    names, settings = _settings(summary, config, labelled=False)
-    extras, is_named = extra_columns(summary), names != ["point"]
-    header = ["point", *(names if is_named else ())]
-    header += [f"{name}_{part}" for _, name in ACCURACIES.values() for part in ("mean", "ci95")]
-    header += ["rounds_to_target", "megabytes_sent_per_client", MOVED.key, *(column.key for column in extras)]
-    header += ["seeds", "seeds_diverged"]
-    rows = []
-    for cells, point in zip(settings, summary["points"]):
-        row: list[str | float | None] = [point["id"], *(cells if is_named else ())]
-        row += [(point.get(key) or {}).get(part) for key in ACCURACIES for part in ("mean", "ci95")]
-        row += [point.get("rounds_to_target"), MEGABYTES.of(point), point.get(MOVED.key)]
-        row += [mean_of(point.get(column.key)) for column in extras]
-        rows.append([*row, known_seeds(point["final_accuracy"]), len(point.get("diverged") or ())])
+    points, columns = summary["points"], number_columns(summary)
+    settings = [column for column in setting_columns(points, config, labelled=False) if column.key]
+    header, rows = list[str](), list[list[str | float | None]]()
+    for p, point in enumerate(points):
+        row: dict[str, Any] = {"point": point["id"], **{of.title: of.cells[p].text for of in settings}}
+        for column in columns:
+            row |= column.raw(point)
+        row |= {"seeds": known_seeds(point["final_accuracy"]), "seeds_diverged": len(point.get("diverged") or ())}
+        header, rows = list(row), [*rows, list(row.values())]
     return header, rows
 
 
@@ -141,7 +160,9 @@ def text(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None, wi
 
     Columns that do not fit in the width go on below, with the names again. A width of 0 is that of the terminal.
     """
-    lines = in_text(sheet(summary, config, plus_minus="+-"), width or shutil.get_terminal_size((160, 24)).columns)
+    shown = sheet(summary, config)
+    rows = [[cell.replace("±", "+-") for cell in row] for row in shown.rows]
+    lines = in_text(shown._replace(rows=rows), width or shutil.get_terminal_size((160, 24)).columns)
     return "\n".join([*lines, *([power_in_words(summary["power"])] if summary.get("power") else ())])
 
 
@@ -217,26 +238,6 @@ def write(study: ReportData) -> list[Path]:
     return write_sheet(study.workdir / "tables" / "summary", shown, [header, *rows])
 
 
-def percent(statistic: Mapping[str, Any] | None, plus_minus: str, sign: str = "-") -> str:
-    """Format a mean in percent with its half-width. If some seeds have no result, add on how many seeds it stands."""
-    if not statistic or statistic.get("mean") is None or math.isnan(statistic["mean"]):
-        return MISSING
-    mean = format(100 * statistic["mean"], f"{sign}.2f")
-    half_width = statistic.get("ci95")
-    return (mean if half_width is None else f"{mean} {plus_minus} {100 * half_width:.2f}") + on_seeds(statistic)
-
-
-def _settings(
-    summary: Mapping[str, Any], config: Mapping[str, Any] | None, full: bool = False, labelled: bool = True
-) -> tuple[list[str], list[tuple[str, ...]]]:
-    """Return the names and printed values of the varying settings, or the ids of the sweep points if none varies."""
-    points = summary["points"]
-    axes = sweep_axes(points, config, labelled)
-    if not axes:
-        return ["point"], [(str(point["id"]),) for point in points]
-    return [axis.name for axis in axes], list(zip(*(axis.full_texts if full else axis.texts for axis in axes)))
-
-
 class Column(NamedTuple):
     """One column of the table on the page.
 
@@ -260,60 +261,53 @@ class Column(NamedTuple):
     @property
     def best(self) -> int | None:
         """The row with the highest final accuracy, which is printed bold; None for other columns and for one row."""
-        ranked = [(cell.number, -i) for i, cell in enumerate(self.cells) if cell.number is not None]
-        return -max(ranked)[1] if self.key == "final_accuracy" and len(ranked) > 1 else None
+        best = best_of(self.cells, max) if self.key == "final_accuracy" else []
+        return best[0] if best else None
+
+
+def setting_columns(
+    points: Sequence[Mapping[str, Any]],
+    config: Mapping[str, Any] | None,
+    full: bool = False,
+    labelled: bool = True,
+) -> list[Column]:
+    """Return a column for each varying setting; without any, one without a key that has the ids of the points."""
+    axes = sweep_axes(points, config, labelled)
+    if not axes:
+        return [Column("", "point", [Cell(str(point["id"]), None) for point in points], is_name=True)]
+    texts = [axis.full_texts if full else axis.texts for axis in axes]
+    cells = [[Cell(text, as_number(value)) for text, value in zip(of, axis.values)] for of, axis in zip(texts, axes)]
+    return [Column(axis.path, axis.name, of_axis, is_name=True) for axis, of_axis in zip(axes, cells)]
 
 
 def page_columns(study: ReportData) -> list[Column]:
-    """Return the columns of the table that say something, settings first."""
-    found = [*_setting_columns(study), *_accuracy_columns(study), *_number_columns(study)]
-    return [column for column in found if column.says_something]
-
-
-def _setting_columns(study: ReportData) -> list[Column]:
-    axes = sweep_axes(study.points, study.config)
-    if not axes:
-        return [Column("point", "point", [Cell(spaced(str(point["id"])), None) for point in study.points], True)]
-    cells = [[Cell(spaced(t), as_number(v)) for t, v in zip(axis.full_texts, axis.values)] for axis in axes]
-    return [Column(axis.path, spaced(axis.name), of_axis, is_name=True) for axis, of_axis in zip(axes, cells)]
-
-
-def _accuracy_columns(study: ReportData) -> list[Column]:
-    """Return the accuracy, its difference to the baseline and that of the worst client, with their intervals."""
+    """Return the columns of the table on the page that say something, settings first."""
     labels = {point["id"]: label for point, label in zip(study.points, study.labels)}
     own = {point.get("baseline", study.summary.get("baseline")) for point in study.points} & labels.keys()
     against = labels[own.pop()] if len(own) == 1 else "the baseline"
-    found = []
-    for key, (title, _) in ACCURACIES.items():
-        title = f"difference to {against} (points)" if key == "difference_to_baseline" else title
-        found.append(Column(key, title, [_accuracy_cell(study.summary, point, key) for point in study.points]))
-    return found
-
-
-def _number_columns(study: ReportData) -> list[Column]:
-    """Return the other columns: costs, rounds to the target, and metrics for the table."""
-    target, found = study.config.get("target"), []
+    target = study.config.get("target")
     goal = "target" if target is None else f"{100 * target:g} %"
-    in_full = {MEGABYTES.key: "MB sent per client", MOVED.key: "distance moved per mobile client"}
-    for column in [*USUAL, *extra_columns(study.summary)]:
-        title = in_full.get(column.key, column.header)
+    found = [
+        Column(of.key or "point", spaced(of.title), [cell._replace(text=spaced(cell.text)) for cell in of.cells], True)
+        for of in setting_columns(study.points, study.config, full=True)
+    ]
+    for column in number_columns(study.summary):
+        title = f"difference to {against} (points)" if column.key == DIFFERENCE else column.title or column.header
         title = f"{title.removesuffix(' to target')} to {goal}" if title.endswith(" to target") else title
-        found.append(Column(column.key, title, [column.cell(point) for point in study.points]))
-    return found
+        found.append(Column(column.key, title, column.cells(study.summary)))
+    return [column for column in found if column.says_something]
 
 
-def _accuracy_cell(summary: Mapping[str, Any], point: Mapping[str, Any], key: str, plus_minus: str = "±") -> Cell:
-    """Return the cell of one of `ACCURACIES` for a sweep point; that of a difference says which one is a baseline."""
-    if key != "difference_to_baseline":
-        return percent_cell(point.get(key), plus_minus=plus_minus)
-    is_baseline = len(summary["points"]) > 1 and point["id"] == point.get("baseline", summary.get("baseline"))
-    return Cell("baseline", 0.0) if is_baseline else percent_cell(point.get(key), "+", plus_minus)
+def percent_cell(statistic: Mapping[str, Any] | None, sign: str = "-") -> Cell:
+    """Return a cell with a mean and its interval in percent; with the sign "+", positive means have their sign too.
 
-
-def percent_cell(statistic: Mapping[str, Any] | None, sign: str = "-", plus_minus: str = "±") -> Cell:
-    """Return a cell with a mean and its interval in percent; with the sign "+", positive means have their sign too."""
+    If some seeds have no result, it says on how many seeds the mean stands.
+    """
     mean = mean_of(statistic)
-    return Cell(percent(statistic, plus_minus, sign), None if mean is None else 100 * mean)
+    if not statistic or mean is None or math.isnan(mean):
+        return Cell(MISSING, None)
+    text, half = format(100 * mean, f"{sign}.2f"), statistic.get("ci95")
+    return Cell((text if half is None else f"{text} ± {100 * half:.2f}") + on_seeds(statistic), 100 * mean)
 
 
 def seeds_in_words(point: Mapping[str, Any]) -> str:
@@ -358,9 +352,8 @@ def values_of(
     numbers: Mapping[str, Any] = next((of.get("numbers", {}) for of in manifest_points if of["id"] == point["id"]), {})
 
     def value(path: str) -> Any:
-        section, _, name = path.rpartition(".")
-        base = (config.get(section) or {}).get(name) if section else config.get(name)
-        return point["overrides"].get(path, numbers.get(path, base))
+        found = value_of(point, path, config)
+        return numbers.get(path) if found is None else found
 
     return value
 

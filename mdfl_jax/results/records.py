@@ -8,8 +8,8 @@ numbers depend on (`mdfl_jax.study.identity`). All else that a study shows is ma
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -303,8 +303,27 @@ def lines_of_point(point: str, record: RunRecord) -> Iterator[dict[str, Any]]:
     yield from ({"schema": line.get("schema", SCHEMA), "point": point, **line} for line in record.lines)
 
 
-class PointArrays(Mapping[str, np.ndarray]):
-    """The arrays of a sweep point over its seeds, [S, ...] by their key in history.npz, each read when it is asked for.
+class LazyArrays(Mapping[str, np.ndarray]):
+    """Arrays by name, each made by its function when it is asked for."""
+
+    def __init__(self, make: Mapping[str, Callable[[], np.ndarray]]):
+        self._make = make
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._make[name]()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._make
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._make)
+
+    def __len__(self) -> int:
+        return len(self._make)
+
+
+class PointArrays(LazyArrays):
+    """The arrays of a sweep point over its seeds, [S, ...] by their key in history.npz.
 
     If only some runs have measured a metric, it is NaN in the others. An array of whole numbers, which have no NaN, or
     a fact is left out then.
@@ -317,16 +336,13 @@ class PointArrays(Mapping[str, np.ndarray]):
         self.records = records
         most = max(records, key=lambda record: len(record.keys))
         first = {key: record for record in (most, *records)[::-1] for key in record.keys}
-        known = [key for record in (most, *records) for key in record.keys]
+        known = dict.fromkeys(key for record in (most, *records) for key in record.keys)
         whole = lambda key: all(key in record.shapes for record in records)  # noqa: E731
-        self._first = {
-            key: first[key]
-            for key in dict.fromkeys(known)
-            if whole(key) or np.issubdtype(first[key].dtype(key), np.inexact)
-        } | {name: records[0] for name in records[0].fact_names if whole(name)}
+        keys = [key for key in known if whole(key) or np.issubdtype(first[key].dtype(key), np.inexact)]
+        facts = [name for name in records[0].fact_names if whole(name)]
+        super().__init__({key: partial(self._stacked, key, first.get(key, records[0])) for key in (*keys, *facts)})
 
-    def __getitem__(self, key: str) -> np.ndarray:
-        first = self._first[key]
+    def _stacked(self, key: str, first: RunRecord) -> np.ndarray:
         with np.errstate(invalid="ignore"):  # whole numbers have no NaN, and all runs have measured them
             absent = np.full(first.shapes[key], np.nan).astype(first.dtype(key))
         found = [record.array(key) if key in record.shapes else absent for record in self.records]
@@ -336,18 +352,9 @@ class PointArrays(Mapping[str, np.ndarray]):
             shapes = " and ".join(dict.fromkeys(str(list(array.shape)) for array in found))
             raise UserError(f"{self.records[0].path}: {key} has different shapes in its seeds: {shapes}") from None
 
-    def __contains__(self, key: object) -> bool:
-        return key in self._first
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._first)
-
-    def __len__(self) -> int:
-        return len(self._first)
-
-
-class StudyArrays(Mapping[str, np.ndarray]):
-    """The arrays of history.npz: 'rounds' [E], and for the p-th point 'p/KEY', each read when it is asked for.
+class StudyArrays(LazyArrays):
+    """The arrays of history.npz: 'rounds' [E], and for the p-th point 'p/KEY'.
 
     KEY is each metric that was measured, [S, E, ...], and each fact of `mdfl_jax.core.types.RunFacts`, [S, ...].
 
@@ -356,26 +363,8 @@ class StudyArrays(Mapping[str, np.ndarray]):
     """
 
     def __init__(self, points: Sequence[PointArrays]):
-        self.points = points
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        if name == "rounds":
-            return self.points[0].records[0].rounds
-        p, _, key = name.partition("/")
-        if not p.isdecimal() or int(p) >= len(self.points):
-            raise KeyError(name)
-        return self.points[int(p)][key]
-
-    def __contains__(self, name: object) -> bool:
-        p, _, key = str(name).partition("/")
-        return name == "rounds" or (p.isdecimal() and int(p) < len(self.points) and key in self.points[int(p)])
-
-    def __iter__(self) -> Iterator[str]:
-        yield "rounds"
-        yield from (f"{p}/{key}" for p, point in enumerate(self.points) for key in point)
-
-    def __len__(self) -> int:
-        return 1 + sum(map(len, self.points))
+        own = {f"{p}/{key}": partial(of.__getitem__, key) for p, of in enumerate(points) for key in of}
+        super().__init__({"rounds": lambda: points[0].records[0].rounds, **own})
 
 
 def in_order(records: Sequence[Sequence[RunRecord]]) -> list[Shown]:

@@ -42,7 +42,7 @@ def _checksum_of_text(text: str) -> str:
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def _packed(array: np.ndarray, compress: bool) -> tuple[np.ndarray, list[Any]]:
+def _encode(array: np.ndarray, compress: bool) -> tuple[np.ndarray, list[Any]]:
     """Return an array as it is stored, and what the header says of it: type, shape, checksum, whether it is deflated.
 
     A type that the format does not know is stored as bytes, and so is an array that becomes much shorter.
@@ -55,8 +55,8 @@ def _packed(array: np.ndarray, compress: bool) -> tuple[np.ndarray, list[Any]]:
     return (array if array.dtype.kind in "biuf" else array.reshape(-1).view(np.uint8)), about
 
 
-def _unpacked(name: str, stored: np.ndarray, about: list[Any]) -> np.ndarray:
-    """Return an array as it was before `_packed`, after a check of its size and its checksum."""
+def _decode(name: str, stored: np.ndarray, about: list[Any]) -> np.ndarray:
+    """Return an array as it was before `_encode`, after a check of its size and its checksum."""
     dtype, shape, checksum, deflated = np.dtype(about[0]), tuple(map(int, about[1])), about[2], about[3]
     size = math.prod(shape) * dtype.itemsize
     if deflated:
@@ -83,10 +83,10 @@ def write(path: Path, kind: str, header: Mapping[str, Any], arrays: Mapping[str,
     Raises:
       DiskError: If the file cannot be written.
     """
-    packed = {name: _packed(array, compress) for name, array in arrays.items()}
-    rest = json.dumps({_KIND: kind, **header, _ARRAYS: {name: of for name, (_, of) in packed.items()}})[1:]
+    encoded = {name: _encode(array, compress) for name, array in arrays.items()}
+    rest = json.dumps({_KIND: kind, **header, _ARRAYS: {name: of for name, (_, of) in encoded.items()}})[1:]
     text = _SEALED.format(checksum=_checksum_of_text(rest)) + rest
-    disk.write_bytes(path, save({name: stored for name, (stored, _) in packed.items()}, {KEY: text}))
+    disk.write_bytes(path, save({name: stored for name, (stored, _) in encoded.items()}, {KEY: text}))
 
 
 def is_of_kind(path: str | Path, kind: str) -> bool:
@@ -139,7 +139,7 @@ def read(path: Path, kind: str, only: Iterable[str] | None = None) -> tuple[dict
         header = _header(kind, file)
         about = header[_ARRAYS]
         names = about if only is None else [name for name in only if name in about]
-        return header, {name: _unpacked(name, file.get_tensor(name), about[name]) for name in names}
+        return header, {name: _decode(name, file.get_tensor(name), about[name]) for name in names}
 
 
 def read_more(path: Path, header: Mapping[str, Any], names: Iterable[str]) -> Arrays:
@@ -149,7 +149,7 @@ def read_more(path: Path, header: Mapping[str, Any], names: Iterable[str]) -> Ar
       UserError: If the file is absent or damaged, or if these are not the arrays that the header is of.
     """
     with _one_line(path), safe_open(path, framework="numpy") as file:
-        return {name: _unpacked(name, file.get_tensor(name), header[_ARRAYS][name]) for name in names}
+        return {name: _decode(name, file.get_tensor(name), header[_ARRAYS][name]) for name in names}
 
 
 @contextlib.contextmanager

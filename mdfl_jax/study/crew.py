@@ -91,7 +91,7 @@ class Crew:
                 if state.status == 0 or self.stopping:
                     continue
                 if state.status == 2:
-                    raise UserError(_error_of(state.said))
+                    raise UserError(error_in(state.said) or "a worker has ended with status 2, and said nothing")
                 lost = 1 if tally.done > done_before else lost + 1
                 done_before = max(done_before, tally.done)
                 why = f"worker {number + 1} was lost: {_why(state)}"
@@ -108,10 +108,18 @@ class Crew:
                 self.log(line)
 
 
-def _error_of(said: str) -> str:
-    """Return the error line of a worker that has ended with status 2."""
+def error_in(said: str) -> str:
+    """Return the last error line of a command that has ended with status 2; "" if it has said none."""
     lines = [line for line in said.splitlines() if line.startswith("error: ")]
-    return lines[-1].removeprefix("error: ") if lines else "a worker has ended with status 2, and said nothing"
+    return lines[-1].removeprefix("error: ") if lines else ""
+
+
+def end_in_words(status: int) -> str:
+    """Return in words with which status a process ended, or by which signal."""
+    if status >= 0:
+        return f"ended with status {status}"
+    memory = ", as where the machine's memory does not suffice" if status == -signal.SIGKILL else ""
+    return f"was ended by {signal.Signals(-status).name}{memory}"
 
 
 def _why(state: State) -> str:
@@ -123,10 +131,7 @@ def _why(state: State) -> str:
         return words
     if state.status == 130:
         return "it was stopped from outside, and has saved its state"
-    if state.status < 0:
-        memory = ", as where the machine's memory does not suffice" if state.status == -signal.SIGKILL else ""
-        return f"it was ended by {signal.Signals(-state.status).name}{memory}"
-    return f"it ended with status {state.status}{f': {words}' if words else ''}"
+    return f"it {end_in_words(state.status)}{f': {words}' if words and state.status > 0 else ''}"
 
 
 def command() -> list[str]:

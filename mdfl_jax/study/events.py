@@ -7,7 +7,7 @@ the loggers.
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import jax
 import numpy as np
@@ -37,6 +37,7 @@ class Evaluated(NamedTuple):
       batch: The batch.
       metrics: The new metrics, NumPy leaves [runs, evaluations, ...].
       facts: The facts of the runs, NumPy leaves [runs, ...].
+      lines: The lines of these evaluations for metrics.jsonl, of each run.
       rounds: The rounds of a run since the last evaluation; 0 before the first round.
       first: Whether these are the first metrics of this batch.
       earlier: How many of the evaluations, counted from the first, an earlier run of the study has made and saved.
@@ -45,6 +46,7 @@ class Evaluated(NamedTuple):
     batch: Batch
     metrics: Metrics
     facts: RunFacts
+    lines: list[list[dict[str, Any]]]
     rounds: int = 0
     first: bool = False
     earlier: int = 0
@@ -80,39 +82,29 @@ class Found(NamedTuple):
 Event = Compiling | Evaluated | ModelsKept | Ended | Found
 
 
-class Sink(Protocol):
+class Sink:
     """Takes the events of a study. It is a context manager around the whole study."""
 
     def take(self, event: Event) -> None:
         """Take an event. A sink ignores the events that it does not use."""
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        return self
 
-    def __exit__(self, *error: object) -> None: ...
-
-
-def lines_of(study: Study, event: Evaluated) -> list[list[dict[str, Any]]]:
-    """Return the lines of the event's evaluations, as dictionaries, for each run of its batch in their order.
-
-    Args:
-      study: The study.
-      event: The event, whose metrics may have several evaluations.
-    """
-    return [
-        list(
-            metric_lines(
-                study.points[run.point].id,
-                run.seed,
-                jax.tree.map(lambda leaf, i=i: leaf[i], event.metrics),
-                event.facts.is_mobile[i],
-                event.batch.group.double_bits(run.point),
-            )
-        )
-        for i, run in enumerate(event.batch.runs)
-    ]
+    def __exit__(self, *error: object) -> None:
+        """End, also if the study was stopped or has failed."""
 
 
-class MetricsFile:
+def lines_of(study: Study, batch: Batch, metrics: Metrics, facts: RunFacts) -> list[list[dict[str, Any]]]:
+    """Return the lines of metrics.jsonl for some evaluations of a batch, of each of its runs in their order."""
+    found = []
+    for i, run in enumerate(batch.runs):
+        own, double_bits = jax.tree.map(lambda leaf, i=i: leaf[i], metrics), batch.group.double_bits(run.point)
+        found.append(list(metric_lines(study.points[run.point].id, run.seed, own, facts.is_mobile[i], double_bits)))
+    return found
+
+
+class MetricsFile(Sink):
     """Writes metrics.jsonl while a study runs: by batch, and within a batch by evaluation and then by run.
 
     Several workers append to the same file. At the end of the study it is written anew, in the order of the points.
@@ -129,8 +121,7 @@ class MetricsFile:
     def take(self, event: Event) -> None:
         """Write the lines of an evaluation in one piece, so that a killed study or a full disk leaves whole lines."""
         if isinstance(event, Evaluated):
-            of_runs = lines_of(self.study, event)
-            self._write(line for of_evaluation in zip(*of_runs) for line in of_evaluation)
+            self._write(line for of_evaluation in zip(*event.lines) for line in of_evaluation)
         elif isinstance(event, Found) and not event.is_told:
             self._write(lines_of_point(self.study.points[event.run.point].id, event.record))
 
@@ -145,7 +136,7 @@ class MetricsFile:
         self.file.close()
 
 
-class ModelFiles:
+class ModelFiles(Sink):
     """Writes the models that a study keeps, each as soon as it is known that it is kept."""
 
     def __init__(self, study: Study, workdir: Path):
@@ -159,14 +150,8 @@ class ModelFiles:
             header = Header(self.study.name(run), name, point, run.seed, kept.round, kept.accuracy)
             write(model_path(self.workdir, header.run, kept.round), header, kept.tensors)
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, *error: object) -> None:
-        pass
-
-
-class Notes:
+class Notes(Sink):
     """Prints notes for the user about the data of a batch, before its first round."""
 
     def __init__(self, study: Study, log: Callable[[str], None]):
@@ -177,12 +162,6 @@ class Notes:
         if isinstance(event, Evaluated) and event.first:
             for line in _unreached(self.study, event.batch.runs, event.facts):
                 self.log(line)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        pass
 
 
 def _unreached(study: Study, runs: list[Run], facts: RunFacts) -> list[str]:
@@ -249,7 +228,7 @@ def at_evaluation(metrics: Metrics, e: int, rows: list[int]) -> dict[str, np.nda
     return found
 
 
-class Callback:
+class Callback(Sink):
     """The sink that calls the user's function, once for each evaluation and each sweep point of a batch.
 
     It leaves out the evaluations that an earlier run of the same study has made.
@@ -297,6 +276,3 @@ class Callback:
     def __enter__(self) -> Self:
         self.begin = time.monotonic()
         return self
-
-    def __exit__(self, *error: object) -> None:
-        pass

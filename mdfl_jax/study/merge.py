@@ -7,16 +7,19 @@ import itertools
 import math
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from functools import partial as partial_of
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from mdfl_jax.config.citing import united
 from mdfl_jax.config.points import MOST_RUNS
 from mdfl_jax.config.sections import EngineConfig, Experiment
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.outcomes import name_of, text_of
+from mdfl_jax.core.sweep_text import split_axes
 from mdfl_jax.results.records import RunRecord
 from mdfl_jax.results.results import models_of, write_views
 from mdfl_jax.results.studies import read_records, read_study, restricted
@@ -110,11 +113,32 @@ def merge(
     return summary
 
 
-class Part(NamedTuple):
+@dataclass(frozen=True)
+class Part:
     """A workdir and the content of its config.json."""
 
     workdir: Path
-    manifest: dict[str, Any]
+    manifest: Mapping[str, Any]
+
+    @cached_property
+    def fields(self) -> dict[str, Any]:
+        """The fields of its configuration by path."""
+        return fields_of(self.manifest["config"])
+
+    @property
+    def whole(self) -> Mapping[str, Any]:
+        """All points and seeds of its study, those included that are missing here."""
+        return self.manifest.get("whole", self.manifest)
+
+    def values(self, point: Mapping[str, Any], paths: Iterable[str]) -> tuple[Any, ...]:
+        """Return the values of one of its points for some fields. One that it does not vary is as configured."""
+        found = (point["overrides"].get(path, self.fields.get(path)) for path in paths)
+        return tuple(tuple(value) if isinstance(value, list) else value for value in found)
+
+    @property
+    def swept(self) -> set[str]:
+        """The fields that it varies."""
+        return {path for point in self.manifest["points"] for path in point["overrides"]}
 
 
 def _copy(record: RunRecord, out: Path) -> None:
@@ -141,9 +165,8 @@ def _link(path: Path, new: Path) -> None:
 
 def _check_alike(first: Part, other: Part) -> None:
     """Check that two workdirs hold parts of one study: fields that no sweep varies, rounds and files are the same."""
-    manifests = [part.manifest for part in (first, other)]
-    here, there = (fields_of(manifest["config"]) for manifest in manifests)
-    free = not_in_runs().union({"seeds", "first_seed", "sweep"}, *(_swept(manifest) for manifest in manifests))
+    here, there = first.fields, other.fields
+    free = not_in_runs().union({"seeds", "first_seed", "sweep"}, first.swept, other.swept)
     paths = [path for path in dict.fromkeys([*here, *there]) if path not in free and here.get(path) != there.get(path)]
     folders = (f"in {other.workdir}", f"in {first.workdir}")
     words = f"{other.workdir} and {first.workdir} cannot be merged: "
@@ -151,14 +174,10 @@ def _check_alike(first: Part, other: Part) -> None:
         fields = (Field(path, there.get(path), here.get(path), *folders) for path in paths)
         raise UserError(words + in_words(fields))
     for entry in DIGESTS:
-        ours, theirs = (manifest["config"].get(entry) or {} for manifest in manifests)
+        ours, theirs = (part.manifest["config"].get(entry) or {} for part in (first, other))
         for name in ours:
             if name in theirs and ours[name] != theirs[name]:
                 raise UserError(words + str(Field(name, theirs[name], ours[name], *folders)))
-
-
-def _swept(manifest: Mapping[str, Any]) -> set[str]:
-    return {path for point in manifest["points"] for path in point["overrides"]}
 
 
 def _records(parts: Sequence[Part], manifest: Mapping[str, Any]) -> dict[tuple[int, int], RunRecord]:
@@ -166,14 +185,12 @@ def _records(parts: Sequence[Part], manifest: Mapping[str, Any]) -> dict[tuple[i
 
     Workdirs that have the same run must agree about it to the bit.
     """
-    index = {_values(point["overrides"]): p for p, point in enumerate(manifest["points"])}
     axes = list(manifest["points"][0]["overrides"])
+    index = {Part(Path(), manifest).values(point, axes): p for p, point in enumerate(manifest["points"])}
     found: dict[tuple[int, int], RunRecord] = {}
     for part in parts:
-        fields = fields_of(part.manifest["config"])
         for point, records in zip(part.manifest["points"], read_records(part.workdir, part.manifest)):
-            own = {path: point["overrides"].get(path, fields.get(path)) for path in axes}
-            p = index[_values(own)]
+            p = index[part.values(point, axes)]
             for record in records:
                 other = found.setdefault((p, record.seed), record)
                 if what := "its settings" if other.name != record.name else other.difference(record):
@@ -184,37 +201,16 @@ def _records(parts: Sequence[Part], manifest: Mapping[str, Any]) -> dict[tuple[i
     return found
 
 
-def _values(overrides: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(_hashable(value) for value in overrides.values())
-
-
-def _axes(manifest: Mapping[str, Any]) -> Axes:
-    """Return the axes of a part's sweep with the values that its points have, those that are missing included."""
-    texts = filter(None, (text.strip() for text in str(manifest["config"].get("sweep") or "").split(";")))
-    axes: Axes = {tuple(path.strip() for path in text.partition("=")[0].split("+")): [] for text in texts}
-    for paths, values in axes.items():
-        points = manifest.get("whole", manifest)["points"]
-        values.extend(dict.fromkeys(tuple(_hashable(point["overrides"][path]) for path in paths) for point in points))
-    return axes
-
-
-def _hashable(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _common_axes(sources: Sequence[Part]) -> Axes:
-    """Return the axes of the whole sweep. A part that does not vary a field has the value of its configuration."""
-    parts = [_axes(source.manifest) for source in sources]
-    axes: Axes = {paths: [] for part in parts for paths in part}
+def _axes(parts: Sequence[Part]) -> Axes:
+    """Return the axes of the whole sweep with the values that they have in any part."""
+    axes: Axes = {paths: [] for part in parts for paths in split_axes(str(part.manifest["config"].get("sweep") or ""))}
     every = list(itertools.chain(*axes))
     if twice := [path for path in every if every.count(path) > 1]:
         raise UserError(f"{twice[0]} is tied to another field in the sweep of one part and not in that of another")
-    for paths, values in axes.items():
-        for source, part in zip(sources, parts):
-            fields = fields_of(source.manifest["config"])
-            own = part.get(paths) or [tuple(_hashable(fields.get(path)) for path in paths)]
-            values.extend(value for value in own if value not in values)
-    return axes
+    return {
+        paths: list(dict.fromkeys(part.values(point, paths) for part in parts for point in part.whole["points"]))
+        for paths in axes
+    }
 
 
 def _whole(parts: Sequence[Part]) -> dict[str, Any]:
@@ -224,14 +220,13 @@ def _whole(parts: Sequence[Part]) -> dict[str, Any]:
       UserError: If the whole study would have too many runs, since the seeds of the parts are far apart.
     """
     manifests = [part.manifest for part in parts]
-    first, axes = manifests[0], _common_axes(parts)
+    first, axes = manifests[0], _axes(parts)
+    paths = list(itertools.chain(*axes))
     sweep = "; ".join(
-        "+".join(paths)
-        + "="
-        + ",".join("+".join(text_of(typed(p, v)) for p, v in zip(paths, value)) for value in values)
-        for paths, values in axes.items()
+        "+".join(tied) + "=" + ",".join("+".join(text_of(typed(p, v)) for p, v in zip(tied, value)) for value in values)
+        for tied, values in axes.items()
     )
-    seeds = sorted({int(seed) for manifest in manifests for seed in manifest.get("whole", manifest)["seeds"]})
+    seeds = sorted({int(seed) for part in parts for seed in part.whole["seeds"]})
     count, num_points = seeds[-1] - seeds[0] + 1, math.prod(len(values) for values in axes.values())
     if count * num_points > MOST_RUNS:
         raise UserError(
@@ -246,13 +241,11 @@ def _whole(parts: Sequence[Part]) -> dict[str, Any]:
             config[entry] = together
     known: dict[tuple[Any, ...], Mapping[str, Any]] = {}  # for what the configuration alone does not tell
     for part in parts:
-        fields = fields_of(part.manifest["config"])
         for point in part.manifest["points"]:
-            own = [point["overrides"].get(path, fields.get(path)) for paths in axes for path in paths]
-            known.setdefault(tuple(map(_hashable, own)), point)
+            known.setdefault(part.values(point, paths), point)
     points = []
     for values in itertools.product(*axes.values()):
-        overrides = dict(zip(itertools.chain(*axes), itertools.chain(*values)))
+        overrides = dict(zip(paths, itertools.chain(*values)))
         point = {"id": name_of({p: typed(p, v) for p, v in overrides.items()}), "overrides": plain(overrides)}
         there = known.get(tuple(overrides.values()), {})
         points.append(point | {key: there[key] for key in ("numbers", "program") if key in there})

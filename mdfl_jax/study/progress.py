@@ -10,7 +10,7 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -18,7 +18,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from mdfl_jax.metrics import BUILT_IN
-from mdfl_jax.results.lines import accuracy_of
+from mdfl_jax.results.summary import judged_key
 from mdfl_jax.storage.study_files import METRICS, run_files
 from mdfl_jax.study import events
 from mdfl_jax.study.events import Compiling, Ended, Evaluated, Found
@@ -62,7 +62,11 @@ class Tally:
         self._here = (0, 0.0)  # rounds and seconds of the present program in this process
         self._rate = math.nan
         self._since = clock()
-        self._latest: dict[int, tuple[str, float]] = {}
+        self.shown = ""  # what says how good the models are: a name of `_keys`
+        self._values: dict[Run, float] = {}
+        keys = {metric.name: metric.in_files for metric in BUILT_IN}
+        self._keys = {"accuracy": judged_key(vars(study.experiment))}
+        self._keys |= {"objective": keys["objective"], "loss": keys["mean_model_loss"]}
 
     def take(self, event: Event) -> None:
         """Count an event."""
@@ -89,12 +93,20 @@ class Tally:
         self._since = now
         self.round = int(event.metrics.round[0, -1])
         self._done |= dict.fromkeys(map(self.study.name, runs), self.round)
-        name, values = _shown(event, self.study.experiment.judged)
-        if np.isnan(values).all() and self._latest:  # all of these runs have diverged
-            name = next(iter(self._latest.values()))[0]
-        for point in dict.fromkeys(run.point for run in runs):
-            of_point = [value for run, value in zip(runs, values) if run.point == point and not np.isnan(value)]
-            self._latest[point] = name, float(np.mean(of_point)) if of_point else math.nan
+        self._note({run: of_run[-1] for run, of_run in zip(runs, event.lines)})
+
+    def _note(self, lines: Mapping[Run, Mapping[str, Any]]) -> None:
+        """Note the value of the latest lines of some runs that says how good the models are.
+
+        It is the accuracy. A task without one has an objective or a loss.
+        """
+        number = lambda value: float(value) if isinstance(value, int | float) else math.nan  # noqa: E731
+        for name, key in self._keys.items():
+            values = {run: number(line.get(key)) for run, line in lines.items()}
+            if not all(map(math.isnan, values.values())) or name == self.shown:  # else all of these runs have diverged
+                self._values = values if name != self.shown else self._values | values
+                self.shown = name
+                break
 
     @property
     def done(self) -> int:
@@ -138,29 +150,31 @@ class Tally:
 
     def values(self) -> str:
         """Return the latest accuracy of each point in words, or of the best one and the baseline of many points."""
-        if not self._latest:
+        of_points: dict[int, list[float]] = {}
+        for run, value in sorted(self._values.items()):
+            of_points.setdefault(run.point, []).extend([] if math.isnan(value) else [value])
+        found = {point: float(np.mean(values)) if values else math.nan for point, values in of_points.items()}
+        if not found:
             return ""
-        name = next(iter(self._latest.values()))[0]
-        found = {point: value for point, (of, value) in self._latest.items() if of == name}
         if len(self.study.points) <= FEW:
-            listed = ", ".join(self._value(point, name, value) for point, value in sorted(found.items()))
+            listed = ", ".join(self._value(point, value) for point, value in found.items())
         else:
-            listed = "; ".join(self._of_many(name, found))
-        return f"{name}{' (%)' if name == 'accuracy' else ''}: {listed}"
+            listed = "; ".join(self._of_many(found))
+        return f"{self.shown}{' (%)' if self.shown == 'accuracy' else ''}: {listed}"
 
-    def _of_many(self, name: str, found: dict[int, float]) -> Iterator[str]:
+    def _of_many(self, found: dict[int, float]) -> Iterator[str]:
         known = {point: value for point, value in found.items() if not math.isnan(value)}
         if known:
-            best = (max if name == "accuracy" else min)(known, key=lambda point: known[point])
-            yield f"best {self._value(best, name, known[best])}"
+            best = (max if self.shown == "accuracy" else min)(known, key=lambda point: known[point])
+            yield f"best {self._value(best, known[best])}"
         for point in dict.fromkeys(p for p in self.study.baselines if p is not None):
             if point in found:
-                yield f"baseline {self._value(point, name, found[point])}"
+                yield f"baseline {self._value(point, found[point])}"
                 break
         yield f"{len(found)} of {len(self.study.points)} points"
 
-    def _value(self, point: int, name: str, value: float) -> str:
-        text = f"{100 * value:.1f}" if name == "accuracy" else f"{value:.4g}"
+    def _value(self, point: int, value: float) -> str:
+        text = f"{100 * value:.1f}" if self.shown == "accuracy" else f"{value:.4g}"
         text = "diverged" if math.isnan(value) else text
         return f"{self.study.points[point].id} {text}"
 
@@ -179,10 +193,6 @@ class TallyOfFiles(Tally):
         self.workdir, self._read = workdir, 0
         self._begun: tuple[int, float] | None = None
         self._names = {(study.points[run.point].id, str(run.seed)): (run, study.name(run)) for run in study.to_do()}
-        self._of_runs: dict[Run, float] = {}
-        keys = {metric.name: metric.in_files for metric in BUILT_IN}
-        accuracy = keys["mean_model_accuracy" if study.experiment.judged == "global" else "accuracy"]
-        self._keys = {"accuracy": accuracy, "objective": keys["objective"], "loss": keys["mean_model_loss"]}
 
     def take(self, event: Event) -> None:
         """Look at the files."""
@@ -190,7 +200,7 @@ class TallyOfFiles(Tally):
             found = self._names.get((str(line.get("point")), str(line.get("seed"))))
             if found and isinstance(line.get("round"), int):
                 self._done[found[1]] = line["round"]
-                self._note(found[0], line)
+                self._note({found[0]: line})
         wanted = {name for _, name in self._names.values()}
         finished = [name for name, _ in run_files(self.workdir) if name in wanted]
         self._done |= dict.fromkeys(finished, self.study.experiment.rounds)
@@ -219,32 +229,9 @@ class TallyOfFiles(Tally):
             if isinstance(line, dict):
                 yield line
 
-    def _note(self, run: Run, line: dict[str, Any]) -> None:
-        """Note the value of a line that says how good the models are, as `_shown` does."""
-        for name, key in self._keys.items():
-            if isinstance(value := line.get(key), int | float):
-                self._of_runs[run] = value
-                mean = float(np.mean([v for of, v in self._of_runs.items() if of.point == run.point]))
-                self._latest[run.point] = name, mean
-                return
-
     def where(self) -> str:
         """Return how many runs have ended."""
         return f"{self._finished} of {len({name for _, name in self._names.values()})} runs have ended"
-
-
-def _shown(event: Evaluated, judged: str) -> tuple[str, np.ndarray]:
-    """Return the name of the value that says how good the models are, and the value [runs] at the last evaluation.
-
-    It is the accuracy. A task without one has an objective or a loss.
-    """
-    accuracy = accuracy_of(event.metrics, judged)[:, -1]
-    if not np.isnan(accuracy).all():
-        return "accuracy", accuracy
-    objective = np.asarray(event.metrics.objective)[:, -1]
-    if not np.isnan(objective).all():
-        return "objective", objective
-    return "loss", np.asarray(event.metrics.mean_model_loss)[:, -1]
 
 
 def duration(seconds: float) -> str:
@@ -333,7 +320,7 @@ class _Lines:
         """Print nothing: the table follows."""
 
 
-class Progress:
+class Progress(events.Sink):
     """The sink that shows the progress of a study.
 
     Args:

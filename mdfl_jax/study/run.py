@@ -34,7 +34,7 @@ from mdfl_jax.study.progress import Progress
 from mdfl_jax.study.run_files import RunFiles, check_more_rounds
 from mdfl_jax.study.runner import Interrupted, Runner
 from mdfl_jax.study.signals import apart, handled
-from mdfl_jax.study.study import Run, Study, make_study, set_precision
+from mdfl_jax.study.study import Study, make_study, set_precision
 from mdfl_jax.study.workdir import WorkdirContent, manifest_of
 from mdfl_jax.study.workers import Worker, Workers
 
@@ -195,7 +195,7 @@ def run_or_resume(
             return _as_wanted(content, workdir, held, log), True
     for run in study.to_do():
         if study.name(run) in there:
-            _check_record(files, run)
+            files.record(run)  # what cannot be read is told before anything is written
     further = {} if options.overwrite else check_more_rounds(study, files, missing)
     wanted, told = len(study.to_do()), len(missing) < len(study.to_do())
     if told:
@@ -211,7 +211,7 @@ def run_or_resume(
 
     def begin(others: Sequence[Worker]) -> None:
         if not options.is_worker:
-            _begin(study, workdir, files, content, others, options.overwrite)
+            _begin(files, content, others, options.overwrite)
 
     with disk.on_full_disk(study.experiment.engine.on_full_disk, print_to_stderr):
         if options.crew:
@@ -233,19 +233,11 @@ def run_or_resume(
             return _write_views(workdir, content, log), False
 
 
-def _begin(
-    study: Study,
-    workdir: Path,
-    files: RunFiles,
-    content: dict[str, Any],
-    others: Sequence[Worker],
-    overwrite: bool,
-) -> None:
+def _begin(files: RunFiles, content: dict[str, Any], others: Sequence[Worker], overwrite: bool) -> None:
     """Write which runs a study has, after removing what is not to stay. The caller has locked the workdir.
 
     Args:
-      study: The study.
-      workdir, files: The folder, and the files of its runs.
+      files: The files of the runs of the study.
       content: The content of its config.json.
       others: The workers that are there.
       overwrite: Whether the study there is to be replaced.
@@ -253,6 +245,7 @@ def _begin(
     Raises:
       UserError: If it is to be replaced, and others compute its runs; or if another command has begun another study.
     """
+    study, workdir = files.study, files.workdir
     if overwrite and others:
         raise UserError(f"--workdir={workdir}: {others[0]} computes runs there; --overwrite waits for nobody")
     held = workdirs.inspect_workdir(workdir, content, overwrite, bool(others))  # another command may just have begun
@@ -275,7 +268,7 @@ def _run_missing(study: Study, files: RunFiles, workers: Workers, options: RunOp
         Progress(study, log, options.progress),
         Notes(study, log),
     ]
-    runner = Runner(study, files, workers, sinks, log, is_first, options.workers, options.beside)
+    runner = Runner(files, workers, sinks, is_first, options.workers, options.beside)
     if options.on_evaluation:
         sinks.append(Callback(study, options.on_evaluation, runner.stop))
     with (
@@ -286,18 +279,6 @@ def _run_missing(study: Study, files: RunFiles, workers: Workers, options: RunOp
         for sink in sinks:
             stack.enter_context(sink)
         runner.run()
-
-
-def _check_record(files: RunFiles, run: Run) -> None:
-    """Check that the record of a run can be read, before anything is written.
-
-    Raises:
-      UserError: If it cannot.
-    """
-    try:
-        files.record(run)
-    except UserError as error:
-        raise UserError(f"{error}; remove the file, and the same command runs it again") from error.__cause__
 
 
 def _write_views(workdir: Path, manifest: dict[str, Any], log: Callable[[str], None]) -> dict[str, Any]:

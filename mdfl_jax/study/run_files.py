@@ -24,7 +24,6 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.types import Hparams
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.metrics import BUILT_IN
-from mdfl_jax.results.lines import metric_lines
 from mdfl_jax.results.records import RunRecord, from_devices, joined, write_record
 from mdfl_jax.storage import array_files, disk
 from mdfl_jax.storage.array_files import Arrays
@@ -38,6 +37,7 @@ from mdfl_jax.storage.study_files import (
     state_path,
 )
 from mdfl_jax.study.batch import SECONDS, Batch, BatchResult
+from mdfl_jax.study.events import lines_of
 from mdfl_jax.study.identity import other_config, run_config, without_rounds
 from mdfl_jax.study.prepare.network import TraceFiles
 from mdfl_jax.study.prepare.simulation import build_simulation, hparams_of, with_links
@@ -152,8 +152,15 @@ class RunFiles:
         return {name for name, _ in run_files(self.workdir)}
 
     def record(self, run: Run) -> RunRecord:
-        """Return the record of a run, which is there."""
-        return RunRecord(run_path(self.workdir, self.study.name(run)))
+        """Return the record of a run, which is there.
+
+        Raises:
+          UserError: If it cannot be read.
+        """
+        try:
+            return RunRecord(run_path(self.workdir, self.study.name(run)))
+        except UserError as error:
+            raise UserError(f"{error}; remove the file, and the same command runs it again") from error.__cause__
 
     def fewer_rounds(self, run: Run) -> list[int]:
         """Return the rounds of the same run with fewer rounds that have a record or a state, in their order."""
@@ -269,12 +276,11 @@ class RunFiles:
         Raises:
           DiskError: If a file cannot be written.
         """
+        lines = lines_of(self.study, batch, result.metrics, result.facts)
         for i, (run, beginning) in enumerate(zip(batch.runs, beginnings)):
             metrics, facts = jax.tree.map(lambda leaf, i=i: leaf[i], (result.metrics, result.facts))
-            double_bits = batch.group.double_bits(run.point)
-            lines = metric_lines("", run.seed, metrics, facts.is_mobile, double_bits)
             seconds = (0.0 if i else result.compile_seconds, result.run_seconds / len(batch.runs))
-            measured = from_devices(run.seed, metrics, facts, list(lines), *seconds)
+            measured = from_devices(run.seed, metrics, facts, lines[i], *seconds)
             if beginning.earlier:
                 measured = joined(RunRecord(run_path(self.workdir, beginning.earlier)).measured(), measured)
             path = run_path(self.workdir, self.study.name(run))

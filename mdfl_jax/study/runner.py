@@ -8,10 +8,10 @@ from mdfl_jax.core.errors import SHRINK, UserError, out_of_memory
 from mdfl_jax.engine.programs import Compiler
 from mdfl_jax.storage.study_files import locked
 from mdfl_jax.study.batch import Batch, Program, steps
-from mdfl_jax.study.events import Compiling, Ended, Evaluated, Event, Found, ModelsKept, Sink
+from mdfl_jax.study.events import Compiling, Ended, Evaluated, Event, Found, ModelsKept, Sink, lines_of
 from mdfl_jax.study.run_files import Beginning, RunFiles
 from mdfl_jax.study.signals import apart
-from mdfl_jax.study.study import Group, Run, Study, part_size
+from mdfl_jax.study.study import Group, Run, part_size
 from mdfl_jax.study.workers import Workers
 
 WAIT = 0.5  # seconds from one look at the runs of other workers to the next
@@ -25,29 +25,18 @@ class Runner:
     """Runs the missing runs of a study, of which other workers may compute some.
 
     Args:
-      study: The study.
       files: The files of its runs.
       workers: The workers of its folder.
       sinks: The sinks that take the events.
-      log: A function that takes lines for the user.
-      is_first: Whether no other worker was there when this one began.
+      alone: Whether no other worker was there when this one began.
       many: The number of workers that are to share the runs, this one included; 0: as many as are there.
       beside: The number of devices of a process that would compute all runs (`part_size`); 0: as many as this one has.
     """
 
-    def __init__(
-        self,
-        study: Study,
-        files: RunFiles,
-        workers: Workers,
-        sinks: Sequence[Sink],
-        log: Callable[[str], None],
-        is_first: bool = True,
-        many: int = 0,
-        beside: int = 0,
-    ):
-        self.study, self.files, self.workers, self.sinks, self.log = study, files, workers, sinks, log
-        self.is_told, self.many, self.beside = not is_first, many, beside
+    def __init__(self, files: RunFiles, workers: Workers, sinks: Sequence[Sink], alone: bool, many: int, beside: int):
+        study, self.log = files.study, files.log
+        self.study, self.files, self.workers, self.sinks = study, files, workers, sinks
+        self.is_told, self.many, self.beside = not alone, many, beside
         self.runs = {study.name(run): run for run in reversed(study.to_do())}  # equal runs are done once
         self.runs = dict(reversed(self.runs.items()))
         self.sizes: dict[int, int] = {}  # the runs in a batch of each group, by its first point
@@ -170,7 +159,8 @@ class Runner:
         for step in steps(program, batch.runs, saved, done, self._interruptible):
             for kept in step.kept:
                 self._emit(ModelsKept(batch, kept))
-            self._emit(Evaluated(batch, step.metrics, step.facts, step.rounds, not step.rounds, earlier))
+            lines = lines_of(self.study, batch, step.metrics, step.facts)
+            self._emit(Evaluated(batch, step.metrics, step.facts, lines, step.rounds, not step.rounds, earlier))
             earlier = 0
             if not step.last and (step.rounds or self.stopping) and self._save_is_due():
                 if step.rounds or not saved:

@@ -41,9 +41,9 @@ from mdfl_jax.study.prepare.task import (
     Start,
     check_owners,
     load_dataset,
-    sample_of,
     start_of,
 )
+from mdfl_jax.tasks import spec_of
 
 
 def evenly(num_runs: int, at_most: int) -> int:
@@ -343,7 +343,7 @@ def make_study(config: ConfigDict) -> Study:
         dataset = datasets[source]
         if dataset is not None:
             model = members[0].model.name
-            numbers_in(members[0], MODELS, model).check_sample(sample_of(dataset), model, dataset.name)
+            numbers_in(members[0], MODELS, model).check_sample(spec_of(dataset), model, dataset.name)
         num_runs = runs_per_batch(members[0], len(members))
         pretrained = weight_files.weights(members[0], dataset)
         tree, mesh = pretrained.tree if pretrained else None, mesh_for(members[0], num_runs)

@@ -10,7 +10,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from mdfl_jax.core.errors import UserError, unknown_name
-from mdfl_jax.traces.plausible import doubts, like_degrees, speeds
+from mdfl_jax.traces.plausible import doubts, like_degrees, speeds_of
 from mdfl_jax.traces.resampling import (
     GAPS,
     MAX_ROUNDS,
@@ -110,7 +110,7 @@ def describe(
 
 def _of_trace(trace: Trace, radius: float, dt: float, gaps: str) -> list[tuple[str, str]]:
     begin, end = float(trace.times[0]), float(trace.times[-1])
-    pace, between = speeds(trace), spacings(trace)
+    pace, between = speeds_of(trace), spacings(trace)
     usual = typical(between)
     still = int((pace.metres == 0).sum())
     lines = [
@@ -124,7 +124,7 @@ def _of_trace(trace: Trace, radius: float, dt: float, gaps: str) -> list[tuple[s
         ("still", f"{still:,} ids never move"),
         ("presence", stay(trace, gaps)),
     ]
-    lines += [("warning", text) for text in doubts(trace, pace, usual)]
+    lines += [("warning", text) for text in doubts(trace, usual)]
     dt = dt or usual
     if end - begin > dt * MAX_ROUNDS > 0:
         return [*lines, ("rounds", f"none: more than {MAX_ROUNDS:,} of {dt:g} s, which no study may have")]

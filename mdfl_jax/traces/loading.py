@@ -6,6 +6,7 @@ formats, or if what has been read may be something else, the file is refused in 
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -46,7 +47,7 @@ def load(path: str | Path, format: str = "auto", columns: str = "", part: Part =
     if named and not TRACE_FORMATS[name].takes_columns:
         wrong(path, f"trace.columns is {columns!r}, and the format {name} has columns of its own; it must be empty")
     loaded = TRACE_FORMATS[name].read(path, **({"named": named} if named else {}))
-    loaded = loaded._replace(why="; ".join(filter(None, (sign, loaded.why))))
+    loaded = replace(loaded, why="; ".join(filter(None, (sign, loaded.why))))
     if isinstance(loaded, Contacts):
         return loaded if part == ALL else of_contacts(loaded, part)
     if part != ALL:
@@ -78,7 +79,7 @@ def projected(trace: Trace) -> Trace:
     y = (trace.y - np.float32(mean_y)) * np.float32(metres)
     if not -HALF_TURN <= lon <= HALF_TURN:
         lon -= math.copysign(2 * HALF_TURN, lon)
-    return trace._replace(x=x, y=y, origin=(lon, lat))
+    return replace(trace, x=x, y=y, origin=(lon, lat))
 
 
 def detect(path: str | Path, named: Sequence[str] = ()) -> tuple[str, str]:

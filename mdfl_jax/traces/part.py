@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -100,7 +101,8 @@ def of_places(path: str | Path, trace: Trace, part: Part) -> Trace:
     end = np.searchsorted(trace.times, part.times[1], side="right")
     offsets = np.append(0, np.cumsum(kept))[trace.offsets[begin : end + 1]]
     nodes, node = np.unique(trace.node[kept], return_inverse=True)
-    return trace._replace(
+    return replace(
+        trace,
         ids=tuple(trace.ids[k] for k in nodes),
         kinds=tuple(trace.kinds[k] for k in nodes) if trace.kinds else (),
         times=trace.times[begin:end],
@@ -137,11 +139,12 @@ def of_contacts(contacts: Contacts, part: Part) -> Contacts:
         kept &= _of_types(path, contacts.kinds, part.types)[contacts.pair].all(axis=1)
     if not kept.any():
         wrong(path, "trace.types and trace.times leave no contact of it")
-    contacts = contacts._replace(start=start[kept], end=end[kept], pair=contacts.pair[kept])
+    contacts = replace(contacts, start=start[kept], end=end[kept], pair=contacts.pair[kept])
     if not contacts.ids:
         return contacts
     nodes, pair = np.unique(contacts.pair, return_inverse=True)
-    return contacts._replace(
+    return replace(
+        contacts,
         ids=tuple(contacts.ids[k] for k in nodes),
         kinds=tuple(contacts.kinds[k] for k in nodes) if contacts.kinds else (),
         pair=pair.reshape(-1, 2).astype(np.int32),

@@ -1,6 +1,7 @@
 """Tells what of a trace is allowed and probably a mistake: speeds, times and places that are of another unit."""
 
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -77,6 +78,16 @@ def speeds(trace: Trace) -> Speeds:
     return Speeds(mean, median, largest, metres, moving, steps, fast, fastest)
 
 
+_KNOWN: WeakKeyDictionary[Trace, Speeds] = WeakKeyDictionary()
+
+
+def speeds_of(trace: Trace) -> Speeds:
+    """Return the speeds of a trace, which are measured once: in a large one it takes seconds."""
+    if trace not in _KNOWN:
+        _KNOWN[trace] = speeds(trace)
+    return _KNOWN[trace]
+
+
 def like_degrees(trace: Trace) -> bool:
     """Tell whether metres look like degrees: they are in their range, and as metres nothing moves.
 
@@ -93,20 +104,19 @@ def like_degrees(trace: Trace) -> bool:
     size = max(b - a for a, b in zip(low, high))
     if size == 0 or most[0] > 90 or most[1] > 180:
         return False
-    return (size < 2 and max(map(abs, low)) > 2) or 0 < speeds(trace).moving < SLOW_AS_DEGREES
+    return (size < 2 and max(map(abs, low)) > 2) or 0 < speeds_of(trace).moving < SLOW_AS_DEGREES
 
 
-def doubts(loaded: Trace | Contacts, pace: Speeds | None = None, between: float | None = None) -> list[str]:
+def doubts(loaded: Trace | Contacts, between: float | None = None) -> list[str]:
     """Return a line for each fact of a trace that is allowed and probably a mistake.
 
     Args:
       loaded: a trace of places, or a contact list.
-      pace: its speeds, if they are known already.
       between: its `typical` spacing; None: it is not looked at.
     """
     if isinstance(loaded, Contacts):
         return [] if loaded.in_rounds else _of_times(float(loaded.start.min()), float(loaded.end.max()))
-    found, pace = list[str](), pace or speeds(loaded)
+    found, pace = list[str](), speeds_of(loaded)
     if not pace.steps:
         one = "the id has" if len(loaded.ids) == 1 else "no id has more than"
         found.append(f"{one} one sample, so nobody is seen to move")

@@ -110,7 +110,7 @@ def number(path: str | Path, line: int, name: str, text: str) -> float:
     return value
 
 
-def whole(path: str | Path, line: int, name: str, text: str, below: int = 2**31) -> int:
+def parse_whole(path: str | Path, line: int, name: str, text: str, below: int = 2**31) -> int:
     """Read a whole number from a text.
 
     Raises:

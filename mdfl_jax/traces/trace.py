@@ -4,6 +4,7 @@ import gzip
 import io
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple, TextIO
@@ -13,7 +14,8 @@ import numpy as np
 from mdfl_jax.core.errors import UserError
 
 
-class Trace(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Trace:
     """The places of moving nodes (vehicles, people, animals), as samples sorted by time.
 
     A sample takes 12 bytes: each instant is stored once, and places are float32 offsets from a nearby origin.
@@ -59,7 +61,8 @@ class Trace(NamedTuple):
         return np.repeat(self.times, np.diff(self.offsets))
 
 
-class Contacts(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Contacts:
     """A contact list, which says who was in contact when. Each line of the file is one contact.
 
     Attributes:

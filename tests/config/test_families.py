@@ -10,7 +10,7 @@ from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.algorithms.local import CompressedNumbers, LocalNumbers
 from mdfl_jax.algorithms.registry import ignored_by, numbers_of, register
 from mdfl_jax.config import default_config
-from mdfl_jax.config.checks import UNUSED
+from mdfl_jax.config.checks import UNUSED, notes
 from mdfl_jax.config.points import group_points, points
 from mdfl_jax.config.resolve import all_fields, check_key, check_value, resolve
 from mdfl_jax.config.sections import (
@@ -196,6 +196,22 @@ def test_none_is_the_members_own_and_zero_is_zero(tiny):
     assert check_value("algorithm.lr", None) is None
     with pytest.raises(UserError, match="seeds is None"):
         check_value("seeds", None)
+
+
+def test_a_number_says_itself_when_it_has_no_effect(tiny):
+    class ShyNumbers(LocalNumbers):
+        calm: float = number(0.5, "of the optimiser SGD", at_least=0, at_most=1, only_with="algorithm.optimizer=sgd")
+        reach: float = number(0.5, "how far it hears", at_least=0, at_most=1, part="links")
+
+    register("shy", ShyNumbers)(lambda settings: dpsgd(settings)._replace(needs=frozenset()))
+    register("open", ShyNumbers)(lambda settings: dpsgd(settings))
+    own = {"algorithm.calm": 0.2, "algorithm.reach": 0.3}
+    lines = {
+        "algorithm.calm is 0.2; it has no effect: algorithm.optimizer is adam",
+        "algorithm.reach is 0.3; it has no effect: shy does not use the links of the network",
+    }
+    assert set(notes(resolve(tiny(**{"algorithm.name": "shy", "algorithm.optimizer": "adam"}, **own)))) == lines
+    assert notes(resolve(tiny(**{"algorithm.name": "open"}, **own))) == []
 
 
 def test_whose_momentum_it_is(tiny):

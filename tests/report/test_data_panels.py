@@ -65,7 +65,7 @@ def two_groups(make_workdir):
     rng = np.random.default_rng(3)
     names = ("accuracy_mobile", "accuracy_other", "num_neighbours_mobile", "num_neighbours_other")
     curves = {
-        point: dataclasses.replace(curve, groups={name: rng.uniform(size=(3, 3)) for name in names})
+        point: dataclasses.replace(curve, values={name: rng.uniform(size=(3, 3)) for name in names})
         for point, curve in run.curves.items()
     }
     return dataclasses.replace(run, curves=curves)
@@ -76,7 +76,7 @@ def test_lead_and_contacts_of_the_mobile_clients_are_those_of_the_curves(two_gro
     accuracy, lead, met = (panel["traces"] for panel in chart.data["panels"])
     shown = groups.shown_points(two_groups)
     assert shown == [1, 2, 3]  # under static mobility nobody moves
-    curve = two_groups.curves["dam"].groups
+    curve = two_groups.curves["dam"].values
     of_dam = [trace for trace in accuracy if trace["name"].startswith("dam")]
     np.testing.assert_allclose(of_dam[0]["y"], 100 * curve["accuracy_mobile"].mean(0))
     assert [trace["line"]["dash"] for trace in of_dam] == ["solid", style.PLOTLY_DASHES[1]]

@@ -41,7 +41,9 @@ def evaluated(batch, rounds, accuracy, first=False, earlier=0, objective=np.nan)
         "objective": np.full((runs, E), objective),
     }
     done = 0 if first or earlier else EVERY
-    return Evaluated(batch, Metrics(SHOWN, values), None, done, first, earlier)
+    rest = {"objective": objective, "mean_model_loss": 1.5}
+    lines = [[{"round": at, "accuracy": accuracy + i / 100, **rest} for at in rounds] for i in range(runs)]
+    return Evaluated(batch, Metrics(SHOWN, values), None, lines, done, first, earlier)
 
 
 @pytest.fixture(scope="module")
@@ -116,10 +118,11 @@ def test_runs_that_have_diverged_are_in_no_mean_and_a_point_of_such_runs_is_said
     first, second, *_ = batches_of(study)
     tally.take(evaluated(first, [0], 0.1, first=True))
     halfway = evaluated(second, [2], 0.2)
-    halfway.metrics.accuracy[1] = np.nan
+    halfway.lines[1][-1]["accuracy"] = np.nan
     tally.take(halfway)
     lost = evaluated(first, [2], np.nan)
-    lost.metrics.mean_model_loss[:] = np.nan
+    for of_run in lost.lines:
+        of_run[-1]["mean_model_loss"] = np.nan
     tally.take(lost)
     names = [study.points[batch.runs[0].point].id for batch in (first, second)]
     assert tally.values().startswith("accuracy (%): ")

@@ -52,7 +52,7 @@ def test_the_format_is_known_by_ending_and_by_content(name, format_name, tmp_pat
     packed.write_bytes(gzip.compress((FILES / name).read_bytes()))
     assert detect(bare)[0] == detect(packed)[0] == format_name
     plain, unpacked = load(bare), load(packed)
-    for a, b in zip(plain, unpacked):
+    for a, b in zip(vars(plain).values(), vars(unpacked).values()):
         assert np.array_equal(a, b) or (a, b) == (str(bare), str(packed))
 
 

@@ -1,6 +1,7 @@
 """Round trips: what is written is read as it was."""
 
 import gzip
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -78,7 +79,7 @@ def test_every_format_goes_into_the_ones_written(tmp_path, name, ending):
 
 
 def test_far_origins_are_written_in_full(tmp_path):
-    trace = load(FILES / "places.csv")._replace(origin=(691_000.0, 5_334_000.0))
+    trace = replace(load(FILES / "places.csv"), origin=(691_000.0, 5_334_000.0))
     write_csv(trace, tmp_path / "far.csv")
     back = load(tmp_path / "far.csv")
     assert back.origin == trace.origin or back.origin == (691_000.0, 5_333_000.0)
@@ -100,7 +101,7 @@ def test_what_cannot_be_written(tmp_path):
     trace = load(FILES / "places.csv")
     for name in ("a,b", 'a"', " a", "a\n", "#a"):
         with pytest.raises(UserError, match="cannot stand in a CSV file"):
-            write_csv(trace._replace(ids=("x", name)), tmp_path / "t.csv")
+            write_csv(replace(trace, ids=("x", name)), tmp_path / "t.csv")
     assert not (tmp_path / "t.csv").exists()
     for write in (write_csv, write_bonnmotion):
         with pytest.raises(UserError, match="cannot be written"):

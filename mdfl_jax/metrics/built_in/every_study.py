@@ -216,9 +216,9 @@ def position(at: "Evaluation") -> Any:
 
 
 def _packed_links(view: "RoundView") -> Any:
-    from mdfl_jax.metrics.values import packed
+    from mdfl_jax.metrics.values import pack_links
 
-    return packed(view.links)
+    return pack_links(view.links)
 
 
 @metric(

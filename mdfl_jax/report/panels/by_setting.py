@@ -94,14 +94,6 @@ class Line(NamedTuple):
         return [spot for spot in self.spots if math.isfinite(spot.x) and math.isfinite(spot.mean)]
 
 
-class Mark(NamedTuple):
-    """A place on a line that has a diamond."""
-
-    x: float
-    accuracy: float  # in [0, 1]
-    colour: str
-
-
 class Part(NamedTuple):
     """One panel: the accuracy along a setting.
 
@@ -111,7 +103,7 @@ class Part(NamedTuple):
       lines: its lines.
       ticks: the place of each value on the axis, by its printed form.
       logarithmic: whether the axis is.
-      marks: places that have a diamond.
+      marks: diamonds (`diamond`).
       levels: horizontal lines: accuracy in [0, 1] -> colour.
     """
 
@@ -120,7 +112,7 @@ class Part(NamedTuple):
     lines: list[Line]
     ticks: Mapping[str, float]
     logarithmic: bool
-    marks: Sequence[Mark] = ()
+    marks: Sequence[Series] = ()
     levels: Mapping[float, str] = {}
 
 
@@ -132,7 +124,7 @@ def picture_of(study: ReportData, parts: Sequence[Part]) -> Picture:
             part.title,
             Scale(part.x.title, part.logarithmic, ticks=part.ticks),
             accuracy,
-            [*(_series(line, part.x) for line in part.lines if line.finite), *map(_diamond, part.marks)],
+            [*(_series(line, part.x) for line in part.lines if line.finite), *part.marks],
             [Level(100 * level, colour) for level, colour in part.levels.items()],
         )
         for part in parts
@@ -155,9 +147,10 @@ def _series(line: Line, axis: Axis) -> Series:
     return Series(name, line.colour, x, 100 * means, *ends, line.dashes, DISC, line.label, texts)
 
 
-def _diamond(mark: Mark) -> Series:
-    told = [f"{100 * mark.accuracy:.2f} %<br>at {mark.x:.3g}"]
-    return Series("", mark.colour, [mark.x], [100 * mark.accuracy], None, None, None, DIAMOND, texts=told)
+def diamond(x: float, accuracy: float, colour: str) -> Series:
+    """Return a diamond at a place on a line, with an accuracy in [0, 1]."""
+    told = [f"{100 * accuracy:.2f} %<br>at {x:.3g}"]
+    return Series("", colour, [x], [100 * accuracy], dash=None, mark=DIAMOND, texts=told)
 
 
 def _span(parts: Sequence[Part]) -> list[float]:
@@ -353,17 +346,6 @@ class Crossing(NamedTuple):
     is_above: bool  # whether the line is above the threshold at its first value
 
 
-def main_lines(study: ReportData) -> tuple[Axis, list[Line]] | None:
-    """Return the numeric setting of a study with most finite values and the lines along it, or None if there is none.
-
-    Step sizes are left out: they have a panel of their own.
-    """
-    axes = {axis: sum(map(math.isfinite, axis.numbers.values())) for axis in _numeric_axes(study)}
-    axis = max(axes, key=lambda axis: axes[axis], default=None)
-    found = axis is not None and axes[axis] >= LEAST_VALUES
-    return (axis, lines_along(axis, study.axes, study.points)) if axis and found else None
-
-
 def line_reference(study: ReportData, line: Line, lines: Sequence[Line]) -> tuple[str, float]:
     """Return what a line is compared with, in words, and its mean accuracy in [0, 1]."""
     endless = next((spot for spot in line.spots if math.isinf(spot.x) and math.isfinite(spot.mean)), None)
@@ -394,18 +376,21 @@ def crossing(line: Line, reference: str, threshold: float, logarithmic: bool) ->
 
 
 def crossings(study: ReportData) -> tuple[Part, list[Crossing]] | None:
-    """Return the lines of a study along its main number, and where each of them reaches its threshold."""
-    main = main_lines(study)
-    lines = [line for line in main[1] if len(line.finite) > 1] if main else []
-    if main is None or not lines:
+    """Return the lines along the number with most finite values, and where each of them reaches its threshold."""
+    axes = {axis: sum(map(math.isfinite, axis.numbers.values())) for axis in _numeric_axes(study)}
+    axis = max(axes, key=lambda axis: axes[axis], default=None)
+    if axis is None or axes[axis] < LEAST_VALUES:
+        return None
+    lines = [line for line in lines_along(axis, study.axes, study.points) if len(line.finite) > 1]
+    if not lines:
         return None
     wide = is_wide([spot.x for line in lines for spot in line.finite])
     references = [line_reference(study, line, lines) for line in lines]
     found = [crossing(line, words, SHARE * value, wide) for line, (words, value) in zip(lines, references)]
     levels = {each.threshold: each.line.colour for each in found}
     levels = levels if len(levels) > 1 else dict.fromkeys(levels, "soft")
-    marks = [Mark(each.at, each.threshold, each.line.colour) for each in found if each.at is not None]
-    return along(main[0], lines, wide, marks, levels), found
+    marks = [diamond(each.at, each.threshold, each.line.colour) for each in found if each.at is not None]
+    return along(axis, lines, wide, marks, levels), found
 
 
 def _threshold(study: ReportData) -> tuple[Part, list[Crossing]] | None:
@@ -435,10 +420,10 @@ def threshold(study: ReportData, shown: tuple[Part, list[Crossing]]) -> Picture:
     return picture_of(study, [shown[0]])
 
 
-def along(axis: Axis, lines: list[Line], logarithmic: bool, marks: Sequence[Mark], levels: Mapping[float, str]) -> Part:
+def along(axis: Axis, lines: list[Line], wide: bool, marks: Sequence[Series], levels: Mapping[float, str]) -> Part:
     """Return the only panel along a setting, with a tick for each of its finite values, or for some of many."""
     places = [number for number in axis.numbers.values() if math.isfinite(number)]
-    return Part("", axis, lines, _ticks_of(list(map(plain, places)), places, logarithmic), logarithmic, marks, levels)
+    return Part("", axis, lines, _ticks_of(list(map(plain, places)), places, wide), wide, marks, levels)
 
 
 def step_sizes_of(study: ReportData) -> Part | None:
@@ -453,17 +438,17 @@ def step_sizes_of(study: ReportData) -> Part | None:
         if axis.path.endswith(STEP_SIZE) and len(values) >= LEAST_VALUES and min(values) > 0:
             lines = [line for line in lines_along(axis, axes, points) if line.finite]
             best = [(max(line.finite, key=lambda spot: spot.mean), line.colour) for line in lines]
-            marks = [Mark(spot.x, spot.mean, colour) for spot, colour in best]
+            marks = [diamond(spot.x, spot.mean, colour) for spot, colour in best]
             return along(axis, lines, True, marks, {}) if lines else None
     return None
 
 
 def _step_sizes_caption(study: ReportData, shown: Part) -> str:
     axis, lines = shown.x, shown.lines
-    best = [f"{line.label or 'all'}: {plain(mark.x)}" for line, mark in zip(lines[:NAMED], shown.marks)]
+    best = [f"{line.label or 'all'}: {plain(mark.x[0])}" for line, mark in zip(lines[:NAMED], shown.marks)]
     more = f"; {len(lines) - NAMED} more lines" if len(lines) > NAMED else ""
     values = list(axis.numbers.values())
-    ends = [line.label or "the line" for line, mark in zip(lines, shown.marks) if mark.x in (values[0], values[-1])]
+    ends = [line.label or "the line" for line, mark in zip(lines, shown.marks) if mark.x[0] in (values[0], values[-1])]
     edge = f" At an end of the values, so that others may be better: {'; '.join(ends[:NAMED])}." if ends else ""
     lost = sum(not math.isfinite(spot.mean) for line in lines for spot in line.spots)
     verbs = ("has", "is") if lost == 1 else ("have", "are")

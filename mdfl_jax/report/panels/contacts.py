@@ -223,7 +223,7 @@ def _statistics(study: ReportData, p: int, contacts: Contacts) -> tuple[dict[str
         found["heard"] = in_blocks(mean_degrees(heard), MOST_TIMES)
     eigenvalue = study.history(p, "lambda_2")
     if eigenvalue is not None and np.isfinite(eigenvalue[0]).any():
-        rounds = study.curves[study.points[p]["id"]].rounds
+        rounds = study.curve(p).rounds
         known = np.isfinite(eigenvalue[0]) & (rounds <= len(contact))
         found["lambda_2"] = rounds[known], eigenvalue[0][known].astype(float)
     typical = {"groups": float(groups.mean()), "degree": float(degree.mean()), "window": sure_length(windows)}

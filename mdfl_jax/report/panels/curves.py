@@ -68,8 +68,7 @@ def accuracy(study: ReportData) -> Picture:
     x, y = Scale(study.x_title), Scale("test accuracy (%)", bounds=(0, 100))
 
     def line(p: int) -> Series:
-        curve = study.curves[study.points[p]["id"]].of_results
-        return named.line(p, curve.along(study.x_axis) / study.x_scale, 100 * curve.accuracy, (0, 100))
+        return named.line(p, study.along(p), 100 * study.curve(p).of_results.accuracy, (0, 100))
 
     plots = [Plot(title, x, y, list(map(line, members)), levels) for title, members in panels.items()]
     size = (7.2, 3.9) if single else (2.9, 2.5)
@@ -224,7 +223,7 @@ def _seeds(study: ReportData, found: Recorded, point: int) -> np.ndarray:
 
 def _evaluations(study: ReportData, found: Recorded, point: int) -> np.ndarray:
     """Return the indices in ``found.rounds`` of the evaluations of a sweep point."""
-    return np.searchsorted(found.rounds, study.curves[study.points[point]["id"]].rounds)
+    return np.searchsorted(found.rounds, study.curve(point).rounds)
 
 
 def _clients(study: ReportData, found: Recorded) -> dict[str, Any]:
@@ -287,8 +286,8 @@ def short(values: np.ndarray) -> np.ndarray:
 
 def _further_metrics(study: ReportData) -> list[Shown]:
     """Return the metrics that are declared to be curves and that at least one sweep point has."""
-    recorded = {name for curve in study.curves.values() for name in curve.measured}
-    return [metric for metric in declared(study.summary) if CURVE in metric.where and metric.name in recorded]
+    known = {key for curve in study.curves.values() for key in curve.values}
+    return [metric for metric in declared(study.summary) if CURVE in metric.where and metric.key in known]
 
 
 def _metrics_caption(study: ReportData, shown: list[Shown]) -> str:
@@ -305,15 +304,15 @@ def _metrics_chart(study: ReportData, shown: list[Shown]) -> Chart:
 @figure("metrics", of=_further_metrics, caption=_metrics_caption, place=70, title="More metrics", chart=_metrics_chart)
 def metrics(study: ReportData, shown: list[Shown]) -> Picture:
     """Draw further metrics along the x axis, with one panel for each metric and one line for each sweep point."""
-    named, curves = naming(study, len(study.points) > MANY), [study.curves[of["id"]].of_results for of in study.points]
+    named, many = naming(study, len(study.points) > MANY), range(len(study.points))
 
     def line(p: int, metric: Shown) -> Series:
-        values = curves[p].measured[metric.name] / metric.scale
+        values = study.curve(p).of_results.values[metric.key] / metric.scale
         limits = (0.0, np.inf) if np.nanmin(values) >= 0 else None  # an interval, too, ends at 0
-        return named.line(p, curves[p].along(study.x_axis) / study.x_scale, values, limits)
+        return named.line(p, study.along(p), values, limits)
 
     def plot(metric: Shown) -> Plot:
-        lines = [line(p, metric) for p, curve in enumerate(curves) if metric.name in curve.measured]
+        lines = [line(p, metric) for p in many if metric.key in study.curve(p).values]
         return Plot("", Scale(study.x_title), Scale(metric.title), lines)
 
     size = (7.2, 3.9) if len(shown) == 1 else (3.4, 2.8)

@@ -56,13 +56,13 @@ def contacts(curve: Curve, name: str) -> np.ndarray:
 
     It is the sum over the evaluations of the mean per round times the number of rounds since the last evaluation.
     """
-    met = curve.groups[f"num_neighbours_{name}"][:, 1:] * np.diff(curve.rounds)
+    met = curve.values[f"num_neighbours_{name}"][:, 1:] * np.diff(curve.rounds)
     return np.pad(np.cumsum(met, axis=1), ((0, 0), (1, 0)))
 
 
 def _leads(curve: Curve) -> np.ndarray:
     """Return by how many percentage points the mobile clients lead, [S, E]."""
-    return 100 * (curve.groups["accuracy_mobile"] - curve.groups["accuracy_other"])
+    return 100 * (curve.values["accuracy_mobile"] - curve.values["accuracy_other"])
 
 
 def caption(study: ReportData, shown: list[int]) -> str:
@@ -90,9 +90,9 @@ def groups(study: ReportData, shown: list[int]) -> Picture:
     The lead is the mean accuracy of the mobile clients minus that of the others, in percentage points.
     """
     accuracy, lead, met = list[Series](), list[Series](), list[Series]()
-    for look, curve in ((looks(study)[p], study.curves[study.points[p]["id"]].of_results) for p in shown):
+    for look, curve in ((looks(study)[p], study.curve(p).of_results) for p in shown):
         for name, dash in GROUPS:
-            whose, mean = f"{look.label}, {name} clients", 100 * curve.groups[f"accuracy_{name}"].mean(0)
+            whose, mean = f"{look.label}, {name} clients", 100 * curve.values[f"accuracy_{name}"].mean(0)
             accuracy.append(Series(whose, look.colour, curve.rounds, mean, dash=dash))
             met.append(accuracy[-1]._replace(y=contacts(curve, name).mean(0)))
         lead.append(mean_line(look.label, (look.colour, 0), curve.rounds, _leads(curve), legend=look.label))
@@ -108,5 +108,5 @@ def groups(study: ReportData, shown: list[int]) -> Picture:
 
 def _of(study: ReportData, p: int, key: str) -> np.ndarray:
     """Return the values of a group at the end, [S], or NaN if they were not recorded."""
-    values = study.curves[study.points[p]["id"]].groups.get(key)
+    values = study.curve(p).values.get(key)
     return np.array([np.nan]) if values is None else values[:, -1]

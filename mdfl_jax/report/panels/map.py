@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.report.read import ReportData, rounds_done
-from mdfl_jax.report.registry import LEVELS, MISSING, Chart, figure, packed
+from mdfl_jax.report.registry import LEVELS, MISSING, Chart, encode_array, figure
 from mdfl_jax.report.setting import CIRCLE, GRID, World, circle, worlds_of
 from mdfl_jax.report.style import INSIDE, MOBILE, STAYS, describe_first_seed, looks, main_axis, make_panels
 
@@ -73,7 +73,7 @@ def playback(study: ReportData) -> dict[str, Any]:
         point |= _of_point(study, p, worlds[p], BUDGET // len(chosen))
         done = rounds_done(study, p)
         point["stopped"] = done if done is not None and done < point["frames"][-1] else None
-        curve = study.curves[study.points[p]["id"]]
+        curve = study.curve(p)
         point |= {"evaluated": curve.rounds, "judged": curve.accuracy[0]}
         points.append(point | {"labels": _index(labels, study.array(p, "label_counts"))})
     colour = None
@@ -213,7 +213,7 @@ def _index(kept: list[np.ndarray], array: np.ndarray | None) -> int | None:
 def _length(tree: Any) -> int:
     """Return the length of the text of all arrays in a tree."""
     if isinstance(tree, np.ndarray):
-        return len(packed(tree)["data"])
+        return len(encode_array(tree)["data"])
     return sum(map(_length, tree.values())) if isinstance(tree, dict) else 0
 
 

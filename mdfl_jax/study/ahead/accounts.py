@@ -172,7 +172,7 @@ def account(study: Study, number: int, effort: str = "quick") -> dict[str, Any]:
     # With the least effort, the compiler's schedule is not like that of the study's own program.
     if not aim.kind or not aim.kind.clock or found["effort"] == "least":
         return found
-    cost = cycles.added([cycles.read(program.as_text()) for program in compiled])
+    cost = cycles.read(*(program.as_text() for program in compiled))
     return found | _of_schedule(cost, found, aim.kind)
 
 

@@ -9,7 +9,6 @@ the host. They serve to compare forms of a program and to plan, but they are no 
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
 from typing import NamedTuple
 
 ROUND = "round"  # the named scope of a round's operations, see `mdfl_jax.engine.simulation`
@@ -53,7 +52,7 @@ class Collective(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """The cost of one call of a program.
+    """The cost of one call of a program, or of several programs.
 
     Attributes:
       rounds: The cycles inside its rounds.
@@ -75,14 +74,16 @@ class _Sums(NamedTuple):
     sent: Counter  # (kind, 'count' | 'size' | 'waits') -> number inside rounds; ('unknown', 'loops') -> number
 
 
-def read(text: str) -> Cost:
-    """Add up the cycles and the collectives of a program.
+def read(*texts: str) -> Cost:
+    """Add up the cycles and the collectives of programs that are called one after another.
 
     Args:
-      text: The text ``compiled.as_text()`` of a program for a TPU.
+      texts: The text ``compiled.as_text()`` of each program for a TPU.
     """
-    bodies, entry = _computations(text)
-    sums = _of(entry, bodies, {}, False)
+    sums = _Sums(Counter(), Counter())
+    for text in texts:
+        bodies, entry = _computations(text)
+        _add(sums, _of(entry, bodies, {}, False), 1)
     in_rounds = sum(cycles for (_, inside), cycles in sums.cycles.items() if inside)
     by_operation: Counter = Counter()
     for (operation, _), cycles in sums.cycles.items():
@@ -91,19 +92,6 @@ def read(text: str) -> Cost:
     sent = [Collective(kind, *(sums.sent[kind, part] for part in ("count", "size", "waits"))) for kind in kinds]
     rest = sum(sums.cycles.values()) - in_rounds
     return Cost(in_rounds, rest, by_operation.most_common(), sent, sums.sent["unknown", "loops"])
-
-
-def added(costs: Sequence[Cost]) -> Cost:
-    """Return the cost of programs that are called one after another."""
-    by_operation: Counter = Counter()
-    sent: dict[str, Collective] = {}
-    for cost in costs:
-        by_operation.update(dict(cost.operations))
-        for one in cost.collectives:
-            before = sent.get(one.kind, Collective(one.kind, 0, 0, 0))
-            sent[one.kind] = Collective(one.kind, *(x + y for x, y in zip(before[1:], one[1:], strict=True)))
-    rounds, rest, unknown = (sum(getattr(cost, name) for cost in costs) for name in ("rounds", "rest", "unknown"))
-    return Cost(rounds, rest, by_operation.most_common(), list(sent.values()), unknown)
 
 
 def _computations(text: str) -> tuple[dict[str, list[str]], str]:

@@ -5,12 +5,12 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 from mdfl_jax.config.sections import effective
 from mdfl_jax.results.records import lines_of_point
 from mdfl_jax.storage.disk import plain
-from mdfl_jax.study.events import Ended, Evaluated, Event, Found, lines_of
+from mdfl_jax.study.events import Ended, Evaluated, Event, Found, Sink
 from mdfl_jax.study.study import Run, Study
 
 LONGEST = 100  # letters of a folder's name
@@ -37,7 +37,7 @@ class LoggedRun(NamedTuple):
     config: dict[str, Any]
 
 
-class LineLogger:
+class LineLogger(Sink):
     """A sink that hands each line of metrics.jsonl to `line`. A logger is a subclass of it.
 
     A study that continues hands the lines of the evaluations that an earlier process has made again, before the new
@@ -81,7 +81,7 @@ class LineLogger:
         """Hand the lines of an evaluation to the logger, evaluation after evaluation."""
         if isinstance(event, Evaluated):
             runs = [self._run(run) for run in event.batch.runs]
-            for of_evaluation in zip(*lines_of(self.study, event)):
+            for of_evaluation in zip(*event.lines):
                 for run, line in zip(runs, of_evaluation):
                     self.line(run, plain(line))
             self.flush()
@@ -109,9 +109,6 @@ class LineLogger:
         folder = f"{self._folders[run.point]}/seed-{run.seed}"
         name = self.study.experiment.name
         return LoggedRun(name, point.id, run.seed, folder, plain(point.overrides), config | {"seed": run.seed})
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.close()

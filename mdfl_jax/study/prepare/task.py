@@ -30,7 +30,7 @@ from mdfl_jax.data.formats import TableColumns
 from mdfl_jax.data.partition import PARTITIONS
 from mdfl_jax.data.sources import load
 from mdfl_jax.engine.simulation import Simulation
-from mdfl_jax.models import MODELS, ModelSettings, SampleSpec, client_model
+from mdfl_jax.models import MODELS, ModelSettings, client_model
 from mdfl_jax.models.pretrained import Report, match, read_tensors
 from mdfl_jax.results.results import StudyResults, models_of
 from mdfl_jax.storage.array_files import SUFFIX
@@ -69,11 +69,6 @@ def load_dataset(config: DataConfig) -> Dataset | None:
     return hold_out(dataset, config.validation)._replace(normalize=config.normalize)
 
 
-def sample_of(dataset: Dataset) -> SampleSpec:
-    """Return what a sample of a data set is, as the models receive it."""
-    return spec_of(dataset)
-
-
 def loss_of(experiment: Experiment, dataset: Dataset) -> tuple[str, Any]:
     """Return the name and the numbers of a point's loss.
 
@@ -99,7 +94,7 @@ def build_model(experiment: Experiment, dataset: Dataset) -> Any:
     num_outputs = LOSSES[loss_of(experiment, dataset)[0]].num_outputs(dataset)
     per_position = dataset.targets is Targets.POSITIONS
     make = MODELS[model.name]
-    made = make(ModelSettings(num_outputs, numbers, form, engine.remat, sample_of(dataset), per_position))
+    made = make(ModelSettings(num_outputs, numbers, form, engine.remat, spec_of(dataset), per_position))
     try:
         return client_model(made)
     except UserError as error:
@@ -216,7 +211,7 @@ class PretrainedFiles:
         if dataset is None or not file or names_saved(file):
             return None
         model = build_model(experiment, dataset)
-        shapes = jax.eval_shape(model.init, jax.random.key(0), jnp.zeros((1, *sample_of(dataset).shape)))
+        shapes = jax.eval_shape(model.init, jax.random.key(0), jnp.zeros((1, *spec_of(dataset).shape)))
         if file not in self.read:
             with errors_about("model.pretrained"):
                 self.read[file] = read_tensors(file)

@@ -16,7 +16,7 @@ from mdfl_jax.traces.reading import (
     check_count,
     lines_of,
     opened,
-    whole,
+    parse_whole,
     wrong,
 )
 from mdfl_jax.traces.trace import Contacts, numbered
@@ -57,7 +57,7 @@ def read_sociopatterns(path: str | Path, time_first: bool) -> Contacts:
                 continue
             if len(words) not in _COLUMNS:
                 wrong(path, f"{len(words)} columns; they must be {' '.join(names)}, and perhaps two classes", line)
-            row = {name: whole(path, line, name, word) for name, word in zip(names, words)}
+            row = {name: parse_whole(path, line, name, word) for name, word in zip(names, words)}
             if row["t"] < before:
                 wrong(path, f"t goes back from {before} to {row['t']}", line)
             if row["i"] == row["j"]:

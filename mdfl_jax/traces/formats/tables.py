@@ -25,7 +25,7 @@ from mdfl_jax.traces.reading import (
     lines_of,
     number,
     opened,
-    whole,
+    parse_whole,
     wrong,
 )
 from mdfl_jax.traces.trace import Contacts, Trace
@@ -365,9 +365,9 @@ def read_contacts(path: str | Path, named: Sequence[str] = ()) -> Contacts:
             in_rounds = "round" in at
             if is_header(row):
                 continue
-        i, j = (whole(path, line, name, row[at[name]], MOST_CLIENTS) for name in "ij")
+        i, j = (parse_whole(path, line, name, row[at[name]], MOST_CLIENTS) for name in "ij")
         if in_rounds:
-            first = float(whole(path, line, "round", row[at["round"]]))
+            first = float(parse_whole(path, line, "round", row[at["round"]]))
             last = first + 1
         else:
             first, last = (number(path, line, name, row[at[name]]) for name in ("start", "end"))

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -164,7 +165,7 @@ class _Script:
                 "ns2", why="each setdest is a place at its time, as SUMO exports: the first repeats X_"
             )
         trace = columns.trace("ns2", waypoints=True, why="nodes are active from start to stop" if self.active else "")
-        return trace._replace(leave=bool(self.active))
+        return replace(trace, leave=bool(self.active))
 
     def while_active(self, name: str, corners: list[tuple[float, float, float]]) -> list[tuple[float, float, float]]:
         """Return the corners of a node from its start to its stop, with its places at these times."""
