@@ -16,14 +16,14 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.config.resolve import Config, as_config
-from mdfl_jax.config.sections import Experiment, movement_of, setting_of, world_in
+from mdfl_jax.config.sections import Experiment, flat, movement_of, setting_of, world_in
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.numbers import from_values, number
 from mdfl_jax.core.types import Hparams
 from mdfl_jax.engine.simulation import Carry, Simulation
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.metrics.sampling import in_any_run
-from mdfl_jax.mobility.choosing import TERRAINS, Memory, Movers, Sight, Strategy, StrategyNumbers, forms_of
+from mdfl_jax.mobility.choosing import POINTS, TERRAINS, Memory, Movers, Sight, Strategy, StrategyNumbers, forms_of
 from mdfl_jax.mobility.strategies.learnt import features
 from mdfl_jax.study.prepare.simulation import build_simulation
 from mdfl_jax.study.study import Study, make_study
@@ -234,9 +234,8 @@ def environment(config: Config, reward: str = "accuracy", observe: Observe = fea
       UserError: if anything is wrong with the configuration, or an environment cannot have it.
 
     >>> env, params = environment({"rounds": 2, "eval_every": 1, "model.name": "linear"})
-    >>> obs, state = jax.jit(env.reset)(jax.random.key(0), params)
-    >>> obs.seen.shape
-    (5, 324, 8)
+    >>> env.num_agents, env.num_actions, env.num_steps
+    (5, 324, 2)
     """
     if reward not in REWARDS:
         raise UserError(unknown_name("reward", reward, REWARDS))
@@ -244,9 +243,7 @@ def environment(config: Config, reward: str = "accuracy", observe: Observe = fea
     experiment, group = study.points[0].experiment, study.groups[0]
     for path, is_there, allowed in _refused(study, experiment):
         if is_there:
-            value: Any = experiment
-            for name in path.split("."):
-                value = getattr(value, name)
+            value = flat(dataclasses.asdict(experiment))[path]
             raise UserError(f"{path} is {value!r}; in an environment it must be {allowed}")
     world, knowledge = world_in(experiment), movement_of(experiment).knowledge
     (form,) = forms_of(AGENTS, AgentNumbers, (world,), (knowledge,))
@@ -255,8 +252,9 @@ def environment(config: Config, reward: str = "accuracy", observe: Observe = fea
     tree = group.pretrained.tree if group.pretrained else None
     simulation = build_simulation(experiment, group.dataset, [form], pretrained=tree)
     count, hparams = experiment.network.num_mobile, group.hparams[0]
-    hparams = hparams._replace(network=_with_agents(hparams.network, numbers.replace(goal=[0] * count).traced()))
-    params = EnvParams(hparams, simulation.data)
-    made = Environment(simulation, Movers(AGENTS, TERRAINS[world], knowledge), count, 0, reward, observe)
-    seen, _ = jax.eval_shape(made.reset, jax.random.key(0), params)
-    return dataclasses.replace(made, num_actions=seen.action_mask.shape[1]), params
+    numbers = numbers.replace(goal=[0] * count).traced()
+    hparams = hparams._replace(network=_with_agents(hparams.network, numbers))
+    points = experiment.network.grid_size**2 if world == "grid" else POINTS
+    movers = Movers(AGENTS, TERRAINS[world], knowledge)
+    made = Environment(simulation, movers, count, points, reward, observe)
+    return made, EnvParams(hparams, simulation.data)
