@@ -15,6 +15,7 @@ kept in --workdir after each generation; the same command goes on from it.
 import datetime
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -124,9 +125,12 @@ def main() -> int:
         leaves = [np.asarray(leaf, like.dtype) for leaf, like in zip(told["state"], jax.tree.leaves(state))]
         state = jax.tree.unflatten(jax.tree.structure(state), leaves)
     fitness = fitness_of(jax.local_devices())
+
+    def accuracy(generation: int, weights: np.ndarray) -> np.ndarray:
+        return fitness(weights, seeds_of(generation)).mean(axis=(1, 2))
+
     for generation in range(done, _GENERATIONS.value):
-        seeds = seeds_of(generation)
-        state, found = evolved(search, state, generation, lambda w, seeds=seeds: fitness(w, seeds).mean(axis=(1, 2)))
+        state, found = evolved(search, state, generation, partial(accuracy, generation))
         weights = np.asarray(state.mean)
         row: dict[str, Any] = {"generation": generation + 1, "mean": float(found.mean()), "best": float(found.max())}
         if (generation + 1) % CHECK_EVERY == 0:

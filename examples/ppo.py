@@ -64,7 +64,8 @@ class Transition(NamedTuple):
 
 def act(params: Any, seen: jax.Array, mask: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Return the logarithms of the probabilities of points, [..., K], and the values, [...]."""
-    score, value = Policy().apply(params, seen)
+    found: Any = Policy().apply(params, seen)  # flax declares more types than come
+    score, value = found
     return jax.nn.log_softmax(jnp.where(mask, score, -1e9)), value
 
 
@@ -102,8 +103,9 @@ def make_update(env: Any, env_params: Any, optimizer: optax.GradientTransformati
         keys = jax.random.split(key_step, ENVS)
         after, state, reward, done, _ = jax.vmap(env.step, (0, 0, 0, None))(keys, state, action, env_params)
         log_prob = jnp.take_along_axis(log_probs, action[..., None], axis=-1)[..., 0]
-        shared = [jnp.broadcast_to(x[:, None], value.shape) for x in (SCALE * reward, done.astype(jnp.float32))]
-        return (params, after, state, key), Transition(*obs, action, log_prob, value, *shared)
+        shared, ends = (jnp.broadcast_to(x[:, None], value.shape) for x in (SCALE * reward, done.astype(jnp.float32)))
+        step = Transition(obs.seen, obs.action_mask, action, log_prob, value, shared, ends)
+        return (params, after, state, key), step
 
     def learn(carry: Any, batch: Any) -> tuple[Any, None]:
         params, moments = carry

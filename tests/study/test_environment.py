@@ -79,7 +79,7 @@ SAME = {
 }
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", SAME)
 def test_who_chooses_as_a_rule_does_has_the_numbers_of_the_study_step_for_step(name):
     config = config_of(**SAME[name], **{"network.mobility": name.partition(",")[0]})
@@ -96,6 +96,7 @@ def test_who_chooses_as_a_rule_does_has_the_numbers_of_the_study_step_for_step(n
     assert len(np.unique(actions)) > 1
 
 
+@pytest.mark.long
 def test_an_agent_sees_what_a_strategy_sees():
     """The policy of ``learnt`` on the observations scores no point higher than the one that ``learnt`` has chosen."""
     config = config_of(**{"network.mobility": "learnt", "network.num_mobile": 1})
@@ -140,6 +141,7 @@ def test_episodes_are_compiled_mapped_and_follow_one_another():
     assert_trees_differ(obs.seen[0], obs.seen[1])
 
 
+@pytest.mark.long
 def test_waiting_counts_the_rounds_since_each_mobile_client_was_in_range():
     env, params = mdfl_jax.environment(config_of(**{"engine.record_positions": True}), reward="waiting")
     actions = np.random.default_rng(0).integers(0, env.num_actions, (ROUNDS, 2))
@@ -154,6 +156,7 @@ def test_waiting_counts_the_rounds_since_each_mobile_client_was_in_range():
     assert len(set(rewards.tolist())) > 3
 
 
+@pytest.mark.long
 def test_a_run_that_diverges_ends_its_episode_without_a_reward():
     env, params = mdfl_jax.environment(config_of(**{"algorithm.lr": 1e12}))
     _, rewards, done, _ = played(env, params, np.zeros((3, 2), int))
