@@ -1,9 +1,11 @@
 """Train the weights of the strategy ``learnt`` by evolution strategies: python -m benchmarks.policy [--write]
 
-One generation: pairs of policies at equal distances on both sides of the present one, each for one run of every setting
-in `SETTINGS` on the digits, with the same seeds for all policies. A policy's fitness is the accuracy after `ROUNDS`
-rounds, the mean over the clients and the settings; its rank among the policies says how far the present one moves
-towards it (Salimans et al., 2017). Seeds are 0 to 19, those that strategies are chosen with; 100 to 139 are never used.
+The strategy is OpenAI's (Salimans et al., 2017) as evosax has it, with ranks for fitness and Adam; it needs the extra
+``bench``. One generation: pairs of policies at equal distances on both sides of the present one, each for one run of
+every setting in `SETTINGS` on the digits, with the same seeds for all policies. A policy's fitness is the accuracy
+after `ROUNDS` rounds, the mean over the clients and the settings. Seeds are 0 to 19, those that strategies are chosen
+with; 100 to 139 are never used. The weights of ``learnt`` were trained by the same method in an own form, so the same
+command finds similar weights and not the same ones.
 
 Every `CHECK_EVERY` generations the present policy is compared with ``waiting``, as which it began, over all 20 seeds
 and settings. The weights of the best of these comparisons go to `mdfl_jax/mobility/strategies/learnt.py`. The state is
@@ -13,6 +15,7 @@ kept in --workdir after each generation; the same command goes on from it.
 import datetime
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +24,12 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from absl import flags
+from evosax.algorithms import Open_ES
 
 from benchmarks import measure
 from configs import arena
 from mdfl_jax.cli import common
-from mdfl_jax.mobility.strategies.learnt import COUNT, START
+from mdfl_jax.mobility.strategies.learnt import START
 from mdfl_jax.storage.provenance import commit
 from mdfl_jax.study import make_study
 
@@ -74,16 +78,25 @@ def fitness_of(devices: list[jax.Device]) -> Fitness:
     return fitness
 
 
-def changes_of(generation: int) -> np.ndarray:
-    """Draw the changes of a generation, each with its opposite: [2 * `PAIRS`, `COUNT`]."""
-    drawn = np.random.default_rng([18, generation]).normal(size=(PAIRS, COUNT))
-    return np.concatenate([drawn, -drawn])
+def search_of(weights: np.ndarray) -> tuple[Open_ES, Any]:
+    """Return the evolution strategy, and its state with these weights as the present policy."""
+    deviation = optax.constant_schedule(SIGMA)
+    search = Open_ES(2 * PAIRS, jnp.asarray(weights), optimizer=optax.adam(RATE), std_schedule=deviation)
+    return search, search.init(jax.random.key(0), jnp.asarray(weights), search.default_params)
 
 
-def gradient(changes: np.ndarray, fitness: np.ndarray) -> np.ndarray:
-    """Estimate the direction in which fitness [P] falls, from its ranks, as numbers from -0.5 to 0.5: [`COUNT`]."""
-    rank = np.argsort(np.argsort(fitness)) / (len(fitness) - 1) - 0.5
-    return -(rank @ changes) / (len(fitness) * SIGMA)
+def evolved(
+    search: Open_ES, state: Any, generation: int, fitness: Callable[[np.ndarray], np.ndarray]
+) -> tuple[Any, np.ndarray]:
+    """Compute a generation; ``fitness`` takes weights [P, n] and returns what is to be large, [P].
+
+    Returns:
+      (the state after it, the fitness of its policies).
+    """
+    ask, tell = jax.random.split(jax.random.fold_in(jax.random.key(18), generation))
+    population, state = search.ask(ask, state, search.default_params)
+    found = fitness(np.asarray(population))
+    return search.tell(tell, population, -jnp.asarray(found), state, search.default_params)[0], found  # it minimizes
 
 
 def seeds_of(generation: int) -> np.ndarray:
@@ -104,28 +117,29 @@ def main() -> int:
     """Train, print each comparison and keep the curve."""
     folder = Path(_FOLDER.value)
     folder.mkdir(parents=True, exist_ok=True)
-    kept, optimizer = folder / "state.json", optax.adam(RATE)
-    weights, rows, done = np.array(START, np.float32), [], 0
-    moments = optimizer.init(weights)
+    kept, rows, done = folder / "state.json", [], 0
+    search, state = search_of(np.array(START, np.float32))
     if kept.exists():
-        state = json.loads(kept.read_text())
-        weights, rows, done = np.array(state["weights"], np.float32), state["rows"], state["generation"]
-        leaves = [np.asarray(leaf, like.dtype) for leaf, like in zip(state["moments"], jax.tree.leaves(moments))]
-        moments = jax.tree.unflatten(jax.tree.structure(moments), leaves)
+        told = json.loads(kept.read_text())
+        rows, done = told["rows"], told["generation"]
+        leaves = [np.asarray(leaf, like.dtype) for leaf, like in zip(told["state"], jax.tree.leaves(state))]
+        state = jax.tree.unflatten(jax.tree.structure(state), leaves)
     fitness = fitness_of(jax.local_devices())
+
+    def accuracy(generation: int, weights: np.ndarray) -> np.ndarray:
+        return fitness(weights, seeds_of(generation)).mean(axis=(1, 2))
+
     for generation in range(done, _GENERATIONS.value):
-        changes = changes_of(generation)
-        found = fitness(weights + SIGMA * changes, seeds_of(generation)).mean(axis=(1, 2))
-        moved, moments = optimizer.update(gradient(changes, found), moments)
-        weights = np.asarray(optax.apply_updates(weights, moved))
+        state, found = evolved(search, state, generation, partial(accuracy, generation))
+        weights = np.asarray(state.mean)
         row: dict[str, Any] = {"generation": generation + 1, "mean": float(found.mean()), "best": float(found.max())}
         if (generation + 1) % CHECK_EVERY == 0:
             row |= check(fitness, weights) | {"weights": " ".join(f"{w:.3f}" for w in weights)}
         rows.append(row)
         print(json.dumps(row), flush=True)
-        leaves = [np.asarray(leaf).tolist() for leaf in jax.tree.leaves(moments)]
-        state = {"weights": weights.tolist(), "moments": leaves, "rows": rows, "generation": generation + 1}
-        kept.write_text(json.dumps(state))
+        leaves = [np.asarray(leaf).tolist() for leaf in jax.tree.leaves(state)]
+        told = {"state": leaves, "rows": rows, "generation": generation + 1}
+        kept.write_text(json.dumps(told))
     if measure.WRITE.value:
         meta: dict[str, Any] = {"settings": SETTINGS, "rounds": ROUNDS, "pairs": PAIRS, "sigma": SIGMA, "rate": RATE}
         meta |= {"commit": commit(), "date": datetime.date.today().isoformat()}

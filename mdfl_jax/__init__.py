@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from mdfl_jax.core.types import Algorithm, Hparams, Links, Network, Schedule, Task
     from mdfl_jax.engine.simulation import simulate
     from mdfl_jax.report.results import Results
+    from mdfl_jax.study.environment import environment
     from mdfl_jax.study.events import EvaluationInfo
     from mdfl_jax.study.run import run
     from mdfl_jax.study.runner import Interrupted
@@ -24,6 +25,7 @@ __all__ = [
     "Schedule",
     "Task",
     "UserError",
+    "environment",
     "run",
     "simulate",
 ]
@@ -33,6 +35,7 @@ _HOMES = {
     "EvaluationInfo": "study.events",
     "Interrupted": "study.runner",
     "Results": "report.results",
+    "environment": "study.environment",
     "run": "study.run",
     "simulate": "engine.simulation",
 }

@@ -289,7 +289,7 @@ class Strategy(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class _Movers:
+class Movers:
     """The clients that move by a strategy in one world and with one knowledge, with `Mobility`'s functions as methods.
 
     Attributes:
@@ -369,17 +369,14 @@ class _Movers:
         """Let the clients that are due choose, one after the other: [N] int32 points for which all are heading."""
         chart, before = self.terrain.chart(world, memory.body), memory.clients.destination
         keys = per_client(key, world.start.shape[0])
-        ties = jax.random.wrap_key_data(memory.ties, impl=jax.random.key_impl(key))
         met = (memory.last != NEVER) & ~world.is_mobile
         warm = met_enough(chart, jnp.sum(met, axis=1)) if self.knowledge == MET else jnp.full(before.shape, True)
         due = world.is_mobile & (~warm | self.strategy.replans | arrived)
         (order,) = jnp.nonzero(due, size=due.shape[0], fill_value=0)
 
         def choice(i: jax.Array, destination: jax.Array) -> jax.Array:
-            known = ~world.is_mobile if self.oracle else met[i]
-            sites = memory.sites if memory.sites is not None else self.find(chart, ties, known)
-            index = self.strategy.choose(keys[i], look(self.terrain, chart, memory, i, destination, sites, known))
-            chosen = sites.place[index]
+            sight, sites = self.sight(key, chart, memory, i, destination)
+            chosen = sites.place[self.strategy.choose(keys[i], sight)]
             return jnp.where(jnp.any(sites.valid), chosen, destination[i])
 
         def anywhere(i: jax.Array, destination: jax.Array) -> jax.Array:
@@ -391,6 +388,26 @@ class _Movers:
             return destination.at[i].set(place)
 
         return jax.lax.fori_loop(0, jnp.sum(due), set_out, before)
+
+    def sight(
+        self, key: jax.Array, chart: GridWorld, memory: Memory, index: jax.Array, destination: jax.Array
+    ) -> tuple[Sight, Sites]:
+        """Return what a client knows when it chooses, and its candidates.
+
+        Args:
+          key: any typed key of the run, whose kind is that of the key that breaks ties.
+          chart: the map of the world.
+          memory: what the clients remember, with their places as `Terrain.stand` returns them.
+          index: [] int32, the client.
+          destination: [N] int32, the points for which all clients are heading.
+        """
+        known, sites = ~chart.is_mobile, memory.sites
+        if not self.oracle:
+            known &= memory.last[index] != NEVER
+        if sites is None:
+            ties = jax.random.wrap_key_data(memory.ties, impl=jax.random.key_impl(key))
+            sites = self.find(chart, ties, known)
+        return look(self.terrain, chart, memory, index, destination, sites, known), sites
 
     def heading(self, world: Any, memory: Memory) -> jax.Array:
         """Return [N, 2], the places for which clients are heading, as `Mobility.destination`."""
@@ -421,7 +438,7 @@ def choosing(strategy: Strategy, terrain: Terrain, knowledge: str = ORACLE) -> M
     Returns:
       The mobility rule. Its state is a `Memory`.
     """
-    movers = _Movers(strategy, terrain, knowledge)
+    movers = Movers(strategy, terrain, knowledge)
     return Mobility(
         init=movers.init,
         step=movers.step,

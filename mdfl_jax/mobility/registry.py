@@ -107,13 +107,15 @@ class Mobilities(Registry[Callable[[], Mobility]]):
             return known
         return (Form(make, make().world, numbers=self.numbers(name)),)
 
-    def form(self, movement: Movement) -> Form:
-        """Return the form of a rule that a configuration asks for.
+    def form(self, movement: Movement | Form) -> Form:
+        """Return the form of a rule that a configuration asks for; a form itself is one that needs no registration.
 
         Raises:
           UserError: if the rule is unknown, or lacks this world or this knowledge. The message names the field, its
             value and what is allowed.
         """
+        if isinstance(movement, Form):
+            return movement
         name, knowledge, world = movement
         forms = self.forms(name)
         worlds = list(dict.fromkeys(form.world for form in forms))
@@ -135,16 +137,16 @@ MOBILITIES = Mobilities()
 """The mobility rules: name -> a function that makes the rule in its own world, with the knowledge of an oracle."""
 
 
-def as_movement(mobility: "str | Movement") -> Movement:
-    """Return a movement, given as such or by the name of its rule alone."""
+def as_movement(mobility: "str | Movement | Form") -> Movement | Form:
+    """Return a movement, given as such or by the name of its rule alone; a form stays one."""
     return Movement(mobility) if isinstance(mobility, str) else mobility
 
 
-def rule_numbers(mobility: "Sequence[str | Movement]", **values: Any) -> tuple[Any, ...]:
+def rule_numbers(mobility: "Sequence[str | Movement | Form]", **values: Any) -> tuple[Any, ...]:
     """Make the numbers of mobility rules, for `SpatialParams.rules`.
 
     Args:
-      mobility: the movements of the network, or the names of their rules.
+      mobility: the movements of the network, as of `mdfl_jax.networks.spatial.spatial`.
       **values: numbers by name. Each rule takes the numbers that it has, and its default where none is given.
 
     Returns:

@@ -106,6 +106,11 @@ class Form(NamedTuple):
     knowledge: str = ""
     numbers: type[Numbers] = Numbers
 
+    @property
+    def rule(self) -> str:
+        """What error messages call a form that is used without a name, as they call a movement by its rule."""
+        return "an unregistered rule"
+
 
 def straight(start: jax.Array, end: jax.Array) -> Path:
     """Make straight paths from one set of places, [N, 2], to another, [N, 2]."""

@@ -20,7 +20,7 @@ from mdfl_jax.core.types import FIXED, SYMMETRIC, Clients, Links, Network, Obser
 from mdfl_jax.mobility.grid import GridWorld
 from mdfl_jax.mobility.plane import Motion, PlaneWorld
 from mdfl_jax.mobility.registry import MOBILITIES, Movement, as_movement, rule_numbers
-from mdfl_jax.mobility.rule import Mobility, Path, WorldKind, padded, path_length, straight
+from mdfl_jax.mobility.rule import Form, Mobility, Path, WorldKind, padded, path_length, straight
 from mdfl_jax.mobility.trace import ListWorld
 from mdfl_jax.networks.contact import (
     CONTACTS,
@@ -267,7 +267,7 @@ class _Space:
 def spatial(
     num_clients: int,
     grid_size: int = 18,
-    mobility: Sequence[str | Movement] = ("random_movement",),
+    mobility: Sequence[str | Movement | Form] = ("random_movement",),
     mixing: str = "metropolis_hastings",
     contact: str = "disc",
     links_fail: bool = False,
@@ -283,7 +283,8 @@ def spatial(
     Args:
       num_clients: N >= 1.
       grid_size: G >= 1, used on the grid only.
-      mobility: the movements, or names of `mdfl_jax.mobility.MOBILITIES` for the rules in their own worlds.
+      mobility: the movements, or names of `mdfl_jax.mobility.MOBILITIES` for the rules in their own worlds, or forms of
+        rules that are not registered.
       mixing: a name of `mdfl_jax.networks.mixing.MIXINGS`.
       contact: with ``disc``, two clients are in contact if they are within the radius at the beginning of the round.
         With ``swept``, they are if they came within it at any time of the movement since the last round, so that no

@@ -32,7 +32,7 @@ from mdfl_jax.metrics.values import components
 from mdfl_jax.mobility.grid import GridWorld, grid_points
 from mdfl_jax.mobility.plane import Motion, PlaneWorld, lattice
 from mdfl_jax.mobility.registry import MOBILITIES, Movement
-from mdfl_jax.mobility.rule import PROGRAMS, WORLDS, WorldKind
+from mdfl_jax.mobility.rule import PROGRAMS, WORLDS, Form, WorldKind
 from mdfl_jax.mobility.trace import ListWorld, on_circle
 
 RELAY_PLACES = ("random", "gaps", "hubs", "bridges")
@@ -122,7 +122,7 @@ def places_of_relays(
     return jax.lax.fori_loop(0, num_relays, add, (jnp.zeros(num_relays, jnp.int32), everywhere, standing))[0]
 
 
-def world_of(movements: Iterable[Movement]) -> WorldKind:
+def world_of(movements: Iterable[Movement | Form]) -> WorldKind:
     """Return the world in which all the given movements take place; a trace moves clients in the plane.
 
     Raises:

@@ -24,6 +24,7 @@ SHARED = {"sweep": ("ahead",)}  # modules whose flags a command has too
 ALWAYS = {"config", "scale", "use", "help", "flagfile"}
 EXACT = ("theory", "new", "data")  # run as printed, and what is printed below them is what they print
 NOT_RUN = {
+    "loggers=mlflow": "needs its package: tests/study/test_loggers.py",
     "loggers=wandb": "needs an account or WANDB_MODE=offline: tests/study/test_loggers.py",
     "--target=": "needs the compiler of the device, some gigabytes, and minutes: tests/accelerators",
     "runs/digits/shard-": "needs the shards: tests/docs/test_hosts_page.py",
@@ -61,7 +62,9 @@ def test_there_are_commands_and_none_is_unknown():
     assert len(OURS) > 50
     known = {*entry.COMMANDS, *FOREIGN, "make", "pip"}
     for page, command in PRINTED:
-        assert command.program in known or command.program.startswith("benchmarks."), f"{page.name}: {command.words}"
+        assert command.program in known or command.program.startswith(("benchmarks.", "examples.")), (
+            f"{page.name}: {command.words}"
+        )
 
 
 @pytest.mark.parametrize("case", OURS, ids=named)
@@ -87,7 +90,7 @@ def test_other_commands_name_what_is_there(case):
         extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
         for extra in re.findall(r"\[([\w,-]+)\]", " ".join(command.arguments)):
             assert set(extra.split(",")) <= set(extras)
-    elif command.program.startswith("benchmarks."):
+    elif command.program.startswith(("benchmarks.", "examples.")):
         module = ROOT / command.program.replace(".", "/")
         source = (module / "__main__.py" if module.is_dir() else module.with_suffix(".py")).read_text()
         for flag in re.findall(r"--([a-z_]+)", " ".join(command.arguments)):

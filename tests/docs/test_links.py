@@ -14,7 +14,7 @@ from mdfl_jax.config.resolve import check_key
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
-FOLDERS = ("mdfl_jax", "launch", "benchmarks", "configs", "tests")
+FOLDERS = ("mdfl_jax", "launch", "benchmarks", "configs", "examples", "tests")
 SOURCES = [ROOT / "setup.py", *(path for folder in FOLDERS for path in ROOT.glob(f"{folder}/**/*"))]
 FENCE = re.compile(r"^(```+).*?^\1[ \t]*$", re.DOTALL | re.MULTILINE)
 SECTIONS = "algorithm|data|engine|graph|model|motion|network|server|trace"
@@ -61,7 +61,7 @@ def test_links_lead_to_files_and_headings(page):
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_printed_commands_name_modules_configs_and_arguments(page):
     text = page.read_text()
-    for module in re.findall(r"python -m ((?:launch|benchmarks)\.[\w.]*\w)", text):
+    for module in re.findall(r"python -m ((?:launch|benchmarks|examples)\.[\w.]*\w)", text):
         path = ROOT / module.replace(".", "/")
         assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file(), f"python -m {module}"
     for path, argument in set(re.findall(r"\b(configs/\w+\.py)(?::(\w+))?", text)):

@@ -1,4 +1,4 @@
-"""The Python examples of README.md, docs/python.md and docs/theory.md run as printed."""
+"""The Python examples of README.md, docs/python.md, docs/environment.md and docs/theory.md run as printed."""
 
 import csv
 import re
@@ -68,6 +68,18 @@ def test_the_study_of_the_readme_runs(tmp_path, monkeypatch):
     exec(example.replace('"rounds": 40', '"rounds": 20'), names)
     assert names["results"].array("accuracy", "dcm").shape == (3, 2, 20)
     assert (tmp_path / "runs" / "two" / "summary.json").is_file()
+
+
+def test_the_environment_runs(capsys):
+    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "environment.md").read_text(), re.DOTALL)
+    assert len(example.splitlines()) <= 13
+    names: dict = {}
+    exec(example, names)
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [row[2] for row in rows] == ["False"] * 19 + ["True"]
+    first, *rest = (float(row[3]) for row in rows)
+    assert sum(float(row[1]) for row in rows[1:]) == pytest.approx(rest[-1] - first, abs=1e-5)
+    assert int(names["state"].carry.round) == 0  # the next episode has begun
 
 
 def test_the_functions_of_theory_print_what_the_comments_say(capsys):

@@ -30,6 +30,8 @@ MUTANTS = [
     Mutant("mobility/rules/random_walk.py", "2 * fast, numbers.speed_max)", "fast, numbers.speed_max)", "mobility"),
     Mutant("mobility/rules/random_waypoint.py", "(numbers.pause_max > 0)", "(numbers.pause_max > 9)", "mobility"),
     Mutant("mobility/choosing.py", "jnp.where(told[:, None], memory.last, NEVER)", "memory.last", "mobility"),
+    Mutant("mobility/choosing.py", "known &= memory.last[index] != NEVER", "pass", "mobility"),
+    Mutant("study/environment.py", "carry.round >= sim", "carry.round > sim", "study/test_environment.py"),
     Mutant("mobility/strategies/waiting.py", "sight.age**sight", "sight.age*sight", "mobility/test_strategies.py"),
     Mutant("mobility/strategies/spectral.py", "vector - vector[sight.me]", "vector", "mobility/test_strategies.py"),
     Mutant("mobility/strategies/dcm_weighted.py", "sight.distance * ", "", "mobility/test_strategies.py"),

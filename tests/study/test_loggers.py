@@ -1,6 +1,7 @@
-"""Loggers: what TensorBoard and Weights & Biases get equals metrics.jsonl, also if a study was stopped or killed."""
+"""Loggers: what TensorBoard, Weights & Biases and MLflow get equals metrics.jsonl, also after a stop or a kill."""
 
 import importlib.util
+import itertools
 import json
 import os
 import shutil
@@ -181,13 +182,58 @@ except mdfl_jax.UserError as error:
     assert done.stdout.count("\n") == 1
 
 
+# MLflow, in its database.
+
+SECONDS = itertools.count(1000)
+
+
+def in_mlflow(workdir):
+    """{name of the run: (status, parameters, {key: [(step, value)]})} of all runs in the database of a study."""
+    from mlflow import MlflowClient
+
+    file = workdir / "loggers" / "mlflow" / "mlflow.db"
+    client = MlflowClient(f"sqlite:///{file}?timeout={next(SECONDS)}")  # not what it has read before
+    found = {}
+    for run in client.search_runs([client.get_experiment_by_name("tiny").experiment_id]):
+        history = {key: client.get_metric_history(run.info.run_id, key) for key in run.data.metrics}
+        values = {key: sorted((each.step, each.value) for each in of_key) for key, of_key in history.items()}
+        assert run.info.run_name not in found
+        found[run.info.run_name] = (run.info.status, run.data.params, values)
+    return found
+
+
+def assert_mlflow_has_all(workdir):
+    runs, told = expected(workdir), in_mlflow(workdir)
+    assert set(told) == {f"{point}, seed {seed}" for point, seed in runs}
+    for (point, seed), keys in runs.items():
+        status, params, values = told[f"{point}, seed {seed}"]
+        assert (status, params["network.mobility"], params["seed"]) == ("FINISHED", point, str(seed))
+        assert values == {key: sorted(by_round.items()) for key, by_round in keys.items()}
+
+
+@pytest.mark.long
+def test_mlflow_has_what_metrics_jsonl_has_once_after_a_stop_a_kill_and_an_overwrite(tiny, tmp_path, monkeypatch):
+    pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # nothing goes to a server
+    config = tiny(loggers="mlflow", **SWEEP)
+    stopped_at_2(config, tmp_path / "stopped")
+    assert {status for status, *_ in in_mlflow(tmp_path / "stopped").values()} == {"KILLED"}
+    workdir = killed_later(config, tmp_path, "mlflow")
+    mdfl_jax.run(config, workdir, progress=False)
+    assert_mlflow_has_all(workdir)
+    assert_mlflow_has_all(tmp_path / "late")  # it went on from the stop
+    mdfl_jax.run(config, workdir, overwrite=True, progress=False)
+    assert_mlflow_has_all(workdir)
+    assert os.environ["MLFLOW_DISABLE_TELEMETRY"] == "true"
+
+
 # The field.
 
 
-@pytest.mark.parametrize("name", ["tensorboard", "wandb"])
+@pytest.mark.parametrize("name", ["mlflow", "tensorboard", "wandb"])
 def test_a_missing_package_is_one_line_that_names_the_extra(tiny, tmp_path, monkeypatch, name):
     there = importlib.util.find_spec
-    hidden = {"tensorboard": "tensorboardX", "wandb": "wandb"}[name]
+    hidden = {"tensorboard": "tensorboardX"}.get(name, name)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == hidden else there(name, *more))
     with pytest.raises(UserError, match=rf"loggers is '{name}'; .* pip install 'mdfl_jax\[{name}\]'") as told:
         mdfl_jax.run(tiny(loggers=name), tmp_path / "run", progress=False)

@@ -8,7 +8,7 @@ import csv
 import dataclasses
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NoReturn
@@ -32,7 +32,7 @@ from mdfl_jax.config.sections import (
 from mdfl_jax.core import stages
 from mdfl_jax.core.errors import UserError, errors_about
 from mdfl_jax.core.types import Algorithm, Network, Task
-from mdfl_jax.mobility import BOUNDARIES, MOBILITIES, Motion, Movement
+from mdfl_jax.mobility import BOUNDARIES, MOBILITIES, Form, Motion, Movement
 from mdfl_jax.mobility.rule import FILES, WorldKind
 from mdfl_jax.mobility.trace import Tracks, no_tracks, tracks
 from mdfl_jax.networks.contact import ContactList, contact_list
@@ -178,7 +178,7 @@ def _refuse(experiment: Experiment, world: WorldKind) -> NoReturn:
     raise UserError(f"{held}; network.mobility is {movement_of(experiment)}, and network.world must be {world}")
 
 
-def described(experiment: Experiment, rules: list[Movement]) -> str:
+def described(experiment: Experiment, rules: Sequence[Movement | Form]) -> str:
     """Describe the network of a group of points, for error messages."""
     network = experiment.network
     if network.graph:
@@ -196,13 +196,16 @@ def described(experiment: Experiment, rules: list[Movement]) -> str:
 
 
 def network_of(
-    experiment: Experiment, rules: list[Movement], link_filter: LinkFilter | None = None, max_neighbours: int = 0
+    experiment: Experiment,
+    rules: Sequence[Movement | Form],
+    link_filter: LinkFilter | None = None,
+    max_neighbours: int = 0,
 ) -> Network:
     """Return the network of a group of points, before it is thinned.
 
     Args:
       experiment: The configuration of any point of the group.
-      rules: The movements of the points. They have no effect with a graph.
+      rules: The movements of the points, or forms of rules. They have no effect with a graph.
       link_filter: A rule that removes links, from `mdfl_jax.networks.costs.link_filter`.
       max_neighbours: The neighbours that a neighbour list can hold; 0 if links are matrices.
 

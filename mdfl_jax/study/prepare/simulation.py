@@ -22,7 +22,7 @@ from mdfl_jax.core.types import Schedule as RunSchedule
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.engine.simulation import Simulation, check_needs
 from mdfl_jax.metrics import asked_for
-from mdfl_jax.mobility import Movement
+from mdfl_jax.mobility import Form, Movement
 from mdfl_jax.mobility.trace import Tracks
 from mdfl_jax.networks.contact import ContactList
 from mdfl_jax.networks.costs import CountedParams, LinkLoad, Work, counted, link_filter
@@ -125,7 +125,7 @@ def _optimizer(experiment: Experiment) -> OptimizerFactory:
 def build_simulation(
     experiment: Experiment,
     dataset: Dataset | None,
-    rules: list[Movement],
+    rules: Sequence[Movement | Form],
     mesh: Mesh | None = None,
     pretrained: Any = None,
     max_neighbours: int = 0,
@@ -135,7 +135,7 @@ def build_simulation(
     Args:
       experiment: The configuration of any point of the group.
       dataset: The data set, from `load_dataset`.
-      rules: The movements of the points of the group. They have no effect with a graph.
+      rules: The movements of the points of the group, or forms of rules. They have no effect with a graph.
       mesh: The devices that share each run, if any.
       pretrained: As in `build_task`.
       max_neighbours: The neighbours that a neighbour list can hold; 0 if links are matrices.
