@@ -439,6 +439,9 @@ def _unheeded(experiment: Experiment) -> Iterator[tuple[tuple[str, ...], object,
     yield of_links, not algorithm.needs & {"adjacency", "at_server"}, f"{name} does not use the links of the network"
     yield ("algorithm.picks",), not is_partial(experiment) or share >= 1, "no neighbours are picked for the algorithm"
     yield ("algorithm.momentum",), config.optimizer == "adam", "adam has momenta of its own"
+    drawn_data = not task_of(experiment).of_datasets
+    of_samples = [each.name for each in dataclasses.fields(experiment.data) if not each.metadata.get("own")]
+    yield tuple(f"data.{each}" for each in of_samples if each != "name"), drawn_data, "each seed draws its own data"
     yield ("algorithm.lr_final",), config.lr_schedule == "constant", "algorithm.lr_schedule is constant"
     yield ("algorithm.lr_decay",), config.lr_schedule != "exponential", "algorithm.lr_schedule is not exponential"
 

@@ -239,6 +239,11 @@ class DataConfig:
     target: str = field("", "column of a table that is the target; empty: label or target, or else the last one")
     owner: str = field("", "column of a table that has the natural owners; empty: client, if there is one")
     drop: str = field("", "columns of a table that are left out, with commas between")
+    categories: str = field(
+        "",
+        "columns of a table whose values are names, whatever they look like, with commas between",
+        in_runs=False,  # runs know the data by its content
+    )
     layout: str = field(
         "auto", "axes of images; auto: channels last, and what looks like channels first is refused", names=LAYOUTS
     )
@@ -410,7 +415,7 @@ class Experiment:
     labels: str = field(
         "",
         "names for tables and figures: 'dpsgd=D-PSGD; dcm=DCM: distribution-aware cluster-centre movement'; "
-        "what follows ': ' is told once",
+        "what follows ': ' is told once; 'network.radius=radio range; network.radius=3=near'",
         in_runs=False,
     )
     use: str = field("", "Python files that register members of your own, separated by commas; imported first")
