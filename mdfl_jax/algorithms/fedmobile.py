@@ -313,7 +313,8 @@ def _make(settings: Settings, variant: Variant) -> Algorithm:
             slot=state.slot + 1,
             traffic=add_traffic(state.traffic, sent),
         )
-        heard = links._replace(adjacency=everywhere(relayed, relays, links.senders))
+        over = everywhere(relayed, relays, links.senders)
+        heard = links._replace(adjacency=over, at_server=uploads | downloads)  # also through an imaginary channel
         return state, RoundStats(loss, sent.messages, sent.bits, relays, heard)
 
     needs = {"at_server", "last_server", "next_server"}

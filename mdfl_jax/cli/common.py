@@ -161,8 +161,9 @@ def _as_settings(arguments: Iterable[str]) -> list[str]:
 def call(main: Callable[[], int]) -> int:
     """Call a command's main and return its exit status.
 
-    A `UserError` or a lack of memory becomes one line and exit status 2. An interrupt by the user gives status 130. If
-    nobody reads the output any more, the command goes on, with status 141 at its end (`streams`).
+    A `UserError`, a lack of memory or an error in a user's file becomes one line and exit status 2. An interrupt by the
+    user gives status 130. If nobody reads the output any more, the command goes on, with status 141 at its end
+    (`streams`).
     """
     try:
         return streams.status(main())
@@ -178,6 +179,8 @@ def call(main: Callable[[], int]) -> int:
             fail(f"not enough memory{f': {asked} were asked for' if asked else ''}; {SHRINK}")
         if isinstance(error, OSError) and error.errno in disk.FAILED:
             fail(f"{error.filename or 'a file'} cannot be written or read: {error.strerror}")
+        if isinstance(error, Exception) and (where := own_files.place(error)):
+            fail(f"{where}: {own_files.words(error)}")
         raise
 
 
@@ -201,6 +204,8 @@ def run(main: Callable[[], int], words: Sequence[str] = (), does: str = "") -> N
     # These loggers report missing backends and found fonts, which are of no use to the user.
     for chatty in ("jax._src.xla_bridge", "matplotlib.font_manager"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
+    for told in ("jax._src.callback", "jax._src.debugging"):  # print the traceback of an error that is told at the end
+        logging.getLogger(told).setLevel(logging.CRITICAL)
     command, start = sys.modules[main.__module__], sys.modules["__main__"]
     if command is not start:  # absl looks for the flags and the text of --help in the module that was started
         start.__doc__ = command.__doc__

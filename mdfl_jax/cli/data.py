@@ -1,6 +1,8 @@
 """Describes a trace, a contact list or a data set: mdfl data FILE, or python -m launch.data --trace=FILE
 
-A data set is a file or folder of docs/data.md. A table is one unless its header names columns of a trace.
+A data set is a file or folder of docs/data.md. A table is one unless its header names columns of a trace, or if one of
+the flags --target=COLUMN, --owner=COLUMN, --drop=COLUMNS, --categories=COLUMNS and --layout=AXES says how it is read;
+they are the fields data.target to data.layout of a study. Edge lists and partitions of PFLlib are described too.
 
 With --config=FILE, and perhaps --config.KEY=VALUE and --picture=FILE.png, it shows instead, without training, the data
 that the clients of a study will hold: the counts of the labels, and numbers that say how unequal they are.
@@ -14,18 +16,22 @@ that the clients of a study will hold: the counts of the labels, and numbers tha
 """
 
 import csv
+import os
+import re
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 from absl import flags
 
 from mdfl_jax.cli import common
-from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.tables import marks_of
 from mdfl_jax.traces import load, part_of
 from mdfl_jax.traces.describe import describe
 from mdfl_jax.traces.formats.tables import NAMES, header_of, is_header
-from mdfl_jax.traces.reading import first_line
+from mdfl_jax.traces.reading import first_line, opened
 
 _TRACE = flags.DEFINE_string("trace", None, "Trace file, plain or .gz.")
 _FORMAT = flags.DEFINE_string("format", "auto", "Its format; auto goes by the file's ending or content.")
@@ -36,7 +42,13 @@ _AREA = flags.DEFINE_string("area", "", "Only west,south,east,north, in the unit
 _GAPS = flags.DEFINE_string("gaps", "hold", "Nodes that are not seen stand still (hold) or are gone (absent).")
 _RADIUS = flags.DEFINE_float("radius", 100.0, "Metres within which two are in contact.", lower_bound=0.0)
 _DT = flags.DEFINE_float("dt", 0.0, "Seconds a round; 0 takes the spacing of the samples.", lower_bound=0.0)
+_OF_SAMPLES = {
+    name: flags.DEFINE_string(name, None, f"Field data.{name} of a data set.")
+    for name in ("target", "owner", "drop", "categories", "layout")
+}
+_OF_TRACES = (_FORMAT, _COLUMNS, _TYPES, _TIMES, _AREA, _RADIUS, _DT, _GAPS)
 _PICTURE = flags.DEFINE_string("picture", "", "With --config: picture of the clients' data (.png, .pdf or .svg).")
+_EDGE = re.compile(r"\d+[,;\s]+\d+([,;\s]+(0?\.\d+|1\.0*|\d(\.\d+)?e-\d+))?")  # a line of an edge list
 common.study_flags()
 WORDS, DOES = ("trace",), "reading the data"
 
@@ -46,6 +58,9 @@ def main() -> int:
     if common.value_of("config") is not None:
         if _TRACE.value:
             raise UserError(f"--trace={_TRACE.value} and --config are both given; one of them says what is described")
+        for flag in (*_OF_TRACES, *_OF_SAMPLES.values()):
+            if flag.present:
+                raise UserError(f"--{flag.name}={flag.value} is for a file; with --config it is --config.SECTION.KEY")
         return _show_clients()
     if fields := common.fields_given():
         raise UserError(f"--config.{next(iter(fields))} needs --config=FILE, the study whose field it is")
@@ -54,12 +69,16 @@ def main() -> int:
     if not _TRACE.value:
         raise UserError("--trace=FILE is missing: a trace to describe; or --config=FILE, a study")
     path = Path(_TRACE.value)
-    lines = _samples(path) if _FORMAT.value == "auto" and not _COLUMNS.value and _may_be_samples(path) else []
-    if lines:
-        for flag in (_TYPES, _TIMES, _AREA, _RADIUS, _DT, _GAPS):
-            if flag.present:
-                raise UserError(f"--{flag.name}={flag.value} is for a trace, and {_TRACE.value} is a data set")
-    else:
+    fields = {name: flag.value for name, flag in _OF_SAMPLES.items() if flag.value is not None}
+    is_open = _FORMAT.value == "auto" and not _COLUMNS.value
+    lines = _samples(path, fields) if fields or (is_open and _may_be_samples(path)) else []
+    if is_open and not fields and not lines:
+        lines = _graph(path) if _is_edge_list(path) else _partition(path) if path.suffix == ".json" else []
+    what, others = ("trace", _OF_TRACES) if lines else ("data set", _OF_SAMPLES.values())
+    for flag in others:
+        if flag.present:
+            raise UserError(f"--{flag.name}={flag.value} is for a {what}, and {_TRACE.value} is none")
+    if not lines:
         part = part_of(_TYPES.value, _TIMES.value, _AREA.value)
         loaded = load(_TRACE.value, _FORMAT.value, _COLUMNS.value, part)
         lines = [("trace", _TRACE.value), *describe(loaded, _RADIUS.value, _DT.value, _GAPS.value)]
@@ -80,13 +99,63 @@ def _may_be_samples(path: Path) -> bool:
     return is_header(row) and len(known) < 3 and not {"i", "j"} <= {*row}
 
 
-def _samples(path: Path) -> list[tuple[str, str]]:
-    """Describe a data set in words; nothing for a path that is none."""
+def _samples(path: Path, fields: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Describe a data set, read as fields of the section data say, in words; nothing for a path that is none."""
     from mdfl_jax.data import sources  # imports JAX, which traces do without
-    from mdfl_jax.data.dataset import facts
+    from mdfl_jax.data.dataset import LAYOUTS, facts
+    from mdfl_jax.data.formats import columns_of
 
-    name = sources.name_of(path)
-    return [("data set", str(path)), *facts(sources.load(name, str(path.parent)))] if name else []
+    layout = fields.get("layout", LAYOUTS[0])
+    if layout not in LAYOUTS:
+        raise UserError(unknown_name("layout", layout, LAYOUTS))
+    whole = path if path.name not in ("", os.pardir) else Path(os.path.abspath(path))
+    if not (name := sources.name_of(whole)):
+        return []
+    columns = columns_of(**{key: value for key, value in fields.items() if key != "layout"})
+    return [("data set", str(path)), *facts(sources.load(name, str(whole.parent), columns=columns, layout=layout))]
+
+
+def _is_edge_list(path: Path) -> bool:
+    """Tell whether a file has lines i,j or i,j,w of a graph, which are no lines of a trace."""
+    if not path.is_file():
+        return False
+    with opened(path) as stream:
+        text = stream.read(2**16).decode("utf-8-sig", errors="replace")
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return bool(lines) and _EDGE.fullmatch(lines[:2][-1]) is not None  # the first line may be the number of clients
+
+
+def _graph(path: Path) -> list[tuple[str, str]]:
+    """Describe the graph of an edge list in words."""
+    from mdfl_jax.data.files import number_rows
+    from mdfl_jax.networks.fixed import read_matrices
+
+    rows = [row for _, row in number_rows(path, float, may_count=True)]
+    clients = int(rows[0][0] if len(rows[0]) == 1 else 1 + max(max(row[:2]) for row in rows))
+    (matrix,) = read_matrices(path, clients, allow_disconnected=True)
+    degree = ((matrix != 0) & ~np.eye(clients, dtype=bool)).sum(axis=1)
+    weights = "no weights, so network.mixing gives them" if matrix.dtype == bool else "the weights of the links"
+    return [
+        ("graph", str(path)),
+        ("read as", f"an edge list with {weights}; network.graph=file and graph.file name it in a study"),
+        ("clients", f"{clients:,}"),
+        ("links", f"{degree.sum() // 2:,} in both directions"),
+        ("degree", f"mean {degree.mean():.2f}, from {degree.min()} to {degree.max()}"),
+    ]
+
+
+def _partition(path: Path) -> list[tuple[str, str]]:
+    """Describe a partition of PFLlib in words."""
+    from mdfl_jax.data.partition.table import read_table
+
+    counts = read_table(str(path))
+    return [
+        ("partition", str(path)),
+        ("read as", "the counts of PFLlib; data.partition=table and data.table name it in a study"),
+        ("clients", f"{len(counts):,}"),
+        ("labels", f"{counts.shape[1]:,}"),
+        ("samples", f"{counts.sum():,}, of a client {counts.sum(axis=1).min():,} to {counts.sum(axis=1).max():,}"),
+    ]
 
 
 def _show_clients() -> int:

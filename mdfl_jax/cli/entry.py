@@ -37,9 +37,18 @@ def main() -> None:
         print(f"error: {unknown_name('command', word, COMMANDS)}", file=sys.stderr)
         sys.exit(2)
     sys.argv = [f"mdfl {word}", *sys.argv[2:]]
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # as python -m does, so that config files can import their neighbours
+    if (folder := _current_folder()) not in sys.path:
+        sys.path.insert(0, folder)  # as python -m does, so that config files can import their neighbours
     start(word)
+
+
+def _current_folder() -> str:
+    """Return the current folder. If it was removed, say so in one line and exit with status 2."""
+    try:
+        return os.getcwd()
+    except OSError as error:
+        print(f"error: the current folder cannot be used: {error.strerror}; change to another one", file=sys.stderr)
+        sys.exit(2)
 
 
 def start(name: str) -> None:
@@ -49,6 +58,7 @@ def start(name: str) -> None:
       name: the name of the command, one of `COMMANDS`.
     """
     streams.install()
+    _current_folder()
     os.environ["MPLBACKEND"] = "agg"  # figures are files, whatever the environment says
     with contextlib.nullcontext() if name in SHORT else stages.telling():
         try:

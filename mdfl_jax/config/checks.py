@@ -453,6 +453,7 @@ def _ignored_parts(experiment: Experiment) -> Iterator[Rule]:
     yield "server", serves_all(experiment), f"with {name} all clients reach the server in every round"
     yield "links", not needs & {"adjacency", "at_server"}, f"{name} does not use the links of the network"
     yield "picks", not picks, "no neighbours are picked for the algorithm"
+    yield "samples", not task_of(experiment).of_datasets, "each seed draws its own data"
 
 
 def read_speeds(file: str, num_clients: int) -> np.ndarray:

@@ -6,10 +6,10 @@ import math
 from typing import Any, NamedTuple
 
 from mdfl_jax.config.resolve import all_fields, check_key, check_together, parse_text, replace_all
-from mdfl_jax.config.sections import SWITCHES, Experiment, movement_of, schema, task_of, world_in
-from mdfl_jax.core.errors import UserError, errors_about
+from mdfl_jax.config.sections import SWITCHES, Experiment, effective, flat, movement_of, schema, task_of, world_in
+from mdfl_jax.core.errors import UserError, errors_about, unknown_name
 from mdfl_jax.core.outcomes import baseline_values, baselines, name_of, selected_fields
-from mdfl_jax.core.sweep_text import split_axes
+from mdfl_jax.core.sweep_text import labels_of, show, split_axes
 from mdfl_jax.mobility.registry import MOBILITIES, OWN
 from mdfl_jax.mobility.rule import ORACLE, PROGRAMS
 
@@ -133,6 +133,23 @@ def baseline_of(experiment: Experiment, all_points: list[Point]) -> list[int | N
                 _parse_value(path, text)
     points_of = [{"overrides": point.overrides} for point in all_points]
     return baselines({"config": {"baseline": experiment.baseline, "sweep": experiment.sweep}, "points": points_of})
+
+
+def check_labels(experiment: Experiment, all_points: list[Point]) -> None:
+    """Check that a point has each value that the field `labels` names, and that the sweep varies each field.
+
+    Raises:
+      UserError: If a label names anything else.
+    """
+    first = all_points[0]
+    fixed = flat(dataclasses.asdict(first.experiment)) | effective(first.experiment)
+    swept = [(path, value) for point in all_points for path, value in point.overrides.items()]
+    values = dict.fromkeys([*((path, value) for path, value in fixed.items() if path not in first.overrides), *swept])
+    known = {text for path, value in values for text in (show(value), f"{path}={show(value)}")}
+    known |= {*first.overrides, *(point.id for point in all_points)}
+    for name in labels_of(experiment.labels):
+        if name not in known:
+            raise UserError(f"labels: {unknown_name('value, or field of the sweep,', name, known)}")
 
 
 def check_select(experiment: Experiment, all_points: list[Point]) -> None:

@@ -55,14 +55,14 @@ def field(default: Any, doc: str, **rules: Any) -> Any:
     ``names`` may be a function that returns the names. ``traced=True`` says that the field is no constant of the
     compiled program. ``file=True`` says that the text names a file that the study reads, with ``folder=True`` also a
     folder. ``in_runs=False`` says that no run depends on the field: a finished study takes another value without
-    running again. ``part`` names what the field is about, since the members in use may ignore it: places, mixing,
-    links, picks or server. ``only_with="PATH=VALUE,VALUE"`` says that the field has an effect with these values of
-    another field only.
+    running again. ``part`` names what the field is about, since the members in use may ignore it: samples, places,
+    mixing, links, picks or server. ``only_with="PATH=VALUE,VALUE"`` says that the field has an effect with these values
+    of another field only.
     """
     return dataclasses.field(default=default, metadata={"doc": doc, **rules})
 
 
-_of_places, _of_links = partial(field, part="places"), partial(field, part="links")
+_of_samples, _of_places, _of_links = (partial(field, part=part) for part in ("samples", "places", "links"))
 
 
 def flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -243,20 +243,25 @@ class DataConfig:
         "digits, python_topics, the name of an .npz, .csv or folder of IDX or LEAF files in dir, tfds:<name>, "
         "hf:<folder>, or a task that draws its data, as synthetic:linear",
     )
-    dir: str = field("", "data directory; empty: that of the environment variable MDFL_DATA_DIR", in_runs=False)
-    target: str = field("", "column of a table that is the target; empty: label or target, or else the last one")
-    owner: str = field("", "column of a table that has the natural owners; empty: client, if there is one")
-    drop: str = field("", "columns of a table that are left out, with commas between")
-    layout: str = field(
+    dir: str = _of_samples("", "data directory; empty: that of the environment variable MDFL_DATA_DIR", in_runs=False)
+    target: str = _of_samples("", "column of a table that is the target; empty: label or target, or else the last one")
+    owner: str = _of_samples("", "column of a table that has the natural owners; empty: client, if there is one")
+    drop: str = _of_samples("", "columns of a table that are left out, with commas between")
+    categories: str = _of_samples(
+        "",
+        "columns of a table whose values are names, whatever they look like, with commas between",
+        in_runs=False,  # runs know the data by its content
+    )
+    layout: str = _of_samples(
         "auto", "axes of images; auto: channels last, and what looks like channels first is refused", names=LAYOUTS
     )
-    limit_train: int = field(0, "number of training samples to use; 0: all", at_least=0)
-    limit_test: int = field(0, "number of test samples to use; 0: all", at_least=0)
-    partition: str = field("dirichlet", "how samples are divided among the clients", names=PARTITIONS)
-    validation: int = field(0, "number of training samples held out, to choose step sizes by", at_least=0)
-    crop: int = field(0, "largest random shift of training images, in pixels", at_least=0, at_most=64)
-    flip: bool = field(False, "training images are mirrored with probability one half")
-    normalize: str = field(
+    limit_train: int = _of_samples(0, "number of training samples to use; 0: all", at_least=0)
+    limit_test: int = _of_samples(0, "number of test samples to use; 0: all", at_least=0)
+    partition: str = _of_samples("dirichlet", "how samples are divided among the clients", names=PARTITIONS)
+    validation: int = _of_samples(0, "number of training samples held out, to choose step sizes by", at_least=0)
+    crop: int = _of_samples(0, "largest random shift of training images, in pixels", at_least=0, at_most=64)
+    flip: bool = _of_samples(False, "training images are mirrored with probability one half")
+    normalize: str = _of_samples(
         "auto",
         "auto: channels, float features and regression targets by their training mean and deviation; none: nothing",
         names=MODES,
@@ -431,7 +436,7 @@ class Experiment:
     labels: str = field(
         "",
         "names for tables and figures: 'dpsgd=D-PSGD; dcm=DCM: distribution-aware cluster-centre movement'; "
-        "what follows ': ' is told once",
+        "what follows ': ' is told once; 'network.radius=radio range; network.radius=3=near'",
         in_runs=False,
     )
     use: str = field("", "Python files that register members of your own, separated by commas; imported first")

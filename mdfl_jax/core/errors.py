@@ -130,6 +130,7 @@ def of_environment(error: ValueError) -> str:
 
     JAX reads its variables when it is imported.
     """
-    found = re.search(r"jax_\w+", str(error), re.IGNORECASE)
-    name = found[0].upper() if found else ""
-    return f"the variable {name} is {os.environ[name]!r}: {error}" if name in os.environ else ""
+    text = str(error)
+    given = {name: value for name, value in os.environ.items() if name.startswith("JAX_") and value}
+    named = [name for name in given if name in text.upper()] or [name for name in given if repr(given[name]) in text]
+    return f"the variable {named[0]} is {given[named[0]]!r}: {text}" if named else ""

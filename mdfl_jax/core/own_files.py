@@ -12,6 +12,7 @@ import importlib.machinery
 import importlib.util
 import inspect
 import os
+import re
 import sys
 import sysconfig
 import traceback
@@ -25,6 +26,7 @@ from mdfl_jax.core.errors import UserError
 
 MAIN = "__main__"  # the origin of what a notebook or the started script registers (`mdfl_jax.core.registry`)
 _LONGEST = 400  # characters of another library's message that are shown
+_TRACEBACK, _FRAME = "Traceback (most recent call last)", re.compile(r'File "([^"\n]+)", line (\d+)')
 _imported: dict[str, tuple[int, int]] = {}  # absolute path -> time of change in ns, bytes
 
 
@@ -182,7 +184,8 @@ def _modules_named(file: str, own: str) -> set[str]:
 def place(error: BaseException | None) -> str:
     """Return the user's line in which an error was raised, as "my_rule.py:12"; "" if there is none.
 
-    The line is the innermost one of a user's file, in the first error of the chain that passed such a file.
+    The line is the innermost one of a user's file, in the first error of the chain that passed such a file. The error
+    of a function that a compiled program calls (`jax.pure_callback`) is only known by the text of its traceback.
     """
     chain: list[BaseException] = []
     while error is not None and error not in chain:
@@ -191,9 +194,9 @@ def place(error: BaseException | None) -> str:
     for link in reversed(chain):
         if isinstance(link, SyntaxError) and link.filename and is_own(link.filename):
             return f"{shown(link.filename)}:{link.lineno}"
-        frames = [frame for frame in traceback.extract_tb(link.__traceback__) if is_own(frame.filename)]
-        if frames:
-            return f"{shown(frames[-1].filename)}:{frames[-1].lineno}"
+        frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(link.__traceback__)]
+        if own := [frame for frame in [*frames, *_FRAME.findall(str(link))] if is_own(frame[0])]:
+            return f"{shown(own[-1][0])}:{own[-1][1]}"
     return ""
 
 
@@ -213,6 +216,8 @@ def words(error: BaseException) -> str:
     if isinstance(error, UserError):
         return str(error)
     message = error.msg if isinstance(error, SyntaxError) else str(error)
+    if _TRACEBACK in message:  # of a function that a compiled program calls; its last line is the error
+        return [line for line in message.splitlines() if line.strip() and not line[0].isspace()][-1][:_LONGEST]
     first = message.strip().split("\n")[0]
     line = f"{type(error).__name__}: {' '.join((message if first.endswith(':') else first).split())}"
     line = line if message.strip() else type(error).__name__

@@ -1,10 +1,15 @@
-"""The text of a sweep, as 'network.mobility=static,dcm; data.alpha=0.05,0.1': its axes, their fields and values."""
+"""The texts of a sweep, as 'network.mobility=static,dcm; data.alpha=0.05,0.1', and of the labels of its values."""
 
 import itertools
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
 
 from mdfl_jax.core.errors import UserError
 
 LONG = ": "  # what divides a label: 'DCM: distribution-aware cluster-centre movement'
+_PATH = re.compile(r"[A-Za-z]\w*(\.\w+)+")
 TextAxes = dict[tuple[str, ...], list[tuple[str, ...]]]
 
 
@@ -61,15 +66,20 @@ def tied_with(sweep: str, path: str) -> set[str]:
 def labels_of(text: str) -> dict[str, str]:
     """Split the text of `labels` into the names for tables and figures, by the value or the field that they replace.
 
+    A value of one field only is given as field=value.
+
     Raises:
       UserError: If the text is not of that form, or if a name is there twice.
 
-    >>> labels_of("dpsgd=D-PSGD; dcm=DCM: distribution-aware cluster-centre movement; network.radius=radio range")
-    {'dpsgd': 'D-PSGD', 'dcm': 'DCM: distribution-aware cluster-centre movement', 'network.radius': 'radio range'}
+    >>> labels_of("dpsgd=D-PSGD; network.radius=radio range; network.radius=3=near; dcm=DCM: cluster centres")
+    {'dpsgd': 'D-PSGD', 'network.radius': 'radio range', 'network.radius=3': 'near', 'dcm': 'DCM: cluster centres'}
     """
     found: dict[str, str] = {}
     for part in filter(None, map(str.strip, text.split(";"))):
         value, equals, name = map(str.strip, part.partition("="))
+        if _PATH.fullmatch(value) and "=" in name:
+            text, _, name = map(str.strip, name.partition("="))
+            value = f"{value}={text}" if text else ""
         if not equals or not value or not name:
             raise UserError(f"labels: {part!r} is not of the form value=name; several are divided by ';'")
         short = name.partition(LONG)[0]
@@ -77,3 +87,29 @@ def labels_of(text: str) -> dict[str, str]:
             raise UserError(f"labels: {value if value in found else short!r} is there twice")
         found[value] = name
     return found
+
+
+def labels_for(labels: Mapping[str, str], path: str) -> dict[str, str]:
+    """Return the names of the values of a field: those of this field only, and else those of any field.
+
+    >>> labels_for({"3": "three", "network.radius=3": "near"}, "network.radius")
+    {'3': 'near'}
+    """
+    own = {key.removeprefix(f"{path}="): name for key, name in labels.items() if key.startswith(f"{path}=")}
+    return {key: name for key, name in labels.items() if "=" not in key} | own
+
+
+def show(value: Any) -> str:
+    """Format a configuration value for tables, legends and `labels`.
+
+    >>> [show(v) for v in (None, 0.05, 3.0, float("inf"), "dam", True, [1, 2])]
+    ['-', '0.05', '3', 'inf', 'dam', 'true', '[1, 2]']
+    """
+    if value is None:
+        return "-"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float):
+        short = f"{value:g}"
+        return short if float(short) == value or value != value else repr(value)
+    return json.dumps(value)

@@ -1,27 +1,14 @@
-"""Tables as people and tools save them: the mark that divides the columns, and numbers in other spellings."""
+"""Tables as people and tools save them: the mark that divides the columns, and which texts are names."""
 
 import re
 from collections.abc import Sequence
 
 MARKS = ",;\t"  # between the columns
-_SIGN, _EXPONENT, _MONEY = r"[+\u2212-]?", r"([eE][+-]?\d+)?", r"[%$\u20ac\u00a3]"
 DECIMAL_COMMA = re.compile(
-    rf"{_SIGN}(\d*,(\d{{1,2}}|\d{{4,}})|\d{{4,}},\d+|0,\d+){_EXPONENT}|{_SIGN}\d*,\d+[eE][+-]?\d+"
+    r"[+\u2212-]?(\d*,(\d{1,2}|\d{4,})|\d{4,},\d+|0,\d+)([eE][+-]?\d+)?|[+\u2212-]?\d*,\d+[eE][+-]?\d+"
 )
 """A number with a decimal comma, and nothing else. The text 1,000 may be a thousand."""
-OTHER_NUMBER = re.compile(
-    rf"{_SIGN}\d*(,\d+)+(\.\d+)?{_EXPONENT}|{_SIGN}\d{{1,3}}(\.\d{{3}})+(,\d+)?|\u2212\d+(\.\d+)?"
-    rf"|{_SIGN}\d+([\s'\u2019_]\d{{3}})+([.,]\d+)?|{_SIGN}\d+([.,]\d+)?\s?{_MONEY}|{_MONEY}\s?{_SIGN}\d+([.,]\d+)*"
-)
-"""A number that is spelt in another way than 1234.5, as 0,126 or 1,000 or 12 %."""
-WITH_UNIT = re.compile(r"[+-]?\d+([.,]\d+)?\s?[a-zA-Z\u00b5\u03bc\u00b0/]{1,4}")
-"""What is a number with a unit if all cells of a column are so."""
-DATE = re.compile(
-    r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}.*|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}.*|\d{4}-(0[1-9]|1[0-2])"
-    r"|\d{1,2}[ -][A-Za-z]{3,9}[ -]\d{2,4}.*|([A-Z][a-z]{2,8} )?[A-Z][a-z]{2,8} \d{1,2}(, \d{4}| \d).*"
-    r"|\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?( ?[APap][Mm])?|-?\d+ days?( .*)?"
-)
-"""A date, a time or a duration."""
+_DATE = re.compile(r"([A-Z][a-z]{2,8},? )?[A-Z][a-z]{2,8}\.? \d{1,2}(,? \d{4}| \d).*")  # that begins with a letter
 
 
 def marks_of(lines: Sequence[str]) -> list[str]:
@@ -47,3 +34,15 @@ def is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def is_name(text: str) -> bool:
+    """Tell whether a text can only be a name: no digit stands before its first letter, and it is no date.
+
+    Other texts may be numbers or times that somebody has spelt in her own way.
+
+    >>> list(filter(is_name, ["red", "type 2", "(blue)", "1,000", "<5", "0x1f", "1/2", "5 kg", "May 3, 2024"]))
+    ['red', 'type 2', '(blue)']
+    """
+    first = next(filter(str.isalnum, text), "a")
+    return first.isalpha() and not _DATE.fullmatch(text)

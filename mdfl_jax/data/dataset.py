@@ -21,7 +21,7 @@ SAMPLES = "uint8 grey levels, floats, or tokens [n, T] of whole numbers from 0 w
 ROWS = 65_536  # rows of float arrays that are converted to double precision at once
 SMALLEST, LARGEST = 1e-30, 1e30  # sizes between which sums, products and quotients stay within single precision
 COARSE = 2.0**-12  # of a column's deviation; numbers are measured from their mean if single precision is coarser
-FEW = 4  # the most channels that samples without data.layout may seem to have in front
+FEW = 4  # the most channels that samples may seem to have in front, or behind against data.layout
 LAYOUTS = ("auto", "channels_last", "channels_first")
 """The values of the field data.layout: where images have their channels.
 
@@ -270,6 +270,8 @@ def as_dataset(
                 f"{where}: y_train has {kind.value} of the shape {list(y['train'].shape[1:])} and y_{split} "
                 f"{found[split][0].value} of the shape {list(y[split].shape[1:])}; allowed: one kind and shape for both"
             )
+    if all((targets == y["train"][0]).all() for targets in y.values()):
+        about.append("all samples have the same target, so there is nothing to learn")
     if kind is Targets.NUMBERS:
         y, coarse = in_single(where, y, "y")
         about += [f"target {k} minus its mean, since float32 is too coarse" for k in np.flatnonzero(coarse)[:FEW]]
@@ -307,6 +309,9 @@ def _samples(where: str, key: str, array: np.ndarray, layout: str) -> np.ndarray
     if layout == "channels_first":
         if array.ndim != 4:
             raise UserError(f"{found}; data.layout is {layout}, so it must be [n, channels, H, W]")
+        height, width, channels = array.shape[1:]
+        if height == width != channels <= FEW:
+            raise UserError(f"{found}, which has its channels last; data.layout is {layout}, and must be channels_last")
         array = np.moveaxis(array, 1, -1)
     elif layout == "auto" and array.ndim == 4 and _looks_channels_first(*array.shape[1:]):
         raise UserError(

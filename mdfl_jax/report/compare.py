@@ -17,7 +17,8 @@ import numpy as np
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.metric import SCHEMA
 from mdfl_jax.core.outcomes import by_run
-from mdfl_jax.report.read import ROUNDS, ReportData, axes_of, declared, kept, read_workdir, show, summarize_at
+from mdfl_jax.core.sweep_text import show
+from mdfl_jax.report.read import ROUNDS, ReportData, axes_of, declared, kept, read_workdir, summarize_at
 from mdfl_jax.report.setting import describe_setting
 from mdfl_jax.report.sheet import Cell, write_csv
 from mdfl_jax.report.style import looks

@@ -7,7 +7,6 @@ seeds that have reached this round. A sweep point that has not reached it has no
 
 import dataclasses
 import functools
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.metric import ROUNDS as BY_ROUND
 from mdfl_jax.core.metric import Shown
 from mdfl_jax.core.outcomes import Line, Runs, by_run, seeds_of, selected_fields
-from mdfl_jax.core.sweep_text import LONG, labels_of
+from mdfl_jax.core.sweep_text import LONG, labels_for, labels_of, show
 from mdfl_jax.metrics import AXIS, CLASSES, CLIENTS
 from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
 from mdfl_jax.results.records import lines_of_point
@@ -88,22 +87,6 @@ def as_number(value: Any) -> float | None:
     return float(value)
 
 
-def show(value: Any) -> str:
-    """Format a configuration value for tables and legends.
-
-    >>> [show(v) for v in (None, 0.05, 3.0, float("inf"), "dam", True, [1, 2])]
-    ['-', '0.05', '3', 'inf', 'dam', 'true', '[1, 2]']
-    """
-    if value is None:
-        return "-"
-    if isinstance(value, str):
-        return value
-    if isinstance(value, float):
-        short = f"{value:g}"
-        return short if float(short) == value or value != value else repr(value)
-    return json.dumps(value)
-
-
 def sweep_axes(
     points: Sequence[Mapping[str, Any]], config: Mapping[str, Any] | None = None, labelled: bool = True
 ) -> list[Axis]:
@@ -129,7 +112,9 @@ def sweep_axes(
     taken = list(last.values())
     names = {p: ".".join(p.rsplit(".", 2)[-2:]) if taken.count(name) > 1 else name for p, name in last.items()}
     labels = labels_of((config or {}).get("labels") or "") if labelled else {}
-    axes = [Axis(path, labels.get(path, names[path]), values, labels) for path, values in varying.items()]
+    axes = [
+        Axis(path, labels.get(path, names[path]), values, labels_for(labels, path)) for path, values in varying.items()
+    ]
     for axis in axes:
         known: dict[str, str] = {}
         for value, text in zip(map(show, axis.values), axis.texts):
@@ -396,7 +381,8 @@ class ReportData:
         Raises:
           UserError: if the text is not of that form, or if it names a value or a setting that does not vary here.
         """
-        known = {axis.path for axis in self.axes} | {text for axis in self.axes for text in map(show, axis.values)}
+        known = {axis.path for axis in self.axes}
+        known |= {key for axis in self.axes for text in map(show, axis.values) for key in (text, f"{axis.path}={text}")}
         for name in labels_of(labels):
             if name not in known:
                 raise UserError(f"--labels={labels}: {unknown_name('value or setting', name, sorted(known))}")

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mdfl_jax.core.papers import Paper
-from mdfl_jax.core.sweep_text import labels_of
-from mdfl_jax.report.read import ReportData, as_number, kept, short, show, spaced
+from mdfl_jax.core.sweep_text import labels_for, labels_of, show
+from mdfl_jax.report.read import ReportData, as_number, kept, short, spaced
 from mdfl_jax.report.sheet import number
 from mdfl_jax.storage.study_files import no_streets
 
@@ -174,8 +174,8 @@ class _Words:
         self.used.add(path)
         if path not in self.axes:
             plain = self.study.value(0, path)
-            text = show(plain)
-            return None if plain in (None, "") else short(self.labels[text]) if text in self.labels else _in_words(text)
+            text, labels = show(plain), labels_for(self.labels, path)
+            return None if plain in (None, "") else short(labels[text]) if text in labels else _in_words(text)
         if len(ordered := list(self.axes[path].numbers)) > MANY:
             return f"{len(ordered)} values from {_in_words(ordered[0])} to {_in_words(ordered[-1])}"
         *first, last = map(_in_words, dict.fromkeys(self.axes[path].texts))

@@ -17,7 +17,15 @@ from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
 from mdfl_jax.config.checks import check_used
-from mdfl_jax.config.points import Point, baseline_of, check_select, group_points, points, static_settings
+from mdfl_jax.config.points import (
+    Point,
+    baseline_of,
+    check_labels,
+    check_select,
+    group_points,
+    points,
+    static_settings,
+)
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.config.sections import DataConfig, Experiment, in_use, movement_of, numbers_in, task_of
 from mdfl_jax.core import devices, own_files, stages
@@ -325,6 +333,7 @@ def make_study(config: ConfigDict) -> Study:
     if len(set(ids)) < len(ids):  # two axes have values with the same text
         raise UserError(f"sweep: two points are called {next(i for i in ids if ids.count(i) > 1)!r}")
     check_select(experiment, all_points)
+    check_labels(experiment, all_points)
     baselines = baseline_of(experiment, all_points)
     check_used([point.experiment for point in all_points])
     datasets: dict[DataConfig, Dataset | None] = {}

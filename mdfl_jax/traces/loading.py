@@ -57,7 +57,7 @@ def load(path: str | Path, format: str = "auto", columns: str = "", part: Part =
     if format == "auto" and not columns and like_degrees(loaded):
         x, y = (float(column[0]) + start for column, start in zip((loaded.x, loaded.y), loaded.origin))
         said = [f"places such as {x:g}, {y:g} look like degrees", f"trace.format={name} reads metres"]
-        if TRACE_FORMATS[name].takes_columns:
+        if TRACE_FORMATS[name].takes_columns and not loaded.waypoints:
             said.append("trace.columns=time,id,lon,lat (or lat,lon, as it is) reads degrees")
         elif f"{name}_geo" in TRACE_FORMATS:
             said.append(f"trace.format={name}_geo reads degrees")

@@ -22,8 +22,17 @@ def ended(*words, cwd=ROOT, **variables):
 @pytest.mark.parametrize(
     ("variables", "told"),
     [
+        ({"JAX_PLATFORMS": "cuda"}, "error: the variable JAX_PLATFORMS is 'cuda', and JAX finds no such device here"),
         ({"JAX_PLATFORMS": "bogus"}, "error: the variable JAX_PLATFORMS is 'bogus', and JAX finds no such device here"),
         ({"JAX_ENABLE_X64": "maybe"}, "error: the variable JAX_ENABLE_X64 is 'maybe': invalid truth value"),
+        (
+            {"JAX_NUM_CPU_DEVICES": "many"},
+            "error: the variable JAX_NUM_CPU_DEVICES is 'many': Invalid value",
+        ),
+        (
+            {"JAX_TRACER_ERROR_NUM_TRACEBACK_FRAMES": "few"},
+            "error: the variable JAX_TRACER_ERROR_NUM_TRACEBACK_FRAMES is ",
+        ),
         ({"JAX_NUMPY_DTYPE_PROMOTION": "x"}, "error: the variable JAX_NUMPY_DTYPE_PROMOTION is 'x': Invalid value"),
     ],
 )
@@ -46,8 +55,53 @@ def test_strict_promotion_and_other_backends_of_figures_do_not_matter(tmp_path):
 def test_a_folder_that_was_removed(tmp_path):
     gone = tmp_path / "gone"
     gone.mkdir()
-    script = "import os, runpy; os.rmdir(os.getcwd()); runpy.run_module('launch.info', run_name='__main__')"
-    command, environment = [sys.executable, "-c", script], {**os.environ, "PYTHONPATH": str(ROOT)}
-    found = subprocess.run(command, cwd=gone, env=environment, capture_output=True, text=True, check=False)
-    assert "Traceback" not in found.stderr
-    assert found.returncode in (0, 2)
+    for start in ("launch.info", "launch.sweep", "mdfl_jax.cli.entry"):
+        gone.mkdir(exist_ok=True)
+        words = ["mdfl", *(["info"] if "entry" in start else [])]
+        script = f"import os, runpy, sys; os.rmdir(os.getcwd()); sys.argv = {words}; "
+        script += f"runpy.run_module({start!r}, run_name='__main__')"
+        command, environment = [sys.executable, "-c", script], {**os.environ, "PYTHONPATH": str(ROOT)}
+        found = subprocess.run(command, cwd=gone, env=environment, capture_output=True, text=True, check=False)
+        said = "error: the current folder cannot be used: No such file or directory; change to another one\n"
+        assert (found.returncode, found.stdout, found.stderr) == (2, "", said)
+
+
+OWN = """
+import jax
+import jax.numpy as jnp
+from mdfl_jax.config import default_config
+from mdfl_jax.metrics import HOLDS, metric
+from mdfl_jax.study.loggers import LOGGERS
+from mdfl_jax.study.loggers.line_logger import LineLogger
+
+
+def fail(*_):
+    raise ValueError("of the user")
+
+
+@metric("odd", still=HOLDS, shape=(), on_request=True)
+def odd(at):
+    return jax.pure_callback(fail, jax.ShapeDtypeStruct((), jnp.float32))
+
+
+@LOGGERS.register("mine")
+class Mine(LineLogger):
+    def line(self, run, line):
+        fail()
+
+
+def get_config():
+    config = default_config()
+    settings = {"seeds": 1, "rounds": 2, "eval_every": 2, "model.name": "linear", "engine.client_devices": 1}
+    config.update_from_flattened_dict(settings)
+    return config
+"""
+
+
+@pytest.mark.parametrize("field", ["metrics=odd", "loggers=mine"])
+def test_own_code_that_raises_while_a_study_runs_is_told_in_one_line(tmp_path, field):
+    (tmp_path / "mine.py").write_text(OWN)
+    status, said = ended("launch.sweep", "--config=mine.py", "--workdir=run", f"--config.{field}", cwd=tmp_path)
+    errors = [line for line in said if line.startswith("error")]
+    assert (status, errors) == (2, ["error: mine.py:11: ValueError: of the user"])
+    assert not any(word in "\n".join(said) for word in ("Traceback", 'File "'))

@@ -62,6 +62,10 @@ algorithm.name=allreduce => cost.deadline=1
 judged=global => eval_clients=4
 vary=all => held_seed=3
 data.name=digits => stop_std=0.1
+data.name=digits => data.layout=channels_first
+data.name=synthetic:linear => data.layout=channels_first
+data.name=synthetic:linear => data.categories=a
+data.name=synthetic:linear => data.normalize=none
 """
 """A setting, and another one that it could hide."""
 

@@ -147,6 +147,19 @@ def test_channels_first_are_read_where_it_is_said(shape, dtype):
         as_dataset("mine", "mine", {**arrays, "x_train": first[:, 0], "x_test": first[:4, 0]}, layout="channels_first")
 
 
+@pytest.mark.parametrize("shape", [(8, 8, 1), (32, 32, 3), (5, 5, 4)])
+def test_channels_that_stand_behind_are_not_moved(shape):
+    """As those of the shipped digits: of 8 x 8 x 1 they would be eight, of images of 8 x 1."""
+    x, y = np.zeros((10, *shape), np.uint8), np.arange(10)
+    arrays = {"x_train": x, "y_train": y, "x_test": x, "y_test": y}
+    last = (
+        r"x_train is uint8 .*, which has its channels last; data\.layout is channels_first, and must be channels_last"
+    )
+    with pytest.raises(UserError, match=last):
+        as_dataset("mine", "mine", arrays, layout="channels_first")
+    assert as_dataset("mine", "mine", arrays, layout="channels_last").x_train.shape == x.shape
+
+
 @settings(deadline=None)
 @given(drawn(np.float32, (7, 3), elements=st.floats(-100, 100, width=16)))
 def test_float_features_and_targets_have_mean_zero_and_deviation_one(x):

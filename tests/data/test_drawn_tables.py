@@ -116,12 +116,33 @@ def holed(drawn, frame, form, features):
     frame[column] = cells
 
 
+def odd(drawn, frame, form, features):
+    """A column of cells that are no plain numbers, and that somebody may take for names."""
+    cells = (
+        ["<5", ">=10"],
+        ["1/2", "3/4"],
+        ["0x1f", "0x2f"],
+        ["18-24", "25-34"],
+        ["10k", "2M"],
+        ["5+", "7"],
+        ["1d5", "2d3"],
+    )
+    frame.insert(0, "odd", drawn.choice(cells[drawn.integers(len(cells))], ROWS))
+
+
+def single(drawn, frame, form, features):
+    """The target has one value."""
+    name = next((name for name in ("label", "target", "last") if name in frame), None)
+    if name:
+        frame[name] = frame[name].iloc[0]
+
+
 def padded(drawn, frame, form, features):
     for name in [name for name in dict.fromkeys(frame) if isinstance(frame[name].iloc[0], str)]:
         frame[name] = [cell + " " * int(drawn.integers(3)) for cell in frame[name]]
 
 
-WRONG = [spelt, dated, holed, renamed, with_index, doubled, nameless, headless]
+WRONG = [spelt, dated, odd, single, holed, renamed, with_index, doubled, nameless, headless]
 """After these a table may be refused; after the others it must be read."""
 
 

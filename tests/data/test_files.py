@@ -58,7 +58,7 @@ def test_a_table_of_numbers_and_texts(tmp_path):
         ("a,b", lambda k: f"{k},{'yn'[k % 2]}", Targets.LABELS, 1),  # texts: n, y
         ("a,b", lambda k: f"{k},{k}.25", Targets.NUMBERS, 0.25),
         ("target,b", lambda k: f"{k + 7},{k}", Targets.NUMBERS, 7),
-        ("label,b", lambda k: f"{k % 2 + 0.5},{k}", Targets.LABELS, 0),
+        ("label,b", lambda k: f"{k % 2 + 5.0},{k}", Targets.LABELS, 0),
         ("b,label,c", lambda k: f"{k},{-k % 3},{k}", Targets.LABELS, 0),
     ],
 )
@@ -122,14 +122,14 @@ def test_a_wrong_table(tmp_path, text, says):
 
 
 def test_names_and_texts_of_a_table_that_are_partly_numbers(tmp_path):
-    rows = [f"{'1234x'[k % 5]},{k % 2 or 'many'},{'none'}" for k in range(40)]
+    rows = [f"{'1234x'[k % 5]},{'ab'[k % 2]},{'none'}" for k in range(40)]
     data = table(tmp_path, "\n".join(["label,0,1", *rows]))  # as the classes 0 to 9 and A to F
     assert data.num_classes == 5
     assert data.x_train.shape[1] == 3
 
 
 def test_of_two_formats_the_array_file_is_read(tmp_path):
-    table(tmp_path, "a,label\n" + "1,0\n" * 5)
+    table(tmp_path, "a,label\n" + "1,0\n2,1\n" * 5)
     x, y = RNG.normal(size=(6, 2)), np.zeros(6, int)
     np.savez(tmp_path / "mine.npz", x_train=x, y_train=y, x_test=x, y_test=y)
     assert load("mine", str(tmp_path)).x_train.shape == (6, 2)

@@ -167,6 +167,22 @@ def test_an_absent_directory_is_named_by_where_it_was_set(tmp_path, monkeypatch)
     assert told("mnist").startswith(f"the environment variable MDFL_DATA_DIR={absent!r}: no such directory")
 
 
+@pytest.mark.parametrize("beside", ["wine", "my.data"])
+def test_a_name_in_the_data_directory_is_no_path(tmp_path, monkeypatch, beside):
+    """Whatever else is called so in the current folder; and the ending alone is left out of the remedy for a path."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("wine", "my.data"):
+        (tmp_path / f"{name}.csv").write_text("a,label\n" + "1,x\n2,y\n" * 9)
+    (tmp_path / beside).write_text("something else")
+    assert len(load("wine", ".").x_train) == len(load("my.data", ".").x_train) == 16
+    (tmp_path / beside).unlink()
+    (tmp_path / beside).mkdir()
+    assert len(load(beside, str(tmp_path)).x_train) == 16
+    assert told("my.data.csv", ".").endswith("data.dir=. data.name=my.data")
+    assert told(f"{tmp_path}/my.data.csv").endswith(f"data.dir={tmp_path} data.name=my.data")
+    assert told(f"{tmp_path}/none.here.npz").endswith(f"data.dir={tmp_path} data.name=none.here")
+
+
 def test_an_unknown_name_lists_the_known_ones(tmp_path):
     for name in ("mnist", "fashion_mnist"):
         np.savez(tmp_path / f"{name}.npz", **arrays())

@@ -42,7 +42,7 @@ def test_the_index_of_pandas_is_no_feature(tmp_path):
 
 @pytest.mark.parametrize("name", ["Label", "LABEL ", "labels", "Class", "classes", "TARGET"])
 def test_what_is_nearly_called_the_target_is_asked_for(tmp_path, name):
-    frame = table().rename(columns={"label": name}).assign(last=1.5)
+    frame = table().rename(columns={"label": name}).assign(last=np.arange(60) + 0.5)
     said = told(tmp_path, frame)
     assert f"column {name!r} may be the target; data.target={name} says so, data.drop={name} leaves it out" in said
     found = read(tmp_path, frame, TableColumns(target=name))
@@ -65,25 +65,76 @@ def test_what_is_nearly_called_the_owners_is_asked_for(tmp_path, name):
         np.testing.assert_array_equal(getattr(found, key), getattr(plain, key))
 
 
+OTHERS = """1,000 2,500 | 0,126 7,5 | 12% 7% | 1.037,1 1.040,2 | 5.3kg 7kg | 0x1f 0x2a | 1/2 3/4 | <5 >=7 | ~10k ~2M
+2024-01-31 2024-02-01 | 08:30 17:05 | 31.1.2024 1.2.24 | 18-24 25-34 | 1_000 2_000 | $5 $7 | (5) (7)
+\u22121 \u22122 | \u0663\u066b5 \u0661 | 1st 2nd | 10k 2M | 5% low | low 5 | 0b101 0b11 | 1..5 6..9 | 1:2 1:3
+3,5,7 1,5 | 1d5 2d7 | 1e5f 2e5f | \u00bd \u00be | 5+ 7+"""
+SPELT = [cells.split() for line in OTHERS.splitlines() for cells in line.split(" | ")]
+SPELT += [["1 Jan 2020", "2 Feb 2021"], ["May 3, 2024", "June 4, 2024"], ["12 %", "7 %"], ["5.3 kg", "7 kg"]]
+
+
+@pytest.mark.parametrize("cells", SPELT, ids=" ".join)
+def test_what_may_be_a_number_or_a_date_is_no_category_unless_it_is_said(tmp_path, cells):
+    """As a feature, and as the target of any name but label."""
+    frame = table(c=cells * 30)
+    row, cell = (1, cells[0]) if cells[0] != "low" else (2, cells[1])
+    said = told(tmp_path, frame)
+    assert said.startswith(
+        f"column 'c' has {cell!r} in row {row} behind the header; allowed: numbers such as 1234.5, or "
+    )
+    assert "data.categories=c takes its values as names, data.drop=c leaves it out" in said
+    assert read(tmp_path, frame, TableColumns(drop=("c",))).x_train.shape[1] == 2
+    named = read(tmp_path, frame, TableColumns(categories=("c",)))
+    here = np.array(cells * 30)[:, None] == np.unique(cells)
+    np.testing.assert_array_equal(named.x_train[:, 2:], here[~is_test(frame.label)])
+    last = frame.drop(columns="label")[["a", "b", "c"]]
+    assert told(tmp_path, last).startswith("column 'c' has ")
+    classes = read(tmp_path, last, TableColumns(categories=("c",)))
+    assert (classes.targets, classes.num_classes) == (Targets.LABELS, 2)
+    assert read(tmp_path, frame.assign(label=frame.c).drop(columns="c")).num_classes == 2
+
+
+def is_test(label):
+    """Every fifth row of each label."""
+    return (label.groupby(label).cumcount() % 5 == 4).to_numpy()
+
+
+def test_numbers_are_names_where_it_is_said(tmp_path):
+    """As the codes of states: one-hot features in the order of the numbers, and classes for broken ones."""
+    codes = [10, 9, 100] * 20
+    found = read(tmp_path, table(c=codes), TableColumns(categories=("c",)))
+    here = np.array(codes)[:, None] == [9, 10, 100]
+    np.testing.assert_array_equal(found.x_train[:, 2:], here[~is_test(table().label)])
+    assert "the features are a, b, c (3 texts)" in found.about
+    halves = table().assign(label=[0.5, 1.5, 2.5] * 20)
+    assert told(tmp_path, halves) == (
+        "column 'label' has 0.5, and labels are classes; call a column of numbers that are to be learnt 'target', or "
+        "data.categories=label takes its values as classes"
+    )
+    assert read(tmp_path, halves, TableColumns(categories=("label",))).num_classes == 3
+    assert read(tmp_path, table().assign(label=[1.0, 2.0, 3.0] * 20)).num_classes == 3
+    many = table(rows=6000).drop(columns="label").assign(price=np.arange(6000) // 5)
+    assert read(tmp_path, many, TableColumns(categories=("price",))).num_classes == 1200
+
+
 @pytest.mark.parametrize(
-    ("cells", "what"),
-    [
-        (["1,000", "2,500"], "numbers in another spelling, as '1,000'"),
-        (["0,126", "7,5"], "numbers in another spelling, as '0,126'"),
-        (["12 %", "7 %"], "numbers in another spelling, as '12 %'"),
-        (["2024-01-31", "2024-02-01"], "dates or times, as '2024-01-31'"),
-        (["1.037,1", "1.040,2"], "numbers in another spelling, as '1.037,1'"),
-        (["5.3 kg", "7 kg"], "numbers with units, as '5.3 kg'"),
-        (["08:30", "17:05"], "dates or times, as '08:30'"),
-        (["1 Jan 2020", "2 Feb 2021"], "dates or times, as '1 Jan 2020'"),
-        (["31.1.2024", "1.2.24"], "dates or times, as '31.1.2024'"),
-    ],
+    ("value", "name"), [("red", "label"), (3, "label"), (True, "label"), (2.5, "target"), (3, "target")]
 )
-def test_numbers_and_dates_in_other_spellings_are_no_texts(tmp_path, cells, what):
-    said = told(tmp_path, table(c=cells * 30))
-    assert f"column 'c' has {what} in row 1" in said
-    assert "data.drop=c" in said
-    assert read(tmp_path, table(c=cells * 30), TableColumns(drop=("c",))).x_train.shape[1] == 2
+def test_a_target_with_one_value_is_refused(tmp_path, value, name):
+    """By its name, or as the last column, which is often something else."""
+    frame = table().rename(columns={"label": "kind"}).assign(last=value)
+    said = f"the target, has {value} in each row; data.target names one with several values"
+    assert told(tmp_path, frame) == f"column 'last', {said}"
+    assert told(tmp_path, frame.rename(columns={"last": name})) == f"column {name!r}, {said}"
+    assert read(tmp_path, frame, TableColumns(target="kind", drop=("last",))).num_classes == 3
+
+
+def test_arrays_with_one_target_are_told(tmp_path):
+    arrays = {"x_train": np.ones((5, 2)), "y_train": np.full(5, 3), "x_test": np.ones((2, 2)), "y_test": np.full(2, 3)}
+    np.savez(tmp_path / "one.npz", **arrays)
+    assert load("one", str(tmp_path)).about == "all samples have the same target, so there is nothing to learn"
+    np.savez(tmp_path / "two.npz", **{**arrays, "y_test": np.array([3, 4])})
+    assert not load("two", str(tmp_path)).about
 
 
 @pytest.mark.parametrize("form", [{"sep": ";"}, {"sep": "\t"}, {"sep": ";", "decimal": ","}])
@@ -123,7 +174,7 @@ def test_a_column_that_numbers_the_rows_is_no_feature(tmp_path, name):
 
 def test_what_is_left_out_is_not_the_target(tmp_path):
     said = told(tmp_path, table(), TableColumns(target="a", drop=("a",)))
-    assert said == "data.drop names 'a', which is the target or the owners"
+    assert said == "data.drop names 'a', which is the target, the owners or a category"
 
 
 def test_many_whole_numbers_are_not_guessed_to_be_classes(tmp_path):

@@ -115,3 +115,21 @@ def test_a_server_that_everybody_reaches_is_no_pattern_of_meetings(tiny, tmp_pat
         assert not history["1/met_server"].all()
         assert not history["0/heard"].any()
         assert not history["1/heard"].any()
+
+
+def test_who_was_heard_at_the_server_is_who_exchanged_models_there(tiny, tmp_path):
+    """Also through an imaginary channel: each message of a client to the server, or back, is in the record."""
+    names = ["async_fl", "virtual_upload", "virtual_download", "virtual_download_once"]
+    fields = {"server.pattern": "fixed", "server.interval": 4, "rounds": 8, "eval_every": 1, "seeds": 1}
+    fields |= {"algorithm.download_after": 2, "sweep": f"algorithm.name={','.join(names)}"}
+    run_study(make_study(tiny(**fields)), tmp_path / "run")
+    with np.load(tmp_path / "run/history.npz") as found:
+        history = dict(found)
+    for p, name in enumerate(names):
+        sent = np.diff(history[f"{p}/uploads"][0] + history[f"{p}/downloads"][0], axis=0)  # [R, N]
+        np.testing.assert_array_equal(history[f"{p}/met_server"][0], sent > 0, err_msg=name)
+    meets = history["0/met_server"][0]
+    assert history["1/met_server"].all()
+    assert history["2/met_server"].all()
+    assert (history["3/met_server"][0] & ~meets).any()
+    assert 0 < meets.sum() < meets.size

@@ -23,6 +23,7 @@ from mdfl_jax.report.setting import describe_setting
 from mdfl_jax.report.style import DASHES, looks
 from mdfl_jax.report.verdict import verdict
 from mdfl_jax.results.studies import title_of
+from mdfl_jax.study import make_study
 from tests.report.made_report import declare, edit
 
 LABELS = "dcm=DCM: distribution-aware cluster-centre movement; static=No movement; network.radius=radio range (m)"
@@ -50,6 +51,46 @@ def test_labels_name_values_and_settings_and_long_names_are_told_once(make_workd
     names, raw = tables.raw_table(run.summary, run.config)
     assert [row[1] for row in raw][-1] == "dcm"  # the CSV file has the values of the configuration
     assert names[:3] == ["point", "mobility", "radius"]
+
+
+def test_a_value_on_two_axes_has_two_names(make_workdir):
+    two = [{"network.radius": a, "data.alpha": b} for a, b in itertools.product((1.0, 3.0), repeat=2)]
+    labels = "network.radius=3=far; data.alpha=3=even; 1=one; data.alpha=skew"
+    run = labelled(make_workdir(two, seeds=2, rounds=10, positions=False), labels)
+    assert [axis.texts for axis in run.axes] == [("one", "one", "far", "far"), ("one", "even", "one", "even")]
+    assert [axis.name for axis in run.axes] == ["radius", "skew"]
+    assert run.labelled("data.alpha=3=even").labels[1] == "radius = 1, alpha = even"
+    with pytest.raises(UserError, match=r"unknown value or setting 'data\.alpha=4' \(did you mean 'data\.alpha=3'\?\)"):
+        run.labelled("data.alpha=4=odd")
+
+
+@pytest.mark.parametrize(
+    ("labels", "told"),
+    [
+        ("dcn=DCM", "labels: unknown value, or field of the sweep, 'dcn' (did you mean 'dcm'?)"),
+        ("dpsdg=D-PSGD", "labels: unknown value, or field of the sweep, 'dpsdg' (did you mean 'dpsgd'?)"),
+        ("network.mobilty=rule", "labels: unknown value, or field of the sweep, 'network.mobilty' (did you mean 'netw"),
+        ("network.mobility=dam=DAM", "labels: unknown value, or field of the sweep, 'network.mobility=dam'"),
+        ("static=No", ""),  # the value of the field that the sweep varies is no point's
+        ("dcm=DCM; random_movement=Random; dpsgd=D-PSGD; network.mobility=rule; network.mobility=dcm=CM", ""),
+        ("algorithm.lr=0.05=small", "labels: unknown value"),
+        ("data.alpha=0.5=half; 0.5=one half", ""),
+    ],
+)
+def test_labels_of_what_no_point_has_are_refused(tiny, labels, told):
+    config = tiny(sweep="network.mobility=dcm,random_movement", labels=labels, **{"data.alpha": 0.5})
+    if labels == "static=No":
+        config, told = (
+            tiny(sweep="network.mobility=dcm,dam", labels=labels),
+            "unknown value, or field of the sweep, 'static'",
+        )
+    if not told:
+        assert make_study(config)
+        return
+    with pytest.raises(UserError) as caught:
+        make_study(config)
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["dcm", "dcm=", "=DCM", "dcm=A; dcm=B", "dcm=A; dam=A: another"])

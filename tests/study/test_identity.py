@@ -16,7 +16,7 @@ from mdfl_jax.study import make_study
 from mdfl_jax.study.identity import GROWS, SWITCHES, name_run, of_dataset
 
 NO_NUMBER = {
-    "labels",
+    *("labels", "data.categories"),  # the data are told by their content
     *("name", "title", "baseline", "target", "loggers", "select", "select_by", "x_axis", "data.dir", "trace.made_by"),
     *(
         f"engine.{name}"

@@ -92,16 +92,36 @@ def test_a_trace_that_is_written_is_read_back(write, tmp_path_factory, start, mo
     np.testing.assert_allclose(found[["x", "y"]], table[["x", "y"]], atol=1.5)  # float32 degrees of 170
 
 
+def alone_of(folder):
+    """The only track of a user of GeoLife."""
+    return min(folder.rglob("*.plt"))
+
+
 def test_one_file_is_one_node(tmp_path):
     nodes: Places = {"a": [(0, 116.31, 39.98), (5, 116.3101, 39.9801)]}
     folder = geolife(tmp_path, nodes)
-    alone = load(min(folder.rglob("*.plt")))
+    alone = load(alone_of(folder))
     assert alone.ids == ("a",)  # whose folder Trajectory it is in
     (tmp_path / "whole").mkdir()
     (tmp_path / "whole" / "Data").mkdir()
     two: Places = {"000": nodes["a"], "001": [(600, 116.4, 39.9), (605, 116.4001, 39.9)]}
     geolife(tmp_path / "whole" / "Data", two)
     assert load(tmp_path / "whole").ids == ("000", "001")
+    lines = alone_of(tmp_path / "a").read_text()
+    (tmp_path / "20081023.txt").write_text(lines)  # however it is called
+    assert load(tmp_path / "20081023.txt").ids == ("20081023",)
+    assert load(tmp_path / "20081023.txt").format == "geolife_geo"
+    (tmp_path / "cabs").mkdir()
+    cabspotting(tmp_path / "cabs", nodes)
+    assert load(tmp_path / "cabs" / "new_a.txt").ids == ("a",)
+    (tmp_path / "cabs" / "new_a.txt").rename(tmp_path / "cabs" / "a.dat")
+    assert load(tmp_path / "cabs" / "a.dat").ids == ("a",)
+    with pytest.raises(UserError, match=r"the folder holds no files new_NAME\.txt$"):
+        load(tmp_path / "cabs")
+    (tmp_path / "plt").mkdir()
+    (tmp_path / "plt" / "day.txt").write_text(lines)
+    with pytest.raises(UserError, match=r"the folder holds no files NAME\.plt$"):
+        load(tmp_path / "plt")
     packed = tmp_path / "x.gpx.gz"
     (tmp_path / "g").mkdir()
     packed.write_bytes(gzip.compress(next(gpx(tmp_path / "g", nodes).glob("*.gpx")).read_bytes()))

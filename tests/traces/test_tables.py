@@ -68,7 +68,7 @@ def test_any_header_order_mark_and_further_columns(tmp_path_factory, seed):
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32))
 def test_a_table_without_a_header_is_read_right_or_refused(tmp_path_factory, seed):
-    """In the usual order it is read. In others it is refused, or read with `columns`; never as something else."""
+    """In the usual order it is read if nodes are kilometres apart; else it is refused, or read with `columns`."""
     drawn = random.Random(seed)
     table = walk(drawn, nodes=drawn.randint(2, 5), instants=drawn.randint(2, 5))
     table["id"] = [name[1:] for name in table.id]
@@ -82,6 +82,41 @@ def test_a_table_without_a_header_is_read_right_or_refused(tmp_path_factory, see
     else:
         with pytest.raises(UserError, match=r"trace\.columns says it, as time,id,x,y or id,time,x,y"):
             load(path)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 2**32))
+def test_of_two_readings_that_are_as_good_none_is_taken(tmp_path_factory, seed):
+    """Nodes that are near one another, in a column on a road or in a room, seen in turn or one after another."""
+    drawn = random.Random(seed)
+    nodes, instants, step = drawn.randint(2, 9), drawn.randint(2, 9), drawn.choice([1, 2, 60])
+    speed, apart = drawn.uniform(0, 40), drawn.uniform(0, 60)
+    rows = [
+        (step * t, k, round(speed * step * t + drawn.uniform(-1, 1), 2), round(apart * k + drawn.uniform(-1, 1), 2))
+        for t in range(instants)
+        for k in range(nodes)
+    ]
+    table, order = pd.DataFrame(rows, columns=["time", "id", "x", "y"]), drawn.choice([["time", "id"], ["id", "time"]])
+    table = table.sort_values(drawn.choice([["time", "id"], ["id", "time"]]), kind="stable")
+    path = tmp_path_factory.mktemp("table") / "table.csv"
+    table[[*order, "x", "y"]].to_csv(path, index=False, header=False)
+    with pytest.raises(UserError, match=r"may be time and id, or id and time; trace\.columns says it, as time"):
+        load(path)
+    assert_read(load(path, columns=",".join([*order, "x", "y"])), table.assign(id=table.id.astype(str)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0,a,1,2\n0,b,2,2\n1,a,1,3\n1,b,2,3\n",  # times are no words
+        "0.0,1,1,2\n0.0,2,2,2\n1.0,1,1,3\n1.0,2,2,3\n",  # ids have no decimals
+        "0,2,1,2\n0,1,2,2\n1,2,1,3\n1,1,2,3\n",  # times grow
+        "0,1,1.5,2\n0,2,900,2\n1,1,1.5,3\n1,2,900,3\n",  # nobody moves 900 m in a second
+    ],
+)
+def test_a_table_that_can_be_but_one_thing_needs_no_header(tmp_path, text):
+    (tmp_path / "t").write_text(text)
+    assert load(tmp_path / "t").times.tolist() == [0, 1]
 
 
 @settings(max_examples=60, deadline=None)

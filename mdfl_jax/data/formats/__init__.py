@@ -8,14 +8,32 @@ from mdfl_jax.core.registry import Registry
 
 
 class TableColumns(NamedTuple):
-    """Which columns of a table are what: its target, the owners, and those that are left out; "": by their names."""
+    """Which columns of a table are what; "": by their names.
+
+    Attributes:
+      target: the target.
+      owner: the natural owners.
+      drop: those that are left out.
+      categories: those whose values are names, whatever they look like: classes of the target, or one-hot features.
+    """
 
     target: str = ""
     owner: str = ""
     drop: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
 
 
 NO_COLUMNS = TableColumns()
+
+
+def columns_of(target: str = "", owner: str = "", drop: str = "", categories: str = "") -> TableColumns:
+    """Return the columns that the texts of the fields `data.target` to `data.categories` say.
+
+    >>> columns_of("price", drop="id, name")
+    TableColumns(target='price', owner='', drop=('id', 'name'), categories=())
+    """
+    split = lambda text: tuple(filter(None, map(str.strip, text.split(","))))  # noqa: E731
+    return TableColumns(target, owner, split(drop), split(categories))
 
 
 class Format(NamedTuple):

@@ -4,8 +4,9 @@
   texts are labels, which are numbered in the order of their values. Numbers with a decimal point, and all numbers of a
   column `target`, are the targets of a regression.
 - The natural owners of training and test samples are the column that `data.owner` names, else `client`.
-- Each other column is a feature, a float, but for those that `data.drop` names. A column of texts is one-hot, in the
-  alphabetic order of its values. Texts that are numbers or dates in another spelling are refused.
+- Each other column is a feature, a float, but for those that `data.drop` names. A column of names is one-hot, in
+  the order of its values. Texts that may be something else, as 1,000, <5, 1/2 and dates, are refused.
+- `data.categories` names the columns whose values are names whatever they look like: classes, or one-hot features.
 - Each cell has a value: empty ones and those of `MISSING` are refused.
 - Every fifth row is a test sample: of each owner if there are owners, else of each label.
 - Columns are divided by commas, or else by semicolons (then numbers may have decimal commas) or tabs.
@@ -24,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.tables import DATE, DECIMAL_COMMA, OTHER_NUMBER, WITH_UNIT, marks_of
+from mdfl_jax.core.tables import DECIMAL_COMMA, is_name, marks_of
 from mdfl_jax.data.dataset import for_testing, in_single
 from mdfl_jax.data.files import while_reading
 from mdfl_jax.data.formats import FORMATS, NO_COLUMNS, TableColumns, of_ending
@@ -64,12 +65,13 @@ def read(files: list[Path], where: str, columns: TableColumns = NO_COLUMNS) -> d
       UserError: if the file is damaged, has missing values or no header, or a column that cannot be used.
     """
     table = _table(files[0], where)
-    for field, names in (("target", [columns.target]), ("owner", [columns.owner]), ("drop", columns.drop)):
+    for field, value in columns._asdict().items():
+        names = [value] if isinstance(value, str) else value
         if unknown := [name for name in names if name and name not in table]:
             found = ", ".join(map(repr, table.columns[:20]))
             raise UserError(f"{where}: data.{field} is {unknown[0]!r}; allowed: one of its columns, {found}")
-    if left := [name for name in (columns.target, columns.owner) if name and name in columns.drop]:
-        raise UserError(f"{where}: data.drop names {left[0]!r}, which is the target or the owners")
+    if left := [name for name in (columns.target, columns.owner, *columns.categories) if name in columns.drop]:
+        raise UserError(f"{where}: data.drop names {left[0]!r}, which is the target, the owners or a category")
     table = table.drop(columns=list(columns.drop))
     owner = columns.owner or (OWNER if OWNER in table else "")
     target = columns.target or _target_column([name for name in table.columns if name != owner], where)
@@ -78,8 +80,8 @@ def read(files: list[Path], where: str, columns: TableColumns = NO_COLUMNS) -> d
     _check_names(inputs, columns, where)
     if not inputs:
         raise UserError(f"{where}: columns found: {', '.join(table.columns)}; allowed: a feature and a target at least")
-    features = _features(table[inputs], where)
-    y = _target(table[target].to_numpy(), target, where)
+    features = _features(table[inputs], columns.categories, where)
+    y = _target(table[target].to_numpy(), target, target in columns.categories, where)
     client = np.unique(table[owner].to_numpy(), return_inverse=True)[1] if owner else None
     group = client if client is not None else y if y.dtype.kind == "i" else np.zeros(len(y), int)
     test = for_testing(group)
@@ -88,6 +90,9 @@ def read(files: list[Path], where: str, columns: TableColumns = NO_COLUMNS) -> d
             f"{where}: it has {len(y)} rows; allowed: five rows of one {'client' if client is not None else 'label'} "
             "at least, of which the fifth is for testing"
         )
+    if (y == y[0]).all():
+        has = f"column {target!r}, the target, has {table[target].iloc[0]} in each row"
+        raise UserError(f"{where}: {has}; data.target names one with several values")
     x = np.concatenate(list(features.values()), axis=1)
     single, coarse = in_single(where, {"train": x[~test], "test": x[test]}, "x")
     owners = {} if client is None else {"client": client[~test], "client_test": client[test]}
@@ -190,7 +195,7 @@ def _check_header(names: list[str], where: str) -> None:
         raise UserError(f"{where}: its first line has only numbers ({shown}); {HEADER}")
     if numbers not in [[str(k + first) for k in range(len(numbers))] for first in (0, 1)]:
         raise UserError(f"{where}: its first line has the number {numbers[0]}; {HEADER}")
-    if cells := [name for name in names if name in ("True", "False") or OTHER_NUMBER.fullmatch(name.strip())]:
+    if cells := [name for name in names if name in ("True", "False") or _is_cell(name)]:
         raise UserError(f"{where}: its first line has {cells[0]}; {HEADER}")
     seen = set[str]()
     for place, name in enumerate(names):
@@ -215,25 +220,26 @@ def _are_whole(texts: Iterable[str]) -> bool:
     return all(_WHOLE.fullmatch(text) for text in texts)
 
 
+def _is_cell(name: str) -> bool:
+    """Tell whether the name of a column is rather the cell of a sample: it has digits and no letter, as 1,000 or <5."""
+    return any(map(str.isnumeric, name)) and not any(map(str.isalpha, name)) and not _are_numbers([name])[0]
+
+
 def _check_texts(texts: Sequence[str], name: str, where: str) -> None:
-    """Refuse a column of texts that are numbers or dates, or most of which are numbers."""
-    forms = [(OTHER_NUMBER, "numbers in another spelling"), (DATE, "dates or times")]
-    if all(WITH_UNIT.fullmatch(text) for text in texts):
-        forms.append((WITH_UNIT, "numbers with units"))
-    for form, what in forms:
-        row = next((k for k, text in enumerate(texts) if form.fullmatch(text)), -1)
-        if row >= 0:
-            found = f"column {name!r} has {what}, as {texts[row]!r} in row {row + 1} behind the header"
-            raise UserError(f"{where}: {found}; allowed: numbers such as 1234.5, or data.drop={name}")
+    """Refuse a column of texts of which some are no names: numbers, or what may be numbers or dates."""
     numbers = _are_numbers(texts)
     if numbers.all():
         raise UserError(f"{where}: column {name!r} has decimal points, and other columns have decimal commas")
-    if 2 * numbers.sum() > len(numbers):
-        row = int(np.argmin(numbers))
-        raise UserError(
-            f"{where}: column {name!r} has numbers in most rows and {texts[row]!r} in row {row + 1} behind the "
-            "header; allowed: only numbers, or texts (put a letter before numbers that are names)"
-        )
+    others = np.array([not is_name(text) for text in texts])
+    if not others.any():
+        return
+    most = 2 * numbers.sum() > len(numbers)
+    row = int(np.argmin(numbers) if most else np.argmax(others))
+    found = f"{'numbers in most rows and ' if most else ''}{texts[row]!r} in row {row + 1} behind the header"
+    raise UserError(
+        f"{where}: column {name!r} has {found}; allowed: numbers such as 1234.5, or names, which begin with a letter; "
+        f"data.categories={name} takes its values as names, data.drop={name} leaves it out"
+    )
 
 
 def _target_column(columns: list[str], where: str) -> str:
@@ -250,21 +256,22 @@ def _target_column(columns: list[str], where: str) -> str:
     return named[0] if named else columns[-1]
 
 
-def _features(table: Any, where: str) -> dict[str, np.ndarray]:
-    """Return each column as features [n, F]: F = 1 for numbers, and the number of different values for texts."""
-    is_number = [of.kind in "iufb" for of in table.dtypes]
+def _features(table: Any, categories: Sequence[str], where: str) -> dict[str, np.ndarray]:
+    """Return each column as features [n, F]: F = 1 for numbers, and the number of different values for names."""
+    is_number = [of.kind in "iufb" and name not in categories for name, of in zip(table.columns, table.dtypes)]
     numbers = iter(table.loc[:, is_number].to_numpy(np.float64).T[:, :, None])
     return {
-        name: next(numbers) if known else _of_texts(list(table[name]), name, where)
+        name: next(numbers) if known else _of_texts(table[name].to_numpy(), name, name in categories, where)
         for name, known in zip(table.columns, is_number)
     }
 
 
-def _of_texts(texts: list[str], name: str, where: str) -> np.ndarray:
-    if _are_whole(texts):
-        return np.array(texts).astype(np.float64)[:, None]
-    _check_texts(texts, name, where)
-    known, place = np.unique(texts, return_inverse=True)
+def _of_texts(values: np.ndarray, name: str, are_names: bool, where: str) -> np.ndarray:
+    if not are_names:
+        if _are_whole(values):
+            return values.astype(str).astype(np.float64)[:, None]
+        _check_texts(values.tolist(), name, where)
+    known, place = np.unique(values, return_inverse=True)
     if len(known) > MOST_VALUES:
         raise UserError(
             f"{where}: column {name!r} has {len(known)} different texts; allowed: numbers, or at most {MOST_VALUES} "
@@ -273,22 +280,28 @@ def _of_texts(texts: list[str], name: str, where: str) -> np.ndarray:
     return np.eye(len(known))[place]
 
 
-def _target(values: np.ndarray, name: str, where: str) -> np.ndarray:
+def _target(values: np.ndarray, name: str, are_names: bool, where: str) -> np.ndarray:
     """Return the targets: int [n] labels, or float [n]."""
     is_long = values.dtype.kind not in "iufb" and _are_whole(values)
     is_number = values.dtype.kind in "iuf" or is_long
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise UserError(f"{where}: column {name!r} has {values[~np.isfinite(values)][0]}; allowed: finite numbers")
-    if name == "target" and not is_number:
-        raise UserError(f"{where}: column 'target' has texts; allowed: numbers (call a column of classes 'label')")
-    if is_number and (name == "target" or (name != "label" and values.dtype.kind == "f")):
-        return values.astype(str).astype(np.float64) if is_long else values.astype(np.float64)
+    if not are_names:
+        if name == "target" and not is_number:
+            raise UserError(f"{where}: column 'target' has texts; allowed: numbers (call a column of classes 'label')")
+        if name == "label" and values.dtype.kind == "f" and (broken := values[values != np.round(values)]).size:
+            raise UserError(
+                f"{where}: column 'label' has {broken[0]:g}, and labels are classes; call a column of numbers that are "
+                "to be learnt 'target', or data.categories=label takes its values as classes"
+            )
+        if is_number and (name == "target" or (name != "label" and values.dtype.kind == "f")):
+            return values.astype(str).astype(np.float64) if is_long else values.astype(np.float64)
+        if not is_number and values.dtype.kind != "b" and name != "label":
+            _check_texts(values.tolist(), name, where)  # a last column, whose cells say whether they are classes
     if not is_number and values.dtype.kind != "b":
         values = values.astype(str)
-        if name != "label":  # a last column, whose cells say whether they are classes
-            _check_texts(values.tolist(), name, where)
     classes, place = np.unique(np.array(list(map(int, values)), object) if is_long else values, return_inverse=True)
-    if is_number and name != "label" and len(classes) > MOST_CLASSES:
+    if is_number and not are_names and name != "label" and len(classes) > MOST_CLASSES:
         raise UserError(
             f"{where}: column {name!r} has {len(classes):,} different whole numbers; its name must be label if they "
             "are classes, or target if they are the numbers of a regression"

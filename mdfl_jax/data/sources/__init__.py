@@ -105,7 +105,8 @@ def load(
         about = str(arrays.pop("about", ""))
     if columns != NO_COLUMNS and not is_table:
         field, value = next((field, value) for field, value in columns._asdict().items() if value)
-        raise UserError(f"data.{field} is {value!r}; it must be empty: data.name={name!r} is no table")
+        given = value if isinstance(value, str) else ",".join(value)
+        raise UserError(f"data.{field} is {given!r}; it must be empty: data.name={name!r} is no table")
     dataset = as_dataset(name, where, arrays, declared_classes, layout)
     dataset = dataset._replace(about="; ".join(filter(None, (about, dataset.about))))
     for field, limit in (("data.limit_train", limit_train), ("data.limit_test", limit_test)):
@@ -160,13 +161,21 @@ def files_of(name: str, directory: str = "") -> list[Path]:
 
 
 def name_of(path: Path) -> str:
-    """Return the name of the data set that a file or a folder is, in the folder in which it lies; "" if it is none."""
+    """Return the name of the data set that a file or a folder is, in the folder in which it lies; "" if it is none.
+
+    Raises:
+      UserError: if the name is that of a source, which would be loaded in its place.
+    """
     if (path / "dataset_dict.json").is_file():
         return f"hf:{path.name}"
     for kind in in_order():
         for name in sorted(kind.names(path.parent, [path.name])):
             files = kind.files(path.parent, name)
             if path in files or all(path in file.parents for file in files):
+                if name in SOURCES:
+                    raise UserError(
+                        f"{str(path)!r}: data.name={name} is a data set that needs no file; rename the file"
+                    )
                 return name
     return ""
 
@@ -262,8 +271,11 @@ def _how_to_get(name: str) -> str:
 def _files(name: str, directory: str) -> tuple[Format, list[Path]]:
     """Return the format and the files of a data set, after a check that the directory's listing has it."""
     path, known = data_directory(directory), names(directory)
+    for kind in in_order() if path else ():
+        if name in kind.names(Path(path), os.listdir(path)):
+            return kind, kind.files(Path(path), name)
     if (parent := os.path.dirname(name)) or os.path.isfile(name):
-        stem = Path(name).name.partition(".")[0]
+        stem = name_of(Path(name)) or Path(name).name.removesuffix(".npz").removesuffix(".csv")
         raise UserError(
             f"data.name is {name!r}, a path; a file is named by its folder and its name without the ending: "
             f"data.dir={parent or '.'} data.name={stem}"
@@ -274,9 +286,5 @@ def _files(name: str, directory: str) -> tuple[Format, list[Path]]:
             + "; another name is that of a file <data.dir>/<name>.npz, and neither data.dir"
             f" nor the environment variable MDFL_DATA_DIR is set{_how_to_get(name)}"
         )
-    entries = os.listdir(path)
-    for kind in in_order():
-        if name in kind.names(Path(path), entries):
-            return kind, kind.files(Path(path), name)
     missing = f"; no file {os.path.join(path, name + '.npz')!r}{_how_to_get(name)}"
     raise UserError(unknown_name("data.name", name, known) + missing)

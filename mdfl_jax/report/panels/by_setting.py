@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mdfl_jax.core.sweep_text import show
 from mdfl_jax.report.panels.final_accuracy import is_known, statistics
 from mdfl_jax.report.picture import DIAMOND, DISC, MOST_TEXTS, Cells, Level, Picture, Plot, Scale, Series
-from mdfl_jax.report.read import Axis, ReportData, point_labels, show, spaced, sweep_axes
+from mdfl_jax.report.read import Axis, ReportData, point_labels, spaced, sweep_axes
 from mdfl_jax.report.registry import figure
 from mdfl_jax.report.style import (
     DASHES,

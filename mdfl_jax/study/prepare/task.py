@@ -26,7 +26,7 @@ from mdfl_jax.core.own_files import is_own
 from mdfl_jax.core.types import Hparams, Task
 from mdfl_jax.data.augment import Augmentation
 from mdfl_jax.data.dataset import Dataset, Targets, hold_out
-from mdfl_jax.data.formats import TableColumns
+from mdfl_jax.data.formats import columns_of
 from mdfl_jax.data.partition import PARTITIONS
 from mdfl_jax.data.sources import load
 from mdfl_jax.engine.simulation import Simulation
@@ -56,8 +56,7 @@ def load_dataset(config: DataConfig) -> Dataset | None:
     """
     if not TASKS[task_named(config.name)].of_datasets:
         return None
-    drop = tuple(name.strip() for name in config.drop.split(",") if name.strip())
-    columns = TableColumns(config.target, config.owner, drop)
+    columns = columns_of(config.target, config.owner, config.drop, config.categories)
     dataset = load(config.name, config.dir, config.limit_train, config.limit_test, columns, config.layout)
     if config.validation >= len(dataset.y_train):
         raise UserError(f"data.validation is {config.validation}; there are {len(dataset.y_train)} training samples")

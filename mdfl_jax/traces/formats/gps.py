@@ -42,6 +42,19 @@ def _trace(path: str | Path, format_name: str, files: Iterable[tuple[str, Path]]
     return columns.trace(format_name)
 
 
+def _tracks(path: str | Path, is_track: Callable[[str], bool], wanted: str) -> list[tuple[str, Path]]:
+    """Return (node, file) of the tracks of a folder, told by the names of its files, or of the one file that is given.
+
+    Raises:
+      UserError: for a folder without tracks.
+    """
+    files = files_of(path)
+    tracks = [(node, file) for node, file in files if is_track(file.name.lower())] if Path(path).is_dir() else files
+    if not tracks:
+        refuse(path, f"the folder holds no {wanted}")
+    return tracks
+
+
 def _seconds(path: Path, line: int, text: str) -> float:
     """Return the seconds since 1970 of a date with a time, in UTC where it names no other zone."""
     if (found := date_seconds(text)) is None:
@@ -70,8 +83,8 @@ def read_geolife(path: str | Path) -> Trace:
                 lat, lon = (number(file, line, name, cell) for name, cell in zip(("latitude", "longitude"), cells))
                 yield _seconds(file, line, f"{cells[5]} {cells[6]}"), line, lon, lat
 
-    files = [(_user(node, file), file) for node, file in files_of(path) if file.suffix.lower() in (".plt", ".gz")]
-    return _trace(path, "geolife", files, samples)
+    tracks = _tracks(path, lambda name: name.endswith((".plt", ".plt.gz")), "files NAME.plt")
+    return _trace(path, "geolife", [(_user(node, file), file) for node, file in tracks], samples)
 
 
 def _user(node: str, file: Path) -> str:
@@ -98,8 +111,8 @@ def read_cabspotting(path: str | Path) -> Trace:
                 lat, lon, _, time = (number(file, line, name, word) for name, word in zip(names, words))
                 yield time, line, lon, lat
 
-    files = [(node.removeprefix("new_"), file) for node, file in files_of(path) if file.name.startswith("new_")]
-    return _trace(path, "cabspotting", files if Path(path).is_dir() else files_of(path), samples)
+    tracks = _tracks(path, lambda name: name.startswith("new_"), "files new_NAME.txt")
+    return _trace(path, "cabspotting", [(node.removeprefix("new_"), file) for node, file in tracks], samples)
 
 
 class _GpxReader(SumoReader):

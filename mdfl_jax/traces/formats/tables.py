@@ -13,6 +13,7 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.tables import is_number, marks_of
+from mdfl_jax.traces.plausible import FASTEST
 from mdfl_jax.traces.reading import (
     MOST_CLIENTS,
     TRACE_FORMATS,
@@ -32,6 +33,7 @@ from mdfl_jax.traces.trace import Contacts, Trace
 
 PLANE = ("time", "id", "x", "y")
 GLOBE = ("time", "id", "lon", "lat")
+METRES_A_DEGREE = 111_195
 BY_ROUND = ("round", "i", "j")
 BY_TIME = ("start", "end", "i", "j")
 NAMES: Mapping[str, Collection[str]] = {
@@ -96,7 +98,7 @@ class _Places:
 
     def __init__(self, path: str | Path, geographic: bool | None, named: Sequence[str] = (), node: str = ""):
         self.path, self.geographic, self.named, self.node = path, geographic, named, node
-        self.why, self.guessed = "", False
+        self.why, self.guess = "", list[str]()
 
     def find(self, line: int, row: Sequence[str]) -> tuple[dict[str, int], bool]:
         """Return the index of the column of each role, and whether the row is a header, from the first row.
@@ -141,8 +143,9 @@ class _Places:
         if len(row) != len(PLANE):
             self._refuse(f"{len(row)} columns and no header", line)
         dates = [k for k, cell in enumerate(row) if date_seconds(cell) is not None]
-        self.guessed, self.why = not dates, "in the usual order: there is no header"
+        self.why = "in the usual order: there is no header"
         if not dates:
+            self.guess = list(row)
             return {role: k for k, role in enumerate(GLOBE if self.geographic else PLANE)}
         if len(dates) > 1:
             self._refuse("two of its columns are dates", line)
@@ -170,9 +173,10 @@ def read_csv(path: str | Path, geographic: bool | None = None, named: Sequence[s
     """Read a table of places: time, id, and x and y in metres or longitude and latitude.
 
     Columns are divided by commas, semicolons or tabs. A header names them in any order, by one of `NAMES`, and may name
-    further ones. Times are seconds, or dates with times (ISO 8601). Without a header four columns are ``time,id,x,y``;
-    or one has dates, and the others are id and place. Rows may be sorted by time or by id, but the times of each id
-    must grow. The files of a folder are one table; a file there without a column of ids is a node with its name.
+    further ones. Times are seconds, or dates with times (ISO 8601). Without a header four columns are ``time,id,x,y``
+    if they can be nothing else; or one has dates, and the others are id and place. Rows may be sorted by time or by id,
+    but the times of each id must grow. The files of a folder are one table; a file there without a column of ids is a
+    node with its name.
 
     Args:
       path: the file or the folder, plain or gzip.
@@ -186,15 +190,15 @@ def read_csv(path: str | Path, geographic: bool | None = None, named: Sequence[s
       UserError: for columns that are not known or that may be read in two ways, a field that is not a finite number,
         times of an id that do not grow, a sample given twice, or a longitude or latitude out of range.
     """
-    columns, guessed, why = Columns(path), False, ""
+    columns, guess, why = Columns(path), list[str](), ""
     is_folder = Path(path).is_dir()
     for node, file in files_of(path):
         found = _Places(file, geographic, named, node if is_folder else "")
         columns.path = file
         at = _add_table(columns, found, is_first=not why)
-        guessed, why = guessed or found.guessed, why or (_said(at, found.why) if at else "")
+        guess, why = guess or found.guess, why or (_said(at, found.why) if at else "")
     columns.path = path
-    if guessed and (doubt := _doubt(columns)):
+    if guess and (doubt := _doubt(columns, guess)):
         wrong(path, f"{doubt}; trace.columns says it, as time,id,x,y or id,time,x,y")
     return columns.trace("csv", why=why)
 
@@ -244,8 +248,13 @@ def _seconds(text: str) -> float:
     return found
 
 
-def _doubt(columns: Columns) -> str:
-    """Say why a table without a header is rather not one of ``time,id,x,y``; "" if nothing speaks against it."""
+def _doubt(columns: Columns, first: Sequence[str]) -> str:
+    """Say why a table without a header may not be one of ``time,id,x,y``; "" if it can be nothing else.
+
+    Args:
+      columns: what it is as ``time,id,x,y``.
+      first: its first row.
+    """
     if numbers := [name for name in columns.ids if "." in name and is_number(name)]:
         return f"if its second column has ids, one of them is {numbers[0]}"
     time, node = np.frombuffer(columns.time), np.frombuffer(columns.node, np.int32)
@@ -253,31 +262,31 @@ def _doubt(columns: Columns) -> str:
         return "if its first two columns are time and id, no id has a second sample"
     if (np.diff(time) < 0).any() and np.count_nonzero(np.diff(node)) >= len(columns.ids):
         return "if its first two columns are time and id, its rows are sorted by neither"
-    if _swapped_is_likelier(columns):
-        return "if its first two columns are time and id, nodes make longer steps than if they are id and time"
+    if "." not in first[0] and all(map(is_number, columns.ids)):
+        instant = np.array(list(map(float, columns.ids)))[node]
+        if _pace(columns, time, instant) <= FASTEST:
+            return "its first two columns may be time and id, or id and time"
     return ""
 
 
-def _swapped_is_likelier(columns: Columns) -> bool:
-    """Tell whether a table without a header is rather one of ``id,time,x,y`` than of ``time,id,x,y``.
+def _pace(columns: Columns, node: np.ndarray, time: np.ndarray) -> float:
+    """Return the mean speed in m/s of the places of a table under a reading of its rows as samples of nodes.
 
-    Nodes make small steps. If they are taken for instants and instants for nodes, the nodes leap from place to place.
+    Args:
+      columns: the table.
+      node, time: [n] the node and the time of each row.
+
+    Returns:
+      The speed; inf for a reading that cannot be: no node has a second sample, or the times of one do not grow.
     """
-    try:
-        ids = np.array([float(name) for name in columns.ids])
-    except ValueError:
-        return False
-    time, node = np.frombuffer(columns.time), np.frombuffer(columns.node, np.int32)
-    place = np.stack([np.frombuffer(columns.x, np.float32), np.frombuffer(columns.y, np.float32)], axis=1)
-
-    def way(of_node: np.ndarray, at: np.ndarray) -> tuple[float, int]:
-        order = np.lexsort((at, of_node))
-        same = of_node[order][1:] == of_node[order][:-1]
-        steps = np.linalg.norm(np.diff(place[order].astype(float), axis=0), axis=1)[same]
-        return float(steps.sum()), len(steps)
-
-    (here, steps), (there, others) = way(node, time), way(time, ids[node])
-    return bool(others) and there / others < here / steps / 2
+    order = np.argsort(node, kind="stable")
+    same = np.diff(node[order]) == 0
+    seconds = np.diff(time[order])[same]
+    if not len(seconds) or seconds.min() <= 0:
+        return np.inf
+    place = np.stack([np.frombuffer(of, np.float32)[order].astype(float) for of in (columns.x, columns.y)])
+    way = np.hypot(*np.diff(place))[same].sum() * (METRES_A_DEGREE if columns.geographic else 1)
+    return float(way / seconds.sum())
 
 
 def read_parquet(path: str | Path, named: Sequence[str] = ()) -> Trace:
