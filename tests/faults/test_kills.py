@@ -65,7 +65,7 @@ def parts(tmp_path_factory):
 COMMANDS = ("study", "growth", "overwriting", "merge", "report")
 
 
-@pytest.mark.parametrize("every", [pytest.param(30, marks=pytest.mark.long), pytest.param(1, marks=pytest.mark.faults)])
+@pytest.mark.parametrize("every", [pytest.param(60, marks=pytest.mark.long), pytest.param(1, marks=pytest.mark.faults)])
 @pytest.mark.parametrize("kind", COMMANDS)
 def test_commands_that_are_killed_at_each_write(tally, study, undisturbed, parts, tmp_path, kind, every):
     """At the first and the last call of each name, and the command is started again."""
