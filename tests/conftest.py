@@ -1,8 +1,11 @@
 """Eight fake CPU devices before JAX starts, the oracles on the path, and a compilation cache for all tests.
 
-Programs are compiled with few optimisations, for most run for milliseconds; those of modules that say
-``COMPILE_FULLY = True`` with all. What takes more than two seconds is marked ``long``, where a shorter test sees to the
-same code: `make test` leaves it to `make test-long`.
+Most of the time of a test is XLA's, and most programs run for milliseconds. So they are compiled with few optimisations
+and by XLA's older emitters (`shell.QUICK`); those of modules that say ``COMPILE_FULLY = True`` with all optimisations.
+The commands of docs/tasks.md, of the tutorial and of the wheel are compiled as a user's are.
+
+What takes more than two seconds is marked ``long``, where a shorter test sees to the same code: `make test` leaves it
+to `make test-long`.
 """
 
 import gc
@@ -19,9 +22,12 @@ from typing import Any
 import pytest
 from ml_collections import ConfigDict
 
+sys.path.insert(0, str(Path(__file__).parent))
+from shell import QUICK
+
 # Eight devices on a few busy cores may wait long for one another in a collective: XLA would end the process after 40 s.
 os.environ["XLA_FLAGS"] = (
-    f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
+    f"{os.environ.get('XLA_FLAGS', '')} {QUICK} --xla_force_host_platform_device_count=8"
     " --xla_cpu_collective_call_terminate_timeout_seconds=200"
 )
 os.environ.setdefault(
@@ -32,7 +38,6 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 for name in ("COLUMNS", "LINES"):  # readline of the parent tells xdist's processes of a terminal that is not there
     os.environ.pop(name, None)
-sys.path.insert(0, str(Path(__file__).parent))
 gc.set_threshold(200_000, 20, 50)  # tracing makes objects by the million, and most of them stay
 
 

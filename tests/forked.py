@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from shell import ROOT, without_stages
+from shell import QUICK, ROOT, without_stages
 
 MODULES = ["pytest", "jax", "mdfl_jax.cli.common", "mdfl_jax.study",
            "mdfl_jax.study.ahead.memory", "mdfl_jax.study.run", "mdfl_jax.study.merge",
@@ -111,7 +111,7 @@ class Started:
         self.out, self.err = folder / f"{number}.out", folder / f"{number}.err"
         self._status: int | None = None
         order = {"words": [str(word) for word in words], "held": [0, 1, 2], "cwd": str(cwd), "path": sys.path}
-        own = {"XLA_FLAGS": "", "JAX_NUM_CPU_DEVICES": str(devices)}
+        own = {"XLA_FLAGS": QUICK, "JAX_NUM_CPU_DEVICES": str(devices)}
         order |= {"environment": {**os.environ, **own, **(variables or {})}}
         order |= {"patch": base64.b64encode(pickle.dumps(patch)).decode() if patch else ""}
         with contextlib.ExitStack() as stack:

@@ -1,13 +1,16 @@
-"""What every algorithm and every compressor keeps: over several devices it does what it does on one.
+"""What every algorithm keeps: over several devices, over neighbour lists and where clients sleep it does the same.
 
-Each is run by four devices with clients that these divide, and with clients that they do not, against one device:
-models agree to rounding, messages and bits exactly, and no collective stands in a loop or a condition where the CPU's
-runtime could let it run beside another (`collectives`).
+Each is run once over matrices on one device. Five devices share twelve clients, so that some rows are padding: models
+agree to rounding, messages and bits exactly, and no collective stands in a loop or a condition where the CPU's runtime
+could let it run beside another (`collectives`). Lists give the messages and bits of matrices. Clients that take no part
+in a round keep their state and send nothing, and if all take part the run is the plain one.
 """
 
 import ast
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -31,58 +34,150 @@ from mdfl_jax.models import make_model
 from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.networks.graphs import GraphParams
 from mdfl_jax.networks.meetings import FixedNumbers, MeetingsParams, meetings
+from mdfl_jax.networks.spatial import SpatialParams, spatial
+from mdfl_jax.networks.wrappers.roadside import RoadsideParams, roadside
+from mdfl_jax.networks.wrappers.wrapper import wrap
 from mdfl_jax.tasks import classification
 
-ROUNDS = 4
-NUMBERS = {"lr": np.float32(0.05), "period_min": np.int32(1), "period_max": np.int32(2), "num_peers": np.int32(2)}
-SLOTS = {"upload_from": 0, "upload_until": 4, "download_from": 0, "download_until": 4}
+N, ROUNDS, DEVICES = 12, 4, 5
+AWAKE = np.arange(N) % 3 != 0  # the others sleep
+NUMBERS = {"lr": 0.05, "period_min": 1, "period_max": 2, "num_peers": 2}
+NUMBERS |= {"upload_from": 0, "upload_until": 4, "download_from": 0, "download_until": 4}
+GRID = SpatialParams(6, radius=2.0, max_step=3.0)
 
 
-def network_of(algorithm, num_clients):
-    """Links in which something happens in every round, for what the algorithm needs."""
-    if "at_server" in algorithm.needs or "partner" in algorithm.needs:
-        numbers = FixedNumbers(interval=np.int32(2))
-        return meetings(num_clients, "fixed"), MeetingsParams(pairs=np.float32(1.0), numbers=numbers)
-    return fixed_graph(num_clients, "complete"), GraphParams()
+class Drowsy(NamedTuple):
+    """The numbers, or the state, of a network from outside of the package in which only some clients take part."""
+
+    inner: Any
+    awake: Any = ()
+
+
+def drowsy(network):
+    def init(params, key, clients):
+        return Drowsy(network.init(params.inner, key, clients))
+
+    def step(params, key, round_index, state, clients):
+        inner, links = network.step(params.inner, key, round_index, state.inner, clients)
+        return Drowsy(inner), links._replace(active=params.awake)
+
+    return wrap(network, init=init, step=step)
+
+
+def network_of(name, lists=False, pairs=False):
+    """A network in which something happens in every round, for what the algorithm needs, and its numbers."""
+    needs, more = ALGORITHMS[name](Settings()).needs, {"max_neighbours": 10} if lists else {}
+    if pairs:
+        return meetings(N, lists=lists), MeetingsParams(pairs=1.0, numbers=FixedNumbers(interval=2))
+    if "at_server" in needs:
+        inner = spatial(N, 6, ("random_movement",), **more)
+        return roadside(inner, ROUNDS, True, False), RoadsideParams(GRID, np.array([[3.0, 3.0]], np.float32), 2.0)
+    if FIXED in needs:
+        return fixed_graph(N, "torus", lists=lists), GraphParams()
+    fails = SYMMETRIC not in needs
+    params = GRID._replace(link_failure=0.2 if fails else 0.0)
+    return spatial(N, 6, ("random_movement",), links_fail=fails, **more), params
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The metrics before the first round and after each second one, the models, and the text of the compiled rounds."""
+
+    metrics: list[Any]
+    models: Any
+    text: str
+
+    def __getitem__(self, name):
+        return np.stack([at[name] for at in self.metrics])
 
 
 @cache
-def outcome(name, compressor, num_clients, num_devices):
-    """Models, messages and bits after some rounds, and the text of the compiled rounds."""
-    mesh = client_mesh(jax.devices()[:num_devices])
-    task = classification(toy_dataset(), make_model("linear", 3), num_clients, "iid", batch_size=10, mesh=mesh)
+def programs(name, compressor, lists, pairs, devices, sleeps):
+    """A simulation, its numbers, and the compiled programs of its beginning and of its rounds."""
+    task = classification(toy_dataset(), make_model("linear", 3), N, "iid", batch_size=5,
+                          mesh=client_mesh(jax.devices()[:devices]))  # fmt: skip
     steps = 1 if "local_steps" in ignored_by(name) else 2
+    network, params = network_of(name, lists, pairs)
+    network, params = (drowsy(network), Drowsy(params, AWAKE)) if sleeps else (network, params)
     algorithm = ALGORITHMS[name](Settings(compressor=compressor, num_local_steps=steps))
-    network, params = network_of(algorithm, num_clients)
-    simulation = Simulation(task, network, algorithm, Schedule(ROUNDS, ROUNDS))
-    numbers = resolved(name, compressor, NUMBERS | {key: np.int32(value) for key, value in SLOTS.items()})
-    hparams, key = Hparams(PartitionNumbers(), params, numbers.traced()), jax.random.key(1)
-    carry = jax.jit(simulation.init)(simulation.data, hparams, key)[0]
-    advance = jax.jit(simulation.advance).lower(simulation.data, hparams, key, carry).compile()
-    carry, metrics = jax.device_get(advance(simulation.data, hparams, key, carry))
-    models = jax.tree.map(lambda leaf: leaf[:num_clients], algorithm.params(carry.algorithm))
-    return models, metrics.messages, metrics.bits, advance.as_text()
+    simulation = Simulation(task, network, algorithm, Schedule(ROUNDS, 2))
+    hparams = Hparams(PartitionNumbers(), params, resolved(name, compressor, NUMBERS).traced())
+    init = jax.jit(simulation.init).lower(simulation.data, hparams, jax.random.key(1)).compile()
+    carry = init(simulation.data, hparams, jax.random.key(1))[0]
+    advance = jax.jit(simulation.advance).lower(simulation.data, hparams, jax.random.key(1), carry).compile()
+    return simulation, hparams, init, advance
 
 
-PAIRS = [(name, "") for name in ALGORITHMS] + [("choco", name) for name in COMPRESSORS]
-SOME = [("dpsgd", "", 7)]  # the others take long
-CASES = [
-    pytest.param(*pair, num_clients, marks=[] if (*pair, num_clients) in SOME else pytest.mark.long)
-    for pair in PAIRS
-    for num_clients in (8, 7)
-]
+def outcome(name, compressor="", lists=False, pairs=False, devices=1, awake=None):
+    simulation, hparams, init, advance = programs(name, compressor, lists, pairs, devices, awake is not None)
+    if awake is not None:
+        hparams = hparams._replace(network=hparams.network._replace(awake=awake))
+    carry, first = init(simulation.data, hparams, jax.random.key(1))
+    metrics = [first]
+    for _ in range(simulation.num_evaluations):
+        carry, at = advance(simulation.data, hparams, jax.random.key(1), carry)
+        metrics.append(at)
+    models = jax.tree.map(lambda leaf: leaf[:N], simulation.algorithm.params(carry.algorithm))
+    return Outcome(*jax.device_get((metrics, models)), advance.as_text())
 
 
-@pytest.mark.parametrize(("name", "compressor", "num_clients"), CASES)
-def test_several_devices_do_what_one_does(name, compressor, num_clients):
-    one, messages, bits, _ = outcome(name, compressor, num_clients, 1)
-    four, over_messages, over_bits, text = outcome(name, compressor, num_clients, 4)
-    assert_trees_equal(one, four, 5e-5)
-    np.testing.assert_array_equal(messages, over_messages)
-    np.testing.assert_array_equal(bits, over_bits)
-    if name != "local_only":
-        assert messages.sum() > 0
-    assert unordered(text)[1] == []
+def several_devices_do_what_one_does(one, name, **how):
+    several = outcome(name, devices=DEVICES, **how)
+    assert_trees_equal(one.models, several.models, 5e-5)
+    for metric in ("messages", "bits"):
+        np.testing.assert_array_equal(one[metric], several[metric], err_msg=metric)
+    assert one["messages"].sum() > 0 or name == "local_only"
+    assert unordered(several.text)[1] == []
+
+
+def lists_say_what_matrices_say(one, name, **how):
+    listed = outcome(name, lists=True, **how)
+    for metric in ("messages", "bits", "num_neighbours", "num_heard", "lambda_2", "distance_moved"):
+        np.testing.assert_allclose(one[metric], listed[metric], rtol=1e-5, err_msg=metric)
+    for metric in ("loss", "train_loss", "consensus_distance", "mean_model_loss"):
+        np.testing.assert_allclose(one[metric], listed[metric], rtol=2e-4, atol=1e-6, err_msg=metric)
+
+
+def who_sleeps_keeps_its_state_and_sends_nothing(one, name):
+    everybody, some = (outcome(name, awake=awake) for awake in (np.ones(N, bool), AWAKE))
+    for metric in ("loss", "messages", "bits"):
+        np.testing.assert_allclose(one[metric], everybody[metric], rtol=1e-5, atol=1e-6, err_msg=metric)
+    loss = some["loss"]
+    np.testing.assert_array_equal(loss[0, ~AWAKE], loss[-1, ~AWAKE])
+    assert (loss[0, AWAKE] != loss[-1, AWAKE]).all()
+    assert not some["messages"][:, ~AWAKE].any()
+    assert not some["bits"][:, ~AWAKE].any()
+    assert some["messages"][-1, AWAKE].any() or name == "local_only"
+
+
+def but(short, names):
+    """The cases of which all but one are long."""
+    return [name if name == short else pytest.param(name, marks=pytest.mark.long) for name in names]
+
+
+@pytest.mark.parametrize("name", but("dpsgd", ALGORITHMS))
+def test_devices_lists_and_sleepers(name):
+    one = outcome(name)
+    several_devices_do_what_one_does(one, name)
+    lists_say_what_matrices_say(one, name)
+    who_sleeps_keeps_its_state_and_sends_nothing(one, name)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["fedmobile", "virtual_upload"])
+def test_pairs_over_devices_and_lists(name):
+    """Clients that meet in pairs, of which each hears one other."""
+    one = outcome(name, pairs=True)
+    several_devices_do_what_one_does(one, name, pairs=True)
+    listed = outcome(name, pairs=True, lists=True)
+    for metric in one.metrics[0]:
+        np.testing.assert_array_equal(one[metric], listed[metric], err_msg=metric)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("compressor", COMPRESSORS)
+def test_a_compressor_over_devices(compressor):
+    several_devices_do_what_one_does(outcome("choco", compressor), "choco", compressor=compressor)
 
 
 NEEDS = {

@@ -9,7 +9,6 @@ import io
 import json
 import shlex
 import signal
-import socket
 import sys
 import time
 import urllib.request
@@ -188,31 +187,8 @@ def changed(address, change):
     return get(address)
 
 
-def test_the_page_of_a_growing_study_is_served_and_follows_it(folder):
-    path = folder / "half" / "metrics.jsonl"
-    rows = [json.loads(line) for line in path.read_text().splitlines()[:-1]]
-    grown = rows + [row | {"round": 30, "accuracy": 0.5} for row in rows if row["round"] == 20]
-    with serving(folder, "half") as address:
-        page = get(address)
-        assert "This study is unfinished" in page
-        assert "at round 20 of 40" in page
-        page = changed(address, lambda: path.write_text("".join(json.dumps(row) + "\n" for row in grown)))
-        assert "at round 30 of 40" in page
-
-
 def test_the_page_waits_for_a_study_whose_folder_is_not_there_yet(folder):
     with serving(folder, "later") as address:
         assert "later: there is no study yet; the page waits for it" in get(address)
         whole = made(folder / "made", title="At last").workdir
         assert "At last" in changed(address, lambda: whole.rename(folder / "later"))
-
-
-def test_an_occupied_port_is_one_line(folder):
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        ((status, out, err),) = run(folder, [["run", f"--serve={port}"]])
-    assert (status, out) == (2, "")
-    assert err.startswith(f"error: --serve={port}: ")
-    assert err.count("\n") == 1

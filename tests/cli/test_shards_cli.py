@@ -1,10 +1,8 @@
 """`launch.sweep --shard=K/N` as a user starts it: shards that make up the whole study."""
 
 import functools
-import json
 import signal
 
-import numpy as np
 import pytest
 from forked import Started, signal_at
 from small import TINY
@@ -30,25 +28,6 @@ def succeeded(here, *words):
     ended = launch(here, *words).ended()
     assert ended.status == 0, ended
     return ended.out
-
-
-def test_three_shards_together_are_the_whole_study(here):
-    """Each has one or two runs, and computes them with a program of its own."""
-    succeeded(here, "sweep", "--config=tiny.py", "--workdir=whole")
-    told = [succeeded(here, "sweep", "--config=tiny.py", "--workdir=parts", f"--shard={k}/3") for k in (1, 2, 3)]
-    assert [f"shard {k}/3: {n} of these runs" in told[k - 1] for k, n in ((1, 1), (2, 1), (3, 2))] == [True] * 3
-    pattern = "parts/shard-*-of-03 --workdir=parts"
-    assert f"shard 1/3 is there; with the others: python -m launch.merge {pattern}\n" in told[0]
-    manifest = json.loads((here / "parts" / "shard-02-of-03" / "config.json").read_text())
-    assert (manifest["shard"], manifest["status"]) == ("2/3", "finished")
-    succeeded(here, "merge", *sorted((here / "parts").glob("shard-*")), "--workdir=parts")
-    with np.load(here / "parts" / "history.npz") as found, np.load(here / "whole" / "history.npz") as wanted:
-        assert found.files == wanted.files
-        assert [key for key in wanted.files if found[key].tobytes() != wanted[key].tobytes()] == []
-    lines = [(here / name / "metrics.jsonl").read_text() for name in ("parts", "whole")]
-    assert lines[0] == lines[1]
-    again = succeeded(here, "sweep", "--config=tiny.py", "--workdir=parts")
-    assert "parts holds this study, finished" in again
 
 
 def test_a_shard_beyond_the_runs_has_nothing_to_do(here):

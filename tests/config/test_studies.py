@@ -58,38 +58,6 @@ def test_odd_settings_are_one_program_and_give_finite_results(tiny, tmp_path, fi
 
 
 @pytest.mark.long
-def test_in_the_plane_each_rule_moves_whom_it_says(tiny, tmp_path):
-    rules = ["random_walk", "patrol", "static"]
-    sweep = "network.mobility+network.world=random_walk+plane,patrol+plane,static+plane,static+grid"
-    network = {"contact": "swept", "mixing": "speed_aware_auto", "radius": 120.0, "radius_spread": 0.2}
-    network |= {"link_failure": 0.1, "link_fading": 0.2}
-    motion = {"motion.warm_up": 2, "motion.pause_max": 1.0, "motion.pause_min": 0.5}
-    config = tiny(sweep=sweep, seeds=1, **{f"network.{name}": value for name, value in network.items()}, **motion)
-    study, _, history = ran(config, tmp_path / "run")
-    assert [len(group.points) for group in study.groups] == [len(rules), 1]
-    for p, name in enumerate(rules):
-        place, moved = history[f"{p}/position"], history[f"{p}/distance_moved"][0, -1]
-        assert place.max() > 18
-        assert place.min() >= 0
-        assert place.max() <= 500
-        assert (moved[:2] > 0).all() == (name != "static")
-        assert (moved[2:] > 0).all() == (name == "random_walk")
-
-
-@pytest.mark.long
-def test_pame_counts_its_sparse_messages(tiny, tmp_path):
-    numbers = {"name": "pame", "transmission": 0.1, "period_min": 1, "period_max": 2, "participation": 1.0}
-    config = tiny(**{f"algorithm.{name}": value for name, value in numbers.items()})
-    study, _, history = ran(config, tmp_path / "run")
-    num_params = study.groups[0].simulation.num_params
-    kept = -(-num_params // 10)
-    assert study.groups[0].double_bits(0) == 63 * kept + num_params
-    messages, bits = history["0/messages"][:, -1].astype(float), history["0/bits_sent"][:, -1]
-    assert messages.sum() > 0
-    np.testing.assert_allclose(bits, messages * (32 * kept + min(num_params, kept * (num_params - 1).bit_length())))
-
-
-@pytest.mark.long
 def test_every_pattern_of_a_server_runs(tiny, tmp_path):
     """Finite results, the server's model judged, and gossip over the same pairs."""
     (tmp_path / "meetings.csv").write_text("client,slot\n0,1\n1,2\n1,0\n")

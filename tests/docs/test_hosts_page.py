@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from forked import programs
 from pages import ROOT
+from shell import QUICK
 from small import TINY
 
 PAGE = (ROOT / "docs" / "hosts.md").read_text()
@@ -41,7 +42,7 @@ def shell(tmp_path):
     own = {
         "PATH": path,
         "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
-        "XLA_FLAGS": "",
+        "XLA_FLAGS": QUICK,
     }
 
     def run(name):

@@ -1,4 +1,4 @@
-"""Clients that take no part in a round, for every algorithm and both forms of links."""
+"""Clients that take no part in a round. What every algorithm makes of them is in tests/algorithms/test_contract.py."""
 
 import jax
 import jax.numpy as jnp
@@ -10,14 +10,12 @@ from mdfl_jax import Hparams, Schedule, simulate
 from mdfl_jax.algorithms import ALGORITHMS, LocalNumbers, dpsgd
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import resolved
-from mdfl_jax.core.metric import HOLDS, Metric
 from mdfl_jax.core.sharding import pad_links
 from mdfl_jax.core.types import Links
 from mdfl_jax.exchange.active import links_of_active, round_of_active
 from mdfl_jax.networks.costs import CostParams, CountedParams, counted
 from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.networks.graphs import GraphParams
-from mdfl_jax.networks.meetings import MeetingsParams, meetings
 
 N = 12
 AWAKE = np.arange(N) % 3 != 0  # the others sleep
@@ -31,49 +29,6 @@ def with_active(network, of_round):
         return state, links._replace(active=of_round(round_index))
 
     return network._replace(step=step)
-
-
-def network_for(algorithm, lists):
-    """Links in every round, for what the algorithm needs, and their numbers."""
-    if "at_server" in algorithm.needs or "partner" in algorithm.needs:
-        return meetings(N, lists=lists), MeetingsParams(pairs=np.float32(1.0))
-    return fixed_graph(N, "torus", lists=lists), GraphParams()
-
-
-def models_metric(algorithm):
-    """The algorithm with a metric of each client's first leaf, so that a history tells who has changed."""
-    sums = lambda at: jnp.sum(jnp.abs(jax.tree.leaves(at.models)[0]).reshape(N, -1), axis=1)  # noqa: E731
-    return algorithm._replace(metrics=(*algorithm.metrics, Metric("size_of_model", sums, HOLDS)))
-
-
-def history(name, lists, of_round, network=None):
-    algorithm = models_metric(ALGORITHMS[name](Settings()))
-    network, params = network or network_for(algorithm, lists)
-    hparams = Hparams(toy_hparams().task, params, resolved(name, "", {}).typed())
-    network = with_active(network, of_round) if of_round else network
-    run = simulate(toy_task(num_clients=N, partition="iid"), network, algorithm, Schedule(4, 2))
-    return jax.jit(run)(hparams, jax.random.key(1))
-
-
-@pytest.mark.few(4)
-@pytest.mark.parametrize("lists", [False, True])
-@pytest.mark.parametrize("name", [*ALGORITHMS])
-def test_who_sleeps_keeps_its_state_and_sends_nothing(name, lists):
-    found = history(name, lists, lambda round_index: jnp.asarray(AWAKE))
-    size = np.asarray(found.size_of_model)
-    np.testing.assert_array_equal(size[0, ~AWAKE], size[-1, ~AWAKE])
-    assert (size[0, AWAKE] != size[-1, AWAKE]).all()
-    assert (found.messages[-1, ~AWAKE] == 0).all()
-    assert (found.bits[-1, ~AWAKE] == 0).all()
-    assert found.messages[-1, AWAKE].sum() > 0 or name == "local_only"
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize("name", [*ALGORITHMS])
-def test_a_network_in_which_all_take_part_is_the_plain_one(name):
-    plain, everybody = (history(name, False, f) for f in (None, lambda round_index: jnp.ones(N, bool)))
-    for metric in ("loss", "messages", "bits"):
-        np.testing.assert_allclose(plain[metric], everybody[metric], rtol=1e-5, atol=1e-6, err_msg=metric)
 
 
 @pytest.mark.parametrize("rows", [6, 8])

@@ -66,7 +66,7 @@ COMMANDS = ("study", "growth", "overwriting", "merge", "report")
 
 
 PARTS = [
-    pytest.param(15, 30, marks=pytest.mark.long),
+    pytest.param(30, 60, marks=pytest.mark.long),
     *(pytest.param(k, 4, marks=pytest.mark.faults) for k in range(4)),
 ]
 

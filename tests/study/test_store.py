@@ -150,7 +150,7 @@ COMMANDS = (History.run, History.more_seeds, History.more_points, History.more_r
             History.lose_all_but_the_runs, History.lose_a_run)  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 20))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 8))])
 def test_whatever_is_done_to_a_folder_the_study_is_that_of_one_go(tmp_path, seed):
     history, done = History(tmp_path, seed), []
     for _ in range(10):

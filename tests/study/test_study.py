@@ -1,10 +1,7 @@
-"""Studies from Python: the same as the command, read back in any way."""
-
-import json
+"""Studies from Python: their configurations, arrays by point and metric, and mistakes."""
 
 import numpy as np
 import pytest
-from tiny import run_study
 
 import mdfl_jax
 from mdfl_jax.config import default_config
@@ -27,22 +24,8 @@ SMALL = {
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("study") / "out"
-
-
-@pytest.fixture(scope="module")
-def results(folder):
-    return mdfl_jax.run(SMALL, folder)
-
-
-def test_results_are_those_of_the_command(results, tmp_path):
-    summary = run_study(make_study(as_config(SMALL)), tmp_path / "command")
-    assert results.points == [point["id"] for point in summary["points"]] == ["static", "dcm"]
-    with np.load(tmp_path / "command" / "history.npz") as history:
-        assert set(history.files) == set(results.arrays)
-        for name in history.files:
-            np.testing.assert_array_equal(history[name], results.arrays[name])
+def results():
+    return mdfl_jax.run(SMALL)
 
 
 def test_arrays_by_point_and_metric(results):
@@ -58,14 +41,6 @@ def test_arrays_by_point_and_metric(results):
         results.array("acuracy")
 
 
-def test_a_data_frame_has_a_row_an_evaluation_of_a_run(results, folder):
-    frame = results.to_dataframe()
-    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    assert len(frame) == len(lines) == 2 * 2 * 3
-    assert set(lines[0]) | set(results.summary["points"][0]["overrides"]) == set(frame.columns)
-    assert frame["accuracy"].tolist() == [line["accuracy"] for line in lines]
-
-
 def test_rivals_that_a_number_makes_equal_are_told_before_and_after_a_run():
     rivals = SMALL | {"sweep": "algorithm.name=dpsgd,dfedavgm,dfedsam", "baseline": "", "algorithm.rho": 0.0}
     told = plan(make_study(as_config(rivals)))
@@ -77,19 +52,6 @@ def test_rivals_that_a_number_makes_equal_are_told_before_and_after_a_run():
     assert equal_points(results.summary["points"]) == [["dpsgd", "dfedavgm", "dfedsam"]]
     other = SMALL | {"sweep": "algorithm.name=dpsgd,dfedavgm", "baseline": "", "algorithm.local_steps": 2}
     assert "is dpsgd" not in plan(make_study(as_config(other)))
-
-
-def test_a_finished_study_is_read_and_not_run_again(results, folder):
-    before = (folder / "history.npz").stat().st_mtime_ns
-    again = mdfl_jax.run(SMALL, folder)
-    assert (folder / "history.npz").stat().st_mtime_ns == before
-    assert again.summary == results.summary
-    assert mdfl_jax.Results.load(folder).points == results.points
-
-
-def test_another_study_in_the_folder_is_not_lost(results, folder):
-    with pytest.raises(UserError, match="it holds another study"):
-        mdfl_jax.run(SMALL | {"rounds": 2}, folder)
 
 
 def test_configurations_of_every_kind_say_the_same(tmp_path):

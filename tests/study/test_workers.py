@@ -76,10 +76,9 @@ def processes(workdir):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("many", [2, 4])
-def test_commands_on_one_folder_under_kills_are_one_study(here, alone, tmp_path, many):
+def test_commands_on_one_folder_under_kills_are_one_study(here, alone, tmp_path):
     """Each killed one is followed by another one, which takes its runs; some are killed while they compile."""
-    drawn, workdir = random.Random(many), tmp_path / "run"
+    many, drawn, workdir = 3, random.Random(4), tmp_path / "run"
     commands = [begin(here, workdir) for _ in range(many)]
     for _ in range(2 * many):
         seen = lines(workdir) + drawn.choice([0, 20])
