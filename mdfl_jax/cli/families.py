@@ -30,6 +30,7 @@ _TITLES = {
     "algorithm": "Algorithms, one by one",
     "compressor": "Compressors",
     "aggregation": "Aggregation rules",
+    "attack": "Attacks",
     "mobility": "Mobility rules and strategies",
     "mixing": "Mixing weights",
     "graph": "Graphs, one by one",
