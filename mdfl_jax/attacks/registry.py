@@ -98,8 +98,8 @@ class Attackers(NamedTuple):
 
     def of_rows(self, rows: int) -> "Attackers":
         """Return the attackers among more rows, of which the last are padding clients."""
-        filled = (fill(mask, rows, False) for mask in (self.are, self.untrained, self.still))
-        return Attackers(*filled, self.which, self.numbers)
+        of_all = lambda mask: fill(mask, rows, False)  # noqa: E731
+        return self._replace(are=of_all(self.are), untrained=of_all(self.untrained), still=of_all(self.still))
 
     def has(self, of: Callable[[Attack], bool]) -> jax.Array:
         """Return whether the attack in use has a property, [] bool."""

@@ -449,8 +449,8 @@ class Simulation:
             contract.like(network.step, network_state, carry.network)
             network_state = of_types(network_state, carry.network)
             links = links_of_active(links)
-            poisons = task.poison and links.attackers is not None
-            learnt = task.poison(data, clients, links.attackers) if poisons else data
+            attacks = links.attackers is not None
+            learnt = task.poison(data, clients, links.attackers) if task.poison and attacks else data
             of_round, gradient = stream_at(key, "batch", carry.round), partial(task.gradient, learnt, clients)
             with under_way.traced(self._under_way(gradient, of_round, carry)) as exchanges:
                 algorithm_state, stats = round_of_active(self.algorithm)(

@@ -1,16 +1,14 @@
 """Attackers who learn from changed samples, and then send what they have learnt."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from mdfl_jax.attacks.registry import ATTACKS, Attack, Samples
+from mdfl_jax.attacks.registry import ATTACKS, Attack, Samples, names
 from mdfl_jax.core.metric import CURVE, HOLDS, TABLE, Metric
 from mdfl_jax.core.numbers import Numbers, number
-
-if TYPE_CHECKING:
-    from mdfl_jax.core.types import Array
 
 
 def flip(numbers: Numbers, samples: Samples) -> tuple[jax.Array, jax.Array]:
@@ -55,7 +53,7 @@ class BackdoorNumbers(Numbers):
     trigger_size: int = number(3, "side of the bright square in the lower right corner, in pixels", at_least=1)
 
 
-def stamp(x: jax.Array, size: jax.Array) -> jax.Array:
+def stamp(x: jax.Array, size: jax.Array | int) -> jax.Array:
     """Return images [B, H, W, channels] with a square of the brightest value in the lower right corner."""
     height, width = x.shape[1:3]
     rows, columns = jnp.arange(height)[:, None, None], jnp.arange(width)[:, None]
@@ -71,10 +69,8 @@ def backdoor(numbers: BackdoorNumbers, samples: Samples) -> tuple[jax.Array, jax
     return x, jnp.where(has, numbers.target_label, samples.y)
 
 
-def success(at: Any) -> "Array":
+def success(at: Any) -> jax.Array:
     """[N] float32, the share of test images of other labels that get the target label once they have the trigger."""
-    from mdfl_jax.attacks.registry import names
-
     attackers = at.network_state.attackers
     numbers = attackers.numbers[names().index("backdoor")]
 
@@ -90,8 +86,6 @@ def success(at: Any) -> "Array":
 
 
 def _of_honest(values: Any) -> float:
-    import numpy as np
-
     return float(np.nanmean(values)) if not np.isnan(values).all() else float("nan")
 
 

@@ -16,7 +16,7 @@ class SignFlipNumbers(Numbers):
 
 def sign_flip(numbers: SignFlipNumbers, key: jax.Array, vectors: ClientParams, are: jax.Array) -> ClientParams:
     """Return the vectors with the opposite sign."""
-    return jax.tree.map(lambda x: -numbers.flip_scale.astype(x.dtype) * x, vectors)
+    return jax.tree.map(lambda x: -jnp.asarray(numbers.flip_scale, x.dtype) * x, vectors)
 
 
 ATTACKS.register("sign_flip", SignFlipNumbers, "Attackers send their vector with the opposite sign.",
@@ -31,7 +31,7 @@ class ScaledNumbers(Numbers):
 
 def scaled(numbers: ScaledNumbers, key: jax.Array, vectors: ClientParams, are: jax.Array) -> ClientParams:
     """Return the vectors times a factor."""
-    return jax.tree.map(lambda x: numbers.scale.astype(x.dtype) * x, vectors)
+    return jax.tree.map(lambda x: jnp.asarray(numbers.scale, x.dtype) * x, vectors)
 
 
 ATTACKS.register("scaled", ScaledNumbers, "Attackers send their vector times a factor.", formula="y_j = s x_j")(
@@ -47,7 +47,7 @@ class ConstantNumbers(Numbers):
 
 def constant(numbers: ConstantNumbers, key: jax.Array, vectors: ClientParams, are: jax.Array) -> ClientParams:
     """Return vectors of one value."""
-    return jax.tree.map(lambda x: jnp.broadcast_to(numbers.value.astype(x.dtype), x.shape), vectors)
+    return jax.tree.map(lambda x: jnp.broadcast_to(jnp.asarray(numbers.value, x.dtype), x.shape), vectors)
 
 
 ATTACKS.register("constant", ConstantNumbers, "Attackers send one value in every coordinate.", formula="y_j = c")(
@@ -73,8 +73,8 @@ def gaussian(numbers: GaussianNumbers, key: jax.Array, vectors: ClientParams, ar
     """Return vectors of noise, drawn anew in every exchange."""
     leaves, structure = jax.tree.flatten(vectors)
     keys = [jax.random.fold_in(key, index) for index in range(len(leaves))]
-    draws = [numbers.deviation.astype(x.dtype) * jax.random.normal(k, x.shape, x.dtype) for k, x in zip(keys, leaves)]
-    return jax.tree.unflatten(structure, draws)
+    draws = [jax.random.normal(own, x.shape, x.dtype) for own, x in zip(keys, leaves)]
+    return jax.tree.unflatten(structure, [jnp.asarray(numbers.deviation, x.dtype) * x for x in draws])
 
 
 ATTACKS.register("gaussian", GaussianNumbers, "Attackers send noise.", formula="y_j ~ N(0, s^2 I)",
