@@ -24,7 +24,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 ORDER = (
-    *("core", "storage", "traces", "data", "exchange", "models", "mobility", "tasks", "metrics", "networks"),
+    *("core", "storage", "traces", "data", "exchange", "attacks", "models", "mobility", "tasks", "metrics", "networks"),
     *("algorithms", "engine", "config", "results", "report", "study", "theory", "cli"),
 )
 """The rooms from the ground up. A room imports only rooms that stand before it."""

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from mdfl_jax.attacks.lying import lie_to_all, lie_to_each
 from mdfl_jax.core import trees
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import Numbers, Setting, nested, number
@@ -154,7 +155,8 @@ class Settings(NamedTuple):
         self, hparams: AlgorithmNumbers, key: jax.Array, links: Links, vectors: ClientParams, which: Number = 0
     ) -> ClientParams:
         """Return what the clients send in place of their vectors [N, ...]; `mdfl_jax.exchange.sending.sent`."""
-        return sent(self.sends, hparams, key, links, vectors, which)
+        attacked = () if links.attackers is None else (lie_to_all,)
+        return sent((*self.sends, *attacked), hparams, key, links, vectors, which)
 
     def aggregate(
         self, hparams: AlgorithmNumbers, key: jax.Array, links: Links, own: ClientParams, which: Number = 0
@@ -172,7 +174,9 @@ class Settings(NamedTuple):
           [N, ...] what each client has after the exchange, by the rule ``aggregation``.
         """
         told = self.sent(hparams, key, links, own, which)
-        return aggregate(self.aggregation, Heard(links, own, told, hparams.aggregation, self.mixing_bound))
+        is_once = isinstance(which, int)
+        heard = Heard(links, own, told, hparams.aggregation, self.mixing_bound, is_once)
+        return aggregate(self.aggregation, lie_to_each(heard))
 
 
 def recursion_step(settings: Settings, hparams: AlgorithmNumbers, k: jax.Array) -> jax.Array:

@@ -1,7 +1,8 @@
 """Writes an example of a member of your own, which runs at once, into the current folder.
 
 mdfl new KIND NAME, or python -m launch.new KIND NAME
-KIND: mobility, algorithm, aggregation, compressor, graph, mixing, metric, model, loss, partition, dataset or figure
+KIND: mobility, algorithm, aggregation, attack, compressor, graph, mixing, metric, model, loss, partition, dataset or
+figure
 
 The examples are those of docs/extending.md.
 """
@@ -24,6 +25,7 @@ WORDS, DOES = ("kind", "name"), ""
 SECTIONS = {
     "aggregation": "An aggregation rule",
     "algorithm": "An algorithm",
+    "attack": "An attack",
     "compressor": "A compressor",
     "dataset": "A data set",
     "figure": "A figure of the report",

@@ -26,14 +26,17 @@ import numpy as np
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import ignored_by
+from mdfl_jax.attacks.registry import ATTACKS
 from mdfl_jax.config.sections import (
     COUNTED_AXES,
     FAMILIES,
     CostConfig,
     Experiment,
     NetworkConfig,
+    attackers_in,
     check_members,
     in_use,
+    is_attacked,
     is_partial,
     movement_of,
     numbers_in,
@@ -73,7 +76,7 @@ def check_together(experiment: Experiment) -> None:
     Raises:
       UserError: If the fields contradict each other. The message names the fields and their values.
     """
-    for rules in (_network, _places, _relays, _task, _start, _algorithm, _server, _cost, _rounds):
+    for rules in (_network, _places, _relays, _task, _start, _algorithm, _attack, _server, _cost, _rounds):
         for path, is_refused, must in rules(experiment):
             if is_refused:
                 raise UserError(f"{path} is {_shown(experiment, path)}; it must be {must}")
@@ -208,6 +211,42 @@ def _algorithm(experiment: Experiment) -> Iterator[Rule]:
     share = participation_of(experiment)[0]
     weighed = is_partial(experiment) and share < 1 and experiment.network.mixing != PICKED
     yield "network.mixing", weighed, f"{PICKED}, the weights of the links that algorithm.participation {share:g} picks"
+
+
+def _attack(experiment: Experiment) -> Iterator[Rule]:
+    attack, network, name = experiment.attack, experiment.network, experiment.algorithm.name
+    if not is_attacked(experiment):
+        return
+    each, mixes = ATTACKS[attack.name].to_each, "aggregation" not in ignored_by(name)
+    yield "attack.name", each and not mixes, f"another one: {name} sends no whole models by algorithm.aggregation"
+    path, count = ("attack.share" if attack.share else "attack.number"), attackers_in(experiment)
+    yield path, count >= network.num_clients, f"fewer than network.num_clients, which is {network.num_clients}"
+    moves = 0 if network.graph else network.num_mobile
+    kinds = {"mobile": moves, "static": network.num_clients - moves}
+    if attack.who in kinds:
+        there = kinds[attack.who]
+        yield path, count > there, f"at most {there} clients: attack.who is {attack.who}, and so many are"
+    needs_places = attack.who in ("most_central", "outermost") and network.graph
+    yield "attack.who", needs_places, f"another one: a graph (network.graph is {network.graph}) knows no places"
+    listed = attack.who == "listed"
+    yield "attack.clients", attack.clients and not listed, "empty unless attack.who is listed"
+    if listed:
+        size = len(listed_attackers(experiment))
+        yield path, count > size, f"at most {size}, the clients of attack.clients {attack.clients!r}"
+
+
+def listed_attackers(experiment: Experiment) -> list[int]:
+    """Parse the field `attack.clients`.
+
+    Raises:
+      UserError: If it is no list of different clients.
+    """
+    text, clients = experiment.attack.clients, experiment.network.num_clients
+    words = [word.strip() for word in text.split(",")]
+    found = [int(word) for word in words if word.isdecimal()]
+    if len(found) < len(words) or len(set(found)) < len(found) or any(client >= clients for client in found):
+        raise UserError(f"attack.clients is {text!r}; it must be different clients of 0 to {clients - 1}, as in 0,3")
+    return found
 
 
 def _server(experiment: Experiment) -> Iterator[Rule]:
@@ -453,6 +492,9 @@ def _ignored_parts(experiment: Experiment) -> Iterator[Rule]:
     yield "server", serves_all(experiment), f"with {name} all clients reach the server in every round"
     yield "links", not needs & {"adjacency", "at_server"}, f"{name} does not use the links of the network"
     yield "picks", not picks, "no neighbours are picked for the algorithm"
+    yield "attack", not is_attacked(experiment), "attack.name is empty"
+    yield "attackers", not is_attacked(experiment), "attack.name is empty"
+    yield "attackers", bool(experiment.attack.share), "attack.share says how many attack"
     yield "samples", not task_of(experiment).of_datasets, "each seed draws its own data"
 
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import aggregation_in_use, compressor_in_use, resolved
+from mdfl_jax.attacks.registry import ATTACKS
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import Numbers, Setting, fields_of, from_values, kinds_of
 from mdfl_jax.core.outcomes import SELECT_BY, VALIDATION_LOSS
@@ -41,6 +42,7 @@ from mdfl_jax.networks.meetings import PATTERNS
 from mdfl_jax.networks.mixing import MIXINGS
 from mdfl_jax.networks.spatial import ORDERS
 from mdfl_jax.networks.worlds import MOVERS, RELAY_PLACES
+from mdfl_jax.networks.wrappers.attacked import WHO
 from mdfl_jax.networks.wrappers.participation import PICKS
 from mdfl_jax.storage.disk import CHOICES
 from mdfl_jax.tasks import GRADIENTS, PRECISIONS, TASKS, TaskKind, task_named
@@ -56,13 +58,15 @@ def field(default: Any, doc: str, **rules: Any) -> Any:
     compiled program. ``file=True`` says that the text names a file that the study reads, with ``folder=True`` also a
     folder. ``in_runs=False`` says that no run depends on the field: a finished study takes another value without
     running again. ``part`` names what the field is about, since the members in use may ignore it: samples, places,
-    mixing, links, picks or server. ``only_with="PATH=VALUE,VALUE"`` says that the field has an effect with these values
-    of another field only.
+    mixing, links, picks, server, attack or attackers. ``only_with="PATH=VALUE,VALUE"`` says that the field has an
+    effect with these values of another field only.
     """
     return dataclasses.field(default=default, metadata={"doc": doc, **rules})
 
 
-_of_samples, _of_places, _of_links = (partial(field, part=part) for part in ("samples", "places", "links"))
+_of_samples, _of_places, _of_links, _of_attack = (
+    partial(field, part=part) for part in ("samples", "places", "links", "attack")
+)
 
 
 def flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -333,6 +337,31 @@ class AlgorithmConfig:
 
 
 @dataclass(frozen=True)
+class AttackConfig:
+    """Which clients attack, from when, and how. Tables and curves are then of the honest clients."""
+
+    name: str = field("", "what attackers do; empty: nobody attacks", names=lambda: ("", *ATTACKS), traced=True)
+    number: int = field(1, "number of attackers", at_least=0, traced=True, part="attackers")
+    share: float = _of_attack(
+        0.0, "share of the clients that attack, in place of the number", at_least=0, below=1, traced=True
+    )
+    who: str = _of_attack(
+        "random",
+        "who attacks: any clients, mobile or static ones, those in the middle or outside, or those of attack.clients",
+        names=WHO,
+        traced=True,
+    )
+    clients: str = _of_attack("", "the clients that attack with attack.who listed, as 0,3", traced=True)
+    from_round: int = _of_attack(0, "first round of the attack", at_least=0, traced=True)
+    memory: int = _of_attack(
+        20,
+        "rounds within which a client counts as within reach of an attacker, by a chain of contacts",
+        at_least=0,
+        traced=True,
+    )
+
+
+@dataclass(frozen=True)
 class EngineConfig:
     """Speed and memory. Results differ by rounding only; batch normalisation and dropout treat a block as a batch."""
 
@@ -499,6 +528,7 @@ class Experiment:
     server: ServerConfig = dataclasses.field(default_factory=ServerConfig)
     cost: CostConfig = dataclasses.field(default_factory=CostConfig)
     algorithm: AlgorithmConfig = dataclasses.field(default_factory=AlgorithmConfig)
+    attack: AttackConfig = dataclasses.field(default_factory=AttackConfig)
     engine: EngineConfig = dataclasses.field(default_factory=EngineConfig)
 
 
@@ -555,6 +585,14 @@ def _network_for(algorithm: str) -> str:
     return f"Needs {said or 'no links'}.{mixes}"
 
 
+def _attack_needs(name: str) -> str:
+    """Say what an attack asks of the algorithm and of the task."""
+    attack = ATTACKS[name]
+    mixes = "Needs an algorithm that mixes by `algorithm.aggregation`." if attack.to_each else ""
+    kind = "images with labels" if attack.of_images else "samples with labels"
+    return mixes or (f"Needs {kind}." if attack.poison else "")
+
+
 def _where_it_moves(rule: str) -> str:
     """Say in which worlds and with which knowledge a mobility rule moves clients."""
     forms = MOBILITIES.forms(rule)
@@ -594,6 +632,16 @@ FAMILIES = (
         lambda of, own: aggregation_in_use(of.algorithm.name, own),
         about="How a client combines the models that it hears with its own. x_i is its own model, y_j what client j "
         "sends, W the mixing matrix (`network.mixing`).",
+    ),
+    Family(
+        ATTACKS,
+        "Attacks",
+        "attack",
+        "attack.name",
+        about="What attackers do. x_j is the vector of attacker j, y_j what it sends in its place; y is what all "
+        "attackers send to client i, whose model is x_i. The honest models are those that client i hears, and its own; "
+        "W is the mixing matrix.",
+        needs=_attack_needs,
     ),
     Family(
         MOBILITIES,
@@ -830,6 +878,24 @@ def check_members(experiment: Experiment) -> None:
 def member_notes(experiment: Experiment) -> list[str]:
     """Return the warnings of the members in use about settings that are probably not intended, one line for each."""
     return [note for _, name, numbers in in_use(experiment) for note in numbers.notes(setting_of(experiment, name))]
+
+
+@switch
+def is_attacked(experiment: Experiment) -> bool:
+    """Whether some clients attack."""
+    return bool(experiment.attack.name)
+
+
+@switch
+def has_own_measures(experiment: Experiment) -> bool:
+    """Whether the attack has metrics of its own."""
+    return is_attacked(experiment) and bool(ATTACKS[experiment.attack.name].metrics)
+
+
+def attackers_in(experiment: Experiment) -> int:
+    """Return the number of attackers: attack.number, or the share of the clients, rounded."""
+    attack, clients = experiment.attack, experiment.network.num_clients
+    return round(attack.share * clients) if attack.share else attack.number
 
 
 @switch

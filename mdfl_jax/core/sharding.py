@@ -20,7 +20,7 @@ mesh these keep the devices synchronous and exclude padding rows, which are no c
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -188,6 +188,20 @@ def choose(condition: jax.Array, yes: Callable[..., Any], no: Callable[..., Any]
     return jax.tree.map(lambda y, n: jnp.where(condition, y, n), yes(*args), no(*args))
 
 
+def choose_of(index: jax.Array, branches: Sequence[Callable[..., Any]], *args: Any) -> Any:
+    """Return ``branches[index](*args)``. On a mesh all are computed, otherwise only this one.
+
+    Args:
+      index: [] int32.
+      branches: functions whose results have the same structure.
+      *args: the arguments of all functions.
+    """
+    if _divided_by() is None:
+        return jax.lax.switch(index, branches, *args)
+    found = [branch(*args) for branch in branches]
+    return jax.tree.map(lambda *each: jnp.select([index == k for k in range(len(each))], each), *found)
+
+
 def take_steps(step: Callable[[Any, jax.Array], tuple[Any, Any]], start: Any, num_steps: int) -> tuple[Any, Any]:
     """Compute ``step(carry, index)`` ``num_steps`` times in a loop.
 
@@ -303,6 +317,7 @@ def pad_links(links: Links, rows: int) -> Links:
         senders=senders,
         active=optional(links.active, False),
         in_range=None if links.in_range is None else fill(links.in_range, rows, False, axes),
+        attackers=links.attackers and links.attackers.of_rows(rows),
     )
 
 

@@ -125,6 +125,8 @@ class Task(NamedTuple):
         float32. They are then drawn before the data, so they must not depend on it.
       owner: (data, hparams.task, key) -> [n] int32, the client that holds each training sample as ``partition`` divides
         them, -1 for nobody, with the same fourth argument; None if there are no samples to divide.
+      poison: (data, clients, attackers) -> data from which the attackers' gradients are those of changed samples
+        (`mdfl_jax.attacks`); None if the task has no samples with labels.
       spread: how a simulation lies on devices.
       scoring: what evaluations and metrics may use of the test samples.
     """
@@ -139,6 +141,7 @@ class Task(NamedTuple):
     validate: Callable[[Any, Any, ClientParams], jax.Array] | None = None
     by_place: bool = False
     owner: Callable[..., jax.Array] | None = None
+    poison: Callable[[Any, Any, Any], Any] | None = None
     spread: Spread = Spread()
     scoring: Scoring = Scoring()
 
@@ -165,6 +168,7 @@ class Links(NamedTuple):
         active clients change must not promise `FIXED`.
       in_range: [N, K] bool, the senders that each client could hear, where ``adjacency`` has only those that were
         picked for the algorithm; None: ``adjacency`` has all of them. Metrics read it, and algorithms do not.
+      attackers: who attacks in this round, and how (`mdfl_jax.attacks.registry.Attackers`); None: nobody.
     """
 
     adjacency: jax.Array
@@ -177,6 +181,7 @@ class Links(NamedTuple):
     senders: Senders = ALL_PAIRS
     active: jax.Array | None = None
     in_range: jax.Array | None = None
+    attackers: Any = None
 
     @property
     def num_clients(self) -> int:
@@ -220,6 +225,8 @@ class Network(NamedTuple):
         network does not look at rounds.
       compares: whether ``observe`` reads the distances between the models. They are computed for it alone.
       lists: what is known of the neighbour lists, if the links are no matrices [N, N].
+      honest: (state) -> [N] bool, the clients that are no attackers: means over clients, the mean model and the
+        consensus are theirs; None: all.
     """
 
     num_clients: int
@@ -232,6 +239,7 @@ class Network(NamedTuple):
     observe: Callable[[Any, Any, "Observed"], Any] | None = None
     compares: bool = False
     lists: Lists | None = None
+    honest: Callable[[Any], jax.Array] | None = None
 
 
 class RoundStats(NamedTuple):
@@ -248,6 +256,8 @@ class RoundStats(NamedTuple):
       computed: [N] bool, the clients that computed gradients; None: all that take part in the round.
       whole: [N] bool, the clients that computed a gradient over all their samples besides those of every round; None:
         nobody.
+      screened: which of the models that they heard clients used (`mdfl_jax.exchange.under_way.Screened`). The engine
+        adds it; None: the rule of aggregation, if there is one, takes all of them.
     """
 
     loss: jax.Array
@@ -257,6 +267,7 @@ class RoundStats(NamedTuple):
     heard: Links | None = None
     computed: jax.Array | None = None
     whole: jax.Array | None = None
+    screened: Any = None
 
 
 class Observed(NamedTuple):
@@ -295,6 +306,7 @@ class Algorithm(NamedTuple):
       participates: whether the algorithm itself chooses its neighbours and communication periods; otherwise the network
         is thinned for it.
       metrics: the algorithm's own metrics, which are measured in addition to those of every study.
+      memory: (hparams.algorithm, N) -> what its rule of aggregation remembers before the first round; None: nothing.
     """
 
     needs: frozenset[str]
@@ -306,6 +318,7 @@ class Algorithm(NamedTuple):
     participates: bool = False
     local_statistics: bool = False
     metrics: tuple[Metric, ...] = ()
+    memory: Callable[[Any, int], Any] | None = None
 
     @property
     def own_server(self) -> bool:

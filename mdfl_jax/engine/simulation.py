@@ -40,6 +40,7 @@ from mdfl_jax.core.types import (
     Algorithm,
     Array,
     ClientParams,
+    Gradient,
     Hparams,
     Links,
     Network,
@@ -51,6 +52,7 @@ from mdfl_jax.core.types import (
     Score,
     Task,
 )
+from mdfl_jax.exchange import under_way
 from mdfl_jax.exchange.active import links_of_active, round_of_active
 from mdfl_jax.metrics.declare import check_metrics, metrics_of
 from mdfl_jax.metrics.evaluation import (
@@ -110,6 +112,7 @@ class Carry(NamedTuple):
       bits: [N] counts of the bits of these messages.
       stop_state: the state of the stop rule; None where there is none.
       divergence: whether the run has diverged.
+      memory: what the rule of aggregation remembers of pairs of clients; None where it remembers nothing.
     """
 
     round: jax.Array
@@ -120,6 +123,7 @@ class Carry(NamedTuple):
     bits: Bits
     stop_state: StopState | None
     divergence: Divergence
+    memory: Any = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -199,7 +203,7 @@ class Simulation:
     @cached_property
     def _measured(self) -> tuple[tuple[Metric, ...], Records]:
         task, network, schedule = self.task, self.network, self.schedule
-        of_sample = metrics_of_sample(schedule.eval_clients, schedule.eval_samples) if is_sampled(schedule) else ()
+        of_sample = metrics_of_sample(schedule.eval_clients, schedule.eval_samples, network.honest is not None)
         of_lists = (LIST_PLACES,) if self.counts_places else ()
         metrics = metrics_of(network.metrics, self.algorithm.metrics, of_sample, of_lists, asked=schedule.metrics)
         check_metrics(task, metrics, schedule.eval_clients)
@@ -277,6 +281,7 @@ class Simulation:
             bits=no_bits(num_clients),
             stop_state=initial_stop_state(jax.tree.leaves(model)[0].dtype) if self.schedule.stop_std else None,
             divergence=no_divergence(),
+            memory=self.algorithm.memory and self.algorithm.memory(hparams.algorithm, num_clients),
         )
         before = rows_before(self.by_round, self.network, hparams.network, network, num_clients)
         none = no_rows(self.metrics, num_clients)
@@ -348,9 +353,13 @@ class Simulation:
         Raises:
           UserError: if the value of a metric does not have the declared shape or a suitable type.
         """
-        params, one = self._client_models(carry.algorithm), self._judged_model(carry.algorithm)
+        params, one = self._client_models(carry.algorithm), self._judged_model(carry.algorithm, carry.network)
         computed = rounds_computed(carry.divergence, carry.round, self.schedule.eval_every)
         score, of_one, sample = self._scores(data, key, clients, carry, params, one)
+        if self.network.honest:
+            counted = sample or everyone(self.num_clients)
+            honest = self.network.honest(carry.network)
+            sample = counted._replace(stands_for=jnp.where(honest, counted.stands_for, 0))
         score, of_one = (jax.tree.map(carry.divergence.result, found) for found in (score, of_one))
         at = Evaluation(
             task=self.task,
@@ -440,18 +449,19 @@ class Simulation:
             contract.like(network.step, network_state, carry.network)
             network_state = of_types(network_state, carry.network)
             links = links_of_active(links)
-            algorithm_state, stats = round_of_active(self.algorithm)(
-                hparams.algorithm,
-                stream_at(key, "batch", carry.round),
-                carry.algorithm,
-                pad_links(links, rows),
-                partial(task.gradient, data, clients),
-            )
+            attacks = links.attackers is not None
+            learnt = task.poison(data, clients, links.attackers) if task.poison and attacks else data
+            of_round, gradient = stream_at(key, "batch", carry.round), partial(task.gradient, learnt, clients)
+            with under_way.traced(self._under_way(gradient, of_round, carry)) as exchanges:
+                algorithm_state, stats = round_of_active(self.algorithm)(
+                    hparams.algorithm, of_round, carry.algorithm, pad_links(links, rows), gradient
+                )
             contract.like(self.algorithm.round, algorithm_state, carry.algorithm)
             contract.arrays(self.algorithm.round, stats.loss, (rows,), float)
             contract.arrays(self.algorithm.round, stats.messages, (rows,), int)
         heard = heard_links(links, stats)
-        stats = first(stats._replace(heard=None), self.num_clients)
+        screened = exchanges.screened and exchanges.screened.of_first(self.num_clients, links.senders)
+        stats = first(stats._replace(heard=None), self.num_clients)._replace(screened=screened)
         network_state = self._observed(hparams, carry, network_state, heard, stats)
         divergence = self._diverged(carry, algorithm_state)
         stop_state = self._stopped(data, carry, algorithm_state, divergence)
@@ -460,8 +470,20 @@ class Simulation:
         sums = add_round(self.metrics, sums, view)
         recorded = rows_of_round(self.by_round, view, self.num_clients)
         messages, bits = carry.messages + stats.messages, add_bits(carry.bits, stats.bits)
-        carry = Carry(carry.round + 1, None, network_state, algorithm_state, messages, bits, stop_state, divergence)
+        memory = None if carry.memory is None else exchanges.memory
+        carry = Carry(
+            carry.round + 1, None, network_state, algorithm_state, messages, bits, stop_state, divergence, memory
+        )
         return self._settle(carry)._replace(clients=clients), sums, recorded
+
+    def _under_way(self, gradient: Gradient, key: jax.Array, carry: Carry) -> under_way.UnderWay:
+        """Return what exchanges may ask for: losses on the minibatches of the round's first step, time and memory."""
+        first_step = jax.random.fold_in(key, 0)
+        return under_way.UnderWay(
+            loss=lambda models: gradient(models, first_step)[0],
+            progress=carry.round.astype(jnp.float32) / self.schedule.rounds,
+            memory=carry.memory,
+        )
 
     def _observed(self, hparams: Hparams, carry: Carry, network_state: Any, heard: Links, stats: RoundStats) -> Any:
         """Let a network look at the round that was computed, if it wants to, and return its state after that."""
@@ -487,7 +509,7 @@ class Simulation:
         """Look at the objective of the judged model after a round, where there is a stop rule."""
         if carry.stop_state is None or not self.task.objective:
             return carry.stop_state
-        before, after = (self._judged_model(state) for state in (carry.algorithm, algorithm_state))
+        before, after = (self._judged_model(state, carry.network) for state in (carry.algorithm, algorithm_state))
         differ = jax.tree.map(lambda x, y: jnp.any(x != y), before, after)
         value = self.task.objective(data, carry.clients, after)
         moved = jnp.any(jnp.stack(jax.tree.leaves(differ)))
@@ -505,10 +527,11 @@ class Simulation:
         """Return the models of the N clients, [N, ...], without padding clients."""
         return first(self.algorithm.params(state), self.num_clients)
 
-    def _judged_model(self, state: Any) -> ClientParams:
+    def _judged_model(self, state: Any, network_state: Any) -> ClientParams:
         """Return the judged model, [1, ...]: the algorithm's global model, or the mean of the clients' models."""
         own = self.algorithm.global_model
-        return own(state) if own else mean_model(self._client_models(state))
+        honest = self.network.honest and self.network.honest(network_state)
+        return own(state) if own else mean_model(self._client_models(state), honest)
 
     def _scores(
         self, data: Any, key: jax.Array, clients: Any, carry: Carry, params: ClientParams, one: ClientParams

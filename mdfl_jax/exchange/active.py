@@ -2,9 +2,10 @@
 
 A network says in `Links.active` who takes part. The links of the others are removed here, in one place, and one wrapper
 serves the rounds of all algorithms. If `Links.active` is None, everybody takes part and no program has a further
-operation.
+operation. Attackers (`Links.attackers`) may take part without training, or send without changing their own state.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.core.sharding import everywhere, stacked
-from mdfl_jax.core.trees import rows_like
+from mdfl_jax.core.trees import rows_like, where_rows
 from mdfl_jax.core.types import Algorithm, Gradient, Links, RoundStats
 
 Round = Callable[[Any, jax.Array, Any, Links, Gradient], tuple[Any, RoundStats]]
@@ -55,24 +56,44 @@ def takes_part(links: Links, rows: int) -> jax.Array:
 def round_of_active(algorithm: Algorithm) -> Round:
     """Make the round of an algorithm in which only the active clients of `Links.active` change and count.
 
+    Attackers that do not train have gradients of zero, and those that stand still keep their rows of the state.
+
     An inactive client keeps its rows of the state, and it has sent no message. The loss that is recorded for it is that
     of the model that it keeps. Parts of the state that have no row for each client, such as the model of a server, are
     those after the round.
     """
 
     def do_round(hparams: Any, key: jax.Array, state: Any, links: Links, gradient: Gradient) -> tuple[Any, RoundStats]:
+        active, attackers = links.active, links.attackers
+        if attackers is not None:
+            gradient = _without(attackers.untrained, gradient)
         following, stats = algorithm.round(hparams, key, state, links, gradient)
-        active = links.active
-        if active is None:
+        if active is None and attackers is None:
             return following, stats
-        rows = active.shape[0]
+        rows = links.adjacency.shape[0]
+        moves = jnp.ones(rows, bool) if active is None else active
+        if attackers is not None:
+            moves &= ~attackers.still
 
         def chosen(of_client: bool, new: jax.Array, old: jax.Array) -> jax.Array:
-            return jnp.where(rows_like(active, new), new, old) if of_client else new
+            return jnp.where(rows_like(moves, new), new, old) if of_client else new
 
         following = jax.tree.map(chosen, stacked(following, rows), following, state)
+        if active is None:
+            return following, stats
         nothing = jax.tree.map(lambda count: jnp.where(active, count, 0), (stats.messages, stats.bits))
         computed = active if stats.computed is None else active & stats.computed
         return following, stats._replace(messages=nothing[0], bits=nothing[1], computed=computed)
 
     return do_round
+
+
+def _without(clients: jax.Array, gradient: Gradient) -> Gradient:
+    """Return the gradient function with zero gradients for some clients, [N] bool."""
+
+    @functools.wraps(gradient)
+    def of_others(*args: Any, **more: Any) -> tuple[jax.Array, Any]:
+        loss, found = gradient(*args, **more)
+        return loss, where_rows(clients, jax.tree.map(jnp.zeros_like, found), found)
+
+    return of_others

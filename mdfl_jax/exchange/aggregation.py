@@ -30,6 +30,10 @@ class Heard(NamedTuple):
         has changed them on the way (`mdfl_jax.exchange.sending`).
       numbers: the numbers of the rule.
       mixing_bound: the setting of `mdfl_jax.exchange.gossip.mix`; it changes the speed alone.
+      told: whether a rule may tell the round under way what it did (`mdfl_jax.exchange.under_way`). In a loop that is
+        traced once for all its steps it may not.
+      lies: [N, ...] what attackers who know everything send to each client in place of their models; None: nothing.
+      liars: [N, K] bool, over the places of the links: the senders that send it; None with ``lies``.
     """
 
     links: Links
@@ -37,22 +41,31 @@ class Heard(NamedTuple):
     sent: ClientParams
     numbers: Any = None
     mixing_bound: int = 0
+    told: bool = True
+    lies: ClientParams | None = None
+    liars: jax.Array | None = None
 
 
 Aggregation = Callable[[Heard], ClientParams]
-AGGREGATIONS: Registry[Aggregation] = Registry("aggregation", home="mdfl_jax.exchange")
+AGGREGATIONS: Registry[Aggregation] = Registry("aggregation", home=("mdfl_jax.exchange", "mdfl_jax.exchange.rules"))
 
 
 @AGGREGATIONS.register("mean", formula="x_i+ = W_ii x_i + sum over the others of W_ij y_j")
 def weighted_mean(heard: Heard) -> ClientParams:
     """Compute the mean with the weights of the mixing matrix (network.mixing), where a client trusts its own model."""
     links, senders = heard.links, heard.links.senders
-    if heard.sent is heard.own:
+    if heard.sent is heard.own and heard.liars is None:
         return mix(links.mix, heard.own, heard.mixing_bound, senders)
     mine = senders.own(links.mix.shape[0])
-    others = mix(jnp.where(mine, 0, links.mix), heard.sent, heard.mixing_bound, senders)
-    weight = jnp.sum(jnp.where(mine, links.mix, 0), axis=1)
-    return jax.tree.map(lambda o, x: o + rows_like(weight, x).astype(x.dtype) * x, others, heard.own)
+    apart = mine if heard.liars is None else mine | heard.liars
+    found = mix(jnp.where(apart, 0, links.mix), heard.sent, heard.mixing_bound, senders)
+
+    def add(found: ClientParams, which: jax.Array, models: ClientParams) -> ClientParams:
+        weight = jnp.sum(jnp.where(which, links.mix, 0), axis=1)
+        return jax.tree.map(lambda o, x: o + rows_like(weight, x).astype(x.dtype) * x, found, models)
+
+    found = add(found, mine, heard.own)
+    return found if heard.liars is None else add(found, heard.liars, heard.lies)
 
 
 def aggregate(rule: str, heard: Heard) -> ClientParams:

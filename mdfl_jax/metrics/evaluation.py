@@ -87,10 +87,12 @@ class Sums(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """The clients that were evaluated, in a study that evaluates a sample of its clients (`mdfl_jax.metrics.sampling`).
+    """The clients that count, in a study that evaluates a sample of its clients (`mdfl_jax.metrics.sampling`), or in
+    which some attack.
 
     Attributes:
-      stands_for: [N] float32, the number of clients for which each evaluated client stands; 0 if it is not evaluated.
+      stands_for: [N] float32, the number of clients for which each evaluated client stands; 0 if it is not evaluated,
+        or an attacker.
       error: [2] float32, the standard errors of the mean accuracy by the samples of clients and of test samples.
     """
 
@@ -121,7 +123,8 @@ class Evaluation(NamedTuple):
       sums: sums over the rounds since the last evaluation.
       rows: for each name of a metric with one value a round, its values in the rounds since the last evaluation
         (`by_round`).
-      sample: the clients that were evaluated; None in a study that evaluates all clients on all test samples.
+      sample: the clients that count; None in a study that evaluates all clients on all test samples, none of which
+        attacks.
     """
 
     task: Task
@@ -163,6 +166,11 @@ class Evaluation(NamedTuple):
     def places(self) -> Places:
         """The places of the clients, and the distance that each has moved."""
         return self.network.places(self.network_state)
+
+    @property
+    def honest(self) -> jax.Array | None:
+        """[N] bool, the clients that are no attackers; None: nobody attacks."""
+        return self.network.honest(self.network_state) if self.network.honest else None
 
     def by_round(self, name: str) -> jax.Array:
         """Return the values of a metric's ``each_round``, [rounds since the last evaluation, ...].

@@ -199,12 +199,16 @@ def half_width(clients: int, samples: int, errors: np.ndarray) -> float:
 
 
 @functools.cache
-def metrics_of_sample(clients: int, samples: int) -> tuple[Metric, ...]:
-    """Return the metrics of a study that evaluates a sample.
+def metrics_of_sample(clients: int, samples: int, attacked: bool = False) -> tuple[Metric, ...]:
+    """Return the metrics of a study that evaluates a sample, or in which some clients attack.
 
     Args:
       clients: the clients of a sample, K; 0: all.
       samples: the test samples of a part; 0: all.
+      attacked: whether some clients attack, and so do not count.
+
+    Returns:
+      None of them where all clients count and are evaluated on all test samples.
     """
 
     def evaluated(at: "Evaluation") -> Any:
@@ -217,16 +221,21 @@ def metrics_of_sample(clients: int, samples: int) -> tuple[Metric, ...]:
         assert at.sample is not None
         return at.sample.error
 
+    if not clients and not samples and not attacked:
+        return ()
     width = functools.partial(half_width, clients, samples)
+    who = Metric(
+        "evaluated",
+        evaluated,
+        HOLDS,
+        label="clients evaluated",
+        over_clients=lambda values: int((values > 0).sum()),
+        summary=False,
+    )
+    if not clients and not samples:
+        return (who,)
     return (
-        Metric(
-            "evaluated",
-            evaluated,
-            HOLDS,
-            label="clients evaluated",
-            over_clients=lambda values: int((values > 0).sum()),
-            summary=False,
-        ),
+        who,
         Metric(
             "sampling_error",
             sampling_error,

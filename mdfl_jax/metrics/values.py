@@ -5,7 +5,7 @@ import jax.numpy as jnp
 
 from mdfl_jax.core.links import ALL_PAIRS, Senders, as_matrix
 from mdfl_jax.core.metric import CLIENT_BYTES, CLIENTS, NOTHING, ROUNDS, record
-from mdfl_jax.core.trees import trained
+from mdfl_jax.core.trees import rows_like, trained
 from mdfl_jax.core.types import ClientParams, Links
 
 STEPS = 64  # of the Krylov space; each has a block of two vectors
@@ -103,17 +103,25 @@ def lambda_2_of_lists(mix: jax.Array, senders: Senders, steps: int = STEPS) -> j
     return jnp.where(apart, jnp.maximum(found, 1), found).astype(jnp.float32)
 
 
-def mean_model(client_params: ClientParams) -> ClientParams:
-    """Compute the mean of the clients' models: [N, ...] -> [1, ...]."""
-    return jax.tree.map(lambda p: jnp.mean(p, axis=0, keepdims=True), client_params)
+def mean_model(client_params: ClientParams, among: jax.Array | None = None) -> ClientParams:
+    """Compute the mean of the clients' models: [N, ...] -> [1, ...]; of some clients if ``among`` [N] bool is given."""
+    if among is None:
+        return jax.tree.map(lambda p: jnp.mean(p, axis=0, keepdims=True), client_params)
+    of_some = lambda p: jnp.mean(p, axis=0, keepdims=True, where=rows_like(among, p))  # noqa: E731
+    return jax.tree.map(of_some, client_params)
 
 
-def consensus_distance(client_params: ClientParams) -> jax.Array:
-    """Compute sqrt((1/N) sum_i ||x_i - mean||^2) of stacked models [N, ...], without batch statistics: [] float."""
+def consensus_distance(client_params: ClientParams, among: jax.Array | None = None) -> jax.Array:
+    """Compute sqrt((1/N) sum_i ||x_i - mean||^2) of stacked models [N, ...], without batch statistics: [] float.
+
+    It is that of some of the clients if ``among`` [N] bool is given.
+    """
     client_params = trained(client_params)
-    mean = mean_model(client_params)
+    mean = mean_model(client_params, among)
+    if among is not None:
+        client_params = jax.tree.map(lambda p, m: jnp.where(rows_like(among, p), p, m), client_params, mean)
     squares = jax.tree.map(lambda p, m: jnp.sum(jnp.square(p - m)), client_params, mean)
-    num_clients = jax.tree.leaves(client_params)[0].shape[0]
+    num_clients = jax.tree.leaves(client_params)[0].shape[0] if among is None else jnp.sum(among)
     return jnp.sqrt(sum(jax.tree.leaves(squares)) / num_clients)
 
 

@@ -10,12 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mdfl_jax.attacks.registry import ATTACKS, Attackers, Samples, names
 from mdfl_jax.core import contract, devices, sharding
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.flops import products
 from mdfl_jax.core.numbers import Numbers
 from mdfl_jax.core.rng import stream
-from mdfl_jax.core.trees import STATISTICS, chosen_leaves, joined_leaves, rows_like, trained, with_trained
+from mdfl_jax.core.trees import STATISTICS, chosen_leaves, joined_leaves, rows_like, trained, where_rows, with_trained
 from mdfl_jax.core.types import ClientParams, Params, Score, Scoring, Spread, Tally, Task
 from mdfl_jax.data.augment import check_augmentation, draw_views, show
 from mdfl_jax.data.batching import Blocks, ClientIndex, cut_blocks, draw_minibatch, index_clients
@@ -29,7 +30,22 @@ from mdfl_jax.tasks.scoring import Evaluator, Part, draw_part
 from mdfl_jax.tasks.task import OF_DATASETS, TASKS, TaskKind, TaskRequest
 
 # Precision of the models' arithmetic -> JAX's name for the precision of products (on a CPU all products are float32).
+IMAGES = 4  # axes of a batch of images
 PRECISIONS = {"float32": "highest", "tensorfloat32": "tensorfloat32", "bfloat16": "default"}
+
+
+class Poison(NamedTuple):
+    """The samples that attackers change while they learn, and how.
+
+    Attributes:
+      samples: [n] bool, the training samples of attackers.
+      which: [] int32, the attack, an index of `mdfl_jax.attacks.registry.names`.
+      numbers: the numbers of all attacks, in this order.
+    """
+
+    samples: jax.Array
+    which: jax.Array
+    numbers: tuple[Any, ...]
 
 
 class SupervisedData(NamedTuple):
@@ -47,6 +63,7 @@ class SupervisedData(NamedTuple):
       natural_owner_test: [m] int32, the same of the test samples; -1 for an owner without training samples.
       frozen: the model's leaves that are not trained, while a model is applied; None: all are trained.
       stratum: [n] int32, the groups by which partitions divide samples without a label; None for labels.
+      poison: which samples attackers change in the round; None: nobody attacks.
     """
 
     x_train: jax.Array
@@ -62,6 +79,7 @@ class SupervisedData(NamedTuple):
     natural_owner_test: jax.Array | None = None
     stratum: jax.Array | None = None
     frozen: Any = None
+    poison: Poison | None = None
 
     @property
     def strata(self) -> jax.Array:
@@ -168,6 +186,9 @@ class Learner:
         x = data.x_train[block.sample]
         if block.view is not None:
             x = show(self.asked.augmentation, data.x_train, block.sample, block.view)
+        y = data.y_train[block.sample]
+        if data.poison is not None:
+            x, y = poisoned(data.poison, block.sample, x, y, self.num_outputs)
 
         def loss_sum(params: Params) -> tuple[jax.Array, Params]:
             whole, moved = with_trained(model_params, params), {}
@@ -177,7 +198,7 @@ class Learner:
                 outputs = outputs.astype(jnp.float32)
             else:
                 outputs = self.logits(whole, data, x)
-            losses = self.loss.losses(self.asked.loss_numbers, outputs, data.y_train[block.sample])
+            losses = self.loss.losses(self.asked.loss_numbers, outputs, y)
             contract.arrays(self.loss.losses, losses, block.mask.shape, float)
             return jnp.sum(jnp.where(block.mask, losses, 0.0)), moved
 
@@ -209,6 +230,18 @@ class Learner:
         index = index_clients(owner, data.strata, num_rows, self.num_strata)
         blocks = None if self.asked.batch_size else self.all_blocks(index)
         return SupervisedClients(index, blocks, self.frozen(data, key) if self.asked.trainable else None)
+
+    def poison(self, data: SupervisedData, clients: SupervisedClients, attackers: Attackers) -> SupervisedData:
+        """Return the data with the samples of attackers marked, which they change while they learn."""
+
+        def of_attackers(held: ClientIndex, are: jax.Array) -> jax.Array:
+            places = jnp.arange(len(data.y_train))
+            owner = jnp.searchsorted(held.first + held.num_samples, places, side="right")
+            is_bad = jnp.append(are, False)[jnp.minimum(owner, are.shape[0])]
+            return jnp.zeros(len(places), bool).at[held.sample].set(is_bad)
+
+        samples = sharding.everywhere(of_attackers, clients.held, attackers.are)
+        return data._replace(poison=Poison(samples, attackers.which, attackers.numbers))
 
     def all_blocks(self, held: ClientIndex) -> Blocks:
         """Cut all samples of the clients into blocks, as many as the devices of the mesh divide."""
@@ -357,6 +390,7 @@ def _make(asked: TaskRequest) -> Task:
         validate=learner.validate if dataset.x_validation is not None else None,
         by_place=getattr(PARTITIONS.numbers(asked.partition), "needs_places", False),
         owner=learner.owner,
+        poison=learner.poison if dataset.targets is Targets.LABELS else None,
         spread=Spread(asked.mesh, _by_client, learner.sizes.alone),
         scoring=Scoring(
             in_turn=learner.sizes.chunk > 0,
@@ -399,6 +433,29 @@ def _learner(asked: TaskRequest, dataset: Dataset) -> Learner:
         with_statistics=with_statistics,
         may_draw=may_draw,
     )
+
+
+def poisoned(
+    poison: Poison, sample: jax.Array, x: jax.Array, y: jax.Array, num_classes: int
+) -> tuple[jax.Array, jax.Array]:
+    """Return samples x [B, ...] and labels y [B] as those who hold them learn from them.
+
+    Args:
+      poison: the samples of attackers, and the attack.
+      sample: [B] int32, the indices of the samples.
+      x, y: the samples and labels as they are.
+      num_classes: C.
+    """
+    mixed = sample.astype(jnp.uint32) * np.uint32(2654435769)  # of Knuth's multiplicative hash: evenly spread
+    of_attack = Samples(x, y, mixed.astype(jnp.float32) / np.float32(2**32), num_classes)
+
+    def branch(name: str, numbers: Any) -> Callable[[], tuple[jax.Array, jax.Array]]:
+        attack = ATTACKS[name]
+        applies = attack.poison and (x.ndim == IMAGES or not attack.of_images)
+        return (lambda: attack.poison(numbers, of_attack)) if applies else (lambda: (x, y))  # type: ignore[misc]
+
+    changed = jax.lax.switch(poison.which, [branch(*each) for each in zip(names(), poison.numbers)])
+    return where_rows(poison.samples[sample], changed, (x, y))
 
 
 def _by_client(clients: SupervisedClients) -> SupervisedClients:

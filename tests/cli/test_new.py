@@ -19,7 +19,7 @@ def sources_as_before(monkeypatch):
 
 
 def test_each_kind_has_an_example_and_can_be_checked_for_its_names():
-    assert len(new.SECTIONS) == 12
+    assert len(new.SECTIONS) == 13
     for kind in new.SECTIONS:
         assert "def get_config():" in new.example(kind)
         new.check(kind, "quite_new_name")

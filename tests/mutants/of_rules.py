@@ -112,7 +112,7 @@ MUTANTS = [
     Mutant("exchange/aggregation.py", "heard.sent, heard.mixing", "heard.own, heard.mixing", "exchange/test_sending.py"),
     Mutant("exchange/sending.py", "SENDING), which), index)", "SENDING), 0), 0)", "exchange/test_sending.py"),
     Mutant("exchange/active.py", "links.senders.on_own(removed)", "0", "exchange/test_active.py"),
-    Mutant("exchange/active.py", "jnp.where(rows_like(active, new), new, old) if", "new if", "algorithms/test_contract.py"),
+    Mutant("exchange/active.py", "jnp.where(rows_like(moves, new), new, old) if", "new if", "algorithms/test_contract.py"),
     Mutant("networks/wrappers/wrapper.py", "params=view.params.inner, before", "before", "networks"),
     Mutant("tasks/gradients.py", "jnp.where(block.mask[place], g, 0)", "g", "tasks/test_per_sample.py"),
     Mutant("core/trees.py", "matches(keys) == inside else", "matches(keys) else", "tasks/test_leaves.py"),

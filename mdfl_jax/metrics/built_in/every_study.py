@@ -121,10 +121,10 @@ def divergence_norm(at: "Evaluation") -> Any:
 
 @metric("consensus_distance", still=HOLDS, shape=(), summary=False)
 def consensus_distance(at: "Evaluation") -> Any:
-    """[] float, the root mean square distance of the models from their mean."""
+    """[] float, the root mean square distance of the models from their mean; with attackers, of the honest models."""
     from mdfl_jax.metrics.values import consensus_distance
 
-    return consensus_distance(at.models)
+    return consensus_distance(at.models, at.honest)
 
 
 @metric("messages", still=HOLDS, unit="messages", label="messages sent by a client", summary=False, shown={AXIS})

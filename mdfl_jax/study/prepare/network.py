@@ -16,11 +16,13 @@ from typing import Any, NoReturn
 import jax
 import numpy as np
 
-from mdfl_jax.config.checks import needs_file, parse_units, read_speeds
+from mdfl_jax.attacks.registry import ATTACKS, names
+from mdfl_jax.config.checks import listed_attackers, needs_file, parse_units, read_speeds
 from mdfl_jax.config.sections import (
     CostConfig,
     Experiment,
     algorithm_numbers,
+    attackers_in,
     is_partial,
     links_fail,
     movement_numbers,
@@ -44,6 +46,7 @@ from mdfl_jax.networks.mixing import MIXINGS
 from mdfl_jax.networks.radio import LinkFilter
 from mdfl_jax.networks.spatial import ORDERS, SpatialParams, spatial
 from mdfl_jax.networks.worlds import MOVERS, RELAY_PLACES
+from mdfl_jax.networks.wrappers.attacked import WHO, AttackedParams
 from mdfl_jax.networks.wrappers.participation import ParticipationParams
 from mdfl_jax.networks.wrappers.roadside import RoadsideParams, roadside
 from mdfl_jax.traces import Contacts, Part, Trace, contact_table, load, part_of, resample
@@ -252,6 +255,25 @@ def network_params(
         participation, period = participation_of(experiment)
         network = ParticipationParams(network, np.float32(participation), np.int32(period))
     return network
+
+
+def attacked_params(experiment: Experiment, network: Any) -> AttackedParams:
+    """Return the traced numbers of a network with attackers, around those of the network itself."""
+    attack, listed = experiment.attack, np.zeros(experiment.network.num_clients, bool)
+    if attack.who == "listed":
+        listed[listed_attackers(experiment)] = True
+    return _traced(
+        AttackedParams(
+            inner=network,
+            number=attackers_in(experiment),
+            who=WHO.index(attack.who),
+            listed=listed,
+            from_round=attack.from_round,
+            memory=attack.memory,
+            which=names().index(attack.name),
+            numbers=tuple(traced_numbers(experiment, ATTACKS, name) for name in names()),
+        )
+    )
 
 
 TYPES: dict[type, Any] = {bool: np.bool_, int: np.int32, float: np.float32}

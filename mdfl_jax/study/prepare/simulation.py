@@ -8,27 +8,42 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 import optax
 from jax.sharding import Mesh
 
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import OptimizerFactory, Schedule, Settings, adam, sgd
+from mdfl_jax.algorithms.registry import aggregation_in_use
+from mdfl_jax.attacks.registry import ATTACKS
 from mdfl_jax.config.checks import has_deadline, is_counted, is_filtered, keys_of, wants_lists
-from mdfl_jax.config.sections import Experiment, algorithm_numbers, has_momentum, is_partial, task_numbers
+from mdfl_jax.config.sections import (
+    Experiment,
+    algorithm_numbers,
+    has_momentum,
+    has_own_measures,
+    is_attacked,
+    is_partial,
+    task_numbers,
+)
 from mdfl_jax.core import devices, stages
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.types import FIXED, SYMMETRIC, Hparams
+from mdfl_jax.core.metric import Metric
+from mdfl_jax.core.types import FIXED, SYMMETRIC, Hparams, Task
 from mdfl_jax.core.types import Schedule as RunSchedule
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.engine.simulation import Simulation, check_needs
+from mdfl_jax.exchange.neighbourhood import with_rule
 from mdfl_jax.metrics import asked_for
 from mdfl_jax.mobility import Form, Movement
 from mdfl_jax.mobility.trace import Tracks
 from mdfl_jax.networks.contact import ContactList
 from mdfl_jax.networks.costs import CountedParams, LinkLoad, Work, counted, link_filter
+from mdfl_jax.networks.wrappers.attacked import attacked
 from mdfl_jax.networks.wrappers.participation import partial_participation
-from mdfl_jax.study.prepare.network import cost_params, described, network_of, network_params, work_in
+from mdfl_jax.study.prepare.network import attacked_params, cost_params, described, network_of, network_params, work_in
 from mdfl_jax.study.prepare.task import build_task
+from mdfl_jax.tasks.supervised import IMAGES
 
 ONE = 1  # neighbours that a list holds where neighbours are only counted
 
@@ -157,6 +172,7 @@ def build_simulation(
             shared=experiment.model.shared,
         )
     )
+    algorithm = with_rule(algorithm, aggregation_in_use(experiment.algorithm.name, experiment.algorithm.aggregation))
     schedule = RunSchedule(
         experiment.rounds,
         experiment.eval_every,
@@ -179,9 +195,31 @@ def build_simulation(
             thinned = world._replace(gives=world.gives - {SYMMETRIC})
             check_needs(algorithm, thinned, experiment.algorithm.name, f"a network with algorithm.picks={picks}")
         world = partial_participation(world, FIXED in algorithm.needs, picks)
+    if is_attacked(experiment):
+        check_attack(experiment, task)
+        world = attacked(world, measures_of_attacks() if has_own_measures(experiment) else ())
     if is_counted(experiment):
         world = counted(world, work)
     return Simulation(task, world, algorithm, schedule)
+
+
+def check_attack(experiment: Experiment, task: Task) -> None:
+    """Check that the task has the samples that an attack changes.
+
+    Raises:
+      UserError: If it has not.
+    """
+    name, data = experiment.attack.name, experiment.data.name
+    attack, shape = ATTACKS[name], getattr(task.data, "x_train", np.zeros(0)).shape
+    if attack.poison and task.poison is None:
+        raise UserError(f"attack.name is {name}, which changes labels; the samples of data.name {data} have none")
+    if attack.of_images and len(shape) != IMAGES:
+        raise UserError(f"attack.name is {name}, which needs images; the samples of data.name {data} are none")
+
+
+def measures_of_attacks() -> tuple[Metric, ...]:
+    """Return the metrics of all attacks: points with different attacks share a program."""
+    return tuple(metric for name in ATTACKS.as_registered() for metric in ATTACKS[name].metrics)
 
 
 def hparams_of(
@@ -200,6 +238,7 @@ def hparams_of(
     """
     cost = cost_params(experiment, link_load) if is_counted(experiment) else None
     network = network_params(experiment, rules, trace, cost if is_filtered(experiment) else None)
+    network = attacked_params(experiment, network) if is_attacked(experiment) else network
     return Hparams(
         task=task_numbers(experiment).traced(),
         network=network if cost is None else CountedParams(network, cost),

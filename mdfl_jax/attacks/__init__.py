@@ -1,0 +1,1 @@
+"""Attackers: clients that send, or learn from, something else than they should (`registry`, and a file a kind)."""

@@ -1,0 +1,1 @@
+"""The attacks, near relatives in one file."""

@@ -1,0 +1,101 @@
+"""Attackers who need to know nothing: they send something else than their vector."""
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.attacks.registry import ATTACKS, Attack
+from mdfl_jax.core.numbers import Numbers, number
+from mdfl_jax.core.types import ClientParams
+
+
+class SignFlipNumbers(Numbers):
+    """The number of the sign flip."""
+
+    flip_scale: float = number(1.0, "length of what is sent, in lengths of the vector", above=0)
+
+
+def sign_flip(numbers: SignFlipNumbers, key: jax.Array, vectors: ClientParams, are: jax.Array) -> ClientParams:
+    """Return the vectors with the opposite sign."""
+    return jax.tree.map(lambda x: -jnp.asarray(numbers.flip_scale, x.dtype) * x, vectors)
+
+
+ATTACKS.register("sign_flip", SignFlipNumbers, "Attackers send their vector with the opposite sign.",
+                 formula="y_j = -s x_j", cite="he2022: bit flipping")(Attack(sign_flip))  # fmt: skip
+
+
+class ScaledNumbers(Numbers):
+    """The number of scaling."""
+
+    scale: float = number(10.0, "factor of what is sent", finite=True)
+
+
+def scaled(numbers: ScaledNumbers, key: jax.Array, vectors: ClientParams, are: jax.Array) -> ClientParams:
+    """Return the vectors times a factor."""
+    return jax.tree.map(lambda x: jnp.asarray(numbers.scale, x.dtype) * x, vectors)
+
+
+ATTACKS.register("scaled", ScaledNumbers, "Attackers send their vector times a factor.", formula="y_j = s x_j")(
+    Attack(scaled)
+)
+
+
+class ConstantNumbers(Numbers):
+    """The number of the constant vector."""
+
+    value: float = number(1.0, "value of every coordinate", finite=True)
+
+
+def constant(numbers: ConstantNumbers, key: jax.Array, vectors: ClientParams, are: jax.Array) -> ClientParams:
+    """Return vectors of one value."""
+    return jax.tree.map(lambda x: jnp.broadcast_to(jnp.asarray(numbers.value, x.dtype), x.shape), vectors)
+
+
+ATTACKS.register("constant", ConstantNumbers, "Attackers send one value in every coordinate.", formula="y_j = c")(
+    Attack(constant)
+)
+
+
+def zero(numbers: Numbers, key: jax.Array, vectors: ClientParams, are: jax.Array) -> ClientParams:
+    """Return vectors of zeros."""
+    return jax.tree.map(jnp.zeros_like, vectors)
+
+
+ATTACKS.register("zero", doc="Attackers send zeros.", formula="y_j = 0")(Attack(zero))
+
+
+class GaussianNumbers(Numbers):
+    """The number of the noise."""
+
+    deviation: float = number(1.0, "standard deviation of every coordinate", above=0, finite=True)
+
+
+def gaussian(numbers: GaussianNumbers, key: jax.Array, vectors: ClientParams, are: jax.Array) -> ClientParams:
+    """Return vectors of noise, drawn anew in every exchange."""
+    leaves, structure = jax.tree.flatten(vectors)
+    keys = [jax.random.fold_in(key, index) for index in range(len(leaves))]
+    draws = [jax.random.normal(own, x.shape, x.dtype) for own, x in zip(keys, leaves)]
+    return jax.tree.unflatten(structure, [jnp.asarray(numbers.deviation, x.dtype) * x for x in draws])
+
+
+ATTACKS.register("gaussian", GaussianNumbers, "Attackers send noise.", formula="y_j ~ N(0, s^2 I)",
+                 cite="blanchard2017")(Attack(gaussian))  # fmt: skip
+
+
+def mimic(numbers: Numbers, key: jax.Array, vectors: ClientParams, are: jax.Array) -> ClientParams:
+    """Return the vector of the first honest client for all."""
+    victim = jnp.argmin(are)
+    return jax.tree.map(lambda x: jnp.broadcast_to(x[victim], x.shape), vectors)
+
+
+ATTACKS.register(
+    "mimic",
+    doc="Attackers all send what the first honest client sends, so that this client counts too much.",
+    formula="y_j = x_v for one honest client v",
+    cite="karimireddy2022",
+)(Attack(mimic))
+
+ATTACKS.register(
+    "replay",
+    doc="Attackers go on sending the model that they have when the attack begins, and learn nothing more.",
+    formula="y_j = x_j of the round in which the attack begins",
+)(Attack(trains=False, moves_on=False))

@@ -1,0 +1,316 @@
+"""Rules of aggregation that are written for one client, and mapped over all clients here.
+
+A rule gets a `Neighbourhood`: the models that one client hears, as rows of a matrix. It returns the client's next
+model, or a `Decision` that also says which models it used. So a rule is a few lines of array code, the same over
+matrices and over neighbour lists, and no array has more than K rows of d numbers for each client that is computed at a
+time.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.core.devices import backend
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.numbers import Numbers, Setting, number
+from mdfl_jax.core.registry import caller
+from mdfl_jax.core.sharding import by_rows, fill, take_steps
+from mdfl_jax.core.trees import ravel, where_rows
+from mdfl_jax.core.types import Algorithm, ClientParams
+from mdfl_jax.exchange.aggregation import AGGREGATIONS, Heard
+from mdfl_jax.exchange.under_way import FELL_BACK, Screened, now
+
+AT_ONCE = {"cpu": 2**20}  # bytes of the models that are read for the clients computed at a time
+LARGE = 2**28  # the same on accelerators
+NETWORK = 32  # rows; more are sorted by the compiler's own sort
+
+
+class Neighbourhood(NamedTuple):
+    """What one client hears in an exchange.
+
+    Attributes:
+      own: [d] its own model.
+      models: [K, d] the models at the places of its links; its own model at its own place. Rows that do not count
+        hold its own model, too.
+      counts: [K] bool, the places that count: its own, and those of the others that it hears. A model with a number
+        that is not finite is not counted, as if it had not been heard.
+      mine: [K] bool, its own place.
+      weights: [K] its row of the mixing matrix.
+      numbers: the numbers of the rule.
+      losses: [K] the loss of each model on the client's own minibatch, if the rule asks for it; else None.
+      progress: [] float32, the share of the run's rounds that are over.
+      memory: [K] float32, what the client remembers of the senders, for a rule with a `Memory`; else None.
+    """
+
+    own: jax.Array
+    models: jax.Array
+    counts: jax.Array
+    mine: jax.Array
+    weights: jax.Array
+    numbers: Any = None
+    losses: jax.Array | None = None
+    progress: jax.Array | float = 0.0
+    memory: jax.Array | None = None
+
+    @property
+    def others(self) -> jax.Array:
+        """[K] bool, the places of the others that it hears."""
+        return self.counts & ~self.mine
+
+    @property
+    def size(self) -> jax.Array:
+        """[] int32, the number of models that count, its own included."""
+        return jnp.sum(self.counts, dtype=jnp.int32)
+
+    @property
+    def distances(self) -> jax.Array:
+        """[K] the Euclidean distances of the models from its own; infinite at places that do not count."""
+        return jnp.where(self.counts, jnp.linalg.norm(self.models - self.own, axis=1), jnp.inf)
+
+
+class Decision(NamedTuple):
+    """What a client does with the models that it hears.
+
+    Attributes:
+      model: [d] its next model.
+      used: [K] bool, the places of the models that it used; None: all that count.
+      alone: [] bool, whether it heard too few others for the rule, and so took the rule's fallback.
+      memory: [K] float32, what it remembers of the senders from now on, for a rule with a `Memory`.
+    """
+
+    model: jax.Array
+    used: jax.Array | None = None
+    alone: jax.Array | bool = False
+    memory: jax.Array | None = None
+
+
+class Memory(NamedTuple):
+    """A number that each client keeps of each other one, [N, N] float32, whether they hear each other or not.
+
+    Attributes:
+      begins: (numbers, N) -> the numbers before the first round.
+      fades: (numbers, [N, N]) -> the numbers that are left of them at the next exchange.
+    """
+
+    begins: Callable[[Any, int], jax.Array]
+    fades: Callable[[Any, jax.Array], jax.Array]
+
+
+OneClient = Callable[[Neighbourhood], jax.Array | Decision]
+
+
+class BoundedNumbers(Numbers):
+    """The number of rules that are made for a bounded number of attackers."""
+
+    max_attackers: int = number(1, "most attackers among the others that a client hears, f", at_least=0)
+
+    def least(self) -> int:
+        """Return the fewest models, the client's own included, with which the rule works."""
+        return 2 * self.max_attackers + 1
+
+    def check(self, setting: Setting) -> None:
+        """Check that the clients are enough for the rule."""
+        if self.least() > setting.num_clients:
+            raise UserError(
+                f"algorithm.max_attackers is {self.max_attackers}; {setting.member} then needs {self.least()} models, "
+                f"and network.num_clients is {setting.num_clients}"
+            )
+
+
+def for_one_client(
+    name: str,
+    numbers: type[Numbers] | None = None,
+    asks_losses: bool = False,
+    memory: Memory | None = None,
+    formula: str = "",
+    cite: str = "",
+) -> Callable[[OneClient], OneClient]:
+    """Return a decorator that registers a rule of one client in `AGGREGATIONS`.
+
+    Args:
+      name: the name of the rule.
+      numbers: the class of its numbers.
+      asks_losses: whether it reads `Neighbourhood.losses`. They cost a loss of each model that a client hears.
+      memory: what it keeps from round to round.
+      formula, cite: as in `mdfl_jax.core.registry.Member`.
+    """
+    origin = caller()
+
+    def add(rule: OneClient) -> OneClient:
+        def combine(heard: Heard) -> ClientParams:
+            return over_clients(rule, heard, asks_losses, memory)
+
+        combine.__doc__, combine.memory = rule.__doc__, memory  # type: ignore[attr-defined]
+        AGGREGATIONS.register(name, numbers, origin=origin, formula=formula, cite=cite)(combine)
+        return rule
+
+    return add
+
+
+def over_clients(
+    rule: OneClient, heard: Heard, asks_losses: bool = False, memory: Memory | None = None
+) -> ClientParams:
+    """Apply a rule of one client to all clients, and tell the round under way what it did: [N, ...].
+
+    Raises:
+      UserError: for a rule with a memory in an algorithm whose exchanges are steps of a loop.
+    """
+    if memory and not heard.told:
+        raise UserError("an algorithm that exchanges in a loop cannot use a rule of aggregation with a memory")
+    links, senders = heard.links, heard.links.senders
+    known = memory and _remembered(memory, heard)
+    places = known if known is None or senders.ids is None else jnp.take_along_axis(known, senders.ids, axis=1)
+
+    def decided(near: Neighbourhood, rest: Any) -> tuple[jax.Array, Any]:
+        found = rule(near._replace(losses=rest[0], memory=rest[1]))
+        found = found if isinstance(found, Decision) else Decision(found)
+        used = near.counts if found.used is None else found.used & near.counts
+        screened = Screened(used | near.mine, jnp.asarray(found.alone) & jnp.any(near.others))
+        return found.model, (screened, found.memory)
+
+    losses = losses_of(heard) if asks_losses else None
+    combined, (screened, learnt) = of_clients(decided, heard, (losses, places))
+    if heard.told:
+        now().tell(screened)
+    if known is not None:
+        me, num_clients = jnp.arange(known.shape[0])[:, None], links.num_clients
+        known = learnt if senders.ids is None else known.at[me, senders.ids].set(learnt)
+        now().memory = known[:num_clients, :num_clients]
+    return combined
+
+
+def _remembered(memory: Memory, heard: Heard) -> jax.Array:
+    """Return what is left of the memory of the round under way, with rows and columns of padding clients."""
+    num_clients, kept = heard.links.num_clients, now().memory
+    kept = memory.begins(heard.numbers, num_clients) if kept is None else kept
+    return fill(memory.fades(heard.numbers, kept), heard.links.adjacency.shape[0], 0, axes=2)
+
+
+def with_rule(algorithm: Algorithm, rule: str) -> Algorithm:
+    """Return an algorithm that remembers and measures what its rule of aggregation needs; "" for none."""
+    if rule in ("", "mean"):
+        return algorithm
+    memory = getattr(AGGREGATIONS[rule], "memory", None)
+    begins = memory and (lambda hparams, num_clients: memory.begins(hparams.aggregation, num_clients))
+    return algorithm._replace(metrics=(*algorithm.metrics, FELL_BACK), memory=begins)
+
+
+def of_clients(function: Callable[[Neighbourhood, Any], tuple[jax.Array, Any]], heard: Heard, rest: Any = None) -> Any:
+    """Apply a function of what one client hears to all clients, some at a time.
+
+    Args:
+      function: (what one client hears, its rows of ``rest``) -> (vector [d], tree).
+      heard: what the clients hear.
+      rest: further arrays [N, ...].
+
+    Returns:
+      (the vectors as models [N, ...], the trees [N, ...]).
+    """
+    links, senders, progress = heard.links, heard.links.senders, now().progress
+    num_rows = links.adjacency.shape[0]
+    links_of = (senders.ids, links.adjacency, senders.own(num_rows), links.mix, heard.liars)
+    whole = (heard.sent, heard.numbers, jnp.float32(0) if progress is None else progress)
+
+    def of_rows(rows: Any, whole: Any) -> Any:
+        sent, numbers, progress = whole
+
+        def of_client(row: Any) -> Any:
+            own, lie, (ids, hears, mine, weights, liars), rest = row
+            models, _ = ravel(sent if ids is None else jax.tree.map(lambda x: x[ids], sent))
+            flat, unravel = ravel(jax.tree.map(lambda x: x[None], own))
+            if lie is not None:
+                models = jnp.where(liars[:, None], ravel(jax.tree.map(lambda x: x[None], lie))[0], models)
+            counts = mine | (hears & jnp.all(jnp.isfinite(models), axis=1))
+            models = jnp.where((counts & ~mine)[:, None], models, flat)
+            near = Neighbourhood(flat[0], models, counts, mine, weights, numbers, progress=progress)
+            vector, told = function(near, rest)
+            return jax.tree.map(lambda x: x[0], unravel(vector[None])), told
+
+        size = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(sent)) // num_rows * links.adjacency.shape[1]
+        at_once = max(AT_ONCE.get(backend(), LARGE) // max(size, 1), 1)
+        return jax.lax.map(of_client, rows, batch_size=min(at_once, rows[2][1].shape[0]))
+
+    return by_rows(of_rows, (heard.own, heard.lies, links_of, rest), whole, num_rows)
+
+
+def losses_of(heard: Heard) -> jax.Array:
+    """Return the loss of each model that a client hears, and of its own, on its own minibatch: [N, K].
+
+    Outside of a round under way all are zero.
+    """
+    links, senders, loss = heard.links, heard.links.senders, now().loss
+    mine = senders.own(links.adjacency.shape[0])
+    nothing = jnp.zeros(mine.shape)
+    if loss is None:
+        return nothing
+
+    def at_place(found: jax.Array, k: jax.Array) -> tuple[jax.Array, jax.Array]:
+        ids = k if senders.ids is None else senders.ids[:, k]
+        models = jax.tree.map(lambda x: jnp.broadcast_to(x[ids], x.shape), heard.sent)
+        if heard.liars is not None:
+            models = where_rows(heard.liars[:, k], heard.lies, models)
+        return found.at[:, k].set(loss(where_rows(mine[:, k], heard.own, models))), k
+
+    return take_steps(at_place, nothing, mine.shape[1])[0]
+
+
+@functools.cache
+def comparators(size: int) -> tuple[tuple[int, int], ...]:
+    """Return Batcher's odd-even merge sort: the pairs of rows to put in order, one after another.
+
+    They are about (size / 4) (log2 size)^2 (Knuth, "The art of computer programming", volume 3, algorithm 5.2.2M).
+    """
+    found, span = [], 1
+    while span < size:
+        step = span
+        while step:
+            for start in range(step % span, size - step, 2 * step):
+                low = range(start, min(start + step, size - step))
+                found += [(i, i + step) for i in low if i // (2 * span) == (i + step) // (2 * span)]
+            step //= 2
+        span *= 2
+    return tuple(found)
+
+
+def ascending(models: jax.Array, counts: jax.Array) -> jax.Array:
+    """Sort each column of [K, d]; the rows that do not count come last, as infinity.
+
+    Up to `NETWORK` rows are sorted by minima and maxima of whole rows, much faster on a CPU than a sort of each column.
+    """
+    masked = jnp.where(counts[:, None], models, jnp.inf)
+    if models.shape[0] > NETWORK:
+        return jnp.sort(masked, axis=0)
+    rows = list(masked)
+    for low, high in comparators(models.shape[0]):
+        rows[low], rows[high] = jnp.minimum(rows[low], rows[high]), jnp.maximum(rows[low], rows[high])
+    return jnp.stack(rows)
+
+
+def mean_of(models: jax.Array, weights: jax.Array) -> jax.Array:
+    """Return the mean of rows [K, d] with weights [K], which may be bool; rows of weight zero may hold any number."""
+    weights = weights.astype(models.dtype)
+    shares = weights / jnp.maximum(jnp.sum(weights), jnp.finfo(models.dtype).tiny)
+    return jnp.sum(jnp.where(shares[:, None] > 0, shares[:, None] * models, 0), axis=0)
+
+
+def smallest(values: jax.Array, count: jax.Array | int) -> jax.Array:
+    """Return [..., K] bool, the ``count`` smallest of values [..., K]; of equal ones the first."""
+    rank = jnp.argsort(jnp.argsort(values, axis=-1, stable=True), axis=-1, stable=True)
+    return rank < count
+
+
+def squared_distances(models: jax.Array, own: jax.Array, counts: jax.Array) -> jax.Array:
+    """Return ||x_j - x_k||^2 of every two models: [K, K], infinite where one of them does not count.
+
+    They are products of differences from the client's own model, so that models which are nearly alike keep their
+    digits, and those of honest clients do not depend on how far away the others are.
+    """
+    centred = models - own
+    products = jnp.matmul(centred, centred.T, precision="highest")
+    lengths = jnp.diagonal(products)
+    found = jnp.maximum(lengths[:, None] + lengths - 2 * products, 0)
+    found = jnp.where(counts[:, None] & counts & ~jnp.isnan(found), found, jnp.inf)
+    return jnp.where(jnp.eye(len(lengths), dtype=bool), 0, found)

@@ -1,0 +1,107 @@
+"""Clipping: a weighted mean to which no model can contribute more than a bounded step."""
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.core.numbers import Numbers, number
+from mdfl_jax.exchange.neighbourhood import BoundedNumbers, Decision, Neighbourhood, for_one_client, smallest
+
+
+def clipped(near: Neighbourhood, radius: jax.Array) -> jax.Array:
+    """Return x_i + sum W_ij clip(y_j - x_i, radius)."""
+    lengths = jnp.where(near.others, near.distances, 1)
+    factors = jnp.minimum(1, radius / jnp.maximum(lengths, jnp.finfo(lengths.dtype).tiny))
+    shares = jnp.where(near.others, near.weights * factors, 0).astype(near.own.dtype)
+    return near.own + jnp.sum(shares[:, None] * (near.models - near.own), axis=0)
+
+
+def others_share(near: Neighbourhood, which: jax.Array) -> jax.Array:
+    """Return the sum of the mixing weights of some of the others, []."""
+    return jnp.sum(jnp.where(near.others & which, near.weights, 0))
+
+
+class NormNumbers(Numbers):
+    """The number of norm clipping."""
+
+    max_norm: float = number(1.0, "longest model that is heard, in lengths of the client's own", above=0)
+
+
+@for_one_client(
+    "norm_clipping",
+    NormNumbers,
+    formula="x_i+ = W_ii x_i + sum over the others of W_ij y_j min(1, c ||x_i|| / ||y_j||)",
+    cite="sun2019",
+)
+def norm_clipping(near: Neighbourhood) -> jax.Array:
+    """Average the models as the mean does, after those that are longer than the client's own are shortened.
+
+    The paper bounds the norm of updates that a server gets. Clients here hear whole models, so the bound is in lengths
+    of their own. It stops scaled models, and no attack that keeps the length.
+    """
+    lengths = jnp.linalg.norm(near.models, axis=1)
+    bound = near.numbers.max_norm * jnp.linalg.norm(near.own)
+    factors = jnp.minimum(1, bound / jnp.maximum(lengths, jnp.finfo(lengths.dtype).tiny))
+    heard = jnp.where(near.others, near.weights * factors, 0).astype(near.own.dtype)
+    rest = 1 - others_share(near, near.others)
+    return rest * near.own + jnp.sum(heard[:, None] * near.models, axis=0)
+
+
+class RadiusNumbers(Numbers):
+    """The number of ClippedGossip with a fixed radius."""
+
+    clip_radius: float = number(1.0, "longest step towards a model that is heard, tau", above=0)
+
+
+@for_one_client(
+    "clipped_gossip",
+    RadiusNumbers,
+    formula="x_i+ = x_i + sum W_ij clip(y_j - x_i, tau), clip(z, tau) = min(1, tau / ||z||) z",
+    cite="he2022",
+)
+def clipped_gossip(near: Neighbourhood) -> jax.Array:
+    """Go towards each model that is heard, at most a radius far, with the weights of the mixing matrix (ClippedGossip).
+
+    It is the mean where all models lie within the radius. The theory takes doubly stochastic weights and attackers with
+    a small total weight; an attacker moves a client by at most W_ij tau in a round, however few it hears.
+    """
+    return clipped(near, near.numbers.clip_radius)
+
+
+@for_one_client(
+    "clipped_gossip_adaptive",
+    BoundedNumbers,
+    formula="as clipped_gossip, tau_i^2 = sum of W_ij ||y_j - x_i||^2 over all but the f farthest / sum of W_ij over "
+    "these f",
+    cite="he2022",
+)
+def clipped_gossip_adaptive(near: Neighbourhood) -> Decision:
+    """Clip as `clipped_gossip`, at the radius of its theory.
+
+    The f farthest models are taken for those of attackers, whom the theory knows. A client that hears at most f others
+    has the radius 0 and keeps its own model: all of them may be attackers.
+    """
+    trusted = smallest(jnp.where(near.others, near.distances, jnp.inf), near.size - 1 - near.numbers.max_attackers)
+    trusted &= near.others
+    spread = jnp.sum(jnp.where(trusted, near.weights * jnp.square(jnp.where(trusted, near.distances, 0)), 0))
+    doubted = others_share(near, ~trusted)
+    radius = jnp.where(doubted > 0, jnp.sqrt(spread / jnp.where(doubted > 0, doubted, 1)), jnp.inf)
+    return Decision(clipped(near, radius), alone=near.size - 1 <= near.numbers.max_attackers)
+
+
+@for_one_client(
+    "self_centred_clipping",
+    BoundedNumbers,
+    formula="as clipped_gossip, tau_i = the (f + 1)-th largest ||y_j - x_i||",
+    cite="he2022: the code of the authors, with f = 1",
+)
+def self_centred_clipping(near: Neighbourhood) -> Decision:
+    """Clip as `clipped_gossip`, at the distance of the (f + 1)-th farthest model: at most f steps are shortened.
+
+    A client that hears at most f others takes the largest distance, as the code of the authors does: it then clips
+    nothing, and mixes as the mean does.
+    """
+    others = near.size - 1
+    alone = others <= near.numbers.max_attackers
+    ordered = jnp.sort(jnp.where(near.others, near.distances, jnp.inf))
+    place = jnp.where(alone, others - 1, others - 1 - near.numbers.max_attackers)
+    return Decision(clipped(near, ordered[jnp.maximum(place, 0)]), alone=alone)

@@ -1,0 +1,76 @@
+"""Coordinate by coordinate: the median and the trimmed mean."""
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.core.numbers import Numbers, number
+from mdfl_jax.exchange.neighbourhood import BoundedNumbers, Decision, Neighbourhood, ascending, for_one_client
+
+
+@for_one_client(
+    "median",
+    formula="x_i+ = median of x_i and the y_j heard, coordinate by coordinate",
+    cite="yin2018; fang2022: BRIDGE-M",
+)
+def median(near: Neighbourhood) -> jax.Array:
+    """Take the median of each coordinate over the client's own model and those that it hears.
+
+    Of an even number of models it is the mean of the two in the middle. It lies between honest values while fewer than
+    half of the models are attackers'. With one neighbour it is the mean of two models, and one attacker moves it.
+    """
+    ordered = ascending(near.models, near.counts)
+    return (ordered[(near.size - 1) // 2] + ordered[near.size // 2]) / 2
+
+
+def trimmed(near: Neighbourhood, cut: jax.Array) -> Decision:
+    """Average the client's own model with the values of the others, without the ``cut`` largest and smallest."""
+    others = near.size - 1
+    place = jnp.arange(near.models.shape[0])[:, None]
+    kept = (place >= cut) & (place < others - cut)
+    total = near.own + jnp.sum(jnp.where(kept, ascending(near.models, near.others), 0), axis=0)
+    alone = others < 2 * cut + 1
+    return Decision(jnp.where(alone, near.own, total / (others - 2 * cut + 1)), alone=alone)
+
+
+class TrimmedMeanNumbers(BoundedNumbers):
+    """The number of attackers that the trimmed mean is made for."""
+
+    def least(self) -> int:
+        """Return 2 f + 2: the client's own model is never trimmed."""
+        return 2 * self.max_attackers + 2
+
+
+@for_one_client(
+    "trimmed_mean",
+    TrimmedMeanNumbers,
+    formula="x_i+ = (x_i + sum of the y_j heard, without the f largest and f smallest of each coordinate) / (n - 2 f), "
+    "with n models, the own one included",
+    cite="fang2022: BRIDGE-T; yin2018",
+)
+def trimmed_mean(near: Neighbourhood) -> Decision:
+    """Average each coordinate without the f largest and the f smallest values of the others (BRIDGE-T).
+
+    It needs 2 f + 1 others, of which at most f are attackers. A client that hears fewer keeps its own model.
+    """
+    return trimmed(near, near.numbers.max_attackers)
+
+
+class TrimmedShareNumbers(Numbers):
+    """The number of the trimmed mean whose cut grows with the neighbourhood."""
+
+    trim: float = number(0.2, "share of the values that is left out at each end", at_least=0, below=0.5)
+
+
+@for_one_client(
+    "trimmed_share",
+    TrimmedShareNumbers,
+    formula="as trimmed_mean, with f = floor(trim (n - 1))",
+    cite="fang2022: BRIDGE-T; yin2018",
+)
+def trimmed_share(near: Neighbourhood) -> Decision:
+    """Average each coordinate without a share of the largest and of the smallest values of the others.
+
+    The number that is cut follows from how many a client hears. With few neighbours nothing is cut: it is then the mean
+    of all, which no attacker finds hard.
+    """
+    return trimmed(near, jnp.floor(near.numbers.trim * (near.size - 1)).astype(jnp.int32))

@@ -1,0 +1,372 @@
+"""Attacks against loops from the papers, who attacks, and what a study then counts."""
+
+import json
+from functools import cache, partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from collectives import unordered
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import attacks as loops
+from small import assert_trees_equal, told, toy_dataset, toy_task
+from tiny import run_study, tiny_config
+
+from mdfl_jax import Hparams, Schedule
+from mdfl_jax.algorithms import ALGORITHMS, numbers_of
+from mdfl_jax.algorithms.local import Settings
+from mdfl_jax.attacks.lying import lie_to_all, lie_to_each
+from mdfl_jax.attacks.members.data import stamp
+from mdfl_jax.attacks.registry import ATTACKS, attackers_of, names
+from mdfl_jax.config.resolve import resolve
+from mdfl_jax.core.sharding import client_mesh
+from mdfl_jax.core.types import Links, Places
+from mdfl_jax.data.partition import PartitionNumbers
+from mdfl_jax.engine.simulation import Simulation
+from mdfl_jax.exchange.aggregation import AGGREGATIONS, Heard, aggregate
+from mdfl_jax.exchange.neighbourhood import with_rule
+from mdfl_jax.exchange.sending import sent
+from mdfl_jax.models import make_model
+from mdfl_jax.networks.fixed import fixed_graph
+from mdfl_jax.networks.graphs import GraphParams
+from mdfl_jax.networks.wrappers.attacked import WHO, AttackedParams, attacked, choose
+from mdfl_jax.study import make_study
+from mdfl_jax.tasks import classification
+
+N, D = 7, 5
+ARE = np.array([False, True, False, False, True, False, False])
+RNG = np.random.default_rng(0)
+MODELS = RNG.normal(size=(N, D)).astype(np.float32)
+HEARS = ~np.eye(N, dtype=bool) & (RNG.random((N, N)) < 0.8)
+HEARS[3] = [False, True, False, False, True, False, False]  # hears attackers alone
+WEIGHTS = np.where(HEARS, RNG.random((N, N)), 0).astype(np.float32) / N
+WEIGHTS[np.arange(N), np.arange(N)] = 1 - WEIGHTS.sum(axis=1)
+
+
+def numbers_of_all(**changed):
+    """The numbers of all attacks, some of them changed by name."""
+    found = []
+    for name in names():
+        kind = ATTACKS.numbers(name)
+        found.append(kind(**{k: v for k, v in changed.items() if k in kind.__dataclass_fields__}).typed())
+    return tuple(found)
+
+
+def links_of(name, are=ARE, **changed):
+    attackers = attackers_of(jnp.asarray(are), jnp.int32(names().index(name)), numbers_of_all(**changed))
+    return Links(jnp.asarray(HEARS), jnp.asarray(WEIGHTS), attackers=attackers)
+
+
+@partial(jax.jit, static_argnums=())
+def told_by_all(links, key):
+    return sent((lie_to_all,), None, key, links, {"w": jnp.asarray(MODELS)})["w"]
+
+
+def test_what_attackers_send_to_all():
+    """One compiled program for all attacks; honest clients send what they have, bit for bit."""
+    key, changed = jax.random.key(3), {"flip_scale": 2.0, "scale": 3.0, "value": 0.5, "deviation": 4.0}
+    wanted = {
+        "sign_flip": -2 * MODELS,
+        "scaled": 3 * MODELS,
+        "constant": np.full_like(MODELS, 0.5),
+        "zero": np.zeros_like(MODELS),
+        "mimic": np.tile(MODELS[0], (N, 1)),
+    }
+    before = told_by_all._cache_size()
+    for name in names():
+        found = np.asarray(told_by_all(links_of(name, **changed), key))
+        np.testing.assert_array_equal(found[~ARE], MODELS[~ARE], err_msg=name)
+        if name in wanted:
+            np.testing.assert_allclose(found[ARE], wanted[name][ARE], rtol=1e-6, err_msg=name)
+        elif name == "gaussian":
+            assert 1 < found[ARE].std() < 8
+            assert not np.array_equal(found, told_by_all(links_of(name, **changed), jax.random.key(4)))
+        else:
+            np.testing.assert_array_equal(found, MODELS, err_msg=name)
+    assert told_by_all._cache_size() == before + 1
+    others = ~np.eye(N, dtype=bool)[0]  # the first honest client is now client 1
+    np.testing.assert_array_equal(told_by_all(links_of("mimic", are=~others), key)[0], MODELS[1])
+
+
+def lie_of(name, i, changed):
+    """What all attackers send to client i, by loops; None if it hears none."""
+    honest = [j for j in range(N) if HEARS[i, j] and not ARE[j]]
+    bad = [j for j in range(N) if HEARS[i, j] and ARE[j]]
+    if not bad:
+        return None
+    own = MODELS[i].astype(float)
+    seen = [*([own] if not ARE[i] else []), *(MODELS[j].astype(float) for j in honest)]
+    if name == "a_little_is_enough":
+        return loops.a_little_is_enough(own, seen, len(bad), changed.get("deviations", 0.0))
+    if name == "inner_product":
+        return loops.inner_product(seen, changed["strength"])
+    others, weights = [MODELS[j].astype(float) for j in honest], [WEIGHTS[i, j] for j in honest]
+    return loops.dissensus(own, others, weights, sum(WEIGHTS[i, j] for j in bad), changed["apart"])
+
+
+@pytest.mark.parametrize(
+    ("name", "changed"),
+    [
+        ("a_little_is_enough", {}),
+        ("a_little_is_enough", {"deviations": 1.5}),
+        ("inner_product", {"strength": 0.4}),
+        ("dissensus", {"apart": 0.7}),
+    ],
+)
+def test_what_attackers_who_know_everything_send_to_each(name, changed):
+    tree = {"w": jnp.asarray(MODELS)}
+    heard = lie_to_each(Heard(links_of(name, **changed), tree, tree))
+    found = np.asarray(aggregate("mean", heard)["w"])
+    for i in range(N):
+        lie = lie_of(name, i, changed)
+        if lie is not None and not (ARE[i] and not [j for j in range(N) if HEARS[i, j] and not ARE[j]]):
+            np.testing.assert_allclose(heard.lies["w"][i], lie, rtol=2e-4, atol=2e-5, err_msg=i)
+        told_to = [lie if ARE[j] else MODELS[j] for j in range(N)]
+        expected = WEIGHTS[i, i] * MODELS[i] + sum(WEIGHTS[i, j] * told_to[j] for j in range(N) if HEARS[i, j])
+        np.testing.assert_allclose(found[i], expected, rtol=2e-4, atol=2e-5, err_msg=i)
+
+
+def test_with_dissensus_gossip_stands_still_and_clipping_bounds_what_it_does():
+    tree = {"w": jnp.asarray(MODELS)}
+    heard = lie_to_each(Heard(links_of("dissensus", apart=1.0), tree, tree))
+    hears_one = (HEARS & ARE).any(axis=1)
+    np.testing.assert_allclose(aggregate("mean", heard)["w"][hears_one], MODELS[hears_one], atol=1e-5)
+    far = lie_to_each(Heard(links_of("dissensus", apart=1e6), tree, tree))
+    numbers = AGGREGATIONS.numbers("clipped_gossip")(clip_radius=0.1).typed()
+    moved = np.asarray(aggregate("clipped_gossip", far._replace(numbers=numbers))["w"]) - MODELS
+    assert np.linalg.norm(moved, axis=1).max() <= 0.1
+
+
+PLACES = Places(
+    jnp.asarray(RNG.normal(size=(20, 2)), jnp.float32), jnp.zeros(20), jnp.arange(20) < 8
+)  # 8 mobile clients of 20
+CHOOSE = jax.jit(lambda key, number, who, listed: choose(key, _params(number, who, listed), PLACES))
+
+
+def _params(number, who, listed=np.zeros(20, bool)):
+    return AttackedParams(None, number, who, listed, 0, 5, 0, ())
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 7), st.sampled_from(WHO), st.integers(0, 100))
+def test_who_attacks(number, who, seed):
+    listed = np.arange(20) % 2 == 0
+    found = np.asarray(CHOOSE(jax.random.key(seed), number, WHO.index(who), listed))
+    outside = np.linalg.norm(np.asarray(PLACES.position) - np.mean(PLACES.position, axis=0), axis=1)
+    assert found.sum() == number
+    mobile = np.asarray(PLACES.is_mobile)
+    if who in ("mobile", "static"):
+        assert not (found & (mobile != (who == "mobile"))).any()
+    if who == "listed":
+        assert not (found & ~listed).any()
+    if who in ("most_central", "outermost") and number:
+        order = np.argsort(outside if who == "most_central" else -outside)
+        np.testing.assert_array_equal(np.flatnonzero(found), np.sort(order[:number]))
+
+
+def test_random_attackers_are_drawn_evenly():
+    counts = sum(np.asarray(CHOOSE(jax.random.key(seed), 5, 0, np.zeros(20, bool))) for seed in range(200))
+    assert counts.sum() == 1000
+    assert (np.abs(counts - 50) < 30).all()
+
+
+@pytest.mark.parametrize("batch_size", [0, 6])
+def test_attackers_learn_from_flipped_labels_and_the_others_as_before(batch_size):
+    dataset = toy_dataset()
+    task = toy_task(N, dataset=dataset, batch_size=batch_size, partition="iid")
+    flipped = toy_task(N, dataset=dataset._replace(y_train=2 - dataset.y_train), batch_size=batch_size, partition="iid")
+    key, key_of_batch = jax.random.key(0), jax.random.key(1)
+    clients = task.partition(task.data, PartitionNumbers(), key)
+    model = task.init(task.data, key)
+    models = jax.tree.map(
+        lambda p: jnp.broadcast_to(p, (N, *p.shape)) + 0.1 * jnp.arange(N).reshape(N, *[1] * p.ndim), model
+    )
+    attackers = links_of("label_flip").attackers
+    plain = task.gradient(task.data, clients, models, key_of_batch)
+    wrong = flipped.gradient(flipped.data, clients, models, key_of_batch)
+    found = task.gradient(task.poison(task.data, clients, attackers), clients, models, key_of_batch)
+    pick = lambda a, b: jnp.where(ARE.reshape(N, *[1] * (a.ndim - 1)), b, a)  # noqa: E731
+    assert_trees_equal(found, jax.tree.map(pick, plain, wrong), 1e-6)
+    pair = links_of("label_flip_pair", source_label=1, wrong_label=2).attackers
+    of_pair = toy_task(
+        N,
+        dataset=dataset._replace(y_train=np.where(dataset.y_train == 1, 2, dataset.y_train)),
+        batch_size=batch_size,
+        partition="iid",
+    )
+    wrong = of_pair.gradient(of_pair.data, clients, models, key_of_batch)
+    found = task.gradient(task.poison(task.data, clients, pair), clients, models, key_of_batch)
+    assert_trees_equal(found, jax.tree.map(pick, plain, wrong), 1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+def test_the_trigger(dtype):
+    images = RNG.integers(0, 200, (3, 6, 5, 2)).astype(dtype)
+    np.testing.assert_array_equal(stamp(jnp.asarray(images), 2), loops.backdoor(images, 2))
+
+
+def test_the_backdoor_succeeds_at_those_who_learn_it_and_only_with_the_trigger(tmp_path):
+    """Everybody hears three attackers of six. The square alone looks like some label to a linear model, too."""
+    config = tiny_config(**{
+        "attack.name": "backdoor", "attack.number": 3, "attack.target_label": 7, "attack.trigger_size": 2,
+        "network.graph": "complete", "rounds": 60, "eval_every": 30, "seeds": 1, "algorithm.lr": 0.5,
+        "data.limit_train": 600, "data.limit_test": 200, "sweep": "attack.poisoned_share=0.001,0.6",
+    })  # fmt: skip
+    points = run_study(make_study(config), tmp_path)["points"]
+    success = [point["backdoor_success"]["mean"] for point in points]
+    assert success[0] + 0.2 < success[1], success
+    assert points[1]["final_accuracy"]["mean"] > 0.5
+
+
+def attacked_config(**changes):
+    return tiny_config(**{"attack.name": "sign_flip", "attack.number": 2, "network.radius": 2.0, **changes})
+
+
+def test_attackers_their_reach_and_the_statistics_of_the_honest(tmp_path):
+    config = attacked_config(**{"attack.memory": 2, "attack.from_round": 1, "rounds": 6, "seeds": 3})
+    summary = run_study(make_study(config), tmp_path)
+    history = np.load(tmp_path / "history.npz")
+    are, links = history["0/attacker"][:, -1].astype(bool), history["0/links"]
+    assert (are.sum(axis=1) == 2).all()
+    accuracy = history["0/accuracy"]
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    for seed in range(3):
+        pairs = np.unpackbits(links[seed], axis=-1, count=6).astype(bool)
+        reached = loops.within_reach(pairs, are[seed], 2, from_round=1)
+        expected = reached.sum(axis=1) / 4
+        found = history["0/contamination"][seed]
+        np.testing.assert_allclose(found[1:], expected.reshape(3, 2).mean(axis=1), rtol=1e-6)
+        of_seed = [line for line in lines if line["seed"] == seed]
+        for e, line in enumerate(of_seed):
+            honest = accuracy[seed, e][~are[seed]]
+            assert line["accuracy"] == pytest.approx(honest.mean())
+            assert line["accuracy_min"] == pytest.approx(honest.min())
+            assert line["evaluated"] == 4
+    assert summary["points"][0]["final_accuracy"]["mean"] == pytest.approx(
+        np.mean([accuracy[s, -1][~are[s]].mean() for s in range(3)])
+    )
+
+
+def test_the_consensus_and_the_mean_model_are_those_of_the_honest():
+    from mdfl_jax.metrics.values import consensus_distance, mean_model
+
+    honest = {"w": MODELS[~ARE]}
+    np.testing.assert_allclose(
+        mean_model({"w": MODELS}, jnp.asarray(~ARE))["w"], MODELS[~ARE].mean(axis=0)[None], rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        consensus_distance({"w": MODELS}, jnp.asarray(~ARE)), consensus_distance(honest), rtol=1e-5
+    )
+
+
+@cache
+def run_of(rule, lists, devices, name="dpsgd"):
+    """A compiled run with a rule, for all attacks: (attack) -> (models before and after, losses)."""
+    mesh = client_mesh(jax.devices()[:devices])
+    task = classification(toy_dataset(), make_model("linear", 3), 12, "iid", batch_size=6, mesh=mesh)
+    algorithm = with_rule(ALGORITHMS[name](Settings(aggregation=rule)), rule)
+    network = attacked(fixed_graph(12, "torus" if lists is not None else "complete", lists=bool(lists)))
+    simulation = Simulation(task, network, algorithm, Schedule(3, 3))
+
+    def run(which, from_round):
+        params = AttackedParams(GraphParams(), 2, 0, np.zeros(12, bool), from_round, 5, which, numbers_of_all())
+        algorithm_numbers = numbers_of(name, aggregation=rule).replace(lr=np.float32(0.1))
+        hparams, key = Hparams(PartitionNumbers(), params, algorithm_numbers.typed()), jax.random.key(2)
+        carry, _ = simulation.init(simulation.data, hparams, key)
+        after, metrics = simulation.advance(simulation.data, hparams, key, carry)
+        before, models = (simulation.models(one)[0] for one in (carry, after))
+        return before, models, metrics.loss, carry.network.attackers.are
+
+    compiled = jax.jit(run).lower(0, 0).compile()
+    assert unordered(compiled.as_text())[1] == []  # no collective in a loop or a condition
+    return lambda attack, from_round=0: jax.device_get(compiled(names().index(attack), from_round))
+
+
+def check_devices_and_forms(rule, attack):
+    one, over = run_of(rule, False, 1)(attack), run_of(rule, False, 4)(attack)
+    listed = run_of(rule, True, 1)(attack)
+    assert_trees_equal(one[1], over[1], 2e-3)
+    assert_trees_equal(one[1], listed[1], 2e-3)
+    honest = ~one[3]
+    assert np.isfinite(one[2][honest]).all()
+    assert not np.array_equal(jax.tree.leaves(one[0])[0][honest], jax.tree.leaves(one[1])[0][honest])
+
+
+PAIRS = [(rule, attack) for rule in AGGREGATIONS for attack in names()]
+SOME = [("mean", "a_little_is_enough"), ("median", "dissensus"), ("ubar", "sign_flip")]
+
+
+@pytest.mark.parametrize(
+    ("rule", "attack"), [pair if pair in SOME else pytest.param(*pair, marks=pytest.mark.long) for pair in PAIRS]
+)
+def test_each_rule_with_each_attack_over_a_device_a_mesh_and_lists(rule, attack):
+    check_devices_and_forms(rule, attack)
+
+
+def test_replay_keeps_the_model_and_an_attack_begins_in_its_round():
+    before, after, _, are = run_of("mean", None, 1)("replay")
+    leaf = lambda tree: jax.tree.leaves(tree)[0]  # noqa: E731
+    np.testing.assert_array_equal(leaf(before)[are], leaf(after)[are])
+    late = [run_of("mean", None, 1)(attack, 3) for attack in ("sign_flip", "zero")]
+    assert_trees_equal(late[0][1], late[1][1])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", [*ALGORITHMS])
+def test_every_algorithm_runs_under_an_attack_that_every_algorithm_allows(name):
+    changes = {"algorithm.name": name, "attack.name": "sign_flip", "seeds": 1}
+    algorithm = ALGORITHMS[name](Settings())
+    changes |= {"server.pattern": "fixed"} if "at_server" in algorithm.needs else {"network.graph": "complete"}
+    assert make_study(tiny_config(**changes)).groups
+
+
+def test_a_sweep_over_attacks_is_one_program():
+    study = make_study(attacked_config(sweep="attack.name=sign_flip,zero,dissensus,label_flip; attack.number=1,2"))
+    assert [len(group.points) for group in study.groups] == [8]
+    assert len(make_study(attacked_config(sweep="attack.name=zero,backdoor")).groups) == 2
+
+
+WRONG = {
+    "attack.number is 6; it must be fewer than network.num_clients, which is 6": {"attack.number": 6},
+    "attack.number is 3; it must be at most 2 clients: attack.who is mobile, and so many are": {
+        "attack.number": 3, "attack.who": "mobile",
+    },
+    "attack.number is 1; it must be at most 0 clients: attack.who is mobile, and so many are": {
+        "attack.number": 1, "attack.who": "mobile", "network.graph": "ring",
+    },
+    "attack.who is outermost; it must be another one: a graph (network.graph is ring) knows no places": {
+        "attack.who": "outermost", "network.graph": "ring",
+    },
+    "attack.name is dissensus; it must be another one: allreduce sends no whole models by algorithm.aggregation": {
+        "attack.name": "dissensus", "algorithm.name": "allreduce",
+    },
+    "attack.clients is '0,9'; it must be different clients of 0 to 5, as in 0,3": {
+        "attack.who": "listed", "attack.clients": "0,9",
+    },
+    "attack.clients is '0,3'; it must be empty unless attack.who is listed": {"attack.clients": "0,3"},
+    "attack.number is 2; it must be at most 1, the clients of attack.clients '4'": {
+        "attack.who": "listed", "attack.clients": "4",
+    },
+    "attack.name is label_flip, which changes labels; the samples of data.name synthetic:linear have none": {
+        "attack.name": "label_flip", "data.name": "synthetic:linear",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_mistakes_are_one_line(line):
+    assert told(make_study, attacked_config(**WRONG[line])) == line
+
+
+def test_an_unknown_attack_is_told_with_a_near_one():
+    assert told(resolve, attacked_config(**{"attack.name": "sign_flp"})).startswith(
+        "attack.name: unknown name 'sign_flp' (did you mean 'sign_flip'?)"
+    )
+
+
+def test_a_study_without_an_attack_has_none_of_this(tmp_path):
+    run_study(make_study(tiny_config(seeds=1)), tmp_path)
+    with np.load(tmp_path / "history.npz") as history:
+        assert not {"0/attacker", "0/contamination", "0/evaluated"} & set(history.files)

@@ -1,0 +1,364 @@
+"""Robust rules of aggregation against loops from the papers, SciPy, and what their breakdown points promise."""
+
+from functools import cache, partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import robust
+from scipy import stats
+from scipy.optimize import minimize
+from small import assert_trees_equal, told, toy_hparams, toy_task
+from tiny import run_study, tiny_config
+
+from mdfl_jax import Hparams, Schedule, simulate
+from mdfl_jax.algorithms import ALGORITHMS, numbers_of
+from mdfl_jax.algorithms.local import Settings
+from mdfl_jax.algorithms.registry import ignored_by
+from mdfl_jax.config.resolve import resolve
+from mdfl_jax.core.links import from_pairs
+from mdfl_jax.core.types import Links
+from mdfl_jax.exchange.aggregation import AGGREGATIONS, Heard, aggregate
+from mdfl_jax.exchange.neighbourhood import ascending, comparators, with_rule
+from mdfl_jax.exchange.under_way import UnderWay, traced
+from mdfl_jax.networks.fixed import fixed_graph
+from mdfl_jax.networks.graphs import GraphParams
+from mdfl_jax.networks.mixing import metropolis_hastings
+from mdfl_jax.study import make_study
+
+RULES = [name for name in AGGREGATIONS if name != "mean"]
+N, D, F = 11, 6, 1
+NUMBERS = {
+    "max_attackers": F,
+    "trim": 0.3,
+    "weiszfeld_steps": 8,
+    "least_distance": 1e-6,
+    "max_norm": 0.9,
+    "clip_radius": 1.5,
+    "own_weight": 0.25,
+    "benign_share": 0.6,
+    "closeness": 1.2,
+    "tightening": 0.7,
+    "first_trust": 0.5,
+    "trust_rate": 0.4,
+    "forgetting": 0.1,
+    "least_trust": 0.45,
+}
+PROGRESS = 0.5
+TARGETS = np.random.default_rng(5).normal(size=(N, D))
+
+
+def loss_of(models):
+    """The loss of each model for the client of its row: the distance from the client's own target."""
+    return jnp.linalg.norm(models["w"] - jnp.asarray(TARGETS, models["w"].dtype), axis=1)
+
+
+def drawn(seed, density=0.5):
+    """Links of any density, in which client 0 hears nobody, and models of which some are far away."""
+    rng = np.random.default_rng(seed)
+    linked = np.triu(rng.random((N, N)) < density, 1)
+    linked[0] = False
+    both = linked | linked.T
+    heard = both & (rng.random((N, N)) < 0.9)  # some links fail in one direction
+    own, sent = rng.normal(size=(2, N, D))
+    sent[rng.random(N) < 0.3] *= 20
+    return both, heard, own, sent
+
+
+def heard_of(both, adjacency, own, sent, lists, numbers):
+    """What is combined, over matrices or over neighbour lists."""
+    ids = from_pairs(*map(jnp.asarray, np.nonzero(both)), jnp.ones(both.sum(), bool), N, N) if lists else None
+    links = Links(jnp.asarray(adjacency), jnp.zeros((N, N)))
+    if lists:
+        places = jnp.take_along_axis(jnp.asarray(adjacency), ids.ids, axis=1) & (ids.ids != jnp.arange(N)[:, None])
+        links = Links(places, jnp.zeros((N, N)), senders=ids)
+    links = links._replace(mix=metropolis_hastings(links.adjacency, links.senders))
+    as_tree = lambda x: {"b": jnp.asarray(x[:, :1], jnp.float32), "w": jnp.asarray(x, jnp.float32)}  # noqa: E731
+    return Heard(links, as_tree(own), as_tree(sent), numbers)
+
+
+@cache
+def program(rule, lists):
+    """One compiled program of a rule for all cases."""
+
+    def combined(heard):
+        heard = Heard(*heard)
+        with traced(UnderWay(lambda models: loss_of(models), jnp.float32(PROGRESS))) as under_way:
+            return aggregate(rule, heard), under_way.screened
+
+    return jax.jit(combined)
+
+
+def combined(rule, both, adjacency, own, sent, lists=False):
+    numbers = AGGREGATIONS.numbers(rule)
+    fields = {name: value for name, value in NUMBERS.items() if name in numbers.__dataclass_fields__}
+    found, screened = program(rule, lists)(heard_of(both, adjacency, own, sent, lists, numbers(**fields).typed())[:4])
+    return np.concatenate([found["b"], found["w"]], axis=1), screened
+
+
+def by_loops(rule, adjacency, own, sent):
+    """The same by the loops of tests/oracles/robust.py."""
+    both = lambda x: np.concatenate([x[:, :1], x], axis=1).astype(np.float32).astype(float)  # noqa: E731
+    models, told = both(own), both(sent)
+    degree = adjacency.sum(axis=1)
+    found = []
+    for i in range(N):
+        who = np.flatnonzero(adjacency[i])
+        heard = [told[j] for j in who]
+        weights = [1 / (1 + max(degree[i], degree[j])) for j in who]
+        losses = [np.linalg.norm(told[j][1:] - TARGETS[i]) for j in who]
+        own_loss = np.linalg.norm(models[i][1:] - TARGETS[i])
+        found.append(one(rule, models[i], heard, weights, own_loss, losses))
+    return np.array(found)
+
+
+def one(rule, own, heard, weights, own_loss, losses):
+    if rule.startswith("nnm_"):
+        if 1 + len(heard) < 2 * F + 1:
+            return own
+        mixed = robust.nearest_mixing([own, *heard], F)
+        inner = rule.removeprefix("nnm_")
+        least = {"trimmed_mean": 2 * F + 2, "krum": 2 * F + 3}.get(inner, 0)
+        return own if 1 + len(heard) < least else one(inner, mixed[0], mixed[1:], weights, own_loss, losses)
+    weigh = (own, heard, weights)
+    return {
+        "median": lambda: robust.median(own, heard),
+        "trimmed_mean": lambda: robust.trimmed_mean(own, heard, F),
+        "trimmed_share": lambda: robust.trimmed_share(own, heard, NUMBERS["trim"]),
+        "geometric_median": lambda: robust.weiszfeld([own, *heard], 8, 1e-6),
+        "krum": lambda: robust.krum(own, heard, F),
+        "multi_krum": lambda: robust.multi_krum(own, heard, F),
+        "norm_clipping": lambda: robust.norm_clipping(*weigh, NUMBERS["max_norm"]),
+        "clipped_gossip": lambda: robust.clipped_gossip(*weigh, NUMBERS["clip_radius"]),
+        "clipped_gossip_adaptive": lambda: robust.clipped_gossip(*weigh, robust.adaptive_radius(*weigh, F)),
+        "self_centred_clipping": lambda: robust.clipped_gossip(*weigh, robust.code_radius(own, heard, F)),
+        "ubar": lambda: robust.ubar(own, heard, own_loss, losses, NUMBERS["benign_share"], NUMBERS["own_weight"]),
+        "balance": lambda: robust.balance(
+            own, heard, NUMBERS["closeness"], NUMBERS["tightening"], PROGRESS, NUMBERS["own_weight"]
+        ),
+        "reputation": lambda: robust.by_trust(
+            *weigh, robust.earned([0.5] * len(heard), own_loss, losses, NUMBERS["trust_rate"]), NUMBERS["least_trust"]
+        ),
+    }[rule]()
+
+
+def metropolis(adjacency):
+    """Links that fail in one direction keep the weights of the rule symmetric, so they are those of both directions."""
+    return adjacency & adjacency.T
+
+
+@pytest.mark.parametrize("lists", [False, True])
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_is_that_of_its_paper_over_matrices_and_lists(rule, lists):
+    for seed, density in enumerate((0.2, 0.5, 0.9)):
+        both, _, own, sent = drawn(seed, density)
+        found, screened = combined(rule, both, both, own, sent, lists)
+        wanted = by_loops(rule, both, own, sent)
+        np.testing.assert_allclose(found, wanted, rtol=2e-4, atol=2e-4, err_msg=f"{rule} {density}")
+        assert not screened.alone[0]  # who hears nobody has not too few
+        np.testing.assert_array_equal(found[0, 1:], np.float32(own[0]))
+
+
+def test_too_few_heard_is_told_and_a_client_then_keeps_its_model_or_mixes_plainly():
+    both = np.zeros((N, N), bool)
+    for i, j in ((1, 2), (3, 4), (3, 5), (6, 7), (6, 8), (6, 9), (6, 10)):  # degrees 1, 1, 2, 1, 1, 4, 1, 1, 1, 1
+        both[i, j] = both[j, i] = True
+    degree, (_, _, own, sent) = both.sum(axis=1), drawn(0)
+    least = {"trimmed_mean": 3, "krum": 4, "multi_krum": 4, "clipped_gossip_adaptive": 2, "self_centred_clipping": 2}
+    least |= {f"nnm_{name}": max(least.get(name, 2), 2) for name in ("median", "geometric_median")}
+    least |= {"nnm_trimmed_mean": 3, "nnm_krum": 4}
+    for rule in RULES:
+        found, screened = combined(rule, both, both, own, sent)
+        alone = (degree > 0) & (degree < least.get(rule, 0))
+        np.testing.assert_array_equal(screened.alone, alone, err_msg=rule)
+        if rule != "self_centred_clipping":  # the code of its authors clips nothing then
+            np.testing.assert_array_equal(found[alone, 1:], np.float32(own)[alone], err_msg=rule)
+
+
+@pytest.mark.parametrize("rule", ["krum", "multi_krum", "ubar", "balance"])
+def test_a_rule_that_rejects_tells_which_models_it_used(rule):
+    both = ~np.eye(N, dtype=bool)
+    own = np.ones((N, D)) + 0.01 * np.random.default_rng(0).normal(size=(N, D))
+    sent = own.copy()
+    sent[4] = 1e4
+    screened = combined(rule, both, both, own, sent)[1]
+    assert not screened.used[:, 4][np.arange(N) != 4].any()
+    assert screened.used[np.arange(N), np.arange(N)].all()
+
+
+HUGE = st.sampled_from([0.0, 1.0, -30.0, 1e4, -1e9, 1e30, np.inf, np.nan])
+
+
+@settings(max_examples=25, deadline=None)
+@given(lies=st.lists(st.tuples(HUGE, HUGE), min_size=1, max_size=5), seed=st.integers(0, 10))
+def test_the_median_stays_within_the_honest_values_with_f_of_2f_plus_1(lies, seed):
+    """N = 11 models, at most 5 attackers': each coordinate lies between the honest ones."""
+    rng = np.random.default_rng(seed)
+    own = rng.normal(size=(N, D))
+    sent, liars = own.copy(), rng.permutation(N)[: len(lies)]
+    for j, (even, odd) in zip(liars, lies):
+        sent[j, ::2], sent[j, 1::2] = even, odd
+    found, _ = combined("median", ~np.eye(N, dtype=bool), ~np.eye(N, dtype=bool), own, sent)
+    honest = np.setdiff1d(np.arange(N), liars)
+    low, high = own[honest].min(axis=0), own[honest].max(axis=0)
+    assert (found[honest, 1:] >= low - 1e-6).all()
+    assert (found[honest, 1:] <= high + 1e-6).all()
+
+
+@pytest.mark.parametrize("lie", [1e4, -1e30, np.inf, np.nan])
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule != "norm_clipping"])
+def test_one_attacker_moves_nobody_far(rule, lie):
+    """Ten honest models at a distance of one from each other and an attacker that sends anything."""
+    rng, both = np.random.default_rng(1), ~np.eye(N, dtype=bool)
+    own = 0.3 * rng.normal(size=(N, D))
+    sent = own.copy()
+    sent[7] = lie
+    if rule == "self_centred_clipping" and np.isnan(lie):
+        pytest.skip("a model that is not heard is not among the f farthest")
+    found, _ = combined(rule, both, both, own, sent)
+    assert np.abs(np.delete(found, 7, axis=0)).max() < 2
+
+
+@pytest.mark.parametrize("lists", [False, True])
+def test_trust_is_remembered_while_clients_are_apart_and_slowly_forgotten(lists):
+    """Links that change from round to round, against a loop over rounds and pairs."""
+    numbers = AGGREGATIONS.numbers("reputation")(0.5, 0.4, 0.1, 0.45).typed()
+    trust, kept = np.full((N, N), 0.5), jnp.full((N, N), 0.5, jnp.float32)
+
+    @jax.jit
+    def one_round(heard, memory):
+        with traced(UnderWay(loss_of, memory=memory)) as under_way:
+            return aggregate("reputation", Heard(*heard)), under_way.memory
+
+    for seed in range(4):
+        both, _, own, sent = drawn(seed, 0.3)
+        found, kept = one_round(heard_of(both, both, own, sent, lists, numbers)[:4], kept)
+        trust = 0.5 + 0.9 * (trust - 0.5)
+        degree = both.sum(axis=1)
+        for i in range(N):
+            who = np.flatnonzero(both[i])
+            own_loss, losses = (np.linalg.norm(x - TARGETS[i], axis=-1) for x in (own[i], sent[who]))
+            trust[i, who] = robust.earned(trust[i, who], own_loss, losses, 0.4)
+            weights = [1 / (1 + max(degree[i], degree[j])) for j in who]
+            expected = robust.by_trust(own[i], [sent[j] for j in who], weights, trust[i, who], 0.45)
+            np.testing.assert_allclose(found["w"][i], expected, rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(np.where(np.eye(N), 0, kept), np.where(np.eye(N), 0, trust), atol=1e-5)
+
+
+def test_an_algorithm_that_exchanges_in_a_loop_refuses_a_memory():
+    line = told(lambda: history("dmgt_svrg", "reputation", False))
+    assert line == "an algorithm that exchanges in a loop cannot use a rule of aggregation with a memory"
+
+
+def test_the_mean_breaks_where_the_rules_hold():
+    own = np.zeros((N, D))
+    sent = own.copy()
+    sent[7] = 1e4
+    heard = heard_of(*[~np.eye(N, dtype=bool)] * 2, own, sent, False, None)
+    assert np.abs(aggregate("mean", heard)["w"]).max() > 100
+
+
+def test_krum_returns_one_of_the_models_and_the_trimmed_mean_is_scipys():
+    both, _, own, sent = drawn(3, 1.0)
+    found = combined("krum", both, both, own, sent)[0]
+    seen = np.float32(np.concatenate([own, sent]))
+    for row in found[:, 1:]:
+        assert (row == seen).all(axis=1).any()
+    trimmed = combined("trimmed_share", both, both, own, sent)[0][:, 1:]
+    for i in range(1, N):
+        others = sent[both[i]]
+        cut = int(np.floor(0.3 * len(others)))
+        kept = len(others) - 2 * cut
+        expected = (own[i] + kept * stats.trim_mean(others, 0.3, axis=0)) / (kept + 1)
+        np.testing.assert_allclose(trimmed[i], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_geometric_median_is_scipys_minimiser():
+    both, _, own, _ = drawn(4, 1.0)
+    numbers = AGGREGATIONS.numbers("geometric_median")(weiszfeld_steps=200).typed()
+    found = aggregate("geometric_median", heard_of(both, both, own, own, False, numbers))["w"]
+    models = np.concatenate([own[:, :1], own], axis=1)[1:]
+    best = minimize(lambda z: np.linalg.norm(models - z, axis=1).sum(), models.mean(axis=0), tol=1e-10).x
+    np.testing.assert_allclose(found[1:], np.tile(best[1:], (N - 1, 1)), atol=1e-3)
+
+
+def test_rules_are_those_of_byzfl():
+    byzfl = pytest.importorskip("byzfl")
+    both, _, own, _ = drawn(6, 1.0)
+    models = np.concatenate([own[:, :1], own], axis=1)[1:]
+    both[0] = both[:, 0] = False
+    for rule, judge in (("median", byzfl.Median()), ("nnm_median", lambda x: byzfl.Median()(byzfl.NNM(F)(x)))):
+        np.testing.assert_allclose(
+            combined(rule, both, both, own, own)[0][1:], np.tile(judge(models), (N - 1, 1)), 1e-5
+        )
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 16, 31, 40])
+def test_columns_are_sorted_by_the_network_and_beyond_it(size):
+    """By the zero-one principle for small sizes: a network that sorts all zeros and ones sorts everything."""
+    if size <= 16:
+        bits = (np.arange(2**size)[None] >> np.arange(size)[:, None]) & 1
+        rows = list(bits)
+        for low, high in comparators(size):
+            rows[low], rows[high] = np.minimum(rows[low], rows[high]), np.maximum(rows[low], rows[high])
+        np.testing.assert_array_equal(rows, np.sort(bits, axis=0))
+    values = np.random.default_rng(size).normal(size=(size, 9)).astype(np.float32)
+    counts = np.random.default_rng(size).random(size) < 0.7
+    found = ascending(jnp.asarray(values), jnp.asarray(counts))
+    np.testing.assert_array_equal(found[: counts.sum()], np.sort(values[counts], axis=0))
+    assert np.isinf(found[counts.sum() :]).all()
+
+
+def history(name, rule, lists):
+    algorithm = with_rule(ALGORITHMS[name](Settings(aggregation=rule)), rule)
+    network = fixed_graph(12, "torus", lists=lists)
+    hparams = Hparams(toy_hparams().task, GraphParams(), numbers_of(name, aggregation=rule).typed())
+    run = simulate(toy_task(num_clients=12, batch_size=5), network, algorithm, Schedule(4, 2))
+    return jax.jit(run)(hparams, jax.random.key(0))
+
+
+@pytest.mark.parametrize(
+    "rule", [rule if rule == "reputation" else pytest.param(rule, marks=pytest.mark.long) for rule in RULES]
+)
+def test_a_run_over_lists_is_that_over_matrices(rule):
+    dense, listed = history("dpsgd", rule, False), history("dpsgd", rule, True)
+    for name in ("loss", "consensus_distance"):
+        np.testing.assert_allclose(dense[name], listed[name], rtol=1e-3, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", [name for name in ALGORITHMS if "aggregation" not in ignored_by(name)])
+def test_every_algorithm_that_mixes_runs_with_a_rule_that_asks_for_losses_and_tells(name):
+    assert np.isfinite(history(name, "ubar", False).loss).all()
+
+
+def test_a_study_counts_the_rounds_with_too_few(tmp_path):
+    config = tiny_config(**{"algorithm.aggregation": "krum", "algorithm.max_attackers": 1, "seeds": 1})
+    point = run_study(make_study(config), tmp_path)["points"][0]
+    heard = np.load(tmp_path / "history.npz")["0/num_heard"]
+    assert 0 < point["fell_back"]["mean"] <= 1
+    assert np.nanmax(heard) > 0
+
+
+def test_wrong_numbers_are_told_in_one_line():
+    line = partial(told, lambda **changes: resolve(tiny_config(**{"algorithm.aggregation": "krum", **changes})))
+    assert line(**{"algorithm.max_attackers": 2}) == (
+        "algorithm.max_attackers is 2; krum then needs 7 models, and network.num_clients is 6"
+    )
+    assert line(**{"algorithm.max_attackers": -1}).startswith("algorithm.max_attackers is -1; it must be at least 0")
+    assert line(**{"algorithm.name": "pame"}).startswith("algorithm.aggregation is krum; it must be 'mean': pame mixes")
+
+
+def test_models_of_single_and_double_precision_keep_their_type():
+    with jax.enable_x64(True):
+        both, _, own, sent = drawn(2)
+        for rule in RULES:
+            numbers = AGGREGATIONS.numbers(rule)().typed()
+            heard = heard_of(both, both, own, sent, False, numbers)
+            double = jax.tree.map(lambda x: x.astype(jnp.float64), (heard.own, heard.sent))
+            found = aggregate(rule, heard._replace(own=double[0], sent=double[1]))
+            single = aggregate(rule, heard)
+            assert_trees_equal(jax.tree.map(lambda x: x.astype(jnp.float32), found), single, 1e-3)
