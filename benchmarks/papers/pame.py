@@ -162,10 +162,10 @@ WHY_PERIOD = (
     "([below](#periods-and-the-stop-rule))."
 )
 WHY_CLASSES = (
-    "`small` has 10 nodes and 200 rounds. With one class a node nobody learns much in them (10 to 23 %), so these "
-    "claims say little. D-PSGD and DFedSAM send whole models, ten times as much, and lead by five points with 7 "
+    "`small` has 10 nodes and 200 rounds. With one class a node nobody learns much in them (10 to 20 %), so these "
+    "claims say little. D-PSGD and DFedSAM send whole models, ten times as much, and lead by seven points with 7 "
     "classes; with 10 classes they reach the target at the same evaluation as PaME. BEER is left out where it diverged "
-    "at every step of its grid. These runs held out validation samples at evenly spaced places; now they are drawn."
+    "at every step of its grid."
 )
 WHY_ROUNDS = (
     "The rivals' step sizes and constants are tuned by the same rule as PaME's; the paper does not say how its were "

@@ -294,15 +294,12 @@ def check_devices_and_forms(rule, attack):
     assert not np.array_equal(jax.tree.leaves(one[0])[0][honest], jax.tree.leaves(one[1])[0][honest])
 
 
-PAIRS = [(rule, attack) for rule in AGGREGATIONS for attack in names()]
-SOME = [("mean", "a_little_is_enough"), ("median", "dissensus"), ("ubar", "sign_flip")]
-
-
 @pytest.mark.parametrize(
-    ("rule", "attack"), [pair if pair in SOME else pytest.param(*pair, marks=pytest.mark.long) for pair in PAIRS]
+    "rule", [rule if rule == "median" else pytest.param(rule, marks=pytest.mark.long) for rule in AGGREGATIONS]
 )
-def test_each_rule_with_each_attack_over_a_device_a_mesh_and_lists(rule, attack):
-    check_devices_and_forms(rule, attack)
+def test_each_rule_with_each_attack_over_a_device_a_mesh_and_lists(rule):
+    for attack in names():
+        check_devices_and_forms(rule, attack)
 
 
 def test_replay_keeps_the_model_and_an_attack_begins_in_its_round():
