@@ -116,7 +116,7 @@ def facts(dataset: Dataset) -> list[tuple[str, str]]:
     lines = [(f"{split} samples", f"{len(x):,}") for split, x in splits if x is not None]
     kind = "tokens" if dataset.vocabulary else "an image" if dataset.are_images else "floats"
     lines.append(("a sample", f"{list(dataset.x_train.shape[1:])}, {kind}"))
-    what = "numbers" if dataset.targets is Targets.NUMBERS else "labels"
+    what = ("number" if dataset.targets is Targets.NUMBERS else "label") + "s" * (dataset.num_classes != 1)
     lines.append(("targets", f"{dataset.targets.value}: {dataset.num_classes:,} {what}"))
     if dataset.client is not None:
         lines.append(("owners", f"{len(np.unique(dataset.client)):,}"))

@@ -61,7 +61,8 @@ class ModelNumbers(StaticNumbers):
           UserError: if the model cannot process these samples.
         """
         if fault := self.fault(sample):
-            raise UserError(f"model.name is {model}; {fault}, and {dataset} has {sample.words}")
+            others = "lstm and transformer take tokens" if sample.vocabulary else "linear and mlp take all floats"
+            raise UserError(f"model.name is {model}; {fault}, and {dataset} has {sample.words}; {others}")
 
 
 class FloatModelNumbers(ModelNumbers):

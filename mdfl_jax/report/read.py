@@ -153,6 +153,11 @@ def value_of(point: Mapping[str, Any], path: str, config: Mapping[str, Any]) -> 
     return node
 
 
+def is_attacked(points: Sequence[Mapping[str, Any]], config: Mapping[str, Any]) -> bool:
+    """Tell whether some sweep points have attackers; means over clients are then over the honest ones."""
+    return any(value_of(point, "attack.name", config) for point in points)
+
+
 def spaced(name: str) -> str:
     """Return a name in its printed form, with spaces for underscores."""
     return name.replace("_", " ")

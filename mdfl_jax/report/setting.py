@@ -11,7 +11,7 @@ import numpy as np
 
 from mdfl_jax.core.papers import Paper
 from mdfl_jax.core.sweep_text import labels_for, labels_of, show
-from mdfl_jax.report.read import ReportData, as_number, kept, short, spaced
+from mdfl_jax.report.read import ReportData, as_number, is_attacked, kept, short, spaced
 from mdfl_jax.report.sheet import number
 from mdfl_jax.storage.study_files import no_streets
 
@@ -156,7 +156,7 @@ SAMPLED = {"eval_clients": "clients", "eval_samples": "test samples"}
 def describe_setting(study: ReportData) -> str:
     """Describe the experiment in sentences. A setting that varies is given with all its values."""
     words = _Words(study)
-    sentences = (_who(words), _split(words), _meeting(words), _length(words), _varied(words))
+    sentences = (_who(words), _split(words), _meeting(words), _attack(words), _length(words), _varied(words))
     return " ".join(f"{text.strip()}." for text in sentences if text)
 
 
@@ -247,7 +247,22 @@ def _meeting(words: _Words) -> str:
         place = _movement(words, file)
     if words.has("server.pattern"):
         return place + words.clause(". Clients meet a server at road-side units of range {} m", "server.unit_range")
+    if not words.everywhere(lambda p: study.value(p, "algorithm.aggregation") in (None, "", "mean")):
+        return place + words.clause(". Clients combine the models that they hear by {}", "algorithm.aggregation")
     return place + words.clause(". Models are mixed by {}", "network.mixing")
+
+
+def _attack(words: _Words) -> str:
+    """Return the clause about who attacks, and how; "" if nobody does."""
+    study = words.study
+    if not is_attacked(study.points, study.config):
+        return ""
+    is_share = any(study.value(p, "attack.share") for p in range(len(study.points)))
+    many = words.clause("A share of {} of the clients", "attack.share") if is_share else ""
+    many = many or words.clause("{} of the clients", "attack.number")
+    who = words.clause(" ({})", "attack.who") + words.clause(" attack by {}", "attack.name")
+    since = words.clause(" from round {} on", "attack.from_round") if words.has("attack.from_round") else ""
+    return f"{many}{who}{since}; accuracies and losses are those of the honest clients"
 
 
 def _movement(words: _Words, file: str) -> str:
@@ -288,7 +303,7 @@ def _varied(words: _Words) -> str:
     others = [
         f"{spaced(axis.name)}: {words.value(path)}" for path, axis in words.axes.items() if path not in words.used
     ]
-    return f"Varied are {'; '.join(others)}" if others else ""
+    return f"The sweep varies {'; '.join(others)}" if others else ""
 
 
 class Entry(NamedTuple):

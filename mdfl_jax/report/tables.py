@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from mdfl_jax.core.metric import TABLE, TARGET, Shown
 from mdfl_jax.core.outcomes import chosen_words, enumerated, known_seeds
-from mdfl_jax.report.read import ReportData, as_number, chosen, declared, spaced, sweep_axes, value_of
+from mdfl_jax.report.read import ReportData, as_number, chosen, declared, is_attacked, spaced, sweep_axes, value_of
 from mdfl_jax.report.sheet import MISSING, Cell, Sheet, in_text, mean_of, number, number_with
 from mdfl_jax.report.sheet import write as write_sheet
 from mdfl_jax.results.statistics import power_in_words
@@ -174,6 +174,7 @@ def note(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) ->
     few = ("no run has a result", "one seed, hence no interval")
     spread = few[seeds] if seeds < len(few) else f"mean and 95 % Student-t interval over {over}"
     of = " of the global model" if (config or {}).get("judged") == "global" else ""
+    of = of or (" of the honest clients" if is_attacked(summary["points"], config or {}) else "")
     meaning = f" (it is {summary['accuracy_is']})" if summary.get("accuracy_is") else ""
     when = "Final test accuracy" if summary.get("round") is None else f"Test accuracy at round {summary['round']}"
     parts = [f"{when}{of}{meaning}: {spread}"]

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from mdfl_jax.config.checks import notes, parse_save, unused
-from mdfl_jax.config.sections import has_momentum, member_notes
+from mdfl_jax.config.sections import has_momentum, is_attacked, member_notes
 from mdfl_jax.core import devices
 from mdfl_jax.core.sharding import size
 from mdfl_jax.data.dataset import Targets
@@ -42,7 +42,7 @@ def plan(study: Study, on: str = "") -> str:
             f"a client, {params} clients; data {data / 2**20:.1f} MiB a device, models and optimiser about "
             f"{models / 2**20:.1f} MiB"
         )
-    lines += [*_sampled(study), *_models_kept(study), *_records(study), *run_files.notes(study)]
+    lines += [*_attacked(study), *_sampled(study), *_models_kept(study), *_records(study), *run_files.notes(study)]
     compared = sum(b is not None for b in study.baselines)
     if experiment.baseline and not compared:
         lines.append(f"  no differences: no point has the baseline's {experiment.baseline}")
@@ -56,6 +56,13 @@ def plan(study: Study, on: str = "") -> str:
     here = f"{len(found)} {found[0].device_kind} device{'s' if len(found) > 1 else ''}{sharing}"
     lines.append(f"  on {on or here}")
     return "\n".join(lines)
+
+
+def _attacked(study: Study) -> list[str]:
+    """Return a line that says of whom the results are, if some points have attackers."""
+    attacked = sum(is_attacked(point.experiment) for point in study.points)
+    where = "" if attacked == len(study.points) else f" in {attacked} of the {len(study.points)} points"
+    return [f"  some clients attack{where}; accuracies and losses are those of the honest ones"] if attacked else []
 
 
 def _sampled(study: Study) -> list[str]:

@@ -145,7 +145,11 @@ def test_stages_computed_again_give_the_same(name):
 @pytest.mark.parametrize(
     ("name", "sample", "said"),
     [
-        ("cnn", TOKENS, "it needs images [height, width, channels], and toy has samples [5] of tokens 0 .. 6"),
+        (
+            "cnn",
+            TOKENS,
+            "it needs images [height, width, channels], and toy has samples [5] of tokens 0 .. 6; lstm and transformer",
+        ),
         ("lenet", FLOATS, "it needs images [height, width, channels] of 4 x 4 at least, and toy has samples [5, 3] of"),
         ("lenet", SampleSpec((3, 32, 32)), "it needs images [height, width, channels] of 4 x 4 at least, and toy has"),
         ("resnet9", SampleSpec((7, 7, 3)), "it needs images [height, width, channels] of 8 x 8 at least, and toy has"),

@@ -66,12 +66,15 @@ def shipped(name):
         (
             "pame:f3",
             NOWHERE,
-            ["32, 64 or 128 clients learn synthetic:linear", "Varied are batch size: 0 or 200; transmission: 0.1,"],
+            [
+                "32, 64 or 128 clients learn synthetic:linear",
+                "The sweep varies batch size: 0 or 200; transmission: 0.1,",
+            ],
             [],
         ),
         ("thesis_digits", IN_PLANE, ["0, 2, 10, 19, 29, 38 or 48 of them mobile,", "uniform or speed aware auto."], []),
         ("text_transformer", ON_GRID, ["The data are split by owner."], ["by by"]),
-        ("costs", ON_GRID, ["Varied are bandwidth: infinity, 12000 or 8000."], []),
+        ("costs", ON_GRID, ["The sweep varies bandwidth: infinity, 12000 or 8000."], []),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
@@ -98,7 +101,7 @@ def test_an_infinite_radius_and_settings_of_no_sentence_are_told(make_workdir):
     sweep = [{"algorithm.lr": 0.01, "network.radius": float("inf")}, {"algorithm.lr": 0.1, "network.radius": 3.0}]
     run = read_workdir(make_workdir(sweep, rounds=10))
     assert "with a contact radius of infinity or 3 and steps" in describe_setting(run)
-    assert describe_setting(run).endswith("; 3 seeds. Varied are lr: 0.01 or 0.1.")
+    assert describe_setting(run).endswith("; 3 seeds. The sweep varies lr: 0.01 or 0.1.")
     alone = read_workdir(make_workdir([{"network.radius": float("inf")}], rounds=10, seeds=1))
     assert "on a grid of 10 x 10, with all clients in contact and steps of at most 3 a round." in describe_setting(
         alone
@@ -108,4 +111,18 @@ def test_an_infinite_radius_and_settings_of_no_sentence_are_told(make_workdir):
 
 def test_of_many_numbers_only_the_range_is_told(make_workdir):
     run = read_workdir(make_workdir([{"algorithm.lr": (20 - i) / 100} for i in range(20)], rounds=10, seeds=1))
-    assert describe_setting(run).endswith("Varied are lr: 20 values from 0.01 to 0.2.")
+    assert describe_setting(run).endswith("The sweep varies lr: 20 values from 0.01 to 0.2.")
+
+
+def test_attackers_their_rule_and_of_whom_the_results_are_is_told():
+    config = default_config()
+    config.attack.name, config.attack.number, config.attack.who = "sign_flip", 2, "mobile"
+    config.sweep = "algorithm.aggregation=median,krum"
+    words = setting_of(config, ON_GRID)
+    assert "Clients combine the models that they hear by median or krum." in words
+    assert (
+        "2 of the clients (mobile) attack by sign flip; accuracies and losses are those of the honest clients." in words
+    )
+    assert "Models are mixed" not in words
+    config.attack.name = ""
+    assert "attack" not in setting_of(config, ON_GRID)

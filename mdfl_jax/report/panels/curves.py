@@ -18,6 +18,7 @@ from mdfl_jax.report.read import (
     ReportData,
     axes_of,
     declared,
+    is_attacked,
     of_clients,
     point_labels,
     recorded,
@@ -44,6 +45,8 @@ def _accuracy_caption(study: ReportData) -> str:
         f" Highest at {describe_end(study)}: {ranked[-1][1]}, {100 * ranked[-1][0]:.2f} %." if len(ranked) > 1 else ""
     )
     whose = "of the global model" if study.config.get("judged") == "global" else "averaged over the clients"
+    if is_attacked(study.points, study.config):
+        whose = whose.replace("the clients", "the honest clients")
     banded = has_intervals(study) and not _is_crowded(study)
     said = f"Test accuracy, {whose}, against {against(study)}: {describe_seeds(study)}"
     band = "; band" if len(study.points) <= MANY else "; band, where it is drawn"
