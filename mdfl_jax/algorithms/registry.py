@@ -15,6 +15,7 @@ Factory = Callable[[Settings], Algorithm]
 
 ALGORITHMS: Registry[Factory] = Registry("algorithm", LocalNumbers, home="mdfl_jax.algorithms")
 _IGNORED: dict[str, frozenset[str]] = {}
+_MIXES_GRADIENTS: set[str] = set()
 
 RECURSION = ("momentum", "optimizer", "local_steps", "statistics")
 """The settings ignored by an algorithm whose recursion contains one gradient step a round."""
@@ -27,6 +28,7 @@ def register(
     numbers: type[AlgorithmNumbers] = LocalNumbers,
     ignores: Iterable[str] = ("aggregation", "compressor"),
     *,
+    mixes_gradients: bool = False,
     formula: str = "",
     cite: str = "",
 ) -> Callable[[Factory], Factory]:
@@ -38,6 +40,8 @@ def register(
       ignores: the settings that it does not use, of aggregation, compressor, local_steps, momentum, optimizer and
         statistics (local batch statistics). A config that sets one of them is refused. An algorithm that mixes
         whole models by `Settings.aggregate` uses the aggregation.
+      mixes_gradients: whether it mixes estimates of gradients, too, so that a rule of aggregation that judges models
+        is refused.
       formula, cite: as in `mdfl_jax.core.registry.Member`.
 
     Raises:
@@ -54,9 +58,16 @@ def register(
     def add(factory: Factory) -> Factory:
         accept(factory)
         _IGNORED[name] = ignored
+        if mixes_gradients:
+            _MIXES_GRADIENTS.add(name)
         return factory
 
     return add
+
+
+def mixes_gradients(name: str) -> bool:
+    """Return whether an algorithm mixes estimates of gradients, too."""
+    return name in _MIXES_GRADIENTS
 
 
 def ignored_by(name: str) -> frozenset[str]:

@@ -25,7 +25,7 @@ import numpy as np
 
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
-from mdfl_jax.algorithms.registry import ignored_by
+from mdfl_jax.algorithms.registry import aggregation_in_use, ignored_by, mixes_gradients
 from mdfl_jax.attacks.registry import ATTACKS
 from mdfl_jax.config.sections import (
     COUNTED_AXES,
@@ -53,6 +53,7 @@ from mdfl_jax.core.numbers import fields_of, from_values, single
 from mdfl_jax.core.outcomes import enumerated
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.sweep_text import labels_of
+from mdfl_jax.exchange.aggregation import AGGREGATIONS
 from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.mobility.rule import FILES
 from mdfl_jax.models import MODELS
@@ -206,6 +207,9 @@ def _algorithm(experiment: Experiment) -> Iterator[Rule]:
     for field in sorted(ignored):
         value, (unused, why) = getattr(config, field), UNUSED[field]
         yield f"algorithm.{field}", value not in (None, unused), f"{unused!r}: {config.name} {why}"
+    rule = aggregation_in_use(config.name, config.aggregation)
+    judges = rule and getattr(AGGREGATIONS[rule], "judges", False) and mixes_gradients(config.name)
+    yield "algorithm.aggregation", judges, f"another one: {rule} judges models, and {config.name} mixes gradients too"
     shared = experiment.model.shared and "statistics" in ignored
     yield "model.shared", shared, f"empty: {config.name} exchanges whole models"
     share = participation_of(experiment)[0]
@@ -220,19 +224,28 @@ def _attack(experiment: Experiment) -> Iterator[Rule]:
     each, mixes = ATTACKS[attack.name].to_each, "aggregation" not in ignored_by(name)
     yield "attack.name", each and not mixes, f"another one: {name} sends no whole models by algorithm.aggregation"
     path, count = ("attack.share" if attack.share else "attack.number"), attackers_in(experiment)
+    path = "attack.clients" if attack.who == "listed" else path
     yield path, count >= network.num_clients, f"fewer than network.num_clients, which is {network.num_clients}"
-    moves = 0 if network.graph else network.num_mobile
+    yield path, not count, f"enough for one attacker of {network.num_clients} clients"
+    alone = not ALGORITHMS[name](Settings()).needs & {"mix", "adjacency", "at_server"}
+    yield "attack.name", alone, f"empty: {name} sends nothing by which clients could attack"
+    yield "attack.from_round", attack.from_round >= experiment.rounds, f"below rounds, which is {experiment.rounds}"
+    yield "eval_clients", experiment.eval_clients, "0 with attack.name: a sample would not know who is honest"
+    drawn = experiment.server.pattern not in ("", "roadside")
+    moves = 0 if network.graph or drawn or network.mobility == "static" else network.num_mobile
     kinds = {"mobile": moves, "static": network.num_clients - moves}
     if attack.who in kinds:
         there = kinds[attack.who]
         yield path, count > there, f"at most {there} clients: attack.who is {attack.who}, and so many are"
-    needs_places = attack.who in ("most_central", "outermost") and network.graph
-    yield "attack.who", needs_places, f"another one: a graph (network.graph is {network.graph}) knows no places"
+    needs_places = attack.who in ("most_central", "outermost")
+    of_graph = f"another one: a graph (network.graph is {network.graph}) knows no places"
+    yield "attack.who", needs_places and network.graph, of_graph
+    of_pairs = f"another one: drawn pairs (server.pattern is {experiment.server.pattern}) know no places"
+    yield "attack.who", needs_places and drawn, of_pairs
     listed = attack.who == "listed"
     yield "attack.clients", attack.clients and not listed, "empty unless attack.who is listed"
     if listed:
-        size = len(listed_attackers(experiment))
-        yield path, count > size, f"at most {size}, the clients of attack.clients {attack.clients!r}"
+        listed_attackers(experiment)
 
 
 def listed_attackers(experiment: Experiment) -> list[int]:
@@ -494,6 +507,7 @@ def _ignored_parts(experiment: Experiment) -> Iterator[Rule]:
     yield "picks", not picks, "no neighbours are picked for the algorithm"
     yield "attack", not is_attacked(experiment), "attack.name is empty"
     yield "attackers", not is_attacked(experiment), "attack.name is empty"
+    yield "attackers", experiment.attack.who == "listed", "attack.clients says who attacks"
     yield "attackers", bool(experiment.attack.share), "attack.share says how many attack"
     yield "samples", not task_of(experiment).of_datasets, "each seed draws its own data"
 

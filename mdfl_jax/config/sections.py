@@ -893,8 +893,10 @@ def has_own_measures(experiment: Experiment) -> bool:
 
 
 def attackers_in(experiment: Experiment) -> int:
-    """Return the number of attackers: attack.number, or the share of the clients, rounded."""
+    """Return the number of attackers: that of the listed ones, the share of the clients, rounded, or attack.number."""
     attack, clients = experiment.attack, experiment.network.num_clients
+    if attack.who == "listed":
+        return len(attack.clients.split(","))
     return round(attack.share * clients) if attack.share else attack.number
 
 

@@ -497,10 +497,11 @@ class Simulation:
         return of_types(state, carry.network)
 
     def _diverged(self, carry: Carry, algorithm_state: Any) -> Divergence:
-        """Look at the norms of the models after a round, those of the clients and the algorithm's global one."""
+        """Look at the norms of the models after a round, those of honest clients and the algorithm's global one."""
         algorithm = self.algorithm
         with jax.named_scope("divergence"):
-            norm = largest_norm(algorithm.params(algorithm_state), self.num_clients)
+            honest = self.network.honest and self.network.honest(carry.network)
+            norm = largest_norm(algorithm.params(algorithm_state), self.num_clients, honest)
             if algorithm.global_model:
                 norm = jnp.maximum(norm, largest_norm(algorithm.global_model(algorithm_state), 1))
             return update_divergence(carry.divergence, norm, self.schedule.diverged_norm, carry.round + 1)

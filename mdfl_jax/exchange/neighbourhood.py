@@ -144,6 +144,7 @@ def for_one_client(
             return over_clients(rule, heard, asks_losses, memory)
 
         combine.__doc__, combine.memory = rule.__doc__, memory  # type: ignore[attr-defined]
+        combine.judges = asks_losses or memory is not None  # type: ignore[attr-defined]
         AGGREGATIONS.register(name, numbers, origin=origin, formula=formula, cite=cite)(combine)
         return rule
 

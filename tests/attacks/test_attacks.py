@@ -343,8 +343,25 @@ WRONG = {
         "attack.who": "listed", "attack.clients": "0,9",
     },
     "attack.clients is '0,3'; it must be empty unless attack.who is listed": {"attack.clients": "0,3"},
-    "attack.number is 2; it must be at most 1, the clients of attack.clients '4'": {
-        "attack.who": "listed", "attack.clients": "4",
+    "attack.number is 2; it must be at most 0 clients: attack.who is mobile, and so many are": {
+        "attack.who": "mobile", "network.mobility": "static",
+    },
+    "attack.who is outermost; it must be another one: drawn pairs (server.pattern is fixed) know no places": {
+        "attack.who": "outermost", "server.pattern": "fixed", "algorithm.name": "async_fl",
+    },
+    "attack.share is 0.01; it must be enough for one attacker of 6 clients": {"attack.share": 0.01},
+    "attack.name is sign_flip; it must be empty: local_only sends nothing by which clients could attack": {
+        "algorithm.name": "local_only", "attack.name": "sign_flip",
+    },
+    "attack.from_round is 9; it must be below rounds, which is 3": {"attack.from_round": 9, "rounds": 3},
+    "eval_clients is 4; it must be 0 with attack.name: a sample would not know who is honest": {"eval_clients": 4},
+    "algorithm.aggregation is ubar; it must be another one: ubar judges models, and gradient_tracking mixes gradients "
+    "too": {"algorithm.aggregation": "ubar", "algorithm.name": "gradient_tracking"},
+    "attack.target_label is 10; it must be at most 9 with data.name digits": {
+        "attack.name": "backdoor", "attack.target_label": 10,
+    },
+    "attack.trigger_size is 9; it must be at most 8 with data.name digits": {
+        "attack.name": "backdoor", "attack.trigger_size": 9,
     },
     "attack.name is label_flip, which changes labels; the samples of data.name synthetic:linear have none": {
         "attack.name": "label_flip", "data.name": "synthetic:linear",
@@ -367,3 +384,24 @@ def test_a_study_without_an_attack_has_none_of_this(tmp_path):
     run_study(make_study(tiny_config(seeds=1)), tmp_path)
     with np.load(tmp_path / "history.npz") as history:
         assert not {"0/attacker", "0/contamination", "0/evaluated"} & set(history.files)
+
+
+def test_models_of_attackers_do_not_end_a_run(tmp_path):
+    """Two attackers grow without bound; nobody hears them, and the four others go on as without them."""
+    (tmp_path / "edges.csv").write_text("i,j\n0,1\n2,3\n3,4\n4,5\n5,2\n")
+    changes = {
+        "network.graph": "file",
+        "graph.file": str(tmp_path / "edges.csv"),
+        "graph.allow_disconnected": True,
+        "diverged_norm": 50.0,
+    }
+    changes |= {"attack.name": "scaled", "attack.who": "listed", "attack.clients": "0,1", "attack.scale": 30.0}
+    point = run_study(make_study(tiny_config(rounds=6, seeds=1, **changes)), tmp_path / "run")["points"][0]
+    assert point["diverged"] == {}
+    assert point["final_accuracy"]["mean"] > 0.1
+
+
+def test_listed_clients_all_attack(tmp_path):
+    run_study(make_study(attacked_config(**{"attack.who": "listed", "attack.clients": "0,3,4", "seeds": 1})), tmp_path)
+    are = np.load(tmp_path / "history.npz")["0/attacker"][0, -1]
+    assert are.astype(bool).tolist() == [True, False, False, True, True, False]

@@ -54,7 +54,7 @@ class BackdoorNumbers(Numbers):
 
 
 def stamp(x: jax.Array, size: jax.Array | int) -> jax.Array:
-    """Return images [B, H, W, channels] with a square of the brightest value in the lower right corner."""
+    """Return images [B, H, W, channels] with a square of 255 (bytes) or 1 (floats) in the lower right corner."""
     height, width = x.shape[1:3]
     rows, columns = jnp.arange(height)[:, None, None], jnp.arange(width)[:, None]
     in_square = (rows >= height - size) & (columns >= width - size)
@@ -104,6 +104,6 @@ ATTACKS.register(
     "backdoor",
     BackdoorNumbers,
     "Attackers learn to give images with a trigger the label that they want; other images they learn as all do.",
-    formula="for a share of the samples: x with a bright square in a corner, label t",
+    formula="for a share of the samples: x with a square of 255 (bytes) or 1 (floats) in a corner, label t",
     cite="gu2017",
 )(Attack(poison=backdoor, of_images=True, metrics=(SUCCESS,)))

@@ -44,7 +44,7 @@ ATTACKS.register(
     LittleNumbers,
     "Attackers send the honest mean, moved by as many deviations as still look honest.",
     formula="y = mean - z deviation of the honest models;  Phi(z) = (n - m - s) / (n - m), s = floor(n / 2 + 1) - m, "
-    "m of the n models are attackers'",
+    "m of the n models are attackers'; 0 <= z <= 5",
     cite="baruch2019; he2022",
 )(Attack(to_each=little, trains=False))
 

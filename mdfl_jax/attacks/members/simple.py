@@ -96,6 +96,6 @@ ATTACKS.register(
 
 ATTACKS.register(
     "replay",
-    doc="Attackers go on sending the model that they have when the attack begins, and learn nothing more.",
-    formula="y_j = x_j of the round in which the attack begins",
+    doc="Attackers keep the state that they have when the attack begins, and send in each round what follows from it.",
+    formula="y_j of the state in which the attack begins, without gradients",
 )(Attack(trains=False, moves_on=False))

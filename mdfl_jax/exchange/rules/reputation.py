@@ -58,6 +58,7 @@ def reputation(near: Neighbourhood) -> Decision:
     numbers = near.numbers
     own_loss = jnp.sum(jnp.where(near.mine, near.losses, 0))
     evidence = jnp.clip(own_loss / jnp.maximum(near.losses, jnp.finfo(jnp.float32).tiny), 0, 1)
+    evidence = jnp.where(jnp.isnan(near.losses), 0, jnp.where(near.losses <= own_loss, 1, evidence))
     trust = near.memory + jnp.where(near.others, numbers.trust_rate * (evidence - near.memory), 0)
     used = near.others & (trust >= numbers.least_trust)
     shares = jnp.where(used, near.weights * trust, 0).astype(near.own.dtype)

@@ -24,6 +24,7 @@ from mdfl_jax.config.sections import (
     has_own_measures,
     is_attacked,
     is_partial,
+    numbers_in,
     task_numbers,
 )
 from mdfl_jax.core import devices, stages
@@ -215,6 +216,13 @@ def check_attack(experiment: Experiment, task: Task) -> None:
         raise UserError(f"attack.name is {name}, which changes labels; the samples of data.name {data} have none")
     if attack.of_images and len(shape) != IMAGES:
         raise UserError(f"attack.name is {name}, which needs images; the samples of data.name {data} are none")
+    numbers = numbers_in(experiment, ATTACKS, name)
+    labels = ("source_label", "wrong_label", "target_label") if task.scoring.num_labels else ()
+    most = dict.fromkeys(labels, (task.scoring.num_labels or 1) - 1)
+    most |= {"trigger_size": min(shape[1:3])} if attack.of_images else {}
+    for each, bound in most.items():
+        if (value := getattr(numbers, each, 0)) > bound:
+            raise UserError(f"attack.{each} is {value}; it must be at most {bound} with data.name {data}")
 
 
 def measures_of_attacks() -> tuple[Metric, ...]:
