@@ -501,6 +501,9 @@ def _ignored_parts(experiment: Experiment) -> Iterator[Rule]:
     yield "places", network.graph, f"the links are those of network.graph {network.graph}"
     yield "places", pairs, drawn
     yield "mixing", pairs, drawn
+    rule = aggregation_in_use(name, experiment.algorithm.aggregation)
+    unweighed = rule and not getattr(AGGREGATIONS[rule], "weighs", True)
+    yield "mixing", unweighed, f"algorithm.aggregation {rule} does not use the network's weights"
     yield "mixing", "mix" not in needs, f"{name} does not use the network's weights"
     yield "server", serves_all(experiment), f"with {name} all clients reach the server in every round"
     yield "links", not needs & {"adjacency", "at_server"}, f"{name} does not use the links of the network"

@@ -125,6 +125,7 @@ def for_one_client(
     numbers: type[Numbers] | None = None,
     asks_losses: bool = False,
     memory: Memory | None = None,
+    weighs: bool = True,
     formula: str = "",
     cite: str = "",
 ) -> Callable[[OneClient], OneClient]:
@@ -135,6 +136,7 @@ def for_one_client(
       numbers: the class of its numbers.
       asks_losses: whether it reads `Neighbourhood.losses`. They cost a loss of each model that a client hears.
       memory: what it keeps from round to round.
+      weighs: whether it reads `Neighbourhood.weights`; if not, a study says that ``network.mixing`` has no effect.
       formula, cite: as in `mdfl_jax.core.registry.Member`.
     """
     origin = caller()
@@ -144,6 +146,7 @@ def for_one_client(
             return over_clients(rule, heard, asks_losses, memory)
 
         combine.__doc__, combine.memory = rule.__doc__, memory  # type: ignore[attr-defined]
+        combine.weighs = weighs  # type: ignore[attr-defined]
         combine.judges = asks_losses or memory is not None  # type: ignore[attr-defined]
         AGGREGATIONS.register(name, numbers, origin=origin, formula=formula, cite=cite)(combine)
         return rule

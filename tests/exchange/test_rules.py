@@ -18,6 +18,7 @@ from mdfl_jax import Hparams, Schedule, simulate
 from mdfl_jax.algorithms import ALGORITHMS, numbers_of
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import ignored_by
+from mdfl_jax.config.checks import notes
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.links import from_pairs
 from mdfl_jax.core.types import Links
@@ -348,6 +349,24 @@ def test_wrong_numbers_are_told_in_one_line():
     )
     assert line(**{"algorithm.max_attackers": -1}).startswith("algorithm.max_attackers is -1; it must be at least 0")
     assert line(**{"algorithm.name": "pame"}).startswith("algorithm.aggregation is krum; it must be 'mean': pame mixes")
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_says_whether_it_reads_the_mixing_weights(rule):
+    both, _, own, sent = drawn(3, density=1.0)
+    fields = {name: value for name, value in NUMBERS.items() if name in AGGREGATIONS.numbers(rule).__dataclass_fields__}
+    heard = heard_of(both, both, own, sent, False, AGGREGATIONS.numbers(rule)(**fields).typed())
+    found = []
+    for mix in (heard.links.mix, heard.links.mix**2):
+        with traced(UnderWay(loss_of, jnp.float32(PROGRESS))):
+            found.append(aggregate(rule, heard._replace(links=heard.links._replace(mix=mix)))["w"])
+    assert AGGREGATIONS[rule].weighs == (not np.array_equal(*found))
+
+
+def test_a_study_notes_mixing_weights_without_effect():
+    changes = {"network.mixing": "max_degree", "algorithm.aggregation": "median"}
+    said = "algorithm.aggregation median does not use the network's weights"
+    assert any(said in line for line in notes(make_study(tiny_config(**changes)).points[0].experiment))
 
 
 def test_models_of_single_and_double_precision_keep_their_type():

@@ -30,6 +30,7 @@ class UbarNumbers(OwnWeightNumbers):
     "ubar",
     UbarNumbers,
     asks_losses=True,
+    weighs=False,
     formula="x_i+ = alpha x_i + (1 - alpha) mean of the y_j in B;  B = of the rho m nearest of the m others, those "
     "with f_i(y_j) <= f_i(x_i), or the one with the least f_i",
     cite="guo2022",
@@ -60,6 +61,7 @@ class BalanceNumbers(OwnWeightNumbers):
 @for_one_client(
     "balance",
     BalanceNumbers,
+    weighs=False,
     formula="x_i+ = alpha x_i + (1 - alpha) mean of the y_j with ||y_j - x_i|| <= gamma exp(-kappa t / T) ||x_i||",
     cite="fang2024",
 )

@@ -9,6 +9,7 @@ from mdfl_jax.exchange.neighbourhood import BoundedNumbers, Decision, Neighbourh
 
 @for_one_client(
     "median",
+    weighs=False,
     formula="x_i+ = median of x_i and the y_j heard, coordinate by coordinate",
     cite="yin2018; fang2022: BRIDGE-M",
 )
@@ -43,6 +44,7 @@ class TrimmedMeanNumbers(BoundedNumbers):
 @for_one_client(
     "trimmed_mean",
     TrimmedMeanNumbers,
+    weighs=False,
     formula="x_i+ = (x_i + sum of the y_j heard, without the f largest and f smallest of each coordinate) / (n - 2 f), "
     "with n models, the own one included",
     cite="fang2022: BRIDGE-T; yin2018",
@@ -64,6 +66,7 @@ class TrimmedShareNumbers(Numbers):
 @for_one_client(
     "trimmed_share",
     TrimmedShareNumbers,
+    weighs=False,
     formula="as trimmed_mean, with f = floor(trim (n - 1))",
     cite="fang2022: BRIDGE-T; yin2018",
 )

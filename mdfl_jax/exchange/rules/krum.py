@@ -39,6 +39,7 @@ def best(near: Neighbourhood, count: jax.Array | int) -> Decision:
 @for_one_client(
     "krum",
     KrumNumbers,
+    weighs=False,
     formula="x_i+ = the one of the n models x_i and y_j whose squared distances to its n - f - 2 nearest others have "
     "the least sum",
     cite="blanchard2017; fang2022: BRIDGE-K",
@@ -55,6 +56,7 @@ def krum(near: Neighbourhood) -> Decision:
 @for_one_client(
     "multi_krum",
     KrumNumbers,
+    weighs=False,
     formula="x_i+ = mean of the n - f models with the least scores of krum",
     cite="blanchard2017",
 )

@@ -57,6 +57,7 @@ for _rule, _numbers in OF_RULES.items():
     for_one_client(
         f"nnm_{_rule.__name__}",
         _numbers,
+        weighs=False,
         formula=f"y_j <- mean of the n - f models nearest to y_j, its own included;  then {_rule.__name__}",
         cite="allouah2023",
     )(nearest_first(_rule))
