@@ -155,10 +155,14 @@ const mdfl = {
   arrange(panels, width, size = {}) {
     const room = Math.max(200, width);
     const columns = mdfl.columns(panels, room, size);
-    const heights = Array.from({ length: Math.ceil(panels.length / columns) }, (_, row) =>
+    const asked = Array.from({ length: Math.ceil(panels.length / columns) }, (_, row) =>
       Math.max(...panels.slice(row * columns, (row + 1) * columns).map(({ height }) => height ?? size.height ?? 250)),
     );
     const below = 90; // between two rows, for labels and titles
+    // On paper, rows are lower where the chart would else be cut by the end of a page.
+    const page = "printed" in document.documentElement.dataset ? 850 - asked.length * below - 60 : Infinity;
+    const shrink = Math.min(1, Math.max(0.6, page / asked.reduce((sum, height) => sum + height, 0)));
+    const heights = asked.map((height) => height * shrink);
     const whole = heights.reduce((sum, height) => sum + height + below, -below);
     const aside = Math.min(0.4, Math.max(75, ...panels.map(({ aside = 0 }) => aside)) / room);
     const wide = (1 - (columns - 1) * aside) / columns;
