@@ -86,14 +86,17 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return the most similar of some names; "" if none is similar.
 
-    Of names with dots, the last part alone is enough: it may stand behind another section, or without one.
+    Of names with dots, the last part alone is enough: it may stand behind another section, or without one. A name of
+    several words may stand for its initials.
 
     >>> fields = ["algorithm.lr", "network.radius", "seeds"]
-    >>> [nearest(name, fields) for name in ("network.lr", "raduis", "netwrk.radius", "sed", "x")]
-    ['algorithm.lr', 'network.radius', 'network.radius', 'seeds', '']
+    >>> [nearest(name, fields) for name in ("network.lr", "raduis", "netwrk.radius", "sed", "x", "learning_rate")]
+    ['algorithm.lr', 'network.radius', 'network.radius', 'seeds', '', 'algorithm.lr']
     """
     names, last = list(known), name.rpartition(".")[2]
     by_last = {of.rpartition(".")[2]: of for of in names}
+    if "_" in last and (initials := "".join(word[:1] for word in last.split("_"))) in by_last:
+        return by_last[initials]
     if last.isidentifier() and last in by_last:
         alike = [of for of in names if of.rpartition(".")[2] == last]
         return max(alike, key=lambda of: difflib.SequenceMatcher(None, name, of).ratio())
