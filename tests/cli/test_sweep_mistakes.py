@@ -3,8 +3,11 @@
 What is wrong with a field, whether a command line or a file sets it, is in tests/config/test_mistakes.py.
 """
 
+import functools
 import importlib.util
+import json
 import os
+import re
 import shlex
 import signal
 import time
@@ -294,8 +297,13 @@ def test_how_a_command_ends_with_an_error(capfd):
     err = capfd.readouterr().err
     assert err.startswith("error: not enough memory: 1.0 MiB were asked for; less is needed with fewer clients")
     assert err.count("\n") == 1
-    with pytest.raises(jax.errors.JaxRuntimeError):
+    with pytest.raises(SystemExit):  # of a file that is none of the package's
         common.call(raising(jax.errors.JaxRuntimeError("INTERNAL: a bug")))
+    assert re.fullmatch(
+        r"error: \S*test_sweep_mistakes.py:\d+: JaxRuntimeError: INTERNAL: a bug\n", capfd.readouterr().err
+    )
+    with pytest.raises(json.JSONDecodeError):
+        common.call(functools.partial(json.loads, "{"))
     assert common.call(raising(KeyboardInterrupt())) == 130
     assert capfd.readouterr().err == "stopped\n"
     with pytest.raises(ValueError, match=r"--cache=.* it is not a directory"):
