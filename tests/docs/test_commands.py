@@ -53,7 +53,10 @@ def flags_of(module):
     """The names of the flags that a module of the commands defines, by its source."""
     tree = ast.parse((ROOT / "mdfl_jax" / "cli" / f"{module}.py").read_text())
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
-    return {call.args[0].value for call in calls if call.func.attr.startswith("DEFINE_")}
+    names = [call.args[0] for call in calls if call.func.attr.startswith("DEFINE_")]
+    several = [node.generators[0] for node in ast.walk(tree) if isinstance(node, ast.DictComp)]
+    loops = {loop.target.id: ast.literal_eval(loop.iter) for loop in several if isinstance(loop.iter, ast.Tuple)}
+    return {each for name in names for each in ([name.value] if isinstance(name, ast.Constant) else loops[name.id])}
 
 
 def fields_set(arguments):

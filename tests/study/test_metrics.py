@@ -105,7 +105,7 @@ def test_an_own_metric_is_in_the_tables_and_in_the_report(workdir):
     assert curves.accuracy(run).get_supxlabel() == "largest loss"
     (axes,) = curves.metrics(run).axes
     assert axes.get_ylabel() == "largest loss"
-    values = run.curves["static"].measured["worst_loss"].mean(0) / 2
+    values = run.curves["static"].values["worst_loss"].mean(0) / 2
     np.testing.assert_allclose(axes.lines[0].get_ydata(), values)
     assert "Further metrics against largest loss (largest loss)" in page
     with pytest.raises(UserError, match="'lonely'; this study has rounds, messages, bits, worst_loss"):
