@@ -22,11 +22,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from absl import flags
-from evosax.algorithms import Open_ES
 
 from benchmarks import measure
+from benchmarks.evolution import PAIRS, RATE, SIGMA, evolved, search_of
 from configs import arena
 from mdfl_jax.cli import common
 from mdfl_jax.mobility.strategies.learnt import START
@@ -37,8 +36,7 @@ _GENERATIONS = flags.DEFINE_integer("generations", 40, "Generations to train, at
 _FOLDER = flags.DEFINE_string("workdir", "runs/policy", "Folder of the state, which is continued.")
 
 SETTINGS = ("3+2+5", "1+1+inf", "5+2+2", "3+1+5")  # M, Rc, Rm
-ROUNDS, SEEDS, PAIRS, CHECK_EVERY = 150, 20, 8, 10
-SIGMA, RATE = 0.3, 0.1  # the standard deviation of the changes, and Adam's learning rate
+ROUNDS, SEEDS, CHECK_EVERY = 150, 20, 10
 Fitness = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
@@ -76,27 +74,6 @@ def fitness_of(devices: list[jax.Device]) -> Fitness:
         return found.reshape(len(weights), *seeds.shape)
 
     return fitness
-
-
-def search_of(weights: np.ndarray) -> tuple[Open_ES, Any]:
-    """Return the evolution strategy, and its state with these weights as the present policy."""
-    deviation = optax.constant_schedule(SIGMA)
-    search = Open_ES(2 * PAIRS, jnp.asarray(weights), optimizer=optax.adam(RATE), std_schedule=deviation)
-    return search, search.init(jax.random.key(0), jnp.asarray(weights), search.default_params)
-
-
-def evolved(
-    search: Open_ES, state: Any, generation: int, fitness: Callable[[np.ndarray], np.ndarray]
-) -> tuple[Any, np.ndarray]:
-    """Compute a generation; ``fitness`` takes weights [P, n] and returns what is to be large, [P].
-
-    Returns:
-      (the state after it, the fitness of its policies).
-    """
-    ask, tell = jax.random.split(jax.random.fold_in(jax.random.key(18), generation))
-    population, state = search.ask(ask, state, search.default_params)
-    found = fitness(np.asarray(population))
-    return search.tell(tell, population, -jnp.asarray(found), state, search.default_params)[0], found  # it minimizes
 
 
 def seeds_of(generation: int) -> np.ndarray:

@@ -49,14 +49,14 @@ def test_advantages_are_the_discounted_sums_of_the_errors_of_the_values():
 def test_the_evolution_strategy_climbs():
     """A toy fitness: how near weights are to a point. From the start on, no policy is far better than the present."""
     pytest.importorskip("evosax")
-    from benchmarks import policy
+    from benchmarks import evolution
 
     goal = np.linspace(-2, 2, 5)
     near = lambda weights: -np.square(weights - goal).sum(axis=1)  # noqa: E731
-    search, state = policy.search_of(np.zeros(5, np.float32))
+    search, state = evolution.search_of(np.zeros(5, np.float32))
     np.testing.assert_array_equal(state.mean, np.zeros(5))
     start = near(np.zeros((1, 5)))[0]
     for generation in range(60):
-        state, found = policy.evolved(search, state, generation, near)
-        assert found.shape == (2 * policy.PAIRS,)
+        state, found = evolution.evolved(search, state, generation, near)
+        assert found.shape == (2 * evolution.PAIRS,)
     assert near(np.asarray(state.mean)[None])[0] > 0.1 * start
