@@ -1,9 +1,7 @@
 """Every command that README.md and docs/ print: its flags and fields exist, and it runs, with few rounds and seeds."""
 
 import ast
-import collections
 import re
-import shutil
 import tomllib
 
 import numpy as np
@@ -40,7 +38,6 @@ NOT_RUN = {
     "configs/city.py:roadside ": "needs SUMO's traffic of 57 MB; the study of a hundred vehicles is run",
 }
 FOLLOWED = {"tasks.md", "tutorial.md", "gallery.md"}  # as printed: by tests/docs/test_tasks.py, benchmarks/gallery.py
-CONVOLUTIONAL = ("resnet", "cnn", "lenet", "gn_lenet")
 FOREIGN = {"venv", "git", "gcloud", "srun", "cd", "export", "python", "python3", "exe"}
 
 
@@ -62,16 +59,6 @@ def flags_of(module):
 def fields_set(arguments):
     """The fields that --config.FIELD=TEXT sets, with their texts."""
     return dict(found.groups() for word in arguments if (found := re.fullmatch(r"--config\.([\w.]+)=(.*)", word, re.S)))
-
-
-def workdir_of(arguments):
-    """The folder into which a command of a study writes."""
-    for word in arguments:
-        if word.startswith("--workdir="):
-            return word.partition("=")[2]
-    given = config_of(arguments)
-    own = fields_set(arguments).get("name") or as_config(given if given.startswith("/") else str(ROOT / given)).name
-    return f"runs/{own}"
 
 
 def test_there_are_commands_and_none_is_unknown():
@@ -121,10 +108,12 @@ def test_no_page_takes_the_workdir_of_another():
         given = config_of(arguments)
         if command.program != "sweep" or "--dry_run" in arguments or page.name in FOLLOWED - {"tutorial.md"}:
             continue
-        is_shipped = (ROOT / given.partition(":")[0]).is_file()
-        if not (is_shipped or any(word.startswith("--workdir=") for word in arguments)):  # a file of the reader
+        named = [word.partition("=")[2] for word in arguments if word.startswith("--workdir=")]
+        if not named and not (ROOT / given.partition(":")[0]).is_file():  # a file of the reader
             continue
-        fields, workdir = fields_set(arguments), workdir_of(arguments)
+        fields = fields_set(arguments)
+        own = fields.get("name") or as_config(given if given.startswith("/") else str(ROOT / given)).name
+        workdir = named[0] if named else f"runs/{own}"
         study = (given.removeprefix(f"{ROOT}/"), *sorted(fields.items()))
         studies.setdefault(workdir, {}).setdefault(page.name, study)  # a page may let its own studies grow
     for workdir, of_pages in studies.items():
@@ -156,21 +145,17 @@ def sweep_of(paths, values):
 
 
 def shorter(arguments):
-    """The arguments with flags behind them that make a study of seconds: few rounds, one seed, a part of the sweep.
-
-    A linear model stands for convolutional ones, which the tests of the models and of the shipped studies compile.
-    """
+    """The arguments with flags behind them that make a study of seconds: few rounds, one seed, a part of the sweep."""
     config, given = as_config(config_of(arguments)), fields_set(arguments)
     sweep, baseline = (given.get(field, config[field]) for field in ("sweep", "baseline"))
     short = {"rounds": "2", "eval_every": "2", "seeds": "1"}
     if "first_seed" in given:
         short["first_seed"] = "1"  # a page has it for the seeds that follow those of another study, which has one now
-    if config.model.name.startswith(CONVOLUTIONAL):
+    if config.model.name.startswith("resnet"):
         short["model.name"] = "linear"
     axes, by_two = [], "--workdir=runs/pairs" in arguments  # a table by two settings needs two values of each
     for paths, values in axes_of(sweep):
-        shares_a_program = len(axes_of(sweep)) == 1 and not paths[0].endswith(("name", "graph", "mixing"))
-        first = values[: 2 if by_two or shares_a_program else 1]
+        first = values[: 2 if by_two or len(axes_of(sweep)) == 1 else 1]
         axes.append(sweep_of(paths, [v for v in values if v in first or sweep_of(paths, [v]) in baseline]))
     return [
         *arguments,
@@ -179,35 +164,15 @@ def shorter(arguments):
     ]
 
 
-@pytest.fixture(scope="module")
-def known(tmp_path_factory):
-    """The studies that pages have run: a page that prints the same command is given the same folder.
-
-    A dictionary: words of the command -> (what it prints, a copy of its workdir).
-    """
-    return collections.defaultdict(lambda: [None, tmp_path_factory.mktemp("known") / "run"])
-
-
-def run(command, folder, variables, known):
+def run(command, folder, variables):
     """Runs a command in a folder, a study shortened; returns what it prints."""
-    arguments, workdir = without_optional(command.arguments), None
+    arguments = without_optional(command.arguments)
     if command.program == "sweep":
-        workdir = None if "--dry_run" in arguments else folder / workdir_of(arguments)
-        arguments = [*shorter(arguments), "--overwrite", *["--noreport"] * bool(workdir)]
-        printed, kept = found = known[tuple(arguments)]
-        if printed is not None:
-            if workdir:
-                shutil.rmtree(workdir, ignore_errors=True)
-                shutil.copytree(kept, workdir)
-            return printed
+        arguments = [*shorter(arguments), "--overwrite", *["--noreport"] * ("--dry_run" not in arguments)]
     mdfl = ["mdfl"] if "mdfl" in command.words[:1] else []
     words = [*mdfl, command.program, *arguments]
     ended = Started(folder / ".said", *words, cwd=folder, variables=variables).ended()
     assert ended.status == 0, f"{arguments}: {ended.err[-2000:]}"
-    if command.program == "sweep":
-        found[0] = ended.out
-        if workdir:
-            shutil.copytree(workdir, kept)
     return ended.out
 
 
@@ -217,7 +182,7 @@ def run(command, folder, variables, known):
     [page for page in PAGES if any(page == of for of, _ in OURS) and page.name not in FOLLOWED],
     ids=lambda page: page.name,
 )
-def test_every_command_of_a_page_runs(page, tmp_path, stand_ins, known, monkeypatch):
+def test_every_command_of_a_page_runs(page, tmp_path, stand_ins, monkeypatch):
     (tmp_path / "configs").symlink_to(ROOT / "configs")
     (tmp_path / "mydata.npz").symlink_to(stand_ins / "mnist.npz")  # the reader's own
     monkeypatch.chdir(tmp_path)
@@ -226,7 +191,7 @@ def test_every_command_of_a_page_runs(page, tmp_path, stand_ins, known, monkeypa
         text = " ".join([*without_optional(command.arguments), ""])
         if not command.arguments or PLACEHOLDER.search(text) or any(word in text for word in NOT_RUN):
             continue
-        printed = run(command, tmp_path, variables, known)
+        printed = run(command, tmp_path, variables)
         for line in command.output if command.program in EXACT else ():
             assert line in printed.splitlines()
 
