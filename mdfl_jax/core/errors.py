@@ -95,11 +95,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """
     names, last = list(known), name.rpartition(".")[2]
     by_last = {of.rpartition(".")[2]: of for of in names}
-    if "_" in last and (initials := "".join(word[:1] for word in last.split("_"))) in by_last:
-        return by_last[initials]
     if last.isidentifier() and last in by_last:
         alike = [of for of in names if of.rpartition(".")[2] == last]
         return max(alike, key=lambda of: difflib.SequenceMatcher(None, name, of).ratio())
+    if "_" in last and (initials := "".join(word[:1] for word in last.split("_"))) in by_last:
+        return by_last[initials]
     if near := difflib.get_close_matches(name, names, n=1):
         return near[0]
     near = difflib.get_close_matches(last, by_last, n=1, cutoff=0.75)

@@ -356,9 +356,8 @@ class Simulation:
         params, one = self._client_models(carry.algorithm), self._judged_model(carry.algorithm, carry.network)
         computed = rounds_computed(carry.divergence, carry.round, self.schedule.eval_every)
         score, of_one, sample = self._scores(data, key, clients, carry, params, one)
-        if self.network.honest:
+        if (honest := self._honest(carry.network)) is not None:
             counted = sample or everyone(self.num_clients)
-            honest = self.network.honest(carry.network)
             sample = counted._replace(stands_for=jnp.where(honest, counted.stands_for, 0))
         score, of_one = (jax.tree.map(carry.divergence.result, found) for found in (score, of_one))
         at = Evaluation(
@@ -500,8 +499,7 @@ class Simulation:
         """Look at the norms of the models after a round, those of honest clients and the algorithm's global one."""
         algorithm = self.algorithm
         with jax.named_scope("divergence"):
-            honest = self.network.honest and self.network.honest(carry.network)
-            norm = largest_norm(algorithm.params(algorithm_state), self.num_clients, honest)
+            norm = largest_norm(algorithm.params(algorithm_state), self.num_clients, self._honest(carry.network))
             if algorithm.global_model:
                 norm = jnp.maximum(norm, largest_norm(algorithm.global_model(algorithm_state), 1))
             return update_divergence(carry.divergence, norm, self.schedule.diverged_norm, carry.round + 1)
@@ -531,8 +529,11 @@ class Simulation:
     def _judged_model(self, state: Any, network_state: Any) -> ClientParams:
         """Return the judged model, [1, ...]: the algorithm's global model, or the mean of the clients' models."""
         own = self.algorithm.global_model
-        honest = self.network.honest and self.network.honest(network_state)
-        return own(state) if own else mean_model(self._client_models(state), honest)
+        return own(state) if own else mean_model(self._client_models(state), self._honest(network_state))
+
+    def _honest(self, network_state: Any) -> jax.Array | None:
+        """Return the clients that are no attackers, [N] bool; None where nobody attacks."""
+        return self.network.honest(network_state) if self.network.honest else None
 
     def _scores(
         self, data: Any, key: jax.Array, clients: Any, carry: Carry, params: ClientParams, one: ClientParams

@@ -199,9 +199,11 @@ def test_the_norm_is_that_of_numpy_and_every_number_that_is_not_finite_is_seen()
 def test_a_global_model_that_explodes_before_those_of_the_clients_is_seen():
     one, huge = {"w": jnp.ones((3, 4))}, {"w": jnp.full((1, 4), 1e6)}
     algorithm = SimpleNamespace(params=lambda state: one, global_model=lambda state: huge)
-    everybody, bound = SimpleNamespace(honest=None), SimpleNamespace(diverged_norm=1e3)
-    parts = SimpleNamespace(algorithm=algorithm, num_clients=3, network=everybody, schedule=bound)
-    seen = Simulation._diverged(parts, SimpleNamespace(divergence=no_divergence(), round=jnp.int32(4)), None)
+    bound, everybody = SimpleNamespace(diverged_norm=1e3), lambda network_state: None
+    parts = SimpleNamespace(algorithm=algorithm, num_clients=3, schedule=bound, _honest=everybody)
+    seen = Simulation._diverged(
+        parts, SimpleNamespace(divergence=no_divergence(), round=jnp.int32(4), network=None), None
+    )
     assert (int(seen.round), float(seen.norm)) == (5, 2e6)
 
 

@@ -9,10 +9,14 @@ from mdfl_jax.exchange.neighbourhood import BoundedNumbers, Decision, Neighbourh
 
 def clipped(near: Neighbourhood, radius: jax.Array) -> jax.Array:
     """Return x_i + sum W_ij clip(y_j - x_i, radius)."""
-    lengths = jnp.where(near.others, near.distances, 1)
-    factors = jnp.minimum(1, radius / jnp.maximum(lengths, jnp.finfo(lengths.dtype).tiny))
+    factors = shortening(jnp.where(near.others, near.distances, 1), radius)
     shares = jnp.where(near.others, near.weights * factors, 0).astype(near.own.dtype)
     return near.own + jnp.sum(shares[:, None] * (near.models - near.own), axis=0)
+
+
+def shortening(lengths: jax.Array, bound: jax.Array) -> jax.Array:
+    """Return the factors min(1, bound / length), of which a length of zero has 1."""
+    return jnp.minimum(1, bound / jnp.maximum(lengths, jnp.finfo(lengths.dtype).tiny))
 
 
 def others_share(near: Neighbourhood, which: jax.Array) -> jax.Array:
@@ -38,9 +42,7 @@ def norm_clipping(near: Neighbourhood) -> jax.Array:
     The paper bounds the norm of updates that a server gets. Clients here hear whole models, so the bound is in lengths
     of their own. It stops scaled models, and no attack that keeps the length.
     """
-    lengths = jnp.linalg.norm(near.models, axis=1)
-    bound = near.numbers.max_norm * jnp.linalg.norm(near.own)
-    factors = jnp.minimum(1, bound / jnp.maximum(lengths, jnp.finfo(lengths.dtype).tiny))
+    factors = shortening(jnp.linalg.norm(near.models, axis=1), near.numbers.max_norm * jnp.linalg.norm(near.own))
     heard = jnp.where(near.others, near.weights * factors, 0).astype(near.own.dtype)
     rest = 1 - others_share(near, near.others)
     return rest * near.own + jnp.sum(heard[:, None] * near.models, axis=0)
