@@ -151,7 +151,7 @@ def is_silent(context, change):
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("name", [*ALGORITHMS])
 def test_a_setting_of_an_algorithm_changes_something_or_is_told(name):
     changes = [change for change in OF_ALGORITHMS if (name, change) != ("local_only", SHARED)]  # it sends nothing
     assert [change for change in changes if is_silent(context_of(name), change_of(change))] == []
