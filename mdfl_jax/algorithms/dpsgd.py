@@ -86,7 +86,7 @@ def dpsgd(settings: Settings = Settings()) -> Algorithm:
     return local_then(settings, gossip(settings), ("adjacency", "mix"))
 
 
-@register("local_only", formula="x+ = x - eta g")
+@register("local_only", ignores=("aggregation", "compressor", "sends"), formula="x+ = x - eta g")
 def local_only(settings: Settings = Settings()) -> Algorithm:
     """Local training: every client learns alone and sends nothing, as a reference for decentralized learning."""
 

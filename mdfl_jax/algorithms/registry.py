@@ -19,7 +19,7 @@ _MIXES_GRADIENTS: set[str] = set()
 
 RECURSION = ("momentum", "optimizer", "local_steps", "statistics")
 """The settings ignored by an algorithm whose recursion contains one gradient step a round."""
-IGNORABLE = ("aggregation", "compressor", *RECURSION)
+IGNORABLE = ("aggregation", "compressor", "sends", *RECURSION)
 """The settings that an algorithm may declare to ignore."""
 
 
@@ -37,9 +37,9 @@ def register(
     Args:
       name: the algorithm's name in configs.
       numbers: the class of its numbers, whose defaults are those of its paper.
-      ignores: the settings that it does not use, of aggregation, compressor, local_steps, momentum, optimizer and
-        statistics (local batch statistics). A config that sets one of them is refused. An algorithm that mixes
-        whole models by `Settings.aggregate` uses the aggregation.
+      ignores: the settings that it does not use, of aggregation, compressor, local_steps, momentum, optimizer, sends
+        and statistics (local batch statistics). A config that sets one of them is refused. An algorithm that mixes
+        whole models by `Settings.aggregate` uses the aggregation; one that sends anything uses `Settings.sent`.
       mixes_gradients: whether it mixes estimates of gradients, too, so that a rule of aggregation that judges models
         is refused.
       formula, cite: as in `mdfl_jax.core.registry.Member`.

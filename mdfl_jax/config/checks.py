@@ -204,7 +204,7 @@ PICKED = "metropolis_hastings"  # the rule that weighs the links which are picke
 
 def _algorithm(experiment: Experiment) -> Iterator[Rule]:
     config, ignored = experiment.algorithm, ignored_by(experiment.algorithm.name)
-    for field in sorted(ignored):
+    for field in sorted(ignored.intersection(UNUSED)):
         value, (unused, why) = getattr(config, field), UNUSED[field]
         yield f"algorithm.{field}", value not in (None, unused), f"{unused!r}: {config.name} {why}"
     rule = aggregation_in_use(config.name, config.aggregation)
@@ -227,8 +227,7 @@ def _attack(experiment: Experiment) -> Iterator[Rule]:
     path = "attack.clients" if attack.who == "listed" else path
     yield path, count >= network.num_clients, f"fewer than network.num_clients, which is {network.num_clients}"
     yield path, not count, f"enough for one attacker of {network.num_clients} clients"
-    alone = not ALGORITHMS[name](Settings()).needs & {"mix", "adjacency", "at_server"}
-    yield "attack.name", alone, f"empty: {name} sends nothing by which clients could attack"
+    yield "attack.name", "sends" in ignored_by(name), f"empty: {name} sends nothing by which clients could attack"
     yield "attack.from_round", attack.from_round >= experiment.rounds, f"below rounds, which is {experiment.rounds}"
     yield "eval_clients", experiment.eval_clients, "0 with attack.name: a sample would not know who is honest"
     drawn = experiment.server.pattern not in ("", "roadside")
