@@ -3,8 +3,9 @@
 A run's name contains a digest of all that its numbers depend on: the resolved configuration of its sweep point, the
 data and the files that it reads by their content, the user's own modules with those of hers that they import, and the
 switches of JAX that change random numbers. The name or the index of the point are no part of it, and neither are fields
-that are declared with ``in_runs=False`` (title, target, baseline, ...). The seed and the number of rounds stand beside
-the digest, so that a run with fewer rounds is found by its name.
+that are declared with ``in_runs=False`` (title, target, baseline, ...) and fields that have their defaults: a version
+that adds a field goes on with the runs of the version before. The seed and the number of rounds stand beside the
+digest, so that a run with fewer rounds is found by its name.
 """
 
 import dataclasses
@@ -28,6 +29,9 @@ from mdfl_jax.results.studies import runs_in
 from mdfl_jax.storage.disk import dumps, plain
 from mdfl_jax.traces.reading import files_of as files_of_trace
 
+RESULTS = 1
+"""The version of the numbers. It is raised when the same fields give other numbers than before, by another default of a
+field or by another rule, so that runs of the two are told apart."""
 GROWS = ("seeds", "first_seed", "sweep", "rounds")
 """The fields whose values may grow without running again what is there."""
 DIGESTS = ("own_files", "inputs", "switches")  # entries of the configuration in config.json that are no fields
@@ -54,6 +58,12 @@ def in_words(fields: Iterable[Field]) -> str:
     lines = [str(field) for field in fields]
     more = [f"and {len(lines) - MOST_NAMED} more fields"] if len(lines) > MOST_NAMED else []
     return ", ".join([*lines[:MOST_NAMED], *more])
+
+
+@cache
+def _defaults(fields: tuple[str, ...]) -> Mapping[str, Any]:
+    defaults = plain(flat(default_config().to_dict()))
+    return {path: defaults[path] for path in fields}
 
 
 @cache
@@ -107,10 +117,12 @@ def name_run(experiment: Experiment, inputs: Mapping[str, str], own_files: Mappi
       own_files: The digests of the user's modules, by name.
     """
     by_content = {name.partition("=")[0] for name in inputs} - {"data.name"}
-    fields = {path: value for path, value in run_config(experiment).items() if path not in by_content}
+    fields, defaults = run_config(experiment), _defaults(tuple(all_fields()))
+    fields = {path: value for path, value in fields.items() if path not in by_content and value != defaults.get(path)}
     contents = {name.partition("=")[0]: value for name, value in inputs.items()}
     code = sorted(own_files.values())
     whole = {"fields": dict(sorted(fields.items())), "inputs": contents, "code": code, "switches": switches()}
+    whole["results"] = RESULTS
     network = experiment.network
     words = f"{experiment.algorithm.name}.{network.graph or network.mobility}".lower()
     return f"{re.sub(r'[^a-z0-9_.]+', '_', words)[:60]}-{digest(whole)}"

@@ -1,6 +1,8 @@
 """What makes two runs the same: each field by its declaration, files and code by their content, and JAX's switches."""
 
 import dataclasses
+import json
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -9,11 +11,16 @@ from studies import go
 from tiny import tiny_config
 
 import mdfl_jax
-from mdfl_jax.config.resolve import all_fields, resolve
+from mdfl_jax.config.resolve import all_fields, default_config, resolve
+from mdfl_jax.config.sections import flat
 from mdfl_jax.core import own_files
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.study import make_study
-from mdfl_jax.study.identity import GROWS, SWITCHES, name_run, of_dataset
+from mdfl_jax.storage.disk import plain
+from mdfl_jax.study import identity, make_study
+from mdfl_jax.study.identity import GROWS, RESULTS, SWITCHES, name_run, of_dataset
+
+DEFAULTS = Path(__file__).with_name("defaults.json")
+"""The defaults of all fields on which runs depend, and the version of the numbers for which they were written."""
 
 NO_NUMBER = {
     *("labels", "data.categories"),  # the data are told by their content
@@ -63,6 +70,24 @@ def test_every_field_changes_the_name_or_is_declared_to_change_no_number():
     same = {path for path in all_fields() if is_same(path)}
     assert same == NO_NUMBER | {*GROWS} | {"use"}  # what is used is told by its content
     assert {path for path, field in all_fields().items() if not field.metadata.get("in_runs", True)} == NO_NUMBER
+
+
+def test_fields_keep_the_defaults_that_runs_of_earlier_versions_had():
+    """Whoever changes a default raises `RESULTS` and runs this file, which writes defaults.json anew."""
+    then, now = json.loads(DEFAULTS.read_text()), plain(flat(default_config().to_dict()))
+    kept = {path: default for path, default in then["defaults"].items() if path in now}
+    assert {"results": RESULTS, **{path: now[path] for path in kept}} == {"results": then["results"], **kept}
+
+
+def test_a_field_that_is_new_and_has_its_default_changes_no_name(monkeypatch):
+    experiment = resolve(tiny_config())
+    own, then = name_run(experiment, {}, {}), identity.run_config(experiment)
+    assert {"attack.name", "algorithm.aggregation"} < set(then)
+    before = {path: value for path, value in then.items() if not path.startswith(("attack.", "algorithm.aggregation"))}
+    monkeypatch.setattr(identity, "run_config", lambda experiment: before)
+    assert name_run(experiment, {}, {}) == own
+    monkeypatch.setattr(identity, "RESULTS", RESULTS + 1)
+    assert name_run(experiment, {}, {}) != own
 
 
 def test_seed_and_rounds_stand_beside_the_digest():
@@ -210,3 +235,9 @@ def test_the_switches_of_jax_that_change_random_numbers_are_a_part_of_it(tmp_pat
         finally:
             jax.config.update(name, before)
     assert go(tmp_path, seeds=1, rounds=2)[1]
+
+
+if __name__ == "__main__":
+    fields = plain(flat(default_config().to_dict()))
+    found = {path: fields[path] for path in sorted(fields) if path not in identity.not_in_runs()}
+    DEFAULTS.write_text(json.dumps({"results": RESULTS, "defaults": found}, indent=1) + "\n")
