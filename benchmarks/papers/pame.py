@@ -174,8 +174,7 @@ WHY_ROUNDS = (
 )
 WHY_CHANCE = (
     "`small` has six nodes, a quarter of the channels and 100 rounds, in which nobody gets far above chance (11 to "
-    "18 % with IID data), so these claims say little. The paper's size needs an accelerator. These runs held out "
-    "validation samples at evenly spaced places; now they are drawn."
+    "17 % with IID data), so these claims say little. The paper's size needs an accelerator."
 )
 WHY_NU = (
     "A node's step is 1 / (sigma m_i), so hearing more neighbours shortens it: 39 times at m = 128 and nu = 0.6. What "
