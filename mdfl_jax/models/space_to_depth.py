@@ -1,0 +1,140 @@
+"""Space-to-depth: convolutions and pools of small images whose pixels are held in cells, for wide matrix units.
+
+A cell is a square of pixels with all their channels, as one long column: an image [C, H, W] becomes
+[side * side * C, H / side, W / side]. A convolution of pixels is then one of 3 x 3 cells, or a product with one matrix
+if the image is a single cell. Its kernel has many zeros, but it fills the tiles of a matrix unit. The 16 channels of
+the papers' CNN would use an eighth of a tile.
+
+The outputs of a cell are ordered by their place in the 2 x 2 square of the pool, then by the pooled pixel, then by
+channel. So the pool is the maximum of four slices, and its result is again an image in cells, of half the side.
+"""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+TILE = 128  # the side of a matrix unit, by which sides of cells are compared
+
+
+def best_side(shape: tuple[int, int, int], widths: tuple[int, ...], size: int) -> int:
+    """Return the side of the cells with which a network of stages takes the fewest steps of a matrix unit.
+
+    Args:
+      shape: (H, W, C) of the images.
+      widths: the channels of the stages. Each stage is a convolution and a pool.
+      size: the size of the kernels, odd.
+
+    Returns:
+      The number of pixels along a cell of the first stage; 0 if pixels by themselves take no more steps, or if no side
+      divides the images.
+    """
+    height, width, _ = shape
+    halvings = 2 ** len(widths)
+    sides = [side for side in range(halvings, min(height, width) + 1, halvings) if height % side == width % side == 0]
+    # The smallest cell, that of the last stage, must reach as far as a kernel does.
+    sides = [side for side in sides if 2 * side // halvings >= size // 2]
+    return min([0, *sides], key=lambda side: _steps(shape, widths, size, side))
+
+
+def _steps(shape: tuple[int, int, int], widths: tuple[int, ...], size: int, side: int) -> int:
+    """Return the steps for the convolutions of one image, in cells of ``side`` or (0) pixel by pixel."""
+    height, width, channels = shape
+    total = 0
+    for features in widths:
+        cells, area = (height // side) * (width // side) if side else height * width, side**2 or 1
+        taps = (9 if cells > 1 else 1) if side else size**2
+        total += cells * math.ceil(taps * area * channels / TILE) * math.ceil(area * features / TILE)
+        height, width, side, channels = height // 2, width // 2, side // 2, features
+    return total
+
+
+def to_cells(x: jax.Array, side: int) -> jax.Array:
+    """Put pixels in cells: [C, H, W, B] -> [side * side * C, H / side, W / side, B]."""
+    channels, height, width, samples = x.shape
+    x = x.reshape(channels, height // side, side, width // side, side, samples)
+    return jnp.transpose(x, (2, 4, 0, 1, 3, 5)).reshape(-1, height // side, width // side, samples)
+
+
+def from_cells(x: jax.Array, side: int) -> jax.Array:
+    """Undo `to_cells`: [side * side * C, H / side, W / side, B] -> [C, H, W, B]."""
+    _, down, across, samples = x.shape
+    x = x.reshape(side, side, -1, down, across, samples)
+    return jnp.transpose(x, (2, 3, 0, 4, 1, 5)).reshape(-1, down * side, across * side, samples)
+
+
+def convolution(x: jax.Array, kernel: jax.Array, side: int) -> jax.Array:
+    """Convolve pixels that are held in cells, with zero padding and stride one.
+
+    Args:
+      x: [side * side * C, H', W', B], an image in cells.
+      kernel: [size, size, C, O]; size // 2 is at most ``side``, which is even.
+
+    Returns:
+      [4 * (side / 2)^2 * O, H', W', B], ordered for `max_pool`.
+    """
+    matrix = expanded(kernel, side, 1 if x.shape[1:3] == (1, 1) else 3).astype(x.dtype)
+    if matrix.shape[0] == 1:
+        return (matrix[0, 0].T @ x[:, 0, 0])[:, None, None]
+    layout = ("CHWN", "HWIO", "CHWN")
+    return jax.lax.conv_general_dilated(x, matrix, (1, 1), ((1, 1), (1, 1)), dimension_numbers=layout)
+
+
+def expanded(kernel: jax.Array, side: int, reach: int) -> jax.Array:
+    """Write a kernel of pixels as one of cells: [size, size, C, O] -> [reach, reach, side^2 C, side^2 O].
+
+    Args:
+      kernel: [size, size, C, O].
+      side: the side of a cell.
+      reach: the cells that a pixel of a cell hears, in each direction: 3, or 1 if there is only one cell.
+    """
+    size, _, channels, features = kernel.shape
+    places = np.zeros((reach, side, side, size), np.float32)  # 1 where pixel p of cell a is tap k of pixel q
+    for a, p, q in np.ndindex(reach, side, side):
+        tap = (a - reach // 2) * side + p - q + size // 2
+        if 0 <= tap < size:
+            places[a, p, q, tap] = 1
+    exact = jax.lax.Precision.HIGHEST
+    wide = jnp.einsum("apqk,klco->apqlco", places, kernel.astype(jnp.float32), precision=exact)
+    wide = jnp.einsum("bPQl,apqlco->abpPcqQo", places, wide, precision=exact)
+    half = side // 2
+    wide = wide.reshape(reach, reach, side, side, channels, half, 2, half, 2, features)
+    wide = jnp.transpose(wide, (0, 1, 2, 3, 4, 6, 8, 5, 7, 9))
+    return wide.reshape(reach, reach, side**2 * channels, side**2 * features)
+
+
+@jax.custom_vjp
+def max_pool(y: jax.Array) -> jax.Array:
+    """Take the maximum of each 2 x 2 square of pixels of a `convolution`: [4 K, H', W', B] -> [K, H', W', B].
+
+    Its gradient is that of `mdfl_jax.models.conv.max_pool`: equal maxima share it, first along a column, then along a
+    row. Only ``y`` is kept for it.
+    """
+    left, right = _columns(y)
+    return jnp.maximum(jnp.maximum(*left), jnp.maximum(*right))
+
+
+def _columns(y: jax.Array) -> tuple[tuple[jax.Array, jax.Array], tuple[jax.Array, jax.Array]]:
+    upper_left, upper_right, lower_left, lower_right = jnp.split(y, 4)
+    return (upper_left, lower_left), (upper_right, lower_right)
+
+
+def _shares(g: jax.Array, a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return the gradients of a and b from that of their maximum."""
+    nothing, half = jnp.zeros_like(g), g * 0.5
+    return tuple(jnp.where(x > y, g, jnp.where(x == y, half, nothing)) for x, y in ((a, b), (b, a)))  # type: ignore[return-value]
+
+
+def _pool_forward(y: jax.Array) -> tuple[jax.Array, jax.Array]:
+    return max_pool(y), y
+
+
+def _pool_backward(y: jax.Array, g: jax.Array) -> tuple[jax.Array]:
+    left, right = _columns(y)
+    of_left, of_right = _shares(g, jnp.maximum(*left), jnp.maximum(*right))
+    (upper_left, lower_left), (upper_right, lower_right) = _shares(of_left, *left), _shares(of_right, *right)
+    return (jnp.concatenate([upper_left, upper_right, lower_left, lower_right]),)
+
+
+max_pool.defvjp(_pool_forward, _pool_backward)
