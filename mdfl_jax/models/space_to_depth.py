@@ -90,18 +90,28 @@ def expanded(kernel: jax.Array, side: int, reach: int) -> jax.Array:
       reach: the cells that a pixel of a cell hears, in each direction: 3, or 1 if there is only one cell.
     """
     size, _, channels, features = kernel.shape
-    places = np.zeros((reach, side, side, size), np.float32)  # 1 where pixel p of cell a is tap k of pixel q
-    for a, p, q in np.ndindex(reach, side, side):
-        tap = (a - reach // 2) * side + p - q + size // 2
-        if 0 <= tap < size:
-            places[a, p, q, tap] = 1
-    exact = jax.lax.Precision.HIGHEST
-    wide = jnp.einsum("apqk,klco->apqlco", places, kernel.astype(jnp.float32), precision=exact)
-    wide = jnp.einsum("bPQl,apqlco->abpPcqQo", places, wide, precision=exact)
-    half = side // 2
-    wide = wide.reshape(reach, reach, side, side, channels, half, 2, half, 2, features)
-    wide = jnp.transpose(wide, (0, 1, 2, 3, 4, 6, 8, 5, 7, 9))
-    return wide.reshape(reach, reach, side**2 * channels, side**2 * features)
+    tap = _taps(size, side, reach)  # [inputs, outputs]
+    # Each step keeps a long last axis, because a TPU pads short ones to 128 numbers.
+    columns = np.tile(np.eye(features, dtype=np.float32), tap.shape[1])
+    rows = kernel.astype(jnp.float32).reshape(size**2, channels, features)
+    rows = jnp.matmul(rows, columns, precision=jax.lax.Precision.HIGHEST)  # [taps, C, outputs * O], all of them copies
+    of_column = np.repeat(tap, features, axis=1)[:, None]
+    matrix = sum(jnp.where(of_column == k, rows[k], 0.0) for k in range(size**2))
+    return jnp.reshape(matrix, (reach, reach, side**2 * channels, side**2 * features))
+
+
+def _taps(size: int, side: int, reach: int) -> np.ndarray:
+    """Return which tap of a kernel joins each input pixel and each output pixel of a cell; -1: none.
+
+    The inputs are in the order of ``reach`` x ``reach`` cells and of the pixels in a cell, the outputs in that of
+    `max_pool`.
+    """
+    place = np.arange(reach * side)[:, None] - (reach // 2) * side - np.arange(side) + size // 2  # along one axis
+    down, across = place[:, None, :, None], place[None, :, None]
+    inside = (down >= 0) & (down < size) & (across >= 0) & (across < size)
+    both = np.where(inside, size * down + across, -1)
+    both = both.reshape(reach, side, reach, side, side // 2, 2, side // 2, 2)
+    return both.transpose(0, 2, 1, 3, 5, 7, 4, 6).reshape(reach**2 * side**2, side**2)
 
 
 @jax.custom_vjp
