@@ -132,8 +132,8 @@ def _columns(y: jax.Array) -> tuple[tuple[jax.Array, jax.Array], tuple[jax.Array
 
 def _shares(g: jax.Array, a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Return the gradients of a and b from that of their maximum."""
-    nothing, half = jnp.zeros_like(g), g * 0.5
-    return tuple(jnp.where(x > y, g, jnp.where(x == y, half, nothing)) for x, y in ((a, b), (b, a)))  # type: ignore[return-value]
+    half = jnp.where(a == b, g * 0.5, jnp.zeros_like(g))
+    return jnp.where(a > b, g, half), jnp.where(b > a, g, half)
 
 
 def _pool_forward(y: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -14,8 +14,8 @@ measurement.
 """
 
 import re
-from collections import Counter
-from typing import NamedTuple
+from collections import Counter, defaultdict
+from typing import Any, NamedTuple
 
 from mdfl_jax.core.devices import Kind
 from mdfl_jax.study.ahead import hlo
@@ -66,8 +66,8 @@ class Meters(NamedTuple):
     """
 
     cycles: int
-    steps: int
-    moved: int
+    steps: float
+    moved: float
     apart: float
 
     def seconds(self, kind: Kind) -> float:
@@ -93,14 +93,17 @@ class Cost(NamedTuple):
     unknown: int
 
 
+_Tally = defaultdict[Any, Any]  # a sum for each key, from 0
+
+
 class _Sums(NamedTuple):
-    cycles: Counter  # (Operation, inside a round) -> cycles
-    hardware: Counter  # ('steps' | 'moved' | 'apart', inside a round) -> number
-    sent: Counter  # (kind, 'count' | 'size' | 'waits') -> number inside rounds; ('unknown', 'loops') -> number
+    cycles: _Tally  # (Operation, inside a round) -> cycles
+    hardware: _Tally  # ('steps' | 'moved' | 'apart', inside a round) -> number
+    sent: _Tally  # (kind, 'count' | 'size' | 'waits') -> number inside rounds; ('unknown', 'loops') -> number
 
 
 def _nothing() -> _Sums:
-    return _Sums(Counter(), Counter(), Counter())
+    return _Sums(*(defaultdict(int) for _ in _Sums._fields))
 
 
 def read(kind: Kind, *texts: str) -> Cost:
@@ -157,12 +160,12 @@ class _Reader(NamedTuple):
                 if parts:
                     _add(sums, max(parts, key=lambda part: sum(part.cycles.values())), 1)
             else:
-                self.count(sums, each, name, here)
+                self.count_instruction(sums, each, name, here)
             if here:
                 self.count_collective(sums, each, begun)
         return sums
 
-    def count(self, sums: _Sums, each: Instruction, name: str, here: bool) -> None:
+    def count_instruction(self, sums: _Sums, each: Instruction, name: str, here: bool) -> None:
         """Count an instruction of the computation ``name`` by both meters."""
         if estimate := re.search(r'"estimated_cycles":"(\d+)"', each.text):
             operation = Operation(each.kind, each.source, each.arrays[0].text if each.arrays else "")
