@@ -1,7 +1,7 @@
 """Adds up what a program for a TPU costs, by two meters, with its costliest operations and what chips send each other.
 
 **By the compiler's schedule.** The compiler writes an estimate of cycles at each instruction that it schedules. It
-charges element-wise passes over bfloat16 two to four times what their bytes need, and products fairly.
+charges element-wise passes over bfloat16 more than twice what their bytes need, and products fairly.
 
 **By bytes and tiles.** No operation takes less time than the main memory needs for its bytes, nor less than the matrix
 unit needs for its products in whole tiles (`mdfl_jax.study.ahead.hlo`). Copies beside other operations take no time of
