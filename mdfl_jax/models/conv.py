@@ -28,8 +28,9 @@ import numpy as np
 
 from mdfl_jax.core.devices import backend
 from mdfl_jax.core.errors import UserError, unknown_name
+from mdfl_jax.models import space_to_depth
 
-FORMS = ("patches", "filtering", "library")
+FORMS = ("patches", "filtering", "library", "space_to_depth")
 POINTS = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5)  # the first five or all of them, with infinity
 LONG, SAMPLES = 512, 32  # the smallest number of columns of a product, and the smallest number of samples
 CHANNELS = (16, 64)  # the smallest and the largest number of channels; measured in benchmarks/README.md
@@ -46,18 +47,21 @@ def convolution(x: jax.Array, kernel: jax.Array, form: str = "patches", stride: 
     Args:
       x: [C, H, W, B] activations, samples last.
       kernel: [size, size, C, O], size odd.
-      form: one of `FORMS`: patches times a matrix ("patches"), minimal filtering ("filtering", for sizes 3 to 7 and
-        stride one: `filtered`, or `filtered_2d` where it is faster), or the library's ("library").
+      form: patches times a matrix ("patches"), minimal filtering ("filtering", for sizes 3 to 7 and stride one:
+        `filtered`, or `filtered_2d` where it is faster), or the library's ("library"). The last of `FORMS` is a form of
+        a whole network (`mdfl_jax.models.space_to_depth`).
       stride: the distance of two output pixels in input pixels, in both directions.
 
     Returns:
       [O, H', W', B] with H' = ceil(H / stride) and W' = ceil(W / stride).
 
     Raises:
-      UserError: for an unknown form.
+      UserError: for an unknown form, or if pixels are not in cells.
     """
     if form not in FORMS:
         raise UserError(f"convolution: {unknown_name('form', form, FORMS)}")
+    if form == "space_to_depth":
+        raise _no_cells("this model, whose pools or normalisations need single pixels")
     if form == "library":
         return _library(x, kernel, stride)
     if form == "filtering":
@@ -437,6 +441,37 @@ def default_form(kernel_shape: tuple[int, ...], dtype: jnp.dtype, stride: int = 
     return "library" if size * size * channels * pixels * dtype.itemsize > SMALL_PATCHES else "patches"
 
 
+def side_of_cells(form: str, shape: Sequence[int], widths: tuple[int, ...], size: int, has_norm: bool) -> int:
+    """Return the side of the cells in which a network of stages holds its pixels, or 0 if it does not.
+
+    Cells (`mdfl_jax.models.space_to_depth`) are the default on a TPU where they take fewer steps of its matrix unit
+    than single pixels.
+
+    Args:
+      form: the form asked for, one of `FORMS`; empty: the fastest.
+      shape: [H, W, C] of the images.
+      widths: the channels of the stages.
+      size: the size of the kernels.
+      has_norm: whether the stages have a normalisation, which needs the pixels one by one.
+
+    Raises:
+      UserError: if cells are asked for, and there is no side for this network.
+    """
+    if form not in ("", "space_to_depth") or (not form and backend() != "tpu"):
+        return 0
+    height, width, channels = shape
+    side = 0 if has_norm else space_to_depth.best_side((height, width, channels), widths, size)
+    if form and not side:
+        raise _no_cells(f"this model and images of {height} x {width} pixels")
+    return side
+
+
+def _no_cells(what: str) -> UserError:
+    return UserError(
+        f"engine.convolution is space_to_depth, which is not possible with {what}; auto takes the fastest form"
+    )
+
+
 def max_pool(x: jax.Array) -> jax.Array:
     """Take the maximum of each 2 x 2 square: [C, H, W, B] -> [C, H // 2, W // 2, B].
 
@@ -462,6 +497,8 @@ class Conv(nn.Module):
       kernel_init: the initialiser of the kernel.
       pool: whether to apply `max_pool` before the bias is added. The result is the same as with the pool after the
         bias, with a quarter of the additions.
+      side: the side of the cells in which the input's pixels are held; the output has cells of half the side. It needs
+        ``pool``. 0: the input is not in cells.
     """
 
     features: int
@@ -471,12 +508,17 @@ class Conv(nn.Module):
     use_bias: bool = True
     kernel_init: nn.initializers.Initializer = nn.initializers.lecun_normal()
     pool: bool = False
+    side: int = 0
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
         """Apply the convolution to ``x`` [C, H, W, B]."""
-        shape = (self.size, self.size, x.shape[0], self.features)
+        shape = (self.size, self.size, x.shape[0] // max(self.side**2, 1), self.features)
         kernel = self.param("kernel", self.kernel_init, shape)
+        if self.side:
+            y = space_to_depth.max_pool(space_to_depth.convolution(x, kernel, self.side))
+            bias = self.param("bias", nn.initializers.zeros_init(), (self.features,))
+            return y + jnp.tile(bias, y.shape[0] // self.features)[:, None, None, None]
         pixels = x.size // x.shape[0] // self.stride**2
         form, stride = self.form or default_form(shape, x.dtype, self.stride, pixels), self.stride
         if self.size == 1:  # a product with every stride-th pixel

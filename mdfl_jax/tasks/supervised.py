@@ -13,7 +13,7 @@ import numpy as np
 from mdfl_jax.attacks.registry import ATTACKS, Attackers, Samples, names
 from mdfl_jax.core import contract, devices, sharding
 from mdfl_jax.core.errors import UserError, unknown_name
-from mdfl_jax.core.flops import products
+from mdfl_jax.core.flops import Products, products
 from mdfl_jax.core.numbers import Numbers
 from mdfl_jax.core.rng import stream
 from mdfl_jax.core.trees import STATISTICS, chosen_leaves, joined_leaves, rows_like, trained, where_rows, with_trained
@@ -538,10 +538,17 @@ def cut_for(
 
 
 def _work(model: Any, shapes: Any, sample: SampleSpec, dtype: Any) -> Work:
-    """Estimate one sample's work: three times the FLOPs of the forward pass, and twice the bytes of its outputs."""
-    one = jax.ShapeDtypeStruct((1, *sample.shape), sample.dtype)
-    forward = products(jax.make_jaxpr(model.apply)(shapes, one))
-    return Work(3 * forward.flops, 2 * forward.outputs * jnp.dtype(dtype).itemsize)
+    """Estimate one sample's work: three times the FLOPs of the forward pass, and twice the bytes of its outputs.
+
+    It is what a second sample adds to the first, because a form of a convolution may transform its kernel once a block.
+    """
+
+    def of(samples: int) -> Products:
+        block = jax.ShapeDtypeStruct((samples, *sample.shape), sample.dtype)
+        return products(jax.make_jaxpr(model.apply)(shapes, block))
+
+    one, two = of(1), of(2)
+    return Work(3 * (two.flops - one.flops), 2 * (two.outputs - one.outputs) * jnp.dtype(dtype).itemsize)
 
 
 def minibatch_blocks(key: jax.Array, held: ClientIndex, batch_size: int, block_size: int) -> Blocks:

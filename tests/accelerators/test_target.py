@@ -106,6 +106,7 @@ FOUND = {
     "num_params": 10,
     "flops_per_round": 1e9,
     "compile_seconds": 1.0,
+    "compile_cpu_seconds": 3.0,
     "effort": "full",
     "chips_per_run": 1,
     "runs": 1,
@@ -128,7 +129,7 @@ def test_a_compiler_that_aborts_is_reported_with_its_program_and_the_next_one_is
     out = capsys.readouterr().out
     assert "first\n    does not compile: the compiler's process was ended by SIGABRT: F0101" in out
     assert "Check failed: a == b (1 vs. 2)" in out
-    assert "second\n    compiles in 1 s" in out
+    assert "second\n    compiles in 1 s (3 s of all cores together);" in out
     assert "runs that fit together: about 1; the study has 6" in out
 
 

@@ -42,7 +42,7 @@ def history(backend, model="cnn", batch_size=0, devices=1, **settings):
         ("tpu", 1, 0),
         ("tpu", 1, 6),
         ("tpu", 2_000_000_000, 0),
-        ("tpu", 500_000, 6),
+        ("tpu", 1_000_000, 6),
         ("gpu", 1, 6),
         ("gpu", 2_000_000_000, 0),
     ],
@@ -51,7 +51,7 @@ def test_a_run_is_the_same_in_the_forms_of_every_target(backend, enough, batch_s
     monkeypatch.setattr(gradients, "ENOUGH", enough)
     _, wanted = history("cpu", batch_size=batch_size)
     task, found = history(backend, batch_size=batch_size)
-    assert (task.spread.alone, task.scoring.in_turn) == (enough == 1, enough <= 500_000)
+    assert (task.spread.alone, task.scoring.in_turn) == (enough == 1, enough <= 1_000_000)
     for name, value in found.items():
         np.testing.assert_allclose(value, wanted[name], rtol=2e-4, atol=1e-5, err_msg=name)
 

@@ -7,7 +7,7 @@ from mdfl_jax.core import devices
 from mdfl_jax.core.devices import KINDS, Target
 from mdfl_jax.study import make_study
 from mdfl_jax.study.ahead import accounts, memory
-from mdfl_jax.study.ahead.cycles import Collective, Cost, Operation
+from mdfl_jax.study.ahead.meters import Collective, Cost, Meters, Operation
 
 
 @pytest.mark.long
@@ -27,16 +27,20 @@ def test_an_account_of_the_devices_at_hand(tiny):
     assert f"{found['num_params']:,} parameters a client" in words
 
 
-def test_a_schedule_in_seconds_and_words(tiny):
-    """20 rounds of 30 ms and an evaluation of 0.3 s, twice, of three runs on one chip."""
-    clock, peak = KINDS["tpu-v5e"].clock, KINDS["tpu-v5e"].peak
+def test_both_meters_in_seconds_and_words(tiny):
+    """20 rounds of 30 ms and an evaluation of 0.3 s, twice, of three runs on one chip; by bytes 25 ms and 0.1 s.
+
+    The products of a round take 20 ms in whole tiles, and its bytes 24 ms.
+    """
+    kind = KINDS["tpu-v5e"]
+    clock, peak, steps, bandwidth = kind.clock, kind.peak, kind.steps, kind.bandwidth
     found = accounts.account(make_study(tiny()), 0) | {
         "runs": 1, "runs_on_a_device": 1, "runs_per_batch": 2, "num_runs": 3, "rounds": 40, "eval_every": 20,
         "flops_per_round": 0.015 * peak, "chips_per_run": 1,
     }  # fmt: skip
     cost = Cost(
-        rounds=int(20 * 0.03 * clock),
-        rest=int(0.3 * clock),
+        rounds=Meters(int(20 * 0.03 * clock), int(20 * 0.02 * steps), int(20 * 0.024 * bandwidth), 20 * 0.025),
+        rest=Meters(int(0.3 * clock), 0, int(0.1 * bandwidth), 0.05),
         operations=[
             (Operation("fusion", "a/b/c/d/e", "f32[3]"), int(0.6 * clock)),
             (Operation("copy", "", ""), int(0.3 * clock)),
@@ -44,17 +48,26 @@ def test_a_schedule_in_seconds_and_words(tiny):
         collectives=[Collective("all-gather", 20, 20 * 2**20, 20), Collective("all-reduce", 40, 0, 0)],
         unknown=20,
     )
-    found |= accounts._of_schedule(cost, found, KINDS["tpu-v5e"])
+    found |= accounts._of_meters(cost, found, KINDS["tpu-v5e"])
     assert abs(found["round_seconds"] - 0.03) < 1e-9
     assert abs(found["share_of_peak"] - 0.5) < 1e-9
     assert abs(found["study_hours"] * 3600 - 4 * 2 * (20 * 0.03 + 0.3)) < 1e-6  # two batches of two
     side_by_side = found | {"runs": 4, "runs_per_batch": 10, "num_runs": 80}  # eight batches of three turns
-    hours = accounts._of_schedule(cost, side_by_side, KINDS["tpu-v5e"])["study_hours"]
+    hours = accounts._of_meters(cost, side_by_side, KINDS["tpu-v5e"])["study_hours"]
     assert abs(hours * 3600 - 24 * 2 * (20 * 0.03 + 0.3)) < 1e-6
+    bytes_and_tiles, bound = found["by_bytes_and_tiles"], found["bound"]
+    assert bytes_and_tiles["round_seconds"] == pytest.approx(0.025)
+    assert bytes_and_tiles["share_of_peak"] == pytest.approx(0.6)
+    assert bytes_and_tiles["evaluation_seconds"] == pytest.approx(0.1)
+    assert bound == pytest.approx({"arithmetic": 0.015, "tiles": 0.02, "bytes": 0.024, "share": 0.8})
     words = accounts.describe(found)
     assert "little effort" not in words
     assert "little effort" in accounts.describe(found | {"effort": "quick"})
-    assert "30 ms a round of a run, 50.0% of the peak; 300 ms an evaluation; 7 s for all its runs" in words
+    schedule = "30 ms a round of a run, 50.0% of the peak; 300 ms an evaluation; 7 s for all its runs"
+    assert f"by the compiler's schedule: {schedule}" in words
+    assert "by bytes and tiles: 25 ms a round of a run, 60.0% of the peak; 100 ms an evaluation" in words
+    assert "bound of a round: 24 ms by its bytes (15 ms for its arithmetic at the peak, 20 ms for" in words
+    assert "the schedule is at 80% of it" in words
     assert " 66.7%  fusion f32[3] b/c/d/e" in words
     assert " 33.3%  copy  (made by the compiler)" in words
     assert "1 all-gather a round, 1.0 MiB on a chip, 1 of them with nothing beside" in words

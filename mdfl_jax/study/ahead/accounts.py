@@ -22,7 +22,7 @@ from mdfl_jax.core.devices import KINDS, Target, Wanted
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.sharding import CLIENT, SEED
 from mdfl_jax.engine.programs import Placement, in_turns
-from mdfl_jax.study.ahead import cycles
+from mdfl_jax.study.ahead import meters
 from mdfl_jax.study.ahead.memory import MIB, Need, device_limit, following, need_of, round_flops, steps_of
 from mdfl_jax.study.study import Study
 
@@ -120,6 +120,11 @@ gpu_device_info {{
 
 
 DEAREST = 10  # number of operations that are reported
+FLOORS = {  # what a round takes at least, and of what it is the time
+    "arithmetic": "for its arithmetic at the peak",
+    "tiles": "for its products in whole tiles",
+    "bytes": "for its bytes",
+}
 
 
 def account(study: Study, number: int, effort: str = "quick") -> dict[str, Any]:
@@ -135,8 +140,8 @@ def account(study: Study, number: int, effort: str = "quick") -> dict[str, Any]:
 
     Returns:
       The group's points, its parameters and FLOPs, the seconds of compiling, and the bytes by part. If the compiler
-      writes its schedule, also the seconds of a round and of an evaluation, the operations that take the most cycles,
-      and the collectives of a round.
+      writes its schedule, also the seconds of a round and of an evaluation by both meters, the bound of a round, the
+      operations that take the most cycles, and the collectives of a round.
     """
     aim, group = devices.current(), study.groups[number]
     mesh = group.simulation.mesh
@@ -147,16 +152,17 @@ def account(study: Study, number: int, effort: str = "quick") -> dict[str, Any]:
     placement = Placement(group.simulation, together if follow else group.runs_per_batch, at_once)
     on_a_device = placement.at_once
     options = devices.compiler_options(group.simulation.alone, effort)
-    begin = time.perf_counter()
+    begin, begin_cpu = time.perf_counter(), time.process_time()
     steps = steps_of(group, placement)
     compiled = [step.lower().compile(options) for step in steps]
-    seconds = time.perf_counter() - begin
+    seconds, of_cores = time.perf_counter() - begin, time.process_time() - begin_cpu
     need, limit = need_of(steps, compiled), device_limit(study.experiment.engine.memory_mib)
     found = {
         "points": [study.points[i].id for i in group.points],
         "num_params": group.simulation.num_params,
         "flops_per_round": round_flops(study, group),
         "compile_seconds": seconds,
+        "compile_cpu_seconds": of_cores,
         "effort": effort if "exec_time_optimization_effort" in (options or {}) else "full",
         "chips_per_run": mesh.shape[CLIENT] if mesh else 1,
         "runs": places * on_a_device,
@@ -172,8 +178,8 @@ def account(study: Study, number: int, effort: str = "quick") -> dict[str, Any]:
     # With the least effort, the compiler's schedule is not like that of the study's own program.
     if not aim.kind or not aim.kind.clock or found["effort"] == "least":
         return found
-    cost = cycles.read(*(program.as_text() for program in compiled))
-    return found | _of_schedule(cost, found, aim.kind)
+    cost = meters.read(aim.kind, *(program.as_text() for program in compiled))
+    return found | _of_meters(cost, found, aim.kind)
 
 
 def _mapped(need: Need, limit: int, on_a_device: int) -> int:
@@ -181,21 +187,34 @@ def _mapped(need: Need, limit: int, on_a_device: int) -> int:
     return max(limit - need.data, 0) // max((need.state + need.temporary) // on_a_device, 1)
 
 
-def _of_schedule(cost: cycles.Cost, found: dict[str, Any], kind: devices.Kind) -> dict[str, Any]:
-    """Convert the cycles of the compiler's schedule to seconds and shares."""
+def _of_meters(cost: meters.Cost, found: dict[str, Any], kind: devices.Kind) -> dict[str, Any]:
+    """Convert the sums of both meters to seconds of a round and of an evaluation, shares and the bound of a round."""
     eval_every = found["eval_every"]
     together, side_by_side = found["runs_on_a_device"], found["runs"] // found["runs_on_a_device"]
-    a_round = cost.rounds / kind.clock / eval_every / together
-    evaluation = cost.rest / kind.clock / together
+    a_round = cost.rounds.cycles / kind.clock / eval_every / together
+    evaluation = cost.rest.cycles / kind.clock / together
+    by_bytes = cost.rounds.seconds(kind) / eval_every / together
     batches = -(-found["num_runs"] // found["runs_per_batch"])
     turns = batches * -(-found["runs_per_batch"] // side_by_side)  # runs that follow one another on each device
     evaluations = found["rounds"] // eval_every
     total = sum(cycles for _, cycles in cost.operations)
+    arithmetic = found["flops_per_round"] / found["chips_per_run"] / kind.peak
+    floors = {
+        "arithmetic": arithmetic,
+        "tiles": cost.rounds.steps / kind.steps / eval_every / together,
+        "bytes": cost.rounds.moved / kind.bandwidth / eval_every / together,
+    }
     return {
         "round_seconds": a_round,
-        "share_of_peak": found["flops_per_round"] / found["chips_per_run"] / max(a_round, 1e-12) / kind.peak,
+        "share_of_peak": arithmetic / max(a_round, 1e-12),
         "evaluation_seconds": evaluation,
         "study_hours": turns * evaluations * (eval_every * a_round + evaluation) / 3600,
+        "by_bytes_and_tiles": {
+            "round_seconds": by_bytes,
+            "share_of_peak": arithmetic / max(by_bytes, 1e-12),
+            "evaluation_seconds": cost.rest.seconds(kind) / together,
+        },
+        "bound": floors | {"share": max(floors.values()) / max(a_round, 1e-12)},
         "loops_of_unknown_length": cost.unknown,
         "dearest": [
             {"share": cycles / max(total, 1), **operation._asdict()} for operation, cycles in cost.operations[:DEAREST]
@@ -220,7 +239,8 @@ def describe(found: dict[str, Any]) -> str:
     shared = f", {chips} chips a run" if chips > 1 else ""
     lines = [
         f"  {'; '.join(found['points'])}",
-        f"    compiles in {found['compile_seconds']:.0f} s{shared}; {found['num_params']:,} parameters a client, "
+        f"    compiles in {found['compile_seconds']:.0f} s ({found['compile_cpu_seconds']:.0f} s of all cores together)"
+        f"{shared}; {found['num_params']:,} parameters a client, "
         f"{found['flops_per_round'] / 1e9:,.3f} GFLOP a round",
         f"    MiB of a device for {_runs(found['runs_on_a_device'])}: data {mib['data']}, state {mib['state']}, "
         f"activations and gradients {mib['temporary']}; in all {total / MIB:,.1f} of {limit / MIB:,.0f}",
@@ -241,10 +261,15 @@ def describe(found: dict[str, Any]) -> str:
                 "    compiled with little effort: the study's own program takes a tenth to a fifth fewer seconds, "
                 "and its memory differs a little (--effort=full)"
             )
+        bound = found["bound"]
+        sets = max(FLOORS, key=lambda part: bound[part])
         lines += [
-            f"    {_seconds(found['round_seconds'])} a round of a run, {found['share_of_peak']:.1%} of the peak; "
-            f"{_seconds(found['evaluation_seconds'])} an evaluation; {in_hours(found['study_hours'])} for all its runs",
-            "    the dearest operations:",
+            f"    by the compiler's schedule: {_a_round(found)}; {in_hours(found['study_hours'])} for all its runs",
+            f"    by bytes and tiles: {_a_round(found['by_bytes_and_tiles'])}",
+            f"    bound of a round: {_seconds(bound[sets])} by its {sets} ("
+            + ", ".join(f"{_seconds(bound[part])} {words}" for part, words in FLOORS.items())
+            + f"); the schedule is at {bound['share']:.0%} of it",
+            "    the dearest operations by the schedule:",
             *(f"      {row['share']:6.1%}  {_short(row)}" for row in found["dearest"][:5]),
         ]
         if found["loops_of_unknown_length"]:
@@ -257,6 +282,14 @@ def describe(found: dict[str, Any]) -> str:
                 f"      {sent['count']:g} {sent['kind']} a round, {sent['bytes'] / MIB:,.1f} MiB on a chip{waits}"
             )
     return "\n".join(lines)
+
+
+def _a_round(meter: dict[str, Any]) -> str:
+    """Describe what one meter says of a round and of an evaluation."""
+    return (
+        f"{_seconds(meter['round_seconds'])} a round of a run, {meter['share_of_peak']:.1%} of the peak; "
+        f"{_seconds(meter['evaluation_seconds'])} an evaluation"
+    )
 
 
 def _runs(number: int) -> str:

@@ -1,0 +1,226 @@
+"""The two meters of a program for a TPU, on programs by hand and on programs of its compiler."""
+
+import pytest
+
+from mdfl_jax.core.devices import KINDS
+from mdfl_jax.study.ahead import hlo
+from mdfl_jax.study.ahead.meters import Collective, Operation, read
+
+V5E = KINDS["tpu-v5e"]
+
+PROGRAM = """HloModule jit_advance, is_scheduled=true
+
+%cheap (p.1: f32[8]) -> f32[8] {
+  %p.1 = f32[8]{0} parameter(0)
+  ROOT %add.1 = f32[8]{0} fusion(%p.1), kind=kLoop, calls=%x, backend_config={"estimated_cycles":"5"}
+}
+
+%dear (p.2: f32[8]) -> f32[8] {
+  %p.2 = f32[8]{0} parameter(0)
+  ROOT %add.2 = f32[8]{0} fusion(%p.2), kind=kLoop, calls=%x, backend_config={"estimated_cycles":"50"}
+}
+
+%inner_body (q: (s32[], f32[8])) -> (s32[], f32[8]) {
+  %q = (s32[], f32[8]{0}) parameter(0)
+  %mul = f32[8]{0:T(8,128)S(1)} fusion(%q), calls=%x, metadata={op_name="a/b"}, backend_config={"estimated_cycles":"7"}
+  ROOT %t.1 = (s32[], f32[8]{0}) tuple(%q, %mul)
+}
+
+%limit (i: s32[]) -> pred[] {
+  %i = s32[]{:T(128)} parameter(0)
+  %constant.5 = s32[]{:T(128)} constant(3)
+  ROOT %lt.5 = pred[] compare(%i, %constant.5), direction=LT
+}
+
+%inner_condition (q: (s32[], f32[8])) -> pred[] {
+  %q.2 = (s32[], f32[8]{0}) parameter(0)
+  %i.2 = s32[] get-tuple-element(%q.2), index=0
+  ROOT %lt = pred[]{:T(512)} fusion(%i.2), kind=kLoop, calls=%limit
+}
+
+%sending (s: f32[8]) -> (f32[8], u32[]) {
+  %s = f32[8]{0} parameter(0)
+  %gathered = f32[64]{0:T(128)} all-gather(%s), dimensions={0}
+  ROOT %sent = (f32[8]{0}, u32[]) custom-call(%gathered)
+}
+
+%search_condition (g: (s32[], s32[])) -> pred[] {
+  %g = (s32[], s32[]) parameter(0)
+  ROOT %ne = pred[] custom-call(%g)
+}
+
+%round_body (r: (s32[], f32[8])) -> (s32[], f32[8]) {
+  %r = (s32[], f32[8]{0}) parameter(0)
+  %async-collective-start = (f32[8]{0}, u32[]) fusion(%r), kind=kLoop, calls=%sending
+  %links = f32[8]{0} fusion(%r), calls=%x, metadata={op_name="jit(f)/while/body/round/links"}, \
+backend_config={"estimated_cycles":"100"}
+  %async-collective-done = f32[8]{0} fusion(%async-collective-start), kind=kLoop, calls=%x
+  %copy.1 = f32[8]{0} copy(%links), backend_config={"estimated_cycles":"1000"}
+  %loop = (s32[], f32[8]{0}) while(%r), condition=%inner_condition, body=%inner_body
+  %searched = (s32[], f32[8]{0}) while(%r), condition=%search_condition, body=%inner_body
+  %choice = f32[8]{0} conditional(%r, %r, %r), branch_computations={%cheap, %dear}
+  %reduced = f32[2,4]{1,0} all-reduce(%choice), replica_groups={}, to_apply=%x
+  %begun = (f32[4]{0}, bf16[16]{0}) all-gather-start(%reduced), dimensions={0}
+  %ended = bf16[16]{0} all-gather-done(%begun)
+  ROOT %t.2 = (s32[], f32[8]{0}) tuple(%r, %copy.1)
+}
+
+%round_condition (r: (s32[], f32[8])) -> pred[] {
+  %r.2 = (s32[], f32[8]{0}) parameter(0)
+  %constant.1 = s32[]{:T(128)} constant(20)
+  ROOT %lt.2 = pred[] compare(%r.2, %constant.1), direction=LT
+}
+
+%models_body (m: (s32[], f32[8])) -> (s32[], f32[8]) {
+  %m = (s32[], f32[8]{0}) parameter(0)
+  %handed = f32[8]{0} get-tuple-element(%m), index=1, metadata={op_name="jit(f)/while/body/round/ge"}
+  %logits = f32[8]{0} fusion(%m), calls=%x, metadata={op_name="jit(f)/while/body/conv"}, \
+backend_config={"estimated_cycles":"30"}
+  %loss = f32[8]{0} fusion(%logits), calls=%x, metadata={op_name="jit(f)/while/body/loss"}, \
+backend_config={"estimated_cycles":"3"}
+  ROOT %t.3 = (s32[], f32[8]{0}) tuple(%m, %loss)
+}
+
+ENTRY %main (a: f32[8]) -> f32[8] {
+  %a = f32[8]{0} parameter(0)
+  %rounds = (s32[], f32[8]{0}) while(%a), condition=%round_condition, body=%round_body
+  %models = (s32[], f32[8]{0}) while(%rounds), condition=%inner_condition, body=%models_body
+  ROOT %evaluated = f32[8]{0} fusion(%models), kind=kLoop, calls=%x, backend_config={"estimated_cycles":"400"}
+}
+"""
+
+
+def test_loops_are_multiplied_out_and_the_dearest_branch_counts():
+    cost = read(V5E, PROGRAM)
+    assert cost.rounds.cycles == 20 * (100 + 1000 + 3 * 7 + 7 + 50)
+    assert cost.rest.cycles == 400 + 3 * 33  # the evaluation's loop, though a round's operation was moved into it
+    assert cost.operations[0] == (Operation("copy", "", "f32[8]"), 20_000)
+    assert (Operation("fusion", "a/b", "f32[8]"), 20 * 4 * 7) in cost.operations
+    assert cost.unknown == 20  # one search in each round, of a length that nothing tells
+    assert sum(cycles for _, cycles in cost.operations) == cost.rounds.cycles + cost.rest.cycles
+
+
+def test_collectives_of_the_rounds_are_counted_with_their_bytes():
+    """One all-gather is ended at once, the other, as a TPU's compiler writes it, with a fusion in between."""
+    reduced, gathered = Collective("all-reduce", 20, 20 * 32, 20), Collective("all-gather", 40, 20 * (32 + 256), 20)
+    assert read(V5E, PROGRAM).collectives == [reduced, gathered]
+
+
+def test_a_program_without_rounds_or_loops():
+    text = PROGRAM.replace("/round/", "/other/")
+    whole, parts = read(V5E, text), read(V5E, PROGRAM)
+    assert whole.rounds.cycles == whole.rounds.moved == 0
+    assert whole.rest.cycles == parts.rounds.cycles + parts.rest.cycles
+    assert whole.rest.moved == parts.rounds.moved + parts.rest.moved
+
+
+# What the compiler for a v5e wrote (libtpu 0.0.42), without metadata, of three functions of one line.
+MATMUL = """
+%inner (p.0: bf16[1024,64], p.1: bf16[64,256]) -> bf16[1024,256] {
+  %p.0 = bf16[1024,64]{0,1:T(8,128)(2,1)S(1)} parameter(0)
+  %p.1 = bf16[64,256]{1,0:T(8,128)(2,1)} parameter(1)
+  ROOT %conv = bf16[1024,256]{1,0:T(8,128)(2,1)} convolution(%p.0, %p.1), dim_labels=bf_io->bf
+}
+
+ENTRY %main (x.1: bf16[1024,64], y.1: bf16[64,256]) -> bf16[1024,256] {
+  %x.1 = bf16[1024,64]{0,1:T(8,128)(2,1)} parameter(0)
+  %start = (bf16[1024,64]{0,1:T(8,128)(2,1)S(1)}, bf16[1024,64]{0,1:T(8,128)(2,1)}, u32[]{:S(2)}) copy-start(%x.1)
+  %y.1 = bf16[64,256]{1,0:T(8,128)(2,1)} parameter(1)
+  %done = bf16[1024,64]{0,1:T(8,128)(2,1)S(1)} copy-done(%start)
+  ROOT %out = bf16[1024,256]{1,0:T(8,128)(2,1)} fusion(%done, %y.1), kind=kOutput, calls=%inner, \
+backend_config={"window_config":{"estimated_cycles":"7632"}}
+}
+"""
+CONVOLUTION = """
+ENTRY %main (x.1: bf16[128,32,32,64], y.1: bf16[3,3,64,64]) -> bf16[128,32,32,64] {
+  %x.1 = bf16[128,32,32,64]{0,3,2,1:T(8,128)(2,1)} parameter(0)
+  %y.1 = bf16[3,3,64,64]{3,2,1,0:T(8,128)(2,1)} parameter(1)
+  ROOT %out = bf16[128,32,32,64]{0,3,2,1:T(8,128)(2,1)} convolution(%x.1, %y.1), window={size=3x3 pad=1_1x1_1}, \
+dim_labels=b01f_01io->b01f, backend_config={"window_config":{"estimated_cycles":"210107"}}
+}
+"""
+PASS = """
+%inner (p.0: bf16[32,32,256,512]) -> bf16[32,32,256,512] {
+  %p.0 = bf16[32,32,256,512]{3,2,1,0:T(8,128)(2,1)} parameter(0)
+  %wide = f32[32,32,256,512]{3,2,1,0:T(8,128)} convert(%p.0)
+  ROOT %out = bf16[32,32,256,512]{3,2,1,0:T(8,128)(2,1)} convert(%wide)
+}
+
+ENTRY %main (x.1: bf16[32,32,256,512]) -> bf16[32,32,256,512] {
+  %x.1 = bf16[32,32,256,512]{3,2,1,0:T(8,128)(2,1)} parameter(0)
+  ROOT %out = bf16[32,32,256,512]{3,2,1,0:T(8,128)(2,1)} fusion(%x.1), kind=kLoop, calls=%inner, \
+backend_config={"window_config":{"estimated_cycles":"2416768"}}
+}
+"""
+
+
+def test_a_product_takes_whole_tiles_and_its_bytes():
+    """64 of 128 rows of two tiles are used; the copy into the vector memory reads x once, and the product no more."""
+    cost = read(V5E, MATMUL).rest
+    assert cost.steps == 1 * 2 * 1024
+    assert cost.moved == 2 * (1024 * 64 + 64 * 256 + 1024 * 256)
+    assert cost.apart == pytest.approx(2 * (64 * 256 + 1024 * 256) / 819e9)  # more than 2,048 steps at 6e9 a second
+    assert cost.seconds(V5E) == pytest.approx(cost.moved / 819e9)  # the copy beside it does not hide behind that
+
+
+def test_a_convolution_takes_whole_tiles_of_its_taps():
+    """1,024 tiles of 128 pixels, half as deep as the unit, are loaded; the 3 x 3 x 64 columns stream through each."""
+    cost = read(V5E, CONVOLUTION).rest
+    pixels = 128 * 32 * 32
+    taps = (94 / 32) ** 2  # of a row of 32 pixels 94 pairs of pixel and tap do not fall on the padding
+    assert cost.steps == pixels / 128 * 64 * taps
+    assert cost.moved == 2 * (2 * pixels * 64 + 3 * 3 * 64 * 128)  # the kernel's 64 columns are padded to 128
+    assert cost.apart == pytest.approx(cost.steps / (197e12 / (2 * 128 * 128)))
+    assert 0.6 < cost.apart / (cost.cycles / V5E.clock) < 1  # the schedule charges products fairly
+
+
+def test_a_pass_over_bfloat16_takes_its_bytes():
+    """The compiler's schedule charges two and a half times as much (1.61 ms, where reading and writing take 0.66)."""
+    cost = read(V5E, PASS).rest
+    assert (cost.steps, cost.moved) == (0, 2 * 2 * 32 * 32 * 256 * 512)
+    assert cost.seconds(V5E) == pytest.approx(2 * 268_435_456 / 819e9)
+    assert cost.cycles / V5E.clock / cost.seconds(V5E) > 2.4
+
+
+def test_float32_takes_six_products_and_separate_products_are_counted_each():
+    """248 products [128, 32] x [32, 10] as one convolution: 6 x 32 deep, so two tiles, which take their 10 columns to
+    load and whose 128 rows stream, or the other way round."""
+    text = """
+ENTRY %main (a: f32[8,31,128,32], b: f32[8,31,32,10]) -> f32[8,31,128,10] {
+  %a = f32[8,31,128,32]{2,3,1,0:T(8,128)} parameter(0)
+  %b = f32[8,31,32,10]{2,3,1,0:T(8,128)} parameter(1)
+  ROOT %out = f32[8,31,128,10]{2,3,1,0:T(8,128)} convolution(%a, %b), window={size=8x31 stride=7x30 lhs_dilate=8x31}, \
+dim_labels=01bf_01io->01bf, operand_precision={highest,highest}
+}
+"""
+    assert read(V5E, text).rest.steps == 248 * 2 * 128
+    assert read(V5E, text.replace(", operand_precision={highest,highest}", "")).rest.steps == 248 * 32
+    assert read(V5E, text.replace("f32", "bf16")).rest.steps == 248 * 32  # of which the precision asks nothing
+
+
+def test_a_slice_of_an_array_is_read_and_a_part_of_it_is_written():
+    """A loop's fusion that reads one of 20 rows of its input and writes one of 20 of its output, in place."""
+    text = """
+%inner (p.0: f32[20,8,128], p.1: f32[20,8,128], p.2: s32[]) -> f32[20,8,128] {
+  %p.0 = f32[20,8,128]{2,1,0:T(8,128)} parameter(0)
+  %p.1 = f32[20,8,128]{2,1,0:T(8,128)} parameter(1)
+  %p.2 = s32[]{:T(128)} parameter(2)
+  %row = f32[1,8,128]{2,1,0:T(8,128)} dynamic-slice(%p.0, %p.2, %p.2, %p.2), dynamic_slice_sizes={1,8,128}
+  ROOT %new = f32[20,8,128]{2,1,0:T(8,128)} dynamic-update-slice(%p.1, %row, %p.2, %p.2, %p.2)
+}
+
+ENTRY %main (a: f32[20,8,128], b: f32[20,8,128], i: s32[]) -> f32[20,8,128] {
+  %a = f32[20,8,128]{2,1,0:T(8,128)} parameter(0)
+  %b = f32[20,8,128]{2,1,0:T(8,128)} parameter(1)
+  %i = s32[]{:T(128)S(6)} parameter(2)
+  ROOT %out = f32[20,8,128]{2,1,0:T(8,128)} fusion(%a, %b, %i), kind=kLoop, calls=%inner
+}
+"""
+    assert read(V5E, text).rest.moved == 2 * 4 * 8 * 128
+
+
+def test_a_layout_pads_to_whole_tiles():
+    """Eight channels behind everything else take sixteen times their bytes."""
+    (array,) = hlo.arrays_of("bf16[4,10,8]{2,1,0:T(8,128)(2,1)}")
+    assert (array.size, array.space, array.is_far) == (2 * 320, 2 * 4 * 16 * 128, True)
+    assert not hlo.arrays_of("f32[8]{0:T(128)S(1)}")[0].is_far

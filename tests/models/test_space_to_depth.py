@@ -1,0 +1,98 @@
+"""Stages of pixels in cells against the same stages pixel by pixel: values, gradients, ties, bfloat16."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.models import conv, space_to_depth
+from mdfl_jax.models.model import make_model
+
+MNIST, DIGITS = ((28, 28, 1), (16, 32), 5), ((8, 8, 1), (8, 8), 3)
+CASES = [MNIST, DIGITS, ((12, 8, 3), (4,), 5), ((16, 8, 2), (3, 5, 4), 3)]
+
+
+def stages(form, shape, widths, size, dtype, flat=0.5):
+    """Return the value and gradients of a CNN, its variables, and images, of which a part is flat."""
+    model = make_model("cnn", 10, convolution=form, widths=widths, kernel=size, hidden=12)
+    images = jax.random.normal(jax.random.key(0), (9, *shape))
+    images = jnp.where(jnp.arange(shape[0])[:, None, None] < flat * shape[0], -1.0, images)
+    variables = jax.tree.map(lambda leaf: (leaf + 0.01).astype(dtype), model.init(jax.random.key(1), images))
+    images = images.astype(dtype)
+    weights = jax.random.normal(jax.random.key(2), (9, 10))
+    loss = lambda v, x: jnp.sum(model.apply(v, x).astype(jnp.float32) * weights)  # noqa: E731
+    return jax.jit(jax.value_and_grad(loss, argnums=(0, 1))), variables, images
+
+
+@pytest.mark.parametrize("flat", [0.0, 0.5])
+@pytest.mark.parametrize(("shape", "widths", "size"), CASES)
+def test_cells_are_the_plain_stages_with_their_gradients(shape, widths, size, flat):
+    """On flat ground the four maxima of a pool are equal, and rounding decides which pixel has the gradient."""
+    wanted, found = (
+        f(v, x)
+        for f, v, x in (stages(form, shape, widths, size, jnp.float32, flat) for form in ("library", "space_to_depth"))
+    )
+    parts = 1 if flat else 2  # the variables', and the images'
+    wanted, found = ((value, gradients[:parts]) for value, gradients in (wanted, found))
+    assert jax.tree.structure(wanted) == jax.tree.structure(found)
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted)):
+        np.testing.assert_allclose(a, b, atol=3e-6 * float(jnp.max(jnp.abs(b))))
+
+
+@pytest.mark.parametrize(("shape", "widths", "size"), [MNIST, DIGITS])
+def test_cells_in_bfloat16_are_as_near_to_float32_as_the_plain_stages(shape, widths, size):
+    """Both round to eight bits at each layer: the error of the form is at most a fifth larger than the plain one's."""
+
+    def gradients(form, dtype):
+        f, v, x = stages(form, shape, widths, size, dtype)
+        return jnp.concatenate([leaf.astype(jnp.float32).ravel() for leaf in jax.tree.leaves(f(v, x)[1][0])])
+
+    exact = gradients("library", jnp.float32)
+    plain, ours = (
+        float(jnp.linalg.norm(gradients(form, jnp.bfloat16) - exact)) for form in ("library", "space_to_depth")
+    )
+    assert 0 < ours < 1.2 * plain < 0.012 * float(jnp.linalg.norm(exact))
+
+
+def test_cells_and_pixels_are_the_same_image():
+    x = jnp.arange(3 * 8 * 12 * 2).reshape(3, 8, 12, 2)
+    held = space_to_depth.to_cells(x, 4)
+    assert held.shape == (48, 2, 3, 2)
+    assert held[(1 * 4 + 2) * 3 + 1, 1, 2, 0] == x[1, 5, 10, 0]  # row 1, column 2 of the cell, channel 1
+    np.testing.assert_array_equal(space_to_depth.from_cells(held, 4), x)
+
+
+def test_an_equal_maximum_shares_its_gradient_as_in_the_plain_pool():
+    """All 81 patterns of a square with three values: what each corner gets of a gradient of one."""
+    corners = jnp.array(list(np.ndindex(3, 3, 3, 3)), jnp.float32)  # upper left, upper right, lower left, lower right
+    square = corners.reshape(-1, 2, 2, 1)
+    plain = jax.grad(lambda x: jnp.sum(conv.max_pool(x)))(square).reshape(-1, 4)
+    found = jax.grad(lambda y: jnp.sum(space_to_depth.max_pool(y)))(corners.T[:, :, None, None])[:, :, 0, 0].T
+    np.testing.assert_array_equal(found, plain)
+
+
+def test_the_side_that_fills_the_tiles(monkeypatch):
+    """MNIST in 49 cells of 4 x 4 (441 steps), the digits whole; wide stages and shapes without a side plainly."""
+    assert space_to_depth.best_side(*MNIST) == 4
+    assert space_to_depth.best_side(*DIGITS) == 8
+    assert space_to_depth.best_side((32, 32, 128), (128, 256), 5) == 0  # it would multiply more zeros than it fills
+    assert space_to_depth.best_side((9, 8, 1), (8,), 3) == 0
+    assert space_to_depth.best_side((8, 8, 1), (4, 4), 7) == 8  # a cell of two would not reach three pixels
+    side = lambda form, **more: conv.side_of_cells(form, *MNIST, has_norm=False, **more)  # noqa: E731
+    assert [side(form) for form in ("", "patches", "space_to_depth")] == [0, 0, 4]
+    monkeypatch.setattr(conv, "backend", lambda: "tpu")
+    assert [side(form) for form in ("", "patches", "space_to_depth")] == [4, 0, 4]
+    assert conv.side_of_cells("", *MNIST, has_norm=True) == 0
+
+
+def test_cells_that_are_not_possible_are_one_line():
+    odd = make_model("cnn", 10, convolution="space_to_depth", widths=(8,), kernel=3)
+    with pytest.raises(
+        UserError,
+        match=r"engine\.convolution is space_to_depth, which is not possible with this model and images of 7 x 7",
+    ):
+        odd.init(jax.random.key(0), jnp.zeros((2, 7, 7, 1)))
+    residual = make_model("resnet20", 10, convolution="space_to_depth")
+    with pytest.raises(UserError, match=r"engine\.convolution is space_to_depth"):
+        residual.init(jax.random.key(0), jnp.zeros((2, 8, 8, 3)))
