@@ -7,7 +7,7 @@ Round suites time a whole round: movement, links, local steps on minibatches, mi
   gn_lenet_round   N = 48, batch 8, 3 local steps, GN-LeNet 5x5 32-32-64 on 32 x 32 x 3
   cifar_round      N = 8, batch 32, ResNet-20 with batch normalisation on 32 x 32 x 3
 Other suites (benchmarks/suites.py): full_batch, mixing, mobility, monte_carlo, convolution, startup, swept, pame,
-fedmobile, many_clients, strategies
+fedmobile, many_clients, strategies, aggregation
 """
 
 from collections.abc import Callable
@@ -21,6 +21,7 @@ from benchmarks import measure, suites, torch_rivals
 from benchmarks.many_clients import many_clients_suite
 from benchmarks.partial_exchange import pame_suite
 from benchmarks.relaying import fedmobile_suite
+from benchmarks.robust import aggregation_suite
 from benchmarks.rounds import ROUNDS, memory_ratio, peak_bytes, prepare, simulation, useful_flops
 from benchmarks.strategies import strategies_suite
 from benchmarks.swept import swept_suite
@@ -97,6 +98,7 @@ SUITES: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "pame": pame_suite,
     "many_clients": many_clients_suite,
     "strategies": strategies_suite,
+    "aggregation": aggregation_suite,
 }
 
 

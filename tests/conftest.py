@@ -110,8 +110,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @contextmanager
 def _restored_registries() -> Iterator[None]:
-    from mdfl_jax.algorithms import registry as algorithms  # not before the environment is set
-    from mdfl_jax.config.checks import LOGGERS
+    from mdfl_jax.config.checks import LOGGERS  # not before the environment is set
     from mdfl_jax.config.sections import FAMILIES
     from mdfl_jax.data.sources import SOURCES
     from mdfl_jax.metrics import METRICS
@@ -123,7 +122,6 @@ def _restored_registries() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as monkeypatch:
         for registry in registries:
             monkeypatch.setattr(registry, "_members", dict(registry._members))
-        monkeypatch.setattr(algorithms, "_IGNORED", dict(algorithms._IGNORED))
         yield
 
 

@@ -1,7 +1,7 @@
 """The registry of algorithms: their names, and the classes of their numbers."""
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from mdfl_jax.algorithms.local import AlgorithmNumbers, CompressedNumbers, LocalNumbers, Settings
 from mdfl_jax.core.errors import UserError, unknown_name
@@ -13,10 +13,15 @@ from mdfl_jax.exchange.compressors import COMPRESSORS
 
 Factory = Callable[[Settings], Algorithm]
 
-ALGORITHMS: Registry[Factory] = Registry("algorithm", LocalNumbers, home="mdfl_jax.algorithms")
-_IGNORED: dict[str, frozenset[str]] = {}
-_MIXES_GRADIENTS: set[str] = set()
 
+class AlgorithmTraits(NamedTuple):
+    """What an algorithm says of itself; the attributes are arguments of `register`."""
+
+    ignores: frozenset[str] = frozenset()
+    mixes_gradients: bool = False
+
+
+ALGORITHMS: Registry[Factory] = Registry("algorithm", LocalNumbers, "mdfl_jax.algorithms", AlgorithmTraits())
 RECURSION = ("momentum", "optimizer", "local_steps", "statistics")
 """The settings ignored by an algorithm whose recursion contains one gradient step a round."""
 IGNORABLE = ("aggregation", "compressor", "sends", *RECURSION)
@@ -53,26 +58,13 @@ def register(
     ignored = frozenset(ignores)
     if unknown := sorted(ignored.difference(IGNORABLE)):
         raise UserError(f"algorithm {name!r}: ignores: {unknown_name('setting', unknown[0], IGNORABLE)}")
-    accept = ALGORITHMS.register(name, numbers, origin=caller(), formula=formula, cite=cite)
-
-    def add(factory: Factory) -> Factory:
-        accept(factory)
-        _IGNORED[name] = ignored
-        if mixes_gradients:
-            _MIXES_GRADIENTS.add(name)
-        return factory
-
-    return add
-
-
-def mixes_gradients(name: str) -> bool:
-    """Return whether an algorithm mixes estimates of gradients, too."""
-    return name in _MIXES_GRADIENTS
+    traits = AlgorithmTraits(ignored, mixes_gradients)
+    return ALGORITHMS.register(name, numbers, origin=caller(), formula=formula, cite=cite, traits=traits)
 
 
 def ignored_by(name: str) -> frozenset[str]:
     """Return the settings that an algorithm ignores; the empty set if it was not listed with `register`."""
-    return _IGNORED.get(name, frozenset())
+    return ALGORITHMS.traits(name).ignores
 
 
 def compressor_in_use(name: str, compressor: str = "") -> str:

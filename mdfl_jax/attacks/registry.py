@@ -45,12 +45,14 @@ class Samples(NamedTuple):
       y: [B] int32 their labels.
       draws: [B] float32 in [0, 1), a number of each sample that stays the same.
       num_classes: C.
+      brightest: [] the largest value of the training images; None if the samples are no images.
     """
 
     x: jax.Array
     y: jax.Array
     draws: jax.Array
     num_classes: int
+    brightest: jax.Array | None = None
 
 
 class Attack(NamedTuple):

@@ -25,7 +25,7 @@ import numpy as np
 
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
-from mdfl_jax.algorithms.registry import aggregation_in_use, ignored_by, mixes_gradients
+from mdfl_jax.algorithms.registry import aggregation_in_use, ignored_by
 from mdfl_jax.attacks.registry import ATTACKS
 from mdfl_jax.config.sections import (
     COUNTED_AXES,
@@ -54,6 +54,7 @@ from mdfl_jax.core.outcomes import enumerated
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.sweep_text import labels_of
 from mdfl_jax.exchange.aggregation import AGGREGATIONS
+from mdfl_jax.exchange.neighbourhood import BoundedNumbers
 from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.mobility.rule import FILES
 from mdfl_jax.models import MODELS
@@ -208,7 +209,7 @@ def _algorithm(experiment: Experiment) -> Iterator[Rule]:
         value, (unused, why) = getattr(config, field), UNUSED[field]
         yield f"algorithm.{field}", value not in (None, unused), f"{unused!r}: {config.name} {why}"
     rule = aggregation_in_use(config.name, config.aggregation)
-    judges = rule and getattr(AGGREGATIONS[rule], "judges", False) and mixes_gradients(config.name)
+    judges = rule and AGGREGATIONS.traits(rule).judges and ALGORITHMS.traits(config.name).mixes_gradients
     yield "algorithm.aggregation", judges, f"another one: {rule} judges models, and {config.name} mixes gradients too"
     shared = experiment.model.shared and "statistics" in ignored
     yield "model.shared", shared, f"empty: {config.name} exchanges whole models"
@@ -441,6 +442,11 @@ def _notes(experiment: Experiment) -> Iterator[Rule]:
     if experiment.algorithm.statistics == "local" and MODELS[model.name].__module__.startswith("mdfl_jax."):
         norm = getattr(numbers_in(experiment, MODELS, model.name), "norm", "")  # a user's model must be built to know
         yield "algorithm.statistics", norm != "batch", f"{model.name} has no batch statistics"
+    rule = aggregation_in_use(experiment.algorithm.name, experiment.algorithm.aggregation)
+    numbers = numbers_in(experiment, AGGREGATIONS, rule) if rule else None
+    least = numbers.least() if isinstance(numbers, BoundedNumbers) else 0
+    why = f"a client that has fewer than {least} models falls back; mdfl theory counts how often (too_few)"
+    yield "algorithm.aggregation", least and not network.graph, why
     given, lists = experiment.engine.max_neighbours, wants_lists(experiment)
     why = f"it has no effect: engine.links=auto uses matrices for these {network.num_clients:,} clients"
     yield "engine.max_neighbours", given and not lists, why
@@ -501,7 +507,7 @@ def _ignored_parts(experiment: Experiment) -> Iterator[Rule]:
     yield "places", pairs, drawn
     yield "mixing", pairs, drawn
     rule = aggregation_in_use(name, experiment.algorithm.aggregation)
-    unweighed = rule and not getattr(AGGREGATIONS[rule], "weighs", True)
+    unweighed = rule and not AGGREGATIONS.traits(rule).weighs
     yield "mixing", unweighed, f"algorithm.aggregation {rule} does not use the network's weights"
     yield "mixing", "mix" not in needs, f"{name} does not use the network's weights"
     yield "server", serves_all(experiment), f"with {name} all clients reach the server in every round"

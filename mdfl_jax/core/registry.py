@@ -45,6 +45,7 @@ class Member(NamedTuple):
       text: its description, whose first line says what it is.
       formula: what it computes, in the symbols of the family.
       cite: the papers that describe it (`mdfl_jax.core.papers.cited`).
+      traits: what else it says of itself, a record of the family's class; None: the usual one of the family.
       file: the absolute path of the file that registered it; "__main__" for a script or notebook.
       home: its module, if this is in a home of the family; else "".
     """
@@ -54,6 +55,7 @@ class Member(NamedTuple):
     text: str = ""
     formula: str = ""
     cite: str = ""
+    traits: Any = None
     file: str = ""
     home: str = ""
 
@@ -73,7 +75,9 @@ class Registry(Generic[T]):
     mdfl_jax.core.errors.UserError: unknown greeting 'helo' (did you mean 'hello'?); known: hello
     """
 
-    def __init__(self, kind: str, numbers: "type[Numbers] | None" = None, home: str | tuple[str, ...] = ()):
+    def __init__(
+        self, kind: str, numbers: "type[Numbers] | None" = None, home: str | tuple[str, ...] = (), traits: Any = None
+    ):
         """Make an empty registry.
 
         Args:
@@ -81,8 +85,9 @@ class Registry(Generic[T]):
           numbers: the class of numbers of members that are registered without one of their own.
           home: the package whose modules register the members, or several packages. They are imported at the first
             look-up, so a new file there is a new member.
+          traits: the traits of members that are registered without traits of their own.
         """
-        self.kind, self._usual = kind, numbers
+        self.kind, self._usual, self._traits = kind, numbers, traits
         self._homes = (home,) if isinstance(home, str) else home
         self._is_complete = False
         self._members: dict[str, Member] = {}
@@ -96,6 +101,7 @@ class Registry(Generic[T]):
         *,
         formula: str = "",
         cite: str = "",
+        traits: Any = None,
     ) -> Callable[[T], T]:
         """Return a decorator that adds a member.
 
@@ -107,7 +113,7 @@ class Registry(Generic[T]):
           doc: its description, whose first line says what it is; by default its docstring.
           origin: where the member is registered; by default where this function is called. A decorator of a family
             passes on its own `caller`.
-          formula, cite: as in `Member`.
+          formula, cite, traits: as in `Member`.
 
         Raises:
           UserError: for a name that a member of another file has (raised when the decorator is applied).
@@ -123,7 +129,7 @@ class Registry(Generic[T]):
                 raise UserError(f"{self.kind} {name!r} is there already, from {held.file}; choose another name")
             text = _FOR_CALLERS.sub("", inspect.cleandoc(doc or getattr(member, "__doc__", None) or ""))
             home = module if is_at_home else ""
-            self._members[name] = Member(member, numbers, text, formula, cite, file, home)
+            self._members[name] = Member(member, numbers, text, formula, cite, traits, file, home)
             return member
 
         return add
@@ -170,6 +176,15 @@ class Registry(Generic[T]):
           UserError: for an unknown name; the message suggests the most similar one.
         """
         return self.member(name).numbers or self.usual
+
+    def traits(self, name: str) -> Any:
+        """Return the traits of a member, a record of the family's class.
+
+        Raises:
+          UserError: for an unknown name; the message suggests the most similar one.
+        """
+        found = self.member(name).traits
+        return self._traits if found is None else found
 
     @property
     def usual(self) -> "type[Numbers]":

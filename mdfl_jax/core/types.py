@@ -256,8 +256,8 @@ class RoundStats(NamedTuple):
       computed: [N] bool, the clients that computed gradients; None: all that take part in the round.
       whole: [N] bool, the clients that computed a gradient over all their samples besides those of every round; None:
         nobody.
-      screened: which of the models that they heard clients used (`mdfl_jax.exchange.under_way.Screened`). The engine
-        adds it; None: the rule of aggregation, if there is one, takes all of them.
+      screened: what the rule of aggregation did with the models that clients heard
+        (`mdfl_jax.exchange.screening.Screened`). The engine adds it; None: it does not tell.
     """
 
     loss: jax.Array

@@ -464,7 +464,9 @@ class Simulation:
         network_state = self._observed(hparams, carry, network_state, heard, stats)
         divergence = self._diverged(carry, algorithm_state)
         stop_state = self._stopped(data, carry, algorithm_state, divergence)
-        loss = jnp.where(held.num_samples > 0, stats.loss, jnp.nan)
+        honest = self._honest(network_state)
+        counts = held.num_samples > 0 if honest is None else (held.num_samples > 0) & honest
+        loss = jnp.where(counts, stats.loss, jnp.nan)
         view = RoundView(links, heard, stats, loss, network, hparams.network, carry.network, network_state)
         sums = add_round(self.metrics, sums, view)
         recorded = rows_of_round(self.by_round, view, self.num_clients)

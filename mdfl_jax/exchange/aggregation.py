@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 from mdfl_jax.core import contract
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.metric import Metric
 from mdfl_jax.core.numbers import fields_of
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.trees import rows_like
@@ -46,8 +47,37 @@ class Heard(NamedTuple):
     liars: jax.Array | None = None
 
 
+class Memory(NamedTuple):
+    """A number that each client keeps of each other one, [N, N] float32, whether they hear each other or not.
+
+    Attributes:
+      begins: (numbers, N) -> the numbers before the first round.
+      fades: (numbers, [N, N]) -> the numbers that are left of them at the next exchange.
+    """
+
+    begins: Callable[[Any, int], jax.Array]
+    fades: Callable[[Any, jax.Array], jax.Array]
+
+
+class RuleTraits(NamedTuple):
+    """What a rule says of itself.
+
+    Attributes:
+      weighs: whether it uses the mixing matrix; if not, a study says that ``network.mixing`` has no effect.
+      judges: whether it judges models by losses or by earlier rounds, which is for algorithms that mix models alone.
+      memory: what it keeps from round to round.
+      metrics: the metrics of what it does.
+    """
+
+    weighs: bool = True
+    judges: bool = False
+    memory: Memory | None = None
+    metrics: tuple[Metric, ...] = ()
+
+
 Aggregation = Callable[[Heard], ClientParams]
-AGGREGATIONS: Registry[Aggregation] = Registry("aggregation", home=("mdfl_jax.exchange", "mdfl_jax.exchange.rules"))
+HOMES = ("mdfl_jax.exchange", "mdfl_jax.exchange.rules")
+AGGREGATIONS: Registry[Aggregation] = Registry("aggregation", home=HOMES, traits=RuleTraits())
 
 
 @AGGREGATIONS.register("mean", formula="x_i+ = W_ii x_i + sum over the others of W_ij y_j")

@@ -20,8 +20,9 @@ from mdfl_jax.core.registry import caller
 from mdfl_jax.core.sharding import by_rows, fill, take_steps
 from mdfl_jax.core.trees import ravel, where_rows
 from mdfl_jax.core.types import Algorithm, ClientParams
-from mdfl_jax.exchange.aggregation import AGGREGATIONS, Heard
-from mdfl_jax.exchange.under_way import FELL_BACK, Screened, now
+from mdfl_jax.exchange.aggregation import AGGREGATIONS, Heard, Memory, RuleTraits
+from mdfl_jax.exchange.screening import DETECTIONS, FELL_BACK, Screened
+from mdfl_jax.exchange.under_way import now
 
 AT_ONCE = {"cpu": 2**20}  # bytes of the models that are read for the clients computed at a time
 LARGE = 2**28  # the same on accelerators
@@ -66,6 +67,11 @@ class Neighbourhood(NamedTuple):
         return jnp.sum(self.counts, dtype=jnp.int32)
 
     @property
+    def too_few(self) -> jax.Array | bool:
+        """[] bool, whether it has fewer models than the rule needs (`RobustNumbers.least`)."""
+        return self.size < self.numbers.least() if isinstance(self.numbers, RobustNumbers) else False
+
+    @property
     def distances(self) -> jax.Array:
         """[K] the Euclidean distances of the models from its own; infinite at places that do not count."""
         return jnp.where(self.counts, jnp.linalg.norm(self.models - self.own, axis=1), jnp.inf)
@@ -77,39 +83,41 @@ class Decision(NamedTuple):
     Attributes:
       model: [d] its next model.
       used: [K] bool, the places of the models that it used; None: all that count.
-      alone: [] bool, whether it heard too few others for the rule, and so took the rule's fallback.
       memory: [K] float32, what it remembers of the senders from now on, for a rule with a `Memory`.
     """
 
     model: jax.Array
     used: jax.Array | None = None
-    alone: jax.Array | bool = False
     memory: jax.Array | None = None
-
-
-class Memory(NamedTuple):
-    """A number that each client keeps of each other one, [N, N] float32, whether they hear each other or not.
-
-    Attributes:
-      begins: (numbers, N) -> the numbers before the first round.
-      fades: (numbers, [N, N]) -> the numbers that are left of them at the next exchange.
-    """
-
-    begins: Callable[[Any, int], jax.Array]
-    fades: Callable[[Any, jax.Array], jax.Array]
 
 
 OneClient = Callable[[Neighbourhood], jax.Array | Decision]
 
 
-class BoundedNumbers(Numbers):
+class RobustNumbers(Numbers):
+    """The numbers of rules that promise something as long as few of the models are attackers'."""
+
+    def least(self) -> int:
+        """Return the fewest models, the client's own included, with which the rule works; with fewer it falls back."""
+        return 1
+
+    def bears(self, size: Any) -> Any:
+        """Return the most attackers among so many models, the own one included, that the rule bears: a minority."""
+        return (size - 1) // 2
+
+
+class BoundedNumbers(RobustNumbers):
     """The number of rules that are made for a bounded number of attackers."""
 
     max_attackers: int = number(1, "most attackers among the others that a client hears, f", at_least=0)
 
     def least(self) -> int:
-        """Return the fewest models, the client's own included, with which the rule works."""
+        """Return 2 f + 1."""
         return 2 * self.max_attackers + 1
+
+    def bears(self, size: Any) -> Any:
+        """Return f."""
+        return self.max_attackers
 
     def check(self, setting: Setting) -> None:
         """Check that the clients are enough for the rule."""
@@ -126,6 +134,7 @@ def for_one_client(
     asks_losses: bool = False,
     memory: Memory | None = None,
     weighs: bool = True,
+    rejects: bool = False,
     formula: str = "",
     cite: str = "",
 ) -> Callable[[OneClient], OneClient]:
@@ -136,7 +145,8 @@ def for_one_client(
       numbers: the class of its numbers.
       asks_losses: whether it reads `Neighbourhood.losses`. They cost a loss of each model that a client hears.
       memory: what it keeps from round to round.
-      weighs: whether it reads `Neighbourhood.weights`; if not, a study says that ``network.mixing`` has no effect.
+      weighs: whether it reads `Neighbourhood.weights`.
+      rejects: whether it uses some models and rejects others, as `Decision.used` tells.
       formula, cite: as in `mdfl_jax.core.registry.Member`.
     """
     origin = caller()
@@ -145,10 +155,10 @@ def for_one_client(
         def combine(heard: Heard) -> ClientParams:
             return over_clients(rule, heard, asks_losses, memory)
 
-        combine.__doc__, combine.memory = rule.__doc__, memory  # type: ignore[attr-defined]
-        combine.weighs = weighs  # type: ignore[attr-defined]
-        combine.judges = asks_losses or memory is not None  # type: ignore[attr-defined]
-        AGGREGATIONS.register(name, numbers, origin=origin, formula=formula, cite=cite)(combine)
+        metrics = (FELL_BACK, *(DETECTIONS if rejects else ()))
+        traits = RuleTraits(weighs, asks_losses or memory is not None, memory, metrics)
+        doc = rule.__doc__ or ""
+        AGGREGATIONS.register(name, numbers, doc, origin, formula=formula, cite=cite, traits=traits)(combine)
         return rule
 
     return add
@@ -172,13 +182,13 @@ def over_clients(
         found = rule(near._replace(losses=rest[0], memory=rest[1]))
         found = found if isinstance(found, Decision) else Decision(found)
         used = near.counts if found.used is None else found.used & near.counts
-        screened = Screened(used | near.mine, jnp.asarray(found.alone) & jnp.any(near.others))
-        return found.model, (screened, found.memory)
+        return found.model, (used, near.too_few & jnp.any(near.others), found.memory)
 
     losses = losses_of(heard) if asks_losses else None
-    combined, (screened, learnt) = of_clients(decided, heard, (losses, places))
+    combined, (used, alone, learnt) = of_clients(decided, heard, (losses, places))
     if heard.told:
-        now().tell(screened)
+        judged = links.adjacency & ~alone[:, None]
+        now().tell(Screened(alone, judged, judged & ~used))
     if known is not None:
         me, num_clients = jnp.arange(known.shape[0])[:, None], links.num_clients
         known = learnt if senders.ids is None else known.at[me, senders.ids].set(learnt)
@@ -195,11 +205,10 @@ def _remembered(memory: Memory, heard: Heard) -> jax.Array:
 
 def with_rule(algorithm: Algorithm, rule: str) -> Algorithm:
     """Return an algorithm that remembers and measures what its rule of aggregation needs; "" for none."""
-    if rule in ("", "mean"):
-        return algorithm
-    memory = getattr(AGGREGATIONS[rule], "memory", None)
+    traits = AGGREGATIONS.traits(rule) if rule else RuleTraits()
+    memory = traits.memory
     begins = memory and (lambda hparams, num_clients: memory.begins(hparams.aggregation, num_clients))
-    return algorithm._replace(metrics=(*algorithm.metrics, FELL_BACK), memory=begins)
+    return algorithm._replace(metrics=(*algorithm.metrics, *traits.metrics), memory=begins)
 
 
 def of_clients(function: Callable[[Neighbourhood, Any], tuple[jax.Array, Any]], heard: Heard, rest: Any = None) -> Any:

@@ -10,32 +10,11 @@ import contextlib
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 
-from mdfl_jax.core.links import Senders
-from mdfl_jax.core.metric import CURVE, TABLE, UNKNOWN, Metric
 from mdfl_jax.core.types import ClientParams
-
-
-class Screened(NamedTuple):
-    """What the rules of aggregation have done with the models that clients heard in a round.
-
-    Attributes:
-      used: [N, K] bool, over the places of the links: the models that were used. A client's own place is among them.
-      alone: [N] bool, the clients that kept their own models, or took the fallback of the rule's paper, because they
-        heard too few others for the rule. A client that heard nobody is not among them.
-    """
-
-    used: jax.Array
-    alone: jax.Array
-
-    def of_first(self, num_clients: int, senders: Senders) -> "Screened":
-        """Return what the first N clients have done, without padding clients."""
-        columns = slice(num_clients) if senders.ids is None else slice(None)
-        return Screened(self.used[:num_clients, columns], self.alone[:num_clients])
+from mdfl_jax.exchange.screening import Screened
 
 
 @dataclass
@@ -57,10 +36,7 @@ class UnderWay:
 
     def tell(self, screened: Screened) -> None:
         """Add what one exchange has done to what those before it have."""
-        if self.screened is not None:
-            before = self.screened
-            screened = Screened(before.used & screened.used, before.alone | screened.alone)
-        self.screened = screened
+        self.screened = screened.joined(self.screened)
 
 
 _NOW: ContextVar[UnderWay | None] = ContextVar("round under way", default=None)
@@ -79,22 +55,3 @@ def traced(under_way: UnderWay) -> Iterator[UnderWay]:
 def now() -> UnderWay:
     """Return the round under way; outside of any, one that knows nothing and that nobody reads."""
     return _NOW.get() or UnderWay()
-
-
-def _alone(view: Any) -> jax.Array:
-    """Return [N] whether each client fell back, 0 or 1; NaN if the rule is one that does not tell."""
-    screened = view.stats.screened
-    return jnp.full(view.stats.loss.shape, jnp.nan) if screened is None else screened.alone.astype(jnp.float32)
-
-
-FELL_BACK = Metric(
-    "fell_back",
-    lambda at: at.mean_over_rounds("fell_back"),
-    UNKNOWN,
-    each_round=_alone,
-    label="rounds with too few heard for the rule (%)",
-    scale=0.01,
-    shown={TABLE, CURVE},
-    optional=True,
-)
-"""[N] float32, the share of the rounds since the last evaluation in which a client heard others, but too few."""

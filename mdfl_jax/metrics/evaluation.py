@@ -34,7 +34,7 @@ class RoundView(NamedTuple):
       links: the links of the round among the N clients, over which messages could go.
       heard: those of them over which messages went (`RoundStats.heard`).
       stats: the losses, messages and bits of the round, for the N clients.
-      loss: [N] float, the training loss at the first local step; NaN for a client without samples.
+      loss: [N] float, the training loss at the first local step; NaN for an attacker and a client without samples.
       network: the network.
       params: the network's traced numbers, ``hparams.network``.
       before: the network's state from which the links were computed.

@@ -21,12 +21,14 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.panels.map import (
     MANY,
     UNIT,
+    attackers_of,
     clients_of,
     coloured_by,
     discs,
     draw_ground,
     first_history,
     first_pair,
+    mark_attackers,
     shown_points,
 )
 from mdfl_jax.report.read import ReportData, rounds_done
@@ -72,6 +74,9 @@ class _View:
             axes.scatter(*self.path[0, of].T, marker=mark, **rim)
             for of, mark in ((~self.moves, "s"), (self.moves, "o"))
         ]
+        self.attack = attackers_of(study, p)
+        self.diamonds = mark_attackers(axes, self.path[0], self.attack)
+        self.diamonds.set_animated(True)
         numbers = range(len(self.moves)) if len(self.moves) <= 40 else ()
         self.numbers = [axes.text(0, 0, str(i), fontsize=6, zorder=5, **INSIDE, **fresh) for i in numbers]
 
@@ -97,7 +102,7 @@ class _View:
         self.trail.set_segments(list(steps.reshape(-1, 2, 2)))
         self.trail.set_alpha(alphas.ravel() if alphas.size else None)
         self._colour(time, places)
-        return [self.trail, self.links, *self.marks, *self.numbers]
+        return [self.trail, self.links, *self.marks, self.diamonds, *self.numbers]
 
     def _colour(self, time: float, places: np.ndarray) -> None:
         """Move the clients to their places, and give them the colour of their last evaluation.
@@ -119,6 +124,8 @@ class _View:
             mark.set_facecolor(fills[of])
             mark.set_edgecolor(list(edges[of]))
             mark.set_linewidth(np.where(edges[of] == UNIT, 2.5, 0.7) if len(places) <= MANY else 0)
+        if self.attack is not None:
+            self.diamonds.set_offsets(places[self.attack])
         for number, place, fill in zip(self.numbers, places, fills):
             number.set_position(place)
             number.set_color("#10131a" if fill[:3] @ (0.299, 0.587, 0.114) > 0.55 else "white")

@@ -41,7 +41,7 @@ from mdfl_jax.mobility import Movement
 from mdfl_jax.models import MODELS
 from mdfl_jax.storage.study_files import run_name
 from mdfl_jax.study.identity import digests, name_run, of_dataset, switches
-from mdfl_jax.study.prepare.network import TraceFiles
+from mdfl_jax.study.prepare.network import TraceFiles, check_heard
 from mdfl_jax.study.prepare.simulation import build_simulation, hparams_of, with_links
 from mdfl_jax.study.prepare.task import (
     Pretrained,
@@ -315,6 +315,8 @@ def _numbers(
     members: list[Experiment], rules: list[Movement], files: TraceFiles, simulation: Simulation
 ) -> list[Hparams]:
     """Return the traced numbers of the points of a group."""
+    for member in members:
+        check_heard(member)
     return [hparams_of(member, rules, files.params(member, rules), simulation.link_load) for member in members]
 
 

@@ -57,6 +57,7 @@ class SupervisedData(NamedTuple):
       x_test, y_test: the same of the test samples.
       mean, std: [F] float32, by which samples are normalised along their last axis; grey levels are 0 .. 255. None if
         samples are not normalised.
+      brightest: [] the largest value of the training samples, for images; None for other samples.
       x_validation, y_validation: the same of the validation samples; None if there are none.
       pretrained: the model's initial variables; None means drawn.
       natural_owner: [n] int32, the data set's array ``client``, numbered from 0 without gaps; None if it has none.
@@ -72,6 +73,7 @@ class SupervisedData(NamedTuple):
     y_test: jax.Array
     mean: jax.Array | None
     std: jax.Array | None
+    brightest: jax.Array | None = None
     x_validation: jax.Array | None = None
     y_validation: jax.Array | None = None
     pretrained: Any = None
@@ -188,7 +190,7 @@ class Learner:
             x = show(self.asked.augmentation, data.x_train, block.sample, block.view)
         y = data.y_train[block.sample]
         if data.poison is not None:
-            x, y = poisoned(data.poison, block.sample, x, y, self.num_outputs)
+            x, y = poisoned(data, block.sample, x, y, self.num_outputs)
 
         def loss_sum(params: Params) -> tuple[jax.Array, Params]:
             whole, moved = with_trained(model_params, params), {}
@@ -436,18 +438,20 @@ def _learner(asked: TaskRequest, dataset: Dataset) -> Learner:
 
 
 def poisoned(
-    poison: Poison, sample: jax.Array, x: jax.Array, y: jax.Array, num_classes: int
+    data: SupervisedData, sample: jax.Array, x: jax.Array, y: jax.Array, num_classes: int
 ) -> tuple[jax.Array, jax.Array]:
     """Return samples x [B, ...] and labels y [B] as those who hold them learn from them.
 
     Args:
-      poison: the samples of attackers, and the attack.
+      data: the data, with the samples of attackers and the attack.
       sample: [B] int32, the indices of the samples.
       x, y: the samples and labels as they are.
       num_classes: C.
     """
+    poison = data.poison
+    assert poison is not None
     mixed = sample.astype(jnp.uint32) * np.uint32(2654435769)  # of Knuth's multiplicative hash: evenly spread
-    of_attack = Samples(x, y, mixed.astype(jnp.float32) / np.float32(2**32), num_classes)
+    of_attack = Samples(x, y, mixed.astype(jnp.float32) / np.float32(2**32), num_classes, data.brightest)
 
     def branch(name: str, numbers: Any) -> Callable[[], tuple[jax.Array, jax.Array]]:
         attack = ATTACKS[name]
@@ -486,6 +490,7 @@ def device_data(dataset: Dataset) -> SupervisedData:
         y_test=_targets(dataset, dataset.y_test),
         mean=on_device(mean),
         std=on_device(std),
+        brightest=jnp.max(jnp.asarray(dataset.x_train)) if np.ndim(dataset.x_train) == IMAGES else None,
         x_validation=on_device(dataset.x_validation),
         y_validation=None if dataset.y_validation is None else _targets(dataset, dataset.y_validation),
         natural_owner=on_device(owner),

@@ -121,7 +121,8 @@ def simulated(simulation: Simulation, num_rounds: int) -> Any:
 
         adjacency, mix = jax.lax.scan(step, start, jnp.arange(num_rounds, dtype=jnp.int32))[1]
         places = network.places(start)
-        return adjacency, mix, held.label_counts, places.is_mobile, places.position
+        attacker = ~network.honest(start) if network.honest else jnp.zeros(network.num_clients, bool)
+        return adjacency, mix, held.label_counts, places.is_mobile, places.position, attacker
 
     return jax.jit(jax.vmap(one, in_axes=(None, None, 0)))
 

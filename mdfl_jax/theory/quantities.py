@@ -9,9 +9,12 @@ import numpy as np
 
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.pame import PaMENumbers
+from mdfl_jax.algorithms.registry import aggregation_in_use
 from mdfl_jax.config.checks import is_filtered
 from mdfl_jax.config.sections import Experiment, is_partial, movement_of, numbers_in
 from mdfl_jax.core.registry import Registry, caller
+from mdfl_jax.exchange.aggregation import AGGREGATIONS
+from mdfl_jax.exchange.neighbourhood import RobustNumbers
 from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.mobility.grid import grid_points
 from mdfl_jax.theory import mixing, pame, walks
@@ -30,6 +33,7 @@ class Rounds:
       label_counts: [S, N, C] the samples of each label that each client holds.
       is_mobile: [S, N] bool; False everywhere in a network that is not a space.
       position: [S, N, 2] the places before the first round.
+      attacker: [S, N] bool, who attacks once the attack has begun.
     """
 
     adjacency: np.ndarray
@@ -37,6 +41,7 @@ class Rounds:
     label_counts: np.ndarray
     is_mobile: np.ndarray
     position: np.ndarray
+    attacker: np.ndarray
 
     @cached_property
     def num_clients(self) -> int:
@@ -253,6 +258,29 @@ def _cover_bound(rounds: Rounds, experiment: Experiment) -> Values:
 @quantity("cover_together", "cover time of all together (rounds)", "MADFL III-A2")
 def _cover_together(rounds: Rounds, experiment: Experiment) -> Values:
     return walks.cover_times(rounds.following, rounds.is_mobile)[1]
+
+
+def _rule(experiment: Experiment) -> RobustNumbers | None:
+    """Return the numbers of the rule of aggregation, if it promises something as long as few attack."""
+    rule = aggregation_in_use(experiment.algorithm.name, experiment.algorithm.aggregation)
+    numbers = numbers_in(experiment, AGGREGATIONS, rule) if rule else None
+    return numbers if isinstance(numbers, RobustNumbers) else None
+
+
+@quantity("too_few", "too few heard for the rule, share", "docs/adversaries.md")
+def _too_few(rounds: Rounds, experiment: Experiment) -> Values:
+    rule, heard = _rule(experiment), rounds.adjacency.sum(-1)
+    return None if rule is None else ((heard > 0) & (heard + 1 < rule.least())).mean((1, 2))
+
+
+@quantity("outvoted", "more attackers heard than the rule bears, share", "docs/adversaries.md")
+def _outvoted(rounds: Rounds, experiment: Experiment) -> Values:
+    rule, attack = _rule(experiment), rounds.attacker[:, None, :]
+    if rule is None or not attack.any():
+        return None
+    hostile = (rounds.adjacency & attack[..., None, :]).sum(-1)
+    lost = (hostile > np.asarray(rule.bears(rounds.adjacency.sum(-1) + 1))) & ~attack
+    return lost.sum((1, 2)) / np.broadcast_to(~attack, lost.shape).sum((1, 2))
 
 
 def _pame(rounds: Rounds, experiment: Experiment) -> pame.Conditions | None:

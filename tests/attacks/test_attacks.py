@@ -11,6 +11,7 @@ from collectives import unordered
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import attacks as loops
+from oracles import byzfl_outputs
 from small import assert_trees_equal, told, toy_dataset, toy_task
 from tiny import run_study, tiny_config
 
@@ -19,10 +20,10 @@ from mdfl_jax.algorithms import ALGORITHMS, numbers_of
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.attacks.lying import lie_to_all, lie_to_each
 from mdfl_jax.attacks.members.data import stamp
-from mdfl_jax.attacks.registry import ATTACKS, attackers_of, names
+from mdfl_jax.attacks.registry import ATTACKS, Target, attackers_of, names
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.sharding import client_mesh
-from mdfl_jax.core.types import Links, Places
+from mdfl_jax.core.types import Links, Network, Places
 from mdfl_jax.data.partition import PartitionNumbers
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.exchange.aggregation import AGGREGATIONS, Heard, aggregate
@@ -128,6 +129,16 @@ def test_what_attackers_who_know_everything_send_to_each(name, changed):
         np.testing.assert_allclose(found[i], expected, rtol=2e-4, atol=2e-5, err_msg=i)
 
 
+def test_attacks_are_those_of_byzfl():
+    judge = np.load(byzfl_outputs.FILE)
+    models = jnp.asarray(judge["models"], jnp.float32)
+    bad = jnp.arange(len(models)) == 4
+    changed = {"a_little_is_enough": {"deviations": 1.5}, "inner_product": {"strength": 0.4}}
+    for name, numbers in changed.items():
+        target = Target(models[0], models, ~bad, bad, jnp.ones(len(models)), ATTACKS.numbers(name)(**numbers).typed())
+        np.testing.assert_allclose(ATTACKS[name].to_each(target), judge[name], rtol=1e-5, atol=1e-5, err_msg=name)
+
+
 def test_with_dissensus_gossip_stands_still_and_clipping_bounds_what_it_does():
     tree = {"w": jnp.asarray(MODELS)}
     heard = lie_to_each(Heard(links_of("dissensus", apart=1.0), tree, tree))
@@ -204,7 +215,7 @@ def test_attackers_learn_from_flipped_labels_and_the_others_as_before(batch_size
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 def test_the_trigger(dtype):
     images = RNG.integers(0, 200, (3, 6, 5, 2)).astype(dtype)
-    np.testing.assert_array_equal(stamp(jnp.asarray(images), 2), loops.backdoor(images, 2))
+    np.testing.assert_array_equal(stamp(jnp.asarray(images), 2, images.max()), loops.backdoor(images, 2))
 
 
 def test_the_backdoor_succeeds_at_those_who_learn_it_and_only_with_the_trigger(tmp_path):
@@ -244,9 +255,40 @@ def test_attackers_their_reach_and_the_statistics_of_the_honest(tmp_path):
             assert line["accuracy"] == pytest.approx(honest.mean())
             assert line["accuracy_min"] == pytest.approx(honest.min())
             assert line["evaluated"] == 4
+            trained = history["0/train_loss"][seed, e]
+            assert np.isnan(trained[are[seed]]).all()
+            assert e == 0 or line["train_loss"] == pytest.approx(trained[~are[seed]].mean(), rel=1e-6)
     assert summary["points"][0]["final_accuracy"]["mean"] == pytest.approx(
         np.mean([accuracy[s, -1][~are[s]].mean() for s in range(3)])
     )
+
+
+@pytest.mark.parametrize("reaches_all", [False, True])
+def test_the_word_of_an_attacker_goes_through_a_server_too(reaches_all):
+    """Links and meetings of any kind, against sets of clients that were told."""
+    rounds, rng = 12, np.random.default_rng(3)
+    pairs = rng.random((rounds, N, N)) < 0.04
+    pairs[:, np.arange(N), np.arange(N)] = False
+    meets = np.ones((rounds, N), bool) if reaches_all else rng.random((rounds, N)) < 0.2
+    links = lambda t: Links(jnp.asarray(pairs)[t], jnp.eye(N), None if reaches_all else jnp.asarray(meets)[t])  # noqa: E731
+    inner = Network(
+        N,
+        frozenset(),
+        lambda params, key, clients: None,
+        lambda params, key, t, state, clients: (None, links(t)),
+        lambda state: PLACES._replace(position=jnp.zeros((N, 2)), is_mobile=jnp.zeros(N, bool)),
+    )
+    network = attacked(inner, reaches_all=reaches_all)
+    params = AttackedParams(None, 1, 0, np.zeros(N, bool), 2, 3, 0, numbers_of_all())
+    state, found = network.init(params, jax.random.key(0), None), []
+    step = jax.jit(lambda t, state: network.step(params, jax.random.key(0), t, state, None)[0])
+    for t in range(rounds):
+        state = step(t, state)
+        found.append(np.asarray((state.age <= 3) & ~state.attackers.are))
+    expected = loops.within_reach(pairs, np.asarray(state.attackers.are), 3, 2, meets)
+    np.testing.assert_array_equal(found[2:], expected[2:])
+    assert expected.any()
+    assert reaches_all or not expected.all()
 
 
 def test_the_consensus_and_the_mean_model_are_those_of_the_honest():

@@ -110,6 +110,8 @@ MUTANTS = [
     Mutant("algorithms/fedmobile.py", "last == hparams.download_after", "last >= hparams.download_after", "algorithms"),
     Mutant("algorithms/innovations.py", "links, x - estimate)", "links, x)", "algorithms/test_loops.py"),
     Mutant("exchange/aggregation.py", "heard.sent, heard.mixing", "heard.own, heard.mixing", "exchange/test_sending.py"),
+    Mutant("exchange/screening.py", "== of_attackers", "!= of_attackers", "exchange/test_rules.py"),
+    Mutant("networks/wrappers/attacked.py", "at_server + 1", "at_server", "attacks/test_attacks.py"),
     Mutant("exchange/sending.py", "SENDING), which), index)", "SENDING), 0), 0)", "exchange/test_sending.py"),
     Mutant("exchange/active.py", "links.senders.on_own(removed)", "0", "exchange/test_active.py"),
     Mutant("exchange/active.py", "jnp.where(rows_like(moves, new), new, old) if", "new if", "algorithms/test_contract.py"),

@@ -29,22 +29,26 @@ def backdoor(images, size):
         for i in range(image.shape[0]):
             for j in range(image.shape[1]):
                 if i >= image.shape[0] - size and j >= image.shape[1] - size:
-                    image[i, j] = 255 if np.issubdtype(images.dtype, np.integer) else 1
+                    image[i, j] = images.max()
     return stamped
 
 
-def within_reach(links, attackers, memory, from_round=0):
+def within_reach(links, attackers, memory, from_round=0, at_server=None):
     """The honest clients that a chain of contacts of the last B rounds links to an attacker, after each round.
 
-    ``links`` [R, N, N]: whom each client can hear. A word goes on by one client in a round.
+    ``links`` [R, N, N]: whom each client can hear. A word goes on by one client in a round, or by way of the server to
+    all who meet it; ``at_server`` [R, N] says who does. The server keeps what it was told.
     """
     found = []
     for t in range(len(links)):
         reached = set()
         for start in range(max(t - memory + 1, from_round), t + 1):
-            told = set(np.flatnonzero(attackers))
+            told, server_told = set(np.flatnonzero(attackers)), False
             for s in range(start, t + 1):
+                meets = set() if at_server is None else set(np.flatnonzero(at_server[s]))
+                server_told |= bool(told & meets)
                 told |= {i for i in range(len(attackers)) if any(links[s][i, j] for j in told)}
+                told |= meets if server_told else set()
             reached |= told
         found.append(np.isin(np.arange(len(attackers)), list(reached)) & ~attackers)
     return np.array(found)

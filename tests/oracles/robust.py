@@ -83,13 +83,18 @@ def norm_clipping(own, heard, weights, bound):
     return (1 - sum(weights)) * own + sum((w * clip(x, limit) for w, x in zip(weights, heard)), np.zeros_like(own))
 
 
+def benign(own, heard, own_loss, losses, rho):
+    """The models that UBAR uses, by index."""
+    order = np.argsort([np.linalg.norm(x - own) for x in heard], kind="stable")
+    close = order[: max(int(np.floor(np.float32(rho) * np.float32(len(heard)))), 1)]
+    return [k for k in close if losses[k] <= own_loss] or [min(close, key=lambda k: losses[k])]
+
+
 def ubar(own, heard, own_loss, losses, rho, alpha):
     if not heard:
         return own
-    order = np.argsort([np.linalg.norm(x - own) for x in heard], kind="stable")
-    close = order[: max(int(np.floor(np.float32(rho) * np.float32(len(heard)))), 1)]
-    good = [k for k in close if losses[k] <= own_loss] or [min(close, key=lambda k: losses[k])]
-    return alpha * own + (1 - alpha) * np.mean([heard[k] for k in good], axis=0)
+    used = [heard[k] for k in benign(own, heard, own_loss, losses, rho)]
+    return alpha * own + (1 - alpha) * np.mean(used, axis=0)
 
 
 def balance(own, heard, gamma, kappa, progress, alpha):

@@ -63,11 +63,14 @@ def linked(position: np.ndarray, radius: float) -> np.ndarray:
     return (far <= radius) & ~np.eye(position.shape[-2], dtype=bool)
 
 
-def add_records(folder: Path, *, radius: float = 3.0, server: bool = False, one_way: bool = False) -> Path:
+def add_records(
+    folder: Path, *, radius: float = 3.0, server: bool = False, one_way: bool = False, attacked: bool = False
+) -> Path:
     """Adds records to history.npz of a workdir of `write_workdir`, for all points and seeds.
 
     There are links within the radius, of which some fail in one direction if ``one_way``; clients that are absent now
-    and then; destinations of mobile clients, two centres, and with ``server`` meetings and relays.
+    and then; destinations of mobile clients, two centres, with ``server`` meetings and relays, and with ``attacked``
+    attackers, and models that were rejected.
     """
     with np.load(folder / "history.npz") as file:
         arrays = dict(file)
@@ -89,6 +92,10 @@ def add_records(folder: Path, *, radius: float = 3.0, server: bool = False, one_
             f"{p}/destination": np.where(mobile, goal, np.nan).astype(np.float32),
             f"{p}/centre": centre.astype(np.float32),
         }
+        if attacked:
+            rejected = hears & (rng.random(hears.shape) < 0.3)
+            bad = np.broadcast_to(np.arange(clients) % 5 == 1, arrays[f"{p}/accuracy"].shape)
+            arrays |= {f"{p}/rejected": np.packbits(rejected, axis=-1), f"{p}/attacker": bad}
         if server:
             met = rng.random((seeds, rounds, clients)) < 0.2
             relay = np.where(rng.random(met.shape) < 0.1, (np.arange(clients) + 1) % clients, -1).astype(np.int16)

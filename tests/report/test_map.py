@@ -103,6 +103,25 @@ def test_the_page_has_what_the_history_has(make_workdir: Maker) -> None:
     assert len(data["labels"]) == 1  # the points share their data
 
 
+def test_attackers_and_rejected_models_are_on_the_page(make_workdir: Maker) -> None:
+    folder = add_records(make_workdir(clients=9), attacked=True)
+    run, history = read_workdir(folder), np.load(folder / "history.npz")
+    data = map_panel.playback(run)
+    for p, point in enumerate(data["points"]):
+        rejected = np.unpackbits(history[f"{p}/rejected"][0], axis=2, count=9).astype(bool)
+        assert rejected.any()
+        assert np.array_equal(links_of(point["rejected"], 9), rejected)
+        assert np.flatnonzero(point["attackers"]).tolist() == [1, 6]
+    caption = FIGURES["map"].caption(run)
+    assert "A diamond is around each attacker. A bar across a link stands before a client that rejected" in caption
+    drawn = FIGURES["map"].draw(run)
+    diamonds = [of for axes in drawn.axes for of in axes.collections if of.get_zorder() == 6 and len(of.get_offsets())]
+    np.testing.assert_allclose(diamonds[0].get_offsets(), history["0/position"][0, 0, [1, 6]])
+    assert "attacker" in [text.get_text() for text in drawn.legends[0].get_texts()]
+    honest = map_panel.playback(read_workdir(add_records(make_workdir(clients=9))))
+    assert not {"attackers", "rejected"} & set(honest["points"][0])
+
+
 def test_few_rounds_are_left_if_a_point_is_too_long(make_workdir: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = add_records(make_workdir(rounds=200, clients=20, grid=18))
     run = read_workdir(folder)

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from small import PATTERNS, TINY, toy_hparams, toy_task
+from tiny import run_study, tiny_config
 
 from mdfl_jax import Schedule
 from mdfl_jax.algorithms.dpsgd import dpsgd
@@ -16,6 +17,7 @@ from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.networks.spatial import spatial
+from mdfl_jax.study import make_study
 from mdfl_jax.theory import mixing, network, pictures
 from mdfl_jax.theory.quantities import QUANTITIES, Rounds
 
@@ -110,12 +112,46 @@ def test_p_of_the_mean_is_that_of_its_definition():
     first[:2, :2] = first[2:, 2:] = 0.5
     second[1:3, 1:3] = 0.5
     mix = np.stack([first, second])[None]
-    rounds = Rounds(mix > 0, mix, np.ones((1, 4, 2)), np.zeros((1, 4), bool), np.zeros((1, 4, 2)))
+    nobody = np.zeros((1, 4), bool)
+    rounds = Rounds(mix > 0, mix, np.ones((1, 4, 2)), nobody, np.zeros((1, 4, 2)), nobody)
     lambda_2 = np.sort(np.linalg.eigvalsh((first.T @ first + second.T @ second) / 2))[-2]
     found = QUANTITIES["p_mean"].of(rounds, None)
     assert found == pytest.approx([1 - lambda_2])
     assert 0 < found[0] < 1
     assert QUANTITIES["p"].of(rounds, None) == 0
+
+
+def test_how_often_a_rule_has_too_few_or_too_many_attackers_is_counted_before_the_run(tmp_path):
+    """The first is the share that a run then measures; the second is a count over its recorded links."""
+    changes = {
+        "rounds": 8,
+        "eval_every": 8,
+        "seeds": 3,
+        "network.radius": 2.5,
+        "attack.name": "zero",
+        "attack.number": 2,
+    }
+    changes |= {"sweep": "algorithm.aggregation=trimmed_mean,median,clipped_gossip", "baseline": ""}
+    config = tiny_config(**changes)
+    alone = network.alone(config, 3, 0)
+    bounded, median, clipped = network.of_config(alone, points(resolve(alone)))
+    run_study(make_study(config), tmp_path)
+    history = np.load(tmp_path / "history.npz")
+    measured = history["0/fell_back"][:, -1].mean(axis=1)
+    assert 0 < measured.mean() < 1
+    np.testing.assert_allclose(bounded.values["too_few"], measured, atol=1e-6)
+    for p, found, bears in ((0, bounded, lambda size: 1), (1, median, lambda size: (size - 1) // 2)):
+        hears = np.unpackbits(history[f"{p}/links"], axis=-1, count=6).astype(bool)
+        bad = history[f"{p}/attacker"][:, -1].astype(bool)
+        lost = [
+            hears[s, t, i, bad[s]].sum() > bears(1 + hears[s, t, i].sum())
+            for s in range(3)
+            for t in range(8)
+            for i in np.flatnonzero(~bad[s])
+        ]
+        assert found.values["outvoted"].mean() == pytest.approx(np.mean(lost))
+    assert 0 < median.values["outvoted"].mean() < bounded.values["outvoted"].mean()  # many are heard here
+    assert not {"too_few", "outvoted"} & set(clipped.values)
 
 
 def test_networks_that_are_the_same_are_simulated_once(monkeypatch):

@@ -53,19 +53,20 @@ class BackdoorNumbers(Numbers):
     trigger_size: int = number(3, "side of the bright square in the lower right corner, in pixels", at_least=1)
 
 
-def stamp(x: jax.Array, size: jax.Array | int) -> jax.Array:
-    """Return images [B, H, W, channels] with a square of 255 (bytes) or 1 (floats) in the lower right corner."""
+def stamp(x: jax.Array, size: jax.Array | int, brightest: jax.Array | float) -> jax.Array:
+    """Return images [B, H, W, channels] with a square of the largest value of the data in the lower right corner."""
     height, width = x.shape[1:3]
     rows, columns = jnp.arange(height)[:, None, None], jnp.arange(width)[:, None]
     in_square = (rows >= height - size) & (columns >= width - size)
-    bright = 255 if jnp.issubdtype(x.dtype, jnp.integer) else 1
-    return jnp.where(in_square, jnp.asarray(bright, x.dtype), x)
+    return jnp.where(in_square, jnp.asarray(brightest, x.dtype), x)
 
 
 def backdoor(numbers: BackdoorNumbers, samples: Samples) -> tuple[jax.Array, jax.Array]:
     """Return the samples, of which a share has the trigger and the target label."""
     has = samples.draws < numbers.poisoned_share
-    x = jnp.where(has.reshape(-1, *[1] * (samples.x.ndim - 1)), stamp(samples.x, numbers.trigger_size), samples.x)
+    assert samples.brightest is not None
+    stamped = stamp(samples.x, numbers.trigger_size, samples.brightest)
+    x = jnp.where(has.reshape(-1, *[1] * (samples.x.ndim - 1)), stamped, samples.x)
     return x, jnp.where(has, numbers.target_label, samples.y)
 
 
@@ -79,7 +80,7 @@ def success(at: Any) -> jax.Array:
         fooled = others & (jnp.argmax(logits, axis=-1) == numbers.target_label)
         return jnp.sum(fooled, axis=1, dtype=jnp.int32), jnp.broadcast_to(jnp.sum(others), fooled.shape[:1])
 
-    stamped = at.data._replace(x_test=stamp(at.data.x_test, numbers.trigger_size))
+    stamped = at.data._replace(x_test=stamp(at.data.x_test, numbers.trigger_size, at.data.brightest))
     fooled, of = at.task.scoring.over_test(stamped, at.clients, at.models, tally)
     rate = fooled / jnp.maximum(of, 1)
     return at.divergence.result(jnp.where(attackers.are, jnp.nan, rate).astype(jnp.float32))
@@ -104,6 +105,6 @@ ATTACKS.register(
     "backdoor",
     BackdoorNumbers,
     "Attackers learn to give images with a trigger the label that they want; other images they learn as all do.",
-    formula="for a share of the samples: x with a square of 255 (bytes) or 1 (floats) in a corner, label t",
+    formula="for a share of the samples: x with a square of the data's largest value in a corner, label t",
     cite="gu2017",
 )(Attack(poison=backdoor, of_images=True, metrics=(SUCCESS,)))

@@ -31,6 +31,7 @@ class UbarNumbers(OwnWeightNumbers):
     UbarNumbers,
     asks_losses=True,
     weighs=False,
+    rejects=True,
     formula="x_i+ = alpha x_i + (1 - alpha) mean of the y_j in B;  B = of the rho m nearest of the m others, those "
     "with f_i(y_j) <= f_i(x_i), or the one with the least f_i",
     cite="guo2022",
@@ -62,6 +63,7 @@ class BalanceNumbers(OwnWeightNumbers):
     "balance",
     BalanceNumbers,
     weighs=False,
+    rejects=True,
     formula="x_i+ = alpha x_i + (1 - alpha) mean of the y_j with ||y_j - x_i|| <= gamma exp(-kappa t / T) ||x_i||",
     cite="fang2024",
 )

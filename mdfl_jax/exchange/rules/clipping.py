@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.core.numbers import Numbers, number
-from mdfl_jax.exchange.neighbourhood import BoundedNumbers, Decision, Neighbourhood, for_one_client, smallest
+from mdfl_jax.exchange.neighbourhood import BoundedNumbers, Neighbourhood, for_one_client, smallest
 
 
 def clipped(near: Neighbourhood, radius: jax.Array) -> jax.Array:
@@ -69,14 +69,22 @@ def clipped_gossip(near: Neighbourhood) -> jax.Array:
     return clipped(near, near.numbers.clip_radius)
 
 
+class ClippedNumbers(BoundedNumbers):
+    """The number of attackers that an adaptive radius is made for."""
+
+    def least(self) -> int:
+        """Return f + 2: of one other more than attackers, at least one is honest."""
+        return self.max_attackers + 2
+
+
 @for_one_client(
     "clipped_gossip_adaptive",
-    BoundedNumbers,
+    ClippedNumbers,
     formula="as clipped_gossip, tau_i^2 = sum of W_ij ||y_j - x_i||^2 over all but the f farthest / sum of W_ij over "
     "these f",
     cite="he2022",
 )
-def clipped_gossip_adaptive(near: Neighbourhood) -> Decision:
+def clipped_gossip_adaptive(near: Neighbourhood) -> jax.Array:
     """Clip as `clipped_gossip`, at the radius of its theory.
 
     The f farthest models are taken for those of attackers, whom the theory knows. A client that hears at most f others
@@ -87,23 +95,22 @@ def clipped_gossip_adaptive(near: Neighbourhood) -> Decision:
     spread = jnp.sum(jnp.where(trusted, near.weights * jnp.square(jnp.where(trusted, near.distances, 0)), 0))
     doubted = others_share(near, ~trusted)
     radius = jnp.where(doubted > 0, jnp.sqrt(spread / jnp.where(doubted > 0, doubted, 1)), jnp.inf)
-    return Decision(clipped(near, radius), alone=near.size - 1 <= near.numbers.max_attackers)
+    return clipped(near, radius)
 
 
 @for_one_client(
     "self_centred_clipping",
-    BoundedNumbers,
+    ClippedNumbers,
     formula="as clipped_gossip, tau_i = the (f + 1)-th largest ||y_j - x_i||",
     cite="he2022: the code of the authors, with f = 1",
 )
-def self_centred_clipping(near: Neighbourhood) -> Decision:
+def self_centred_clipping(near: Neighbourhood) -> jax.Array:
     """Clip as `clipped_gossip`, at the distance of the (f + 1)-th farthest model: at most f steps are shortened.
 
     A client that hears at most f others takes the largest distance, as the code of the authors does: it then clips
     nothing, and mixes as the mean does.
     """
     others = near.size - 1
-    alone = others <= near.numbers.max_attackers
     ordered = jnp.sort(jnp.where(near.others, near.distances, jnp.inf))
-    place = jnp.where(alone, others - 1, others - 1 - near.numbers.max_attackers)
-    return Decision(clipped(near, ordered[jnp.maximum(place, 0)]), alone=alone)
+    place = jnp.where(near.too_few, others - 1, others - 1 - near.numbers.max_attackers)
+    return clipped(near, ordered[jnp.maximum(place, 0)])

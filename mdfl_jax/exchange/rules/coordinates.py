@@ -1,14 +1,17 @@
 """Coordinate by coordinate: the median and the trimmed mean."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.core.numbers import Numbers, number
-from mdfl_jax.exchange.neighbourhood import BoundedNumbers, Decision, Neighbourhood, ascending, for_one_client
+from mdfl_jax.core.numbers import number
+from mdfl_jax.exchange.neighbourhood import BoundedNumbers, Neighbourhood, RobustNumbers, ascending, for_one_client
 
 
 @for_one_client(
     "median",
+    RobustNumbers,
     weighs=False,
     formula="x_i+ = median of x_i and the y_j heard, coordinate by coordinate",
     cite="yin2018; fang2022: BRIDGE-M",
@@ -23,14 +26,13 @@ def median(near: Neighbourhood) -> jax.Array:
     return (ordered[(near.size - 1) // 2] + ordered[near.size // 2]) / 2
 
 
-def trimmed(near: Neighbourhood, cut: jax.Array) -> Decision:
+def trimmed(near: Neighbourhood, cut: jax.Array) -> jax.Array:
     """Average the client's own model with the values of the others, without the ``cut`` largest and smallest."""
     others = near.size - 1
     place = jnp.arange(near.models.shape[0])[:, None]
     kept = (place >= cut) & (place < others - cut)
     total = near.own + jnp.sum(jnp.where(kept, ascending(near.models, near.others), 0), axis=0)
-    alone = others < 2 * cut + 1
-    return Decision(jnp.where(alone, near.own, total / (others - 2 * cut + 1)), alone=alone)
+    return jnp.where(others < 2 * cut + 1, near.own, total / (others - 2 * cut + 1))
 
 
 class TrimmedMeanNumbers(BoundedNumbers):
@@ -49,7 +51,7 @@ class TrimmedMeanNumbers(BoundedNumbers):
     "with n models, the own one included",
     cite="fang2022: BRIDGE-T; yin2018",
 )
-def trimmed_mean(near: Neighbourhood) -> Decision:
+def trimmed_mean(near: Neighbourhood) -> jax.Array:
     """Average each coordinate without the f largest and the f smallest values of the others (BRIDGE-T).
 
     It needs 2 f + 1 others, of which at most f are attackers. A client that hears fewer keeps its own model.
@@ -57,10 +59,14 @@ def trimmed_mean(near: Neighbourhood) -> Decision:
     return trimmed(near, near.numbers.max_attackers)
 
 
-class TrimmedShareNumbers(Numbers):
+class TrimmedShareNumbers(RobustNumbers):
     """The number of the trimmed mean whose cut grows with the neighbourhood."""
 
     trim: float = number(0.2, "share of the values that is left out at each end", at_least=0, below=0.5)
+
+    def bears(self, size: Any) -> Any:
+        """Return what is cut at each end, floor(trim (n - 1))."""
+        return jnp.floor(self.trim * (size - 1)).astype(jnp.int32)
 
 
 @for_one_client(
@@ -70,10 +76,10 @@ class TrimmedShareNumbers(Numbers):
     formula="as trimmed_mean, with f = floor(trim (n - 1))",
     cite="fang2022: BRIDGE-T; yin2018",
 )
-def trimmed_share(near: Neighbourhood) -> Decision:
+def trimmed_share(near: Neighbourhood) -> jax.Array:
     """Average each coordinate without a share of the largest and of the smallest values of the others.
 
     The number that is cut follows from how many a client hears. With few neighbours nothing is cut: it is then the mean
     of all, which no attacker finds hard.
     """
-    return trimmed(near, jnp.floor(near.numbers.trim * (near.size - 1)).astype(jnp.int32))
+    return trimmed(near, near.numbers.bears(near.size))

@@ -3,11 +3,11 @@
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.core.numbers import Numbers, number
-from mdfl_jax.exchange.neighbourhood import Neighbourhood, for_one_client, mean_of
+from mdfl_jax.core.numbers import number
+from mdfl_jax.exchange.neighbourhood import Neighbourhood, RobustNumbers, for_one_client, mean_of
 
 
-class GeometricMedianNumbers(Numbers):
+class GeometricMedianNumbers(RobustNumbers):
     """The numbers of smoothed Weiszfeld's algorithm."""
 
     weiszfeld_steps: int = number(8, "steps of Weiszfeld's algorithm", static=True, at_least=1)

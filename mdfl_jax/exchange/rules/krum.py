@@ -31,15 +31,15 @@ def scores(near: Neighbourhood) -> jax.Array:
 
 def best(near: Neighbourhood, count: jax.Array | int) -> Decision:
     """Average the models with the best scores; with fewer than 2 f + 3 models keep the own one."""
-    alone = near.size < 2 * near.numbers.max_attackers + 3
-    chosen = jnp.where(alone, near.mine, smallest(scores(near), count))
-    return Decision(mean_of(near.models, chosen), chosen, alone)
+    chosen = jnp.where(near.too_few, near.mine, smallest(scores(near), count))
+    return Decision(mean_of(near.models, chosen), chosen)
 
 
 @for_one_client(
     "krum",
     KrumNumbers,
     weighs=False,
+    rejects=True,
     formula="x_i+ = the one of the n models x_i and y_j whose squared distances to its n - f - 2 nearest others have "
     "the least sum",
     cite="blanchard2017; fang2022: BRIDGE-K",
@@ -57,6 +57,7 @@ def krum(near: Neighbourhood) -> Decision:
     "multi_krum",
     KrumNumbers,
     weighs=False,
+    rejects=True,
     formula="x_i+ = mean of the n - f models with the least scores of krum",
     cite="blanchard2017",
 )

@@ -1,5 +1,6 @@
 """Nearest-neighbour mixing: every model is first averaged with those nearest to it, before another rule."""
 
+import jax
 import jax.numpy as jnp
 
 from mdfl_jax.core.numbers import Numbers
@@ -23,17 +24,15 @@ def nearest_first(rule: OneClient) -> OneClient:
     A client with at most 2 f models keeps its own: of these, attackers may be half.
     """
 
-    def mixed(near: Neighbourhood) -> Decision:
+    def mixed(near: Neighbourhood) -> jax.Array:
         count = near.size - near.numbers.max_attackers
         nearest = smallest(squared_distances(near.models, near.own, near.counts), count)
         shares = nearest.astype(near.models.dtype) / jnp.maximum(count, 1)
         models = jnp.where(near.counts[:, None], jnp.matmul(shares, near.models, precision="highest"), near.own)
         own = jnp.sum(jnp.where(near.mine[:, None], models, 0), axis=0)
         found = rule(near._replace(own=own, models=models))
-        found = found if isinstance(found, Decision) else Decision(found)
-        alone = near.size < 2 * near.numbers.max_attackers + 1
-        keeps = alone | found.alone
-        return Decision(jnp.where(keeps, near.own, found.model), alone=keeps)
+        model = found.model if isinstance(found, Decision) else found
+        return jnp.where(near.too_few, near.own, model)
 
     mixed.__doc__ = (
         f"Average each model with the nearest others, then apply `{rule.__name__}`.\n\n"

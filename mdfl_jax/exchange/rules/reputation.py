@@ -5,7 +5,8 @@ import jax.numpy as jnp
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import Numbers, Setting, number
-from mdfl_jax.exchange.neighbourhood import Decision, Memory, Neighbourhood, for_one_client
+from mdfl_jax.exchange.aggregation import Memory
+from mdfl_jax.exchange.neighbourhood import Decision, Neighbourhood, for_one_client
 
 MOST_CLIENTS = 4096  # a score of each pair then takes 64 MiB a run
 
@@ -42,6 +43,7 @@ def forget(numbers: ReputationNumbers, trust: jax.Array) -> jax.Array:
     ReputationNumbers,
     asks_losses=True,
     memory=Memory(nobody_heard, forget),
+    rejects=True,
     formula="t_ij <- t_0 + (1 - forgetting) (t_ij - t_0);  t_ij <- (1 - r) t_ij + r min(1, f_i(x_i) / f_i(y_j)) where "
     "y_j is heard;  x_i+ = x_i + sum over t_ij >= t_min of W_ij t_ij (y_j - x_i)",
 )

@@ -66,7 +66,7 @@ def loss(at: "Evaluation") -> Any:
 def train_loss(at: "Evaluation") -> Any:
     """[N] float, the mean of each client's training loss over the rounds since the last evaluation.
 
-    It is NaN before the first round, and for a client without samples.
+    It is NaN before the first round, for an attacker, and for a client without samples.
     """
     return at.mean_over_rounds("train_loss")
 

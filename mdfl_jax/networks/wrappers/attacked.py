@@ -49,12 +49,14 @@ class AttackedState(NamedTuple):
       inner: the state of the inner network.
       attackers: those that attack once the attack has begun.
       age: [N] int32, for each client the rounds that the newest word of an attacker has needed to reach it.
+      at_server: [] int32, the same for the server.
       memory: [] int32, B.
     """
 
     inner: Any
     attackers: Attackers
     age: jax.Array
+    at_server: jax.Array
     memory: jax.Array
 
 
@@ -78,7 +80,7 @@ def choose(key: jax.Array, params: AttackedParams, places: Places) -> jax.Array:
     return first & may
 
 
-def attacked(network: Network, metrics: tuple[Metric, ...] = ()) -> Network:
+def attacked(network: Network, metrics: tuple[Metric, ...] = (), reaches_all: bool = False) -> Network:
     """Make a network of which some clients attack. ``hparams.network`` becomes an `AttackedParams`.
 
     The attackers are chosen once for a seed, from the clients' first places.
@@ -86,6 +88,7 @@ def attacked(network: Network, metrics: tuple[Metric, ...] = ()) -> Network:
     Args:
       network: the network.
       metrics: metrics of attacks, which are measured in addition to those of every attack.
+      reaches_all: whether the algorithm brings what any client sends to all of them in each round, whatever the links.
     """
 
     def init(params: AttackedParams, key: jax.Array, clients: Clients) -> AttackedState:
@@ -93,7 +96,7 @@ def attacked(network: Network, metrics: tuple[Metric, ...] = ()) -> Network:
         are = choose(jax.random.fold_in(stream(key, "placement"), OWN), params, network.places(inner))
         age = jnp.where(are, 0, NEVER).astype(jnp.int32)
         attackers = attackers_of(are, jnp.asarray(params.which, jnp.int32), params.numbers)
-        return AttackedState(inner, attackers, age, jnp.asarray(params.memory, jnp.int32))
+        return AttackedState(inner, attackers, age, jnp.int32(NEVER), jnp.asarray(params.memory, jnp.int32))
 
     def step(
         params: AttackedParams, key: jax.Array, round_index: jax.Array, state: AttackedState, clients: Clients
@@ -102,8 +105,16 @@ def attacked(network: Network, metrics: tuple[Metric, ...] = ()) -> Network:
         begun, always = round_index >= params.from_round, state.attackers
         now = attackers_of(always.are & begun, always.which, always.numbers)
         heard = jnp.min(jnp.where(links.adjacency, links.senders.of(state.age), NEVER), axis=1)
+        met = jnp.ones_like(always.are) if reaches_all else links.at_server
+        at_server = state.at_server
+        if met is not None:  # within a round a word goes to the server and from it to all who meet it
+            at_server = jnp.minimum(at_server, jnp.min(jnp.where(met, state.age, NEVER)))
+            heard = jnp.where(met, jnp.minimum(heard, at_server), heard)
         age = jnp.where(always.are, 0, jnp.minimum(jnp.minimum(state.age, heard) + 1, NEVER))
-        return state._replace(inner=inner, age=jnp.where(begun, age, state.age)), links._replace(attackers=now)
+        age, at_server = (
+            jnp.where(begun, x, y) for x, y in ((age, state.age), (jnp.minimum(at_server + 1, NEVER), state.at_server))
+        )
+        return state._replace(inner=inner, age=age, at_server=at_server), links._replace(attackers=now)
 
     own = (ATTACKER, CONTAMINATION, *metrics)
     return wrap(network, init=init, step=step, metrics=own, honest=lambda state: ~state.attackers.are)

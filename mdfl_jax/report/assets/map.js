@@ -17,11 +17,11 @@ mdfl.map.decode = (point) => {
   for (const name of ["position", "destination", "centre"]) if (point[name]) sum(point[name]);
   const [clients, , times] = point.position.shape;
   Object.assign(point, { clients, times, rounds: point.frames.values[times - 1], cache: new Map() });
-  const { links } = point;
-  if (links && links.changes) {
-    const [rows, width] = links.bits.shape, { values } = links.bits;
-    for (let b = width; b < rows * width; b++) values[b] ^= values[b - width];
-  }
+  for (const coded of [point.links, point.rejected])
+    if (coded && coded.changes) {
+      const [rows, width] = coded.bits.shape, { values } = coded.bits;
+      for (let b = width; b < rows * width; b++) values[b] ^= values[b - width];
+    }
   point.mobiles = [];
   for (let i = 0; i < clients; i++) if (point.mobile.values[i]) point.mobiles.push(i);
   return point;
@@ -83,12 +83,18 @@ mdfl.map.bit = (array, frame, i) => {
 // Tells whether a client is there; after the last round, those are there that were in it.
 mdfl.map.isPresent = (point, frame, i) => !point.present || mdfl.map.bit(point.present, Math.min(frame, point.present.shape[0] - 1), i);
 
-// Returns the links of the round that begins at a frame: {pairs: [i, j, ...], oneWay: [receiver, sender, ...], degree}.
+// Returns the links of the round that begins at a frame: {pairs: [i, j, ...], oneWay: [receiver, sender, ...], degree},
+// and those over which models came that receivers rejected: {rejected: [receiver, sender, ...]}.
 mdfl.map.linksAt = (point, frame) => {
   if (point.cache.has(frame)) return point.cache.get(frame);
-  const found = { pairs: [], oneWay: [], degree: new Uint16Array(point.clients), components: 0, over: false };
+  const found = { pairs: [], oneWay: [], degree: new Uint16Array(point.clients), components: 0, over: false, rejected: [] };
   found.over = point.frames.values[frame] >= (point.stopped ?? point.rounds);
-  if (!found.over) (point.links ? mdfl.map.recorded : mdfl.map.computed)(point, frame, found);
+  if (!found.over) point.links ? mdfl.map.recorded(point.links, point.clients, frame, found) : mdfl.map.computed(point, frame, found);
+  if (!found.over && point.rejected) {
+    const both = { pairs: [], oneWay: found.rejected };
+    mdfl.map.recorded(point.rejected, point.clients, frame, both);
+    for (let e = 0; e < both.pairs.length; e += 2) found.rejected.push(both.pairs[e], both.pairs[e + 1], both.pairs[e + 1], both.pairs[e]);
+  }
   for (let e = 0; e < found.pairs.length; e++) found.degree[found.pairs[e]]++;
   for (let e = 0; e < found.oneWay.length; e += 2) found.degree[found.oneWay[e]]++;
   found.count = found.pairs.length / 2 + found.oneWay.length / 2;
@@ -98,8 +104,9 @@ mdfl.map.linksAt = (point, frame) => {
   return found;
 };
 
-mdfl.map.recorded = (point, frame, { pairs, oneWay }) => {
-  const { mutual, bits } = point.links, n = point.clients, width = bits.shape[1], row = frame * width;
+// Adds the coded links of a frame, among n clients, to lists of pairs.
+mdfl.map.recorded = ({ mutual, bits }, n, frame, { pairs, oneWay }) => {
+  const width = bits.shape[1], row = frame * width;
   if (frame >= bits.shape[0]) return;
   const hears = (i, j) => (bits.values[row + ((i * n + j) >> 3)] & (128 >> ((i * n + j) & 7))) !== 0;
   let i = 0, first = 0; // of row i, and the number of its first pair
@@ -263,6 +270,7 @@ mdfl.map.draw = (view, shown, colour) => {
   if (shown.goals) mdfl.map.goals(context);
   if (shown.meetings) mdfl.map.meetings(context);
   mdfl.map.clients(context);
+  mdfl.map.attackers(context);
   c.globalAlpha = 1;
 };
 
@@ -395,7 +403,8 @@ mdfl.map.trails = ({ view, c, to, shown, pen }) => {
 };
 
 // The links of the round. A link that only one of the two clients hears is dashed.
-mdfl.map.links = ({ view, c, theme, shown, pen }) => {
+mdfl.map.links = (context) => {
+  const { view, c, theme, shown, pen } = context;
   const { links, X, Y, here } = view, many = links.count > 600, some = links.count > 150;
   for (const [list, dash] of [[links.pairs, []], [links.oneWay, [3, 4]]]) {
     if (!list.length) continue;
@@ -414,6 +423,21 @@ mdfl.map.links = ({ view, c, theme, shown, pen }) => {
     pen(theme.accent, 2.2, 1, dash);
     line((a, b) => a === shown.focus || b === shown.focus);
   }
+  mdfl.map.bars(context);
+};
+
+// The rejected models: a bar across the link, before the client that rejects.
+mdfl.map.bars = ({ view, c, theme, pen }) => {
+  const { links: { rejected }, X, Y, here, r, xy } = view;
+  c.beginPath();
+  for (let e = 0; e < rejected.length; e += 2) {
+    const a = rejected[e], b = rejected[e + 1], dx = X(b) - X(a), dy = Y(b) - Y(a), length = Math.hypot(dx, dy);
+    if (!here(a) || !here(b) || !length || mdfl.map.jumps(view.point, xy[2 * a], xy[2 * a + 1], xy[2 * b], xy[2 * b + 1])) continue;
+    const away = Math.min(r + 5, length / 3) / length, half = Math.max(2.5, 0.6 * r) / length, x = X(a) + away * dx, y = Y(a) + away * dy;
+    c.moveTo(x - half * dy, y + half * dx), c.lineTo(x + half * dy, y - half * dx);
+  }
+  pen(theme.ink, 2.4);
+  c.stroke();
 };
 
 // The marks on the playback map and their colours: clients, destinations, centres, meetings and relays. `view` and
@@ -550,6 +574,19 @@ mdfl.map.clients = (context) => {
   }
 };
 
+// The attackers: a diamond around each, which is seen in black and white, too.
+mdfl.map.attackers = ({ view, c, theme, pen }) => {
+  const { point, X, Y, here, r } = view, size = 1.55 * r + 3;
+  c.beginPath();
+  for (let i = 0; i < point.clients; i++) {
+    if (!point.attackers || !point.attackers.values[i] || !here(i)) continue;
+    c.moveTo(X(i), Y(i) - size);
+    for (const [dx, dy] of [[size, 0], [0, size], [-size, 0], [0, -size]]) c.lineTo(X(i) + dx, Y(i) + dy);
+  }
+  pen(theme.ink, 2.2);
+  c.stroke();
+};
+
 // Many clients: dots, those of like colours in one stroke of the brush; the absent are not drawn.
 mdfl.map.dots = ({ view, c, theme, frame, shown, pen, colour }) => {
   const { point, X, Y, here, r, row } = view, SHADES = 64, groups = new Map();
@@ -659,6 +696,7 @@ mdfl.map.lineOf = ({ point, frame, links, row }, shown, colour) => {
   }
   if (links.over) parts.push(point.stopped === null ? "the end" : `stopped at round ${point.stopped}`);
   else if (mdfl.map.knowsLinks(point)) parts.push(many(links.count, "link"), `${many(links.components, "component")}`);
+  if (point.rejected && !links.over) parts.push(`${many(links.rejected.length / 2, "model")} rejected`);
   if (there < point.clients) parts.push(`${there} of ${point.clients} clients present`);
   if (point.met_server && !links.over) parts.push(`${met} meet${met === 1 ? "s" : ""} the server`);
   const judged = !colour && point.judged ? point.judged.values[row] : NaN;
@@ -673,7 +711,7 @@ mdfl.map.showClient = (view, i, colour, shown) => {
   const { about, point, frame, links, row } = view, absent = i === null || i >= point.clients || !view.here(i);
   about.hidden = absent;
   if (absent) return;
-  const lines = [`Client ${i}, ${point.mobile.values[i] ? "mobile" : "static"}${mdfl.map.isPresent(point, frame, i) ? "" : ", absent"}`];
+  const lines = [`Client ${i}, ${point.mobile.values[i] ? "mobile" : "static"}${point.attackers && point.attackers.values[i] ? ", attacks" : ""}${mdfl.map.isPresent(point, frame, i) ? "" : ", absent"}`];
   const value = mdfl.map.measured(point, colour, row, i);
   if (!Number.isNaN(value)) lines.push(`${colour.name} ${mdfl.map.number(value, colour)}`);
   const heard = [];
@@ -684,6 +722,8 @@ mdfl.map.showClient = (view, i, colour, shown) => {
     }
   heard.sort((a, b) => a - b);
   if (mdfl.map.knowsLinks(point) && !links.over) lines.push(heard.length ? `hears ${heard.slice(0, 12).join(", ")}${heard.length > 12 ? " …" : ""}` : "hears nobody");
+  const rejects = links.rejected.filter((_, e) => e % 2 && links.rejected[e - 1] === i).sort((a, b) => a - b);
+  if (rejects.length) lines.push(`rejects ${rejects.slice(0, 12).join(", ")}${rejects.length > 12 ? " …" : ""}`);
   if (mdfl.map.bit(point.met_server, frame, i)) lines.push("meets the server");
   for (const [name, list] of view.relays) {
     const carrier = frame < list.shape[0] ? list.values[frame * point.clients + i] : -1;
@@ -717,6 +757,8 @@ mdfl.map.legend = (element, { points, shown, colour, data, make, relays }) => {
   add(any(({ present, clients }) => present && clients <= mdfl.map.MANY), '<circle cx="11" cy="7" r="3.5" stroke-dasharray="2 2"/>', "absent");
   add(shown.links && any(mdfl.map.knowsLinks), '<path d="M1 7h20"/>', any(({ links }) => links) ? "heard in this round" : "link of this round");
   add(shown.links && any(({ links }) => links && !links.mutual), '<path d="M1 7h20" stroke-dasharray="3 3"/>', "heard one way only");
+  add(any(({ attackers }) => attackers), '<path d="M11 0l7 7-7 7-7-7z" stroke-width="2.2"/>', "attacker");
+  add(shown.links && any(({ rejected }) => rejected), '<path d="M1 7h20"/><path d="M6 2v10" stroke-width="2.4"/>', "model rejected, at the bar");
   add(shown.ranges && any(({ world }) => world.kind !== "circle" && world.radius !== null), '<circle cx="11" cy="7" r="6" fill="var(--accent)" fill-opacity=".15" stroke="var(--soft)" stroke-width=".8"/>', "radio range");
   add(shown.trails && any(({ mobiles }) => mobiles.length), '<path d="M1 11l7-7 5 5 8-7"/>', "path of the last rounds");
   add(shown.goals && any(({ destination }) => destination), '<path d="M7 3l8 8M7 11l8-8"/>', "destination");

@@ -24,6 +24,7 @@ MOST_POINTS = 20  # of more sweep points, a choice is on the page
 BUDGET = 12_000_000  # the length of the text of all sweep points together; longer ones are shown in fewer rounds
 RELAYS = ("relay_upload", "relay_download")  # arrays [S, R, N]: which client relayed for each; -1 for none
 OF_ROUNDS = ("present", "met_server", *RELAYS)  # arrays [S, R, ...]: what happens when a round begins
+LINKS = ("links", "rejected")  # arrays [S, R, N, ceil(N/8)], bits: who heard whom, and who rejected whose model
 OF_PLACES = ("destination", "centre")  # arrays [S, R, N, 2]: places that hold after the movement of a round
 COLOURED = ("accuracy", "loss")  # the colour of a client is the first of these metrics that was measured
 
@@ -112,6 +113,8 @@ def _of_point(study: ReportData, p: int, world: World, share: int) -> dict[str, 
     recorded = {name: array for name in OF_ROUNDS if (array := first_history(study, p, name)) is not None}
     if (heard := study.heard(p)) is not None and heard[0].size:
         recorded["links"] = heard[0]
+    if (rejected := first_history(study, p, "rejected")) is not None:
+        recorded["rejected"] = rejected
     if "present" in recorded and recorded["present"].all():
         del recorded["present"]
     marked = {name: array for name in OF_PLACES if (array := first_history(study, p, name)) is not None}
@@ -125,10 +128,13 @@ def _of_point(study: ReportData, p: int, world: World, share: int) -> dict[str, 
     def thinned(stride: int) -> dict[str, Any]:
         frames = np.unique(np.append(np.arange(0, rounds + 1, stride), rounds))
         found: dict[str, Any] = {"stride": stride, "frames": frames.astype(np.uint32), "mobile": moves}
+        if (attack := attackers_of(study, p)) is not None:
+            found["attackers"] = attack
         found["position"] = changes(quantised(path[frames].astype(float), world.low, world.high))
         within = frames[frames < rounds]
         for name, array in recorded.items():
-            found[name] = coded_links(array[within], path.shape[1]) if name == "links" else _coded(array[within])
+            coded = coded_links(array[within], path.shape[1]) if name in LINKS else _coded(array[within])
+            found[name] = coded
         for name, array in marked.items():
             # There is no such place before the first round, and few clients or none have one.
             rows = np.concatenate([np.full_like(array[:1], np.nan), array])[frames]
@@ -187,6 +193,19 @@ def clients_of(study: ReportData, p: int) -> int:
     """Return the number of clients of a sweep point."""
     known = study.array(p, "position")
     return known.shape[1] if known is not None else int(study.value(p, "network.num_clients"))
+
+
+def attackers_of(study: ReportData, p: int) -> np.ndarray | None:
+    """Return who attacks under the first seed, [N] bool; None if nobody does."""
+    found = first_history(study, p, "attacker")
+    return None if found is None or not found[-1].any() else found[-1].astype(bool)
+
+
+def mark_attackers(axes: Any, places: np.ndarray, attack: np.ndarray | None) -> Any:
+    """Draw a diamond around each attacker at places [N, 2], which is seen in black and white, too."""
+    size = 260 if len(places) <= 40 else 60
+    shown = places[attack] if attack is not None else places[:0]
+    return axes.scatter(*shown.T, marker="D", s=size, facecolors="none", edgecolors="black", linewidths=1.5, zorder=6)
 
 
 def first_history(study: ReportData, p: int, name: str) -> np.ndarray | None:
@@ -251,6 +270,10 @@ def _caption(study: ReportData, found: dict[int, World]) -> str:
         f"The colour of a client is its {metric} at the last evaluation before.": metric,
         "Clients that were not evaluated then have no colour.": metric and varies("eval_clients"),
         "A line is a link over which a message went in the round, before the clients move.": links,
+        "A diamond is around each attacker.": any(attackers_of(study, p) is not None for p in shown),
+        "A bar across a link stands before a client that rejected the model which came over it.": any(
+            study.has(p, "rejected") for p in shown
+        ),
         "Links were not recorded; those that you see are computed from the places and the radius.": computed,
         "Links that failed are drawn too.": computed and varies("network.link_failure"),
         "Links were not recorded.": not links and not computed,
@@ -309,6 +332,9 @@ def world_map(study: ReportData, found: dict[int, World]) -> Figure:
             Line2D([], [], color=MOBILE, label="client that moves", **dot),
             Line2D([], [], color=MOBILE, label=f"its place after {rounds} rounds", **end),
         ]
+        if any(attackers_of(study, p) is not None for p in shown):
+            ring = {"marker": "D", "markerfacecolor": "none", "markeredgecolor": "black"}
+            handles.append(Line2D([], [], label="attacker", **dot | ring))
         across = 3 if len(shown) > 1 else 1
         drawn.legend(handles=handles, loc="outside lower center", ncols=across, columnspacing=1.2, handletextpad=0.2)
     return drawn
@@ -379,6 +405,7 @@ def _draw_places(axes: Any, study: ReportData, p: int, world: World, colour: str
     numbered = path.shape[1] <= 40
     for places, fill in ((stays, STAYS), (starts, colour)):
         axes.scatter(*places.T, s=100 if numbered else 2 if many else 18, color=fill, zorder=4, **rim)
+    mark_attackers(axes, path[0], attackers_of(study, p))
     for i, place in enumerate(path[0] if numbered else ()):
         axes.text(*place, str(i), color="white", fontsize=6, zorder=5, **INSIDE)
 
@@ -396,5 +423,6 @@ def _draw_circle(axes: Any, study: ReportData, p: int, world: World, colour: str
             lines = list(np.stack([places[i], places[j]], axis=1))
             axes.add_collection(LineCollection(lines, colors=colour, linewidths=0.8, alpha=shades))
     axes.scatter(*places.T, s=100 if clients <= 40 else 18, color=STAYS, zorder=4, edgecolors="white", linewidths=0.6)
+    mark_attackers(axes, places, attackers_of(study, p))
     for k, place in enumerate(places if clients <= 40 else ()):
         axes.text(*place, str(k), color="white", fontsize=6, zorder=5, **INSIDE)

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from mdfl_jax.algorithms.registry import aggregation_in_use
 from mdfl_jax.attacks.registry import ATTACKS, names
-from mdfl_jax.config.checks import listed_attackers, needs_file, parse_units, read_speeds
+from mdfl_jax.config.checks import keys_of, listed_attackers, needs_file, parse_units, read_speeds
 from mdfl_jax.config.sections import (
     CostConfig,
     Experiment,
@@ -27,13 +29,17 @@ from mdfl_jax.config.sections import (
     links_fail,
     movement_numbers,
     movement_of,
+    numbers_in,
     participation_of,
     traced_numbers,
     world_in,
 )
 from mdfl_jax.core import stages
 from mdfl_jax.core.errors import UserError, errors_about
+from mdfl_jax.core.rng import stream
 from mdfl_jax.core.types import Algorithm, Network, Task
+from mdfl_jax.exchange.aggregation import AGGREGATIONS
+from mdfl_jax.exchange.neighbourhood import BoundedNumbers
 from mdfl_jax.mobility import BOUNDARIES, MOBILITIES, Form, Motion, Movement
 from mdfl_jax.mobility.rule import FILES, WorldKind
 from mdfl_jax.mobility.trace import Tracks, no_tracks, tracks
@@ -349,6 +355,39 @@ def graph_params(experiment: Experiment) -> GraphParams:
             matrices=matrices if matrices is None or matrices.dtype == bool else matrices.astype(np.float32),
         )
     )
+
+
+def check_heard(experiment: Experiment) -> None:
+    """Check that on a graph some client hears as many others as the rule of aggregation needs, in some round.
+
+    Raises:
+      UserError: If none does: the rule would fall back everywhere and always.
+    """
+    rule = aggregation_in_use(experiment.algorithm.name, experiment.algorithm.aggregation)
+    numbers = numbers_in(experiment, AGGREGATIONS, rule) if rule else None
+    if experiment.network.graph and isinstance(numbers, BoundedNumbers):
+        most, needed = 1 + most_heard(experiment), f"{rule} then needs {numbers.least()} models"
+        if most < numbers.least():
+            graph = f"with network.graph {experiment.network.graph} no client has more than {most}"
+            raise UserError(f"algorithm.max_attackers is {numbers.max_attackers}; {needed}, and {graph}")
+
+
+def most_heard(experiment: Experiment) -> int:
+    """Return the most others that a client of a graph hears in a round, under any seed of the study."""
+    params, clients = graph_params(experiment), experiment.network.num_clients
+    if params.matrices is not None:
+        return int(((np.asarray(params.matrices) != 0) & ~np.eye(clients, dtype=bool)).sum(-1).max())
+    graph = GRAPHS[experiment.network.graph]
+    if graph.heard:
+        return graph.heard(jnp.int32(0), clients).shape[1]
+    rounds = jnp.arange(1 if graph.fixed else min(experiment.rounds, clients))
+
+    def under(key: jax.Array) -> jax.Array:
+        drawn = graph.draw(params, stream(key, "placement"), clients)
+        return jnp.max(jax.lax.map(lambda t: jnp.max(jnp.sum(graph.at(drawn, t, clients), axis=1)), rounds))
+
+    seeds = range(experiment.first_seed, experiment.first_seed + experiment.seeds)
+    return int(jax.jit(lambda keys: jnp.max(jax.lax.map(under, keys)))(keys_of(experiment, seeds)))
 
 
 @lru_cache(maxsize=8)

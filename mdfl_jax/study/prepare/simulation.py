@@ -198,7 +198,8 @@ def build_simulation(
         world = partial_participation(world, FIXED in algorithm.needs, picks)
     if is_attacked(experiment):
         check_attack(experiment, task)
-        world = attacked(world, measures_of_attacks() if has_own_measures(experiment) else ())
+        measured = measures_of_attacks() if has_own_measures(experiment) else ()
+        world = attacked(world, measured, reaches_all=not algorithm.needs & {"adjacency", "at_server"})
     if is_counted(experiment):
         world = counted(world, work)
     return Simulation(task, world, algorithm, schedule)

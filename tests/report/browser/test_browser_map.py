@@ -90,6 +90,35 @@ def test_two_points_go_in_step_by_keys_and_clients_glide_or_step(open_map, recor
 
 
 @long
+def test_attackers_and_rejected_models_are_drawn_and_told(open_report, tmp_path):
+    folder = add_records(write_workdir(tmp_path, clients=CLIENTS, rounds=ROUNDS), one_way=True, attacked=True)
+    history = np.load(folder / "history.npz")
+    page = open_report(write_page(folder))
+    page.locator("#map").scroll_into_view_if_needed()
+    page.wait_for_function("() => document.getElementById('map').dataset.state === 'drawn'")
+    page.evaluate("window.element = document.querySelector('#map .chart')")
+    section = page.locator("#map")
+    for at in (3, 17):
+        page.evaluate(f"element.map.goTo({at})")
+        rejected = np.unpackbits(history["0/rejected"][0, at], axis=1, count=CLIENTS).astype(bool)
+        found = np.array(of_map(page, "views[0].links.rejected"), int).reshape(-1, 2)
+        assert sorted(map(tuple, found.tolist())) == sorted(map(tuple, np.argwhere(rejected).tolist()))
+        assert f"{rejected.sum()} model" in section.locator(".map-line").first.inner_text()
+    legend = section.locator(".map-key, .map-legend").first.inner_text()
+    assert "attacker" in legend
+    assert "model rejected, at the bar" in legend
+    client = int(np.argwhere(rejected)[0, 0])
+    section.get_by_role("combobox", name="Client").select_option(str(client))
+    told = section.locator(".map-client").first.inner_text()
+    assert f"rejects {', '.join(map(str, np.flatnonzero(rejected[client])))}" in told
+    section.get_by_role("combobox", name="Client").select_option("6")
+    assert "Client 6, static, attacks" in section.locator(".map-client").first.inner_text()
+    before = pixels(page)
+    page.evaluate("() => { for (const view of element.map.views) view.point.attackers = null; element.map.draw(); }")
+    assert pixels(page) != before
+
+
+@long
 def test_a_client_tells_of_itself_and_a_phone_has_one_map_under_the_other(open_map, recorded):
     page, section = open_map()
     section.get_by_role("combobox", name="Client").select_option("2")

@@ -1,0 +1,102 @@
+"""Time robust rules of aggregation: python -m benchmarks.throughput --suite=aggregation
+
+A round of `digits_round` with each rule beside the mean's, over neighbour lists of at most 8 and on the complete graph;
+then the peak memory of one exchange of 1,000 clients with 16 neighbours and 100,000 parameters, each in a process of
+its own: python -m benchmarks.robust --rule=NAME
+"""
+
+import sys
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from absl import app, flags
+
+from benchmarks import measure
+from benchmarks.rounds import ROUNDS, images, model_of
+from mdfl_jax import Hparams, Schedule
+from mdfl_jax.algorithms import numbers_of
+from mdfl_jax.algorithms.dpsgd import dpsgd
+from mdfl_jax.algorithms.local import Settings, sgd
+from mdfl_jax.core.links import from_pairs
+from mdfl_jax.core.types import Links, Network
+from mdfl_jax.data.partition import DirichletNumbers
+from mdfl_jax.engine.simulation import Simulation
+from mdfl_jax.exchange.aggregation import AGGREGATIONS, Heard, aggregate
+from mdfl_jax.exchange.neighbourhood import comparators, with_rule
+from mdfl_jax.networks.fixed import fixed_graph
+from mdfl_jax.networks.graphs import GraphParams
+from mdfl_jax.networks.spatial import SpatialParams, spatial
+from mdfl_jax.tasks import classification
+
+RULES = ("median", "trimmed_mean", "krum", "clipped_gossip", "geometric_median")
+CLIENTS, NEIGHBOURS, PARAMETERS = 1_000, 16, 100_000
+_RULE = flags.DEFINE_string("rule", "", "The rule whose memory is measured.")
+
+
+def operations(rule: str, places: int) -> int:
+    """Return the least operations of a rule for a parameter of a client with ``places`` models, its own included.
+
+    The mean multiplies and adds; a sorting network takes a minimum and a maximum for each of its pairs; Krum a product
+    of every two models; clipping a distance and a step for each model; each of Weiszfeld's eight steps the same.
+    """
+    steps = {"mean": 2, "clipped_gossip": 5, "geometric_median": 8 * 5, "krum": 2 * places + 1}
+    return places * steps[rule] if rule in steps else 2 * len(comparators(places))
+
+
+def rounds_of(network: Network, params: Any, places: int) -> list[dict[str, Any]]:
+    """Time a round with each rule and with the mean, in turns."""
+    setting = ROUNDS["digits_round"]
+    data = images(300 * setting.num_clients, setting.side, setting.channels)
+    task = classification(data, model_of(setting), setting.num_clients, "iid", batch_size=setting.batch)
+    calls, parameters = {}, 0
+    for rule in ("mean", *RULES):
+        algorithm = with_rule(dpsgd(Settings(sgd(momentum=False), setting.steps, aggregation=rule)), rule)
+        made, key = Simulation(task, network, algorithm, Schedule(1, 1)), jax.random.key(0)
+        hparams = Hparams(DirichletNumbers(0.05), params, numbers_of("dpsgd", aggregation=rule, lr=0.01).typed())
+        carry = jax.jit(made.init)(made.data, hparams, key)[0]
+        program, _ = measure.compiled(made.round, made.data, hparams, key, carry)
+        calls[rule], parameters = partial(program, made.data, hparams, key, carry), made.num_params
+    seconds = measure.interleaved(calls)
+    mean = np.array(seconds["mean"])
+    return [
+        {
+            "variant": f"{rule}, {places - 1} others",
+            "seconds_per_round": measure.spread(seconds[rule]),
+            "ratio": float(np.median(np.array(seconds[rule]) / mean)),
+            "operations": setting.num_clients * parameters * operations(rule, places),
+        }
+        for rule in calls
+    ]
+
+
+def exchange(rule: str) -> float:
+    """Compute one exchange of many clients, and return its seconds."""
+    ids = np.arange(CLIENTS)[:, None]
+    apart = np.delete(np.arange(-NEIGHBOURS // 2, NEIGHBOURS // 2 + 1), NEIGHBOURS // 2)
+    pairs = np.broadcast_arrays(ids, (ids + apart) % CLIENTS)
+    receiver, sender = (jnp.asarray(of.ravel(), jnp.int32) for of in pairs)
+    senders = from_pairs(receiver, sender, jnp.ones(receiver.shape, bool), CLIENTS, NEIGHBOURS + 1)
+    hears = ~senders.own(CLIENTS)
+    links = Links(hears, jnp.full(hears.shape, 1 / (NEIGHBOURS + 1)), senders=senders)
+    numbers = AGGREGATIONS.numbers(rule)().typed()
+    models = {"w": jax.random.normal(jax.random.key(0), (CLIENTS, PARAMETERS))}
+    program, _ = measure.compiled(lambda own: aggregate(rule, Heard(links, own, own, numbers)), models)
+    return measure.interleaved({rule: partial(program, models)}, 1)[rule][0]
+
+
+def aggregation_suite() -> list[dict[str, Any]]:
+    """Return the rows of all rules: rounds over lists, rounds on the complete graph, and the memory of one exchange."""
+    moving = spatial(20, 18, ("random_movement",), max_neighbours=8)
+    rows = rounds_of(moving, SpatialParams(), 9)
+    rows += rounds_of(fixed_graph(20, "complete"), GraphParams(), 20)
+    for rule in ("mean", *RULES):
+        seconds, mib = measure.process([sys.executable, "-m", "benchmarks.robust", f"--rule={rule}"])
+        rows.append({"variant": f"{rule}, {CLIENTS:,} clients", "process_seconds": seconds, "peak_mib": mib})
+    return rows
+
+
+if __name__ == "__main__":
+    app.run(lambda _: print(exchange(_RULE.value)))

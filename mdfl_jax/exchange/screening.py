@@ -1,0 +1,102 @@
+"""What rules of aggregation do with the models that clients hear, as metrics."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mdfl_jax.core.links import Senders, as_matrix
+from mdfl_jax.core.metric import CLIENT_BYTES, CLIENTS, CURVE, NOTHING, ROUNDS, TABLE, UNKNOWN, Metric, record
+
+
+class Screened(NamedTuple):
+    """What the rule of aggregation has done with the models that clients heard in a round.
+
+    Attributes:
+      alone: [N] bool, the clients that took the fallback of the rule, because they heard too few others for it. A
+        client that heard nobody is not among them.
+      judged: [N, K] bool, over the places of the links: the models that the others heard, without those clients.
+      rejected: [N, K] bool, those of them that the rule did not use.
+    """
+
+    alone: jax.Array
+    judged: jax.Array
+    rejected: jax.Array
+
+    def of_first(self, num_clients: int, senders: Senders) -> "Screened":
+        """Return what the first N clients have done, without padding clients."""
+        columns = slice(num_clients) if senders.ids is None else slice(None)
+        of_links = (found[:num_clients, columns] for found in self[1:])
+        return Screened(self.alone[:num_clients], *of_links)
+
+    def joined(self, before: "Screened | None") -> "Screened":
+        """Return what this exchange and those before it in the same round have done."""
+        return self if before is None else Screened(*(one | other for one, other in zip(self, before)))
+
+
+def _alone(view: Any) -> jax.Array:
+    """Return [N] whether each client fell back, 0 or 1; NaN where exchanges are steps of a loop, and nobody tells."""
+    screened = view.stats.screened
+    return jnp.full(view.stats.loss.shape, jnp.nan) if screened is None else screened.alone.astype(jnp.float32)
+
+
+FELL_BACK = Metric(
+    "fell_back",
+    lambda at: at.mean_over_rounds("fell_back"),
+    UNKNOWN,
+    each_round=_alone,
+    label="rounds with too few heard for the rule (%)",
+    scale=0.01,
+    shown={TABLE, CURVE},
+    optional=True,
+)
+"""[N] float32, the share of the rounds since the last evaluation in which a client heard others, but too few."""
+
+
+def _rejections(name: str, of_attackers: bool, label: str) -> Metric:
+    """Declare [2] float32: the share of some messages to honest clients that the rule rejected, and their number."""
+
+    def counted(view: Any) -> jax.Array:
+        found, attackers, senders = view.stats.screened, view.links.attackers, view.links.senders
+        if found is None:
+            return jnp.full(2, jnp.nan)
+        bad = jnp.zeros(found.alone.shape, bool) if attackers is None else attackers.are
+        among = ~bad[:, None] & (senders.of(bad) == of_attackers)
+        return jnp.stack([jnp.sum(which & among, dtype=jnp.float32) for which in (found.rejected, found.judged)])
+
+    def measured(at: Any) -> jax.Array:
+        rejected, judged = at.total(name)
+        return jnp.where(judged > 0, jnp.stack([rejected / jnp.maximum(judged, 1), judged]), jnp.nan)
+
+    share: Callable[[np.ndarray], Any] = lambda values: float(values[0])  # noqa: E731
+    return Metric(
+        name,
+        measured,
+        UNKNOWN,
+        shape=(2,),
+        each_round=counted,
+        label=label,
+        over_clients=share,
+        scale=0.01,
+        shown={TABLE, CURVE},
+        optional=True,
+    )
+
+
+def _packed(view: Any) -> jax.Array:
+    links, found = view.links, view.stats.screened
+    rejected = jnp.zeros_like(links.adjacency) if found is None else found.rejected
+    return jnp.packbits(as_matrix(rejected, links.senders), axis=1)
+
+
+REJECTED = record("rejected", _packed, NOTHING, shape=(ROUNDS, CLIENTS, CLIENT_BYTES), dtype="uint8")
+"""The record of whose models each client rejected, in bits as those of ``links``."""
+
+DETECTIONS = (
+    _rejections("true_rejections", True, "models of attackers that are rejected (%)"),
+    _rejections("false_rejections", False, "models of honest clients that are rejected (%)"),
+    REJECTED,
+)
+"""The metrics of rules that use some models and reject others. They count the messages since the last evaluation."""
