@@ -24,7 +24,7 @@ from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.links import from_pairs
 from mdfl_jax.core.types import Links
 from mdfl_jax.exchange.aggregation import AGGREGATIONS, Heard, aggregate
-from mdfl_jax.exchange.neighbourhood import ascending, comparators, with_rule
+from mdfl_jax.exchange.neighbourhood import comparators, sum_of_ranked, with_rule
 from mdfl_jax.exchange.screening import DETECTIONS
 from mdfl_jax.exchange.under_way import UnderWay, traced
 from mdfl_jax.networks.fixed import fixed_graph
@@ -353,9 +353,11 @@ def test_columns_are_sorted_by_the_network_and_beyond_it(size):
         np.testing.assert_array_equal(rows, np.sort(bits, axis=0))
     values = np.random.default_rng(size).normal(size=(size, 9)).astype(np.float32)
     counts = np.random.default_rng(size).random(size) < 0.7
-    found = ascending(jnp.asarray(values), jnp.asarray(counts))
-    np.testing.assert_array_equal(found[: counts.sum()], np.sort(values[counts], axis=0))
-    assert np.isinf(found[counts.sum() :]).all()
+    of_place = jax.vmap(lambda weights: sum_of_ranked(jnp.asarray(values), jnp.asarray(counts), weights))
+    found = of_place(jnp.eye(size)[: counts.sum()])
+    np.testing.assert_array_equal(found, np.sort(values[counts], axis=0))
+    halves = sum_of_ranked(jnp.asarray(values), jnp.asarray(counts), jnp.where(jnp.arange(size) < counts.sum(), 0.5, 0))
+    np.testing.assert_allclose(halves, values[counts].sum(axis=0) / 2, rtol=1e-5, atol=1e-6)
 
 
 def history(name, rule, lists):

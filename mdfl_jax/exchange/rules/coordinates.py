@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.core.numbers import number
-from mdfl_jax.exchange.neighbourhood import BoundedNumbers, Neighbourhood, RobustNumbers, ascending, for_one_client
+from mdfl_jax.exchange.neighbourhood import BoundedNumbers, Neighbourhood, RobustNumbers, for_one_client, sum_of_ranked
 
 
 @for_one_client(
@@ -22,16 +22,17 @@ def median(near: Neighbourhood) -> jax.Array:
     Of an even number of models it is the mean of the two in the middle. It lies between honest values while fewer than
     half of the models are attackers'. With one neighbour it is the mean of two models, and one attacker moves it.
     """
-    ordered = ascending(near.models, near.counts)
-    return (ordered[(near.size - 1) // 2] + ordered[near.size // 2]) / 2
+    place = jnp.arange(near.models.shape[0])
+    halves = (place == (near.size - 1) // 2).astype(near.own.dtype) + (place == near.size // 2)
+    return sum_of_ranked(near.models, near.counts, halves / 2)
 
 
 def trimmed(near: Neighbourhood, cut: jax.Array) -> jax.Array:
     """Average the client's own model with the values of the others, without the ``cut`` largest and smallest."""
     others = near.size - 1
-    place = jnp.arange(near.models.shape[0])[:, None]
+    place = jnp.arange(near.models.shape[0])
     kept = (place >= cut) & (place < others - cut)
-    total = near.own + jnp.sum(jnp.where(kept, ascending(near.models, near.others), 0), axis=0)
+    total = near.own + sum_of_ranked(near.models, near.others, kept.astype(near.own.dtype))
     return jnp.where(others < 2 * cut + 1, near.own, total / (others - 2 * cut + 1))
 
 
