@@ -1,5 +1,6 @@
 """Attacks against loops from the papers, who attacks, and what a study then counts."""
 
+import itertools
 import json
 from functools import cache, partial
 
@@ -19,7 +20,7 @@ from mdfl_jax.algorithms import ALGORITHMS, numbers_of
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.attacks.lying import lie_to_all, lie_to_each
 from mdfl_jax.attacks.members.data import stamp
-from mdfl_jax.attacks.registry import ATTACKS, attackers_of, names
+from mdfl_jax.attacks.registry import ATTACKS, Target, attackers_of, names
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.core.types import Links, Places
@@ -126,6 +127,19 @@ def test_what_attackers_who_know_everything_send_to_each(name, changed):
         told_to = [lie if ARE[j] else MODELS[j] for j in range(N)]
         expected = WEIGHTS[i, i] * MODELS[i] + sum(WEIGHTS[i, j] * told_to[j] for j in range(N) if HEARS[i, j])
         np.testing.assert_allclose(found[i], expected, rtol=2e-4, atol=2e-5, err_msg=i)
+
+
+@pytest.mark.parametrize("name", [name for name in names() if ATTACKS[name].to_each])
+def test_what_is_sent_to_each_is_finite_whoever_it_hears(name):
+    """An attacker that hears nobody, or no honest client, once sent NaN to itself, which the mean spread to all."""
+    kinds = jnp.array(list(itertools.product(range(3), repeat=4)))  # of each place: nobody, an honest one, an attacker
+    of_name = numbers_of_all()[names().index(name)]
+
+    def lie(of):
+        models = jnp.asarray(MODELS[:4])
+        return ATTACKS[name].to_each(Target(models[0], models, of == 1, of == 2, jnp.full(4, 0.25), of_name))
+
+    assert np.isfinite(jax.vmap(lie)(kinds)).all()
 
 
 def test_with_dissensus_gossip_stands_still_and_clipping_bounds_what_it_does():
