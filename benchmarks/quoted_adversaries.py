@@ -44,6 +44,12 @@ def of_study(name: str, key: str, fields: Sequence[str]) -> Values:
     }
 
 
+def _level(values: np.ndarray) -> str:
+    """Return the mean over the seeds, or how many of them have diverged."""
+    lost = int(np.isnan(values).sum())
+    return f"{lost} of {len(values)} diverged" if lost else f"{values.mean():.1f}"
+
+
 def _signed(mean: float, half: float) -> str:
     told = f"{mean:+.1f} ± {half:.1f}"
     return f"**{told}**" if abs(mean) > half else told
@@ -80,7 +86,7 @@ def rules(name: str, chosen: Sequence[str], attacks: Sequence[str]) -> list[str]
     paid = {pair[0]: _signed(mean, half) for pair, mean, half in zip(pairs, *found[:2]) if not pair[1]}
     lines = []
     for rule in chosen:
-        cells = [f"{accuracy[rule, at].mean():.1f}{signs.get((rule, at), '')}" for at in columns]
+        cells = [_level(accuracy[rule, at]) + signs.get((rule, at), "") for at in columns]
         lines.append([f"`{rule}`", cells[0], paid.get(rule, ""), *cells[1:]])
         few = float(fell_back.get((rule, attacks[0]), 0))
         lines[-1].append(f"{few:.0f}, {100 * too_few(NEEDED[rule]):.0f}" if few else "")
@@ -98,7 +104,7 @@ def movement() -> list[str]:
         line = [f"`{place[0]}`", str(place[1]), f"{float(near[first]):.1f}"]
         line += [f"{early[first].mean():.0f}", f"{late[first].mean():.0f}"]
         for rule in FEW_RULES:
-            line.append(", ".join(f"{accuracy[rule, *place, at, *TWO].mean():.1f}" for at in ("", "sign_flip")))
+            line.append(", ".join(_level(accuracy[rule, *place, at, *TWO]) for at in ("", "sign_flip")))
         lines.append(line)
     header = ["movement", "Rc", "neighbours", "within reach (%), first 20 rounds", "last 20"]
     return markdown([*header, *(f"`{rule}`" for rule in FEW_RULES)], lines)
@@ -139,7 +145,7 @@ def who() -> list[str]:
         at = [(move, 3, attack, count, kind) for kind in WHO]
         columns.append(early["mean", *at[0]] - early["mean", *at[1]])
         columns += [accuracy[rule, *at[0]] - accuracy[rule, *at[1]] for rule in FEW_RULES]
-        levels.append([""] + [f"{accuracy[rule, *at[1]].mean():.1f}: " for rule in FEW_RULES])
+        levels.append([""] + [f"{_level(accuracy[rule, *at[1]])}: " for rule in FEW_RULES])
     cells = _differences(columns, 1 + len(FEW_RULES))
     lines = [
         [f"`{move}`", f"`{attack}`", str(count), *(level + cell for level, cell in zip(of, row))]
