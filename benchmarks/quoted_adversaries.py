@@ -14,6 +14,7 @@ from benchmarks.quoted import markdown, results
 from configs.attacked import (
     ATTACK,
     ATTACKS,
+    BEST_RULES,
     FEW_ATTACKS,
     FEW_RULES,
     NUMBERS,
@@ -157,8 +158,8 @@ def who() -> list[str]:
 
 TABLES: dict[str, Callable[[], list[str]]] = {
     "adversaries_rules": lambda: rules("rules", RULES, ATTACKS),
-    "adversaries_skewed": lambda: rules("skewed", FEW_RULES, FEW_ATTACKS),
-    "adversaries_mnist": lambda: rules("mnist", FEW_RULES, FEW_ATTACKS),
+    "adversaries_skewed": lambda: rules("skewed", BEST_RULES, FEW_ATTACKS),
+    "adversaries_mnist": lambda: rules("mnist", BEST_RULES, FEW_ATTACKS),
     "adversaries_movement": movement,
     "adversaries_differences": differences,
     "adversaries_who": who,
