@@ -17,6 +17,7 @@ from configs.attacked import (
     BEST_RULES,
     FEW_ATTACKS,
     FEW_RULES,
+    IMAGE_RULES,
     NUMBERS,
     PLACES,
     RULE,
@@ -159,7 +160,7 @@ def who() -> list[str]:
 TABLES: dict[str, Callable[[], list[str]]] = {
     "adversaries_rules": lambda: rules("rules", RULES, ATTACKS),
     "adversaries_skewed": lambda: rules("skewed", BEST_RULES, FEW_ATTACKS),
-    "adversaries_mnist": lambda: rules("mnist", BEST_RULES, FEW_ATTACKS),
+    "adversaries_mnist": lambda: rules("mnist", IMAGE_RULES, FEW_ATTACKS),
     "adversaries_movement": movement,
     "adversaries_differences": differences,
     "adversaries_who": who,
