@@ -25,6 +25,6 @@ setup(
     package_data={
         "mdfl_jax.core": ["papers.bib"],
         "mdfl_jax.report": ["assets/*"],
-        "mdfl_jax.shipped.configs.data": ["*.gz"],
+        "mdfl_jax.shipped.configs.data": ["*.gz", "ring_*.txt"],
     },
 )

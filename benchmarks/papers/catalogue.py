@@ -8,6 +8,8 @@ PAPERS = {
     "thesis": "The thesis (continuous random walk, speed-aware averaging)",
     "pame": "PaME (Sha et al.: Decentralized Federated Learning by Partial Message Exchange)",
     "fedmobile": "FedMobile (Accelerating Federated Learning Convergence via Opportunistic Mobile Relaying)",
+    "clipped_gossip": "ClippedGossip (He et al.: Byzantine-Robust Decentralized Learning via ClippedGossip)",
+    "balance": "BALANCE (Fang et al.: Byzantine-Robust Decentralized Federated Learning)",
 }
 """The papers by their modules, in the order of docs/papers.md."""
 RANDOM = "starts from random weights here, and in the paper from ImageNet's (`--config.model.pretrained=FILE`)."
@@ -18,6 +20,10 @@ NOTES = {
     "report of `configs/thesis.py:t1`.",
     "pame": "Figure 1 is a drawing, table I lists assumptions of proofs, and table II has the settings of the presets.",
     "fedmobile": "Figures 1 and 2 are drawings, and tables 1 to 4 have the settings of the presets.",
+    "clipped_gossip": "One figure of this paper is repeated. The paper's accuracies are those that the authors' code "
+    "keeps (`outputs/honest_majority/exp/acc.csv`), of one seed after 870 iterations.",
+    "balance": "The tables of this paper were not at hand. Its abstract says that BALANCE outperforms existing methods "
+    "and defends against poisoning attacks. The setting is ours.",
 }
 """What a paper has besides its items, and what its items lack."""
 

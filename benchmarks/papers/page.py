@@ -13,7 +13,8 @@ from benchmarks.papers.items import AGREES, ITEMS, Item, Table
 DOCS = Path(__file__).parents[2] / "docs"
 HEAD = """# The papers, reproduced
 
-Every table and figure with results of the five papers is an item. The last column has its studies; items may share one.
+Every table and figure with results of five papers is an item; so are claims of two papers on attackers. The last column
+has the studies of an item; items may share one.
 This page is generated from the results files of the items, by `python -m benchmarks.papers --pages`. The [tables of all
 items](papers_tables.md) are on another page.
 

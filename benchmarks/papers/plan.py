@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.papers import records
+from benchmarks.papers.catalogue import PAPERS
 from benchmarks.papers.items import AGREES, DIFFERS, ITEMS, SIGN, UNDECIDED
 from mdfl_jax.core.outcomes import t_quantile
 from mdfl_jax.results.statistics import seeds_for
@@ -20,7 +21,6 @@ from mdfl_jax.results.statistics import seeds_for
 MOST_SEEDS = 1000
 LEVELS = ("slots", "iterations")  # the units of the papers' numbers that are levels
 RATE = 0.05  # of false discoveries
-PAPERS = ("madfl", "dadfl", "thesis", "fedmobile", "pame")
 
 
 class Need(NamedTuple):

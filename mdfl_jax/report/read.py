@@ -49,8 +49,10 @@ class Axis:
 
     @functools.cached_property
     def texts(self) -> tuple[str, ...]:
-        """The printed values, one for each sweep point."""
-        return tuple(short(self.labels[text]) if (text := show(of)) in self.labels else text for of in self.values)
+        """The printed values, one for each sweep point; of an empty one as 'no attack'."""
+        printed = [show(value) for value in self.values]
+        none = f"no {self.title}"
+        return tuple(short(self.labels[text]) if text in self.labels else text or none for text in printed)
 
     @property
     def title(self) -> str:

@@ -260,7 +260,8 @@ def _attack(words: _Words) -> str:
     is_share = any(study.value(p, "attack.share") for p in range(len(study.points)))
     many = words.clause("A share of {} of the clients", "attack.share") if is_share else ""
     many = many or words.clause("{} of the clients", "attack.number")
-    who = words.clause(" ({})", "attack.who") + words.clause(" attack by {}", "attack.name")
+    by = " attack by {}" if words.has("attack.name") else " attack or not ({})"
+    who = words.clause(" ({})", "attack.who") + words.clause(by, "attack.name")
     since = words.clause(" from round {} on", "attack.from_round") if words.has("attack.from_round") else ""
     return f"{many}{who}{since}; accuracies and losses are those of the honest clients"
 

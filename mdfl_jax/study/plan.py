@@ -7,13 +7,14 @@ import jax
 import numpy as np
 
 from mdfl_jax.config.checks import notes, parse_save, unused
-from mdfl_jax.config.sections import has_momentum, is_attacked, member_notes
+from mdfl_jax.config.sections import attackers_in, has_momentum, is_attacked, member_notes
 from mdfl_jax.core import devices
 from mdfl_jax.core.sharding import size
 from mdfl_jax.data.dataset import Targets
 from mdfl_jax.metrics.evaluation import Records
 from mdfl_jax.mobility.trace import Tracks
 from mdfl_jax.study import run_files
+from mdfl_jax.study.progress import few_of
 from mdfl_jax.study.study import Group, Study
 from mdfl_jax.tasks.losses import LOSSES, loss_named
 
@@ -38,7 +39,7 @@ def plan(study: Study, on: str = "") -> str:
     for group in filter(study.to_do, study.groups):
         data, models, params = group_bytes(study, group)
         lines.append(
-            f"  {'; '.join(study.points[i].id for i in group.points)}: {group.simulation.num_params:,} parameters "
+            f"  {few_of([study.points[i].id for i in group.points])}: {group.simulation.num_params:,} parameters "
             f"a client, {params} clients; data {data / 2**20:.1f} MiB a device, models and optimiser about "
             f"{models / 2**20:.1f} MiB"
         )
@@ -46,7 +47,8 @@ def plan(study: Study, on: str = "") -> str:
     compared = sum(b is not None for b in study.baselines)
     if experiment.baseline and not compared:
         lines.append(f"  no differences: no point has the baseline's {experiment.baseline}")
-    noted = dict.fromkeys(line for p in study.points for line in (*notes(p.experiment), *member_notes(p.experiment)))
+    noted = _without_effect(study)
+    noted |= dict.fromkeys(line for point in study.points for line in member_notes(point.experiment))
     noted |= dict.fromkeys(unused([p.experiment for p in study.points]))
     told = (*_targets(study), *_beyond_the_data(study), *study.traces, *_absent(study), *study.pretrained)
     noted |= dict.fromkeys(told)
@@ -59,10 +61,22 @@ def plan(study: Study, on: str = "") -> str:
 
 
 def _attacked(study: Study) -> list[str]:
-    """Return a line that says of whom the results are, if some points have attackers."""
-    attacked = sum(is_attacked(point.experiment) for point in study.points)
-    where = "" if attacked == len(study.points) else f" in {attacked} of the {len(study.points)} points"
-    return [f"  some clients attack{where}; accuracies and losses are those of the honest ones"] if attacked else []
+    """Return a line that says who attacks, and of whom the results are, if some points have attackers."""
+    attacked = [point.experiment for point in study.points if is_attacked(point.experiment)]
+    if not attacked:
+        return []
+    where = "" if len(attacked) == len(study.points) else f" in {len(attacked)} of the {len(study.points)} points"
+    counts = " or ".join(map(str, sorted(set(map(attackers_in, attacked)))))
+    who = " or ".join(dict.fromkeys(experiment.attack.who for experiment in attacked))
+    told = f"{counts} of the clients attack ({who}){where}"
+    return [f"  {told}; accuracies and losses are those of the honest ones"]
+
+
+def _without_effect(study: Study) -> dict[str, None]:
+    """Return the notes about fields that have no effect in any sweep point."""
+    of_points = [notes(point.experiment) for point in study.points]
+    fields = set.intersection(*({line.partition(" is ")[0] for line in of_point} for of_point in of_points))
+    return {line: None for of_point in of_points for line in of_point if line.partition(" is ")[0] in fields}
 
 
 def _sampled(study: Study) -> list[str]:

@@ -10,7 +10,7 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -31,6 +31,11 @@ class Looked(NamedTuple):
 
 Event = events.Event | Looked
 FEW = 6  # points whose values are all shown; of more points, only the best one and the baseline are
+
+
+def few_of(ids: Sequence[str]) -> str:
+    """Return the ids of points in words, shortened if they are many."""
+    return "; ".join(ids[:FEW]) + (f"; and {len(ids) - FEW} more" if len(ids) > FEW else "")
 
 
 class Tally:
@@ -138,8 +143,7 @@ class Tally:
 
     def names(self) -> str:
         """Return the points of the present program, shortened if they are many."""
-        ids = [self.study.points[p].id for p in self.groups[self.program - 1].points] if self.program else []
-        return "; ".join(ids[:FEW]) + (f"; and {len(ids) - FEW} more" if len(ids) > FEW else "")
+        return few_of([self.study.points[p].id for p in self.groups[self.program - 1].points] if self.program else [])
 
     def speed(self) -> str:
         """Return the rounds per second and the time left in words; '' before the first round."""

@@ -1,5 +1,6 @@
 """Attacks against loops from the papers, who attacks, and what a study then counts."""
 
+import itertools
 import json
 from functools import cache, partial
 
@@ -137,6 +138,19 @@ def test_attacks_are_those_of_byzfl():
     for name, numbers in changed.items():
         target = Target(models[0], models, ~bad, bad, jnp.ones(len(models)), ATTACKS.numbers(name)(**numbers).typed())
         np.testing.assert_allclose(ATTACKS[name].to_each(target), judge[name], rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("name", [name for name in names() if ATTACKS[name].to_each])
+def test_what_is_sent_to_each_is_finite_whoever_it_hears(name):
+    """An attacker that hears nobody, or no honest client, once sent NaN to itself, which the mean spread to all."""
+    kinds = jnp.array(list(itertools.product(range(3), repeat=4)))  # of each place: nobody, an honest one, an attacker
+    of_name = numbers_of_all()[names().index(name)]
+
+    def lie(of):
+        models = jnp.asarray(MODELS[:4])
+        return ATTACKS[name].to_each(Target(models[0], models, of == 1, of == 2, jnp.full(4, 0.25), of_name))
+
+    assert np.isfinite(jax.vmap(lie)(kinds)).all()
 
 
 def test_with_dissensus_gossip_stands_still_and_clipping_bounds_what_it_does():

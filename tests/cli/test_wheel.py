@@ -124,7 +124,7 @@ def test_the_wheel_holds_the_package_alone(wheel):
     below = {name for name in names if name.startswith("mdfl_jax/")}
     shipped = {f"mdfl_jax/shipped/configs/{path.name}" for path in (ROOT / "configs").glob("*.py")}
     assert shipped <= below
-    assert "mdfl_jax/shipped/configs/data/town.fcd.xml.gz" in below
+    assert {f"mdfl_jax/shipped/configs/data/{name}" for name in ("town.fcd.xml.gz", "ring_15.txt")} <= below
     for path in (ROOT / "mdfl_jax").rglob("*.py"):
         assert str(path.relative_to(ROOT)) in below
 

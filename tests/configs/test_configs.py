@@ -25,6 +25,8 @@ ARGUMENTS = {
         "mnist",
         "fashion",
     ],
+    "attacked": ["rules", "movement", "mnist"],
+    "clipped_gossip": ["f6_15", "f6_16,scale=small"],
     "city": ["small", "small_roadside"],  # the others need a trace that SUMO makes
     "fedmobile_digits": ["", "random", "exponential"],
     "fedmobile_roadside": ["manhattan", "town"],
@@ -67,8 +69,8 @@ def test_config_builds(name, argument, tmp_path):
     study = make_study(config)
     apart = ("algorithm.name", "data.partition", "network.num_clients", "network.graph", "network.mixing")
     apart += ("server.pattern", "server.known_next", "algorithm.compressor", "network.contact", "network.link_failure")
-    apart += ("algorithm.batch_size", "algorithm.picks", "data.classes_per_client")
-    programs = {tuple(point.overrides.get(field) for field in apart) for point in study.points}
+    apart += ("algorithm.batch_size", "algorithm.picks", "data.classes_per_client", "algorithm.aggregation")
+    programs = {(*map(point.overrides.get, apart), point.experiment.attack.name != "") for point in study.points}
     assert len(study.groups) == len(programs)  # rules and numbers share a program
     assert any(index is not None for index in study.baselines) == bool(config.baseline)
 

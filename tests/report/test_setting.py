@@ -124,5 +124,8 @@ def test_attackers_their_rule_and_of_whom_the_results_are_is_told():
         "2 of the clients (mobile) attack by sign flip; accuracies and losses are those of the honest clients." in words
     )
     assert "Models are mixed" not in words
+    config.sweep = "attack.name=,sign_flip"
+    assert "2 of the clients (mobile) attack or not (no attack or sign flip); acc" in setting_of(config, ON_GRID)
     config.attack.name = ""
+    config.sweep = ""
     assert "attack" not in setting_of(config, ON_GRID)

@@ -54,6 +54,16 @@ def test_rivals_that_a_number_makes_equal_are_told_before_and_after_a_run():
     assert "is dpsgd" not in plan(make_study(as_config(other)))
 
 
+def test_a_plan_says_who_attacks_and_notes_only_what_no_point_reads():
+    tied = SMALL | {"sweep": "attack.name+attack.number=+2,sign_flip+2,zero+1", "baseline": ""}
+    told = plan(make_study(as_config(tied)))
+    assert "  1 or 2 of the clients attack (random) in 2 of the 3 points; accuracies and losses" in told
+    assert "it has no effect" not in told
+    told = plan(make_study(as_config(SMALL | {"attack.number": 2})))
+    assert "clients attack" not in told
+    assert "note: attack.number is 2; it has no effect: attack.name is empty" in told
+
+
 def test_configurations_of_every_kind_say_the_same(tmp_path):
     config = default_config()
     config.rounds, config.motion.speed_max = 40, 5.0

@@ -33,7 +33,7 @@ def little(target: Target) -> jax.Array:
     squares = jnp.where(target.honest[:, None], jnp.square(target.models - middle), 0)
     deviation = jnp.sqrt(jnp.sum(squares, axis=0) / jnp.maximum(honest - 1, 1))
     supporters = (honest + attackers) // 2 + 1 - attackers
-    share = (honest - supporters) / jnp.maximum(honest, 1)
+    share = jnp.maximum(honest - supporters, 0) / jnp.maximum(honest, 1)  # an attacker may hear nobody
     z = jnp.clip(ndtri(share.astype(jnp.float32)), 0, FARTHEST)
     z = jnp.where(target.numbers.deviations > 0, target.numbers.deviations, z)
     return middle - z.astype(middle.dtype) * deviation

@@ -1,0 +1,35 @@
+"""The item of BALANCE: the claims of its abstract (configs/balance.py). The paper's numbers were not at hand."""
+
+from benchmarks.papers.cells import cell, pivot
+from benchmarks.papers.items import Claim, Outcome, item
+from benchmarks.papers.studies import Setting, Studies
+from configs.balance import ATTACKS, RULES
+from mdfl_jax.core.outcomes import interval
+
+NAMED = {
+    **{"mean": "the mean", "median": "the median", "ubar": "UBAR", "self_centred_clipping": "self-centred clipping"},
+    **{"label_flip": "label flips", "gaussian": "Gaussian noise", "sign_flip": "sign flips"},
+}
+
+
+def _at(rule: str, attack: str = "") -> Setting:
+    return {"aggregation": rule, "name": attack}
+
+
+@item("balance:claim", "The abstract: BALANCE does better than other rules under attacks")
+def claim(studies: Studies) -> Outcome:
+    """Compare BALANCE with other rules under attacks, and what the attacks take from each."""
+    study = studies("balance:claim")
+    claims = []
+    for attack in ATTACKS:
+        for rule in RULES[1:]:
+            gain = study.gain(_at("balance", attack), _at(rule, attack))
+            claims.append(Claim(f"BALANCE over {NAMED[rule]}, {NAMED[attack]}", gain, sign=1))
+    for attack in ATTACKS:
+        kept = [study.per_seed(**_at(rule, attack)) - study.per_seed(**_at(rule)) for rule in ("balance", "mean")]
+        text = f"BALANCE loses less than the mean beside no attack, {NAMED[attack]}"
+        claims.append(Claim(text, interval(100 * (kept[0] - kept[1])), sign=1))
+    header, rows = pivot(
+        study.points, "algorithm.aggregation", "attack.name", lambda p: cell(p["final_accuracy"], 100, 3)
+    )
+    return Outcome([("accuracy of honest clients (%)", ["rule", "no attack", *header[2:]], rows)], claims)

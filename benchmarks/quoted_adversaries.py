@@ -1,0 +1,183 @@
+"""The tables and the picture of the studies of attackers (`benchmarks/adversaries.py`).
+
+All intervals of a table hold together (95 %).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from scipy.stats import binom
+
+from benchmarks.quoted import markdown, results
+from configs.attacked import (
+    ATTACK,
+    ATTACKS,
+    BEST_RULES,
+    FEW_ATTACKS,
+    FEW_RULES,
+    IMAGE_RULES,
+    NUMBERS,
+    PLACES,
+    RULE,
+    RULES,
+    SETTING,
+    WHO,
+)
+from mdfl_jax.report.picture import DIAMOND, DISC, Picture, Plot, Scale, Series
+from mdfl_jax.report.style import PALETTE
+from mdfl_jax.results.statistics import band, simultaneous
+
+REFERENCE = "random_movement"
+TWO = (2, "random")  # how many attack, and who, where this is not compared
+
+NEEDED = {"clipped_gossip_adaptive": 2, "self_centred_clipping": 2, "krum": 4}  # others that a rule needs, f = 1
+
+Values = dict[tuple[Any, ...], np.ndarray]  # of each seed, [S], by the values of the swept fields
+
+
+def of_study(name: str, key: str, fields: Sequence[str]) -> Values:
+    """Return the values of each seed by the values of some fields; NaN where a run has diverged."""
+    return {
+        tuple(row["at"][field] for field in fields): np.array(row[key], float)
+        for row in results(f"adversaries_{name}")["rows"]
+        if key in row
+    }
+
+
+def _level(values: np.ndarray) -> str:
+    """Return the mean over the seeds, or how many of them have diverged."""
+    lost = int(np.isnan(values).sum())
+    return f"{lost} of {len(values)} diverged" if lost else f"{values.mean():.1f}"
+
+
+def _signed(mean: float, half: float) -> str:
+    told = f"{mean:+.1f} ± {half:.1f}"
+    return f"**{told}**" if abs(mean) > half else told
+
+
+def _differences(columns: Sequence[np.ndarray], width: int) -> list[list[str]]:
+    """Return rows of cells of the means of differences, [S] each, whose intervals all hold together."""
+    found = simultaneous(np.stack(columns, axis=1))
+    cells = [_signed(mean, half) for mean, half in zip(found.mean, found.half)]
+    return [cells[first : first + width] for first in range(0, len(cells), width)]
+
+
+def too_few(needed: int, clients: int = 20, side: int = 18, radius: float = 3.0) -> float:
+    """Return the share of rounds in which a client hears others, but too few, if all clients are anywhere on a grid.
+
+    Args:
+      needed: how many others a rule needs.
+      clients: N.
+      side: the points of the grid along a side; clients are uniform and independent.
+      radius: Rc, in grid units.
+    """
+    grid = np.stack(np.meshgrid(range(side), range(side)), axis=-1).reshape(-1, 2)
+    near = (np.square(grid[:, None] - grid).sum(axis=-1) <= radius**2).mean(axis=1)  # at each place of a client
+    return float(sum(binom.pmf(count, clients - 1, near).mean() for count in range(1, needed)))
+
+
+def rules(name: str, chosen: Sequence[str], attacks: Sequence[str]) -> list[str]:
+    """Return rules by attacks: accuracies, and where they differ from the mean's."""
+    accuracy, fell_back = of_study(name, "accuracy", (RULE, ATTACK)), of_study(name, "fell_back", (RULE, ATTACK))
+    columns = ("", *attacks)
+    pairs = [(rule, attack) for rule in chosen if rule != "mean" for attack in columns]
+    found = simultaneous(np.stack([accuracy[rule, at] - accuracy["mean", at] for rule, at in pairs], axis=1))
+    signs = {pair: " +" if mean > half else " -" if mean < -half else "" for pair, mean, half in zip(pairs, *found[:2])}
+    paid = {pair[0]: _signed(mean, half) for pair, mean, half in zip(pairs, *found[:2]) if not pair[1]}
+    lines = []
+    for rule in chosen:
+        cells = [_level(accuracy[rule, at]) + signs.get((rule, at), "") for at in columns]
+        lines.append([f"`{rule}`", cells[0], paid.get(rule, ""), *cells[1:]])
+        few = float(fell_back.get((rule, attacks[0]), 0))
+        lines[-1].append(f"{few:.0f}, {100 * too_few(NEEDED[rule]):.0f}" if few else "")
+    header = ["rule", "no attack", "over the mean", *(f"`{attack}`" for attack in attacks), "fell back (%), by chance"]
+    return markdown(header, lines)
+
+
+def movement() -> list[str]:
+    """Return movements and radii: neighbours, contamination, and accuracies without and under sign flips."""
+    accuracy = of_study("movement", "accuracy", (RULE, *SETTING))
+    early, late, near = (of_study("movement", key, (RULE, *SETTING)) for key in ("early", "late", "neighbours"))
+    lines = []
+    for place in PLACES:
+        first = ("mean", *place, "sign_flip", *TWO)
+        line = [f"`{place[0]}`", str(place[1]), f"{float(near[first]):.1f}"]
+        line += [f"{early[first].mean():.0f}", f"{late[first].mean():.0f}"]
+        for rule in FEW_RULES:
+            line.append(", ".join(_level(accuracy[rule, *place, at, *TWO]) for at in ("", "sign_flip")))
+        lines.append(line)
+    header = ["movement", "Rc", "neighbours", "within reach (%), first 20 rounds", "last 20"]
+    return markdown([*header, *(f"`{rule}`" for rule in FEW_RULES)], lines)
+
+
+def differences() -> list[str]:
+    """Return what other movements add to contamination, and to what sign flips take, beside random movement."""
+    accuracy = of_study("movement", "accuracy", (RULE, *SETTING))
+    early = of_study("movement", "early", (RULE, *SETTING))
+
+    def taken(rule: str, move: str, radius: int) -> np.ndarray:
+        return accuracy[rule, move, radius, "", *TWO] - accuracy[rule, move, radius, "sign_flip", *TWO]
+
+    places = [place for place in PLACES if place[0] != REFERENCE]
+    columns = []
+    for move, radius in places:
+        spread = [early["mean", at, radius, "sign_flip", *TWO] for at in (move, REFERENCE)]
+        columns.append(spread[0] - spread[1])
+        columns += [taken(rule, move, radius) - taken(rule, REFERENCE, radius) for rule in FEW_RULES]
+    cells = _differences(columns, 1 + len(FEW_RULES))
+    header = [
+        "over random movement",
+        "Rc",
+        "within reach, first 20 rounds",
+        *(f"taken, `{rule}`" for rule in FEW_RULES),
+    ]
+    return markdown(header, [[f"`{move}`", str(radius), *row] for (move, radius), row in zip(places, cells)])
+
+
+def who() -> list[str]:
+    """Return what mobile attackers leave beside static ones: accuracies, and the difference."""
+    accuracy = of_study("movement", "accuracy", (RULE, *SETTING))
+    early = of_study("movement", "early", (RULE, *SETTING))
+    kinds = [("sign_flip", count) for count in NUMBERS] + [("dissensus", 2)]
+    places = [(move, *kind) for move in (REFERENCE, "dcm") for kind in kinds]
+    columns, levels = [], []
+    for move, attack, count in places:
+        at = [(move, 3, attack, count, kind) for kind in WHO]
+        columns.append(early["mean", *at[0]] - early["mean", *at[1]])
+        columns += [accuracy[rule, *at[0]] - accuracy[rule, *at[1]] for rule in FEW_RULES]
+        levels.append([""] + [f"{_level(accuracy[rule, *at[1]])}: " for rule in FEW_RULES])
+    cells = _differences(columns, 1 + len(FEW_RULES))
+    lines = [
+        [f"`{move}`", f"`{attack}`", str(count), *(level + cell for level, cell in zip(of, row))]
+        for (move, attack, count), of, row in zip(places, levels, cells)
+    ]
+    header = ["movement", "attack", "attackers", "within reach, first 20 rounds", *(f"`{rule}`" for rule in FEW_RULES)]
+    return markdown(header, lines)
+
+
+TABLES: dict[str, Callable[[], list[str]]] = {
+    "adversaries_rules": lambda: rules("rules", RULES, ATTACKS),
+    "adversaries_skewed": lambda: rules("skewed", BEST_RULES, FEW_ATTACKS),
+    "adversaries_mnist": lambda: rules("mnist", IMAGE_RULES, FEW_ATTACKS),
+    "adversaries_movement": movement,
+    "adversaries_differences": differences,
+    "adversaries_who": who,
+}
+
+
+def picture() -> Figure:
+    """Draw the accuracies under each rule, movement and radius, without an attack and with two attackers."""
+    accuracy = of_study("movement", "accuracy", (RULE, *SETTING))
+    rows = [f"{move.replace('_', ' ')}, Rc {radius}" for move, radius in PLACES]
+    shown = (("", "no attack", PALETTE[0], DIAMOND), ("sign_flip", "two attackers flip signs", PALETTE[1], DISC))
+    plots = []
+    for rule in FEW_RULES:
+        series = []
+        for attack, name, colour, mark in shown:
+            mean, half = band(np.stack([accuracy[rule, *place, attack, *TWO] for place in PLACES], axis=1))
+            series.append(Series(name, colour, range(len(rows)), mean, mean - half, mean + half, None, mark, name))
+        scale = Scale("accuracy of honest clients (%)", ends=(40, 100))
+        plots.append(Plot(rule.replace("_", " "), Scale(""), scale, series, rows=rows))
+    return Picture(plots, (3.6, 2.6)).figure()
