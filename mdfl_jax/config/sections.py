@@ -236,6 +236,7 @@ COUNTED_AXES = ("joules", "seconds")  # x axes that only studies with a cost hav
 X_AXES = ("bits", "messages", "rounds", *COUNTED_AXES)
 LR_SCHEDULES = ("constant", "cosine", "exponential")
 OPTIMIZERS = ("adam", "sgd")
+EPOCH_STEPS = ("own", "equal")
 
 
 @dataclass(frozen=True)
@@ -321,9 +322,21 @@ class AlgorithmConfig:
         below=1,
         only_with="algorithm.lr_schedule=exponential",
     )
-    batch_size: int = field(0, "samples in a minibatch, drawn with replacement; 0: full batch", at_least=0)
+    batch_size: int = field(
+        0, "samples in a minibatch, drawn with replacement unless local work is epochs; 0: full batch", at_least=0
+    )
     gradient: str = field("mean", "a client's gradient: mean or sum over the samples of its batch", names=GRADIENTS)
     local_steps: int = field(1, "number of optimiser steps between exchanges, E", at_least=1)
+    local_epochs: int = field(
+        0, "epochs between exchanges, E, each with all samples of a client once; 0: algorithm.local_steps", at_least=0
+    )
+    epoch_steps: str = field(
+        "own",
+        "in an epoch, clients take batches of batch_size (own), so those with more data take more steps; or as many "
+        "steps as the one with the most (equal), with smaller batches",
+        names=EPOCH_STEPS,
+        part="epochs",
+    )
     picks: str = field(
         "both_ways",
         "how clients exchange with the neighbours that they pick, if the participation is below 1: both send "
@@ -608,10 +621,11 @@ FAMILIES = (
         "algorithm",
         "algorithm.name",
         about="What clients compute and send in a round. x is a client's model and x+ that of the next round; g = grad "
-        "f(x) is its gradient; eta is the learning rate, `algorithm.lr`; E is `algorithm.local_steps`: with more than "
-        "one, the step - eta g stands for that many; W is the mixing matrix (`network.mixing`), and W x the sum over j "
-        "of W_ij x_j; C is the compressor (`algorithm.compressor`); gamma is `algorithm.consensus_lr`; beta and theta "
-        "are `algorithm.momentum`; N is the number of clients.",
+        "f(x) is its gradient; eta is the learning rate, `algorithm.lr`; E is `algorithm.local_steps`, or the steps of "
+        "`algorithm.local_epochs`: with more than one, the step - eta g stands for that many, and with mu "
+        "(`algorithm.proximal`) each has mu (y - x) in its gradient at y; W is the mixing matrix (`network.mixing`), "
+        "and W x the sum over j of W_ij x_j; C is the compressor (`algorithm.compressor`); gamma is "
+        "`algorithm.consensus_lr`; beta and theta are `algorithm.momentum`; N is the number of clients.",
         needs=_network_for,
     ),
     Family(
@@ -826,6 +840,12 @@ def has_momentum(experiment: Experiment) -> bool:
     return getattr(algorithm_numbers(experiment), "momentum", 0.0) > 0
 
 
+@switch
+def is_proximal(experiment: Experiment) -> bool:
+    """Whether local steps are held near the model before the first one."""
+    return algorithm_numbers(experiment).proximal > 0
+
+
 def in_use(experiment: Experiment) -> Iterator[tuple[Family, str, Numbers]]:
     """Yield each member that a configuration uses, with its family and its numbers."""
     for family in FAMILIES:
@@ -859,7 +879,7 @@ def setting_of(experiment: Experiment, member: str = "") -> Setting:
         height=motion.height,
         dt=motion.dt,
         allow_disconnected=experiment.graph.allow_disconnected,
-        local_steps=experiment.algorithm.local_steps,
+        local_steps=0 if experiment.algorithm.local_epochs else experiment.algorithm.local_steps,
         largest_gap=len(law()) - 1 if law else None,
     )
 

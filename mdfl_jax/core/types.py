@@ -115,9 +115,10 @@ class Task(NamedTuple):
       gradient: (data, clients, client_params, key) -> (loss [N], gradients [N, ...]); a client without samples has a
         gradient of zero. ``key`` draws the minibatches of one local step, so models under one key have the same ones.
         Further arguments may be given: ``per_sample``, (gradient of one sample) -> gradient, such as a clip, which is
-        applied to the gradient of each sample before they are averaged; and ``whole``, True for the gradient over all
-        samples of a client in place of a minibatch. A task of your own may leave them out; an algorithm that needs such
-        an argument (`dmgt_svrg`) refuses it then.
+        applied to the gradient of each sample before they are averaged; ``whole``, True for the gradient over all
+        samples of a client in place of a minibatch; and ``batch``, the minibatches that are taken in place of drawn
+        ones (`mdfl_jax.data.batching.Batch`), the mean being over their samples. A task of your own may leave them out;
+        an algorithm that needs such an argument (`dmgt_svrg`) refuses it then.
       evaluate: (data, clients, client_params [M, ...]) -> Score of M models on the test samples.
       objective: (data, clients, params [1, ...]) -> [] the objective over all training samples; the stop rule needs it.
       validate: (data, clients, params [1, ...]) -> [] the loss on validation samples, by which step sizes are chosen.
@@ -127,6 +128,8 @@ class Task(NamedTuple):
         them, -1 for nobody, with the same fourth argument; None if there are no samples to divide.
       poison: (data, clients, attackers) -> data from which the attackers' gradients are those of changed samples
         (`mdfl_jax.attacks`); None if the task has no samples with labels.
+      epochs: (data, clients, key, number of epochs, whether all clients take equally many steps) -> the minibatches of
+        a round of local epochs (`mdfl_jax.data.batching.Epochs`); None if the task has none.
       spread: how a simulation lies on devices.
       scoring: what evaluations and metrics may use of the test samples.
     """
@@ -142,6 +145,7 @@ class Task(NamedTuple):
     by_place: bool = False
     owner: Callable[..., jax.Array] | None = None
     poison: Callable[[Any, Any, Any], Any] | None = None
+    epochs: Callable[..., Any] | None = None
     spread: Spread = Spread()
     scoring: Scoring = Scoring()
 

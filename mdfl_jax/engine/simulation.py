@@ -451,7 +451,8 @@ class Simulation:
             attacks = links.attackers is not None
             learnt = task.poison(data, clients, links.attackers) if task.poison and attacks else data
             of_round, gradient = stream_at(key, "batch", carry.round), partial(task.gradient, learnt, clients)
-            with under_way.traced(self._under_way(gradient, of_round, carry)) as exchanges:
+            of_epochs = task.epochs and partial(task.epochs, learnt, clients)
+            with under_way.traced(self._under_way(gradient, of_epochs, of_round, carry)) as exchanges:
                 algorithm_state, stats = round_of_active(self.algorithm)(
                     hparams.algorithm, of_round, carry.algorithm, pad_links(links, rows), gradient
                 )
@@ -475,11 +476,12 @@ class Simulation:
         )
         return self._settle(carry)._replace(clients=clients), sums, recorded
 
-    def _under_way(self, gradient: Gradient, key: jax.Array, carry: Carry) -> under_way.UnderWay:
-        """Return what exchanges may ask for: losses on the minibatches of the round's first step, time and memory."""
+    def _under_way(self, gradient: Gradient, epochs: Any, key: jax.Array, carry: Carry) -> under_way.UnderWay:
+        """Return what a round may ask for: losses on the minibatches of its first step, epochs, time and memory."""
         first_step = jax.random.fold_in(key, 0)
         return under_way.UnderWay(
             loss=lambda models: gradient(models, first_step)[0],
+            epochs=epochs,
             progress=carry.round.astype(jnp.float32) / self.schedule.rounds,
             memory=carry.memory,
         )

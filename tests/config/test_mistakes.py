@@ -113,6 +113,13 @@ algorithm.name=pame | algorithm.local_steps=2 => algorithm.local_steps is 2; it 
 algorithm.name=beer | algorithm.momentum=0.9 => algorithm.momentum is 0.9; it must be 0.0: beer has its step in its
 algorithm.name=choco | algorithm.optimizer=adam => algorithm.optimizer is adam; it must be 'sgd': choco has its step
 algorithm.name=anq_nids | algorithm.local_steps=5 => algorithm.local_steps is 5; it must be 1: anq_nids takes one
+algorithm.name=pame | algorithm.local_epochs=2 => algorithm.local_epochs is 2; it must be 0: pame takes one gradient
+algorithm.name=nids | algorithm.proximal=0.1 => algorithm.proximal is 0.1; it must be 0.0: nids takes one gradient step
+algorithm.local_epochs=2 => algorithm.batch_size is 0; it must be 1 or more: algorithm.local_epochs is 2, and a full
+algorithm.local_epochs=2 | algorithm.batch_size=8 | algorithm.local_steps=3 => algorithm.local_steps is 3; it must be 1
+algorithm.local_epochs=2 | algorithm.batch_size=8 | algorithm.lr_schedule=cosine => it must be constant or exponential
+algorithm.proximal=0.1 => algorithm.proximal is 0.1; it must be 0: algorithm.local_steps is 1, and a first step begins
+algorithm.proximal=-1 | algorithm.local_steps=2 => algorithm.proximal is -1.0; it must be at least 0
 algorithm.participation=0.5 | network.mixing=max_degree => network.mixing is max_degree; it must be metropolis_hastings
 algorithm.name=choco | model.shared=x => model.shared is 'x'; it must be empty: choco exchanges whole models
 algorithm.name=beer | algorithm.compressor=topk => unknown compressor 'topk' (did you mean 'top_k'?); known: anq

@@ -50,6 +50,13 @@ algorithm.optimizer=adam => algorithm.momentum=0.5
 algorithm.lr_schedule=cosine => algorithm.lr_final=0.9
 algorithm.lr_schedule=cosine => algorithm.lr_decay=0.5
 algorithm.name=pame => network.mixing=lazy
+algorithm.name=pame => algorithm.proximal=0.5
+algorithm.local_steps=1 => algorithm.proximal=0.5
+algorithm.local_steps=2 => algorithm.proximal=0.5
+algorithm.local_steps=2 => algorithm.epoch_steps=equal
+algorithm.local_epochs=1 | algorithm.batch_size=8 => algorithm.local_steps=2
+algorithm.local_epochs=1 | algorithm.batch_size=8 => algorithm.epoch_steps=equal
+algorithm.local_epochs=1 | algorithm.batch_size=8 => algorithm.proximal=0.5
 network.graph=ring => network.radius=1
 network.graph=ring => network.contact=swept
 network.graph=ring => network.mobility=random_movement

@@ -432,7 +432,8 @@ def work_in(experiment: Experiment, task: Task, algorithm: Algorithm) -> Work:
       algorithm: Its algorithm.
     """
     model = jax.eval_shape(task.init, task.data, jax.random.key(0))
-    return work_of(algorithm, algorithm_numbers(experiment).traced(), model, experiment.algorithm.batch_size)
+    config = experiment.algorithm
+    return work_of(algorithm, algorithm_numbers(experiment).traced(), model, config.batch_size, config.local_epochs)
 
 
 def movement_seconds(experiment: Experiment) -> float:

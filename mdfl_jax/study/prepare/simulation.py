@@ -24,6 +24,7 @@ from mdfl_jax.config.sections import (
     has_own_measures,
     is_attacked,
     is_partial,
+    is_proximal,
     numbers_in,
     task_numbers,
 )
@@ -165,6 +166,9 @@ def build_simulation(
         Settings(
             optimizer=_optimizer(experiment),
             num_local_steps=experiment.algorithm.local_steps,
+            num_local_epochs=experiment.algorithm.local_epochs,
+            equal_steps=experiment.algorithm.epoch_steps == "equal",
+            proximal=is_proximal(experiment),
             mixing_bound=engine.mixing_bound,
             compressor=experiment.algorithm.compressor,
             schedule=_schedule(experiment),
