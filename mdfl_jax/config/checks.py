@@ -78,7 +78,7 @@ def check_together(experiment: Experiment) -> None:
     Raises:
       UserError: If the fields contradict each other. The message names the fields and their values.
     """
-    for rules in (_network, _places, _relays, _task, _start, _algorithm, _attack, _server, _cost, _rounds):
+    for rules in (_network, _places, _relays, _task, _start, _algorithm, _attack, _server, _presence, _cost, _rounds):
         for path, is_refused, must in rules(experiment):
             if is_refused:
                 raise UserError(f"{path} is {_shown(experiment, path)}; it must be {must}")
@@ -157,6 +157,16 @@ def _relays(experiment: Experiment) -> Iterator[Rule]:
     yield path, network.mixing == "fedavg", weighs
     at_most = f"at most network.num_clients - network.relays, which is {clients}"
     yield "network.num_mobile", network.num_mobile > clients, at_most
+
+
+def _presence(experiment: Experiment) -> Iterator[Rule]:
+    presence, pattern, table = experiment.presence, experiment.server.pattern, experiment.presence.name == "table"
+    yield "presence.file", presence.file and not table, "empty unless presence.name is table"
+    yield "presence.file", table and not presence.file, "a file of lines client,from,to: presence.name is table"
+    misses = f"empty with server.pattern {pattern}: who is away would miss meetings that the pattern has"
+    yield "presence.name", presence.name and pattern, misses
+    held = f"another one: trace.gaps is {experiment.trace.gaps}, so that no client is ever away"
+    yield "presence.name", presence.name == "trace" and experiment.trace.gaps != "absent", held
 
 
 def _task(experiment: Experiment) -> Iterator[Rule]:
@@ -526,6 +536,7 @@ def _ignored_parts(experiment: Experiment) -> Iterator[Rule]:
     yield "mixing", "mix" not in needs, f"{name} does not use the network's weights"
     yield "server", serves_all(experiment), f"with {name} all clients reach the server in every round"
     yield "links", not needs & {"adjacency", "at_server"}, f"{name} does not use the links of the network"
+    yield "presence", not experiment.presence.name, "presence.name is empty"
     yield "epochs", not experiment.algorithm.local_epochs, "algorithm.local_epochs is 0"
     yield "picks", not picks, "no neighbours are picked for the algorithm"
     yield "attack", not is_attacked(experiment), "attack.name is empty"

@@ -44,6 +44,7 @@ from mdfl_jax.networks.spatial import ORDERS
 from mdfl_jax.networks.worlds import MOVERS, RELAY_PLACES
 from mdfl_jax.networks.wrappers.attacked import WHO
 from mdfl_jax.networks.wrappers.participation import PICKS
+from mdfl_jax.networks.wrappers.presence import ABSENT, NEWCOMERS, PRESENCES
 from mdfl_jax.storage.disk import CHOICES
 from mdfl_jax.tasks import GRADIENTS, PRECISIONS, TASKS, TaskKind, task_named
 from mdfl_jax.tasks.gradients import MAPPINGS
@@ -64,8 +65,8 @@ def field(default: Any, doc: str, **rules: Any) -> Any:
     return dataclasses.field(default=default, metadata={"doc": doc, **rules})
 
 
-_of_samples, _of_places, _of_links, _of_attack = (
-    partial(field, part=part) for part in ("samples", "places", "links", "attack")
+_of_samples, _of_places, _of_links, _of_attack, _of_presence = (
+    partial(field, part=part) for part in ("samples", "places", "links", "attack", "presence")
 )
 
 
@@ -230,6 +231,21 @@ class ServerConfig:
     units: str = field("", "roadside: places of the units 'x,y; x,y; ...' in the world's unit")
     unit_range: float = field(100.0, "roadside: distance within which clients meet a unit", at_least=0, traced=True)
     one_at_a_time: bool = field(True, "roadside: a client talks to one other in a slot; else to all in range")
+
+
+@dataclass(frozen=True)
+class PresenceConfig:
+    """Clients that come and go, what they do while they are away, and the models with which they come."""
+
+    name: str = field("", "who is there in a round; empty: all clients, always", names=lambda: ("", *PRESENCES))
+    absent: str = _of_presence("idle", "clients that are away do nothing (idle), or train alone (train)", names=ABSENT)
+    newcomers: str = _of_presence(
+        "kept",
+        "a client that comes goes on with its own model (kept), or begins anew with the first model (initial) or with "
+        "that of the first neighbour that it hears (neighbour)",
+        names=NEWCOMERS,
+    )
+    file: str = field("", "who is there with presence.name=table: file of lines client,from,to, in rounds", file=True)
 
 
 COUNTED_AXES = ("joules", "seconds")  # x axes that only studies with a cost have
@@ -539,6 +555,7 @@ class Experiment:
     graph: GraphConfig = dataclasses.field(default_factory=GraphConfig)
     trace: TraceConfig = dataclasses.field(default_factory=TraceConfig)
     server: ServerConfig = dataclasses.field(default_factory=ServerConfig)
+    presence: PresenceConfig = dataclasses.field(default_factory=PresenceConfig)
     cost: CostConfig = dataclasses.field(default_factory=CostConfig)
     algorithm: AlgorithmConfig = dataclasses.field(default_factory=AlgorithmConfig)
     attack: AttackConfig = dataclasses.field(default_factory=AttackConfig)
@@ -693,6 +710,13 @@ FAMILIES = (
         "server",
         "server.pattern",
         about="When clients meet a server. A slot is a round, a gap is in slots.",
+    ),
+    Family(
+        PRESENCES,
+        "Clients that come and go",
+        "presence",
+        "presence.name",
+        about="Who is there in a round, each client by itself. Who is away has no links.",
     ),
     Family(
         MODELS,
@@ -924,6 +948,12 @@ def attackers_in(experiment: Experiment) -> int:
 def links_fail(experiment: Experiment) -> bool:
     """Whether links fail, so that the failures of a round must be drawn."""
     return experiment.network.link_failure > 0 or experiment.network.link_fading > 0
+
+
+@switch
+def comes_and_goes(experiment: Experiment) -> bool:
+    """Whether some clients may be away, as `presence.name` says."""
+    return bool(experiment.presence.name)
 
 
 @switch

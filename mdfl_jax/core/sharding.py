@@ -30,7 +30,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from mdfl_jax.core.devices import current
 from mdfl_jax.core.links import ALL_PAIRS, Senders
-from mdfl_jax.core.types import BEFORE, NEVER, Clients, Links, RoundStats
+from mdfl_jax.core.types import BEFORE, NEVER, Clients, Links, Renewed, RoundStats
 
 SEED, CLIENT = "seed", "client"
 SPLIT, SAME = PartitionSpec(CLIENT), PartitionSpec()  # leaves that the clients divide, and those alike on all devices
@@ -327,6 +327,7 @@ def pad_links(links: Links, rows: int) -> Links:
         real=num_clients,
         senders=senders,
         active=optional(links.active, False),
+        renewed=links.renewed and Renewed(fill(links.renewed.who, rows, False), fill(links.renewed.teacher, rows, 0)),
         in_range=None if links.in_range is None else fill(links.in_range, rows, False, axes),
         attackers=links.attackers and links.attackers.of_rows(rows),
     )

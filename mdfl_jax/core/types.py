@@ -150,6 +150,18 @@ class Task(NamedTuple):
     scoring: Scoring = Scoring()
 
 
+class Renewed(NamedTuple):
+    """Clients that begin anew, before a round, with the state that the algorithm has at its start.
+
+    Attributes:
+      who: [N] bool.
+      teacher: [N] int32, the client whose model each of them takes; itself: it takes the first model.
+    """
+
+    who: jax.Array
+    teacher: jax.Array
+
+
 class Links(NamedTuple):
     """Everything that an algorithm knows about the network in a round.
 
@@ -170,6 +182,7 @@ class Links(NamedTuple):
       active: [N] bool, the clients that take part in the round (`mdfl_jax.exchange.active`); None: all. An inactive
         client keeps its state and neither computes nor sends. The network need not remove its links. A network whose
         active clients change must not promise `FIXED`.
+      renewed: the clients that begin anew in the round (`Renewed`); None: nobody.
       in_range: [N, K] bool, the senders that each client could hear, where ``adjacency`` has only those that were
         picked for the algorithm; None: ``adjacency`` has all of them. Metrics read it, and algorithms do not.
       attackers: who attacks in this round, and how (`mdfl_jax.attacks.registry.Attackers`); None: nobody.
@@ -184,6 +197,7 @@ class Links(NamedTuple):
     real: int | None = None
     senders: Senders = ALL_PAIRS
     active: jax.Array | None = None
+    renewed: Renewed | None = None
     in_range: jax.Array | None = None
     attackers: Any = None
 
@@ -229,6 +243,8 @@ class Network(NamedTuple):
         network does not look at rounds.
       compares: whether ``observe`` reads the distances between the models. They are computed for it alone.
       lists: what is known of the neighbour lists, if the links are no matrices [N, N].
+      there: (state) -> [N] bool, the clients that are there in the coming round, so that they can be in contact; None:
+        all always are.
       honest: (state) -> [N] bool, the clients that are no attackers: means over clients, the mean model and the
         consensus are theirs; None: all.
     """
@@ -243,6 +259,7 @@ class Network(NamedTuple):
     observe: Callable[[Any, Any, "Observed"], Any] | None = None
     compares: bool = False
     lists: Lists | None = None
+    there: Callable[[Any], jax.Array] | None = None
     honest: Callable[[Any], jax.Array] | None = None
 
 

@@ -129,6 +129,19 @@ algorithm.name=fedmobile => fedmobile needs meetings with a server
 algorithm.name=choco | network.mobility=static | cost.short_contact=drop | cost.bandwidth=100 => choco needs the same li
 algorithm.name=nids | network.graph=exponential => nids needs symmetric mixing weights, which network.graph=exponential
 """
+PRESENCE = """
+presence.name=markof => presence.name: unknown name 'markof' (did you mean 'markov'?); known: cyclic, markov
+presence.name=markov | presence.leave=2 => presence.leave is 2.0; it must be at least 0 and at most 1
+presence.name=poisson | presence.at_start=7 => presence.at_start is 7; it must be at most network.num_clients, which is
+presence.name=poisson | presence.arrivals=0 => presence.arrivals is 0.0; it must be greater than 0
+presence.name=table => presence.file is ''; it must be a file of lines client,from,to: presence.name is table
+presence.file=x.csv => presence.file is 'x.csv'; it must be empty unless presence.name is table
+presence.name=table | presence.file=none.csv => presence.file 'none.csv' cannot be read: No such file
+presence.name=markov | server.pattern=fixed => presence.name is markov; it must be empty with server.pattern fixed
+presence.name=trace => presence.name is trace; it must be another one: trace.gaps is hold, so that no client is ever
+presence.name=trace | trace.gaps=absent => presence.name is trace; it must be another one: network.mobility random_m
+presence.name=markov | algorithm.name=choco | network.graph=ring => choco needs the same links in every round
+"""
 GRAPHS = """
 network.graph=rng => unknown graph 'rng' (did you mean 'ring'?)
 network.graph=file => graph.file is ''; it must be a file: network.graph is file

@@ -64,6 +64,12 @@ network.graph=ring => network.link_failure=0.5
 network.graph=ring => network.link_fading=0.5
 network.graph=ring => network.order=move_first
 network.link_failure=0.5 => network.mixing=lazy
+presence.name=markov => presence.absent=train
+presence.name=markov => presence.newcomers=initial
+presence.name=markov => presence.newcomers=neighbour
+presence.name=markov => presence.stay=5
+network.graph=ring => presence.absent=train
+algorithm.name=local_only => presence.name=markov
 network.relays=1 => network.mixing=fedavg
 data.partition=iid => data.alpha=0.5
 data.partition=shards => data.alpha=0.5

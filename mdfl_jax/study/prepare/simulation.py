@@ -43,7 +43,15 @@ from mdfl_jax.networks.contact import ContactList
 from mdfl_jax.networks.costs import CountedParams, LinkLoad, Work, counted, link_filter
 from mdfl_jax.networks.wrappers.attacked import attacked
 from mdfl_jax.networks.wrappers.participation import partial_participation
-from mdfl_jax.study.prepare.network import attacked_params, cost_params, described, network_of, network_params, work_in
+from mdfl_jax.study.prepare.network import (
+    attacked_params,
+    cost_params,
+    described,
+    network_of,
+    network_params,
+    with_presence,
+    work_in,
+)
 from mdfl_jax.study.prepare.task import build_task
 from mdfl_jax.tasks.supervised import IMAGES
 
@@ -192,7 +200,7 @@ def build_simulation(
     )
     work = work_in(experiment, task, algorithm) if is_counted(experiment) else Work()
     slow = link_filter(work, experiment.cost.short_contact, has_deadline(experiment))
-    world = network_of(experiment, rules, slow, max_neighbours)
+    world = with_presence(experiment, network_of(experiment, rules, slow, max_neighbours))
     check_needs(algorithm, world, experiment.algorithm.name, described(experiment, rules))
     if is_partial(experiment):
         picks = experiment.algorithm.picks
