@@ -18,7 +18,6 @@ import jax.numpy as jnp
 from mdfl_jax.core.links import Senders
 from mdfl_jax.core.metric import CURVE, TABLE, UNKNOWN, Metric
 from mdfl_jax.core.types import ClientParams
-from mdfl_jax.data.batching import Epochs
 
 
 class Screened(NamedTuple):
@@ -54,7 +53,7 @@ class UnderWay:
     """
 
     loss: Callable[[ClientParams], jax.Array] | None = None
-    epochs: Callable[[jax.Array, int, bool], Epochs] | None = None
+    epochs: Callable[[jax.Array, int, bool], Any] | None = None
     progress: jax.Array | None = None
     screened: Screened | None = None
     memory: jax.Array | None = None
