@@ -209,7 +209,8 @@ class Regression:
             shape = self.rows, self.batch_size
             drawn = jax.random.randint(key, shape, 0, self.samples_per_client) if batch is None else batch.sample
             features, targets = jax.vmap(lambda a, b, i: (a[i], b[i]))(features, targets, drawn)
-        mean, count = partial(jnp.mean, axis=1), targets.shape[1]
+        mean: Callable[[jax.Array], jax.Array] = partial(jnp.mean, axis=1)
+        count: Any = targets.shape[1]
         if batch is not None:
             mean, count = _mean_over(batch.mask), jnp.maximum(jnp.sum(batch.mask, axis=1, keepdims=True), 1)
         outputs = jnp.einsum("iqn,in->iq", features, weights, precision="highest")
