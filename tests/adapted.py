@@ -10,7 +10,7 @@ from mdfl_jax.core.rng import stream
 from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.core.trees import each
 from mdfl_jax.tasks import classification
-from mdfl_jax.tasks.supervised import minibatch_blocks, seed_of_block
+from mdfl_jax.tasks.supervised import drawn_batch, seed_of_block
 
 N, BATCH, LR, ROUNDS = 4, 6, 0.1, 3
 
@@ -48,7 +48,7 @@ def batches(task, clients, i):
     """Client i's normalised images, labels and key of random draws in each round."""
     for r in range(ROUNDS):
         key = jax.random.key(r)
-        sample = minibatch_blocks(key, clients.held, BATCH, BATCH).sample[i]
+        sample = drawn_batch(key, clients.held, BATCH).sample[i]
         images = (task.data.x_train[sample].astype(jnp.float32) - task.data.mean) / task.data.std
         yield images, task.data.y_train[sample], jax.random.key(seed_of_block(stream(key, "dropout"), i, 0))
 

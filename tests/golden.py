@@ -1,6 +1,7 @@
 """The histories of small studies, kept in the repository: what a change of the code must not change unnoticed.
 
 Command:   python -m tests.golden          makes tests/golden.npz anew, after a change that is meant
+           python -m tests.golden kgt      makes the named studies alone, as those of a new algorithm
 
 The studies have every algorithm and every family of movement. Whole numbers (bits, messages, links)
 must be equal on every machine and with every version of JAX. Floats are compared within `TOLERANCE`: compilers and
@@ -51,10 +52,13 @@ def history(name: str, folder: Path) -> dict[str, np.ndarray]:
         return {key: found[key] for key in found.files if key.rpartition("/")[2] in KEPT}
 
 
-def main() -> int:
-    """Makes the file anew."""
-    arrays = {}
-    for name in studies():
+def main(names: list[str]) -> int:
+    """Makes the file anew, or what it has of some studies."""
+    arrays: dict[str, np.ndarray] = {}
+    if names:
+        with np.load(FILE) as kept:
+            arrays = {key: kept[key] for key in kept.files if key.partition("/")[0] not in names}
+    for name in names or studies():
         with tempfile.TemporaryDirectory() as folder:
             arrays |= {f"{name}/{key}": array for key, array in history(name, Path(folder)).items()}
         print(name, flush=True)
@@ -65,4 +69,4 @@ def main() -> int:
 
 if __name__ == "__main__":
     os.environ["JAX_PLATFORMS"] = "cpu"
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -31,7 +31,7 @@ def differences(found, wanted):
 def test_the_history_is_the_golden_one(tmp_path, name):
     with np.load(FILE) as kept:
         wanted = {key.partition("/")[2]: kept[key] for key in kept.files if key.startswith(f"{name}/")}
-    assert wanted, f"python -m tests.golden writes {name}, a new algorithm"
+    assert wanted, f"python -m tests.golden {name} writes it"
     assert not differences(history(name, tmp_path), wanted)
 
 

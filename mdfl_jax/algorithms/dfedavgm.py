@@ -1,15 +1,14 @@
 """DFedAvgM: local steps with heavy-ball momentum that restarts at zero in every round; then gossip."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.algorithms.local import LocalNumbers, Settings, decayed_gradient, recursion_step
+from mdfl_jax.algorithms.local import LocalNumbers, Settings, decayed_gradient, local_work, recursion_step
 from mdfl_jax.algorithms.registry import register
 from mdfl_jax.core.message_bits import count_bits, dense_bits, double_dense_bits, messages_sent
 from mdfl_jax.core.numbers import Setting, number
-from mdfl_jax.core.sharding import take_steps
 from mdfl_jax.core.trees import each
 from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 
@@ -44,7 +43,6 @@ def dfedavgm(settings: Settings = Settings()) -> Algorithm:
 
     The momentum term is zero at the first local step of every round, so with one local step theta has no effect.
     """
-    num_steps = settings.num_local_steps
 
     def init(hparams: DFedAvgMNumbers, client_params: ClientParams) -> DFedAvgMState:
         return DFedAvgMState(client_params, jnp.int32(0))
@@ -52,7 +50,7 @@ def dfedavgm(settings: Settings = Settings()) -> Algorithm:
     def do_round(
         hparams: DFedAvgMNumbers, key: jax.Array, state: DFedAvgMState, links: Links, gradient: Gradient
     ) -> tuple[DFedAvgMState, RoundStats]:
-        def step(carry: tuple[ClientParams, ClientParams], k: jax.Array) -> tuple[tuple[ClientParams, ...], jax.Array]:
+        def step(carry: tuple[ClientParams, ...], k: jax.Array, gradient: Gradient) -> tuple[Any, jax.Array]:
             y, before = carry
             eta = recursion_step(settings, hparams, state.step + k)
             loss, found = decayed_gradient(gradient, hparams, eta)(y, jax.random.fold_in(key, k))
@@ -63,10 +61,11 @@ def dfedavgm(settings: Settings = Settings()) -> Algorithm:
             plain = lambda y, before, g: y - eta.astype(y.dtype) * g  # noqa: E731
             return (each(moved, plain, y, before, found), y), loss
 
-        (y, _), loss = take_steps(step, (state.params, state.params), num_steps)
+        work = local_work(settings, hparams, key, state.params, gradient)
+        (y, _), loss = work.take(step, (state.params, state.params))
         sent = messages_sent(links.adjacency, links.senders)
         stats = RoundStats(loss, sent, count_bits(sent, dense_bits(y)))
-        return DFedAvgMState(settings.aggregate(hparams, key, links, y), state.step + num_steps), stats
+        return DFedAvgMState(settings.aggregate(hparams, key, links, y), state.step + work.num_steps), stats
 
     needs = frozenset({"adjacency", "mix"})
     return Algorithm(needs, init, do_round, lambda state: state.params, double_bits=double_dense_bits)

@@ -1,6 +1,7 @@
 """D-PSGD: local steps, then one gossip step with the neighbours. `local_only` leaves the gossip out, for reference."""
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -48,7 +49,7 @@ def local_then(
         hparams: LocalNumbers, key: jax.Array, state: DPSGDState, links: Links, gradient: Gradient
     ) -> tuple[DPSGDState, RoundStats]:
         params, opt_state, loss = local_steps(
-            optimizer(hparams), settings.num_local_steps, key, state.params, state.opt_state, seen(hparams, gradient)
+            settings, hparams, key, state.params, state.opt_state, gradient, partial(seen, hparams)
         )
         mine = settings.part(params)
         exchanged = exchange(hparams, key, links, mine)

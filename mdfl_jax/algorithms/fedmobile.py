@@ -294,9 +294,7 @@ def _make(settings: Settings, variant: Variant) -> Algorithm:
         copies = None if state.copies is None else _replaced(state.copies, offered, server, fresh, relays)
 
         # 3. Local steps.
-        stepped, opt_state, loss = local_steps(
-            settings.optimizer(hparams), settings.num_local_steps, key, params, state.opt_state, gradient
-        )
+        stepped, opt_state, loss = local_steps(settings, hparams, key, params, state.opt_state, gradient)
         add_move = lambda m, before, after: m + (before - after)  # noqa: E731
         sum_up = partial(each, add_move, lambda m, before, after: m)  # statistics are not accumulated
         if private is not None:

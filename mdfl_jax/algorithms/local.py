@@ -1,4 +1,4 @@
-"""Local work, the same in every algorithm: E optimiser steps of each client on its own data."""
+"""Local work, the same in every algorithm: E optimiser steps of each client on its own data, or E epochs of it."""
 
 import functools
 from collections.abc import Callable
@@ -12,11 +12,23 @@ from mdfl_jax.attacks.lying import lie_to_all, lie_to_each
 from mdfl_jax.core import trees
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import Numbers, Setting, nested, number
-from mdfl_jax.core.sharding import take_steps
-from mdfl_jax.core.trees import STATISTICS, chosen_leaves, each, has_statistics, joined_leaves, trained, with_trained
+from mdfl_jax.core.rng import stream
+from mdfl_jax.core.sharding import everywhere, take_steps
+from mdfl_jax.core.trees import (
+    STATISTICS,
+    chosen_leaves,
+    each,
+    has_statistics,
+    joined_leaves,
+    trained,
+    where_rows,
+    with_trained,
+)
 from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, Params, RoundStats
+from mdfl_jax.data.batching import Epochs
 from mdfl_jax.exchange.aggregation import Heard, aggregate
 from mdfl_jax.exchange.sending import Sending, sent
+from mdfl_jax.exchange.under_way import now
 
 Number = Any  # a traced scalar or a Python number
 _of_links = functools.partial(number, part="links", source="PaME V-D")
@@ -46,6 +58,12 @@ class AlgorithmNumbers(Numbers):
     )
     period_max: int = _of_links(
         1, "largest period; one for all clients is the middle of the two", at_least=1, at_most=10**9
+    )
+    proximal: float = number(
+        0.0,
+        "FedProx's mu: each local step adds mu (y - x) to the gradient at y, where x is the model before the first one",
+        at_least=0,
+        source="FedProx (Li et al. 2020)",
     )
     aggregation: Any = nested(Numbers())
 
@@ -118,6 +136,9 @@ class Settings(NamedTuple):
     Attributes:
       optimizer: (the algorithm's numbers) -> optax transformation of one client; its state is never exchanged.
       num_local_steps: E, the optimiser steps before each exchange.
+      num_local_epochs: E, where local work is whole epochs instead, as many steps as they take; 0: it is steps.
+      equal_steps: whether clients take equally many steps in an epoch, whatever they hold.
+      proximal: whether local steps are held near the model before the first one (`AlgorithmNumbers.proximal`).
       mixing_bound: senders in a neighbour list of `mdfl_jax.exchange.gossip.mix`; 0 lets that function choose.
       compressor: a name of `mdfl_jax.exchange.compressors.COMPRESSORS`; "" uses the algorithm's own.
       schedule: (step) -> factor of the learning rate, for algorithms that have no optimiser.
@@ -130,6 +151,9 @@ class Settings(NamedTuple):
 
     optimizer: OptimizerFactory = sgd()
     num_local_steps: int = 1
+    num_local_epochs: int = 0
+    equal_steps: bool = False
+    proximal: bool = False
     mixing_bound: int = 0
     compressor: str = ""
     schedule: Schedule | None = None
@@ -273,33 +297,132 @@ def optimizer_updates(
     return updates, opt_state
 
 
+# (carry with leaves [N, ...], index of the step [], its gradient function) -> (carry, loss [N])
+LocalStep = Callable[[Any, jax.Array, Gradient], tuple[Any, jax.Array]]
+
+
+class LocalWork(NamedTuple):
+    """The local steps of a round, which every algorithm with local steps takes in the same way.
+
+    Attributes:
+      gradient: the gradient function of the steps, with FedProx's term where there is one.
+      num_steps: the steps of the client that takes the most: an int, or [] int32 where the data decides.
+      epochs: the minibatches of the steps, where local work is epochs; None: each step draws its own.
+    """
+
+    gradient: Gradient
+    num_steps: Any
+    epochs: Epochs | None = None
+
+    def take(self, step: LocalStep, start: Any) -> tuple[Any, jax.Array]:
+        """Take the steps. A client that has taken all of its own keeps its rows while others go on.
+
+        The program is the same however many steps there are, since the loop ends when the run says so.
+
+        Args:
+          step: one step of all clients. The key that it gives the gradient function draws its minibatch, unless the
+            minibatch is that of an epoch, and the model's random draws.
+          start: leaves [N, ...].
+
+        Returns:
+          (what the last step returned, loss [N] at the first step).
+        """
+        epochs = self.epochs
+        if epochs is None:
+            return take_steps(lambda carry, index: step(carry, index, self.gradient), start, self.num_steps)
+        of_each = epochs.steps
+
+        def of_batch(carry: Any, index: jax.Array) -> tuple[Any, jax.Array]:
+            moved, loss = step(carry, index, functools.partial(self.gradient, batch=epochs.batch(index)))
+            return where_rows(index < of_each, moved, carry), loss
+
+        return take_steps(of_batch, start, self.num_steps)
+
+    @property
+    def steps_of_each(self) -> Any:
+        """The steps that each client takes: an int for all of them, or [N] int32."""
+        return self.num_steps if self.epochs is None else self.epochs.steps
+
+
+def local_work(
+    settings: Settings, hparams: AlgorithmNumbers, key: jax.Array, start: ClientParams, gradient: Gradient
+) -> LocalWork:
+    """Return the local work of a round, as the settings want it.
+
+    Args:
+      settings: the number of steps, or of epochs, and whether FedProx's term is added.
+      hparams: the algorithm's numbers, for ``proximal``.
+      key: the key of the round. In epochs it draws the orders of the samples.
+      start: [N, ...] the models before the first step.
+      gradient: the task's gradient function, bound to the data and the clients.
+
+    Raises:
+      UserError: if the task has no epochs (when the round is traced).
+    """
+    gradient = near(gradient, start, hparams.proximal) if settings.proximal else gradient
+    if not settings.num_local_epochs:
+        return LocalWork(gradient, settings.num_local_steps)
+    under_way = now()
+    if under_way.epochs is None:
+        raise UserError(
+            f"algorithm.local_epochs is {settings.num_local_epochs}; it must be 0: the task has no minibatches of "
+            "epochs (Task.epochs)"
+        )
+    epochs = under_way.epochs(stream(key, "epochs"), settings.num_local_epochs, settings.equal_steps)
+    first_step = functools.partial(gradient, key=jax.random.fold_in(key, 0), batch=epochs.batch(jnp.int32(0)))
+    under_way.loss = lambda models: first_step(models)[0]
+    return LocalWork(gradient, everywhere(jnp.max, epochs.steps), epochs)
+
+
+def near(gradient: Gradient, start: ClientParams, strength: Number) -> Gradient:
+    """Add mu (y - x) to the gradient at y: that of FedProx's term mu / 2 ||y - x||^2. The loss does not include it.
+
+    Args:
+      gradient: (client_params [N, ...], key) -> (loss [N], gradients [N, ...]).
+      start: [N, ...] the models x. Batch statistics are not held.
+      strength: mu.
+    """
+
+    @functools.wraps(gradient)
+    def held(client_params: ClientParams, key: jax.Array, **more: Any) -> tuple[jax.Array, ClientParams]:
+        loss, found = gradient(client_params, key, **more)
+        pull = lambda g, y, x: g + jnp.asarray(strength, g.dtype) * (y - x)  # noqa: E731
+        return loss, each(pull, lambda g, y, x: g, found, client_params, start)
+
+    return held
+
+
 def local_steps(
-    optimizer: optax.GradientTransformation,
-    num_steps: int,
+    settings: Settings,
+    hparams: AlgorithmNumbers,
     key: jax.Array,
     client_params: ClientParams,
     opt_state: Any,
     gradient: Gradient,
+    seen: Callable[[Gradient], Gradient] = lambda gradient: gradient,
 ) -> tuple[ClientParams, Any, jax.Array]:
-    """Take E local steps x_i <- x_i - eta g_i of every client (MADFL II-B, local update).
+    """Take local steps x_i <- x_i - eta g_i of every client with its optimiser (MADFL II-B, local update).
 
     Args:
-      optimizer: the transformation of one client.
-      num_steps: E >= 1.
+      settings: the optimiser, and how much local work there is.
+      hparams: the algorithm's numbers.
       key: the key of this round; each step folds in its index.
       client_params: [N, ...] the models.
       opt_state: [N, ...] the optimiser states.
       gradient: the task's gradient function, bound to the data and the clients.
+      seen: makes the gradient function that the optimiser follows.
 
     Returns:
       (client_params, opt_state, loss [N] at the first step).
     """
+    optimizer = settings.optimizer(hparams)
 
-    def step(carry: tuple[ClientParams, Any], index: jax.Array) -> tuple[tuple[ClientParams, Any], jax.Array]:
+    def step(carry: tuple[ClientParams, Any], index: jax.Array, gradient: Gradient) -> tuple[Any, jax.Array]:
         params, state = carry
-        loss, gradients = gradient(params, jax.random.fold_in(key, index))
+        loss, gradients = seen(gradient)(params, jax.random.fold_in(key, index))
         updates, state = optimizer_updates(optimizer, gradients, state, params)
         return (optax.apply_updates(params, updates), state), loss
 
-    (params, state), loss = take_steps(step, (client_params, opt_state), num_steps)
+    work = local_work(settings, hparams, key, client_params, gradient)
+    (params, state), loss = work.take(step, (client_params, opt_state))
     return params, state, loss

@@ -38,21 +38,18 @@ def server_fedavg(settings: Settings = Settings()) -> Algorithm:
     clients have the models of their last local steps. Neither the links nor the network's meetings with a server are
     used. A round counts two messages of a client, its upload and its download, each a whole model.
     """
-    optimizer = settings.optimizer
 
     def init(hparams: LocalNumbers, client_params: ClientParams) -> FedAvgState:
         server = jax.tree.map(lambda p: p[:1], client_params)
         traffic = no_traffic(jax.tree.leaves(client_params)[0].shape[0])
-        return FedAvgState(client_params, init_optimizer(optimizer(hparams), client_params), server, traffic)
+        return FedAvgState(client_params, init_optimizer(settings.optimizer(hparams), client_params), server, traffic)
 
     def do_round(
         hparams: LocalNumbers, key: jax.Array, state: FedAvgState, links: Links, gradient: Gradient
     ) -> tuple[FedAvgState, RoundStats]:
         members = takes_part(links, links.adjacency.shape[0])
         start = jax.tree.map(lambda x, p: jnp.broadcast_to(x, p.shape), state.server, state.params)
-        stepped, opt_state, loss = local_steps(
-            optimizer(hparams), settings.num_local_steps, key, start, state.opt_state, gradient
-        )
+        stepped, opt_state, loss = local_steps(settings, hparams, key, start, state.opt_state, gradient)
         mean = mean_of(settings.sent(hparams, key, links, stepped), members)
         server = jax.tree.map(lambda x, old: jnp.where(jnp.any(members), x, old), mean, state.server)
         one, none = members.astype(jnp.int32), jnp.zeros(members.shape, jnp.int32)

@@ -6,12 +6,11 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from mdfl_jax.algorithms.local import LocalNumbers, Settings, init_optimizer, optimizer_updates
+from mdfl_jax.algorithms.local import LocalNumbers, Settings, init_optimizer, local_work, optimizer_updates
 from mdfl_jax.algorithms.registry import register
 from mdfl_jax.core import trees
 from mdfl_jax.core.links import ALL_PAIRS, Senders
 from mdfl_jax.core.message_bits import count_bits, dense_bits, float_bits, messages_sent
-from mdfl_jax.core.sharding import take_steps
 from mdfl_jax.core.trees import rows_like
 from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 from mdfl_jax.exchange.aggregation import Heard, weighted_mean
@@ -76,14 +75,15 @@ def sgp(settings: Settings = Settings()) -> Algorithm:
     ) -> tuple[SGPState, RoundStats]:
         longer = lambda u: u / rows_like(state.weight, u).astype(u.dtype)  # noqa: E731
 
-        def step(carry: tuple[ClientParams, Any], index: jax.Array) -> tuple[tuple[ClientParams, Any], jax.Array]:
+        def step(carry: tuple[ClientParams, Any], index: jax.Array, gradient: Gradient) -> tuple[Any, jax.Array]:
             z, opt_state = carry
             loss, found = gradient(z, jax.random.fold_in(key, index))
             updates, opt_state = optimizer_updates(optimizer(hparams), found, opt_state, z)
             updates = trees.each(longer, lambda u: u, updates)  # a statistic's step is one in z
             return (optax.apply_updates(z, updates), opt_state), loss
 
-        (z, opt_state), loss = take_steps(step, (state.params, state.opt_state), settings.num_local_steps)
+        work = local_work(settings, hparams, key, state.params, gradient)
+        (z, opt_state), loss = work.take(step, (state.params, state.opt_state))
         mine = settings.part(z)
         pushed = push_weights(links.adjacency, links.senders).astype(state.weight.dtype)
         pushed = pushed * links.senders.of(state.weight)

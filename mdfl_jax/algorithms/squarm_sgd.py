@@ -3,17 +3,16 @@
 A client sends a compressed innovation only if its model has changed enough.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from mdfl_jax.algorithms.innovations import NEEDS, compressor_of, finished, flat_gradient, pull, send
-from mdfl_jax.algorithms.local import CompressedNumbers, Settings, recursion_step
+from mdfl_jax.algorithms.local import CompressedNumbers, Settings, local_work, recursion_step
 from mdfl_jax.algorithms.registry import register
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.rng import own_draws
-from mdfl_jax.core.sharding import take_steps
 from mdfl_jax.core.trees import each, ravel
 from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 from mdfl_jax.metrics.values import HEARD
@@ -58,7 +57,7 @@ def squarm_sgd(settings: Settings = Settings()) -> Algorithm:
 
     The other clients send nothing. The trigger c_t is constant here.
     """
-    compressor, num_steps = compressor_of(settings, SquarmNumbers), settings.num_local_steps
+    compressor = compressor_of(settings, SquarmNumbers)
 
     def init(hparams: SquarmNumbers, client_params: ClientParams) -> SquarmState:
         nothing = jnp.zeros_like(ravel(client_params)[0])
@@ -71,18 +70,19 @@ def squarm_sgd(settings: Settings = Settings()) -> Algorithm:
         # 1 for parameters, 0 for batch statistics, which have no momentum.
         heavy = each(jnp.ones_like, jnp.zeros_like, jax.tree.map(lambda p: p[:1], state.params))
         momentum = ravel(heavy)[0] * jnp.asarray(hparams.momentum, x.dtype)
-        first = state.round * num_steps  # schedules count local steps, not rounds
+        work = local_work(settings, hparams, key, state.params, gradient)
+        first = state.round * work.num_steps  # schedules count local steps, not rounds
         pace = lambda index: recursion_step(settings, hparams, first + index).astype(x.dtype)  # noqa: E731
 
-        def step(carry: tuple[jax.Array, jax.Array], index: jax.Array) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
+        def step(carry: tuple[jax.Array, jax.Array], index: jax.Array, gradient: Gradient) -> tuple[Any, jax.Array]:
             x, velocity = carry
             loss, found = flat_gradient(hparams, key, unravel(x), gradient, pace(index), index)
             velocity = momentum * velocity + found
             return (x - pace(index) * (momentum * velocity + found), velocity), loss
 
-        (x, velocity), loss = take_steps(step, (x, state.velocity), num_steps)
+        (x, velocity), loss = work.take(step, (x, state.velocity))
         moved = jnp.sum(jnp.square(x - state.estimate), axis=1)
-        far = moved > jnp.asarray(hparams.trigger, x.dtype) * jnp.square(pace(jnp.int32(num_steps - 1)))
+        far = moved > jnp.asarray(hparams.trigger, x.dtype) * jnp.square(pace(jnp.int32(work.num_steps - 1)))
         sent = send(settings, compressor, hparams, own_draws(key), x, state.estimate, links, far)
         x = x + jnp.asarray(hparams.consensus_lr, x.dtype) * pull(links, sent.estimate, settings)
         following = SquarmState(unravel(x), velocity, sent.estimate, state.round + 1)

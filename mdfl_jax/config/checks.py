@@ -38,6 +38,7 @@ from mdfl_jax.config.sections import (
     in_use,
     is_attacked,
     is_partial,
+    is_proximal,
     movement_of,
     numbers_in,
     participation_of,
@@ -78,7 +79,7 @@ def check_together(experiment: Experiment) -> None:
     Raises:
       UserError: If the fields contradict each other. The message names the fields and their values.
     """
-    for rules in (_network, _places, _relays, _task, _start, _algorithm, _attack, _server, _cost, _rounds):
+    for rules in (_network, _places, _relays, _task, _start, _algorithm, _attack, _server, _presence, _cost, _rounds):
         for path, is_refused, must in rules(experiment):
             if is_refused:
                 raise UserError(f"{path} is {_shown(experiment, path)}; it must be {must}")
@@ -159,6 +160,16 @@ def _relays(experiment: Experiment) -> Iterator[Rule]:
     yield "network.num_mobile", network.num_mobile > clients, at_most
 
 
+def _presence(experiment: Experiment) -> Iterator[Rule]:
+    presence, pattern, table = experiment.presence, experiment.server.pattern, experiment.presence.name == "table"
+    yield "presence.file", presence.file and not table, "empty unless presence.name is table"
+    yield "presence.file", table and not presence.file, "a file of lines client,from,to: presence.name is table"
+    misses = f"empty with server.pattern {pattern}: who is away would miss meetings that the pattern has"
+    yield "presence.name", presence.name and pattern, misses
+    held = f"another one: trace.gaps is {experiment.trace.gaps}, so that no client is ever away"
+    yield "presence.name", presence.name == "trace" and experiment.trace.gaps != "absent", held
+
+
 def _task(experiment: Experiment) -> Iterator[Rule]:
     name, task, model = experiment.data.name, task_of(experiment), experiment.model
     have = ", ".join(known for known in TASKS if TASKS[known].has_objective)
@@ -192,9 +203,11 @@ def _start(experiment: Experiment) -> Iterator[Rule]:
 UNUSED = {
     "aggregation": ("mean", "mixes no whole models by the network's weights"),
     "compressor": ("", "sends nothing compressed"),
+    "local_epochs": (0, "takes one gradient step a round"),
     "local_steps": (1, "takes one gradient step a round"),
     "momentum": (0.0, "has its step in its recursion, which knows no momentum"),
     "optimizer": ("sgd", "has its step in its recursion"),
+    "proximal": (0.0, "takes one gradient step a round"),
     "statistics": ("mixed", "exchanges whole models"),
 }
 """What each field must be for an algorithm that ignores it, and why the algorithm does."""
@@ -205,9 +218,11 @@ PICKED = "metropolis_hastings"  # the rule that weighs the links which are picke
 
 def _algorithm(experiment: Experiment) -> Iterator[Rule]:
     config, ignored = experiment.algorithm, ignored_by(experiment.algorithm.name)
+    ignored |= {"local_epochs", "proximal"} if "local_steps" in ignored else set()
     for field in sorted(ignored.intersection(UNUSED)):
         value, (unused, why) = getattr(config, field), UNUSED[field]
         yield f"algorithm.{field}", value not in (None, unused), f"{unused!r}: {config.name} {why}"
+    yield from _local_work(experiment)
     rule = aggregation_in_use(config.name, config.aggregation)
     judges = rule and AGGREGATIONS.traits(rule).judges and ALGORITHMS.traits(config.name).mixes_gradients
     yield "algorithm.aggregation", judges, f"another one: {rule} judges models, and {config.name} mixes gradients too"
@@ -216,6 +231,21 @@ def _algorithm(experiment: Experiment) -> Iterator[Rule]:
     share = participation_of(experiment)[0]
     weighed = is_partial(experiment) and share < 1 and experiment.network.mixing != PICKED
     yield "network.mixing", weighed, f"{PICKED}, the weights of the links that algorithm.participation {share:g} picks"
+
+
+def _local_work(experiment: Experiment) -> Iterator[Rule]:
+    config, epochs = experiment.algorithm, experiment.algorithm.local_epochs
+    within = f"1 or more: algorithm.local_epochs is {epochs}, and a full batch has no epochs"
+    yield "algorithm.batch_size", epochs and not config.batch_size, within
+    counted = f"1: algorithm.local_epochs is {epochs}, which says how many steps there are"
+    yield "algorithm.local_steps", epochs and config.local_steps > 1, counted
+    known = f"constant or exponential: with algorithm.local_epochs {epochs} the data decides how many steps there are"
+    yield "algorithm.lr_schedule", epochs and config.lr_schedule == "cosine", known
+    drawn = f"0 with data.name {experiment.data.name}, which has no minibatches of epochs"
+    yield "algorithm.local_epochs", epochs and not task_of(experiment).has_epochs, drawn
+    one = not epochs and config.local_steps == 1
+    near = "0: algorithm.local_steps is 1, and a first step begins at the model that it is held near"
+    yield "algorithm.proximal", one and is_proximal(experiment), near
 
 
 def _attack(experiment: Experiment) -> Iterator[Rule]:
@@ -512,6 +542,8 @@ def _ignored_parts(experiment: Experiment) -> Iterator[Rule]:
     yield "mixing", "mix" not in needs, f"{name} does not use the network's weights"
     yield "server", serves_all(experiment), f"with {name} all clients reach the server in every round"
     yield "links", not needs & {"adjacency", "at_server"}, f"{name} does not use the links of the network"
+    yield "presence", not experiment.presence.name, "presence.name is empty"
+    yield "epochs", not experiment.algorithm.local_epochs, "algorithm.local_epochs is 0"
     yield "picks", not picks, "no neighbours are picked for the algorithm"
     yield "attack", not is_attacked(experiment), "attack.name is empty"
     yield "attackers", not is_attacked(experiment), "attack.name is empty"

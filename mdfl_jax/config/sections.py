@@ -44,6 +44,7 @@ from mdfl_jax.networks.spatial import ORDERS
 from mdfl_jax.networks.worlds import MOVERS, RELAY_PLACES
 from mdfl_jax.networks.wrappers.attacked import WHO
 from mdfl_jax.networks.wrappers.participation import PICKS
+from mdfl_jax.networks.wrappers.presence import ABSENT, NEWCOMERS, PRESENCES
 from mdfl_jax.storage.disk import CHOICES
 from mdfl_jax.tasks import GRADIENTS, PRECISIONS, TASKS, TaskKind, task_named
 from mdfl_jax.tasks.gradients import MAPPINGS
@@ -64,8 +65,8 @@ def field(default: Any, doc: str, **rules: Any) -> Any:
     return dataclasses.field(default=default, metadata={"doc": doc, **rules})
 
 
-_of_samples, _of_places, _of_links, _of_attack = (
-    partial(field, part=part) for part in ("samples", "places", "links", "attack")
+_of_samples, _of_places, _of_links, _of_attack, _of_presence = (
+    partial(field, part=part) for part in ("samples", "places", "links", "attack", "presence")
 )
 
 
@@ -232,10 +233,26 @@ class ServerConfig:
     one_at_a_time: bool = field(True, "roadside: a client talks to one other in a slot; else to all in range")
 
 
+@dataclass(frozen=True)
+class PresenceConfig:
+    """Clients that come and go, what they do while they are away, and the models with which they come."""
+
+    name: str = field("", "who is there in a round; empty: all clients, always", names=lambda: ("", *PRESENCES))
+    absent: str = _of_presence("idle", "clients that are away do nothing (idle), or train alone (train)", names=ABSENT)
+    newcomers: str = _of_presence(
+        "kept",
+        "a client that comes goes on with its own model (kept), or begins anew with the first model (initial) or with "
+        "that of the first neighbour that it hears (neighbour)",
+        names=NEWCOMERS,
+    )
+    file: str = field("", "who is there with presence.name=table: file of lines client,from,to, in rounds", file=True)
+
+
 COUNTED_AXES = ("joules", "seconds")  # x axes that only studies with a cost have
 X_AXES = ("bits", "messages", "rounds", *COUNTED_AXES)
 LR_SCHEDULES = ("constant", "cosine", "exponential")
 OPTIMIZERS = ("adam", "sgd")
+EPOCH_STEPS = ("own", "equal")
 
 
 @dataclass(frozen=True)
@@ -321,9 +338,21 @@ class AlgorithmConfig:
         below=1,
         only_with="algorithm.lr_schedule=exponential",
     )
-    batch_size: int = field(0, "samples in a minibatch, drawn with replacement; 0: full batch", at_least=0)
+    batch_size: int = field(
+        0, "samples in a minibatch, drawn with replacement unless local work is epochs; 0: full batch", at_least=0
+    )
     gradient: str = field("mean", "a client's gradient: mean or sum over the samples of its batch", names=GRADIENTS)
     local_steps: int = field(1, "number of optimiser steps between exchanges, E", at_least=1)
+    local_epochs: int = field(
+        0, "epochs between exchanges, E, each with all samples of a client once; 0: algorithm.local_steps", at_least=0
+    )
+    epoch_steps: str = field(
+        "own",
+        "in an epoch, clients take batches of batch_size (own), so those with more data take more steps; or as many "
+        "steps as the one with the most (equal), with smaller batches",
+        names=EPOCH_STEPS,
+        part="epochs",
+    )
     picks: str = field(
         "both_ways",
         "how clients exchange with the neighbours that they pick, if the participation is below 1: both send "
@@ -526,6 +555,7 @@ class Experiment:
     graph: GraphConfig = dataclasses.field(default_factory=GraphConfig)
     trace: TraceConfig = dataclasses.field(default_factory=TraceConfig)
     server: ServerConfig = dataclasses.field(default_factory=ServerConfig)
+    presence: PresenceConfig = dataclasses.field(default_factory=PresenceConfig)
     cost: CostConfig = dataclasses.field(default_factory=CostConfig)
     algorithm: AlgorithmConfig = dataclasses.field(default_factory=AlgorithmConfig)
     attack: AttackConfig = dataclasses.field(default_factory=AttackConfig)
@@ -608,10 +638,11 @@ FAMILIES = (
         "algorithm",
         "algorithm.name",
         about="What clients compute and send in a round. x is a client's model and x+ that of the next round; g = grad "
-        "f(x) is its gradient; eta is the learning rate, `algorithm.lr`; E is `algorithm.local_steps`: with more than "
-        "one, the step - eta g stands for that many; W is the mixing matrix (`network.mixing`), and W x the sum over j "
-        "of W_ij x_j; C is the compressor (`algorithm.compressor`); gamma is `algorithm.consensus_lr`; beta and theta "
-        "are `algorithm.momentum`; N is the number of clients.",
+        "f(x) is its gradient; eta is the learning rate, `algorithm.lr`; E is `algorithm.local_steps`, or the steps of "
+        "`algorithm.local_epochs`: with more than one, the step - eta g stands for that many, and with mu "
+        "(`algorithm.proximal`) each has mu (y - x) in its gradient at y; W is the mixing matrix (`network.mixing`), "
+        "and W x the sum over j of W_ij x_j; C is the compressor (`algorithm.compressor`); gamma is "
+        "`algorithm.consensus_lr`; beta and theta are `algorithm.momentum`; N is the number of clients.",
         needs=_network_for,
     ),
     Family(
@@ -679,6 +710,13 @@ FAMILIES = (
         "server",
         "server.pattern",
         about="When clients meet a server. A slot is a round, a gap is in slots.",
+    ),
+    Family(
+        PRESENCES,
+        "Clients that come and go",
+        "presence",
+        "presence.name",
+        about="Who is there in a round, each client by itself. Who is away has no links.",
     ),
     Family(
         MODELS,
@@ -826,6 +864,12 @@ def has_momentum(experiment: Experiment) -> bool:
     return getattr(algorithm_numbers(experiment), "momentum", 0.0) > 0
 
 
+@switch
+def is_proximal(experiment: Experiment) -> bool:
+    """Whether local steps are held near the model before the first one."""
+    return algorithm_numbers(experiment).proximal > 0
+
+
 def in_use(experiment: Experiment) -> Iterator[tuple[Family, str, Numbers]]:
     """Yield each member that a configuration uses, with its family and its numbers."""
     for family in FAMILIES:
@@ -859,7 +903,7 @@ def setting_of(experiment: Experiment, member: str = "") -> Setting:
         height=motion.height,
         dt=motion.dt,
         allow_disconnected=experiment.graph.allow_disconnected,
-        local_steps=experiment.algorithm.local_steps,
+        local_steps=0 if experiment.algorithm.local_epochs else experiment.algorithm.local_steps,
         largest_gap=len(law()) - 1 if law else None,
     )
 
@@ -904,6 +948,12 @@ def attackers_in(experiment: Experiment) -> int:
 def links_fail(experiment: Experiment) -> bool:
     """Whether links fail, so that the failures of a round must be drawn."""
     return experiment.network.link_failure > 0 or experiment.network.link_fading > 0
+
+
+@switch
+def comes_and_goes(experiment: Experiment) -> bool:
+    """Whether some clients may be away, as `presence.name` says."""
+    return bool(experiment.presence.name)
 
 
 @switch

@@ -39,7 +39,7 @@ class Setting(NamedTuple):
       dt: the length of a round, in seconds.
       allow_disconnected: whether disconnected graphs are allowed.
       largest_gap: the longest gap between two meetings with a server, in slots; None where only a run can show it.
-      local_steps: the optimiser steps of a client in a round, E.
+      local_steps: the optimiser steps of a client in a round, E; 0: those of epochs.
     """
 
     member: str = ""

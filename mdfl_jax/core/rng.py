@@ -34,9 +34,10 @@ Stream = Literal[
     "dropout",
     "cost",
     "evaluation",
+    "epochs",
 ]
 STREAMS: tuple[str, ...] = get_args(Stream)
-OF_BATCHES = ("algorithm", "augmentation", "dropout")
+OF_BATCHES = ("algorithm", "augmentation", "dropout", "epochs")
 """The streams that are folded from the key of a round's minibatches, and so follow the stream "batch"."""
 SOURCES = tuple(name for name in STREAMS if name not in OF_BATCHES)
 """The streams that are folded from the seed itself."""

@@ -30,7 +30,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from mdfl_jax.core.devices import current
 from mdfl_jax.core.links import ALL_PAIRS, Senders
-from mdfl_jax.core.types import BEFORE, NEVER, Clients, Links, RoundStats
+from mdfl_jax.core.types import BEFORE, NEVER, Clients, Links, Renewed, RoundStats
 
 SEED, CLIENT = "seed", "client"
 SPLIT, SAME = PartitionSpec(CLIENT), PartitionSpec()  # leaves that the clients divide, and those alike on all devices
@@ -202,19 +202,30 @@ def choose_of(index: jax.Array, branches: Sequence[Callable[..., Any]], *args: A
     return jax.tree.map(lambda *each: jnp.select([index == k for k in range(len(each))], each), *found)
 
 
-def take_steps(step: Callable[[Any, jax.Array], tuple[Any, Any]], start: Any, num_steps: int) -> tuple[Any, Any]:
+def take_steps(
+    step: Callable[[Any, jax.Array], tuple[Any, Any]], start: Any, num_steps: int | jax.Array
+) -> tuple[Any, Any]:
     """Compute ``step(carry, index)`` ``num_steps`` times in a loop.
 
-    On a mesh the loop is unrolled, because a step may contain collectives.
+    On a mesh the loop is unrolled, because a step may contain collectives. A number that only the run knows makes a
+    loop on a mesh, too, so its steps must contain none.
 
     Args:
       step: (carry, [] int32) -> (carry, output).
       start: the first carry.
-      num_steps: the number of steps, at least 1.
+      num_steps: the number of steps, at least 1; or [] int32, which may be 0.
 
     Returns:
-      (the last carry, the first step's output).
+      (the last carry, the first step's output, which is zero if there was no step).
     """
+    if not isinstance(num_steps, int):
+        nothing = jax.tree.map(jnp.zeros_like, jax.eval_shape(step, start, jnp.int32(0))[1])
+
+        def one(index: jax.Array, held: tuple[Any, Any]) -> tuple[Any, Any]:
+            carry, output = step(held[0], index)
+            return carry, jax.tree.map(lambda new, old: jnp.where(index == 0, new, old), output, held[1])
+
+        return jax.lax.fori_loop(0, num_steps, one, (start, nothing))
     if num_steps > 1 and _divided_by() is None:
         carry, outputs = jax.lax.scan(step, start, jnp.arange(num_steps, dtype=jnp.int32))
         return carry, jax.tree.map(lambda x: x[0], outputs)
@@ -316,6 +327,7 @@ def pad_links(links: Links, rows: int) -> Links:
         real=num_clients,
         senders=senders,
         active=optional(links.active, False),
+        renewed=links.renewed and Renewed(fill(links.renewed.who, rows, False), fill(links.renewed.teacher, rows, 0)),
         in_range=None if links.in_range is None else fill(links.in_range, rows, False, axes),
         attackers=links.attackers and links.attackers.of_rows(rows),
     )

@@ -115,9 +115,10 @@ class Task(NamedTuple):
       gradient: (data, clients, client_params, key) -> (loss [N], gradients [N, ...]); a client without samples has a
         gradient of zero. ``key`` draws the minibatches of one local step, so models under one key have the same ones.
         Further arguments may be given: ``per_sample``, (gradient of one sample) -> gradient, such as a clip, which is
-        applied to the gradient of each sample before they are averaged; and ``whole``, True for the gradient over all
-        samples of a client in place of a minibatch. A task of your own may leave them out; an algorithm that needs such
-        an argument (`dmgt_svrg`) refuses it then.
+        applied to the gradient of each sample before they are averaged; ``whole``, True for the gradient over all
+        samples of a client in place of a minibatch; and ``batch``, the minibatches that are taken in place of drawn
+        ones (`mdfl_jax.data.batching.Batch`), the mean being over their samples. A task of your own may leave them out;
+        an algorithm that needs such an argument (`dmgt_svrg`) refuses it then.
       evaluate: (data, clients, client_params [M, ...]) -> Score of M models on the test samples.
       objective: (data, clients, params [1, ...]) -> [] the objective over all training samples; the stop rule needs it.
       validate: (data, clients, params [1, ...]) -> [] the loss on validation samples, by which step sizes are chosen.
@@ -127,6 +128,8 @@ class Task(NamedTuple):
         them, -1 for nobody, with the same fourth argument; None if there are no samples to divide.
       poison: (data, clients, attackers) -> data from which the attackers' gradients are those of changed samples
         (`mdfl_jax.attacks`); None if the task has no samples with labels.
+      epochs: (data, clients, key, number of epochs, whether all clients take equally many steps) -> the minibatches of
+        a round of local epochs (`mdfl_jax.data.batching.Epochs`); None if the task has none.
       spread: how a simulation lies on devices.
       scoring: what evaluations and metrics may use of the test samples.
     """
@@ -142,8 +145,21 @@ class Task(NamedTuple):
     by_place: bool = False
     owner: Callable[..., jax.Array] | None = None
     poison: Callable[[Any, Any, Any], Any] | None = None
+    epochs: Callable[..., Any] | None = None
     spread: Spread = Spread()
     scoring: Scoring = Scoring()
+
+
+class Renewed(NamedTuple):
+    """Clients that begin anew, before a round, with the state that the algorithm has at its start.
+
+    Attributes:
+      who: [N] bool.
+      teacher: [N] int32, the client whose model each of them takes; itself: it takes the first model.
+    """
+
+    who: jax.Array
+    teacher: jax.Array
 
 
 class Links(NamedTuple):
@@ -166,6 +182,7 @@ class Links(NamedTuple):
       active: [N] bool, the clients that take part in the round (`mdfl_jax.exchange.active`); None: all. An inactive
         client keeps its state and neither computes nor sends. The network need not remove its links. A network whose
         active clients change must not promise `FIXED`.
+      renewed: the clients that begin anew in the round (`Renewed`); None: nobody.
       in_range: [N, K] bool, the senders that each client could hear, where ``adjacency`` has only those that were
         picked for the algorithm; None: ``adjacency`` has all of them. Metrics read it, and algorithms do not.
       attackers: who attacks in this round, and how (`mdfl_jax.attacks.registry.Attackers`); None: nobody.
@@ -180,6 +197,7 @@ class Links(NamedTuple):
     real: int | None = None
     senders: Senders = ALL_PAIRS
     active: jax.Array | None = None
+    renewed: Renewed | None = None
     in_range: jax.Array | None = None
     attackers: Any = None
 
@@ -225,6 +243,8 @@ class Network(NamedTuple):
         network does not look at rounds.
       compares: whether ``observe`` reads the distances between the models. They are computed for it alone.
       lists: what is known of the neighbour lists, if the links are no matrices [N, N].
+      there: (state) -> [N] bool, the clients that are there in the coming round, so that they can be in contact; None:
+        all always are.
       honest: (state) -> [N] bool, the clients that are no attackers: means over clients, the mean model and the
         consensus are theirs; None: all.
     """
@@ -239,6 +259,7 @@ class Network(NamedTuple):
     observe: Callable[[Any, Any, "Observed"], Any] | None = None
     compares: bool = False
     lists: Lists | None = None
+    there: Callable[[Any], jax.Array] | None = None
     honest: Callable[[Any], jax.Array] | None = None
 
 

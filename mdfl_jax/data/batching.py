@@ -1,15 +1,19 @@
-"""Client data of unequal sizes in arrays of fixed shapes: an index of all clients' samples, and blocks of samples.
+"""Client data of unequal sizes in arrays of fixed shapes: an index of all clients' samples, blocks, and minibatches.
 
 Clients hold unequal numbers of samples. Padding every client to the largest one would cost several times the work with
 a Dirichlet partition of alpha 0.05. Instead, every client's samples are cut into blocks of B. A block belongs to one
 client, and only a client's last block is padded. So n samples of N clients make at most n // B + N blocks. This bound
 is the same for all seeds, so the seeds can be stacked.
+
+A minibatch is drawn with replacement (`draw_minibatch`), or its samples are those of an epoch (`Epochs`).
 """
 
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+
+from mdfl_jax.core.sharding import by_rows, everywhere
 
 
 class ClientIndex(NamedTuple):
@@ -110,6 +114,104 @@ def draw_minibatch(key: jax.Array, index: ClientIndex, client: jax.Array, size: 
     """
     drawn = jax.random.randint(key, (size,), 0, jnp.maximum(index.num_samples[client], 1))
     return index.sample[jnp.minimum(index.first[client] + drawn, index.sample.shape[0] - 1)]
+
+
+class Batch(NamedTuple):
+    """A minibatch of every client, of at most B samples.
+
+    Attributes:
+      sample: [N, B] int32, the samples, as the task that made them counts them. Padding has some valid value.
+      mask: [N, B] bool, true for samples, false for padding.
+    """
+
+    sample: jax.Array
+    mask: jax.Array
+
+
+class Epochs(NamedTuple):
+    """The minibatches of E epochs: in each epoch every client takes each of its samples once, in an order of its own.
+
+    A client of n samples takes ceil(n / B) steps in an epoch; the last one has what is left over. With ``equal`` all
+    clients take as many steps as the largest one, and each divides its samples among them as evenly as whole numbers
+    allow. A client that holds less samples than there are steps then has steps without samples.
+
+    Attributes:
+      order: [E, n] int32, the samples in the order of each epoch, grouped by client.
+      first: [N] int32, the position in a row of ``order`` where each client's group begins.
+      num_samples: [N] int32, the number of samples of each client.
+      batch_size: B.
+      equal: whether all clients take equally many steps.
+    """
+
+    order: jax.Array
+    first: jax.Array
+    num_samples: jax.Array
+    batch_size: int
+    equal: bool
+
+    @property
+    def most(self) -> jax.Array:
+        """The steps of the client with the most samples in an epoch, [] int32."""
+        return everywhere(lambda held: -(-jnp.max(held) // self.batch_size), self.num_samples)
+
+    @property
+    def steps(self) -> jax.Array:
+        """The steps that each client takes in all epochs, [N] int32: none without samples."""
+        of_epoch = jnp.where(self.num_samples > 0, self.most, 0) if self.equal else self._own
+        return self.order.shape[0] * of_epoch
+
+    @property
+    def _own(self) -> jax.Array:
+        return -(-self.num_samples // self.batch_size)
+
+    def batch(self, step: jax.Array) -> Batch:
+        """Return the minibatches of one step, [] int32 from 0. A client that takes no such step gets any one."""
+        of_epoch = self.most if self.equal else self._own
+
+        def of_clients(rows: tuple[jax.Array, ...], whole: tuple[jax.Array, jax.Array]) -> Batch:
+            (first, held, steps), (order, step) = rows, whole
+            steps = jnp.maximum(steps, 1)
+            epoch, part = jnp.minimum(step // steps, order.shape[0] - 1), step % steps
+            each, more = (held // steps, held % steps) if self.equal else (self.batch_size, held)
+            begin = part * each + (jnp.minimum(part, more) if self.equal else 0)
+            end = begin + each + (part < more) if self.equal else jnp.minimum(begin + each, held)
+            place = begin[:, None] + jnp.arange(self.batch_size)
+            at = jnp.minimum(first[:, None] + place, order.shape[1] - 1)
+            return Batch(order[epoch[:, None], at], place < end[:, None])
+
+        rows = self.first, self.num_samples, jnp.broadcast_to(of_epoch, self.first.shape)
+        return by_rows(of_clients, rows, (self.order, step), self.first.shape[0])
+
+
+def draw_epochs(
+    key: jax.Array,
+    num_epochs: int,
+    sample: jax.Array,
+    first: jax.Array,
+    num_samples: jax.Array,
+    batch_size: int,
+    equal: bool = False,
+) -> Epochs:
+    """Draw the orders in which clients take their samples, a new one for each client and epoch.
+
+    Args:
+      key: typed key of the round.
+      num_epochs: E.
+      sample: [n] int32, the samples, grouped by client; those of nobody come last.
+      first: [N] int32, where each client's group begins.
+      num_samples: [N] int32, the number of samples of each client.
+      batch_size: B.
+      equal: whether all clients take equally many steps.
+    """
+
+    def shuffled(sample: jax.Array, first: jax.Array, num_samples: jax.Array) -> jax.Array:
+        n = sample.shape[0]
+        group = jnp.searchsorted(first + num_samples, jnp.arange(n), side="right").astype(jnp.int32)
+        draws = jax.random.bits(key, (num_epochs, n), jnp.uint32)
+        rows = jnp.broadcast_to(group, draws.shape), draws, jnp.broadcast_to(sample, draws.shape)
+        return jax.lax.sort(rows, dimension=1, num_keys=2)[2]
+
+    return Epochs(everywhere(shuffled, sample, first, num_samples), first, num_samples, batch_size, equal)
 
 
 def default_block_size(num_samples: int, num_clients: int) -> int:

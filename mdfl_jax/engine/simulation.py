@@ -19,7 +19,7 @@ from jax.sharding import Mesh
 
 from mdfl_jax.core import contract, sharding
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.message_bits import Bits, add_bits, no_bits, words
+from mdfl_jax.core.message_bits import Bits, add_bits, count_bits, dense_bits, no_bits, words
 from mdfl_jax.core.metric import HOLDS, Metric
 from mdfl_jax.core.rng import stream, stream_at
 from mdfl_jax.core.sharding import Held, first, heard_links, held_by, pad_links
@@ -33,7 +33,7 @@ from mdfl_jax.core.stopping import (
     update_divergence,
     update_stop_state,
 )
-from mdfl_jax.core.trees import exchanged, of_types, trained
+from mdfl_jax.core.trees import exchanged, of_types, rows_like, trained, where_rows
 from mdfl_jax.core.types import (
     FIXED,
     SYMMETRIC,
@@ -268,10 +268,7 @@ class Simulation:
         Returns:
           (state without the clients' data, the sums over no rounds, the rows of the metrics with one value a round).
         """
-        num_clients, rows = self.num_clients, self.num_rows
-        client_params = jax.tree.map(lambda p: jnp.broadcast_to(p, (rows, *p.shape)), model)
-        if hparams.start is not None:
-            client_params = jax.tree.map(_for_rows, hparams.start, client_params)
+        num_clients, client_params = self.num_clients, self._first_models(hparams, model)
         carry = Carry(
             round=jnp.int32(0),
             clients=None,
@@ -451,9 +448,11 @@ class Simulation:
             attacks = links.attackers is not None
             learnt = task.poison(data, clients, links.attackers) if task.poison and attacks else data
             of_round, gradient = stream_at(key, "batch", carry.round), partial(task.gradient, learnt, clients)
-            with under_way.traced(self._under_way(gradient, of_round, carry)) as exchanges:
+            before = self._renewed(data, hparams, key, carry.algorithm, links)
+            of_epochs = task.epochs and partial(task.epochs, learnt, clients)
+            with under_way.traced(self._under_way(gradient, of_epochs, of_round, carry)) as exchanges:
                 algorithm_state, stats = round_of_active(self.algorithm)(
-                    hparams.algorithm, of_round, carry.algorithm, pad_links(links, rows), gradient
+                    hparams.algorithm, of_round, before, pad_links(links, rows), gradient
                 )
             contract.like(self.algorithm.round, algorithm_state, carry.algorithm)
             contract.arrays(self.algorithm.round, stats.loss, (rows,), float)
@@ -461,6 +460,7 @@ class Simulation:
         heard = heard_links(links, stats)
         screened = exchanges.screened and exchanges.screened.of_first(self.num_clients, links.senders)
         stats = first(stats._replace(heard=None), self.num_clients)._replace(screened=screened)
+        stats = self._with_lessons(stats, links)
         network_state = self._observed(hparams, carry, network_state, heard, stats)
         divergence = self._diverged(carry, algorithm_state)
         stop_state = self._stopped(data, carry, algorithm_state, divergence)
@@ -477,11 +477,41 @@ class Simulation:
         )
         return self._settle(carry)._replace(clients=clients), sums, recorded
 
-    def _under_way(self, gradient: Gradient, key: jax.Array, carry: Carry) -> under_way.UnderWay:
-        """Return what exchanges may ask for: losses on the minibatches of the round's first step, time and memory."""
+    def _renewed(self, data: Any, hparams: Hparams, key: jax.Array, state: Any, links: Links) -> Any:
+        """Return the algorithm's state before a round in which some clients begin anew (`Links.renewed`)."""
+        if links.renewed is None:
+            return state
+        rows, own = self.num_rows, self.algorithm.params(state)
+        who, teacher = pad_links(links, rows).renewed or links.renewed
+        first = self._first_models(hparams, self.task.init(data, stream(key, "init")))
+        taught = sharding.everywhere(lambda models, of: jax.tree.map(lambda p: p[of], models), own, teacher)
+        models = where_rows(who, where_rows(teacher != jnp.arange(rows), taught, first), own)
+        fresh = self.algorithm.init(hparams.algorithm, models)
+        chosen = lambda of_client, new, old: jnp.where(rows_like(who, new), new, old) if of_client else old  # noqa: E731
+        return jax.tree.map(chosen, sharding.stacked(state, rows), fresh, state)
+
+    def _with_lessons(self, stats: RoundStats, links: Links) -> RoundStats:
+        """Add to the messages of a round the whole models from which clients began that took a neighbour's."""
+        if links.renewed is None:
+            return stats
+        who, teacher = links.renewed
+        told = who & (teacher != jnp.arange(self.num_clients))
+        lessons = jnp.zeros_like(stats.messages).at[teacher].add(told.astype(stats.messages.dtype))
+        whole = jax.tree.map(lambda leaf: jnp.zeros((1, *leaf.shape), leaf.dtype), self.model)
+        bits = add_bits(stats.bits, count_bits(lessons, dense_bits(whole)))
+        return stats._replace(messages=stats.messages + lessons, bits=bits)
+
+    def _first_models(self, hparams: Hparams, model: Params) -> ClientParams:
+        """Return the models with which clients begin: the one that the task drew, or those that are given."""
+        models = jax.tree.map(lambda p: jnp.broadcast_to(p, (self.num_rows, *p.shape)), model)
+        return models if hparams.start is None else jax.tree.map(_for_rows, hparams.start, models)
+
+    def _under_way(self, gradient: Gradient, epochs: Any, key: jax.Array, carry: Carry) -> under_way.UnderWay:
+        """Return what a round may ask for: losses on the minibatches of its first step, epochs, time and memory."""
         first_step = jax.random.fold_in(key, 0)
         return under_way.UnderWay(
             loss=lambda models: gradient(models, first_step)[0],
+            epochs=epochs,
             progress=carry.round.astype(jnp.float32) / self.schedule.rounds,
             memory=carry.memory,
         )

@@ -25,12 +25,11 @@ def links_of_active(links: Links) -> Links:
     The weights of removed links go to the receivers' own models. So rows of the mixing matrix still sum to one, and a
     symmetric matrix stays symmetric.
     """
-    return links if links.active is None else everywhere(_without_inactive, links)
+    return links if links.active is None else everywhere(links_among, links, links.active)
 
 
-def _without_inactive(links: Links) -> Links:
-    active = links.active
-    assert active is not None
+def links_among(links: Links, active: jax.Array) -> Links:
+    """Remove the links from and to all clients but some, [N] bool, as `links_of_active` does."""
     me = jnp.arange(active.shape[0], dtype=jnp.int32)
     kept = active[:, None] & links.senders.of(active)
     others = ~links.senders.own(active.shape[0])

@@ -1,9 +1,9 @@
-"""The round under way: what exchanges may use besides their arguments, and what they tell, while a round is traced.
+"""The round under way: what exchanges and local work may use besides their arguments, and what they tell.
 
 A rule of aggregation may ask for the loss of a model on a client's own samples, for how far the run has come, and for
-what it has kept from earlier rounds. It tells which models it has used. None of this is of interest to the algorithm
-that calls it, so none of it passes through the algorithms. Outside of a round that an engine traces, nothing is given
-and nothing is kept.
+what it has kept from earlier rounds. It tells which models it has used. Local work asks for the minibatches of epochs.
+None of this is of interest to the algorithm that calls it, so none of it passes through the algorithms. Outside of a
+round that an engine traces, nothing is given and nothing is kept.
 """
 
 import contextlib
@@ -23,6 +23,8 @@ class UnderWay:
 
     Attributes:
       loss: (models [N, ...]) -> [N], the loss of each model on the minibatch of the client of its row; None: unknown.
+      epochs: (key, number of epochs, whether all clients take equally many steps) -> the minibatches of a round of
+        local epochs (`mdfl_jax.data.batching.Epochs`); None: the task has none.
       progress: [] float32, the share of the run's rounds that are over; None: unknown.
       screened: what the exchanges so far have told; None: nothing.
       memory: [N, N] float32, what a rule of aggregation remembers of pairs of clients; an exchange replaces it. None:
@@ -30,6 +32,7 @@ class UnderWay:
     """
 
     loss: Callable[[ClientParams], jax.Array] | None = None
+    epochs: Callable[[jax.Array, int, bool], Any] | None = None
     progress: jax.Array | None = None
     screened: Screened | None = None
     memory: jax.Array | None = None

@@ -26,6 +26,8 @@ from mdfl_jax.core.metric import AXIS, HOLDS, TABLE, TARGET, Metric
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.rng import stream
 from mdfl_jax.core.types import BEFORE, NEVER, Algorithm, ClientParams, Clients, Links, Network, Observed, RoundStats
+from mdfl_jax.data.batching import Epochs
+from mdfl_jax.exchange import under_way
 from mdfl_jax.networks.radio import LinkFilter, Seconds
 from mdfl_jax.networks.wrappers.wrapper import wrap
 
@@ -40,12 +42,14 @@ class Work(NamedTuple):
     Attributes:
       gradients: the number of gradients of a minibatch, or of all samples, that the algorithm computes in a round.
       batch_size: samples of a minibatch; 0: a gradient takes all samples of the client.
+      epochs: the epochs of local work, where ``gradients`` counts those of one step; 0: there are none.
       uses_links: whether the algorithm sends over the links of the network. All-reduce and local training do not.
     """
 
     gradients: int = 1
     batch_size: int = 0
     uses_links: bool = True
+    epochs: int = 0
 
     def samples(self, num_samples: jax.Array) -> jax.Array:
         """Return [N] float32, the samples that each client processes in a round. A client without samples has none.
@@ -53,8 +57,9 @@ class Work(NamedTuple):
         >>> Work(gradients=2, batch_size=8).samples(jnp.array([3, 0])).tolist()
         [16.0, 0.0]
         """
-        each = jnp.where(num_samples > 0, self.batch_size, 0) if self.batch_size else num_samples
-        return self.gradients * each.astype(jnp.float32)
+        drawn = self.batch_size and not self.epochs  # in an epoch each sample is taken once, however it is cut
+        each = jnp.where(num_samples > 0, self.batch_size, 0) if drawn else num_samples
+        return self.gradients * (self.epochs or 1) * each.astype(jnp.float32)
 
 
 class LinkLoad(NamedTuple):
@@ -64,7 +69,7 @@ class LinkLoad(NamedTuple):
     bits: float
 
 
-def work_of(algorithm: Algorithm, numbers: Any, model: Any, batch_size: int) -> Work:
+def work_of(algorithm: Algorithm, numbers: Any, model: Any, batch_size: int, epochs: int = 0) -> Work:
     """Return what a client computes in a round of an algorithm.
 
     Args:
@@ -72,15 +77,17 @@ def work_of(algorithm: Algorithm, numbers: Any, model: Any, batch_size: int) -> 
       numbers: its traced numbers, `Hparams.algorithm`.
       model: the shapes of one model, a tree of `jax.ShapeDtypeStruct`.
       batch_size: samples of a minibatch; 0: all samples of the client.
+      epochs: the epochs of local work; 0: the algorithm takes local steps.
     """
     uses_links = bool({"adjacency", "mix", "partner", "at_server"} & algorithm.needs)
-    return Work(gradient_calls(algorithm, numbers, model), batch_size, uses_links)
+    return Work(gradient_calls(algorithm, numbers, model), batch_size, uses_links, epochs)
 
 
 def gradient_calls(algorithm: Algorithm, numbers: Any, model: Any) -> int:
     """Count the gradients that each client computes in a round of an algorithm, in the traced program of the round.
 
-    The body of a ``scan`` counts once for each iteration, and a ``cond`` counts as its most expensive branch.
+    The body of a ``scan`` counts once for each iteration, and a ``cond`` counts as its most expensive branch. The loop
+    over the steps of epochs counts once.
 
     Args:
       algorithm, numbers, model: as in `work_of`.
@@ -143,13 +150,17 @@ def _rounds(algorithm: Algorithm, numbers: Any, model: Any, count: int) -> list[
 
     named = jax.jit(gradient_of_a_probe)  # a call with a name, which can be counted
 
-    def gradient(params: ClientParams, key: jax.Array, per_sample: Any = None, whole: bool = False) -> Any:
+    def gradient(
+        params: ClientParams, key: jax.Array, per_sample: Any = None, whole: bool = False, batch: Any = None
+    ) -> Any:
         return (gradient_of_a_probe if whole else named)(params, key)  # a round tells itself who computes a whole one
 
     state, found = algorithm.init(numbers, _drawn(model, 0)), []
-    for index in range(count):
-        state, stats = algorithm.round(numbers, jax.random.key(2 + index), state, links, gradient)
-        found.append(stats)
+    once = Epochs(jnp.zeros((1, 2), jnp.int32), jnp.arange(2), jnp.ones(2, jnp.int32), 1, False)
+    with under_way.traced(under_way.UnderWay(epochs=lambda key, num_epochs, equal: once)):
+        for index in range(count):
+            state, stats = algorithm.round(numbers, jax.random.key(2 + index), state, links, gradient)
+            found.append(stats)
     return found
 
 

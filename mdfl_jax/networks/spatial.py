@@ -36,8 +36,8 @@ from mdfl_jax.networks.radio import LinkFilter, draw_radii, failure_probability,
 from mdfl_jax.networks.worlds import make_world, world_of
 
 BEFORE_ALL_ROUNDS = 2**31 - 1  # an index of the stream "link" that is not the index of any round
-PRESENT = record("present", lambda view: view.before.there, 1.0, dtype="bool")
-"""The record of who could be in contact in each round."""
+PRESENT = record("present", lambda view: view.network.there(view.before), 1.0, dtype="bool")
+"""The record of who could be in contact in each round, of a network with `Network.there`."""
 
 
 class SpatialParams(NamedTuple):
@@ -322,6 +322,7 @@ def spatial(
         init=space.init,
         step=space.step,
         places=lambda state: state.places,
+        there=(lambda state: state.there) if any(rule.presence for rule in rules) else None,
         lists=Lists(space.num_places, space.num_places, lambda state: state.needed) if max_neighbours else None,
         metrics=space.records(),
         observe=space.observe if compares else None,

@@ -1,6 +1,8 @@
 """Linear and logistic regression on synthetic data, which each seed draws as in PaME (V-A, examples 1 and 2)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -12,6 +14,7 @@ from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.numbers import Numbers, number
 from mdfl_jax.core.trees import rows_like
 from mdfl_jax.core.types import ClientParams, Params, Score, Spread, Task
+from mdfl_jax.data.batching import Batch, Epochs, draw_epochs
 from mdfl_jax.tasks.gradients import PerSample
 from mdfl_jax.tasks.scoring import MANY, by_group
 from mdfl_jax.tasks.task import TASKS, TaskKind, TaskRequest
@@ -112,6 +115,16 @@ def _slopes(kind: str, outputs: jax.Array, targets: jax.Array) -> jax.Array:
     return (outputs if kind == "linear" else jax.nn.sigmoid(outputs)) - targets
 
 
+def _mean_over(mask: jax.Array) -> Callable[[jax.Array], jax.Array]:
+    """Return the function that takes the mean of x [N, B, ...] over the samples [N, B] of a mask; 0 without any."""
+
+    def of_samples(x: jax.Array) -> jax.Array:
+        inside = mask.reshape(mask.shape + (1,) * (x.ndim - mask.ndim))
+        return jnp.sum(jnp.where(inside, x, 0), axis=1) / jnp.maximum(jnp.sum(inside, axis=1), 1)
+
+    return of_samples
+
+
 def _score(kind: str, samples: Samples, weights: jax.Array) -> Score:
     """Score M models [M, n]: the share of correct labels, or max(R^2, 0), and the mean loss without the penalty."""
     outputs = jnp.matmul(weights, samples.features.T, precision="highest")
@@ -188,22 +201,35 @@ class Regression:
         key: jax.Array,
         per_sample: PerSample | None = None,
         whole: bool = False,
+        batch: Batch | None = None,
     ) -> tuple[jax.Array, ClientParams]:
         """Compute the mean losses and gradients of all clients; see `mdfl_jax.core.types.Task`."""
         (features, targets), weights = clients.train, client_params["w"]
-        if self.batch_size and not whole:
-            drawn = jax.random.randint(key, (self.rows, self.batch_size), 0, self.samples_per_client)
+        if batch is not None or (self.batch_size and not whole):
+            shape = self.rows, self.batch_size
+            drawn = jax.random.randint(key, shape, 0, self.samples_per_client) if batch is None else batch.sample
             features, targets = jax.vmap(lambda a, b, i: (a[i], b[i]))(features, targets, drawn)
+        mean: Callable[[jax.Array], jax.Array] = partial(jnp.mean, axis=1)
+        count: Any = targets.shape[1]
+        if batch is not None:
+            mean, count = _mean_over(batch.mask), jnp.maximum(jnp.sum(batch.mask, axis=1, keepdims=True), 1)
         outputs = jnp.einsum("iqn,in->iq", features, weights, precision="highest")
         penalty = clients.l2 / 2 * jnp.sum(jnp.square(weights), axis=1)
         slopes = _slopes(self.kind, outputs, targets)
         if per_sample is None:
-            slope = jnp.einsum("iqn,iq->in", features, slopes / targets.shape[1], precision="highest")
+            slopes = slopes if batch is None else jnp.where(batch.mask, slopes, 0)
+            slope = jnp.einsum("iqn,iq->in", features, slopes / count, precision="highest")
         else:  # the penalty belongs to no sample
             of_one = lambda a, s: per_sample({"w": s * a})["w"]  # noqa: E731
-            slope = jnp.mean(jax.vmap(jax.vmap(of_one))(features, slopes), axis=1)
+            slope = mean(jax.vmap(jax.vmap(of_one))(features, slopes))
         slope = slope + clients.l2 * weights
-        return jnp.mean(_losses(self.kind, outputs, targets), axis=1) + penalty, {"w": slope}
+        return mean(_losses(self.kind, outputs, targets)) + penalty, {"w": slope}
+
+    def epochs(self, data: None, clients: RegressionClients, key: jax.Array, num_epochs: int, equal: bool) -> Epochs:
+        """Draw the minibatches of local epochs; see `mdfl_jax.core.types.Task`."""
+        q, row = self.samples_per_client, jnp.arange(self.rows, dtype=jnp.int32)
+        sample = jnp.tile(jnp.arange(q, dtype=jnp.int32), self.rows)
+        return draw_epochs(key, num_epochs, sample, q * row, clients.num_samples, self.batch_size, equal)
 
     def objective(self, data: None, clients: RegressionClients, params: ClientParams) -> jax.Array:
         """Compute the sum of all f_i (PaME, equation 1), []."""
@@ -266,6 +292,7 @@ def regression(
         of.evaluate,
         objective=of.objective,
         validate=of.validate,
+        epochs=of.epochs if batch_size else None,
         spread=Spread(mesh, _by_client),
     )
 
@@ -288,7 +315,7 @@ def _register(kind: str, numbers: type[LinearNumbers], doc: str, formula: str, c
             mesh=asked.mesh,
         )
 
-    made = TaskKind(make, precisions=("float32", "float64"), has_objective=True, is_light=True)
+    made = TaskKind(make, precisions=("float32", "float64"), has_objective=True, is_light=True, has_epochs=True)
     TASKS.register(f"synthetic:{kind}", numbers, doc, formula=formula, cite=cite)(made)
 
 

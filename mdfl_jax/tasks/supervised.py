@@ -19,7 +19,16 @@ from mdfl_jax.core.rng import stream
 from mdfl_jax.core.trees import STATISTICS, chosen_leaves, joined_leaves, rows_like, trained, where_rows, with_trained
 from mdfl_jax.core.types import ClientParams, Params, Score, Scoring, Spread, Tally, Task
 from mdfl_jax.data.augment import check_augmentation, draw_views, show
-from mdfl_jax.data.batching import Blocks, ClientIndex, cut_blocks, draw_minibatch, index_clients
+from mdfl_jax.data.batching import (
+    Batch,
+    Blocks,
+    ClientIndex,
+    Epochs,
+    cut_blocks,
+    draw_epochs,
+    draw_minibatch,
+    index_clients,
+)
 from mdfl_jax.data.dataset import Dataset, Targets, numbered_owners, sample_moments, target_moments
 from mdfl_jax.data.partition import PARTITIONS, PartitionSettings
 from mdfl_jax.models.adapters import client_model, draws, variables_of, with_stream
@@ -275,6 +284,7 @@ class Learner:
         key: jax.Array,
         per_sample: PerSample | None = None,
         whole: bool = False,
+        batch: Batch | None = None,
     ) -> tuple[jax.Array, ClientParams]:
         """Compute the mean losses and gradients of all clients; see `mdfl_jax.core.types.Task`."""
         if per_sample and self.with_statistics:
@@ -282,10 +292,11 @@ class Learner:
         of_block = by_sample(self.of_block, per_sample) if per_sample else self.of_block
         of_batch = bool(self.asked.batch_size) and not whole
         if of_batch:
-            blocks = minibatch_blocks(key, clients.held, self.asked.batch_size, self.sizes.block_size)
+            batch = drawn_batch(key, clients.held, self.asked.batch_size) if batch is None else batch
+            blocks = minibatch_blocks(batch, self.sizes.block_size)
             per_client = blocks.sample.size // len(clients.num_samples)
             place = jnp.arange(blocks.sample.size).reshape(blocks.sample.shape) % per_client
-            samples = jnp.where(clients.num_samples > 0, self.asked.batch_size, 1)
+            samples = jnp.maximum(jnp.sum(batch.mask, axis=1), 1)
         else:
             blocks = self.all_blocks(clients.held) if clients.blocks is None else clients.blocks
             place, samples = blocks.sample, jnp.maximum(clients.num_samples, 1)
@@ -300,6 +311,13 @@ class Learner:
         with self.in_precision():
             sums = client_gradients(of_block, data, client_params, blocks, at_once, mesh, equal_shares=of_batch)
         return jax.tree.map(lambda a: a / rows_like(samples, a), sums)
+
+    def epochs(
+        self, data: SupervisedData, clients: SupervisedClients, key: jax.Array, num_epochs: int, equal: bool
+    ) -> Epochs:
+        """Draw the minibatches of local epochs; see `mdfl_jax.core.types.Task`."""
+        held = clients.held
+        return draw_epochs(key, num_epochs, held.sample, held.first, held.num_samples, self.asked.batch_size, equal)
 
     @_with_frozen
     def evaluate(self, data: SupervisedData, clients: SupervisedClients, client_params: ClientParams) -> Score:
@@ -393,6 +411,7 @@ def _make(asked: TaskRequest) -> Task:
         by_place=getattr(PARTITIONS.numbers(asked.partition), "needs_places", False),
         owner=learner.owner,
         poison=learner.poison if dataset.targets is Targets.LABELS else None,
+        epochs=learner.epochs if asked.batch_size else None,
         spread=Spread(asked.mesh, _by_client, learner.sizes.alone),
         scoring=Scoring(
             in_turn=learner.sizes.chunk > 0,
@@ -556,25 +575,34 @@ def _work(model: Any, shapes: Any, sample: SampleSpec, dtype: Any) -> Work:
     return Work(3 * (two.flops - one.flops), 2 * (two.outputs - one.outputs) * jnp.dtype(dtype).itemsize)
 
 
-def minibatch_blocks(key: jax.Array, held: ClientIndex, batch_size: int, block_size: int) -> Blocks:
-    """Draw a minibatch for each client and cut it into blocks. The blocks of a client without samples are masked.
+def drawn_batch(key: jax.Array, held: ClientIndex, batch_size: int) -> Batch:
+    """Draw a minibatch for each client with replacement. That of a client without samples is masked.
 
     Args:
       key: the key of the draw.
       held: the samples of each client.
       batch_size: the samples of a minibatch.
+    """
+    draw = lambda i: draw_minibatch(jax.random.fold_in(key, i), held, i, batch_size)  # noqa: E731
+    sample = jax.vmap(draw)(jnp.arange(held.first.shape[0]))
+    return Batch(sample, jnp.broadcast_to((held.num_samples > 0)[:, None], sample.shape))
+
+
+def minibatch_blocks(batch: Batch, block_size: int) -> Blocks:
+    """Cut the minibatch of each client into blocks.
+
+    Args:
+      batch: the minibatches, of at most B samples.
       block_size: the samples of a block; the rest of a client's last block is masked.
 
     Returns:
-      N * ceil(batch_size / block_size) blocks, in the order of the clients.
+      N * ceil(B / block_size) blocks, in the order of the clients.
     """
-    num_clients, per_client = held.first.shape[0], -(-batch_size // block_size)
-    draw = lambda i: draw_minibatch(jax.random.fold_in(key, i), held, i, batch_size)  # noqa: E731
-    sample = jax.vmap(draw)(jnp.arange(num_clients))
-    sample = jnp.pad(sample, [(0, 0), (0, per_client * block_size - batch_size)]).reshape(-1, block_size)
+    num_clients, batch_size = batch.sample.shape
+    per_client = -(-batch_size // block_size)
+    widened = jax.tree.map(lambda x: jnp.pad(x, [(0, 0), (0, per_client * block_size - batch_size)]), batch)
     client = jnp.repeat(jnp.arange(num_clients, dtype=jnp.int32), per_client)
-    drawn = jnp.tile(jnp.arange(per_client * block_size).reshape(per_client, block_size) < batch_size, (num_clients, 1))
-    return Blocks(client, sample, drawn & (held.num_samples > 0)[client][:, None])
+    return Blocks(client, *(x.reshape(-1, block_size) for x in widened))
 
 
 def seed_of_block(key: jax.Array, client: jax.Array, place: jax.Array) -> jax.Array:
@@ -586,4 +614,4 @@ TASKS.register(
     OF_DATASETS,
     doc="Learns the targets of a partitioned data set: labels, numbers or sequences.",
     formula="f_i(x) = mean over the samples of client i of the loss (model.loss) of the model (model.name)",
-)(TaskKind(_make, of_datasets=True, precisions=tuple(PRECISIONS)))
+)(TaskKind(_make, of_datasets=True, precisions=tuple(PRECISIONS), has_epochs=True))

@@ -68,6 +68,7 @@ class TaskKind(NamedTuple):
       of_datasets: whether it learns from a data set, with a model and a partition; else each seed draws its data.
       precisions: the precisions that it supports.
       has_objective: whether it has an objective, which the stop rule needs.
+      has_epochs: whether it has minibatches of epochs (`mdfl_jax.core.types.Task.epochs`).
       is_light: whether its rounds take only microseconds; then devices share a run only on request.
     """
 
@@ -76,6 +77,7 @@ class TaskKind(NamedTuple):
     precisions: tuple[str, ...] = ("float32",)
     has_objective: bool = False
     is_light: bool = False
+    has_epochs: bool = False
 
 
 TASKS: Registry[TaskKind] = Registry("task", home="mdfl_jax.tasks")
@@ -104,6 +106,8 @@ def summed(task: Task, batch_size: int) -> Task:
     ) -> tuple[jax.Array, ClientParams]:
         loss, found = task.gradient(data, clients, client_params, key, **more)
         counts = jnp.full_like(clients.num_samples, batch_size) if batch_size else clients.num_samples
+        if (batch := more.get("batch")) is not None:
+            counts = jnp.sum(batch.mask, axis=1)
         of_samples = lambda g: g * rows_like(counts, g).astype(g.dtype)  # noqa: E731
         return loss, each(of_samples, lambda statistic: statistic, found)
 

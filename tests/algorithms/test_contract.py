@@ -182,7 +182,7 @@ def test_a_compressor_over_devices(compressor):
 
 NEEDS = {
     ("adjacency", "mix", SYMMETRIC, FIXED): ("extra", "d2", "anq_nids", "beer", "choco", "dcd_psgd", "squarm_sgd"),
-    ("adjacency", "mix", SYMMETRIC): ("nids", "gradient_tracking", "dmgt_svrg"),
+    ("adjacency", "mix", SYMMETRIC): ("nids", "gradient_tracking", "dmgt_svrg", "kgt"),
     ("adjacency", "mix"): ("dpsgd", "dsgdm_n", "qg_dsgdm", "qg_dsgdm_n", "dfedsam", "dfedavgm"),
     ("adjacency",): ("sgp", "epidemic", "epidemic_oracle", "pame"),
     (): ("local_only", "allreduce", "server_fedavg"),
@@ -194,6 +194,7 @@ DEFAULTS = {
     "qg_dsgdm": {"momentum": 0.9, "momentum_memory": 0.9},
     "dfedavgm": {"momentum": 0.9},
     "dfedsam": {"rho": 0.01},
+    "kgt": {"exchange_lr": 1},
     "epidemic": {"num_peers": 7},
     "sgp": {"momentum": 0},
     "allreduce": {"momentum": 0},
@@ -217,7 +218,7 @@ def test_what_each_needs_and_the_papers_numbers():
 def test_bits_of_messages_in_double_precision():
     """A whole model, or the coordinates of a sparse message and their bitmap, or nothing that is known beforehand."""
     whole = ("dpsgd", "extra", "d2", "dsgdm_n", "qg_dsgdm", "qg_dsgdm_n", "nids", "gradient_tracking", "dfedsam")
-    for name in (*whole, "dfedavgm", "epidemic", "epidemic_oracle", "dmgt_svrg"):
+    for name in (*whole, "dfedavgm", "kgt", "epidemic", "epidemic_oracle", "dmgt_svrg"):
         assert ALGORITHMS[name](Settings()).double_bits(None, 10) == 640, name
     for name in ("anq_nids", "beer", "choco", "dcd_psgd", "squarm_sgd"):
         sparse = ALGORITHMS[name](Settings(compressor="top_k"))

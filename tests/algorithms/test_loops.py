@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from least_squares import NO_LINKS, Problem, graph, run, run_long
-from oracles import baselines, innovations, rivals
+from oracles import baselines, innovations, local_work, rivals
 
 from mdfl_jax import UserError
 from mdfl_jax.algorithms import ALGORITHMS
@@ -150,6 +150,17 @@ def dfedavgm(asked):
     return Loop(models, asked.sent(), {"lr": 0.05}, Settings(num_local_steps=4, schedule=halving))
 
 
+def kgt(asked):
+    """With a step size that is halved from round to round, and batches that are all rows."""
+    start, _ = asked.args
+    rates = [0.0625 * 0.5**t for t in range(ROUNDS)]
+    whole = [[[slice(None)] * 3] * 5] * ROUNDS
+    decayed = lambda i, w, rows: asked.problem.gradient_of(i, w) + asked.decay * w  # noqa: E731
+    models, _ = local_work.kgt(start, whole, decayed, asked.mixes, rates, 0.5)
+    settings = Settings(num_local_steps=3, schedule=lambda k: 0.5 ** (k // 3))
+    return Loop(models, asked.sent(lambda t: 2), {"lr": 0.0625, "exchange_lr": 0.5}, settings)
+
+
 def beer(asked):
     """In round 0 there is no tracked gradient to send yet."""
     models = innovations.beer(*asked.args, asked.mixes, 0.0625, 0.375, innovations.top_k(0.4))
@@ -205,6 +216,7 @@ LOOPS: dict[str, Callable] = {
     "qg_dsgdm_n": lambda asked: qg_dsgdm(asked, nesterov=True),
     "dfedsam": dfedsam,
     "dfedavgm": dfedavgm,
+    "kgt": kgt,
     "beer": beer,
     "choco": choco,
     "choco sign": lambda asked: choco(asked, "sign"),
@@ -213,7 +225,7 @@ LOOPS: dict[str, Callable] = {
     "anq_nids": anq_nids,
 }
 # The others need the same links in every round.
-CHANGE = ("dsgdm_n", "qg_dsgdm", "qg_dsgdm_n", "dfedsam", "dfedavgm", "dmgt_svrg")
+CHANGE = ("dsgdm_n", "qg_dsgdm", "qg_dsgdm_n", "dfedsam", "dfedavgm", "dmgt_svrg", "kgt")
 
 
 @pytest.mark.parametrize("some", [False, True], ids=["always", "some rounds"])

@@ -113,6 +113,13 @@ algorithm.name=pame | algorithm.local_steps=2 => algorithm.local_steps is 2; it 
 algorithm.name=beer | algorithm.momentum=0.9 => algorithm.momentum is 0.9; it must be 0.0: beer has its step in its
 algorithm.name=choco | algorithm.optimizer=adam => algorithm.optimizer is adam; it must be 'sgd': choco has its step
 algorithm.name=anq_nids | algorithm.local_steps=5 => algorithm.local_steps is 5; it must be 1: anq_nids takes one
+algorithm.name=pame | algorithm.local_epochs=2 => algorithm.local_epochs is 2; it must be 0: pame takes one gradient
+algorithm.name=nids | algorithm.proximal=0.1 => algorithm.proximal is 0.1; it must be 0.0: nids takes one gradient step
+algorithm.local_epochs=2 => algorithm.batch_size is 0; it must be 1 or more: algorithm.local_epochs is 2, and a full
+algorithm.local_epochs=2 | algorithm.batch_size=8 | algorithm.local_steps=3 => algorithm.local_steps is 3; it must be 1
+algorithm.local_epochs=2 | algorithm.batch_size=8 | algorithm.lr_schedule=cosine => it must be constant or exponential
+algorithm.proximal=0.1 => algorithm.proximal is 0.1; it must be 0: algorithm.local_steps is 1, and a first step begins
+algorithm.proximal=-1 | algorithm.local_steps=2 => algorithm.proximal is -1.0; it must be at least 0
 algorithm.participation=0.5 | network.mixing=max_degree => network.mixing is max_degree; it must be metropolis_hastings
 algorithm.name=choco | model.shared=x => model.shared is 'x'; it must be empty: choco exchanges whole models
 algorithm.name=beer | algorithm.compressor=topk => unknown compressor 'topk' (did you mean 'top_k'?); known: anq
@@ -121,6 +128,19 @@ algorithm.name=pame | algorithm.period_min=8 => it must be at most algorithm.per
 algorithm.name=fedmobile => fedmobile needs meetings with a server
 algorithm.name=choco | network.mobility=static | cost.short_contact=drop | cost.bandwidth=100 => choco needs the same li
 algorithm.name=nids | network.graph=exponential => nids needs symmetric mixing weights, which network.graph=exponential
+"""
+PRESENCE = """
+presence.name=markof => presence.name: unknown name 'markof' (did you mean 'markov'?); known: cyclic, markov
+presence.name=markov | presence.leave=2 => presence.leave is 2.0; it must be at least 0 and at most 1
+presence.name=poisson | presence.at_start=7 => presence.at_start is 7; it must be at most network.num_clients, which is
+presence.name=poisson | presence.arrivals=0 => presence.arrivals is 0.0; it must be greater than 0
+presence.name=table => presence.file is ''; it must be a file of lines client,from,to: presence.name is table
+presence.file=x.csv => presence.file is 'x.csv'; it must be empty unless presence.name is table
+presence.name=table | presence.file=none.csv => presence.file 'none.csv' cannot be read: No such file
+presence.name=markov | server.pattern=fixed => presence.name is markov; it must be empty with server.pattern fixed
+presence.name=trace => presence.name is trace; it must be another one: trace.gaps is hold, so that no client is ever
+presence.name=trace | trace.gaps=absent => presence.name is trace; it must be another one: network.mobility random_m
+presence.name=markov | algorithm.name=choco | network.graph=ring => choco needs the same links in every round
 """
 GRAPHS = """
 network.graph=rng => unknown graph 'rng' (did you mean 'ring'?)

@@ -50,6 +50,13 @@ algorithm.optimizer=adam => algorithm.momentum=0.5
 algorithm.lr_schedule=cosine => algorithm.lr_final=0.9
 algorithm.lr_schedule=cosine => algorithm.lr_decay=0.5
 algorithm.name=pame => network.mixing=lazy
+algorithm.name=pame => algorithm.proximal=0.5
+algorithm.local_steps=1 => algorithm.proximal=0.5
+algorithm.local_steps=2 => algorithm.proximal=0.5
+algorithm.local_steps=2 => algorithm.epoch_steps=equal
+algorithm.local_epochs=1 | algorithm.batch_size=8 => algorithm.local_steps=2
+algorithm.local_epochs=1 | algorithm.batch_size=8 => algorithm.epoch_steps=equal
+algorithm.local_epochs=1 | algorithm.batch_size=8 => algorithm.proximal=0.5
 network.graph=ring => network.radius=1
 network.graph=ring => network.contact=swept
 network.graph=ring => network.mobility=random_movement
@@ -57,6 +64,12 @@ network.graph=ring => network.link_failure=0.5
 network.graph=ring => network.link_fading=0.5
 network.graph=ring => network.order=move_first
 network.link_failure=0.5 => network.mixing=lazy
+presence.name=markov => presence.absent=train
+presence.name=markov => presence.newcomers=initial
+presence.name=markov => presence.newcomers=neighbour
+presence.name=markov => presence.stay=5
+network.graph=ring => presence.absent=train
+algorithm.name=local_only => presence.name=markov
 network.relays=1 => network.mixing=fedavg
 data.partition=iid => data.alpha=0.5
 data.partition=shards => data.alpha=0.5

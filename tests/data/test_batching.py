@@ -1,5 +1,7 @@
 """Blocks and minibatches: every sample once, of its owner; crops and flips against NumPy, and what a client draws."""
 
+from functools import cache
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 
 from mdfl_jax.data import augment
 from mdfl_jax.data.augment import Augmentation, draw_views, show
-from mdfl_jax.data.batching import cut_blocks, draw_minibatch, index_clients
+from mdfl_jax.data.batching import cut_blocks, draw_epochs, draw_minibatch, index_clients
 
 N, SAMPLES, CLASSES = 5, 40, 3
 INDEX = jax.jit(lambda owner, labels: index_clients(owner, labels, N, CLASSES))
@@ -44,6 +46,51 @@ def test_minibatch_comes_from_what_the_client_holds():
         assert set(values.tolist()) == held
         assert counts.min() > 0.8 * counts.mean()
     assert draw_minibatch(jax.random.key(0), index, 1, 4).shape == (4,)  # holds nothing: any valid index
+
+
+def loaded(order, size, steps=0):
+    """The batches of an epoch: those of PyTorch's DataLoader(shuffle=True); or as many as there are steps, in NumPy."""
+    return np.array_split(order, steps) if steps else [order[k : k + size] for k in range(0, len(order), size)]
+
+
+@cache
+def epochs_of(size, equal):
+    """(index) -> the steps of each client in three epochs, of the largest in one, and the batches of all steps."""
+
+    def drawn(index):
+        epochs = draw_epochs(jax.random.key(1), 3, *index[:3], size, equal)
+        return epochs.steps, epochs.most, tuple(jax.vmap(epochs.batch)(jnp.arange(3 * SAMPLES)))
+
+    return jax.jit(drawn)
+
+
+@pytest.mark.parametrize("equal", [False, True])
+@given(st.lists(st.integers(-1, N - 1), min_size=SAMPLES, max_size=SAMPLES), st.sampled_from([1, 4, 7, 64]))
+@settings(max_examples=30, deadline=None)
+def test_an_epoch_takes_every_sample_once_as_a_data_loader_does(equal, owner, size):
+    index = INDEX(jnp.array(owner), jnp.zeros(SAMPLES, int))
+    of_each, most, (sample, mask) = jax.tree.map(np.asarray, epochs_of(size, equal)(index))
+    held = np.asarray(index.num_samples)
+    assert most == -(-held.max() // size)
+    steps = np.where(held > 0, most, 0) if equal else -(-held // size)
+    assert of_each.tolist() == (3 * steps).tolist()
+    for i in range(N):
+        for e in range(3):
+            taken = [sample[k, i][mask[k, i]] for k in range(e * steps[i], (e + 1) * steps[i])]
+            order = np.concatenate([np.zeros(0, int), *taken])
+            assert sorted(order.tolist()) == np.flatnonzero(np.array(owner) == i).tolist()
+            assert [b.tolist() for b in taken] == [b.tolist() for b in loaded(order, size, steps[i] * equal)]
+
+
+def test_all_orders_are_equally_likely_and_independent():
+    """Of two clients with three and two samples, and of two epochs: 6 x 2 x 6 x 2 outcomes."""
+    held, first = jnp.array([3, 2]), jnp.array([0, 3])
+    draw = lambda key: draw_epochs(key, 2, jnp.arange(5), first, held, 5).order  # noqa: E731
+    orders = np.asarray(jax.jit(jax.vmap(draw))(jax.random.split(jax.random.key(0), 14_400)))
+    _, counts = np.unique(orders.reshape(len(orders), -1), axis=0, return_counts=True)
+    assert len(counts) == 144
+    assert counts.min() > 55  # 100 expected, with a deviation of 10
+    assert counts.max() < 145
 
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (3, 5, 6, 2), dtype=np.uint8)

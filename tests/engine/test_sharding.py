@@ -217,6 +217,30 @@ def test_local_steps_over_full_batches_keep_their_sums_in_order(name):
     assert not apart
 
 
+@pytest.mark.parametrize("equal", [False, True])
+def test_local_epochs_over_devices_are_those_on_one_and_no_loop_has_a_collective(equal):
+    """Where clients hold unlike numbers of samples and some nothing; FedMobile hands models over beside its steps."""
+    found = []
+    for devices in (1, 4):
+        clients = clients_of(10, mesh_of(devices))
+        task = make(10, devices)._replace(partition=lambda *_, clients=clients: clients)
+        local = Settings(num_local_epochs=2, equal_steps=equal)
+        simulation = Simulation(task, meetings(N), ALGORITHMS["fedmobile"](local), Schedule(2, 2))
+        numbers = numbers_of("fedmobile", lr=np.float32(0.1))
+        hparams = HPARAMS._replace(network=MeetingsParams(), algorithm=numbers)
+
+        def whole(key, simulation=simulation, hparams=hparams):
+            start = simulation.init(simulation.data, hparams, key)[0]
+            return simulation.advance(simulation.data, hparams, key, start)
+
+        compiled = jax.jit(whole).lower(jax.random.key(3)).compile()
+        found.append(compiled(jax.random.key(3))[0].algorithm.params)
+        number, apart = unordered(compiled.as_text())
+        assert bool(number) == (devices > 1)
+        assert not apart
+    assert_trees_equal(*found, TOLERANCE)
+
+
 def over_two(inner):
     """A program over two devices: what `inner` makes of x, and a sum over all rows beside it."""
     mesh = mesh_of(2)

@@ -113,6 +113,13 @@ MUTANTS = [
     Mutant("exchange/screening.py", "== of_attackers", "!= of_attackers", "exchange/test_rules.py"),
     Mutant("networks/wrappers/attacked.py", "at_server + 1", "at_server", "attacks/test_attacks.py"),
     Mutant("exchange/sending.py", "SENDING), which), index)", "SENDING), 0), 0)", "exchange/test_sending.py"),
+    # Local work, and who is there.
+    Mutant("data/batching.py", "jnp.minimum(part, more)", "0", "data/test_batching.py"),
+    Mutant("algorithms/local.py", "where_rows(index < of_each, moved, carry)", "moved", "algorithms/test_local_work.py"),
+    Mutant("algorithms/local.py", "g.dtype) * (y - x)", "g.dtype) * y", "algorithms/test_local_work.py"),
+    Mutant("algorithms/kgt.py", "c - own + mixed", "c - own", "algorithms/test_local_work.py"),
+    Mutant("networks/wrappers/presence.py", " & ~links.senders.of(waits)", "", "networks/test_presence.py"),
+    Mutant("engine/simulation.py", "jnp.where(rows_like(who, new), new, old)", "new", "networks/test_presence.py"),
     Mutant("exchange/active.py", "links.senders.on_own(removed)", "0", "exchange/test_active.py"),
     Mutant("exchange/active.py", "jnp.where(rows_like(moves, new), new, old) if", "new if", "algorithms/test_contract.py"),
     Mutant("networks/wrappers/wrapper.py", "params=view.params.inner, before", "before", "networks"),

@@ -260,6 +260,10 @@ def test_work_is_counted_in_samples():
     held = jnp.array([4, 0, 10])
     np.testing.assert_array_equal(Work(3, 0).samples(held), [12, 0, 30])
     np.testing.assert_array_equal(Work(3, 8).samples(held), [24, 0, 24])
+    np.testing.assert_array_equal(Work(2, 8, epochs=3).samples(held), [24, 0, 60])  # whatever the batches
+    for name, gradients in (("dpsgd", 1), ("dfedsam", 2)):
+        epochs = ALGORITHMS[name](Settings(num_local_epochs=5))
+        assert work_of(epochs, resolved(name, "", {}), MODEL, 16, 5) == Work(gradients, 16, True, 5)
     for name, uses_links in (("dpsgd", True), ("epidemic", True), ("local_only", False), ("allreduce", False)):
         algorithm, numbers, steps = make(name)
         assert work_of(algorithm, numbers, MODEL, 16) == Work(steps, 16, uses_links)
@@ -271,6 +275,7 @@ def test_work_is_counted_in_samples():
         ("dpsgd", LinkLoad(1, DENSE)),
         ("sgp", LinkLoad(1, DENSE + 32)),  # the model and its weight
         ("gradient_tracking", LinkLoad(2, 2 * DENSE)),  # two messages from the second round on
+        ("kgt", LinkLoad(2, 2 * DENSE)),
         ("dmgt_svrg", LinkLoad(4, 4 * DENSE)),  # each of two steps of gossip
         ("local_only", LinkLoad(1, DENSE)),  # nothing is sent: a whole model is assumed
     ],

@@ -23,6 +23,7 @@ def wrap(network: Network, *, init: Callable[..., Any], step: Callable[..., Any]
         come first. A function gets the state and the numbers of the wrapper.
     """
     reached, observe, lists, honest = network.reached, network.observe, network.lists, network.honest
+    there = network.there
     needed = lists and lists.needed
     own_metrics = changes.pop("metrics", ())
     passed = network._replace(
@@ -31,6 +32,7 @@ def wrap(network: Network, *, init: Callable[..., Any], step: Callable[..., Any]
         observe=observe
         and (lambda params, state, seen: state._replace(inner=observe(params.inner, state.inner, seen))),
         lists=lists and lists._replace(needed=needed and (lambda state: needed(state.inner))),
+        there=there and (lambda state: there(state.inner)),
         honest=honest and (lambda state: honest(state.inner)),
         metrics=(*(_from_outside(network, metric) for metric in network.metrics), *own_metrics),
     )

@@ -25,6 +25,7 @@ from mdfl_jax.config.sections import (
     Experiment,
     algorithm_numbers,
     attackers_in,
+    comes_and_goes,
     is_partial,
     links_fail,
     movement_numbers,
@@ -37,7 +38,7 @@ from mdfl_jax.config.sections import (
 from mdfl_jax.core import stages
 from mdfl_jax.core.errors import UserError, errors_about
 from mdfl_jax.core.rng import stream
-from mdfl_jax.core.types import Algorithm, Network, Task
+from mdfl_jax.core.types import NEVER, Algorithm, Network, Task
 from mdfl_jax.exchange.aggregation import AGGREGATIONS
 from mdfl_jax.exchange.neighbourhood import BoundedNumbers
 from mdfl_jax.mobility import BOUNDARIES, MOBILITIES, Form, Motion, Movement
@@ -54,6 +55,7 @@ from mdfl_jax.networks.spatial import ORDERS, SpatialParams, spatial
 from mdfl_jax.networks.worlds import MOVERS, RELAY_PLACES
 from mdfl_jax.networks.wrappers.attacked import WHO, AttackedParams
 from mdfl_jax.networks.wrappers.participation import ParticipationParams
+from mdfl_jax.networks.wrappers.presence import PRESENCES, PresenceParams, StayNumbers, coming_and_going
 from mdfl_jax.networks.wrappers.roadside import RoadsideParams, roadside
 from mdfl_jax.traces import Contacts, Part, Trace, contact_table, load, part_of, resample
 from mdfl_jax.traces.describe import notes, stay
@@ -199,6 +201,7 @@ def described(experiment: Experiment, rules: Sequence[Movement | Form]) -> str:
         over = f" over {where}" if experiment.server.pattern == "roadside" else ""
         where = f"server.pattern={experiment.server.pattern}{over}"
     where += " and failing links" if links_fail(experiment) else ""
+    where += f" and presence.name={experiment.presence.name}" if comes_and_goes(experiment) else ""
     rule = experiment.cost.short_contact
     where += f" and cost.short_contact={rule}" if rule in SHORT_CONTACTS else ""
     return f"{where}, network.mixing={network.mixing},"
@@ -239,6 +242,30 @@ def network_of(
     return server_network(experiment, world) if experiment.server.pattern else world
 
 
+def with_presence(experiment: Experiment, network: Network) -> Network:
+    """Return a network whose clients come and go, if they do.
+
+    Raises:
+      UserError: If they do so as a trace says, and the network follows none.
+    """
+    config = experiment.presence
+    if not comes_and_goes(experiment):
+        return network
+    if config.name == "trace" and network.there is None:
+        raise UserError(
+            f"presence.name is trace; it must be another one: network.mobility {movement_of(experiment)} follows none"
+        )
+    return coming_and_going(network, config.name, config.absent, config.newcomers)
+
+
+def presence_numbers(experiment: Experiment) -> Any:
+    """Return the traced numbers of the member of `presence.name`, with the stays that a file holds."""
+    config, clients = experiment.presence, experiment.network.num_clients
+    if config.name == "table":
+        return StayNumbers(read_stays(config.file, clients))
+    return traced_numbers(experiment, PRESENCES, config.name)
+
+
 def network_params(
     experiment: Experiment,
     rules: list[Movement],
@@ -257,6 +284,8 @@ def network_params(
     network = network._replace(link_filter=cost)
     if experiment.server.pattern:
         network = server_params(experiment, network)
+    if comes_and_goes(experiment):
+        network = PresenceParams(network, presence_numbers(experiment), np.float32(experiment.motion.dt))
     if is_partial(experiment):
         participation, period = participation_of(experiment)
         network = ParticipationParams(network, np.float32(participation), np.int32(period))
@@ -390,6 +419,30 @@ def most_heard(experiment: Experiment) -> int:
     return int(jax.jit(lambda keys: jnp.max(jax.lax.map(under, keys)))(keys_of(experiment, seeds)))
 
 
+def _whole_numbers(field: str, path: str, header: tuple[str, ...], what: str) -> np.ndarray:
+    """Read a file of lines of whole numbers, whose first line may be the header: [n, len(header)] int64.
+
+    Raises:
+      UserError: If the file cannot be read, holds no line, or a line has another form.
+    """
+    rows = []
+    try:
+        with Path(path).open(newline="") as file:
+            for number, row in enumerate(csv.reader(file), 1):
+                if not row or (number == 1 and tuple(cell.strip() for cell in row) == header):
+                    continue
+                try:
+                    rows.append([int(cell) for cell, _ in zip(row, header, strict=True)])
+                except ValueError:
+                    shown = ",".join(row)
+                    raise UserError(f"{field} {path!r}, line {number}: {shown!r} is not {','.join(header)}") from None
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise UserError(f"{field} {path!r} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if not rows:
+        raise UserError(f"{field} {path!r} holds no {what}")
+    return np.array(rows, object)
+
+
 @lru_cache(maxsize=8)
 def read_meetings(path: str, num_clients: int) -> np.ndarray:
     """Read the meetings from a file of lines client,slot, whose first line may be this header.
@@ -400,24 +453,33 @@ def read_meetings(path: str, num_clients: int) -> np.ndarray:
     Raises:
       UserError: If the file cannot be read, a line has another form, or a client or slot is out of range.
     """
-    pairs = []
-    try:
-        with Path(path).open(newline="") as file:
-            for number, row in enumerate(csv.reader(file), 1):
-                if not row or (number == 1 and [cell.strip() for cell in row] == ["client", "slot"]):
-                    continue
-                try:
-                    client, slot = (int(cell) for cell in row)
-                except ValueError:
-                    shown = ",".join(row)
-                    raise UserError(f"server.file {path!r}, line {number}: {shown!r} is not client,slot") from None
-                pairs.append((client, slot))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise UserError(f"server.file {path!r} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if not pairs:
-        raise UserError(f"server.file {path!r} holds no meeting")
+    rows = _whole_numbers("server.file", path, ("client", "slot"), "meeting")
     with errors_about(f"server.file {path!r}"):
-        return meeting_table([client for client, _ in pairs], [slot for _, slot in pairs], num_clients)
+        return meeting_table(rows[:, 0], rows[:, 1], num_clients)
+
+
+@lru_cache(maxsize=8)
+def read_stays(path: str, num_clients: int) -> np.ndarray:
+    """Read who is there from a file of lines client,from,to, in rounds; the first line may be this header.
+
+    Returns:
+      [N, K, 2] int32, the stays of each client: there from a round on, and no more in the second one.
+
+    Raises:
+      UserError: If the file cannot be read, a line has another form, or a client or a stay is out of range.
+    """
+    rows = _whole_numbers("presence.file", path, ("client", "from", "to"), "stay")
+    for client, begin, end in rows:
+        if not (0 <= client < num_clients and 0 <= begin < end <= NEVER):
+            raise UserError(
+                f"presence.file {path!r}: the stay {client},{begin},{end} must be of a client in 0..{num_clients - 1}, "
+                "from a round to a later one"
+            )
+    of_client = [rows[rows[:, 0] == i, 1:] for i in range(num_clients)]
+    stays = np.zeros((num_clients, max(map(len, of_client)), 2), np.int32)
+    for i, own in enumerate(of_client):
+        stays[i, : len(own)] = own
+    return stays
 
 
 def server_network(experiment: Experiment, world: Network) -> Network:
@@ -471,7 +533,8 @@ def work_in(experiment: Experiment, task: Task, algorithm: Algorithm) -> Work:
       algorithm: Its algorithm.
     """
     model = jax.eval_shape(task.init, task.data, jax.random.key(0))
-    return work_of(algorithm, algorithm_numbers(experiment).traced(), model, experiment.algorithm.batch_size)
+    config = experiment.algorithm
+    return work_of(algorithm, algorithm_numbers(experiment).traced(), model, config.batch_size, config.local_epochs)
 
 
 def movement_seconds(experiment: Experiment) -> float:

@@ -24,6 +24,7 @@ from mdfl_jax.config.sections import (
     has_own_measures,
     is_attacked,
     is_partial,
+    is_proximal,
     numbers_in,
     task_numbers,
 )
@@ -42,7 +43,15 @@ from mdfl_jax.networks.contact import ContactList
 from mdfl_jax.networks.costs import CountedParams, LinkLoad, Work, counted, link_filter
 from mdfl_jax.networks.wrappers.attacked import attacked
 from mdfl_jax.networks.wrappers.participation import partial_participation
-from mdfl_jax.study.prepare.network import attacked_params, cost_params, described, network_of, network_params, work_in
+from mdfl_jax.study.prepare.network import (
+    attacked_params,
+    cost_params,
+    described,
+    network_of,
+    network_params,
+    with_presence,
+    work_in,
+)
 from mdfl_jax.study.prepare.task import build_task
 from mdfl_jax.tasks.supervised import IMAGES
 
@@ -165,6 +174,9 @@ def build_simulation(
         Settings(
             optimizer=_optimizer(experiment),
             num_local_steps=experiment.algorithm.local_steps,
+            num_local_epochs=experiment.algorithm.local_epochs,
+            equal_steps=experiment.algorithm.epoch_steps == "equal",
+            proximal=is_proximal(experiment),
             mixing_bound=engine.mixing_bound,
             compressor=experiment.algorithm.compressor,
             schedule=_schedule(experiment),
@@ -188,7 +200,7 @@ def build_simulation(
     )
     work = work_in(experiment, task, algorithm) if is_counted(experiment) else Work()
     slow = link_filter(work, experiment.cost.short_contact, has_deadline(experiment))
-    world = network_of(experiment, rules, slow, max_neighbours)
+    world = with_presence(experiment, network_of(experiment, rules, slow, max_neighbours))
     check_needs(algorithm, world, experiment.algorithm.name, described(experiment, rules))
     if is_partial(experiment):
         picks = experiment.algorithm.picks

@@ -1,0 +1,80 @@
+"""K-GT: local steps along corrected gradients, where the corrections track the mean gradient by gossip."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.algorithms.local import AlgorithmNumbers, Settings, decayed_gradient, local_work, recursion_step
+from mdfl_jax.algorithms.registry import register
+from mdfl_jax.core.message_bits import count_bits, dense_bits, double_dense_bits, messages_sent
+from mdfl_jax.core.numbers import number
+from mdfl_jax.core.trees import each, rows_like
+from mdfl_jax.core.types import SYMMETRIC, Algorithm, ClientParams, Gradient, Links, RoundStats
+
+
+class KGTState(NamedTuple):
+    """The models x [N, ...], the corrections c [N, ...], whose sum over clients is zero, and the rounds so far."""
+
+    params: ClientParams
+    correction: ClientParams
+    round: jax.Array
+
+
+class KGTNumbers(AlgorithmNumbers):
+    """The numbers of K-GT."""
+
+    exchange_lr: float = number(1.0, "step size of the exchange, eta_s", above=0)
+
+
+@register(
+    "kgt",
+    KGTNumbers,
+    ignores=("optimizer", "momentum", "compressor", "statistics"),
+    mixes_gradients=True,
+    formula="E times y <- y - eta (grad f(y) + c), from y = x;  z = (x - y) / (E eta)\n"
+    "c+ = c - z + W z;  x+ = W (x - eta_s E eta z);  c^0 = 0",
+    cite="liu2024kgt: algorithm 1",
+)
+def kgt(settings: Settings = Settings()) -> Algorithm:
+    """K-GT: local steps like those of SCAFFOLD, without a server; corrections keep unlike clients from drifting apart.
+
+    c estimates the mean gradient over all clients less the client's own. The paper's experiments begin with c = 0, as
+    here; its analysis begins with the differences of the first gradients, whose mean is zero, too. If clients take
+    unlike numbers of steps, as in epochs, each divides by its own number. All steps of a round have the size of its
+    first one. Every round sends two messages a link, z and x. In a round without links W = I.
+    """
+
+    def init(hparams: KGTNumbers, client_params: ClientParams) -> KGTState:
+        return KGTState(client_params, jax.tree.map(jnp.zeros_like, client_params), jnp.int32(0))
+
+    def do_round(
+        hparams: KGTNumbers, key: jax.Array, state: KGTState, links: Links, gradient: Gradient
+    ) -> tuple[KGTState, RoundStats]:
+        x, work = state.params, local_work(settings, hparams, key, state.params, gradient)
+        eta = recursion_step(settings, hparams, state.round * work.num_steps)
+        step_size = lambda leaf: eta.astype(leaf.dtype)  # noqa: E731
+
+        def step(y: ClientParams, index: jax.Array, gradient: Gradient) -> tuple[ClientParams, jax.Array]:
+            loss, found = decayed_gradient(gradient, hparams, eta)(y, jax.random.fold_in(key, index))
+            corrected = lambda y, g, c: y - step_size(y) * (g + c)  # noqa: E731
+            return each(corrected, lambda y, g, c: y - step_size(y) * g, y, found, state.correction), loss
+
+        y, loss = work.take(step, x)
+        taken = jnp.broadcast_to(jnp.asarray(work.steps_of_each), loss.shape)
+
+        def mean_step(x: jax.Array, y: jax.Array) -> jax.Array:
+            length = rows_like(taken, x).astype(x.dtype) * step_size(x)
+            return jnp.where(length > 0, (x - y) / jnp.where(length > 0, length, 1), 0)
+
+        moved = lambda x, y: x - jnp.asarray(hparams.exchange_lr, x.dtype) * (x - y)  # noqa: E731
+        z = each(mean_step, lambda x, y: jnp.zeros_like(x), x, y)
+        heard = settings.aggregate(hparams, key, links, z)
+        correction = jax.tree.map(lambda c, own, mixed: c - own + mixed, state.correction, z, heard)
+        params = settings.aggregate(hparams, key, links, each(moved, lambda x, y: y, x, y), which=1)
+        messages = 2 * messages_sent(links.adjacency, links.senders)
+        stats = RoundStats(loss, messages, count_bits(messages, dense_bits(x)))
+        return KGTState(params, correction, state.round + 1), stats
+
+    needs = frozenset({"adjacency", "mix", SYMMETRIC})
+    return Algorithm(needs, init, do_round, lambda state: state.params, double_bits=double_dense_bits)
