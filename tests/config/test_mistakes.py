@@ -107,6 +107,50 @@ select=network.mobility => select is 'network.mobility'; it must be an axis of n
 data.validation=0 => select is 'algorithm.lr', which needs validation samples; data.validation is 0
 data.validation=20 | baseline=algorithm.lr=0.1 => baseline is 'algorithm.lr=0.1'; it must be empty where select choose
 """
+LABELS = """
+& sweep=network.mobility=dcm,random_movement | data.alpha=0.5
+labels=dcn=DCM => labels: unknown value, or field of the sweep, 'dcn' (did you mean 'dcm'?)
+labels=dpsdg=D-PSGD => labels: unknown value, or field of the sweep, 'dpsdg' (did you mean 'dpsgd'?)
+labels=network.mobilty=rule => labels: unknown value, or field of the sweep, 'network.mobilty' (did you mean 'netw
+labels=network.mobility=dam=DAM => labels: unknown value, or field of the sweep, 'network.mobility=dam'
+labels=algorithm.lr=0.05=small => labels: unknown value
+sweep=network.mobility=dcm,dam | labels=static=No => unknown value, or field of the sweep, 'static'
+"""
+KEEPING = """
+save=last => save is 'last'; it must be empty, final, best, or every:K
+save=none => save is 'none'; it must be empty, final, best, or every:K
+save=every: => it must be empty
+save=every:-2 => it must be empty
+save=every:0 => K must be a multiple of eval_every, which is 2
+save=every:3 => save is 'every:3'; K must be a multiple of eval_every, which is 2
+save=every:6 => K must be at most rounds, which is 4, or nothing would be saved
+sweep=save=final,best => save cannot be an axis
+"""
+EVALUATION = """
+eval_clients=-1 => eval_clients is -1; it must be at least 0
+eval_clients=7 => eval_clients is 7; it must be 0 (all) or 4 to 6
+eval_samples=61 => eval_samples is 61; it must be 0 (all) or 20 to 60
+eval_clients=5 | judged=global => eval_clients is 5; it must be 0 with judged=global
+eval_clients=5 | metrics=personal_accuracy => must be 0 (all) with the metric 'personal_accuracy'
+sweep=eval_clients=4,5 => eval_clients cannot be an axis
+"""
+SYNTHETIC = """
+& data.name=synthetic:linear | stop_std=0.001 | sweep=algorithm.lr=0.05,0.1 | select=algorithm.lr
+select=algorithm.rho => axis of numbers
+select=algorithm.name => axis of numbers
+select=algorithm.lr,algorithm.lr => axis of numbers
+select=algorithm.lr, algorithm.period_max => axis of numbers
+select_by=accuracy => unknown select_by 'accuracy'; known: bits_to_target
+sweep=algorithm.name=nids; algorithm.lr=0.1 | algorithm.participation=0.5 | algorithm.picks=one_way => nids needs symm
+algorithm.picks=none => both_ways
+algorithm.lr_decay=1 => less than 1
+x_axis=time => x_axis
+engine.precision=bfloat16 => float32 or float64
+data.name=synthetic:cubic => synthetic:linear
+data.name=digits => stop_std is 0.001
+data.name=digits | stop_std=0 => data.validation is 0
+data.name=digits | stop_std=0 | data.validation=5000 => data.validation is 5000
+"""
 ALGORITHMS = """
 algorithm.compressor=top_k => algorithm.compressor is top_k; it must be '': dpsgd sends nothing compressed
 algorithm.name=pame | algorithm.local_steps=2 => algorithm.local_steps is 2; it must be 1: pame takes one gradient step

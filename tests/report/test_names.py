@@ -64,33 +64,11 @@ def test_a_value_on_two_axes_has_two_names(make_workdir):
         run.labelled("data.alpha=4=odd")
 
 
-@pytest.mark.parametrize(
-    ("labels", "told"),
-    [
-        ("dcn=DCM", "labels: unknown value, or field of the sweep, 'dcn' (did you mean 'dcm'?)"),
-        ("dpsdg=D-PSGD", "labels: unknown value, or field of the sweep, 'dpsdg' (did you mean 'dpsgd'?)"),
-        ("network.mobilty=rule", "labels: unknown value, or field of the sweep, 'network.mobilty' (did you mean 'netw"),
-        ("network.mobility=dam=DAM", "labels: unknown value, or field of the sweep, 'network.mobility=dam'"),
-        ("static=No", ""),  # the value of the field that the sweep varies is no point's
-        ("dcm=DCM; random_movement=Random; dpsgd=D-PSGD; network.mobility=rule; network.mobility=dcm=CM", ""),
-        ("algorithm.lr=0.05=small", "labels: unknown value"),
-        ("data.alpha=0.5=half; 0.5=one half", ""),
-    ],
-)
-def test_labels_of_what_no_point_has_are_refused(tiny, labels, told):
-    config = tiny(sweep="network.mobility=dcm,random_movement", labels=labels, **{"data.alpha": 0.5})
-    if labels == "static=No":
-        config, told = (
-            tiny(sweep="network.mobility=dcm,dam", labels=labels),
-            "unknown value, or field of the sweep, 'static'",
-        )
-    if not told:
-        assert make_study(config)
-        return
-    with pytest.raises(UserError) as caught:
-        make_study(config)
-    assert told in str(caught.value)
-    assert "\n" not in str(caught.value)
+def test_labels_of_values_that_are_there_are_taken(tiny):
+    """What no point has is refused (tests/config/test_mistakes.py)."""
+    texts = "dcm=DCM; random_movement=Random; dpsgd=D-PSGD; network.mobility=rule; network.mobility=dcm=CM"
+    for labels in (texts, "data.alpha=0.5=half; 0.5=one half"):
+        assert make_study(tiny(sweep="network.mobility=dcm,random_movement", labels=labels, **{"data.alpha": 0.5}))
 
 
 @pytest.mark.parametrize("text", ["dcm", "dcm=", "=DCM", "dcm=A; dcm=B", "dcm=A; dam=A: another"])

@@ -7,7 +7,6 @@ import pytest
 from made_study import measured, summary_of
 from tiny import run_study, tiny_config
 
-from mdfl_jax import UserError
 from mdfl_jax.core.types import RunFacts
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
@@ -84,23 +83,6 @@ def test_the_summary_has_the_means_of_the_sample_and_its_interval(tmp_path):
     half = pytest.approx(one.lines[1]["sampling_error_ci95"] / np.sqrt(2))  # of both seeds
     assert entry["sampling"] == {"ci95": half, "round": 2, "mean_ci95": half}
     assert "sampling" not in summary_of(tmp_path, measured("point", 0))
-
-
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"eval_clients": -1}, "eval_clients is -1; it must be at least 0"),
-        ({"eval_clients": 7}, r"eval_clients is 7; it must be 0 \(all\) or 4 to 6"),
-        ({"eval_samples": 61}, r"eval_samples is 61; it must be 0 \(all\) or 20 to 60"),
-        ({"eval_clients": 5, "judged": "global"}, "eval_clients is 5; it must be 0 with judged=global"),
-        ({"eval_clients": 5, "metrics": "personal_accuracy"}, "must be 0 .all. with the metric 'personal_accuracy'"),
-        ({"sweep": "eval_clients=4,5"}, "eval_clients cannot be an axis"),
-    ],
-)
-def test_a_mistake_is_one_line(changes, says):
-    with pytest.raises(UserError, match=says) as error:
-        make_study(tiny_config(**changes))
-    assert "\n" not in str(error.value)
 
 
 def test_the_plan_tells_the_sample():

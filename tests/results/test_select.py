@@ -6,15 +6,12 @@ import numpy as np
 import pytest
 from tiny import run_study
 
-from mdfl_jax import UserError
 from mdfl_jax.config import default_config
 from mdfl_jax.data.dataset import Dataset, hold_out
 from mdfl_jax.report import tables
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.results.summary import select
 from mdfl_jax.study import make_study
-
-ONE = "one_way"
 
 
 def entry(lr, loss, name="dpsgd", diverged=False):
@@ -137,35 +134,6 @@ def test_runs_that_the_host_ends_are_as_those_held_still_to_the_end(workdir, tmp
         assert x.files == y.files
         for key in x.files:
             np.testing.assert_allclose(x[key], y[key], rtol=1e-6, err_msg=key)
-
-
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"select": "algorithm.rho"}, "axis of numbers"),
-        ({"select": "algorithm.name"}, "axis of numbers"),
-        ({"select": "algorithm.lr,algorithm.lr"}, "axis of numbers"),
-        ({"select": "algorithm.lr, algorithm.period_max"}, "axis of numbers"),
-        ({"select_by": "accuracy"}, "unknown select_by 'accuracy'; known: bits_to_target"),
-        (
-            {"sweep": "algorithm.name=nids; algorithm.lr=0.1", "algorithm.participation": 0.5, "algorithm.picks": ONE},
-            "nids needs symmetric mixing weights, which a network with algorithm.picks=one_way does not give",
-        ),
-        ({"algorithm.picks": "none"}, "both_ways"),
-        ({"data.name": "digits", "stop_std": 0.0}, "data.validation is 0"),
-        ({"data.name": "digits"}, "stop_std is 0.001"),
-        ({"data.name": "synthetic:cubic"}, "synthetic:linear"),
-        ({"engine.precision": "bfloat16"}, "float32 or float64"),
-        ({"data.name": "digits", "stop_std": 0.0, "select": "", "engine.precision": "float64"}, "float64"),
-        ({"data.name": "digits", "stop_std": 0.0, "data.validation": 5000}, "data.validation is 5000"),
-        ({"x_axis": "time"}, "x_axis"),
-        ({"algorithm.lr_decay": 1.0}, "less than 1"),  # which is the constant schedule
-    ],
-)
-def test_mistakes_are_one_line(changes, says):
-    with pytest.raises(UserError, match=says) as error:
-        make_study(synthetic(**changes))
-    assert "\n" not in str(error.value)
 
 
 def test_held_out_samples_are_spread_and_disjoint():
