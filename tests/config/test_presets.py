@@ -45,18 +45,6 @@ def test_smoke_bounds_every_preset_by_one_rule():
     assert (tiny.seeds, tiny.data.limit_train, tiny.data.validation) == (1, 50, 0)  # nothing grows
 
 
-@pytest.mark.parametrize(
-    ("argument", "line"),
-    [
-        ("t3", "unknown argument 't3'; known: f3, t2"),
-        ("t2,scale=smal", r"unknown scale 'smal' \(did you mean 'small'\?\); known: paper, small, smoke"),
-    ],
-)
-def test_unknown_items_and_scales_list_the_known_ones(argument, line):
-    with pytest.raises(ValueError, match=line):
-        preset_config("ours", PRESETS, argument)
-
-
 def test_an_item_in_parts_names_them():
     presets = dict.fromkeys(("f5b", "f5c", "f50", "f9_1000"), PRESETS["t2"])
     for item, line in (("f5", "argument 'f5' is in parts here: f5b, f5c"), ("f9", "is in parts here: f9_1000")):

@@ -127,22 +127,6 @@ def test_thesis_digits_runs(tmp_path):
     assert finals[0] != finals[1]
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", ["trace_digits", "waypoint_digits"])
-def test_the_plane_on_digits_runs(name, tmp_path):
-    """Two rounds of every point: finite, and everybody moves but the static."""
-    config = importlib.import_module(f"configs.{name}").get_config()
-    config.rounds, config.eval_every, config.seeds = 2, 2, 1
-    config.data.limit_train, config.data.limit_test, config.model.name = 60, 30, "linear"
-    study = make_study(config)
-    summary = run_study(study, tmp_path / "run")
-    with np.load(tmp_path / "run" / "history.npz") as history:
-        for p, point in enumerate(study.points):
-            moved = history[f"{p}/distance_moved"][0, -1]
-            assert np.isfinite(summary["points"][p]["final_accuracy"]["mean"])
-            assert moved.any() != ("static" in point.overrides["network.mobility"])
-
-
 def test_readme_own_rule_is_the_config_file():
     rule = (ROOT / "configs" / "own_rule.py").read_text().split('"""', 2)[2].strip()
     assert rule in (ROOT / "README.md").read_text()

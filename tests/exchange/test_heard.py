@@ -80,6 +80,7 @@ IN_ROUND = {  # how many clients each one hears in rounds 0 and 5, and in the ot
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("lists", ["dense", "lists"])
 def test_files_tell_in_range_and_heard_apart(lists, tiny, tmp_path):
     """Each of six clients has two in range in every round, and communicates in every fifth one."""
