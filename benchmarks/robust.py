@@ -6,6 +6,7 @@ its own: python -m benchmarks.robust --rule=NAME
 """
 
 import sys
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -51,7 +52,7 @@ def rounds_of(network: Network, params: Any, places: int) -> list[dict[str, Any]
     setting = ROUNDS["digits_round"]
     data = images(300 * setting.num_clients, setting.side, setting.channels)
     task = classification(data, model_of(setting), setting.num_clients, "iid", batch_size=setting.batch)
-    calls, parameters = {}, 0
+    calls, parameters = dict[str, Callable[[], Any]](), 0
     for rule in ("mean", *RULES):
         algorithm = with_rule(dpsgd(Settings(sgd(momentum=False), setting.steps, aggregation=rule)), rule)
         made, key = Simulation(task, network, algorithm, Schedule(1, 1)), jax.random.key(0)

@@ -9,7 +9,7 @@ Command:   python -m launch.sweep --config=configs/clipped_gossip.py:f6_16 --sca
 
 Each honest client has two attackers of its own (`data/ring_15.txt`). With its own model, three of five models are
 honest: a majority. Without it, the first client has a third attacker (`data/ring_16.txt`). The numbers are those of the
-authors' code (github.com/epfml/byzantine-robust-decentralized-optimizer, `honest_majority`): batches of 32, momentum
+authors' code (epfml/byzantine-robust-decentralized-optimizer, `honest_majority`): batches of 32, momentum
 0.9, clipping at 0.1, eight steps of the geometric median, UBAR with 0.4 and 0.5, dissensus with epsilon 1.5, IID data.
 Its trimmed mean cuts two of five or six values on each side, the client's own among them: that is the median. The code
 runs one seed, and here are three. `small` has a linear model, fewer images, and
@@ -18,6 +18,7 @@ runs one seed, and here are three. `small` has a linear model, fewer images, and
 Expected:  docs/papers.md, the paper's figures beside ours.
 """
 
+from functools import partial
 from pathlib import Path
 
 from ml_collections import ConfigDict
@@ -47,7 +48,7 @@ def _ring(num_clients: int) -> ConfigDict:
 
 
 SMALL = {"model.name": "linear", "data.limit_train": 1600, "data.limit_test": 500, "rounds": 120, "eval_every": 40}
-PRESETS = {f"f6_{count}": Preset(lambda count=count: _ring(count), SMALL) for count in (16, 15)}
+PRESETS = {f"f6_{count}": Preset(partial(_ring, count), SMALL) for count in (16, 15)}
 
 
 def get_config(argument: str = "f6_16") -> ConfigDict:

@@ -3,6 +3,7 @@
 python -m benchmarks.papers --item=madfl:t2 [--scale=smoke|small|paper] [--seeds=N] [--workdir=DIR] [--write]
 python -m benchmarks.papers --plan                    how many seeds decide what is undecided, best first
 python -m benchmarks.papers --grow --hours=H          runs the plan from its beginning, for about so many hours
+python -m benchmarks.papers --foretell                what theory says of the claims of MADFL and DADFL, with 100 seeds
 python -m benchmarks.papers --pages
 
 --item takes PAPER:ITEM, PAPER for all of a paper, or all; several with commas. A finished study is read, and an
@@ -21,7 +22,7 @@ from pathlib import Path
 from absl import flags
 
 from benchmarks import measure
-from benchmarks.papers import catalogue, page, plan, records
+from benchmarks.papers import catalogue, foretold, page, plan, records
 from benchmarks.papers.cells import markdown
 from benchmarks.papers.items import ITEMS, Item, chosen
 from benchmarks.papers.studies import Studies
@@ -38,6 +39,7 @@ _SEEDS = flags.DEFINE_integer(
 )
 _PLAN = flags.DEFINE_bool("plan", False, "Print how many seeds decide the undecided claims, and run nothing.")
 _GROW = flags.DEFINE_bool("grow", False, "Run the plan, and write the outcomes and the pages.")
+_FORETELL = flags.DEFINE_bool("foretell", False, "Compute what theory says of claims, and write it and the pages.")
 _HOURS = flags.DEFINE_float("hours", 0.0, "With --grow, the hours after which no step begins.", lower_bound=0.0)
 _PAGES = flags.DEFINE_bool("pages", False, "Write the pages of docs/ from the results files, and run nothing.")
 
@@ -85,7 +87,7 @@ def write_pages() -> None:
 def main() -> int:
     """Run the items, or print the plan, or write the pages. Return exit status 130 if the user stopped a study."""
     catalogue.load()
-    for flag in (_PAGES, _PLAN, _GROW):
+    for flag in (_PAGES, _PLAN, _GROW, _FORETELL):
         if flag.value and _ITEM.value:
             raise UserError(f"--{flag.name} is for all items, so --item={_ITEM.value} is for a command of its own")
     if _GROW.value != (_HOURS.value > 0):
@@ -93,13 +95,16 @@ def main() -> int:
     if _PAGES.value or _PLAN.value:
         print("\n".join(plan.lines())) if _PLAN.value else write_pages()
         return 0
-    if not _ITEM.value and not _GROW.value:
+    if not (_ITEM.value or _GROW.value or _FORETELL.value):
         raise UserError("--item=PAPER:ITEM is missing, for example --item=madfl:t2; all is everything")
     items = chosen(_ITEM.value) if _ITEM.value else []
     common.setup_jax(common.default_cache())
     from mdfl_jax.study import Interrupted  # imports JAX
 
     try:
+        if _FORETELL.value:
+            foretold.write()
+            write_pages()
         if _GROW.value:
             grow(_HOURS.value)
         for item in items:

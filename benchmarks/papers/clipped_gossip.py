@@ -1,5 +1,7 @@
 """The item of ClippedGossip: figure 6 (configs/clipped_gossip.py), with the accuracies that the authors' code keeps."""
 
+from typing import Any
+
 import numpy as np
 
 from benchmarks.papers.cells import cell
@@ -26,7 +28,7 @@ WHY = (
 LEARNT = 50.0  # points; between chance, 10 %, and what is learnt without attackers
 
 
-def _of(rule: str, attack: str) -> dict[str, str]:
+def _of(rule: str, attack: str) -> dict[str, Any]:
     return {"aggregation": rule, "name": attack}
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.papers import devices, plan, records
+from benchmarks.papers import devices, foretold, plan, records
 from benchmarks.papers.catalogue import NOTES, PAPERS
 from benchmarks.papers.cells import markdown, short
 from benchmarks.papers.components import HELD
@@ -113,16 +113,17 @@ def command(item: Item, scale: str) -> str:
 def _rows(item: Item, found: Mapping[str, Any]) -> list[str]:
     studies = found["studies"].values()
     told = f"{found['scale']}, {'/'.join(dict.fromkeys(str(s['seeds']) for s in studies))} seeds"
-    lines = []
+    lines, theory = [], foretold.kept().get(item.name, {})
     _, decided, stay = plan.corrected()
     for i, claim in enumerate(found["claims"]):
         verdict = claim["verdict"] if claim["verdict"] == AGREES else f"**{claim['verdict']}**"
         if (item.name, claim["text"]) in decided - stay:
             verdict += " †"
         first = [item.title, told, command(item, found["scale"])] if i == 0 else [""] * 3
-        lines.append(
-            "| " + " | ".join([first[0], claim["text"], papers(claim), ours(claim), verdict, *first[1:]]) + " |"
-        )
+        cells = [first[0], claim["text"], papers(claim), ours(claim), verdict]
+        if item.name.partition(":")[0] in foretold.PAPERS:
+            cells.append({1: "+", -1: "-", 0: ""}[theory.get(claim["text"], {"sign": 0})["sign"]])
+        lines.append("| " + " | ".join([*cells, *first[1:]]) + " |")
     return lines
 
 
@@ -145,13 +146,15 @@ def _cuts(found: Mapping[str, Any]) -> str:
 
 def _section(paper: str, title: str) -> list[str]:
     items = [item for item in ITEMS.values() if item.name.partition(":")[0] == paper]
-    lines = [f"## {title}", "", "| item | the paper's claim | its size | ours | verdict | scale | study |"]
-    lines += ["| :-- | :-- | --: | --: | :-- | :-- | :-- |"]
+    theory = (" theory |", " :-: |") if paper in foretold.PAPERS else ("", "")
+    lines = [f"## {title}", "", f"| item | the paper's claim | its size | ours | verdict |{theory[0]} scale | study |"]
+    lines += [f"| :-- | :-- | --: | --: | :-- |{theory[1]} :-- | :-- |"]
     cuts, why, seconds = dict[str, list[str]](), list[str](), dict[str, float]()
     for item in items:
         found = records.kept(item.name)
         if found is None:
-            lines.append(f"| {item.title} | | | | not run | | {command(item, 'paper')} |")
+            none = " |" if theory[0] else ""
+            lines.append(f"| {item.title} | | | | not run |{none} | {command(item, 'paper')} |")
             continue
         lines += _rows(item, found)
         seconds |= {name: study["run_seconds"] for name, study in found["studies"].items()}  # items share studies
@@ -181,6 +184,8 @@ def summary() -> list[str]:
         f"**So far**: {run} of {len(found)} items were run. Of their claims: {told or 'none'}.",
         "",
         plan.chance(),
+        "",
+        foretold.summary(),
         "",
     ]
 

@@ -22,7 +22,8 @@ import jax
 import numpy as np
 
 from mdfl_jax.config.resolve import all_fields, default_config, files_of
-from mdfl_jax.config.sections import Experiment, effective, flat, schema
+from mdfl_jax.config.sections import Experiment, effective, flat, in_use, schema
+from mdfl_jax.core.numbers import fields_of as fields_of_numbers
 from mdfl_jax.core.own_files import digest_of
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.results.studies import runs_in
@@ -64,6 +65,12 @@ def in_words(fields: Iterable[Field]) -> str:
 def _defaults(fields: tuple[str, ...]) -> Mapping[str, Any]:
     defaults = plain(flat(default_config().to_dict()))
     return {path: defaults[path] for path in fields}
+
+
+def _member_defaults(experiment: Experiment) -> dict[str, Any]:
+    """Return the defaults of the numbers of the members in use, by path."""
+    numbers = ((family.section, fields_of_numbers(type(numbers))) for family, _, numbers in in_use(experiment))
+    return plain({f"{section}.{name}": field.default for section, of in numbers for name, field in of.items()})
 
 
 @cache
@@ -117,12 +124,12 @@ def name_run(experiment: Experiment, inputs: Mapping[str, str], own_files: Mappi
       own_files: The digests of the user's modules, by name.
     """
     by_content = {name.partition("=")[0] for name in inputs} - {"data.name"}
-    fields, defaults = run_config(experiment), _defaults(tuple(all_fields()))
+    fields, defaults = run_config(experiment), {**_defaults(tuple(all_fields())), **_member_defaults(experiment)}
     fields = {path: value for path, value in fields.items() if path not in by_content and value != defaults.get(path)}
     contents = {name.partition("=")[0]: value for name, value in inputs.items()}
     code = sorted(own_files.values())
-    whole = {"fields": dict(sorted(fields.items())), "inputs": contents, "code": code, "switches": switches()}
-    whole["results"] = RESULTS
+    fields = dict(sorted(fields.items()))
+    whole = {"results": RESULTS, "fields": fields, "inputs": contents, "code": code, "switches": switches()}
     network = experiment.network
     words = f"{experiment.algorithm.name}.{network.graph or network.mobility}".lower()
     return f"{re.sub(r'[^a-z0-9_.]+', '_', words)[:60]}-{digest(whole)}"

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -72,7 +72,7 @@ def alone(config: ConfigDict, seeds: int, rounds: int) -> ConfigDict:
     return found
 
 
-def of_config(config: ConfigDict, points: Sequence[Point]) -> list[Observed | None]:
+def of_config(config: ConfigDict, points: Sequence[Point], only: Collection[str] = ()) -> list[Observed | None]:
     """Compute the quantities of theory of the points of a configuration, as `of_study` does.
 
     Nothing is built if no point mixes.
@@ -80,6 +80,7 @@ def of_config(config: ConfigDict, points: Sequence[Point]) -> list[Observed | No
     Args:
       config: the configuration, from `alone`.
       points: its points.
+      only: the names of the quantities to compute, without the curves; by default all and the curves.
 
     Raises:
       UserError: as `check_size`, or if anything in the configuration is wrong.
@@ -87,7 +88,7 @@ def of_config(config: ConfigDict, points: Sequence[Point]) -> list[Observed | No
     if not any(mixes(point.experiment) for point in points):
         return [None] * len(points)
     check_size(points)
-    return of_study(make_study(config))
+    return of_study(make_study(config), only)
 
 
 def check_size(points: Sequence[Point]) -> None:
@@ -134,10 +135,13 @@ def _compiled(group: Group, experiment: Experiment, num_rounds: int, num_seeds: 
     return program.compile(devices.compiler_options())
 
 
-def observe(rounds: Rounds, experiment: Experiment) -> Observed:
-    """Compute the quantities of theory of a sweep point from some of its seeds."""
-    found = {name: QUANTITIES[name].of(rounds, experiment) for name in QUANTITIES.as_registered()}
+def observe(rounds: Rounds, experiment: Experiment, only: Collection[str] = ()) -> Observed:
+    """Compute the quantities of theory of a sweep point from some of its seeds; ``only`` as in `of_config`."""
+    found = {name: QUANTITIES[name].of(rounds, experiment) for name in only or QUANTITIES.as_registered()}
     values = {name: np.asarray(value, np.float64) for name, value in found.items() if value is not None}
+    if only:
+        none = np.zeros((len(rounds.mix), 0))
+        return Observed(values, none[0], none, none[0], none)
     window_p = np.stack([1 - factors.mean(1) for factors in rounds.contractions.values()], axis=1)
     union = np.unique(np.geomspace(1, max(rounds.effective.shape[1], 1), BINS).round())
     connected = (rounds.effective[:, None, :] <= union[:, None]).mean(2)
@@ -171,13 +175,14 @@ def _joined(parts: Sequence[Observed]) -> Observed:
 
 
 @stages.stage("simulating the networks")
-def of_study(study: Study) -> list[Observed | None]:
+def of_study(study: Study, only: Collection[str] = ()) -> list[Observed | None]:
     """Compute the quantities of theory of each point of a study, from its network under all seeds.
 
     Batches of seeds are simulated and analysed side by side on the cores of the host.
 
     Args:
       study: the study, from `mdfl_jax.study.make_study`, with matrices as links.
+      only: as in `of_config`.
 
     Returns:
       An entry for each point; None where the clients do not mix their models.
@@ -191,12 +196,14 @@ def of_study(study: Study) -> list[Observed | None]:
             continue
         program = _compiled(group, first, study.experiment.rounds, size)
         for alike in _alike(study, group):
-            for index, values in zip(alike, _of_points(study, group, program, alike, size)):
+            for index, values in zip(alike, _of_points(study, group, program, alike, size, only)):
                 found[index] = values
     return found
 
 
-def _of_points(study: Study, group: Group, program: Any, alike: list[int], size: int) -> list[Observed]:
+def _of_points(
+    study: Study, group: Group, program: Any, alike: list[int], size: int, only: Collection[str]
+) -> list[Observed]:
     """Observe some points of a group that have the same network, with a program for so many seeds at a time."""
     data, hparams = group.simulation.data, group.hparams[group.points.index(alike[0])]
 
@@ -206,7 +213,7 @@ def _of_points(study: Study, group: Group, program: Any, alike: list[int], size:
         computed = jax.device_get(program(data, hparams, keys_of(study.points[alike[0]].experiment, padded)))
         adjacency, mix, *rest = (values[: len(seeds)] for values in computed)
         rounds = Rounds(adjacency, exact(mix), *rest)
-        return [observe(rounds, study.points[index].experiment) for index in alike]
+        return [observe(rounds, study.points[index].experiment, only) for index in alike]
 
     large = size * study.experiment.rounds * study.points[alike[0]].experiment.network.num_clients ** 2 > BATCH
     with ThreadPoolExecutor(1 if large else devices.num_cores()) as pool:

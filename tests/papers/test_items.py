@@ -5,7 +5,7 @@ from importlib import import_module
 
 import pytest
 
-from benchmarks.papers import catalogue, devices, items, page, records
+from benchmarks.papers import catalogue, devices, foretold, items, page, records
 from benchmarks.papers.items import AGREES, DIFFERS, SIGN, UNDECIDED, UNKNOWN, Claim, Item, Outcome, chosen
 from mdfl_jax.core.errors import UserError
 
@@ -91,15 +91,18 @@ def test_a_page_shows_what_was_run_and_what_was_not(tmp_path, monkeypatch):
     monkeypatch.setattr(records, "FOLDER", tmp_path)
     of_seeds = items.ITEMS["variance:t2"]  # nothing is kept of it
     monkeypatch.setattr(page, "ITEMS", {"madfl:t2": made, "madfl:f2": other, "madfl:f3": same, "variance:t2": of_seeds})
+    foretold_ = {"madfl:t2": {"DCM over random movement": {"sign": 1}}}
+    monkeypatch.setattr(foretold, "kept", lambda: foretold_)
     for name in ("madfl:t2", "madfl:f3"):
         records.path_of(name, "small").write_text(json.dumps(content))
     text, tables = (page.pages()[page.DOCS / name] for name in ("papers.md", "papers_tables.md"))
     row = "| Table II | DCM over random movement | +7.93 points | +3 ± 1 points | **same sign, other size** |"
-    assert f"{row} small, 6 seeds | `configs/madfl.py:t2 --scale=small` |" in text
-    assert "|  | Rc needed: 4 |  | 5 | **differs** |  |  |" in text
-    assert "| Figure 2 | | | | not run | | `configs/madfl.py:f2` |" in text
+    assert f"{row} + | small, 6 seeds | `configs/madfl.py:t2 --scale=small` |" in text
+    assert "|  | Rc needed: 4 |  | 5 | **differs** |  |  |  |" in text
+    assert "| Figure 2 | | | | not run | | | `configs/madfl.py:f2` |" in text
     assert "2 of 3 items were run. Of their claims: 2 same sign, other size, 2 differs." in text
     assert "Because of the small CNN." in text
+    assert "Of the 1 claims that both theory and training decide, 1 have the same sign in both." in text
     assert "- t2, f3: `rounds` 300 (1000)" in text
     assert "took 2 minutes" in text
     assert "| 1 | 2 |" in tables

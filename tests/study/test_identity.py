@@ -12,9 +12,10 @@ from tiny import tiny_config
 
 import mdfl_jax
 from mdfl_jax.config.resolve import all_fields, default_config, resolve
-from mdfl_jax.config.sections import flat
+from mdfl_jax.config.sections import FAMILIES, flat
 from mdfl_jax.core import own_files
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.numbers import fields_of
 from mdfl_jax.storage.disk import plain
 from mdfl_jax.study import identity, make_study
 from mdfl_jax.study.identity import GROWS, RESULTS, SWITCHES, name_run, of_dataset
@@ -31,6 +32,18 @@ NO_NUMBER = {
     ),
 }
 """The fields that change no number of a run."""
+
+
+def defaults_now():
+    """The defaults of all fields, and of the numbers of all members as FAMILY MEMBER.NUMBER."""
+    fields = plain(flat(default_config().to_dict()))
+    found = {path: fields[path] for path in sorted(fields) if path not in identity.not_in_runs()}
+    for family in FAMILIES:
+        for member in family.registry:
+            if family.registry.member(member).home:
+                of = fields_of(family.registry.numbers(member))
+                found |= {f"{family.registry.kind} {member}.{name}": field.default for name, field in of.items()}
+    return plain(found)
 
 
 def names(**changes):
@@ -74,7 +87,7 @@ def test_every_field_changes_the_name_or_is_declared_to_change_no_number():
 
 def test_fields_keep_the_defaults_that_runs_of_earlier_versions_had():
     """Whoever changes a default raises `RESULTS` and runs this file, which writes defaults.json anew."""
-    then, now = json.loads(DEFAULTS.read_text()), plain(flat(default_config().to_dict()))
+    then, now = json.loads(DEFAULTS.read_text()), defaults_now()
     kept = {path: default for path, default in then["defaults"].items() if path in now}
     assert {"results": RESULTS, **{path: now[path] for path in kept}} == {"results": then["results"], **kept}
 
@@ -83,7 +96,9 @@ def test_a_field_that_is_new_and_has_its_default_changes_no_name(monkeypatch):
     experiment = resolve(tiny_config())
     own, then = name_run(experiment, {}, {}), identity.run_config(experiment)
     assert {"attack.name", "algorithm.aggregation"} < set(then)
-    before = {path: value for path, value in then.items() if not path.startswith(("attack.", "algorithm.aggregation"))}
+    new = ("attack.", "algorithm.aggregation", "algorithm.proximal")
+    assert then["algorithm.proximal"] == 0  # a number of a member
+    before = {path: value for path, value in then.items() if not path.startswith(new)}
     monkeypatch.setattr(identity, "run_config", lambda experiment: before)
     assert name_run(experiment, {}, {}) == own
     monkeypatch.setattr(identity, "RESULTS", RESULTS + 1)
@@ -238,6 +253,4 @@ def test_the_switches_of_jax_that_change_random_numbers_are_a_part_of_it(tmp_pat
 
 
 if __name__ == "__main__":
-    fields = plain(flat(default_config().to_dict()))
-    found = {path: fields[path] for path in sorted(fields) if path not in identity.not_in_runs()}
-    DEFAULTS.write_text(json.dumps({"results": RESULTS, "defaults": found}, indent=1) + "\n")
+    DEFAULTS.write_text(json.dumps({"results": RESULTS, "defaults": defaults_now()}, indent=1) + "\n")
