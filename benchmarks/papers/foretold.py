@@ -112,8 +112,10 @@ def kept() -> dict[str, dict[str, Any]]:
 
 
 def summary() -> str:
-    """Return in words how many claims theory foretells, and how often training came out so."""
+    """Return in words how many claims theory foretells, and how often training came out so; "" if nothing is kept."""
     foretold, signs = kept(), list[tuple[bool, bool]]()
+    if not foretold:
+        return ""
     for name, claims in foretold.items():
         for claim in (records.kept(name) or {"claims": []})["claims"]:
             sign = claims.get(claim["text"], {"sign": 0})["sign"]
