@@ -32,7 +32,7 @@ def test_each_stream_is_that_of_the_seed_or_of_the_held_seed(tiny, vary):
     """Oracle: the streams of a key for the seed, or of one for the held seed; also mapped over runs."""
     keys, names = keys_of(resolve(tiny(vary=vary, held_seed=7)), SEEDS), varied(vary)
     for name in rng.STREAMS:
-        source = "batch" if name in ("algorithm", "augmentation", "dropout") else name
+        source = "batch" if name in ("algorithm", "augmentation", "dropout", "epochs") else name
         own = [jax.random.key(seed if source in names else 7) for seed in SEEDS]
         expected = np.array([data(rng.stream_at(key, name, 3)) for key in own])
         np.testing.assert_array_equal([data(rng.stream_at(key, name, 3)) for key in keys], expected, err_msg=name)
