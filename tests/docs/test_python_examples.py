@@ -97,7 +97,7 @@ def test_a_quantity_of_ones_own_and_an_explanation_of_every_other():
     links[0, 0, 0, 1] = links[0, 0, 1, 0] = True
     try:
         exec(example, {"__name__": "own"})
-        rounds = Rounds(links, np.tile(np.eye(4), (1, 2, 1, 1)), places, links[0, :1, 0], places)
+        rounds = Rounds(links, np.tile(np.eye(4), (1, 2, 1, 1)), places, links[0, :1, 0], places, links[0, :1, 0])
         assert QUANTITIES["isolated"].of(rounds, None).tolist() == [3.0]  # two in round 0, four in round 1
     finally:
         QUANTITIES.remove("isolated")

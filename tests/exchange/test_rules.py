@@ -89,7 +89,7 @@ def program(rule, lists):
 
     def combined(heard):
         heard = Heard(*heard)
-        with traced(UnderWay(lambda models: loss_of(models), jnp.float32(PROGRESS))) as under_way:
+        with traced(UnderWay(lambda models: loss_of(models), progress=jnp.float32(PROGRESS))) as under_way:
             return aggregate(rule, heard), under_way.screened
 
     return jax.jit(combined)
@@ -419,7 +419,7 @@ def test_a_rule_says_whether_it_reads_the_mixing_weights(rule):
     heard = heard_of(both, both, own, sent, False, AGGREGATIONS.numbers(rule)(**fields).typed())
     found = []
     for mix in (heard.links.mix, heard.links.mix**2):
-        with traced(UnderWay(loss_of, jnp.float32(PROGRESS))):
+        with traced(UnderWay(loss_of, progress=jnp.float32(PROGRESS))):
             found.append(aggregate(rule, heard._replace(links=heard.links._replace(mix=mix)))["w"])
     assert AGGREGATIONS.traits(rule).weighs == (not np.array_equal(*found))
 
