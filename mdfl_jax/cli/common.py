@@ -202,7 +202,7 @@ def run(main: Callable[[], int], words: Sequence[str] = (), does: str = "") -> N
     streams.install()
     signals.end_at_ctrl_c()
     # These loggers report missing backends and found fonts, which are of no use to the user.
-    for chatty in ("jax._src.xla_bridge", "matplotlib.font_manager"):
+    for chatty in ("jax._src.xla_bridge", "jax._src.distributed", "matplotlib.font_manager"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     for told in ("jax._src.callback", "jax._src.debugging"):  # print the traceback of an error that is told at the end
         logging.getLogger(told).setLevel(logging.CRITICAL)

@@ -8,6 +8,7 @@ In place of digits there may be the name of another shipped study or the path of
 --workers=4 shares the runs among four processes of this machine, with --on=slurm or --on=ray among machines of a
 cluster. The same command may also be started several times on one folder, on any machines that share it. For machines
 that share no folder, add --shard=1/3, 2/3 and 3/3, or --shard=auto in a cluster; launch.merge puts the parts together.
+With --hosts the devices of several machines share each run.
 """
 
 import contextlib
@@ -37,6 +38,9 @@ _SHARD = flags.DEFINE_string(
 )
 _WORKERS = flags.DEFINE_integer("workers", 1, "Processes that share the runs.", lower_bound=1, upper_bound=1000)
 _ON = flags.DEFINE_enum("on", "", ["", "slurm", "ray"], "Where the workers run; '' is this machine.")
+_HOSTS = flags.DEFINE_string(
+    "hosts", "", "Hosts whose devices share each run: I/K@HOST:PORT on the I-th of K hosts; auto: as the cluster says."
+)
 _CLUSTER = flags.DEFINE_string("cluster", "", "Settings of the cluster, such as partition=gpu,time=120,cpus=4,gpus=1.")
 _CACHE = flags.DEFINE_string("cache", common.default_cache(), "Folder of compiled programs; '' keeps none.")
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Compile, say what the study takes, and write nothing.")
@@ -49,9 +53,11 @@ def main() -> int:
     Returns exit status 130 if the user stopped the study. With --dry_run, status 1 means that a program does not
     compile or does not fit.
     """
+    from mdfl_jax.core import hosts
     from mdfl_jax.core.errors import UserError
     from mdfl_jax.study import Interrupted, crew, make_study
     from mdfl_jax.study.ahead import memory
+    from mdfl_jax.study.follow import about, follow
     from mdfl_jax.study.plan import plan
     from mdfl_jax.study.shards import parse, part_of
     from mdfl_jax.study.signals import apart
@@ -64,11 +70,16 @@ def main() -> int:
     has_crew = worker is None and (_WORKERS.value > 1 or _ON.value != "")
     # A child uses no cache: a program that was compiled for an absent device can be stored, but not loaded again.
     common.setup_jax("" if ahead.is_child() else _CACHE.value, only_cpu=wanted is not None or has_crew)
+    hosts.start(_HOSTS.value)
     if wanted and shard:
         raise UserError(f"--shard={shard} is given; --target={ahead.TARGET.value} is for a whole study, not for one")
     if wanted and wanted.kind != "cpu":
         return ahead.child(wanted, config) if ahead.is_child() else ahead.main(wanted)
-    study = make_study(config)
+    study = hosts.agree(lambda: make_study(config), about)
+    if not hosts.is_first():
+        with hosts.together():
+            follow(study)
+        return 0
     if shard:
         study = part_of(study, shard)
         if not study.to_do():
@@ -83,7 +94,8 @@ def main() -> int:
     if worker is not None:
         return _work(study, *worker)
     try:
-        return _run(study, shard, has_crew)
+        with hosts.together():
+            return _run(study, shard, has_crew)
     except memory.TooLargeError as error:
         raise UserError(f"{error}{_smaller()}") from None
     except Interrupted:
@@ -96,6 +108,10 @@ def _check_together() -> None:
     """Refuse flags that do not go with several workers."""
     from mdfl_jax.core.errors import UserError
 
+    if _HOSTS.value:
+        for flag in (_WORKERS, _ON, _SHARD, _DRY_RUN):
+            if flag.value != flag.default:
+                raise UserError(f"--hosts={_HOSTS.value} is given with --{flag.name}: hosts compute one study together")
     asked = f"--on={_ON.value}" if _ON.value else f"--workers={_WORKERS.value}" if _WORKERS.value > 1 else ""
     if _CLUSTER.value and not _ON.value:
         raise UserError(f"--cluster={_CLUSTER.value} is for --on=slurm and --on=ray")

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import jax
 
+from mdfl_jax.core import hosts
 from mdfl_jax.core.errors import UserError, unknown_name
 
 # The effort of a TPU's compiler, from -1 to 1 (benchmarks/README.md); "quick" is the largest effort that saves time.
@@ -73,7 +74,7 @@ class Target(NamedTuple):
     Attributes:
       name: the name given by the user; for the local devices, the name of JAX's backend.
       backend: cpu, gpu or tpu.
-      devices: JAX's local devices, or those of a topology.
+      devices: JAX's local devices, those of all hosts of this study, or those of a topology.
       memory: the memory of one device in bytes.
       kind: the kind of chip; None for the local devices.
     """
@@ -182,7 +183,7 @@ def _is_without_device() -> bool:
 
 def _at_hand() -> Target:
     try:
-        found = jax.local_devices()
+        found = jax.devices() if hosts.many() > 1 else jax.local_devices()
     except (RuntimeError, AssertionError) as error:  # JAX asserts that one of the platforms is there
         asked = os.environ.get("JAX_PLATFORMS")
         if not asked:
@@ -191,9 +192,9 @@ def _at_hand() -> Target:
         raise UserError(f"the variable JAX_PLATFORMS is {asked!r}, and JAX finds no such device here{said}") from error
     name = jax.default_backend()
     if name == "cpu":  # the host devices share the machine's memory
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // len(found)
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // jax.local_device_count()
     else:
-        memory = (found[0].memory_stats() or {}).get("bytes_limit", UNKNOWN_MEMORY)
+        memory = (jax.local_devices()[0].memory_stats() or {}).get("bytes_limit", UNKNOWN_MEMORY)
     return Target(name, "gpu" if name in ("cuda", "rocm") else name, found, memory)
 
 

@@ -28,6 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from mdfl_jax.core import hosts
 from mdfl_jax.core.devices import current
 from mdfl_jax.core.links import ALL_PAIRS, Senders
 from mdfl_jax.core.types import BEFORE, NEVER, Clients, Links, Renewed, RoundStats
@@ -69,7 +70,9 @@ def placed(tree: Any, where: Any) -> Any:
     For a target that is not present, the result is the leaves' shapes with these shardings.
     """
     if current().is_here:
-        return jax.device_put(tree, where)
+        if hosts.many() == 1:
+            return jax.device_put(tree, where)
+        return jax.tree.map(hosts.put, tree, jax.tree.broadcast(where, tree))
     shape = lambda x, lies: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=lies)  # noqa: E731
     return jax.tree.map(shape, tree, jax.tree.broadcast(where, tree))
 

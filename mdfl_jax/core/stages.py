@@ -83,6 +83,12 @@ def telling(say: Callable[[str], None] = to_stderr, patience: float = PATIENCE) 
         _teller = None
 
 
+def hush() -> None:
+    """Tell no more stages in this context, as in a process that must print nothing but errors."""
+    if _teller is not None:
+        _teller.say = lambda line: None
+
+
 @contextlib.contextmanager
 def stage(text: str) -> Iterator[None]:
     """Name what is done within this context. It may be used as a decorator too.

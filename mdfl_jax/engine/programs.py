@@ -26,7 +26,7 @@ import numpy as np
 from jax.interpreters.partial_eval import dce_jaxpr
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from mdfl_jax.core import devices, rng, sharding
+from mdfl_jax.core import devices, hosts, rng, sharding
 from mdfl_jax.core.devices import current
 from mdfl_jax.core.types import Hparams, RunFacts
 from mdfl_jax.engine.simulation import Carry, Simulation
@@ -129,10 +129,8 @@ class Placement:
         def whole(*leaves: jax.Array) -> np.ndarray:
             found = np.empty((self._num_places, self._per_device, *leaves[0].shape[1 + self.mapped :]), leaves[0].dtype)
             for leaf, turn in zip(leaves, self.turns, strict=True):
-                # `np.asarray` of a leaf of several devices would leave a copy in it.
-                for shard in leaf.addressable_shards:
-                    if shard.replica_id == 0:
-                        found[(shard.index[0], turn, *shard.index[1 + self.mapped :])] = shard.data
+                for index, part in hosts.parts(leaf):
+                    found[(index[0], turn, *index[1 + self.mapped :])] = part
             return found.reshape(self._num_places * self._per_device, *found.shape[2:])[:num_runs]
 
         return jax.tree.map(whole, *turns)

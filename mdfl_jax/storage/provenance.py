@@ -36,10 +36,10 @@ def versions() -> dict[str, str]:
 
 
 def devices() -> list[str]:
-    """Describe each device of this process."""
+    """Describe each device of this process, or of all hosts that compute together."""
     import jax  # not by those who only read how a result was made
 
-    return [f"{device.platform}:{device.id} {device.device_kind}" for device in jax.local_devices()]
+    return [f"{device.platform}:{device.id} {device.device_kind}" for device in jax.devices()]
 
 
 def _started_as() -> list[str]:

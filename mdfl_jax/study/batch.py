@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from mdfl_jax.config.checks import parse_save, words_of
+from mdfl_jax.core import hosts
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.metric import Metric
 from mdfl_jax.core.types import RunFacts
@@ -81,9 +82,13 @@ def from_arrays(arrays: Arrays, declared: tuple[Metric, ...]) -> BatchResult:
 
 
 class Program:
-    """The program of a group for batches of one size. It is compiled when its first batch starts, which is timed."""
+    """The program of a group for batches of one size. It is compiled when its first batch starts, which is timed.
+
+    Of several hosts, each has this program, and the first one tells the others what it calls (`follow`).
+    """
 
     def __init__(self, study: Study, group: Group, compiler: Compiler, size: int):
+        hosts.tell("program", group.points[0], size)
         self.group, self.compiler = group, compiler
         self.hparams = dict(zip(group.points, group.hparams))
         self.starts = dict(zip(group.points, group.starts))
@@ -97,6 +102,7 @@ class Program:
 
     def inputs(self, runs: list[Run]) -> tuple[list[Runs], list[Runs]]:
         """Return the inputs of runs for `advance`, and those for `start`, which may have models to start from."""
+        hosts.tell("inputs", runs)
         seeds = np.concatenate([words_of(self.of_points[run.point], [run.seed]) for run in runs])
         hparams = [self.hparams[run.point] for run in runs]
         starts = [self.starts.get(run.point) for run in runs]
@@ -106,6 +112,7 @@ class Program:
 
     def compile(self, runs: list[Runs], first: list[Runs]) -> None:
         """Compile the program for the inputs of its first batch, from `inputs`."""
+        hosts.tell("compile")
         begin = time.perf_counter()
         self.programs = self.compiler.programs(self.placement, runs[0], first[0])
         self.compile_seconds = time.perf_counter() - begin
@@ -118,12 +125,14 @@ class Program:
           num_runs: The number of runs.
         """
         assert self.programs is not None
+        hosts.tell("start")
         carry, metrics, facts = self.programs.init(self.placement.data, first)
         return carry, *(self.placement.join(found, num_runs) for found in (metrics, facts))
 
     def advance(self, runs: list[Runs], carry: Any, num_runs: int) -> tuple[Any, Metrics]:
         """Compute the rounds up to the next evaluation, and return the state and the metrics. Call `start` before."""
         assert self.programs is not None
+        hosts.tell("advance")
         carry, metrics = self.programs.advance(self.placement.data, runs, carry)
         return carry, self.placement.join(metrics, num_runs)
 
@@ -133,20 +142,34 @@ class Program:
 
     def kept(self, carry: Any, num_runs: int) -> Any:
         """Return a state in the form that is saved, which is the same for any devices."""
+        hosts.tell("kept")
         return self.group.simulation.kept(self._state(carry, num_runs), before=1)
+
+    def models(self, carry: Any, num_runs: int) -> Any:
+        """Return a state of which the models are kept, with NumPy leaves [runs, ...]."""
+        hosts.tell("models")
+        return self._state(carry, num_runs, network=None)
 
     def keeper(self, num_runs: int) -> Keeper:
         """Return a new `Keeper` of the models of a batch."""
         config = self.experiment
         save = parse_save(config.save, config.rounds, config.eval_every)
-        to_host = lambda carry: self._state(carry, num_runs, network=None)  # noqa: E731
-        return Keeper(save, config.judged, self.group.simulation, to_host)
+        return Keeper(save, config.judged, self.group.simulation, lambda carry: self.models(carry, num_runs))
 
-    def restore(self, start: Any, arrays: Arrays, num_runs: int) -> Any:
-        """Put a saved state on the devices. ``start`` is the state of the same runs before the first round."""
+    def restore(self, start: Any, arrays: Arrays | None, num_runs: int) -> Any:
+        """Put a saved state on the devices.
+
+        Args:
+          start: The state of the same runs before the first round.
+          arrays: The saved state; None on all hosts but the first, which sends it to them.
+          num_runs: The number of runs.
+        """
+        hosts.tell("restore")
         host = self._state(start, num_runs)
         template, tree = jax.tree.flatten(self.group.simulation.kept(host, before=1))
-        saved = [_leaf(arrays, f"{i:04d}", leaf) for i, leaf in enumerate(template)]
+        if arrays is not None:
+            template = [_leaf(arrays, f"{i:04d}", leaf) for i, leaf in enumerate(template)]
+        saved = list(map(hosts.of_first, template))
         state = self.group.simulation.restored(jax.tree.unflatten(tree, saved), host, before=1)
         parts = self.placement.split(state)
         return [part._replace(clients=own.clients) for part, own in zip(parts, start, strict=True)]

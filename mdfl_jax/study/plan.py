@@ -8,7 +8,7 @@ import numpy as np
 
 from mdfl_jax.config.checks import notes, parse_save, unused
 from mdfl_jax.config.sections import attackers_in, has_momentum, is_attacked, member_notes
-from mdfl_jax.core import devices
+from mdfl_jax.core import devices, hosts
 from mdfl_jax.core.sharding import size
 from mdfl_jax.data.dataset import Targets
 from mdfl_jax.metrics.evaluation import Records
@@ -55,7 +55,8 @@ def plan(study: Study, on: str = "") -> str:
     lines += [f"  note: {line}" for line in noted]
     shared = sorted({size(group.simulation.mesh) for group in study.groups} - {1})
     sharing = f", of which {' or '.join(map(str, shared))} share a run" if shared else ""
-    here = f"{len(found)} {found[0].device_kind} device{'s' if len(found) > 1 else ''}{sharing}"
+    of_hosts = f" of {hosts.many()} hosts" if hosts.many() > 1 else ""
+    here = f"{len(found)} {found[0].device_kind} device{'s' if len(found) > 1 else ''}{of_hosts}{sharing}"
     lines.append(f"  on {on or here}")
     return "\n".join(lines)
 

@@ -14,7 +14,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from mdfl_jax.config.resolve import Config, as_config, default_config
-from mdfl_jax.core import devices
+from mdfl_jax.core import devices, hosts
 from mdfl_jax.core.errors import UserError, check_path
 from mdfl_jax.data import sources
 from mdfl_jax.report.results import Results
@@ -204,6 +204,7 @@ def run_or_resume(
         log(f"{count} of the runs in {workdir} go on from round {at_round}")
     options.begins(study, held.manifest is not None and not told and not further)
     if not options.crew:
+        hosts.tell("fit")
         study = apart(lambda: memory.fit(study, log)) or study
         set_precision(study.experiment)
         content = manifest_of(study, made)
@@ -273,7 +274,7 @@ def _run_missing(study: Study, files: RunFiles, workers: Workers, options: RunOp
         sinks.append(Callback(study, options.on_evaluation, runner.stop))
     with (
         disk.until(lambda: runner.stopping),
-        handled(runner.stop, log, options.is_worker),
+        handled(runner.stop, log, options.is_worker or hosts.many() > 1),
         contextlib.ExitStack() as stack,
     ):
         for sink in sinks:

@@ -4,6 +4,7 @@ import gc
 import time
 from collections.abc import Callable, Sequence
 
+from mdfl_jax.core import hosts
 from mdfl_jax.core.errors import SHRINK, UserError, out_of_memory
 from mdfl_jax.engine.programs import Compiler
 from mdfl_jax.storage.study_files import locked
@@ -74,7 +75,7 @@ class Runner:
             try:
                 self._batch(program, batch, beginnings)
             except (RuntimeError, MemoryError) as error:
-                if error is self.error or (asked := out_of_memory(error)) is None:
+                if error is self.error or (asked := out_of_memory(error)) is None or hosts.many() > 1:
                     raise
                 program = None
                 self._halve(batch, asked)

@@ -28,7 +28,7 @@ from mdfl_jax.config.points import (
 )
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.config.sections import DataConfig, Experiment, in_use, movement_of, numbers_in, task_of
-from mdfl_jax.core import devices, own_files, stages
+from mdfl_jax.core import devices, hosts, own_files, stages
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.own_files import is_own, place, shown, with_imports, words
 from mdfl_jax.core.sharding import SEED, client_mesh
@@ -288,11 +288,12 @@ def runs_per_batch(experiment: Experiment, num_points: int) -> int:
 def mesh_for(experiment: Experiment, num_runs: int) -> Mesh | None:
     """Return the mesh of a batch of runs, with as many columns as the configuration sets.
 
-    If it sets none, all devices share a run if there are fewer runs than devices and the task is not light. Otherwise
-    there is no mesh (None), and each device has runs of its own.
+    If it sets none, all devices share a run if there are fewer runs than devices and the task is not light, and always
+    if they are those of several hosts. Otherwise there is no mesh (None), and each device has runs of its own.
 
     Raises:
-      UserError: If the number of columns does not divide the number of devices.
+      UserError: If the number of columns does not divide the number of devices, or if several hosts have nothing to
+        share: one column, or fewer clients than columns.
     """
     found, wanted = devices.devices(), experiment.engine.client_devices
     fitting = [str(k) for k in range(1, len(found) + 1) if len(found) % k == 0]
@@ -300,6 +301,19 @@ def mesh_for(experiment: Experiment, num_runs: int) -> Mesh | None:
         allowed = " or ".join([", ".join(fitting[:-1]), fitting[-1]] if fitting[1:] else fitting)
         number = f"the {len(found)} devices" if len(found) > 1 else "the one device"
         raise UserError(f"engine.client_devices is {wanted}; it must divide {number}: {allowed}")
+    if hosts.many() > 1:
+        columns, clients = wanted or len(found), experiment.network.num_clients
+        if columns == 1:
+            raise UserError(
+                "engine.client_devices is 1, and with --hosts devices share each run; --workers or the same command on "
+                "each host divides the runs instead"
+            )
+        if clients < columns:
+            raise UserError(
+                f"network.num_clients is {clients}, and {columns} devices of {hosts.many()} hosts share a run; at "
+                f"least {columns} clients are needed, or a smaller engine.client_devices: {', '.join(fitting[1:-1])}"
+            )
+        return client_mesh(found, columns)
     few = num_runs < len(found) and not task_of(experiment).is_light
     return client_mesh(found, wanted or (len(found) if few else 1))
 

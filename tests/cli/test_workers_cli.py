@@ -7,6 +7,7 @@ import pytest
 from small import TINY
 
 from mdfl_jax.cli import sweep
+from mdfl_jax.core import hosts
 from mdfl_jax.study import places
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module")  # ml_collections
@@ -34,6 +35,10 @@ def told(mistake, tmp_path, monkeypatch):
         ("--on=ray --dry_run --target=h100", "--on=ray is given with --target: it runs nothing"),
         ("--workers=2 --cluster=cpus=4", "--cluster=cpus=4 is for --on=slurm and --on=ray"),
         ("--on=slurm --cluster=cpus", "--cluster=cpus: 'cpus' is no key=value, such as partition=gpu,time=120,cpus=4"),
+        ("--hosts=1/2@a:1 --workers=2", "--hosts=1/2@a:1 is given with --workers: hosts compute one study together"),
+        ("--hosts=auto --shard=1/2", "--hosts=auto is given with --shard: hosts compute one study together"),
+        ("--hosts=auto --dry_run", "--hosts=auto is given with --dry_run: hosts compute one study together"),
+        ("--hosts=3/2@a:1", f"--hosts=3/2@a:1: it must be {hosts.FORM}"),
         ("--workers=0", "flag --workers=0: 0 is not an integer in the range [1, 1000]"),
     ],
 )

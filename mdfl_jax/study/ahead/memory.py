@@ -83,8 +83,8 @@ def device_limit(bound_mib: int = 0) -> int:
     if bound_mib:
         return bound_mib * MIB
     aim = devices.current()
-    memory = min(aim.memory, host_memory() // len(aim.devices)) if aim.name == "cpu" and aim.is_here else aim.memory
-    return int(SHARE * memory)
+    shares = aim.name == "cpu" and aim.is_here  # the host's memory
+    return int(SHARE * (min(aim.memory, host_memory() // jax.local_device_count()) if shares else aim.memory))
 
 
 def need(group: Group, runs: int, at_once: int) -> Need:

@@ -1,0 +1,161 @@
+"""One study over the devices of several processes: the results of one process, whoever is lost or disagrees."""
+
+import functools
+import signal
+import socket
+import time
+
+import pytest
+from forked import Started, signal_at
+from small import TINY
+from studies import assert_same
+
+from mdfl_jax.core import hosts
+
+BOUND = 10  # seconds after which hosts are to notice that another one is lost
+STUDY = TINY.replace("    return config\n", "    config.save = 'best'\n    return config\n")
+
+
+@pytest.fixture
+def port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def soon(**seconds):
+    """As a patch: hosts wait for each other, or for a silent one, so many seconds."""
+    for name, value in seconds.items():
+        setattr(hosts, name, value)
+
+
+def begin(folder, port, count, *words, devices=1, patches=None, own=None):
+    """Start the same command on so many hosts.
+
+    Args:
+      folder: Where the config file is, and what they say; the workdir is in it.
+      port: That of the first host.
+      count: The number of hosts.
+      words: Further arguments.
+      devices: The devices of each host.
+      patches: Patches of single hosts, by their number from 1.
+      own: Further arguments of single hosts.
+    """
+    (folder / "study.py").write_text(STUDY)
+    same = [f"--config={folder / 'study.py'}", f"--workdir={folder / 'run'}", "--noreport", *words]
+    return [
+        Started(
+            folder / f"host{i}",
+            "sweep",
+            f"--hosts={i}/{count}@127.0.0.1:{port}",
+            *same,
+            *(own or {}).get(i, ()),
+            devices=devices,
+            patch=(patches or {}).get(i),
+        )
+        for i in range(1, count + 1)
+    ]
+
+
+def ended(started, timeout=120):
+    return [each.ended(timeout) for each in started]
+
+
+def one_process(folder, devices, *words):
+    """Run the study in one process, of which all devices share each run."""
+    (folder / "study.py").write_text(STUDY)
+    words = [f"--config={folder / 'study.py'}", f"--workdir={folder / 'alone'}", "--noreport", *words]
+    assert Started(folder / "said", "sweep", *words, devices=devices).ended().status == 0
+    return folder / "alone"
+
+
+@pytest.mark.parametrize(
+    ("count", "devices", "columns"), [(2, 1, 2), pytest.param(4, 1, 4, marks=pytest.mark.long), (2, 2, 2)]
+)
+def test_hosts_compute_what_one_process_computes_and_the_first_one_writes(tmp_path, port, count, devices, columns):
+    """In the last case each run is shared by the devices of one host: the first one gets what others have computed."""
+    words = [f"--config.engine.client_devices={columns}"]
+    found = ended(begin(tmp_path, port, count, *words, devices=devices))
+    assert [each.status for each in found] == [0] * count
+    assert [(each.out, each.said()) for each in found[1:]] == [("", "")] * (count - 1)
+    assert f"{count * devices} cpu devices of {count} hosts, of which {columns} share a run" in found[0].out
+    assert_same(tmp_path / "run", one_process(tmp_path, count * devices, *words))
+
+
+@pytest.mark.parametrize("lost", [1, pytest.param(2, marks=pytest.mark.long)])
+def test_a_killed_host_ends_the_others_and_the_same_command_goes_on(tmp_path, port, lost):
+    """Host 1 or 2 is killed before its third call of the devices' rounds, when the state of two is saved."""
+    words = ["--config.rounds=24", "--config.engine.checkpoint_minutes=1e-9"]
+    kill = functools.partial(signal_at, 4, signal.SIGKILL)
+    first = begin(tmp_path, port, 2, *words, patches={lost: kill, 3 - lost: functools.partial(soon, HEARTBEAT=BOUND)})
+    assert first[lost - 1].wait(120)
+    since = time.monotonic()
+    found = ended(first)
+    assert time.monotonic() - since < 3 * BOUND
+    assert found[lost - 1].status == -signal.SIGKILL
+    assert found[2 - lost].status not in (0, -signal.SIGKILL)
+    run = tmp_path / "run"
+    assert not list((run / "runs").glob("*.npz.part"))
+    again = ended(begin(tmp_path, port, 2, *words))
+    assert [each.status for each in again] == [0, 0], again
+    assert "going on with the unfinished study" in again[0].out
+    assert_same(run, one_process(tmp_path, 2, *words, "--config.engine.client_devices=2"))
+
+
+def test_a_signal_to_any_host_saves_the_state_and_ends_all(tmp_path, port):
+    words = ["--config.rounds=24"]
+    stop = functools.partial(signal_at, 2, signal.SIGTERM)
+    found = ended(begin(tmp_path, port, 2, *words, patches={2: stop}))
+    assert (found[0].status, found[1].status) == (130, 0), found
+    assert list((tmp_path / "run" / "runs").glob("*state*"))
+
+
+def older():
+    """As a patch: this host has another version of JAX."""
+    from mdfl_jax.study import follow
+
+    real = follow.versions
+    follow.versions = lambda: real() | {"jax": "0.1"}
+
+
+def test_a_host_that_does_not_come_is_one_line_after_a_while(tmp_path, port):
+    """The first one does not come, or the second one."""
+    (tmp_path / "study.py").write_text(STUDY)
+    words = [f"--config={tmp_path / 'study.py'}", f"--workdir={tmp_path / 'run'}"]
+    for given in (f"--hosts={i}/2@127.0.0.1:{port}" for i in (1, 2)):
+        found = Started(tmp_path / "said", "sweep", given, *words, patch=functools.partial(soon, PATIENCE=2)).ended(60)
+        line = f"error: {given}: not all hosts have come within 2 s\n"
+        assert (found.status, found.out, found.said()) == (2, "", line)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "own", "patch", "line"),
+    [
+        ("", "--config.algorithm.lr=0.2", None, "config.algorithm.lr is 0.1 on host 1 and 0.2 on host 2 of 2"),
+        ("", "", older, "versions.jax is {jax!r} on host 1 and '0.1' on host 2 of 2"),
+        ("", "--config.rounds=5", None, "on host 2 of 2: "),
+        ("--config.network.num_clients=3 --config.network.num_mobile=1", "", None, "network.num_clients is 3, and 4"),
+        ("--config.engine.client_devices=1", "", None, "engine.client_devices is 1, and with --hosts devices share"),
+    ],
+)
+def test_hosts_that_do_not_agree_all_end_with_the_same_line(tmp_path, port, words, own, patch, line):
+    import jax
+
+    found = ended(begin(tmp_path, port, 2, *words.split(), devices=2, own={2: own.split()}, patches={2: patch}))
+    lines = [each.said() for each in found]
+    assert [each.status for each in found] == [2, 2]
+    assert lines[0] == lines[1]
+    assert lines[0].startswith("error: " + line.format(jax=jax.__version__)), lines[0]
+    assert lines[0].count("\n") == 1
+    assert [each.out for each in found] == ["", ""]
+    assert not (tmp_path / "run").exists()
+
+
+def test_without_a_cluster_auto_is_one_line(tmp_path):
+    (tmp_path / "study.py").write_text(STUDY)
+    found = Started(tmp_path / "said", "sweep", "--hosts=auto", f"--config={tmp_path / 'study.py'}").ended()
+    assert (found.status, found.out) == (2, "")
+    assert found.said().startswith(
+        "error: --hosts=auto: no SLURM step, Open MPI, TPU pod or Kubernetes job has started"
+    )
