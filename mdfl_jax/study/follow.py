@@ -16,16 +16,21 @@ from mdfl_jax.storage.disk import plain
 from mdfl_jax.storage.provenance import commit, versions
 from mdfl_jax.study.ahead import memory
 from mdfl_jax.study.batch import Program
+from mdfl_jax.study.identity import run_config
 from mdfl_jax.study.run import ignore
 from mdfl_jax.study.signals import apart, handled
 from mdfl_jax.study.study import Run, Study
 
 
 def about(study: Study) -> dict[str, Any]:
-    """Return all that must be the same on the hosts that compute a study together, as values of JSON by name."""
+    """Return all that must be the same on the hosts that compute a study together, as values of JSON by name.
+
+    Numbers of members have the values in effect, since a number that is not given is None in the configuration.
+    """
     local = jax.local_devices()
     here = {"the kind of the devices": local[0].device_kind, "the number of devices": len(local)}
-    return plain(flat(here | {"commit": commit(), "versions": versions(), "config": study.config}))
+    here |= {"commit": commit(), "versions": versions()}
+    return plain(flat(here | study.config)) | run_config(study.experiment)
 
 
 def follow(study: Study) -> None:

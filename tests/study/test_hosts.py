@@ -5,13 +5,18 @@ import signal
 import socket
 import time
 
+import numpy as np
 import pytest
 from forked import Started, signal_at
 from small import TINY
-from studies import assert_same
+from studies import assert_same, assert_trees, names_of
 
 from mdfl_jax.core import hosts
+from mdfl_jax.results.results import models_of
+from mdfl_jax.storage import array_files
+from mdfl_jax.storage.model_files import FORMAT as MODELS_FORMAT
 
+SUMS = 1e-6  # relative difference of sums of losses over four devices; 2.1e-7 was measured
 BOUND = 10  # seconds after which hosts are to notice that another one is lost
 STUDY = TINY.replace("    return config\n", "    config.save = 'best'\n    return config\n")
 
@@ -69,23 +74,43 @@ def one_process(folder, devices, *words):
     return folder / "alone"
 
 
+def assert_close(folder, expected):
+    """Check that two folders hold one study: models to the bit, and evaluations but for the rounding of sums."""
+    with np.load(folder / "history.npz") as ours, np.load(expected / "history.npz") as theirs:
+        assert set(ours) == set(theirs)
+        for name in theirs:
+            tolerance = SUMS if theirs[name].dtype.kind == "f" else 0
+            np.testing.assert_allclose(ours[name], theirs[name], tolerance, err_msg=name)
+    for run in names_of(expected):
+        kept, wanted = (models_of(of, run) for of in (folder, expected))
+        assert kept.keys() == wanted.keys()
+        for at_round, path in wanted.items():
+            assert_trees(*(array_files.read(of, MODELS_FORMAT)[1] for of in (kept[at_round], path)), run)
+
+
 @pytest.mark.parametrize(
-    ("count", "devices", "columns"), [(2, 1, 2), pytest.param(4, 1, 4, marks=pytest.mark.long), (2, 2, 2)]
+    ("count", "devices", "columns", "check"),
+    [(2, 1, 2, assert_same), (2, 2, 2, assert_same), pytest.param(4, 1, 4, assert_close, marks=pytest.mark.long)],
 )
-def test_hosts_compute_what_one_process_computes_and_the_first_one_writes(tmp_path, port, count, devices, columns):
-    """In the last case each run is shared by the devices of one host: the first one gets what others have computed."""
-    words = [f"--config.engine.client_devices={columns}"]
+def test_hosts_compute_what_one_process_computes_and_the_first_one_writes(
+    tmp_path, port, count, devices, columns, check
+):
+    """In the second case each run is shared by the devices of one host: the first one gets what others have computed.
+
+    In the last one a sum has four terms, and Gloo adds them in another order than the devices of one process.
+    """
+    words = [f"--config.engine.client_devices={columns}", "--config.network.num_clients=8"]
     found = ended(begin(tmp_path, port, count, *words, devices=devices))
     assert [each.status for each in found] == [0] * count
     assert [(each.out, each.said()) for each in found[1:]] == [("", "")] * (count - 1)
     assert f"{count * devices} cpu devices of {count} hosts, of which {columns} share a run" in found[0].out
-    assert_same(tmp_path / "run", one_process(tmp_path, count * devices, *words))
+    check(tmp_path / "run", one_process(tmp_path, count * devices, *words))
 
 
 @pytest.mark.parametrize("lost", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_killed_host_ends_the_others_and_the_same_command_goes_on(tmp_path, port, lost):
     """Host 1 or 2 is killed before its third call of the devices' rounds, when the state of two is saved."""
-    words = ["--config.rounds=24", "--config.engine.checkpoint_minutes=1e-9"]
+    words = ["--config.rounds=24", "--config.engine.checkpoint_minutes=1e-9", "--config.engine.client_devices=2"]
     kill = functools.partial(signal_at, 4, signal.SIGKILL)
     first = begin(tmp_path, port, 2, *words, patches={lost: kill, 3 - lost: functools.partial(soon, HEARTBEAT=BOUND)})
     assert first[lost - 1].wait(120)
@@ -99,7 +124,7 @@ def test_a_killed_host_ends_the_others_and_the_same_command_goes_on(tmp_path, po
     again = ended(begin(tmp_path, port, 2, *words))
     assert [each.status for each in again] == [0, 0], again
     assert "going on with the unfinished study" in again[0].out
-    assert_same(run, one_process(tmp_path, 2, *words, "--config.engine.client_devices=2"))
+    assert_same(run, one_process(tmp_path, 2, *words))
 
 
 def test_a_signal_to_any_host_saves_the_state_and_ends_all(tmp_path, port):
@@ -132,7 +157,7 @@ def test_a_host_that_does_not_come_is_one_line_after_a_while(tmp_path, port):
 @pytest.mark.parametrize(
     ("words", "own", "patch", "line"),
     [
-        ("", "--config.algorithm.lr=0.2", None, "config.algorithm.lr is 0.1 on host 1 and 0.2 on host 2 of 2"),
+        ("", "--config.algorithm.lr=0.2", None, "algorithm.lr is 0.1 on host 1 and 0.2 on host 2 of 2"),
         ("", "", older, "versions.jax is {jax!r} on host 1 and '0.1' on host 2 of 2"),
         ("", "--config.rounds=5", None, "on host 2 of 2: "),
         ("--config.network.num_clients=3 --config.network.num_mobile=1", "", None, "network.num_clients is 3, and 4"),
