@@ -62,7 +62,10 @@ def start(given: str) -> None:
     found = re.fullmatch(r"(\d{1,9})/(\d{1,9})@([^\s@]+:\d{1,5})", given, re.ASCII)
     if given != "auto" and not (found and 1 <= int(found[1]) <= int(found[2]) and int(found[3].split(":")[-1]) < 2**16):
         raise UserError(f"--hosts={given}: it must be {FORM}")
-    own = (found[3], int(found[2]), int(found[1]) - 1, None, "deactivate") if found else ()
+    own: dict[str, Any] = {"heartbeat_timeout_seconds": HEARTBEAT, "shutdown_timeout_seconds": HEARTBEAT}
+    if found:
+        own |= {"coordinator_address": found[3], "num_processes": int(found[2]), "process_id": int(found[1]) - 1}
+        own["cluster_detection_method"] = "deactivate"
     jax.config.update("jax_enable_preemption_service", False)  # it takes SIGTERM, which saves the state of a study
 
     def give_up() -> None:  # in JAX's own time, its runtime would abort with the stack of its calls
@@ -71,9 +74,8 @@ def start(given: str) -> None:
 
     timer = threading.Timer(PATIENCE, give_up)
     timer.start()
-    beats = {"heartbeat_timeout_seconds": HEARTBEAT, "shutdown_timeout_seconds": HEARTBEAT}
     try:
-        jax.distributed.initialize(*own, initialization_timeout=int(10 * PATIENCE) + 1, **beats)
+        jax.distributed.initialize(initialization_timeout=int(10 * PATIENCE) + 1, **own)
     except (ValueError, RuntimeError, OSError, KeyError) as error:
         if str(error).startswith("coordinator_address"):
             clusters = "SLURM step, Open MPI, TPU pod or Kubernetes job"

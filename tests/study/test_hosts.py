@@ -88,9 +88,9 @@ def assert_close(folder, expected):
             assert_trees(*(array_files.read(of, MODELS_FORMAT)[1] for of in (kept[at_round], path)), run)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
-    ("count", "devices", "columns", "check"),
-    [(2, 1, 2, assert_same), (2, 2, 2, assert_same), pytest.param(4, 1, 4, assert_close, marks=pytest.mark.long)],
+    ("count", "devices", "columns", "check"), [(2, 1, 2, assert_same), (2, 2, 2, assert_same), (4, 1, 4, assert_close)]
 )
 def test_hosts_compute_what_one_process_computes_and_the_first_one_writes(
     tmp_path, port, count, devices, columns, check
@@ -107,7 +107,8 @@ def test_hosts_compute_what_one_process_computes_and_the_first_one_writes(
     check(tmp_path / "run", one_process(tmp_path, count * devices, *words))
 
 
-@pytest.mark.parametrize("lost", [1, pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("lost", [1, 2])
 def test_a_killed_host_ends_the_others_and_the_same_command_goes_on(tmp_path, port, lost):
     """Host 1 or 2 is killed before its third call of the devices' rounds, when the state of two is saved."""
     words = ["--config.rounds=24", "--config.engine.checkpoint_minutes=1e-9", "--config.engine.client_devices=2"]
