@@ -34,6 +34,7 @@ _POLL = 500  # milliseconds for which a host waits for a word before it looks fo
 _STATUS = re.compile(r"[A-Z_]+: ")  # how errors of JAX's runtime begin
 _many, _index = 1, 0  # the number of hosts, and which of them this process is
 _words = 0  # told or heard so far
+_met = 0  # how often the hosts have met
 _is_asked = False  # whether another host was sent a signal to end
 
 
@@ -170,6 +171,17 @@ def hear() -> list[Any]:
     global _words
     _words += 1
     return _read(f"word/{_words - 1}")
+
+
+def meet() -> None:
+    """Wait until all hosts have come here, however long that takes: a collective of CPUs gives up after 30 seconds."""
+    global _met
+    if _many == 1:
+        return
+    _met += 1
+    _write(f"met/{_met}/{_index}", True)
+    for host in range(_many):
+        _read(f"met/{_met}/{host}")
 
 
 def ask_to_end() -> None:

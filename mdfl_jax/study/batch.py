@@ -126,6 +126,7 @@ class Program:
         """
         assert self.programs is not None
         hosts.tell("start")
+        hosts.meet()  # one of them may compile much longer than the others
         carry, metrics, facts = self.programs.init(self.placement.data, first)
         return carry, *(self.placement.join(found, num_runs) for found in (metrics, facts))
 

@@ -15,6 +15,7 @@ from mdfl_jax.core import hosts
 from mdfl_jax.results.results import models_of
 from mdfl_jax.storage import array_files
 from mdfl_jax.storage.model_files import FORMAT as MODELS_FORMAT
+from mdfl_jax.study.batch import Program
 
 SUMS = 1e-6  # relative difference of sums of losses over four devices; 2.1e-7 was measured
 BOUND = 10  # seconds after which hosts are to notice that another one is lost
@@ -134,6 +135,22 @@ def test_a_signal_to_any_host_saves_the_state_and_ends_all(tmp_path, port):
     found = ended(begin(tmp_path, port, 2, *words, patches={2: stop}))
     assert (found[0].status, found[1].status) == (130, 0), found
     assert list((tmp_path / "run" / "runs").glob("*state*"))
+
+
+def late():
+    """As a patch: this host compiles longer than a collective of CPUs waits."""
+    real = Program.compile
+
+    def compile(*args):
+        time.sleep(35)
+        real(*args)
+
+    Program.compile = compile
+
+
+@pytest.mark.long
+def test_hosts_wait_for_one_that_compiles_longer(tmp_path, port):
+    assert [each.status for each in ended(begin(tmp_path, port, 2, patches={2: late}))] == [0, 0]
 
 
 def older():
