@@ -111,6 +111,11 @@ def kept() -> dict[str, dict[str, Any]]:
     return json.loads(FILE.read_text())["claims"] if FILE.exists() else {}
 
 
+def tells(paper: str) -> bool:
+    """Return whether anything is foretold of the claims of a paper."""
+    return any(name.partition(":")[0] == paper for name in kept())
+
+
 def summary() -> str:
     """Return in words how many claims theory foretells, and how often training came out so; "" if nothing is kept."""
     foretold, signs = kept(), list[tuple[bool, bool]]()

@@ -121,7 +121,7 @@ def _rows(item: Item, found: Mapping[str, Any]) -> list[str]:
             verdict += " †"
         first = [item.title, told, command(item, found["scale"])] if i == 0 else [""] * 3
         cells = [first[0], claim["text"], papers(claim), ours(claim), verdict]
-        if item.name.partition(":")[0] in foretold.PAPERS:
+        if foretold.tells(item.name.partition(":")[0]):
             cells.append({1: "+", -1: "-", 0: ""}[theory.get(claim["text"], {"sign": 0})["sign"]])
         lines.append("| " + " | ".join([*cells, *first[1:]]) + " |")
     return lines
@@ -146,7 +146,7 @@ def _cuts(found: Mapping[str, Any]) -> str:
 
 def _section(paper: str, title: str) -> list[str]:
     items = [item for item in ITEMS.values() if item.name.partition(":")[0] == paper]
-    theory = (" theory |", " :-: |") if paper in foretold.PAPERS else ("", "")
+    theory = (" theory |", " :-: |") if foretold.tells(paper) else ("", "")
     lines = [f"## {title}", "", f"| item | the paper's claim | its size | ours | verdict |{theory[0]} scale | study |"]
     lines += [f"| :-- | :-- | --: | --: | :-- |{theory[1]} :-- | :-- |"]
     cuts, why, seconds = dict[str, list[str]](), list[str](), dict[str, float]()
