@@ -18,6 +18,7 @@ from configs.attacked import (
     FEW_ATTACKS,
     FEW_RULES,
     IMAGE_RULES,
+    MORE_ATTACKS,
     NUMBERS,
     PLACES,
     RULE,
@@ -25,14 +26,13 @@ from configs.attacked import (
     SETTING,
     WHO,
 )
+from mdfl_jax.exchange.aggregation import AGGREGATIONS
 from mdfl_jax.report.picture import DIAMOND, DISC, Picture, Plot, Scale, Series
 from mdfl_jax.report.style import PALETTE
 from mdfl_jax.results.statistics import band, simultaneous
 
 REFERENCE = "random_movement"
 TWO = (2, "random")  # how many attack, and who, where this is not compared
-
-NEEDED = {"clipped_gossip_adaptive": 2, "self_centred_clipping": 2, "krum": 4}  # others that a rule needs, f = 1
 
 Values = dict[tuple[Any, ...], np.ndarray]  # of each seed, [S], by the values of the swept fields
 
@@ -79,7 +79,7 @@ def too_few(needed: int, clients: int = 20, side: int = 18, radius: float = 3.0)
 
 
 def rules(name: str, chosen: Sequence[str], attacks: Sequence[str]) -> list[str]:
-    """Return rules by attacks: accuracies, and where they differ from the mean's."""
+    """Return rules by attacks: accuracies, and where they differ from the mean's; the rules have their own numbers."""
     accuracy, fell_back = of_study(name, "accuracy", (RULE, ATTACK)), of_study(name, "fell_back", (RULE, ATTACK))
     columns = ("", *attacks)
     pairs = [(rule, attack) for rule in chosen if rule != "mean" for attack in columns]
@@ -91,7 +91,8 @@ def rules(name: str, chosen: Sequence[str], attacks: Sequence[str]) -> list[str]
         cells = [_level(accuracy[rule, at]) + signs.get((rule, at), "") for at in columns]
         lines.append([f"`{rule}`", cells[0], paid.get(rule, ""), *cells[1:]])
         few = float(fell_back.get((rule, attacks[0]), 0))
-        lines[-1].append(f"{few:.0f}, {100 * too_few(NEEDED[rule]):.0f}" if few else "")
+        others = AGGREGATIONS.numbers(rule)().least() - 1 if few else 0
+        lines[-1].append(f"{few:.0f}, {100 * too_few(others):.0f}" if few else "")
     header = ["rule", "no attack", "over the mean", *(f"`{attack}`" for attack in attacks), "fell back (%), by chance"]
     return markdown(header, lines)
 
@@ -159,6 +160,7 @@ def who() -> list[str]:
 
 TABLES: dict[str, Callable[[], list[str]]] = {
     "adversaries_rules": lambda: rules("rules", RULES, ATTACKS),
+    "adversaries_more": lambda: rules("rules", RULES, MORE_ATTACKS),
     "adversaries_skewed": lambda: rules("skewed", BEST_RULES, FEW_ATTACKS),
     "adversaries_mnist": lambda: rules("mnist", IMAGE_RULES, FEW_ATTACKS),
     "adversaries_movement": movement,

@@ -5,7 +5,7 @@ Expected:  docs/adversaries.md has the tables.
 
 | STUDY    | what varies                                                                          | runs x rounds |
 |----------|--------------------------------------------------------------------------------------|---------------|
-| rules    | ten rules, without an attack and under five; 2 of 20 attack, random movement, Rc 3   | 1,200 x 100   |
+| rules    | each rule, without an attack and under each; 2 of 20 attack, random movement, Rc 3   | 5,040 x 100   |
 | movement | three rules; movement, Rc 2, 3, 5, who attacks, and 1, 2, 4 of them, as below         | 2,040 x 100   |
 | skewed   | the best four rules under three attacks, with nearly one label a client (alpha 0.05)   | 320 x 100     |
 | mnist    | three rules under the same attacks, images of mnist.npz and alpha 0.5                 | 120 x 100     |
@@ -24,14 +24,17 @@ from configs import digits, madfl
 from mdfl_jax.core.errors import UserError, unknown_name
 
 RULES = (
-    *("mean", "clipped_gossip_adaptive", "median", "geometric_median", "krum", "balance", "ubar"),
-    *("clipped_gossip", "self_centred_clipping", "reputation"),
+    *("mean", "norm_clipping", "clipped_gossip", "clipped_gossip_adaptive", "self_centred_clipping"),
+    *("median", "trimmed_mean", "trimmed_share", "geometric_median", "krum", "multi_krum"),
+    *("nnm_median", "nnm_trimmed_mean", "nnm_geometric_median", "nnm_krum"),
+    *("ubar", "balance", "reputation"),
 )
 FEW_RULES = ("mean", "median", "clipped_gossip_adaptive")
 BEST_RULES = ("mean", "clipped_gossip", "clipped_gossip_adaptive", "reputation")
 IMAGE_RULES = BEST_RULES[:3]
 FEW_ATTACKS = ("sign_flip", "dissensus", "label_flip")
 ATTACKS = (*FEW_ATTACKS, "gaussian", "a_little_is_enough")
+MORE_ATTACKS = ("scaled", "constant", "zero", "mimic", "replay", "inner_product", "label_flip_pair", "backdoor")
 COMPARED = ("random_movement", "dcm")
 MOVEMENTS = ("static", "random_movement", "dam", "dcm", "waiting")
 RADII, NUMBERS, WHO = (2, 3, 5), (1, 2, 4), ("mobile", "static")
@@ -58,7 +61,7 @@ def _sweeps() -> dict[str, str]:
     placed = "+".join(SETTING) + "=" + ",".join("+".join(map(str, setting)) for setting in settings())
     attacks = _axis(ATTACK, ("", *FEW_ATTACKS))
     return {
-        "rules": f"{_axis(RULE, RULES)}; {_axis(ATTACK, ('', *ATTACKS))}",
+        "rules": f"{_axis(RULE, RULES)}; {_axis(ATTACK, ('', *ATTACKS, *MORE_ATTACKS))}",
         "movement": f"{few}; {placed}",
         "skewed": f"{_axis(RULE, BEST_RULES)}; {attacks}",
         "mnist": f"{_axis(RULE, IMAGE_RULES)}; {attacks}",

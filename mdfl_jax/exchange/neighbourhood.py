@@ -7,7 +7,7 @@ time.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -26,7 +26,7 @@ from mdfl_jax.exchange.under_way import now
 
 AT_ONCE = {"cpu": 2**20}  # bytes of the models that are read for the clients computed at a time
 LARGE = 2**28  # the same on accelerators
-NETWORK = 32  # rows; more are sorted by the compiler's own sort
+FEW_ROWS = 32  # up to so many rows are sorted and added one by one; more by the compiler's own sort and sum
 
 
 class Neighbourhood(NamedTuple):
@@ -291,22 +291,34 @@ def comparators(size: int) -> tuple[tuple[int, int], ...]:
 def sum_of_ranked(models: jax.Array, counts: jax.Array, weights: jax.Array) -> jax.Array:
     """Sort each column of [K, d] and add its values with weights [K] of their places, the smallest value first: [d].
 
-    The rows that do not count come last, as infinity; their places must have weight zero. Up to `NETWORK` rows are
+    The rows that do not count come last, as infinity; their places must have weight zero. Up to `FEW_ROWS` rows are
     sorted by minima and maxima of whole rows, and added at once: one loop over the columns, in which the compiler keeps
     all rows of a column in registers. If the sorted rows were stacked, it would sort once for each of them.
     """
     masked = jnp.where(counts[:, None], models, jnp.inf)
-    rows = list(jnp.sort(masked, axis=0) if models.shape[0] > NETWORK else masked)
-    for low, high in comparators(len(rows)) if models.shape[0] <= NETWORK else ():
+    if len(masked) > FEW_ROWS:
+        return weighted_sum(jnp.sort(masked, axis=0), weights)
+    rows = list(masked)
+    for low, high in comparators(len(rows)):
         rows[low], rows[high] = jnp.minimum(rows[low], rows[high]), jnp.maximum(rows[low], rows[high])
+    return weighted_sum(rows, weights)
+
+
+def weighted_sum(rows: Sequence[jax.Array] | jax.Array, weights: jax.Array) -> jax.Array:
+    """Return the sum of rows [K, d] with weights [K], at least zero: [d]. Rows of weight zero may hold any number.
+
+    A few rows are added one by one, since a CPU adds them in one pass then; its sum over a leading axis takes twice as
+    long.
+    """
+    if len(rows) > FEW_ROWS:
+        return jnp.sum(jnp.where(weights[:, None] > 0, weights[:, None] * jnp.asarray(rows), 0), axis=0)
     return functools.reduce(jnp.add, (jnp.where(w > 0, w * row, 0) for w, row in zip(weights, rows)))
 
 
 def mean_of(models: jax.Array, weights: jax.Array) -> jax.Array:
     """Return the mean of rows [K, d] with weights [K], which may be bool; rows of weight zero may hold any number."""
     weights = weights.astype(models.dtype)
-    shares = weights / jnp.maximum(jnp.sum(weights), jnp.finfo(models.dtype).tiny)
-    return jnp.sum(jnp.where(shares[:, None] > 0, shares[:, None] * models, 0), axis=0)
+    return weighted_sum(models, weights / jnp.maximum(jnp.sum(weights), jnp.finfo(models.dtype).tiny))
 
 
 def smallest(values: jax.Array, count: jax.Array | int) -> jax.Array:

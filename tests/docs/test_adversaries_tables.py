@@ -20,7 +20,7 @@ def made_of_rules():
     """Without an attack each rule has 90 but the geometric median 80; attacks leave 20 to the mean, 60 to others."""
     rows = []
     for rule in attacked.RULES:
-        for attack in ("", *attacked.ATTACKS):
+        for attack in ("", *attacked.ATTACKS, *attacked.MORE_ATTACKS):
             level = (20.0 if rule == "mean" else 60.0) if attack else 80.0 if rule == "geometric_median" else 90.0
             rows.append({"at": {attacked.RULE: rule, attacked.ATTACK: attack}, "accuracy": values(level)})
             rows[-1] |= {"fell_back": 43.0} if rule == "krum" else {}

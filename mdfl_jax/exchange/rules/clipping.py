@@ -4,14 +4,14 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.core.numbers import Numbers, number
-from mdfl_jax.exchange.neighbourhood import BoundedNumbers, Neighbourhood, for_one_client, smallest
+from mdfl_jax.exchange.neighbourhood import BoundedNumbers, Neighbourhood, for_one_client, smallest, weighted_sum
 
 
 def clipped(near: Neighbourhood, radius: jax.Array) -> jax.Array:
     """Return x_i + sum W_ij clip(y_j - x_i, radius)."""
     factors = shortening(jnp.where(near.others, near.distances, 1), radius)
     shares = jnp.where(near.others, near.weights * factors, 0).astype(near.own.dtype)
-    return near.own + jnp.sum(shares[:, None] * (near.models - near.own), axis=0)
+    return near.own + weighted_sum(near.models - near.own, shares)
 
 
 def shortening(lengths: jax.Array, bound: jax.Array) -> jax.Array:
@@ -45,7 +45,7 @@ def norm_clipping(near: Neighbourhood) -> jax.Array:
     factors = shortening(jnp.linalg.norm(near.models, axis=1), near.numbers.max_norm * jnp.linalg.norm(near.own))
     heard = jnp.where(near.others, near.weights * factors, 0).astype(near.own.dtype)
     rest = 1 - others_share(near, near.others)
-    return rest * near.own + jnp.sum(heard[:, None] * near.models, axis=0)
+    return rest * near.own + weighted_sum(near.models, heard)
 
 
 class RadiusNumbers(Numbers):

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import Numbers, Setting, number
 from mdfl_jax.exchange.aggregation import Memory
-from mdfl_jax.exchange.neighbourhood import Decision, Neighbourhood, for_one_client
+from mdfl_jax.exchange.neighbourhood import Decision, Neighbourhood, for_one_client, weighted_sum
 
 MOST_CLIENTS = 4096  # a score of each pair then takes 64 MiB a run
 
@@ -64,5 +64,5 @@ def reputation(near: Neighbourhood) -> Decision:
     trust = near.memory + jnp.where(near.others, numbers.trust_rate * (evidence - near.memory), 0)
     used = near.others & (trust >= numbers.least_trust)
     shares = jnp.where(used, near.weights * trust, 0).astype(near.own.dtype)
-    model = near.own + jnp.sum(shares[:, None] * (near.models - near.own), axis=0)
+    model = near.own + weighted_sum(near.models - near.own, shares)
     return Decision(model, used, memory=trust)
