@@ -55,7 +55,6 @@ from mdfl_jax.core.outcomes import enumerated
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.sweep_text import labels_of
 from mdfl_jax.exchange.aggregation import AGGREGATIONS
-from mdfl_jax.exchange.neighbourhood import BoundedNumbers
 from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.mobility.rule import FILES
 from mdfl_jax.models import MODELS
@@ -472,11 +471,6 @@ def _notes(experiment: Experiment) -> Iterator[Rule]:
     if experiment.algorithm.statistics == "local" and MODELS[model.name].__module__.startswith("mdfl_jax."):
         norm = getattr(numbers_in(experiment, MODELS, model.name), "norm", "")  # a user's model must be built to know
         yield "algorithm.statistics", norm != "batch", f"{model.name} has no batch statistics"
-    rule = aggregation_in_use(experiment.algorithm.name, experiment.algorithm.aggregation)
-    numbers = numbers_in(experiment, AGGREGATIONS, rule) if rule else None
-    least = numbers.least() if isinstance(numbers, BoundedNumbers) else 0
-    why = f"a client that has fewer than {least} models falls back; mdfl theory counts how often (too_few)"
-    yield "algorithm.aggregation", least and not network.graph, why
     given, lists = experiment.engine.max_neighbours, wants_lists(experiment)
     why = f"it has no effect: engine.links=auto uses matrices for these {network.num_clients:,} clients"
     yield "engine.max_neighbours", given and not lists, why

@@ -20,7 +20,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.report.read import Axis, ReportData
+from mdfl_jax.report.read import Axis, ReportData, is_attacked
 
 # The palette of Okabe and Ito without its yellow, which is too pale for a line on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C564B")
@@ -248,8 +248,8 @@ def describe_end(study: ReportData) -> str:
 
 def describe_accuracy(study: ReportData) -> str:
     """Return the name of the accuracy for captions and axes. Of studies of different lengths it is not the last one."""
-    end = describe_end(study)
-    return "final test accuracy" if end == "the end" else f"test accuracy at {end}"
+    end, whose = describe_end(study), " of the honest clients" if is_attacked(study.points, study.config) else ""
+    return f"final test accuracy{whose}" if end == "the end" else f"test accuracy{whose} at {end}"
 
 
 def has_intervals(study: ReportData) -> bool:

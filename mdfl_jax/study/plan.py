@@ -14,6 +14,7 @@ from mdfl_jax.data.dataset import Targets
 from mdfl_jax.metrics.evaluation import Records
 from mdfl_jax.mobility.trace import Tracks
 from mdfl_jax.study import run_files
+from mdfl_jax.study.prepare.network import few_heard
 from mdfl_jax.study.progress import few_of
 from mdfl_jax.study.study import Group, Study
 from mdfl_jax.tasks.losses import LOSSES, loss_named
@@ -49,6 +50,7 @@ def plan(study: Study, on: str = "") -> str:
         lines.append(f"  no differences: no point has the baseline's {experiment.baseline}")
     noted = _without_effect(study)
     noted |= dict.fromkeys(line for point in study.points for line in member_notes(point.experiment))
+    noted |= dict.fromkeys(filter(None, (few_heard(point.experiment) for point in study.points)))
     noted |= dict.fromkeys(unused([p.experiment for p in study.points]))
     told = (*_targets(study), *_beyond_the_data(study), *study.traces, *_absent(study), *study.pretrained)
     noted |= dict.fromkeys(told)

@@ -333,7 +333,8 @@ def run_of(rule, lists, devices, name="dpsgd"):
         carry, _ = simulation.init(simulation.data, hparams, key)
         after, metrics = simulation.advance(simulation.data, hparams, key, carry)
         before, models = (simulation.models(one)[0] for one in (carry, after))
-        return before, models, metrics.loss, carry.network.attackers.are
+        screened = {metric.name: metrics[metric.name] for metric in algorithm.metrics if metric.name in metrics}
+        return before, models, metrics.loss, carry.network.attackers.are, screened
 
     compiled = jax.jit(run).lower(0, 0).compile()
     assert unordered(compiled.as_text())[1] == []  # no collective in a loop or a condition
@@ -345,6 +346,9 @@ def check_devices_and_forms(rule, attack):
     listed = run_of(rule, True, 1)(attack)
     assert_trees_equal(one[1], over[1], 2e-3)
     assert_trees_equal(one[1], listed[1], 2e-3)
+    for name, values in one[4].items():  # what the rule rejected, or where it fell back
+        assert np.isfinite(values).any(), name
+        np.testing.assert_allclose(values, over[4][name], atol=1e-6, err_msg=name)
     honest = ~one[3]
     assert np.isfinite(one[2][honest]).all()
     assert not np.array_equal(jax.tree.leaves(one[0])[0][honest], jax.tree.leaves(one[1])[0][honest])

@@ -31,6 +31,7 @@ from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.networks.graphs import GraphParams
 from mdfl_jax.networks.mixing import metropolis_hastings
 from mdfl_jax.study import make_study
+from mdfl_jax.study.plan import plan
 
 RULES = [name for name in AGGREGATIONS if name != "mean"]
 N, D, F = 11, 6, 1
@@ -389,6 +390,10 @@ def test_a_study_counts_the_rounds_with_too_few(tmp_path):
     assert np.nanmax(heard) > 0
 
 
+def describe_of(**changes):
+    return plan(make_study(tiny_config(**changes)))
+
+
 def test_wrong_numbers_are_told_in_one_line():
     line = partial(told, lambda **changes: resolve(tiny_config(**{"algorithm.aggregation": "krum", **changes})))
     assert line(**{"algorithm.max_attackers": 2}) == (
@@ -407,9 +412,10 @@ def test_a_graph_on_which_a_rule_can_hold_nowhere_is_refused_and_a_movement_is_n
         needed = "algorithm.max_attackers is 1; krum then needs 5 models, and with network.graph"
         assert told(make_study, tiny_config(**changes)) == f"{needed} {graph} no client has more than {most}"
     else:  # the middle of the star hears five
-        make_study(tiny_config(**changes))
-    moving = resolve(tiny_config(**{"algorithm.aggregation": "krum"}))
-    assert any("has fewer than 5 models falls back" in note for note in notes(moving))
+        assert "krum; a client that has fewer than 5 models in a round falls back" in describe_of(**changes)
+        assert "falls back" not in describe_of(**changes | {"network.graph": "complete"})
+        assert "falls back" in describe_of(**changes | {"network.graph": "complete", "network.link_failure": 0.5})
+    assert "falls back" in describe_of(**{"sweep": "algorithm.aggregation=mean,krum", "seeds": 1})
 
 
 @pytest.mark.parametrize("rule", RULES)

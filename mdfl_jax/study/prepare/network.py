@@ -392,31 +392,53 @@ def check_heard(experiment: Experiment) -> None:
     Raises:
       UserError: If none does: the rule would fall back everywhere and always.
     """
+    rule, needed = models_needed(experiment)
+    if needed and experiment.network.graph:
+        most = 1 + heard_on_graph(experiment)[1]
+        if most < needed:
+            graph = f"with network.graph {experiment.network.graph} no client has more than {most}"
+            given = f"algorithm.max_attackers is {experiment.algorithm.max_attackers}"
+            raise UserError(f"{given}; {rule} then needs {needed} models, and {graph}")
+
+
+def few_heard(experiment: Experiment) -> str:
+    """Return a line that says that some clients may hear too few for the rule of aggregation; "" if none can."""
+    rule, needed = models_needed(experiment)
+    network, thinned = experiment.network, participation_of(experiment)[0] < 1
+    always = network.graph and not (network.link_failure or thinned or experiment.presence.name)
+    if not needed or (always and 1 + heard_on_graph(experiment)[0] >= needed):
+        return ""
+    return (
+        f"algorithm.aggregation is {rule}; a client that has fewer than {needed} models in a round falls back; "
+        "mdfl theory counts how often (too_few)"
+    )
+
+
+def models_needed(experiment: Experiment) -> tuple[str, int]:
+    """Return the rule of aggregation, and the fewest models with which it works if it is made for some attackers."""
     rule = aggregation_in_use(experiment.algorithm.name, experiment.algorithm.aggregation)
     numbers = numbers_in(experiment, AGGREGATIONS, rule) if rule else None
-    if experiment.network.graph and isinstance(numbers, BoundedNumbers):
-        most, needed = 1 + most_heard(experiment), f"{rule} then needs {numbers.least()} models"
-        if most < numbers.least():
-            graph = f"with network.graph {experiment.network.graph} no client has more than {most}"
-            raise UserError(f"algorithm.max_attackers is {numbers.max_attackers}; {needed}, and {graph}")
+    return rule, numbers.least() if isinstance(numbers, BoundedNumbers) else 0
 
 
-def most_heard(experiment: Experiment) -> int:
-    """Return the most others that a client of a graph hears in a round, under any seed of the study."""
+def heard_on_graph(experiment: Experiment) -> tuple[int, int]:
+    """Return the fewest and the most others that a client of a graph hears in a round, under any seed of the study."""
     params, clients = graph_params(experiment), experiment.network.num_clients
     if params.matrices is not None:
-        return int(((np.asarray(params.matrices) != 0) & ~np.eye(clients, dtype=bool)).sum(-1).max())
+        counts = ((np.asarray(params.matrices) != 0) & ~np.eye(clients, dtype=bool)).sum(-1)
+        return int(counts.min()), int(counts.max())
     graph = GRAPHS[experiment.network.graph]
     if graph.heard:
-        return graph.heard(jnp.int32(0), clients).shape[1]
+        return (graph.heard(jnp.int32(0), clients).shape[1],) * 2
     rounds = jnp.arange(1 if graph.fixed else min(experiment.rounds, clients))
 
     def under(key: jax.Array) -> jax.Array:
         drawn = graph.draw(params, stream(key, "placement"), clients)
-        return jnp.max(jax.lax.map(lambda t: jnp.max(jnp.sum(graph.at(drawn, t, clients), axis=1)), rounds))
+        return jax.lax.map(lambda t: jnp.sum(graph.at(drawn, t, clients), axis=1), rounds)
 
     seeds = range(experiment.first_seed, experiment.first_seed + experiment.seeds)
-    return int(jax.jit(lambda keys: jnp.max(jax.lax.map(under, keys)))(keys_of(experiment, seeds)))
+    counts = jax.jit(lambda keys: jax.lax.map(under, keys))(keys_of(experiment, seeds))
+    return int(counts.min()), int(counts.max())
 
 
 def _whole_numbers(field: str, path: str, header: tuple[str, ...], what: str) -> np.ndarray:
