@@ -43,6 +43,7 @@ class Work(NamedTuple):
       gradients: the number of gradients of a minibatch, or of all samples, that the algorithm computes in a round.
       batch_size: samples of a minibatch; 0: a gradient takes all samples of the client.
       epochs: the epochs of local work, where ``gradients`` counts those of one step; 0: there are none.
+      clocked: whether nobody waits for others, so that a round is a slot (`mdfl_jax.networks.wrappers.clocks`).
       uses_links: whether the algorithm sends over the links of the network. All-reduce and local training do not.
     """
 
@@ -50,6 +51,7 @@ class Work(NamedTuple):
     batch_size: int = 0
     uses_links: bool = True
     epochs: int = 0
+    clocked: bool = False
 
     def samples(self, num_samples: jax.Array) -> jax.Array:
         """Return [N] float32, the samples that each client processes in a round. A client without samples has none.
@@ -445,7 +447,7 @@ def add(total: Total, more: jax.Array) -> Total:
 
 
 def round_seconds(params: CostParams, work: Work, computing: jax.Array, sending: jax.Array) -> jax.Array:
-    """Compute the seconds of a synchronous round, T = max(dt, min(max_i C_i, D) + max_i S_i).
+    """Compute the seconds of a synchronous round, T = max(dt, min(max_i C_i, D) + max_i S_i); with clocks, of a slot.
 
     A simplification: a client with C_i > D has no links in the round, but it finishes all its local steps. The time
     that they take beyond D is not counted.
@@ -459,6 +461,8 @@ def round_seconds(params: CostParams, work: Work, computing: jax.Array, sending:
     Returns:
       [] float32 seconds.
     """
+    if work.clocked:
+        return jnp.asarray(params.round_seconds, jnp.float32)
     slowest = jnp.max(computing)
     if work.uses_links:
         slowest = jnp.minimum(slowest, jnp.asarray(params.deadline, jnp.float32))
