@@ -447,10 +447,9 @@ class Simulation:
             links = links_of_active(links)
             attacks = links.attackers is not None
             learnt = task.poison(data, clients, links.attackers) if task.poison and attacks else data
-            of_round, gradient = stream_at(key, "batch", carry.round), partial(task.gradient, learnt, clients)
+            of_round, of_rows = stream_at(key, "batch", carry.round), pad_links(links, rows)
+            gradient = gradient_of(of_rows.finishes, partial(task.gradient, learnt, clients))
             before = self._renewed(data, hparams, key, carry.algorithm, links)
-            of_rows = pad_links(links, rows)
-            gradient = gradient_of(of_rows.finishes, gradient)
             of_epochs = task.epochs and partial(task.epochs, learnt, clients)
             with under_way.traced(self._under_way(gradient, of_epochs, of_round, carry)) as exchanges:
                 algorithm_state, stats = round_of_active(self.algorithm)(

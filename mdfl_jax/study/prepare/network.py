@@ -290,6 +290,7 @@ def network_params(
     if comes_and_goes(experiment):
         network = PresenceParams(network, presence_numbers(experiment), np.float32(experiment.motion.dt))
     if has_clocks(experiment):
+        assert cost is not None  # who has clocks has a cost of computing
         network = ClockParams(network, cost)
     if is_partial(experiment):
         participation, period = participation_of(experiment)
