@@ -340,6 +340,7 @@ def _cost(experiment: Experiment) -> Iterator[Rule]:
         by_receiver = f"0 with {with_server}: bits are not counted by receiver"
         yield "cost.joules_per_bit_received", cost.joules_per_bit_received > 0, by_receiver
     yield "cost.speed_spread", cost.speeds and cost.speed_spread > 0, "0 where cost.speeds names a file"
+    yield "cost.speed_ratio", cost.speeds and cost.speed_ratio > 1, "1 where cost.speeds names a file"
     if cost.speeds:
         read_speeds(cost.speeds, network.num_clients)
 
@@ -483,6 +484,7 @@ def _notes(experiment: Experiment) -> Iterator[Rule]:
     computes_at_once = counts and not cost.seconds_per_sample
     yield "cost.deadline", computes_at_once and has_deadline(experiment), unused
     yield "cost.speed_spread", computes_at_once and cost.speed_spread > 0, unused
+    yield "cost.speed_ratio", computes_at_once and cost.speed_ratio > 1, unused
     yield "cost.speeds", computes_at_once and cost.speeds, unused
     sends_at_once = counts and math.isinf(cost.bandwidth) and not cost.latency
     noted = sends_at_once and cost.short_contact != IGNORE

@@ -478,6 +478,13 @@ class CostConfig:
 
     seconds_per_sample: float = _free("seconds for the gradient of one sample, for a client of speed 1")
     speed_spread: float = _free("clients' speeds are lognormal with this sigma and mean one, drawn once for a seed")
+    speed_ratio: float = field(
+        1.0,
+        "speeds are divided by 1, r and r^2, for a third of the clients each, drawn once for a seed",
+        at_least=1,
+        finite=True,
+        traced=True,
+    )
     speeds: str = field("", "file of N relative speeds, one for each client", traced=True, file=True)
     deadline: float = _of_links(
         math.inf,

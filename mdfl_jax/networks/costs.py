@@ -32,6 +32,7 @@ from mdfl_jax.networks.radio import LinkFilter, Seconds
 from mdfl_jax.networks.wrappers.wrapper import wrap
 
 MARGIN = 1e-5  # relative; sums of seconds in single precision may be this much too small
+LEVELS = 3  # of the speeds 1, 1 / r, 1 / r^2
 IGNORE = "ignore"  # the value of cost.short_contact with which every contact carries messages, whatever it lasts
 _NAME = "gradient_of_a_probe"
 
@@ -186,6 +187,7 @@ class CostParams(NamedTuple):
     Attributes:
       seconds_per_sample: seconds for the gradient of one sample, for a client of speed 1.
       speed_spread: sigma of the lognormal distribution from which the clients' speeds are drawn; 0: all speeds are 1.
+      speed_ratio: r >= 1; a third of the clients each, drawn for a seed, has these speeds divided by 1, r and r^2.
       speeds: [N] given speeds of the clients; None: they are drawn.
       deadline: seconds after which a round does not wait for computing clients any longer; ``inf``: no deadline. These
         clients still finish their local steps, and that time is not counted.
@@ -202,6 +204,7 @@ class CostParams(NamedTuple):
 
     seconds_per_sample: Any = 0.0
     speed_spread: Any = 0.0
+    speed_ratio: Any = 1.0
     speeds: Any = None
     deadline: Any = jnp.inf
     bandwidth: Any = jnp.inf
@@ -218,7 +221,8 @@ class CostParams(NamedTuple):
 def client_speeds(params: CostParams, key: jax.Array, num_clients: int) -> jax.Array:
     """Return the relative computing speeds of the clients, drawn once for a seed unless they are given.
 
-    A speed is exp(sigma z - sigma^2 / 2) with a standard normal z. So speeds are lognormal with mean one.
+    A speed is exp(sigma z - sigma^2 / 2) with a standard normal z, so that speeds are lognormal with mean one. It is
+    divided by 1, r or r^2, which equally many clients have, or one more of the first ones.
 
     Args:
       params: the numbers of the costs.
@@ -232,7 +236,9 @@ def client_speeds(params: CostParams, key: jax.Array, num_clients: int) -> jax.A
         return jnp.asarray(params.speeds, jnp.float32)
     sigma = jnp.asarray(params.speed_spread, jnp.float32)
     normal = jax.random.normal(stream(key, "cost"), (num_clients,), jnp.float32)
-    return jnp.exp(sigma * normal - jnp.square(sigma) / 2)
+    dealt = jax.random.permutation(jax.random.fold_in(stream(key, "cost"), 1), num_clients) % LEVELS
+    slower = jnp.asarray(params.speed_ratio, jnp.float32) ** dealt
+    return jnp.exp(sigma * normal - jnp.square(sigma) / 2) / slower
 
 
 def computing_seconds(params: CostParams, work: Work, key: jax.Array, num_samples: jax.Array) -> jax.Array:

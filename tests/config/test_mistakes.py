@@ -322,6 +322,7 @@ COSTS = """
 cost.short_contact=dorp => cost.short_contact: unknown short_contact 'dorp' (did you mean 'drop'?)
 cost.speeds=none.txt => cost.speeds 'none.txt' cannot be read: No such file
 cost.speeds=speeds.txt | cost.speed_spread=0.5 => cost.speed_spread is 0.5; it must be 0 where cost.speeds names a file
+cost.speeds=speeds.txt | cost.speed_ratio=4 => cost.speed_ratio is 4.0; it must be 1 where cost.speeds names a file
 cost.speeds=speeds_2.txt => cost.speeds 'speeds_2.txt' holds 2 numbers; network.num_clients is 6
 cost.speeds=speeds_x.txt => 'x' is not a number
 cost.speeds=speeds_0.txt => 0 is no speed; it must be greater than 0 and finite
