@@ -7,7 +7,7 @@ Round suites time a whole round: movement, links, local steps on minibatches, mi
   gn_lenet_round   N = 48, batch 8, 3 local steps, GN-LeNet 5x5 32-32-64 on 32 x 32 x 3
   cifar_round      N = 8, batch 32, ResNet-20 with batch normalisation on 32 x 32 x 3
 Other suites (benchmarks/suites.py): full_batch, mixing, mobility, monte_carlo, convolution, startup, swept, pame,
-fedmobile, many_clients, strategies, aggregation
+fedmobile, many_clients, strategies, aggregation, clocks
 """
 
 from collections.abc import Callable
@@ -18,6 +18,7 @@ import numpy as np
 from absl import flags
 
 from benchmarks import measure, suites, torch_rivals
+from benchmarks.clocks import clocks_suite
 from benchmarks.many_clients import many_clients_suite
 from benchmarks.partial_exchange import pame_suite
 from benchmarks.relaying import fedmobile_suite
@@ -99,6 +100,7 @@ SUITES: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "many_clients": many_clients_suite,
     "strategies": strategies_suite,
     "aggregation": aggregation_suite,
+    "clocks": clocks_suite,
 }
 
 

@@ -69,18 +69,24 @@ class Problem:
         return jnp.mean(residual**2, axis=1) / 2, self.tree(found.astype(x.dtype))
 
 
-def run(algorithm, hparams, problem, links, start=None):
-    """Rounds over given links; (models [R + 1, N, n], messages [R, N], bits [R, N], the last state)."""
+def run(algorithm, hparams, problem, links, start=None, details=False):
+    """Rounds over given links; (models [R + 1, N, n], messages [R, N], bits [R, N], the last state).
+
+    Links are (adjacency, mix) or whole `Links`. With ``details`` the fifth result is `RoundStats.details`, [R, ...].
+    """
     start = problem.start if start is None else start
     state = jax.jit(algorithm.init)(hparams, problem.tree(jnp.asarray(start)))
     step = jax.jit(lambda key, s, links: algorithm.round(hparams, key, s, links, problem.gradient))
-    models, messages, bits = [problem.flat(algorithm.params(state))], [], []
-    for t, (adjacency, mix) in enumerate(links):
-        state, stats = step(jax.random.key(t), state, Links(jnp.asarray(adjacency), jnp.asarray(mix)))
+    models, messages, bits, told = [problem.flat(algorithm.params(state))], [], [], []
+    for t, given in enumerate(links):
+        whole = given if isinstance(given, Links) else Links(*map(jnp.asarray, given))
+        state, stats = step(jax.random.key(t), state, whole)
         models.append(problem.flat(algorithm.params(state)))
         messages.append(np.asarray(stats.messages))
         bits.append(total_bits(words(stats.bits)))
-    return np.stack(models), np.stack(messages), np.stack(bits), state
+        told.append(stats.details)
+    found = np.stack(models), np.stack(messages), np.stack(bits), state
+    return (*found, np.stack(told)) if details else found
 
 
 def run_long(algorithm, hparams, problem, links, rounds, start=None):

@@ -1,5 +1,6 @@
 """SGP: stochastic gradient push, which averages without error over links of one direction."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -47,6 +48,31 @@ def push_weights(adjacency: jax.Array, senders: Senders = ALL_PAIRS) -> jax.Arra
     return senders.opposite(uniform(senders.opposite(adjacency), senders))
 
 
+def begun(settings: Settings, hparams: LocalNumbers, client_params: ClientParams) -> SGPState:
+    """Return the state before the first round, for the first models [N, ...]."""
+    leaf = jax.tree.leaves(client_params)[0]
+    ones = jnp.ones(leaf.shape[0], jnp.promote_types(leaf.dtype, jnp.float32))
+    return SGPState(client_params, ones, init_optimizer(settings.optimizer(hparams), client_params))
+
+
+def biased_steps(
+    settings: Settings, hparams: LocalNumbers, key: jax.Array, state: SGPState, gradient: Gradient
+) -> tuple[ClientParams, Any, jax.Array]:
+    """Take the local steps in x = w z, so that z moves 1 / w times as far: (z [N, ...], optimiser states, loss [N])."""
+    longer = lambda u: u / rows_like(state.weight, u).astype(u.dtype)  # noqa: E731
+
+    def step(carry: tuple[ClientParams, Any], index: jax.Array, gradient: Gradient) -> tuple[Any, jax.Array]:
+        z, opt_state = carry
+        loss, found = gradient(z, jax.random.fold_in(key, index))
+        updates, opt_state = optimizer_updates(settings.optimizer(hparams), found, opt_state, z)
+        updates = trees.each(longer, lambda u: u, updates)  # a statistic's step is one in z
+        return (optax.apply_updates(z, updates), opt_state), loss
+
+    work = local_work(settings, hparams, key, state.params, gradient)
+    (z, opt_state), loss = work.take(step, (state.params, state.opt_state))
+    return z, opt_state, loss
+
+
 @register(
     "sgp",
     formula="x <- x - eta grad f(z);  x+ = P x;  w+ = P w;  z+ = x+ / w+;  P is column-stochastic, w^0 = 1",
@@ -63,27 +89,11 @@ def sgp(settings: Settings = Settings()) -> Algorithm:
     The state keeps z instead of x = w z, so that batch statistics and weight decay act on the models themselves:
     z+ = A (z - eta grad f(z) / w) with A = diag(1 / w+) P diag(w), whose rows sum to one. This is the same recursion.
     """
-    optimizer = settings.optimizer
-
-    def init(hparams: LocalNumbers, client_params: ClientParams) -> SGPState:
-        leaf = jax.tree.leaves(client_params)[0]
-        ones = jnp.ones(leaf.shape[0], jnp.promote_types(leaf.dtype, jnp.float32))
-        return SGPState(client_params, ones, init_optimizer(optimizer(hparams), client_params))
 
     def do_round(
         hparams: LocalNumbers, key: jax.Array, state: SGPState, links: Links, gradient: Gradient
     ) -> tuple[SGPState, RoundStats]:
-        longer = lambda u: u / rows_like(state.weight, u).astype(u.dtype)  # noqa: E731
-
-        def step(carry: tuple[ClientParams, Any], index: jax.Array, gradient: Gradient) -> tuple[Any, jax.Array]:
-            z, opt_state = carry
-            loss, found = gradient(z, jax.random.fold_in(key, index))
-            updates, opt_state = optimizer_updates(optimizer(hparams), found, opt_state, z)
-            updates = trees.each(longer, lambda u: u, updates)  # a statistic's step is one in z
-            return (optax.apply_updates(z, updates), opt_state), loss
-
-        work = local_work(settings, hparams, key, state.params, gradient)
-        (z, opt_state), loss = work.take(step, (state.params, state.opt_state))
+        z, opt_state, loss = biased_steps(settings, hparams, key, state, gradient)
         mine = settings.part(z)
         pushed = push_weights(links.adjacency, links.senders).astype(state.weight.dtype)
         pushed = pushed * links.senders.of(state.weight)
@@ -97,7 +107,7 @@ def sgp(settings: Settings = Settings()) -> Algorithm:
 
     return Algorithm(
         frozenset({"adjacency"}),
-        init,
+        partial(begun, settings),
         do_round,
         lambda state: state.params,
         double_bits=None if settings.shared else lambda hparams, num_params: 64.0 * (num_params + 1),

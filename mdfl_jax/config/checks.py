@@ -35,6 +35,7 @@ from mdfl_jax.config.sections import (
     NetworkConfig,
     attackers_in,
     check_members,
+    has_clocks,
     in_use,
     is_attacked,
     is_partial,
@@ -59,7 +60,7 @@ from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.mobility.rule import FILES
 from mdfl_jax.models import MODELS
 from mdfl_jax.models.pretrained import READERS, TWINS
-from mdfl_jax.networks.costs import IGNORE
+from mdfl_jax.networks.costs import IGNORE, MARGIN
 from mdfl_jax.networks.graphs import GRAPHS
 from mdfl_jax.storage.model_files import is_saved
 from mdfl_jax.storage.study_files import MODELS as FOLDER
@@ -78,7 +79,8 @@ def check_together(experiment: Experiment) -> None:
     Raises:
       UserError: If the fields contradict each other. The message names the fields and their values.
     """
-    for rules in (_network, _places, _relays, _task, _start, _algorithm, _attack, _server, _presence, _cost, _rounds):
+    of_world, of_time = (_network, _places, _relays), (_server, _presence, _cost, _clock, _rounds)
+    for rules in (*of_world, _task, _start, _algorithm, _attack, *of_time):
         for path, is_refused, must in rules(experiment):
             if is_refused:
                 raise UserError(f"{path} is {_shown(experiment, path)}; it must be {must}")
@@ -337,8 +339,25 @@ def _cost(experiment: Experiment) -> Iterator[Rule]:
         by_receiver = f"0 with {with_server}: bits are not counted by receiver"
         yield "cost.joules_per_bit_received", cost.joules_per_bit_received > 0, by_receiver
     yield "cost.speed_spread", cost.speeds and cost.speed_spread > 0, "0 where cost.speeds names a file"
+    yield "cost.speed_ratio", cost.speeds and cost.speed_ratio > 1, "1 where cost.speeds names a file"
     if cost.speeds:
         read_speeds(cost.speeds, network.num_clients)
+
+
+def _clock(experiment: Experiment) -> Iterator[Rule]:
+    cost, dt, config = experiment.cost, experiment.motion.dt, experiment.algorithm
+    if not has_clocks(experiment):
+        return
+    at_once = "empty: cost.seconds_per_sample is 0, so that work takes no time"
+    yield "clock.joins", not cost.seconds_per_sample, at_once
+    pattern = experiment.server.pattern
+    yield "clock.joins", pattern, f"empty with server.pattern {pattern}: who computes would miss meetings"
+    yield "cost.deadline", has_deadline(experiment), f"inf with clock.joins {experiment.clock.joins}: nobody waits"
+    if config.batch_size and not config.local_epochs and not cost.speed_spread:  # else a seed decides
+        speed = read_speeds(cost.speeds, experiment.network.num_clients).max() if cost.speeds else 1.0
+        least = dt * float(speed) / (config.batch_size * config.local_steps)
+        finer = f"at least {least:g}: the fastest client's work must take a slot of motion.dt {dt:g} s or more"
+        yield "cost.seconds_per_sample", cost.seconds_per_sample < least * (1 - MARGIN), finer
 
 
 def _rounds(experiment: Experiment) -> Iterator[Rule]:
@@ -464,6 +483,7 @@ def _notes(experiment: Experiment) -> Iterator[Rule]:
     computes_at_once = counts and not cost.seconds_per_sample
     yield "cost.deadline", computes_at_once and has_deadline(experiment), unused
     yield "cost.speed_spread", computes_at_once and cost.speed_spread > 0, unused
+    yield "cost.speed_ratio", computes_at_once and cost.speed_ratio > 1, unused
     yield "cost.speeds", computes_at_once and cost.speeds, unused
     sends_at_once = counts and math.isinf(cost.bandwidth) and not cost.latency
     noted = sends_at_once and cost.short_contact != IGNORE

@@ -43,6 +43,7 @@ from mdfl_jax.networks.mixing import MIXINGS
 from mdfl_jax.networks.spatial import ORDERS
 from mdfl_jax.networks.worlds import MOVERS, RELAY_PLACES
 from mdfl_jax.networks.wrappers.attacked import WHO
+from mdfl_jax.networks.wrappers.clocks import JOINS
 from mdfl_jax.networks.wrappers.participation import PICKS
 from mdfl_jax.networks.wrappers.presence import ABSENT, NEWCOMERS, PRESENCES
 from mdfl_jax.storage.disk import CHOICES
@@ -246,6 +247,18 @@ class PresenceConfig:
         names=NEWCOMERS,
     )
     file: str = field("", "who is there with presence.name=table: file of lines client,from,to, in rounds", file=True)
+
+
+@dataclass(frozen=True)
+class ClockConfig:
+    """Clocks of the clients' own: a round is a slot of motion.dt seconds, and nobody waits for the slowest client."""
+
+    joins: str = field(
+        "",
+        "when a client exchanges that has computed for as many slots as cost says: in this slot, with or without a "
+        "contact (at_once), or once it has one (in_contact); empty: rounds are synchronous",
+        names=("", *JOINS),
+    )
 
 
 COUNTED_AXES = ("joules", "seconds")  # x axes that only studies with a cost have
@@ -465,6 +478,13 @@ class CostConfig:
 
     seconds_per_sample: float = _free("seconds for the gradient of one sample, for a client of speed 1")
     speed_spread: float = _free("clients' speeds are lognormal with this sigma and mean one, drawn once for a seed")
+    speed_ratio: float = field(
+        1.0,
+        "speeds are divided by 1, r and r^2, for a third of the clients each, drawn once for a seed",
+        at_least=1,
+        finite=True,
+        traced=True,
+    )
     speeds: str = field("", "file of N relative speeds, one for each client", traced=True, file=True)
     deadline: float = _of_links(
         math.inf,
@@ -557,6 +577,7 @@ class Experiment:
     server: ServerConfig = dataclasses.field(default_factory=ServerConfig)
     presence: PresenceConfig = dataclasses.field(default_factory=PresenceConfig)
     cost: CostConfig = dataclasses.field(default_factory=CostConfig)
+    clock: ClockConfig = dataclasses.field(default_factory=ClockConfig)
     algorithm: AlgorithmConfig = dataclasses.field(default_factory=AlgorithmConfig)
     attack: AttackConfig = dataclasses.field(default_factory=AttackConfig)
     engine: EngineConfig = dataclasses.field(default_factory=EngineConfig)
@@ -954,6 +975,12 @@ def links_fail(experiment: Experiment) -> bool:
 def comes_and_goes(experiment: Experiment) -> bool:
     """Whether some clients may be away, as `presence.name` says."""
     return bool(experiment.presence.name)
+
+
+@switch
+def has_clocks(experiment: Experiment) -> bool:
+    """Whether clients have clocks of their own, as `clock.joins` says."""
+    return bool(experiment.clock.joins)
 
 
 @switch

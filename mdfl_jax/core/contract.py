@@ -100,6 +100,11 @@ def takes(function: Callable[..., Any], argument: str, why: str) -> None:
     Raises:
       UserError: if it has not.
     """
-    parameters = inspect.signature(function).parameters
-    if argument not in parameters and not any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+    if not has_argument(function, argument):
         raise UserError(f"{where(function)} has no argument {argument!r}, {why}")
+
+
+def has_argument(function: Callable[..., Any], argument: str) -> bool:
+    """Tell whether a function has a keyword argument."""
+    parameters = inspect.signature(function).parameters
+    return argument in parameters or any(one.kind is one.VAR_KEYWORD for one in parameters.values())

@@ -238,6 +238,22 @@ def take_steps(
     return carry, output
 
 
+@jax.custom_batching.custom_vmap
+def largest_of_runs(value: jax.Array) -> jax.Array:
+    """Return a flag or a number, []; where runs are mapped together, the largest of all runs.
+
+    It is then one for all runs, so that a `jax.lax.cond` computes only one of its branches, and a loop of so many steps
+    chooses nothing.
+    """
+    return value
+
+
+@largest_of_runs.def_vmap
+def _of_runs(axis_size: int, is_mapped: list[bool], value: jax.Array) -> tuple[jax.Array, bool]:
+    del axis_size
+    return jnp.max(value, axis=0) if is_mapped[0] else value, False
+
+
 def split_map(mesh: Mesh, function: Callable[..., Any], shared: Any, parts: Any) -> Any:
     """Apply a function to each device's share of ``parts`` and join the results along the leading axis.
 
@@ -333,6 +349,7 @@ def pad_links(links: Links, rows: int) -> Links:
         renewed=links.renewed and Renewed(fill(links.renewed.who, rows, False), fill(links.renewed.teacher, rows, 0)),
         in_range=None if links.in_range is None else fill(links.in_range, rows, False, axes),
         attackers=links.attackers and links.attackers.of_rows(rows),
+        finishes=optional(links.finishes, False),
     )
 
 

@@ -117,8 +117,9 @@ class Task(NamedTuple):
         Further arguments may be given: ``per_sample``, (gradient of one sample) -> gradient, such as a clip, which is
         applied to the gradient of each sample before they are averaged; ``whole``, True for the gradient over all
         samples of a client in place of a minibatch; and ``batch``, the minibatches that are taken in place of drawn
-        ones (`mdfl_jax.data.batching.Batch`), the mean being over their samples. A task of your own may leave them out;
-        an algorithm that needs such an argument (`dmgt_svrg`) refuses it then.
+        ones (`mdfl_jax.data.batching.Batch`), the mean being over their samples; and ``only``, [N] bool, the clients
+        whose gradients are wanted: those of the others are zero, and take no time. A task of your own may leave them
+        out; an algorithm that needs such an argument (`dmgt_svrg`) refuses it then.
       evaluate: (data, clients, client_params [M, ...]) -> Score of M models on the test samples.
       objective: (data, clients, params [1, ...]) -> [] the objective over all training samples; the stop rule needs it.
       validate: (data, clients, params [1, ...]) -> [] the loss on validation samples, by which step sizes are chosen.
@@ -186,6 +187,8 @@ class Links(NamedTuple):
       in_range: [N, K] bool, the senders that each client could hear, where ``adjacency`` has only those that were
         picked for the algorithm; None: ``adjacency`` has all of them. Metrics read it, and algorithms do not.
       attackers: who attacks in this round, and how (`mdfl_jax.attacks.registry.Attackers`); None: nobody.
+      finishes: [N] bool, the clients whose local work ends in this round (`mdfl_jax.networks.wrappers.clocks`); the
+        others go on with it, and their gradients are zero. None: a round is the work of every client.
     """
 
     adjacency: jax.Array
@@ -200,6 +203,7 @@ class Links(NamedTuple):
     renewed: Renewed | None = None
     in_range: jax.Array | None = None
     attackers: Any = None
+    finishes: jax.Array | None = None
 
     @property
     def num_clients(self) -> int:
@@ -328,6 +332,8 @@ class Algorithm(NamedTuple):
         is thinned for it.
       metrics: the algorithm's own metrics, which are measured in addition to those of every study.
       memory: (hparams.algorithm, N) -> what its rule of aggregation remembers before the first round; None: nothing.
+      asynchronous: whether clients exchange models while they compute, so that it reads `Links.finishes`. In a round of
+        any other algorithm, clients with clocks take part when their work ends (`Links.active`).
     """
 
     needs: frozenset[str]
@@ -340,6 +346,7 @@ class Algorithm(NamedTuple):
     local_statistics: bool = False
     metrics: tuple[Metric, ...] = ()
     memory: Callable[[Any, int], Any] | None = None
+    asynchronous: bool = False
 
     @property
     def own_server(self) -> bool:

@@ -22,7 +22,7 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.message_bits import Bits, add_bits, count_bits, dense_bits, no_bits, words
 from mdfl_jax.core.metric import HOLDS, Metric
 from mdfl_jax.core.rng import stream, stream_at
-from mdfl_jax.core.sharding import Held, first, heard_links, held_by, pad_links
+from mdfl_jax.core.sharding import Held, first, heard_links, held_by, largest_of_runs, pad_links
 from mdfl_jax.core.stopping import (
     Divergence,
     StopState,
@@ -53,7 +53,7 @@ from mdfl_jax.core.types import (
     Task,
 )
 from mdfl_jax.exchange import under_way
-from mdfl_jax.exchange.active import links_of_active, round_of_active
+from mdfl_jax.exchange.active import gradient_of, links_of_active, round_of_active
 from mdfl_jax.metrics.declare import check_metrics, metrics_of
 from mdfl_jax.metrics.evaluation import (
     Evaluation,
@@ -74,7 +74,7 @@ from mdfl_jax.metrics.evaluation import (
 )
 from mdfl_jax.metrics.history import Metrics, as_history, by_round
 from mdfl_jax.metrics.sampling import check as check_sample
-from mdfl_jax.metrics.sampling import everyone, in_any_run, is_sampled, metrics_of_sample, sampled_scores
+from mdfl_jax.metrics.sampling import everyone, is_sampled, metrics_of_sample, sampled_scores
 from mdfl_jax.metrics.values import differences, mean_model
 from mdfl_jax.networks.costs import LinkLoad, probe
 from mdfl_jax.tasks.scoring import MANY
@@ -447,12 +447,13 @@ class Simulation:
             links = links_of_active(links)
             attacks = links.attackers is not None
             learnt = task.poison(data, clients, links.attackers) if task.poison and attacks else data
-            of_round, gradient = stream_at(key, "batch", carry.round), partial(task.gradient, learnt, clients)
+            of_round, of_rows = stream_at(key, "batch", carry.round), pad_links(links, rows)
+            gradient = gradient_of(of_rows.finishes, partial(task.gradient, learnt, clients))
             before = self._renewed(data, hparams, key, carry.algorithm, links)
             of_epochs = task.epochs and partial(task.epochs, learnt, clients)
             with under_way.traced(self._under_way(gradient, of_epochs, of_round, carry)) as exchanges:
                 algorithm_state, stats = round_of_active(self.algorithm)(
-                    hparams.algorithm, of_round, before, pad_links(links, rows), gradient
+                    hparams.algorithm, of_round, before, of_rows, gradient
                 )
             contract.like(self.algorithm.round, algorithm_state, carry.algorithm)
             contract.arrays(self.algorithm.round, stats.loss, (rows,), float)
@@ -461,6 +462,9 @@ class Simulation:
         screened = exchanges.screened and exchanges.screened.of_first(self.num_clients, links.senders)
         stats = first(stats._replace(heard=None), self.num_clients)._replace(screened=screened)
         stats = self._with_lessons(stats, links)
+        if links.finishes is not None:
+            computed = links.finishes if stats.computed is None else links.finishes & stats.computed
+            stats = stats._replace(computed=computed)
         network_state = self._observed(hparams, carry, network_state, heard, stats)
         divergence = self._diverged(carry, algorithm_state)
         stop_state = self._stopped(data, carry, algorithm_state, divergence)
@@ -589,7 +593,7 @@ class Simulation:
             at_an_end = (carry.round == 0) | (carry.round >= schedule.rounds)
             whole = lambda: (task.evaluate(data, clients, params), everyone(num_clients))  # noqa: E731
             sampled = lambda: sampled_scores(task, schedule, data, clients, params, is_mobile, key)  # noqa: E731
-            score, sample = jax.lax.cond(in_any_run(at_an_end), whole, sampled)
+            score, sample = jax.lax.cond(largest_of_runs(at_an_end), whole, sampled)
             return score, task.evaluate(data, clients, one), sample
         if schedule.global_only:
             unknown = jnp.full(num_clients, jnp.nan, jnp.float32)

@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.core import contract
 from mdfl_jax.core.sharding import everywhere, stacked
 from mdfl_jax.core.trees import rows_like, where_rows
 from mdfl_jax.core.types import Algorithm, Gradient, Links, RoundStats
@@ -85,6 +86,18 @@ def round_of_active(algorithm: Algorithm) -> Round:
         return following, stats._replace(messages=nothing[0], bits=nothing[1], computed=computed)
 
     return do_round
+
+
+def gradient_of(clients: jax.Array | None, gradient: Gradient) -> Gradient:
+    """Return the gradient function of some clients, [N] bool; that of the others is zero. None: of all clients.
+
+    A task that has the argument ``only`` (`Task.gradient`) leaves the work of the others out.
+    """
+    if clients is None:
+        return gradient
+    if contract.has_argument(gradient, "only"):
+        return functools.partial(gradient, only=clients)
+    return _without(~clients, gradient)
 
 
 def _without(clients: jax.Array, gradient: Gradient) -> Gradient:

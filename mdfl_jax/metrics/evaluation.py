@@ -64,6 +64,11 @@ class RoundView(NamedTuple):
         """[N] int32, the number of senders that each client heard."""
         return num_neighbours(self.heard)
 
+    def of_finished(self, values: jax.Array) -> jax.Array:
+        """Return values [N] with zero for the clients whose local work goes on after the round."""
+        finishes = self.links.finishes
+        return values if finishes is None else jnp.where(finishes, values, 0)
+
     @property
     def places(self) -> Places:
         """The places of the clients after the round, and the distance that each has moved."""
@@ -187,6 +192,16 @@ class Evaluation(NamedTuple):
         """Return the mean of a metric's ``each_round`` over the same rounds as `total`; NaN if there were none."""
         rounds = self.sums.rounds
         return jnp.where(rounds > 0, self.total(name) / jnp.maximum(rounds, 1), jnp.nan)
+
+    def mean_over_works(self, name: str) -> Array:
+        """Return the mean of a metric's ``each_round`` over the works that each client has finished; NaN without any.
+
+        Without clocks (`mdfl_jax.networks.wrappers.clocks`), each round is a work of every client.
+        """
+        works = self.sums.totals.get("works")
+        if works is None:
+            return self.mean_over_rounds(name)
+        return jnp.where(works > 0, self.total(name) / jnp.maximum(works, 1), jnp.nan)
 
 
 def no_sums(metrics: tuple[Metric, ...], network: Network) -> Sums:

@@ -165,21 +165,6 @@ def sampled_scores(
     return of_all, Sample(stands_for, jnp.stack([of_clients, of_samples]).astype(jnp.float32))
 
 
-@jax.custom_batching.custom_vmap
-def in_any_run(flag: jax.Array) -> jax.Array:
-    """Return a flag, [] bool; where runs are mapped together, whether any of them has it.
-
-    The flag is then one for all runs, so that a `jax.lax.cond` computes only one of its branches.
-    """
-    return flag
-
-
-@in_any_run.def_vmap
-def _of_runs(axis_size: int, is_mapped: list[bool], flag: jax.Array) -> tuple[jax.Array, bool]:
-    del axis_size
-    return jnp.any(flag, axis=0) if is_mapped[0] else flag, False
-
-
 def half_width(clients: int, samples: int, errors: np.ndarray) -> float:
     """Return the half-width of the 95 % interval that sampling adds to a mean accuracy.
 

@@ -32,6 +32,7 @@ from mdfl_jax.networks.radio import LinkFilter, Seconds
 from mdfl_jax.networks.wrappers.wrapper import wrap
 
 MARGIN = 1e-5  # relative; sums of seconds in single precision may be this much too small
+LEVELS = 3  # of the speeds 1, 1 / r, 1 / r^2
 IGNORE = "ignore"  # the value of cost.short_contact with which every contact carries messages, whatever it lasts
 _NAME = "gradient_of_a_probe"
 
@@ -43,6 +44,7 @@ class Work(NamedTuple):
       gradients: the number of gradients of a minibatch, or of all samples, that the algorithm computes in a round.
       batch_size: samples of a minibatch; 0: a gradient takes all samples of the client.
       epochs: the epochs of local work, where ``gradients`` counts those of one step; 0: there are none.
+      clocked: whether nobody waits for others, so that a round is a slot (`mdfl_jax.networks.wrappers.clocks`).
       uses_links: whether the algorithm sends over the links of the network. All-reduce and local training do not.
     """
 
@@ -50,6 +52,7 @@ class Work(NamedTuple):
     batch_size: int = 0
     uses_links: bool = True
     epochs: int = 0
+    clocked: bool = False
 
     def samples(self, num_samples: jax.Array) -> jax.Array:
         """Return [N] float32, the samples that each client processes in a round. A client without samples has none.
@@ -184,6 +187,7 @@ class CostParams(NamedTuple):
     Attributes:
       seconds_per_sample: seconds for the gradient of one sample, for a client of speed 1.
       speed_spread: sigma of the lognormal distribution from which the clients' speeds are drawn; 0: all speeds are 1.
+      speed_ratio: r >= 1; a third of the clients each, drawn for a seed, has these speeds divided by 1, r and r^2.
       speeds: [N] given speeds of the clients; None: they are drawn.
       deadline: seconds after which a round does not wait for computing clients any longer; ``inf``: no deadline. These
         clients still finish their local steps, and that time is not counted.
@@ -200,6 +204,7 @@ class CostParams(NamedTuple):
 
     seconds_per_sample: Any = 0.0
     speed_spread: Any = 0.0
+    speed_ratio: Any = 1.0
     speeds: Any = None
     deadline: Any = jnp.inf
     bandwidth: Any = jnp.inf
@@ -216,7 +221,8 @@ class CostParams(NamedTuple):
 def client_speeds(params: CostParams, key: jax.Array, num_clients: int) -> jax.Array:
     """Return the relative computing speeds of the clients, drawn once for a seed unless they are given.
 
-    A speed is exp(sigma z - sigma^2 / 2) with a standard normal z. So speeds are lognormal with mean one.
+    A speed is exp(sigma z - sigma^2 / 2) with a standard normal z, so that speeds are lognormal with mean one. It is
+    divided by 1, r or r^2, which equally many clients have, or one more of the first ones.
 
     Args:
       params: the numbers of the costs.
@@ -230,7 +236,9 @@ def client_speeds(params: CostParams, key: jax.Array, num_clients: int) -> jax.A
         return jnp.asarray(params.speeds, jnp.float32)
     sigma = jnp.asarray(params.speed_spread, jnp.float32)
     normal = jax.random.normal(stream(key, "cost"), (num_clients,), jnp.float32)
-    return jnp.exp(sigma * normal - jnp.square(sigma) / 2)
+    dealt = jax.random.permutation(jax.random.fold_in(stream(key, "cost"), 1), num_clients) % LEVELS
+    slower = jnp.asarray(params.speed_ratio, jnp.float32) ** dealt
+    return jnp.exp(sigma * normal - jnp.square(sigma) / 2) / slower
 
 
 def computing_seconds(params: CostParams, work: Work, key: jax.Array, num_samples: jax.Array) -> jax.Array:
@@ -445,7 +453,7 @@ def add(total: Total, more: jax.Array) -> Total:
 
 
 def round_seconds(params: CostParams, work: Work, computing: jax.Array, sending: jax.Array) -> jax.Array:
-    """Compute the seconds of a synchronous round, T = max(dt, min(max_i C_i, D) + max_i S_i).
+    """Compute the seconds of a synchronous round, T = max(dt, min(max_i C_i, D) + max_i S_i); with clocks, of a slot.
 
     A simplification: a client with C_i > D has no links in the round, but it finishes all its local steps. The time
     that they take beyond D is not counted.
@@ -459,6 +467,8 @@ def round_seconds(params: CostParams, work: Work, computing: jax.Array, sending:
     Returns:
       [] float32 seconds.
     """
+    if work.clocked:
+        return jnp.asarray(params.round_seconds, jnp.float32)
     slowest = jnp.max(computing)
     if work.uses_links:
         slowest = jnp.minimum(slowest, jnp.asarray(params.deadline, jnp.float32))

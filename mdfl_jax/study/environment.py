@@ -19,10 +19,10 @@ from mdfl_jax.config.resolve import Config, as_config
 from mdfl_jax.config.sections import Experiment, flat, movement_of, setting_of, world_in
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.numbers import from_values, number
+from mdfl_jax.core.sharding import largest_of_runs
 from mdfl_jax.core.types import Hparams
 from mdfl_jax.engine.simulation import Carry, Simulation
 from mdfl_jax.metrics.history import Metrics
-from mdfl_jax.metrics.sampling import in_any_run
 from mdfl_jax.mobility.choosing import POINTS, TERRAINS, Memory, Movers, Sight, Strategy, StrategyNumbers, forms_of
 from mdfl_jax.mobility.strategies.learnt import features
 from mdfl_jax.study.prepare.simulation import build_simulation
@@ -155,7 +155,7 @@ class Environment:
         diverged = carry.divergence.is_there
         reward = jnp.where(diverged, 0.0, after.level - (0.0 if self.reward == "waiting" else state.level))
         done = diverged | (carry.round >= simulation.schedule.rounds)
-        begun = jax.lax.cond(in_any_run(done), lambda: self._reset(key, params), lambda: after)
+        begun = jax.lax.cond(largest_of_runs(done), lambda: self._reset(key, params), lambda: after)
         state = jax.tree.map(lambda new, old: jnp.where(done, new, old), begun, after)
         return self._observation(state, params), state, reward, done, metrics
 

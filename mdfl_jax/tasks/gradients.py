@@ -193,6 +193,7 @@ def block_gradients(
     blocks: Blocks,
     at_once: int,
     one_each: bool = False,
+    some: bool = False,
 ) -> tuple[jax.Array, ClientParams]:
     """Compute the losses and gradients of blocks, ``at_once`` at a time, and sums them for each client.
 
@@ -203,12 +204,13 @@ def block_gradients(
       blocks: K blocks.
       at_once: blocks that are mapped together, 0 for all; a scan goes over the rest, so memory does not grow with K.
       one_each: whether there is exactly one block for each client, in the order of clients.
+      some: whether many blocks may have no sample. They come last then, and a loop ends before them.
 
     Returns:
       (loss [N], gradients [N, ...]), the sums over each client's samples.
     """
     at_once = min(at_once or blocks.client.shape[0], blocks.client.shape[0])
-    if at_once == 1 and one_each and devices.backend() != "cpu":  # nothing to sum, and no vmap over one
+    if at_once == 1 and one_each and not some and devices.backend() != "cpu":  # nothing to sum, and no vmap over one
         return _in_order(jax.lax.map(lambda own: of_block(own[0], data, own[1]), (client_params, blocks)))
     blocks = pad_blocks(blocks, at_once)
 
@@ -225,8 +227,14 @@ def block_gradients(
 
     num_clients = jax.tree.leaves(client_params)[0].shape[0]
     zeros = (jnp.zeros(num_clients), jax.tree.map(jnp.zeros_like, client_params))
-    parts = jax.tree.map(lambda a: a.reshape(-1, at_once, *a.shape[1:]), blocks)
-    return jax.lax.scan(add, zeros, parts)[0]
+    in_parts = lambda blocks: jax.tree.map(lambda a: a.reshape(-1, at_once, *a.shape[1:]), blocks)  # noqa: E731
+    if not some:
+        return jax.lax.scan(add, zeros, in_parts(blocks))[0]
+    has_samples = jnp.any(blocks.mask, axis=1)
+    order = jnp.argsort(~has_samples, stable=True)
+    parts = in_parts(jax.tree.map(lambda a: a[order], blocks))
+    needed = sharding.largest_of_runs(-(-jnp.sum(has_samples) // at_once))
+    return jax.lax.fori_loop(0, needed, lambda k, sums: add(sums, jax.tree.map(lambda a: a[k], parts))[0], zeros)
 
 
 def _in_order(tree: Any) -> Any:
@@ -246,6 +254,7 @@ def client_gradients(
     at_once: int,
     mesh: Mesh | None,
     equal_shares: bool,
+    some: bool = False,
 ) -> tuple[jax.Array, ClientParams]:
     """Compute the same sums as `block_gradients`, but on all devices of a mesh, if there is one.
 
@@ -257,11 +266,12 @@ def client_gradients(
       of_block, data, client_params, blocks, at_once: as in `block_gradients`; ``at_once`` is for each device.
       mesh: from `mdfl_jax.core.sharding.client_mesh`, or None.
       equal_shares: whether every client has the same number of blocks, ordered by client.
+      some: as in `block_gradients`; on a mesh all blocks are computed.
     """
     num_clients = jax.tree.leaves(client_params)[0].shape[0]
     one_each = equal_shares and blocks.client.shape[0] == num_clients
     if mesh is None:
-        return block_gradients(of_block, data, client_params, blocks, at_once, one_each)
+        return block_gradients(of_block, data, client_params, blocks, at_once, one_each, some)
     devices = sharding.size(mesh)
     if equal_shares and num_clients % devices == 0:
         per_client = blocks.client.shape[0] // num_clients

@@ -285,6 +285,7 @@ class Learner:
         per_sample: PerSample | None = None,
         whole: bool = False,
         batch: Batch | None = None,
+        only: jax.Array | None = None,
     ) -> tuple[jax.Array, ClientParams]:
         """Compute the mean losses and gradients of all clients; see `mdfl_jax.core.types.Task`."""
         if per_sample and self.with_statistics:
@@ -307,9 +308,11 @@ class Learner:
         if self.may_draw:
             seed = jax.vmap(partial(seed_of_block, stream(key, "dropout")))(blocks.client, place[:, 0])
             blocks = blocks._replace(draws=seed)
-        at_once, mesh = self.sizes.at_once, self.asked.mesh
+        if only is not None:
+            blocks = blocks._replace(mask=blocks.mask & only[blocks.client][:, None])
+        at_once, mesh, some = self.sizes.at_once, self.asked.mesh, only is not None
         with self.in_precision():
-            sums = client_gradients(of_block, data, client_params, blocks, at_once, mesh, equal_shares=of_batch)
+            sums = client_gradients(of_block, data, client_params, blocks, at_once, mesh, of_batch, some)
         return jax.tree.map(lambda a: a / rows_like(samples, a), sums)
 
     def epochs(

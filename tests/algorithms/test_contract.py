@@ -182,9 +182,9 @@ def test_a_compressor_over_devices(compressor):
 
 NEEDS = {
     ("adjacency", "mix", SYMMETRIC, FIXED): ("extra", "d2", "anq_nids", "beer", "choco", "dcd_psgd", "squarm_sgd"),
-    ("adjacency", "mix", SYMMETRIC): ("nids", "gradient_tracking", "dmgt_svrg", "kgt"),
+    ("adjacency", "mix", SYMMETRIC): ("nids", "gradient_tracking", "dmgt_svrg", "kgt", "swift"),
     ("adjacency", "mix"): ("dpsgd", "dsgdm_n", "qg_dsgdm", "qg_dsgdm_n", "dfedsam", "dfedavgm"),
-    ("adjacency",): ("sgp", "epidemic", "epidemic_oracle", "pame"),
+    ("adjacency",): ("sgp", "epidemic", "epidemic_oracle", "pame", "adpsgd", "push", "push_pull", "osgp"),
     (): ("local_only", "allreduce", "server_fedavg"),
 }
 NEEDS = {name: {*needs} for needs, names in NEEDS.items() for name in names}

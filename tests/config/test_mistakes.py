@@ -186,6 +186,18 @@ presence.name=trace => presence.name is trace; it must be another one: trace.gap
 presence.name=trace | trace.gaps=absent => presence.name is trace; it must be another one: network.mobility random_m
 presence.name=markov | algorithm.name=choco | network.graph=ring => choco needs the same links in every round
 """
+CLOCKS = """
+clock.joins=soon => clock.joins: unknown joins 'soon'; known: at_once, in_contact
+clock.joins=at_once => clock.joins is at_once; it must be empty: cost.seconds_per_sample is 0, so that work ta
+& cost.seconds_per_sample=0.125 | algorithm.batch_size=8 | clock.joins=in_contact
+server.pattern=fixed => clock.joins is in_contact; it must be empty with server.pattern fixed: who computes would miss
+cost.deadline=3 => cost.deadline is 3.0; it must be inf with clock.joins in_contact: nobody waits
+motion.dt=2 => cost.seconds_per_sample is 0.125; it must be at least 0.25: the fastest client's work must take a slot of
+algorithm.local_steps=2 | motion.dt=3 => cost.seconds_per_sample is 0.125; it must be at least 0.1875: the fastest
+cost.speeds=speeds_2.txt => cost.speeds 'speeds_2.txt' holds 2 numbers; network.num_clients is 6
+cost.speeds=speeds_0.txt => cost.speeds 'speeds_0.txt': 0 is no speed; it must be greater than 0 and finite
+algorithm.name=extra | network.graph=ring => extra needs the same links in every round, which network.graph=ring and clo
+"""
 GRAPHS = """
 network.graph=rng => unknown graph 'rng' (did you mean 'ring'?)
 network.graph=file => graph.file is ''; it must be a file: network.graph is file
@@ -310,6 +322,7 @@ COSTS = """
 cost.short_contact=dorp => cost.short_contact: unknown short_contact 'dorp' (did you mean 'drop'?)
 cost.speeds=none.txt => cost.speeds 'none.txt' cannot be read: No such file
 cost.speeds=speeds.txt | cost.speed_spread=0.5 => cost.speed_spread is 0.5; it must be 0 where cost.speeds names a file
+cost.speeds=speeds.txt | cost.speed_ratio=4 => cost.speed_ratio is 4.0; it must be 1 where cost.speeds names a file
 cost.speeds=speeds_2.txt => cost.speeds 'speeds_2.txt' holds 2 numbers; network.num_clients is 6
 cost.speeds=speeds_x.txt => 'x' is not a number
 cost.speeds=speeds_0.txt => 0 is no speed; it must be greater than 0 and finite

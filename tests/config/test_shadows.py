@@ -70,6 +70,10 @@ presence.name=markov => presence.newcomers=neighbour
 presence.name=markov => presence.stay=5
 network.graph=ring => presence.absent=train
 algorithm.name=local_only => presence.name=markov
+cost.seconds_per_sample=1 | algorithm.batch_size=2 => clock.joins=at_once
+cost.seconds_per_sample=1 | algorithm.batch_size=2 | network.radius=0.5 | clock.joins=at_once => clock.joins=in_contact
+cost.seconds_per_sample=1 | algorithm.batch_size=2 | clock.joins=at_once => cost.speed_spread=1
+cost.seconds_per_sample=1 | algorithm.batch_size=2 | clock.joins=at_once | algorithm.name=adpsgd => network.mixing=lazy
 network.relays=1 => network.mixing=fedavg
 data.partition=iid => data.alpha=0.5
 data.partition=shards => data.alpha=0.5

@@ -179,5 +179,7 @@ def test_speeds_have_mean_one_and_are_the_seeds():
     assert abs(speeds.mean() - 1) < 4.5 * speeds.std() / np.sqrt(20_000)
     assert abs(np.log(speeds).std() - 0.5) < 0.02
     assert (client_speeds(CostParams(), jax.random.key(0), 5) == 1).all()
+    dealt = [sorted(np.asarray(client_speeds(CostParams(speed_ratio=4.0), jax.random.key(k), 7))) for k in (0, 1)]
+    assert dealt == [[1 / 16, 1 / 16, 1 / 4, 1 / 4, 1, 1, 1]] * 2
     np.testing.assert_array_equal(client_speeds(CostParams(speeds=[2, 0.5]), jax.random.key(0), 2), [2, 0.5])
     assert meetings(3).observe is None

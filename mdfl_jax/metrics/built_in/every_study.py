@@ -59,16 +59,16 @@ def loss(at: "Evaluation") -> Any:
     "train_loss",
     still=UNKNOWN,
     label="training loss",
-    each_round=lambda view: view.loss,
+    each_round=lambda view: view.of_finished(view.loss),
     over_clients=over_clients.mean_of_known,
     summary=False,
 )
 def train_loss(at: "Evaluation") -> Any:
-    """[N] float, the mean of each client's training loss over the rounds since the last evaluation.
+    """[N] float, the mean of each client's training loss over the rounds, or its works, since the last evaluation.
 
-    It is NaN before the first round, for an attacker, and for a client without samples.
+    It is NaN before the first round, for an attacker, and for a client without samples or without a finished work.
     """
-    return at.mean_over_rounds("train_loss")
+    return at.mean_over_works("train_loss")
 
 
 @metric("mean_model_accuracy", still=HOLDS, shape=(), label="test accuracy of the mean model")

@@ -19,13 +19,14 @@ import numpy as np
 
 from mdfl_jax.algorithms.registry import aggregation_in_use
 from mdfl_jax.attacks.registry import ATTACKS, names
-from mdfl_jax.config.checks import keys_of, listed_attackers, needs_file, parse_units, read_speeds
+from mdfl_jax.config.checks import is_filtered, keys_of, listed_attackers, needs_file, parse_units, read_speeds
 from mdfl_jax.config.sections import (
     CostConfig,
     Experiment,
     algorithm_numbers,
     attackers_in,
     comes_and_goes,
+    has_clocks,
     is_partial,
     links_fail,
     movement_numbers,
@@ -54,6 +55,7 @@ from mdfl_jax.networks.radio import LinkFilter
 from mdfl_jax.networks.spatial import ORDERS, SpatialParams, spatial
 from mdfl_jax.networks.worlds import MOVERS, RELAY_PLACES
 from mdfl_jax.networks.wrappers.attacked import WHO, AttackedParams
+from mdfl_jax.networks.wrappers.clocks import ClockParams
 from mdfl_jax.networks.wrappers.participation import ParticipationParams
 from mdfl_jax.networks.wrappers.presence import PRESENCES, PresenceParams, StayNumbers, coming_and_going
 from mdfl_jax.networks.wrappers.roadside import RoadsideParams, roadside
@@ -202,6 +204,7 @@ def described(experiment: Experiment, rules: Sequence[Movement | Form]) -> str:
         where = f"server.pattern={experiment.server.pattern}{over}"
     where += " and failing links" if links_fail(experiment) else ""
     where += f" and presence.name={experiment.presence.name}" if comes_and_goes(experiment) else ""
+    where += f" and clock.joins={experiment.clock.joins}" if has_clocks(experiment) else ""
     rule = experiment.cost.short_contact
     where += f" and cost.short_contact={rule}" if rule in SHORT_CONTACTS else ""
     return f"{where}, network.mixing={network.mixing},"
@@ -278,14 +281,17 @@ def network_params(
       experiment: The configuration of the point.
       rules: The movements of the points of the program.
       trace: The trace from `mdfl_jax.study.prepare.network.TraceFiles`, if a rule needs one.
-      cost: The numbers of the link filter, if the network has one.
+      cost: The numbers of the costs; None: nothing is counted.
     """
     network: Any = graph_params(experiment) if experiment.network.graph else _in_space(experiment, rules, trace)
-    network = network._replace(link_filter=cost)
+    network = network._replace(link_filter=cost if is_filtered(experiment) else None)
     if experiment.server.pattern:
         network = server_params(experiment, network)
     if comes_and_goes(experiment):
         network = PresenceParams(network, presence_numbers(experiment), np.float32(experiment.motion.dt))
+    if has_clocks(experiment):
+        assert cost is not None  # who has clocks has a cost of computing
+        network = ClockParams(network, cost)
     if is_partial(experiment):
         participation, period = participation_of(experiment)
         network = ParticipationParams(network, np.float32(participation), np.int32(period))
@@ -556,13 +562,14 @@ def work_in(experiment: Experiment, task: Task, algorithm: Algorithm) -> Work:
     """
     model = jax.eval_shape(task.init, task.data, jax.random.key(0))
     config = experiment.algorithm
-    return work_of(algorithm, algorithm_numbers(experiment).traced(), model, config.batch_size, config.local_epochs)
+    work = work_of(algorithm, algorithm_numbers(experiment).traced(), model, config.batch_size, config.local_epochs)
+    return work._replace(clocked=has_clocks(experiment))
 
 
-def movement_seconds(experiment: Experiment) -> float:
-    """Return the seconds of movement in a round: motion.dt, or 0 where no client has a place that matters."""
+def least_seconds(experiment: Experiment) -> float:
+    """Return the least seconds of a round: motion.dt, for movement or as a slot; 0 where clients have neither."""
     in_space = not experiment.network.graph and experiment.server.pattern in ("", "roadside")
-    return experiment.motion.dt if in_space else 0.0
+    return experiment.motion.dt if in_space or has_clocks(experiment) else 0.0
 
 
 def cost_params(experiment: Experiment, link_load: Callable[[Any], LinkLoad] | None = None) -> CostParams:
@@ -583,7 +590,7 @@ def cost_params(experiment: Experiment, link_load: Callable[[Any], LinkLoad] | N
     return CostParams(
         **{name: number(getattr(cost, name)) for name in NUMBERS},
         speeds=read_speeds(cost.speeds, experiment.network.num_clients) if cost.speeds else None,
-        round_seconds=number(movement_seconds(experiment)),
+        round_seconds=number(least_seconds(experiment)),
         link_messages=number(load.messages),
         link_bits=number(load.bits),
     )

@@ -1,0 +1,96 @@
+"""OSGP: stochastic gradient push whose messages are on their way while clients compute."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.algorithms.adpsgd import STALENESS, finishing
+from mdfl_jax.algorithms.local import LocalNumbers, Settings
+from mdfl_jax.algorithms.registry import register
+from mdfl_jax.algorithms.sgp import SGPState, begun, biased_steps, push_weights
+from mdfl_jax.core.message_bits import count_bits, dense_bits, float_bits, messages_sent
+from mdfl_jax.core.trees import rows_like, where_rows
+from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
+from mdfl_jax.exchange.gossip import mix
+
+
+class OSGPState(NamedTuple):
+    """The state that one round hands to the next.
+
+    Attributes:
+      own: that of SGP, of what the clients hold.
+      inbox: [N, ...] the sums of the pushed parts P x that have arrived and wait for the end of a client's work.
+      weight: [N] the sums of their weights P w. With those that clients hold, they sum to N.
+      messages: [N] float32, the number of messages that wait.
+      waited: [N] float32, the rounds that these have waited, all together.
+    """
+
+    own: SGPState
+    inbox: Any
+    weight: jax.Array
+    messages: jax.Array
+    waited: jax.Array
+
+
+@register(
+    "osgp",
+    formula="as sgp; a part P x that is pushed waits until the work of its receiver ends, and is added then",
+    cite="assran2019: algorithm 2",
+)
+def osgp(settings: Settings = Settings()) -> Algorithm:
+    """OSGP, overlap stochastic gradient push: nobody waits for messages, which are added when the own work has ended.
+
+    Whose work ends follows its gradient, pushes parts of its model to all that hear it, and adds the parts that have
+    arrived since its last work. Parts and their weights are never lost, so de-biased models still average exactly. The
+    paper blocks a client whose messages are more than tau steps late; here they are as late as its own clock makes
+    them. Where the work of everybody ends in each round, it is SGP.
+    """
+
+    def init(hparams: LocalNumbers, client_params: ClientParams) -> OSGPState:
+        own = begun(settings, hparams, client_params)
+        inbox = jax.tree.map(jnp.zeros_like, settings.part(client_params))
+        nothing = jnp.zeros_like(own.weight)
+        none = jnp.zeros(nothing.shape, jnp.float32)
+        return OSGPState(own, inbox, nothing, none, none)
+
+    def do_round(
+        hparams: LocalNumbers, key: jax.Array, state: OSGPState, links: Links, gradient: Gradient
+    ) -> tuple[OSGPState, RoundStats]:
+        ends, senders, own = finishing(links), links.senders, state.own
+        z, opt_state, loss = biased_steps(settings, hparams, key, own, gradient)
+        z, opt_state = where_rows(ends, (z, opt_state), (own.params, own.opt_state))
+        adjacency = links.adjacency & senders.of(ends)
+        pushed = push_weights(adjacency, senders).astype(own.weight.dtype) * senders.of(own.weight)
+        of_own = senders.own(pushed.shape[0])
+        kept, parts = jnp.sum(jnp.where(of_own, pushed, 0), axis=1), jnp.where(of_own, 0, pushed)
+        mine = settings.part(z)
+        told = settings.sent(hparams, key, links._replace(adjacency=adjacency), mine)
+        inbox = jax.tree.map(jnp.add, state.inbox, mix(parts, told, settings.mixing_bound, senders))
+        weight = state.weight + jnp.sum(parts, axis=1)
+        messages, waited = state.messages + jnp.sum(adjacency, axis=1), state.waited + state.messages
+        total = kept + weight
+
+        def add(z: jax.Array, parts: jax.Array) -> jax.Array:
+            return (rows_like(kept, z).astype(z.dtype) * z + parts) / rows_like(total, z).astype(z.dtype)
+
+        z = where_rows(ends, settings.with_part(z, jax.tree.map(add, mine, inbox)), z)
+        own = SGPState(z, jnp.where(ends, total, kept), opt_state)
+        sent = messages_sent(adjacency, senders)
+        bits = count_bits(sent, dense_bits(mine) + float_bits(mine))
+        stats = RoundStats(
+            loss, sent, bits, waited / jnp.maximum(messages, 1), heard=links._replace(adjacency=adjacency)
+        )
+        empty = lambda x: jnp.where(rows_like(ends, x), 0, x)  # noqa: E731
+        return OSGPState(own, *(jax.tree.map(empty, x) for x in (inbox, weight, messages, waited))), stats
+
+    return Algorithm(
+        frozenset({"adjacency"}),
+        init,
+        do_round,
+        lambda state: state.own.params,
+        double_bits=None if settings.shared else lambda hparams, num_params: 64.0 * (num_params + 1),
+        local_statistics=settings.local_statistics,
+        metrics=(STALENESS,),
+        asynchronous=True,
+    )
