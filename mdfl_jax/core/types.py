@@ -186,6 +186,8 @@ class Links(NamedTuple):
       in_range: [N, K] bool, the senders that each client could hear, where ``adjacency`` has only those that were
         picked for the algorithm; None: ``adjacency`` has all of them. Metrics read it, and algorithms do not.
       attackers: who attacks in this round, and how (`mdfl_jax.attacks.registry.Attackers`); None: nobody.
+      rate: [N, K] float32, the bits per second over each link. Costs read it, and algorithms do not; None: the network
+        does not know it.
     """
 
     adjacency: jax.Array
@@ -200,6 +202,7 @@ class Links(NamedTuple):
     renewed: Renewed | None = None
     in_range: jax.Array | None = None
     attackers: Any = None
+    rate: jax.Array | None = None
 
     @property
     def num_clients(self) -> int:
