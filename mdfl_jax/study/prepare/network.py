@@ -19,14 +19,24 @@ import numpy as np
 
 from mdfl_jax.algorithms.registry import aggregation_in_use
 from mdfl_jax.attacks.registry import ATTACKS, names
-from mdfl_jax.config.checks import keys_of, listed_attackers, needs_file, parse_units, read_speeds
+from mdfl_jax.config.checks import (
+    has_deadline,
+    is_filtered,
+    keys_of,
+    listed_attackers,
+    needs_file,
+    parse_units,
+    read_speeds,
+)
 from mdfl_jax.config.sections import (
     CostConfig,
     Experiment,
     algorithm_numbers,
     attackers_in,
     comes_and_goes,
+    has_bursts,
     is_partial,
+    is_shadowed,
     links_fail,
     movement_numbers,
     movement_of,
@@ -45,12 +55,13 @@ from mdfl_jax.mobility import BOUNDARIES, MOBILITIES, Form, Motion, Movement
 from mdfl_jax.mobility.rule import FILES, WorldKind
 from mdfl_jax.mobility.trace import Tracks, no_tracks, tracks
 from mdfl_jax.networks.contact import ContactList, contact_list
-from mdfl_jax.networks.costs import IGNORE, SHORT_CONTACTS, CostParams, LinkLoad, Work, work_of
+from mdfl_jax.networks.costs import IGNORE, SHORT_CONTACTS, CostParams, LinkLoad, Work, link_filter, work_of
 from mdfl_jax.networks.fixed import fixed_graph, given, read_matrices
 from mdfl_jax.networks.graphs import GRAPHS, GraphParams
 from mdfl_jax.networks.meetings import PATTERNS, MeetingsParams, meeting_table, meetings
 from mdfl_jax.networks.mixing import MIXINGS
-from mdfl_jax.networks.radio import LinkFilter
+from mdfl_jax.networks.radio import LinkFilter, chained
+from mdfl_jax.networks.radios.radio import FADINGS, RADIOS, RATES, SHARINGS, Parts, RadioParams, radio
 from mdfl_jax.networks.spatial import ORDERS, SpatialParams, spatial
 from mdfl_jax.networks.worlds import MOVERS, RELAY_PLACES
 from mdfl_jax.networks.wrappers.attacked import WHO, AttackedParams
@@ -201,10 +212,36 @@ def described(experiment: Experiment, rules: Sequence[Movement | Form]) -> str:
         over = f" over {where}" if experiment.server.pattern == "roadside" else ""
         where = f"server.pattern={experiment.server.pattern}{over}"
     where += " and failing links" if links_fail(experiment) else ""
+    where += f" and radio.name={experiment.radio.name}" if radio(parts_of(experiment)) else ""
     where += f" and presence.name={experiment.presence.name}" if comes_and_goes(experiment) else ""
     rule = experiment.cost.short_contact
     where += f" and cost.short_contact={rule}" if rule in SHORT_CONTACTS else ""
     return f"{where}, network.mixing={network.mixing},"
+
+
+def parts_of(experiment: Experiment) -> Parts:
+    """Return the parts of the radio of a configuration."""
+    config = experiment.radio
+    own = config.name, config.fading, config.rate, config.sharing
+    return Parts(*own, shadowed=is_shadowed(experiment), bursts=has_bursts(experiment))
+
+
+def filter_of(experiment: Experiment, work: Work) -> LinkFilter | None:
+    """Return the rule that removes links of a configuration: those of its radio, and then those of its costs."""
+    slow = link_filter(work, experiment.cost.short_contact, has_deadline(experiment))
+    return chained([each for each in (radio(parts_of(experiment)), slow) if each])
+
+
+def filter_numbers(experiment: Experiment, cost: CostParams | None) -> Any:
+    """Return the traced numbers of `filter_of`; ``cost`` are those of the costs."""
+    config, found = experiment.radio, []
+    if radio(parts_of(experiment)):
+        families = (RADIOS, config.name), (FADINGS, config.fading), (RATES, config.rate), (SHARINGS, config.sharing)
+        own = (traced_numbers(experiment, *each) for each in families)
+        found.append(_traced(RadioParams(*own, config.burst, config.burst_end, experiment.cost.bandwidth)))
+    if is_filtered(experiment):
+        found.append(cost)
+    return tuple(found) if len(found) > 1 else found[0] if found else None
 
 
 def network_of(
@@ -218,7 +255,7 @@ def network_of(
     Args:
       experiment: The configuration of any point of the group.
       rules: The movements of the points, or forms of rules. They have no effect with a graph.
-      link_filter: A rule that removes links, from `mdfl_jax.networks.costs.link_filter`.
+      link_filter: A rule that removes links, from `filter_of`.
       max_neighbours: The neighbours that a neighbour list can hold; 0 if links are matrices.
 
     Raises:
@@ -270,7 +307,7 @@ def network_params(
     experiment: Experiment,
     rules: list[Movement],
     trace: Tracks | ContactList | None = None,
-    cost: CostParams | None = None,
+    filtered: Any = None,
 ) -> Any:
     """Return the traced numbers of `network_of`, or those of the thinned network if it must be thinned.
 
@@ -278,10 +315,10 @@ def network_params(
       experiment: The configuration of the point.
       rules: The movements of the points of the program.
       trace: The trace from `mdfl_jax.study.prepare.network.TraceFiles`, if a rule needs one.
-      cost: The numbers of the link filter, if the network has one.
+      filtered: The numbers of the link filter, if the network has one (`filter_numbers`).
     """
     network: Any = graph_params(experiment) if experiment.network.graph else _in_space(experiment, rules, trace)
-    network = network._replace(link_filter=cost)
+    network = network._replace(link_filter=filtered)
     if experiment.server.pattern:
         network = server_params(experiment, network)
     if comes_and_goes(experiment):

@@ -16,7 +16,7 @@ from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import OptimizerFactory, Schedule, Settings, adam, sgd
 from mdfl_jax.algorithms.registry import aggregation_in_use
 from mdfl_jax.attacks.registry import ATTACKS
-from mdfl_jax.config.checks import has_deadline, is_counted, is_filtered, keys_of, wants_lists
+from mdfl_jax.config.checks import is_counted, keys_of, wants_lists
 from mdfl_jax.config.sections import (
     Experiment,
     algorithm_numbers,
@@ -40,13 +40,15 @@ from mdfl_jax.metrics import asked_for
 from mdfl_jax.mobility import Form, Movement
 from mdfl_jax.mobility.trace import Tracks
 from mdfl_jax.networks.contact import ContactList
-from mdfl_jax.networks.costs import CountedParams, LinkLoad, Work, counted, link_filter
+from mdfl_jax.networks.costs import CountedParams, LinkLoad, Work, counted
 from mdfl_jax.networks.wrappers.attacked import attacked
 from mdfl_jax.networks.wrappers.participation import partial_participation
 from mdfl_jax.study.prepare.network import (
     attacked_params,
     cost_params,
     described,
+    filter_numbers,
+    filter_of,
     network_of,
     network_params,
     with_presence,
@@ -199,8 +201,8 @@ def build_simulation(
         experiment.diverged_norm,
     )
     work = work_in(experiment, task, algorithm) if is_counted(experiment) else Work()
-    slow = link_filter(work, experiment.cost.short_contact, has_deadline(experiment))
-    world = with_presence(experiment, network_of(experiment, rules, slow, max_neighbours))
+    network = network_of(experiment, rules, filter_of(experiment, work), max_neighbours)
+    world = with_presence(experiment, network)
     check_needs(algorithm, world, experiment.algorithm.name, described(experiment, rules))
     if is_partial(experiment):
         picks = experiment.algorithm.picks
@@ -258,7 +260,7 @@ def hparams_of(
       link_load: `Simulation.link_load` of the simulation; None where only the shapes of the numbers matter.
     """
     cost = cost_params(experiment, link_load) if is_counted(experiment) else None
-    network = network_params(experiment, rules, trace, cost if is_filtered(experiment) else None)
+    network = network_params(experiment, rules, trace, filter_numbers(experiment, cost))
     network = attacked_params(experiment, network) if is_attacked(experiment) else network
     return Hparams(
         task=task_numbers(experiment).traced(),
