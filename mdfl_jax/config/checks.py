@@ -43,6 +43,7 @@ from mdfl_jax.config.sections import (
     movement_of,
     numbers_in,
     participation_of,
+    radio_of,
     switch,
     task_numbers,
     task_of,
@@ -51,7 +52,6 @@ from mdfl_jax.config.sections import (
 from mdfl_jax.core import rng
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.geometry import points_of
-from mdfl_jax.core.links import ALL_PAIRS
 from mdfl_jax.core.numbers import fields_of, from_values, single
 from mdfl_jax.core.outcomes import enumerated
 from mdfl_jax.core.registry import Registry
@@ -64,7 +64,7 @@ from mdfl_jax.models import MODELS
 from mdfl_jax.models.pretrained import READERS, TWINS
 from mdfl_jax.networks.costs import IGNORE, SHORT_CONTACTS
 from mdfl_jax.networks.graphs import GRAPHS
-from mdfl_jax.networks.radios.radio import RADIOS, RATES, SHARINGS
+from mdfl_jax.networks.radios.radio import RADIOS, SHARINGS, least_snr, reach_alone
 from mdfl_jax.storage.model_files import is_saved
 from mdfl_jax.storage.study_files import MODELS as FOLDER
 from mdfl_jax.tasks import TASKS
@@ -506,10 +506,11 @@ def _notes(experiment: Experiment) -> Iterator[Rule]:
     sends_at_once = no_rate and not cost.latency
     taken = experiment.radio.sharing and not SHARINGS[experiment.radio.sharing].heard_too
     yield "radio.sharing", no_rate and taken, "it has no effect: cost.bandwidth is inf and radio.rate is empty"
-    least = least_of_rate(experiment)
-    passed = getattr(experiment.radio, "threshold", None) is not None and least >= experiment.radio.threshold
-    yield "radio.threshold", passed, f"it has no effect: radio.rate {experiment.radio.rate} needs {least:g} dB"
-    reach = reach_of(experiment)
+    by_signal, least = RADIOS[experiment.radio.name] is not None, least_snr(*radio_of(experiment))
+    passed = vars(experiment.radio)["threshold"]
+    noted = by_signal and passed is not None and least > passed
+    yield "radio.threshold", noted, f"it has no effect: radio.rate {experiment.radio.rate} needs {least:g} dB"
+    reach = reach_alone(*radio_of(experiment))
     why = f"nobody is heard beyond it, and without shadowing and fading a signal reaches {reach:.4g}"
     yield "network.radius", reach > network.radius, why
     noted = sends_at_once and cost.short_contact != IGNORE
@@ -527,36 +528,6 @@ def _notes(experiment: Experiment) -> Iterator[Rule]:
     yield "engine.max_neighbours", given and not lists, why
     known = network.graph or experiment.server.pattern.removesuffix("roadside")
     yield "engine.max_neighbours", given and lists and known, f"it has no effect: the neighbours in {known} are known"
-
-
-def reach_of(experiment: Experiment) -> float:
-    """Return how far a signal reaches without shadowing, fading and interference, in metres; 0 without a signal."""
-    radio = experiment.radio
-    path_loss, numbers = RADIOS[radio.name], numbers_in(experiment, RADIOS, radio.name)
-    if path_loss is None:
-        return 0.0
-    least = max(numbers.threshold, least_of_rate(experiment))
-    return float(path_loss.reach(numbers, np.float32(numbers.power - numbers.noise - least)))
-
-
-def least_of_rate(experiment: Experiment) -> float:
-    """Return the signal-to-noise ratio in dB below which the rate of a link is 0; minus infinity for none."""
-    rate = experiment.radio.rate
-    return RATES[rate].least(numbers_in(experiment, RATES, rate)) if rate else -math.inf
-
-
-def best_rate(experiment: Experiment) -> float:
-    """Return the most bits per second of a link without shadowing and fading: two clients at one place, alone."""
-    radio, best = experiment.radio, np.float32(experiment.cost.bandwidth)
-    if radio.rate:
-        numbers = numbers_in(experiment, RADIOS, radio.name)
-        snr = numbers.power - RADIOS[radio.name].loss(numbers, np.float32(0)) - numbers.noise
-        best = RATES[radio.rate].bits(numbers_in(experiment, RATES, radio.rate), snr)
-    if radio.sharing:
-        two = ~np.eye(2, dtype=bool)
-        share = SHARINGS[radio.sharing].share(numbers_in(experiment, SHARINGS, radio.sharing), two, ALL_PAIRS)
-        best = best * np.max(share)
-    return float(best)
 
 
 def unused(experiments: Sequence[Experiment]) -> list[str]:

@@ -14,6 +14,8 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import aggregation_in_use, compressor_in_use, resolved
@@ -40,7 +42,7 @@ from mdfl_jax.networks.costs import IGNORE, SHORT_CONTACTS
 from mdfl_jax.networks.graphs import GRAPHS
 from mdfl_jax.networks.meetings import PATTERNS
 from mdfl_jax.networks.mixing import MIXINGS
-from mdfl_jax.networks.radios.radio import FADINGS, RADIOS, RATES, SHARINGS
+from mdfl_jax.networks.radios.radio import FADINGS, RADIOS, RATES, SHARINGS, Parts, RadioParams
 from mdfl_jax.networks.spatial import ORDERS
 from mdfl_jax.networks.worlds import MOVERS, RELAY_PLACES
 from mdfl_jax.networks.wrappers.attacked import WHO
@@ -1018,6 +1020,16 @@ def is_shadowed(experiment: Experiment) -> bool:
 def has_bursts(experiment: Experiment) -> bool:
     """Whether there are bursts of outage."""
     return experiment.radio.burst > 0
+
+
+def radio_of(experiment: Experiment) -> tuple[Parts, RadioParams]:
+    """Return the parts of the radio of a configuration, and their traced numbers."""
+    radio, bandwidth = experiment.radio, experiment.cost.bandwidth
+    families: tuple[Registry[Any], ...] = (RADIOS, FADINGS, RATES, SHARINGS)
+    names = radio.name, radio.fading, radio.rate, radio.sharing
+    own = [traced_numbers(experiment, family, name) for family, name in zip(families, names, strict=True)]
+    numbers = (np.float32(number) for number in (radio.burst, radio.burst_end, bandwidth))
+    return Parts(*names, is_shadowed(experiment), has_bursts(experiment)), RadioParams(*own, *numbers)
 
 
 @switch

@@ -6,14 +6,15 @@ from collections import Counter
 import jax
 import numpy as np
 
-from mdfl_jax.config.checks import best_rate, notes, parse_save, unused
-from mdfl_jax.config.sections import attackers_in, has_momentum, is_attacked, member_notes
+from mdfl_jax.config.checks import notes, parse_save, unused
+from mdfl_jax.config.sections import attackers_in, has_momentum, is_attacked, member_notes, radio_of
 from mdfl_jax.core import devices, hosts
 from mdfl_jax.core.sharding import size
 from mdfl_jax.data.dataset import Targets
 from mdfl_jax.metrics.evaluation import Records
 from mdfl_jax.mobility.trace import Tracks
 from mdfl_jax.networks.costs import IGNORE, SHORT_CONTACTS
+from mdfl_jax.networks.radios.radio import best_rate
 from mdfl_jax.study import run_files
 from mdfl_jax.study.progress import few_of
 from mdfl_jax.study.study import Group, Study
@@ -89,7 +90,7 @@ def _never_carried(study: Study) -> list[str]:
             experiment, rule = study.points[p].experiment, study.points[p].experiment.cost.short_contact
             if rule == IGNORE:
                 continue
-            cost, rate = hparams.network.cost, best_rate(experiment)
+            cost, rate = hparams.network.cost, best_rate(*radio_of(experiment))
             need = float(cost.latency * cost.link_messages) + float(cost.link_bits) / rate
             rounds = experiment.rounds if SHORT_CONTACTS[rule].goes_on else 1
             if need > experiment.motion.dt * rounds:

@@ -327,7 +327,7 @@ radio.burst_end=0 => radio.burst_end is 0.0; it must be greater than 0 and at mo
 radio.burst=0.1 | network.mobility=static | algorithm.name=choco => choco needs the same links in every round
 radio.burst=0.1 | server.pattern=fixed => radio.burst is 0.1; it must be 0 with server.pattern fixed
 radio.sharing=turns | server.pattern=fixed => radio.sharing is turns; it must be empty with server.pattern fixed
-cost.short_contact=next_contact | engine.links=lists => engine.links is lists; it must be dense or auto: cost.short_conta
+cost.short_contact=next_contact | engine.links=lists => engine.links is lists; it must be dense or auto: cost.short
 & radio.name=log_distance
 network.graph=ring => radio.name is log_distance; it must be disc: a graph (network.graph is ring) knows no distances
 network.mobility=contacts | trace.file=list.csv => radio.name is log_distance; it must be disc: a contact list (network

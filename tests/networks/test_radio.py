@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import radio as oracle
 from scipy import stats
+from tiny import tiny_config
 from worlds import played
 
+import mdfl_jax
 from mdfl_jax.core.links import ALL_PAIRS, as_senders
 from mdfl_jax.core.types import FIXED, SYMMETRIC, Links
 from mdfl_jax.mobility.plane import Motion
@@ -29,6 +31,8 @@ from mdfl_jax.networks.radios.rates import ShannonNumbers, TableNumbers, by_tabl
 from mdfl_jax.networks.radios.shadowing import draw_waves, shadowing
 from mdfl_jax.networks.radios.sharing import InterferenceNumbers
 from mdfl_jax.networks.spatial import SpatialParams, spatial
+from mdfl_jax.study import make_study
+from mdfl_jax.study.plan import plan
 
 N, ROUNDS = 24, 5
 PLANE = SpatialParams(16, radius=np.float32(150.0), motion=Motion(500.0, 500.0, 5.0))
@@ -266,3 +270,45 @@ def test_messages_go_on_in_the_next_contact_of_the_same_clients(rounds, need):
         carries, state = rule.step(np.float32(need), state, contacts, durations, ALL_PAIRS)
         found.append(bool(carries[0, 0]))
     np.testing.assert_array_equal(found, oracle.next_contact(contact, seconds, need))
+
+
+PLANNED = {
+    "network.mobility": "random_waypoint",
+    "network.radius": 50.0,
+    "radio.name": "log_distance",
+    "radio.rate": "its_g5",
+    "radio.threshold": 3.0,
+    "radio.shadowing_distance": 9.0,
+    "radio.burst_end": 0.5,
+    "cost.short_contact": "drop",
+    "motion.dt": 0.0015,
+}
+
+
+def test_a_plan_tells_what_has_no_effect_and_what_never_fits():
+    """20,800 bits take 20800 / 27e6 s at the best rate; with turns of two clients twice as long."""
+    told = plan(make_study(tiny_config(**PLANNED)))
+    for line in (
+        "network.radius is 50.0; nobody is heard beyond it, and without shadowing and fading a signal reaches 121",
+        "radio.threshold is 3.0; it has no effect: radio.rate its_g5 needs 4.1 dB",
+        "radio.shadowing_distance is 9.0; it has no effect: radio.shadowing is 0",
+        "radio.burst_end is 0.5; it has no effect: radio.burst is 0",
+    ):
+        assert f"note: {line}" in told
+    assert "no contact ever carries" not in told
+    told = plan(make_study(tiny_config(**PLANNED | {"radio.sharing": "turns"})))
+    never = (
+        "cost.short_contact is drop; no contact ever carries a model: its 20,800 bits take 0.001541 s at 1.35e+07 bit/s"
+    )
+    assert f"note: {never}, the most, and a round lasts 0.0015 s" in told
+    told = plan(make_study(tiny_config(**{"radio.sharing": "turns"})))
+    assert "note: radio.sharing is turns; it has no effect: cost.bandwidth is inf and radio.rate is empty" in told
+
+
+def test_the_rounds_of_a_study_last_as_long_as_its_slowest_link():
+    """Two clients within a metre have 6 dB and 4.5 Mbit/s: 20,800 bits in turns of two, for four rounds."""
+    place = {"network.num_clients": 2, "network.num_mobile": 0, "network.mobility": "random_waypoint"}
+    place |= {"motion.width": 0.5, "motion.height": 0.5, "motion.dt": 1e-5, "radio.power": 6 - 95 + 51.42}
+    config = {"radio.name": "log_distance", "radio.rate": "its_g5", "radio.sharing": "turns"} | place
+    results = mdfl_jax.run(tiny_config(**config), progress=False)
+    np.testing.assert_allclose(results.array("seconds", 0)[:, -1], 4 * 20800 / (4.5e6 / 2), rtol=1e-5)

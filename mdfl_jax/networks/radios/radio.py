@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.core.geometry import squared_reach
-from mdfl_jax.core.links import Senders
+from mdfl_jax.core.links import ALL_PAIRS, Senders
 from mdfl_jax.core.numbers import Numbers
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.rng import stream
@@ -124,6 +124,29 @@ def ratio_of(decibels: jax.Array) -> jax.Array:
     return 10 ** (decibels / 10)
 
 
+def least_snr(parts: Parts, params: RadioParams) -> float:
+    """Return the SNR in dB below which the rate of a link is 0; minus infinity for none."""
+    return RATES[parts.rate].least(params.rate) if parts.rate else -jnp.inf
+
+
+def reach_alone(parts: Parts, params: RadioParams) -> float:
+    """Return how far a signal reaches without shadowing, fading and other senders, in metres; 0 without a signal."""
+    path_loss, signal = RADIOS[parts.radio], params.signal
+    if path_loss is None:
+        return 0.0
+    least = max(signal.threshold, least_snr(parts, params))
+    return float(path_loss.reach(signal, jnp.asarray(signal.power - signal.noise - least)))
+
+
+def best_rate(parts: Parts, params: RadioParams) -> float:
+    """Return the most bits per second of a link without shadowing and fading: of two clients at one place, alone."""
+    path_loss, signal, best, alone = RADIOS[parts.radio], params.signal, params.bandwidth, ~jnp.eye(2, dtype=bool)
+    if parts.rate and path_loss:
+        best = RATES[parts.rate].bits(params.rate, signal.power - path_loss.loss(signal, jnp.float32(0)) - signal.noise)
+    share = SHARINGS[parts.sharing].share(params.sharing, alone, ALL_PAIRS) if parts.sharing else 1
+    return float(best * jnp.max(jnp.asarray(share)))
+
+
 def radio(parts: Parts) -> LinkFilter | None:
     """Make the link filter of a radio, whose numbers are a `RadioParams`; None for the plain disc, which removes none.
 
@@ -158,7 +181,7 @@ def radio(parts: Parts) -> LinkFilter | None:
             met, snr = signals(params, gain - dark, met)
         if not (rate or sharing):
             return met, state
-        bits = params.bandwidth if rate is None else rate.bits(_typed(params.rate), snr)
+        bits = rate.bits(_typed(params.rate), snr) if rate and snr is not None else params.bandwidth
         if sharing:
             bits = bits * sharing.share(_typed(params.sharing), met.heard, senders)
         return met._replace(rate=jnp.where(met.heard, bits, 0).astype(jnp.float32)), state
@@ -167,6 +190,7 @@ def radio(parts: Parts) -> LinkFilter | None:
         """Remove the links in outage: return the others with their radii, and their SNR, [N, K] dB."""
         assert path_loss is not None
         assert met.squared is not None, "a radio needs distances"
+        assert met.radius is not None, "a radio needs places"
         numbers, senders = params.signal.typed(), met.senders
         level = numbers.power - path_loss.loss(numbers, jnp.sqrt(met.squared)) + gain
         noise = numbers.noise

@@ -34,14 +34,13 @@ from mdfl_jax.config.sections import (
     algorithm_numbers,
     attackers_in,
     comes_and_goes,
-    has_bursts,
     is_partial,
-    is_shadowed,
     links_fail,
     movement_numbers,
     movement_of,
     numbers_in,
     participation_of,
+    radio_of,
     traced_numbers,
     world_in,
 )
@@ -61,7 +60,7 @@ from mdfl_jax.networks.graphs import GRAPHS, GraphParams
 from mdfl_jax.networks.meetings import PATTERNS, MeetingsParams, meeting_table, meetings
 from mdfl_jax.networks.mixing import MIXINGS
 from mdfl_jax.networks.radio import LinkFilter, chained
-from mdfl_jax.networks.radios.radio import FADINGS, RADIOS, RATES, SHARINGS, Parts, RadioParams, radio
+from mdfl_jax.networks.radios.radio import radio
 from mdfl_jax.networks.spatial import ORDERS, SpatialParams, spatial
 from mdfl_jax.networks.worlds import MOVERS, RELAY_PLACES
 from mdfl_jax.networks.wrappers.attacked import WHO, AttackedParams
@@ -212,35 +211,23 @@ def described(experiment: Experiment, rules: Sequence[Movement | Form]) -> str:
         over = f" over {where}" if experiment.server.pattern == "roadside" else ""
         where = f"server.pattern={experiment.server.pattern}{over}"
     where += " and failing links" if links_fail(experiment) else ""
-    where += f" and radio.name={experiment.radio.name}" if radio(parts_of(experiment)) else ""
+    where += f" and radio.name={experiment.radio.name}" if radio(radio_of(experiment)[0]) else ""
     where += f" and presence.name={experiment.presence.name}" if comes_and_goes(experiment) else ""
     rule = experiment.cost.short_contact
     where += f" and cost.short_contact={rule}" if rule in SHORT_CONTACTS else ""
     return f"{where}, network.mixing={network.mixing},"
 
 
-def parts_of(experiment: Experiment) -> Parts:
-    """Return the parts of the radio of a configuration."""
-    config = experiment.radio
-    own = config.name, config.fading, config.rate, config.sharing
-    return Parts(*own, shadowed=is_shadowed(experiment), bursts=has_bursts(experiment))
-
-
 def filter_of(experiment: Experiment, work: Work) -> LinkFilter | None:
     """Return the rule that removes links of a configuration: those of its radio, and then those of its costs."""
     slow = link_filter(work, experiment.cost.short_contact, has_deadline(experiment))
-    return chained([each for each in (radio(parts_of(experiment)), slow) if each])
+    return chained([each for each in (radio(radio_of(experiment)[0]), slow) if each])
 
 
 def filter_numbers(experiment: Experiment, cost: CostParams | None) -> Any:
     """Return the traced numbers of `filter_of`; ``cost`` are those of the costs."""
-    config, found = experiment.radio, []
-    if radio(parts_of(experiment)):
-        families = (RADIOS, config.name), (FADINGS, config.fading), (RATES, config.rate), (SHARINGS, config.sharing)
-        own = (traced_numbers(experiment, *each) for each in families)
-        found.append(_traced(RadioParams(*own, config.burst, config.burst_end, experiment.cost.bandwidth)))
-    if is_filtered(experiment):
-        found.append(cost)
+    parts, numbers = radio_of(experiment)
+    found = [own for own, is_there in ((numbers, radio(parts)), (cost, is_filtered(experiment))) if is_there]
     return tuple(found) if len(found) > 1 else found[0] if found else None
 
 
