@@ -40,9 +40,11 @@ from mdfl_jax.config.sections import (
     is_attacked,
     is_partial,
     is_proximal,
+    is_shadowed,
     movement_of,
     numbers_in,
     participation_of,
+    radio_of,
     switch,
     task_numbers,
     task_of,
@@ -60,8 +62,9 @@ from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.mobility.rule import FILES
 from mdfl_jax.models import MODELS
 from mdfl_jax.models.pretrained import READERS, TWINS
-from mdfl_jax.networks.costs import IGNORE, MARGIN
+from mdfl_jax.networks.costs import IGNORE, MARGIN, SHORT_CONTACTS
 from mdfl_jax.networks.graphs import GRAPHS
+from mdfl_jax.networks.radios.radio import RADIOS, SHARINGS, least_snr, reach_alone
 from mdfl_jax.storage.model_files import is_saved
 from mdfl_jax.storage.study_files import MODELS as FOLDER
 from mdfl_jax.tasks import TASKS
@@ -79,7 +82,7 @@ def check_together(experiment: Experiment) -> None:
     Raises:
       UserError: If the fields contradict each other. The message names the fields and their values.
     """
-    of_world, of_time = (_network, _places, _relays), (_server, _presence, _cost, _clock, _rounds)
+    of_world, of_time = (_network, _places, _relays, _radio), (_server, _presence, _cost, _clock, _rounds)
     for rules in (*of_world, _task, _start, _algorithm, _attack, *of_time):
         for path, is_refused, must in rules(experiment):
             if is_refused:
@@ -159,6 +162,26 @@ def _relays(experiment: Experiment) -> Iterator[Rule]:
     yield path, network.mixing == "fedavg", weighs
     at_most = f"at most network.num_clients - network.relays, which is {clients}"
     yield "network.num_mobile", network.num_mobile > clients, at_most
+
+
+def _radio(experiment: Experiment) -> Iterator[Rule]:
+    """Yield the rules for radios: distances are known, signals have a strength, and one field says the rate."""
+    radio, network, pattern = experiment.radio, experiment.network, experiment.server.pattern
+    by_signal = RADIOS[radio.name] is not None
+    for field, unused in (("name", "disc"), ("sharing", "empty"), ("burst", "0")):
+        is_set = getattr(radio, field) not in (unused, "", 0)
+        yield f"radio.{field}", pattern and is_set, f"{unused} with server.pattern {pattern}"
+    where = f"disc: a graph (network.graph is {network.graph}) knows no distances"
+    yield "radio.name", by_signal and network.graph, where
+    listed = not network.graph and world_in(experiment) == "contacts"
+    yield "radio.name", by_signal and listed, "disc: a contact list (network.mobility contacts) knows no distances"
+    without = f"empty with radio.name {radio.name}, which knows no strength of a signal"
+    yield "radio.fading", radio.fading and not by_signal, without
+    yield "radio.rate", radio.rate and not by_signal, without
+    disturbs = radio.sharing and SHARINGS[radio.sharing].heard_too
+    yield "radio.sharing", disturbs and not by_signal, without.replace("empty", "another one")
+    bandwidth = math.isfinite(experiment.cost.bandwidth)
+    yield "cost.bandwidth", radio.rate and bandwidth, f"inf: radio.rate {radio.rate} says the rate of each link"
 
 
 def _presence(experiment: Experiment) -> Iterator[Rule]:
@@ -332,6 +355,9 @@ def _cost(experiment: Experiment) -> Iterator[Rule]:
     where = f"server.pattern {pattern}" if pattern else f"network.graph {network.graph}" if network.graph else ""
     unknown = f"{IGNORE} with {where}: the durations of contacts are not known"
     yield "cost.short_contact", where and cost.short_contact != IGNORE, unknown
+    listed = remembers_all(experiment) and experiment.engine.links == "lists"
+    remembers = f"dense or auto: cost.short_contact {cost.short_contact} remembers all pairs of clients"
+    yield "engine.links", listed, remembers
     if pattern:
         yield "cost.deadline", has_deadline(experiment), f"inf with server.pattern {pattern}"
     if pattern or serves_all(experiment):
@@ -421,9 +447,17 @@ def wants_lists(experiment: Experiment) -> bool:
     engine, network = experiment.engine, experiment.network
     if engine.links != "auto":
         return engine.links == "lists"
+    if remembers_all(experiment):
+        return False
     if network.graph and (network.graph == "file" or GRAPHS[network.graph].heard is None):
         return False
     return network.num_clients > LISTS_ABOVE and math.isfinite(network.radius)
+
+
+def remembers_all(experiment: Experiment) -> bool:
+    """Tell whether messages wait for the next contact of any two clients, so that links must be matrices."""
+    rule = experiment.cost.short_contact
+    return rule != IGNORE and SHORT_CONTACTS[rule].all_pairs
 
 
 def names_saved(text: str) -> bool:
@@ -439,13 +473,14 @@ def _is_saved(path: Path) -> bool:
 
 @switch
 def is_counted(experiment: Experiment) -> bool:
-    """Whether a study counts seconds and joules: a field of `cost` is set, or the sweep varies one."""
-    fields = dataclasses.fields(CostConfig)
-    return _varies(experiment) or any(getattr(experiment.cost, each.name) != each.default for each in fields)
+    """Whether a study counts seconds and joules: a field of `cost` or `radio.rate` is set, or the sweep varies one."""
+    cost, fields = experiment.cost, dataclasses.fields(CostConfig)
+    counts = bool(experiment.radio.rate) or _varies(experiment)
+    return counts or any(getattr(cost, each.name) != each.default for each in fields)
 
 
 def _varies(experiment: Experiment) -> bool:
-    return re.search(r"(^|[;+\s])cost\.", experiment.sweep) is not None
+    return re.search(r"(^|[;+\s])(cost\.|radio\.rate)", experiment.sweep) is not None
 
 
 @switch
@@ -485,7 +520,17 @@ def _notes(experiment: Experiment) -> Iterator[Rule]:
     yield "cost.speed_spread", computes_at_once and cost.speed_spread > 0, unused
     yield "cost.speed_ratio", computes_at_once and cost.speed_ratio > 1, unused
     yield "cost.speeds", computes_at_once and cost.speeds, unused
-    sends_at_once = counts and math.isinf(cost.bandwidth) and not cost.latency
+    no_rate = counts and math.isinf(cost.bandwidth) and not experiment.radio.rate
+    sends_at_once = no_rate and not cost.latency
+    taken = experiment.radio.sharing and not SHARINGS[experiment.radio.sharing].heard_too
+    yield "radio.sharing", no_rate and taken, "it has no effect: cost.bandwidth is inf and radio.rate is empty"
+    by_signal, least = RADIOS[experiment.radio.name] is not None, least_snr(*radio_of(experiment))
+    passed = vars(experiment.radio)["threshold"]
+    noted = by_signal and passed is not None and least > passed
+    yield "radio.threshold", noted, f"it has no effect: radio.rate {experiment.radio.rate} needs {least:g} dB"
+    reach = reach_alone(*radio_of(experiment))
+    why = f"nobody is heard beyond it, and without shadowing and fading a signal reaches {reach:.4g}"
+    yield "network.radius", reach > network.radius, why
     noted = sends_at_once and cost.short_contact != IGNORE
     yield "cost.short_contact", noted, "it has no effect: messages take no time"
     if experiment.algorithm.statistics == "local" and MODELS[model.name].__module__.startswith("mdfl_jax."):
@@ -557,6 +602,8 @@ def _ignored_parts(experiment: Experiment) -> Iterator[Rule]:
     yield "server", serves_all(experiment), f"with {name} all clients reach the server in every round"
     yield "links", not needs & {"adjacency", "at_server"}, f"{name} does not use the links of the network"
     yield "presence", not experiment.presence.name, "presence.name is empty"
+    yield "shadowing", not is_shadowed(experiment), "radio.shadowing is 0"
+    yield "bursts", not experiment.radio.burst, "radio.burst is 0"
     yield "epochs", not experiment.algorithm.local_epochs, "algorithm.local_epochs is 0"
     yield "picks", not picks, "no neighbours are picked for the algorithm"
     yield "attack", not is_attacked(experiment), "attack.name is empty"

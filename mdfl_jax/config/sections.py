@@ -14,6 +14,8 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import aggregation_in_use, compressor_in_use, resolved
@@ -40,6 +42,7 @@ from mdfl_jax.networks.costs import IGNORE, SHORT_CONTACTS
 from mdfl_jax.networks.graphs import GRAPHS
 from mdfl_jax.networks.meetings import PATTERNS
 from mdfl_jax.networks.mixing import MIXINGS
+from mdfl_jax.networks.radios.radio import FADINGS, RADIOS, RATES, SHARINGS, Parts, RadioParams
 from mdfl_jax.networks.spatial import ORDERS
 from mdfl_jax.networks.worlds import MOVERS, RELAY_PLACES
 from mdfl_jax.networks.wrappers.attacked import WHO
@@ -132,6 +135,30 @@ class NetworkConfig:
         0.0, "probability of failure that is added at the edge of the radius", at_least=0, at_most=1, traced=True
     )
     mixing: str = field("metropolis_hastings", "rule that makes the mixing matrix", names=MIXINGS, part="mixing")
+
+
+@dataclass(frozen=True)
+class RadioConfig:
+    """Which signals arrive within the radius of network, and how many bits a second a link carries."""
+
+    name: str = _of_links("disc", "how signals get weaker with the distance", names=RADIOS)
+    fading: str = _of_links("", "how signals fade from round to round; empty: not", names=lambda: ("", *FADINGS))
+    rate: str = _of_links(
+        "", "bits per second of a link by its signal; empty: cost.bandwidth", names=lambda: ("", *RATES)
+    )
+    sharing: str = _of_links(
+        "", "how the senders in range share the channel; empty: each has its own", names=lambda: ("", *SHARINGS)
+    )
+    burst: float = _of_links(
+        0.0,
+        "probability that a burst of outage begins between two clients after a round",
+        at_least=0,
+        at_most=1,
+        traced=True,
+    )
+    burst_end: float = field(
+        1.0, "probability that a burst ends after a round", above=0, at_most=1, traced=True, part="bursts"
+    )
 
 
 def _metres(default: float, doc: str, **rules: Any) -> Any:
@@ -496,7 +523,8 @@ class CostConfig:
     latency: float = _free("seconds that each message takes besides its bits")
     short_contact: str = field(
         IGNORE,
-        "contacts too short for a message: they carry it all the same (ignore), not at all (drop), or late (resume)",
+        "contacts too short for a message: they carry it all the same (ignore), not at all (drop), or late: it goes on "
+        "in the next round of the contact (resume), or also in the next contact of the same clients (next_contact)",
         names=lambda: (IGNORE, *SHORT_CONTACTS),
     )
     joules_per_bit: float = _free("joules of the sender for each bit")
@@ -571,6 +599,7 @@ class Experiment:
     data: DataConfig = dataclasses.field(default_factory=DataConfig)
     model: ModelConfig = dataclasses.field(default_factory=ModelConfig)
     network: NetworkConfig = dataclasses.field(default_factory=NetworkConfig)
+    radio: RadioConfig = dataclasses.field(default_factory=RadioConfig)
     motion: MotionConfig = dataclasses.field(default_factory=MotionConfig)
     graph: GraphConfig = dataclasses.field(default_factory=GraphConfig)
     trace: TraceConfig = dataclasses.field(default_factory=TraceConfig)
@@ -717,6 +746,37 @@ FAMILIES = (
         "sum to one. d_i is the number of neighbours of i, M_i the set of i and its neighbours, n_j the samples of j, "
         "s_j its speed, R the radius. If a link fails in one direction, the symmetric rules add the weight of the "
         "model that does not arrive to the receiver's own.",
+    ),
+    Family(
+        RADIOS,
+        "Radios",
+        "radio",
+        "radio.name",
+        about="How signals get weaker with the distance d of two clients, in metres or grid units. SNR is the "
+        "signal-to-noise ratio in dB, R the radius, X the shadowing of a pair of clients, which move by m_i and m_j "
+        "between X and X', and G the gain of its fading (`radio.fading`).",
+    ),
+    Family(
+        FADINGS,
+        "Fading",
+        "radio",
+        "radio.fading",
+        about="How the power of a signal fades: its gain G in a round, drawn for each pair of clients.",
+    ),
+    Family(
+        RATES,
+        "Rates of links",
+        "radio",
+        "radio.rate",
+        about="How many bits a second a link carries by its signal-to-noise ratio SNR, in dB.",
+    ),
+    Family(
+        SHARINGS,
+        "Sharing of the channel",
+        "radio",
+        "radio.sharing",
+        about="How the senders in range of each other share one channel. rate_ij is that of the link from j to i, M_k "
+        "the set of client k and those that it hears, P_ij the power of j at i.",
     ),
     Family(
         GRAPHS,
@@ -969,6 +1029,28 @@ def attackers_in(experiment: Experiment) -> int:
 def links_fail(experiment: Experiment) -> bool:
     """Whether links fail, so that the failures of a round must be drawn."""
     return experiment.network.link_failure > 0 or experiment.network.link_fading > 0
+
+
+@switch
+def is_shadowed(experiment: Experiment) -> bool:
+    """Whether obstacles make signals weaker or stronger, by their place."""
+    return getattr(numbers_in(experiment, RADIOS, experiment.radio.name), "shadowing", 0.0) > 0
+
+
+@switch
+def has_bursts(experiment: Experiment) -> bool:
+    """Whether there are bursts of outage."""
+    return experiment.radio.burst > 0
+
+
+def radio_of(experiment: Experiment) -> tuple[Parts, RadioParams]:
+    """Return the parts of the radio of a configuration, and their traced numbers."""
+    radio, bandwidth = experiment.radio, experiment.cost.bandwidth
+    families: tuple[Registry[Any], ...] = (RADIOS, FADINGS, RATES, SHARINGS)
+    names = radio.name, radio.fading, radio.rate, radio.sharing
+    own = [traced_numbers(experiment, family, name) for family, name in zip(families, names, strict=True)]
+    numbers = (np.float32(number) for number in (radio.burst, radio.burst_end, bandwidth))
+    return Parts(*names, is_shadowed(experiment), has_bursts(experiment)), RadioParams(*own, *numbers)
 
 
 @switch

@@ -89,6 +89,14 @@ class Senders(NamedTuple):
             return jax.random.uniform(key, (num_clients, num_clients))
         return pair_uniform(key, jnp.arange(num_clients)[:, None], self.ids, num_clients)
 
+    def uniform_of_pairs(self, key: jax.Array, num_clients: int) -> jax.Array:
+        """Draw a random number in [0, 1) for each pair of clients, like `uniform`: the same one in both directions."""
+        if self.ids is None:
+            lower = jnp.tril(self.uniform(key, num_clients), -1)
+            return lower + lower.T
+        me = jnp.arange(num_clients, dtype=jnp.int32)[:, None]
+        return pair_uniform(key, jnp.maximum(me, self.ids), jnp.minimum(me, self.ids), num_clients)
+
 
 ALL_PAIRS = Senders()
 """The dense form."""

@@ -368,7 +368,7 @@ def heard_links(links: Links, stats: RoundStats) -> Links:
     cut = lambda x: None if x is None else x[:num_clients]  # noqa: E731
     at_server = links.at_server if heard.at_server is None else cut(heard.at_server)
     adjacency = heard.adjacency[:num_clients, columns]
-    return Links(adjacency, links.mix, at_server, senders=Senders(cut(ids), cut(back), most))
+    return Links(adjacency, links.mix, at_server, senders=Senders(cut(ids), cut(back), most), rate=links.rate)
 
 
 def pad_senders(senders: Senders, rows: int) -> Senders:

@@ -189,6 +189,8 @@ class Links(NamedTuple):
       attackers: who attacks in this round, and how (`mdfl_jax.attacks.registry.Attackers`); None: nobody.
       finishes: [N] bool, the clients whose local work ends in this round (`mdfl_jax.networks.wrappers.clocks`); the
         others go on with it, and their gradients are zero. None: a round is the work of every client.
+      rate: [N, K] float32, the bits per second over each link. Costs read it, and algorithms do not; None: the network
+        does not know it.
     """
 
     adjacency: jax.Array
@@ -204,6 +206,7 @@ class Links(NamedTuple):
     in_range: jax.Array | None = None
     attackers: Any = None
     finishes: jax.Array | None = None
+    rate: jax.Array | None = None
 
     @property
     def num_clients(self) -> int:

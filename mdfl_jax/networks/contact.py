@@ -40,18 +40,24 @@ def pair_radius(radius: jax.Array | float) -> jax.Array:
     """Compute the distance within which two clients hear each other: the smaller of their radii.
 
     Args:
-      radius: one radius for all clients, or [N].
+      radius: one radius for all clients, [N], or one of each pair [N, N].
 
     Returns:
-      [] for one radius, [N, N] for [N] radii.
+      [] for one radius, else [N, N].
     """
     radius = jnp.asarray(radius)
-    return radius if radius.ndim == 0 else jnp.minimum(radius[:, None], radius[None, :])
+    return jnp.minimum(radius[:, None], radius[None, :]) if radius.ndim == 1 else radius
 
 
 def link_radius(radius: jax.Array | float, senders: Senders, num_clients: int) -> jax.Array:
-    """Compute for each link the distance within which its two clients hear each other, as `pair_radius`: [N, K]."""
-    radii = jnp.broadcast_to(jnp.asarray(radius), (num_clients,))
+    """Compute for each link the distance within which its two clients hear each other, as `pair_radius`: [N, K].
+
+    A radius of each link [N, K] is returned as it is.
+    """
+    radius = jnp.asarray(radius)
+    if radius.ndim == 2:
+        return radius
+    radii = jnp.broadcast_to(radius, (num_clients,))
     return jnp.minimum(radii[:, None], senders.of(radii))
 
 
@@ -287,7 +293,8 @@ def contact_time(
     Args:
       times: [N, K] non-decreasing, as in `swept`.
       points: [N, K, 2] places at those times, in the unit of the radius. Two places at one time are a jump.
-      radius: communication radius, one for all clients or [N]; the smaller of two radii counts.
+      radius: communication radius, one for all clients or [N], of which the smaller of two counts; or one of each link,
+        [N, K], the same in both directions.
       senders: the clients for which the places stand; only their durations are computed.
 
     Returns:
@@ -330,7 +337,7 @@ def seconds_in_contact(
       contact: [N, K] bool, the contacts of the round.
       path: the paths of the movement by which contact is judged (``swept``), with times as shares of the round. None
         means that contact is judged at the beginning of the round (``disc``); then it lasts for the whole round.
-      radius: [N] communication radii.
+      radius: [N] communication radii, or [N, K] those of the links.
       seconds: [] the duration of the movement of a round, in seconds.
       senders: the clients for which the places stand.
 
@@ -452,13 +459,30 @@ class Met(NamedTuple):
       senders: the clients for which the K places stand.
       heard: [N, K] bool, [i, j] where i is in contact with the sender at place j.
       squared: [N, K] the squared distances of the two clients, the smallest of a movement; None if nobody needs them.
-      seconds: [N, K] float32 the seconds of each contact in the round, where a contact list has them; None elsewhere.
+      lasted: [N, K] float32 the seconds of each contact in the round, where a contact list has them; None elsewhere.
+      position: [N, 2] the places at the beginning of the round; None where clients have none.
+      path: the movement in which clients met; None: they met at the beginning of the round.
+      radius: [N] communication radii, or [N, K] those of the links; None where clients have no places.
+      duration: [] the seconds of movement in a round; None where clients have no places.
+      rate: [N, K] float32 bits per second over each link; None: the network does not know it.
     """
 
     senders: Senders
     heard: jax.Array
-    squared: jax.Array | None
-    seconds: jax.Array | None = None
+    squared: jax.Array | None = None
+    lasted: jax.Array | None = None
+    position: jax.Array | None = None
+    path: Path | None = None
+    radius: jax.Array | None = None
+    duration: Any = None
+    rate: jax.Array | None = None
+
+    def seconds(self) -> jax.Array:
+        """Compute the seconds of each contact in the round, [N, K] float32 (`seconds_in_contact`)."""
+        if self.lasted is not None:
+            return jnp.asarray(self.lasted)
+        assert self.radius is not None, "the network knows durations"
+        return seconds_in_contact(self.heard, self.path, self.radius, self.duration, self.senders)
 
 
 def dense_contacts(position: jax.Array, path: Path | None, radius: jax.Array, distances: bool) -> Met:
@@ -473,7 +497,7 @@ def dense_contacts(position: jax.Array, path: Path | None, radius: jax.Array, di
     if path is None:
         return Met(ALL_PAIRS, disc(position, radius), squared_distance(position, position) if distances else None)
     if not distances:
-        return Met(ALL_PAIRS, swept(*path, radius), None)
+        return Met(ALL_PAIRS, swept(*path, radius))
     num_clients = position.shape[0]
     nearest = closest_squared(*path)
     near = nearest <= squared_reach(link_radius(radius, ALL_PAIRS, num_clients), nearest.dtype)
@@ -489,7 +513,7 @@ def listed_contacts(
     assert senders.ids is not None
     heard = in_use(senders, position.shape[0])
     if not distances:
-        return Met(senders, heard, None)
+        return Met(senders, heard)
     unread = jnp.zeros(senders.ids.shape, position.dtype)
     nearest = over_links(lambda a, b, _: closest_on(a, b), jnp.minimum, jnp.inf, movement, senders.ids, unread)
     return Met(senders, heard, nearest)

@@ -12,6 +12,7 @@ clients move. The next round begins when both the work and the movement of the r
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -19,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.flops import sub_programs
 from mdfl_jax.core.links import ALL_PAIRS, Senders, carried, no_senders
 from mdfl_jax.core.message_bits import WORD, total_bits, words
@@ -28,7 +30,8 @@ from mdfl_jax.core.rng import stream
 from mdfl_jax.core.types import BEFORE, NEVER, Algorithm, ClientParams, Clients, Links, Network, Observed, RoundStats
 from mdfl_jax.data.batching import Epochs
 from mdfl_jax.exchange import under_way
-from mdfl_jax.networks.radio import LinkFilter, Seconds
+from mdfl_jax.networks.contact import Met
+from mdfl_jax.networks.radio import LinkFilter
 from mdfl_jax.networks.wrappers.wrapper import wrap
 
 MARGIN = 1e-5  # relative; sums of seconds in single precision may be this much too small
@@ -258,22 +261,26 @@ def computing_seconds(params: CostParams, work: Work, key: jax.Array, num_sample
     return seconds / client_speeds(params, key, num_samples.shape[0])
 
 
-def sending_seconds(params: CostParams, messages: jax.Array, bits: jax.Array) -> jax.Array:
-    """Return the seconds that messages take one after another on one radio: latency * messages + bits / bandwidth.
+def sending_seconds(
+    params: CostParams, messages: jax.Array, bits: jax.Array, rate: jax.Array | None = None
+) -> jax.Array:
+    """Return the seconds that messages take one after another on one radio: latency * messages + bits / rate.
 
     Args:
       params: the numbers of the costs.
       messages: the number of messages, an array of any shape.
       bits: the bits of all these messages, of the same shape.
+      rate: bits per second, of a shape that broadcasts with them; None: the bandwidth.
 
     Returns:
-      float32 seconds, of the same shape.
+      float32 seconds, of the broadcast shape.
 
     >>> float(sending_seconds(CostParams(bandwidth=1000.0, latency=0.5), jnp.array(2), jnp.array(3000)))
     4.0
     """
     latency, bandwidth = (jnp.asarray(value, jnp.float32) for value in (params.latency, params.bandwidth))
-    return latency * jnp.asarray(messages, jnp.float32) + jnp.asarray(bits, jnp.float32) / bandwidth
+    speed = bandwidth if rate is None else rate
+    return latency * jnp.asarray(messages, jnp.float32) + jnp.asarray(bits, jnp.float32) / speed
 
 
 class ShortContact(NamedTuple):
@@ -283,11 +290,16 @@ class ShortContact(NamedTuple):
       init: (N, K) -> the state before the first round; K is 0 if links are matrices.
       step: (need [] seconds, state, contact [N, K] bool, seconds [N, K], senders) -> (carries [N, K] bool, state).
         ``need`` is what the messages of one link take, and ``seconds`` is the duration of each contact in the round.
-        ``senders`` tells the clients for which the K places stand.
+        Where links have rates of their own, both are in shares of the messages: ``need`` is one. ``senders`` tells the
+        clients for which the K places stand.
+      goes_on: whether messages that do not fit one round may arrive in a later one.
+      all_pairs: whether the state must remember pairs that are not in contact, so that links must be matrices.
     """
 
     init: Callable[[int, int], Any]
     step: Callable[[jax.Array, Any, jax.Array, jax.Array, Senders], tuple[jax.Array, Any]]
+    goes_on: bool = False
+    all_pairs: bool = False
 
 
 SHORT_CONTACTS: Registry[ShortContact] = Registry("rule for short contacts", home="mdfl_jax.networks")
@@ -318,10 +330,10 @@ def _nothing_sent(num_clients: int, places: int) -> Lasted:
 
 
 def _resume(
-    need: jax.Array, state: Lasted, contact: jax.Array, seconds: jax.Array, senders: Senders
+    need: jax.Array, state: Lasted, contact: jax.Array, seconds: jax.Array, senders: Senders, forgets: bool = True
 ) -> tuple[jax.Array, Lasted]:
     before = state.seconds if state.ids is None else carried(state.ids, state.seconds, senders)
-    lasted = jnp.where(contact, before + seconds, 0)
+    lasted = jnp.where(contact, before + seconds, 0 if forgets else before)
     carries = contact & (lasted >= need * (1 - MARGIN))
     return carries, Lasted(jnp.where(carries, 0, lasted), senders.ids)
 
@@ -330,7 +342,10 @@ SHORT_CONTACTS.register("drop", doc="A contact carries the messages of a round i
     ShortContact(lambda num_clients, places: None, _drop)
 )
 SHORT_CONTACTS.register("resume", doc="Messages go on in the next round of the same contact, and arrive late.")(
-    ShortContact(_nothing_sent, _resume)
+    ShortContact(_nothing_sent, _resume, goes_on=True)
+)
+SHORT_CONTACTS.register("next_contact", doc="Messages go on in the next contact of the same clients, and arrive late.")(
+    ShortContact(_nothing_sent, partial(_resume, forgets=False), goes_on=True, all_pairs=True)
 )
 
 
@@ -379,20 +394,26 @@ def link_filter(work: Work, short_contact: str = IGNORE, deadline: bool = False)
         return None
 
     def init(params: CostParams, key: jax.Array, clients: Clients, places: int) -> FilterState:
+        if rule and rule.all_pairs and places:
+            raise UserError(
+                f"cost.short_contact {short_contact} remembers all pairs of clients; links must be matrices"
+            )
         num_samples = clients.num_samples
         fast = in_time(params, work, key, num_samples) if deadline else None
         return FilterState(fast, rule.init(num_samples.shape[0], places) if rule else None)
 
-    def step(
-        params: CostParams, state: FilterState, contact: jax.Array, seconds: Seconds | None, senders: Senders
-    ) -> tuple[jax.Array, FilterState]:
+    def step(params: CostParams, state: FilterState, key: jax.Array, met: Met) -> tuple[Met, FilterState]:
         if state.in_time is not None:
-            contact &= state.in_time[:, None] & senders.of(state.in_time)
-        if rule is None or seconds is None:
-            return contact, state
-        need = sending_seconds(params, params.link_messages, params.link_bits)
-        contact, contacts = rule.step(need, state.contacts, contact, seconds(), senders)
-        return contact, state._replace(contacts=contacts)
+            met = met._replace(heard=met.heard & state.in_time[:, None] & met.senders.of(state.in_time))
+        if rule is None:
+            return met, state
+        need, done = sending_seconds(params, params.link_messages, params.link_bits, met.rate), met.seconds()
+        if met.rate is not None:
+            # Both directions carry or none, so the slower one decides. Rates change, so shares of messages are added.
+            need = jnp.maximum(need, met.senders.opposite(need))
+            need, done = jnp.float32(1), jnp.where(need > 0, done / need, jnp.where(done > 0, jnp.inf, 0))
+        carries, contacts = rule.step(need, state.contacts, met.heard, done, met.senders)
+        return met._replace(heard=carries), state._replace(contacts=contacts)
 
     return LinkFilter(init, step, keeps_fixed=rule is None, needs_seconds=rule is not None)
 
@@ -497,6 +518,28 @@ def received_bits(bits: jax.Array, adjacency: jax.Array, senders: Senders = ALL_
     return senders.sum_of(adjacency.astype(bits.dtype), share)
 
 
+def airtime(params: CostParams, messages: jax.Array, bits: jax.Array, heard: Links) -> jax.Array:
+    """Compute the seconds that each client sends in a round, one message after another.
+
+    Where links have rates, the bits of a sender are shared equally among the clients that heard it, as in
+    `received_bits`, and each of them takes its share at the rate of its link.
+
+    Args:
+      params: the numbers of the costs.
+      messages: [N] messages that each client sends.
+      bits: [N] float32, the bits of these messages.
+      heard: who heard whom.
+
+    Returns:
+      [N] float32 seconds.
+    """
+    if heard.rate is None:
+        return sending_seconds(params, messages, bits)
+    senders, receivers = heard.senders, jnp.maximum(heard.senders.sums(heard.adjacency), 1)
+    seconds_per_bit = senders.sums(jnp.where(heard.adjacency, 1 / heard.rate, 0)) / receivers
+    return sending_seconds(params, messages, jnp.zeros_like(bits)) + bits * seconds_per_bit
+
+
 def counted(network: Network, work: Work = Work()) -> Network:
     """Make a network that counts the seconds and joules of a run, and declares them as the metrics of a study.
 
@@ -540,7 +583,7 @@ def counted(network: Network, work: Work = Work()) -> Network:
         if stats.computed is not None:
             samples, computing = (jnp.where(stats.computed, x, 0) for x in (samples, computing))
         bits = stats.bits.high.astype(jnp.float32) * 2**WORD + stats.bits.low.astype(jnp.float32)
-        sending = sending_seconds(cost, stats.messages, bits)
+        sending = airtime(cost, stats.messages, bits, heard)
         received = received_bits(bits, heard.adjacency, heard.senders)
         joules = cost.joules_per_sample * samples + cost.joules_per_bit * bits + cost.joules_per_bit_received * received
         return state._replace(

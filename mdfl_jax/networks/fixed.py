@@ -21,6 +21,7 @@ from mdfl_jax.core.rng import stream, stream_at
 from mdfl_jax.core.types import FIXED, SYMMETRIC, Clients, Links, Network, Places
 from mdfl_jax.data.files import arrays_in, number_rows, while_reading
 from mdfl_jax.mobility.trace import on_circle
+from mdfl_jax.networks.contact import Met
 from mdfl_jax.networks.graphs import GRAPHS, Graph, GraphParams
 from mdfl_jax.networks.mixing import MIXINGS, SYMMETRIC_MIXINGS, MixingInputs
 from mdfl_jax.networks.radio import LinkFilter, surviving
@@ -80,8 +81,8 @@ def _weighed(
     places: int = 0,
 ) -> Network:
     """Make the network of a graph whose weights come from a rule of `MIXINGS`."""
-    if link_filter and link_filter.needs_seconds:
-        raise UserError("a graph knows no contact durations")
+    if link_filter and (link_filter.needs_seconds or link_filter.needs_distances):
+        raise UserError(f"a graph knows no {'contact durations' if link_filter.needs_seconds else 'distances'}")
     weigh, own = MIXINGS[weights], MIXINGS.numbers(weights)()
     # A regular graph may not be regular without the links that a filter removes.
     symmetric = weights in SYMMETRIC_MIXINGS or (weights == "uniform" and graph.regular and link_filter is None)
@@ -97,17 +98,19 @@ def _weighed(
             drawn = state.drawn if params.matrices is None else params.matrices
             senders, contact = ALL_PAIRS, graph.at(drawn, round_index, num_clients)
             contract.arrays(graph.draw, contact, (num_clients, num_clients), bool)
+        met = Met(senders, contact)
         if link_filter:
-            contact, filtered = link_filter.step(params.link_filter, state.filtered, contact, None, senders)
+            of_round = stream_at(key, "link", round_index)
+            met, filtered = link_filter.step(params.link_filter, state.filtered, of_round, met)
             state = state._replace(filtered=filtered)
-        adjacency = contact
+        adjacency = contact = met.heard
         if links_fail:
             adjacency = surviving(stream_at(key, "link", round_index), contact, params.link_failure, senders)
         at_rest, everywhere = jnp.zeros(num_clients), jnp.array(jnp.inf)
         numbers = (params.mixing or own).typed()
         inputs = MixingInputs(adjacency, contact, clients.num_samples, at_rest, everywhere, numbers, senders)
         mix = contract.arrays(weigh, weigh(inputs), adjacency.shape, float)
-        return state, Links(adjacency, mix, senders=senders)
+        return state, Links(adjacency, mix, senders=senders, rate=met.rate)
 
     return Network(
         num_clients=num_clients,

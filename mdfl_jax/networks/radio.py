@@ -1,10 +1,10 @@
-"""Radios: the communication radius of each client, links that fail at random, and rules that remove contacts.
+"""The communication radius of each client, links that fail at random, and rules that remove contacts.
 
-A `LinkFilter` removes contacts before the mixing matrix is made. The rules themselves are in `mdfl_jax.networks.costs`:
-clients that are too slow, and contacts that are too short.
+A `LinkFilter` removes contacts before the mixing matrix is made. The rules themselves are in `mdfl_jax.networks.radios`
+(signals that are too weak) and in `mdfl_jax.networks.costs` (clients that are too slow, contacts that are too short).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 from mdfl_jax.core.links import ALL_PAIRS, Senders
 from mdfl_jax.core.types import Clients
+from mdfl_jax.networks.contact import Met
 
 
 def draw_radii(key: jax.Array, radius: jax.Array, spread: jax.Array, num_clients: int) -> jax.Array:
@@ -64,9 +65,6 @@ def surviving(key: jax.Array, contact: jax.Array, probability: jax.Array, sender
     return contact & (senders.uniform(key, contact.shape[0]) >= probability)
 
 
-Seconds = Callable[[], jax.Array]
-
-
 class LinkFilter(NamedTuple):
     """A rule that removes contacts, as pure functions.
 
@@ -76,16 +74,44 @@ class LinkFilter(NamedTuple):
     Attributes:
       init: (numbers, key, clients, K) -> the state before the first round. ``key`` is the key of the seed; K is 0 if
         links are matrices.
-      step: (numbers, state, contact [N, K] bool, seconds, senders) -> (the contacts that are left [N, K], state).
-        ``senders`` tells the clients for which the K places stand (`mdfl_jax.core.links`), which may be other ones in
-        each round. ``seconds`` is a function () -> [N, K] float32, the seconds of contact in the round; it is None in
-        networks that do not know them.
+      step: (numbers, state, key, met) -> (what is left of it, state). ``met`` are the contacts of the round
+        (`mdfl_jax.networks.contact.Met`); a filter may also tell the rate of a link, and bring its radius down. ``key``
+        is that of the stream "link" in the round.
       keeps_fixed: whether it removes the same contacts in every round, so that a network whose links are the same in
         every round keeps this promise (`mdfl_jax.core.types.FIXED`).
-      needs_seconds: whether it calls ``seconds``.
+      needs_seconds: whether it calls ``met.seconds``.
+      needs_distances: whether it reads ``met.squared``.
     """
 
     init: Callable[[Any, jax.Array, Clients, int], Any]
-    step: Callable[[Any, Any, jax.Array, Seconds | None, Senders], tuple[jax.Array, Any]]
+    step: Callable[[Any, Any, jax.Array, Met], tuple[Met, Any]]
     keeps_fixed: bool = False
     needs_seconds: bool = False
+    needs_distances: bool = False
+
+
+def chained(filters: Sequence[LinkFilter]) -> LinkFilter | None:
+    """Make one filter of several, which are applied one after another; None of none.
+
+    The numbers and the state are tuples, in the order of the filters; those of a single filter are its own.
+    """
+    if len(filters) < 2:
+        return filters[0] if filters else None
+
+    def init(numbers: Any, key: jax.Array, clients: Clients, places: int) -> tuple[Any, ...]:
+        return tuple(each.init(own, key, clients, places) for each, own in zip(filters, numbers, strict=True))
+
+    def step(numbers: Any, states: Any, key: jax.Array, met: Met) -> tuple[Met, tuple[Any, ...]]:
+        after = []
+        for each, own, state in zip(filters, numbers, states, strict=True):
+            met, state = each.step(own, state, key, met)
+            after.append(state)
+        return met, tuple(after)
+
+    return LinkFilter(
+        init,
+        step,
+        keeps_fixed=all(each.keeps_fixed for each in filters),
+        needs_seconds=any(each.needs_seconds for each in filters),
+        needs_distances=any(each.needs_distances for each in filters),
+    )

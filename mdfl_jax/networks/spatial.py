@@ -29,7 +29,6 @@ from mdfl_jax.networks.contact import (
     dense_contacts,
     link_radius,
     listed_contacts,
-    seconds_in_contact,
 )
 from mdfl_jax.networks.mixing import MIXINGS, SYMMETRIC_MIXINGS, MixingInputs
 from mdfl_jax.networks.radio import LinkFilter, draw_radii, failure_probability, surviving
@@ -200,28 +199,31 @@ class _Space:
 
     def meet(self, params: SpatialParams, round_index: jax.Array, state: SpatialState) -> Met:
         """Find who is in range of whom in a round."""
+        position, path, radius = state.places.position, state.path, state.radius
         if self.kind == "contacts":
-            return contacts_in_list(params.trace, round_index, self.num_clients, self.links_fail, self.max_neighbours)
-        find = partial(listed_contacts, max_neighbours=self.max_neighbours) if self.max_neighbours else dense_contacts
-        met = find(state.places.position, state.path, state.radius, self.links_fail)
-        return met._replace(heard=met.heard & (round_index > 0)) if self.sweeps else met
+            met = contacts_in_list(params.trace, round_index, self.num_clients, self.links_fail, self.max_neighbours)
+        else:
+            listed = partial(listed_contacts, max_neighbours=self.max_neighbours)
+            far = self.links_fail or bool(self.link_filter and self.link_filter.needs_distances)
+            met = (listed if self.max_neighbours else dense_contacts)(position, path, radius, far)
+        heard = met.heard & (round_index > 0) if self.sweeps else met.heard
+        if state.there is not None:
+            heard &= state.there[:, None] & met.senders.of(state.there)
+        return met._replace(heard=heard, position=position, path=path, radius=radius, duration=params.motion.dt)
 
     def step(
         self, params: SpatialParams, key: jax.Array, round_index: jax.Array, state: SpatialState, clients: Clients
     ) -> tuple[SpatialState, Links]:
         """Make the links of a round, and then move the clients."""
-        senders, in_range, squared, lasted = self.meet(params, round_index, state)
-        if state.there is not None:
-            in_range &= state.there[:, None] & senders.of(state.there)
-        filtered = None
+        met, filtered = self.meet(params, round_index, state), None
         if self.link_filter:
-            by_path = partial(seconds_in_contact, in_range, state.path, state.radius, params.motion.dt, senders)
-            seconds = by_path if lasted is None else partial(jnp.asarray, lasted)
-            in_range, filtered = self.link_filter.step(params.link_filter, state.filtered, in_range, seconds, senders)
-        adjacency = in_range
-        if squared is not None:
+            of_round = stream_at(key, "link", round_index)
+            met, filtered = self.link_filter.step(params.link_filter, state.filtered, of_round, met)
+        senders, in_range, adjacency = met.senders, met.heard, met.heard
+        if self.links_fail:
+            assert met.squared is not None
             reach = link_radius(state.radius, senders, self.num_clients)
-            fails = failure_probability(squared, reach, params.link_failure, params.link_fading)
+            fails = failure_probability(met.squared, reach, params.link_failure, params.link_fading)
             adjacency = surviving(stream_at(key, "link", round_index), in_range, fails, senders)
         # A contact list may hold one direction only.
         contact = in_range | senders.opposite(in_range) if self.kind == "contacts" else in_range
@@ -231,7 +233,7 @@ class _Space:
         moved = self.move(params, stream_at(key, "mobility", round_index), state)._replace(filtered=filtered)
         if senders.most is not None and state.needed is not None:
             moved = moved._replace(needed=jnp.maximum(state.needed, senders.most))
-        return moved, Links(adjacency, mix, senders=senders)
+        return moved, Links(adjacency, mix, senders=senders, rate=met.rate)
 
     def observe(self, params: SpatialParams, state: SpatialState, seen: Observed) -> SpatialState:
         """Tell the rules that compare models who heard whom, and how far the models were apart."""

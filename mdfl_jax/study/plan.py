@@ -7,12 +7,14 @@ import jax
 import numpy as np
 
 from mdfl_jax.config.checks import notes, parse_save, unused
-from mdfl_jax.config.sections import attackers_in, has_momentum, is_attacked, member_notes
+from mdfl_jax.config.sections import attackers_in, has_momentum, is_attacked, member_notes, radio_of
 from mdfl_jax.core import devices, hosts
 from mdfl_jax.core.sharding import size
 from mdfl_jax.data.dataset import Targets
 from mdfl_jax.metrics.evaluation import Records
 from mdfl_jax.mobility.trace import Tracks
+from mdfl_jax.networks.costs import IGNORE, SHORT_CONTACTS
+from mdfl_jax.networks.radios.radio import best_rate
 from mdfl_jax.study import run_files
 from mdfl_jax.study.prepare.network import few_heard
 from mdfl_jax.study.progress import few_of
@@ -53,7 +55,7 @@ def plan(study: Study, on: str = "") -> str:
     noted |= dict.fromkeys(filter(None, (few_heard(point.experiment) for point in study.points)))
     noted |= dict.fromkeys(unused([p.experiment for p in study.points]))
     told = (*_targets(study), *_beyond_the_data(study), *study.traces, *_absent(study), *study.pretrained)
-    noted |= dict.fromkeys(told)
+    noted |= dict.fromkeys((*_never_carried(study), *told))
     lines += [f"  note: {line}" for line in noted]
     shared = sorted({size(group.simulation.mesh) for group in study.groups} - {1})
     sharing = f", of which {' or '.join(map(str, shared))} share a run" if shared else ""
@@ -80,6 +82,25 @@ def _without_effect(study: Study) -> dict[str, None]:
     of_points = [notes(point.experiment) for point in study.points]
     fields = set.intersection(*({line.partition(" is ")[0] for line in of_point} for of_point in of_points))
     return {line: None for of_point in of_points for line in of_point if line.partition(" is ")[0] in fields}
+
+
+def _never_carried(study: Study) -> list[str]:
+    """Return a note for each message that fits no contact, however near the clients are, with the numbers."""
+    lines = []
+    for group in study.groups:
+        for p, hparams in zip(group.points, group.hparams):
+            experiment, rule = study.points[p].experiment, study.points[p].experiment.cost.short_contact
+            if rule == IGNORE:
+                continue
+            cost, rate = hparams.network.cost, best_rate(*radio_of(experiment))
+            need = float(cost.latency * cost.link_messages) + float(cost.link_bits) / rate
+            rounds = experiment.rounds if SHORT_CONTACTS[rule].goes_on else 1
+            if need > experiment.motion.dt * rounds:
+                span = "the study" if rounds > 1 else "a round"
+                takes = f"its {int(cost.link_bits):,} bits take {need:.4g} s at {rate:.4g} bit/s, the most"
+                lasts = f"{span} lasts {experiment.motion.dt * rounds:g} s"
+                lines.append(f"cost.short_contact is {rule}; no contact ever carries a model: {takes}, and {lasts}")
+    return lines
 
 
 def _sampled(study: Study) -> list[str]:

@@ -330,6 +330,33 @@ cost.speeds=speeds_nan.txt => nan is no speed
 cost.speeds=speeds_1e39.txt => 1e39 is no speed
 cost.speeds=speeds_1e-40.txt => 1e-40 is no speed
 """
+RADIOS = """
+radio.name=log_distnce => unknown radio 'log_distnce' (did you mean 'log_distance'?); known: disc, log_distance
+radio.fading=rayleigh => radio.fading is rayleigh; it must be empty with radio.name disc, which knows no strength of a
+radio.rate=its_g5 => radio.rate is its_g5; it must be empty with radio.name disc, which knows no strength of a signal
+radio.sharing=interference => radio.sharing is interference; it must be another one with radio.name disc, which knows no
+radio.burst=1.5 => radio.burst is 1.5; it must be at least 0 and at most 1
+radio.burst_end=0 => radio.burst_end is 0.0; it must be greater than 0 and at most 1
+radio.burst=0.1 | network.mobility=static | algorithm.name=choco => choco needs the same links in every round
+radio.burst=0.1 | server.pattern=fixed => radio.burst is 0.1; it must be 0 with server.pattern fixed
+radio.sharing=turns | server.pattern=fixed => radio.sharing is turns; it must be empty with server.pattern fixed
+cost.short_contact=next_contact | engine.links=lists => engine.links is lists; it must be dense or auto: cost.short
+& radio.name=log_distance
+network.graph=ring => radio.name is log_distance; it must be disc: a graph (network.graph is ring) knows no distances
+network.mobility=contacts | trace.file=list.csv => radio.name is log_distance; it must be disc: a contact list (network
+server.pattern=fixed => radio.name is log_distance; it must be disc with server.pattern fixed
+radio.exponent=0 => radio.exponent is 0.0; it must be greater than 0 and finite
+radio.power=inf => radio.power is inf; it must be finite
+radio.fading=nakagami | radio.fading_shape=0.7 => radio.fading_shape is 0.7; it must be a multiple of 0.5
+radio.sharing=interference | radio.activity=0 => radio.activity is 0.0; it must be greater than 0 and at most 1
+radio.rate=shannon | cost.bandwidth=1e6 => cost.bandwidth is 1000000.0; it must be inf: radio.rate shannon says the rate
+radio.rate=table => radio.mcs has no row; it must be 'dB,bit/s; dB,bit/s; ...'
+radio.rate=table | radio.mcs=4,1e6; 5 => radio.mcs: '5' is not of the form x,y
+radio.rate=table | radio.mcs=4,1e6; 3,2e6 => radio.mcs: 3,2e+06 follows 4,1e+06; both columns must grow from row to row
+radio.rate=table | radio.mcs=4,2e6; 5,1e6 => radio.mcs: 5,1e+06 follows 4,2e+06; both columns must grow from row to row
+radio.rate=table | radio.mcs=4,0; 5,1e6 => radio.mcs: 4,0 carries nothing; a rate must be greater than 0
+radio.rate=table | radio.mcs=4,inf => radio.mcs: 4,inf is not finite
+"""
 DATA = """
 data.partition=classes_per_client | data.classes_per_client=11 => is 11; digits has 10 classes
 data.partition=by_owner => data.partition is by_owner; digits has no array 'client'

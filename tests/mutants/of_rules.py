@@ -2,10 +2,7 @@
 
 from tests.mutants.mutant import Mutant
 
-PICKS, COSTS, ROADSIDE = (
-    *("networks/wrappers/participation.py", "networks/costs.py"),
-    "networks/wrappers/roadside.py",
-)
+PICKS, COSTS, RADIOS = ("networks/wrappers/participation.py", "networks/costs.py", "networks/radios")
 PARTITIONS = "data/partition/__init__.py"
 FILES, GROUPS, CHECKPOINT, SELECT = (
     *("results/test_study_files.py", "results/test_groups.py"),
@@ -65,8 +62,8 @@ MUTANTS = [
     Mutant("core/links.py", "jnp.where(counts, place, 0)) + 1", "jnp.where(counts, place, 0))", "core/test_senders.py"),
     Mutant("core/rng.py", "(middle >> 16) + carried", "(middle >> 16)", "core/test_threefry.py"),
     Mutant("networks/contact.py", "jnp.min(row_west) - reach", "jnp.min(row_west)", "networks/test_contact.py"),
-    Mutant(ROADSIDE, "drawn, -1.0)\n", "0.5, -1.0)\n", "networks"),
-    Mutant(ROADSIDE, "pair = jnp.maximum(me[:, None]", "pair = jnp.minimum(me[:, None]", "networks"),
+    Mutant("networks/wrappers/roadside.py", "drawn, -1.0)\n", "0.5, -1.0)\n", "networks"),
+    Mutant("core/links.py", "jnp.maximum(me, self.ids), jnp.minimum", "me, jnp.minimum", "networks"),
     Mutant("networks/fixed.py", "2 if graph.directed else 1", "1",
            "networks/test_lists.py::test_every_graph_that_has_lists"),
     Mutant("networks/spatial.py", "jnp.maximum(state.needed, senders.most)", "senders.most", "networks/test_lists.py"),
@@ -87,7 +84,15 @@ MUTANTS = [
     Mutant("theory/pame.py", "axis=-1)[..., -2], 1.0)", "axis=-1)[..., -1], 1.0)", "theory/test_pame_theory.py"),
     # What a round costs.
     Mutant("networks/contact.py", "jnp.maximum(nearest - half, 0)", "jnp.minimum(nearest - half, 0)", "networks"),
-    Mutant(COSTS, "jnp.where(contact, before + seconds, 0)", "before + seconds", "networks"),
+    Mutant(COSTS, "jnp.where(contact, before + seconds, 0 if forgets else before)", "before + seconds", "networks"),
+    Mutant(COSTS, "jnp.maximum(need, met.senders.opposite(need))", "need", "networks/test_radio.py"),
+    Mutant(COSTS, "heard.rate, 0)) / receivers", "heard.rate, 0))", "networks/test_radio.py"),
+    Mutant(f"{RADIOS}/log_distance.py", "jnp.maximum(distance, 1)", "distance", "networks/test_radio.py"),
+    Mutant(f"{RADIOS}/radio.py", "jnp.maximum(others, senders.opposite(others))", "others", "networks/test_radio.py"),
+    Mutant(f"{RADIOS}/radio.py", "=met.heard & near, radius=radius)", "=met.heard & near)", "networks/test_radio.py"),
+    Mutant(f"{RADIOS}/sharing.py", "jnp.maximum(contenders, jnp.max", "jnp.minimum(contenders, jnp.max", "networks/test_radio.py"),
+    Mutant(f"{RADIOS}/shadowing.py", "total + there + back", "total + there", "networks/test_radio.py"),
+    Mutant(f"{RADIOS}/bursts.py", "1 - jnp.asarray(end)", "jnp.asarray(end)", "networks/test_radio.py"),
     Mutant(COSTS, "jnp.where(carries, 0, lasted)", "lasted", "networks"),
     Mutant(COSTS, "slowest + jnp.max(sending)", "jnp.maximum(slowest, jnp.max(sending))", "networks"),
     Mutant(COSTS, "more.astype(jnp.float32) - total.excess", "more.astype(jnp.float32)", "networks"),

@@ -16,7 +16,7 @@ from mdfl_jax.exchange.gossip import mix
 from mdfl_jax.exchange.partial import random_neighbours
 from mdfl_jax.mobility import MOBILITIES, Movement
 from mdfl_jax.mobility.plane import Motion
-from mdfl_jax.networks.contact import contact_list
+from mdfl_jax.networks.contact import Met, contact_list
 from mdfl_jax.networks.costs import CostParams, Work, link_filter
 from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.networks.graphs import GRAPHS, GraphParams
@@ -117,10 +117,10 @@ def test_messages_go_on_with_their_link_whatever_its_place():
         contact, seconds = contact | contact.T, (seconds + seconds.T).astype(np.float32)
         senders = as_senders(jnp.broadcast_to(clients, (N, N)).astype(jnp.int32), contact, contact.sum(axis=1))
         at_places = seconds[clients[:, None], senders.ids]
-        wanted, whole = rule.step(COST, whole, contact, lambda seconds=seconds: seconds, ALL_PAIRS)
-        found, listed = rule.step(COST, listed, in_use(senders, N), lambda seconds=at_places: seconds, senders)
-        np.testing.assert_array_equal(dense(senders, found), wanted)
-        carried += int(np.sum(wanted))
+        wanted, whole = rule.step(COST, whole, None, Met(ALL_PAIRS, contact, lasted=seconds))
+        found, listed = rule.step(COST, listed, None, Met(senders, in_use(senders, N), lasted=at_places))
+        np.testing.assert_array_equal(dense(senders, found.heard), wanted.heard)
+        carried += int(np.sum(wanted.heard))
     assert carried > 0  # a message takes 4 s, and no contact lasts so long in one round
 
 

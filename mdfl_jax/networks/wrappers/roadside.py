@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.geometry import within
 from mdfl_jax.core.links import ALL_PAIRS, Senders
-from mdfl_jax.core.rng import pair_uniform, stream_at
+from mdfl_jax.core.rng import stream_at
 from mdfl_jax.core.trees import of_types
 from mdfl_jax.core.types import BEFORE, FIXED, NEVER, SYMMETRIC, Clients, Links, Network
 from mdfl_jax.networks.meetings import MET_SERVER, SERVER_FIELDS, expected_next, observed_mean, pair_links
@@ -106,12 +106,7 @@ def matching(key: jax.Array, adjacency: jax.Array, senders: Senders = ALL_PAIRS)
     """
     num_clients = adjacency.shape[0]
     me = jnp.arange(num_clients, dtype=jnp.int32)
-    if senders.ids is None:
-        lower = jnp.tril(jax.random.uniform(key, adjacency.shape), -1)
-        drawn = lower + lower.T
-    else:
-        pair = jnp.maximum(me[:, None], senders.ids), jnp.minimum(me[:, None], senders.ids)
-        drawn = pair_uniform(key, *pair, num_clients)
+    drawn = senders.uniform_of_pairs(key, num_clients)
     rank = jnp.where(adjacency & senders.opposite(adjacency), drawn, -1.0)
 
     def unfinished(loop: tuple[jax.Array, jax.Array]) -> jax.Array:

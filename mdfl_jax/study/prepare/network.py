@@ -19,7 +19,15 @@ import numpy as np
 
 from mdfl_jax.algorithms.registry import aggregation_in_use
 from mdfl_jax.attacks.registry import ATTACKS, names
-from mdfl_jax.config.checks import is_filtered, keys_of, listed_attackers, needs_file, parse_units, read_speeds
+from mdfl_jax.config.checks import (
+    has_deadline,
+    is_filtered,
+    keys_of,
+    listed_attackers,
+    needs_file,
+    parse_units,
+    read_speeds,
+)
 from mdfl_jax.config.sections import (
     CostConfig,
     Experiment,
@@ -33,6 +41,7 @@ from mdfl_jax.config.sections import (
     movement_of,
     numbers_in,
     participation_of,
+    radio_of,
     traced_numbers,
     world_in,
 )
@@ -46,12 +55,13 @@ from mdfl_jax.mobility import BOUNDARIES, MOBILITIES, Form, Motion, Movement
 from mdfl_jax.mobility.rule import FILES, WorldKind
 from mdfl_jax.mobility.trace import Tracks, no_tracks, tracks
 from mdfl_jax.networks.contact import ContactList, contact_list
-from mdfl_jax.networks.costs import IGNORE, SHORT_CONTACTS, CostParams, LinkLoad, Work, work_of
+from mdfl_jax.networks.costs import IGNORE, SHORT_CONTACTS, CostParams, LinkLoad, Work, link_filter, work_of
 from mdfl_jax.networks.fixed import fixed_graph, given, read_matrices
 from mdfl_jax.networks.graphs import GRAPHS, GraphParams
 from mdfl_jax.networks.meetings import PATTERNS, MeetingsParams, meeting_table, meetings
 from mdfl_jax.networks.mixing import MIXINGS
-from mdfl_jax.networks.radio import LinkFilter
+from mdfl_jax.networks.radio import LinkFilter, chained
+from mdfl_jax.networks.radios.radio import radio
 from mdfl_jax.networks.spatial import ORDERS, SpatialParams, spatial
 from mdfl_jax.networks.worlds import MOVERS, RELAY_PLACES
 from mdfl_jax.networks.wrappers.attacked import WHO, AttackedParams
@@ -203,11 +213,25 @@ def described(experiment: Experiment, rules: Sequence[Movement | Form]) -> str:
         over = f" over {where}" if experiment.server.pattern == "roadside" else ""
         where = f"server.pattern={experiment.server.pattern}{over}"
     where += " and failing links" if links_fail(experiment) else ""
+    where += f" and radio.name={experiment.radio.name}" if radio(radio_of(experiment)[0]) else ""
     where += f" and presence.name={experiment.presence.name}" if comes_and_goes(experiment) else ""
     where += f" and clock.joins={experiment.clock.joins}" if has_clocks(experiment) else ""
     rule = experiment.cost.short_contact
     where += f" and cost.short_contact={rule}" if rule in SHORT_CONTACTS else ""
     return f"{where}, network.mixing={network.mixing},"
+
+
+def filter_of(experiment: Experiment, work: Work) -> LinkFilter | None:
+    """Return the rule that removes links of a configuration: those of its radio, and then those of its costs."""
+    slow = link_filter(work, experiment.cost.short_contact, has_deadline(experiment))
+    return chained([each for each in (radio(radio_of(experiment)[0]), slow) if each])
+
+
+def filter_numbers(experiment: Experiment, cost: CostParams | None) -> Any:
+    """Return the traced numbers of `filter_of`; ``cost`` are those of the costs."""
+    parts, numbers = radio_of(experiment)
+    found = [own for own, is_there in ((numbers, radio(parts)), (cost, is_filtered(experiment))) if is_there]
+    return tuple(found) if len(found) > 1 else found[0] if found else None
 
 
 def network_of(
@@ -221,7 +245,7 @@ def network_of(
     Args:
       experiment: The configuration of any point of the group.
       rules: The movements of the points, or forms of rules. They have no effect with a graph.
-      link_filter: A rule that removes links, from `mdfl_jax.networks.costs.link_filter`.
+      link_filter: A rule that removes links, from `filter_of`.
       max_neighbours: The neighbours that a neighbour list can hold; 0 if links are matrices.
 
     Raises:
@@ -284,7 +308,7 @@ def network_params(
       cost: The numbers of the costs; None: nothing is counted.
     """
     network: Any = graph_params(experiment) if experiment.network.graph else _in_space(experiment, rules, trace)
-    network = network._replace(link_filter=cost if is_filtered(experiment) else None)
+    network = network._replace(link_filter=filter_numbers(experiment, cost))
     if experiment.server.pattern:
         network = server_params(experiment, network)
     if comes_and_goes(experiment):
@@ -398,33 +422,32 @@ def check_heard(experiment: Experiment) -> None:
     Raises:
       UserError: If none does: the rule would fall back everywhere and always.
     """
-    rule, needed = models_needed(experiment)
-    if needed and experiment.network.graph:
-        most = 1 + heard_on_graph(experiment)[1]
-        if most < needed:
+    rule, numbers = rule_for_attackers(experiment)
+    if numbers and experiment.network.graph:
+        most, needed = 1 + heard_on_graph(experiment)[1], f"{rule} then needs {numbers.least()} models"
+        if most < numbers.least():
             graph = f"with network.graph {experiment.network.graph} no client has more than {most}"
-            given = f"algorithm.max_attackers is {experiment.algorithm.max_attackers}"
-            raise UserError(f"{given}; {rule} then needs {needed} models, and {graph}")
+            raise UserError(f"algorithm.max_attackers is {numbers.max_attackers}; {needed}, and {graph}")
 
 
 def few_heard(experiment: Experiment) -> str:
     """Return a line that says that some clients may hear too few for the rule of aggregation; "" if none can."""
-    rule, needed = models_needed(experiment)
+    rule, numbers = rule_for_attackers(experiment)
     network, thinned = experiment.network, participation_of(experiment)[0] < 1
     always = network.graph and not (network.link_failure or thinned or experiment.presence.name)
-    if not needed or (always and 1 + heard_on_graph(experiment)[0] >= needed):
+    if not numbers or (always and 1 + heard_on_graph(experiment)[0] >= numbers.least()):
         return ""
     return (
-        f"algorithm.aggregation is {rule}; a client that has fewer than {needed} models in a round falls back; "
-        "mdfl theory counts how often (too_few)"
+        f"algorithm.aggregation is {rule}; a client that has fewer than {numbers.least()} models in a round falls "
+        "back; mdfl theory counts how often (too_few)"
     )
 
 
-def models_needed(experiment: Experiment) -> tuple[str, int]:
-    """Return the rule of aggregation, and the fewest models with which it works if it is made for some attackers."""
+def rule_for_attackers(experiment: Experiment) -> tuple[str, BoundedNumbers | None]:
+    """Return the rule of aggregation, with its numbers if it is made for a bounded number of attackers."""
     rule = aggregation_in_use(experiment.algorithm.name, experiment.algorithm.aggregation)
     numbers = numbers_in(experiment, AGGREGATIONS, rule) if rule else None
-    return rule, numbers.least() if isinstance(numbers, BoundedNumbers) else 0
+    return rule, numbers if isinstance(numbers, BoundedNumbers) else None
 
 
 def heard_on_graph(experiment: Experiment) -> tuple[int, int]:

@@ -16,7 +16,7 @@ from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import OptimizerFactory, Schedule, Settings, adam, sgd
 from mdfl_jax.algorithms.registry import aggregation_in_use
 from mdfl_jax.attacks.registry import ATTACKS
-from mdfl_jax.config.checks import has_deadline, is_counted, keys_of, wants_lists
+from mdfl_jax.config.checks import is_counted, keys_of, wants_lists
 from mdfl_jax.config.sections import (
     Experiment,
     algorithm_numbers,
@@ -41,7 +41,7 @@ from mdfl_jax.metrics import asked_for
 from mdfl_jax.mobility import Form, Movement
 from mdfl_jax.mobility.trace import Tracks
 from mdfl_jax.networks.contact import ContactList
-from mdfl_jax.networks.costs import CountedParams, LinkLoad, Work, counted, link_filter
+from mdfl_jax.networks.costs import CountedParams, LinkLoad, Work, counted
 from mdfl_jax.networks.wrappers.attacked import attacked
 from mdfl_jax.networks.wrappers.clocks import with_clocks
 from mdfl_jax.networks.wrappers.participation import partial_participation
@@ -49,6 +49,7 @@ from mdfl_jax.study.prepare.network import (
     attacked_params,
     cost_params,
     described,
+    filter_of,
     network_of,
     network_params,
     with_presence,
@@ -201,8 +202,8 @@ def build_simulation(
         experiment.diverged_norm,
     )
     work = work_in(experiment, task, algorithm) if is_counted(experiment) else Work()
-    slow = link_filter(work, experiment.cost.short_contact, has_deadline(experiment))
-    world = with_presence(experiment, network_of(experiment, rules, slow, max_neighbours))
+    network = network_of(experiment, rules, filter_of(experiment, work), max_neighbours)
+    world = with_presence(experiment, network)
     if has_clocks(experiment):
         world = with_clocks(world, work, algorithm.asynchronous, experiment.clock.joins)
     check_needs(algorithm, world, experiment.algorithm.name, described(experiment, rules))

@@ -1,0 +1,212 @@
+"""A radio as a link filter: links in outage are removed, and the others get a rate.
+
+The signal of a pair of clients has the same strength in both directions, so both hear each other or neither does. In
+decibel the signal-to-noise ratio of two clients at the distance d is
+
+    SNR = power - loss(d) - shadowing + 10 log10(gain of the fading) - noise
+
+A path loss that grows with the distance gives each pair a radius of its own in a round: the distance at which the SNR
+falls below the threshold. So all that is known of discs (`mdfl_jax.networks.contact`) holds for radios: the contacts of
+a movement and their durations are exact. The radius of the clients remains as a bound: nobody is heard beyond it.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.core.geometry import squared_reach
+from mdfl_jax.core.links import ALL_PAIRS, Senders
+from mdfl_jax.core.numbers import Numbers
+from mdfl_jax.core.registry import Registry
+from mdfl_jax.core.rng import stream
+from mdfl_jax.core.types import Clients
+from mdfl_jax.networks.contact import Met, link_radius
+from mdfl_jax.networks.radio import LinkFilter
+from mdfl_jax.networks.radios.bursts import Burst, after_a_round, no_bursts
+from mdfl_jax.networks.radios.shadowing import Waves, draw_waves, shadowing
+
+HOME = "mdfl_jax.networks.radios"
+
+
+class PathLoss(NamedTuple):
+    """How much weaker a signal is at a distance, in decibel.
+
+    Attributes:
+      loss: (numbers, distance in metres) -> dB, which does not fall with the distance.
+      reach: (numbers, dB) -> the largest distance in metres with at most this loss, 0 for none.
+    """
+
+    loss: Callable[[Any, jax.Array], jax.Array]
+    reach: Callable[[Any, jax.Array], jax.Array]
+
+
+class Rate(NamedTuple):
+    """How many bits a second a link carries.
+
+    Attributes:
+      bits: (numbers, SNR in dB) -> bits per second.
+      least: (numbers) -> the SNR in dB below which nothing arrives.
+    """
+
+    bits: Callable[[Any, jax.Array], jax.Array]
+    least: Callable[[Any], Any]
+
+
+class Sharing(NamedTuple):
+    """How the senders within range of each other share the channel.
+
+    Attributes:
+      share: (numbers, heard [N, K] bool, senders) -> the share of the time that each sender sends, [N, K] or [].
+      heard_too: (numbers) -> the share of the time for which the others' signals add to the noise; None: they do not.
+    """
+
+    share: Callable[[Any, jax.Array, Senders], jax.Array]
+    heard_too: Callable[[Any], Any] | None = None
+
+
+# (numbers, draw) -> the gain of the fading [N, K], whose mean is one; draw(k) is the k-th uniform draw of each pair.
+Fading = Callable[[Any, Callable[[jax.Array | int], jax.Array]], jax.Array]
+RADIOS: Registry[PathLoss | None] = Registry("radio", home=HOME)
+FADINGS: Registry[Fading] = Registry("fading", home=HOME)
+RATES: Registry[Rate] = Registry("rate", home=HOME)
+SHARINGS: Registry[Sharing] = Registry("sharing", home=HOME)
+
+
+class RadioParams(NamedTuple):
+    """Traced numbers of a radio: those of its members (None where it has none), and those of its bursts.
+
+    Attributes:
+      signal: the numbers of the path loss (`mdfl_jax.networks.radios.signal.SignalNumbers`).
+      fading: the numbers of the fading.
+      rate: the numbers of the rate.
+      sharing: the numbers of the sharing.
+      burst: the probability that a burst begins between two clients after a round.
+      burst_end: the probability that it ends after a round.
+      bandwidth: bits per second of all links where no rate is in use.
+    """
+
+    signal: Any = None
+    fading: Any = None
+    rate: Any = None
+    sharing: Any = None
+    burst: Any = 0.0
+    burst_end: Any = 1.0
+    bandwidth: Any = jnp.inf
+
+
+class RadioState(NamedTuple):
+    """The state of a radio: the waves of the shadowing, and which pairs are in a burst; None where there are none."""
+
+    waves: Waves | None
+    bursts: Burst | None
+
+
+class Parts(NamedTuple):
+    """The parts of a radio by name, and whether it has shadowing and bursts; "": the part is missing."""
+
+    radio: str = "disc"
+    fading: str = ""
+    rate: str = ""
+    sharing: str = ""
+    shadowed: bool = False
+    bursts: bool = False
+
+
+def decibel(ratio: jax.Array) -> jax.Array:
+    """Return a ratio of powers in decibel."""
+    return 10 * jnp.log10(ratio)
+
+
+def ratio_of(decibels: jax.Array) -> jax.Array:
+    """Return a ratio of powers that is given in decibel."""
+    return 10 ** (decibels / 10)
+
+
+def least_snr(parts: Parts, params: RadioParams) -> float:
+    """Return the SNR in dB below which the rate of a link is 0; minus infinity for none."""
+    return RATES[parts.rate].least(params.rate) if parts.rate else -jnp.inf
+
+
+def reach_alone(parts: Parts, params: RadioParams) -> float:
+    """Return how far a signal reaches without shadowing, fading and other senders, in metres; 0 without a signal."""
+    path_loss, signal = RADIOS[parts.radio], params.signal
+    if path_loss is None:
+        return 0.0
+    least = max(signal.threshold, least_snr(parts, params))
+    return float(path_loss.reach(signal, jnp.asarray(signal.power - signal.noise - least)))
+
+
+def best_rate(parts: Parts, params: RadioParams) -> float:
+    """Return the most bits per second of a link without shadowing and fading: of two clients at one place, alone."""
+    path_loss, signal, best, alone = RADIOS[parts.radio], params.signal, params.bandwidth, ~jnp.eye(2, dtype=bool)
+    if parts.rate and path_loss:
+        best = RATES[parts.rate].bits(params.rate, signal.power - path_loss.loss(signal, jnp.float32(0)) - signal.noise)
+    share = SHARINGS[parts.sharing].share(params.sharing, alone, ALL_PAIRS) if parts.sharing else 1
+    return float(best * jnp.max(jnp.asarray(share)))
+
+
+def radio(parts: Parts) -> LinkFilter | None:
+    """Make the link filter of a radio, whose numbers are a `RadioParams`; None for the plain disc, which removes none.
+
+    Raises:
+      UserError: for an unknown name.
+    """
+    path_loss = RADIOS[parts.radio]
+    fading = FADINGS[parts.fading] if parts.fading else None
+    rate = RATES[parts.rate] if parts.rate else None
+    sharing = SHARINGS[parts.sharing] if parts.sharing else None
+    if path_loss is None and sharing is None and not parts.bursts:
+        return None
+
+    def init(params: RadioParams, key: jax.Array, clients: Clients, places: int) -> RadioState:
+        num_clients = clients.num_samples.shape[0]
+        own = jax.random.fold_in(stream(key, "link"), 1)
+        waves = draw_waves(own, params.signal.typed().shadowing_distance) if parts.shadowed else None
+        return RadioState(waves, no_bursts(num_clients, places) if parts.bursts else None)
+
+    def step(params: RadioParams, state: RadioState, key: jax.Array, met: Met) -> tuple[Met, RadioState]:
+        of_bursts, of_fading = jax.random.split(jax.random.fold_in(key, 1))
+        num_clients, senders = met.heard.shape[0], met.senders
+        if state.bursts is not None:
+            draws = senders.uniform_of_pairs(of_bursts, num_clients)
+            bursts = after_a_round(params.burst, params.burst_end, state.bursts, met, draws)
+            met, state = met._replace(heard=met.heard & ~bursts.under_way), state._replace(bursts=bursts)
+        snr = None
+        if path_loss is not None:
+            draw = lambda k: senders.uniform_of_pairs(jax.random.fold_in(of_fading, k), num_clients)  # noqa: E731
+            gain = decibel(fading(_typed(params.fading), draw)) if fading else jnp.float32(0)
+            dark = shadowing(state.waves, met) * params.signal.shadowing if state.waves is not None else 0
+            met, snr = signals(params, gain - dark, met)
+        if not (rate or sharing):
+            return met, state
+        bits = rate.bits(_typed(params.rate), snr) if rate and snr is not None else params.bandwidth
+        if sharing:
+            bits = bits * sharing.share(_typed(params.sharing), met.heard, senders)
+        return met._replace(rate=jnp.where(met.heard, bits, 0).astype(jnp.float32)), state
+
+    def signals(params: RadioParams, gain: jax.Array, met: Met) -> tuple[Met, jax.Array]:
+        """Remove the links in outage: return the others with their radii, and their SNR, [N, K] dB."""
+        assert path_loss is not None
+        assert met.squared is not None, "a radio needs distances"
+        assert met.radius is not None, "a radio needs places"
+        numbers, senders = params.signal.typed(), met.senders
+        level = numbers.power - path_loss.loss(numbers, jnp.sqrt(met.squared)) + gain
+        noise = numbers.noise
+        if sharing and sharing.heard_too:
+            power = jnp.where(met.heard, ratio_of(level), 0)
+            others = jnp.maximum(jnp.sum(power, axis=1, keepdims=True) - power, 0)
+            others = jnp.maximum(others, senders.opposite(others))  # both must hear each other
+            noise = decibel(ratio_of(noise) + sharing.heard_too(_typed(params.sharing)) * others)
+        least = jnp.maximum(numbers.threshold, rate.least(_typed(params.rate))) if rate else numbers.threshold
+        reach = path_loss.reach(numbers, numbers.power + gain - noise - least)
+        near = (reach > 0) & (met.squared <= squared_reach(reach, met.squared.dtype))
+        radius = jnp.minimum(link_radius(met.radius, senders, met.heard.shape[0]), reach)
+        return met._replace(heard=met.heard & near, radius=radius), jnp.maximum(level - noise, least)
+
+    return LinkFilter(init, step, keeps_fixed=not (parts.fading or parts.bursts), needs_distances=path_loss is not None)
+
+
+def _typed(numbers: Any) -> Any:
+    return numbers.typed() if isinstance(numbers, Numbers) else numbers

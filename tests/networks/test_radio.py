@@ -1,0 +1,314 @@
+"""Radios: path loss by hand and by standards, shadowing, fading, bursts, rates, shared channels; both forms agree."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import radio as oracle
+from scipy import stats
+from tiny import tiny_config
+from worlds import played
+
+import mdfl_jax
+from mdfl_jax.core.links import ALL_PAIRS, as_senders
+from mdfl_jax.core.types import FIXED, SYMMETRIC, Links
+from mdfl_jax.mobility.plane import Motion
+from mdfl_jax.networks import fixed_graph
+from mdfl_jax.networks.contact import Met
+from mdfl_jax.networks.costs import SHORT_CONTACTS, CostParams, Work, airtime, link_filter
+from mdfl_jax.networks.graphs import GraphParams
+from mdfl_jax.networks.radio import chained
+from mdfl_jax.networks.radios.fading import NakagamiNumbers
+from mdfl_jax.networks.radios.its_g5 import TABLE as ITS_G5
+from mdfl_jax.networks.radios.log_distance import LogDistanceNumbers, loss, reach
+from mdfl_jax.networks.radios.nr_sidelink import TABLE as SIDELINK
+from mdfl_jax.networks.radios.radio import FADINGS, SHARINGS, Parts, RadioParams, radio
+from mdfl_jax.networks.radios.rates import ShannonNumbers, TableNumbers, by_table, check_table, shannon
+from mdfl_jax.networks.radios.shadowing import draw_waves, shadowing
+from mdfl_jax.networks.radios.sharing import InterferenceNumbers
+from mdfl_jax.networks.spatial import SpatialParams, spatial
+from mdfl_jax.study import make_study
+from mdfl_jax.study.plan import plan
+
+N, ROUNDS = 24, 5
+PLANE = SpatialParams(16, radius=np.float32(150.0), motion=Motion(500.0, 500.0, 5.0))
+SIGNAL = LogDistanceNumbers().traced()
+
+
+def plane(parts, lists=0, contact="disc", costs=()):
+    own = radio(parts)
+    filters = [each for each in (own, *costs) if each]
+    mobility = ("random_waypoint",)
+    return spatial(N, mobility=mobility, contact=contact, link_filter=chained(filters), max_neighbours=lists)
+
+
+def as_matrices(links):
+    """The links of the rounds as matrices: adjacency [R, N, N], and rates where there are some."""
+    ids = links.senders.ids
+    if ids is None:
+        return links.adjacency, links.rate
+    adjacency = np.zeros((len(ids), N, N), bool)
+    rate = np.zeros((len(ids), N, N), np.float32)
+    for t, i in np.ndindex(len(ids), N):
+        used = ids[t, i] != i
+        adjacency[t, i, ids[t, i][used]] = links.adjacency[t, i][used]
+        rate[t, i, ids[t, i][used]] = 0 if links.rate is None else links.rate[t, i][used]
+    return adjacency, rate
+
+
+@pytest.mark.parametrize("distance", [1, 17, 100, 350.5])
+def test_losses_are_those_of_the_standards(distance):
+    default, own = LogDistanceNumbers(), functools.partial(LogDistanceNumbers, exponent=2.0)
+    np.testing.assert_allclose(loss(default, jnp.float32(distance)), oracle.streets(distance, 5.9), atol=0.01)
+    road = own(reference_loss=oracle.highway(1, 5.9))
+    np.testing.assert_allclose(loss(road, jnp.float32(distance)), oracle.highway(distance, 5.9), atol=1e-3)
+    free = own(reference_loss=oracle.free_space(0.001, 2400))
+    np.testing.assert_allclose(loss(free, jnp.float32(distance)), oracle.free_space(distance / 1000, 2400), atol=1e-3)
+    np.testing.assert_allclose(reach(default, loss(default, jnp.float32(distance))), distance, rtol=1e-4)
+
+
+def test_values_by_hand():
+    """23 dBm - (51.42 + 60) dB + 95 dBm at 100 m; 5 dB are left at 10^(61.58 / 30) m."""
+    numbers = LogDistanceNumbers()
+    assert float(loss(numbers, jnp.float32(100.0))) == pytest.approx(111.42, abs=1e-3)
+    assert float(loss(numbers, jnp.float32(0.0))) == pytest.approx(51.42, abs=1e-5)
+    assert float(reach(numbers, jnp.float32(23 + 95 - 5))) == pytest.approx(10 ** (61.58 / 30), rel=1e-4)
+    assert float(reach(numbers, jnp.float32(51.0))) == 0
+
+
+@pytest.mark.parametrize("contact", ["disc", "swept"])
+def test_without_shadowing_a_radio_is_a_disc_of_its_reach(contact):
+    """The same contacts, which last as long: some are too short for a message of two seconds."""
+    short = link_filter(Work(), "drop")
+    cost = CostParams(bandwidth=np.float32(1.0), link_bits=np.float32(2.0))
+    both = plane(Parts("log_distance"), contact=contact, costs=(short,))
+    numbers = PLANE._replace(link_filter=(RadioParams(SIGNAL), cost))
+    found, _ = as_matrices(played(both, numbers, ROUNDS)[1])
+    disc = plane(Parts(), contact=contact, costs=(short,))
+    numbers = PLANE._replace(radius=reach(SIGNAL, np.float32(113.0)), link_filter=cost)
+    np.testing.assert_array_equal(found, as_matrices(played(disc, numbers, ROUNDS)[1])[0])
+    every = as_matrices(played(plane(Parts(), contact=contact), numbers._replace(link_filter=None), ROUNDS)[1])[0]
+    assert found.sum() > 0
+    assert (found.sum() < every.sum()) == (contact == "swept")
+
+
+def test_shadowing_is_normal_and_falls_with_what_both_clients_move():
+    """Of Wang, Tameh and Nix (2008): exp(-(m_i + m_j) / 25) for pairs that are far apart."""
+    place = jnp.array([[0, 0], [300, 0], [10, 0], [300, 15], [0, 40], [3, 0]], jnp.float32)
+    met = Met(ALL_PAIRS, jnp.ones((6, 6), bool), position=place)
+    field = jax.jit(jax.vmap(lambda key: shadowing(draw_waves(key, jnp.float32(25.0)), met)))
+    drawn = np.asarray(field(jax.random.split(jax.random.key(3), 4000)))
+    np.testing.assert_array_equal(drawn, drawn.swapaxes(1, 2))
+    pairs = {(0, 1): 0, (2, 1): 10, (0, 3): 15, (2, 3): 25, (4, 1): 40}
+    for (i, j), moved in pairs.items():
+        assert np.mean(drawn[:, 0, 1] * drawn[:, i, j]) == pytest.approx(np.exp(-moved / 25), abs=0.06)
+    for i, j in [(0, 1), (0, 5), (2, 3)]:  # at 300 m, and at 3 m
+        assert drawn[:, i, j].var() == pytest.approx(1, abs=0.08)
+        assert stats.kstest(drawn[:, i, j], "norm").pvalue > 0.001
+
+
+@pytest.mark.parametrize("shape", [0.5, 1.0, 1.5, 3.0])
+def test_gains_are_gamma_numbers(shape):
+    draw = lambda k: jax.random.uniform(jax.random.fold_in(jax.random.key(0), k), (4000,))  # noqa: E731
+    gains = np.asarray(FADINGS["nakagami"](NakagamiNumbers(fading_shape=shape).typed(), draw))
+    assert stats.kstest(gains, "gamma", args=(shape, 0, 1 / shape)).pvalue > 0.01
+    if shape == 1:
+        assert stats.kstest(np.asarray(FADINGS["rayleigh"](None, draw)), "expon").pvalue > 0.01
+
+
+def test_outage_is_as_frequent_as_rayleighs_formula_says():
+    """P(outage) = 1 - exp(-threshold / mean SNR) at each distance, in both directions at once."""
+    network = spatial(N, mobility=("static",), link_filter=radio(Parts("log_distance", "rayleigh")))
+    numbers = PLANE._replace(radius=np.float32(np.inf), link_filter=RadioParams(SIGNAL))
+    states, links = played(network, numbers, 400)
+    np.testing.assert_array_equal(links.adjacency, links.adjacency.swapaxes(1, 2))
+    place = states.places.position[0].astype(float)
+    apart = np.linalg.norm(place[:, None] - place[None], axis=-1)[np.triu_indices(N, 1)]
+    share = links.adjacency[:, *np.triu_indices(N, 1)].mean(0)
+    mean = 10 ** ((23 + 95 - np.array([oracle.streets(d, 5.9) for d in apart])) / 10)
+    expected = np.exp(-(10**0.5) / mean)
+    deviation = np.sqrt(np.maximum(expected * (1 - expected), 1e-4) / 400)
+    assert np.abs((share - expected) / deviation).max() < 5
+    assert SYMMETRIC in network.gives
+    assert FIXED not in network.gives
+
+
+WHOLE = Parts("log_distance", "nakagami", "its_g5", "turns", shadowed=True, bursts=True)
+LOUD = Parts("log_distance", "rayleigh", "shannon", "interference", shadowed=True)
+NUMBERS = {
+    WHOLE: RadioParams(
+        SIGNAL.replace(shadowing=np.float32(4)),
+        NakagamiNumbers().traced(),
+        None,
+        None,
+        np.float32(0.3),
+        np.float32(0.5),
+    ),
+    LOUD: RadioParams(
+        SIGNAL.replace(shadowing=np.float32(4)), None, ShannonNumbers().traced(), InterferenceNumbers().traced()
+    ),
+}
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("contact", ["disc", "swept"])
+@pytest.mark.parametrize("parts", [WHOLE, LOUD])
+def test_lists_mean_what_matrices_mean(parts, contact):
+    short = link_filter(Work(), "resume")
+    cost = CostParams(link_bits=np.float32(1.5e7), latency=np.float32(0.01))
+    numbers = PLANE._replace(link_filter=(NUMBERS[parts], cost))
+    dense, listed = (played(plane(parts, lists, contact, (short,)), numbers, ROUNDS)[1] for lists in (0, N - 1))
+    (found, rate), (of_lists, rate_of_lists) = as_matrices(dense), as_matrices(listed)
+    np.testing.assert_array_equal(found, found.swapaxes(1, 2))
+    np.testing.assert_array_equal(found, of_lists)
+    np.testing.assert_allclose(rate, rate_of_lists, rtol=1e-4)
+    assert (rate[found] > 0).all()
+    assert 0 < found.sum() < np.sum(rate > 0)  # some contacts are too short
+
+
+def test_interference_is_that_of_all_others_in_range():
+    parts = Parts("log_distance", "", "shannon", "interference")
+    network = spatial(N, mobility=("static",), link_filter=radio(parts))
+    rate = ShannonNumbers(width=1e6, gap=0.0).traced()
+    own = RadioParams(SIGNAL, None, rate, InterferenceNumbers(activity=0.02).traced())
+    states, links = played(network, PLANE._replace(link_filter=own), 1)
+    place = states.places.position[0].astype(float)
+    expected = oracle.sinr(place, 150, 23, -95, lambda d: 51.42 + 30 * np.log10(d), 0.02)
+    np.testing.assert_array_equal(links.adjacency[0], expected >= 5)
+    bits = 0.02 * 1e6 * np.log2(1 + 10 ** (expected / 10))
+    np.testing.assert_allclose(links.rate[0], np.where(expected >= 5, bits, 0), rtol=1e-3)
+    alone = oracle.sinr(place, 150, 23, -95, lambda d: 51.42 + 30 * np.log10(d), 0)
+    assert 0 < links.adjacency[0].sum() < (alone >= 5).sum()
+    assert FIXED in network.gives
+
+
+graphs = st.integers(1, 9).flatmap(lambda n: st.lists(st.booleans(), min_size=n * n, max_size=n * n))
+
+
+@given(graphs, st.integers(0, 10**6))
+@settings(deadline=None, max_examples=40, derandomize=True)
+def test_turns_fit_into_the_time_of_everybody_who_hears_them(bits, seed):
+    n = int(len(bits) ** 0.5)
+    heard = np.triu(np.reshape(bits, (n, n)), 1)
+    heard = heard | heard.T
+    share = np.asarray(SHARINGS["turns"].share(None, heard, ALL_PAIRS))
+    np.testing.assert_allclose(share, np.broadcast_to(oracle.turns(heard), (n, n)), rtol=1e-6)
+    taken = (heard | np.eye(n, dtype=bool)) @ share[0]
+    assert (taken <= 1 + 1e-6).all()
+    everybody = ~np.eye(n, dtype=bool)
+    np.testing.assert_allclose(SHARINGS["turns"].share(None, everybody, ALL_PAIRS), 1 / n, rtol=1e-6)
+    # What is sent in the time that a client sends, over all its links, are its bits.
+    rng = np.random.default_rng(seed)
+    rate, sent = rng.uniform(1, 9, (n, n)).astype(np.float32), rng.uniform(0, 9, n).astype(np.float32)
+    links = Links(jnp.asarray(heard), jnp.zeros((n, n)), rate=jnp.asarray(rate))
+    seconds = airtime(CostParams(latency=0.5), jnp.asarray(heard.sum(0)), jnp.asarray(sent), links)
+    np.testing.assert_allclose(seconds, oracle.sending(sent, heard, rate) + heard.sum(0) * 0.5, rtol=1e-4)
+    senders = as_senders(jnp.broadcast_to(jnp.arange(n), (n, n)).astype(jnp.int32), heard, heard.sum(axis=1))
+    me, ids = np.arange(n)[:, None], np.asarray(senders.ids)
+    of_lists = links._replace(adjacency=heard[me, ids], rate=rate[me, np.asarray(ids)], senders=senders)
+    same = airtime(CostParams(latency=0.5), jnp.asarray(heard.sum(0)), jnp.asarray(sent), of_lists)
+    np.testing.assert_allclose(same, seconds, rtol=1e-4)
+
+
+def test_bursts_are_gilberts_chain_also_on_a_graph():
+    """Stationary from the first round on: a share of 0.05 / 0.25 of the pairs in bursts of five rounds in the mean."""
+    network = fixed_graph(N, "complete", link_filter=radio(Parts(bursts=True)))
+    numbers = GraphParams(link_filter=RadioParams(burst=np.float32(0.05), burst_end=np.float32(0.2)))
+    good = played(network, numbers, 300)[1].adjacency
+    np.testing.assert_array_equal(good, good.swapaxes(1, 2))
+    bad = ~good[:, *np.triu_indices(N, 1)]
+    assert bad[0].mean() == pytest.approx(0.2, abs=0.08)
+    assert bad.mean() == pytest.approx(0.2, abs=0.02)
+    assert bad[1:][bad[:-1]].mean() == pytest.approx(0.8, abs=0.02)
+    assert bad[1:][~bad[:-1]].mean() == pytest.approx(0.05, abs=0.01)
+
+
+def test_rates_by_hand_and_by_the_tables():
+    numbers = ShannonNumbers(width=10e6, gap=3.0)
+    for snr in (-5.0, 3.0, 20.0):
+        expected = 10e6 * np.log2(1 + 10 ** ((snr - 3) / 10))
+        assert float(shannon(numbers, jnp.float32(snr))) == pytest.approx(expected, rel=1e-5)
+    for table in (ITS_G5, SIDELINK):
+        check_table("table", table)
+    assert by_table(ITS_G5, jnp.array([4.0, 4.1, 9.5, 40.0])).tolist() == [0, 3e6, 9e6, 27e6]
+    efficiencies = [bits * 180 / 168 for _, bits in SIDELINK]  # of 3GPP TS 38.214, table 5.1.3.1-1: MCS 0, 4, 10, 28
+    np.testing.assert_allclose([efficiencies[k] for k in (0, 4, 10, -1)], [0.2344, 0.6016, 1.3281, 5.5547], atol=1e-4)
+    own = TableNumbers(mcs="1,10; 4,30")
+    assert by_table(own.rows, jnp.array([0.9, 3.0, 4.0])).tolist() == [0, 10, 30]
+
+
+def test_a_contact_carries_what_its_rate_sends_in_its_seconds():
+    """Of the links of a round of 5 s, those with at least 12 Mbit/s carry 6e7 bits."""
+    parts = Parts("log_distance", "", "its_g5")
+    numbers = PLANE._replace(link_filter=RadioParams(SIGNAL))
+    rate = played(plane(parts), numbers, ROUNDS)[1].rate
+    cost = CostParams(link_bits=np.float32(6e7))
+    both = played(
+        plane(parts, costs=(link_filter(Work(), "drop"),)),
+        numbers._replace(link_filter=(RadioParams(SIGNAL), cost)),
+        ROUNDS,
+    )[1]
+    np.testing.assert_array_equal(both.adjacency, rate >= 12e6)
+    assert 0 < both.adjacency.sum() < (rate > 0).sum()
+
+
+@given(st.lists(st.tuples(st.booleans(), st.floats(0, 1.5)), min_size=1, max_size=30), st.floats(0.1, 4))
+@settings(deadline=None, max_examples=60, derandomize=True)
+def test_messages_go_on_in_the_next_contact_of_the_same_clients(rounds, need):
+    rule = SHORT_CONTACTS["next_contact"]
+    contact, seconds = (np.array(column) for column in zip(*rounds))
+    lasted = np.concatenate([[0], np.cumsum(np.where(contact, seconds, 0))])
+    if np.abs(lasted[:, None] - lasted - need).min() < 1e-3:  # single precision may judge such a duration either way
+        return
+    state, found = rule.init(1, 0), []
+    for is_contact, second in rounds:
+        contacts, durations = np.array([[is_contact]]), np.array([[second]], np.float32)
+        carries, state = rule.step(np.float32(need), state, contacts, durations, ALL_PAIRS)
+        found.append(bool(carries[0, 0]))
+    np.testing.assert_array_equal(found, oracle.next_contact(contact, seconds, need))
+
+
+PLANNED = {
+    "network.mobility": "random_waypoint",
+    "network.radius": 50.0,
+    "radio.name": "log_distance",
+    "radio.rate": "its_g5",
+    "radio.threshold": 3.0,
+    "radio.shadowing_distance": 9.0,
+    "radio.burst_end": 0.5,
+    "cost.short_contact": "drop",
+    "motion.dt": 0.0015,
+}
+
+
+def test_a_plan_tells_what_has_no_effect_and_what_never_fits():
+    """20,800 bits take 20800 / 27e6 s at the best rate; with turns of two clients twice as long."""
+    told = plan(make_study(tiny_config(**PLANNED)))
+    for line in (
+        "network.radius is 50.0; nobody is heard beyond it, and without shadowing and fading a signal reaches 121",
+        "radio.threshold is 3.0; it has no effect: radio.rate its_g5 needs 4.1 dB",
+        "radio.shadowing_distance is 9.0; it has no effect: radio.shadowing is 0",
+        "radio.burst_end is 0.5; it has no effect: radio.burst is 0",
+    ):
+        assert f"note: {line}" in told
+    assert "no contact ever carries" not in told
+    told = plan(make_study(tiny_config(**PLANNED | {"radio.sharing": "turns"})))
+    never = (
+        "cost.short_contact is drop; no contact ever carries a model: its 20,800 bits take 0.001541 s at 1.35e+07 bit/s"
+    )
+    assert f"note: {never}, the most, and a round lasts 0.0015 s" in told
+    told = plan(make_study(tiny_config(**{"radio.sharing": "turns"})))
+    assert "note: radio.sharing is turns; it has no effect: cost.bandwidth is inf and radio.rate is empty" in told
+
+
+def test_the_rounds_of_a_study_last_as_long_as_its_slowest_link():
+    """Two clients within a metre have 6 dB and 4.5 Mbit/s: 20,800 bits in turns of two, for four rounds."""
+    place = {"network.num_clients": 2, "network.num_mobile": 0, "network.mobility": "random_waypoint"}
+    place |= {"motion.width": 0.5, "motion.height": 0.5, "motion.dt": 1e-5, "radio.power": 6 - 95 + 51.42}
+    config = {"radio.name": "log_distance", "radio.rate": "its_g5", "radio.sharing": "turns"} | place
+    results = mdfl_jax.run(tiny_config(**config), progress=False)
+    np.testing.assert_allclose(results.array("seconds", 0)[:, -1], 4 * 20800 / (4.5e6 / 2), rtol=1e-5)
