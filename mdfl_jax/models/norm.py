@@ -7,13 +7,16 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.core.devices import backend
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.models.folded import Normalised, Product
 
 NORMS = ("batch", "group", "none")
 
 
-def centred(x: jax.Array, mean: Callable[[jax.Array], jax.Array]) -> tuple[jax.Array, jax.Array, jax.Array]:
+def centred(
+    x: jax.Array, mean: Callable[[jax.Array], jax.Array], twice: bool = True
+) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Return activations less their mean, with the mean and the variance.
 
     The mean is subtracted before the squares are taken. Where it is a thousand times the standard deviation, the mean
@@ -23,11 +26,13 @@ def centred(x: jax.Array, mean: Callable[[jax.Array], jax.Array]) -> tuple[jax.A
     Args:
       x: [C, H, W, B] float32.
       mean: a mean over some axes: [C, H, W, B] -> an array that broadcasts with it.
+      twice: whether to read the activations once for the mean and once more for the variance. One reading is enough for
+        what was rounded to bfloat16: far from zero, that rounding alone moves the variance more.
 
     Returns:
       (x less the mean [C, H, W, B], the mean, the variance).
     """
-    near = jax.lax.stop_gradient(mean(x))  # any constant gives the same
+    near = jax.lax.stop_gradient(mean(x)) if twice else jnp.zeros(())  # any constant gives the same
     rest = x - near
     left = mean(rest)
     variance = jnp.maximum(mean(rest * rest) - left * left, 0.0)
@@ -106,7 +111,8 @@ class BatchNorm(nn.Module):
                 moments = x.moments(count)
                 centre, spread = map(column, x.result(moments))
             else:
-                rest, centre, spread = centred(x.astype(jnp.float32), of_batch)
+                twice = backend() != "tpu" or x.dtype.itemsize >= 4
+                rest, centre, spread = centred(x.astype(jnp.float32), of_batch, twice)
             variance = jnp.where(count > 0, spread, 1.0)
             if not self.is_initializing():
                 unbiased = spread * count / jnp.maximum(count - 1.0, 1.0)
