@@ -19,7 +19,7 @@ results agree with the direct form to about 1e-5. It is faster where the product
 
 from collections.abc import Sequence
 from functools import cache, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
@@ -525,7 +525,7 @@ class Conv(nn.Module):
     apart: bool = False
 
     @nn.compact
-    def __call__(self, x: jax.Array) -> jax.Array | Product:
+    def __call__(self, x: jax.Array) -> Any:
         """Apply the convolution to ``x`` [C, H, W, B]."""
         shape = (self.size, self.size, x.shape[0] // max(self.side**2, 1), self.features)
         kernel = self.param("kernel", self.kernel_init, shape)

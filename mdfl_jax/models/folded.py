@@ -29,12 +29,12 @@ class Moments(NamedTuple):
     """Moments of the inputs of a `Product`, over all pixels of a batch. No gradient passes through them.
 
     Attributes:
-      count: [] the number of pixels.
+      number: [] the number of pixels.
       mean: [C] the mean of the inputs.
       spread: [C, O] the covariance of the inputs times the kernel.
     """
 
-    count: jax.Array
+    number: jax.Array
     mean: jax.Array
     spread: jax.Array
 
@@ -55,17 +55,12 @@ class Product(NamedTuple):
         """The shape [O, H, W, B] of its result."""
         return (self.kernel.shape[1], *self.inputs.shape[1:])
 
-    def moments(self, count: jax.Array) -> Moments:
-        """Return the moments of the inputs.
-
-        Args:
-          count: [] the number of pixels of samples that are there.
-        """
+    def moments(self, number: jax.Array) -> Moments:
+        """Return the moments of the inputs over ``number`` pixels, at least one, of samples that are there."""
         inputs, kernel = map(jax.lax.stop_gradient, self)
-        number = jnp.maximum(count, 1.0)
         mean = _sums(inputs) / number
         covariance = _products(inputs, inputs) / number - mean[:, None] * mean
-        return Moments(count, mean, jnp.dot(covariance, kernel.astype(jnp.float32), precision=EXACT))
+        return Moments(number, mean, jnp.dot(covariance, kernel.astype(jnp.float32), precision=EXACT))
 
     def result(self, moments: Moments) -> tuple[jax.Array, jax.Array]:
         """Return the mean and the variance of the result, [O] each, from the moments of the inputs."""
@@ -142,8 +137,8 @@ def _of_part(part: Normalised, d: jax.Array, sums: jax.Array, mask: jax.Array) -
       sums: [O] the sums of d.
       mask: [B] as in `relu_of_sum`.
     """
-    (inputs, kernel), (count, mean, spread) = part.product, part.moments
-    number, wide, factor = jnp.maximum(count, 1.0), kernel.astype(jnp.float32), part.rate * part.scale
+    (inputs, kernel), (number, mean, spread) = part.product, part.moments
+    wide, factor = kernel.astype(jnp.float32), part.rate * part.scale
     products = _products(inputs, d) - mean[:, None] * sums  # of the inputs less their means
     d_scale = part.rate * jnp.sum(wide * products, axis=0)
     # d goes back less its mean and less its part along the result: factor * d + along * (result - mean) - const.

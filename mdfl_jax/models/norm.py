@@ -99,6 +99,7 @@ class BatchNorm(nn.Module):
         var = self.variable("batch_stats", "var", jnp.ones, (channels,), jnp.float32)
         column = lambda of_channels: of_channels[:, None, None, None]  # noqa: E731
         if mask is None:
+            assert not isinstance(x, Product)
             rest = x.astype(jnp.float32) - column(mean.value)
             variance = column(jnp.maximum(var.value, 0.0))  # a compressor's noise may make it negative
         else:
@@ -108,7 +109,7 @@ class BatchNorm(nn.Module):
                 return jnp.sum(jnp.where(mask, a, 0.0), axis=(1, 2, 3), keepdims=True) / jnp.maximum(count, 1.0)
 
             if isinstance(x, Product):
-                moments = x.moments(count)
+                moments = x.moments(jnp.maximum(count, 1.0))
                 centre, spread = map(column, x.result(moments))
             else:
                 twice = backend() != "tpu" or x.dtype.itemsize >= 4
