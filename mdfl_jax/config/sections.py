@@ -36,7 +36,7 @@ from mdfl_jax.mobility.registry import OWN
 from mdfl_jax.mobility.rule import ORACLE, WorldKind
 from mdfl_jax.mobility.trace import AT_END
 from mdfl_jax.models import MODELS
-from mdfl_jax.models.conv import FORMS
+from mdfl_jax.models.conv import FORMS, OF_NETWORKS
 from mdfl_jax.networks.contact import CONTACTS
 from mdfl_jax.networks.costs import IGNORE, SHORT_CONTACTS
 from mdfl_jax.networks.graphs import GRAPHS
@@ -453,7 +453,7 @@ class EngineConfig:
         "precision of the models' arithmetic; float64, which some tasks have, is also the precision of the weights",
         names=(*PRECISIONS, "float64"),
     )
-    convolution: str = field("auto", "form of the convolutions", names=("auto", *FORMS))
+    convolution: str = field("auto", "form of the convolutions", names=("auto", *FORMS, *OF_NETWORKS))
     remat: bool = field(False, "compute stages again for the gradient instead of storing them")
     links: str = field(
         "auto",

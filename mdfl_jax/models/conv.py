@@ -19,7 +19,7 @@ results agree with the direct form to about 1e-5. It is faster where the product
 
 from collections.abc import Sequence
 from functools import cache, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
@@ -29,8 +29,13 @@ import numpy as np
 from mdfl_jax.core.devices import backend
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.models import space_to_depth
+from mdfl_jax.models.folded import Product
 
-FORMS = ("patches", "filtering", "library", "space_to_depth")
+FORMS = ("patches", "filtering", "library")
+OF_NETWORKS = {  # forms of several layers together, each a module here: what a network must have
+    "space_to_depth": "stages of convolutions and pools without a normalisation",
+    "folded": "bottlenecks with batch normalisation",
+}
 POINTS = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5)  # the first five or all of them, with infinity
 LONG, SAMPLES = 512, 32  # the smallest number of columns of a product, and the smallest number of samples
 CHANNELS = (16, 64)  # the smallest and the largest number of channels; measured in benchmarks/README.md
@@ -47,21 +52,20 @@ def convolution(x: jax.Array, kernel: jax.Array, form: str = "patches", stride: 
     Args:
       x: [C, H, W, B] activations, samples last.
       kernel: [size, size, C, O], size odd.
-      form: patches times a matrix ("patches"), minimal filtering ("filtering", for sizes 3 to 7 and stride one:
-        `filtered`, or `filtered_2d` where it is faster), or the library's ("library"). The last of `FORMS` is a form of
-        a whole network (`mdfl_jax.models.space_to_depth`).
+      form: one of `FORMS`: patches times a matrix ("patches"), minimal filtering ("filtering", for sizes 3 to 7 and
+        stride one: `filtered`, or `filtered_2d` where it is faster), or the library's ("library").
       stride: the distance of two output pixels in input pixels, in both directions.
 
     Returns:
       [O, H', W', B] with H' = ceil(H / stride) and W' = ceil(W / stride).
 
     Raises:
-      UserError: for an unknown form, or if pixels are not in cells.
+      UserError: for an unknown form, or one of `OF_NETWORKS`, which no convolution has by itself.
     """
+    if form in OF_NETWORKS:
+        raise _not_possible(form, f"this model, which has no {OF_NETWORKS[form]}")
     if form not in FORMS:
-        raise UserError(f"convolution: {unknown_name('form', form, FORMS)}")
-    if form == "space_to_depth":
-        raise _no_cells("this model, whose pools or normalisations need single pixels")
+        raise UserError(f"convolution: {unknown_name('form', form, (*FORMS, *OF_NETWORKS))}")
     if form == "library":
         return _library(x, kernel, stride)
     if form == "filtering":
@@ -448,7 +452,7 @@ def side_of_cells(form: str, shape: Sequence[int], widths: tuple[int, ...], size
     than single pixels.
 
     Args:
-      form: the form asked for, one of `FORMS`; empty: the fastest.
+      form: the form asked for, one of `FORMS` or `OF_NETWORKS`; empty: the fastest.
       shape: [H, W, C] of the images.
       widths: the channels of the stages.
       size: the size of the kernels.
@@ -462,14 +466,22 @@ def side_of_cells(form: str, shape: Sequence[int], widths: tuple[int, ...], size
     height, width, channels = shape
     side = 0 if has_norm else space_to_depth.best_side((height, width, channels), widths, size)
     if form and not side:
-        raise _no_cells(f"this model and images of {height} x {width} pixels")
+        raise _not_possible(form, f"this model and images of {height} x {width} pixels")
     return side
 
 
-def _no_cells(what: str) -> UserError:
-    return UserError(
-        f"engine.convolution is space_to_depth, which is not possible with {what}; auto takes the fastest form"
-    )
+def is_folded(form: str, possible: bool) -> bool:
+    """Tell whether the ends of a network's bottlenecks are folded (`mdfl_jax.models.folded`), as by default on a TPU.
+
+    Args:
+      form: the form asked for, one of `FORMS` or `OF_NETWORKS`; empty: the fastest.
+      possible: whether the network has bottlenecks with batch normalisation.
+    """
+    return possible and (form == "folded" or (not form and backend() == "tpu"))
+
+
+def _not_possible(form: str, what: str) -> UserError:
+    return UserError(f"engine.convolution is {form}, which is not possible with {what}; auto takes the fastest form")
 
 
 def max_pool(x: jax.Array) -> jax.Array:
@@ -499,6 +511,7 @@ class Conv(nn.Module):
         bias, with a quarter of the additions.
       side: the side of the cells in which the input's pixels are held; the output has cells of half the side. It needs
         ``pool``. 0: the input is not in cells.
+      apart: whether to return a `Product` instead of computing it. It needs ``size`` 1 and no bias.
     """
 
     features: int
@@ -509,9 +522,10 @@ class Conv(nn.Module):
     kernel_init: nn.initializers.Initializer = nn.initializers.lecun_normal()
     pool: bool = False
     side: int = 0
+    apart: bool = False
 
     @nn.compact
-    def __call__(self, x: jax.Array) -> jax.Array:
+    def __call__(self, x: jax.Array) -> Any:
         """Apply the convolution to ``x`` [C, H, W, B]."""
         shape = (self.size, self.size, x.shape[0] // max(self.side**2, 1), self.features)
         kernel = self.param("kernel", self.kernel_init, shape)
@@ -523,6 +537,8 @@ class Conv(nn.Module):
         form, stride = self.form or default_form(shape, x.dtype, self.stride, pixels), self.stride
         if self.size == 1:  # a product with every stride-th pixel
             x, form, stride = x[:, ::stride, ::stride], "patches" if form == "filtering" else form, 1
+        if self.apart:
+            return Product(x, kernel[0, 0])
         y = convolution(x, kernel, "patches" if form == "filtering" and stride > 1 else form, stride)
         y = max_pool(y) if self.pool else y
         if not self.use_bias:

@@ -1,17 +1,22 @@
 """Group normalisation and batch normalisation, with the samples on the last axis."""
 
 from collections.abc import Callable
+from typing import Any
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.core.devices import backend
 from mdfl_jax.core.errors import UserError, unknown_name
+from mdfl_jax.models.folded import Normalised, Product
 
 NORMS = ("batch", "group", "none")
 
 
-def centred(x: jax.Array, mean: Callable[[jax.Array], jax.Array]) -> tuple[jax.Array, jax.Array, jax.Array]:
+def centred(
+    x: jax.Array, mean: Callable[[jax.Array], jax.Array], twice: bool = True
+) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Return activations less their mean, with the mean and the variance.
 
     The mean is subtracted before the squares are taken. Where it is a thousand times the standard deviation, the mean
@@ -21,11 +26,13 @@ def centred(x: jax.Array, mean: Callable[[jax.Array], jax.Array]) -> tuple[jax.A
     Args:
       x: [C, H, W, B] float32.
       mean: a mean over some axes: [C, H, W, B] -> an array that broadcasts with it.
+      twice: whether to read the activations once for the mean and once more for the variance. One reading is enough for
+        what was rounded to bfloat16: far from zero, that rounding alone moves the variance more.
 
     Returns:
       (x less the mean [C, H, W, B], the mean, the variance).
     """
-    near = jax.lax.stop_gradient(mean(x))  # any constant gives the same
+    near = jax.lax.stop_gradient(mean(x)) if twice else jnp.zeros(())  # any constant gives the same
     rest = x - near
     left = mean(rest)
     variance = jnp.maximum(mean(rest * rest) - left * left, 0.0)
@@ -80,16 +87,20 @@ class BatchNorm(nn.Module):
     epsilon: float = 1e-5
 
     @nn.compact
-    def __call__(self, x: jax.Array, mask: jax.Array | None = None) -> jax.Array:
-        """Normalise ``x`` [C, H, W, B]; ``mask`` [B] bool is given only in training and is False for padding."""
+    def __call__(self, x: jax.Array | Product, mask: jax.Array | None = None) -> jax.Array | Normalised:
+        """Normalise ``x`` [C, H, W, B]; ``mask`` [B] bool is given only in training and is False for padding.
+
+        A `Product` is not computed, but returned with its normalisation. That needs a mask.
+        """
         channels, height, width, _ = x.shape
         scale = self.param("scale", nn.initializers.ones_init(), (channels,))
         bias = self.param("bias", nn.initializers.zeros_init(), (channels,))
         mean = self.variable("batch_stats", "mean", jnp.zeros, (channels,), jnp.float32)
         var = self.variable("batch_stats", "var", jnp.ones, (channels,), jnp.float32)
-        wide, column = x.astype(jnp.float32), lambda of_channels: of_channels[:, None, None, None]
+        column = lambda of_channels: of_channels[:, None, None, None]  # noqa: E731
         if mask is None:
-            rest = wide - column(mean.value)
+            assert not isinstance(x, Product)
+            rest = x.astype(jnp.float32) - column(mean.value)
             variance = column(jnp.maximum(var.value, 0.0))  # a compressor's noise may make it negative
         else:
             count = jnp.sum(mask) * float(height * width)
@@ -97,13 +108,20 @@ class BatchNorm(nn.Module):
             def of_batch(a: jax.Array) -> jax.Array:
                 return jnp.sum(jnp.where(mask, a, 0.0), axis=(1, 2, 3), keepdims=True) / jnp.maximum(count, 1.0)
 
-            rest, centre, spread = centred(wide, of_batch)
+            if isinstance(x, Product):
+                moments = x.moments(jnp.maximum(count, 1.0))
+                centre, spread = map(column, x.result(moments))
+            else:
+                twice = backend() != "tpu" or x.dtype.itemsize >= 4
+                rest, centre, spread = centred(x.astype(jnp.float32), of_batch, twice)
             variance = jnp.where(count > 0, spread, 1.0)
             if not self.is_initializing():
                 unbiased = spread * count / jnp.maximum(count - 1.0, 1.0)
                 rate = jnp.where(count > 0, self.momentum, 0.0)
                 mean.value += rate * (centre[:, 0, 0, 0] - mean.value)
                 var.value += rate * (unbiased[:, 0, 0, 0] - var.value)
+        if isinstance(x, Product):
+            return Normalised(x, scale, bias, moments, jax.lax.rsqrt(variance + self.epsilon)[:, 0, 0, 0])
         y = rest * (jax.lax.rsqrt(variance + self.epsilon) * column(scale)) + column(bias)
         return (y if mask is None else jnp.where(mask, y, 0.0)).astype(x.dtype)
 
@@ -120,7 +138,7 @@ class Norm(nn.Module):
     groups: int
 
     @nn.compact
-    def __call__(self, x: jax.Array, mask: jax.Array | None = None) -> jax.Array:
+    def __call__(self, x: Any, mask: jax.Array | None = None) -> Any:
         """Normalise ``x`` [C, H, W, B]; ``mask`` [B] bool is given only in training."""
         if self.kind == "batch":
             return BatchNorm(name="batch")(x, mask)

@@ -24,7 +24,7 @@ SHAPES = [(3, 1, 4, 8), (5, 3, 2, 7), (3, 4, 4, 1), (3, 2, 5, 12), (5, 2, 2, 28)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("form", FORMS[:3])
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("size", "channels", "features", "side"), SHAPES)
 def test_convolution_and_its_gradients(size, channels, features, side, form):
     if form == "filtering" and size == 1:
@@ -144,5 +144,5 @@ def test_max_pool_leaves_out_an_odd_edge():
 
 
 def test_unknown_form_lists_the_known():
-    with pytest.raises(UserError, match="known: filtering, library, patches, space_to_depth"):
+    with pytest.raises(UserError, match="known: filtering, folded, library, patches, space_to_depth"):
         Conv(4, form="fft").init(jax.random.key(0), jnp.zeros((1, 4, 4, 2)))

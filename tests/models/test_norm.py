@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from mdfl_jax.models import norm
 from mdfl_jax.models.norm import BatchNorm, GroupNorm
 from mdfl_jax.models.zoo.transformer import LayerNorm
 
@@ -128,3 +129,18 @@ def test_values_far_from_zero_keep_their_digits(norm, far, outlier):
     mean, var = wide.mean(axis=axes, keepdims=True), wide.var(axis=axes, keepdims=True)
     wanted = (wide - mean) / np.sqrt(var + (1e-6 if norm is layer_norm else 1e-5))
     np.testing.assert_allclose(np.asarray(y).reshape(wide.shape), wanted, atol=1e-3)
+
+
+@pytest.mark.parametrize("far", [0.0, 30.0, 300.0])
+def test_one_reading_of_bfloat16_is_as_exact_as_two(far, monkeypatch):
+    """On a TPU: against double precision, of activations whose mean is up to 300 standard deviations."""
+    x = (jax.random.normal(KEY, (4, 8, 8, 64)) + far).astype(jnp.bfloat16)
+    wide = np.asarray(x, np.float64).reshape(4, -1)
+    wanted = (wide - wide.mean(axis=1, keepdims=True)) / wide.std(axis=1, keepdims=True)
+    programs = {}
+    for target in ("cpu", "tpu"):
+        monkeypatch.setattr(norm, "backend", lambda target=target: target)
+        found = np.asarray(batch_norm(x)[0], np.float64).reshape(4, -1)
+        np.testing.assert_allclose(found, wanted, rtol=2**-7, atol=2**-9)  # the result has eight bits too
+        programs[target] = str(jax.make_jaxpr(lambda x: batch_norm(x)[0])(x)).count("reduce_sum")
+    assert programs["tpu"] < programs["cpu"]

@@ -107,6 +107,8 @@ MUTANTS = [
     Mutant("algorithms/dmgt_svrg.py", "sizes < 1 - CLOSE_TO_ONE", "sizes < 2", "algorithms/test_loops.py"),
     Mutant(COSTS, "jnp.where(stats.whole, state.whole, 0)", "0", "networks/test_costs.py"),
     Mutant("exchange/compressors.py", "jnp.where(level > largest, x,", "jnp.where(level > 2 * largest, x,", "exchange"),
+    Mutant("models/folded.py", "along * number * spread", "along * spread", "models/test_folded.py"),
+    Mutant("models/folded.py", " - _column(const), 0.0)", ", 0.0)", "models/test_folded.py"),
     Mutant("models/norm.py", "rest = x - near", "rest, near = x, 0.0", "models/test_norm.py"),
     Mutant("algorithms/squarm_sgd.py", "(momentum * velocity + found), velocity)", "velocity, velocity)", "algorithms"),
     Mutant("algorithms/dfedavgm.py", "found), y), loss", "found), before), loss", "algorithms/test_loops.py"),
