@@ -70,6 +70,13 @@ presence.name=markov => presence.newcomers=neighbour
 presence.name=markov => presence.stay=5
 network.graph=ring => presence.absent=train
 algorithm.name=local_only => presence.name=markov
+energy.capacity=0 => energy.harvest=5
+energy.capacity=50 | cost.joules_per_sample=1 => energy.start=0.3
+energy.capacity=50 | cost.joules_per_sample=1 => energy.harvest=15
+energy.capacity=50 | cost.joules_per_sample=1 => energy.charge=15
+energy.capacity=50 | cost.joules_per_sample=1 => energy.chargers=2,2
+energy.capacity=50 | cost.joules_per_sample=1 | energy.chargers=2,2 | energy.charge=15 => energy.charger_range=9
+cost.joules_per_sample=0 => energy.capacity=50
 network.relays=1 => network.mixing=fedavg
 data.partition=iid => data.alpha=0.5
 data.partition=shards => data.alpha=0.5

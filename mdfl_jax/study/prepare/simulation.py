@@ -20,6 +20,7 @@ from mdfl_jax.config.checks import has_deadline, is_counted, is_filtered, keys_o
 from mdfl_jax.config.sections import (
     Experiment,
     algorithm_numbers,
+    has_batteries,
     has_momentum,
     has_own_measures,
     is_attacked,
@@ -42,6 +43,7 @@ from mdfl_jax.mobility.trace import Tracks
 from mdfl_jax.networks.contact import ContactList
 from mdfl_jax.networks.costs import CountedParams, LinkLoad, Work, counted, link_filter
 from mdfl_jax.networks.wrappers.attacked import attacked
+from mdfl_jax.networks.wrappers.battery import powered
 from mdfl_jax.networks.wrappers.participation import partial_participation
 from mdfl_jax.study.prepare.network import (
     attacked_params,
@@ -201,6 +203,7 @@ def build_simulation(
     work = work_in(experiment, task, algorithm) if is_counted(experiment) else Work()
     slow = link_filter(work, experiment.cost.short_contact, has_deadline(experiment))
     world = with_presence(experiment, network_of(experiment, rules, slow, max_neighbours))
+    world = powered(world) if has_batteries(experiment) else world
     check_needs(algorithm, world, experiment.algorithm.name, described(experiment, rules))
     if is_partial(experiment):
         picks = experiment.algorithm.picks
