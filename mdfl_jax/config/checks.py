@@ -35,6 +35,7 @@ from mdfl_jax.config.sections import (
     NetworkConfig,
     attackers_in,
     check_members,
+    has_batteries,
     has_clocks,
     in_use,
     is_attacked,
@@ -82,7 +83,7 @@ def check_together(experiment: Experiment) -> None:
     Raises:
       UserError: If the fields contradict each other. The message names the fields and their values.
     """
-    of_world, of_time = (_network, _places, _relays, _radio), (_server, _presence, _cost, _clock, _rounds)
+    of_world, of_time = (_network, _places, _relays, _radio), (_server, _presence, _cost, _clock, _energy, _rounds)
     for rules in (*of_world, _task, _start, _algorithm, _attack, *of_time):
         for path, is_refused, must in rules(experiment):
             if is_refused:
@@ -326,7 +327,7 @@ def _server(experiment: Experiment) -> Iterator[Rule]:
     if roadside:
         nowhere = world_in(experiment) == "contacts"
         yield "server.pattern", nowhere, f"another one: network.mobility {network.mobility} knows no places"
-        _check_units(experiment)
+        _check_inside(experiment, "server.units", parse_units(server.units))
     share, period = participation_of(experiment)
     once, thinned = f"1 with server.pattern {pattern}: clients talk in pairs", pattern and is_partial(experiment)
     yield "algorithm.participation", thinned and share < 1, once
@@ -336,16 +337,16 @@ def _server(experiment: Experiment) -> Iterator[Rule]:
         yield f"network.{name}", fails, f"0 under server.pattern {pattern}: pairs are drawn"
 
 
-def _check_units(experiment: Experiment) -> None:
-    world, units = world_in(experiment), parse_units(experiment.server.units)
+def _check_inside(experiment: Experiment, path: str, places: list[tuple[float, float]]) -> None:
+    """Check that places which a field names, such as those of road-side units, are in the area of the world."""
+    world = world_in(experiment)
     if world == "trace":  # the configuration does not say the area of a trace
         return
-    motion, size = experiment.motion, experiment.network.grid_size
-    first, width, height = (1.0, size, size) if world == "grid" else (0.0, motion.width, motion.height)
-    for x, y in units:
-        if not (first <= x <= width and first <= y <= height):
-            area = f"{first:g}..{width:g} x {first:g}..{height:g}"
-            raise UserError(f"server.units: the unit {x:g},{y:g} is outside of the area {area}")
+    (west, south), (east, north) = area(experiment)
+    for x, y in places:
+        if not (west <= x <= east and south <= y <= north):
+            corners = f"{west:g}..{east:g} x {south:g}..{north:g}"
+            raise UserError(f"{path}: the place {x:g},{y:g} is outside of the area {corners}")
 
 
 def _cost(experiment: Experiment) -> Iterator[Rule]:
@@ -384,6 +385,30 @@ def _clock(experiment: Experiment) -> Iterator[Rule]:
         least = dt * float(speed) / (config.batch_size * config.local_steps)
         finer = f"at least {least:g}: the fastest client's work must take a slot of motion.dt {dt:g} s or more"
         yield "cost.seconds_per_sample", cost.seconds_per_sample < least * (1 - MARGIN), finer
+
+
+def _energy(experiment: Experiment) -> Iterator[Rule]:
+    energy, network, pattern = experiment.energy, experiment.network, experiment.server.pattern
+    if not has_batteries(experiment):
+        return
+    misses = f"0 with server.pattern {pattern}: who has no energy would miss meetings that the pattern has"
+    yield "energy.capacity", pattern, misses
+    nowhere = f"network.graph {network.graph}" if network.graph else ""
+    world = "" if nowhere else world_in(experiment)
+    nowhere = f"network.mobility {network.mobility}" if world == "contacts" else nowhere
+    yield "energy.chargers", energy.chargers and nowhere, f"empty with {nowhere}, which knows no places"
+    goes_on = "0 with energy.capacity and a trace, which moves clients whether they have energy or not"
+    yield "cost.joules_per_metre", world == "trace" and experiment.cost.joules_per_metre > 0, goes_on
+    if energy.chargers:
+        _check_inside(experiment, "energy.chargers", parse_units(energy.chargers, "energy.chargers"))
+
+
+def area(experiment: Experiment) -> tuple[np.ndarray, np.ndarray]:
+    """Return the lower and the upper corner of the grid or the plane, [2] float32 each; both belong to it."""
+    motion, side = experiment.motion, experiment.network.grid_size
+    on_grid = world_in(experiment) == "grid"
+    low, high = ((1, 1), (side, side)) if on_grid else ((0, 0), (motion.width, motion.height))
+    return np.array(low, np.float32), np.array(high, np.float32)
 
 
 def _rounds(experiment: Experiment) -> Iterator[Rule]:
@@ -473,9 +498,9 @@ def _is_saved(path: Path) -> bool:
 
 @switch
 def is_counted(experiment: Experiment) -> bool:
-    """Whether a study counts seconds and joules: a field of `cost` or `radio.rate` is set, or the sweep varies one."""
+    """Whether a study counts seconds and joules: `cost` or `radio.rate` is set or varied, or energy may end."""
     cost, fields = experiment.cost, dataclasses.fields(CostConfig)
-    counts = bool(experiment.radio.rate) or _varies(experiment)
+    counts = bool(experiment.radio.rate) or _varies(experiment) or has_batteries(experiment)
     return counts or any(getattr(cost, each.name) != each.default for each in fields)
 
 
@@ -507,7 +532,7 @@ def notes(experiment: Experiment) -> list[str]:
 
 def _notes(experiment: Experiment) -> Iterator[Rule]:
     """Yield fields, whether each is to be noted, and why it has no effect."""
-    cost, model, network = experiment.cost, experiment.model, experiment.network
+    cost, energy, model, network = experiment.cost, experiment.energy, experiment.model, experiment.network
     for path, why in _unread(experiment):
         section, _, name = path.rpartition(".")
         part: Any = attrgetter(section)(experiment)
@@ -533,6 +558,11 @@ def _notes(experiment: Experiment) -> Iterator[Rule]:
     yield "network.radius", reach > network.radius, why
     noted = sends_at_once and cost.short_contact != IGNORE
     yield "cost.short_contact", noted, "it has no effect: messages take no time"
+    uses = any(value > 0 for name, value in vars(cost).items() if name.startswith("joules"))
+    unused = "it has no effect: nothing takes energy, since all cost.joules_per_... are 0"
+    yield "energy.capacity", counts and has_batteries(experiment) and not uses, unused
+    charges = not energy.chargers or energy.charge or "energy.charge" in experiment.sweep
+    yield "energy.chargers", has_batteries(experiment) and not charges, "it has no effect: energy.charge is 0"
     if experiment.algorithm.statistics == "local" and MODELS[model.name].__module__.startswith("mdfl_jax."):
         norm = getattr(numbers_in(experiment, MODELS, model.name), "norm", "")  # a user's model must be built to know
         yield "algorithm.statistics", norm != "batch", f"{model.name} has no batch statistics"
@@ -604,6 +634,8 @@ def _ignored_parts(experiment: Experiment) -> Iterator[Rule]:
     yield "presence", not experiment.presence.name, "presence.name is empty"
     yield "shadowing", not is_shadowed(experiment), "radio.shadowing is 0"
     yield "bursts", not experiment.radio.burst, "radio.burst is 0"
+    yield "energy", not has_batteries(experiment), "energy.capacity is 0"
+    yield "chargers", not (has_batteries(experiment) and experiment.energy.chargers), "energy.chargers is empty"
     yield "epochs", not experiment.algorithm.local_epochs, "algorithm.local_epochs is 0"
     yield "picks", not picks, "no neighbours are picked for the algorithm"
     yield "attack", not is_attacked(experiment), "attack.name is empty"
@@ -640,8 +672,8 @@ def read_speeds(file: str, num_clients: int) -> np.ndarray:
     return np.array(speeds, np.float32)
 
 
-def parse_units(text: str) -> list[tuple[float, float]]:
-    """Parse the places of the road-side units from a text 'x,y; x,y; ...'.
+def parse_units(text: str, path: str = "server.units") -> list[tuple[float, float]]:
+    """Parse the places of road-side units, or of the chargers that another field names, from a text 'x,y; x,y; ...'.
 
     Raises:
       UserError: If the text is not of that form, names no unit, or holds a coordinate that is not finite.
@@ -649,12 +681,12 @@ def parse_units(text: str) -> list[tuple[float, float]]:
     >>> parse_units("0,0; 10,2.5")
     [(0.0, 0.0), (10.0, 2.5)]
     """
-    units = points_of("server.units", text)
+    units = points_of(path, text)
     for x, y in units:
         if not (math.isfinite(x) and math.isfinite(y)):
-            raise UserError(f"server.units: '{x:g},{y:g}' is not a place")
+            raise UserError(f"{path}: '{x:g},{y:g}' is not a place")
     if not units:
-        raise UserError(f"server.units is {text!r}; server.pattern roadside needs a unit or more, 'x,y; x,y; ...'")
+        raise UserError(f"{path} is {text!r}; it must be a place or more, 'x,y; x,y; ...'")
     return units
 
 

@@ -63,14 +63,14 @@ def field(default: Any, doc: str, **rules: Any) -> Any:
     compiled program. ``file=True`` says that the text names a file that the study reads, with ``folder=True`` also a
     folder. ``in_runs=False`` says that no run depends on the field: a finished study takes another value without
     running again. ``part`` names what the field is about, since the members in use may ignore it: samples, places,
-    mixing, links, picks, server, attack or attackers. ``only_with="PATH=VALUE,VALUE"`` says that the field has an
-    effect with these values of another field only.
+    mixing, links, picks, server, attack, attackers, presence, energy or chargers.
+    ``only_with="PATH=VALUE,VALUE"`` says that the field has an effect with these values of another field only.
     """
     return dataclasses.field(default=default, metadata={"doc": doc, **rules})
 
 
-_of_samples, _of_places, _of_links, _of_attack, _of_presence = (
-    partial(field, part=part) for part in ("samples", "places", "links", "attack", "presence")
+_of_samples, _of_places, _of_links, _of_attack, _of_presence, _of_energy, _of_chargers = (
+    partial(field, part=part) for part in ("samples", "places", "links", "attack", "presence", "energy", "chargers")
 )
 
 
@@ -534,6 +534,35 @@ class CostConfig:
 
 
 @dataclass(frozen=True)
+class EnergyConfig:
+    """Batteries, from which clients take the joules that the section cost counts. Who has none left is silent."""
+
+    capacity: float = field(
+        0.0, "joules that a client's battery holds; 0: energy never ends", at_least=0, finite=True, traced=True
+    )
+    spread: float = _of_energy(
+        0.0, "capacities are drawn in [1 - spread, 1 + spread] times the capacity", at_least=0, below=1, traced=True
+    )
+    start: float = _of_energy(
+        1.0, "charge before the first round, as a share of the capacity", above=0, at_most=1, traced=True
+    )
+    harvest: float = _of_energy(
+        0.0, "joules that each client gathers in a round, up to its capacity", at_least=0, finite=True, traced=True
+    )
+    chargers: str = _of_energy("", "places of chargers 'x,y; x,y; ...' in the world's unit; empty: none")
+    charger_range: float = _of_chargers(
+        0.0, "distance within which clients are at a charger", at_least=0, finite=True, traced=True
+    )
+    charge: float = _of_chargers(
+        0.0,
+        "joules that a client gets in a round that it ends at a charger",
+        at_least=0,
+        finite=True,
+        traced=True,
+    )
+
+
+@dataclass(frozen=True)
 class Experiment:
     """A study: what is run, for how many rounds, and over which sweep points and seeds."""
 
@@ -607,6 +636,7 @@ class Experiment:
     presence: PresenceConfig = dataclasses.field(default_factory=PresenceConfig)
     cost: CostConfig = dataclasses.field(default_factory=CostConfig)
     clock: ClockConfig = dataclasses.field(default_factory=ClockConfig)
+    energy: EnergyConfig = dataclasses.field(default_factory=EnergyConfig)
     algorithm: AlgorithmConfig = dataclasses.field(default_factory=AlgorithmConfig)
     attack: AttackConfig = dataclasses.field(default_factory=AttackConfig)
     engine: EngineConfig = dataclasses.field(default_factory=EngineConfig)
@@ -1063,6 +1093,11 @@ def comes_and_goes(experiment: Experiment) -> bool:
 def has_clocks(experiment: Experiment) -> bool:
     """Whether clients have clocks of their own, as `clock.joins` says."""
     return bool(experiment.clock.joins)
+
+
+def has_batteries(experiment: Experiment) -> bool:
+    """Whether the clients' energy may end."""
+    return experiment.energy.capacity > 0
 
 
 @switch

@@ -254,6 +254,8 @@ class Network(NamedTuple):
         all always are.
       honest: (state) -> [N] bool, the clients that are no attackers: means over clients, the mean model and the
         consensus are theirs; None: all.
+      hold: (state, [N] bool) -> the state in whose coming round these clients stand still, and no others; None: nobody
+        moves, or the network cannot stop those that do.
     """
 
     num_clients: int
@@ -268,6 +270,7 @@ class Network(NamedTuple):
     lists: Lists | None = None
     there: Callable[[Any], jax.Array] | None = None
     honest: Callable[[Any], jax.Array] | None = None
+    hold: Callable[[Any, jax.Array], Any] | None = None
 
 
 class RoundStats(NamedTuple):
@@ -306,11 +309,13 @@ class Observed(NamedTuple):
       stats: the losses, messages and bits of the round, and who computed.
       differences: [N, N] float32 distances between the clients' models before the round; None unless the network
         ``compares``.
+      joules: [N] float32, the joules that each client has used since the start; None where nobody counts them.
     """
 
     heard: Links
     stats: RoundStats
     differences: jax.Array | None
+    joules: jax.Array | None = None
 
 
 Gradient = Callable[..., tuple[jax.Array, ClientParams]]  # `Task.gradient`, with the data and the clients given

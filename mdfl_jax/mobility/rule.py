@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.core.numbers import Numbers
+from mdfl_jax.core.sharding import stacked
+from mdfl_jax.core.trees import rows_like
 
 WorldKind = Literal["grid", "plane", "trace", "contacts"]
 WORLDS: dict[WorldKind, str] = {
@@ -55,7 +57,7 @@ class Mobility(NamedTuple):
     """A mobility rule, as pure functions over all clients.
 
     Attributes:
-      init: (key, world) -> state before the first round.
+      init: (key, world) -> state before the first round. A leaf of N rows has one for each client (`held`).
       step: (key, world, state) -> state after one round's movement; ``key`` is the key of that round.
       position: (world, state) -> [N, 2] places.
       world: the world that the rule lives in. All rules of one network live in one world; a trace counts as the
@@ -89,6 +91,27 @@ class Mobility(NamedTuple):
     compare: Callable[[Any, jax.Array, jax.Array], Any] | None = None
     still: bool = False
     relays: bool = True
+
+
+def held(stands: jax.Array, before: Any, after: Any) -> Any:
+    """Return the state of a rule after a movement in which some clients stood still.
+
+    Args:
+      stands: [N] bool, the clients that stood still. All that the rule keeps of them is what it was.
+      before, after: the state before the movement, and after the movement of all clients. Leaves of N rows have one for
+        each client. A field ``plan`` belongs to no client, and goes on.
+
+    >>> held(jnp.array([True, False]), (jnp.zeros(2), 1), (jnp.ones(2), 2))
+    (Array([0., 1.], dtype=float32), 2)
+    """
+    rows = stacked(after, stands.shape[0])
+    kept = jax.tree.map(
+        lambda of_client, new, old: jnp.where(rows_like(stands, new), old, new) if of_client else new,
+        rows,
+        after,
+        before,
+    )
+    return kept._replace(plan=after.plan) if hasattr(after, "plan") else kept
 
 
 class Form(NamedTuple):

@@ -575,8 +575,7 @@ def counted(network: Network, work: Work = Work()) -> Network:
     passed = wrap(network, init=init, step=step, metrics=(SECONDS, JOULES))
 
     def observe(params: CountedParams, state: CountedState, seen: Observed) -> CountedState:
-        cost, (heard, stats, _) = params.cost, seen
-        state = passed.observe(params, state, seen) if passed.observe else state
+        cost, heard, stats = params.cost, seen.heard, seen.stats
         samples, computing = state.samples, state.computing
         if stats.whole is not None:
             samples, computing = jnp.stack([samples, computing]) + jnp.where(stats.whole, state.whole, 0)
@@ -586,11 +585,13 @@ def counted(network: Network, work: Work = Work()) -> Network:
         sending = airtime(cost, stats.messages, bits, heard)
         received = received_bits(bits, heard.adjacency, heard.senders)
         joules = cost.joules_per_sample * samples + cost.joules_per_bit * bits + cost.joules_per_bit_received * received
-        return state._replace(
+        state = state._replace(
             seconds=add(state.seconds, round_seconds(cost, work, computing, sending)),
             worked=add(state.worked, joules),
             moved=cost.joules_per_metre * passed.places(state).distance_moved,
         )
+        seen = seen._replace(joules=state.worked.value + state.moved)
+        return passed.observe(params, state, seen) if passed.observe else state
 
     return passed._replace(observe=observe)
 

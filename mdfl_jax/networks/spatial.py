@@ -16,11 +16,12 @@ from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.links import Lists
 from mdfl_jax.core.metric import CLIENTS, ROUNDS, UNKNOWN, Metric, record
 from mdfl_jax.core.rng import stream, stream_at
+from mdfl_jax.core.trees import where_rows
 from mdfl_jax.core.types import FIXED, SYMMETRIC, Clients, Links, Network, Observed, Places
 from mdfl_jax.mobility.grid import GridWorld
 from mdfl_jax.mobility.plane import Motion, PlaneWorld
 from mdfl_jax.mobility.registry import MOBILITIES, Movement, as_movement, rule_numbers
-from mdfl_jax.mobility.rule import Form, Mobility, Path, WorldKind, padded, path_length, straight
+from mdfl_jax.mobility.rule import FILES, Form, Mobility, Path, WorldKind, held, padded, path_length, straight
 from mdfl_jax.mobility.trace import ListWorld
 from mdfl_jax.networks.contact import (
     CONTACTS,
@@ -90,6 +91,7 @@ class SpatialState(NamedTuple):
       there: [N] bool, which clients can be in contact; None if no rule lets clients be absent.
       filtered: the state of the link filter; None without one.
       needed: [] int32, the largest number of places that a list has needed so far; None without lists.
+      stands: [N] bool, the clients that stand still in the coming round, whatever their rule; None: nobody does.
     """
 
     world: GridWorld | PlaneWorld | ListWorld
@@ -101,6 +103,7 @@ class SpatialState(NamedTuple):
     there: jax.Array | None
     filtered: Any = None
     needed: jax.Array | None = None
+    stands: jax.Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,14 +181,21 @@ class _Space:
         )
 
     def move(self, params: SpatialParams, key: jax.Array, state: SpatialState) -> SpatialState:
-        """Move the clients for one round by the rule in use."""
+        """Move the clients for one round by the rule in use.
+
+        Clients that `hold` has stopped stay where they are, unless a file says where clients are.
+        """
 
         def use(k: int) -> Any:
             def step(states: tuple[Any, ...]) -> tuple[Any, ...]:
                 rule, world = self.rules[k], self.seen(params, state.world, k)
-                moved = rule.step(key, world, states[k])
+                moved, stands = rule.step(key, world, states[k]), None if rule.world in FILES else state.stands
+                if stands is not None:
+                    moved = held(stands, states[k], moved)
                 position = rule.position(world, moved)
                 walked = rule.path(world, moved) if rule.path else straight(state.places.position, position)
+                if stands is not None:
+                    walked = walked._replace(points=where_rows(stands, position[:, None], walked.points))
                 path = padded(walked, state.path.times.shape[1]) if state.path is not None else None
                 rest = position, path_length(walked), path, self.there(rule, world, moved)
                 return (*states[:k], moved, *states[k + 1 :]), *rest
@@ -234,6 +244,10 @@ class _Space:
         if senders.most is not None and state.needed is not None:
             moved = moved._replace(needed=jnp.maximum(state.needed, senders.most))
         return moved, Links(adjacency, mix, senders=senders, rate=met.rate)
+
+    def hold(self, state: SpatialState, stands: jax.Array) -> SpatialState:
+        """Return the state in whose coming round some clients, [N] bool, stand still; see `Network.hold`."""
+        return state._replace(stands=stands)
 
     def observe(self, params: SpatialParams, state: SpatialState, seen: Observed) -> SpatialState:
         """Tell the rules that compare models who heard whom, and how far the models were apart."""
@@ -329,6 +343,7 @@ def spatial(
         metrics=space.records(),
         observe=space.observe if compares else None,
         compares=compares,
+        hold=space.hold,
     )
 
 

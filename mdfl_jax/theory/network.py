@@ -13,7 +13,7 @@ from ml_collections import ConfigDict
 
 from mdfl_jax.config.checks import is_filtered, keys_of
 from mdfl_jax.config.points import Point
-from mdfl_jax.config.sections import Experiment, participation_of
+from mdfl_jax.config.sections import Experiment, has_batteries, participation_of
 from mdfl_jax.core import devices, stages
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.outcomes import interval
@@ -83,21 +83,24 @@ def of_config(config: ConfigDict, points: Sequence[Point], only: Collection[str]
       only: the names of the quantities to compute, without the curves; by default all and the curves.
 
     Raises:
-      UserError: as `check_size`, or if anything in the configuration is wrong.
+      UserError: as `check_points`, or if anything in the configuration is wrong.
     """
     if not any(mixes(point.experiment) for point in points):
         return [None] * len(points)
-    check_size(points)
+    check_points(points)
     return of_study(make_study(config), only)
 
 
-def check_size(points: Sequence[Point]) -> None:
-    """Check that theory can hold the matrices of a round, and of a seed.
+def check_points(points: Sequence[Point]) -> None:
+    """Check that the networks of all points can be simulated alone, and that theory can hold their matrices.
 
     Raises:
-      UserError: for a point with too many clients, or too many rounds for them.
+      UserError: for a point with too many clients, or too many rounds for them, or with batteries.
     """
     for point in points:
+        if has_batteries(point.experiment):
+            given = point.experiment.energy.capacity
+            raise UserError(f"energy.capacity is {given:g}; it must be 0: theory trains nothing, so no energy is used")
         clients, rounds = point.experiment.network.num_clients, point.experiment.rounds
         if clients > LAMBDA_2_LIMIT:
             raise UserError(f"network.num_clients is {clients}; theory computes matrices of at most {LAMBDA_2_LIMIT}")

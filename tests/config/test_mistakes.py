@@ -297,11 +297,11 @@ server.pattern=fixed | network.link_failure=0.1 => network.link_failure is 0.1; 
 server.file=meetings.csv => server.file is 'meetings.csv'; it must be empty unless server.pattern is table
 server.units=2,2 => server.units is '2,2'; it must be empty unless server.pattern is roadside
 & server.pattern=roadside
-server.units= => server.units is ''; server.pattern roadside needs a unit or more
+server.units= => server.units is ''; it must be a place or more, 'x,y; x,y; ...'
 server.units=1;2 => server.units: '1' is not of the form x,y
 server.units=nan,1 => server.units: 'nan,1' is not a place
-server.units=2,6 => the unit 2,6 is outside of the area 1..5 x 1..5
-server.units=2,501 | network.mobility=manhattan => the unit 2,501 is outside of the area 0..500 x 0..500
+server.units=2,6 => server.units: the place 2,6 is outside of the area 1..5 x 1..5
+server.units=2,501 | network.mobility=manhattan => the place 2,501 is outside of the area 0..500 x 0..500
 & algorithm.name=async_fl | server.pattern=table
 server.file= => server.file is ''; it must be a file of lines client,slot: server.pattern is table
 server.file=none.csv => server.file 'none.csv' cannot be read: No such file
@@ -356,6 +356,21 @@ radio.rate=table | radio.mcs=4,1e6; 3,2e6 => radio.mcs: 3,2e+06 follows 4,1e+06;
 radio.rate=table | radio.mcs=4,2e6; 5,1e6 => radio.mcs: 5,1e+06 follows 4,2e+06; both columns must grow from row to row
 radio.rate=table | radio.mcs=4,0; 5,1e6 => radio.mcs: 4,0 carries nothing; a rate must be greater than 0
 radio.rate=table | radio.mcs=4,inf => radio.mcs: 4,inf is not finite
+"""
+ENERGY = """
+energy.capacity=-1 => energy.capacity is -1.0; it must be at least 0
+energy.capacity=inf => energy.capacity is inf
+& energy.capacity=100 | cost.joules_per_sample=1
+energy.start=0 => energy.start is 0.0; it must be greater than 0 and at most 1
+energy.spread=1 => energy.spread is 1.0; it must be at least 0 and less than 1
+energy.harvest=-2 => energy.harvest is -2.0; it must be at least 0
+energy.chargers=2 => energy.chargers: '2' is not of the form x,y
+energy.chargers=; => energy.chargers is ';'; it must be a place or more, 'x,y; x,y; ...'
+energy.chargers=1,1; 2,6 => energy.chargers: the place 2,6 is outside of the area 1..5 x 1..5
+energy.chargers=2,2 | network.graph=ring => energy.chargers is '2,2'; it must be empty with network.graph ring, which kn
+server.pattern=fixed | algorithm.name=fedmobile => energy.capacity is 100.0; it must be 0 with server.pattern fixed: who
+algorithm.name=choco | network.graph=ring => choco needs the same links in every round
+network.mobility=trace | trace.file=town.csv | cost.joules_per_metre=2 => cost.joules_per_metre is 2.0; it must be 0 wit
 """
 DATA = """
 data.partition=classes_per_client | data.classes_per_client=11 => is 11; digits has 10 classes

@@ -74,6 +74,13 @@ cost.seconds_per_sample=1 | algorithm.batch_size=2 => clock.joins=at_once
 cost.seconds_per_sample=1 | algorithm.batch_size=2 | network.radius=0.5 | clock.joins=at_once => clock.joins=in_contact
 cost.seconds_per_sample=1 | algorithm.batch_size=2 | clock.joins=at_once => cost.speed_spread=1
 cost.seconds_per_sample=1 | algorithm.batch_size=2 | clock.joins=at_once | algorithm.name=adpsgd => network.mixing=lazy
+energy.capacity=0 => energy.harvest=5
+energy.capacity=50 | cost.joules_per_sample=1 => energy.start=0.3
+energy.capacity=50 | cost.joules_per_sample=1 => energy.harvest=15
+energy.capacity=50 | cost.joules_per_sample=1 => energy.charge=15
+energy.capacity=50 | cost.joules_per_sample=1 => energy.chargers=2,2
+energy.capacity=50 | cost.joules_per_sample=1 | energy.chargers=2,2 | energy.charge=15 => energy.charger_range=9
+cost.joules_per_sample=0 => energy.capacity=50
 network.relays=1 => network.mixing=fedavg
 data.partition=iid => data.alpha=0.5
 data.partition=shards => data.alpha=0.5

@@ -126,6 +126,8 @@ MUTANTS = [
     Mutant("algorithms/local.py", "g.dtype) * (y - x)", "g.dtype) * y", "algorithms/test_local_work.py"),
     Mutant("algorithms/kgt.py", "c - own + mixed", "c - own", "algorithms/test_local_work.py"),
     Mutant("networks/wrappers/presence.py", " & ~links.senders.of(waits)", "", "networks/test_presence.py"),
+    Mutant("networks/wrappers/battery.py", "hold(state.inner, left <= 0), h", "state.inner, h", "networks"),
+    Mutant("networks/wrappers/battery.py", "left = start + harvested.value", "left = start", "networks/test_battery.py"),
     Mutant("engine/simulation.py", "jnp.where(rows_like(who, new), new, old)", "new", "networks/test_presence.py"),
     Mutant("exchange/active.py", "links.senders.on_own(removed)", "0", "exchange/test_active.py"),
     Mutant("exchange/active.py", "jnp.where(rows_like(moves, new), new, old) if", "new if", "algorithms/test_contract.py"),

@@ -23,7 +23,7 @@ def wrap(network: Network, *, init: Callable[..., Any], step: Callable[..., Any]
         come first. A function gets the state and the numbers of the wrapper.
     """
     reached, observe, lists, honest = network.reached, network.observe, network.lists, network.honest
-    there = network.there
+    there, hold = network.there, network.hold
     needed = lists and lists.needed
     own_metrics = changes.pop("metrics", ())
     passed = network._replace(
@@ -34,6 +34,7 @@ def wrap(network: Network, *, init: Callable[..., Any], step: Callable[..., Any]
         lists=lists and lists._replace(needed=needed and (lambda state: needed(state.inner))),
         there=there and (lambda state: there(state.inner)),
         honest=honest and (lambda state: honest(state.inner)),
+        hold=hold and (lambda state, stands: state._replace(inner=hold(state.inner, stands))),
         metrics=(*(_from_outside(network, metric) for metric in network.metrics), *own_metrics),
     )
     return passed._replace(init=init, step=step, **changes)

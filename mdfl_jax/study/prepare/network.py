@@ -34,6 +34,7 @@ from mdfl_jax.config.sections import (
     algorithm_numbers,
     attackers_in,
     comes_and_goes,
+    has_batteries,
     has_clocks,
     is_partial,
     links_fail,
@@ -65,6 +66,7 @@ from mdfl_jax.networks.radios.radio import radio
 from mdfl_jax.networks.spatial import ORDERS, SpatialParams, spatial
 from mdfl_jax.networks.worlds import MOVERS, RELAY_PLACES
 from mdfl_jax.networks.wrappers.attacked import WHO, AttackedParams
+from mdfl_jax.networks.wrappers.battery import BatteryParams
 from mdfl_jax.networks.wrappers.clocks import ClockParams
 from mdfl_jax.networks.wrappers.participation import ParticipationParams
 from mdfl_jax.networks.wrappers.presence import PRESENCES, PresenceParams, StayNumbers, coming_and_going
@@ -216,6 +218,7 @@ def described(experiment: Experiment, rules: Sequence[Movement | Form]) -> str:
     where += f" and radio.name={experiment.radio.name}" if radio(radio_of(experiment)[0]) else ""
     where += f" and presence.name={experiment.presence.name}" if comes_and_goes(experiment) else ""
     where += f" and clock.joins={experiment.clock.joins}" if has_clocks(experiment) else ""
+    where += f" and energy.capacity={experiment.energy.capacity:g}" if has_batteries(experiment) else ""
     rule = experiment.cost.short_contact
     where += f" and cost.short_contact={rule}" if rule in SHORT_CONTACTS else ""
     return f"{where}, network.mixing={network.mixing},"
@@ -313,6 +316,8 @@ def network_params(
         network = server_params(experiment, network)
     if comes_and_goes(experiment):
         network = PresenceParams(network, presence_numbers(experiment), np.float32(experiment.motion.dt))
+    if has_batteries(experiment):
+        network = battery_params(experiment, network)
     if has_clocks(experiment):
         assert cost is not None  # who has clocks has a cost of computing
         network = ClockParams(network, cost)
@@ -320,6 +325,14 @@ def network_params(
         participation, period = participation_of(experiment)
         network = ParticipationParams(network, np.float32(participation), np.int32(period))
     return network
+
+
+def battery_params(experiment: Experiment, network: Any) -> BatteryParams:
+    """Return the traced numbers of a network with batteries, around those of the network itself."""
+    numbers = dataclasses.asdict(experiment.energy)
+    places = parse_units(numbers["chargers"], "energy.chargers") if numbers["chargers"] else None
+    chargers = None if places is None else np.array(places, np.float32)
+    return _traced(BatteryParams(network, **numbers | {"chargers": chargers}))
 
 
 def attacked_params(experiment: Experiment, network: Any) -> AttackedParams:

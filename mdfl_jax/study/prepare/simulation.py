@@ -20,6 +20,7 @@ from mdfl_jax.config.checks import is_counted, keys_of, wants_lists
 from mdfl_jax.config.sections import (
     Experiment,
     algorithm_numbers,
+    has_batteries,
     has_clocks,
     has_momentum,
     has_own_measures,
@@ -43,6 +44,7 @@ from mdfl_jax.mobility.trace import Tracks
 from mdfl_jax.networks.contact import ContactList
 from mdfl_jax.networks.costs import CountedParams, LinkLoad, Work, counted
 from mdfl_jax.networks.wrappers.attacked import attacked
+from mdfl_jax.networks.wrappers.battery import powered
 from mdfl_jax.networks.wrappers.clocks import with_clocks
 from mdfl_jax.networks.wrappers.participation import partial_participation
 from mdfl_jax.study.prepare.network import (
@@ -204,6 +206,7 @@ def build_simulation(
     work = work_in(experiment, task, algorithm) if is_counted(experiment) else Work()
     network = network_of(experiment, rules, filter_of(experiment, work), max_neighbours)
     world = with_presence(experiment, network)
+    world = powered(world) if has_batteries(experiment) else world
     if has_clocks(experiment):
         world = with_clocks(world, work, algorithm.asynchronous, experiment.clock.joins)
     check_needs(algorithm, world, experiment.algorithm.name, described(experiment, rules))

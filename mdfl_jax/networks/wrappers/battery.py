@@ -1,0 +1,136 @@
+"""A network whose clients live on batteries: what a client uses it must have, and an empty client stands still.
+
+The joules are those that `mdfl_jax.networks.costs` counts, so batteries have no costs of their own. A client begins a
+round if it has energy left, and a round that it begins it also ends. So its last round may take the battery below zero,
+by less than what the round takes, and it is silent until harvest has paid this back. Energy is conserved:
+
+    left = start + harvested - used, for each client, after every round.
+"""
+
+import zlib
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.metric import CURVE, HOLDS, TABLE, Metric
+from mdfl_jax.core.rng import stream
+from mdfl_jax.core.types import FIXED, Clients, Links, Network, Observed
+from mdfl_jax.exchange.active import links_among
+from mdfl_jax.networks.costs import Total, add, no_total
+from mdfl_jax.networks.spatial import PRESENT
+from mdfl_jax.networks.wrappers.roadside import at_units
+from mdfl_jax.networks.wrappers.wrapper import wrap
+
+OWN = zlib.crc32(b"battery") & 0x7FFFFFFF  # folded into the key, since the costs draw from the same stream
+
+
+class BatteryParams(NamedTuple):
+    """Traced numbers of a network with batteries. Energy is in joules.
+
+    Attributes:
+      inner: the numbers of the network.
+      capacity: the mean capacity of a battery.
+      spread: capacities are drawn in [1 - spread, 1 + spread] times the mean, once for a seed.
+      start: the charge before the first round, as a share of the capacity.
+      harvest: the energy that each client gathers in a round, wherever it is.
+      chargers: [U, 2] places of chargers, in the unit of length of the world; None: there are none.
+      charger_range: the distance from a charger within which a client charges.
+      charge: the energy that a client gets in a round at whose end it is there.
+    """
+
+    inner: Any
+    capacity: Any
+    spread: Any = 0.0
+    start: Any = 1.0
+    harvest: Any = 0.0
+    chargers: Any = None
+    charger_range: Any = 0.0
+    charge: Any = 0.0
+
+
+class BatteryState(NamedTuple):
+    """The state of a network with batteries.
+
+    Attributes:
+      inner: the state of the inner network.
+      capacity: [N] joules that each battery holds.
+      harvested: [N] joules that each client has gathered since the start.
+      left: [N] float32, the joules in the battery. A client with none takes no part in the coming round.
+    """
+
+    inner: Any
+    capacity: jax.Array
+    harvested: Total
+    left: jax.Array
+
+
+def powered(network: Network) -> Network:
+    """Make a network whose clients have batteries. ``hparams.network`` becomes a `BatteryParams`.
+
+    A client without energy has no links, takes no part in the round (`Links.active`), and stands still
+    (`Network.hold`), unless a trace or a contact list moves it. It goes on charging. Links are no longer the same in
+    every round, so the promise FIXED is gone.
+
+    Args:
+      network: the inner network. Somewhere around the result there must be `mdfl_jax.networks.costs.counted`, which
+        says what a round has used.
+    """
+    hold = network.hold or (lambda state, stands: state)
+
+    def init(params: BatteryParams, key: jax.Array, clients: Clients) -> BatteryState:
+        drawn = jax.random.uniform(jax.random.fold_in(stream(key, "cost"), OWN), (network.num_clients,), minval=-1)
+        capacity = params.capacity * (1 + params.spread * drawn)
+        left, inner = params.start * capacity, network.init(params.inner, key, clients)
+        return BatteryState(hold(inner, left <= 0), capacity, no_total(network.num_clients), left)
+
+    def there(state: BatteryState) -> jax.Array:
+        alive = state.left > 0
+        return alive & network.there(state.inner) if network.there else alive
+
+    def step(
+        params: BatteryParams, key: jax.Array, round_index: jax.Array, state: BatteryState, clients: Clients
+    ) -> tuple[BatteryState, Links]:
+        inner, links = network.step(params.inner, key, round_index, state.inner, clients)
+        alive = state.left > 0
+        active = alive if links.active is None else alive & links.active
+        return state._replace(inner=inner), links_among(links, alive)._replace(active=active)
+
+    own = (PRESENT, SURVIVORS, ENERGY_LEFT, HARVESTED)
+    inner = network._replace(metrics=tuple(metric for metric in network.metrics if metric is not PRESENT))
+    passed = wrap(inner, init=init, step=step, there=there, gives=network.gives - {FIXED}, metrics=own)
+
+    def observe(params: BatteryParams, state: BatteryState, seen: Observed) -> BatteryState:
+        if seen.joules is None:
+            raise UserError("a network with batteries needs counted costs around it (networks.costs.counted)")
+        state = passed.observe(params, state, seen) if passed.observe else state
+        start = params.start * state.capacity
+        due = start + state.harvested.value - seen.joules
+        gathered = jnp.broadcast_to(params.harvest, due.shape)
+        if params.chargers is not None:
+            here = at_units(passed.places(state).position, params.chargers, params.charger_range)
+            gathered = gathered + jnp.where(here, params.charge, 0)
+        harvested = add(state.harvested, jnp.clip(gathered, 0, jnp.maximum(state.capacity - due, 0)))
+        left = start + harvested.value - seen.joules
+        return state._replace(inner=hold(state.inner, left <= 0), harvested=harvested, left=left)
+
+    return passed._replace(observe=observe)
+
+
+SURVIVORS = Metric(
+    "survivors",
+    lambda at: jnp.mean((at.network_state.left > 0).astype(jnp.float32)),
+    HOLDS,
+    shape=(),
+    label="clients with energy (%)",
+    scale=0.01,
+    shown={TABLE, CURVE},
+)
+"""[] float32, the share of the clients that have energy for the coming round."""
+ENERGY_LEFT = Metric(
+    "energy_left", lambda at: at.network_state.left, HOLDS, unit="J", label="energy left (J)", shown={TABLE, CURVE}
+)
+"""[N] float32, the joules in each client's battery; below zero where a last round took more than there was."""
+HARVESTED = Metric("harvested", lambda at: at.network_state.harvested.value, HOLDS, unit="J")
+"""[N] float32, the joules that each client has gathered since the start."""
