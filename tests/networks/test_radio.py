@@ -312,3 +312,5 @@ def test_the_rounds_of_a_study_last_as_long_as_its_slowest_link():
     config = {"radio.name": "log_distance", "radio.rate": "its_g5", "radio.sharing": "turns"} | place
     results = mdfl_jax.run(tiny_config(**config), progress=False)
     np.testing.assert_allclose(results.array("seconds", 0)[:, -1], 4 * 20800 / (4.5e6 / 2), rtol=1e-5)
+    others = mdfl_jax.run(tiny_config(**config | {"algorithm.name": "allreduce", "radio.power": -50.0}), progress=False)
+    np.testing.assert_allclose(others.array("seconds", 0)[:, -1], 4e-5, rtol=1e-5)  # it sends over no radio
