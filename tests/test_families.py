@@ -35,6 +35,13 @@ FILES = {
         "from mdfl_jax.networks.costs import SHORT_CONTACTS, ShortContact\n"
         "SHORT_CONTACTS.register('mine')(ShortContact(None, None))\n"
     ),
+    "networks/radios/mine.py": (
+        "from mdfl_jax.networks.radios.radio import FADINGS, RADIOS, RATES, SHARINGS, PathLoss, Rate, Sharing\n"
+        "RADIOS.register('mine')(PathLoss(None, None))\n"
+        "FADINGS.register('mine')(lambda numbers, draw: draw(0))\n"
+        "RATES.register('mine')(Rate(None, None))\n"
+        "SHARINGS.register('mine')(Sharing(None))\n"
+    ),
     "data/formats/mine.py": (
         "from mdfl_jax.data.formats import FORMATS, of_ending\n"
         "FORMATS.register('mine')(of_ending('.mine', lambda files, where: {}, place=9))\n"
@@ -77,11 +84,13 @@ from mdfl_jax.networks.costs import SHORT_CONTACTS
 from mdfl_jax.networks.graphs import GRAPHS
 from mdfl_jax.networks.meetings import PATTERNS
 from mdfl_jax.networks.mixing import MIXINGS
+from mdfl_jax.networks.radios.radio import FADINGS, RADIOS, RATES, SHARINGS
 from mdfl_jax.tasks import TASKS
 from mdfl_jax.tasks.losses import LOSSES
 from mdfl_jax.traces import TRACE_FORMATS
 
 families = (FORMATS, PARTITIONS, PREPARED, SOURCES, METRICS, MODELS, TASKS, LOSSES, TRACE_FORMATS)
+families += (FADINGS, RADIOS, RATES, SHARINGS)
 families += (ALGORITHMS, AGGREGATIONS, COMPRESSORS, GRAPHS, MIXINGS, PATTERNS, SHORT_CONTACTS)
 missing = [family.kind for family in families if "mine" not in family]
 print(missing, mine is ALGORITHMS["mine"])

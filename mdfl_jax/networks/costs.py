@@ -582,7 +582,8 @@ def counted(network: Network, work: Work = Work()) -> Network:
         if stats.computed is not None:
             samples, computing = (jnp.where(stats.computed, x, 0) for x in (samples, computing))
         bits = stats.bits.high.astype(jnp.float32) * 2**WORD + stats.bits.low.astype(jnp.float32)
-        sending = airtime(cost, stats.messages, bits, heard)
+        rate = heard.rate if work.uses_links else None  # all-reduce sends over other links than those of the network
+        sending = airtime(cost, stats.messages, bits, heard._replace(rate=rate))
         received = received_bits(bits, heard.adjacency, heard.senders)
         joules = cost.joules_per_sample * samples + cost.joules_per_bit * bits + cost.joules_per_bit_received * received
         state = state._replace(
