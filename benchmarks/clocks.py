@@ -6,7 +6,7 @@ moving clients without clocks beside slots: with works of one slot, of ten slots
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -65,11 +65,12 @@ def gradients(suite: str) -> list[dict[str, Any]]:
 def rounds() -> list[dict[str, Any]]:
     """Time a round, or a slot, of many moving clients."""
     task = classification(images(MANY * SAMPLES, 8), make_model("linear", 10), MANY, "iid", batch_size=BATCH)
-    world, key, calls = spatial(MANY, GRID, ("random_movement",), max_neighbours=23), jax.random.key(0), {}
+    world, key = spatial(MANY, GRID, ("random_movement",), max_neighbours=23), jax.random.key(0)
+    calls: dict[str, Callable[[], Any]] = {}
     for name, several in VARIANTS.items():
         algorithm = ALGORITHMS[name](Settings(sgd(momentum=False)))
         for slots in several:
-            network, params = world, SpatialParams(MANY // 2)
+            network, params = world, cast(Any, SpatialParams(MANY // 2))
             if slots:
                 network = with_clocks(world, Work(1, BATCH), algorithm.asynchronous)
                 cost = CostParams(seconds_per_sample=slots / BATCH, round_seconds=1.0, speed_spread=0.5 * (slots > 1))

@@ -10,6 +10,7 @@ from mdfl_jax.algorithms.local import LocalNumbers, Settings
 from mdfl_jax.algorithms.registry import register
 from mdfl_jax.algorithms.sgp import SGPState, begun, biased_steps, push_weights
 from mdfl_jax.core.message_bits import count_bits, dense_bits, float_bits, messages_sent
+from mdfl_jax.core.numbers import number
 from mdfl_jax.core.trees import rows_like, where_rows
 from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 from mdfl_jax.exchange.gossip import mix
@@ -33,21 +34,33 @@ class OSGPState(NamedTuple):
     waited: jax.Array
 
 
+class OSGPNumbers(LocalNumbers):
+    """The numbers of OSGP."""
+
+    least_weight: float = number(
+        0.25, "the push-sum weight w_min that a client keeps at least when it pushes", at_least=0, below=1
+    )
+
+
 @register(
     "osgp",
-    formula="as sgp; a part P x that is pushed waits until the work of its receiver ends, and is added then",
+    OSGPNumbers,
+    formula="as sgp; a part P x that is pushed waits until the work of its receiver ends, and is added then;  "
+    "nothing is pushed by whom less than w_min would be left",
     cite="assran2019: algorithm 2",
 )
 def osgp(settings: Settings = Settings()) -> Algorithm:
     """OSGP, overlap stochastic gradient push: nobody waits for messages, which are added when the own work has ended.
 
     Whose work ends follows its gradient, pushes parts of its model to all that hear it, and adds the parts that have
-    arrived since its last work. Parts and their weights are never lost, so de-biased models still average exactly. The
-    paper blocks a client whose messages are more than tau steps late; here they are as late as its own clock makes
-    them. Where the work of everybody ends in each round, it is SGP.
+    arrived since its last work. Parts and their weights are never lost, so de-biased models still average exactly. In
+    the paper a client waits for messages that are more than tau steps late, and so its weight w stays away from zero.
+    Here nobody waits; a client pushes nothing as long as less than `algorithm.least_weight` would be left to it. With
+    0, the weights of fast clients fall to zero beside slow ones, and their steps eta / w grow without bound. Where the
+    work of everybody ends in each round, OSGP is then SGP.
     """
 
-    def init(hparams: LocalNumbers, client_params: ClientParams) -> OSGPState:
+    def init(hparams: OSGPNumbers, client_params: ClientParams) -> OSGPState:
         own = begun(settings, hparams, client_params)
         inbox = jax.tree.map(jnp.zeros_like, settings.part(client_params))
         nothing = jnp.zeros_like(own.weight)
@@ -55,12 +68,13 @@ def osgp(settings: Settings = Settings()) -> Algorithm:
         return OSGPState(own, inbox, nothing, none, none)
 
     def do_round(
-        hparams: LocalNumbers, key: jax.Array, state: OSGPState, links: Links, gradient: Gradient
+        hparams: OSGPNumbers, key: jax.Array, state: OSGPState, links: Links, gradient: Gradient
     ) -> tuple[OSGPState, RoundStats]:
         ends, senders, own = finishing(links), links.senders, state.own
         z, opt_state, loss = biased_steps(settings, hparams, key, own, gradient)
         z, opt_state = where_rows(ends, (z, opt_state), (own.params, own.opt_state))
-        adjacency = links.adjacency & senders.of(ends)
+        rich = own.weight >= hparams.least_weight * (1 + senders.sums(links.adjacency))
+        adjacency = links.adjacency & senders.of(ends & rich)
         pushed = push_weights(adjacency, senders).astype(own.weight.dtype) * senders.of(own.weight)
         of_own = senders.own(pushed.shape[0])
         kept, parts = jnp.sum(jnp.where(of_own, pushed, 0), axis=1), jnp.where(of_own, 0, pushed)

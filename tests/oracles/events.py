@@ -120,7 +120,10 @@ class PushPull(Push):
 
 
 class OSGP(Clients):
-    """Assran et al. 2019, algorithm 2, in x and w: parts that arrive wait in an inbox until the own work has ended."""
+    """Assran et al. 2019, algorithm 2, in x and w: parts that arrive wait in an inbox until the own work has ended.
+
+    A client pushes only if at least a quarter is left of its weight, which was one at the beginning.
+    """
 
     def __init__(self, *args):
         super().__init__(*args)
@@ -134,6 +137,8 @@ class OSGP(Clients):
     def talks(self, t, i, _):
         hearers = np.flatnonzero(self.graphs[t][:, i])
         share = 1 / (1 + len(hearers))
+        if share * self.w[i] < 0.25:
+            return
         for j in hearers:
             self.inbox[j].append((share * self.held[i], share * self.w[i], t))
         self.held[i], self.w[i] = share * self.held[i], share * self.w[i]
