@@ -12,7 +12,10 @@ from mdfl_jax.core.devices import Target, aimed_at
 from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.data.augment import Augmentation
 from mdfl_jax.engine.simulation import Simulation
-from mdfl_jax.models import make_model
+from mdfl_jax.models import ModelSettings, make_model
+from mdfl_jax.models.folded import relu_of_sum
+from mdfl_jax.models.zoo import resnet
+from mdfl_jax.models.zoo.resnet import ResNet, ResNetNumbers, Shape
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.tasks import classification, gradients
 from mdfl_jax.tasks.gradients import Tiling, Work, cut
@@ -93,13 +96,16 @@ def test_a_run_is_the_same_over_several_chips(devices, batch_size, monkeypatch):
 
 @pytest.mark.long
 def test_a_residual_network_is_the_same_one_client_after_the_other(monkeypatch):
-    """Its gradients, with batch statistics, crops and flips; deep networks magnify rounding in what follows."""
+    """Its gradients, with batch statistics, crops and flips; its bottlenecks are folded on a TPU.
+
+    Deep networks magnify rounding in what follows.
+    """
     monkeypatch.setattr(gradients, "ENOUGH", 1)
-    data, key = toy_dataset(side=8), jax.random.key(3)
+    data, key, shape = toy_dataset(side=8), jax.random.key(3), Shape((2, 4), (2, 1), True, True, 2)
 
     def gradient(backend):
         with aim(backend):
-            model = make_model("resnet20", 3, norm="batch", base_width=2)
+            model = ResNet(shape, ModelSettings(3, ResNetNumbers()))
             shown = Augmentation(crop=1, flip=True)
             task = classification(data, model, N, batch_size=6, augmentation=shown)
             assert task.spread.alone == (backend == "tpu")
@@ -107,4 +113,9 @@ def test_a_residual_network_is_the_same_one_client_after_the_other(monkeypatch):
             start = jax.tree.map(lambda p: np.broadcast_to(p, (N, *p.shape)), task.init(task.data, key))
             return jax.jit(task.gradient)(task.data, clients, start, key)
 
-    chex.assert_trees_all_close(gradient("tpu"), gradient("cpu"), rtol=1e-3, atol=1e-4)
+    folded = []
+    monkeypatch.setattr(resnet, "relu_of_sum", lambda *terms: (folded.append(terms), relu_of_sum(*terms))[1])
+    plain = gradient("cpu")
+    assert not folded
+    chex.assert_trees_all_close(gradient("tpu"), plain, rtol=1e-3, atol=1e-4)
+    assert len(folded) >= sum(shape.blocks)
