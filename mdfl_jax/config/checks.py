@@ -35,6 +35,7 @@ from mdfl_jax.config.sections import (
     NetworkConfig,
     attackers_in,
     check_members,
+    collects,
     has_batteries,
     has_clocks,
     in_use,
@@ -73,6 +74,7 @@ from mdfl_jax.tasks import TASKS
 OWN, MEAN = "own", "mean"  # where each client starts: with its own kept model, or all with their mean
 LISTS_ABOVE = 512  # clients; up to this number matrices are as fast, and lambda_2 and records need them anyway
 MOST_EVALUATIONS = 1_000_000  # of a run
+LARGEST_RINGS = 2**26  # samples that all clients of a run keep, whose indices take 256 MiB
 Rule = tuple[str, object, str]
 """A field, whether its value is refused, and what the value must be, with the reason after a colon."""
 
@@ -83,8 +85,8 @@ def check_together(experiment: Experiment) -> None:
     Raises:
       UserError: If the fields contradict each other. The message names the fields and their values.
     """
-    of_world, of_time = (_network, _places, _relays, _radio), (_server, _presence, _cost, _clock, _energy, _rounds)
-    for rules in (*of_world, _task, _start, _algorithm, _attack, *of_time):
+    of_world, of_time = (_network, _places, _relays, _radio), (_server, _presence, _cost, _clock, _energy)
+    for rules in (*of_world, _task, _start, _algorithm, _attack, *of_time, _collecting, _rounds):
         for path, is_refused, must in rules(experiment):
             if is_refused:
                 raise UserError(f"{path} is {_shown(experiment, path)}; it must be {must}")
@@ -403,6 +405,24 @@ def _energy(experiment: Experiment) -> Iterator[Rule]:
         _check_inside(experiment, "energy.chargers", parse_units(energy.chargers, "energy.chargers"))
 
 
+def _collecting(experiment: Experiment) -> Iterator[Rule]:
+    data, network, pattern, name = experiment.data, experiment.network, experiment.server.pattern, "data.collect"
+    if not collects(experiment):
+        return
+    yield name, network.graph, f"0 with network.graph {network.graph}: its clients are at no places"
+    yield name, pattern not in ("", "roadside"), f"0 with server.pattern {pattern}: its clients are at no places"
+    of_file = f"0 with network.mobility {network.mobility}: the area of a file is not known"
+    yield name, world_in(experiment) in FILES, of_file
+    first = f"mix_first with data.collect {data.collect}: clients collect before any movement"
+    yield "network.order", network.order != NetworkConfig().order, first
+    most = LARGEST_RINGS // (network.num_clients * data.collect)
+    yield "data.window", data.window > most, f"at most {most}: all clients keep at most {LARGEST_RINGS:,} samples"
+    if is_counted(experiment):
+        config, why = experiment.algorithm, f"with data.collect {data.collect} and costs: they count one amount of work"
+        yield "algorithm.batch_size", not config.batch_size, f"1 or more {why}"
+        yield "algorithm.local_epochs", config.local_epochs > 0, f"0 {why}"
+
+
 def area(experiment: Experiment) -> tuple[np.ndarray, np.ndarray]:
     """Return the lower and the upper corner of the grid or the plane, [2] float32 each; both belong to it."""
     motion, side = experiment.motion, experiment.network.grid_size
@@ -636,6 +656,7 @@ def _ignored_parts(experiment: Experiment) -> Iterator[Rule]:
     yield "bursts", not experiment.radio.burst, "radio.burst is 0"
     yield "energy", not has_batteries(experiment), "energy.capacity is 0"
     yield "chargers", not (has_batteries(experiment) and experiment.energy.chargers), "energy.chargers is empty"
+    yield "collecting", not collects(experiment), "data.collect is 0"
     yield "epochs", not experiment.algorithm.local_epochs, "algorithm.local_epochs is 0"
     yield "picks", not picks, "no neighbours are picked for the algorithm"
     yield "attack", not is_attacked(experiment), "attack.name is empty"

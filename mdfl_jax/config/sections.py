@@ -51,6 +51,7 @@ from mdfl_jax.networks.wrappers.participation import PICKS
 from mdfl_jax.networks.wrappers.presence import ABSENT, NEWCOMERS, PRESENCES
 from mdfl_jax.storage.disk import CHOICES
 from mdfl_jax.tasks import GRADIENTS, PRECISIONS, TASKS, TaskKind, task_named
+from mdfl_jax.tasks.collecting import DRIFTS
 from mdfl_jax.tasks.gradients import MAPPINGS
 from mdfl_jax.tasks.losses import LOSSES
 from mdfl_jax.traces import GAPS, TRACE_FORMATS, VEHICLES
@@ -63,14 +64,15 @@ def field(default: Any, doc: str, **rules: Any) -> Any:
     compiled program. ``file=True`` says that the text names a file that the study reads, with ``folder=True`` also a
     folder. ``in_runs=False`` says that no run depends on the field: a finished study takes another value without
     running again. ``part`` names what the field is about, since the members in use may ignore it: samples, places,
-    mixing, links, picks, server, attack, attackers, presence, energy or chargers.
+    mixing, links, picks, server, attack, attackers, presence, energy, chargers or collecting.
     ``only_with="PATH=VALUE,VALUE"`` says that the field has an effect with these values of another field only.
     """
     return dataclasses.field(default=default, metadata={"doc": doc, **rules})
 
 
-_of_samples, _of_places, _of_links, _of_attack, _of_presence, _of_energy, _of_chargers = (
-    partial(field, part=part) for part in ("samples", "places", "links", "attack", "presence", "energy", "chargers")
+_of_samples, _of_places, _of_links, _of_attack, _of_presence, _of_energy, _of_chargers, _of_collecting = (
+    partial(field, part=part)
+    for part in ("samples", "places", "links", "attack", "presence", "energy", "chargers", "collecting")
 )
 
 
@@ -326,6 +328,29 @@ class DataConfig:
         "auto",
         "auto: channels, float features and regression targets by their training mean and deviation; none: nothing",
         names=MODES,
+    )
+    collect: int = _of_samples(
+        0,
+        "samples that a client collects in a round, of those of the region in which it is; 0: clients hold their "
+        "samples from the first round on",
+        at_least=0,
+    )
+    regions: int = _of_collecting(
+        3, "regions along a side of the area; partition divides the samples among them", at_least=1, at_most=100
+    )
+    window: int = _of_collecting(50, "rounds whose samples a client keeps", at_least=1)
+    drift: str = _of_collecting(
+        "",
+        "what changes after every drift_every rounds: the samples of each region are those of the region before it "
+        "(places), or what is found, and all test samples, is turned by a quarter turn (rotation)",
+        names=DRIFTS,
+    )
+    drift_every: int = field(
+        100,
+        "rounds from one step of the drift to the next",
+        at_least=1,
+        traced=True,
+        only_with="data.drift=places,rotation",
     )
 
 
@@ -1087,6 +1112,11 @@ def radio_of(experiment: Experiment) -> tuple[Parts, RadioParams]:
 def comes_and_goes(experiment: Experiment) -> bool:
     """Whether some clients may be away, as `presence.name` says."""
     return bool(experiment.presence.name)
+
+
+def collects(experiment: Experiment) -> bool:
+    """Tell whether clients collect their samples on the way."""
+    return experiment.data.collect > 0 and task_of(experiment).of_datasets
 
 
 @switch

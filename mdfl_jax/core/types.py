@@ -91,6 +91,8 @@ class Scoring(NamedTuple):
       num_labels: the number of labels, C, if each test sample has one label; None otherwise.
       local_accuracy: (data, clients, client_params [N, ...]) -> [N] the accuracy of each client's model on test samples
         of its own; None if the task has none.
+      labels_here: (clients) -> [N, C] how many samples of each label there are where each client stands; None if what
+        clients hold does not depend on where they are.
       part: how models are evaluated on a part of the test samples, a `mdfl_jax.tasks.scoring.Part`; None: always on
         all.
     """
@@ -99,7 +101,25 @@ class Scoring(NamedTuple):
     over_test: Callable[[Any, Any, ClientParams, Tally], Any] | None = None
     num_labels: int | None = None
     local_accuracy: Callable[[Any, Any, ClientParams], jax.Array] | None = None
+    labels_here: Callable[[Any], jax.Array] | None = None
     part: Any = None
+
+
+class Collecting(NamedTuple):
+    """How clients come by their samples during a run, as pure functions; their state lies in that of the run.
+
+    Attributes:
+      start: the state before the first round.
+      step: (data, hparams.task, key, round, clients, positions [N, 2], there [N] bool, state) -> the state after the
+        clients that are there have collected, at these places, when the round begins. ``clients`` are those of
+        ``Task.partition``; ``key`` is the seed's.
+      held: (data, clients, state) -> the clients with the samples that they hold now. The other functions of the task,
+        and the network, get these in place of ``clients``.
+    """
+
+    start: Any
+    step: Callable[..., Any]
+    held: Callable[[Any, Any, Any], Any]
 
 
 class Task(NamedTuple):
@@ -133,6 +153,7 @@ class Task(NamedTuple):
         a round of local epochs (`mdfl_jax.data.batching.Epochs`); None if the task has none.
       spread: how a simulation lies on devices.
       scoring: what evaluations and metrics may use of the test samples.
+      collecting: how clients come by samples during a run; None: they hold those of ``partition`` from first to last.
     """
 
     num_clients: int
@@ -149,6 +170,7 @@ class Task(NamedTuple):
     epochs: Callable[..., Any] | None = None
     spread: Spread = Spread()
     scoring: Scoring = Scoring()
+    collecting: Collecting | None = None
 
 
 class Renewed(NamedTuple):

@@ -113,6 +113,7 @@ class Carry(NamedTuple):
       stop_state: the state of the stop rule; None where there is none.
       divergence: whether the run has diverged.
       memory: what the rule of aggregation remembers of pairs of clients; None where it remembers nothing.
+      collected: what clients have collected on the way; None where they hold their samples from the first round on.
     """
 
     round: jax.Array
@@ -124,6 +125,7 @@ class Carry(NamedTuple):
     stop_state: StopState | None
     divergence: Divergence
     memory: Any = None
+    collected: Any = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -279,6 +281,7 @@ class Simulation:
             stop_state=initial_stop_state(jax.tree.leaves(model)[0].dtype) if self.schedule.stop_std else None,
             divergence=no_divergence(),
             memory=self.algorithm.memory and self.algorithm.memory(hparams.algorithm, num_clients),
+            collected=self.task.collecting and self.task.collecting.start,
         )
         before = rows_before(self.by_round, self.network, hparams.network, network, num_clients)
         none = no_rows(self.metrics, num_clients)
@@ -351,6 +354,7 @@ class Simulation:
           UserError: if the value of a metric does not have the declared shape or a suitable type.
         """
         params, one = self._client_models(carry.algorithm), self._judged_model(carry.algorithm, carry.network)
+        clients = self._holding(data, clients, carry.collected)
         computed = rounds_computed(carry.divergence, carry.round, self.schedule.eval_every)
         score, of_one, sample = self._scores(data, key, clients, carry, params, one)
         if (honest := self._honest(carry.network)) is not None:
@@ -436,7 +440,9 @@ class Simulation:
         Returns:
           (state after the round, sums that include the round, its values of the metrics with one value a round).
         """
-        task, network, clients, rows = self.task, self.network, carry.clients, self.num_rows
+        task, network, rows = self.task, self.network, self.num_rows
+        collected = self._collected(data, hparams, key, carry)
+        clients = self._holding(data, carry.clients, collected)
         held = held_by(clients, self.num_clients)
         with jax.named_scope("round"), sharding.tracing_over(self.mesh):
             network_state, links = sharding.everywhere(
@@ -467,7 +473,7 @@ class Simulation:
             stats = stats._replace(computed=computed)
         network_state = self._observed(hparams, carry, network_state, heard, stats)
         divergence = self._diverged(carry, algorithm_state)
-        stop_state = self._stopped(data, carry, algorithm_state, divergence)
+        stop_state = self._stopped(data, clients, carry, algorithm_state, divergence)
         honest = self._honest(network_state)
         counts = held.num_samples > 0 if honest is None else (held.num_samples > 0) & honest
         loss = jnp.where(counts, stats.loss, jnp.nan)
@@ -475,11 +481,38 @@ class Simulation:
         sums = add_round(self.metrics, sums, view)
         recorded = rows_of_round(self.by_round, view, self.num_clients)
         messages, bits = carry.messages + stats.messages, add_bits(carry.bits, stats.bits)
-        memory = None if carry.memory is None else exchanges.memory
-        carry = Carry(
-            carry.round + 1, None, network_state, algorithm_state, messages, bits, stop_state, divergence, memory
+        after = Carry(
+            round=carry.round + 1,
+            clients=None,
+            network=network_state,
+            algorithm=algorithm_state,
+            messages=messages,
+            bits=bits,
+            stop_state=stop_state,
+            divergence=divergence,
+            memory=None if carry.memory is None else exchanges.memory,
+            collected=collected,
         )
-        return self._settle(carry)._replace(clients=clients), sums, recorded
+        return self._settle(after)._replace(clients=carry.clients), sums, recorded
+
+    def _collected(self, data: Any, hparams: Hparams, key: jax.Array, carry: Carry) -> Any:
+        """Let the clients collect samples where they are, if they do, and return what they have collected."""
+        collecting, network = self.task.collecting, self.network
+        if collecting is None:
+            return None
+        with jax.named_scope("collect"), sharding.tracing_over(self.mesh):
+            there = network.there(carry.network) if network.there else jnp.ones(self.num_clients, bool)
+            where = network.places(carry.network).position, there
+            return sharding.everywhere(
+                collecting.step, data, hparams.task, key, carry.round, carry.clients, *where, carry.collected
+            )
+
+    def _holding(self, data: Any, clients: Any, collected: Any) -> Any:
+        """Return the clients with the samples that they hold, from those of ``Task.partition``."""
+        if self.task.collecting is None:
+            return clients
+        with sharding.tracing_over(self.mesh):
+            return sharding.everywhere(self.task.collecting.held, data, clients, collected)
 
     def _renewed(self, data: Any, hparams: Hparams, key: jax.Array, state: Any, links: Links) -> Any:
         """Return the algorithm's state before a round in which some clients begin anew (`Links.renewed`)."""
@@ -540,13 +573,15 @@ class Simulation:
                 norm = jnp.maximum(norm, largest_norm(algorithm.global_model(algorithm_state), 1))
             return update_divergence(carry.divergence, norm, self.schedule.diverged_norm, carry.round + 1)
 
-    def _stopped(self, data: Any, carry: Carry, algorithm_state: Any, divergence: Divergence) -> StopState | None:
+    def _stopped(
+        self, data: Any, clients: Any, carry: Carry, algorithm_state: Any, divergence: Divergence
+    ) -> StopState | None:
         """Look at the objective of the judged model after a round, where there is a stop rule."""
         if carry.stop_state is None or not self.task.objective:
             return carry.stop_state
         before, after = (self._judged_model(state, carry.network) for state in (carry.algorithm, algorithm_state))
         differ = jax.tree.map(lambda x, y: jnp.any(x != y), before, after)
-        value = self.task.objective(data, carry.clients, after)
+        value = self.task.objective(data, clients, after)
         moved = jnp.any(jnp.stack(jax.tree.leaves(differ)))
         stop_state = update_stop_state(carry.stop_state, value, self.schedule.stop_std, moved)
         return stop_state._replace(stopped=stop_state.stopped | divergence.is_there)

@@ -31,6 +31,7 @@ METRIC_NEEDS = {
     "over_test": "test samples of a data set",
     "num_labels": "test samples with labels, one each",
     "local_accuracy": "test samples with natural owners (the array client_test)",
+    "labels_here": "clients that collect their samples (data.collect)",
 }
 """The fields of `Task.scoring` that a metric may need, in words for error messages."""
 

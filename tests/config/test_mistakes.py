@@ -372,6 +372,21 @@ server.pattern=fixed | algorithm.name=fedmobile => energy.capacity is 100.0; it 
 algorithm.name=choco | network.graph=ring => choco needs the same links in every round
 network.mobility=trace | trace.file=town.csv | cost.joules_per_metre=2 => cost.joules_per_metre is 2.0; it must be 0 wit
 """
+COLLECTING = """
+data.regions=0 => data.regions is 0; it must be at least 1
+data.drift=turn => data.drift: unknown drift 'turn'; known: places, rotation
+& data.collect=4
+network.graph=ring => data.collect is 4; it must be 0 with network.graph ring: its clients are at no places
+network.mobility=trace | trace.file=town.csv => data.collect is 4; it must be 0 with network.mobility trace: the area of
+server.pattern=fixed | algorithm.name=fedmobile => data.collect is 4; it must be 0 with server.pattern fixed: its client
+network.order=move_first => network.order is move_first; it must be mix_first with data.collect 4: clients collect befor
+data.window=9999999 => data.window is 9999999; it must be at most 2796202: all clients keep at most 67,108,864 samples
+cost.joules_per_sample=1 => algorithm.batch_size is 0; it must be 1 or more with data.collect 4 and costs: they count on
+metrics=local_accuracy => metrics: 'local_accuracy' needs test samples with natural owners
+data.drift=rotation | data.name=python_topics | model.name=lstm => data.drift is rotation; it must be another one: the
+& data.collect=0
+metrics=accuracy_here => metrics: 'accuracy_here' needs clients that collect their samples (data.collect), which this ta
+"""
 DATA = """
 data.partition=classes_per_client | data.classes_per_client=11 => is 11; digits has 10 classes
 data.partition=by_owner => data.partition is by_owner; digits has no array 'client'

@@ -81,6 +81,13 @@ energy.capacity=50 | cost.joules_per_sample=1 => energy.charge=15
 energy.capacity=50 | cost.joules_per_sample=1 => energy.chargers=2,2
 energy.capacity=50 | cost.joules_per_sample=1 | energy.chargers=2,2 | energy.charge=15 => energy.charger_range=9
 cost.joules_per_sample=0 => energy.capacity=50
+data.collect=0 => data.window=2
+data.collect=4 => data.regions=2
+data.collect=4 => data.window=2
+data.collect=4 => data.drift_every=2
+data.collect=4 | data.drift_every=2 => data.drift=places
+data.collect=4 | data.drift_every=2 => data.drift=rotation
+data.name=synthetic:linear => data.collect=2
 network.relays=1 => network.mixing=fedavg
 data.partition=iid => data.alpha=0.5
 data.partition=shards => data.alpha=0.5

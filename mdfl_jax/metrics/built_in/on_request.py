@@ -89,10 +89,33 @@ def personal_accuracy(at: "Evaluation") -> Any:
     samples of label c, it is sum_c n_i(c) a_i(c) / sum_c n_i(c). Labels that no test sample has are left out of both
     sums. It is NaN for a client that holds no sample of the other labels.
     """
+    return _weighed(at, at.label_counts)
+
+
+@metric(
+    "accuracy_here",
+    still=HOLDS,
+    label="accuracy where clients are (%)",
+    **_SHARES,
+    needs=(*NEEDS, "labels_here"),
+    of_all=True,
+)
+def accuracy_here(at: "Evaluation") -> Any:
+    """[N] float32, the accuracy of each client's model on test samples with the labels that are where it stands.
+
+    It is that of `personal_accuracy`, with the samples of the region in which the client was in the last round, as
+    they were then, in place of the client's own.
+    """
+    assert at.task.scoring.labels_here is not None
+    return _weighed(at, at.task.scoring.labels_here(at.clients)[: at.num_clients])
+
+
+def _weighed(at: "Evaluation", counts: Any) -> Any:
+    """Return [N], the accuracy of each client's model on the test samples of each label, weighed by counts [N, C]."""
     import jax.numpy as jnp
 
     accuracy, there = accuracy_by_class(at, at.models)
-    weight = jnp.where(there, at.label_counts, 0).astype(jnp.float32)
+    weight = jnp.where(there, counts, 0).astype(jnp.float32)
     total = jnp.sum(weight, axis=1)
     known = jnp.where(total > 0, jnp.sum(weight * accuracy, axis=1) / jnp.maximum(total, 1), jnp.nan)
     return at.divergence.result(known)

@@ -28,7 +28,6 @@ from mdfl_jax.config.sections import (
     is_partial,
     is_proximal,
     numbers_in,
-    task_numbers,
 )
 from mdfl_jax.core import devices, stages
 from mdfl_jax.core.errors import UserError
@@ -57,7 +56,7 @@ from mdfl_jax.study.prepare.network import (
     with_presence,
     work_in,
 )
-from mdfl_jax.study.prepare.task import build_task
+from mdfl_jax.study.prepare.task import build_task, task_params
 from mdfl_jax.tasks.supervised import IMAGES
 
 ONE = 1  # neighbours that a list holds where neighbours are only counted
@@ -269,7 +268,7 @@ def hparams_of(
     network = network_params(experiment, rules, trace, cost)
     network = attacked_params(experiment, network) if is_attacked(experiment) else network
     return Hparams(
-        task=task_numbers(experiment).traced(),
+        task=task_params(experiment),
         network=network if cost is None else CountedParams(network, cost),
         algorithm=algorithm_numbers(experiment).traced(),
     )

@@ -17,8 +17,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from mdfl_jax.config.checks import MEAN, OWN, keys_of, names_saved
-from mdfl_jax.config.sections import DataConfig, Experiment, effective, numbers_in, task_numbers, task_of
+from mdfl_jax.config.checks import MEAN, OWN, area, keys_of, names_saved
+from mdfl_jax.config.sections import (
+    DataConfig,
+    Experiment,
+    collects,
+    effective,
+    numbers_in,
+    task_numbers,
+    task_of,
+)
 from mdfl_jax.core.contract import where
 from mdfl_jax.core.errors import UserError, errors_about
 from mdfl_jax.core.numbers import from_values
@@ -40,6 +48,7 @@ from mdfl_jax.storage.study_files import CONFIG
 from mdfl_jax.storage.study_files import MODELS as FOLDER
 from mdfl_jax.study.keeping import named
 from mdfl_jax.tasks import GRADIENTS, TASKS, TaskRequest, spec_of, task_named
+from mdfl_jax.tasks.collecting import CollectingNumbers, collecting
 from mdfl_jax.tasks.gradients import Tiling
 from mdfl_jax.tasks.losses import LOSSES, check_loss, loss_named
 
@@ -153,12 +162,14 @@ def build_task(
             f"algorithm.batch_size is {batch_size}; all clients together have {len(dataset.y_train)} training samples "
             "(0: full batch)"
         )
+    clients, relays = experiment.network.num_clients, experiment.network.relays
+    num_owners, others = (data.regions**2, 0) if collects(experiment) else (clients, relays)
     if dataset is not None:
-        task_numbers(experiment).check_dataset(dataset, experiment.network.num_clients - experiment.network.relays)
+        task_numbers(experiment).check_dataset(dataset, num_owners - others)
     loss, loss_numbers = ("", None) if dataset is None else loss_of(experiment, dataset)
     asked = TaskRequest(
-        num_clients=experiment.network.num_clients,
-        num_relays=experiment.network.relays,
+        num_clients=num_owners,
+        num_relays=others,
         numbers=numbers_in(experiment, TASKS, task_named(data.name)),
         batch_size=batch_size,
         precision=engine.precision,
@@ -173,7 +184,20 @@ def build_task(
         loss_numbers=loss_numbers,
         trainable=experiment.model.trainable,
     )
-    return GRADIENTS[experiment.algorithm.gradient](task_of(experiment).make(asked), batch_size)
+    task = task_of(experiment).make(asked)
+    if collects(experiment):
+        assert dataset is not None
+        settings = (data.collect, data.window, data.regions, dataset.num_strata, data.drift)
+        task = collecting(task, clients, *settings, num_relays=relays)
+    return GRADIENTS[experiment.algorithm.gradient](task, batch_size)
+
+
+def task_params(experiment: Experiment) -> Any:
+    """Return the traced numbers of a point's task, `Hparams.task`."""
+    numbers = task_numbers(experiment).traced()
+    if not collects(experiment):
+        return numbers
+    return CollectingNumbers(numbers, *area(experiment), np.int32(experiment.data.drift_every))
 
 
 class Pretrained(NamedTuple):
