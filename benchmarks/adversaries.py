@@ -46,11 +46,12 @@ def results_of(study: Study) -> dict[str, Any]:
     for point in study.points:
         at = made.index_of(point["id"])
         row = {"at": point["overrides"], "accuracy": _per_seed(100 * study.per_seed(**setting_of(point)), 2)}
-        row["neighbours"] = round(point["messages_per_client"] / made.config["rounds"], 2)
+        if point["messages_per_client"] is not None:  # None: all runs have diverged
+            row["neighbours"] = round(point["messages_per_client"] / made.config["rounds"], 2)
         if point.get("contamination"):
             spread = made.array("contamination", at)
             row |= {"early": _per_seed(100 * spread[:, EARLY], 1), "late": _per_seed(100 * spread[:, -1], 1)}
-        if point.get("fell_back"):
+        if (point.get("fell_back") or {}).get("mean") is not None:
             row["fell_back"] = round(100 * point["fell_back"]["mean"], 1)
         rows.append(row)
     evaluated = [int(at) for at in made.arrays["rounds"]]

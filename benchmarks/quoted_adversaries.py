@@ -27,6 +27,7 @@ from configs.attacked import (
     WHO,
 )
 from mdfl_jax.exchange.aggregation import AGGREGATIONS
+from mdfl_jax.exchange.neighbourhood import RobustNumbers
 from mdfl_jax.report.picture import DIAMOND, DISC, Picture, Plot, Scale, Series
 from mdfl_jax.report.style import PALETTE
 from mdfl_jax.results.statistics import band, simultaneous
@@ -91,8 +92,9 @@ def rules(name: str, chosen: Sequence[str], attacks: Sequence[str]) -> list[str]
         cells = [_level(accuracy[rule, at]) + signs.get((rule, at), "") for at in columns]
         lines.append([f"`{rule}`", cells[0], paid.get(rule, ""), *cells[1:]])
         few = float(fell_back.get((rule, attacks[0]), 0))
-        others = AGGREGATIONS.numbers(rule)().least() - 1 if few else 0
-        lines[-1].append(f"{few:.0f}, {100 * too_few(others):.0f}" if few else "")
+        numbers = AGGREGATIONS.numbers(rule)()
+        chance = 100 * too_few(numbers.least() - 1) if isinstance(numbers, RobustNumbers) else 0
+        lines[-1].append(f"{few:.0f}, {chance:.0f}" if few else "")
     header = ["rule", "no attack", "over the mean", *(f"`{attack}`" for attack in attacks), "fell back (%), by chance"]
     return markdown(header, lines)
 

@@ -38,7 +38,7 @@ from mdfl_jax.tasks import classification
 
 RULES = ("median", "trimmed_mean", "krum", "clipped_gossip", "geometric_median")
 CLIENTS, NEIGHBOURS, PARAMETERS = 1_000, 16, 100_000
-BYZFL = {
+BYZFL: dict[str, tuple[str, dict[str, Any]]] = {
     "median": ("Median", {}),
     "trimmed_mean": ("TrMean", {"f": 1}),
     "krum": ("Krum", {"f": 1}),
