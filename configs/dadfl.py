@@ -65,6 +65,7 @@ def _figure_5() -> ConfigDict:
     config.sweep = f"network.max_step=5,inf; {madfl.PATTERNS}"
     config.rounds = 600
     config.model.name = "resnet50"
+    config.engine.remat = True
     return config
 
 
@@ -74,7 +75,7 @@ PRESETS = {
     "f2": Preset(_figure_2, CUT | {"seeds": 6}),
     "f3": Preset(_figure_3, CUT | {"seeds": 3}),
     "f4": Preset(_figure_4, CUT | {"seeds": 6, "data.limit_train": 2000}),
-    "f5": Preset(_figure_5, madfl.CIFAR),
+    "f5": Preset(_figure_5, madfl.CIFAR | {"engine.remat": False}),
 }
 
 

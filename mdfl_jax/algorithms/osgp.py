@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from mdfl_jax.algorithms.adpsgd import STALENESS, finishing
 from mdfl_jax.algorithms.local import LocalNumbers, Settings
 from mdfl_jax.algorithms.registry import register
-from mdfl_jax.algorithms.sgp import SGPState, begun, biased_steps, push_weights
+from mdfl_jax.algorithms.sgp import SGPState, begun, biased_steps
 from mdfl_jax.core.message_bits import count_bits, dense_bits, float_bits, messages_sent
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.trees import rows_like, where_rows
@@ -46,7 +46,7 @@ class OSGPNumbers(LocalNumbers):
     "osgp",
     OSGPNumbers,
     formula="as sgp; a part P x that is pushed waits until the work of its receiver ends, and is added then;  "
-    "nothing is pushed by whom less than w_min would be left",
+    "P_jj w_j = max(w_j / (1 + d_j), min(w_j, w_min)), the rest in equal parts to the d_j that hear j",
     cite="assran2019: algorithm 2",
 )
 def osgp(settings: Settings = Settings()) -> Algorithm:
@@ -55,9 +55,9 @@ def osgp(settings: Settings = Settings()) -> Algorithm:
     Whose work ends follows its gradient, pushes parts of its model to all that hear it, and adds the parts that have
     arrived since its last work. Parts and their weights are never lost, so de-biased models still average exactly. In
     the paper a client waits for messages that are more than tau steps late, and so its weight w stays away from zero.
-    Here nobody waits; a client pushes nothing as long as less than `algorithm.least_weight` would be left to it. With
-    0, the weights of fast clients fall to zero beside slow ones, and their steps eta / w grow without bound. Where the
-    work of everybody ends in each round, OSGP is then SGP.
+    Here nobody waits; a client keeps at least `algorithm.least_weight` of weight and pushes what it has beyond that.
+    With 0, the weights of fast clients fall to zero beside slow ones, and their steps eta / w grow without bound. Where
+    the work of everybody ends in each round, OSGP is then SGP.
     """
 
     def init(hparams: OSGPNumbers, client_params: ClientParams) -> OSGPState:
@@ -73,11 +73,12 @@ def osgp(settings: Settings = Settings()) -> Algorithm:
         ends, senders, own = finishing(links), links.senders, state.own
         z, opt_state, loss = biased_steps(settings, hparams, key, own, gradient)
         z, opt_state = where_rows(ends, (z, opt_state), (own.params, own.opt_state))
-        rich = own.weight >= hparams.least_weight * (1 + senders.sums(links.adjacency))
-        adjacency = links.adjacency & senders.of(ends & rich)
-        pushed = push_weights(adjacency, senders).astype(own.weight.dtype) * senders.of(own.weight)
-        of_own = senders.own(pushed.shape[0])
-        kept, parts = jnp.sum(jnp.where(of_own, pushed, 0), axis=1), jnp.where(of_own, 0, pushed)
+        hearers = senders.sums(links.adjacency)
+        kept = jnp.maximum(own.weight / (1 + hearers), jnp.minimum(own.weight, hparams.least_weight))
+        pushes = ends & (kept < own.weight)
+        adjacency = links.adjacency & senders.of(pushes)
+        parts = jnp.where(adjacency, senders.of((own.weight - kept) / jnp.maximum(hearers, 1)), 0)
+        kept = jnp.where(pushes, kept, own.weight)
         mine = settings.part(z)
         told = settings.sent(hparams, key, links._replace(adjacency=adjacency), mine)
         inbox = jax.tree.map(jnp.add, state.inbox, mix(parts, told, settings.mixing_bound, senders))

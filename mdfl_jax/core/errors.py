@@ -100,10 +100,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
         return max(alike, key=lambda of: difflib.SequenceMatcher(None, name, of).ratio())
     if "_" in last and (initials := "".join(word[:1] for word in last.split("_"))) in by_last:
         return by_last[initials]
-    if near := difflib.get_close_matches(name, names, n=1):
-        return near[0]
-    near = difflib.get_close_matches(last, by_last, n=1, cutoff=0.75)
-    return by_last[near[0]] if near else ""
+    whole = difflib.get_close_matches(name, names, n=1)
+    ends = [by_last[end] for end in difflib.get_close_matches(last, by_last, n=1, cutoff=0.75)]
+    return next(iter(whole + ends if "." in name else ends + whole), "")
 
 
 def check_path(what: str, path: str | Path) -> None:

@@ -93,7 +93,7 @@ def test_with_works_of_one_round_osgp_is_sgp():
     np.testing.assert_array_equal(found[0][1], found[1][1])
 
 
-@pytest.mark.parametrize("name", [name for name in ORACLES if name != "osgp"])
+@pytest.mark.parametrize("name", ORACLES)
 def test_models_come_together_and_pairs_that_average_keep_the_mean(name):
     """Without steps: consensus, and AD-PSGD's mean is that of the first models."""
     problem = Problem(N)

@@ -363,7 +363,7 @@ def test_each_rule_with_each_attack_over_a_device_a_mesh_and_lists(rule):
 
 
 def test_replay_keeps_the_model_and_an_attack_begins_in_its_round():
-    before, after, _, are = run_of("mean", None, 1)("replay")
+    before, after, _, are, _ = run_of("mean", None, 1)("replay")
     leaf = lambda tree: jax.tree.leaves(tree)[0]  # noqa: E731
     np.testing.assert_array_equal(leaf(before)[are], leaf(after)[are])
     late = [run_of("mean", None, 1)(attack, 3) for attack in ("sign_flip", "zero")]

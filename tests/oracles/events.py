@@ -122,7 +122,7 @@ class PushPull(Push):
 class OSGP(Clients):
     """Assran et al. 2019, algorithm 2, in x and w: parts that arrive wait in an inbox until the own work has ended.
 
-    A client pushes only if at least a quarter is left of its weight, which was one at the beginning.
+    A client keeps a quarter of weight at least, of the one that it had at the beginning, and pushes what is beyond.
     """
 
     def __init__(self, *args):
@@ -136,12 +136,13 @@ class OSGP(Clients):
 
     def talks(self, t, i, _):
         hearers = np.flatnonzero(self.graphs[t][:, i])
-        share = 1 / (1 + len(hearers))
-        if share * self.w[i] < 0.25:
+        keeps = max(1 / (1 + len(hearers)), min(1, 0.25 / self.w[i]))
+        if keeps == 1:
             return
+        share = (1 - keeps) / len(hearers)
         for j in hearers:
             self.inbox[j].append((share * self.held[i], share * self.w[i], t))
-        self.held[i], self.w[i] = share * self.held[i], share * self.w[i]
+        self.held[i], self.w[i] = keeps * self.held[i], keeps * self.w[i]
         self.sent[t, i] += len(hearers)
 
     def goes_on(self, t, i):
