@@ -70,7 +70,11 @@ def test_config_builds(name, argument, tmp_path):
     apart = ("algorithm.name", "data.partition", "network.num_clients", "network.graph", "network.mixing")
     apart += ("server.pattern", "server.known_next", "algorithm.compressor", "network.contact", "network.link_failure")
     apart += ("algorithm.batch_size", "algorithm.picks", "data.classes_per_client", "algorithm.aggregation")
-    programs = {(*map(point.overrides.get, apart), point.experiment.attack.name != "") for point in study.points}
+    apart += ("data.window", "data.drift")
+    attacks = {"": 0, "backdoor": 2}  # the success of a backdoor is a metric of its own
+    programs = {
+        (*map(point.overrides.get, apart), attacks.get(point.experiment.attack.name, 1)) for point in study.points
+    }
     assert len(study.groups) == len(programs)  # rules and numbers share a program
     assert any(index is not None for index in study.baselines) == bool(config.baseline)
 
