@@ -186,6 +186,7 @@ def is_silent(context, change):
 def test_a_setting_of_an_algorithm_changes_something_or_is_told(name):
     changes = [change for change in OF_ALGORITHMS if (name, change) != ("local_only", SHARED)]  # it sends nothing
     assert [change for change in changes if is_silent(context_of(name), change_of(change))] == []
+    programs.clear(), outcome.cache_clear()  # no other algorithm needs these programs
 
 
 @pytest.mark.few(6)
