@@ -101,8 +101,8 @@ def held(stands: jax.Array, before: Any, after: Any) -> Any:
       before, after: the state before the movement, and after the movement of all clients. Leaves of N rows have one for
         each client. A field ``plan`` belongs to no client, and goes on.
 
-    >>> held(jnp.array([True, False]), (jnp.zeros(2), 1), (jnp.ones(2), 2))
-    (Array([0., 1.], dtype=float32), 2)
+    >>> held(jnp.array([True, False]), jnp.zeros(2), jnp.ones(2)).tolist()
+    [0.0, 1.0]
     """
     rows = stacked(after, stands.shape[0])
     kept = jax.tree.map(
