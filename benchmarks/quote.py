@@ -1,9 +1,9 @@
 """Write the figures of results files into README.md and the pages of docs/: python -m benchmarks.quote [--check]
 
 Comments mark the places in a page: a table stands between the lines `<!-- figures: NAME -->` and `<!-- /figures -->`.
-`benchmarks/quoted.py` and `quoted_adversaries.py` list the names. A table of an item of the papers has the name
-`ITEM, TITLE`, as in `fedmobile:f3, upload`; one of the arena `arena_digits` or `arena_digits, settings`. With --check
-nothing is written: the pages that differ are printed, and the exit status is 1 if there are any.
+The modules `quoted*.py` list the names. A table of an item of the papers has the name `ITEM, TITLE`, as in
+`fedmobile:f3, upload`; one of the arena `arena_digits` or `arena_digits, settings`. With --check nothing is written:
+the pages that differ are printed, and the exit status is 1 if there are any.
 """
 
 import re
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from absl import flags
 
-from benchmarks import quoted_adversaries
+from benchmarks import quoted_adversaries, quoted_clocks
 from benchmarks.quoted import TABLES as OF_SUITES
 from benchmarks.quoted import of_item
 from benchmarks.quoted_arena import of_arena
@@ -20,7 +20,7 @@ from mdfl_jax.core.errors import UserError, unknown_name
 
 _CHECK = flags.DEFINE_bool("check", False, "Print the pages that differ, and write nothing.")
 
-TABLES = OF_SUITES | quoted_adversaries.TABLES
+TABLES = OF_SUITES | quoted_adversaries.TABLES | quoted_clocks.TABLES
 ROOT = Path(__file__).parents[1]
 MARKER = re.compile(r"<!-- figures: (?P<table>.*?) -->|<!-- /figures -->")
 END = "<!-- /figures -->"

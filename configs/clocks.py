@@ -1,7 +1,7 @@
 """Do clients that wait for nobody learn sooner, where some are sixteen times slower, and how do they move for it?
 
 Command:   python -m launch.sweep --config=configs/clocks.py:STUDY
-Expected:  not run yet; docs/time.md explains the setting.
+Expected:  with clocks 80 % after 350 to 450 s if clients move, in rounds not within 1,600 s (docs/time.md).
 
 | STUDY        | what varies                                                                       | runs x rounds |
 |--------------|-----------------------------------------------------------------------------------|---------------|

@@ -66,7 +66,7 @@ extra => unexpected argument 'extra'; settings are given as --name=value
 --dry_run --target=h10 => --target=h10: unknown target 'h10' (did you mean 'h100'?); known: a100, cpu, h100
 --dry_run --target=tpu-v5e:x => after the colon stands a number of chips
 --config=nope.py => --config=nope.py: there is no such file; unknown study 'nope'; among the
---config=configs/digit.py => there is no such file; unknown study 'digit' (did you mean 'digits'?); known: arena,
+--config=configs/digit.py => there is no such file; unknown study 'digit' (did you mean 'digits'?); among the
 --config= => --config=: there is no such file
 --config --overwrite => --config=--overwrite: there is no such file
 --config={tiny}:x => takes 0 positional arguments but 1 was given
