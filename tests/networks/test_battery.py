@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.costs import round_joules
 from small import assert_trees_equal, toy_hparams, toy_task
+from tiny import run_study, tiny_config
 from worlds import holding
 
 from mdfl_jax import Schedule, UserError
@@ -25,6 +26,7 @@ from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.networks.graphs import GraphParams
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.networks.wrappers.battery import BatteryParams, powered
+from mdfl_jax.study import make_study
 
 N, ROUNDS, BITS, BATCH = 6, 14, 1000, 4
 WORK = Work(batch_size=BATCH)
@@ -188,3 +190,18 @@ def test_batteries_need_costs_around_them():
     with pytest.raises(UserError, match="needs counted costs around it"):
         network.observe(params, state, Observed(links, None, None))
     assert_trees_equal(network.there(state), np.ones(N, bool))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["dpsgd", "adpsgd"])
+def test_clients_with_clocks_and_batteries_compute_what_they_have_energy_for(name, tmp_path):
+    """A work takes 8 J and one slot, and 4 J are harvested in a slot: every second slot after the first 16 J."""
+    fields = {"algorithm.name": name, "algorithm.batch_size": 8, "data.limit_train": 120, "network.mobility": "static"}
+    fields |= {"cost.seconds_per_sample": 0.125, "cost.joules_per_sample": 1.0, "clock.joins": "at_once"}
+    fields |= {"energy.capacity": 16.0, "energy.harvest": 4.0, "rounds": 24, "eval_every": 24, "seeds": 1}
+    run_study(make_study(tiny_config(**fields)), tmp_path)
+    with np.load(tmp_path / "history.npz") as found:
+        works, left, came, used = (found[f"0/{of}"][0, -1] for of in ("works", "energy_left", "harvested", "joules"))
+    np.testing.assert_array_equal(used, 8 * works)
+    np.testing.assert_array_equal(left, 16 + came - used)
+    assert ((works >= 12) & (works <= 16)).all()
