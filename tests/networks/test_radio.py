@@ -19,7 +19,7 @@ from mdfl_jax.core.types import FIXED, SYMMETRIC, Links
 from mdfl_jax.mobility.plane import Motion
 from mdfl_jax.networks import fixed_graph
 from mdfl_jax.networks.contact import Met
-from mdfl_jax.networks.costs import SHORT_CONTACTS, CostParams, Work, airtime, link_filter
+from mdfl_jax.networks.costs import CostParams, Work, airtime, link_filter
 from mdfl_jax.networks.graphs import GraphParams
 from mdfl_jax.networks.radio import chained
 from mdfl_jax.networks.radios.fading import NakagamiNumbers
@@ -253,22 +253,6 @@ def test_a_contact_carries_what_its_rate_sends_in_its_seconds():
     )[1]
     np.testing.assert_array_equal(both.adjacency, rate >= 12e6)
     assert 0 < both.adjacency.sum() < (rate > 0).sum()
-
-
-@given(st.lists(st.tuples(st.booleans(), st.floats(0, 1.5)), min_size=1, max_size=30), st.floats(0.1, 4))
-@settings(deadline=None, max_examples=60, derandomize=True)
-def test_messages_go_on_in_the_next_contact_of_the_same_clients(rounds, need):
-    rule = SHORT_CONTACTS["next_contact"]
-    contact, seconds = (np.array(column) for column in zip(*rounds))
-    lasted = np.concatenate([[0], np.cumsum(np.where(contact, seconds, 0))])
-    if np.abs(lasted[:, None] - lasted - need).min() < 1e-3:  # single precision may judge such a duration either way
-        return
-    state, found = rule.init(1, 0), []
-    for is_contact, second in rounds:
-        contacts, durations = np.array([[is_contact]]), np.array([[second]], np.float32)
-        carries, state = rule.step(np.float32(need), state, contacts, durations, ALL_PAIRS)
-        found.append(bool(carries[0, 0]))
-    np.testing.assert_array_equal(found, oracle.next_contact(contact, seconds, need))
 
 
 PLANNED = {

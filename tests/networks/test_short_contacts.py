@@ -53,10 +53,11 @@ def world(short_contact="ignore", contact="swept", mixing="metropolis_hastings",
 
 @given(st.lists(st.tuples(st.booleans(), st.floats(0, 1.5)), min_size=1, max_size=30), st.floats(0.1, 4))
 @settings(deadline=None, max_examples=60, derandomize=True)
-def test_resumed_messages_arrive_in_the_round_in_which_they_are_complete(rounds, need):
-    rule = SHORT_CONTACTS["resume"]
+@pytest.mark.parametrize("name", ["resume", "next_contact"])
+def test_messages_that_go_on_arrive_in_the_round_in_which_they_are_complete(name, rounds, need):
+    rule = SHORT_CONTACTS[name]
     contact, seconds = (np.array(column) for column in zip(*rounds))
-    lasted = np.concatenate([[0], np.cumsum(seconds)])
+    lasted = np.concatenate([[0], np.cumsum(seconds if name == "resume" else np.where(contact, seconds, 0))])
     if np.abs(lasted[:, None] - lasted - need).min() < 1e-3:  # single precision may judge such a duration either way
         return
     state, found = rule.init(1, 0), []
@@ -64,7 +65,7 @@ def test_resumed_messages_arrive_in_the_round_in_which_they_are_complete(rounds,
         contacts, durations = np.array([[is_contact]]), np.array([[second]], np.float32)
         carries, state = rule.step(np.float32(need), state, contacts, durations, ALL_PAIRS)
         found.append(bool(carries[0, 0]))
-    np.testing.assert_array_equal(found, oracle.resumed(contact, seconds, need))
+    np.testing.assert_array_equal(found, oracle.resumed(contact, seconds, need, forgets=name == "resume"))
 
 
 def test_a_message_as_long_as_the_contact_is_carried():

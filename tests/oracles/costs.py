@@ -32,8 +32,10 @@ def exact_contact(times, points, radius):
     return found + found.T
 
 
-def resumed(contact, seconds, need):
-    """The rounds in which one contact carries its messages, from its state and seconds in each round: [R] bool.
+def resumed(contact, seconds, need, forgets=True):
+    """The rounds in which two clients' messages arrive, from the contact's state and seconds in each round: [R] bool.
+
+    What was sent in an earlier contact counts, too, unless it is forgotten.
 
     >>> resumed([1, 1, 1, 0, 1, 1], [1, 1, 1, 1, 1, 1], 2).astype(int).tolist()
     [0, 1, 0, 0, 0, 1]
@@ -41,7 +43,7 @@ def resumed(contact, seconds, need):
     carries, lasted = [], 0.0
     for is_contact, second in zip(contact, seconds):
         if not is_contact:
-            lasted, carried = 0.0, False
+            lasted, carried = 0.0 if forgets else lasted, False
         else:
             lasted += second
             carried = lasted >= need

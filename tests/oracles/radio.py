@@ -48,13 +48,3 @@ def sending(bits, heard, rate):
         receivers = [i for i in range(n) if heard[i, j]]
         found[j] = sum(bits[j] / len(receivers) / rate[i, j] for i in receivers)
     return found
-
-
-def next_contact(contact, seconds, need):
-    """The rounds in which the messages of two clients arrive, if what was sent in earlier contacts counts: [R] bool."""
-    found, sent = [], 0.0
-    for is_contact, lasts in zip(contact, seconds):
-        sent += lasts if is_contact else 0
-        found.append(bool(is_contact and sent >= need * (1 - 1e-9)))
-        sent = 0.0 if found[-1] else sent
-    return np.array(found)
