@@ -46,7 +46,9 @@ def stand_ins(folder: Path) -> None:
     rng = np.random.default_rng(0)
     for name, shape in IMAGES.items():
         arrays: dict[str, Any] = {
-            f"{kind}_{split}": rng.integers(0, 256, size, np.uint8) if kind == "x" else np.arange(size[0], dtype=np.uint8) % 10
+            f"{kind}_{split}": rng.integers(0, 256, size, np.uint8)
+            if kind == "x"
+            else np.arange(size[0], dtype=np.uint8) % 10
             for split, size in (("train", shape), ("test", (10_000, *shape[1:])))
             for kind in "xy"
         }

@@ -1,10 +1,10 @@
 """Measure rounds of shipped studies on the accelerator at hand: python -m benchmarks.card [--rows=madfl;t2] [--write]
 
 A row is a study with some settings and options of the compiler, and has a process of its own. All processes compile at
-the same time; then one after another is timed. The figures of a row: seconds of a round (median, least, most), the
-share of the peak that the card's maker states and of the card's own bfloat16 product, the seconds of an evaluation and
-of compiling, and the peak of the memory in MiB beside what `--dry_run` plans. The seconds of a round are those of one
-run: of runs that are mapped together, their share.
+the same time; when all have, one after another is timed. The figures of a row: seconds of a round (median, least,
+most), the share of the peak that the card's maker states and of the card's own bfloat16 product, the dearest kernels,
+the seconds of an evaluation and of compiling, and the peak of the memory in MiB beside what `--dry_run` plans. The
+seconds of a round are those of one run: of runs that are mapped together, their share.
 
 The data need not be there: stand-in images of the right shapes are used, unless MDFL_DATA_DIR is set.
 """
@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -65,7 +66,7 @@ class Row(NamedTuple):
 
 
 ROWS = {
-    "madfl": Row("madfl"),
+    "madfl, bfloat16": Row("madfl"),
     "madfl, Triton's products": Row("madfl", options=TRITON),
     "madfl, without command buffers": Row("madfl", options={"xla_gpu_enable_command_buffer": ""}),
     "madfl, patches": Row("madfl", {"engine.convolution": "patches"}, rounds=1),
@@ -73,7 +74,7 @@ ROWS = {
     "madfl, two runs mapped together": Row("madfl", {"engine.runs_at_once": 2}, rounds=1, runs=2),
     "madfl, float32": Row("madfl", {"engine.precision": "float32"}, rounds=1),
     "madfl, TF32": Row("madfl", TF32, rounds=1),
-    "dadfl": Row("dadfl", rounds=1),
+    "dadfl, bfloat16": Row("dadfl", rounds=1),
     "dadfl, folded": Row("dadfl", {"engine.convolution": "folded"}, rounds=1),
     "dadfl, without remat": Row("dadfl", {"engine.remat": False}, rounds=1),
     "t2, bfloat16": Row("t2", BFLOAT16),
@@ -83,21 +84,22 @@ ROWS = {
     "t2, bfloat16, space to depth": Row("t2", BFLOAT16 | {"engine.convolution": "space_to_depth"}),
     "t2, TF32": Row("t2", TF32),
     "t2, float32": Row("t2"),
-    "digits": Row("digits", rounds=50, runs=8),
+    "digits, float32": Row("digits", rounds=50, runs=8),
     "digits, Triton's products": Row("digits", options=TRITON, rounds=50, runs=8),
     "digits, library": Row("digits", {"engine.convolution": "library"}, rounds=50, runs=8),
     "digits, space to depth": Row("digits", {"engine.convolution": "space_to_depth"}, rounds=50, runs=8),
     "digits, one run at a time": Row("digits", {"engine.runs_at_once": 1}, rounds=50, runs=8),
     "digits, all runs of the study together": Row("digits", rounds=50, runs=24),
-    "pame": Row("pame", rounds=5),
-    "fedmobile": Row("fedmobile", rounds=5),
+    "pame, float32": Row("pame", rounds=5),
+    "fedmobile, bfloat16": Row("fedmobile", rounds=5),
 }
-CHILD, FOUND = "MDFL_CARD_ROW", "MDFL_CARD_FOUND"  # the name of a child's row, and the file for what it finds
+# What a child's environment says: the name of its row, the file for what it finds, and the number of all rows.
+CHILD, FOUND, MANY = "MDFL_CARD_ROW", "MDFL_CARD_FOUND", "MDFL_CARD_ROWS"
+KERNELS = 15  # that are named, of those that take the most time
 LEAST_SECONDS, LEAST_CALLS, MOST_CALLS = 3.0, 5, 50
-SIZE = 8192  # of the products by which the card's own rate is measured
+SIZE = {"cpu": 512}  # of the products by which the device's own rate is measured; of accelerators 8,192
 
 _ROWS = flags.DEFINE_string("rows", "", "Names of rows, or of studies for all of their rows, separated by ';'.")
-_TOGETHER = flags.DEFINE_integer("together", 12, "Processes that are there at the same time.", lower_bound=1)
 
 
 def timed(call: Any) -> list[float]:
@@ -112,15 +114,38 @@ def timed(call: Any) -> list[float]:
     return seconds
 
 
-def product_rate(kind: Any = jnp.bfloat16, precision: str = "default") -> float:
-    """Return the FLOPs a second of a product of two square matrices with random numbers."""
-    x, y = jax.random.normal(jax.random.key(0), (2, SIZE, SIZE), kind)
-    with jax.default_matmul_precision(precision):
-        program = jax.jit(jnp.matmul).lower(x, y).compile()
-    return 2 * SIZE**3 / measure.spread(timed(partial(program, x, y)))["median"]
+def product_rate() -> float:
+    """Return the FLOPs a second of a bfloat16 product of two square matrices with random numbers."""
+    size = SIZE.get(jax.default_backend(), 8192)
+    x, y = jax.random.normal(jax.random.key(0), (2, size, size), jnp.bfloat16)
+    program = jax.jit(jnp.matmul).lower(x, y).compile()
+    return 2 * size**3 / measure.spread(timed(partial(program, x, y)))["median"]
 
 
-def measure_row(row: Row, lock: FileLock) -> dict[str, Any]:
+def kernels(call: Any) -> list[dict[str, Any]]:
+    """Return the kernels that take the most time of a call on a GPU, with their milliseconds and numbers."""
+    with tempfile.TemporaryDirectory() as folder:
+        with jax.profiler.trace(folder):
+            jax.block_until_ready(call())
+        profile = jax.profiler.ProfileData.from_file(str(next(Path(folder).rglob("*.xplane.pb"))))
+    seconds: Counter[str] = Counter()
+    number: Counter[str] = Counter()
+    for plane in profile.planes:
+        for line in plane.lines if plane.name.startswith("/device:GPU") else ():
+            for event in line.events if (line.name or "").startswith("Stream") else ():
+                seconds[event.name] += event.duration_ns
+                number[event.name] += 1
+    return [{"kernel": name, "ms": ns / 1e6, "count": number[name]} for name, ns in seconds.most_common(KERNELS)]
+
+
+def wait_for_all(path: Path) -> None:
+    """Wait until each row has compiled its programs or has ended. The files of the rows say so, beside ``path``."""
+    path.with_suffix(".compiled").touch()
+    while len({each.stem for each in path.parent.glob("[0-9]*.*")}) < int(os.environ[MANY]):
+        time.sleep(0.5)
+
+
+def measure_row(row: Row, path: Path) -> dict[str, Any]:
     """Compile the programs of a row's study, wait for the card, and time a turn of its runs."""
     from mdfl_jax.config.resolve import as_config
     from mdfl_jax.engine.programs import Compiler
@@ -142,7 +167,8 @@ def measure_row(row: Row, lock: FileLock) -> dict[str, Any]:
     made: Any = program.programs
     steps, compiled = zip(*((call.func.__self__, call.args[0]) for call in (made.rounds, made.evaluate)))
     plan, flops = need_of(steps, compiled).total, round_flops(study, group)
-    with lock:
+    wait_for_all(path)
+    with FileLock(path.parent / "lock"):
         state, _, _ = program.start(first, row.runs)
         data, turn, clients = program.placement.data, runs[0], state[0].clients
         state = [state[0]._replace(clients=None), None]
@@ -154,7 +180,7 @@ def measure_row(row: Row, lock: FileLock) -> dict[str, Any]:
         seconds = timed(rounds)
         stats = jax.devices()[0].memory_stats() or {}
         evaluation = timed(lambda: made.evaluate(data, turn.keys, clients, *state))
-        rate = product_rate()
+        rate, dearest = product_rate(), kernels(rounds)
     together = row.runs if program.placement.mapped else 1
     a_round = measure.spread([each / row.rounds / together for each in seconds])
     rates = {"share_of_peak": devices.KINDS["h100"].peak, "share_of_product": rate}
@@ -165,6 +191,7 @@ def measure_row(row: Row, lock: FileLock) -> dict[str, Any]:
         "product_teraflop_per_second": rate / 1e12,
         "gigaflop_a_round": flops / 1e9,
         "runs_mapped_together": together,
+        "kernels_of_a_call": dearest,
         "evaluation_seconds": measure.spread(evaluation)["median"] / together,
         "compile_seconds": program.compile_seconds,
         "planned_mib": plan / MIB,
@@ -180,17 +207,17 @@ def child() -> int:
     """Measure the row that the environment names, and write what was found."""
     path = Path(os.environ[FOUND])
     try:
-        found = measure_row(ROWS[os.environ[CHILD]], FileLock(path.parent / "lock"))
+        found = measure_row(ROWS[os.environ[CHILD]], path)
     except Exception as error:  # compilers raise many types
         found = {"failure": " ".join(f"{type(error).__name__}: {error}".split())[:600]}
     path.write_text(json.dumps(found))
     return 0
 
 
-def in_a_child(name: str, folder: Path) -> dict[str, Any]:
+def in_a_child(name: str, folder: Path, many: int) -> dict[str, Any]:
     """Measure a row in a process of its own, which may abort."""
     path = folder / f"{list(ROWS).index(name)}.json"
-    own = {CHILD: name, FOUND: str(path), "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    own = {CHILD: name, FOUND: str(path), MANY: str(many), "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.card"], env=os.environ | own, capture_output=True, text=True, check=False
     )
@@ -198,6 +225,7 @@ def in_a_child(name: str, folder: Path) -> dict[str, Any]:
         found = json.loads(path.read_text())
     else:
         found = {"failure": f"status {done.returncode}: {' '.join(done.stderr.split())[-600:]}"}
+        path.touch()
     row = ROWS[name]
     asked = {"study": STUDIES[row.study][0], "fields": dict(row.fields), "options": dict(row.options)}
     made = {"variant": name, **asked, "rounds": row.rounds, **found}
@@ -221,11 +249,11 @@ def main() -> int:
     if CHILD in os.environ:
         return child()
     names = names_of(_ROWS.value)
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(_TOGETHER.value) as pool:
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(len(names)) as pool:
         if "MDFL_DATA_DIR" not in os.environ:
             stand_ins(Path(folder))
             os.environ["MDFL_DATA_DIR"] = folder
-        rows = list(pool.map(lambda name: in_a_child(name, Path(folder)), names))
+        rows = list(pool.map(lambda name: in_a_child(name, Path(folder), len(names)), names))
     measure.write("card", rows)
     return 0
 
