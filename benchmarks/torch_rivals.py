@@ -141,7 +141,7 @@ class Loop:
         """Return the parameters of all clients as one tensor [clients, d]."""
         import torch
 
-        vectors = [torch.nn.utils.parameters_to_vector(m.parameters()).detach() for m in self.models]
+        vectors = [torch.cat([p.detach().reshape(-1) for p in model.parameters()]) for model in self.models]
         return torch.stack(vectors)
 
     def load(self, rows: Any) -> None:

@@ -27,7 +27,7 @@ class Over(NamedTuple):
 
     def total(self, a: jax.Array, mask: jax.Array | None) -> jax.Array:
         """Sum ``a`` [C, H, W, B] for each channel: [C, 1, 1, B] with groups, otherwise [C, 1, 1, 1]."""
-        if self.groups:
+        if mask is None:
             return jnp.sum(a, axis=(1, 2), keepdims=True)
         return jnp.sum(jnp.where(mask, a, 0.0), axis=(1, 2, 3), keepdims=True)
 
@@ -161,21 +161,21 @@ class BatchNorm(nn.Module):
             y = rest * column(jax.lax.rsqrt(variance + self.epsilon) * scale) + column(bias)
             return y.astype(x.dtype)
         count = pixels(x.shape, mask)
-        y: jax.Array | Normalised
+        result: jax.Array | Normalised
         if isinstance(x, Product):
             moments = x.moments(jnp.maximum(count, 1.0))
             centre, spread = x.result(moments)
             root = jax.lax.rsqrt(jnp.where(count > 0, spread, 1.0) + self.epsilon)
-            y = Normalised(x, scale, bias, moments, root)
+            result = Normalised(x, scale, bias, moments, root)
         else:
-            y, *of_batch = normalise(Over(0, self.epsilon), x, mask, scale, bias)
+            result, *of_batch = normalise(Over(0, self.epsilon), x, mask, scale, bias)
             centre, spread = (value[:, 0, 0, 0] for value in of_batch)
         if not self.is_initializing():
             unbiased = spread * count / jnp.maximum(count - 1.0, 1.0)
             rate = jnp.where(count > 0, self.momentum, 0.0)
             mean.value += rate * (centre - mean.value)
             var.value += rate * (unbiased - var.value)
-        return y
+        return result
 
 
 class Norm(nn.Module):

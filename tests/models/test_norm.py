@@ -161,11 +161,10 @@ def test_gradients_of_groups_and_batches_equal_those_of_double_precision(far):
         return np.sum(y * wide(weight if groups else weight[..., mask]))
 
     for groups, seen in ((2, None), (0, jnp.asarray(mask))):
-        ours = (
-            lambda *args, groups=groups, seen=seen: jnp.sum(  # noqa: E731
-                norm.normalise(norm.Over(groups, 1e-5), args[0], seen, *args[1:])[0] * weight
-            )
-        )
+
+        def ours(x, scale, bias, groups=groups, seen=seen):
+            return jnp.sum(norm.normalise(norm.Over(groups, 1e-5), x, seen, scale, bias)[0] * weight)
+
         args = [jnp.float32(x), jnp.float32(scale), jnp.float32(bias)]
         found = jax.grad(ours, argnums=(0, 1, 2))(*args)
         numbers = [wide(np.asarray(arg)) for arg in args]
