@@ -47,6 +47,8 @@ MUTANTS = [
     Mutant(PICKS, "(picked | senders.opposite(picked)) & adj", "picked & adj", "networks"),
     Mutant("networks/graphs.py", "jnp.minimum(apart, num_clients - apart)", "apart", "networks/test_graphs.py"),
     Mutant(PICKS, ", in_range=links.adjacency", "", "exchange/test_heard.py"),
+    Mutant("core/sharding.py", "* own - reach", "* own", "engine/test_client_padding.py"),
+    Mutant("tasks/supervised.py", " or not of_batch", "", "tasks/test_gradients.py"),
     Mutant("core/sharding.py", "links.adjacency & speaks", "links.adjacency", "exchange/test_heard.py"),
     Mutant("algorithms/pame.py", "_replace(adjacency=picked)", "_replace()", "exchange/test_heard.py"),
     Mutant("algorithms/local.py", "~waits, stats.loss.shape", "True, stats.loss.shape", "networks/test_costs.py"),
