@@ -31,7 +31,7 @@ from mdfl_jax.core.types import BEFORE, NEVER, Algorithm, ClientParams, Clients,
 from mdfl_jax.data.batching import Epochs
 from mdfl_jax.exchange import under_way
 from mdfl_jax.networks.contact import Met
-from mdfl_jax.networks.radio import LinkFilter
+from mdfl_jax.networks.link_filters import LinkFilter
 from mdfl_jax.networks.wrappers.wrapper import wrap
 
 MARGIN = 1e-5  # relative; sums of seconds in single precision may be this much too small

@@ -59,9 +59,9 @@ from mdfl_jax.networks.contact import ContactList, contact_list
 from mdfl_jax.networks.costs import IGNORE, SHORT_CONTACTS, CostParams, LinkLoad, Work, link_filter, work_of
 from mdfl_jax.networks.fixed import fixed_graph, given, read_matrices
 from mdfl_jax.networks.graphs import GRAPHS, GraphParams
+from mdfl_jax.networks.link_filters import LinkFilter, chained
 from mdfl_jax.networks.meetings import PATTERNS, MeetingsParams, meeting_table, meetings
 from mdfl_jax.networks.mixing import MIXINGS
-from mdfl_jax.networks.radio import LinkFilter, chained
 from mdfl_jax.networks.radios.radio import radio
 from mdfl_jax.networks.spatial import ORDERS, SpatialParams, spatial
 from mdfl_jax.networks.worlds import MOVERS, RELAY_PLACES
