@@ -21,12 +21,13 @@ from ml_collections import ConfigDict
 from ml_collections.config_dict import placeholder
 
 from mdfl_jax.config.checks import check_together
-from mdfl_jax.config.sections import Experiment, flat, movement_of, schema
+from mdfl_jax.config.sections import Experiment, flat, schema
 from mdfl_jax.core import numbers
 from mdfl_jax.core.errors import UserError, check_path, unknown_name
 from mdfl_jax.core.own_files import import_file, place
 from mdfl_jax.core.sweep_text import split_axes
 from mdfl_jax.mobility import MOBILITIES
+from mdfl_jax.mobility.registry import movement_of
 
 RENAMED = {"network.warm_up_met": "motion.warm_up_met", "network.tell_met": "motion.tell_met"}
 """Fields that had another path in earlier versions."""

@@ -23,8 +23,8 @@ from mdfl_jax.data.files import arrays_in, number_rows, while_reading
 from mdfl_jax.mobility.trace import on_circle
 from mdfl_jax.networks.contact import Met
 from mdfl_jax.networks.graphs import GRAPHS, Graph, GraphParams
+from mdfl_jax.networks.link_filters import LinkFilter, surviving
 from mdfl_jax.networks.mixing import MIXINGS, SYMMETRIC_MIXINGS, MixingInputs
-from mdfl_jax.networks.radio import LinkFilter, surviving
 
 TOLERANCE = 1e-5  # absolute tolerance of the row sums of given weights, and of their symmetry
 

@@ -31,8 +31,8 @@ from mdfl_jax.networks.contact import (
     link_radius,
     listed_contacts,
 )
+from mdfl_jax.networks.link_filters import LinkFilter, draw_radii, failure_probability, surviving
 from mdfl_jax.networks.mixing import MIXINGS, SYMMETRIC_MIXINGS, MixingInputs
-from mdfl_jax.networks.radio import LinkFilter, draw_radii, failure_probability, surviving
 from mdfl_jax.networks.worlds import make_world, world_of
 
 BEFORE_ALL_ROUNDS = 2**31 - 1  # an index of the stream "link" that is not the index of any round

@@ -15,7 +15,8 @@ from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.config.checks import notes, unused
 from mdfl_jax.config.points import program_key
 from mdfl_jax.config.resolve import resolve
-from mdfl_jax.config.sections import member_notes, movement_of
+from mdfl_jax.config.sections import member_notes
+from mdfl_jax.mobility.registry import movement_of
 from mdfl_jax.study.prepare.simulation import build_simulation, hparams_of
 from mdfl_jax.study.prepare.task import load_dataset
 

@@ -21,7 +21,7 @@ from mdfl_jax.networks import fixed_graph
 from mdfl_jax.networks.contact import Met
 from mdfl_jax.networks.costs import CostParams, Work, airtime, link_filter
 from mdfl_jax.networks.graphs import GraphParams
-from mdfl_jax.networks.radio import chained
+from mdfl_jax.networks.link_filters import chained
 from mdfl_jax.networks.radios.fading import NakagamiNumbers
 from mdfl_jax.networks.radios.its_g5 import TABLE as ITS_G5
 from mdfl_jax.networks.radios.log_distance import LogDistanceNumbers, loss, reach

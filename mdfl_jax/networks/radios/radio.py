@@ -23,7 +23,7 @@ from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.rng import stream
 from mdfl_jax.core.types import Clients
 from mdfl_jax.networks.contact import Met, link_radius
-from mdfl_jax.networks.radio import LinkFilter
+from mdfl_jax.networks.link_filters import LinkFilter
 from mdfl_jax.networks.radios.bursts import Burst, after_a_round, no_bursts
 from mdfl_jax.networks.radios.shadowing import Waves, draw_waves, shadowing
 
