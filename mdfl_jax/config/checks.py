@@ -36,6 +36,7 @@ from mdfl_jax.config.sections import (
     attackers_in,
     check_members,
     collects,
+    comes_and_goes,
     has_batteries,
     has_clocks,
     in_use,
@@ -361,6 +362,8 @@ def _cost(experiment: Experiment) -> Iterator[Rule]:
     listed = remembers_all(experiment) and experiment.engine.links == "lists"
     remembers = f"dense or auto: cost.short_contact {cost.short_contact} remembers all pairs of clients"
     yield "engine.links", listed, remembers
+    if sends_parts(experiment):
+        yield "cost.short_contact", *_refuses_parts(experiment)
     if pattern:
         yield "cost.deadline", has_deadline(experiment), f"inf with server.pattern {pattern}"
     if pattern or serves_all(experiment):
@@ -371,6 +374,22 @@ def _cost(experiment: Experiment) -> Iterator[Rule]:
     yield "cost.speed_ratio", cost.speeds and cost.speed_ratio > 1, "1 where cost.speeds names a file"
     if cost.speeds:
         read_speeds(cost.speeds, network.num_clients)
+
+
+def _refuses_parts(experiment: Experiment) -> tuple[bool, str]:
+    """Tell whether the other settings have no meaning for a part of a model, and why."""
+    config, rule = experiment.algorithm, aggregation_in_use(experiment.algorithm.name, experiment.algorithm.aggregation)
+    mixes = bool(rule) and not ALGORITHMS.traits(config.name).mixes_gradients
+    mixes &= "local_steps" not in ignored_by(config.name) and not ALGORITHMS[config.name](Settings()).asynchronous
+    whole = "another one: {} needs whole models".format
+    if not mixes:
+        return True, whole(f"algorithm.name {config.name}")
+    if rule != "mean":
+        return True, whole(f"algorithm.aggregation {rule}")
+    if is_attacked(experiment):
+        return True, whole(f"attack.name {experiment.attack.name}")
+    teaches = comes_and_goes(experiment) and experiment.presence.newcomers == "neighbour"
+    return teaches, whole(f"presence.newcomers {experiment.presence.newcomers}")
 
 
 def _clock(experiment: Experiment) -> Iterator[Rule]:
@@ -503,6 +522,12 @@ def remembers_all(experiment: Experiment) -> bool:
     """Tell whether messages wait for the next contact of any two clients, so that links must be matrices."""
     rule = experiment.cost.short_contact
     return rule != IGNORE and SHORT_CONTACTS[rule].all_pairs
+
+
+def sends_parts(experiment: Experiment) -> bool:
+    """Whether a message that does not fit a contact carries the coordinates that do."""
+    rule = experiment.cost.short_contact
+    return rule != IGNORE and SHORT_CONTACTS[rule].in_parts
 
 
 def names_saved(text: str) -> bool:

@@ -549,7 +549,8 @@ class CostConfig:
     short_contact: str = field(
         IGNORE,
         "contacts too short for a message: they carry it all the same (ignore), not at all (drop), or late: it goes on "
-        "in the next round of the contact (resume), or also in the next contact of the same clients (next_contact)",
+        "in the next round of the contact (resume), or also in the next contact of the same clients (next_contact), or "
+        "the coordinates that fit, those that changed most first (largest)",
         names=lambda: (IGNORE, *SHORT_CONTACTS),
     )
     joules_per_bit: float = _free("joules of the sender for each bit")

@@ -465,6 +465,7 @@ class Met(NamedTuple):
       radius: [N] communication radii, or [N, K] those of the links; None where clients have no places.
       duration: [] the seconds of movement in a round; None where clients have no places.
       rate: [N, K] float32 bits per second over each link; None: the network does not know it.
+      budget: [N, K] float32 bits that each link carries at most (`mdfl_jax.core.types.Links.budget`); None: no limit.
     """
 
     senders: Senders
@@ -476,6 +477,7 @@ class Met(NamedTuple):
     radius: jax.Array | None = None
     duration: Any = None
     rate: jax.Array | None = None
+    budget: jax.Array | None = None
 
     def seconds(self) -> jax.Array:
         """Compute the seconds of each contact in the round, [N, K] float32 (`seconds_in_contact`)."""

@@ -243,7 +243,7 @@ class _Space:
         moved = self.move(params, stream_at(key, "mobility", round_index), state)._replace(filtered=filtered)
         if senders.most is not None and state.needed is not None:
             moved = moved._replace(needed=jnp.maximum(state.needed, senders.most))
-        return moved, Links(adjacency, mix, senders=senders, rate=met.rate)
+        return moved, Links(adjacency, mix, senders=senders, rate=met.rate, budget=met.budget)
 
     def hold(self, state: SpatialState, stands: jax.Array) -> SpatialState:
         """Return the state in whose coming round some clients, [N] bool, stand still; see `Network.hold`."""

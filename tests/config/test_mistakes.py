@@ -329,6 +329,14 @@ cost.speeds=speeds_0.txt => 0 is no speed; it must be greater than 0 and finite
 cost.speeds=speeds_nan.txt => nan is no speed
 cost.speeds=speeds_1e39.txt => 1e39 is no speed
 cost.speeds=speeds_1e-40.txt => 1e-40 is no speed
+& cost.short_contact=largest
+algorithm.name=nids => cost.short_contact is largest; it must be another one: algorithm.name nids needs whole models
+algorithm.name=pame => it must be another one: algorithm.name pame needs whole models
+algorithm.name=kgt => it must be another one: algorithm.name kgt needs whole models
+algorithm.name=swift => it must be another one: algorithm.name swift needs whole models
+algorithm.aggregation=median => it must be another one: algorithm.aggregation median needs whole models
+attack.name=sign_flip | attack.number=1 => it must be another one: attack.name sign_flip needs whole models
+presence.name=markov | presence.newcomers=neighbour => it must be another one: presence.newcomers neighbour needs whole
 """
 RADIOS = """
 radio.name=log_distnce => unknown radio 'log_distnce' (did you mean 'log_distance'?); known: disc, log_distance

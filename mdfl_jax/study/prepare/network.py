@@ -629,4 +629,5 @@ def cost_params(experiment: Experiment, link_load: Callable[[Any], LinkLoad] | N
         round_seconds=number(least_seconds(experiment)),
         link_messages=number(load.messages),
         link_bits=number(load.bits),
+        link_least=number(load.least),
     )

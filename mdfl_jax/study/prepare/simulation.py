@@ -16,7 +16,7 @@ from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import OptimizerFactory, Schedule, Settings, adam, sgd
 from mdfl_jax.algorithms.registry import aggregation_in_use
 from mdfl_jax.attacks.registry import ATTACKS
-from mdfl_jax.config.checks import is_counted, keys_of, wants_lists
+from mdfl_jax.config.checks import is_counted, keys_of, sends_parts, wants_lists
 from mdfl_jax.config.sections import (
     Experiment,
     algorithm_numbers,
@@ -36,6 +36,7 @@ from mdfl_jax.core.types import FIXED, SYMMETRIC, Hparams, Task
 from mdfl_jax.core.types import Schedule as RunSchedule
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.engine.simulation import Simulation, check_needs
+from mdfl_jax.exchange.largest import in_parts
 from mdfl_jax.exchange.neighbourhood import with_rule
 from mdfl_jax.metrics import asked_for
 from mdfl_jax.mobility import Form, Movement
@@ -174,22 +175,22 @@ def build_simulation(
     """
     engine = experiment.engine
     task = build_task(experiment, dataset, mesh, pretrained)
-    algorithm = ALGORITHMS[experiment.algorithm.name](
-        Settings(
-            optimizer=_optimizer(experiment),
-            num_local_steps=experiment.algorithm.local_steps,
-            num_local_epochs=experiment.algorithm.local_epochs,
-            equal_steps=experiment.algorithm.epoch_steps == "equal",
-            proximal=is_proximal(experiment),
-            mixing_bound=engine.mixing_bound,
-            compressor=experiment.algorithm.compressor,
-            schedule=_schedule(experiment),
-            local_statistics=experiment.algorithm.statistics == "local",
-            aggregation=experiment.algorithm.aggregation,
-            shared=experiment.model.shared,
-        )
+    settings = Settings(
+        optimizer=_optimizer(experiment),
+        num_local_steps=experiment.algorithm.local_steps,
+        num_local_epochs=experiment.algorithm.local_epochs,
+        equal_steps=experiment.algorithm.epoch_steps == "equal",
+        proximal=is_proximal(experiment),
+        mixing_bound=engine.mixing_bound,
+        compressor=experiment.algorithm.compressor,
+        schedule=_schedule(experiment),
+        local_statistics=experiment.algorithm.statistics == "local",
+        aggregation=experiment.algorithm.aggregation,
+        shared=experiment.model.shared,
     )
+    algorithm = ALGORITHMS[experiment.algorithm.name](settings)
     algorithm = with_rule(algorithm, aggregation_in_use(experiment.algorithm.name, experiment.algorithm.aggregation))
+    algorithm = in_parts(algorithm, settings.part) if sends_parts(experiment) else algorithm
     schedule = RunSchedule(
         experiment.rounds,
         experiment.eval_every,
