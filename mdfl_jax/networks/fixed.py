@@ -110,7 +110,7 @@ def _weighed(
         numbers = (params.mixing or own).typed()
         inputs = MixingInputs(adjacency, contact, clients.num_samples, at_rest, everywhere, numbers, senders)
         mix = contract.arrays(weigh, weigh(inputs), adjacency.shape, float)
-        return state, Links(adjacency, mix, senders=senders, rate=met.rate)
+        return state, met.links(adjacency, mix)
 
     return Network(
         num_clients=num_clients,
@@ -119,6 +119,7 @@ def _weighed(
         step=step,
         places=lambda state: state.places,
         lists=Lists(places) if places else None,
+        metrics=link_filter.metrics if link_filter else (),
     )
 
 

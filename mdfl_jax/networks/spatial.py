@@ -243,7 +243,7 @@ class _Space:
         moved = self.move(params, stream_at(key, "mobility", round_index), state)._replace(filtered=filtered)
         if senders.most is not None and state.needed is not None:
             moved = moved._replace(needed=jnp.maximum(state.needed, senders.most))
-        return moved, Links(adjacency, mix, senders=senders, rate=met.rate, budget=met.budget)
+        return moved, met.links(adjacency, mix)
 
     def hold(self, state: SpatialState, stands: jax.Array) -> SpatialState:
         """Return the state in whose coming round some clients, [N] bool, stand still; see `Network.hold`."""
@@ -340,7 +340,7 @@ def spatial(
         places=lambda state: state.places,
         there=(lambda state: state.there) if any(rule.presence for rule in rules) else None,
         lists=Lists(space.num_places, space.num_places, lambda state: state.needed) if max_neighbours else None,
-        metrics=space.records(),
+        metrics=(*space.records(), *(link_filter.metrics if link_filter else ())),
         observe=space.observe if compares else None,
         compares=compares,
         hold=space.hold,

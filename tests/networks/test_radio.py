@@ -217,7 +217,10 @@ def test_bursts_are_gilberts_chain_also_on_a_graph():
     """Stationary from the first round on: a share of 0.05 / 0.25 of the pairs in bursts of five rounds in the mean."""
     network = fixed_graph(N, "complete", link_filter=radio(Parts(bursts=True)))
     numbers = GraphParams(link_filter=RadioParams(burst=np.float32(0.05), burst_end=np.float32(0.2)))
-    good = played(network, numbers, 300)[1].adjacency
+    links = played(network, numbers, 300)[1]
+    good = links.adjacency
+    np.testing.assert_array_equal(links.within, np.broadcast_to(~np.eye(N, dtype=bool), good.shape))
+    np.testing.assert_array_equal(links.outage, links.within & ~good)
     np.testing.assert_array_equal(good, good.swapaxes(1, 2))
     bad = ~good[:, *np.triu_indices(N, 1)]
     assert bad[0].mean() == pytest.approx(0.2, abs=0.08)
@@ -253,6 +256,31 @@ def test_a_contact_carries_what_its_rate_sends_in_its_seconds():
     )[1]
     np.testing.assert_array_equal(both.adjacency, rate >= 12e6)
     assert 0 < both.adjacency.sum() < (rate > 0).sum()
+
+
+@pytest.mark.long
+def test_outage_and_rates_of_a_study_are_those_of_its_links():
+    """Clients at rest on a line, all within the radius; Rayleigh fading, and contacts that are too short.
+
+    What costs drop is no outage. The share of outage is that of the formula, within its deviation.
+    """
+    line = {"network.num_clients": 6, "network.num_mobile": 0, "network.mobility": "random_waypoint", "rounds": 200}
+    line |= {"eval_every": 200, "motion.height": 1e-3, "motion.width": 300.0, "network.radius": 1e3, "motion.dt": 1e-3}
+    line |= {"radio.name": "log_distance", "radio.fading": "rayleigh", "radio.rate": "its_g5", "radio.threshold": 4.1}
+    results = mdfl_jax.run(tiny_config(**line | {"cost.short_contact": "drop"}), progress=False)
+    of = results.array
+    place = of("position")[:, 0].astype(float)
+    apart = np.linalg.norm(place[:, :, None] - place[:, None], axis=-1)
+    mean = 10 ** ((23 + 95 - np.vectorize(lambda d: oracle.streets(max(d, 1), 5.9))(apart)) / 10)
+    expected = 1 - np.exp(-(10**0.41) / mean)
+    expected[:, np.arange(6), np.arange(6)] = 0
+    found = of("outage")[:, -1]
+    np.testing.assert_allclose(found, expected.sum(axis=2) / 5, atol=5 * 0.5 / np.sqrt(1000))
+    assert (of("within_radius")[:, -1] == 5).all()
+    assert (of("num_neighbours")[:, -1] < 5 * (1 - found)).all()  # some contacts are too short
+    rate = of("link_rate")[:, -1]
+    rate = rate[~np.isnan(rate)]  # somebody may be at the end of the line, alone
+    assert ((rate >= 20800 / 1e-3) & (rate <= 27e6)).all()  # those that carry a model in a millisecond
 
 
 PLANNED = {
@@ -296,4 +324,6 @@ def test_the_rounds_of_a_study_last_as_long_as_its_slowest_link():
     config = {"radio.name": "log_distance", "radio.rate": "its_g5", "radio.sharing": "turns"} | place
     results = mdfl_jax.run(tiny_config(**config, sweep="algorithm.name=dpsgd,allreduce"), progress=False)
     np.testing.assert_allclose(results.array("seconds", "dpsgd")[:, -1], 4 * 20800 / (4.5e6 / 2), rtol=1e-5)
+    np.testing.assert_allclose(results.array("link_rate", "dpsgd")[:, -1], 4.5e6 / 2, rtol=1e-5)
+    assert (results.array("outage", "dpsgd")[:, -1] == 0).all()
     np.testing.assert_allclose(results.array("seconds", "allreduce")[:, -1], 4e-5, rtol=1e-5)  # it sends over no radio

@@ -18,10 +18,12 @@ import jax.numpy as jnp
 
 from mdfl_jax.core.geometry import squared_reach
 from mdfl_jax.core.links import ALL_PAIRS, Senders
+from mdfl_jax.core.metric import CURVE, TABLE, UNKNOWN, Metric
 from mdfl_jax.core.numbers import Numbers
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.rng import stream
 from mdfl_jax.core.types import Clients
+from mdfl_jax.metrics.over_clients import mean_of_known
 from mdfl_jax.networks.contact import Met, link_radius
 from mdfl_jax.networks.radio import LinkFilter
 from mdfl_jax.networks.radios.bursts import Burst, after_a_round, no_bursts
@@ -159,6 +161,7 @@ def radio(parts: Parts) -> LinkFilter | None:
     sharing = SHARINGS[parts.sharing] if parts.sharing else None
     if path_loss is None and sharing is None and not parts.bursts:
         return None
+    outages, carries = path_loss is not None or parts.bursts, rate is not None or sharing is not None
 
     def init(params: RadioParams, key: jax.Array, clients: Clients, places: int) -> RadioState:
         num_clients = clients.num_samples.shape[0]
@@ -168,7 +171,7 @@ def radio(parts: Parts) -> LinkFilter | None:
 
     def step(params: RadioParams, state: RadioState, key: jax.Array, met: Met) -> tuple[Met, RadioState]:
         of_bursts, of_fading = jax.random.split(jax.random.fold_in(key, 1))
-        num_clients, senders = met.heard.shape[0], met.senders
+        num_clients, senders, within = met.heard.shape[0], met.senders, met.heard
         if state.bursts is not None:
             draws = senders.uniform_of_pairs(of_bursts, num_clients)
             bursts = after_a_round(params.burst, params.burst_end, state.bursts, met, draws)
@@ -179,7 +182,9 @@ def radio(parts: Parts) -> LinkFilter | None:
             gain = decibel(fading(_typed(params.fading), draw)) if fading else jnp.float32(0)
             dark = shadowing(state.waves, met) * params.signal.shadowing if state.waves is not None else 0
             met, snr = signals(params, gain - dark, met)
-        if not (rate or sharing):
+        if outages:
+            met = met._replace(within=within, outage=within & ~met.heard)
+        if not carries:
             return met, state
         bits = rate.bits(_typed(params.rate), snr) if rate and snr is not None else params.bandwidth
         if sharing:
@@ -205,7 +210,59 @@ def radio(parts: Parts) -> LinkFilter | None:
         radius = jnp.minimum(link_radius(met.radius, senders, met.heard.shape[0]), reach)
         return met._replace(heard=met.heard & near, radius=radius), jnp.maximum(level - noise, least)
 
-    return LinkFilter(init, step, keeps_fixed=not (parts.fading or parts.bursts), needs_distances=path_loss is not None)
+    fixed, measured = not (parts.fading or parts.bursts), (*(OUTAGES if outages else ()), *(RATE if carries else ()))
+    return LinkFilter(init, step, keeps_fixed=fixed, needs_distances=path_loss is not None, metrics=measured)
+
+
+def _share(at: Any, part: str, whole: str) -> jax.Array:
+    """Return the quotient of two sums over the rounds since the last evaluation, [N]; NaN where the second is 0."""
+    parts, number = at.total(part), at.total(whole)
+    return jnp.where(number > 0, parts / jnp.maximum(number, 1), jnp.nan)
+
+
+def _rates(view: Any) -> jax.Array:
+    """Return [N] float32, the sum of the bits per second over the links on which each client can hear."""
+    links = view.links
+    return jnp.sum(jnp.where(links.adjacency if links.in_range is None else links.in_range, links.rate, 0), axis=1)
+
+
+OUTAGES = (
+    Metric(
+        "within_radius",
+        lambda at: at.mean_over_rounds("within_radius"),
+        UNKNOWN,
+        each_round=lambda view: jnp.sum(view.links.within, axis=1).astype(jnp.float32),
+        label="clients within the radius",
+        summary=False,
+    ),
+    Metric(
+        "outage",
+        lambda at: _share(at, "outage", "within_radius"),
+        UNKNOWN,
+        each_round=lambda view: jnp.sum(view.links.outage, axis=1).astype(jnp.float32),
+        over_clients=mean_of_known,
+        label="outage (%)",
+        scale=0.01,
+        shown={TABLE, CURVE},
+    ),
+)
+"""[N] float32, over the rounds since the last evaluation: the clients within each client's radius in a round, and the
+share of these whose signal is in outage or in a burst; NaN where there were none."""
+RATE = (
+    Metric(
+        "link_rate",
+        lambda at: _share(at, "link_rate", "num_neighbours"),
+        UNKNOWN,
+        each_round=_rates,
+        over_clients=mean_of_known,
+        unit="bit/s",
+        label="rate of a link (Mbit/s)",
+        scale=1e6,
+        shown={TABLE, CURVE},
+    ),
+)
+"""[N] float32, the mean bits per second of the links on which each client could hear, over the rounds since the last
+evaluation; NaN where there were none."""
 
 
 def _typed(numbers: Any) -> Any:
