@@ -219,7 +219,8 @@ class _Space:
         heard = met.heard & (round_index > 0) if self.sweeps else met.heard
         if state.there is not None:
             heard &= state.there[:, None] & met.senders.of(state.there)
-        return met._replace(heard=heard, position=position, path=path, radius=radius, duration=params.motion.dt)
+        met = met._replace(heard=heard, position=position, is_mobile=state.places.is_mobile)
+        return met._replace(path=path, radius=radius, duration=params.motion.dt)
 
     def step(
         self, params: SpatialParams, key: jax.Array, round_index: jax.Array, state: SpatialState, clients: Clients
