@@ -398,6 +398,7 @@ def pad_links(links: Links, rows: int) -> Links:
         in_range=None if links.in_range is None else fill(links.in_range, rows, False, axes),
         attackers=links.attackers and links.attackers.of_rows(rows),
         finishes=optional(links.finishes, False),
+        budget=None if links.budget is None else fill(links.budget, rows, 0, axes),
     )
 
 
@@ -415,8 +416,15 @@ def heard_links(links: Links, stats: RoundStats) -> Links:
     columns, (ids, back, most) = slice(num_clients) if heard.senders.ids is None else slice(None), heard.senders
     cut = lambda x: None if x is None else x[:num_clients]  # noqa: E731
     at_server = links.at_server if heard.at_server is None else cut(heard.at_server)
-    adjacency = heard.adjacency[:num_clients, columns]
-    return Links(adjacency, links.mix, at_server, senders=Senders(cut(ids), cut(back), most), rate=links.rate)
+    adjacency, bits = heard.adjacency[:num_clients, columns], heard.bits
+    return Links(
+        adjacency,
+        links.mix,
+        at_server,
+        senders=Senders(cut(ids), cut(back), most),
+        rate=links.rate,
+        bits=None if bits is None else bits[:num_clients, columns],
+    )
 
 
 def pad_senders(senders: Senders, rows: int) -> Senders:

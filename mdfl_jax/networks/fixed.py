@@ -118,7 +118,7 @@ def _weighed(
         numbers = (params.mixing or own).typed()
         inputs = MixingInputs(adjacency, contact, clients.num_samples, at_rest, everywhere, numbers, senders)
         mix = contract.arrays(weigh, weigh(inputs), adjacency.shape, float)
-        return state, Links(adjacency, mix, senders=senders, rate=met.rate)
+        return state, met.links(adjacency, mix)
 
     return Network(
         num_clients=num_clients,
@@ -127,6 +127,7 @@ def _weighed(
         step=step,
         places=lambda state: state.places,
         lists=Lists(places, reach=_reach(graph, num_clients)) if places else None,
+        metrics=link_filter.metrics if link_filter else (),
     )
 
 
