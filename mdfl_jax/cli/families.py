@@ -12,17 +12,18 @@ from typing import TypeVar
 from mdfl_jax.config.checks import LOGGERS
 from mdfl_jax.config.points import can_be_axis
 from mdfl_jax.config.resolve import all_fields
-from mdfl_jax.config.sections import FAMILIES, Experiment, Family
+from mdfl_jax.config.sections import families as of_members
+from mdfl_jax.config.sections import schema
 from mdfl_jax.core import papers
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.numbers import BOUNDS, Numbers, fields_of
+from mdfl_jax.core.section import Family
 from mdfl_jax.data.sources import SOURCES
 
 T = TypeVar("T")
 ROOT = Path(__file__).parents[2]  # of the paths of members
 FOLDER = "families"  # of the pages of the families, below docs/
-_ALL = (
-    *FAMILIES,
+_OTHERS = (
     Family(
         SOURCES,
         "Data sets without a file",
@@ -57,7 +58,7 @@ _COLUMNS = ("default", "allowed", "axis", "meaning")
 
 def families() -> dict[str, Family]:
     """Return the families, and the data sources, by the names that `mdfl info NAME` takes."""
-    return {re.sub(r"\W", "_", family.registry.kind): family for family in _ALL}
+    return {re.sub(r"\W", "_", family.registry.kind): family for family in (*of_members(), *_OTHERS)}
 
 
 def listing(only: str = "") -> str:
@@ -122,8 +123,9 @@ def pages() -> dict[str, str]:
 
 def _fields() -> str:
     """Return the page of the fields that every study has, with the list of the families."""
-    nested = [each for each in dataclasses.fields(Experiment) if dataclasses.is_dataclass(each.type)]
-    lines = [_FIELDS, "## The study", "", *_section(Experiment, "")]
+    whole = schema()
+    nested = [each for each in dataclasses.fields(whole) if dataclasses.is_dataclass(each.type)]
+    lines = [_FIELDS, "## The study", "", *_section(whole, "")]
     for section in nested:
         kind = section.type
         doc = (kind.__doc__ or "").strip()
@@ -141,8 +143,9 @@ def _fields() -> str:
 
 
 def _section(kind: type, prefix: str) -> list[str]:
-    """Return the table of the fields that a section declares itself."""
-    fields = {prefix + each.name: each for each in dataclasses.fields(kind) if "doc" in each.metadata}
+    """Return the table of the fields of a section that are no numbers of members."""
+    declared = (each for each in dataclasses.fields(kind) if "doc" in each.metadata and "own" not in each.metadata)
+    fields = {prefix + each.name: each for each in declared}
     rows = [_cells(path, each, can_be_axis(path)) for path, each in fields.items()]
     return _table(("field", *_COLUMNS), rows)
 

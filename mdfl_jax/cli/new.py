@@ -72,7 +72,7 @@ def check(kind: str, name: str) -> None:
       UserError: if there is no such kind; if the name is no identifier, is that of a member of this kind, or is that of
         a module, which a file of this name would hide.
     """
-    from mdfl_jax.config.sections import FAMILIES
+    from mdfl_jax.config.sections import families
     from mdfl_jax.data.sources import SOURCES
     from mdfl_jax.metrics import METRICS
     from mdfl_jax.report.registry import FIGURES
@@ -83,7 +83,7 @@ def check(kind: str, name: str) -> None:
         raise UserError(unknown_name("kind", kind, SECTIONS))
     if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_") or not name.isascii():
         raise UserError(f"the name is {name!r}; it must be letters, digits and underscores, and begin with a letter")
-    registries = [*(family.registry for family in FAMILIES), METRICS, FIGURES]
+    registries = [*(family.registry for family in families()), METRICS, FIGURES]
     by_kind = {registry.kind: registry for registry in registries} | {"dataset": SOURCES}
     if name in by_kind[kind]:
         raise UserError(f"the name is {name!r}; there is a {kind} of this name already, choose another one")

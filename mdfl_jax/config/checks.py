@@ -26,47 +26,40 @@ import numpy as np
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import aggregation_in_use, ignored_by
-from mdfl_jax.attacks.registry import ATTACKS
 from mdfl_jax.config.sections import (
-    COUNTED_AXES,
-    FAMILIES,
-    CostConfig,
     Experiment,
     NetworkConfig,
-    attackers_in,
     check_members,
-    collects,
-    has_batteries,
-    has_clocks,
+    families,
     in_use,
-    is_attacked,
     is_partial,
     is_proximal,
     is_shadowed,
-    movement_of,
     numbers_in,
     participation_of,
     radio_of,
-    switch,
     task_numbers,
     task_of,
-    world_in,
 )
 from mdfl_jax.core import rng
 from mdfl_jax.core.errors import UserError, unknown_name
-from mdfl_jax.core.geometry import points_of
-from mdfl_jax.core.numbers import fields_of, from_values, single
+from mdfl_jax.core.numbers import fields_of, from_values
 from mdfl_jax.core.outcomes import enumerated
 from mdfl_jax.core.registry import Registry
+from mdfl_jax.core.section import Rule, sections, switch
 from mdfl_jax.core.sweep_text import labels_of
 from mdfl_jax.exchange.aggregation import AGGREGATIONS
 from mdfl_jax.mobility import MOBILITIES
+from mdfl_jax.mobility.registry import movement_of, world_in
 from mdfl_jax.mobility.rule import FILES
 from mdfl_jax.models import MODELS
 from mdfl_jax.models.pretrained import READERS, TWINS
-from mdfl_jax.networks.costs import IGNORE, MARGIN, SHORT_CONTACTS
+from mdfl_jax.networks.costs import CostConfig, remembers_all, sends_parts, sends_without_rate
 from mdfl_jax.networks.graphs import GRAPHS
 from mdfl_jax.networks.radios.radio import RADIOS, SHARINGS, least_snr, reach_alone
+from mdfl_jax.networks.wrappers.attacked import AttackConfig
+from mdfl_jax.networks.wrappers.presence import PresenceConfig
+from mdfl_jax.networks.wrappers.roadside import ServerConfig
 from mdfl_jax.storage.model_files import is_saved
 from mdfl_jax.storage.study_files import MODELS as FOLDER
 from mdfl_jax.tasks import TASKS
@@ -74,9 +67,6 @@ from mdfl_jax.tasks import TASKS
 OWN, MEAN = "own", "mean"  # where each client starts: with its own kept model, or all with their mean
 LISTS_ABOVE = 512  # clients; up to this number matrices are as fast, and lambda_2 and records need them anyway
 MOST_EVALUATIONS = 1_000_000  # of a run
-LARGEST_RINGS = 2**26  # samples that all clients of a run keep, whose indices take 256 MiB
-Rule = tuple[str, object, str]
-"""A field, whether its value is refused, and what the value must be, with the reason after a colon."""
 
 
 def check_together(experiment: Experiment) -> None:
@@ -85,8 +75,8 @@ def check_together(experiment: Experiment) -> None:
     Raises:
       UserError: If the fields contradict each other. The message names the fields and their values.
     """
-    of_world, of_time = (_network, _places, _relays, _radio), (_server, _presence, _cost, _clock, _energy)
-    for rules in (*of_world, _task, _start, _algorithm, _attack, *of_time, _collecting, _rounds):
+    own = [kind.of(experiment).rules for kind in sections()]
+    for rules in (_network, _places, _relays, _radio, _task, _start, _algorithm, *own, _rounds):
         for path, is_refused, must in rules(experiment):
             if is_refused:
                 raise UserError(f"{path} is {_shown(experiment, path)}; it must be {must}")
@@ -134,7 +124,7 @@ def _places(experiment: Experiment) -> Iterator[Rule]:
     They need places that they can leave. The places before the first round are then those after a movement, which may
     depend on the data, so no data can be divided by them.
     """
-    network, pattern, usual = experiment.network, experiment.server.pattern, NetworkConfig().order
+    network, pattern, usual = experiment.network, ServerConfig.of(experiment).pattern, NetworkConfig().order
     if network.order == usual:
         return
     where = f"{usual}: a graph (network.graph is {network.graph}) knows no places"
@@ -150,7 +140,7 @@ def _places(experiment: Experiment) -> Iterator[Rule]:
 
 def _relays(experiment: Experiment) -> Iterator[Rule]:
     """Yield the rules for relays: they have places of their own, somebody has data, and mixing heeds relays."""
-    network, pattern, path = experiment.network, experiment.server.pattern, "network.relays"
+    network, pattern, path = experiment.network, ServerConfig.of(experiment).pattern, "network.relays"
     if not network.relays:
         return
     clients = network.num_clients - network.relays
@@ -169,7 +159,7 @@ def _relays(experiment: Experiment) -> Iterator[Rule]:
 
 def _radio(experiment: Experiment) -> Iterator[Rule]:
     """Yield the rules for radios: distances are known, signals have a strength, and one field says the rate."""
-    radio, network, pattern = experiment.radio, experiment.network, experiment.server.pattern
+    radio, network, pattern = experiment.radio, experiment.network, ServerConfig.of(experiment).pattern
     by_signal = RADIOS[radio.name] is not None
     for field, unused in (("name", "disc"), ("sharing", "empty"), ("burst", "0")):
         is_set = getattr(radio, field) not in (unused, "", 0)
@@ -183,18 +173,8 @@ def _radio(experiment: Experiment) -> Iterator[Rule]:
     yield "radio.rate", radio.rate and not by_signal, without
     disturbs = radio.sharing and SHARINGS[radio.sharing].heard_too
     yield "radio.sharing", disturbs and not by_signal, without.replace("empty", "another one")
-    bandwidth = math.isfinite(experiment.cost.bandwidth)
+    bandwidth = math.isfinite(CostConfig.of(experiment).bandwidth)
     yield "cost.bandwidth", radio.rate and bandwidth, f"inf: radio.rate {radio.rate} says the rate of each link"
-
-
-def _presence(experiment: Experiment) -> Iterator[Rule]:
-    presence, pattern, table = experiment.presence, experiment.server.pattern, experiment.presence.name == "table"
-    yield "presence.file", presence.file and not table, "empty unless presence.name is table"
-    yield "presence.file", table and not presence.file, "a file of lines client,from,to: presence.name is table"
-    misses = f"empty with server.pattern {pattern}: who is away would miss meetings that the pattern has"
-    yield "presence.name", presence.name and pattern, misses
-    held = f"another one: trace.gaps is {experiment.trace.gaps}, so that no client is ever away"
-    yield "presence.name", presence.name == "trace" and experiment.trace.gaps != "absent", held
 
 
 def _task(experiment: Experiment) -> Iterator[Rule]:
@@ -250,14 +230,19 @@ def _algorithm(experiment: Experiment) -> Iterator[Rule]:
         value, (unused, why) = getattr(config, field), UNUSED[field]
         yield f"algorithm.{field}", value not in (None, unused), f"{unused!r}: {config.name} {why}"
     yield from _local_work(experiment)
+    yield from _parts(experiment)
     rule = aggregation_in_use(config.name, config.aggregation)
     judges = rule and AGGREGATIONS.traits(rule).judges and ALGORITHMS.traits(config.name).mixes_gradients
     yield "algorithm.aggregation", judges, f"another one: {rule} judges models, and {config.name} mixes gradients too"
     shared = experiment.model.shared and "statistics" in ignored
     yield "model.shared", shared, f"empty: {config.name} exchanges whole models"
-    share = participation_of(experiment)[0]
+    share, period = participation_of(experiment)
     weighed = is_partial(experiment) and share < 1 and experiment.network.mixing != PICKED
     yield "network.mixing", weighed, f"{PICKED}, the weights of the links that algorithm.participation {share:g} picks"
+    pattern = ServerConfig.of(experiment).pattern
+    once, thinned = f"1 with server.pattern {pattern}: clients talk in pairs", pattern and is_partial(experiment)
+    yield "algorithm.participation", thinned and share < 1, once
+    yield "algorithm.period_max", thinned and period > 1, once
 
 
 def _local_work(experiment: Experiment) -> Iterator[Rule]:
@@ -275,160 +260,21 @@ def _local_work(experiment: Experiment) -> Iterator[Rule]:
     yield "algorithm.proximal", one and is_proximal(experiment), near
 
 
-def _attack(experiment: Experiment) -> Iterator[Rule]:
-    attack, network, name = experiment.attack, experiment.network, experiment.algorithm.name
-    if not is_attacked(experiment):
+def _parts(experiment: Experiment) -> Iterator[Rule]:
+    """Yield the rules for messages that carry a part of a model."""
+    config, rule = experiment.algorithm, aggregation_in_use(experiment.algorithm.name, experiment.algorithm.aggregation)
+    if not sends_parts(experiment):
         return
-    each, mixes = ATTACKS[attack.name].to_each, "aggregation" not in ignored_by(name)
-    yield "attack.name", each and not mixes, f"another one: {name} sends no whole models by algorithm.aggregation"
-    path, count = ("attack.share" if attack.share else "attack.number"), attackers_in(experiment)
-    path = "attack.clients" if attack.who == "listed" else path
-    yield path, count >= network.num_clients, f"fewer than network.num_clients, which is {network.num_clients}"
-    yield path, not count, f"enough for one attacker of {network.num_clients} clients"
-    yield "attack.name", "sends" in ignored_by(name), f"empty: {name} sends nothing by which clients could attack"
-    yield "attack.from_round", attack.from_round >= experiment.rounds, f"below rounds, which is {experiment.rounds}"
-    yield "eval_clients", experiment.eval_clients, "0 with attack.name: a sample would not know who is honest"
-    drawn = experiment.server.pattern not in ("", "roadside")
-    moves = 0 if network.graph or drawn or network.mobility == "static" else network.num_mobile
-    kinds = {"mobile": moves, "static": network.num_clients - moves}
-    if attack.who in kinds:
-        there = kinds[attack.who]
-        yield path, count > there, f"at most {there} clients: attack.who is {attack.who}, and so many are"
-    needs_places = attack.who in ("most_central", "outermost")
-    of_graph = f"another one: a graph (network.graph is {network.graph}) knows no places"
-    yield "attack.who", needs_places and network.graph, of_graph
-    of_pairs = f"another one: drawn pairs (server.pattern is {experiment.server.pattern}) know no places"
-    yield "attack.who", needs_places and drawn, of_pairs
-    listed = attack.who == "listed"
-    yield "attack.clients", attack.clients and not listed, "empty unless attack.who is listed"
-    if listed:
-        listed_attackers(experiment)
-
-
-def listed_attackers(experiment: Experiment) -> list[int]:
-    """Parse the field `attack.clients`.
-
-    Raises:
-      UserError: If it is no list of different clients.
-    """
-    text, clients = experiment.attack.clients, experiment.network.num_clients
-    words = [word.strip() for word in text.split(",")]
-    found = [int(word) for word in words if word.isdecimal()]
-    if len(found) < len(words) or len(set(found)) < len(found) or any(client >= clients for client in found):
-        raise UserError(f"attack.clients is {text!r}; it must be different clients of 0 to {clients - 1}, as in 0,3")
-    return found
-
-
-def _server(experiment: Experiment) -> Iterator[Rule]:
-    server, network, pattern = experiment.server, experiment.network, experiment.server.pattern
-    yield "server.pattern", pattern and network.graph, f"empty with network.graph {network.graph}"
-    roadside, table = pattern == "roadside", pattern == "table"
-    yield "server.units", server.units and not roadside, "empty unless server.pattern is roadside"
-    yield "server.file", server.file and not table, "empty unless server.pattern is table"
-    yield "server.file", table and not server.file, "a file of lines client,slot: server.pattern is table"
-    if roadside:
-        nowhere = world_in(experiment) == "contacts"
-        yield "server.pattern", nowhere, f"another one: network.mobility {network.mobility} knows no places"
-        _check_inside(experiment, "server.units", parse_units(server.units))
-    share, period = participation_of(experiment)
-    once, thinned = f"1 with server.pattern {pattern}: clients talk in pairs", pattern and is_partial(experiment)
-    yield "algorithm.participation", thinned and share < 1, once
-    yield "algorithm.period_max", thinned and period > 1, once
-    for name in ("link_failure", "link_fading"):
-        fails = pattern and not roadside and getattr(network, name) > 0
-        yield f"network.{name}", fails, f"0 under server.pattern {pattern}: pairs are drawn"
-
-
-def _check_inside(experiment: Experiment, path: str, places: list[tuple[float, float]]) -> None:
-    """Check that places which a field names, such as those of road-side units, are in the area of the world."""
-    world = world_in(experiment)
-    if world == "trace":  # the configuration does not say the area of a trace
-        return
-    (west, south), (east, north) = area(experiment)
-    for x, y in places:
-        if not (west <= x <= east and south <= y <= north):
-            corners = f"{west:g}..{east:g} x {south:g}..{north:g}"
-            raise UserError(f"{path}: the place {x:g},{y:g} is outside of the area {corners}")
-
-
-def _cost(experiment: Experiment) -> Iterator[Rule]:
-    cost, network, pattern = experiment.cost, experiment.network, experiment.server.pattern
-    uncounted = experiment.x_axis in COUNTED_AXES and not is_counted(experiment)
-    yield "x_axis", uncounted, "another one, or a field of cost must be set"
-    where = f"server.pattern {pattern}" if pattern else f"network.graph {network.graph}" if network.graph else ""
-    unknown = f"{IGNORE} with {where}: the durations of contacts are not known"
-    yield "cost.short_contact", where and cost.short_contact != IGNORE, unknown
-    listed = remembers_all(experiment) and experiment.engine.links == "lists"
-    remembers = f"dense or auto: cost.short_contact {cost.short_contact} remembers all pairs of clients"
-    yield "engine.links", listed, remembers
-    if pattern:
-        yield "cost.deadline", has_deadline(experiment), f"inf with server.pattern {pattern}"
-    if pattern or serves_all(experiment):
-        with_server = f"server.pattern {pattern}" if pattern else f"algorithm.name {experiment.algorithm.name}"
-        by_receiver = f"0 with {with_server}: bits are not counted by receiver"
-        yield "cost.joules_per_bit_received", cost.joules_per_bit_received > 0, by_receiver
-    yield "cost.speed_spread", cost.speeds and cost.speed_spread > 0, "0 where cost.speeds names a file"
-    yield "cost.speed_ratio", cost.speeds and cost.speed_ratio > 1, "1 where cost.speeds names a file"
-    if cost.speeds:
-        read_speeds(cost.speeds, network.num_clients)
-
-
-def _clock(experiment: Experiment) -> Iterator[Rule]:
-    cost, dt, config = experiment.cost, experiment.motion.dt, experiment.algorithm
-    if not has_clocks(experiment):
-        return
-    at_once = "empty: cost.seconds_per_sample is 0, so that work takes no time"
-    yield "clock.joins", not cost.seconds_per_sample, at_once
-    pattern = experiment.server.pattern
-    yield "clock.joins", pattern, f"empty with server.pattern {pattern}: who computes would miss meetings"
-    yield "cost.deadline", has_deadline(experiment), f"inf with clock.joins {experiment.clock.joins}: nobody waits"
-    if config.batch_size and not config.local_epochs and not cost.speed_spread:  # else a seed decides
-        speed = read_speeds(cost.speeds, experiment.network.num_clients).max() if cost.speeds else 1.0
-        least = dt * float(speed) / (config.batch_size * config.local_steps)
-        finer = f"at least {least:g}: the fastest client's work must take a slot of motion.dt {dt:g} s or more"
-        yield "cost.seconds_per_sample", cost.seconds_per_sample < least * (1 - MARGIN), finer
-
-
-def _energy(experiment: Experiment) -> Iterator[Rule]:
-    energy, network, pattern = experiment.energy, experiment.network, experiment.server.pattern
-    if not has_batteries(experiment):
-        return
-    misses = f"0 with server.pattern {pattern}: who has no energy would miss meetings that the pattern has"
-    yield "energy.capacity", pattern, misses
-    nowhere = f"network.graph {network.graph}" if network.graph else ""
-    world = "" if nowhere else world_in(experiment)
-    nowhere = f"network.mobility {network.mobility}" if world == "contacts" else nowhere
-    yield "energy.chargers", energy.chargers and nowhere, f"empty with {nowhere}, which knows no places"
-    goes_on = "0 with energy.capacity and a trace, which moves clients whether they have energy or not"
-    yield "cost.joules_per_metre", world == "trace" and experiment.cost.joules_per_metre > 0, goes_on
-    if energy.chargers:
-        _check_inside(experiment, "energy.chargers", parse_units(energy.chargers, "energy.chargers"))
-
-
-def _collecting(experiment: Experiment) -> Iterator[Rule]:
-    data, network, pattern, name = experiment.data, experiment.network, experiment.server.pattern, "data.collect"
-    if not collects(experiment):
-        return
-    yield name, network.graph, f"0 with network.graph {network.graph}: its clients are at no places"
-    yield name, pattern not in ("", "roadside"), f"0 with server.pattern {pattern}: its clients are at no places"
-    of_file = f"0 with network.mobility {network.mobility}: the area of a file is not known"
-    yield name, world_in(experiment) in FILES, of_file
-    first = f"mix_first with data.collect {data.collect}: clients collect before any movement"
-    yield "network.order", network.order != NetworkConfig().order, first
-    most = LARGEST_RINGS // (network.num_clients * data.collect)
-    yield "data.window", data.window > most, f"at most {most}: all clients keep at most {LARGEST_RINGS:,} samples"
-    if is_counted(experiment):
-        config, why = experiment.algorithm, f"with data.collect {data.collect} and costs: they count one amount of work"
-        yield "algorithm.batch_size", not config.batch_size, f"1 or more {why}"
-        yield "algorithm.local_epochs", config.local_epochs > 0, f"0 {why}"
-
-
-def area(experiment: Experiment) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lower and the upper corner of the grid or the plane, [2] float32 each; both belong to it."""
-    motion, side = experiment.motion, experiment.network.grid_size
-    on_grid = world_in(experiment) == "grid"
-    low, high = ((1, 1), (side, side)) if on_grid else ((0, 0), (motion.width, motion.height))
-    return np.array(low, np.float32), np.array(high, np.float32)
+    mixes = bool(rule) and not ALGORITHMS.traits(config.name).mixes_gradients
+    mixes &= "local_steps" not in ignored_by(config.name) and not ALGORITHMS[config.name](Settings()).asynchronous
+    whole = "another one: {} needs whole models".format
+    yield "cost.short_contact", not mixes, whole(f"algorithm.name {config.name}")
+    yield "cost.short_contact", rule != "mean", whole(f"algorithm.aggregation {rule}")
+    attack = AttackConfig.of(experiment)
+    yield "cost.short_contact", attack.in_use(experiment), whole(f"attack.name {attack.name}")
+    presence = PresenceConfig.of(experiment)
+    teaches = presence.in_use(experiment) and presence.newcomers == "neighbour"
+    yield "cost.short_contact", teaches, whole(f"presence.newcomers {presence.newcomers}")
 
 
 def _rounds(experiment: Experiment) -> Iterator[Rule]:
@@ -438,11 +284,6 @@ def _rounds(experiment: Experiment) -> Iterator[Rule]:
     yield "rounds", rounds // eval_every > MOST_EVALUATIONS, most
     is_file = name not in ("", ".", "..") and not any(c in name for c in "/\\\0") and len(name.encode()) <= 200
     yield "name", not is_file, "a file name of at most 200 bytes"
-
-
-def serves_all(experiment: Experiment) -> bool:
-    """Tell whether the algorithm has a server that all clients reach in every round."""
-    return ALGORITHMS[experiment.algorithm.name](Settings()).own_server
 
 
 def needs_file(experiment: Experiment) -> bool:
@@ -499,12 +340,6 @@ def wants_lists(experiment: Experiment) -> bool:
     return network.num_clients > LISTS_ABOVE and math.isfinite(network.radius)
 
 
-def remembers_all(experiment: Experiment) -> bool:
-    """Tell whether messages wait for the next contact of any two clients, so that links must be matrices."""
-    rule = experiment.cost.short_contact
-    return rule != IGNORE and SHORT_CONTACTS[rule].all_pairs
-
-
 def names_saved(text: str) -> bool:
     """Tell whether a value of `model.pretrained` names kept models of a study, in place of a file of weights."""
     path = Path(text)
@@ -516,35 +351,6 @@ def _is_saved(path: Path) -> bool:
     return is_saved(path) or (path.suffix == ".safetensors" and path.parent.name == FOLDER)
 
 
-@switch
-def is_counted(experiment: Experiment) -> bool:
-    """Whether a study counts seconds and joules: `cost` or `radio.rate` is set or varied, or energy may end."""
-    cost, fields = experiment.cost, dataclasses.fields(CostConfig)
-    counts = bool(experiment.radio.rate) or _varies(experiment) or has_batteries(experiment)
-    return counts or any(getattr(cost, each.name) != each.default for each in fields)
-
-
-def _varies(experiment: Experiment) -> bool:
-    return re.search(r"(^|[;+\s])(cost\.|radio\.rate)", experiment.sweep) is not None
-
-
-@switch
-def has_deadline(experiment: Experiment) -> bool:
-    """Whether slow clients are left out of the rounds."""
-    return math.isfinite(experiment.cost.deadline)
-
-
-def is_filtered(experiment: Experiment) -> bool:
-    """Whether a link filter (`mdfl_jax.networks.costs`) removes links."""
-    return has_deadline(experiment) or experiment.cost.short_contact != IGNORE
-
-
-@switch
-def has_speeds(experiment: Experiment) -> bool:
-    """Whether the speeds of the clients are given, and not drawn."""
-    return bool(experiment.cost.speeds)
-
-
 def notes(experiment: Experiment) -> list[str]:
     """Return warnings about settings that are allowed but probably not intended, one line for each."""
     return [f"{path} is {_shown(experiment, path)}; {why}" for path, is_noted, why in _notes(experiment) if is_noted]
@@ -552,23 +358,17 @@ def notes(experiment: Experiment) -> list[str]:
 
 def _notes(experiment: Experiment) -> Iterator[Rule]:
     """Yield fields, whether each is to be noted, and why it has no effect."""
-    cost, energy, model, network = experiment.cost, experiment.energy, experiment.model, experiment.network
+    model, network = experiment.model, experiment.network
     for path, why in _unread(experiment):
         section, _, name = path.rpartition(".")
         part: Any = attrgetter(section)(experiment)
         is_set = getattr(part, name) != type(part).__dataclass_fields__[name].default
         yield path, is_set, f"it has no effect: {why}"
-    counts = not _varies(experiment)  # where the sweep varies costs, one of its points may well be free
-    unused = "it has no effect: cost.seconds_per_sample is 0"
-    computes_at_once = counts and not cost.seconds_per_sample
-    yield "cost.deadline", computes_at_once and has_deadline(experiment), unused
-    yield "cost.speed_spread", computes_at_once and cost.speed_spread > 0, unused
-    yield "cost.speed_ratio", computes_at_once and cost.speed_ratio > 1, unused
-    yield "cost.speeds", computes_at_once and cost.speeds, unused
-    no_rate = counts and math.isinf(cost.bandwidth) and not experiment.radio.rate
-    sends_at_once = no_rate and not cost.latency
+    for kind in sections():
+        yield from kind.of(experiment).notes(experiment)
     taken = experiment.radio.sharing and not SHARINGS[experiment.radio.sharing].heard_too
-    yield "radio.sharing", no_rate and taken, "it has no effect: cost.bandwidth is inf and radio.rate is empty"
+    free = sends_without_rate(experiment)
+    yield "radio.sharing", free and taken, "it has no effect: cost.bandwidth is inf and radio.rate is empty"
     by_signal, least = RADIOS[experiment.radio.name] is not None, least_snr(*radio_of(experiment))
     passed = vars(experiment.radio)["threshold"]
     noted = by_signal and passed is not None and least > passed
@@ -576,20 +376,13 @@ def _notes(experiment: Experiment) -> Iterator[Rule]:
     reach = reach_alone(*radio_of(experiment))
     why = f"nobody is heard beyond it, and without shadowing and fading a signal reaches {reach:.4g}"
     yield "network.radius", reach > network.radius, why
-    noted = sends_at_once and cost.short_contact != IGNORE
-    yield "cost.short_contact", noted, "it has no effect: messages take no time"
-    uses = any(value > 0 for name, value in vars(cost).items() if name.startswith("joules"))
-    unused = "it has no effect: nothing takes energy, since all cost.joules_per_... are 0"
-    yield "energy.capacity", counts and has_batteries(experiment) and not uses, unused
-    charges = not energy.chargers or energy.charge or "energy.charge" in experiment.sweep
-    yield "energy.chargers", has_batteries(experiment) and not charges, "it has no effect: energy.charge is 0"
     if experiment.algorithm.statistics == "local" and MODELS[model.name].__module__.startswith("mdfl_jax."):
         norm = getattr(numbers_in(experiment, MODELS, model.name), "norm", "")  # a user's model must be built to know
         yield "algorithm.statistics", norm != "batch", f"{model.name} has no batch statistics"
     given, lists = experiment.engine.max_neighbours, wants_lists(experiment)
     why = f"it has no effect: engine.links=auto uses matrices for these {network.num_clients:,} clients"
     yield "engine.max_neighbours", given and not lists, why
-    known = network.graph or experiment.server.pattern.removesuffix("roadside")
+    known = network.graph or ServerConfig.of(experiment).pattern.removesuffix("roadside")
     yield "engine.max_neighbours", given and lists and known, f"it has no effect: the neighbours in {known} are known"
 
 
@@ -603,7 +396,7 @@ def unused(experiments: Sequence[Experiment]) -> list[str]:
     }
     lines: dict[str, None] = {}
     for experiment in experiments:
-        for section in dict.fromkeys(family.section for family in FAMILIES):
+        for section in dict.fromkeys(family.section for family in families()):
             part = getattr(experiment, section)
             for each in dataclasses.fields(part):
                 path, own, value = f"{section}.{each.name}", each.metadata.get("own"), getattr(part, each.name)
@@ -638,7 +431,7 @@ def _unread(experiment: Experiment) -> Iterator[tuple[str, str]]:
 
 def _ignored_parts(experiment: Experiment) -> Iterator[Rule]:
     """Yield the parts of a study, whether the members in use ignore them, and why."""
-    network, pattern, name = experiment.network, experiment.server.pattern, experiment.algorithm.name
+    network, pattern, name = experiment.network, ServerConfig.of(experiment).pattern, experiment.algorithm.name
     needs, pairs = ALGORITHMS[name](Settings()).needs, pattern not in ("", "roadside")
     drawn = f"under server.pattern {pattern} pairs are drawn"
     picks = is_partial(experiment) and participation_of(experiment)[0] < 1
@@ -649,66 +442,14 @@ def _ignored_parts(experiment: Experiment) -> Iterator[Rule]:
     unweighed = rule and not AGGREGATIONS.traits(rule).weighs
     yield "mixing", unweighed, f"algorithm.aggregation {rule} does not use the network's weights"
     yield "mixing", "mix" not in needs, f"{name} does not use the network's weights"
-    yield "server", serves_all(experiment), f"with {name} all clients reach the server in every round"
     yield "links", not needs & {"adjacency", "at_server"}, f"{name} does not use the links of the network"
-    yield "presence", not experiment.presence.name, "presence.name is empty"
     yield "shadowing", not is_shadowed(experiment), "radio.shadowing is 0"
     yield "bursts", not experiment.radio.burst, "radio.burst is 0"
-    yield "energy", not has_batteries(experiment), "energy.capacity is 0"
-    yield "chargers", not (has_batteries(experiment) and experiment.energy.chargers), "energy.chargers is empty"
-    yield "collecting", not collects(experiment), "data.collect is 0"
     yield "epochs", not experiment.algorithm.local_epochs, "algorithm.local_epochs is 0"
     yield "picks", not picks, "no neighbours are picked for the algorithm"
-    yield "attack", not is_attacked(experiment), "attack.name is empty"
-    yield "attackers", not is_attacked(experiment), "attack.name is empty"
-    yield "attackers", experiment.attack.who == "listed", "attack.clients says who attacks"
-    yield "attackers", bool(experiment.attack.share), "attack.share says how many attack"
     yield "samples", not task_of(experiment).of_datasets, "each seed draws its own data"
-
-
-def read_speeds(file: str, num_clients: int) -> np.ndarray:
-    """Read the relative speeds of the clients from a text file of N numbers.
-
-    Returns:
-      [N] float32 speeds.
-
-    Raises:
-      UserError: If the file cannot be read, or does not hold N finite numbers above 0.
-    """
-    given = f"cost.speeds {file!r}"
-    try:
-        words = Path(file).read_text().replace(",", " ").split()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{given} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    speeds = []
-    for word in words:
-        try:
-            speeds.append(float(word))
-        except ValueError:
-            raise UserError(f"{given}: {word!r} is not a number") from None
-        if not 0 < single(speeds[-1]) < math.inf:
-            raise UserError(f"{given}: {word} is no speed; it must be greater than 0 and finite")
-    if len(speeds) != num_clients:
-        raise UserError(f"{given} holds {len(speeds)} numbers; network.num_clients is {num_clients}")
-    return np.array(speeds, np.float32)
-
-
-def parse_units(text: str, path: str = "server.units") -> list[tuple[float, float]]:
-    """Parse the places of road-side units, or of the chargers that another field names, from a text 'x,y; x,y; ...'.
-
-    Raises:
-      UserError: If the text is not of that form, names no unit, or holds a coordinate that is not finite.
-
-    >>> parse_units("0,0; 10,2.5")
-    [(0.0, 0.0), (10.0, 2.5)]
-    """
-    units = points_of(path, text)
-    for x, y in units:
-        if not (math.isfinite(x) and math.isfinite(y)):
-            raise UserError(f"{path}: '{x:g},{y:g}' is not a place")
-    if not units:
-        raise UserError(f"{path} is {text!r}; it must be a place or more, 'x,y; x,y; ...'")
-    return units
+    for kind in sections():
+        yield from kind.of(experiment).ignored(experiment)
 
 
 class Save(NamedTuple):

@@ -6,11 +6,12 @@ import math
 from typing import Any, NamedTuple
 
 from mdfl_jax.config.resolve import all_fields, check_key, check_together, parse_text, replace_all
-from mdfl_jax.config.sections import SWITCHES, Experiment, effective, flat, movement_of, schema, task_of, world_in
+from mdfl_jax.config.sections import Experiment, effective, flat, schema, task_of
 from mdfl_jax.core.errors import UserError, errors_about, unknown_name
 from mdfl_jax.core.outcomes import baseline_values, baselines, name_of, selected_fields
+from mdfl_jax.core.section import switches_of
 from mdfl_jax.core.sweep_text import labels_of, show, split_axes
-from mdfl_jax.mobility.registry import MOBILITIES, OWN
+from mdfl_jax.mobility.registry import MOBILITIES, OWN, movement_of, world_in
 from mdfl_jax.mobility.rule import ORACLE, PROGRAMS
 
 RULE, KNOWLEDGE = "network.mobility", "motion.knowledge"
@@ -180,7 +181,7 @@ class ProgramKey(NamedTuple):
 
     Attributes:
       settings: the configuration without its traced values.
-      switches: the names of what the program has and another one may leave out (`mdfl_jax.config.sections.switch`).
+      switches: the names of what the program has and another one may leave out (`mdfl_jax.core.section.switches_of`).
     """
 
     settings: Experiment
@@ -189,8 +190,7 @@ class ProgramKey(NamedTuple):
 
 def program_key(experiment: Experiment) -> ProgramKey:
     """Return what decides the compiled program of a configuration."""
-    switches = sorted(name for name, decides in SWITCHES.items() if decides(experiment))
-    return ProgramKey(static_settings(experiment), tuple(switches))
+    return ProgramKey(static_settings(experiment), switches_of(experiment))
 
 
 def static_settings(experiment: Experiment) -> Experiment:

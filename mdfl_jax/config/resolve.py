@@ -21,12 +21,13 @@ from ml_collections import ConfigDict
 from ml_collections.config_dict import placeholder
 
 from mdfl_jax.config.checks import check_together
-from mdfl_jax.config.sections import Experiment, flat, movement_of, schema
+from mdfl_jax.config.sections import Experiment, flat, schema
 from mdfl_jax.core import numbers
 from mdfl_jax.core.errors import UserError, check_path, unknown_name
 from mdfl_jax.core.own_files import import_file, place
 from mdfl_jax.core.sweep_text import split_axes
 from mdfl_jax.mobility import MOBILITIES
+from mdfl_jax.mobility.registry import movement_of
 
 RENAMED = {"network.warm_up_met": "motion.warm_up_met", "network.tell_met": "motion.tell_met"}
 """Fields that had another path in earlier versions."""
@@ -88,7 +89,10 @@ def check_value(path: str, value: Any) -> Any:
     Raises:
       UserError: If the value is not allowed. The message names the field, its value and what is allowed.
     """
-    field = check_key(path)
+    return _checked(path, check_key(path), value)
+
+
+def _checked(path: str, field: dataclasses.Field, value: Any) -> Any:
     rules = field.metadata
     if value is None and "own" in rules:
         return None
@@ -170,7 +174,7 @@ def resolve(config: ConfigDict) -> Experiment:
             if dataclasses.is_dataclass(field.type):
                 values[name] = section(field.type, tree[name], f"{prefix}{name}.")  # type: ignore[arg-type]
             else:
-                values[name] = check_value(prefix + name, tree[name])
+                values[name] = _checked(prefix + name, field, tree[name])
         return kind(**values)
 
     experiment: Experiment = section(schema(), config, "")

@@ -3,27 +3,27 @@
 A section declares its fields with default, bounds and meaning. The members of a family (mobility rules, algorithms and
 so on) declare their own numbers, which become fields of the family's section; `schema` is the complete configuration.
 Sweep points may differ in a field that is marked ``traced`` without compiling again. The checks are in
-`mdfl_jax.config.resolve` (one field) and `mdfl_jax.config.checks` (several).
+`mdfl_jax.config.resolve` (one field) and `mdfl_jax.config.checks` (several). A section that puts a wrapper around the
+network lies with all that is its own in the wrapper's file (`mdfl_jax.core.section`).
 """
 
 import dataclasses
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
-from mdfl_jax.algorithms.registry import aggregation_in_use, compressor_in_use, resolved
-from mdfl_jax.attacks.registry import ATTACKS
+from mdfl_jax.algorithms.registry import aggregation_in_use, compressor_in_use, ignored_by, resolved
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import Numbers, Setting, fields_of, from_values, kinds_of
 from mdfl_jax.core.outcomes import SELECT_BY, VALIDATION_LOSS
 from mdfl_jax.core.registry import Registry
+from mdfl_jax.core.section import SECTIONS, Family, Section, field, sections, switch
 from mdfl_jax.core.stopping import NORM
 from mdfl_jax.core.trees import KEPT
 from mdfl_jax.core.types import FIXED, SYMMETRIC
@@ -32,48 +32,28 @@ from mdfl_jax.data.partition import PARTITIONS
 from mdfl_jax.exchange.aggregation import AGGREGATIONS
 from mdfl_jax.exchange.compressors import COMPRESSORS
 from mdfl_jax.mobility import BOUNDARIES, KNOWLEDGE, MOBILITIES, WORLDS, Movement
-from mdfl_jax.mobility.registry import OWN
-from mdfl_jax.mobility.rule import ORACLE, WorldKind
+from mdfl_jax.mobility.registry import OWN, movement_of, world_in
+from mdfl_jax.mobility.rule import ORACLE
 from mdfl_jax.mobility.trace import AT_END
 from mdfl_jax.models import MODELS
 from mdfl_jax.models.conv import FORMS, OF_NETWORKS
 from mdfl_jax.networks.contact import CONTACTS
-from mdfl_jax.networks.costs import IGNORE, SHORT_CONTACTS
+from mdfl_jax.networks.costs import COUNTED_AXES, CostConfig
 from mdfl_jax.networks.graphs import GRAPHS
 from mdfl_jax.networks.meetings import PATTERNS
 from mdfl_jax.networks.mixing import MIXINGS
 from mdfl_jax.networks.radios.radio import FADINGS, RADIOS, RATES, SHARINGS, Parts, RadioParams
 from mdfl_jax.networks.spatial import ORDERS
 from mdfl_jax.networks.worlds import MOVERS, RELAY_PLACES
-from mdfl_jax.networks.wrappers.attacked import WHO
-from mdfl_jax.networks.wrappers.clocks import JOINS
 from mdfl_jax.networks.wrappers.participation import PICKS
-from mdfl_jax.networks.wrappers.presence import ABSENT, NEWCOMERS, PRESENCES
+from mdfl_jax.networks.wrappers.roadside import ServerConfig
 from mdfl_jax.storage.disk import CHOICES
 from mdfl_jax.tasks import GRADIENTS, PRECISIONS, TASKS, TaskKind, task_named
-from mdfl_jax.tasks.collecting import DRIFTS
 from mdfl_jax.tasks.gradients import MAPPINGS
 from mdfl_jax.tasks.losses import LOSSES
 from mdfl_jax.traces import GAPS, TRACE_FORMATS, VEHICLES
 
-
-def field(default: Any, doc: str, **rules: Any) -> Any:
-    """Declare a field of a section, with bounds and ``names`` as `mdfl_jax.core.numbers.number` has them.
-
-    ``names`` may be a function that returns the names. ``traced=True`` says that the field is no constant of the
-    compiled program. ``file=True`` says that the text names a file that the study reads, with ``folder=True`` also a
-    folder. ``in_runs=False`` says that no run depends on the field: a finished study takes another value without
-    running again. ``part`` names what the field is about, since the members in use may ignore it: samples, places,
-    mixing, links, picks, server, attack, attackers, presence, energy, chargers or collecting.
-    ``only_with="PATH=VALUE,VALUE"`` says that the field has an effect with these values of another field only.
-    """
-    return dataclasses.field(default=default, metadata={"doc": doc, **rules})
-
-
-_of_samples, _of_places, _of_links, _of_attack, _of_presence, _of_energy, _of_chargers, _of_collecting = (
-    partial(field, part=part)
-    for part in ("samples", "places", "links", "attack", "presence", "energy", "chargers", "collecting")
-)
+_of_samples, _of_places, _of_links = (partial(field, part=part) for part in ("samples", "places", "links"))
 
 
 def flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -238,59 +218,6 @@ class GraphConfig:
     allow_disconnected: bool = field(False, "random graphs and files need not be connected", traced=True)
 
 
-@dataclass(frozen=True)
-class ServerConfig:
-    """A server that clients meet now and then, for the algorithms that use one. A slot is a round.
-
-    With the pattern roadside, the fields of network, including its radius, say who can talk. With the other patterns
-    clients meet in random pairs, and the places, contact and mixing of network have no effect.
-    """
-
-    pattern: str = field(
-        "", "when clients meet the server; empty: none", names=lambda: ("", *PATTERNS, "roadside"), part="server"
-    )
-    file: str = field("", "pattern table: file of lines client,slot", file=True)
-    pairs: float = field(
-        0.5, "share of clients paired in a slot, rho; no effect with roadside", at_least=0, at_most=1, traced=True
-    )
-    known_next: bool = field(
-        True,
-        "clients know their next meeting (roadside: within the study's rounds); else they expect it a mean gap after "
-        "the last",
-    )
-    units: str = field("", "roadside: places of the units 'x,y; x,y; ...' in the world's unit")
-    unit_range: float = field(100.0, "roadside: distance within which clients meet a unit", at_least=0, traced=True)
-    one_at_a_time: bool = field(True, "roadside: a client talks to one other in a slot; else to all in range")
-
-
-@dataclass(frozen=True)
-class PresenceConfig:
-    """Clients that come and go, what they do while they are away, and the models with which they come."""
-
-    name: str = field("", "who is there in a round; empty: all clients, always", names=lambda: ("", *PRESENCES))
-    absent: str = _of_presence("idle", "clients that are away do nothing (idle), or train alone (train)", names=ABSENT)
-    newcomers: str = _of_presence(
-        "kept",
-        "a client that comes goes on with its own model (kept), or begins anew with the first model (initial) or with "
-        "that of the first neighbour that it hears (neighbour)",
-        names=NEWCOMERS,
-    )
-    file: str = field("", "who is there with presence.name=table: file of lines client,from,to, in rounds", file=True)
-
-
-@dataclass(frozen=True)
-class ClockConfig:
-    """Clocks of the clients' own: a round is a slot of motion.dt seconds, and nobody waits for the slowest client."""
-
-    joins: str = field(
-        "",
-        "when a client exchanges that has computed for as many slots as cost says: in this slot, with or without a "
-        "contact (at_once), or once it has one (in_contact); empty: rounds are synchronous",
-        names=("", *JOINS),
-    )
-
-
-COUNTED_AXES = ("joules", "seconds")  # x axes that only studies with a cost have
 X_AXES = ("bits", "messages", "rounds", *COUNTED_AXES)
 LR_SCHEDULES = ("constant", "cosine", "exponential")
 OPTIMIZERS = ("adam", "sgd")
@@ -328,29 +255,6 @@ class DataConfig:
         "auto",
         "auto: channels, float features and regression targets by their training mean and deviation; none: nothing",
         names=MODES,
-    )
-    collect: int = _of_samples(
-        0,
-        "samples that a client collects in a round, of those of the region in which it is; 0: clients hold their "
-        "samples from the first round on",
-        at_least=0,
-    )
-    regions: int = _of_collecting(
-        3, "regions along a side of the area; partition divides the samples among them", at_least=1, at_most=100
-    )
-    window: int = _of_collecting(50, "rounds whose samples a client keeps", at_least=1)
-    drift: str = _of_collecting(
-        "",
-        "what changes after every drift_every rounds: the samples of each region are those of the region before it "
-        "(places), or what is found, and all test samples, is turned by a quarter turn (rotation)",
-        names=DRIFTS,
-    )
-    drift_every: int = field(
-        100,
-        "rounds from one step of the drift to the next",
-        at_least=1,
-        traced=True,
-        only_with="data.drift=places,rotation",
     )
 
 
@@ -431,31 +335,6 @@ class AlgorithmConfig:
 
 
 @dataclass(frozen=True)
-class AttackConfig:
-    """Which clients attack, from when, and how. Tables and curves are then of the honest clients."""
-
-    name: str = field("", "what attackers do; empty: nobody attacks", names=lambda: ("", *ATTACKS), traced=True)
-    number: int = field(1, "number of attackers", at_least=0, traced=True, part="attackers")
-    share: float = _of_attack(
-        0.0, "share of the clients that attack, in place of the number", at_least=0, below=1, traced=True
-    )
-    who: str = _of_attack(
-        "random",
-        "who attacks: any clients, mobile or static ones, those in the middle or outside, or those of attack.clients",
-        names=WHO,
-        traced=True,
-    )
-    clients: str = _of_attack("", "the clients that attack with attack.who listed, as 0,3", traced=True)
-    from_round: int = _of_attack(0, "first round of the attack", at_least=0, traced=True)
-    memory: int = _of_attack(
-        20,
-        "rounds within which a client counts as within reach of an attacker, by a chain of contacts",
-        at_least=0,
-        traced=True,
-    )
-
-
-@dataclass(frozen=True)
 class EngineConfig:
     """Speed and memory. Results differ by rounding only; batch normalisation and dropout treat a block as a batch."""
 
@@ -517,73 +396,6 @@ class EngineConfig:
         "most this many MiB of a run; 0: places only",
         at_least=0,
         finite=True,
-    )
-
-
-def _free(doc: str) -> Any:
-    return field(0.0, doc, at_least=0, finite=True, traced=True)
-
-
-@dataclass(frozen=True)
-class CostConfig:
-    """What computing, sending and moving take, in seconds and joules. If a field is set, a run counts both."""
-
-    seconds_per_sample: float = _free("seconds for the gradient of one sample, for a client of speed 1")
-    speed_spread: float = _free("clients' speeds are lognormal with this sigma and mean one, drawn once for a seed")
-    speed_ratio: float = field(
-        1.0,
-        "speeds are divided by 1, r and r^2, for a third of the clients each, drawn once for a seed",
-        at_least=1,
-        finite=True,
-        traced=True,
-    )
-    speeds: str = field("", "file of N relative speeds, one for each client", traced=True, file=True)
-    deadline: float = _of_links(
-        math.inf,
-        "seconds after which a client that still computes is left out of the exchange; it trains all the same",
-        above=0,
-        traced=True,
-    )
-    bandwidth: float = field(math.inf, "bits per second of a client's radio; inf: no time", above=0, traced=True)
-    latency: float = _free("seconds that each message takes besides its bits")
-    short_contact: str = field(
-        IGNORE,
-        "contacts too short for a message: they carry it all the same (ignore), not at all (drop), or late: it goes on "
-        "in the next round of the contact (resume), or also in the next contact of the same clients (next_contact)",
-        names=lambda: (IGNORE, *SHORT_CONTACTS),
-    )
-    joules_per_bit: float = _free("joules of the sender for each bit")
-    joules_per_bit_received: float = _free("joules of the receiver for each bit")
-    joules_per_sample: float = _free("joules for the gradient of one sample")
-    joules_per_metre: float = _free("joules of movement for each metre, or grid unit")
-
-
-@dataclass(frozen=True)
-class EnergyConfig:
-    """Batteries, from which clients take the joules that the section cost counts. Who has none left is silent."""
-
-    capacity: float = field(
-        0.0, "joules that a client's battery holds; 0: energy never ends", at_least=0, finite=True, traced=True
-    )
-    spread: float = _of_energy(
-        0.0, "capacities are drawn in [1 - spread, 1 + spread] times the capacity", at_least=0, below=1, traced=True
-    )
-    start: float = _of_energy(
-        1.0, "charge before the first round, as a share of the capacity", above=0, at_most=1, traced=True
-    )
-    harvest: float = _of_energy(
-        0.0, "joules that each client gathers in a round, up to its capacity", at_least=0, finite=True, traced=True
-    )
-    chargers: str = _of_energy("", "places of chargers 'x,y; x,y; ...' in the world's unit; empty: none")
-    charger_range: float = _of_chargers(
-        0.0, "distance within which clients are at a charger", at_least=0, finite=True, traced=True
-    )
-    charge: float = _of_chargers(
-        0.0,
-        "joules that a client gets in a round that it ends at a charger",
-        at_least=0,
-        finite=True,
-        traced=True,
     )
 
 
@@ -657,51 +469,18 @@ class Experiment:
     motion: MotionConfig = dataclasses.field(default_factory=MotionConfig)
     graph: GraphConfig = dataclasses.field(default_factory=GraphConfig)
     trace: TraceConfig = dataclasses.field(default_factory=TraceConfig)
-    server: ServerConfig = dataclasses.field(default_factory=ServerConfig)
-    presence: PresenceConfig = dataclasses.field(default_factory=PresenceConfig)
-    cost: CostConfig = dataclasses.field(default_factory=CostConfig)
-    clock: ClockConfig = dataclasses.field(default_factory=ClockConfig)
-    energy: EnergyConfig = dataclasses.field(default_factory=EnergyConfig)
     algorithm: AlgorithmConfig = dataclasses.field(default_factory=AlgorithmConfig)
-    attack: AttackConfig = dataclasses.field(default_factory=AttackConfig)
     engine: EngineConfig = dataclasses.field(default_factory=EngineConfig)
 
+    @property
+    def ignored(self) -> frozenset[str]:
+        """The settings that the algorithm ignores."""
+        return ignored_by(self.algorithm.name)
 
-SWITCHES: dict[str, Callable[[Experiment], bool]] = {}
-"""What a compiled program has or leaves out, by the name of the function that decides it (`switch`)."""
-
-
-def switch(decides: Callable[[Experiment], bool]) -> Callable[[Experiment], bool]:
-    """Declare that compiled programs differ by what a function returns for a configuration.
-
-    Traced numbers are no part of the key of a program (`mdfl_jax.config.points.program_key`). But where a number says
-    that something does not happen at all, the program may leave it out. The function that decides this, wherever a
-    network, a task or an algorithm is made, is declared here, and so it is a part of the key.
-    """
-    SWITCHES[decides.__name__] = decides
-    return decides
-
-
-class Family(NamedTuple):
-    """A registry of members, and its place in the configuration.
-
-    Attributes:
-      registry: The members.
-      title: The headline of its page.
-      section: The section that holds the numbers of the members.
-      field: The path of the field that names the member.
-      used: (configuration, value of this field) -> the name of the member in use, which may be none of the registry.
-      about: What the family is, and the symbols of the formulas of its members.
-      needs: (name of a member) -> what it asks of the rest of the configuration, in a sentence; "" for nothing.
-    """
-
-    registry: Registry
-    title: str
-    section: str
-    field: str
-    used: Callable[[Experiment, str], str] = lambda experiment, name: name
-    about: str = ""
-    needs: Callable[[str], str] = lambda name: ""
+    @property
+    def serves_all(self) -> bool:
+        """Whether the algorithm has a server that all clients reach in every round."""
+        return ALGORITHMS[self.algorithm.name](Settings()).own_server
 
 
 def _with_samples(experiment: Experiment, name: str) -> str:
@@ -720,14 +499,6 @@ def _network_for(algorithm: str) -> str:
     return f"Needs {said or 'no links'}.{mixes}"
 
 
-def _attack_needs(name: str) -> str:
-    """Say what an attack asks of the algorithm and of the task."""
-    attack = ATTACKS[name]
-    mixes = "Needs an algorithm that mixes by `algorithm.aggregation`." if attack.to_each else ""
-    kind = "images with labels" if attack.of_images else "samples with labels"
-    return mixes or (f"Needs {kind}." if attack.poison else "")
-
-
 def _where_it_moves(rule: str) -> str:
     """Say in which worlds and with which knowledge a mobility rule moves clients."""
     forms = MOBILITIES.forms(rule)
@@ -736,7 +507,7 @@ def _where_it_moves(rule: str) -> str:
     return f"`network.world`: {', '.join(worlds)}.{knowledge}"
 
 
-FAMILIES = (
+_FAMILIES = (
     Family(
         ALGORITHMS,
         "Algorithms, one by one",
@@ -768,16 +539,6 @@ FAMILIES = (
         lambda of, own: aggregation_in_use(of.algorithm.name, own),
         about="How a client combines the models that it hears with its own. x_i is its own model, y_j what client j "
         "sends, W the mixing matrix (`network.mixing`).",
-    ),
-    Family(
-        ATTACKS,
-        "Attacks",
-        "attack",
-        "attack.name",
-        about="What attackers do. x_j is the vector of attacker j, y_j what it sends in its place; y is what all "
-        "attackers send to client i, whose model is x_i. The honest models are those that client i hears, and its own; "
-        "W is the mixing matrix.",
-        needs=_attack_needs,
     ),
     Family(
         MOBILITIES,
@@ -841,20 +602,6 @@ FAMILIES = (
         about="Who hears whom, where links do not depend on places. Clients are numbered 0 .. N - 1.",
     ),
     Family(
-        PATTERNS,
-        "Meetings with a server",
-        "server",
-        "server.pattern",
-        about="When clients meet a server. A slot is a round, a gap is in slots.",
-    ),
-    Family(
-        PRESENCES,
-        "Clients that come and go",
-        "presence",
-        "presence.name",
-        about="Who is there in a round, each client by itself. Who is away has no links.",
-    ),
-    Family(
         MODELS,
         "Models",
         "model",
@@ -890,6 +637,12 @@ FAMILIES = (
     ),
 )
 
+
+def families() -> tuple[Family, ...]:
+    """Return the families of members: those of the whole configuration, and those of sections that lie in one file."""
+    return (*_FAMILIES, *(family for kind in sections() for family in kind.FAMILIES))
+
+
 _schemas: dict[Any, type[Experiment]] = {}
 
 
@@ -901,23 +654,24 @@ def schema() -> type[Experiment]:
     Raises:
       UserError: If two members declare a number of the same name with different types, or one traced and one static.
     """
-    members = tuple((family, name, family.registry.numbers(name)) for family in FAMILIES for name in family.registry)
-    if members not in _schemas:
+    members = tuple((family, name, family.registry.numbers(name)) for family in families() for name in family.registry)
+    key = (*members, *sections())
+    if key not in _schemas:
         own = _own_fields(members)
-        kinds = {
-            field.name: dataclasses.make_dataclass(
-                field.type.__name__,  # type: ignore[union-attr]
-                own.get(field.name, []),
-                bases=(field.type,),  # type: ignore[arg-type]
-                frozen=True,
-                namespace={"__doc__": field.type.__doc__},
-            )
-            for field in dataclasses.fields(Experiment)
-            if dataclasses.is_dataclass(field.type)
+        kinds: dict[str, list[Any]] = {
+            each.name: [each.type] for each in dataclasses.fields(Experiment) if dataclasses.is_dataclass(each.type)
         }
-        whole = [(name, kind, dataclasses.field(default_factory=kind)) for name, kind in kinds.items()]
-        _schemas[members] = dataclasses.make_dataclass("Experiment", whole, bases=(Experiment,), frozen=True)
-    return _schemas[members]
+        for kind in sections():
+            kinds.setdefault(kind.SECTION, []).append(kind)
+        whole = []
+        for name, bases in kinds.items():
+            text = {"__doc__": bases[0].__doc__}
+            made = dataclasses.make_dataclass(
+                bases[0].__name__, own.get(name, []), bases=(*reversed(bases),), frozen=True, namespace=text
+            )
+            whole.append((name, made, dataclasses.field(default_factory=made)))
+        _schemas[key] = dataclasses.make_dataclass("Experiment", whole, bases=(Experiment,), frozen=True)
+    return _schemas[key]
 
 
 def _own_fields(members: Iterable[tuple[Family, str, type[Numbers]]]) -> dict[str, list[tuple[str, Any, Any]]]:
@@ -925,16 +679,19 @@ def _own_fields(members: Iterable[tuple[Family, str, type[Numbers]]]) -> dict[st
     found: dict[str, dict[str, tuple[Any, dict[str, Any]]]] = {}
     for family, member, numbers in members:
         kinds, section = kinds_of(numbers), found.setdefault(family.section, {})
-        for name, field in fields_of(numbers).items():
-            kind, rules = section.setdefault(name, (kinds[name], {**field.metadata, "own": [], "declared": []}))
-            if kind != kinds[name] or rules["traced"] != field.metadata["traced"]:
+        for name, each in fields_of(numbers).items():
+            kind, rules = section.setdefault(name, (kinds[name], {**each.metadata, "own": [], "declared": []}))
+            if kind != kinds[name] or rules["traced"] != each.metadata["traced"]:
                 raise UserError(
                     f"{family.registry.kind} {member!r}: its number {name!r} has another type than that of "
                     f"{rules['own'][0]!r}; choose another name"
                 )
+            if family.section in SECTIONS and hasattr(Section, name):
+                line = f"its number {name!r} has a name that sections use; choose another name"
+                raise UserError(f"{family.registry.kind} {member!r}: {line}")
             rules["own"].append(member)
-            if field.metadata not in rules["declared"]:
-                rules["declared"].append(field.metadata)
+            if each.metadata not in rules["declared"]:
+                rules["declared"].append(each.metadata)
     return {
         section: [(name, kind, dataclasses.field(default=None, metadata=rules)) for name, (kind, rules) in own.items()]
         for section, own in found.items()
@@ -943,19 +700,13 @@ def _own_fields(members: Iterable[tuple[Family, str, type[Numbers]]]) -> dict[st
 
 def numbers_in(experiment: Experiment, registry: Registry, member: str) -> Any:
     """Return the numbers of a member: the values that the configuration sets, else the member's own defaults."""
-    family = next(family for family in FAMILIES if family.registry is registry)
+    family = next(family for family in families() if family.registry is registry)
     values = vars(getattr(experiment, family.section))
     if registry is ALGORITHMS:
         return resolved(member, experiment.algorithm.compressor, values, experiment.algorithm.aggregation)
     if registry is MOBILITIES:
         return movement_numbers(experiment, movement_of(experiment)._replace(rule=member))
     return from_values(registry.numbers(member), values)
-
-
-def movement_of(experiment: Experiment) -> Movement:
-    """Return how clients move: the rule, what they know, and where."""
-    network = experiment.network
-    return Movement(network.mobility, experiment.motion.knowledge, network.world)
 
 
 def movement_numbers(experiment: Experiment, movement: Movement) -> Any:
@@ -965,11 +716,6 @@ def movement_numbers(experiment: Experiment, movement: Movement) -> Any:
       UserError: If its rule lacks the world or the knowledge.
     """
     return from_values(MOBILITIES.form(movement).numbers, vars(experiment.motion))
-
-
-def world_in(experiment: Experiment) -> WorldKind:
-    """Return the world in which clients move, if no graph ties them."""
-    return MOBILITIES.form(movement_of(experiment)).world
 
 
 def traced_numbers(experiment: Experiment, registry: Registry, member: str) -> Any:
@@ -1008,7 +754,7 @@ def is_proximal(experiment: Experiment) -> bool:
 
 def in_use(experiment: Experiment) -> Iterator[tuple[Family, str, Numbers]]:
     """Yield each member that a configuration uses, with its family and its numbers."""
-    for family in FAMILIES:
+    for family in families():
         name = family.used(experiment, attrgetter(family.field)(experiment))
         if name in family.registry:
             yield family, name, numbers_in(experiment, family.registry, name)
@@ -1029,7 +775,7 @@ def effective(experiment: Experiment) -> dict[str, Any]:
 
 def setting_of(experiment: Experiment, member: str = "") -> Setting:
     """Return the values of the configuration that the checks of a member may read."""
-    network, motion, pattern = experiment.network, experiment.motion, experiment.server.pattern
+    network, motion, pattern = experiment.network, experiment.motion, ServerConfig.of(experiment).pattern
     law = getattr(numbers_in(experiment, PATTERNS, pattern), "gap_law", None) if pattern in PATTERNS else None
     return Setting(
         member=member,
@@ -1061,26 +807,6 @@ def member_notes(experiment: Experiment) -> list[str]:
 
 
 @switch
-def is_attacked(experiment: Experiment) -> bool:
-    """Whether some clients attack."""
-    return bool(experiment.attack.name)
-
-
-@switch
-def has_own_measures(experiment: Experiment) -> bool:
-    """Whether the attack has metrics of its own."""
-    return is_attacked(experiment) and bool(ATTACKS[experiment.attack.name].metrics)
-
-
-def attackers_in(experiment: Experiment) -> int:
-    """Return the number of attackers: that of the listed ones, the share of the clients, rounded, or attack.number."""
-    attack, clients = experiment.attack, experiment.network.num_clients
-    if attack.who == "listed":
-        return len(attack.clients.split(","))
-    return round(attack.share * clients) if attack.share else attack.number
-
-
-@switch
 def links_fail(experiment: Experiment) -> bool:
     """Whether links fail, so that the failures of a round must be drawn."""
     return experiment.network.link_failure > 0 or experiment.network.link_fading > 0
@@ -1100,34 +826,12 @@ def has_bursts(experiment: Experiment) -> bool:
 
 def radio_of(experiment: Experiment) -> tuple[Parts, RadioParams]:
     """Return the parts of the radio of a configuration, and their traced numbers."""
-    radio, bandwidth = experiment.radio, experiment.cost.bandwidth
+    radio, bandwidth = experiment.radio, CostConfig.of(experiment).bandwidth
     families: tuple[Registry[Any], ...] = (RADIOS, FADINGS, RATES, SHARINGS)
     names = radio.name, radio.fading, radio.rate, radio.sharing
     own = [traced_numbers(experiment, family, name) for family, name in zip(families, names, strict=True)]
     numbers = (np.float32(number) for number in (radio.burst, radio.burst_end, bandwidth))
     return Parts(*names, is_shadowed(experiment), has_bursts(experiment)), RadioParams(*own, *numbers)
-
-
-@switch
-def comes_and_goes(experiment: Experiment) -> bool:
-    """Whether some clients may be away, as `presence.name` says."""
-    return bool(experiment.presence.name)
-
-
-def collects(experiment: Experiment) -> bool:
-    """Tell whether clients collect their samples on the way."""
-    return experiment.data.collect > 0 and task_of(experiment).of_datasets
-
-
-@switch
-def has_clocks(experiment: Experiment) -> bool:
-    """Whether clients have clocks of their own, as `clock.joins` says."""
-    return bool(experiment.clock.joins)
-
-
-def has_batteries(experiment: Experiment) -> bool:
-    """Whether the clients' energy may end."""
-    return experiment.energy.capacity > 0
 
 
 @switch

@@ -64,7 +64,7 @@ def number(default: Any, doc: str, static: bool = False, **rules: Any) -> Any:
       **rules: the bounds ``at_least``, ``above``, ``at_most`` and ``below``; ``finite``, by default true for a traced
         number without an upper bound; ``odd``; ``names``, the allowed values of a text; the texts ``unit`` and
         ``source``; ``read``, a function that converts a text to the array that the program uses; ``part`` and
-        ``only_with``, which say when the number has no effect, as in `mdfl_jax.config.sections.field`.
+        ``only_with``, which say when the number has no effect, as in `mdfl_jax.core.section.field`.
 
     Raises:
       UserError: for an unknown rule.
@@ -196,6 +196,11 @@ def from_values(kind: type[Numbers], values: dict[str, Any]) -> Any:
     A missing value, or None, gives the default of the class. Names that the class does not have are ignored.
     """
     return kind(**{name: values[name] for name in fields_of(kind) if values.get(name) is not None})
+
+
+def of_fixed_types(params: Any) -> Any:
+    """Return a NamedTuple whose numbers are NumPy scalars of fixed types, so that no point is compiled again."""
+    return params._replace(**{n: KINDS[type(x)](x) for n, x in params._asdict().items() if type(x) in KINDS})
 
 
 def single(value: float) -> float:

@@ -11,7 +11,7 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import fields_of, from_values
 from mdfl_jax.core.registry import Origin, Registry, caller
 from mdfl_jax.mobility.choosing import Choose, Strategy, StrategyNumbers, forms_of
-from mdfl_jax.mobility.rule import EXPLORED, MET, ORACLE, WORLDS, Form, Mobility
+from mdfl_jax.mobility.rule import EXPLORED, MET, ORACLE, WORLDS, Form, Mobility, WorldKind
 
 OWN = "auto"  # the world of `network.world` that stands for the rule's own
 
@@ -181,3 +181,14 @@ def strategy(
         return choose
 
     return add
+
+
+def movement_of(whole: Any) -> Movement:
+    """Return how the clients of a configuration move: the rule, what they know, and where."""
+    network = whole.network
+    return Movement(network.mobility, whole.motion.knowledge, network.world)
+
+
+def world_in(whole: Any) -> WorldKind:
+    """Return the world in which the clients of a configuration move, if no graph ties them."""
+    return MOBILITIES.form(movement_of(whole)).world

@@ -11,8 +11,13 @@ A round is synchronous. First all clients compute, then all clients send, each i
 clients move. The next round begins when both the work and the movement of the round are over.
 """
 
-from collections.abc import Callable
+import dataclasses
+import math
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -22,16 +27,18 @@ from jax.extend.core import ClosedJaxpr, Jaxpr
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.flops import sub_programs
-from mdfl_jax.core.links import ALL_PAIRS, Senders, carried, no_senders
-from mdfl_jax.core.message_bits import WORD, total_bits, words
+from mdfl_jax.core.links import Senders, carried, no_senders
+from mdfl_jax.core.message_bits import WORD, float_bits, sparse_bits, total_bits, words
 from mdfl_jax.core.metric import AXIS, HOLDS, TABLE, TARGET, Metric
+from mdfl_jax.core.numbers import single
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.rng import stream
+from mdfl_jax.core.section import Built, Rule, Section, field, is_counted, section, switch
 from mdfl_jax.core.types import BEFORE, NEVER, Algorithm, ClientParams, Clients, Links, Network, Observed, RoundStats
 from mdfl_jax.data.batching import Epochs
 from mdfl_jax.exchange import under_way
 from mdfl_jax.networks.contact import Met
-from mdfl_jax.networks.radio import LinkFilter
+from mdfl_jax.networks.link_filters import LinkFilter
 from mdfl_jax.networks.wrappers.wrapper import wrap
 
 MARGIN = 1e-5  # relative; sums of seconds in single precision may be this much too small
@@ -69,10 +76,11 @@ class Work(NamedTuple):
 
 
 class LinkLoad(NamedTuple):
-    """The messages that one link carries in a round in one direction, and the bits of these messages."""
+    """The messages that one link carries in a round in one direction, their bits, and those of a single coordinate."""
 
     messages: float
     bits: float
+    least: float = 0.0
 
 
 def work_of(algorithm: Algorithm, numbers: Any, model: Any, batch_size: int, epochs: int = 0) -> Work:
@@ -127,7 +135,9 @@ def probe(algorithm: Algorithm, model: Any) -> Callable[[Any], LinkLoad]:
         where = np.unravel_index(np.argmax(bits), bits.shape)
         if not bits[where]:
             return LinkLoad(1.0, float(sum(8 * leaf.dtype.itemsize * leaf.size for leaf in jax.tree.leaves(model))))
-        return LinkLoad(float(messages[where]), float(bits[where]))
+        sent_bits, width = float(bits[where]), float_bits(model)
+        size = max(int(sent_bits / messages[where]) // width, 1)
+        return LinkLoad(float(messages[where]), sent_bits, float(sparse_bits(size, 1, width)))
 
     return load
 
@@ -199,6 +209,7 @@ class CostParams(NamedTuple):
       round_seconds: seconds of movement in a round; 0 where clients have no places.
       link_messages: messages that one link carries in a round in one direction (`mdfl_jax.networks.costs.probe`).
       link_bits: the bits of these messages.
+      link_least: the bits of a message of one coordinate.
       joules_per_bit: energy of the sender for each bit.
       joules_per_bit_received: energy of the receiver for each bit.
       joules_per_sample: energy for the gradient of one sample.
@@ -215,6 +226,7 @@ class CostParams(NamedTuple):
     round_seconds: Any = 0.0
     link_messages: Any = 1.0
     link_bits: Any = 0.0
+    link_least: Any = 0.0
     joules_per_bit: Any = 0.0
     joules_per_bit_received: Any = 0.0
     joules_per_sample: Any = 0.0
@@ -294,12 +306,14 @@ class ShortContact(NamedTuple):
         clients for which the K places stand.
       goes_on: whether messages that do not fit one round may arrive in a later one.
       all_pairs: whether the state must remember pairs that are not in contact, so that links must be matrices.
+      in_parts: whether a contact carries the coordinates that fit it, so that ``need`` is that of a single one.
     """
 
     init: Callable[[int, int], Any]
     step: Callable[[jax.Array, Any, jax.Array, jax.Array, Senders], tuple[jax.Array, Any]]
     goes_on: bool = False
     all_pairs: bool = False
+    in_parts: bool = False
 
 
 SHORT_CONTACTS: Registry[ShortContact] = Registry("rule for short contacts", home="mdfl_jax.networks")
@@ -347,6 +361,25 @@ SHORT_CONTACTS.register("resume", doc="Messages go on in the next round of the s
 SHORT_CONTACTS.register("next_contact", doc="Messages go on in the next contact of the same clients, and arrive late.")(
     ShortContact(_nothing_sent, partial(_resume, forgets=False), goes_on=True, all_pairs=True)
 )
+SHORT_CONTACTS.register(
+    "largest",
+    doc="A contact carries the coordinates that fit its seconds in the round, those that changed most first.",
+    cite="dhasade2023",
+)(ShortContact(lambda num_clients, places: None, _drop, in_parts=True))
+
+
+def budgets(params: CostParams, seconds: jax.Array, rate: jax.Array | None = None) -> jax.Array:
+    """Return the bits that contacts carry: (seconds - latency) rate, or ``inf`` where the whole messages fit.
+
+    Args:
+      params: the numbers of the costs.
+      seconds: [N, K] those of each contact in the round.
+      rate: [N, K] bits per second of each link; None: the bandwidth.
+    """
+    whole = sending_seconds(params, params.link_messages, params.link_bits, rate) * (1 - MARGIN)
+    speed = jnp.asarray(params.bandwidth, jnp.float32) if rate is None else rate
+    left = seconds - jnp.asarray(params.latency, jnp.float32) * params.link_messages
+    return jnp.where(seconds >= whole, jnp.inf, jnp.maximum(left * speed, 0))
 
 
 class FilterState(NamedTuple):
@@ -407,12 +440,16 @@ def link_filter(work: Work, short_contact: str = IGNORE, deadline: bool = False)
             met = met._replace(heard=met.heard & state.in_time[:, None] & met.senders.of(state.in_time))
         if rule is None:
             return met, state
-        need, done = sending_seconds(params, params.link_messages, params.link_bits, met.rate), met.seconds()
-        if met.rate is not None:
-            # Both directions carry or none, so the slower one decides. Rates change, so shares of messages are added.
-            need = jnp.maximum(need, met.senders.opposite(need))
+        rate, lasted = met.rate, met.seconds()
+        if rate is not None:  # both directions carry or none, so the slower one decides
+            rate = jnp.minimum(rate, met.senders.opposite(rate))
+        bits = params.link_least if rule.in_parts else params.link_bits
+        need, done = sending_seconds(params, params.link_messages, bits, rate), lasted
+        if rate is not None:  # rates change, so shares of messages are added
             need, done = jnp.float32(1), jnp.where(need > 0, done / need, jnp.where(done > 0, jnp.inf, 0))
         carries, contacts = rule.step(need, state.contacts, met.heard, done, met.senders)
+        if rule.in_parts:
+            met = met._replace(budget=budgets(params, lasted, rate))
         return met._replace(heard=carries), state._replace(contacts=contacts)
 
     return LinkFilter(init, step, keeps_fixed=rule is None, needs_seconds=rule is not None)
@@ -496,33 +533,35 @@ def round_seconds(params: CostParams, work: Work, computing: jax.Array, sending:
     return jnp.maximum(jnp.asarray(params.round_seconds, jnp.float32), slowest + jnp.max(sending))
 
 
-def received_bits(bits: jax.Array, adjacency: jax.Array, senders: Senders = ALL_PAIRS) -> jax.Array:
+def received_bits(bits: jax.Array, heard: Links) -> jax.Array:
     """Compute the bits that each client receives in a round.
 
-    A sender's bits are shared equally among the clients that heard it. This is exact if it sent the same to all of
-    them.
+    A sender's bits are shared equally among the clients that heard it, unless the bits of each link are known. This is
+    exact if it sent the same to all of them.
 
     Args:
       bits: [N] float32 bits that each client sends.
-      adjacency: [N, K] bool, [i, j] where i heard the sender at place j.
-      senders: the clients for which the places stand.
+      heard: who heard whom.
 
     Returns:
       [N] float32 bits.
 
-    >>> received_bits(jnp.array([6.0, 0.0, 0.0]), jnp.array([[0, 0, 0], [1, 0, 0], [1, 0, 0]], bool)).tolist()
+    >>> adjacency = jnp.array([[0, 0, 0], [1, 0, 0], [1, 0, 0]], bool)
+    >>> received_bits(jnp.array([6.0, 0.0, 0.0]), Links(adjacency, jnp.eye(3))).tolist()
     [0.0, 3.0, 3.0]
     """
-    heard_by = senders.sums(adjacency)
+    if heard.bits is not None:
+        return jnp.sum(jnp.where(heard.adjacency, heard.bits, 0), axis=1)
+    heard_by = heard.senders.sums(heard.adjacency)
     share = jnp.where(heard_by > 0, bits / jnp.maximum(heard_by, 1), 0)
-    return senders.sum_of(adjacency.astype(bits.dtype), share)
+    return heard.senders.sum_of(heard.adjacency.astype(bits.dtype), share)
 
 
 def airtime(params: CostParams, messages: jax.Array, bits: jax.Array, heard: Links) -> jax.Array:
     """Compute the seconds that each client sends in a round, one message after another.
 
-    Where links have rates, the bits of a sender are shared equally among the clients that heard it, as in
-    `received_bits`, and each of them takes its share at the rate of its link.
+    Where links have rates, the bits of a sender are shared among the clients that heard it, as in `received_bits`, and
+    each of them takes its share at the rate of its link.
 
     Args:
       params: the numbers of the costs.
@@ -535,9 +574,11 @@ def airtime(params: CostParams, messages: jax.Array, bits: jax.Array, heard: Lin
     """
     if heard.rate is None:
         return sending_seconds(params, messages, bits)
-    senders, receivers = heard.senders, jnp.maximum(heard.senders.sums(heard.adjacency), 1)
-    seconds_per_bit = senders.sums(jnp.where(heard.adjacency, 1 / heard.rate, 0)) / receivers
-    return sending_seconds(params, messages, jnp.zeros_like(bits)) + bits * seconds_per_bit
+    senders, waits = heard.senders, sending_seconds(params, messages, jnp.zeros_like(bits))
+    if heard.bits is not None:
+        return waits + senders.sums(jnp.where(heard.adjacency, heard.bits / heard.rate, 0))
+    receivers = jnp.maximum(senders.sums(heard.adjacency), 1)
+    return waits + bits * (senders.sums(jnp.where(heard.adjacency, 1 / heard.rate, 0)) / receivers)
 
 
 def counted(network: Network, work: Work = Work()) -> Network:
@@ -584,7 +625,7 @@ def counted(network: Network, work: Work = Work()) -> Network:
         bits = stats.bits.high.astype(jnp.float32) * 2**WORD + stats.bits.low.astype(jnp.float32)
         rate = heard.rate if work.uses_links else None  # all-reduce sends over other links than those of the network
         sending = airtime(cost, stats.messages, bits, heard._replace(rate=rate))
-        received = received_bits(bits, heard.adjacency, heard.senders)
+        received = received_bits(bits, heard)
         joules = cost.joules_per_sample * samples + cost.joules_per_bit * bits + cost.joules_per_bit_received * received
         state = state._replace(
             seconds=add(state.seconds, round_seconds(cost, work, computing, sending)),
@@ -610,3 +651,202 @@ def _joules(at: Any) -> jax.Array:
 _SHOWN = frozenset({AXIS, TABLE, TARGET})
 SECONDS = Metric("seconds", _seconds, HOLDS, shape=(), unit="s", label="simulated seconds", shown=_SHOWN)
 JOULES = Metric("joules", _joules, HOLDS, unit="J", label="joules per client", shown=_SHOWN)
+
+
+COUNTED_AXES = ("joules", "seconds")  # x axes that only studies with a cost have
+_of_links = partial(field, part="links")
+
+
+def _free(doc: str) -> Any:
+    return field(0.0, doc, at_least=0, finite=True, traced=True)
+
+
+@section("cost", order=70)
+@dataclass(frozen=True)
+class CostConfig(Section):
+    """What computing, sending and moving take, in seconds and joules. If a field is set, a run counts both."""
+
+    seconds_per_sample: float = _free("seconds for the gradient of one sample, for a client of speed 1")
+    speed_spread: float = _free("clients' speeds are lognormal with this sigma and mean one, drawn once for a seed")
+    speed_ratio: float = field(
+        1.0,
+        "speeds are divided by 1, r and r^2, for a third of the clients each, drawn once for a seed",
+        at_least=1,
+        finite=True,
+        traced=True,
+    )
+    speeds: str = field("", "file of N relative speeds, one for each client", traced=True, file=True)
+    deadline: float = _of_links(
+        math.inf,
+        "seconds after which a client that still computes is left out of the exchange; it trains all the same",
+        above=0,
+        traced=True,
+    )
+    bandwidth: float = field(math.inf, "bits per second of a client's radio; inf: no time", above=0, traced=True)
+    latency: float = _free("seconds that each message takes besides its bits")
+    short_contact: str = field(
+        IGNORE,
+        "contacts too short for a message: they carry it all the same (ignore), not at all (drop), or late: it goes on "
+        "in the next round of the contact (resume), or also in the next contact of the same clients (next_contact), or "
+        "the coordinates that fit, those that changed most first (largest)",
+        names=lambda: (IGNORE, *SHORT_CONTACTS),
+    )
+    joules_per_bit: float = _free("joules of the sender for each bit")
+    joules_per_bit_received: float = _free("joules of the receiver for each bit")
+    joules_per_sample: float = _free("joules for the gradient of one sample")
+    joules_per_metre: float = _free("joules of movement for each metre, or grid unit")
+
+    def in_use(self, whole: Any) -> bool:
+        """Tell whether seconds and joules are counted."""
+        return is_counted(whole)
+
+    def counts(self, whole: Any) -> bool:
+        """Tell whether a cost or the rate of links is set or varied."""
+        is_set = any(getattr(self, each.name) != each.default for each in dataclasses.fields(CostConfig))
+        return is_set or bool(whole.radio.rate) or varies_costs(whole)
+
+    def rules(self, whole: Any) -> Iterator[Rule]:
+        """Yield the rules: what is counted is known, and one field says what the speeds are.
+
+        Raises:
+          UserError: As `read_speeds`.
+        """
+        network, pattern, waits = whole.network, whole.server.pattern, self.short_contact != IGNORE
+        uncounted = whole.x_axis in COUNTED_AXES and not is_counted(whole)
+        yield "x_axis", uncounted, "another one, or a field of cost must be set"
+        where = f"server.pattern {pattern}" if pattern else f"network.graph {network.graph}" if network.graph else ""
+        unknown = f"{IGNORE} with {where}: the durations of contacts are not known"
+        yield "cost.short_contact", where and waits, unknown
+        listed = remembers_all(whole) and whole.engine.links == "lists"
+        remembers = f"dense or auto: cost.short_contact {self.short_contact} remembers all pairs of clients"
+        yield "engine.links", listed, remembers
+        if pattern:
+            yield "cost.deadline", has_deadline(whole), f"inf with server.pattern {pattern}"
+        if pattern or whole.serves_all:
+            with_server = f"server.pattern {pattern}" if pattern else f"algorithm.name {whole.algorithm.name}"
+            by_receiver = f"0 with {with_server}: bits are not counted by receiver"
+            yield "cost.joules_per_bit_received", self.joules_per_bit_received > 0, by_receiver
+        yield "cost.speed_spread", self.speeds and self.speed_spread > 0, "0 where cost.speeds names a file"
+        yield "cost.speed_ratio", self.speeds and self.speed_ratio > 1, "1 where cost.speeds names a file"
+        if self.speeds:
+            read_speeds(self.speeds, network.num_clients)
+
+    def notes(self, whole: Any) -> Iterator[Rule]:
+        """Yield what needs a time of computing or of sending; where the sweep varies costs, a point may be free."""
+        unused = "it has no effect: cost.seconds_per_sample is 0"
+        computes_at_once = not self.seconds_per_sample and not varies_costs(whole)
+        yield "cost.deadline", computes_at_once and has_deadline(whole), unused
+        yield "cost.speed_spread", computes_at_once and self.speed_spread > 0, unused
+        yield "cost.speed_ratio", computes_at_once and self.speed_ratio > 1, unused
+        yield "cost.speeds", computes_at_once and self.speeds, unused
+        sends_at_once = sends_without_rate(whole) and not self.latency
+        noted = sends_at_once and self.short_contact != IGNORE
+        yield "cost.short_contact", noted, "it has no effect: messages take no time"
+
+    def describe(self, whole: Any) -> str:
+        """Return what happens to contacts that are too short."""
+        return f"cost.short_contact={self.short_contact}" if self.short_contact in SHORT_CONTACTS else ""
+
+    def link_filter(self, whole: Any, work: Work) -> LinkFilter | None:
+        """Return the rule that removes slow clients and short contacts."""
+        return link_filter(work, self.short_contact, has_deadline(whole))
+
+    def filter_params(self, whole: Any, cost: Any) -> Any:
+        """Return the numbers of the costs."""
+        return cost
+
+    def wrap(self, network: Network, whole: Any, built: Built) -> Network:
+        """Return the network that counts."""
+        return counted(network, built.work)
+
+    def params(self, inner: Any, whole: Any, cost: Any) -> CountedParams:
+        """Return the numbers of the costs."""
+        return CountedParams(inner, cost)
+
+    def numbers(self, whole: Any, load: LinkLoad = LinkLoad(1.0, 0.0)) -> CostParams:
+        """Return the traced numbers of the costs of a point, as NumPy values of fixed type.
+
+        Args:
+          whole: the configuration of the point.
+          load: what a link carries in a round (`probe`), if short contacts are told from others.
+
+        Raises:
+          UserError: If the file of speeds cannot be used.
+        """
+        numbers = (each.name for each in dataclasses.fields(CostConfig) if isinstance(each.default, float))
+        in_space = not whole.network.graph and whole.server.pattern in ("", "roadside")
+        has_slots = in_space or bool(whole.clock.joins)  # a round takes at least motion.dt, for movement or as a slot
+        return CostParams(
+            **{name: np.float32(getattr(self, name)) for name in numbers},
+            speeds=read_speeds(self.speeds, whole.network.num_clients) if self.speeds else None,
+            round_seconds=np.float32(whole.motion.dt if has_slots else 0.0),
+            link_messages=np.float32(load.messages),
+            link_bits=np.float32(load.bits),
+            link_least=np.float32(load.least),
+        )
+
+
+@switch
+def has_deadline(whole: Any) -> bool:
+    """Tell whether slow clients are left out of the rounds."""
+    return math.isfinite(whole.cost.deadline)
+
+
+@switch
+def has_speeds(whole: Any) -> bool:
+    """Tell whether the speeds of the clients are given, and not drawn."""
+    return bool(whole.cost.speeds)
+
+
+def is_filtered(whole: Any) -> bool:
+    """Tell whether slow clients or short contacts are removed (`link_filter`)."""
+    return has_deadline(whole) or whole.cost.short_contact != IGNORE
+
+
+def remembers_all(whole: Any) -> bool:
+    """Tell whether messages wait for the next contact of any two clients, so that links must be matrices."""
+    rule = whole.cost.short_contact
+    return rule != IGNORE and SHORT_CONTACTS[rule].all_pairs
+
+
+def sends_parts(whole: Any) -> bool:
+    """Tell whether a message that does not fit a contact carries the coordinates that do."""
+    rule = whole.cost.short_contact
+    return rule != IGNORE and SHORT_CONTACTS[rule].in_parts
+
+
+def varies_costs(whole: Any) -> bool:
+    """Tell whether a sweep varies costs, so that all of its points count them."""
+    return re.search(r"(^|[;+\s])(cost\.|radio\.rate)", whole.sweep) is not None
+
+
+def sends_without_rate(whole: Any) -> bool:
+    """Tell whether the bits of a message take no time in any point of a sweep."""
+    return not varies_costs(whole) and math.isinf(whole.cost.bandwidth) and not whole.radio.rate
+
+
+def read_speeds(file: str, num_clients: int) -> np.ndarray:
+    """Read the relative speeds of the clients from a text file of N numbers.
+
+    Returns:
+      [N] float32 speeds.
+
+    Raises:
+      UserError: If the file cannot be read, or does not hold N finite numbers above 0.
+    """
+    given = f"cost.speeds {file!r}"
+    try:
+        words = Path(file).read_text().replace(",", " ").split()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{given} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    speeds = []
+    for word in words:
+        try:
+            speeds.append(float(word))
+        except ValueError:
+            raise UserError(f"{given}: {word!r} is not a number") from None
+        if not 0 < single(speeds[-1]) < math.inf:
+            raise UserError(f"{given}: {word} is no speed; it must be greater than 0 and finite")
+    if len(speeds) != num_clients:
+        raise UserError(f"{given} holds {len(speeds)} numbers; network.num_clients is {num_clients}")
+    return np.array(speeds, np.float32)

@@ -23,8 +23,8 @@ from mdfl_jax.data.files import arrays_in, number_rows, while_reading
 from mdfl_jax.mobility.trace import on_circle
 from mdfl_jax.networks.contact import Met
 from mdfl_jax.networks.graphs import GRAPHS, Graph, GraphParams
+from mdfl_jax.networks.link_filters import LinkFilter, surviving
 from mdfl_jax.networks.mixing import MIXINGS, SYMMETRIC_MIXINGS, MixingInputs
-from mdfl_jax.networks.radio import LinkFilter, surviving
 
 TOLERANCE = 1e-5  # absolute tolerance of the row sums of given weights, and of their symmetry
 
@@ -48,6 +48,14 @@ def _places(graph: Graph, num_clients: int) -> int:
     """Return K of the neighbour lists of a graph: all that a client may hear or be heard by, and the client itself."""
     assert graph.heard is not None
     return (2 if graph.directed else 1) * graph.heard(jnp.int32(0), num_clients).shape[1] + 1
+
+
+def _reach(graph: Graph, num_clients: int) -> int:
+    """Return `Lists.reach` of a graph; 0 if it changes over the rounds."""
+    if not graph.fixed or graph.heard is None:
+        return 0
+    apart = (np.asarray(graph.heard(jnp.int32(0), num_clients)) - np.arange(num_clients)[:, None]) % num_clients
+    return int(np.minimum(apart, num_clients - apart).max())
 
 
 def _listed(graph: Graph, round_index: jax.Array, num_clients: int, places: int) -> tuple[Senders, jax.Array]:
@@ -110,7 +118,7 @@ def _weighed(
         numbers = (params.mixing or own).typed()
         inputs = MixingInputs(adjacency, contact, clients.num_samples, at_rest, everywhere, numbers, senders)
         mix = contract.arrays(weigh, weigh(inputs), adjacency.shape, float)
-        return state, Links(adjacency, mix, senders=senders, rate=met.rate)
+        return state, met.links(adjacency, mix)
 
     return Network(
         num_clients=num_clients,
@@ -118,7 +126,8 @@ def _weighed(
         init=_init(graph, num_clients, link_filter, places),
         step=step,
         places=lambda state: state.places,
-        lists=Lists(places) if places else None,
+        lists=Lists(places, reach=_reach(graph, num_clients)) if places else None,
+        metrics=link_filter.metrics if link_filter else (),
     )
 
 

@@ -4,13 +4,14 @@ The source is FedMobile, section 7 and appendix B.
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.errors import UserError, errors_about
 from mdfl_jax.core.links import Lists, Senders
 from mdfl_jax.core.metric import NOTHING, record
 from mdfl_jax.core.numbers import Numbers, Setting, number
@@ -18,6 +19,7 @@ from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.rng import stream, stream_at
 from mdfl_jax.core.types import BEFORE, NEVER, SYMMETRIC, Clients, Links, Network, Places
 from mdfl_jax.mobility.trace import on_circle
+from mdfl_jax.storage.number_lines import whole_numbers
 
 SLOTS = 10**6  # the longest gap that may be set, in slots; sums of a few gaps stay far below NEVER
 SERVER_FIELDS = frozenset({"at_server", "last_server", "next_server"})
@@ -356,3 +358,18 @@ def meetings(num_clients: int, pattern: str = "fixed", lists: bool = False) -> N
         metrics=(MET_SERVER,),
         lists=Lists(2) if lists else None,
     )
+
+
+@lru_cache(maxsize=8)
+def read_meetings(path: str, num_clients: int) -> np.ndarray:
+    """Read the meetings from a file of lines client,slot, whose first line may be this header.
+
+    Returns:
+      [N, K] int32, the slots of each client's meetings, as `meeting_table` returns them.
+
+    Raises:
+      UserError: If the file cannot be read, a line has another form, or a client or slot is out of range.
+    """
+    rows = whole_numbers("server.file", path, ("client", "slot"), "meeting")
+    with errors_about(f"server.file {path!r}"):
+        return meeting_table(rows[:, 0], rows[:, 1], num_clients)

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.config.resolve import Config, as_config
-from mdfl_jax.config.sections import Experiment, flat, movement_of, setting_of, world_in
+from mdfl_jax.config.sections import Experiment, flat, setting_of
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.numbers import from_values, number
 from mdfl_jax.core.sharding import largest_of_runs
@@ -24,7 +24,10 @@ from mdfl_jax.core.types import Hparams
 from mdfl_jax.engine.simulation import Carry, Simulation
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.mobility.choosing import POINTS, TERRAINS, Memory, Movers, Sight, Strategy, StrategyNumbers, forms_of
+from mdfl_jax.mobility.registry import movement_of, world_in
 from mdfl_jax.mobility.strategies.learnt import features
+from mdfl_jax.networks.wrappers.attacked import AttackConfig
+from mdfl_jax.networks.wrappers.roadside import ServerConfig
 from mdfl_jax.study.prepare.simulation import build_simulation
 from mdfl_jax.study.study import Study, make_study
 
@@ -207,14 +210,14 @@ def _refused(study: Study, experiment: Experiment) -> Iterator[tuple[str, bool, 
     network = experiment.network
     yield "sweep", len(study.points) > 1, "'', or have one point"
     yield "network.graph", bool(network.graph), "'': agents move in space"
-    yield "server.pattern", bool(experiment.server.pattern), "'': meetings are computed before anybody moves"
+    yield "server.pattern", bool(ServerConfig.of(experiment).pattern), "'': meetings are computed before anybody moves"
     elsewhere = not network.graph and world_in(experiment) not in TERRAINS
     yield "network.mobility", elsewhere, "a rule of the grid or the plane"
     yield "network.num_mobile", network.num_mobile < 1, "at least 1: each mobile client is an agent"
     yield "network.order", network.order != "mix_first", "mix_first: clients else move before an agent acts"
     yield "motion.warm_up", experiment.motion.warm_up > 0, "0: clients else move before an agent acts"
     yield "model.pretrained", any(study.groups[0].starts), "'' or a file of weights: kept models belong to seeds"
-    yield "attack.name", bool(experiment.attack.name), "'': rewards are of all clients"
+    yield "attack.name", bool(AttackConfig.of(experiment).name), "'': rewards are of all clients"
     yield "eval_clients", experiment.eval_clients > 0, "0: rewards are of all clients"
     yield "eval_samples", experiment.eval_samples > 0, "0: rewards are of all test samples"
     yield "vary", experiment.vary != "all", "all: the key of a run is all that differs"

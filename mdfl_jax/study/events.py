@@ -14,6 +14,7 @@ import numpy as np
 
 from mdfl_jax.core.types import RunFacts
 from mdfl_jax.metrics.history import Metrics
+from mdfl_jax.networks.wrappers.roadside import ServerConfig
 from mdfl_jax.results.lines import metric_lines
 from mdfl_jax.results.records import RunRecord, lines_of_point
 from mdfl_jax.storage.disk import Appended, dumps
@@ -170,7 +171,7 @@ def _unreached(study: Study, runs: list[Run], facts: RunFacts) -> list[str]:
     for point in dict.fromkeys(run.point for run in runs):
         of_point = np.array([run.point == point for run in runs])
         missing = np.sum(~np.asarray(facts.reached)[of_point], axis=1)
-        if study.points[point].experiment.server.pattern and missing.any():
+        if ServerConfig.of(study.points[point].experiment).pattern and missing.any():
             few, many = missing.min(), missing.max()
             number = f"{few}" if few == many else f"{few} to {many}"
             lines.append(

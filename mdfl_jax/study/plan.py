@@ -7,14 +7,15 @@ import jax
 import numpy as np
 
 from mdfl_jax.config.checks import notes, parse_save, unused
-from mdfl_jax.config.sections import attackers_in, has_momentum, is_attacked, member_notes, radio_of
+from mdfl_jax.config.sections import has_momentum, member_notes, radio_of
 from mdfl_jax.core import devices, hosts
 from mdfl_jax.core.sharding import size
 from mdfl_jax.data.dataset import Targets
 from mdfl_jax.metrics.evaluation import Records
 from mdfl_jax.mobility.trace import Tracks
-from mdfl_jax.networks.costs import IGNORE, SHORT_CONTACTS
+from mdfl_jax.networks.costs import IGNORE, SHORT_CONTACTS, CostConfig
 from mdfl_jax.networks.radios.radio import best_rate
+from mdfl_jax.networks.wrappers.attacked import AttackConfig
 from mdfl_jax.study import run_files
 from mdfl_jax.study.prepare.network import few_heard
 from mdfl_jax.study.progress import few_of
@@ -67,12 +68,13 @@ def plan(study: Study, on: str = "") -> str:
 
 def _attacked(study: Study) -> list[str]:
     """Return a line that says who attacks, and of whom the results are, if some points have attackers."""
-    attacked = [point.experiment for point in study.points if is_attacked(point.experiment)]
+    all_points = [point.experiment for point in study.points]
+    attacked = [experiment for experiment in all_points if AttackConfig.of(experiment).in_use(experiment)]
     if not attacked:
         return []
     where = "" if len(attacked) == len(study.points) else f" in {len(attacked)} of the {len(study.points)} points"
-    counts = " or ".join(map(str, sorted(set(map(attackers_in, attacked)))))
-    who = " or ".join(dict.fromkeys(experiment.attack.who for experiment in attacked))
+    counts = " or ".join(map(str, sorted({AttackConfig.of(one).count(one) for one in attacked})))
+    who = " or ".join(dict.fromkeys(AttackConfig.of(one).who for one in attacked))
     told = f"{counts} of the clients attack ({who}){where}"
     return [f"  {told}; accuracies and losses are those of the honest ones"]
 
@@ -89,17 +91,19 @@ def _never_carried(study: Study) -> list[str]:
     lines = []
     for group in study.groups:
         for p, hparams in zip(group.points, group.hparams):
-            experiment, rule = study.points[p].experiment, study.points[p].experiment.cost.short_contact
+            experiment, rule = study.points[p].experiment, CostConfig.of(study.points[p].experiment).short_contact
             if rule == IGNORE:
                 continue
             cost, rate = hparams.network.cost, best_rate(*radio_of(experiment))
-            need = float(cost.latency * cost.link_messages) + float(cost.link_bits) / rate
+            in_parts = SHORT_CONTACTS[rule].in_parts
+            bits, what = (cost.link_least, "coordinate") if in_parts else (cost.link_bits, "model")
+            need = float(cost.latency * cost.link_messages) + float(bits) / rate
             rounds = experiment.rounds if SHORT_CONTACTS[rule].goes_on else 1
             if need > experiment.motion.dt * rounds:
                 span = "the study" if rounds > 1 else "a round"
-                takes = f"its {int(cost.link_bits):,} bits take {need:.4g} s at {rate:.4g} bit/s, the most"
+                takes = f"its {int(bits):,} bits take {need:.4g} s at {rate:.4g} bit/s, the most"
                 lasts = f"{span} lasts {experiment.motion.dt * rounds:g} s"
-                lines.append(f"cost.short_contact is {rule}; no contact ever carries a model: {takes}, and {lasts}")
+                lines.append(f"cost.short_contact is {rule}; no contact ever carries a {what}: {takes}, and {lasts}")
     return lines
 
 

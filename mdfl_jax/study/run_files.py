@@ -19,11 +19,11 @@ from weakref import WeakKeyDictionary
 import jax
 import numpy as np
 
-from mdfl_jax.config.sections import movement_of
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.types import Hparams
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.metrics import BUILT_IN
+from mdfl_jax.mobility.registry import movement_of
 from mdfl_jax.results.records import RunRecord, from_devices, joined, write_record
 from mdfl_jax.storage import array_files, disk
 from mdfl_jax.storage.array_files import Arrays

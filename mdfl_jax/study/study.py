@@ -27,7 +27,7 @@ from mdfl_jax.config.points import (
     static_settings,
 )
 from mdfl_jax.config.resolve import resolve
-from mdfl_jax.config.sections import DataConfig, Experiment, in_use, movement_of, numbers_in, task_of
+from mdfl_jax.config.sections import DataConfig, Experiment, in_use, numbers_in, task_of
 from mdfl_jax.core import devices, hosts, own_files, stages
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.own_files import is_own, place, shown, with_imports, words
@@ -38,6 +38,7 @@ from mdfl_jax.engine.programs import in_turns
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.metrics import METRICS
 from mdfl_jax.mobility import Movement
+from mdfl_jax.mobility.registry import movement_of
 from mdfl_jax.models import MODELS
 from mdfl_jax.storage.study_files import run_name
 from mdfl_jax.study.identity import digests, name_run, of_dataset, switches

@@ -12,21 +12,29 @@ With a drift, what is where changes after every so many rounds, one step at a ti
   kept stays as it was.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from mdfl_jax.core import sharding
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.rng import stream_at
+from mdfl_jax.core.section import Rule, Section, field, is_counted, section
 from mdfl_jax.core.types import Collecting, Task
 from mdfl_jax.data.batching import index_clients
+from mdfl_jax.mobility.area import area
+from mdfl_jax.mobility.registry import world_in
+from mdfl_jax.mobility.rule import FILES
 from mdfl_jax.tasks.supervised import IMAGES, SupervisedClients, SupervisedData
+from mdfl_jax.tasks.task import TASKS, task_named
 
 TURNS = 4  # quarter turns after which an image is as it was
+LARGEST_RINGS = 2**26  # samples that all clients of a run keep, whose indices take 256 MiB
 NOTHING = -1  # in the place of a sample that was not collected
 
 
@@ -282,3 +290,81 @@ def collecting(
         ),
         collecting=Collecting(empty, of.step, of.held),
     )
+
+
+_of_collecting = partial(field, part="collecting")
+
+
+@section("data", order=80)
+@dataclass(frozen=True)
+class CollectingConfig(Section):
+    """The fields of the section data about samples that clients collect on the way."""
+
+    collect: int = field(
+        0,
+        "samples that a client collects in a round, of those of the region in which it is; 0: clients hold their "
+        "samples from the first round on",
+        at_least=0,
+        part="samples",
+    )
+    regions: int = _of_collecting(
+        3, "regions along a side of the area; partition divides the samples among them", at_least=1, at_most=100
+    )
+    window: int = _of_collecting(50, "rounds whose samples a client keeps", at_least=1)
+    drift: str = _of_collecting(
+        "",
+        "what changes after every drift_every rounds: the samples of each region are those of the region before it "
+        "(places), or what is found, and all test samples, is turned by a quarter turn (rotation)",
+        names=DRIFTS,
+    )
+    drift_every: int = field(
+        100,
+        "rounds from one step of the drift to the next",
+        at_least=1,
+        traced=True,
+        only_with="data.drift=places,rotation",
+    )
+
+    def in_use(self, whole: Any) -> bool:
+        """Tell whether clients collect their samples on the way."""
+        return self.collect > 0 and TASKS[task_named(whole.data.name)].of_datasets
+
+    def rules(self, whole: Any) -> Iterator[Rule]:
+        """Yield the rules: clients are at places of a known area, and what they keep fits the memory."""
+        network, pattern, name, config = whole.network, whole.server.pattern, "data.collect", whole.algorithm
+        if not self.in_use(whole):
+            return
+        yield name, network.graph, f"0 with network.graph {network.graph}: its clients are at no places"
+        yield name, pattern not in ("", "roadside"), f"0 with server.pattern {pattern}: its clients are at no places"
+        of_file = f"0 with network.mobility {network.mobility}: the area of a file is not known"
+        yield name, world_in(whole) in FILES, of_file
+        first = f"mix_first with data.collect {self.collect}: clients collect before any movement"
+        yield "network.order", network.order != "mix_first", first
+        most = LARGEST_RINGS // (network.num_clients * self.collect)
+        yield "data.window", self.window > most, f"at most {most}: all clients keep at most {LARGEST_RINGS:,} samples"
+        if is_counted(whole):
+            why = f"with data.collect {self.collect} and costs: they count one amount of work"
+            yield "algorithm.batch_size", not config.batch_size, f"1 or more {why}"
+            yield "algorithm.local_epochs", config.local_epochs > 0, f"0 {why}"
+
+    def ignored(self, whole: Any) -> Iterator[Rule]:
+        """Yield that nothing is read of it if clients hold their samples from the first round on."""
+        yield "collecting", not self.in_use(whole), "data.collect is 0"
+
+    def wrap_task(self, task: Task, whole: Any, num_strata: int) -> Task:
+        """Return a task whose clients collect, around one whose clients are the regions."""
+        network = whole.network
+        return collecting(
+            task,
+            network.num_clients,
+            self.collect,
+            self.window,
+            self.regions,
+            num_strata,
+            self.drift,
+            num_relays=network.relays,
+        )
+
+    def task_params(self, inner: Any, whole: Any) -> CollectingNumbers:
+        """Return the traced numbers of `wrap_task`, around those of the task itself."""
+        return CollectingNumbers(inner, *area(whole), np.int32(self.drift_every))

@@ -14,6 +14,7 @@ from mdfl_jax.config.points import Point
 from mdfl_jax.config.sections import in_use, numbers_in
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.networks.meetings import PATTERNS
+from mdfl_jax.networks.wrappers.roadside import ServerConfig
 
 Law = np.ndarray
 
@@ -217,8 +218,8 @@ def row(point: Point) -> tuple[str, ...] | None:
     upload = numbers.upload_from, numbers.upload_until
     download = numbers.download_from, numbers.download_until
     chances = (
-        upload_probability(*upload, experiment.server.pairs, law),
-        download_probability(*download, experiment.server.pairs, law),
+        upload_probability(*upload, ServerConfig.of(experiment).pairs, law),
+        download_probability(*download, ServerConfig.of(experiment).pairs, law),
     )
     lags = (upload_lag(*upload, delta), download_lag(*download, delta))
     in_slots, in_probability = (f"{lag:g}" for lag in lags), (f"{chance:.4f}" for chance in chances)

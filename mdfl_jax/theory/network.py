@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from ml_collections import ConfigDict
 
-from mdfl_jax.config.checks import is_filtered, keys_of
+from mdfl_jax.config.checks import keys_of
 from mdfl_jax.config.points import Point
-from mdfl_jax.config.sections import Experiment, has_batteries, participation_of
+from mdfl_jax.config.sections import Experiment, participation_of
 from mdfl_jax.core import devices, stages
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.outcomes import interval
@@ -22,6 +22,9 @@ from mdfl_jax.core.trees import of_types
 from mdfl_jax.core.types import Hparams
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.metrics.values import LAMBDA_2_LIMIT
+from mdfl_jax.networks.costs import is_filtered
+from mdfl_jax.networks.wrappers.battery import EnergyConfig
+from mdfl_jax.networks.wrappers.roadside import ServerConfig
 from mdfl_jax.study.study import Group, Study, make_study
 from mdfl_jax.theory.mixing import exact
 from mdfl_jax.theory.quantities import QUANTITIES, Rounds
@@ -53,7 +56,7 @@ class Observed(NamedTuple):
 
 def mixes(experiment: Experiment) -> bool:
     """Tell whether the clients of a point mix their models with each other, and not through a server."""
-    return not experiment.server.pattern
+    return not ServerConfig.of(experiment).pattern
 
 
 def alone(config: ConfigDict, seeds: int, rounds: int) -> ConfigDict:
@@ -98,8 +101,7 @@ def check_points(points: Sequence[Point]) -> None:
       UserError: for a point with too many clients, or too many rounds for them, or with batteries.
     """
     for point in points:
-        if has_batteries(point.experiment):
-            given = point.experiment.energy.capacity
+        if given := EnergyConfig.of(point.experiment).capacity:
             raise UserError(f"energy.capacity is {given:g}; it must be 0: theory trains nothing, so no energy is used")
         clients, rounds = point.experiment.network.num_clients, point.experiment.rounds
         if clients > LAMBDA_2_LIMIT:

@@ -14,18 +14,18 @@ from mdfl_jax.config.checks import UNUSED, notes
 from mdfl_jax.config.points import group_points, points
 from mdfl_jax.config.resolve import all_fields, check_key, check_value, resolve
 from mdfl_jax.config.sections import (
-    FAMILIES,
     Experiment,
     algorithm_numbers,
+    families,
     has_momentum,
     in_use,
-    movement_of,
     schema,
 )
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import Numbers, fields_of, kinds_of, number
 from mdfl_jax.exchange.compressors import COMPRESSORS
 from mdfl_jax.mobility import MOBILITIES, Movement
+from mdfl_jax.mobility.registry import movement_of
 from mdfl_jax.study import make_study
 from mdfl_jax.study.prepare.simulation import hparams_of
 
@@ -73,7 +73,7 @@ def test_every_number_of_every_member_is_a_field_of_its_section():
     fields = all_fields()
     own = {path for path, field in fields.items() if "own" in field.metadata}
     wanted = set()
-    for family in FAMILIES:
+    for family in families():
         for member in family.registry:
             kinds = kinds_of(family.registry.numbers(member))
             for name, declared in fields_of(family.registry.numbers(member)).items():

@@ -8,8 +8,8 @@ from mdfl_jax import UserError, run
 from mdfl_jax.config.checks import keys_of, varied, words_of
 from mdfl_jax.config.points import group_points, points, program_key
 from mdfl_jax.config.resolve import resolve
-from mdfl_jax.config.sections import SWITCHES
 from mdfl_jax.core import rng
+from mdfl_jax.core.section import SWITCHES
 from mdfl_jax.study import make_study
 from mdfl_jax.study.ahead.partitions import draw
 from mdfl_jax.theory import network

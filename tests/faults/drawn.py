@@ -8,7 +8,7 @@ from hypothesis import seed as seeded
 from hypothesis import strategies as st
 
 from mdfl_jax.config.resolve import all_fields
-from mdfl_jax.config.sections import FAMILIES
+from mdfl_jax.config.sections import families
 
 Changes = dict[str, Any]
 HELD = (
@@ -50,7 +50,7 @@ def changes(draw: Any) -> Changes:
     fields = {path: field for path, field in all_fields().items() if path not in HELD}
     found: Changes = {}
     members: dict[str, set[str]] = {}
-    for family in draw(st.lists(st.sampled_from(FAMILIES), max_size=3, unique_by=lambda family: family.field)):
+    for family in draw(st.lists(st.sampled_from(families()), max_size=3, unique_by=lambda family: family.field)):
         if family.field not in HELD:
             found[family.field] = draw(st.sampled_from(sorted(family.registry)))
             members.setdefault(family.section, set()).add(found[family.field])

@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from mdfl_jax.config.checks import read_speeds
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.sources import load as load_data
 from mdfl_jax.models.pretrained import read_tensors
+from mdfl_jax.networks.costs import read_speeds
 from mdfl_jax.networks.fixed import read_matrices
+from mdfl_jax.networks.meetings import read_meetings
 from mdfl_jax.storage import array_files, model_files
 from mdfl_jax.storage.study_files import read_lines
-from mdfl_jax.study.prepare.network import read_meetings
 from mdfl_jax.traces import contact_table, load, resample
 from mdfl_jax.traces.describe import describe
 from mdfl_jax.traces.formats.sumo import read_streets

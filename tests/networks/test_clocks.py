@@ -13,9 +13,9 @@ from worlds import holding, played
 
 from mdfl_jax import UserError
 from mdfl_jax.config.resolve import resolve
-from mdfl_jax.config.sections import movement_of
 from mdfl_jax.core.types import FIXED, SYMMETRIC
 from mdfl_jax.data.partition import PartitionNumbers
+from mdfl_jax.mobility.registry import movement_of
 from mdfl_jax.models import make_model
 from mdfl_jax.networks.costs import CostParams, Work
 from mdfl_jax.networks.fixed import fixed_graph

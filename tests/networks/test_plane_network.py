@@ -10,8 +10,8 @@ from worlds import holding, played
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.mobility import Motion, Movement
 from mdfl_jax.mobility.registry import rule_numbers
+from mdfl_jax.networks.link_filters import draw_radii, failure_probability, surviving
 from mdfl_jax.networks.mixing import SpeedAwareNumbers
-from mdfl_jax.networks.radio import draw_radii, failure_probability, surviving
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 
 N, ROUNDS = 12, 5

@@ -1,21 +1,30 @@
 """A network some of whose clients are attackers: who they are, from when, and how far their models may have come."""
 
 import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from mdfl_jax.attacks.registry import Attackers, attackers_of
+from mdfl_jax.attacks.registry import ATTACKS, Attackers, attackers_of, names
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.metric import CURVE, HOLDS, TABLE, UNKNOWN, Metric
+from mdfl_jax.core.numbers import of_fixed_types
 from mdfl_jax.core.rng import stream
-from mdfl_jax.core.types import Clients, Links, Network, Places
+from mdfl_jax.core.section import Built, Family, Rule, Section, field, section, switch
+from mdfl_jax.core.types import Clients, Links, Network, Places, Task
 from mdfl_jax.networks.wrappers.wrapper import wrap
+from mdfl_jax.tasks.supervised import IMAGES
 
 OWN = zlib.crc32(b"attackers") & 0x7FFFFFFF  # folded into the key, since the inner network draws from the same stream
 NEVER = 2**30  # rounds
 WHO = ("random", "mobile", "static", "most_central", "outermost", "listed")
 """Who attacks: any clients, mobile or static ones, those nearest to or farthest from the middle, or those listed."""
+_of_attack = partial(field, part="attack")
 
 
 class AttackedParams(NamedTuple):
@@ -118,6 +127,169 @@ def attacked(network: Network, metrics: tuple[Metric, ...] = (), reaches_all: bo
 
     own = (ATTACKER, CONTAMINATION, *metrics)
     return wrap(network, init=init, step=step, metrics=own, honest=lambda state: ~state.attackers.are)
+
+
+def _attack_needs(name: str) -> str:
+    """Say what an attack asks of the algorithm and of the task."""
+    attack = ATTACKS[name]
+    mixes = "Needs an algorithm that mixes by `algorithm.aggregation`." if attack.to_each else ""
+    kind = "images with labels" if attack.of_images else "samples with labels"
+    return mixes or (f"Needs {kind}." if attack.poison else "")
+
+
+@section("attack", order=60)
+@dataclass(frozen=True)
+class AttackConfig(Section):
+    """Which clients attack, from when, and how. Tables and curves are then of the honest clients."""
+
+    name: str = field("", "what attackers do; empty: nobody attacks", names=lambda: ("", *ATTACKS), traced=True)
+    number: int = field(1, "number of attackers", at_least=0, traced=True, part="attackers")
+    share: float = _of_attack(
+        0.0, "share of the clients that attack, in place of the number", at_least=0, below=1, traced=True
+    )
+    who: str = _of_attack(
+        "random",
+        "who attacks: any clients, mobile or static ones, those in the middle or outside, or those of attack.clients",
+        names=WHO,
+        traced=True,
+    )
+    clients: str = _of_attack("", "the clients that attack with attack.who listed, as 0,3", traced=True)
+    from_round: int = _of_attack(0, "first round of the attack", at_least=0, traced=True)
+    memory: int = _of_attack(
+        20,
+        "rounds within which a client counts as within reach of an attacker, by a chain of contacts",
+        at_least=0,
+        traced=True,
+    )
+
+    FAMILIES = (
+        Family(
+            ATTACKS,
+            "Attacks",
+            "attack",
+            "attack.name",
+            about="What attackers do. x_j is the vector of attacker j, y_j what it sends in its place; y is what all "
+            "attackers send to client i, whose model is x_i. The honest models are those that client i hears, and its "
+            "own; W is the mixing matrix.",
+            needs=_attack_needs,
+        ),
+    )
+
+    def in_use(self, whole: Any) -> bool:
+        """Tell whether some clients attack."""
+        return bool(self.name)
+
+    def count(self, whole: Any) -> int:
+        """Return the number of attackers: that of the listed ones, the share of the clients, rounded, or `number`."""
+        if self.who == "listed":
+            return len(self.clients.split(","))
+        return round(self.share * whole.network.num_clients) if self.share else self.number
+
+    def listed(self, whole: Any) -> list[int]:
+        """Parse the field `clients`.
+
+        Raises:
+          UserError: If it is no list of different clients.
+        """
+        clients, words = whole.network.num_clients, [word.strip() for word in self.clients.split(",")]
+        found = [int(word) for word in words if word.isdecimal()]
+        if len(found) < len(words) or len(set(found)) < len(found) or any(client >= clients for client in found):
+            raise UserError(
+                f"attack.clients is {self.clients!r}; it must be different clients of 0 to {clients - 1}, as in 0,3"
+            )
+        return found
+
+    def rules(self, whole: Any) -> Iterator[Rule]:
+        """Yield the rules: attackers can do what the attack says, there are so many, and not all clients attack."""
+        network, name, ignored = whole.network, whole.algorithm.name, whole.ignored
+        if not self.name:
+            return
+        each, mixes = ATTACKS[self.name].to_each, "aggregation" not in ignored
+        yield "attack.name", each and not mixes, f"another one: {name} sends no whole models by algorithm.aggregation"
+        path, count = ("attack.share" if self.share else "attack.number"), self.count(whole)
+        path = "attack.clients" if self.who == "listed" else path
+        yield path, count >= network.num_clients, f"fewer than network.num_clients, which is {network.num_clients}"
+        yield path, not count, f"enough for one attacker of {network.num_clients} clients"
+        yield "attack.name", "sends" in ignored, f"empty: {name} sends nothing by which clients could attack"
+        yield "attack.from_round", self.from_round >= whole.rounds, f"below rounds, which is {whole.rounds}"
+        yield "eval_clients", whole.eval_clients, "0 with attack.name: a sample would not know who is honest"
+        drawn = whole.server.pattern not in ("", "roadside")
+        moves = 0 if network.graph or drawn or network.mobility == "static" else network.num_mobile
+        kinds = {"mobile": moves, "static": network.num_clients - moves}
+        if self.who in kinds:
+            there = kinds[self.who]
+            yield path, count > there, f"at most {there} clients: attack.who is {self.who}, and so many are"
+        needs_places = self.who in ("most_central", "outermost")
+        of_graph = f"another one: a graph (network.graph is {network.graph}) knows no places"
+        yield "attack.who", needs_places and network.graph, of_graph
+        of_pairs = f"another one: drawn pairs (server.pattern is {whole.server.pattern}) know no places"
+        yield "attack.who", needs_places and drawn, of_pairs
+        listed = self.who == "listed"
+        yield "attack.clients", self.clients and not listed, "empty unless attack.who is listed"
+        if listed:
+            self.listed(whole)
+
+    def ignored(self, whole: Any) -> Iterator[Rule]:
+        """Yield that nothing is read of it without an attack, and what says how many attack."""
+        yield "attack", not self.name, "attack.name is empty"
+        yield "attackers", not self.name, "attack.name is empty"
+        yield "attackers", self.who == "listed", "attack.clients says who attacks"
+        yield "attackers", bool(self.share), "attack.share says how many attack"
+
+    def wrap(self, network: Network, whole: Any, built: Built) -> Network:
+        """Return the network with attackers.
+
+        Raises:
+          UserError: If the task has no samples that the attack changes.
+        """
+        self._check_samples(whole, built.task)
+        measured = measures_of_attacks() if has_own_measures(whole) else ()
+        return attacked(network, measured, reaches_all=not built.algorithm.needs & {"adjacency", "at_server"})
+
+    def _check_samples(self, whole: Any, task: Task) -> None:
+        name, data = self.name, whole.data.name
+        attack, shape = ATTACKS[name], getattr(task.data, "x_train", np.zeros(0)).shape
+        if attack.poison and task.poison is None:
+            raise UserError(f"attack.name is {name}, which changes labels; the samples of data.name {data} have none")
+        if attack.of_images and len(shape) != IMAGES:
+            raise UserError(f"attack.name is {name}, which needs images; the samples of data.name {data} are none")
+        numbers = self.member(ATTACKS, name)
+        labels = ("source_label", "wrong_label", "target_label") if task.scoring.num_labels else ()
+        most = dict.fromkeys(labels, (task.scoring.num_labels or 1) - 1)
+        most |= {"trigger_size": min(shape[1:3])} if attack.of_images else {}
+        for each, bound in most.items():
+            if (value := getattr(numbers, each, 0)) > bound:
+                raise UserError(f"attack.{each} is {value}; it must be at most {bound} with data.name {data}")
+
+    def params(self, inner: Any, whole: Any, cost: Any) -> AttackedParams:
+        """Return the numbers of the attackers and of all attacks, which share a program."""
+        listed = np.zeros(whole.network.num_clients, bool)
+        if self.who == "listed":
+            listed[self.listed(whole)] = True
+        return of_fixed_types(
+            AttackedParams(
+                inner=inner,
+                number=self.count(whole),
+                who=WHO.index(self.who),
+                listed=listed,
+                from_round=self.from_round,
+                memory=self.memory,
+                which=names().index(self.name),
+                numbers=tuple(self.traced(ATTACKS, name) for name in names()),
+            )
+        )
+
+
+@switch
+def has_own_measures(whole: Any) -> bool:
+    """Tell whether the attack has metrics of its own."""
+    name = AttackConfig.of(whole).name
+    return bool(name and ATTACKS[name].metrics)
+
+
+def measures_of_attacks() -> tuple[Metric, ...]:
+    """Return the metrics of all attacks: points with different attacks share a program."""
+    return tuple(metric for name in ATTACKS.as_registered() for metric in ATTACKS[name].metrics)
 
 
 def _contaminated(view: Any) -> jax.Array:

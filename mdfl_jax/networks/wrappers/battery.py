@@ -7,23 +7,33 @@ by less than what the round takes, and it is silent until harvest has paid this 
     left = start + harvested - used, for each client, after every round.
 """
 
+import dataclasses
 import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.metric import CURVE, HOLDS, TABLE, Metric
+from mdfl_jax.core.numbers import of_fixed_types
 from mdfl_jax.core.rng import stream
+from mdfl_jax.core.section import Built, Rule, Section, field, section
 from mdfl_jax.core.types import FIXED, Clients, Links, Network, Observed
 from mdfl_jax.exchange.active import links_among
-from mdfl_jax.networks.costs import Total, add, no_total
+from mdfl_jax.mobility.area import check_inside, parse_places
+from mdfl_jax.mobility.registry import world_in
+from mdfl_jax.networks.costs import Total, add, no_total, varies_costs
 from mdfl_jax.networks.spatial import PRESENT
 from mdfl_jax.networks.wrappers.roadside import at_units
 from mdfl_jax.networks.wrappers.wrapper import wrap
 
 OWN = zlib.crc32(b"battery") & 0x7FFFFFFF  # folded into the key, since the costs draw from the same stream
+_of_energy, _of_chargers = (partial(field, part=part) for part in ("energy", "chargers"))
 
 
 class BatteryParams(NamedTuple):
@@ -116,6 +126,88 @@ def powered(network: Network) -> Network:
         return state._replace(inner=hold(state.inner, left <= 0), harvested=harvested, left=left)
 
     return passed._replace(observe=observe)
+
+
+@section("energy", order=20)
+@dataclass(frozen=True)
+class EnergyConfig(Section):
+    """Batteries, from which clients take the joules that the section cost counts. Who has none left is silent."""
+
+    capacity: float = field(
+        0.0, "joules that a client's battery holds; 0: energy never ends", at_least=0, finite=True, traced=True
+    )
+    spread: float = _of_energy(
+        0.0, "capacities are drawn in [1 - spread, 1 + spread] times the capacity", at_least=0, below=1, traced=True
+    )
+    start: float = _of_energy(
+        1.0, "charge before the first round, as a share of the capacity", above=0, at_most=1, traced=True
+    )
+    harvest: float = _of_energy(
+        0.0, "joules that each client gathers in a round, up to its capacity", at_least=0, finite=True, traced=True
+    )
+    chargers: str = _of_energy("", "places of chargers 'x,y; x,y; ...' in the world's unit; empty: none")
+    charger_range: float = _of_chargers(
+        0.0, "distance within which clients are at a charger", at_least=0, finite=True, traced=True
+    )
+    charge: float = _of_chargers(
+        0.0,
+        "joules that a client gets in a round that it ends at a charger",
+        at_least=0,
+        finite=True,
+        traced=True,
+    )
+
+    def in_use(self, whole: Any) -> bool:
+        """Tell whether the clients' energy may end."""
+        return self.capacity > 0
+
+    def counts(self, whole: Any) -> bool:
+        """Tell whether there are batteries: they need the joules."""
+        return self.capacity > 0
+
+    def rules(self, whole: Any) -> Iterator[Rule]:
+        """Yield the rules: nobody misses meetings, chargers are somewhere, and who has no energy stands still."""
+        network, pattern = whole.network, whole.server.pattern
+        if not self.capacity:
+            return
+        misses = f"0 with server.pattern {pattern}: who has no energy would miss meetings that the pattern has"
+        yield "energy.capacity", pattern, misses
+        nowhere = f"network.graph {network.graph}" if network.graph else ""
+        world = "" if nowhere else world_in(whole)
+        nowhere = f"network.mobility {network.mobility}" if world == "contacts" else nowhere
+        yield "energy.chargers", self.chargers and nowhere, f"empty with {nowhere}, which knows no places"
+        goes_on = "0 with energy.capacity and a trace, which moves clients whether they have energy or not"
+        yield "cost.joules_per_metre", world == "trace" and whole.cost.joules_per_metre > 0, goes_on
+        if self.chargers:
+            check_inside(whole, "energy.chargers", parse_places(self.chargers, "energy.chargers"))
+
+    def ignored(self, whole: Any) -> Iterator[Rule]:
+        """Yield that nothing is read of it without batteries, and nothing of chargers if there are none."""
+        yield "energy", not self.capacity, "energy.capacity is 0"
+        yield "chargers", not (self.capacity and self.chargers), "energy.chargers is empty"
+
+    def notes(self, whole: Any) -> Iterator[Rule]:
+        """Yield batteries that nothing empties, and chargers that give nothing."""
+        uses = any(value > 0 for name, value in vars(whole.cost).items() if name.startswith("joules"))
+        unused = "it has no effect: nothing takes energy, since all cost.joules_per_... are 0"
+        yield "energy.capacity", self.capacity and not uses and not varies_costs(whole), unused
+        charges = not self.chargers or self.charge or "energy.charge" in whole.sweep
+        yield "energy.chargers", self.capacity and not charges, "it has no effect: energy.charge is 0"
+
+    def describe(self, whole: Any) -> str:
+        """Return the capacity."""
+        return f"energy.capacity={self.capacity:g}"
+
+    def wrap(self, network: Network, whole: Any, built: Built) -> Network:
+        """Return the network with batteries."""
+        return powered(network)
+
+    def params(self, inner: Any, whole: Any, cost: Any) -> BatteryParams:
+        """Return the numbers of the batteries."""
+        numbers = dataclasses.asdict(self)
+        places = parse_places(self.chargers, "energy.chargers") if self.chargers else None
+        numbers["chargers"] = None if places is None else np.array(places, np.float32)
+        return of_fixed_types(BatteryParams(inner, **numbers))
 
 
 SURVIVORS = Metric(

@@ -5,6 +5,9 @@ are drawn or given. Nobody waits for the slowest client. `Links.finishes` says w
 work begins in the slot after it. What happens meanwhile is the algorithm's business (`Algorithm.asynchronous`).
 """
 
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -12,9 +15,10 @@ import jax.numpy as jnp
 
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.metric import NOTHING, Metric
+from mdfl_jax.core.section import Built, Rule, Section, field, section
 from mdfl_jax.core.types import FIXED, Clients, Links, Network
 from mdfl_jax.exchange.active import links_among
-from mdfl_jax.networks.costs import MARGIN, CostParams, Work, computing_seconds
+from mdfl_jax.networks.costs import MARGIN, CostParams, Work, computing_seconds, read_speeds
 from mdfl_jax.networks.wrappers.wrapper import wrap
 
 JOINS = ("at_once", "in_contact")
@@ -90,6 +94,50 @@ def with_clocks(network: Network, work: Work, asynchronous: bool, joins: str = "
 
     gives = network.gives if asynchronous else network.gives - {FIXED}
     return wrap(network, init=init, step=step, gives=gives, metrics=(WORKS,))
+
+
+@section("clock", order=30)
+@dataclass(frozen=True)
+class ClockConfig(Section):
+    """Clocks of the clients' own: a round is a slot of motion.dt seconds, and nobody waits for the slowest client."""
+
+    joins: str = field(
+        "",
+        "when a client exchanges that has computed for as many slots as cost says: in this slot, with or without a "
+        "contact (at_once), or once it has one (in_contact); empty: rounds are synchronous",
+        names=("", *JOINS),
+    )
+
+    def in_use(self, whole: Any) -> bool:
+        """Tell whether clients have clocks of their own."""
+        return bool(self.joins)
+
+    def rules(self, whole: Any) -> Iterator[Rule]:
+        """Yield the rules: work takes at least a slot, and there is nobody for whom others wait."""
+        cost, dt, config, pattern = whole.cost, whole.motion.dt, whole.algorithm, whole.server.pattern
+        if not self.joins:
+            return
+        at_once = "empty: cost.seconds_per_sample is 0, so that work takes no time"
+        yield "clock.joins", not cost.seconds_per_sample, at_once
+        yield "clock.joins", pattern, f"empty with server.pattern {pattern}: who computes would miss meetings"
+        yield "cost.deadline", math.isfinite(cost.deadline), f"inf with clock.joins {self.joins}: nobody waits"
+        if config.batch_size and not config.local_epochs and not cost.speed_spread:  # else a seed decides
+            speed = read_speeds(cost.speeds, whole.network.num_clients).max() if cost.speeds else 1.0
+            least = dt * float(speed) / (config.batch_size * config.local_steps)
+            finer = f"at least {least:g}: the fastest client's work must take a slot of motion.dt {dt:g} s or more"
+            yield "cost.seconds_per_sample", cost.seconds_per_sample < least * (1 - MARGIN), finer
+
+    def describe(self, whole: Any) -> str:
+        """Return when clients join."""
+        return f"clock.joins={self.joins}"
+
+    def wrap(self, network: Network, whole: Any, built: Built) -> Network:
+        """Return the network with clocks."""
+        return with_clocks(network, built.work, built.algorithm.asynchronous, self.joins)
+
+    def params(self, inner: Any, whole: Any, cost: Any) -> ClockParams:
+        """Return the costs, which say how long clients compute."""
+        return ClockParams(inner, cost)
 
 
 WORKS = Metric(

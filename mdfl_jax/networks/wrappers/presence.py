@@ -5,27 +5,35 @@ stands still, or it trains on, as set. What a client that comes knows is told to
 """
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.metric import CURVE, TABLE, UNKNOWN, Metric
 from mdfl_jax.core.numbers import Numbers, Setting, number
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.rng import stream
-from mdfl_jax.core.types import FIXED, Clients, Links, Network, Renewed
+from mdfl_jax.core.section import Built, Family, Rule, Section, field, section
+from mdfl_jax.core.types import FIXED, NEVER, Clients, Links, Network, Renewed
 from mdfl_jax.exchange.active import links_among
+from mdfl_jax.mobility.registry import movement_of
 from mdfl_jax.networks.spatial import PRESENT
 from mdfl_jax.networks.wrappers.wrapper import wrap
+from mdfl_jax.storage.number_lines import whole_numbers
 
 OWN = zlib.crc32(b"presence") & 0x7FFFFFFF  # folded into the key, since other networks draw from the same stream
 ABSENT = ("idle", "train")
 """What clients do that are away: nothing, or they train alone."""
 NEWCOMERS = ("kept", "initial", "neighbour")
 """The model with which a client comes: its own, the first one, or that of the first neighbour that it hears."""
+
+_of_presence = partial(field, part="presence")
 
 
 class Moment(NamedTuple):
@@ -174,9 +182,9 @@ def coming_and_going(network: Network, name: str, absent: str = "idle", newcomer
       UserError: for an unknown name.
     """
     rule = PRESENCES[name]
-    for field, value, known in (("absent", absent, ABSENT), ("newcomers", newcomers, NEWCOMERS)):
+    for setting, value, known in (("absent", absent, ABSENT), ("newcomers", newcomers, NEWCOMERS)):
         if value not in known:
-            raise UserError(f"presence.{field}: {unknown_name(field, value, known)}")
+            raise UserError(f"presence.{setting}: {unknown_name(setting, value, known)}")
 
     def said(params: PresenceParams, key: jax.Array, round_index: jax.Array, before: jax.Array) -> jax.Array:
         own = jax.random.fold_in(stream(key, "placement"), OWN)
@@ -217,6 +225,95 @@ def coming_and_going(network: Network, name: str, absent: str = "idle", newcomer
     return wrap(
         others, init=init, step=step, there=there, gives=network.gives - {FIXED}, metrics=(PRESENT, SHARE_PRESENT)
     )
+
+
+@lru_cache(maxsize=8)
+def read_stays(path: str, num_clients: int) -> np.ndarray:
+    """Read who is there from a file of lines client,from,to, in rounds; the first line may be this header.
+
+    Returns:
+      [N, K, 2] int32, the stays of each client: there from a round on, and no more in the second one.
+
+    Raises:
+      UserError: If the file cannot be read, a line has another form, or a client or a stay is out of range.
+    """
+    rows = whole_numbers("presence.file", path, ("client", "from", "to"), "stay")
+    for client, begin, end in rows:
+        if not (0 <= client < num_clients and 0 <= begin < end <= NEVER):
+            raise UserError(
+                f"presence.file {path!r}: the stay {client},{begin},{end} must be of a client in 0..{num_clients - 1}, "
+                "from a round to a later one"
+            )
+    of_client = [rows[rows[:, 0] == i, 1:] for i in range(num_clients)]
+    stays = np.zeros((num_clients, max(map(len, of_client)), 2), np.int32)
+    for i, own in enumerate(of_client):
+        stays[i, : len(own)] = own
+    return stays
+
+
+@section("presence", order=10)
+@dataclass(frozen=True)
+class PresenceConfig(Section):
+    """Clients that come and go, what they do while they are away, and the models with which they come."""
+
+    name: str = field("", "who is there in a round; empty: all clients, always", names=lambda: ("", *PRESENCES))
+    absent: str = _of_presence("idle", "clients that are away do nothing (idle), or train alone (train)", names=ABSENT)
+    newcomers: str = _of_presence(
+        "kept",
+        "a client that comes goes on with its own model (kept), or begins anew with the first model (initial) or with "
+        "that of the first neighbour that it hears (neighbour)",
+        names=NEWCOMERS,
+    )
+    file: str = field("", "who is there with presence.name=table: file of lines client,from,to, in rounds", file=True)
+
+    FAMILIES = (
+        Family(
+            PRESENCES,
+            "Clients that come and go",
+            "presence",
+            "presence.name",
+            about="Who is there in a round, each client by itself. Who is away has no links.",
+        ),
+    )
+
+    def in_use(self, whole: Any) -> bool:
+        """Tell whether some clients may be away."""
+        return bool(self.name)
+
+    def rules(self, whole: Any) -> Iterator[Rule]:
+        """Yield the rules: a table needs its file, and nobody misses meetings."""
+        pattern, is_table = whole.server.pattern, self.name == "table"
+        yield "presence.file", self.file and not is_table, "empty unless presence.name is table"
+        yield "presence.file", is_table and not self.file, "a file of lines client,from,to: presence.name is table"
+        misses = f"empty with server.pattern {pattern}: who is away would miss meetings that the pattern has"
+        yield "presence.name", self.name and pattern, misses
+        held = f"another one: trace.gaps is {whole.trace.gaps}, so that no client is ever away"
+        yield "presence.name", self.name == "trace" and whole.trace.gaps != "absent", held
+
+    def ignored(self, whole: Any) -> Iterator[Rule]:
+        """Yield that nothing is read of it if nobody is ever away."""
+        yield "presence", not self.name, "presence.name is empty"
+
+    def describe(self, whole: Any) -> str:
+        """Return the member."""
+        return f"presence.name={self.name}"
+
+    def wrap(self, network: Network, whole: Any, built: Built) -> Network:
+        """Return the network with clients that come and go.
+
+        Raises:
+          UserError: If they do so as a trace says, and the network follows none.
+        """
+        if self.name == "trace" and network.there is None:
+            movement = movement_of(whole)
+            raise UserError(f"presence.name is trace; it must be another one: network.mobility {movement} follows none")
+        return coming_and_going(network, self.name, self.absent, self.newcomers)
+
+    def params(self, inner: Any, whole: Any, cost: Any) -> PresenceParams:
+        """Return the numbers of the member, or the stays that a file holds."""
+        is_table, clients = self.name == "table", whole.network.num_clients
+        own = StayNumbers(read_stays(self.file, clients)) if is_table else self.traced(PRESENCES, self.name)
+        return PresenceParams(inner, own, np.float32(whole.motion.dt))
 
 
 SHARE_PRESENT = Metric(

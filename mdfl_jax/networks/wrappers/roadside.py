@@ -4,18 +4,35 @@ The source is FedMobile, appendix A. The clients are those of any spatial networ
 links say which clients can talk to each other, and its radius is the range between clients.
 """
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.geometry import within
 from mdfl_jax.core.links import ALL_PAIRS, Senders
+from mdfl_jax.core.numbers import of_fixed_types
 from mdfl_jax.core.rng import stream_at
+from mdfl_jax.core.section import Built, Family, Rule, Section, field, section
 from mdfl_jax.core.trees import of_types
 from mdfl_jax.core.types import BEFORE, FIXED, NEVER, SYMMETRIC, Clients, Links, Network
-from mdfl_jax.networks.meetings import MET_SERVER, SERVER_FIELDS, expected_next, observed_mean, pair_links
+from mdfl_jax.mobility.area import check_inside, parse_places
+from mdfl_jax.mobility.registry import world_in
+from mdfl_jax.networks.meetings import (
+    MET_SERVER,
+    PATTERNS,
+    SERVER_FIELDS,
+    MeetingsParams,
+    expected_next,
+    meetings,
+    observed_mean,
+    pair_links,
+    read_meetings,
+)
 from mdfl_jax.networks.spatial import SpatialParams, SpatialState
 from mdfl_jax.networks.wrappers.wrapper import wrap
 
@@ -192,3 +209,89 @@ def roadside(inner: Network, rounds: int, known_next: bool = True, one_at_a_time
     if passed.lists and one_at_a_time:
         return passed._replace(lists=passed.lists._replace(places=2))  # of pairs; the inner lists are still bounded
     return passed
+
+
+@section("server", order=5)
+@dataclass(frozen=True)
+class ServerConfig(Section):
+    """A server that clients meet now and then, for the algorithms that use one. A slot is a round.
+
+    With the pattern roadside, the fields of network, including its radius, say who can talk. With the other patterns
+    clients meet in random pairs, and the places, contact and mixing of network have no effect.
+    """
+
+    pattern: str = field(
+        "", "when clients meet the server; empty: none", names=lambda: ("", *PATTERNS, "roadside"), part="server"
+    )
+    file: str = field("", "pattern table: file of lines client,slot", file=True)
+    pairs: float = field(
+        0.5, "share of clients paired in a slot, rho; no effect with roadside", at_least=0, at_most=1, traced=True
+    )
+    known_next: bool = field(
+        True,
+        "clients know their next meeting (roadside: within the study's rounds); else they expect it a mean gap after "
+        "the last",
+    )
+    units: str = field("", "roadside: places of the units 'x,y; x,y; ...' in the world's unit")
+    unit_range: float = field(100.0, "roadside: distance within which clients meet a unit", at_least=0, traced=True)
+    one_at_a_time: bool = field(True, "roadside: a client talks to one other in a slot; else to all in range")
+
+    FAMILIES = (
+        Family(
+            PATTERNS,
+            "Meetings with a server",
+            "server",
+            "server.pattern",
+            about="When clients meet a server. A slot is a round, a gap is in slots.",
+        ),
+    )
+
+    def in_use(self, whole: Any) -> bool:
+        """Tell whether clients meet a server now and then."""
+        return bool(self.pattern)
+
+    def rules(self, whole: Any) -> Iterator[Rule]:
+        """Yield the rules: files and units belong to their patterns, and where pairs are drawn, no links fail."""
+        network, pattern = whole.network, self.pattern
+        yield "server.pattern", pattern and network.graph, f"empty with network.graph {network.graph}"
+        roadside, table = pattern == "roadside", pattern == "table"
+        yield "server.units", self.units and not roadside, "empty unless server.pattern is roadside"
+        yield "server.file", self.file and not table, "empty unless server.pattern is table"
+        yield "server.file", table and not self.file, "a file of lines client,slot: server.pattern is table"
+        if roadside:
+            nowhere = world_in(whole) == "contacts"
+            yield "server.pattern", nowhere, f"another one: network.mobility {network.mobility} knows no places"
+            check_inside(whole, "server.units", parse_places(self.units, "server.units"))
+        for name in ("link_failure", "link_fading"):
+            fails = pattern and not roadside and getattr(network, name) > 0
+            yield f"network.{name}", fails, f"0 under server.pattern {pattern}: pairs are drawn"
+
+    def ignored(self, whole: Any) -> Iterator[Rule]:
+        """Yield that nothing is read of it where the server is always there."""
+        name = whole.algorithm.name
+        yield "server", whole.serves_all, f"with {name} all clients reach the server in every round"
+
+    def wrap(self, network: Network, whole: Any, built: Built) -> Network:
+        """Return the network with road-side units, or a network of drawn pairs in place of it."""
+        if self.pattern == "roadside":
+            return roadside(network, whole.rounds, self.known_next, self.one_at_a_time)
+        return meetings(whole.network.num_clients, self.pattern, lists=network.lists is not None)
+
+    def params(self, inner: Any, whole: Any, cost: Any) -> MeetingsParams | RoadsideParams:
+        """Return the numbers of `wrap`.
+
+        Raises:
+          UserError: As `mdfl_jax.networks.meetings.read_meetings`.
+        """
+        if self.pattern == "roadside":
+            units = np.array(parse_places(self.units, "server.units"), np.float32)
+            return RoadsideParams(inner, units, np.float32(self.unit_range))
+        is_given = self.pattern == "table"
+        return of_fixed_types(
+            MeetingsParams(
+                pairs=self.pairs,
+                known_next=self.known_next,
+                numbers=self.traced(PATTERNS, self.pattern),
+                table=read_meetings(self.file, whole.network.num_clients) if is_given else None,
+            )
+        )

@@ -7,16 +7,18 @@ from typing import Any, NamedTuple
 
 import jax
 
-from mdfl_jax.config.sections import movement_of
+from mdfl_jax.config.sections import Experiment
 from mdfl_jax.core import devices, stages
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.flops import count_flops
+from mdfl_jax.core.section import sections
 from mdfl_jax.core.sharding import SEED
 from mdfl_jax.engine.programs import Placement, TracedStep, in_turns, traced_steps
 from mdfl_jax.engine.simulation import Simulation
-from mdfl_jax.mobility.registry import OWN
+from mdfl_jax.mobility.registry import OWN, movement_of
+from mdfl_jax.networks.wrappers.roadside import ServerConfig
 from mdfl_jax.storage.disk import host_memory
-from mdfl_jax.study.prepare.simulation import build_simulation, hparams_of
+from mdfl_jax.study.prepare.simulation import ONE, build_simulation, hparams_of
 from mdfl_jax.study.study import Group, Study, evenly
 
 MIB = 2**20
@@ -141,7 +143,9 @@ def round_flops(study: Study, group: Group) -> float:
         block_size=experiment.algorithm.batch_size or 1,
     )
     data = dataclasses.replace(experiment.data, crop=0, flip=False)  # on accelerators, matrix products compute these
-    plain = build_simulation(dataclasses.replace(experiment, engine=engine, data=data), group.dataset, group.rules)
+    listed = ONE if group.simulation.network.lists else 0
+    member = dataclasses.replace(experiment, engine=engine, data=data)
+    plain = build_simulation(member, group.dataset, group.rules, max_neighbours=listed)
     key = jax.random.key(0)
     carry = jax.eval_shape(plain.first, plain.data, hparams, key)
     return count_flops(jax.make_jaxpr(plain.round)(plain.data, hparams, key, carry))
@@ -240,14 +244,17 @@ def _rough(group: Group) -> int:
 def _too_small(study: Study, group: Group, plan: Footprint) -> TooLargeError:
     """Return an error with the limit, what one run needs, and what one client alone needs with one block at a time."""
     member = study.points[group.points[0]].experiment
+    around = (kind for kind in sections() if kind.SECTION not in Experiment.__dataclass_fields__)
+    plain: Any = {kind.SECTION: type(kind.of(member))() for kind in around}
+    server = ServerConfig.of(member)  # the algorithm may need one
+    plain["server"] = dataclasses.replace(server, pattern="fixed", file="") if server.file else server
     alone = dataclasses.replace(
         member,
         network=dataclasses.replace(
             member.network, num_clients=1, num_mobile=0, mobility="static", world=OWN, graph=""
         ),
-        server=dataclasses.replace(member.server, pattern="fixed", file="") if member.server.file else member.server,
         engine=dataclasses.replace(member.engine, mapping="scan"),
-        cost=type(member.cost)(),
+        **plain,
     )
     rules = [movement_of(alone)]
     tree = group.pretrained.tree if group.pretrained else None

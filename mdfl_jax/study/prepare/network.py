@@ -4,11 +4,9 @@ Clients are in space or on a graph, and may meet a server. Costs of messages and
 Each trace file of a study is read once.
 """
 
-import csv
-import dataclasses
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NoReturn
@@ -18,59 +16,43 @@ import jax.numpy as jnp
 import numpy as np
 
 from mdfl_jax.algorithms.registry import aggregation_in_use
-from mdfl_jax.attacks.registry import ATTACKS, names
-from mdfl_jax.config.checks import (
-    has_deadline,
-    is_filtered,
-    keys_of,
-    listed_attackers,
-    needs_file,
-    parse_units,
-    read_speeds,
-)
+from mdfl_jax.config.checks import keys_of, needs_file
 from mdfl_jax.config.sections import (
-    CostConfig,
     Experiment,
     algorithm_numbers,
-    attackers_in,
-    comes_and_goes,
-    has_batteries,
-    has_clocks,
     is_partial,
     links_fail,
     movement_numbers,
-    movement_of,
     numbers_in,
     participation_of,
     radio_of,
     traced_numbers,
-    world_in,
 )
 from mdfl_jax.core import stages
 from mdfl_jax.core.errors import UserError, errors_about
+from mdfl_jax.core.numbers import of_fixed_types
 from mdfl_jax.core.rng import stream
-from mdfl_jax.core.types import NEVER, Algorithm, Network, Task
+from mdfl_jax.core.section import PICKED, sections_in
+from mdfl_jax.core.types import Algorithm, Network, Task
 from mdfl_jax.exchange.aggregation import AGGREGATIONS
 from mdfl_jax.exchange.neighbourhood import BoundedNumbers
 from mdfl_jax.mobility import BOUNDARIES, MOBILITIES, Form, Motion, Movement
+from mdfl_jax.mobility.registry import movement_of, world_in
 from mdfl_jax.mobility.rule import FILES, WorldKind
 from mdfl_jax.mobility.trace import Tracks, no_tracks, tracks
 from mdfl_jax.networks.contact import ContactList, contact_list
-from mdfl_jax.networks.costs import IGNORE, SHORT_CONTACTS, CostParams, LinkLoad, Work, link_filter, work_of
+from mdfl_jax.networks.costs import IGNORE, CostConfig, CostParams, Work, work_of
 from mdfl_jax.networks.fixed import fixed_graph, given, read_matrices
-from mdfl_jax.networks.graphs import GRAPHS, GraphParams
-from mdfl_jax.networks.meetings import PATTERNS, MeetingsParams, meeting_table, meetings
+from mdfl_jax.networks.graphs import GRAPHS, Graph, GraphParams
+from mdfl_jax.networks.link_filters import LinkFilter, chained
 from mdfl_jax.networks.mixing import MIXINGS
-from mdfl_jax.networks.radio import LinkFilter, chained
 from mdfl_jax.networks.radios.radio import radio
 from mdfl_jax.networks.spatial import ORDERS, SpatialParams, spatial
 from mdfl_jax.networks.worlds import MOVERS, RELAY_PLACES
-from mdfl_jax.networks.wrappers.attacked import WHO, AttackedParams
-from mdfl_jax.networks.wrappers.battery import BatteryParams
-from mdfl_jax.networks.wrappers.clocks import ClockParams
+from mdfl_jax.networks.wrappers.clocks import ClockConfig
 from mdfl_jax.networks.wrappers.participation import ParticipationParams
-from mdfl_jax.networks.wrappers.presence import PRESENCES, PresenceParams, StayNumbers, coming_and_going
-from mdfl_jax.networks.wrappers.roadside import RoadsideParams, roadside
+from mdfl_jax.networks.wrappers.presence import PresenceConfig
+from mdfl_jax.networks.wrappers.roadside import ServerConfig
 from mdfl_jax.traces import Contacts, Part, Trace, contact_table, load, part_of, resample
 from mdfl_jax.traces.describe import notes, stay
 from mdfl_jax.traces.formats.sumo import street_pieces
@@ -178,7 +160,7 @@ def _of_contacts(experiment: Experiment, contacts: Contacts) -> ContactList:
     if world_in(experiment) != "contacts":
         _refuse(experiment, "contacts")
     first, last = 0.0 if contacts.in_rounds else float(contacts.start.min()), float(contacts.end.max())
-    short, unit = experiment.cost.short_contact, "rounds" if contacts.in_rounds else "s"
+    short, unit = CostConfig.of(experiment).short_contact, "rounds" if contacts.in_rounds else "s"
     if short != IGNORE and contacts.in_rounds:
         raise UserError(
             f"cost.short_contact is {short}; it must be {IGNORE} with {config.file!r}: a list of rounds does not say "
@@ -211,29 +193,26 @@ def described(experiment: Experiment, rules: Sequence[Movement | Form]) -> str:
         where += f" with graph.file={experiment.graph.file}" if network.graph == "file" else ""
     else:
         where = f"network.mobility={', '.join(map(str, rules))} with network.contact={network.contact}"
-    if experiment.server.pattern:
-        over = f" over {where}" if experiment.server.pattern == "roadside" else ""
-        where = f"server.pattern={experiment.server.pattern}{over}"
+    if pattern := ServerConfig.of(experiment).pattern:
+        where = f"server.pattern={pattern}{f' over {where}' if pattern == 'roadside' else ''}"
     where += " and failing links" if links_fail(experiment) else ""
     where += f" and radio.name={experiment.radio.name}" if radio(radio_of(experiment)[0]) else ""
-    where += f" and presence.name={experiment.presence.name}" if comes_and_goes(experiment) else ""
-    where += f" and clock.joins={experiment.clock.joins}" if has_clocks(experiment) else ""
-    where += f" and energy.capacity={experiment.energy.capacity:g}" if has_batteries(experiment) else ""
-    rule = experiment.cost.short_contact
-    where += f" and cost.short_contact={rule}" if rule in SHORT_CONTACTS else ""
-    return f"{where}, network.mixing={network.mixing},"
+    settings = (each.describe(experiment) for each in sections_in(experiment))
+    return f"{' and '.join(filter(None, (where, *settings)))}, network.mixing={network.mixing},"
 
 
 def filter_of(experiment: Experiment, work: Work) -> LinkFilter | None:
-    """Return the rule that removes links of a configuration: those of its radio, and then those of its costs."""
-    slow = link_filter(work, experiment.cost.short_contact, has_deadline(experiment))
-    return chained([each for each in (radio(radio_of(experiment)[0]), slow) if each])
+    """Return the rule that removes links of a configuration: those of its radio and of its sections."""
+    own = [each.link_filter(experiment, work) for each in sections_in(experiment)]
+    return chained([each for each in (radio(radio_of(experiment)[0]), *own) if each])
 
 
-def filter_numbers(experiment: Experiment, cost: CostParams | None) -> Any:
+def filter_params(experiment: Experiment, cost: CostParams | None) -> Any:
     """Return the traced numbers of `filter_of`; ``cost`` are those of the costs."""
     parts, numbers = radio_of(experiment)
-    found = [own for own, is_there in ((numbers, radio(parts)), (cost, is_filtered(experiment))) if is_there]
+    found = [numbers] if radio(parts) else []
+    used = (each for each in sections_in(experiment) if each.link_filter(experiment, Work()))
+    found += [each.filter_params(experiment, cost) for each in used]
     return tuple(found) if len(found) > 1 else found[0] if found else None
 
 
@@ -268,32 +247,7 @@ def network_of(
         max_neighbours=max_neighbours,
         num_relays=network.relays,
     )
-    world = ORDERS[network.order](world)
-    return server_network(experiment, world) if experiment.server.pattern else world
-
-
-def with_presence(experiment: Experiment, network: Network) -> Network:
-    """Return a network whose clients come and go, if they do.
-
-    Raises:
-      UserError: If they do so as a trace says, and the network follows none.
-    """
-    config = experiment.presence
-    if not comes_and_goes(experiment):
-        return network
-    if config.name == "trace" and network.there is None:
-        raise UserError(
-            f"presence.name is trace; it must be another one: network.mobility {movement_of(experiment)} follows none"
-        )
-    return coming_and_going(network, config.name, config.absent, config.newcomers)
-
-
-def presence_numbers(experiment: Experiment) -> Any:
-    """Return the traced numbers of the member of `presence.name`, with the stays that a file holds."""
-    config, clients = experiment.presence, experiment.network.num_clients
-    if config.name == "table":
-        return StayNumbers(read_stays(config.file, clients))
-    return traced_numbers(experiment, PRESENCES, config.name)
+    return ORDERS[network.order](world)
 
 
 def network_params(
@@ -311,61 +265,22 @@ def network_params(
       cost: The numbers of the costs; None: nothing is counted.
     """
     network: Any = graph_params(experiment) if experiment.network.graph else _in_space(experiment, rules, trace)
-    network = network._replace(link_filter=filter_numbers(experiment, cost))
-    if experiment.server.pattern:
-        network = server_params(experiment, network)
-    if comes_and_goes(experiment):
-        network = PresenceParams(network, presence_numbers(experiment), np.float32(experiment.motion.dt))
-    if has_batteries(experiment):
-        network = battery_params(experiment, network)
-    if has_clocks(experiment):
-        assert cost is not None  # who has clocks has a cost of computing
-        network = ClockParams(network, cost)
+    network = network._replace(link_filter=filter_params(experiment, cost))
+    used = sections_in(experiment)
+    for each in used:
+        network = each.params(network, experiment, cost) if each.ORDER < PICKED else network
     if is_partial(experiment):
         participation, period = participation_of(experiment)
         network = ParticipationParams(network, np.float32(participation), np.int32(period))
+    for each in used:
+        network = each.params(network, experiment, cost) if each.ORDER > PICKED else network
     return network
-
-
-def battery_params(experiment: Experiment, network: Any) -> BatteryParams:
-    """Return the traced numbers of a network with batteries, around those of the network itself."""
-    numbers = dataclasses.asdict(experiment.energy)
-    places = parse_units(numbers["chargers"], "energy.chargers") if numbers["chargers"] else None
-    chargers = None if places is None else np.array(places, np.float32)
-    return _traced(BatteryParams(network, **numbers | {"chargers": chargers}))
-
-
-def attacked_params(experiment: Experiment, network: Any) -> AttackedParams:
-    """Return the traced numbers of a network with attackers, around those of the network itself."""
-    attack, listed = experiment.attack, np.zeros(experiment.network.num_clients, bool)
-    if attack.who == "listed":
-        listed[listed_attackers(experiment)] = True
-    return _traced(
-        AttackedParams(
-            inner=network,
-            number=attackers_in(experiment),
-            who=WHO.index(attack.who),
-            listed=listed,
-            from_round=attack.from_round,
-            memory=attack.memory,
-            which=names().index(attack.name),
-            numbers=tuple(traced_numbers(experiment, ATTACKS, name) for name in names()),
-        )
-    )
-
-
-TYPES: dict[type, Any] = {bool: np.bool_, int: np.int32, float: np.float32}
-
-
-def _traced(params: Any) -> Any:
-    """Return a NamedTuple whose numbers are NumPy scalars of fixed types, so that no point is compiled again."""
-    return params._replace(**{n: TYPES[type(x)](x) for n, x in params._asdict().items() if type(x) in TYPES})
 
 
 def _in_space(experiment: Experiment, rules: list[Movement], trace: Tracks | ContactList | None) -> SpatialParams:
     network, motion = experiment.network, experiment.motion
     boundary = BOUNDARIES.index(motion.boundary)
-    return _traced(
+    return of_fixed_types(
         SpatialParams(
             num_mobile=network.num_mobile,
             movers=MOVERS.index(network.movers),
@@ -377,7 +292,7 @@ def _in_space(experiment: Experiment, rules: list[Movement], trace: Tracks | Con
             link_failure=network.link_failure,
             link_fading=network.link_fading,
             mixing=traced_numbers(experiment, MIXINGS, network.mixing),
-            motion=_traced(Motion(motion.width, motion.height, motion.dt, boundary, motion.warm_up)),
+            motion=of_fixed_types(Motion(motion.width, motion.height, motion.dt, boundary, motion.warm_up)),
             rules=tuple(movement_numbers(experiment, rule).traced() for rule in rules),
             trace=trace,
         )
@@ -418,7 +333,7 @@ def graph_network(experiment: Experiment, link_filter: LinkFilter | None = None,
 def graph_params(experiment: Experiment) -> GraphParams:
     """Return the traced numbers of `graph_network` as NumPy scalars of fixed type, with the matrices of a file."""
     matrices: Any = _from_file(experiment) if experiment.network.graph == "file" else None
-    return _traced(
+    return of_fixed_types(
         GraphParams(
             numbers=traced_numbers(experiment, GRAPHS, experiment.network.graph),
             mixing=traced_numbers(experiment, MIXINGS, experiment.network.mixing),
@@ -447,7 +362,7 @@ def few_heard(experiment: Experiment) -> str:
     """Return a line that says that some clients may hear too few for the rule of aggregation; "" if none can."""
     rule, numbers = rule_for_attackers(experiment)
     network, thinned = experiment.network, participation_of(experiment)[0] < 1
-    always = network.graph and not (network.link_failure or thinned or experiment.presence.name)
+    always = network.graph and not (network.link_failure or thinned or PresenceConfig.of(experiment).name)
     if not numbers or (always and 1 + heard_on_graph(experiment)[0] >= numbers.least()):
         return ""
     return (
@@ -472,6 +387,12 @@ def heard_on_graph(experiment: Experiment) -> tuple[int, int]:
     graph = GRAPHS[experiment.network.graph]
     if graph.heard:
         return (graph.heard(jnp.int32(0), clients).shape[1],) * 2
+    return _heard_in_draws(graph, experiment)
+
+
+@lru_cache(maxsize=64)  # they are asked for when a point is checked, and when it is described
+def _heard_in_draws(graph: Graph, experiment: Experiment) -> tuple[int, int]:
+    params, clients = graph_params(experiment), experiment.network.num_clients
     rounds = jnp.arange(1 if graph.fixed else min(experiment.rounds, clients))
 
     def under(key: jax.Array) -> jax.Array:
@@ -481,111 +402,6 @@ def heard_on_graph(experiment: Experiment) -> tuple[int, int]:
     seeds = range(experiment.first_seed, experiment.first_seed + experiment.seeds)
     counts = jax.jit(lambda keys: jax.lax.map(under, keys))(keys_of(experiment, seeds))
     return int(counts.min()), int(counts.max())
-
-
-def _whole_numbers(field: str, path: str, header: tuple[str, ...], what: str) -> np.ndarray:
-    """Read a file of lines of whole numbers, whose first line may be the header: [n, len(header)] int64.
-
-    Raises:
-      UserError: If the file cannot be read, holds no line, or a line has another form.
-    """
-    rows = []
-    try:
-        with Path(path).open(newline="") as file:
-            for number, row in enumerate(csv.reader(file), 1):
-                if not row or (number == 1 and tuple(cell.strip() for cell in row) == header):
-                    continue
-                try:
-                    rows.append([int(cell) for cell, _ in zip(row, header, strict=True)])
-                except ValueError:
-                    shown = ",".join(row)
-                    raise UserError(f"{field} {path!r}, line {number}: {shown!r} is not {','.join(header)}") from None
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise UserError(f"{field} {path!r} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if not rows:
-        raise UserError(f"{field} {path!r} holds no {what}")
-    return np.array(rows, object)
-
-
-@lru_cache(maxsize=8)
-def read_meetings(path: str, num_clients: int) -> np.ndarray:
-    """Read the meetings from a file of lines client,slot, whose first line may be this header.
-
-    Returns:
-      [N, K] int32, the slots of each client's meetings, as `mdfl_jax.networks.meetings.meeting_table` returns them.
-
-    Raises:
-      UserError: If the file cannot be read, a line has another form, or a client or slot is out of range.
-    """
-    rows = _whole_numbers("server.file", path, ("client", "slot"), "meeting")
-    with errors_about(f"server.file {path!r}"):
-        return meeting_table(rows[:, 0], rows[:, 1], num_clients)
-
-
-@lru_cache(maxsize=8)
-def read_stays(path: str, num_clients: int) -> np.ndarray:
-    """Read who is there from a file of lines client,from,to, in rounds; the first line may be this header.
-
-    Returns:
-      [N, K, 2] int32, the stays of each client: there from a round on, and no more in the second one.
-
-    Raises:
-      UserError: If the file cannot be read, a line has another form, or a client or a stay is out of range.
-    """
-    rows = _whole_numbers("presence.file", path, ("client", "from", "to"), "stay")
-    for client, begin, end in rows:
-        if not (0 <= client < num_clients and 0 <= begin < end <= NEVER):
-            raise UserError(
-                f"presence.file {path!r}: the stay {client},{begin},{end} must be of a client in 0..{num_clients - 1}, "
-                "from a round to a later one"
-            )
-    of_client = [rows[rows[:, 0] == i, 1:] for i in range(num_clients)]
-    stays = np.zeros((num_clients, max(map(len, of_client)), 2), np.int32)
-    for i, own in enumerate(of_client):
-        stays[i, : len(own)] = own
-    return stays
-
-
-def server_network(experiment: Experiment, world: Network) -> Network:
-    """Return the network with a server.
-
-    Args:
-      experiment: A configuration with a server.pattern.
-      world: The network of the clients without the server. Only the pattern roadside uses it.
-    """
-    config = experiment.server
-    if config.pattern == "roadside":
-        return roadside(world, experiment.rounds, config.known_next, config.one_at_a_time)
-    return meetings(experiment.network.num_clients, config.pattern, lists=world.lists is not None)
-
-
-def server_params(experiment: Experiment, world: SpatialParams) -> MeetingsParams | RoadsideParams:
-    """Return the traced numbers of `server_network`.
-
-    Args:
-      experiment: The configuration of the point.
-      world: The traced numbers of the clients' network without the server.
-
-    Raises:
-      UserError: As `read_meetings`.
-    """
-    config = experiment.server
-    if config.pattern == "roadside":
-        units: Any = np.array(parse_units(config.units), np.float32)
-        return RoadsideParams(world, units, np.float32(config.unit_range))
-    is_given = config.pattern == "table"
-    return _traced(
-        MeetingsParams(
-            pairs=config.pairs,
-            known_next=config.known_next,
-            numbers=traced_numbers(experiment, PATTERNS, config.pattern),
-            table=read_meetings(config.file, experiment.network.num_clients) if is_given else None,
-        )
-    )
-
-
-NUMBERS = tuple(each.name for each in dataclasses.fields(CostConfig) if isinstance(each.default, float))
-"""The fields of the section `cost` that are numbers. `CostParams` has the same names."""
 
 
 def work_in(experiment: Experiment, task: Task, algorithm: Algorithm) -> Work:
@@ -599,34 +415,4 @@ def work_in(experiment: Experiment, task: Task, algorithm: Algorithm) -> Work:
     model = jax.eval_shape(task.init, task.data, jax.random.key(0))
     config = experiment.algorithm
     work = work_of(algorithm, algorithm_numbers(experiment).traced(), model, config.batch_size, config.local_epochs)
-    return work._replace(clocked=has_clocks(experiment))
-
-
-def least_seconds(experiment: Experiment) -> float:
-    """Return the least seconds of a round: motion.dt, for movement or as a slot; 0 where clients have neither."""
-    in_space = not experiment.network.graph and experiment.server.pattern in ("", "roadside")
-    return experiment.motion.dt if in_space or has_clocks(experiment) else 0.0
-
-
-def cost_params(experiment: Experiment, link_load: Callable[[Any], LinkLoad] | None = None) -> CostParams:
-    """Return the traced numbers of the costs of a point, as NumPy values of fixed type.
-
-    Args:
-      experiment: The configuration of the point.
-      link_load: (the algorithm's traced numbers) -> what a link carries in a round (`mdfl_jax.networks.costs.probe`);
-        None where only the shapes of the numbers matter.
-
-    Raises:
-      UserError: If the file of speeds cannot be used.
-    """
-    cost, number = experiment.cost, np.float32
-    load = LinkLoad(1.0, 0.0)
-    if link_load and cost.short_contact != IGNORE:
-        load = link_load(algorithm_numbers(experiment).traced())
-    return CostParams(
-        **{name: number(getattr(cost, name)) for name in NUMBERS},
-        speeds=read_speeds(cost.speeds, experiment.network.num_clients) if cost.speeds else None,
-        round_seconds=number(least_seconds(experiment)),
-        link_messages=number(load.messages),
-        link_bits=number(load.bits),
-    )
+    return work._replace(clocked=ClockConfig.of(experiment).in_use(experiment))

@@ -8,56 +8,43 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import numpy as np
 import optax
 from jax.sharding import Mesh
 
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import OptimizerFactory, Schedule, Settings, adam, sgd
 from mdfl_jax.algorithms.registry import aggregation_in_use
-from mdfl_jax.attacks.registry import ATTACKS
-from mdfl_jax.config.checks import is_counted, keys_of, wants_lists
+from mdfl_jax.config.checks import keys_of, wants_lists
 from mdfl_jax.config.sections import (
     Experiment,
     algorithm_numbers,
-    has_batteries,
-    has_clocks,
     has_momentum,
-    has_own_measures,
-    is_attacked,
     is_partial,
     is_proximal,
-    numbers_in,
 )
 from mdfl_jax.core import devices, stages
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.metric import Metric
-from mdfl_jax.core.types import FIXED, SYMMETRIC, Hparams, Task
+from mdfl_jax.core.section import PICKED, Built, is_counted, sections_in
+from mdfl_jax.core.types import FIXED, SYMMETRIC, Hparams
 from mdfl_jax.core.types import Schedule as RunSchedule
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.engine.simulation import Simulation, check_needs
+from mdfl_jax.exchange.largest import in_parts
 from mdfl_jax.exchange.neighbourhood import with_rule
 from mdfl_jax.metrics import asked_for
 from mdfl_jax.mobility import Form, Movement
 from mdfl_jax.mobility.trace import Tracks
 from mdfl_jax.networks.contact import ContactList
-from mdfl_jax.networks.costs import CountedParams, LinkLoad, Work, counted
-from mdfl_jax.networks.wrappers.attacked import attacked
-from mdfl_jax.networks.wrappers.battery import powered
-from mdfl_jax.networks.wrappers.clocks import with_clocks
+from mdfl_jax.networks.costs import IGNORE, CostConfig, LinkLoad, Work, sends_parts
 from mdfl_jax.networks.wrappers.participation import partial_participation
 from mdfl_jax.study.prepare.network import (
-    attacked_params,
-    cost_params,
     described,
     filter_of,
     network_of,
     network_params,
-    with_presence,
     work_in,
 )
 from mdfl_jax.study.prepare.task import build_task, task_params
-from mdfl_jax.tasks.supervised import IMAGES
 
 ONE = 1  # neighbours that a list holds where neighbours are only counted
 
@@ -174,22 +161,22 @@ def build_simulation(
     """
     engine = experiment.engine
     task = build_task(experiment, dataset, mesh, pretrained)
-    algorithm = ALGORITHMS[experiment.algorithm.name](
-        Settings(
-            optimizer=_optimizer(experiment),
-            num_local_steps=experiment.algorithm.local_steps,
-            num_local_epochs=experiment.algorithm.local_epochs,
-            equal_steps=experiment.algorithm.epoch_steps == "equal",
-            proximal=is_proximal(experiment),
-            mixing_bound=engine.mixing_bound,
-            compressor=experiment.algorithm.compressor,
-            schedule=_schedule(experiment),
-            local_statistics=experiment.algorithm.statistics == "local",
-            aggregation=experiment.algorithm.aggregation,
-            shared=experiment.model.shared,
-        )
+    settings = Settings(
+        optimizer=_optimizer(experiment),
+        num_local_steps=experiment.algorithm.local_steps,
+        num_local_epochs=experiment.algorithm.local_epochs,
+        equal_steps=experiment.algorithm.epoch_steps == "equal",
+        proximal=is_proximal(experiment),
+        mixing_bound=engine.mixing_bound,
+        compressor=experiment.algorithm.compressor,
+        schedule=_schedule(experiment),
+        local_statistics=experiment.algorithm.statistics == "local",
+        aggregation=experiment.algorithm.aggregation,
+        shared=experiment.model.shared,
     )
+    algorithm = ALGORITHMS[experiment.algorithm.name](settings)
     algorithm = with_rule(algorithm, aggregation_in_use(experiment.algorithm.name, experiment.algorithm.aggregation))
+    algorithm = in_parts(algorithm, settings.part) if sends_parts(experiment) else algorithm
     schedule = RunSchedule(
         experiment.rounds,
         experiment.eval_every,
@@ -203,11 +190,10 @@ def build_simulation(
         experiment.diverged_norm,
     )
     work = work_in(experiment, task, algorithm) if is_counted(experiment) else Work()
-    network = network_of(experiment, rules, filter_of(experiment, work), max_neighbours)
-    world = with_presence(experiment, network)
-    world = powered(world) if has_batteries(experiment) else world
-    if has_clocks(experiment):
-        world = with_clocks(world, work, algorithm.asynchronous, experiment.clock.joins)
+    built, used = Built(task, algorithm, work), sections_in(experiment)
+    world = network_of(experiment, rules, filter_of(experiment, work), max_neighbours)
+    for each in used:
+        world = each.wrap(world, experiment, built) if each.ORDER < PICKED else world
     check_needs(algorithm, world, experiment.algorithm.name, described(experiment, rules))
     if is_partial(experiment):
         picks = experiment.algorithm.picks
@@ -215,39 +201,9 @@ def build_simulation(
             thinned = world._replace(gives=world.gives - {SYMMETRIC})
             check_needs(algorithm, thinned, experiment.algorithm.name, f"a network with algorithm.picks={picks}")
         world = partial_participation(world, FIXED in algorithm.needs, picks)
-    if is_attacked(experiment):
-        check_attack(experiment, task)
-        measured = measures_of_attacks() if has_own_measures(experiment) else ()
-        world = attacked(world, measured, reaches_all=not algorithm.needs & {"adjacency", "at_server"})
-    if is_counted(experiment):
-        world = counted(world, work)
+    for each in used:
+        world = each.wrap(world, experiment, built) if each.ORDER > PICKED else world
     return Simulation(task, world, algorithm, schedule)
-
-
-def check_attack(experiment: Experiment, task: Task) -> None:
-    """Check that the task has the samples that an attack changes.
-
-    Raises:
-      UserError: If it has not.
-    """
-    name, data = experiment.attack.name, experiment.data.name
-    attack, shape = ATTACKS[name], getattr(task.data, "x_train", np.zeros(0)).shape
-    if attack.poison and task.poison is None:
-        raise UserError(f"attack.name is {name}, which changes labels; the samples of data.name {data} have none")
-    if attack.of_images and len(shape) != IMAGES:
-        raise UserError(f"attack.name is {name}, which needs images; the samples of data.name {data} are none")
-    numbers = numbers_in(experiment, ATTACKS, name)
-    labels = ("source_label", "wrong_label", "target_label") if task.scoring.num_labels else ()
-    most = dict.fromkeys(labels, (task.scoring.num_labels or 1) - 1)
-    most |= {"trigger_size": min(shape[1:3])} if attack.of_images else {}
-    for each, bound in most.items():
-        if (value := getattr(numbers, each, 0)) > bound:
-            raise UserError(f"attack.{each} is {value}; it must be at most {bound} with data.name {data}")
-
-
-def measures_of_attacks() -> tuple[Metric, ...]:
-    """Return the metrics of all attacks: points with different attacks share a program."""
-    return tuple(metric for name in ATTACKS.as_registered() for metric in ATTACKS[name].metrics)
 
 
 def hparams_of(
@@ -264,11 +220,10 @@ def hparams_of(
       trace: The trace from `mdfl_jax.study.prepare.network.TraceFiles`, if a rule needs one.
       link_load: `Simulation.link_load` of the simulation; None where only the shapes of the numbers matter.
     """
-    cost = cost_params(experiment, link_load) if is_counted(experiment) else None
+    cost, numbers = None, algorithm_numbers(experiment).traced()
+    if is_counted(experiment):
+        config = CostConfig.of(experiment)
+        load = link_load(numbers) if link_load and config.short_contact != IGNORE else LinkLoad(1.0, 0.0)
+        cost = config.numbers(experiment, load)
     network = network_params(experiment, rules, trace, cost)
-    network = attacked_params(experiment, network) if is_attacked(experiment) else network
-    return Hparams(
-        task=task_params(experiment),
-        network=network if cost is None else CountedParams(network, cost),
-        algorithm=algorithm_numbers(experiment).traced(),
-    )
+    return Hparams(task=task_params(experiment), network=network, algorithm=numbers)

@@ -17,11 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from mdfl_jax.config.checks import MEAN, OWN, area, keys_of, names_saved
+from mdfl_jax.config.checks import MEAN, OWN, keys_of, names_saved
 from mdfl_jax.config.sections import (
     DataConfig,
     Experiment,
-    collects,
     effective,
     numbers_in,
     task_numbers,
@@ -48,7 +47,7 @@ from mdfl_jax.storage.study_files import CONFIG
 from mdfl_jax.storage.study_files import MODELS as FOLDER
 from mdfl_jax.study.keeping import named
 from mdfl_jax.tasks import GRADIENTS, TASKS, TaskRequest, spec_of, task_named
-from mdfl_jax.tasks.collecting import CollectingNumbers, collecting
+from mdfl_jax.tasks.collecting import CollectingConfig
 from mdfl_jax.tasks.gradients import Tiling
 from mdfl_jax.tasks.losses import LOSSES, check_loss, loss_named
 
@@ -163,7 +162,9 @@ def build_task(
             "(0: full batch)"
         )
     clients, relays = experiment.network.num_clients, experiment.network.relays
-    num_owners, others = (data.regions**2, 0) if collects(experiment) else (clients, relays)
+    collecting = CollectingConfig.of(experiment)
+    collects = collecting.in_use(experiment)
+    num_owners, others = (collecting.regions**2, 0) if collects else (clients, relays)
     if dataset is not None:
         task_numbers(experiment).check_dataset(dataset, num_owners - others)
     loss, loss_numbers = ("", None) if dataset is None else loss_of(experiment, dataset)
@@ -185,19 +186,16 @@ def build_task(
         trainable=experiment.model.trainable,
     )
     task = task_of(experiment).make(asked)
-    if collects(experiment):
+    if collects:
         assert dataset is not None
-        settings = (data.collect, data.window, data.regions, dataset.num_strata, data.drift)
-        task = collecting(task, clients, *settings, num_relays=relays)
+        task = collecting.wrap_task(task, experiment, dataset.num_strata)
     return GRADIENTS[experiment.algorithm.gradient](task, batch_size)
 
 
 def task_params(experiment: Experiment) -> Any:
     """Return the traced numbers of a point's task, `Hparams.task`."""
-    numbers = task_numbers(experiment).traced()
-    if not collects(experiment):
-        return numbers
-    return CollectingNumbers(numbers, *area(experiment), np.int32(experiment.data.drift_every))
+    numbers, collecting = task_numbers(experiment).traced(), CollectingConfig.of(experiment)
+    return collecting.task_params(numbers, experiment) if collecting.in_use(experiment) else numbers
 
 
 class Pretrained(NamedTuple):

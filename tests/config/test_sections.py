@@ -1,0 +1,143 @@
+"""A section that lies in one file: its fields, rules, numbers and wrapper are found, and only where it is in use."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from tables import with_fields
+from tiny import run_study, tiny_config
+
+from mdfl_jax import UserError
+from mdfl_jax.config.checks import notes
+from mdfl_jax.config.points import group_points, points
+from mdfl_jax.config.resolve import resolve
+from mdfl_jax.core.numbers import Numbers, number
+from mdfl_jax.core.registry import Registry
+from mdfl_jax.core.section import PICKED, Family, Section, field, section, sections_in
+from mdfl_jax.exchange.active import links_among
+from mdfl_jax.networks.wrappers.wrapper import wrap
+from mdfl_jax.study import make_study
+
+pytestmark = pytest.mark.usefixtures("unregistered")
+SHORT = {"rounds": "4", "eval_every": "1", "seeds": "1", "network.mobility": "static", "network.radius": "20"}
+HOURS: Registry[Any] = Registry("hours")
+
+
+class Even(Numbers):
+    """The numbers of ``even``."""
+
+    period: int = number(2, "rounds from one open one to the next", at_least=1)
+
+
+class Closed(NamedTuple):
+    """The numbers, or the state, of the wrapper of these tests."""
+
+    inner: Any
+    numbers: Any = None
+
+
+def registered(order=PICKED - 1):
+    """A section from outside of the package: in some rounds nobody hears anybody."""
+    HOURS.register("even", Even)(lambda numbers, index: index % numbers.period == 0)
+
+    @section("opening", order=order)
+    @dataclass(frozen=True)
+    class OpeningConfig(Section):
+        """When clients may talk."""
+
+        hours: str = field("", "rounds with links; empty: all", names=lambda: ("", *HOURS))
+        most: int = field(9, "the most rounds", at_least=1, part="opening")
+
+        FAMILIES = (Family(HOURS, "Hours", "opening", "opening.hours"),)
+
+        def in_use(self, whole):
+            return bool(self.hours)
+
+        def rules(self, whole):
+            yield "opening.hours", self.hours and whole.rounds > self.most, f"empty with more than {self.most} rounds"
+
+        def ignored(self, whole):
+            yield "opening", not self.hours, "opening.hours is empty"
+
+        def wrap(self, network, whole, built):
+            def init(params, key, clients):
+                return Closed(network.init(params.inner, key, clients))
+
+            def step(params, key, round_index, state, clients):
+                inner, links = network.step(params.inner, key, round_index, state.inner, clients)
+                is_open = HOURS[self.hours](params.numbers, round_index)
+                return Closed(inner), links_among(links, jnp.full(network.num_clients, is_open))
+
+            return wrap(network, init=init, step=step)
+
+        def params(self, inner, whole, cost):
+            return Closed(inner, self.traced(HOURS, self.hours))
+
+    return OpeningConfig
+
+
+def made(**fields):
+    return resolve(with_fields(tiny_config(), SHORT | {path.replace("__", "."): text for path, text in fields.items()}))
+
+
+def links_of(folder, **fields):
+    config = with_fields(tiny_config(), SHORT | {path.replace("__", "."): text for path, text in fields.items()})
+    run_study(make_study(config), folder)
+    with np.load(folder / "history.npz") as history:
+        return {name: history[name] for name in history.files if name.endswith("/messages")}
+
+
+def test_a_section_from_outside_is_a_part_of_the_configuration():
+    kind = registered()
+    plain, used = made(), made(opening__hours="even", opening__period="3")
+    assert kind.of(used).hours == "even"
+    assert [each.SECTION for each in sections_in(used)] == ["opening"]
+    assert sections_in(plain) == []
+    with pytest.raises(UserError, match=r"^opening\.hours is even; it must be empty with more than 3 rounds$"):
+        made(opening__hours="even", opening__most="3")
+    with pytest.raises(UserError, match=r"^opening\.period is 0; it must be at least 1"):
+        made(opening__hours="even", opening__period="0")
+    assert notes(made(opening__most="7")) == ["opening.most is 7; it has no effect: opening.hours is empty"]
+
+
+def test_its_wrapper_acts_in_the_points_that_use_it(tmp_path):
+    registered()
+    found = links_of(tmp_path, sweep="opening.period+opening.hours=2+,2+even,4+even")
+    every, second, fourth = (np.diff(messages, axis=1).sum(axis=-1)[0] for messages in found.values())
+    assert (every > 0).all()
+    np.testing.assert_array_equal(second > 0, [True, False, True, False])
+    np.testing.assert_array_equal(fourth > 0, [True, False, False, False])
+
+
+@pytest.mark.parametrize(
+    ("sweep", "programs"),
+    [
+        ("opening.hours=,even", 2),
+        ("opening.hours+opening.period=even+2,even+3", 1),
+        ("energy.capacity=0,50,80", 2),
+        ("attack.name=,sign_flip,zero", 2),
+    ],
+)
+def test_points_on_both_sides_of_a_section_have_programs_of_their_own(sweep, programs):
+    registered()
+    assert len(group_points(points(made(sweep=sweep, cost__joules_per_sample="1")))) == programs
+
+
+def test_a_number_whose_name_sections_use_is_refused():
+    registered()
+
+    class Bad(Numbers):
+        """A number that would hide the rules of its section."""
+
+        rules: float = number(1.0, "anything")
+
+    HOURS.register("bad", Bad)(lambda numbers, index: True)
+    with pytest.raises(UserError, match="its number 'rules' has a name that sections use"):
+        made()
+
+
+def test_two_files_cannot_register_one_section():
+    with pytest.raises(UserError, match="section 'presence' is there already"):
+        section("presence", order=1)(Section)
