@@ -87,9 +87,14 @@ def machine() -> dict[str, Any]:
 
 
 def report(suite: str, rows: list[dict[str, Any]], variant: str = "") -> None:
-    """Print each row as a JSON object. With --write, write all to results/<suite>[-<variant>]-<platform>.json."""
+    """Print each row as a JSON object, and `write` them."""
     for row in rows:
         print(json.dumps({"suite": suite, **row}), flush=True)
+    write(suite, rows, variant)
+
+
+def write(suite: str, rows: list[dict[str, Any]], variant: str = "") -> None:
+    """With --write, write the rows to results/<suite>[-<variant>]-<platform>.json."""
     if WRITE.value:
         RESULTS.mkdir(exist_ok=True)
         path = RESULTS / f"{suite}{variant and '-'}{variant}-{jax.devices()[0].platform}.json"

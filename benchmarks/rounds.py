@@ -29,6 +29,7 @@ ROUNDS = {
     "digits_round": Setting(20, 64, 1, 8, 1, "cnn", (16, 32), 3, 64),
     "gn_lenet_round": Setting(48, 8, 3, 32, 3, "gn_lenet", (32, 32, 64), 5, 0),
     "cifar_round": Setting(8, 32, 1, 32, 3, "resnet20", (16, 32, 64), 3, 0),
+    "resnet18_round": Setting(20, 512, 1, 32, 3, "resnet18", (64, 128, 256, 512), 3, 0),
 }
 HPARAMS = Hparams(DirichletNumbers(0.05), SpatialParams(), LocalNumbers(lr=0.01))
 

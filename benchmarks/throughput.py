@@ -6,6 +6,7 @@ Round suites time a whole round: movement, links, local steps on minibatches, mi
   digits_round     N = 20, batch 64, CNN 3x3x16, 3x3x32, 64 on 8 x 8
   gn_lenet_round   N = 48, batch 8, 3 local steps, GN-LeNet 5x5 32-32-64 on 32 x 32 x 3
   cifar_round      N = 8, batch 32, ResNet-20 with batch normalisation on 32 x 32 x 3
+  resnet18_round   N = 20, batch 512, ResNet-18 of the same kind, for accelerators: half an hour on two CPU cores
 Other suites (benchmarks/suites.py): full_batch, mixing, mobility, monte_carlo, convolution, startup, swept, pame,
 fedmobile, many_clients, strategies, aggregation, clocks
 """
@@ -58,7 +59,7 @@ def round_suite(setting: Setting, vs_torch: bool) -> list[dict[str, Any]]:
     if vs_torch:
         position = jax.random.uniform(jax.random.key(1), (setting.num_clients, 2), maxval=18.0)
         mix = np.array(metropolis_hastings(disc(position, 3.0)))
-        theirs, close = torch_rivals.rivals(setting, mix, devices.num_cores())
+        theirs, close = torch_rivals.rivals(setting, mix, devices.num_cores(), precision)
         calls |= theirs
     product = suites.matrix_product()
     calls["2048^3 product"] = product

@@ -22,8 +22,8 @@ class Setting(NamedTuple):
       steps: The number of local steps in a round.
       side: The images have side x side pixels.
       channels: The number of channels of the images.
-      model: 'cnn', 'gn_lenet', 'resnet20' or 'mlp'.
-      widths: The number of channels of each convolution or of each stage of resnet20; the widths of the layers (mlp).
+      model: 'cnn', 'gn_lenet', 'resnet20', 'resnet18' or 'mlp'.
+      widths: The number of channels of each convolution or of each stage of a ResNet; the widths of the layers (mlp).
       kernel: The kernel size of the convolutions (cnn, gn_lenet).
       hidden: The width of the dense layer (cnn).
     """
@@ -43,8 +43,8 @@ def network(setting: Setting) -> Any:
     """Build the model of a suite as a torch module."""
     from torch import nn
 
-    if setting.model == "resnet20":
-        return resnet20(setting)
+    if setting.model in ("resnet20", "resnet18"):
+        return residual(setting)
     if setting.model == "mlp":
         sizes = (setting.channels * setting.side**2, *setting.widths)
         hidden = [part for n, m in itertools.pairwise(sizes) for part in (nn.Linear(n, m), nn.ReLU())]
@@ -64,10 +64,12 @@ def network(setting: Setting) -> Any:
     return nn.Sequential(*layers, nn.Linear(features, 10))
 
 
-def resnet20(setting: Setting) -> Any:
-    """Build ResNet-20 with batch normalisation and with shortcuts that have no parameters."""
+def residual(setting: Setting) -> Any:
+    """Build ResNet-20, whose shortcuts have no parameters, or ResNet-18, whose first convolution is 3x3 here too."""
     from torch import nn
     from torch.nn import functional
+
+    projected, blocks = {"resnet20": (False, 3), "resnet18": (True, 2)}[setting.model]
 
     class Block(nn.Module):
         def __init__(self, before: int, width: int, stride: int):
@@ -76,31 +78,44 @@ def resnet20(setting: Setting) -> Any:
             self.conv2 = nn.Conv2d(width, width, 3, padding=1, bias=False)
             self.bn1, self.bn2 = nn.BatchNorm2d(width), nn.BatchNorm2d(width)
             self.stride, self.new = stride, width - before
+            self.short: Any = None
+            if projected and self.new:
+                self.short = nn.Sequential(nn.Conv2d(before, width, 1, stride, bias=False), nn.BatchNorm2d(width))
 
         def forward(self, x: Any) -> Any:
             y = functional.relu(self.bn1(self.conv1(x)))
             y = self.bn2(self.conv2(y))
+            if self.short:
+                return functional.relu(y + self.short(x))
             short = x[:, :, :: self.stride, :: self.stride]
             return functional.relu(y + functional.pad(short, (0, 0, 0, 0, 0, self.new)))
 
     first = setting.widths[0]
     layers: list[Any] = [nn.Conv2d(setting.channels, first, 3, padding=1, bias=False), nn.BatchNorm2d(first), nn.ReLU()]
     for stage, width in enumerate(setting.widths):
-        for i in range(3):
+        for i in range(blocks):
             before = setting.widths[stage - 1] if stage and not i else width
             layers.append(Block(before, width, 2 if stage and not i else 1))
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(setting.widths[-1], 10))
 
 
 class Loop:
-    """The plain loop: it trains one client after the other, then averages all models as one flat [N, d] matrix."""
+    """The plain loop: it trains one client after the other, then averages all models as one flat [N, d] matrix.
 
-    def __init__(self, setting: Setting, clients: range, device: str = "cpu", samples: int = 300):
+    In bfloat16 it computes as PyTorch's guides advise: products by ``autocast``, and channels last.
+    """
+
+    def __init__(
+        self, setting: Setting, clients: range, device: str = "cpu", samples: int = 300, precision: str = "float32"
+    ):
         import torch
 
         self.setting, self.clients, self.device, self.samples = setting, clients, device, samples
+        self.autocast = lambda: torch.autocast(device, torch.bfloat16, enabled=precision == "bfloat16")
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tensorfloat32"
         torch.manual_seed(0)
-        model = network(setting)
+        self.order: Any = torch.channels_last if precision == "bfloat16" else torch.contiguous_format
+        model = network(setting).to(memory_format=self.order)
         self.models = [copy.deepcopy(model).to(device) for _ in clients]
         self.optimizers = [torch.optim.SGD(m.parameters(), lr=0.01) for m in self.models]
         shape = (len(clients), samples, setting.channels, setting.side, setting.side)
@@ -115,24 +130,29 @@ class Loop:
         for i, (model, optimizer) in enumerate(zip(self.models, self.optimizers)):
             for _ in range(self.setting.steps):
                 drawn = torch.randint(0, self.samples, (self.setting.batch,), device=self.device)
-                images = (self.images[i, drawn].float() - 127.0) / 64.0
+                images = ((self.images[i, drawn].float() - 127.0) / 64.0).contiguous(memory_format=self.order)
                 optimizer.zero_grad(set_to_none=True)
-                functional.cross_entropy(model(images), self.labels[i, drawn]).backward()
+                with self.autocast():
+                    loss = functional.cross_entropy(model(images), self.labels[i, drawn])
+                loss.backward()
                 optimizer.step()
 
     def flat(self) -> Any:
         """Return the parameters of all clients as one tensor [clients, d]."""
         import torch
 
-        vectors = [torch.nn.utils.parameters_to_vector(m.parameters()).detach() for m in self.models]
+        vectors = [torch.cat([p.detach().reshape(-1) for p in model.parameters()]) for model in self.models]
         return torch.stack(vectors)
 
     def load(self, rows: Any) -> None:
         """Load the clients' parameters from the rows of a matrix [clients, d]."""
         import torch
 
-        for model, row in zip(self.models, rows):
-            torch.nn.utils.vector_to_parameters(row, model.parameters())
+        with torch.no_grad():
+            for model, row in zip(self.models, rows):
+                own = list(model.parameters())
+                for parameter, part in zip(own, row.split([one.numel() for one in own])):
+                    parameter.copy_(part.view_as(parameter))  # which keeps the order of its axes in memory
 
     def round(self, mix: Any) -> None:
         """Run one round of all clients with a mixing matrix [N, N]."""
@@ -234,13 +254,16 @@ class Processes:
             worker.join()
 
 
-def rivals(setting: Setting, mix: np.ndarray, threads: int) -> tuple[dict[str, Callable[[], None]], Callable[[], None]]:
+def rivals(
+    setting: Setting, mix: np.ndarray, threads: int, precision: str = "float32"
+) -> tuple[dict[str, Callable[[], None]], Callable[[], None]]:
     """Prepare the rivals of a suite.
 
     Args:
       setting: The sizes of the suite.
       mix: [N, N] mixing matrix.
       threads: The number of threads of the loop and of torch.func, and the number of processes.
+      precision: The precision of the loop's products on a GPU.
 
     Returns:
       The calls that run one round, by name, and a call that ends the processes.
@@ -250,9 +273,9 @@ def rivals(setting: Setting, mix: np.ndarray, threads: int) -> tuple[dict[str, C
     torch.set_num_threads(threads)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     weights = torch.as_tensor(mix, device=device)
-    loop = Loop(setting, range(setting.num_clients), device)
+    loop = Loop(setting, range(setting.num_clients), device, precision=precision if device == "cuda" else "float32")
     calls = {"torch loop": lambda: loop.round(weights)}
-    if setting.model != "resnet20":  # torch.func refuses running statistics that are changed in place
+    if not setting.model.startswith("resnet"):  # torch.func refuses running statistics that are changed in place
         stacked = Stacked(setting, device)
         calls["torch.func vmap"] = lambda: stacked.round(weights)
     if device != "cpu":

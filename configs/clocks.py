@@ -7,10 +7,15 @@ Expected:  with clocks 80 % after 350 to 450 s if clients move, in rounds not wi
 |--------------|-----------------------------------------------------------------------------------|---------------|
 | asynchronous | D-PSGD whose clients join when they are done, and four algorithms without rounds    | 400 x 1,600   |
 | synchronous  | D-PSGD in rounds that wait for the slowest client                                   | 80 x 100      |
+| paced        | the same rounds, in which clients move 16 times, as far as those with clocks do     | 80 x 1,600    |
+| radio        | clocks, and a channel that is too slow: a small and a large model, and PaME         | 160 x 1,600   |
 
-Both last 1,600 simulated seconds. A work, a minibatch of 16 samples, takes 1, 4 or 16 seconds, for a third of the
-clients each. A slot is one second, in which clients move as far as in a synchronous round of 16 seconds. All have four
-movements.
+All last 1,600 simulated seconds. A work, a minibatch of 16 samples, takes 1, 4 or 16 seconds, for a third of the
+clients each. A slot is one second, in which clients move as far as in a synchronous round of 16 seconds; `paced` has
+slots too, and works of 16 seconds for all, so that all join in every 16th slot. The first three have four movements.
+
+`radio` has random movement and the contacts of its paths. A link carries 65,600 bits a second: a linear model takes a
+third of a second, and the CNN twice as long as a slot. PaME sends a fifth of the coordinates, drawn anew each time.
 """
 
 from ml_collections import ConfigDict
@@ -21,7 +26,11 @@ from mdfl_jax.core.errors import UserError, unknown_name
 MOVEMENTS = "network.mobility=static,random_movement,dcm,waiting"
 SECONDS, SLOWEST, BATCH = 1600, 16, 16
 ALGORITHMS = "algorithm.name=dpsgd,adpsgd,push_pull,osgp,swift"
-STUDIES = ("asynchronous", "synchronous")
+STUDIES = ("asynchronous", "synchronous", "paced", "radio")
+BANDWIDTH = 65_600
+MODELS = "model.name=linear,cnn"
+MESSAGES = "algorithm.name+cost.short_contact=dpsgd+drop,dpsgd+next_contact,dpsgd+largest,pame+drop"
+SWEEPS = {"asynchronous": f"{ALGORITHMS}; {MOVEMENTS}", "radio": f"{MODELS}; {MESSAGES}"}
 
 
 def get_config(study: str = "asynchronous") -> ConfigDict:
@@ -30,7 +39,7 @@ def get_config(study: str = "asynchronous") -> ConfigDict:
     config, waits = digits.get_config(), study == "synchronous"
     config.name = f"clocks_{study}"
     config.title = f"Clients with clocks learn {{data}}: {study}"
-    config.sweep = MOVEMENTS if waits else f"{ALGORITHMS}; {MOVEMENTS}"
+    config.sweep = SWEEPS.get(study, MOVEMENTS)
     config.baseline = "network.mobility=random_movement"
     config.seeds = 20
     config.rounds = SECONDS // SLOWEST if waits else SECONDS
@@ -44,4 +53,12 @@ def get_config(study: str = "asynchronous") -> ConfigDict:
     config.cost.seconds_per_sample = 1 / BATCH
     config.cost.speed_ratio = SLOWEST**0.5
     config.clock.joins = "" if waits else "at_once"
+    if study == "paced":
+        config.cost.seconds_per_sample, config.cost.speed_ratio = SLOWEST / BATCH, 1.0
+    if study == "radio":
+        config.baseline = "cost.short_contact=drop"
+        config.network.mobility, config.network.contact = "random_movement", "swept"
+        config.cost.bandwidth = BANDWIDTH
+        config.model.widths, config.model.hidden = (12, 12), 48
+        config.algorithm.participation, config.algorithm.period_min, config.algorithm.period_max = 1.0, 1, 1
     return config

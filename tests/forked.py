@@ -12,6 +12,7 @@ import atexit
 import base64
 import contextlib
 import functools
+import gc
 import importlib
 import json
 import os
@@ -206,6 +207,11 @@ def _serve(name: str) -> tuple[dict[str, Any], list[int]]:
     """Serve until the standard input is closed. Return in each command's process, with its order and its streams."""
     for module in MODULES:
         importlib.import_module(module)
+    from mdfl_jax.config.resolve import default_config
+
+    default_config()  # which imports the members of all families
+    gc.set_threshold(200_000, 20, 50)  # as in conftest.py
+    gc.freeze()  # a command does not look at what is there already
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how those that wait for commands have ended
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(f"{name}.part")

@@ -4,17 +4,12 @@ import pytest
 
 from benchmarks import house
 
-MODULES = house.modules_of()
-GRAPH = house.graph_of(MODULES)
 
-
-def test_every_module_lies_in_a_room():
-    assert house.loose(MODULES) == []
-    assert {house.room_of(name) for name in MODULES} == {"", *house.ORDER}  # "": the package itself
-
-
-def test_no_import_runs_upward():
-    assert house.upward(GRAPH) == []
+def test_every_module_lies_in_a_room_and_no_import_runs_upward():
+    modules = house.modules_of()
+    assert house.loose(modules) == []
+    assert {house.room_of(name) for name in modules} == {"", *house.ORDER}  # "": the package itself
+    assert house.upward(house.graph_of(modules)) == []
 
 
 @pytest.mark.parametrize("folder", ["mdfl_jax", "benchmarks"])

@@ -52,8 +52,10 @@ from mdfl_jax.mobility.registry import movement_of, world_in
 from mdfl_jax.mobility.rule import FILES
 from mdfl_jax.models import MODELS
 from mdfl_jax.models.pretrained import READERS, TWINS
-from mdfl_jax.networks.costs import remembers_all
+from mdfl_jax.networks.costs import remembers_all, sends_parts
 from mdfl_jax.networks.graphs import GRAPHS
+from mdfl_jax.networks.wrappers.attacked import AttackConfig
+from mdfl_jax.networks.wrappers.presence import PresenceConfig
 from mdfl_jax.networks.wrappers.roadside import ServerConfig
 from mdfl_jax.storage.model_files import is_saved
 from mdfl_jax.storage.study_files import MODELS as FOLDER
@@ -205,6 +207,7 @@ def _algorithm(experiment: Experiment) -> Iterator[Rule]:
         value, (unused, why) = getattr(config, field), UNUSED[field]
         yield f"algorithm.{field}", value not in (None, unused), f"{unused!r}: {config.name} {why}"
     yield from _local_work(experiment)
+    yield from _parts(experiment)
     rule = aggregation_in_use(config.name, config.aggregation)
     judges = rule and AGGREGATIONS.traits(rule).judges and ALGORITHMS.traits(config.name).mixes_gradients
     yield "algorithm.aggregation", judges, f"another one: {rule} judges models, and {config.name} mixes gradients too"
@@ -232,6 +235,23 @@ def _local_work(experiment: Experiment) -> Iterator[Rule]:
     one = not epochs and config.local_steps == 1
     near = "0: algorithm.local_steps is 1, and a first step begins at the model that it is held near"
     yield "algorithm.proximal", one and is_proximal(experiment), near
+
+
+def _parts(experiment: Experiment) -> Iterator[Rule]:
+    """Yield the rules for messages that carry a part of a model."""
+    config, rule = experiment.algorithm, aggregation_in_use(experiment.algorithm.name, experiment.algorithm.aggregation)
+    if not sends_parts(experiment):
+        return
+    mixes = bool(rule) and not ALGORITHMS.traits(config.name).mixes_gradients
+    mixes &= "local_steps" not in ignored_by(config.name) and not ALGORITHMS[config.name](Settings()).asynchronous
+    whole = "another one: {} needs whole models".format
+    yield "cost.short_contact", not mixes, whole(f"algorithm.name {config.name}")
+    yield "cost.short_contact", rule != "mean", whole(f"algorithm.aggregation {rule}")
+    attack = AttackConfig.of(experiment)
+    yield "cost.short_contact", attack.in_use(experiment), whole(f"attack.name {attack.name}")
+    presence = PresenceConfig.of(experiment)
+    teaches = presence.in_use(experiment) and presence.newcomers == "neighbour"
+    yield "cost.short_contact", teaches, whole(f"presence.newcomers {presence.newcomers}")
 
 
 def _rounds(experiment: Experiment) -> Iterator[Rule]:

@@ -89,7 +89,10 @@ def check_value(path: str, value: Any) -> Any:
     Raises:
       UserError: If the value is not allowed. The message names the field, its value and what is allowed.
     """
-    field = check_key(path)
+    return _checked(path, check_key(path), value)
+
+
+def _checked(path: str, field: dataclasses.Field, value: Any) -> Any:
     rules = field.metadata
     if value is None and "own" in rules:
         return None
@@ -171,7 +174,7 @@ def resolve(config: ConfigDict) -> Experiment:
             if dataclasses.is_dataclass(field.type):
                 values[name] = section(field.type, tree[name], f"{prefix}{name}.")  # type: ignore[arg-type]
             else:
-                values[name] = check_value(prefix + name, tree[name])
+                values[name] = _checked(prefix + name, field, tree[name])
         return kind(**values)
 
     experiment: Experiment = section(schema(), config, "")

@@ -7,7 +7,8 @@ the same count as a library call and as a product with patches; minimal filterin
 import math
 from typing import Any, NamedTuple
 
-from jax.extend.core import ClosedJaxpr, Jaxpr
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 from jax.interpreters import partial_eval
 
 from mdfl_jax.core.sharding import CLIENT
@@ -29,18 +30,19 @@ def count_flops(jaxpr: Jaxpr | ClosedJaxpr) -> float:
     """Return the FLOPs of the matrix products and convolutions of a traced program.
 
     One multiplication and its addition count as two FLOPs. The body of a ``scan`` counts once for each iteration, and a
-    ``cond`` counts as its most expensive branch. Operations that no output depends on do not count.
+    ``cond`` counts as its most expensive branch. The body of a ``while`` counts as often as the largest whole number
+    with which its condition compares, and once without one. Operations that no output depends on do not count.
     """
     return products(jaxpr).flops
 
 
 def products(jaxpr: Jaxpr | ClosedJaxpr) -> Products:
     """Return the FLOPs and result sizes of all matrix products and convolutions, by the rules of `count_flops`."""
-    inner = jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
-    return _count(partial_eval.dce_jaxpr(inner, [True] * len(inner.outvars))[0])
+    return _count(jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr)
 
 
 def _count(jaxpr: Jaxpr) -> Products:
+    jaxpr = partial_eval.dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))[0]  # which does not look into a while
     flops = outputs = 0.0
     for equation in jaxpr.eqns:
         name, params = equation.primitive.name, equation.params
@@ -54,10 +56,19 @@ def _count(jaxpr: Jaxpr) -> Products:
         if inside:
             parts = [max(inside)] if name == "cond" else inside
             devices = params["mesh"].shape[CLIENT] if name == "shard_map" else 1  # the inner program is for one device
-            times = devices * (params["length"] if name == "scan" else 1)
+            times = devices * (params["length"] if name == "scan" else _most(params) if name == "while" else 1)
             flops += times * sum(part.flops for part in parts)
             outputs += times * sum(part.outputs for part in parts)
     return Products(flops, outputs)
+
+
+def _most(params: Any) -> int:
+    """Return how often a ``while`` runs at most, as far as its condition says."""
+    compared = [equation.invars[1] for equation in params["cond_jaxpr"].eqns if equation.primitive.name == "lt"]
+    bounds = [
+        int(bound.val) for bound in compared if isinstance(bound, Literal) and np.asarray(bound.val).dtype == np.int32
+    ]
+    return max(bounds, default=1)
 
 
 def _of_product(left: tuple[int, ...], _: tuple[int, ...], out: tuple[int, ...], params: Any) -> float:

@@ -110,11 +110,13 @@ class Lists(NamedTuple):
       bound: the places of the lists that ``needed`` is about.
       needed: (state) -> [] int32, the largest number of places that a client has needed in any round so far. If it is
         above ``bound``, links were left out. None: the number of neighbours is known.
+      reach: the largest distance on the circle of client indices between a receiver and a sender; 0: not known.
     """
 
     places: int
     bound: int = 0
     needed: Callable[[Any], jax.Array] | None = None
+    reach: int = 0
 
 
 def no_senders(num_clients: int, places: int) -> Senders:

@@ -121,6 +121,21 @@ def sparse_bits(size: int, count: jax.Array | int, width: int) -> jax.Array:
     return jnp.asarray(count, jnp.uint32) * jnp.uint32(width) + index_bits(size, count)
 
 
+def count_within(size: int, budget: jax.Array, width: int) -> jax.Array:
+    """Return how many of ``size`` coordinates a message of at most ``budget`` bits holds: int32, shape of ``budget``.
+
+    It is the largest count whose `sparse_bits` are at most the budget; 0 where not even one fits. Budgets are float32,
+    so beyond 2^24 bits a message may be longer than its budget by their rounding error, 2^-24 of it.
+
+    >>> count_within(1000, jnp.array([41.0, 42.0, 425.0, 31_999.0, 32_000.0]), 32).tolist()
+    [0, 1, 10, 968, 1000]
+    """
+    index = max((size - 1).bit_length(), 1)
+    listed, by_map = budget // (width + index), (budget - size) // width
+    count = jnp.where(budget >= size * width, size, jnp.clip(jnp.maximum(listed, by_map), 0, size - 1))
+    return count.astype(jnp.int32)
+
+
 def double_dense_bits(hparams: Any, num_params: int) -> float:
     """Return the bits of a dense message of n = ``num_params`` coordinates as PaME counts them (III-C): 64 n."""
     del hparams

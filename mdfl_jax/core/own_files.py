@@ -28,6 +28,8 @@ MAIN = "__main__"  # the origin of what a notebook or the started script registe
 _LONGEST = 400  # characters of another library's message that are shown
 _TRACEBACK, _FRAME = "Traceback (most recent call last)", re.compile(r'File "([^"\n]+)", line (\d+)')
 _imported: dict[str, tuple[int, int]] = {}  # absolute path -> time of change in ns, bytes
+_PACKAGE, _LIBRARY = os.path.dirname(os.path.dirname(os.path.realpath(__file__))), sysconfig.get_path("stdlib")
+_OTHERS = tuple(os.path.realpath(folder) + os.sep for folder in (_PACKAGE, _LIBRARY))
 
 
 @functools.cache
@@ -39,10 +41,9 @@ def is_own(file: str) -> bool:
     """
     if file.startswith("<"):
         return False
-    path, package = os.path.realpath(file), os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
-    library = os.path.realpath(sysconfig.get_path("stdlib"))
-    installed = any(part in ("site-packages", "dist-packages") for part in Path(path).parts)
-    return not installed and not any(path.startswith(folder + os.sep) for folder in (package, library))
+    path = os.path.realpath(file)
+    installed = any(part in ("site-packages", "dist-packages") for part in path.split(os.sep))
+    return not installed and not path.startswith(_OTHERS)
 
 
 def shown(file: str) -> str:
@@ -139,6 +140,9 @@ def with_imports(files: Iterable[str]) -> list[str]:
     Args:
       files: paths of files; "__main__" and files that are not there are kept as they are.
     """
+    waiting = list(files)
+    if not waiting:
+        return []
     loaded = {
         name: os.path.realpath(file)
         for name, module in list(sys.modules.items())
@@ -146,7 +150,6 @@ def with_imports(files: Iterable[str]) -> list[str]:
     }
     packages = {path: name for name, path in loaded.items()}
     found: dict[str, None] = {}
-    waiting = list(files)
     while waiting:
         file = waiting.pop()
         if file in found:

@@ -10,6 +10,7 @@ import os
 import pkgutil
 import re
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
@@ -90,6 +91,7 @@ class Registry(Generic[T]):
         self.kind, self._usual, self._traits = kind, numbers, traits
         self._homes = (home,) if isinstance(home, str) else home
         self._is_complete = False
+        self._looking: set[int] = set()  # the threads that are importing the members
         self._members: dict[str, Member] = {}
 
     def register(
@@ -140,16 +142,18 @@ class Registry(Generic[T]):
 
     def discover(self) -> None:
         """Import the modules of the family's homes, in the order of their names. They register their members."""
-        if not self._is_complete:
-            self._is_complete = True  # a member's module may look up others
-            try:
-                for home in self._homes:
-                    modules = pkgutil.iter_modules(importlib.import_module(home).__path__)
-                    for name in sorted(module.name for module in modules):
-                        importlib.import_module(f"{home}.{name}")
-            except BaseException:  # an interrupt too: the next look-up finds the others
-                self._is_complete = False
-                raise
+        thread = threading.get_ident()
+        if self._is_complete or thread in self._looking:  # a member's module may look up others
+            return
+        self._looking.add(thread)  # another thread, which needs all members, imports the same modules and so waits
+        try:
+            for home in self._homes:
+                modules = pkgutil.iter_modules(importlib.import_module(home).__path__)
+                for name in sorted(module.name for module in modules):
+                    importlib.import_module(f"{home}.{name}")
+            self._is_complete = True
+        finally:  # after an interrupt too: the next look-up finds the others
+            self._looking.discard(thread)
 
     def __getitem__(self, name: str) -> T:
         return self.member(name).value

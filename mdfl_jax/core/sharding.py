@@ -21,6 +21,7 @@ mesh these keep the devices synchronous and exclude padding rows, which are no c
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import jax
@@ -129,14 +130,26 @@ def over_rows(mesh: Mesh, function: Callable[..., Any], *runs: Any) -> Any:
     return jax.vmap(function, spmd_axis_name=SEED)(*runs)
 
 
+_REACH: ContextVar[int] = ContextVar("reach", default=0)
+
+
 @contextlib.contextmanager
-def tracing_over(mesh: Mesh | None) -> Iterator[None]:
-    """Tell `by_rows`, `everywhere`, `choose` and `take_steps` the mesh of a simulation while its round is traced."""
+def tracing_over(mesh: Mesh | None, reach: int = 0) -> Iterator[None]:
+    """Tell `by_rows`, `everywhere`, `choose` and `take_steps` the mesh of a simulation while its round is traced.
+
+    Args:
+      mesh: from `client_mesh`.
+      reach: what `by_near_rows` needs to know, as `mdfl_jax.core.links.Lists.reach` for rows with padding.
+    """
     if mesh is None:
         yield
         return
-    with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
-        yield
+    before = _REACH.set(reach)
+    try:
+        with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
+            yield
+    finally:
+        _REACH.reset(before)
 
 
 def _divided_by() -> Any:
@@ -165,6 +178,41 @@ def by_rows(function: Callable[[Any, Any], Any], rows: Any, whole: Any, num_clie
     if mesh is None or num_clients % mesh.shape[CLIENT]:
         return everywhere(function, rows, whole)
     return jax.shard_map(function, mesh=mesh, in_specs=(SPLIT, SAME), out_specs=SPLIT, check_vma=False)(rows, whole)
+
+
+def by_near_rows(
+    function: Callable[[Any, jax.Array, Any], Any], rows: Any, ids: jax.Array, models: Any, num_clients: int
+) -> Any:
+    """Compute ``function(rows, ids, models)`` for the rows of N clients, as `by_rows`, where ``ids`` names models.
+
+    Where all named clients are near in index, as on a ring, each device receives only the models next to its own: the
+    last ones of the device before and the first ones of the device after (a halo exchange). Otherwise it receives all.
+
+    Args:
+      function: (rows, ids, models) -> tree with the leading axis of ``rows``. It gets ``ids`` as places among the
+        models that it gets; those that name no model that is there are beyond the last.
+      rows: leaves [N, ...].
+      ids: [N, K] int32 indices of clients.
+      models: leaves [N, ...].
+      num_clients: N.
+    """
+    mesh, reach = _divided_by(), _REACH.get()
+    own = num_clients // mesh.shape[CLIENT] if mesh else 0  # the rows of a device
+    if not mesh or num_clients % mesh.shape[CLIENT] or not 0 < reach <= own or own + 2 * reach >= num_clients:
+        return by_rows(lambda of_rows, whole: function(of_rows[0], of_rows[1], whole), (rows, ids), models, num_clients)
+    columns = mesh.shape[CLIENT]
+    onward = [(i, (i + 1) % columns) for i in range(columns)]
+    back = [(to, source) for source, to in onward]
+
+    def near(x: jax.Array) -> jax.Array:
+        before = jax.lax.ppermute(x[-reach:], CLIENT, onward)
+        return jnp.concatenate([before, x, jax.lax.ppermute(x[:reach], CLIENT, back)])
+
+    def on_device(rows: Any, ids: jax.Array, models: Any) -> Any:
+        first = jax.lax.axis_index(CLIENT) * own - reach
+        return function(rows, (ids - first) % num_clients, jax.tree.map(near, models))
+
+    return jax.shard_map(on_device, mesh=mesh, in_specs=SPLIT, out_specs=SPLIT, check_vma=False)(rows, ids, models)
 
 
 def everywhere(function: Callable[..., Any], *args: Any) -> Any:
@@ -350,6 +398,7 @@ def pad_links(links: Links, rows: int) -> Links:
         in_range=None if links.in_range is None else fill(links.in_range, rows, False, axes),
         attackers=links.attackers and links.attackers.of_rows(rows),
         finishes=optional(links.finishes, False),
+        budget=None if links.budget is None else fill(links.budget, rows, 0, axes),
     )
 
 
@@ -367,8 +416,15 @@ def heard_links(links: Links, stats: RoundStats) -> Links:
     columns, (ids, back, most) = slice(num_clients) if heard.senders.ids is None else slice(None), heard.senders
     cut = lambda x: None if x is None else x[:num_clients]  # noqa: E731
     at_server = links.at_server if heard.at_server is None else cut(heard.at_server)
-    adjacency = heard.adjacency[:num_clients, columns]
-    return Links(adjacency, links.mix, at_server, senders=Senders(cut(ids), cut(back), most), rate=links.rate)
+    adjacency, bits = heard.adjacency[:num_clients, columns], heard.bits
+    return Links(
+        adjacency,
+        links.mix,
+        at_server,
+        senders=Senders(cut(ids), cut(back), most),
+        rate=links.rate,
+        bits=None if bits is None else bits[:num_clients, columns],
+    )
 
 
 def pad_senders(senders: Senders, rows: int) -> Senders:

@@ -213,6 +213,14 @@ class Links(NamedTuple):
         others go on with it, and their gradients are zero. None: a round is the work of every client.
       rate: [N, K] float32, the bits per second over each link. Costs read it, and algorithms do not; None: the network
         does not know it.
+      within: [N, K] bool, the senders within a client's radius, of which a radio leaves out those in outage; None: no
+        radio does. Metrics read it, and algorithms do not.
+      outage: [N, K] bool, those of ``within`` that are in outage in this round; None with ``within``.
+      budget: [N, K] float32, the bits that a link carries at most, ``inf`` where it carries a whole model; None: all
+        carry whole models.
+      counts: [N, K] int32, the coordinates that fit the budget (`mdfl_jax.exchange.largest`); None: all.
+      bits: [N, K] float32, the bits that went over each link, of links over which messages went (`RoundStats.heard`);
+        None: a sender's bits are shared equally among those that heard it.
     """
 
     adjacency: jax.Array
@@ -229,6 +237,11 @@ class Links(NamedTuple):
     attackers: Any = None
     finishes: jax.Array | None = None
     rate: jax.Array | None = None
+    within: jax.Array | None = None
+    outage: jax.Array | None = None
+    budget: jax.Array | None = None
+    counts: jax.Array | None = None
+    bits: jax.Array | None = None
 
     @property
     def num_clients(self) -> int:

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.extend.core as jex
+import jax.numpy as jnp
 import numpy as np
 from jax.interpreters.partial_eval import dce_jaxpr
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
@@ -208,13 +209,20 @@ class Placement:
         if self.simulation.mesh:
             return program
 
-        def of_device(*leaves: Any) -> list[Any]:
-            own = program(*(jax.lax.squeeze(x, [0]) for x in leaves))
-            return [jax.lax.expand_dims(x, [0]) for x in own]
+        def whole(*leaves: Any) -> list[Any]:
+            def of_device(*full: Any) -> list[Any]:
+                given = (jax.lax.squeeze(x, [0]) for x in full)
+                own = program(*(next(given) if x.size else jnp.zeros(x.shape[1:], x.dtype) for x in leaves))
+                return [jax.lax.expand_dims(x, [0]) for x in own]
 
-        of_device.__name__ = of_device.__qualname__ = program.__name__
-        split = PartitionSpec(DEVICE)
-        return jax.shard_map(of_device, mesh=self.mesh, in_specs=split, out_specs=split, check_vma=False)
+            of_device.__name__ = of_device.__qualname__ = program.__name__
+            # An input without elements stays outside: XLA removes it before Shardy, which needs every input of a
+            # `jax.shard_map` and ends the process (jaxlib 0.11.2). A constant is an input too (`TracedStep.lower`).
+            split, full = PartitionSpec(DEVICE), [x for x in leaves if x.size]
+            return jax.shard_map(of_device, mesh=self.mesh, in_specs=split, out_specs=split, check_vma=False)(*full)
+
+        whole.__name__ = whole.__qualname__ = program.__name__
+        return whole
 
 
 class TracedStep:
@@ -272,10 +280,11 @@ class TracedStep:
 
     def lower(self) -> Any:
         """Lower the program, whose inputs and results are the arrays of a turn."""
-        of_device = jex.jaxpr_as_fun(self.jaxpr)
+        jaxpr, consts = self.jaxpr.jaxpr, self.jaxpr.consts
 
         def program(*leaves: Any) -> list[Any]:
-            return of_device(*leaves)
+            own = [x if x.size else jnp.zeros_like(x) for x in consts]  # see `over_devices`
+            return jex.jaxpr_as_fun(jex.ClosedJaxpr(jaxpr, own))(*leaves)
 
         program.__name__ = program.__qualname__ = self.name
         whole = self.placement.over_devices(program)

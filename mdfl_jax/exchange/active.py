@@ -41,6 +41,8 @@ def links_among(links: Links, active: jax.Array) -> Links:
     return links._replace(
         adjacency=links.adjacency & kept,
         in_range=None if links.in_range is None else links.in_range & kept,
+        within=None if links.within is None else links.within & kept,
+        outage=None if links.outage is None else links.outage & kept,
         mix=jnp.where(others & ~kept, 0, links.mix) + links.senders.on_own(removed),
         at_server=None if links.at_server is None else links.at_server & active,
         partner=partner,

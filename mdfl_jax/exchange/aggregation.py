@@ -17,6 +17,7 @@ from mdfl_jax.core.numbers import fields_of
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.trees import rows_like
 from mdfl_jax.core.types import ClientParams, Links
+from mdfl_jax.exchange import largest
 from mdfl_jax.exchange.gossip import mix
 
 
@@ -84,6 +85,8 @@ AGGREGATIONS: Registry[Aggregation] = Registry("aggregation", home=HOMES, traits
 def weighted_mean(heard: Heard) -> ClientParams:
     """Compute the mean with the weights of the mixing matrix (network.mixing), where a client trusts its own model."""
     links, senders = heard.links, heard.links.senders
+    if links.counts is not None:
+        return largest.mean(links, heard.own, heard.sent, heard.mixing_bound)
     if heard.sent is heard.own and heard.liars is None:
         return mix(links.mix, heard.own, heard.mixing_bound, senders)
     mine = senders.own(links.mix.shape[0])

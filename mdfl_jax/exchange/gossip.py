@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from mdfl_jax.core.devices import backend
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.links import ALL_PAIRS, Senders
-from mdfl_jax.core.sharding import by_rows
+from mdfl_jax.core.sharding import by_near_rows, by_rows
 from mdfl_jax.core.trees import rows_like
 from mdfl_jax.core.types import ClientParams
 
@@ -149,12 +149,16 @@ def listed_sums(weights: jax.Array, ids: jax.Array, client_params: ClientParams)
 
 def _mix_lists(weights: jax.Array, ids: jax.Array, client_params: ClientParams) -> ClientParams:
     """Compute X <- W X, where W is given over neighbour lists."""
+    num_clients = weights.shape[0]
 
-    def of_rows(rows: tuple[jax.Array, jax.Array], params: ClientParams) -> ClientParams:
-        found = listed_sums(*rows, params)
+    def of_rows(weights: jax.Array, ids: jax.Array, params: ClientParams) -> ClientParams:
+        models = jax.tree.leaves(params)[0].shape[0]
+        if models < num_clients:
+            weights = jnp.where(ids < models, weights, jnp.nan)  # loud, should a network tell too small a reach
+        found = listed_sums(weights, ids, params)
         return jax.tree.map(lambda new, x: new.astype(x.dtype), found, params)
 
-    return by_rows(of_rows, (weights, ids), client_params, weights.shape[0])
+    return by_near_rows(of_rows, weights, ids, client_params, num_clients)
 
 
 def mix(weights: jax.Array, client_params: ClientParams, bound: int = 0, senders: Senders = ALL_PAIRS) -> ClientParams:

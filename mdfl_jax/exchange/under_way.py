@@ -30,6 +30,8 @@ class UnderWay:
       screened: what the exchanges so far have told; None: nothing.
       memory: [N, N] float32, what a rule of aggregation remembers of pairs of clients; an exchange replaces it. None:
         nothing is remembered.
+      last: [N, n] the value of each coordinate that each client has last sent; an exchange of the largest coordinates
+        replaces it (`mdfl_jax.exchange.largest`). None: whole models are sent.
     """
 
     loss: Callable[[ClientParams], jax.Array] | None = None
@@ -37,6 +39,7 @@ class UnderWay:
     progress: jax.Array | None = None
     screened: Screened | None = None
     memory: jax.Array | None = None
+    last: jax.Array | None = None
 
     def tell(self, screened: Screened) -> None:
         """Add what one exchange has done to what those before it have."""

@@ -1,48 +1,112 @@
 """Group normalisation and batch normalisation, with the samples on the last axis."""
 
-from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.core.devices import backend
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.models.folded import Normalised, Product
 
 NORMS = ("batch", "group", "none")
 
 
-def centred(
-    x: jax.Array, mean: Callable[[jax.Array], jax.Array], twice: bool = True
+class Over(NamedTuple):
+    """The values that share a mean and a variance.
+
+    Attributes:
+      groups: the number of groups of channels, each apart for each sample, without a mask; 0: a channel of all samples
+        of a mask.
+      epsilon: a small number that is added to the variance.
+    """
+
+    groups: int
+    epsilon: float
+
+    def total(self, a: jax.Array, mask: jax.Array | None) -> jax.Array:
+        """Sum ``a`` [C, H, W, B] for each channel: [C, 1, 1, B] with groups, otherwise [C, 1, 1, 1]."""
+        if mask is None:
+            return jnp.sum(a, axis=(1, 2), keepdims=True)
+        return jnp.sum(jnp.where(mask, a, 0.0), axis=(1, 2, 3), keepdims=True)
+
+    def mean(self, total: jax.Array, shape: tuple[int, ...], mask: jax.Array | None) -> jax.Array:
+        """Return the mean of values of ``shape`` from the `total` of each channel, in the shape of the total."""
+        if mask is not None:
+            return total / jnp.maximum(pixels(shape, mask), 1.0)
+        channels, height, width, samples = shape
+        of_channels = (total / (height * width)).reshape(self.groups, -1, samples)
+        return jnp.repeat(jnp.mean(of_channels, axis=1), channels // self.groups, axis=0)[:, None, None]
+
+
+def pixels(shape: tuple[int, ...], mask: jax.Array) -> jax.Array:
+    """Count the pixels of the samples of activations [C, H, W, B] that are in a mask [B] bool."""
+    return jnp.sum(mask) * float(shape[1] * shape[2])
+
+
+def column(of_channels: jax.Array) -> jax.Array:
+    """Return numbers [C] with the axes of activations [C, H, W, B]."""
+    return of_channels[:, None, None, None]
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def normalise(
+    over: Over, x: jax.Array, mask: jax.Array | None, scale: jax.Array, bias: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Return activations less their mean, with the mean and the variance.
+    """Return activations with mean 0 and variance 1, times ``scale`` plus ``bias``, and their mean and variance.
 
     The mean is subtracted before the squares are taken. Where it is a thousand times the standard deviation, the mean
-    of the squares minus the square of the mean has no digits left in single precision. Of such values the mean itself
-    is rounded, so what is left of it is subtracted too.
+    of the squares less the square of the mean has no digits left. The gradient, which reads the activations and the
+    gradient of the result twice, is written out; without that, the compilers read them four times. No gradient comes
+    from the mean and the variance.
 
     Args:
-      x: [C, H, W, B] float32.
-      mean: a mean over some axes: [C, H, W, B] -> an array that broadcasts with it.
-      twice: whether to read the activations once for the mean and once more for the variance. One reading is enough for
-        what was rounded to bfloat16: far from zero, that rounding alone moves the variance more.
+      over: what shares a mean.
+      x: [C, H, W, B], computed in float32. What was rounded to bfloat16 is read once, not once for the mean and once
+        more for the variance: far from zero, that rounding alone moves the variance more.
+      mask: [B] bool or None; with a mask, the results of the other samples are zeros.
+      scale, bias: [C] float32.
 
     Returns:
-      (x less the mean [C, H, W, B], the mean, the variance).
+      (results [C, H, W, B] of the type of ``x``, the mean, the variance).
     """
-    near = jax.lax.stop_gradient(mean(x)) if twice else jnp.zeros(())  # any constant gives the same
-    rest = x - near
+    return _forward(over, x, mask, scale, bias)[0]
+
+
+def _forward(over: Over, x: jax.Array, mask: jax.Array | None, scale: jax.Array, bias: jax.Array) -> Any:
+    wide, mean = x.astype(jnp.float32), lambda a: over.mean(over.total(a, mask), x.shape, mask)
+    near = mean(wide) if x.dtype.itemsize >= 4 else jnp.zeros(())
+    rest = wide - near
     left = mean(rest)
     variance = jnp.maximum(mean(rest * rest) - left * left, 0.0)
-    return rest - left, near + left, variance
+    spread = variance if mask is None else jnp.where(jnp.any(mask), variance, 1.0)
+    root = jax.lax.rsqrt(spread + over.epsilon)
+    y = (rest - left) * (root * column(scale)) + column(bias)
+    y = y if mask is None else jnp.where(mask, y, 0.0)
+    return (y.astype(x.dtype), near + left, variance), (x, mask, scale, near, left, root)
+
+
+def _backward(over: Over, kept: Any, gradients: Any) -> Any:
+    x, mask, scale, near, left, root = kept
+    dy = gradients[0].astype(jnp.float32)
+    dy = dy if mask is None else jnp.where(mask, dy, 0.0)
+    y = ((x.astype(jnp.float32) - near) - left) * root
+    totals = over.total(dy, mask), over.total(dy * y, mask)
+    dbias, dscale = (total.sum(axis=(1, 2, 3)) for total in totals)
+    along, of_variance = (over.mean(total * column(scale), x.shape, mask) for total in totals)
+    dx = root * (dy * column(scale) - along - y * of_variance)
+    dx = dx if mask is None else jnp.where(mask, dx, 0.0)
+    return dx.astype(x.dtype), None, dscale, dbias
+
+
+normalise.defvjp(_forward, _backward)
 
 
 class GroupNorm(nn.Module):
     """Group normalisation (Wu and He, ECCV 2018), samples last.
 
-    It normalises each sample's channels, in groups, to mean 0 and variance 1, in float32 (`centred`).
+    It normalises each sample's channels, in groups, to mean 0 and variance 1, in float32.
 
     Attributes:
       groups: the number of groups, a divisor of the number of channels.
@@ -59,14 +123,7 @@ class GroupNorm(nn.Module):
         scale = self.param("scale", nn.initializers.ones_init(), (channels,))
         bias = self.param("bias", nn.initializers.zeros_init(), (channels,))
 
-        def mean(a: jax.Array) -> jax.Array:
-            of_channels = jnp.mean(a, axis=(1, 2)).reshape(self.groups, -1, a.shape[3])
-            of_groups = jnp.mean(of_channels, axis=1)
-            return jnp.repeat(of_groups, channels // self.groups, axis=0)[:, None, None]
-
-        rest, _, variance = centred(x.astype(jnp.float32), mean)
-        factor = jax.lax.rsqrt(variance + self.epsilon) * scale[:, None, None, None]
-        return (rest * factor + bias[:, None, None, None]).astype(x.dtype)
+        return normalise(Over(self.groups, self.epsilon), x, None, scale, bias)[0]
 
 
 class BatchNorm(nn.Module):
@@ -92,38 +149,33 @@ class BatchNorm(nn.Module):
 
         A `Product` is not computed, but returned with its normalisation. That needs a mask.
         """
-        channels, height, width, _ = x.shape
+        channels = x.shape[0]
         scale = self.param("scale", nn.initializers.ones_init(), (channels,))
         bias = self.param("bias", nn.initializers.zeros_init(), (channels,))
         mean = self.variable("batch_stats", "mean", jnp.zeros, (channels,), jnp.float32)
         var = self.variable("batch_stats", "var", jnp.ones, (channels,), jnp.float32)
-        column = lambda of_channels: of_channels[:, None, None, None]  # noqa: E731
         if mask is None:
             assert not isinstance(x, Product)
+            variance = jnp.maximum(var.value, 0.0)  # a compressor's noise may make it negative
             rest = x.astype(jnp.float32) - column(mean.value)
-            variance = column(jnp.maximum(var.value, 0.0))  # a compressor's noise may make it negative
-        else:
-            count = jnp.sum(mask) * float(height * width)
-
-            def of_batch(a: jax.Array) -> jax.Array:
-                return jnp.sum(jnp.where(mask, a, 0.0), axis=(1, 2, 3), keepdims=True) / jnp.maximum(count, 1.0)
-
-            if isinstance(x, Product):
-                moments = x.moments(jnp.maximum(count, 1.0))
-                centre, spread = map(column, x.result(moments))
-            else:
-                twice = backend() != "tpu" or x.dtype.itemsize >= 4
-                rest, centre, spread = centred(x.astype(jnp.float32), of_batch, twice)
-            variance = jnp.where(count > 0, spread, 1.0)
-            if not self.is_initializing():
-                unbiased = spread * count / jnp.maximum(count - 1.0, 1.0)
-                rate = jnp.where(count > 0, self.momentum, 0.0)
-                mean.value += rate * (centre[:, 0, 0, 0] - mean.value)
-                var.value += rate * (unbiased[:, 0, 0, 0] - var.value)
+            y = rest * column(jax.lax.rsqrt(variance + self.epsilon) * scale) + column(bias)
+            return y.astype(x.dtype)
+        count = pixels(x.shape, mask)
+        result: jax.Array | Normalised
         if isinstance(x, Product):
-            return Normalised(x, scale, bias, moments, jax.lax.rsqrt(variance + self.epsilon)[:, 0, 0, 0])
-        y = rest * (jax.lax.rsqrt(variance + self.epsilon) * column(scale)) + column(bias)
-        return (y if mask is None else jnp.where(mask, y, 0.0)).astype(x.dtype)
+            moments = x.moments(jnp.maximum(count, 1.0))
+            centre, spread = x.result(moments)
+            root = jax.lax.rsqrt(jnp.where(count > 0, spread, 1.0) + self.epsilon)
+            result = Normalised(x, scale, bias, moments, root)
+        else:
+            result, *of_batch = normalise(Over(0, self.epsilon), x, mask, scale, bias)
+            centre, spread = (value[:, 0, 0, 0] for value in of_batch)
+        if not self.is_initializing():
+            unbiased = spread * count / jnp.maximum(count - 1.0, 1.0)
+            rate = jnp.where(count > 0, self.momentum, 0.0)
+            mean.value += rate * (centre - mean.value)
+            var.value += rate * (unbiased - var.value)
+        return result
 
 
 class Norm(nn.Module):

@@ -24,6 +24,7 @@ import numpy as np
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.geometry import squared_distance, squared_reach, within
 from mdfl_jax.core.links import ALL_PAIRS, Senders, as_senders, from_pairs, heard_from, in_use
+from mdfl_jax.core.types import Links
 from mdfl_jax.mobility.rule import Path
 from mdfl_jax.mobility.trace import check_at_end
 from mdfl_jax.traces.trace import ContactTable
@@ -461,10 +462,13 @@ class Met(NamedTuple):
       squared: [N, K] the squared distances of the two clients, the smallest of a movement; None if nobody needs them.
       lasted: [N, K] float32 the seconds of each contact in the round, where a contact list has them; None elsewhere.
       position: [N, 2] the places at the beginning of the round; None where clients have none.
+      is_mobile: [N] bool, the mobile clients; None where clients have no places.
       path: the movement in which clients met; None: they met at the beginning of the round.
       radius: [N] communication radii, or [N, K] those of the links; None where clients have no places.
       duration: [] the seconds of movement in a round; None where clients have no places.
       rate: [N, K] float32 bits per second over each link; None: the network does not know it.
+      within, outage: [N, K] bool, as of `mdfl_jax.core.types.Links`; None: nothing is in outage.
+      budget: [N, K] float32 bits that each link carries at most (`mdfl_jax.core.types.Links.budget`); None: no limit.
     """
 
     senders: Senders
@@ -472,10 +476,19 @@ class Met(NamedTuple):
     squared: jax.Array | None = None
     lasted: jax.Array | None = None
     position: jax.Array | None = None
+    is_mobile: jax.Array | None = None
     path: Path | None = None
     radius: jax.Array | None = None
     duration: Any = None
     rate: jax.Array | None = None
+    within: jax.Array | None = None
+    outage: jax.Array | None = None
+    budget: jax.Array | None = None
+
+    def links(self, adjacency: jax.Array, mix: jax.Array) -> Links:
+        """Return the links of the round that are left, with what is known of them."""
+        links = Links(adjacency, mix, senders=self.senders, rate=self.rate, budget=self.budget)
+        return links._replace(within=self.within, outage=self.outage)
 
     def seconds(self) -> jax.Array:
         """Compute the seconds of each contact in the round, [N, K] float32 (`seconds_in_contact`)."""

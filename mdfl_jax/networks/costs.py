@@ -27,8 +27,8 @@ from jax.extend.core import ClosedJaxpr, Jaxpr
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.flops import sub_programs
-from mdfl_jax.core.links import ALL_PAIRS, Senders, carried, no_senders
-from mdfl_jax.core.message_bits import WORD, total_bits, words
+from mdfl_jax.core.links import Senders, carried, no_senders
+from mdfl_jax.core.message_bits import WORD, float_bits, sparse_bits, total_bits, words
 from mdfl_jax.core.metric import AXIS, HOLDS, TABLE, TARGET, Metric
 from mdfl_jax.core.numbers import single
 from mdfl_jax.core.registry import Registry
@@ -76,10 +76,11 @@ class Work(NamedTuple):
 
 
 class LinkLoad(NamedTuple):
-    """The messages that one link carries in a round in one direction, and the bits of these messages."""
+    """The messages that one link carries in a round in one direction, their bits, and those of a single coordinate."""
 
     messages: float
     bits: float
+    least: float = 0.0
 
 
 def work_of(algorithm: Algorithm, numbers: Any, model: Any, batch_size: int, epochs: int = 0) -> Work:
@@ -134,7 +135,9 @@ def probe(algorithm: Algorithm, model: Any) -> Callable[[Any], LinkLoad]:
         where = np.unravel_index(np.argmax(bits), bits.shape)
         if not bits[where]:
             return LinkLoad(1.0, float(sum(8 * leaf.dtype.itemsize * leaf.size for leaf in jax.tree.leaves(model))))
-        return LinkLoad(float(messages[where]), float(bits[where]))
+        sent_bits, width = float(bits[where]), float_bits(model)
+        size = max(int(sent_bits / messages[where]) // width, 1)
+        return LinkLoad(float(messages[where]), sent_bits, float(sparse_bits(size, 1, width)))
 
     return load
 
@@ -206,6 +209,7 @@ class CostParams(NamedTuple):
       round_seconds: seconds of movement in a round; 0 where clients have no places.
       link_messages: messages that one link carries in a round in one direction (`mdfl_jax.networks.costs.probe`).
       link_bits: the bits of these messages.
+      link_least: the bits of a message of one coordinate.
       joules_per_bit: energy of the sender for each bit.
       joules_per_bit_received: energy of the receiver for each bit.
       joules_per_sample: energy for the gradient of one sample.
@@ -222,6 +226,7 @@ class CostParams(NamedTuple):
     round_seconds: Any = 0.0
     link_messages: Any = 1.0
     link_bits: Any = 0.0
+    link_least: Any = 0.0
     joules_per_bit: Any = 0.0
     joules_per_bit_received: Any = 0.0
     joules_per_sample: Any = 0.0
@@ -301,12 +306,14 @@ class ShortContact(NamedTuple):
         clients for which the K places stand.
       goes_on: whether messages that do not fit one round may arrive in a later one.
       all_pairs: whether the state must remember pairs that are not in contact, so that links must be matrices.
+      in_parts: whether a contact carries the coordinates that fit it, so that ``need`` is that of a single one.
     """
 
     init: Callable[[int, int], Any]
     step: Callable[[jax.Array, Any, jax.Array, jax.Array, Senders], tuple[jax.Array, Any]]
     goes_on: bool = False
     all_pairs: bool = False
+    in_parts: bool = False
 
 
 SHORT_CONTACTS: Registry[ShortContact] = Registry("rule for short contacts", home="mdfl_jax.networks")
@@ -354,6 +361,25 @@ SHORT_CONTACTS.register("resume", doc="Messages go on in the next round of the s
 SHORT_CONTACTS.register("next_contact", doc="Messages go on in the next contact of the same clients, and arrive late.")(
     ShortContact(_nothing_sent, partial(_resume, forgets=False), goes_on=True, all_pairs=True)
 )
+SHORT_CONTACTS.register(
+    "largest",
+    doc="A contact carries the coordinates that fit its seconds in the round, those that changed most first.",
+    cite="dhasade2023",
+)(ShortContact(lambda num_clients, places: None, _drop, in_parts=True))
+
+
+def budgets(params: CostParams, seconds: jax.Array, rate: jax.Array | None = None) -> jax.Array:
+    """Return the bits that contacts carry: (seconds - latency) rate, or ``inf`` where the whole messages fit.
+
+    Args:
+      params: the numbers of the costs.
+      seconds: [N, K] those of each contact in the round.
+      rate: [N, K] bits per second of each link; None: the bandwidth.
+    """
+    whole = sending_seconds(params, params.link_messages, params.link_bits, rate) * (1 - MARGIN)
+    speed = jnp.asarray(params.bandwidth, jnp.float32) if rate is None else rate
+    left = seconds - jnp.asarray(params.latency, jnp.float32) * params.link_messages
+    return jnp.where(seconds >= whole, jnp.inf, jnp.maximum(left * speed, 0))
 
 
 class FilterState(NamedTuple):
@@ -414,12 +440,16 @@ def link_filter(work: Work, short_contact: str = IGNORE, deadline: bool = False)
             met = met._replace(heard=met.heard & state.in_time[:, None] & met.senders.of(state.in_time))
         if rule is None:
             return met, state
-        need, done = sending_seconds(params, params.link_messages, params.link_bits, met.rate), met.seconds()
-        if met.rate is not None:
-            # Both directions carry or none, so the slower one decides. Rates change, so shares of messages are added.
-            need = jnp.maximum(need, met.senders.opposite(need))
+        rate, lasted = met.rate, met.seconds()
+        if rate is not None:  # both directions carry or none, so the slower one decides
+            rate = jnp.minimum(rate, met.senders.opposite(rate))
+        bits = params.link_least if rule.in_parts else params.link_bits
+        need, done = sending_seconds(params, params.link_messages, bits, rate), lasted
+        if rate is not None:  # rates change, so shares of messages are added
             need, done = jnp.float32(1), jnp.where(need > 0, done / need, jnp.where(done > 0, jnp.inf, 0))
         carries, contacts = rule.step(need, state.contacts, met.heard, done, met.senders)
+        if rule.in_parts:
+            met = met._replace(budget=budgets(params, lasted, rate))
         return met._replace(heard=carries), state._replace(contacts=contacts)
 
     return LinkFilter(init, step, keeps_fixed=rule is None, needs_seconds=rule is not None)
@@ -503,33 +533,35 @@ def round_seconds(params: CostParams, work: Work, computing: jax.Array, sending:
     return jnp.maximum(jnp.asarray(params.round_seconds, jnp.float32), slowest + jnp.max(sending))
 
 
-def received_bits(bits: jax.Array, adjacency: jax.Array, senders: Senders = ALL_PAIRS) -> jax.Array:
+def received_bits(bits: jax.Array, heard: Links) -> jax.Array:
     """Compute the bits that each client receives in a round.
 
-    A sender's bits are shared equally among the clients that heard it. This is exact if it sent the same to all of
-    them.
+    A sender's bits are shared equally among the clients that heard it, unless the bits of each link are known. This is
+    exact if it sent the same to all of them.
 
     Args:
       bits: [N] float32 bits that each client sends.
-      adjacency: [N, K] bool, [i, j] where i heard the sender at place j.
-      senders: the clients for which the places stand.
+      heard: who heard whom.
 
     Returns:
       [N] float32 bits.
 
-    >>> received_bits(jnp.array([6.0, 0.0, 0.0]), jnp.array([[0, 0, 0], [1, 0, 0], [1, 0, 0]], bool)).tolist()
+    >>> adjacency = jnp.array([[0, 0, 0], [1, 0, 0], [1, 0, 0]], bool)
+    >>> received_bits(jnp.array([6.0, 0.0, 0.0]), Links(adjacency, jnp.eye(3))).tolist()
     [0.0, 3.0, 3.0]
     """
-    heard_by = senders.sums(adjacency)
+    if heard.bits is not None:
+        return jnp.sum(jnp.where(heard.adjacency, heard.bits, 0), axis=1)
+    heard_by = heard.senders.sums(heard.adjacency)
     share = jnp.where(heard_by > 0, bits / jnp.maximum(heard_by, 1), 0)
-    return senders.sum_of(adjacency.astype(bits.dtype), share)
+    return heard.senders.sum_of(heard.adjacency.astype(bits.dtype), share)
 
 
 def airtime(params: CostParams, messages: jax.Array, bits: jax.Array, heard: Links) -> jax.Array:
     """Compute the seconds that each client sends in a round, one message after another.
 
-    Where links have rates, the bits of a sender are shared equally among the clients that heard it, as in
-    `received_bits`, and each of them takes its share at the rate of its link.
+    Where links have rates, the bits of a sender are shared among the clients that heard it, as in `received_bits`, and
+    each of them takes its share at the rate of its link.
 
     Args:
       params: the numbers of the costs.
@@ -542,9 +574,11 @@ def airtime(params: CostParams, messages: jax.Array, bits: jax.Array, heard: Lin
     """
     if heard.rate is None:
         return sending_seconds(params, messages, bits)
-    senders, receivers = heard.senders, jnp.maximum(heard.senders.sums(heard.adjacency), 1)
-    seconds_per_bit = senders.sums(jnp.where(heard.adjacency, 1 / heard.rate, 0)) / receivers
-    return sending_seconds(params, messages, jnp.zeros_like(bits)) + bits * seconds_per_bit
+    senders, waits = heard.senders, sending_seconds(params, messages, jnp.zeros_like(bits))
+    if heard.bits is not None:
+        return waits + senders.sums(jnp.where(heard.adjacency, heard.bits / heard.rate, 0))
+    receivers = jnp.maximum(senders.sums(heard.adjacency), 1)
+    return waits + bits * (senders.sums(jnp.where(heard.adjacency, 1 / heard.rate, 0)) / receivers)
 
 
 def counted(network: Network, work: Work = Work()) -> Network:
@@ -591,7 +625,7 @@ def counted(network: Network, work: Work = Work()) -> Network:
         bits = stats.bits.high.astype(jnp.float32) * 2**WORD + stats.bits.low.astype(jnp.float32)
         rate = heard.rate if work.uses_links else None  # all-reduce sends over other links than those of the network
         sending = airtime(cost, stats.messages, bits, heard._replace(rate=rate))
-        received = received_bits(bits, heard.adjacency, heard.senders)
+        received = received_bits(bits, heard)
         joules = cost.joules_per_sample * samples + cost.joules_per_bit * bits + cost.joules_per_bit_received * received
         state = state._replace(
             seconds=add(state.seconds, round_seconds(cost, work, computing, sending)),
@@ -653,7 +687,8 @@ class CostConfig(Section):
     short_contact: str = field(
         IGNORE,
         "contacts too short for a message: they carry it all the same (ignore), not at all (drop), or late: it goes on "
-        "in the next round of the contact (resume), or also in the next contact of the same clients (next_contact)",
+        "in the next round of the contact (resume), or also in the next contact of the same clients (next_contact), or "
+        "the coordinates that fit, those that changed most first (largest)",
         names=lambda: (IGNORE, *SHORT_CONTACTS),
     )
     joules_per_bit: float = _free("joules of the sender for each bit")
@@ -747,6 +782,7 @@ class CostConfig(Section):
             round_seconds=np.float32(whole.motion.dt if has_slots else 0.0),
             link_messages=np.float32(load.messages),
             link_bits=np.float32(load.bits),
+            link_least=np.float32(load.least),
         )
 
 
@@ -771,6 +807,12 @@ def remembers_all(whole: Any) -> bool:
     """Tell whether messages wait for the next contact of any two clients, so that links must be matrices."""
     rule = whole.cost.short_contact
     return rule != IGNORE and SHORT_CONTACTS[rule].all_pairs
+
+
+def sends_parts(whole: Any) -> bool:
+    """Tell whether a message that does not fit a contact carries the coordinates that do."""
+    rule = whole.cost.short_contact
+    return rule != IGNORE and SHORT_CONTACTS[rule].in_parts
 
 
 def varies_costs(whole: Any) -> bool:

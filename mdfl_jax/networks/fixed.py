@@ -50,6 +50,14 @@ def _places(graph: Graph, num_clients: int) -> int:
     return (2 if graph.directed else 1) * graph.heard(jnp.int32(0), num_clients).shape[1] + 1
 
 
+def _reach(graph: Graph, num_clients: int) -> int:
+    """Return `Lists.reach` of a graph; 0 if it changes over the rounds."""
+    if not graph.fixed or graph.heard is None:
+        return 0
+    apart = (np.asarray(graph.heard(jnp.int32(0), num_clients)) - np.arange(num_clients)[:, None]) % num_clients
+    return int(np.minimum(apart, num_clients - apart).max())
+
+
 def _listed(graph: Graph, round_index: jax.Array, num_clients: int, places: int) -> tuple[Senders, jax.Array]:
     """Return the links of a graph in a round as neighbour lists: the senders, and who hears whom [N, K] bool."""
     assert graph.heard is not None
@@ -110,7 +118,7 @@ def _weighed(
         numbers = (params.mixing or own).typed()
         inputs = MixingInputs(adjacency, contact, clients.num_samples, at_rest, everywhere, numbers, senders)
         mix = contract.arrays(weigh, weigh(inputs), adjacency.shape, float)
-        return state, Links(adjacency, mix, senders=senders, rate=met.rate)
+        return state, met.links(adjacency, mix)
 
     return Network(
         num_clients=num_clients,
@@ -118,7 +126,8 @@ def _weighed(
         init=_init(graph, num_clients, link_filter, places),
         step=step,
         places=lambda state: state.places,
-        lists=Lists(places) if places else None,
+        lists=Lists(places, reach=_reach(graph, num_clients)) if places else None,
+        metrics=link_filter.metrics if link_filter else (),
     )
 
 

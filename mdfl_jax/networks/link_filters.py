@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.core.links import ALL_PAIRS, Senders
+from mdfl_jax.core.metric import Metric
 from mdfl_jax.core.types import Clients
 from mdfl_jax.networks.contact import Met
 
@@ -81,6 +82,7 @@ class LinkFilter(NamedTuple):
         every round keeps this promise (`mdfl_jax.core.types.FIXED`).
       needs_seconds: whether it calls ``met.seconds``.
       needs_distances: whether it reads ``met.squared``.
+      metrics: the metrics of what it does; they read the links of a round.
     """
 
     init: Callable[[Any, jax.Array, Clients, int], Any]
@@ -88,6 +90,7 @@ class LinkFilter(NamedTuple):
     keeps_fixed: bool = False
     needs_seconds: bool = False
     needs_distances: bool = False
+    metrics: tuple[Metric, ...] = ()
 
 
 def chained(filters: Sequence[LinkFilter]) -> LinkFilter | None:
@@ -114,4 +117,5 @@ def chained(filters: Sequence[LinkFilter]) -> LinkFilter | None:
         keeps_fixed=all(each.keeps_fixed for each in filters),
         needs_seconds=any(each.needs_seconds for each in filters),
         needs_distances=any(each.needs_distances for each in filters),
+        metrics=tuple(metric for each in filters for metric in each.metrics),
     )

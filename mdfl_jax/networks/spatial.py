@@ -219,7 +219,8 @@ class _Space:
         heard = met.heard & (round_index > 0) if self.sweeps else met.heard
         if state.there is not None:
             heard &= state.there[:, None] & met.senders.of(state.there)
-        return met._replace(heard=heard, position=position, path=path, radius=radius, duration=params.motion.dt)
+        met = met._replace(heard=heard, position=position, is_mobile=state.places.is_mobile)
+        return met._replace(path=path, radius=radius, duration=params.motion.dt)
 
     def step(
         self, params: SpatialParams, key: jax.Array, round_index: jax.Array, state: SpatialState, clients: Clients
@@ -243,7 +244,7 @@ class _Space:
         moved = self.move(params, stream_at(key, "mobility", round_index), state)._replace(filtered=filtered)
         if senders.most is not None and state.needed is not None:
             moved = moved._replace(needed=jnp.maximum(state.needed, senders.most))
-        return moved, Links(adjacency, mix, senders=senders, rate=met.rate)
+        return moved, met.links(adjacency, mix)
 
     def hold(self, state: SpatialState, stands: jax.Array) -> SpatialState:
         """Return the state in whose coming round some clients, [N] bool, stand still; see `Network.hold`."""
@@ -340,7 +341,7 @@ def spatial(
         places=lambda state: state.places,
         there=(lambda state: state.there) if any(rule.presence for rule in rules) else None,
         lists=Lists(space.num_places, space.num_places, lambda state: state.needed) if max_neighbours else None,
-        metrics=space.records(),
+        metrics=(*space.records(), *(link_filter.metrics if link_filter else ())),
         observe=space.observe if compares else None,
         compares=compares,
         hold=space.hold,

@@ -95,13 +95,15 @@ def _never_carried(study: Study) -> list[str]:
             if rule == IGNORE:
                 continue
             cost, rate = hparams.network.cost, best_rate(*RadioConfig.of(experiment).members(experiment))
-            need = float(cost.latency * cost.link_messages) + float(cost.link_bits) / rate
+            in_parts = SHORT_CONTACTS[rule].in_parts
+            bits, what = (cost.link_least, "coordinate") if in_parts else (cost.link_bits, "model")
+            need = float(cost.latency * cost.link_messages) + float(bits) / rate
             rounds = experiment.rounds if SHORT_CONTACTS[rule].goes_on else 1
             if need > experiment.motion.dt * rounds:
                 span = "the study" if rounds > 1 else "a round"
-                takes = f"its {int(cost.link_bits):,} bits take {need:.4g} s at {rate:.4g} bit/s, the most"
+                takes = f"its {int(bits):,} bits take {need:.4g} s at {rate:.4g} bit/s, the most"
                 lasts = f"{span} lasts {experiment.motion.dt * rounds:g} s"
-                lines.append(f"cost.short_contact is {rule}; no contact ever carries a model: {takes}, and {lasts}")
+                lines.append(f"cost.short_contact is {rule}; no contact ever carries a {what}: {takes}, and {lasts}")
     return lines
 
 

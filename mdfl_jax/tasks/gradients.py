@@ -233,8 +233,16 @@ def block_gradients(
     has_samples = jnp.any(blocks.mask, axis=1)
     order = jnp.argsort(~has_samples, stable=True)
     parts = in_parts(jax.tree.map(lambda a: a[order], blocks))
-    needed = sharding.largest_of_runs(-(-jnp.sum(has_samples) // at_once))
-    return jax.lax.fori_loop(0, needed, lambda k, sums: add(sums, jax.tree.map(lambda a: a[k], parts))[0], zeros)
+    needed, bound = sharding.largest_of_runs(-(-jnp.sum(has_samples) // at_once)), parts.client.shape[0]
+
+    def more(state: tuple[jax.Array, Any]) -> jax.Array:
+        return (state[0] < needed) & (state[0] < bound)  # the bound is for `study.ahead.meters`
+
+    def step(state: tuple[jax.Array, Any]) -> tuple[jax.Array, Any]:
+        k, sums = state
+        return k + 1, add(sums, jax.tree.map(lambda a: a[k], parts))[0]
+
+    return jax.lax.while_loop(more, step, (jnp.int32(0), zeros))[1]
 
 
 def _in_order(tree: Any) -> Any:

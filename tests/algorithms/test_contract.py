@@ -81,7 +81,7 @@ def network_of(name, lists=False, pairs=False):
 
 @dataclass(frozen=True)
 class Outcome:
-    """The metrics before the first round and after each second one, the models, and the text of the compiled rounds."""
+    """The metrics after each second round, the models, and the text of the compiled rounds."""
 
     metrics: list[Any]
     models: Any
@@ -102,18 +102,17 @@ def programs(name, compressor, lists, pairs, devices, sleeps):
     algorithm = ALGORITHMS[name](Settings(compressor=compressor, num_local_steps=steps))
     simulation = Simulation(task, network, algorithm, Schedule(ROUNDS, 2))
     hparams = Hparams(PartitionNumbers(), params, resolved(name, compressor, NUMBERS).traced())
-    init = jax.jit(simulation.init).lower(simulation.data, hparams, jax.random.key(1)).compile()
-    carry = init(simulation.data, hparams, jax.random.key(1))[0]
+    first = jax.jit(simulation.first).lower(simulation.data, hparams, jax.random.key(1)).compile()
+    carry = first(simulation.data, hparams, jax.random.key(1))
     advance = jax.jit(simulation.advance).lower(simulation.data, hparams, jax.random.key(1), carry).compile()
-    return simulation, hparams, init, advance
+    return simulation, hparams, first, advance
 
 
 def outcome(name, compressor="", lists=False, pairs=False, devices=1, awake=None):
-    simulation, hparams, init, advance = programs(name, compressor, lists, pairs, devices, awake is not None)
+    simulation, hparams, first, advance = programs(name, compressor, lists, pairs, devices, awake is not None)
     if awake is not None:
         hparams = hparams._replace(network=hparams.network._replace(awake=awake))
-    carry, first = init(simulation.data, hparams, jax.random.key(1))
-    metrics = [first]
+    carry, metrics = first(simulation.data, hparams, jax.random.key(1)), []
     for _ in range(simulation.num_evaluations):
         carry, at = advance(simulation.data, hparams, jax.random.key(1), carry)
         metrics.append(at)

@@ -329,9 +329,17 @@ cost.speeds=speeds_0.txt => 0 is no speed; it must be greater than 0 and finite
 cost.speeds=speeds_nan.txt => nan is no speed
 cost.speeds=speeds_1e39.txt => 1e39 is no speed
 cost.speeds=speeds_1e-40.txt => 1e-40 is no speed
+& cost.short_contact=largest
+algorithm.name=nids => cost.short_contact is largest; it must be another one: algorithm.name nids needs whole models
+algorithm.name=pame => it must be another one: algorithm.name pame needs whole models
+algorithm.name=kgt => it must be another one: algorithm.name kgt needs whole models
+algorithm.name=swift => it must be another one: algorithm.name swift needs whole models
+algorithm.aggregation=median => it must be another one: algorithm.aggregation median needs whole models
+attack.name=sign_flip | attack.number=1 => it must be another one: attack.name sign_flip needs whole models
+presence.name=markov | presence.newcomers=neighbour => it must be another one: presence.newcomers neighbour needs whole
 """
 RADIOS = """
-radio.name=log_distnce => unknown radio 'log_distnce' (did you mean 'log_distance'?); known: disc, log_distance
+radio.name=log_distnce => unknown radio 'log_distnce' (did you mean 'log_distance'?); known: air_to_ground, disc, log
 radio.fading=rayleigh => radio.fading is rayleigh; it must be empty with radio.name disc, which knows no strength of a
 radio.rate=its_g5 => radio.rate is its_g5; it must be empty with radio.name disc, which knows no strength of a signal
 radio.sharing=interference => radio.sharing is interference; it must be another one with radio.name disc, which knows no
@@ -347,6 +355,9 @@ network.mobility=contacts | trace.file=list.csv => radio.name is log_distance; i
 server.pattern=fixed => radio.name is log_distance; it must be disc with server.pattern fixed
 radio.exponent=0 => radio.exponent is 0.0; it must be greater than 0 and finite
 radio.power=inf => radio.power is inf; it must be finite
+radio.name=air_to_ground | radio.environment=rural => radio.environment: unknown environment 'rural' (did you mean
+radio.name=air_to_ground | radio.flying=some => radio.flying: unknown flying 'some'; known: all, mobile, static
+radio.name=air_to_ground | radio.height=2 | radio.height_spread=0.5 => radio.height is 2; the lowest client in the air,
 radio.fading=nakagami | radio.fading_shape=0.7 => radio.fading_shape is 0.7; it must be a multiple of 0.5
 radio.sharing=interference | radio.activity=0 => radio.activity is 0.0; it must be greater than 0 and at most 1
 radio.rate=shannon | cost.bandwidth=1e6 => cost.bandwidth is 1000000.0; it must be inf: radio.rate shannon says the rate

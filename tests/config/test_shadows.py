@@ -129,6 +129,7 @@ dataset = cache(load_dataset)
 programs = {}
 
 
+@cache
 def built(experiment):
     """The simulation of a configuration and its numbers, as `make_study` builds them."""
     rules = [movement_of(experiment)]
@@ -163,15 +164,20 @@ def made(fields):
     return resolve(with_fields(tiny_config(), START | fields))
 
 
-def told(fields, changed):
-    """Whether a changed setting is refused, or noted, in a line that names it."""
+@cache
+def lines_of(fields):
+    """What a user is told of these settings: why they are refused, or what is noted."""
     try:
-        experiment = made(fields)
+        experiment = made(dict(fields))
         built(experiment)
     except UserError as error:
-        return any(path in str(error) for path in changed)
-    lines = (*notes(experiment), *member_notes(experiment), *unused([experiment]))
-    return any(path in line for path in changed for line in lines)
+        return [str(error)]
+    return [*notes(experiment), *member_notes(experiment), *unused([experiment])]
+
+
+def told(fields, changed):
+    """Whether a changed setting is refused, or noted, in a line that names it."""
+    return any(path in line for path in changed for line in lines_of(tuple(fields.items())))
 
 
 def is_silent(context, change):
@@ -187,7 +193,7 @@ def is_silent(context, change):
 def test_a_setting_of_an_algorithm_changes_something_or_is_told(name):
     changes = [change for change in OF_ALGORITHMS if (name, change) != ("local_only", SHARED)]  # it sends nothing
     assert [change for change in changes if is_silent(context_of(name), change_of(change))] == []
-    programs.clear(), outcome.cache_clear()  # no other algorithm needs these programs
+    programs.clear(), outcome.cache_clear(), built.cache_clear()  # no other algorithm needs these programs
 
 
 @pytest.mark.few(6)

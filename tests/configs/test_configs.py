@@ -26,6 +26,7 @@ ARGUMENTS = {
         "fashion",
     ],
     "attacked": ["rules", "movement", "mnist"],
+    "clocks": ["asynchronous", "paced", "radio"],
     "clipped_gossip": ["f6_15", "f6_16,scale=small"],
     "city": ["small", "small_roadside"],  # the others need a trace that SUMO makes
     "fedmobile_digits": ["", "random", "exponential"],
@@ -70,7 +71,7 @@ def test_config_builds(name, argument, tmp_path):
     apart = ("algorithm.name", "data.partition", "network.num_clients", "network.graph", "network.mixing")
     apart += ("server.pattern", "server.known_next", "algorithm.compressor", "network.contact", "network.link_failure")
     apart += ("algorithm.batch_size", "algorithm.picks", "data.classes_per_client", "algorithm.aggregation")
-    apart += ("data.window", "data.drift")
+    apart += ("data.window", "data.drift", "model.name", "cost.short_contact")
     attacks = {"": 0, "backdoor": 2}  # the success of a backdoor is a metric of its own
     programs = {
         (*map(point.overrides.get, apart), attacks.get(point.experiment.attack.name, 1)) for point in study.points

@@ -38,6 +38,7 @@ NOT_RUN = {
     "configs/city.py:roadside ": "needs SUMO's traffic of 57 MB; the study of a hundred vehicles is run",
 }
 FOLLOWED = {"tasks.md", "tutorial.md", "gallery.md"}  # as printed: by tests/docs/test_tasks.py, benchmarks/gallery.py
+CONVOLUTIONAL = ("cnn", "lenet", "gn_lenet", "resnet")
 FOREIGN = {"venv", "git", "gcloud", "srun", "cd", "export", "python", "python3", "exe"}
 
 
@@ -145,17 +146,20 @@ def sweep_of(paths, values):
 
 
 def shorter(arguments):
-    """The arguments with flags behind them that make a study of seconds: few rounds, one seed, a part of the sweep."""
+    """The arguments with flags behind them that make a study of seconds: few rounds, one seed, a part of the sweep.
+
+    A linear model stands for convolutional ones, with which the tasks and the tutorial are done as printed.
+    """
     config, given = as_config(config_of(arguments)), fields_set(arguments)
     sweep, baseline = (given.get(field, config[field]) for field in ("sweep", "baseline"))
     short = {"rounds": "2", "eval_every": "2", "seeds": "1"}
     if "first_seed" in given:
         short["first_seed"] = "1"  # a page has it for the seeds that follow those of another study, which has one now
-    if config.model.name.startswith("resnet"):
+    if config.model.name.startswith(CONVOLUTIONAL):
         short["model.name"] = "linear"
     axes, by_two = [], "--workdir=runs/pairs" in arguments  # a table by two settings needs two values of each
     for paths, values in axes_of(sweep):
-        first = values[: 2 if by_two or len(axes_of(sweep)) == 1 else 1]
+        first = values[: 2 if by_two else 1]
         axes.append(sweep_of(paths, [v for v in values if v in first or sweep_of(paths, [v]) in baseline]))
     return [
         *arguments,

@@ -1,4 +1,4 @@
-"""The Python examples of README.md, docs/python.md, docs/environment.md and docs/theory.md run as printed."""
+"""The Python examples of README.md and of the pages of docs/ run as printed."""
 
 import csv
 import re
@@ -68,6 +68,41 @@ def test_the_study_of_the_readme_runs(tmp_path, monkeypatch):
     exec(example.replace('"rounds": 40', '"rounds": 20'), names)
     assert names["results"].array("accuracy", "dcm").shape == (3, 2, 20)
     assert (tmp_path / "runs" / "two" / "summary.json").is_file()
+
+
+SECTIONS = {
+    ("time.md", "Steps or epochs"): lambda results: (
+        np.diff(of(results, "accuracy")[:, :, -1].mean(axis=2), axis=0) > 0
+    ).all(),
+    ("time.md", "Clients that come and go"): lambda results: 0.3 < of(results, "share_present")[:, :, 1:].mean() < 0.7,
+    ("time.md", "Clocks"): lambda results: {*of(results, "works").sum(axis=2).flat} == {40.0, 10.0, 2.0},
+    ("time.md", "Batteries"): lambda results: (of(results, "survivors")[:, :, -1].mean(axis=1) < [1.1, 0.9]).all(),
+    ("radio.md", "Radios"): lambda results: (of(results, "outage")[:, :, -1].mean(axis=(1, 2)) > 0.1).all(),
+    ("collecting.md", "Data"): lambda results: (of(results, "accuracy_here")[:, :, -1].mean(axis=(1, 2)) > 0.6).all(),
+}
+
+
+def of(results, metric):
+    """A metric of all points, [P, S, E, ...]."""
+    return np.stack([results.array(metric, point) for point in results.points])
+
+
+def test_each_of_the_sections_of_time_has_its_example():
+    for page in dict(SECTIONS):
+        text = (ROOT / "docs" / page[0]).read_text()
+        assert len(re.findall(r"```python\n", text)) == sum(name == page[0] for name, _ in SECTIONS)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("page", "section"), SECTIONS)
+def test_the_example_of_a_section_runs(page, section, capsys):
+    text = (ROOT / "docs" / page).read_text()
+    (example,) = re.findall(rf"^#+ {section}\b(?:(?!^#).)*?```python\n(.*?)```", text, re.M | re.S)
+    assert len(example.splitlines()) <= 16
+    names: dict = {}
+    exec(example, names)
+    assert SECTIONS[page, section](names["results"]), capsys.readouterr().out
+    assert capsys.readouterr().out.count("\n") >= 3
 
 
 def test_the_environment_runs(capsys):

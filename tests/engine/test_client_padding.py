@@ -13,10 +13,14 @@ from mdfl_jax import Hparams, Schedule
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import numbers_of
+from mdfl_jax.core.links import Senders
 from mdfl_jax.core.rng import per_client
-from mdfl_jax.core.sharding import client_mesh, draw_pairs, pad_links, padded
+from mdfl_jax.core.sharding import client_mesh, draw_pairs, pad_links, padded, replicate, tracing_over
 from mdfl_jax.core.types import BEFORE, FIXED, NEVER, Links, Score, Spread, Task
 from mdfl_jax.engine.simulation import Simulation
+from mdfl_jax.exchange.gossip import mix
+from mdfl_jax.networks.fixed import fixed_graph
+from mdfl_jax.networks.graphs import GraphParams
 from mdfl_jax.networks.meetings import FixedNumbers, MeetingsParams, meetings
 
 D = 37  # parameters of a model
@@ -105,6 +109,48 @@ def test_models_are_mixed_by_collectives_between_devices_that_hold_their_rows(nu
 def test_clients_that_learn_alone_move_no_model():
     """What the search above is worth."""
     assert not exchanged(round_of("local_only", 11))
+
+
+def over_lists(graph, num_clients, num_devices):
+    """A whole run of D-PSGD on a graph whose links are neighbour lists, compiled."""
+    mesh = client_mesh(jax.devices()[:num_devices])
+    network = fixed_graph(num_clients, graph, lists=True)
+    simulation = Simulation(quadratic(num_clients, mesh), network, ALGORITHMS["dpsgd"](Settings()), Schedule(6, 6))
+    hparams, key = Hparams((), GraphParams(), numbers_of("dpsgd", lr=np.float32(0.1))), jax.random.key(0)
+    whole = lambda: simulation.advance(None, hparams, key, simulation.init(None, hparams, key)[0])  # noqa: E731
+    return jax.jit(whole).lower().compile()
+
+
+@pytest.mark.parametrize(
+    ("graph", "num_clients", "num_devices", "rows"),
+    [("ring", 24, 8, 1), ("ring", 22, 8, 3), ("torus", 36, 4, 6), ("torus", 36, 8, 0)],
+)
+def test_devices_receive_only_the_models_next_to_their_own(graph, num_clients, num_devices, rows):
+    """Bit-equal to one device; with padding, where the ends of the ring are apart; all where half of them are near."""
+    alone, program = (over_lists(graph, num_clients, number) for number in (1, num_devices))
+    received = [each for each in exchanged(program) if "all-reduce" not in each]  # but the mean, which is evaluated
+    assert not exchanged(alone)
+    if rows:
+        assert {re.match(r"f32\[(\d+),", shape)[1] for shape in received} == {str(rows)}
+        assert len(received) == 2
+        assert all("collective-permute" in each for each in received)
+    else:
+        assert not any("collective-permute" in each for each in received)
+        assert received
+    (before, _), (after, _) = alone(), program()
+    np.testing.assert_array_equal(after.algorithm.params["w"][:num_clients], before.algorithm.params["w"])
+    assert np.ptp(before.algorithm.params["w"], axis=0).min() > 0.1
+
+
+def test_a_model_from_beyond_the_reach_that_a_network_told_is_not_a_number():
+    ids, mesh = jnp.array([[i, (i + 2) % 16] for i in range(16)]), client_mesh(jax.devices()[:4])
+
+    def mixed(params):
+        with tracing_over(mesh, reach=1):
+            return mix(jnp.full((16, 2), 0.5), params, senders=Senders(ids, ids, jnp.int32(2)))
+
+    found = jax.jit(mixed)(replicate(np.arange(16.0, dtype=np.float32)[:, None], mesh))[:, 0]
+    assert np.isnan(found).tolist() == [i % 4 == 3 for i in range(16)]
 
 
 def links_of(num_clients):

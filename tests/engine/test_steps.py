@@ -1,5 +1,7 @@
 """Parts of a run: traced steps without what they do not need, the turns of a device, what a network observes."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -45,6 +47,21 @@ def test_it_computes_the_function_on_each_device(passes):
     shapes = jax.tree.map(lambda x: (x.shape, x.dtype), expected)
     assert jax.tree.map(lambda x: (x.shape, x.dtype), made.shapes) == shapes
     assert (found[0]["b"] is args[1]["b"]) == bool(passes)
+
+
+def test_arrays_without_elements_are_no_inputs_of_a_device():
+    """XLA ends the process on such an argument, or a constant, as `.at[:]` makes one (jaxlib 0.11.2)."""
+
+    def f(x, empty):
+        last = jax.lax.fori_loop(0, 3, lambda i, row: row.at[:].set(i * x), x)
+        return {"last": last, "sum": x + jnp.sum(empty), "empty": empty + 1}
+
+    args = jax.device_put((np.arange(6, dtype=np.float32).reshape(2, 3), np.ones((2, 3, 0))), PLACEMENT.by_device)
+    made = TracedStep(PLACEMENT, "f", f, args)
+    assert [0 in x.shape for x in (*made.jaxpr.in_avals, *made.jaxpr.consts)] == [False, True, True]
+    lowered = made.lower()
+    assert not re.search(r"manual_computation.*[<x]0x", lowered.as_text())
+    jax.tree.map(np.testing.assert_array_equal, made.call(lowered.compile(), *args), jax.vmap(f)(*args))
 
 
 def test_what_passes_by_is_not_donated():

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import jax.numpy as jnp
@@ -124,6 +125,23 @@ def test_a_file_in_a_home_registers_its_members(tmp_path, monkeypatch):
     assert isinstance(FAMILY, Registry)
     assert "first_home.one" not in sys.modules
     assert list(FAMILY) == ["one", "two"]
+
+
+def test_threads_that_look_up_at_the_same_time_find_all_members(tmp_path, monkeypatch):
+    """A thread that comes while another imports the members waits for them."""
+    (tmp_path / "slow_home").mkdir()
+    (tmp_path / "slow_home" / "__init__.py").touch()
+    begin = "import time\n\nfrom slow_family import FAMILY\n\n"
+    for k in range(3):
+        (tmp_path / "slow_home" / f"m{k}.py").write_text(f"{begin}time.sleep(0.1)\nFAMILY.register('m{k}')(len)\n")
+    made = "FAMILY = Registry('member', home='slow_home')"
+    (tmp_path / "slow_family.py").write_text(f"from mdfl_jax.core.registry import Registry\n\n{made}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    from slow_family import FAMILY
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: list(FAMILY), range(4)))
+    assert found == [["m0", "m1", "m2"]] * 4
 
 
 @pytest.mark.usefixtures("unregistered")

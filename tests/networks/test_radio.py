@@ -22,6 +22,7 @@ from mdfl_jax.networks.contact import Met
 from mdfl_jax.networks.costs import CostParams, Work, airtime, link_filter
 from mdfl_jax.networks.graphs import GraphParams
 from mdfl_jax.networks.link_filters import chained
+from mdfl_jax.networks.radios import air_to_ground
 from mdfl_jax.networks.radios.fading import NakagamiNumbers
 from mdfl_jax.networks.radios.its_g5 import TABLE as ITS_G5
 from mdfl_jax.networks.radios.log_distance import LogDistanceNumbers, loss, reach
@@ -136,8 +137,63 @@ def test_outage_is_as_frequent_as_rayleighs_formula_says():
     assert FIXED not in network.gives
 
 
+@pytest.mark.parametrize("environment", sorted(oracle.BUILDINGS))
+def test_losses_between_air_and_ground(environment):
+    """Urban by hand at 45 degrees and 141.4 m: P = 1 / (1 + 9.61 exp(-0.16 35.39)) = 0.968; 81.47 + P + 20 (1 - P)."""
+    numbers = air_to_ground.AirToGroundNumbers(environment=environment)
+    ground, air = jnp.float32(1.5), jnp.float32(101.5)
+    for distance in (0.0, 3.0, 100.0, 180.0, 2500.0):
+        expected = oracle.air_to_ground(environment, distance, 100.0)
+        for pair in ((ground, air), (air, ground)):
+            lost = air_to_ground.loss(numbers, jnp.float32(distance), *pair)
+            np.testing.assert_allclose(lost, expected, atol=2e-3)
+            if distance:
+                np.testing.assert_allclose(air_to_ground.reach(numbers, lost, *pair), distance, rtol=3e-3)
+    urban = 81.47 + 0.9677 + 20 * 0.0323
+    assert environment != "urban" or oracle.air_to_ground("urban", 100, 100) == pytest.approx(urban, abs=0.02)
+    seen = oracle.BUILDINGS[environment][2]
+    free = oracle.free_space(0.3, 2000) + seen
+    np.testing.assert_allclose(air_to_ground.loss(numbers, jnp.float32(300), air, air), free, atol=0.06)
+    np.testing.assert_allclose(
+        air_to_ground.loss(numbers, jnp.float32(60), ground, ground), oracle.streets(60, 2), atol=0.02
+    )
+    assert float(air_to_ground.reach(numbers, jnp.float32(60.0), ground, air)) == 0  # not even from below
+
+
+@pytest.mark.parametrize("flying", ["mobile", "static"])
+def test_who_flies_is_heard_by_the_elevation(flying):
+    """Of 16 mobile and 8 static clients, those in the air at about 100 m between high houses; others in the streets."""
+    parts, (low, high) = Parts("air_to_ground"), (80, 120)
+    own = air_to_ground.AirToGroundNumbers(environment="high_rise", height_spread=0.2, flying=flying).traced()
+    network = spatial(N, mobility=("random_waypoint",), link_filter=radio(parts))
+    numbers = PLANE._replace(radius=np.float32(600.0), link_filter=RadioParams(own))
+    states, links = played(network, numbers, ROUNDS)
+    drawn = states.filtered.drawn[0].astype(float)
+    flies = states.places.is_mobile[0] == (flying == "mobile")
+    height = np.where(flies, 100 * (0.8 + 0.4 * drawn), 1.5)
+    assert ((height[flies] >= low) & (height[flies] <= high)).all()
+    assert np.ptp(height[flies]) > 10
+    kinds = {}
+    for t in range(ROUNDS):
+        apart = np.linalg.norm(states.places.position[t][:, None] - states.places.position[t][None], axis=-1)
+        for i in range(N):
+            for j in range(i):
+                d, above = max(apart[i, j], 1e-9), abs(height[i] - height[j])
+                if flies[i] != flies[j]:
+                    lost = oracle.air_to_ground("high_rise", d, above)
+                elif flies[i]:
+                    lost = oracle.free_space(np.hypot(d, above) / 1000, 2000) + 2.3
+                else:
+                    lost = oracle.streets(max(d, 1), 2)
+                if abs(lost - 113) > 0.1:
+                    assert links.adjacency[t, i, j] == links.adjacency[t, j, i] == (lost <= 113 and d <= 600)
+                kinds.setdefault(int(flies[i]) + int(flies[j]), set()).add(bool(links.adjacency[t, i, j]))
+    assert kinds[1] == {True, False}
+
+
 WHOLE = Parts("log_distance", "nakagami", "its_g5", "turns", shadowed=True, bursts=True)
 LOUD = Parts("log_distance", "rayleigh", "shannon", "interference", shadowed=True)
+DRONES = Parts("air_to_ground", "", "its_g5")
 NUMBERS = {
     WHOLE: RadioParams(
         SIGNAL.replace(shadowing=np.float32(4)),
@@ -147,6 +203,7 @@ NUMBERS = {
         np.float32(0.3),
         np.float32(0.5),
     ),
+    DRONES: RadioParams(air_to_ground.AirToGroundNumbers(environment="high_rise", height_spread=0.5).traced()),
     LOUD: RadioParams(
         SIGNAL.replace(shadowing=np.float32(4)), None, ShannonNumbers().traced(), InterferenceNumbers().traced()
     ),
@@ -155,7 +212,7 @@ NUMBERS = {
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("contact", ["disc", "swept"])
-@pytest.mark.parametrize("parts", [WHOLE, LOUD])
+@pytest.mark.parametrize("parts", [WHOLE, LOUD, DRONES])
 def test_lists_mean_what_matrices_mean(parts, contact):
     short = link_filter(Work(), "resume")
     cost = CostParams(link_bits=np.float32(1.5e7), latency=np.float32(0.01))
@@ -217,7 +274,10 @@ def test_bursts_are_gilberts_chain_also_on_a_graph():
     """Stationary from the first round on: a share of 0.05 / 0.25 of the pairs in bursts of five rounds in the mean."""
     network = fixed_graph(N, "complete", link_filter=radio(Parts(bursts=True)))
     numbers = GraphParams(link_filter=RadioParams(burst=np.float32(0.05), burst_end=np.float32(0.2)))
-    good = played(network, numbers, 300)[1].adjacency
+    links = played(network, numbers, 300)[1]
+    good = links.adjacency
+    np.testing.assert_array_equal(links.within, np.broadcast_to(~np.eye(N, dtype=bool), good.shape))
+    np.testing.assert_array_equal(links.outage, links.within & ~good)
     np.testing.assert_array_equal(good, good.swapaxes(1, 2))
     bad = ~good[:, *np.triu_indices(N, 1)]
     assert bad[0].mean() == pytest.approx(0.2, abs=0.08)
@@ -253,6 +313,31 @@ def test_a_contact_carries_what_its_rate_sends_in_its_seconds():
     )[1]
     np.testing.assert_array_equal(both.adjacency, rate >= 12e6)
     assert 0 < both.adjacency.sum() < (rate > 0).sum()
+
+
+@pytest.mark.long
+def test_outage_and_rates_of_a_study_are_those_of_its_links():
+    """Clients at rest on a line, all within the radius; Rayleigh fading, and contacts that are too short.
+
+    What costs drop is no outage. The share of outage is that of the formula, within its deviation.
+    """
+    line = {"network.num_clients": 6, "network.num_mobile": 0, "network.mobility": "random_waypoint", "rounds": 200}
+    line |= {"eval_every": 200, "motion.height": 1e-3, "motion.width": 300.0, "network.radius": 1e3, "motion.dt": 1e-3}
+    line |= {"radio.name": "log_distance", "radio.fading": "rayleigh", "radio.rate": "its_g5", "radio.threshold": 4.1}
+    results = mdfl_jax.run(tiny_config(**line | {"cost.short_contact": "drop"}), progress=False)
+    of = results.array
+    place = of("position")[:, 0].astype(float)
+    apart = np.linalg.norm(place[:, :, None] - place[:, None], axis=-1)
+    mean = 10 ** ((23 + 95 - np.vectorize(lambda d: oracle.streets(max(d, 1), 5.9))(apart)) / 10)
+    expected = 1 - np.exp(-(10**0.41) / mean)
+    expected[:, np.arange(6), np.arange(6)] = 0
+    found = of("outage")[:, -1]
+    np.testing.assert_allclose(found, expected.sum(axis=2) / 5, atol=5 * 0.5 / np.sqrt(1000))
+    assert (of("within_radius")[:, -1] == 5).all()
+    assert (of("num_neighbours")[:, -1] < 5 * (1 - found)).all()  # some contacts are too short
+    rate = of("link_rate")[:, -1]
+    rate = rate[~np.isnan(rate)]  # somebody may be at the end of the line, alone
+    assert ((rate >= 20800 / 1e-3) & (rate <= 27e6)).all()  # those that carry a model in a millisecond
 
 
 PLANNED = {
@@ -296,4 +381,6 @@ def test_the_rounds_of_a_study_last_as_long_as_its_slowest_link():
     config = {"radio.name": "log_distance", "radio.rate": "its_g5", "radio.sharing": "turns"} | place
     results = mdfl_jax.run(tiny_config(**config, sweep="algorithm.name=dpsgd,allreduce"), progress=False)
     np.testing.assert_allclose(results.array("seconds", "dpsgd")[:, -1], 4 * 20800 / (4.5e6 / 2), rtol=1e-5)
+    np.testing.assert_allclose(results.array("link_rate", "dpsgd")[:, -1], 4.5e6 / 2, rtol=1e-5)
+    assert (results.array("outage", "dpsgd")[:, -1] == 0).all()
     np.testing.assert_allclose(results.array("seconds", "allreduce")[:, -1], 4e-5, rtol=1e-5)  # it sends over no radio

@@ -142,6 +142,13 @@ def test_in_range_at_the_beginning_lasts_for_the_whole_round():
         np.testing.assert_array_equal(resumed, turns[:, None, None] & plain)
         dropped = links_of(*world("drop", "disc", motion=motion, mobility=still))[0].adjacency
         np.testing.assert_array_equal(dropped, np.repeat(plain & (every == 1), ROUNDS, axis=0))
+        cost = COST._replace(
+            link_least=np.float32(20.0)
+        )  # 0.3 s are 0.2 s besides the latency, and 20 bits; 0.1 s none
+        parts = links_of(*world("largest", "disc", motion=motion, mobility=still, link_filter=cost))[0]
+        np.testing.assert_array_equal(parts.adjacency, np.repeat(plain & (dt > 0.1), ROUNDS, axis=0))
+        if dt > 0.1:
+            np.testing.assert_allclose(parts.budget[parts.adjacency], np.inf if dt == 0.5 else 20, rtol=1e-5)
 
 
 def test_slow_clients_have_no_links_in_a_graph_either():

@@ -129,6 +129,7 @@ def test_a_killed_host_ends_the_others_and_the_same_command_goes_on(tmp_path, po
     assert_same(run, one_process(tmp_path, 2, *words))
 
 
+@pytest.mark.long
 def test_a_signal_to_any_host_saves_the_state_and_ends_all(tmp_path, port):
     words = ["--config.rounds=24"]
     stop = functools.partial(signal_at, 2, signal.SIGTERM)

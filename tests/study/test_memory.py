@@ -63,13 +63,15 @@ def test_a_round_is_credited_the_same_however_it_is_computed(tiny):
 
 
 def test_a_round_of_the_linear_model_takes_its_hand_count(tiny):
-    """Forward and weight gradient of 120 samples, one more a client, and one averaging of six models."""
+    """Forward and weight gradient of 120 samples, one more a client, and one averaging of six models by a matrix."""
     study = make_study(tiny())
     group = study.groups[0]
     plan = memory.footprint(study, group)
     classes, pixels = 10, 64
     mixing = 2 * 6 * 6 * plan.num_params
     assert memory.round_flops(study, group) == 2 * 2 * (120 + 6) * pixels * classes + mixing
+    listed = make_study(tiny(**{"network.graph": "ring", "network.num_mobile": 0, "engine.links": "lists"}))
+    assert memory.round_flops(listed, listed.groups[0]) == 2 * 2 * (120 + 6) * pixels * classes
     assert plan.num_params == pixels * classes + classes
     assert plan.models == 6 * 4 * plan.num_params
     assert plan.need.data == sum(leaf.nbytes for leaf in jax.tree.leaves(group.simulation.data))

@@ -15,6 +15,7 @@ from mdfl_jax.data.partition import DirichletNumbers
 from mdfl_jax.models import make_model
 from mdfl_jax.tasks import SupervisedClients, classification
 from mdfl_jax.tasks.gradients import Tiling, block_gradients, cut
+from mdfl_jax.tasks.supervised import Learner
 
 COMPILE_FULLY = True
 
@@ -125,6 +126,20 @@ def test_the_cuts_above_leave_remainders():
     assert BATCH % 4
     assert any(np.asarray(divided().num_samples) % 4)
     assert [cut(Tiling(4, 8, m), shape, 0, n, N).at_once for m in ("vmap", "scan")] == [0, 1]
+
+
+def test_a_round_over_all_samples_computes_no_block_without_samples(monkeypatch):
+    """Its values would not be numbers here."""
+    of_block = Learner.of_block
+
+    def of_samples(self, params, data, block):
+        found = of_block(self, params, data, block)
+        return jax.tree.map(lambda x: jnp.where(jnp.any(block.mask), x, jnp.nan), found)
+
+    monkeypatch.setattr(Learner, "of_block", of_samples)
+    one_by_one = Tiling(4, 4, "scan")
+    assert not np.asarray(clients_of(0, one_by_one).blocks.mask).any(axis=1).all()
+    assert all(np.isfinite(x).all() for x in jax.tree.leaves(gradients("linear", 0, one_by_one)))
 
 
 @pytest.mark.parametrize("at_once", [0, 1, 2, 3, 8, 9, 20])

@@ -22,11 +22,13 @@ import numpy as np
 
 from mdfl_jax.core.geometry import squared_reach
 from mdfl_jax.core.links import ALL_PAIRS, Senders
+from mdfl_jax.core.metric import CURVE, TABLE, UNKNOWN, Metric
 from mdfl_jax.core.numbers import Numbers
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.rng import stream
 from mdfl_jax.core.section import Family, Rule, Section, field, section, switch
 from mdfl_jax.core.types import Clients
+from mdfl_jax.metrics.over_clients import mean_of_known
 from mdfl_jax.mobility.registry import world_in
 from mdfl_jax.networks.contact import Met, link_radius
 from mdfl_jax.networks.costs import sends_without_rate
@@ -43,10 +45,13 @@ class PathLoss(NamedTuple):
     Attributes:
       loss: (numbers, distance in metres) -> dB, which does not fall with the distance.
       reach: (numbers, dB) -> the largest distance in metres with at most this loss, 0 for none.
+      heights: (numbers, uniform draws [N], [N] bool the mobile clients) -> [N] the heights of the clients in metres;
+        ``loss`` and ``reach`` then have two more arguments, the heights of the two clients. None: there are none.
     """
 
-    loss: Callable[[Any, jax.Array], jax.Array]
-    reach: Callable[[Any, jax.Array], jax.Array]
+    loss: Callable[..., jax.Array]
+    reach: Callable[..., jax.Array]
+    heights: Callable[[Any, jax.Array, jax.Array], jax.Array] | None = None
 
 
 class Rate(NamedTuple):
@@ -104,10 +109,17 @@ class RadioParams(NamedTuple):
 
 
 class RadioState(NamedTuple):
-    """The state of a radio: the waves of the shadowing, and which pairs are in a burst; None where there are none."""
+    """The state of a radio: None where it has no such part.
+
+    Attributes:
+      waves: those of the shadowing.
+      bursts: which pairs are in a burst.
+      drawn: [N] uniform draws that decide the heights.
+    """
 
     waves: Waves | None
     bursts: Burst | None
+    drawn: jax.Array | None = None
 
 
 class Parts(NamedTuple):
@@ -142,16 +154,28 @@ def reach_alone(parts: Parts, params: RadioParams) -> float:
     if path_loss is None:
         return 0.0
     least = max(signal.threshold, least_snr(parts, params))
-    return float(path_loss.reach(signal, jnp.asarray(signal.power - signal.noise - least)))
+    return float(
+        jnp.max(path_loss.reach(signal, jnp.asarray(signal.power - signal.noise - least), *_pairs(parts, params)))
+    )
 
 
 def best_rate(parts: Parts, params: RadioParams) -> float:
     """Return the most bits per second of a link without shadowing and fading: of two clients at one place, alone."""
     path_loss, signal, best, alone = RADIOS[parts.radio], params.signal, params.bandwidth, ~jnp.eye(2, dtype=bool)
     if parts.rate and path_loss:
-        best = RATES[parts.rate].bits(params.rate, signal.power - path_loss.loss(signal, jnp.float32(0)) - signal.noise)
+        least = jnp.min(path_loss.loss(signal, jnp.float32(0), *_pairs(parts, params)))
+        best = RATES[parts.rate].bits(params.rate, signal.power - least - signal.noise)
     share = SHARINGS[parts.sharing].share(params.sharing, alone, ALL_PAIRS) if parts.sharing else 1
     return float(best * jnp.max(jnp.asarray(share)))
+
+
+def _pairs(parts: Parts, params: RadioParams) -> tuple[jax.Array, ...]:
+    """Return the heights of a mobile and of a static client, pair by pair: what else a path loss asks for."""
+    path_loss = RADIOS[parts.radio]
+    if path_loss is None or path_loss.heights is None:
+        return ()
+    both = path_loss.heights(params.signal, jnp.full(2, 0.5), jnp.array([True, False]))
+    return both[:, None], both[None]
 
 
 def radio(parts: Parts) -> LinkFilter | None:
@@ -166,16 +190,20 @@ def radio(parts: Parts) -> LinkFilter | None:
     sharing = SHARINGS[parts.sharing] if parts.sharing else None
     if path_loss is None and sharing is None and not parts.bursts:
         return None
+    outages, carries = path_loss is not None or parts.bursts, rate is not None or sharing is not None
 
     def init(params: RadioParams, key: jax.Array, clients: Clients, places: int) -> RadioState:
         num_clients = clients.num_samples.shape[0]
         own = jax.random.fold_in(stream(key, "link"), 1)
         waves = draw_waves(own, params.signal.typed().shadowing_distance) if parts.shadowed else None
-        return RadioState(waves, no_bursts(num_clients, places) if parts.bursts else None)
+        bursts = no_bursts(num_clients, places) if parts.bursts else None
+        flies = path_loss is not None and path_loss.heights is not None
+        drawn = jax.random.uniform(jax.random.fold_in(own, 1), (num_clients,)) if flies else None
+        return RadioState(waves, bursts, drawn)
 
     def step(params: RadioParams, state: RadioState, key: jax.Array, met: Met) -> tuple[Met, RadioState]:
         of_bursts, of_fading = jax.random.split(jax.random.fold_in(key, 1))
-        num_clients, senders = met.heard.shape[0], met.senders
+        num_clients, senders, within = met.heard.shape[0], met.senders, met.heard
         if state.bursts is not None:
             draws = senders.uniform_of_pairs(of_bursts, num_clients)
             bursts = after_a_round(params.burst, params.burst_end, state.bursts, met, draws)
@@ -185,21 +213,29 @@ def radio(parts: Parts) -> LinkFilter | None:
             draw = lambda k: senders.uniform_of_pairs(jax.random.fold_in(of_fading, k), num_clients)  # noqa: E731
             gain = decibel(fading(_typed(params.fading), draw)) if fading else jnp.float32(0)
             dark = shadowing(state.waves, met) * params.signal.shadowing if state.waves is not None else 0
-            met, snr = signals(params, gain - dark, met)
-        if not (rate or sharing):
+            met, snr = signals(params, state.drawn, gain - dark, met)
+        if outages:
+            met = met._replace(within=within, outage=within & ~met.heard)
+        if not carries:
             return met, state
         bits = rate.bits(_typed(params.rate), snr) if rate and snr is not None else params.bandwidth
         if sharing:
             bits = bits * sharing.share(_typed(params.sharing), met.heard, senders)
         return met._replace(rate=jnp.where(met.heard, bits, 0).astype(jnp.float32)), state
 
-    def signals(params: RadioParams, gain: jax.Array, met: Met) -> tuple[Met, jax.Array]:
+    def signals(params: RadioParams, drawn: jax.Array | None, gain: jax.Array, met: Met) -> tuple[Met, jax.Array]:
         """Remove the links in outage: return the others with their radii, and their SNR, [N, K] dB."""
         assert path_loss is not None
         assert met.squared is not None, "a radio needs distances"
         assert met.radius is not None, "a radio needs places"
         numbers, senders = params.signal.typed(), met.senders
-        level = numbers.power - path_loss.loss(numbers, jnp.sqrt(met.squared)) + gain
+        tall: tuple[jax.Array, ...] = ()
+        if path_loss.heights is not None:
+            assert met.is_mobile is not None
+            assert drawn is not None
+            height = path_loss.heights(numbers, drawn, met.is_mobile)
+            tall = (height[:, None], senders.of(height))
+        level = numbers.power - path_loss.loss(numbers, jnp.sqrt(met.squared), *tall) + gain
         noise = numbers.noise
         if sharing and sharing.heard_too:
             power = jnp.where(met.heard, ratio_of(level), 0)
@@ -207,12 +243,64 @@ def radio(parts: Parts) -> LinkFilter | None:
             others = jnp.maximum(others, senders.opposite(others))  # both must hear each other
             noise = decibel(ratio_of(noise) + sharing.heard_too(_typed(params.sharing)) * others)
         least = jnp.maximum(numbers.threshold, rate.least(_typed(params.rate))) if rate else numbers.threshold
-        reach = path_loss.reach(numbers, numbers.power + gain - noise - least)
+        reach = path_loss.reach(numbers, numbers.power + gain - noise - least, *tall)
         near = (reach > 0) & (met.squared <= squared_reach(reach, met.squared.dtype))
         radius = jnp.minimum(link_radius(met.radius, senders, met.heard.shape[0]), reach)
         return met._replace(heard=met.heard & near, radius=radius), jnp.maximum(level - noise, least)
 
-    return LinkFilter(init, step, keeps_fixed=not (parts.fading or parts.bursts), needs_distances=path_loss is not None)
+    fixed, measured = not (parts.fading or parts.bursts), (*(OUTAGES if outages else ()), *(RATE if carries else ()))
+    return LinkFilter(init, step, keeps_fixed=fixed, needs_distances=path_loss is not None, metrics=measured)
+
+
+def _share(at: Any, part: str, whole: str) -> jax.Array:
+    """Return the quotient of two sums over the rounds since the last evaluation, [N]; NaN where the second is 0."""
+    parts, number = at.total(part), at.total(whole)
+    return jnp.where(number > 0, parts / jnp.maximum(number, 1), jnp.nan)
+
+
+def _rates(view: Any) -> jax.Array:
+    """Return [N] float32, the sum of the bits per second over the links on which each client can hear."""
+    links = view.links
+    return jnp.sum(jnp.where(links.adjacency if links.in_range is None else links.in_range, links.rate, 0), axis=1)
+
+
+OUTAGES = (
+    Metric(
+        "within_radius",
+        lambda at: at.mean_over_rounds("within_radius"),
+        UNKNOWN,
+        each_round=lambda view: jnp.sum(view.links.within, axis=1).astype(jnp.float32),
+        label="clients within the radius",
+        summary=False,
+    ),
+    Metric(
+        "outage",
+        lambda at: _share(at, "outage", "within_radius"),
+        UNKNOWN,
+        each_round=lambda view: jnp.sum(view.links.outage, axis=1).astype(jnp.float32),
+        over_clients=mean_of_known,
+        label="outage (%)",
+        scale=0.01,
+        shown={TABLE, CURVE},
+    ),
+)
+"""[N] float32, over the rounds since the last evaluation: the clients within each client's radius in a round, and the
+share of these whose signal is in outage or in a burst; NaN where there were none."""
+RATE = (
+    Metric(
+        "link_rate",
+        lambda at: _share(at, "link_rate", "num_neighbours"),
+        UNKNOWN,
+        each_round=_rates,
+        over_clients=mean_of_known,
+        unit="bit/s",
+        label="rate of a link (Mbit/s)",
+        scale=1e6,
+        shown={TABLE, CURVE},
+    ),
+)
+"""[N] float32, the mean bits per second of the links on which each client could hear, over the rounds since the last
+evaluation; NaN where there were none."""
 
 
 def _typed(numbers: Any) -> Any:

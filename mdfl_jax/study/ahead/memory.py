@@ -18,7 +18,7 @@ from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.mobility.registry import OWN, movement_of
 from mdfl_jax.networks.wrappers.roadside import ServerConfig
 from mdfl_jax.storage.disk import host_memory
-from mdfl_jax.study.prepare.simulation import build_simulation, hparams_of
+from mdfl_jax.study.prepare.simulation import ONE, build_simulation, hparams_of
 from mdfl_jax.study.study import Group, Study, evenly
 
 MIB = 2**20
@@ -143,7 +143,9 @@ def round_flops(study: Study, group: Group) -> float:
         block_size=experiment.algorithm.batch_size or 1,
     )
     data = dataclasses.replace(experiment.data, crop=0, flip=False)  # on accelerators, matrix products compute these
-    plain = build_simulation(dataclasses.replace(experiment, engine=engine, data=data), group.dataset, group.rules)
+    listed = ONE if group.simulation.network.lists else 0
+    member = dataclasses.replace(experiment, engine=engine, data=data)
+    plain = build_simulation(member, group.dataset, group.rules, max_neighbours=listed)
     key = jax.random.key(0)
     carry = jax.eval_shape(plain.first, plain.data, hparams, key)
     return count_flops(jax.make_jaxpr(plain.round)(plain.data, hparams, key, carry))

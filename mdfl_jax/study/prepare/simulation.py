@@ -29,12 +29,13 @@ from mdfl_jax.core.types import FIXED, SYMMETRIC, Hparams
 from mdfl_jax.core.types import Schedule as RunSchedule
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.engine.simulation import Simulation, check_needs
+from mdfl_jax.exchange.largest import in_parts
 from mdfl_jax.exchange.neighbourhood import with_rule
 from mdfl_jax.metrics import asked_for
 from mdfl_jax.mobility import Form, Movement
 from mdfl_jax.mobility.trace import Tracks
 from mdfl_jax.networks.contact import ContactList
-from mdfl_jax.networks.costs import IGNORE, CostConfig, LinkLoad, Work
+from mdfl_jax.networks.costs import IGNORE, CostConfig, LinkLoad, Work, sends_parts
 from mdfl_jax.networks.wrappers.participation import partial_participation
 from mdfl_jax.study.prepare.network import (
     described,
@@ -160,22 +161,22 @@ def build_simulation(
     """
     engine = experiment.engine
     task = build_task(experiment, dataset, mesh, pretrained)
-    algorithm = ALGORITHMS[experiment.algorithm.name](
-        Settings(
-            optimizer=_optimizer(experiment),
-            num_local_steps=experiment.algorithm.local_steps,
-            num_local_epochs=experiment.algorithm.local_epochs,
-            equal_steps=experiment.algorithm.epoch_steps == "equal",
-            proximal=is_proximal(experiment),
-            mixing_bound=engine.mixing_bound,
-            compressor=experiment.algorithm.compressor,
-            schedule=_schedule(experiment),
-            local_statistics=experiment.algorithm.statistics == "local",
-            aggregation=experiment.algorithm.aggregation,
-            shared=experiment.model.shared,
-        )
+    settings = Settings(
+        optimizer=_optimizer(experiment),
+        num_local_steps=experiment.algorithm.local_steps,
+        num_local_epochs=experiment.algorithm.local_epochs,
+        equal_steps=experiment.algorithm.epoch_steps == "equal",
+        proximal=is_proximal(experiment),
+        mixing_bound=engine.mixing_bound,
+        compressor=experiment.algorithm.compressor,
+        schedule=_schedule(experiment),
+        local_statistics=experiment.algorithm.statistics == "local",
+        aggregation=experiment.algorithm.aggregation,
+        shared=experiment.model.shared,
     )
+    algorithm = ALGORITHMS[experiment.algorithm.name](settings)
     algorithm = with_rule(algorithm, aggregation_in_use(experiment.algorithm.name, experiment.algorithm.aggregation))
+    algorithm = in_parts(algorithm, settings.part) if sends_parts(experiment) else algorithm
     schedule = RunSchedule(
         experiment.rounds,
         experiment.eval_every,

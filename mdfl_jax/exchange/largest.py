@@ -1,0 +1,138 @@
+"""Messages that carry a part of a model: as many coordinates as fit a contact, those that changed most first.
+
+What a coordinate is worth is how far it is from the value that its client has sent last, or from the first model, which
+all know. This is the accumulated change of JWINS (Dhasade et al., 2023), without its wavelets. By the size of
+parameters alone the same coordinates would be sent in every round, and the others never; and a difference to what each
+single peer knows would take a model for each pair of clients. A receiver takes its own value where a sender sends none,
+as in JWINS.
+
+The links of a round say how many coordinates each of them carries (`Links.counts`). A message has the bits of its
+coordinates and of their indices (`mdfl_jax.core.message_bits.sparse_bits`).
+"""
+
+import dataclasses
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.core.message_bits import WORD, Bits, count_within, sparse_bits
+from mdfl_jax.core.sharding import by_rows, choose
+from mdfl_jax.core.trees import ravel
+from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
+from mdfl_jax.exchange.gossip import mix
+from mdfl_jax.exchange.under_way import now, traced
+
+
+class PartState(NamedTuple):
+    """The state of an algorithm whose messages may carry parts.
+
+    Attributes:
+      inner: the algorithm's own.
+      last: [N, n] the value of each coordinate that each client has last sent; that of the first model before.
+    """
+
+    inner: Any
+    last: jax.Array
+
+
+def mean(links: Links, own: ClientParams, sent: ClientParams, mixing_bound: int = 0) -> ClientParams:
+    """Compute x_i + sum_j W_ij m_ij (y_j - x_i), where m_ij are one at the coordinates that the link carries.
+
+    The round under way is told what has been sent. Where all links carry whole models, this is the weighted mean with
+    the mixing matrix, bit for bit.
+
+    Args:
+      links: the links, with ``counts``.
+      own: [N, ...] the models x.
+      sent: [N, ...] what the clients send, y.
+      mixing_bound: as of `mdfl_jax.exchange.gossip.mix`.
+
+    Returns:
+      [N, ...].
+    """
+    senders, counts, under_way = links.senders, links.counts, now()
+    (x, unravel), (y, _) = ravel(own), ravel(sent)
+    num_rows, size = x.shape
+    assert counts is not None
+    last = x if under_way.last is None else under_way.last
+    carried = jnp.where(links.adjacency, counts, 0)
+    most = jnp.max(senders.opposite(carried), axis=1)  # who gets more than another gets the same and more
+
+    def of_rows(rows: tuple[jax.Array, ...], whole: tuple[jax.Array, jax.Array]) -> jax.Array:
+        mine, weights, carried, ids = rows
+        (y, rank), places = whole, jnp.arange(weights.shape[1])
+
+        def add(k: jax.Array, total: jax.Array) -> jax.Array:
+            who = jnp.broadcast_to(places[k], mine.shape[:1]) if senders.ids is None else ids[:, k]
+            inside = rank[who] < carried[:, k, None]
+            return total + weights[:, k, None].astype(mine.dtype) * jnp.where(inside, y[who] - mine, 0)
+
+        return jax.lax.fori_loop(0, len(places), add, mine)
+
+    def in_parts() -> tuple[ClientParams, jax.Array]:
+        rank = by_rows(lambda rows, _: _ranks(*rows), (y, last), (), num_rows)
+        ids = carried if senders.ids is None else senders.ids  # a matrix needs none
+        found = unravel(by_rows(of_rows, (x, links.mix, carried, ids), (y, rank), num_rows))
+        return found, jnp.where(rank < most[:, None], y, last)
+
+    def in_whole() -> tuple[ClientParams, jax.Array]:
+        return mix(links.mix, sent, mixing_bound, senders), jnp.where(most[:, None] > 0, y, last)
+
+    models, under_way.last = choose(jnp.any(links.adjacency & (counts < size)), in_parts, in_whole)
+    return models
+
+
+def _ranks(sent: jax.Array, last: jax.Array) -> jax.Array:
+    """Return [N, n] int32, the place of each coordinate in the order of |sent - last|, of equal ones the first."""
+    order = jnp.argsort(-jnp.abs(sent - last), axis=1, stable=True)
+    rows = jnp.arange(sent.shape[0])[:, None]
+    return jnp.zeros(sent.shape, jnp.int32).at[rows, order].set(jnp.arange(sent.shape[1], dtype=jnp.int32))
+
+
+def in_parts(algorithm: Algorithm, part: Any) -> Algorithm:
+    """Make an algorithm whose clients send as much of their models as the links carry (`Links.budget`).
+
+    Args:
+      algorithm: one that in a round mixes models once, by the rule ``mean``, and sends over each link a whole one.
+      part: (models [N, ...]) -> the part of them that is exchanged (`mdfl_jax.algorithms.local.Settings.part`).
+
+    Returns:
+      The algorithm. It counts the bits that each link has carried, `Links.bits`.
+    """
+
+    def init(hparams: Any, client_params: ClientParams) -> PartState:
+        return PartState(algorithm.init(hparams, client_params), ravel(part(client_params))[0])
+
+    @functools.wraps(algorithm.round)
+    def do_round(
+        hparams: Any, key: jax.Array, state: PartState, links: Links, gradient: Gradient
+    ) -> tuple[PartState, RoundStats]:
+        if links.budget is None:  # nobody says what fits: whole models are sent
+            inner, stats = algorithm.round(hparams, key, state.inner, links, gradient)
+            return state._replace(inner=inner), stats
+        size, width = state.last.shape[1], int(jnp.finfo(state.last.dtype).bits)
+        counts = jnp.maximum(count_within(size, links.budget, width), 1)  # a link is there since one of them fits
+        with traced(dataclasses.replace(now(), last=state.last)) as exchanges:
+            inner, stats = algorithm.round(hparams, key, state.inner, links._replace(counts=counts), gradient)
+        heard = links if stats.heard is None else stats.heard
+        bits = jnp.where(heard.adjacency, sparse_bits(size, counts, width), 0)
+        heard = heard._replace(bits=bits.astype(jnp.float32))
+        assert exchanges.last is not None
+        return PartState(inner, exchanges.last), stats._replace(bits=_sums(bits, heard), heard=heard)
+
+    global_model = algorithm.global_model
+    return algorithm._replace(
+        init=init,
+        round=do_round,
+        params=lambda state: algorithm.params(state.inner),
+        global_model=global_model and (lambda state: global_model(state.inner)),
+        double_bits=None,
+    )
+
+
+def _sums(bits: jax.Array, heard: Links) -> Bits:
+    """Return the bits that each client sends over all its links, exactly, from those of each link, [N, K] uint32."""
+    high, low = (heard.senders.sums(word) for word in (bits >> WORD, bits & 0xFFFF))
+    return Bits(high + (low >> WORD), low & 0xFFFF)
