@@ -34,10 +34,8 @@ from mdfl_jax.config.sections import (
     in_use,
     is_partial,
     is_proximal,
-    is_shadowed,
     numbers_in,
     participation_of,
-    radio_of,
     task_numbers,
     task_of,
 )
@@ -54,9 +52,8 @@ from mdfl_jax.mobility.registry import movement_of, world_in
 from mdfl_jax.mobility.rule import FILES
 from mdfl_jax.models import MODELS
 from mdfl_jax.models.pretrained import READERS, TWINS
-from mdfl_jax.networks.costs import CostConfig, remembers_all, sends_parts, sends_without_rate
+from mdfl_jax.networks.costs import remembers_all, sends_parts
 from mdfl_jax.networks.graphs import GRAPHS
-from mdfl_jax.networks.radios.radio import RADIOS, SHARINGS, least_snr, reach_alone
 from mdfl_jax.networks.wrappers.attacked import AttackConfig
 from mdfl_jax.networks.wrappers.presence import PresenceConfig
 from mdfl_jax.networks.wrappers.roadside import ServerConfig
@@ -76,7 +73,7 @@ def check_together(experiment: Experiment) -> None:
       UserError: If the fields contradict each other. The message names the fields and their values.
     """
     own = [kind.of(experiment).rules for kind in sections()]
-    for rules in (_network, _places, _relays, _radio, _task, _start, _algorithm, *own, _rounds):
+    for rules in (_network, _places, _relays, _task, _start, _algorithm, *own, _rounds):
         for path, is_refused, must in rules(experiment):
             if is_refused:
                 raise UserError(f"{path} is {_shown(experiment, path)}; it must be {must}")
@@ -155,26 +152,6 @@ def _relays(experiment: Experiment) -> Iterator[Rule]:
     yield path, network.mixing == "fedavg", weighs
     at_most = f"at most network.num_clients - network.relays, which is {clients}"
     yield "network.num_mobile", network.num_mobile > clients, at_most
-
-
-def _radio(experiment: Experiment) -> Iterator[Rule]:
-    """Yield the rules for radios: distances are known, signals have a strength, and one field says the rate."""
-    radio, network, pattern = experiment.radio, experiment.network, ServerConfig.of(experiment).pattern
-    by_signal = RADIOS[radio.name] is not None
-    for field, unused in (("name", "disc"), ("sharing", "empty"), ("burst", "0")):
-        is_set = getattr(radio, field) not in (unused, "", 0)
-        yield f"radio.{field}", pattern and is_set, f"{unused} with server.pattern {pattern}"
-    where = f"disc: a graph (network.graph is {network.graph}) knows no distances"
-    yield "radio.name", by_signal and network.graph, where
-    listed = not network.graph and world_in(experiment) == "contacts"
-    yield "radio.name", by_signal and listed, "disc: a contact list (network.mobility contacts) knows no distances"
-    without = f"empty with radio.name {radio.name}, which knows no strength of a signal"
-    yield "radio.fading", radio.fading and not by_signal, without
-    yield "radio.rate", radio.rate and not by_signal, without
-    disturbs = radio.sharing and SHARINGS[radio.sharing].heard_too
-    yield "radio.sharing", disturbs and not by_signal, without.replace("empty", "another one")
-    bandwidth = math.isfinite(CostConfig.of(experiment).bandwidth)
-    yield "cost.bandwidth", radio.rate and bandwidth, f"inf: radio.rate {radio.rate} says the rate of each link"
 
 
 def _task(experiment: Experiment) -> Iterator[Rule]:
@@ -366,16 +343,6 @@ def _notes(experiment: Experiment) -> Iterator[Rule]:
         yield path, is_set, f"it has no effect: {why}"
     for kind in sections():
         yield from kind.of(experiment).notes(experiment)
-    taken = experiment.radio.sharing and not SHARINGS[experiment.radio.sharing].heard_too
-    free = sends_without_rate(experiment)
-    yield "radio.sharing", free and taken, "it has no effect: cost.bandwidth is inf and radio.rate is empty"
-    by_signal, least = RADIOS[experiment.radio.name] is not None, least_snr(*radio_of(experiment))
-    passed = vars(experiment.radio)["threshold"]
-    noted = by_signal and passed is not None and least > passed
-    yield "radio.threshold", noted, f"it has no effect: radio.rate {experiment.radio.rate} needs {least:g} dB"
-    reach = reach_alone(*radio_of(experiment))
-    why = f"nobody is heard beyond it, and without shadowing and fading a signal reaches {reach:.4g}"
-    yield "network.radius", reach > network.radius, why
     if experiment.algorithm.statistics == "local" and MODELS[model.name].__module__.startswith("mdfl_jax."):
         norm = getattr(numbers_in(experiment, MODELS, model.name), "norm", "")  # a user's model must be built to know
         yield "algorithm.statistics", norm != "batch", f"{model.name} has no batch statistics"
@@ -443,8 +410,6 @@ def _ignored_parts(experiment: Experiment) -> Iterator[Rule]:
     yield "mixing", unweighed, f"algorithm.aggregation {rule} does not use the network's weights"
     yield "mixing", "mix" not in needs, f"{name} does not use the network's weights"
     yield "links", not needs & {"adjacency", "at_server"}, f"{name} does not use the links of the network"
-    yield "shadowing", not is_shadowed(experiment), "radio.shadowing is 0"
-    yield "bursts", not experiment.radio.burst, "radio.burst is 0"
     yield "epochs", not experiment.algorithm.local_epochs, "algorithm.local_epochs is 0"
     yield "picks", not picks, "no neighbours are picked for the algorithm"
     yield "samples", not task_of(experiment).of_datasets, "each seed draws its own data"

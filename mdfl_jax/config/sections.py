@@ -14,8 +14,6 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
-import numpy as np
-
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import aggregation_in_use, compressor_in_use, ignored_by, resolved
@@ -38,11 +36,10 @@ from mdfl_jax.mobility.trace import AT_END
 from mdfl_jax.models import MODELS
 from mdfl_jax.models.conv import FORMS, OF_NETWORKS
 from mdfl_jax.networks.contact import CONTACTS
-from mdfl_jax.networks.costs import COUNTED_AXES, CostConfig
+from mdfl_jax.networks.costs import COUNTED_AXES
 from mdfl_jax.networks.graphs import GRAPHS
 from mdfl_jax.networks.meetings import PATTERNS
 from mdfl_jax.networks.mixing import MIXINGS
-from mdfl_jax.networks.radios.radio import FADINGS, RADIOS, RATES, SHARINGS, Parts, RadioParams
 from mdfl_jax.networks.spatial import ORDERS
 from mdfl_jax.networks.worlds import MOVERS, RELAY_PLACES
 from mdfl_jax.networks.wrappers.participation import PICKS
@@ -117,30 +114,6 @@ class NetworkConfig:
         0.0, "probability of failure that is added at the edge of the radius", at_least=0, at_most=1, traced=True
     )
     mixing: str = field("metropolis_hastings", "rule that makes the mixing matrix", names=MIXINGS, part="mixing")
-
-
-@dataclass(frozen=True)
-class RadioConfig:
-    """Which signals arrive within the radius of network, and how many bits a second a link carries."""
-
-    name: str = _of_links("disc", "how signals get weaker with the distance", names=RADIOS)
-    fading: str = _of_links("", "how signals fade from round to round; empty: not", names=lambda: ("", *FADINGS))
-    rate: str = _of_links(
-        "", "bits per second of a link by its signal; empty: cost.bandwidth", names=lambda: ("", *RATES)
-    )
-    sharing: str = _of_links(
-        "", "how the senders in range share the channel; empty: each has its own", names=lambda: ("", *SHARINGS)
-    )
-    burst: float = _of_links(
-        0.0,
-        "probability that a burst of outage begins between two clients after a round",
-        at_least=0,
-        at_most=1,
-        traced=True,
-    )
-    burst_end: float = field(
-        1.0, "probability that a burst ends after a round", above=0, at_most=1, traced=True, part="bursts"
-    )
 
 
 def _metres(default: float, doc: str, **rules: Any) -> Any:
@@ -465,7 +438,6 @@ class Experiment:
     data: DataConfig = dataclasses.field(default_factory=DataConfig)
     model: ModelConfig = dataclasses.field(default_factory=ModelConfig)
     network: NetworkConfig = dataclasses.field(default_factory=NetworkConfig)
-    radio: RadioConfig = dataclasses.field(default_factory=RadioConfig)
     motion: MotionConfig = dataclasses.field(default_factory=MotionConfig)
     graph: GraphConfig = dataclasses.field(default_factory=GraphConfig)
     trace: TraceConfig = dataclasses.field(default_factory=TraceConfig)
@@ -562,37 +534,6 @@ _FAMILIES = (
         "sum to one. d_i is the number of neighbours of i, M_i the set of i and its neighbours, n_j the samples of j, "
         "s_j its speed, R the radius. If a link fails in one direction, the symmetric rules add the weight of the "
         "model that does not arrive to the receiver's own.",
-    ),
-    Family(
-        RADIOS,
-        "Radios",
-        "radio",
-        "radio.name",
-        about="How signals get weaker with the distance d of two clients, in metres or grid units. SNR is the "
-        "signal-to-noise ratio in dB, R the radius, X the shadowing of a pair of clients, which move by m_i and m_j "
-        "between X and X', and G the gain of its fading (`radio.fading`).",
-    ),
-    Family(
-        FADINGS,
-        "Fading",
-        "radio",
-        "radio.fading",
-        about="How the power of a signal fades: its gain G in a round, drawn for each pair of clients.",
-    ),
-    Family(
-        RATES,
-        "Rates of links",
-        "radio",
-        "radio.rate",
-        about="How many bits a second a link carries by its signal-to-noise ratio SNR, in dB.",
-    ),
-    Family(
-        SHARINGS,
-        "Sharing of the channel",
-        "radio",
-        "radio.sharing",
-        about="How the senders in range of each other share one channel. rate_ij is that of the link from j to i, M_k "
-        "the set of client k and those that it hears, P_ij the power of j at i.",
     ),
     Family(
         GRAPHS,
@@ -810,28 +751,6 @@ def member_notes(experiment: Experiment) -> list[str]:
 def links_fail(experiment: Experiment) -> bool:
     """Whether links fail, so that the failures of a round must be drawn."""
     return experiment.network.link_failure > 0 or experiment.network.link_fading > 0
-
-
-@switch
-def is_shadowed(experiment: Experiment) -> bool:
-    """Whether obstacles make signals weaker or stronger, by their place."""
-    return getattr(numbers_in(experiment, RADIOS, experiment.radio.name), "shadowing", 0.0) > 0
-
-
-@switch
-def has_bursts(experiment: Experiment) -> bool:
-    """Whether there are bursts of outage."""
-    return experiment.radio.burst > 0
-
-
-def radio_of(experiment: Experiment) -> tuple[Parts, RadioParams]:
-    """Return the parts of the radio of a configuration, and their traced numbers."""
-    radio, bandwidth = experiment.radio, CostConfig.of(experiment).bandwidth
-    families: tuple[Registry[Any], ...] = (RADIOS, FADINGS, RATES, SHARINGS)
-    names = radio.name, radio.fading, radio.rate, radio.sharing
-    own = [traced_numbers(experiment, family, name) for family, name in zip(families, names, strict=True)]
-    numbers = (np.float32(number) for number in (radio.burst, radio.burst_end, bandwidth))
-    return Parts(*names, is_shadowed(experiment), has_bursts(experiment)), RadioParams(*own, *numbers)
 
 
 @switch

@@ -155,7 +155,7 @@ class Section:
 
 
 SECTIONS: Registry[type[Section]] = Registry(
-    "section", home=("mdfl_jax.networks", "mdfl_jax.networks.wrappers", "mdfl_jax.tasks")
+    "section", home=("mdfl_jax.networks", "mdfl_jax.networks.radios", "mdfl_jax.networks.wrappers", "mdfl_jax.tasks")
 )
 """The sections that lie in one file each."""
 

@@ -701,9 +701,9 @@ class CostConfig(Section):
         return is_counted(whole)
 
     def counts(self, whole: Any) -> bool:
-        """Tell whether a cost or the rate of links is set or varied."""
+        """Tell whether a cost is set, or costs are varied."""
         is_set = any(getattr(self, each.name) != each.default for each in dataclasses.fields(CostConfig))
-        return is_set or bool(whole.radio.rate) or varies_costs(whole)
+        return is_set or varies_costs(whole)
 
     def rules(self, whole: Any) -> Iterator[Rule]:
         """Yield the rules: what is counted is known, and one field says what the speeds are.

@@ -10,11 +10,15 @@ falls below the threshold. So all that is known of discs (`mdfl_jax.networks.con
 a movement and their durations are exact. The radius of the clients remains as a bound: nobody is heard beyond it.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from mdfl_jax.core.geometry import squared_reach
 from mdfl_jax.core.links import ALL_PAIRS, Senders
@@ -22,9 +26,12 @@ from mdfl_jax.core.metric import CURVE, TABLE, UNKNOWN, Metric
 from mdfl_jax.core.numbers import Numbers
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.rng import stream
+from mdfl_jax.core.section import Family, Rule, Section, field, section, switch
 from mdfl_jax.core.types import Clients
 from mdfl_jax.metrics.over_clients import mean_of_known
+from mdfl_jax.mobility.registry import world_in
 from mdfl_jax.networks.contact import Met, link_radius
+from mdfl_jax.networks.costs import sends_without_rate
 from mdfl_jax.networks.link_filters import LinkFilter
 from mdfl_jax.networks.radios.bursts import Burst, after_a_round, no_bursts
 from mdfl_jax.networks.radios.shadowing import Waves, draw_waves, shadowing
@@ -298,3 +305,148 @@ evaluation; NaN where there were none."""
 
 def _typed(numbers: Any) -> Any:
     return numbers.typed() if isinstance(numbers, Numbers) else numbers
+
+
+_of_links = partial(field, part="links")
+
+
+@section("radio", order=3)
+@dataclass(frozen=True)
+class RadioConfig(Section):
+    """Which signals arrive within the radius of network, and how many bits a second a link carries."""
+
+    name: str = _of_links("disc", "how signals get weaker with the distance", names=RADIOS)
+    fading: str = _of_links("", "how signals fade from round to round; empty: not", names=lambda: ("", *FADINGS))
+    rate: str = _of_links(
+        "", "bits per second of a link by its signal; empty: cost.bandwidth", names=lambda: ("", *RATES)
+    )
+    sharing: str = _of_links(
+        "", "how the senders in range share the channel; empty: each has its own", names=lambda: ("", *SHARINGS)
+    )
+    burst: float = _of_links(
+        0.0,
+        "probability that a burst of outage begins between two clients after a round",
+        at_least=0,
+        at_most=1,
+        traced=True,
+    )
+    burst_end: float = field(
+        1.0, "probability that a burst ends after a round", above=0, at_most=1, traced=True, part="bursts"
+    )
+
+    FAMILIES = (
+        Family(
+            RADIOS,
+            "Radios",
+            "radio",
+            "radio.name",
+            about="How signals get weaker with the distance d of two clients, in metres or grid units. SNR is the "
+            "signal-to-noise ratio in dB, R the radius, X the shadowing of a pair of clients, which move by m_i and "
+            "m_j between X and X', and G the gain of its fading (`radio.fading`).",
+        ),
+        Family(
+            FADINGS,
+            "Fading",
+            "radio",
+            "radio.fading",
+            about="How the power of a signal fades: its gain G in a round, drawn for each pair of clients.",
+        ),
+        Family(
+            RATES,
+            "Rates of links",
+            "radio",
+            "radio.rate",
+            about="How many bits a second a link carries by its signal-to-noise ratio SNR, in dB.",
+        ),
+        Family(
+            SHARINGS,
+            "Sharing of the channel",
+            "radio",
+            "radio.sharing",
+            about="How the senders in range of each other share one channel. rate_ij is that of the link from j to i, "
+            "M_k the set of client k and those that it hears, P_ij the power of j at i.",
+        ),
+    )
+
+    def parts(self, whole: Any) -> Parts:
+        """Return its parts."""
+        return Parts(self.name, self.fading, self.rate, self.sharing, is_shadowed(whole), has_bursts(whole))
+
+    def members(self, whole: Any) -> tuple[Parts, RadioParams]:
+        """Return its parts, and their traced numbers."""
+        families: tuple[Registry[Any], ...] = (RADIOS, FADINGS, RATES, SHARINGS)
+        numbers = (self.burst, self.burst_end, whole.cost.bandwidth)
+        names = self.name, self.fading, self.rate, self.sharing
+        own = (self.traced(family, name) for family, name in zip(families, names, strict=True))
+        return self.parts(whole), RadioParams(*own, *map(np.float32, numbers))
+
+    def in_use(self, whole: Any) -> bool:
+        """Tell whether it is another one than the plain disc."""
+        return self.link_filter(whole, None) is not None
+
+    def counts(self, whole: Any) -> bool:
+        """Tell whether links have rates, so that messages take time."""
+        return bool(self.rate)
+
+    def rules(self, whole: Any) -> Iterator[Rule]:
+        """Yield the rules for radios: distances are known, signals have a strength, and one field says the rate."""
+        network, pattern = whole.network, whole.server.pattern
+        by_signal = RADIOS[self.name] is not None
+        for name, unused in (("name", "disc"), ("sharing", "empty"), ("burst", "0")):
+            is_set = getattr(self, name) not in (unused, "", 0)
+            yield f"radio.{name}", pattern and is_set, f"{unused} with server.pattern {pattern}"
+        where = f"disc: a graph (network.graph is {network.graph}) knows no distances"
+        yield "radio.name", by_signal and network.graph, where
+        listed = not network.graph and world_in(whole) == "contacts"
+        yield "radio.name", by_signal and listed, "disc: a contact list (network.mobility contacts) knows no distances"
+        without = f"empty with radio.name {self.name}, which knows no strength of a signal"
+        yield "radio.fading", self.fading and not by_signal, without
+        yield "radio.rate", self.rate and not by_signal, without
+        disturbs = self.sharing and SHARINGS[self.sharing].heard_too
+        yield "radio.sharing", disturbs and not by_signal, without.replace("empty", "another one")
+        bandwidth = math.isfinite(whole.cost.bandwidth)
+        yield "cost.bandwidth", self.rate and bandwidth, f"inf: radio.rate {self.rate} says the rate of each link"
+
+    def ignored(self, whole: Any) -> Iterator[Rule]:
+        """Yield that nothing is read of parts that it does not have."""
+        yield "shadowing", not is_shadowed(whole), "radio.shadowing is 0"
+        yield "bursts", not self.burst, "radio.burst is 0"
+
+    def notes(self, whole: Any) -> Iterator[Rule]:
+        """Yield what another part or the radius of the network hides."""
+        found = self.members(whole)
+        taken = self.sharing and not SHARINGS[self.sharing].heard_too
+        unused = "it has no effect: cost.bandwidth is inf and radio.rate is empty"
+        yield "radio.sharing", sends_without_rate(whole) and taken, unused
+        by_signal, least = RADIOS[self.name] is not None, least_snr(*found)
+        passed = vars(self)["threshold"]
+        noted = by_signal and passed is not None and least > passed
+        yield "radio.threshold", noted, f"it has no effect: radio.rate {self.rate} needs {least:g} dB"
+        reach = reach_alone(*found)
+        why = f"nobody is heard beyond it, and without shadowing and fading a signal reaches {reach:.4g}"
+        yield "network.radius", reach > whole.network.radius, why
+
+    def describe(self, whole: Any) -> str:
+        """Return how signals get weaker."""
+        return f"radio.name={self.name}"
+
+    def link_filter(self, whole: Any, work: Any) -> LinkFilter | None:
+        """Return the rule that removes links in outage, and tells the rates of the others."""
+        return radio(self.parts(whole))
+
+    def filter_params(self, whole: Any, cost: Any) -> RadioParams:
+        """Return the numbers of its parts."""
+        return self.members(whole)[1]
+
+
+@switch
+def is_shadowed(whole: Any) -> bool:
+    """Tell whether obstacles make signals weaker or stronger, by their place."""
+    config = RadioConfig.of(whole)
+    return getattr(config.member(RADIOS, config.name), "shadowing", 0.0) > 0
+
+
+@switch
+def has_bursts(whole: Any) -> bool:
+    """Tell whether there are bursts of outage."""
+    return RadioConfig.of(whole).burst > 0

@@ -25,7 +25,6 @@ from mdfl_jax.config.sections import (
     movement_numbers,
     numbers_in,
     participation_of,
-    radio_of,
     traced_numbers,
 )
 from mdfl_jax.core import stages
@@ -46,7 +45,6 @@ from mdfl_jax.networks.fixed import fixed_graph, given, read_matrices
 from mdfl_jax.networks.graphs import GRAPHS, Graph, GraphParams
 from mdfl_jax.networks.link_filters import LinkFilter, chained
 from mdfl_jax.networks.mixing import MIXINGS
-from mdfl_jax.networks.radios.radio import radio
 from mdfl_jax.networks.spatial import ORDERS, SpatialParams, spatial
 from mdfl_jax.networks.worlds import MOVERS, RELAY_PLACES
 from mdfl_jax.networks.wrappers.clocks import ClockConfig
@@ -196,23 +194,20 @@ def described(experiment: Experiment, rules: Sequence[Movement | Form]) -> str:
     if pattern := ServerConfig.of(experiment).pattern:
         where = f"server.pattern={pattern}{f' over {where}' if pattern == 'roadside' else ''}"
     where += " and failing links" if links_fail(experiment) else ""
-    where += f" and radio.name={experiment.radio.name}" if radio(radio_of(experiment)[0]) else ""
     settings = (each.describe(experiment) for each in sections_in(experiment))
     return f"{' and '.join(filter(None, (where, *settings)))}, network.mixing={network.mixing},"
 
 
 def filter_of(experiment: Experiment, work: Work) -> LinkFilter | None:
-    """Return the rule that removes links of a configuration: those of its radio and of its sections."""
-    own = [each.link_filter(experiment, work) for each in sections_in(experiment)]
-    return chained([each for each in (radio(radio_of(experiment)[0]), *own) if each])
+    """Return the rule that removes links of a configuration, such as those of its radio and of its costs."""
+    found = [each.link_filter(experiment, work) for each in sections_in(experiment)]
+    return chained([each for each in found if each])
 
 
 def filter_params(experiment: Experiment, cost: CostParams | None) -> Any:
     """Return the traced numbers of `filter_of`; ``cost`` are those of the costs."""
-    parts, numbers = radio_of(experiment)
-    found = [numbers] if radio(parts) else []
     used = (each for each in sections_in(experiment) if each.link_filter(experiment, Work()))
-    found += [each.filter_params(experiment, cost) for each in used]
+    found = [each.filter_params(experiment, cost) for each in used]
     return tuple(found) if len(found) > 1 else found[0] if found else None
 
 
