@@ -76,7 +76,10 @@ class Work(NamedTuple):
 
 
 class LinkLoad(NamedTuple):
-    """The messages that one link carries in a round in one direction, their bits, and those of a single coordinate."""
+    """The messages that one link carries in a round in one direction, and their bits.
+
+    ``least`` are the bits of a message of a single coordinate, where messages are whole models.
+    """
 
     messages: float
     bits: float
