@@ -367,7 +367,6 @@ SHORT_CONTACTS.register("next_contact", doc="Messages go on in the next contact 
 SHORT_CONTACTS.register(
     "largest",
     doc="A contact carries the coordinates that fit its seconds in the round, those that changed most first.",
-    cite="dhasade2023",
 )(ShortContact(lambda num_clients, places: None, _drop, in_parts=True))
 
 
