@@ -76,7 +76,10 @@ class Work(NamedTuple):
 
 
 class LinkLoad(NamedTuple):
-    """The messages that one link carries in a round in one direction, their bits, and those of a single coordinate."""
+    """The messages that one link carries in a round in one direction, and their bits.
+
+    ``least`` are the bits of a message of a single coordinate, where messages are whole models.
+    """
 
     messages: float
     bits: float
@@ -364,7 +367,6 @@ SHORT_CONTACTS.register("next_contact", doc="Messages go on in the next contact 
 SHORT_CONTACTS.register(
     "largest",
     doc="A contact carries the coordinates that fit its seconds in the round, those that changed most first.",
-    cite="dhasade2023",
 )(ShortContact(lambda num_clients, places: None, _drop, in_parts=True))
 
 

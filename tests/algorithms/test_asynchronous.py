@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from least_squares import Problem, graph, run
-from oracles import events
+from oracles import events, gossipy_outputs
 
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings, sgd
@@ -102,3 +102,16 @@ def test_models_come_together_and_pairs_that_average_keep_the_mean(name):
     assert np.var(models[-1], axis=0).max() < 1e-3 * np.var(models[0], axis=0).max()
     if name == "adpsgd":
         np.testing.assert_allclose(models.mean(axis=1), models[:1].mean(axis=1).repeat(ROUNDS + 1, 0), atol=1e-12)
+
+
+def test_pushes_are_those_of_gossipy():
+    """Its simulator has been run with the same senders and receivers; it is a step ahead (gossipy_outputs.py)."""
+    given = np.load(gossipy_outputs.FILE)
+    problem = Problem(N)
+    problem.a, problem.b, problem.start = given["a"], given["b"], given["start"]
+    pairs = [[(i, j) for i, j in enumerate(slot) if i < j] for slot in given["partners"]]
+    links = [Links(*map(jnp.asarray, graph(edges, N)), finishes=jnp.ones(N, bool)) for edges in pairs]
+    models = run(ALGORITHMS["push"](PLAIN), numbers_of("push", lr=gossipy_outputs.LR), problem, links)[0]
+    ahead = [[x - gossipy_outputs.LR * problem.gradient_of(i, x) for i, x in enumerate(slot)] for slot in models]
+    np.testing.assert_allclose(ahead, given["models"], rtol=1e-9)
+    assert np.ptp(given["models"][-1], axis=0).max() > 0.01  # they have not all met

@@ -282,7 +282,7 @@ def test_work_is_counted_in_samples():
 )
 def test_load_of_a_link(name, expected):
     algorithm, numbers, _ = make(name)
-    assert probe(algorithm, MODEL)(numbers) == expected
+    assert probe(algorithm, MODEL)(numbers)[:2] == expected[:2]
 
 
 @pytest.mark.long
@@ -291,5 +291,6 @@ def test_load_follows_the_numbers_of_a_point():
     load = probe(ALGORITHMS["pame"](Settings()), MODEL)
     for share, count in ((0.25, 6), (0.5, 12), (1.0, 24)):
         numbers = PaMENumbers(transmission=share).traced()
-        assert load(numbers) == LinkLoad(1, float(sparse_bits(24, count, 32)))
-    assert probe(ALGORITHMS["dpsgd"](Settings()), MODEL)(LocalNumbers().traced()).bits == DENSE
+        assert load(numbers)[:2] == (1, float(sparse_bits(24, count, 32)))
+    whole = probe(ALGORITHMS["dpsgd"](Settings()), MODEL)(LocalNumbers().traced())
+    assert whole == LinkLoad(1, DENSE, 32 + 5)  # one of 24 coordinates, and which
