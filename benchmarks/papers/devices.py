@@ -29,8 +29,8 @@ STUDIES = {
 """The presets that are compiled, and those of the same paper that need as much a run, or less."""
 HEADER = ["study", "as much or less", "runs x rounds", "PFLOP", "TPU v5e: hours", "GiB", "H100: GiB"]
 TITLE = "The paper's size on accelerators, estimated:"
-WORDS = """**Accelerators.** What the paper's size needs is estimated by the compilers of the devices, none of which
-was at hand (`benchmarks/results/accelerators-*.json`). One program stands for a study, and for others that need as
+WORDS = """**Accelerators.** What the paper's size needs is estimated by the compilers of the devices, and was not
+measured (`benchmarks/results/accelerators-*.json`). One program stands for a study, and for others that need as
 much a run, or less. Hours are one chip's for all runs. Memory is that of a program, which maps several runs together
 where one alone does not fill the device. *At least*: loops whose length the compiler does not say count once. A dash:
 not compiled yet.

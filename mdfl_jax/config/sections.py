@@ -21,7 +21,7 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import Numbers, Setting, fields_of, from_values, kinds_of
 from mdfl_jax.core.outcomes import SELECT_BY, VALIDATION_LOSS
 from mdfl_jax.core.registry import Registry
-from mdfl_jax.core.section import SECTIONS, Family, Section, field, sections, switch
+from mdfl_jax.core.section import SECTIONS, Family, field, sections, switch
 from mdfl_jax.core.stopping import NORM
 from mdfl_jax.core.trees import KEPT
 from mdfl_jax.core.types import FIXED, SYMMETRIC
@@ -627,7 +627,7 @@ def _own_fields(members: Iterable[tuple[Family, str, type[Numbers]]]) -> dict[st
                     f"{family.registry.kind} {member!r}: its number {name!r} has another type than that of "
                     f"{rules['own'][0]!r}; choose another name"
                 )
-            if family.section in SECTIONS and hasattr(Section, name):
+            if family.section in SECTIONS and hasattr(SECTIONS[family.section], name):
                 line = f"its number {name!r} has a name that sections use; choose another name"
                 raise UserError(f"{family.registry.kind} {member!r}: {line}")
             rules["own"].append(member)

@@ -132,7 +132,7 @@ def count_within(size: int, budget: jax.Array, width: int) -> jax.Array:
     """
     index = max((size - 1).bit_length(), 1)
     listed, by_map = budget // (width + index), (budget - size) // width
-    count = jnp.where(budget >= size * width, size, jnp.clip(jnp.maximum(listed, by_map), 0, size - 1))
+    count = jnp.where(budget >= float(size * width), size, jnp.clip(jnp.maximum(listed, by_map), 0, size - 1))
     return count.astype(jnp.int32)
 
 

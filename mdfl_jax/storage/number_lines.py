@@ -9,7 +9,7 @@ from mdfl_jax.core.errors import UserError
 
 
 def whole_numbers(field: str, path: str, header: tuple[str, ...], what: str) -> np.ndarray:
-    """Read a file of lines of whole numbers, whose first line may be the header: [n, len(header)] int64.
+    """Read a file of lines of whole numbers, whose first line may be the header: [n, len(header)] Python integers.
 
     Raises:
       UserError: If the file cannot be read, holds no line, or a line has another form.

@@ -102,8 +102,9 @@ def test_a_section_from_outside_is_a_part_of_the_configuration():
     assert notes(made(opening__most="7")) == ["opening.most is 7; it has no effect: opening.hours is empty"]
 
 
-def test_its_wrapper_acts_in_the_points_that_use_it(tmp_path):
-    registered()
+@pytest.mark.parametrize("order", [PICKED - 1, PICKED])
+def test_its_wrapper_acts_in_the_points_that_use_it(tmp_path, order):
+    registered(order)
     found = links_of(tmp_path, sweep="opening.period+opening.hours=2+,2+even,4+even")
     every, second, fourth = (np.diff(messages, axis=1).sum(axis=-1)[0] for messages in found.values())
     assert (every > 0).all()
@@ -125,16 +126,13 @@ def test_points_on_both_sides_of_a_section_have_programs_of_their_own(sweep, pro
     assert len(group_points(points(made(sweep=sweep, cost__joules_per_sample="1")))) == programs
 
 
-def test_a_number_whose_name_sections_use_is_refused():
+@pytest.mark.parametrize("name", ["rules", "most"])
+def test_a_number_whose_name_a_section_uses_is_refused(name):
+    """It would hide the rules of the section, or a field of it."""
     registered()
-
-    class Bad(Numbers):
-        """A number that would hide the rules of its section."""
-
-        rules: float = number(1.0, "anything")
-
-    HOURS.register("bad", Bad)(lambda numbers, index: True)
-    with pytest.raises(UserError, match="its number 'rules' has a name that sections use"):
+    bad = type("Bad", (Numbers,), {"__annotations__": {name: float}, name: number(1.0, "anything"), "__doc__": "One."})
+    HOURS.register("bad", bad)(lambda numbers, index: True)
+    with pytest.raises(UserError, match=f"its number '{name}' has a name that sections use"):
         made()
 
 

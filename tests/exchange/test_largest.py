@@ -96,6 +96,10 @@ def test_a_message_fills_its_budget_and_no_more(size, budget, width):
     assert int(sparse_bits(size, count, width)) == oracle.message_bits(size, count, width) <= budget
 
 
+def test_messages_of_more_bits_than_an_int32_counts():
+    assert count_within(70_000_000, jnp.array([jnp.inf, 0.0]), 32).tolist() == [70_000_000, 0]
+
+
 def test_a_contact_carries_the_bits_of_its_seconds():
     cost = CostParams(bandwidth=100.0, latency=0.5, link_bits=1000.0)
     found = budgets(cost, jnp.array([0.2, 0.5, 2.5, 10.4, 10.5]))

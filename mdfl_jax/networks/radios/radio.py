@@ -11,6 +11,7 @@ a movement and their durations are exact. The radius of the clients remains as a
 """
 
 import math
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -37,6 +38,7 @@ from mdfl_jax.networks.radios.bursts import Burst, after_a_round, no_bursts
 from mdfl_jax.networks.radios.shadowing import Waves, draw_waves, shadowing
 
 HOME = "mdfl_jax.networks.radios"
+HEIGHTS = zlib.crc32(b"heights") & 0x7FFFFFFF  # folded into the key, since the shadowing draws from the same stream
 
 
 class PathLoss(NamedTuple):
@@ -198,7 +200,7 @@ def radio(parts: Parts) -> LinkFilter | None:
         waves = draw_waves(own, params.signal.typed().shadowing_distance) if parts.shadowed else None
         bursts = no_bursts(num_clients, places) if parts.bursts else None
         flies = path_loss is not None and path_loss.heights is not None
-        drawn = jax.random.uniform(jax.random.fold_in(own, 1), (num_clients,)) if flies else None
+        drawn = jax.random.uniform(jax.random.fold_in(own, HEIGHTS), (num_clients,)) if flies else None
         return RadioState(waves, bursts, drawn)
 
     def step(params: RadioParams, state: RadioState, key: jax.Array, met: Met) -> tuple[Met, RadioState]:

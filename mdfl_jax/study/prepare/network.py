@@ -268,7 +268,7 @@ def network_params(
         participation, period = participation_of(experiment)
         network = ParticipationParams(network, np.float32(participation), np.int32(period))
     for each in used:
-        network = each.params(network, experiment, cost) if each.ORDER > PICKED else network
+        network = each.params(network, experiment, cost) if each.ORDER >= PICKED else network
     return network
 
 

@@ -202,7 +202,7 @@ def build_simulation(
             check_needs(algorithm, thinned, experiment.algorithm.name, f"a network with algorithm.picks={picks}")
         world = partial_participation(world, FIXED in algorithm.needs, picks)
     for each in used:
-        world = each.wrap(world, experiment, built) if each.ORDER > PICKED else world
+        world = each.wrap(world, experiment, built) if each.ORDER >= PICKED else world
     return Simulation(task, world, algorithm, schedule)
 
 
