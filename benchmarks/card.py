@@ -2,9 +2,10 @@
 
 A row is a study with some settings and options of the compiler, and has a process of its own. All processes compile at
 the same time; when all have, one after another is timed. The figures of a row: seconds of a round (median, least,
-most), the share of the peak that the card's maker states and of the card's own bfloat16 product, the dearest kernels,
-the seconds of an evaluation and of compiling, and the peak of the memory in MiB beside what `--dry_run` plans. The
-seconds of a round are those of one run: of runs that are mapped together, their share.
+most), the share of the peak in bfloat16 that the card's maker states, whatever the precision of the row, and of the
+card's own bfloat16 product, the dearest kernels, the seconds of an evaluation and of compiling, and the peak of the
+memory in MiB beside what `--dry_run` plans. The seconds of a round are those of one run: of runs that are mapped
+together, their share.
 
 The data need not be there: stand-in images of the right shapes are used, unless MDFL_DATA_DIR is set.
 """
@@ -122,6 +123,12 @@ def product_rate() -> float:
     return 2 * size**3 / measure.spread(timed(partial(program, x, y)))["median"]
 
 
+def peak() -> float:
+    """Return the peak in bfloat16 that the card's maker states, in FLOPs a second; 0 for a card that is not known."""
+    called = jax.devices()[0].device_kind.lower()
+    return next((kind.peak for name, kind in devices.KINDS.items() if kind.called == called or name in called), 0.0)
+
+
 def kernels(call: Any) -> list[dict[str, Any]]:
     """Return the kernels that take the most time of a call on a GPU, with their milliseconds and numbers."""
     with tempfile.TemporaryDirectory() as folder:
@@ -183,10 +190,10 @@ def measure_row(row: Row, path: Path) -> dict[str, Any]:
         rate, dearest = product_rate(), kernels(rounds)
     together = row.runs if program.placement.mapped else 1
     a_round = measure.spread([each / row.rounds / together for each in seconds])
-    rates = {"share_of_peak": devices.KINDS["h100"].peak, "share_of_product": rate}
+    rates = {"share_of_peak": peak(), "share_of_product": rate}
     return {
         "seconds_per_round": a_round,
-        **{name: flops / a_round["median"] / each for name, each in rates.items()},
+        **{name: flops / a_round["median"] / each for name, each in rates.items() if each},
         "teraflop_per_second": flops / a_round["median"] / 1e12,
         "product_teraflop_per_second": rate / 1e12,
         "gigaflop_a_round": flops / 1e9,
