@@ -120,6 +120,7 @@ def _of_trace(trace: Trace, radius: float, dt: float, gaps: str) -> list[tuple[s
         ("samples", f"{len(trace.node):,} at {len(trace.times):,} instants"),
         ("time", f"{begin:.12g} to {end:.12g} s, a sample of an id every {usual:g} s (median)"),
         ("area", _area(trace)),
+        *([("heights", heights)] if (heights := heights_of(trace)) else []),
         ("speed", f"mean {pace.mean:.2f}, median {pace.median:.2f}, largest {pace.largest:.2f} m/s"),
         ("still", f"{still:,} ids never move"),
         ("presence", stay(trace, gaps)),
@@ -136,10 +137,15 @@ def _of_trace(trace: Trace, radius: float, dt: float, gaps: str) -> list[tuple[s
     position, known, held, _ = places_at(trace, picked, everybody, len(everybody), longest_gap(trace, between=between))
     there = known | held if trace.stays or gaps == "hold" else known
     stats = []
-    for place, present in zip(position, there):
+    for place, present in zip(position[..., :2], there):
         stats.append(link_stats(in_contact(place[present], radius), int(present.sum())))
     rounds = f"{len(when):,} of {dt:g} s; contacts at radius {radius:g} m, at {len(picked)} of their beginnings:"
     return [*lines, ("rounds", rounds), *_of_links(stats)]
+
+
+def heights_of(trace: Trace) -> str:
+    """Say from where to where the heights of a trace are; "" where it has none."""
+    return "" if trace.z is None else f"{trace.z.min():,.1f} to {trace.z.max():,.1f} m"
 
 
 def notes(loaded: Trace | Contacts) -> list[str]:

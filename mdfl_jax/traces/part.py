@@ -110,6 +110,7 @@ def of_places(path: str | Path, trace: Trace, part: Part) -> Trace:
         node=node.astype(np.int32),
         x=trace.x[kept],
         y=trace.y[kept],
+        z=None if trace.z is None else trace.z[kept],
     )
 
 

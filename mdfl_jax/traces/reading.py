@@ -24,6 +24,7 @@ from mdfl_jax.traces.trace import Contacts, Trace
 # In metres. Beyond it float32 is coarser than 4 mm, so places are measured from an origin near the first sample.
 FAR = 65_536.0
 HALF_TURN = 180.0  # degrees of longitude
+HIGHEST = 1e38  # near the largest float32
 
 # Bounds, so that no file fills the memory; a sample takes about 20 bytes while it is read.
 MOST_SAMPLES = 500_000_000
@@ -172,7 +173,7 @@ def origin_near(x: float, y: float, geographic: bool) -> tuple[float, float]:
 class Columns:
     """Collects the samples of a file in compact columns, and checks each of them. Each sample has its own time.
 
-    A sample that is there twice, one after the other, counts once.
+    A sample that is there twice, one after the other, counts once. All samples have a height, or none has.
 
     Args:
       path: the file, for error messages.
@@ -186,17 +187,19 @@ class Columns:
         self.last: list[float] = []
         self.at: list[int] = []  # the last sample of each node
         self.time, self.node = array("d"), array("i")
-        self.x, self.y = array("f"), array("f")
+        self.x, self.y, self.z = array("f"), array("f"), array("f")
         self.origin = (0.0, 0.0)
 
-    def add(self, line: int, name: str, time: float, x: float, y: float, kind: str = "") -> None:
-        """Add a sample of the node ``name``; ``line`` is its line in the file.
+    def add(
+        self, line: int, name: str, time: float, x: float, y: float, kind: str = "", z: float | None = None
+    ) -> None:
+        """Add a sample of the node ``name``; ``line`` is its line in the file, ``z`` its height if it has one.
 
         The ``kind`` of a node is that of its first sample.
 
         Raises:
-          UserError: for a time that is not finite, or not later than the node's last one, or a place that is not on the
-            globe.
+          UserError: for a time that is not finite, or not later than the node's last one, a place that is not on the
+            globe, a height that is not finite, or one of some samples only.
         """
         if self.geographic:
             x = self.on_globe(line, name, time, x, y)
@@ -212,8 +215,8 @@ class Columns:
             if not math.isfinite(time):
                 wrong(self.path, f"time is {time}; it must be finite", line)
             if time == self.last[node]:
-                place = np.float32(x - self.origin[0]), np.float32(y - self.origin[1])
-                if place == (self.x[self.at[node]], self.y[self.at[node]]):
+                place, at = (np.float32(x - self.origin[0]), np.float32(y - self.origin[1])), self.at[node]
+                if place == (self.x[at], self.y[at]) and (z is None or (self.z and np.float32(z) == self.z[at])):
                     return
                 wrong(self.path, f"id {name!r} has a second sample at time {time:.12g}", line)
             wrong(
@@ -223,10 +226,26 @@ class Columns:
             )
         self.last[node], self.at[node] = time, len(self.time)
         check_count(self.path, len(self.time), line)
+        if z is not None or self.z:
+            self.rise(line, name, time, z)
         self.time.append(time)
         self.node.append(node)
         self.x.append(x - self.origin[0])
         self.y.append(y - self.origin[1])
+
+    def rise(self, line: int, name: str, time: float, z: float | None) -> None:
+        """Add the height of a sample, before its time is added.
+
+        Raises:
+          UserError: if it is missing or not finite, or if the samples before it have none.
+        """
+        of = f"id {name!r} at time {time:.12g}"
+        if z is None or len(self.z) < len(self.time):
+            has, had = ("no z", "one") if z is None else ("a z", "none")
+            wrong(self.path, f"{of} has {has}, and the samples before it have {had}; all have one, or none has", line)
+        if not abs(z) < HIGHEST:
+            wrong(self.path, f"{of}: z is {z:g}; it must be finite", line)
+        self.z.append(z)
 
     def on_globe(self, line: int, name: str, time: float, lon: float, lat: float) -> float:
         """Check that a place is on the globe, and return its longitude within 180 degrees of the first sample's.
@@ -250,6 +269,8 @@ class Columns:
     def trace(self, format_name: str, waypoints: bool = False, instants: array | None = None, why: str = "") -> Trace:
         """Return the samples as a `Trace`, sorted by time. Its places are in the unit of the file.
 
+        Heights that are all zero say no more than none, and count as none: so tools write a plane.
+
         Args:
           format_name: the name of the file's format; ``_geo`` is added to that of a file of degrees.
           waypoints: whether the samples are the corners of straight paths.
@@ -261,14 +282,16 @@ class Columns:
         """
         time, node = np.frombuffer(self.time), np.frombuffer(self.node, np.int32)
         x, y = np.frombuffer(self.x, np.float32), np.frombuffer(self.y, np.float32)
+        z = heights if (heights := np.frombuffer(self.z, np.float32)).any() else None
         if len(time) and np.any(time[1:] < time[:-1]):
             order = np.argsort(time, kind="stable")
             time, node, x, y = time[order], node[order], x[order], y[order]
+            z = None if z is None else z[order]
         times = np.unique(time) if instants is None else np.frombuffer(instants)
         offsets = np.append(np.searchsorted(time, times), len(time))
         kinds = tuple(self.kinds) if any(self.kinds) else ()
         name = f"{format_name}_geo" if self.geographic else format_name
-        trace = Trace(tuple(self.ids), times, offsets, node, x, y, self.origin, waypoints, name, why, kinds)
+        trace = Trace(tuple(self.ids), times, offsets, node, x, y, self.origin, waypoints, name, why, kinds, z=z)
         if not len(node):
             wrong(self.path, "it holds no samples")
         for what, column in (("x", x), ("y", y)):

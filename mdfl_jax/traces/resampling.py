@@ -163,7 +163,8 @@ def resample(
         vehicle is left out. A sequence of names: these vehicles, client by client.
 
     Returns:
-      The table, with position [R + 1, N, 2] float32, present [R + 1, N] bool and goes [R, N] bool.
+      The table, with position [R + 1, N, 2] float32, present [R + 1, N] bool, goes [R, N] bool, and height [R + 1, N]
+      float32 of a trace that has heights.
 
     Raises:
       UserError: for a number out of range, a trace that is shorter than the rounds, or an unknown rule or vehicle.
@@ -175,11 +176,12 @@ def resample(
         places = f"{len(when) - 1:,} rounds of {num_clients:,} clients are {len(when) * num_clients:,} places"
         raise UserError(f"dt is {dt:g}; {places}; at most {MOST_PLACES:,} are allowed")
     slot = assign(trace, num_clients, vehicles, float(when[0]), float(when[-1]))
-    position, known, held, node = places_at(trace, when, slot, num_clients, longest_gap(trace, max_gap))
+    place, known, held, node = places_at(trace, when, slot, num_clients, longest_gap(trace, max_gap))
     given = known | held if trace.stays else known
     present = given | held if gaps == "hold" else given
     goes = given[1:] & given[:-1] & (node[1:] == node[:-1])
-    return TraceTable(position, present, float(when[0]), float(dt), goes)
+    height = None if trace.z is None else place[..., 2]
+    return TraceTable(place[..., :2], present, float(when[0]), float(dt), goes, height)
 
 
 def round_times(trace: Trace, dt: float, rounds: int = 0, start: float | None = None) -> np.ndarray:
@@ -256,7 +258,7 @@ def places_at(
       max_gap: [M] places are interpolated between two samples of a node that are at most so many seconds apart.
 
     Returns:
-      position: [K, N, 2] float32 places.
+      position: [K, N, 2] float32 places, or [K, N, 3] with heights.
       known: [K, N] bool, true where the place is a sample or interpolated.
       held: [K, N] bool, true in a gap. The place is then the last sample before the gap, or else the first one after.
       node: [K, N] int32, the node whose sample it is; without meaning where there is none.
@@ -273,9 +275,9 @@ def places_at(
     for k, (low, high) in reversed(list(enumerate(zip(since, np.append(since[1:], len(trace.node)))))):
         _mark(held, trace.node, slot, low, high, -1)
         after[k] = held
-    position = np.empty((len(when), num_clients, 2), np.float32)
+    position = np.empty((len(when), num_clients, len(trace.axes)), np.float32)
     known, whose = np.zeros((len(when), num_clients), bool), np.empty((len(when), num_clients), np.int32)
-    corner = np.array([trace.x.min(), trace.y.min()], np.float32)
+    corner = np.array([axis.min() for axis in trace.axes], np.float32)
     for k, time in enumerate(when):
         a, b = before[k], after[k]
         a, b = np.where(a < 0, b, a), np.where(b < 0, a, b)  # with a sample on one side only, both are that sample
@@ -283,7 +285,7 @@ def places_at(
         between = (start <= time) & (time <= end) & (seen == trace.node[b]) & (end - start <= max_gap[seen])
         known[k], whose[k] = between & (a >= 0), seen
         share = np.where(between & (end > start), (time - start) / np.where(end > start, end - start, 1.0), 0.0)
-        for axis, column in enumerate((trace.x, trace.y)):
+        for axis, column in enumerate(trace.axes):
             place = column[a] + share * (column[b].astype(np.float64) - column[a])
             position[k, :, axis] = np.where(a >= 0, place, corner[axis])
     return position, known, ~known & ((before >= 0) | (after >= 0)), whose

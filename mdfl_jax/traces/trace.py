@@ -18,7 +18,8 @@ from mdfl_jax.core.errors import UserError
 class Trace:
     """The places of moving nodes (vehicles, people, animals), as samples sorted by time.
 
-    A sample takes 12 bytes: each instant is stored once, and places are float32 offsets from a nearby origin.
+    A sample takes 12 bytes, or 16 with its height: each instant is stored once, and places are float32 offsets from a
+    nearby origin.
 
     Attributes:
       ids: names of the M nodes, in the order of their first sample in the file.
@@ -35,6 +36,7 @@ class Trace:
       why: why the file was read so: what the format was recognised by, and which columns were read as what.
       kinds: the type of each node, such as car or bus; () where the file says none.
       leave: whether nodes of waypoints are only there from their first sample to their last one.
+      z: [n] float32 heights in metres; None where the file has none, or only zeros.
     """
 
     ids: tuple[str, ...]
@@ -49,11 +51,17 @@ class Trace:
     why: str = ""
     kinds: tuple[str, ...] = ()
     leave: bool = False
+    z: np.ndarray | None = None
 
     @property
     def stays(self) -> bool:
         """Whether nodes stand before their first sample and after their last one, and are never absent."""
         return self.waypoints and not self.leave
+
+    @property
+    def axes(self) -> tuple[np.ndarray, ...]:
+        """The columns of a place: x, y, and z where there are heights."""
+        return (self.x, self.y) if self.z is None else (self.x, self.y, self.z)
 
     @property
     def sample_times(self) -> np.ndarray:
@@ -133,6 +141,7 @@ class TraceTable(NamedTuple):
       goes: [R, N] bool, true where the trace gives the client's path in the round. Elsewhere, for example where a
         vehicle returns from a gap or a client becomes another vehicle, the client stands still and jumps at the end of
         the round. None: the path is given where the client is present at both ends of the round.
+      height: [R + 1, N] float32 heights in metres at the places; None where the trace has none.
     """
 
     position: np.ndarray
@@ -140,6 +149,7 @@ class TraceTable(NamedTuple):
     start: float
     dt: float
     goes: np.ndarray | None = None
+    height: np.ndarray | None = None
 
 
 class ContactTable(NamedTuple):
@@ -160,7 +170,7 @@ class ContactTable(NamedTuple):
 
 
 def write_csv(trace: Trace, path: str | Path) -> None:
-    """Write ``time,id,x,y`` sorted by time, in metres with a resolution of 0.1 mm; gzip where the path ends in .gz.
+    """Write ``time,id,x,y``, and z if there is one, by time, in metres to 0.1 mm; gzip where the path ends in .gz.
 
     A geographic trace is written as it is in memory, in metres about its mean. The file does not say whether the
     samples are waypoints.
@@ -172,15 +182,15 @@ def write_csv(trace: Trace, path: str | Path) -> None:
         if name != name.strip() or any(mark in name for mark in ',"\n\r') or name.startswith("#"):
             raise UserError(f"id {name!r} cannot stand in a CSV file of ours: no commas, quotes, line ends or blanks")
     with _created(path) as out:
-        out.write("time,id,x,y\n")
-        x, y = _absolute(trace)
+        axes = _absolute(trace)
+        out.write(",".join(("time", "id", *"xyz"[: len(axes)])) + "\n")
         for time, low, high in zip(trace.times.tolist(), trace.offsets[:-1].tolist(), trace.offsets[1:].tolist()):
-            rows = zip(trace.node[low:high].tolist(), x[low:high].tolist(), y[low:high].tolist())
-            out.writelines(f"{time!r},{trace.ids[node]},{a!r},{b!r}\n" for node, a, b in rows)
+            rows = zip(trace.node[low:high].tolist(), *(axis[low:high].tolist() for axis in axes))
+            out.writelines(f"{time!r},{trace.ids[node]},{','.join(map(repr, place))}\n" for node, *place in rows)
 
 
 def write_bonnmotion(trace: Trace, path: str | Path) -> None:
-    """Write one line per node, with ``time x y`` for each sample; gzip where the path ends in .gz. Names are lost.
+    """Write one line per node, with ``time x y`` or ``time x y z`` for each sample; gzip for .gz. Names are lost.
 
     In both formats a node moves straight between its samples. This format cannot express absence: a node stands still
     before its first sample and after its last one, and in a gap it stays or continues.
@@ -190,18 +200,17 @@ def write_bonnmotion(trace: Trace, path: str | Path) -> None:
     """
     order = np.argsort(trace.node, kind="stable")
     ends = np.cumsum(np.bincount(trace.node, minlength=len(trace.ids)))
-    x, y = _absolute(trace)
-    rows = np.stack([trace.sample_times[order], x[order], y[order]], axis=1)
+    rows = np.stack([trace.sample_times[order], *(axis[order] for axis in _absolute(trace))], axis=1)
     with _created(path) as out:
+        out.write("#3D\n" if trace.z is not None else "")
         for node in np.split(rows, ends[:-1]):
             out.write(" ".join(map(repr, node.ravel().tolist())) + "\n")
 
 
-def _absolute(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
-    """Return x and y in the metres of the file, float64 [n] each, rounded to 0.1 mm."""
+def _absolute(trace: Trace) -> list[np.ndarray]:
+    """Return x, y and perhaps z in the metres of the file, float64 [n] each, rounded to 0.1 mm."""
     base = (0.0, 0.0) if trace.format.endswith("_geo") else trace.origin
-    x, y = (np.round(column.astype(np.float64) + start, 4) for column, start in zip((trace.x, trace.y), base))
-    return x, y
+    return [np.round(column.astype(np.float64) + start, 4) for column, start in zip(trace.axes, (*base, 0.0))]
 
 
 def _created(path: str | Path) -> TextIO:

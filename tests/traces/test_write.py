@@ -24,7 +24,8 @@ def traces(draw):
     rows = [(k, node) for k in range(len(times)) for node in range(len(names)) if k == 0 or draw(st.booleans())]
     offsets = np.searchsorted([k for k, _ in rows], np.arange(len(times) + 1))
     kept = [k for k in range(len(times)) if offsets[k + 1] > offsets[k]]  # a file of samples has no empty instants
-    x, y = (np.array([draw(PLACES) for _ in rows], np.float32) for _ in "xy")
+    x, y, z = (np.array([draw(PLACES) for _ in rows], np.float32) for _ in "xyz")
+    rises = draw(st.booleans()) and np.round(z, 4).any()  # heights of zero are none
     return Trace(
         ids=tuple(names),
         times=np.array(times)[kept],
@@ -35,6 +36,7 @@ def traces(draw):
         origin=(0.0, 0.0),
         waypoints=False,
         format="csv",
+        z=z if rises else None,
     )
 
 
@@ -47,8 +49,8 @@ def same(got, expected, ids=True):
     # Within an instant a file of nodes gives them in their order.
     a, b = (np.lexsort((trace.node, trace.sample_times)) for trace in (got, expected))
     np.testing.assert_array_equal(got.node[a], expected.node[b])
-    np.testing.assert_allclose(got.x[a], expected.x[b], rtol=1e-7, atol=1e-4)
-    np.testing.assert_allclose(got.y[a], expected.y[b], rtol=1e-7, atol=1e-4)
+    for mine, theirs in zip(got.axes, expected.axes, strict=True):
+        np.testing.assert_allclose(mine[a], theirs[b], rtol=1e-7, atol=1e-4)
 
 
 @settings(max_examples=60, deadline=None)

@@ -23,7 +23,7 @@ from mdfl_jax.traces.reading import (
 from mdfl_jax.traces.reading import wrong as refuse
 from mdfl_jax.traces.trace import Trace
 
-Sample = tuple[float, int, float, float]  # seconds, line, longitude, latitude
+Sample = tuple[float, int, float, float, float | None]  # seconds, line, longitude, latitude, height
 _HEADER = 6  # lines before the first sample of a .plt
 _PLT = 7  # its columns
 _CAB = 4  # columns of cabspotting
@@ -36,8 +36,8 @@ def _trace(path: str | Path, format_name: str, files: Iterable[tuple[str, Path]]
     columns = Columns(path, geographic=True)
     for node, file in files:
         columns.path = file
-        for time, line, lon, lat in sorted(read(file)):
-            columns.add(line, node, time, lon, lat)
+        for time, line, lon, lat, height in sorted(read(file), key=lambda sample: sample[:2]):
+            columns.add(line, node, time, lon, lat, z=height)
     columns.path = path
     return columns.trace(format_name)
 
@@ -66,7 +66,8 @@ def read_geolife(path: str | Path) -> Trace:
     """Read GeoLife's trajectories (Zheng, Xie, Ma, IEEE Data Engineering Bulletin 2010; user guide 1.3).
 
     After six lines, a line is ``latitude,longitude,0,feet,days,date,time``; date and time are in GMT. A folder has a
-    folder for each user, with her trajectories one after another.
+    folder for each user, with her trajectories one after another. Its feet are above the sea and often unknown (-777),
+    and are left out.
 
     Raises:
       UserError: for a line of another form, places that are not on the globe, or trajectories of a user that overlap.
@@ -81,7 +82,7 @@ def read_geolife(path: str | Path) -> Trace:
                 if len(cells) != _PLT:
                     refuse(file, f"{len(cells)} columns; a .plt has {_PLT}", line)
                 lat, lon = (number(file, line, name, cell) for name, cell in zip(("latitude", "longitude"), cells))
-                yield _seconds(file, line, f"{cells[5]} {cells[6]}"), line, lon, lat
+                yield _seconds(file, line, f"{cells[5]} {cells[6]}"), line, lon, lat, None
 
     tracks = _tracks(path, lambda name: name.endswith((".plt", ".plt.gz")), "files NAME.plt")
     return _trace(path, "geolife", [(_user(node, file), file) for node, file in tracks], samples)
@@ -109,7 +110,7 @@ def read_cabspotting(path: str | Path) -> Trace:
                     refuse(file, f"{len(words)} numbers; a line has latitude, longitude, occupancy and seconds", line)
                 names = ("latitude", "longitude", "occupancy", "time")
                 lat, lon, _, time = (number(file, line, name, word) for name, word in zip(names, words))
-                yield time, line, lon, lat
+                yield time, line, lon, lat, None
 
     tracks = _tracks(path, lambda name: name.startswith("new_"), "files new_NAME.txt")
     return _trace(path, "cabspotting", [(node.removeprefix("new_"), file) for node, file in tracks], samples)
@@ -124,6 +125,8 @@ class _GpxReader(SumoReader):
         super().__init__(path)
         self.samples: list[Sample] = []
         self.point: tuple[int, float, float] | None = None
+        self.time: float | None = None
+        self.height: float | None = None
         self.text: list[str] = []
         self.parser.EndElementHandler = self.end
         self.parser.CharacterDataHandler = self.text.append
@@ -138,16 +141,22 @@ class _GpxReader(SumoReader):
         if tag == "trkpt":
             given = dict(zip(attributes[::2], attributes[1::2]))
             lon, lat = (number(self.path, self.line, name, given.get(name, "")) for name in ("lon", "lat"))
-            self.point = self.line, lon, lat
+            self.point, self.time, self.height = (self.line, lon, lat), None, None
 
     def end(self, tag: str) -> None:
-        """Take the time of a point, and the end of a point."""
-        if tag == "time" and self.point:
+        """Take the time and the height of a point, and the end of a point."""
+        if not self.point:
+            return
+        if tag == "time":
+            self.time = _seconds(Path(self.path), self.point[0], "".join(self.text))
+        elif tag == "ele":
+            self.height = number(self.path, self.point[0], "ele", "".join(self.text).strip())
+        elif tag == "trkpt":
             line, lon, lat = self.point
-            self.samples.append((_seconds(Path(self.path), line, "".join(self.text)), line, lon, lat))
+            if self.time is None:
+                refuse(self.path, "a point of a track has no <time>", line)
+            self.samples.append((self.time, line, lon, lat, self.height))
             self.point = None
-        elif tag == "trkpt" and self.point:
-            refuse(self.path, "a point of a track has no <time>", self.point[0])
 
     def held(self) -> int:
         return len(self.samples)
@@ -156,7 +165,7 @@ class _GpxReader(SumoReader):
 def read_gpx(path: str | Path) -> Trace:
     """Read the tracks of GPX files (version 1.1): the points ``<trkpt lat= lon=>`` with their ``<time>``.
 
-    Waypoints and routes have no times and are left out. All tracks of a file are of one node.
+    Waypoints and routes have no times and are left out. All tracks of a file are of one node. A height is ``<ele>``.
 
     Raises:
       UserError: for a file that is no GPX, a point without a time, or places that are not on the globe.

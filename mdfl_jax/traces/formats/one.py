@@ -15,10 +15,10 @@ _ROW = (4, 5)  # numbers of a sample: time, id, and two or three axes
 def read_movement(path: str | Path) -> Trace:
     """Read a movement that ONE's ExternalMovement reads: ``minTime maxTime minX maxX minY maxY``, then ``time id x y``.
 
-    Heights, a third axis in both, are left out. Places are in metres.
+    Both may have a third axis, the height. Places are in metres.
 
     Raises:
-      UserError: for a line of another form, or times of a node that do not grow.
+      UserError: for a line of another form, times of a node that do not grow, or heights of some samples only.
     """
     columns = Columns(path)
     with opened(path) as stream:
@@ -32,8 +32,10 @@ def read_movement(path: str | Path) -> Trace:
                 continue
             if len(words) not in _ROW:
                 wrong(path, f"{len(words)} words; a sample has time id x y", line)
-            time, x, y = (number(path, line, name, words[k]) for name, k in (("time", 0), ("x", 2), ("y", 3)))
-            columns.add(line, words[1], time, x, y)
+            time, x, y, *height = (
+                number(path, line, name, word) for name, word in zip(("time", "x", "y", "z"), (words[0], *words[2:]))
+            )
+            columns.add(line, words[1], time, x, y, z=height[0] if height else None)
     return columns.trace("one")
 
 

@@ -130,9 +130,12 @@ class _FCDReader(SumoReader):
             x, y = float(x_text), float(y_text)
         except ValueError:
             x, y = number(self.path, self.line, "x", x_text), number(self.path, self.line, "y", y_text)
+        z = None
+        if "z" in attributes and (z_text := dict(zip(attributes[::2], attributes[1::2])).get("z")) is not None:
+            z = number(self.path, self.line, "z", z_text)
         is_new = name not in self.columns.ids
         kind = dict(zip(attributes[::2], attributes[1::2])).get("type", "") if is_new else ""
-        self.columns.add(self.line, name, self.times[-1], x, y, kind)
+        self.columns.add(self.line, name, self.times[-1], x, y, kind, z)
 
     def end(self, tag: str) -> None:
         """Take the end of a timestep."""
@@ -173,9 +176,9 @@ def read_sumo(path: str | Path, geographic: bool = False) -> Trace:
     """Read SUMO's FCD output, plain or gzip, as a stream (SUMO user documentation, Simulation/Output/FCDOutput).
 
     ``<timestep time="..">`` elements contain ``<vehicle>``, ``<person>`` and ``<container>`` elements with the
-    attributes id, x and y, in any order; type is the type of a node, and other attributes are ignored. A file whose
-    first such element has lon and lat in place of x and y is in degrees, and so is one that was written with
-    ``--fcd-output.geo``: the comment at its beginning has SUMO's options.
+    attributes id, x and y, in any order, and z where the network has heights; type is the type of a node, and other
+    attributes are ignored. A file whose first such element has lon and lat in place of x and y is in degrees, and so is
+    one that was written with ``--fcd-output.geo``: the comment at its beginning has SUMO's options.
 
     Args:
       path: the file.
@@ -186,7 +189,7 @@ def read_sumo(path: str | Path, geographic: bool = False) -> Trace:
 
     Raises:
       UserError: for a file that is no FCD output, is damaged or cut off, has unknown elements, declares a document
-        type, has times that do not grow, or has an id twice in one time step.
+        type, has times that do not grow, has an id twice in one time step, or has heights of some samples only.
     """
     reader = _FCDReader(path, geographic)
     reader.read()

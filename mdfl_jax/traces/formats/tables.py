@@ -44,8 +44,9 @@ NAMES: Mapping[str, Collection[str]] = {
     "lon": ("longitude", "lng", "long"),
     "lat": ("latitude",),
     "type": ("vehicle_type",),
+    "z": ("vehicle_z", "z_m"),
 }
-"""What tools call the columns of a table of places, in lower case. A type need not be there."""
+"""What tools call the columns of a table of places, in lower case. A type and a height need not be there."""
 _ROLE = {name: role for role, names in NAMES.items() for name in (role, *names)}
 
 
@@ -132,7 +133,7 @@ class _Places:
             self._refuse(f"columns {','.join(names)}; they must be {wanted}", line)
         if len(fitting) > 1:
             self._refuse("it has x and y, and lon and lat", line)
-        roles = [role for role in (*fitting[0], "type") if role in places]
+        roles = [role for role in (*fitting[0], "type", "z") if role in places]
         if twice := [role for role in roles if len(places[role]) > 1]:
             both = " and ".join(names[k] for k in places[twice[0]])
             self._refuse(f"{both} may both be the {twice[0]}", line)
@@ -170,7 +171,7 @@ def _said(at: Mapping[str, int], why: str) -> str:
 
 
 def read_csv(path: str | Path, geographic: bool | None = None, named: Sequence[str] = ()) -> Trace:
-    """Read a table of places: time, id, and x and y in metres or longitude and latitude.
+    """Read a table of places: time, id, x and y in metres or longitude and latitude, and perhaps z in metres.
 
     Columns are divided by commas, semicolons or tabs. A header names them in any order, by one of `NAMES`, and may name
     further ones. Times are seconds, or dates with times (ISO 8601). Without a header four columns are ``time,id,x,y``
@@ -219,7 +220,7 @@ def _add_table(columns: Columns, found: _Places, is_first: bool) -> dict[str, in
         wrong(found.path, "its places are in another unit than those of the files before it", first[0])
     columns.geographic = layout is GLOBE
     time_at, x_at, y_at = (at[role] for role in layout if role != "id")
-    id_at, type_at = at.get("id"), at.get("type")
+    id_at, type_at, z_at = at.get("id"), at.get("type"), at.get("z")
     read: Callable[[str], float] | None = None
     for line, row in samples:
         if read is None:
@@ -227,15 +228,16 @@ def _add_table(columns: Columns, found: _Places, is_first: bool) -> dict[str, in
         name = found.node if id_at is None else row[id_at]
         kind = "" if type_at is None else row[type_at]
         try:
-            columns.add(line, name, read(row[time_at]), float(row[x_at]), float(row[y_at]), kind)
+            z = None if z_at is None else float(row[z_at])
+            columns.add(line, name, read(row[time_at]), float(row[x_at]), float(row[y_at]), kind, z)
         except (ValueError, OverflowError) as error:
             if isinstance(error, UserError):
                 raise
             when = row[time_at]
             if read is _seconds and date_seconds(when) is None:
                 wrong(found.path, f"time is {when!r}; it must be a date with a time, as in the first line", line)
-            for role in layout:
-                if role != "id" and (role != "time" or read is float):
+            for role in at:
+                if role not in ("id", "type") and (role != "time" or read is float):
                     number(found.path, line, role, row[at[role]])
             raise
     return at
@@ -312,13 +314,16 @@ def read_parquet(path: str | Path, named: Sequence[str] = ()) -> Trace:
         held["time"] = (held["time"] - pd.Timestamp(0, tz=held["time"].dt.tz)) / pd.Timedelta(seconds=1)
     held |= {role: held[role].astype(str) for role in ("id", "type") if role in held}
     columns = Columns(path, "lon" in at)
-    for line, (time, name, x, y, *kind) in enumerate(zip(*held.values()), 1):
+    for line, row in enumerate(zip(*held.values()), 1):
+        has = dict(zip(at, row))
+        name, kind = has.pop("id"), has.pop("type", "")
         try:
-            columns.add(line, name, float(time), float(x), float(y), *kind)
+            time, x, y, *height = map(float, has.values())
+            columns.add(line, name, time, x, y, kind, height[0] if height else None)
         except (TypeError, ValueError, OverflowError) as error:
             if isinstance(error, UserError):
                 raise
-            wrong(path, f"row {line} has {time}, {name}, {x}, {y} as {', '.join(list(at)[:4])}")
+            wrong(path, f"row {line} has {', '.join(map(str, row))} as {', '.join(at)}")
     return columns.trace("parquet", why=_said(at, found.why))
 
 

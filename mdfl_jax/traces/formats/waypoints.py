@@ -40,8 +40,8 @@ def read_bonnmotion(path: str | Path, named: Sequence[str] = ()) -> Trace:
     """Read BonnMotion's native format, ``.movements`` (BonnMotion manual, section on output to its native format).
 
     Each line is one node, whose name is its number from 0. It contains ``time x y`` for each waypoint, in seconds and
-    metres, or ``time x y z`` in a file in space, which begins with the line ``#3D``; heights are left out. Between two
-    waypoints a node moves straight at constant speed. Other lines that begin with # are comments.
+    metres, or ``time x y z`` in a file in space, which begins with the line ``#3D``. Between two waypoints a node moves
+    straight at constant speed. Other lines that begin with # are comments.
 
     Args:
       path: the file, plain or gzip.
@@ -65,8 +65,9 @@ def read_bonnmotion(path: str | Path, named: Sequence[str] = ()) -> Trace:
                 hint = "" if form == DEEP else f" (in space, the first line is {_HEADER}, or trace.columns=time,x,y,z)"
                 wrong(path, f"{len(words)} numbers; a waypoint has {', '.join(form)}{hint}", line)
             values = [number(path, line, form[i % size], word) for i, word in enumerate(words)]
-            for time, x, y in zip(values[::size], values[1::size], values[2::size]):
-                columns.add(line, str(node), time, x, y)
+            for at in range(0, len(values), size):
+                time, x, y, *height = values[at : at + size]
+                columns.add(line, str(node), time, x, y, z=height[0] if height else None)
             node += 1
     return columns.trace("bonnmotion", waypoints=True, why=f"a waypoint is {', '.join(form)}")
 
@@ -153,13 +154,17 @@ class _Script:
             )
         if self.active and not self.line_of:
             wrong(self.path, "it says when nodes are active, and not where; a folder of both files is one trace")
+        rises = any(place.get("Z") for place in self.start.values())
         for name, line in self.line_of.items():
             place, legs = self.start.get(name, {}), self.legs.get(name, [])
             if missing := [axis for axis in "XY" if axis not in place]:
                 wrong(self.path, f"node {name} is given no first place: set {missing[0]}_ is missing", line)
+            if rises and "Z" not in place:
+                wrong(self.path, f"node {name} has no height, and others have: set Z_ is missing", line)
+            height = place["Z"] if rises else None  # no command changes it
             corners = _corners(place["X"], place["Y"], legs)
             for time, x, y in [leg[:3] for leg in legs] if exported else self.while_active(name, corners):
-                columns.add(line, name, time, x, y)
+                columns.add(line, name, time, x, y, z=height)
         if exported:
             return columns.trace(
                 "ns2", why="each setdest is a place at its time, as SUMO exports: the first repeats X_"
@@ -192,7 +197,8 @@ def read_ns2(path: str | Path) -> Trace:
     ``$node_(0) set X_ 1.0`` places a node at time 0. ``$ns_ at 2.0 "$node_(0) setdest 10.0 5.0 1.5"`` sends it, from
     the place where it then is, straight to another place, at a speed in m/s. It moves until it arrives or is sent
     elsewhere. Speed 0 stops it. ``$ns_ at 2.0 "$g(0) start"`` and ``stop`` say when a node is there; without them it
-    always is. Z_ and the commands of $god_ are ignored. The files of a folder are one script.
+    always is. Z_ is the height of a node, which it keeps. The commands of $god_ are ignored. The files of a folder are
+    one script.
 
     SUMO's traceExporter (``--ns2mobility-output``) writes another meaning in the same words: a setdest is the place of
     a vehicle at this time. It is known by the first setdest of each node, which follows its place and repeats it. Then
