@@ -73,6 +73,8 @@ class Mobility(NamedTuple):
         grid point, if they depend on nothing else. None means that they do, or that they are not known. Theory uses it.
       compare: (state, heard [N, N] bool, differences [N, N] float32) -> state, called at the end of a round: who heard
         whom, and the distances between the models before the round. None means that movement does not depend on models.
+      height: (world, state) -> [N] float32 heights in metres, NaN where nothing says them. It is called if the world's
+        trace has heights. None means that the rule knows none.
       still: whether nobody ever moves, so that links stay the same.
       relays: whether clients may be relays, which stand where `mdfl_jax.networks.worlds` puts them. Not if all clients
         move, or if the rule gives the places of all.
@@ -89,6 +91,7 @@ class Mobility(NamedTuple):
     centres: Callable[[Any, Any], jax.Array] | None = None
     chain: Callable[[jax.Array, Any], jax.Array] | None = None
     compare: Callable[[Any, jax.Array, jax.Array], Any] | None = None
+    height: Callable[[Any, Any], jax.Array] | None = None
     still: bool = False
     relays: bool = True
 

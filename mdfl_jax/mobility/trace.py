@@ -7,6 +7,7 @@ program. Each run has its own copy of the table, which takes N x (8 substeps + 2
 The clients of a contact list are drawn on the unit circle of maps.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -31,6 +32,8 @@ class Tracks(NamedTuple):
         and jumps to its next place at the end.
       rounds: [] int32, how many rounds the trace lasts, at most R. ``repeats`` says what follows.
       repeats: [] bool, true where the trace then begins again. Else all clients stay where the trace ends.
+      height: [R + 1, N] float32 heights in metres when a round begins, NaN where nothing says them; None: there are
+        none, or nobody reads them.
     """
 
     position: Any
@@ -38,6 +41,7 @@ class Tracks(NamedTuple):
     goes: Any
     rounds: Any
     repeats: Any
+    height: Any = None
 
 
 def check_at_end(at_end: str) -> None:
@@ -96,7 +100,8 @@ def tracks(table: TraceTable, at_end: str = "hold", substeps: int = 1, rounds: i
     goes = np.zeros((rounds + 1, num_clients), bool)
     goes[:own] = known.reshape(own, substeps, num_clients).all(axis=1)
     begins = np.minimum(np.arange(rounds + 1), own) * substeps
-    return Tracks(position, present[begins], goes, np.int32(own), np.bool_(at_end == "repeat"))
+    height = None if table.height is None else np.asarray(table.height, np.float32)[begins]
+    return Tracks(position, present[begins], goes, np.int32(own), np.bool_(at_end == "repeat"), height)
 
 
 def no_tracks(num_clients: int, substeps: int, rounds: int) -> Tracks:
@@ -111,6 +116,14 @@ def no_tracks(num_clients: int, substeps: int, rounds: int) -> Tracks:
     return tracks(TraceTable(empty, np.ones(empty.shape[:2], bool), 0.0, 1.0), "hold", substeps)
 
 
+def of_one_form(found: Sequence[Any]) -> list[Any]:
+    """Return the data of the points of a program: if some tracks have heights, the others get those of NaN."""
+    if all(getattr(one, "height", None) is None for one in found):
+        return list(found)
+    unknown = [np.full(one.present.shape, np.nan, np.float32) for one in found]
+    return [one._replace(height=own) if one.height is None else one for one, own in zip(found, unknown)]
+
+
 def tracks_of(world: PlaneWorld) -> Tracks:
     """Return the table of a world in which a trace moves clients.
 
@@ -119,7 +132,7 @@ def tracks_of(world: PlaneWorld) -> Tracks:
     """
     if world.trace is None:
         raise UserError("the world trace needs places: give SpatialParams.trace, see mdfl_jax.mobility.trace.tracks")
-    return Tracks(*map(jnp.asarray, world.trace))
+    return jax.tree.map(jnp.asarray, world.trace)
 
 
 class ListWorld(NamedTuple):

@@ -462,6 +462,8 @@ class Met(NamedTuple):
       squared: [N, K] the squared distances of the two clients, the smallest of a movement; None if nobody needs them.
       lasted: [N, K] float32 the seconds of each contact in the round, where a contact list has them; None elsewhere.
       position: [N, 2] the places at the beginning of the round; None where clients have none.
+      height: [N] float32 heights in metres at the beginning of the round, NaN where nothing says them; None: no trace
+        has heights.
       is_mobile: [N] bool, the mobile clients; None where clients have no places.
       path: the movement in which clients met; None: they met at the beginning of the round.
       radius: [N] communication radii, or [N, K] those of the links; None where clients have no places.
@@ -476,6 +478,7 @@ class Met(NamedTuple):
     squared: jax.Array | None = None
     lasted: jax.Array | None = None
     position: jax.Array | None = None
+    height: jax.Array | None = None
     is_mobile: jax.Array | None = None
     path: Path | None = None
     radius: jax.Array | None = None

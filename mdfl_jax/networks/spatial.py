@@ -207,6 +207,17 @@ class _Space:
         places = state.places._replace(position=position, distance_moved=state.places.distance_moved + length)
         return state._replace(rules=states, places=places, speed=length, path=path, there=present)
 
+    def height(self, params: SpatialParams, state: SpatialState) -> jax.Array | None:
+        """Return the heights of a trace, [N]; NaN under a rule that knows none; None if there are none at all."""
+        if getattr(params.trace, "height", None) is None:
+            return None
+
+        def use(k: int) -> Callable[[Any], jax.Array]:
+            rise, unknown = self.rules[k].height, jnp.full(self.num_clients, jnp.nan, jnp.float32)
+            return lambda states: rise(self.seen(params, state.world, k), states[k]) if rise else unknown
+
+        return jax.lax.switch(params.mobility, [use(k) for k in range(len(self.rules))], state.rules)
+
     def meet(self, params: SpatialParams, round_index: jax.Array, state: SpatialState) -> Met:
         """Find who is in range of whom in a round."""
         position, path, radius = state.places.position, state.path, state.radius
@@ -220,7 +231,7 @@ class _Space:
         if state.there is not None:
             heard &= state.there[:, None] & met.senders.of(state.there)
         met = met._replace(heard=heard, position=position, is_mobile=state.places.is_mobile)
-        return met._replace(path=path, radius=radius, duration=params.motion.dt)
+        return met._replace(path=path, radius=radius, duration=params.motion.dt, height=self.height(params, state))
 
     def step(
         self, params: SpatialParams, key: jax.Array, round_index: jax.Array, state: SpatialState, clients: Clients

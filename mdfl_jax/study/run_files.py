@@ -370,7 +370,8 @@ def is_independent(study: Study, group: Group, rounds: int) -> bool:
     make = partial(build_simulation, members[0], group.dataset, group.rules, group.simulation.mesh, tree)
 
     def numbers_of(simulation: Simulation) -> list[Hparams]:
-        return [hparams_of(m, group.rules, files.params(m, group.rules), simulation.link_load) for m in members]
+        traces = files.of_points(members, group.rules)
+        return [hparams_of(m, group.rules, trace, simulation.link_load) for m, trace in zip(members, traces)]
 
     try:
         simulation = with_links(make, members, numbers_of, study.seeds)  # lists of another length: another program

@@ -332,7 +332,8 @@ def _numbers(
     """Return the traced numbers of the points of a group."""
     for member in members:
         check_heard(member)
-    return [hparams_of(member, rules, files.params(member, rules), simulation.link_load) for member in members]
+    traces = files.of_points(members, rules)
+    return [hparams_of(member, rules, trace, simulation.link_load) for member, trace in zip(members, traces)]
 
 
 @stages.stage("preparing the study")

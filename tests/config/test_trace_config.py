@@ -148,6 +148,26 @@ def test_a_study_tells_how_it_read_its_file(traced, tmp_path):
     assert f"{leaves}are gone (trace.gaps=absent)" in lines
 
 
+def test_heights_go_to_the_radio_that_reads_them(traced, tmp_path):
+    """Every client of these rows climbs, and is assigned its own; the plan says what counts and what does not."""
+    rows = [f"{t},v{i},{50 * i + t},0,{10 * i + t}" for t in range(6) for i in range(6)]
+    (tmp_path / "up.csv").write_text("\n".join(["time,id,x,y,z", *rows, ""]))
+    up = {"trace.file": str(tmp_path / "up.csv"), "baseline": "", "sweep": "network.mobility=trace,random_waypoint"}
+    study = make_study(traced(**up, **{"radio.name": "air_to_ground", "radio.height": 50.0}))
+    climbs, other = (hparams.network.trace.height for hparams in study.groups[0].hparams)
+    np.testing.assert_array_equal(climbs, 10 * np.arange(6) + np.arange(5)[:, None])
+    assert climbs.shape == other.shape
+    assert np.isnan(other).all()
+    file = f"trace.file {tmp_path / 'up.csv'}"
+    lines = plan(study).splitlines()
+    assert f"  note: {file}: heights from the ground, 0.0 to 55.0 m, are those of radio.name air_to_ground" in lines
+    assert f"  note: radio.height is 50.0; it has no effect: '{tmp_path / 'up.csv'}' has heights" in lines
+    assert not any("radio.flying" in line or "height_spread" in line for line in lines)
+    left_out = make_study(traced(**up))
+    assert all(hparams.network.trace.height is None for hparams in left_out.groups[0].hparams)
+    assert f"  note: {file}: its heights are left out: radio.name is disc" in plan(left_out).splitlines()
+
+
 def test_a_list_in_seconds_says_how_long_contacts_last(tiny, tmp_path):
     (tmp_path / "list.csv").write_text("start,end,i,j\n0,1.5,0,1\n1,4,2,3\n1.25,1.5,2,3\n2,3,0,5\n2.5,3.5,0,5\n")
     changes = {"network.mobility": "contacts", "trace.file": str(tmp_path / "list.csv"), "cost.short_contact": "drop"}

@@ -93,6 +93,7 @@ MUTANTS = [
     Mutant("exchange/largest.py", "rank < most[:, None]", "rank < size", "exchange/test_largest.py"),
     Mutant("core/message_bits.py", "jnp.maximum(listed, by_map)", "listed", "exchange/test_largest.py"),
     Mutant(f"{RADIOS}/air_to_ground.py", "-b * (elevation - a)", "-b * elevation", "networks/test_radio.py"),
+    Mutant("mobility/rules/trace.py", "height[now(world, moved)]", "height[0]", "networks/test_radio.py"),
     Mutant(f"{RADIOS}/radio.py", "within & ~met.heard", "~met.heard", "networks/test_radio.py"),
     Mutant(f"{RADIOS}/log_distance.py", "jnp.maximum(distance, 1)", "distance", "networks/test_radio.py"),
     Mutant(f"{RADIOS}/radio.py", "jnp.maximum(others, senders.opposite(others))", "others", "networks/test_radio.py"),

@@ -17,6 +17,7 @@ import mdfl_jax
 from mdfl_jax.core.links import ALL_PAIRS, as_senders
 from mdfl_jax.core.types import FIXED, SYMMETRIC, Links
 from mdfl_jax.mobility.plane import Motion
+from mdfl_jax.mobility.trace import of_one_form, tracks
 from mdfl_jax.networks import fixed_graph
 from mdfl_jax.networks.contact import Met
 from mdfl_jax.networks.costs import CostParams, Work, airtime, link_filter
@@ -34,6 +35,7 @@ from mdfl_jax.networks.radios.sharing import InterferenceNumbers
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.study import make_study
 from mdfl_jax.study.plan import plan
+from mdfl_jax.traces import TraceTable
 
 N, ROUNDS = 24, 5
 PLANE = SpatialParams(16, radius=np.float32(150.0), motion=Motion(500.0, 500.0, 5.0))
@@ -189,6 +191,58 @@ def test_who_flies_is_heard_by_the_elevation(flying):
                     assert links.adjacency[t, i, j] == links.adjacency[t, j, i] == (lost <= 113 and d <= 600)
                 kinds.setdefault(int(flies[i]) + int(flies[j]), set()).add(bool(links.adjacency[t, i, j]))
     assert kinds[1] == {True, False}
+
+
+def rising(rows=4):
+    """A client in a street, one on a mast, two drones that rise and sink, at each second."""
+    t = np.arange(rows)[:, None]
+    position = np.stack([np.hstack([0 * t, 5 + 0 * t, 100 + 30 * t, 200 - 20 * t]), np.hstack([0 * t] * 4)], axis=-1)
+    height = np.hstack([0 * t, 25 + 0 * t, 1 + 20 * t, 90 - 29.5 * t])
+    return TraceTable(position.astype(np.float32), np.ones((rows, 4), bool), 0.0, 1.0, height=height)
+
+
+@pytest.mark.parametrize("lists", [0, 3])
+def test_the_heights_of_a_trace_decide_the_elevation(lists):
+    """The rate of each link tells its loss, in rounds with other heights of the drones; 1 m is on the ground."""
+    table, parts = rising(), Parts("air_to_ground", "", "shannon")
+    own = air_to_ground.AirToGroundNumbers(environment="high_rise", threshold=-90.0).traced()
+    filtered = RadioParams(own, None, ShannonNumbers(width=1e6, gap=0.0).traced())
+    network = spatial(4, mobility=("trace",), link_filter=radio(parts), max_neighbours=lists)
+    found = played(network, SpatialParams(4, np.float32(1e4), trace=tracks(table), link_filter=filtered), 3)[1]
+    kinds = set()
+    for k in range(3):
+        for i, place in np.ndindex(4, 4):
+            j = place if found.senders.ids is None else int(found.senders.ids[k, i, place])
+            if i == j:
+                continue
+            d, (low, high) = abs(table.position[k, i, 0] - table.position[k, j, 0]), sorted(table.height[k, [i, j]])
+            if high <= 1.5:
+                lost = oracle.streets(d, 2)
+            elif low <= 1.5:
+                lost = oracle.air_to_ground("high_rise", d, high - 1.5)
+            else:
+                lost = oracle.free_space(np.hypot(d, high - low) / 1000, 2000) + 2.3
+            kinds.add((high <= 1.5, low <= 1.5))
+            assert found.adjacency[k, i, place]
+            snr = 10 * np.log10(2 ** (float(found.rate[k, i, place]) / 1e6) - 1)
+            np.testing.assert_allclose(23 + 95 - snr, lost, atol=0.05)
+    assert len(kinds) == 3
+
+
+@pytest.mark.parametrize("mobility", [0, 1])
+def test_who_has_no_height_in_the_trace_has_that_of_the_radio(mobility):
+    """Points of one program, whose tracks have one form: one follows heights, the other one a trace without."""
+    plain = rising()._replace(height=None)
+    traces = of_one_form([tracks(rising()), tracks(plain)])
+    assert jax.tree.structure(traces[0]) == jax.tree.structure(traces[1])
+    own = RadioParams(air_to_ground.AirToGroundNumbers(height=40.0).traced(), None, ShannonNumbers().traced())
+    parts = Parts("air_to_ground", "", "shannon")
+    network = spatial(4, mobility=("trace", "random_waypoint"), link_filter=radio(parts))
+    numbers = SpatialParams(4, np.float32(1e4), mobility=mobility, trace=traces[1], link_filter=own)
+    expected = played(network, numbers._replace(trace=tracks(plain)), 3)[1]
+    np.testing.assert_array_equal(played(network, numbers, 3)[1].rate, expected.rate)
+    of_heights = played(network, numbers._replace(trace=traces[0]), 3)[1]
+    assert np.array_equal(of_heights.rate, expected.rate) == (mobility == 1)
 
 
 WHOLE = Parts("log_distance", "nakagami", "its_g5", "turns", shadowed=True, bursts=True)

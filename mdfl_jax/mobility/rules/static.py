@@ -45,6 +45,7 @@ def in_trace() -> Mobility:
         world="trace",
         presence=presence,
         is_mobile=lambda world: jnp.zeros_like(world.is_mobile),
+        height=lambda world, state: tracks_of(world).height[0],
         still=True,
         relays=False,
     )

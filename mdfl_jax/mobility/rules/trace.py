@@ -46,5 +46,6 @@ def trace() -> Mobility:
         path=_path,
         presence=presence,
         is_mobile=is_mobile,
+        height=lambda world, moved: tracks_of(world).height[now(world, moved)],
         relays=False,
     )

@@ -7,7 +7,8 @@ Between a client in the air and one on the ground, at the elevation theta in deg
 
 where P is the probability of a line of sight. The loss is the mean over it, as in the paper. Two clients in the air
 see each other (P = 1), and between two on the ground the loss is that of `mdfl_jax.networks.radios.log_distance`, by
-default that of streets at 2 GHz (3GPP TR 37.885). Distances of the world are those on the ground.
+default that of streets at 2 GHz (3GPP TR 37.885). Distances of the world are those on the ground. Heights are drawn
+once, or those of a trace at the beginning of each round.
 """
 
 import math
@@ -57,16 +58,21 @@ class AirToGroundNumbers(LogDistanceNumbers):
             )
 
 
-def heights(numbers: AirToGroundNumbers, drawn: jax.Array, mobile: jax.Array) -> jax.Array:
+def heights(
+    numbers: AirToGroundNumbers, drawn: jax.Array, mobile: jax.Array, traced: jax.Array | None = None
+) -> jax.Array:
     """Return the heights of the clients in metres, [N].
 
     Args:
       numbers: the numbers of the radio.
       drawn: [N] uniform draws in [0, 1).
       mobile: [N] bool, the mobile clients.
+      traced: [N] heights of a trace, NaN where it has none; who is not above the antennas on the ground is on the
+        ground. None: there are none.
     """
     flies = {"mobile": mobile, "static": ~mobile, "all": jnp.ones_like(mobile)}[numbers.flying]
-    return jnp.where(flies, numbers.height * (1 + numbers.height_spread * (2 * drawn - 1)), numbers.antenna)
+    own = jnp.where(flies, numbers.height * (1 + numbers.height_spread * (2 * drawn - 1)), numbers.antenna)
+    return own if traced is None else jnp.where(jnp.isnan(traced), own, jnp.maximum(traced, numbers.antenna))
 
 
 def sight(numbers: AirToGroundNumbers, elevation: jax.Array) -> jax.Array:
@@ -116,4 +122,4 @@ RADIOS.register(
     formula="SNR as of log_distance;  loss = 20 log10(4 pi f s / c) + P eta_los + (1 - P) eta_nlos;  "
     "P = 1 / (1 + a exp(-b (theta - a)))",
     cite="alhourani2014",
-)(PathLoss(loss, reach, heights))
+)(PathLoss(loss, reach, heights, ("height", "height_spread", "flying")))

@@ -47,13 +47,16 @@ class PathLoss(NamedTuple):
     Attributes:
       loss: (numbers, distance in metres) -> dB, which does not fall with the distance.
       reach: (numbers, dB) -> the largest distance in metres with at most this loss, 0 for none.
-      heights: (numbers, uniform draws [N], [N] bool the mobile clients) -> [N] the heights of the clients in metres;
-        ``loss`` and ``reach`` then have two more arguments, the heights of the two clients. None: there are none.
+      heights: (numbers, uniform draws [N], [N] bool the mobile clients, [N] heights of a trace or None) -> [N] the
+        heights of the clients in metres; ``loss`` and ``reach`` then have two more arguments, the heights of the two
+        clients. None: there are none.
+      drawn: the numbers that only draw heights, which those of a trace replace.
     """
 
     loss: Callable[..., jax.Array]
     reach: Callable[..., jax.Array]
-    heights: Callable[[Any, jax.Array, jax.Array], jax.Array] | None = None
+    heights: Callable[[Any, jax.Array, jax.Array, jax.Array | None], jax.Array] | None = None
+    drawn: tuple[str, ...] = ()
 
 
 class Rate(NamedTuple):
@@ -176,7 +179,7 @@ def _pairs(parts: Parts, params: RadioParams) -> tuple[jax.Array, ...]:
     path_loss = RADIOS[parts.radio]
     if path_loss is None or path_loss.heights is None:
         return ()
-    both = path_loss.heights(params.signal, jnp.full(2, 0.5), jnp.array([True, False]))
+    both = path_loss.heights(params.signal, jnp.full(2, 0.5), jnp.array([True, False]), None)
     return both[:, None], both[None]
 
 
@@ -235,7 +238,7 @@ def radio(parts: Parts) -> LinkFilter | None:
         if path_loss.heights is not None:
             assert met.is_mobile is not None
             assert drawn is not None
-            height = path_loss.heights(numbers, drawn, met.is_mobile)
+            height = path_loss.heights(numbers, drawn, met.is_mobile, met.height)
             tall = (height[:, None], senders.of(height))
         level = numbers.power - path_loss.loss(numbers, jnp.sqrt(met.squared), *tall) + gain
         noise = numbers.noise
@@ -427,6 +430,13 @@ class RadioConfig(Section):
         reach = reach_alone(*found)
         why = f"nobody is heard beyond it, and without shadowing and fading a signal reaches {reach:.4g}"
         yield "network.radius", reach > whole.network.radius, why
+
+    def heights_replaced(self) -> dict[str, Any] | None:
+        """Return the fields that are set and that heights of a trace replace; None if the radio reads no heights."""
+        path_loss, passed = RADIOS[self.name], vars(self)
+        if path_loss is None or path_loss.heights is None:
+            return None
+        return {f"radio.{name}": passed[name] for name in path_loss.drawn if passed[name] is not None}
 
     def describe(self, whole: Any) -> str:
         """Return how signals get weaker."""

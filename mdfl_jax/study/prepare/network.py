@@ -38,13 +38,14 @@ from mdfl_jax.exchange.neighbourhood import BoundedNumbers
 from mdfl_jax.mobility import BOUNDARIES, MOBILITIES, Form, Motion, Movement
 from mdfl_jax.mobility.registry import movement_of, world_in
 from mdfl_jax.mobility.rule import FILES, WorldKind
-from mdfl_jax.mobility.trace import Tracks, no_tracks, tracks
+from mdfl_jax.mobility.trace import Tracks, no_tracks, of_one_form, tracks
 from mdfl_jax.networks.contact import ContactList, contact_list
 from mdfl_jax.networks.costs import IGNORE, CostConfig, CostParams, Work, work_of
 from mdfl_jax.networks.fixed import fixed_graph, given, read_matrices
 from mdfl_jax.networks.graphs import GRAPHS, Graph, GraphParams
 from mdfl_jax.networks.link_filters import LinkFilter, chained
 from mdfl_jax.networks.mixing import MIXINGS
+from mdfl_jax.networks.radios.radio import RadioConfig
 from mdfl_jax.networks.spatial import ORDERS, SpatialParams, spatial
 from mdfl_jax.networks.worlds import MOVERS, RELAY_PLACES
 from mdfl_jax.networks.wrappers.clocks import ClockConfig
@@ -52,7 +53,7 @@ from mdfl_jax.networks.wrappers.participation import ParticipationParams
 from mdfl_jax.networks.wrappers.presence import PresenceConfig
 from mdfl_jax.networks.wrappers.roadside import ServerConfig
 from mdfl_jax.traces import Contacts, Part, Trace, contact_table, load, part_of, resample
-from mdfl_jax.traces.describe import notes, stay
+from mdfl_jax.traces.describe import heights_of, notes, stay
 from mdfl_jax.traces.formats.sumo import street_pieces
 
 
@@ -93,7 +94,7 @@ class TraceFiles:
                 self.notes |= dict.fromkeys(f"trace.file {config.file}: {line}" for line in notes(loaded))
             if isinstance(loaded, Contacts):
                 return _of_contacts(experiment, loaded)
-            table = _of_places(experiment, loaded)
+            table = self.with_heights(experiment, loaded, _of_places(experiment, loaded))
             if not loaded.stays:
                 self.notes[f"trace.file {config.file}: {stay(loaded, config.gaps)}"] = None
         except UserError as error:
@@ -103,6 +104,25 @@ class TraceFiles:
             with errors_about("trace.streets"):
                 self.streets = street_pieces(config.streets, loaded)
         return table
+
+    def of_points(self, experiments: Sequence[Experiment], rules: list[Movement]) -> list[Any]:
+        """Return `params` of the points of one program, in one form."""
+        return of_one_form([self.params(experiment, rules) for experiment in experiments])
+
+    def with_heights(self, experiment: Experiment, trace: Trace, found: Tracks) -> Tracks:
+        """Keep the heights of a trace if the radio reads them, and note what does not count then."""
+        if found.height is None:
+            return found
+        file, radio = experiment.trace.file, RadioConfig.of(experiment)
+        replaced = radio.heights_replaced()
+        if replaced is None:
+            self.notes[f"trace.file {file}: its heights are left out: radio.name is {radio.name}"] = None
+            return found._replace(height=None)
+        range_of = f"heights from the ground, {heights_of(trace)}, are those of radio.name {radio.name}"
+        self.notes[f"trace.file {file}: {range_of}"] = None
+        for path, value in replaced.items():
+            self.notes[f"{path} is {value}; it has no effect: {file!r} has heights"] = None
+        return found
 
 
 def _rounds(experiment: Experiment, seconds: float, unit: str) -> int:
