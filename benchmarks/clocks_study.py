@@ -1,10 +1,10 @@
-"""Run or read the studies of clients with clocks (configs/clocks.py), of which docs/time.md quotes a table.
+"""Run or read the studies of clients with clocks (configs/clocks.py), of which docs/time.md quotes two tables.
 
-python -m benchmarks.clocks_study [--studies=synchronous,paced,asynchronous] [--workdir=DIR] [--write]
+python -m benchmarks.clocks_study [--studies=synchronous,paced,asynchronous,radio] [--workdir=DIR] [--write]
 
 The studies lie in --workdir. A finished study is read, and an interrupted one goes on. With --write,
-results/clocks_study.json holds of each seed the accuracy at the end and the simulated seconds to the target; what it
-holds of studies that --studies leaves out stays there.
+results/clocks_study.json and, of `radio`, results/clocks_radio.json hold of each seed the accuracy at the end and the
+simulated seconds to the target; what they hold of studies that --studies leaves out stays there.
 """
 
 import json
@@ -24,18 +24,24 @@ _WORKDIR = flags.DEFINE_string("workdir", "runs/clocks", "The folder of the stud
 
 _STUDIES = flags.DEFINE_list("studies", ["synchronous", "paced", "asynchronous"], "Studies of configs/clocks.py.")
 
-NAME, MOVEMENT = "algorithm.name", "network.mobility"
+NAME, MOVEMENT, SHORT = "algorithm.name", "network.mobility", "cost.short_contact"
 
 
-def rows_of(summary: dict[str, Any], rounds: str) -> list[dict[str, Any]]:
+def rows_of(summary: dict[str, Any], study: str) -> list[dict[str, Any]]:
     """Return of each point of a study the accuracies in per cent and the seconds to the target, by seed.
 
-    A study without algorithms is one of rounds, and ``rounds`` is its name in the table.
+    A point is called by its settings. A study in rounds has no algorithms, and its rows have its own name.
     """
+    rounds = {"synchronous": ROUNDS, "paced": PACED}.get(study, "")
+
+    def called(set_here: dict[str, Any]) -> dict[str, Any]:
+        if study == "radio":
+            return {"model": set_here["model.name"], "algorithm": set_here[NAME], "short_contact": set_here[SHORT]}
+        return {"algorithm": set_here.get(NAME, rounds), "movement": set_here[MOVEMENT]}
+
     return [
-        {
-            "algorithm": point["overrides"].get(NAME, rounds),
-            "movement": point["overrides"][MOVEMENT],
+        called(point["overrides"])
+        | {
             "accuracy": [value and round(100 * value, 2) for value in point["final_accuracy"]["per_seed"]],
             "seconds": point["seconds_to_target_per_seed"],
         }
@@ -48,25 +54,29 @@ def main() -> int:
     common.setup_jax(common.default_cache())
     from mdfl_jax.study import Interrupted  # imports JAX
 
-    studies, rows, seeds = Studies("", Path(_WORKDIR.value)), [], 0
+    studies, rows = Studies("", Path(_WORKDIR.value)), {}
     try:
         for name in _STUDIES.value:
             made = studies.of(clocks.get_config(name)).results()
-            rows += rows_of(made.summary, PACED if name == "paced" else ROUNDS)
-            seeds = len(made.seeds)
+            rows[name], seeds = rows_of(made.summary, name), len(made.seeds)
     except Interrupted:
         print(f"stopped; the same command goes on where {_WORKDIR.value} was left", file=sys.stderr)
         return 130
-    if measure.WRITE.value:
-        path = measure.RESULTS / "clocks_study.json"
-        new = {(row["algorithm"], row["movement"]) for row in rows}
-        kept = json.loads(path.read_text())["rows"] if path.exists() else []
-        rows = sorted(
-            [*(row for row in kept if (row["algorithm"], row["movement"]) not in new), *rows],
-            key=lambda row: [ROUNDS, PACED].index(row["algorithm"]) if row["algorithm"] in (ROUNDS, PACED) else 2,
-        )
-        path.write_text(json.dumps({"study": "clocks", "seeds": seeds, "rows": rows} | measure.machine()) + "\n")
-        print(path)
+    for file, held in (("clocks_study", [row for name in rows if name != "radio" for row in rows[name]]),
+                       ("clocks_radio", rows.get("radio", []))):  # fmt: skip
+        if measure.WRITE.value and held:
+            path = measure.RESULTS / f"{file}.json"
+            if file == "clocks_study" and path.exists():
+                new = {(row["algorithm"], row["movement"]) for row in held}
+                kept = [
+                    row
+                    for row in json.loads(path.read_text())["rows"]
+                    if (row["algorithm"], row["movement"]) not in new
+                ]
+                first = [ROUNDS, PACED]
+                held = sorted([*kept, *held], key=lambda row: (*first, row["algorithm"]).index(row["algorithm"]))
+            path.write_text(json.dumps({"study": file, "seeds": seeds, "rows": held} | measure.machine()) + "\n")
+            print(path)
     return 0
 
 

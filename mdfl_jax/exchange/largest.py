@@ -1,7 +1,7 @@
 """Messages that carry a part of a model: as many coordinates as fit a contact, those that changed most first.
 
-What a coordinate is worth is how far it is from the value that its client has sent last, or from the first model, which
-all know. This is the accumulated change of JWINS (Dhasade et al., 2023), without its wavelets. By the size of
+What a coordinate is worth is how far it is from the value that its client has sent last, or from the model with which
+it began. This is the accumulated change of JWINS (Dhasade et al., 2023), without its wavelets. By the size of
 parameters alone the same coordinates would be sent in every round, and the others never; and a difference to what each
 single peer knows would take a model for each pair of clients. A receiver takes its own value where a sender sends none,
 as in JWINS.
