@@ -250,6 +250,13 @@ def errors_in_one_line() -> Iterator[None]:
         raise
 
 
+class _Loader(importlib.machinery.SourceFileLoader):
+    """Loads a file without bytecode: none is written beside it, and none is read that only has its second and size."""
+
+    def path_stats(self, path: str) -> Any:
+        raise OSError(f"{path} has no bytecode")
+
+
 def import_file(path: str) -> None:
     """Import a Python file by its path, so that the members in it are registered.
 
@@ -270,7 +277,7 @@ def import_file(path: str) -> None:
         return
     # The module's name must not hide another module, such as a user's random.py that of Python.
     name = f"used_{zlib.crc32(whole.encode()):08x}_{Path(path).stem}"
-    loader = importlib.machinery.SourceFileLoader(name, whole)
+    loader = _Loader(name, whole)
     spec = importlib.util.spec_from_file_location(name, whole, loader=loader)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
