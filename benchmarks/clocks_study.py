@@ -1,4 +1,4 @@
-"""Run or read the studies of clients with clocks (configs/clocks.py), of which docs/time.md quotes two tables.
+"""Run or read the studies of clients with clocks (configs/clocks.py), of which docs/time.md quotes a table.
 
 python -m benchmarks.clocks_study [--studies=synchronous,paced,asynchronous,radio] [--workdir=DIR] [--write]
 
