@@ -221,7 +221,8 @@ mdfl.map.range = (point, colour, time) => {
 // Returns the function from places of the world to pixels; y points upwards in the world.
 mdfl.map.onto = ({ point, width, height }, marker) => {
   const { low, high } = point.world, margin = marker + 12;
-  const scale = Math.min((width - 2 * margin) / (high[0] - low[0]), (height - 2 * margin) / (high[1] - low[1]));
+  const inner = (size) => Math.max(size - 2 * margin, 0); // a frame that is not laid out yet has no room
+  const scale = Math.min(inner(width) / (high[0] - low[0]), inner(height) / (high[1] - low[1]));
   const left = (width - scale * (high[0] - low[0])) / 2, top = (height - scale * (high[1] - low[1])) / 2;
   return { scale, x: (x) => left + scale * (x - low[0]), y: (y) => top + scale * (high[1] - y) };
 };
