@@ -6,6 +6,7 @@ is itself uncertain: where the truth is smaller, more seeds are needed. A study 
 those of all studies of the item, for the seeds that are not there yet.
 """
 
+import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -61,8 +62,12 @@ def seeds_of(statistic: Mapping[str, Any]) -> int:
     >>> seeds_of({"mean": 1.0, "std": 2.0, "ci95": 2.0 * t_quantile(5) / 6**0.5})
     6
     """
-    ratio = statistic["ci95"] / statistic["std"]
-    return min(range(2, 1000), key=lambda n: abs(t_quantile(n - 1) / math.sqrt(n) - ratio))
+    return 2 + int(np.argmin(np.abs(_ratios() - statistic["ci95"] / statistic["std"])))
+
+
+@functools.cache
+def _ratios() -> np.ndarray:
+    return np.array([t_quantile(n - 1) / math.sqrt(n) for n in range(2, 1000)])
 
 
 def results() -> Iterator[tuple[str, dict[str, Any]]]:
