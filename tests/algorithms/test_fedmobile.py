@@ -346,5 +346,3 @@ def test_without_relays_fedmobile_is_asynchronous():
         states, _ = run("fedmobile", hparams, schedule)
         assert (flat(states.params) == flat(plain.params)).all()
         assert (flat(states.server) == flat(plain.server)).all()
-
-
