@@ -208,7 +208,7 @@ def radio(parts: Parts) -> LinkFilter | None:
 
     def step(params: RadioParams, state: RadioState, key: jax.Array, met: Met) -> tuple[Met, RadioState]:
         of_bursts, of_fading = jax.random.split(jax.random.fold_in(key, 1))
-        num_clients, senders, within = met.heard.shape[0], met.senders, met.heard
+        num_clients, senders, in_radius = met.heard.shape[0], met.senders, met.heard
         if state.bursts is not None:
             draws = senders.uniform_of_pairs(of_bursts, num_clients)
             bursts = after_a_round(params.burst, params.burst_end, state.bursts, met, draws)
@@ -220,7 +220,7 @@ def radio(parts: Parts) -> LinkFilter | None:
             dark = shadowing(state.waves, met) * params.signal.shadowing if state.waves is not None else 0
             met, snr = signals(params, state.drawn, gain - dark, met)
         if outages:
-            met = met._replace(within=within, outage=within & ~met.heard)
+            met = met._replace(in_radius=in_radius, outage=in_radius & ~met.heard)
         if not carries:
             return met, state
         bits = rate.bits(_typed(params.rate), snr) if rate and snr is not None else params.bandwidth
@@ -265,8 +265,7 @@ def _share(at: Any, part: str, whole: str) -> jax.Array:
 
 def _rates(view: Any) -> jax.Array:
     """Return [N] float32, the sum of the bits per second over the links on which each client can hear."""
-    links = view.links
-    return jnp.sum(jnp.where(links.adjacency if links.in_range is None else links.in_range, links.rate, 0), axis=1)
+    return jnp.sum(jnp.where(view.links.audible, view.links.rate, 0), axis=1)
 
 
 OUTAGES = (
@@ -274,7 +273,7 @@ OUTAGES = (
         "within_radius",
         lambda at: at.mean_over_rounds("within_radius"),
         UNKNOWN,
-        each_round=lambda view: jnp.sum(view.links.within, axis=1).astype(jnp.float32),
+        each_round=lambda view: jnp.sum(view.links.in_radius, axis=1).astype(jnp.float32),
         label="clients within the radius",
         summary=False,
     ),
