@@ -162,16 +162,16 @@ def measure_row(row: Row, path: Path) -> dict[str, Any]:
     group = study.groups[0]
     chosen = [Run(point, seed) for seed in study.seeds for point in group.points][: row.runs]
     program = Program(study, group, Compiler(), row.runs)
-    runs, first = program.inputs(chosen)
-    program.compile(runs, first)
+    program.take(chosen)
+    program.compile()
     made: Any = program.programs
     steps, compiled = zip(*((call.func.__self__, call.args[0]) for call in (made.rounds, made.evaluate)))
     plan, flops = need_of(steps, compiled).total, round_flops(study, group)
     wait_for_all(path)
     with FileLock(path.parent / "lock"):
-        state, _, _ = program.start(first, row.runs)
-        data, turn, clients = program.placement.data, runs[0], state[0].clients
-        state = [state[0]._replace(clients=None), None]
+        program.start()
+        data, turn, clients = program.placement.data, program.runs[0], program.carry[0].clients
+        state, program.carry = [program.carry[0]._replace(clients=None), None], None
 
         def rounds() -> Any:
             state[:] = made.rounds(data, *turn, clients, state[0])

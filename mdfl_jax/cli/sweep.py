@@ -57,8 +57,8 @@ def main() -> int:
     from mdfl_jax.core.errors import UserError
     from mdfl_jax.study import Interrupted, crew, make_study
     from mdfl_jax.study.ahead import memory
-    from mdfl_jax.study.follow import about, follow
     from mdfl_jax.study.plan import plan
+    from mdfl_jax.study.runner import about, follow
     from mdfl_jax.study.shards import parse, part_of
     from mdfl_jax.study.signals import apart
 

@@ -181,6 +181,7 @@ def by_near_rows(
     """
     mesh, ids, reach = _divided_by(), senders.ids, senders.reach.rows if senders.reach else 0
     own = num_clients // mesh.shape[CLIENT] if mesh else 0  # the rows of a device
+    assert ids is not None
     if not mesh or num_clients % mesh.shape[CLIENT] or not 0 < reach <= own or own + 2 * reach >= num_clients:
         return by_rows(lambda of_rows, whole: function(of_rows[0], of_rows[1], whole), (rows, ids), models, num_clients)
     columns = mesh.shape[CLIENT]

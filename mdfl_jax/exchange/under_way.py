@@ -28,9 +28,9 @@ class UnderWay:
         local epochs (`mdfl_jax.data.batching.Epochs`); None: the task has none.
       progress: [] float32, the share of the run's rounds that are over; None: unknown.
       screened: what the exchanges so far have told; None: nothing.
-      memory: what an exchange remembers; the next one replaces it. A rule of aggregation remembers a number of each pair
-        of clients (`mdfl_jax.exchange.aggregation.Memory`), and clients that send parts of their models what they have
-        last sent (`mdfl_jax.exchange.largest`). None: nothing is remembered.
+      memory: what an exchange remembers, and the next one replaces. A rule of aggregation remembers a number of each
+        pair of clients (`mdfl_jax.exchange.aggregation.Memory`), and clients that send parts of their models what they
+        have last sent (`mdfl_jax.exchange.largest`). None: nothing is remembered.
     """
 
     loss: Callable[[ClientParams], jax.Array] | None = None
