@@ -25,8 +25,7 @@ from mdfl_jax.metrics.history import Metrics, as_history, standing_still
 from mdfl_jax.results.lines import accuracy_of
 from mdfl_jax.storage.array_files import Arrays
 from mdfl_jax.storage.model_files import CLIENTS, GLOBAL, named
-from mdfl_jax.study.prepare.simulation import check_lists
-from mdfl_jax.study.study import Group, Run, Study
+from mdfl_jax.study.study import Group, Run, Study, check_lists
 
 SECONDS = "wall/seconds"  # the saved seconds [2] of compiling and of running; no metric's name has a slash
 _BEST = "best/"  # the arrays of a saved state that belong to the best models

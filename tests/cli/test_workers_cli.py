@@ -8,7 +8,7 @@ from small import TINY
 
 from mdfl_jax.cli import sweep
 from mdfl_jax.core import hosts
-from mdfl_jax.study import places
+from mdfl_jax.study import crew
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module")  # ml_collections
 
@@ -56,7 +56,7 @@ def test_a_missing_package_is_one_line_with_the_command(told, monkeypatch, place
 
 
 def test_without_slurm_there_is_one_line_that_names_the_local_executor(told, monkeypatch):
-    monkeypatch.setattr(places, "_package", lambda place, name: None)
+    monkeypatch.setattr(crew, "_package", lambda place, name: None)
     monkeypatch.setattr(shutil, "which", lambda name: None)
     assert "there is no SLURM here, since no command sbatch is found; --cluster=executor=local starts" in told(
         "--on=slurm"
