@@ -18,8 +18,8 @@ from mdfl_jax.core import devices, hosts
 from mdfl_jax.core.errors import UserError, check_path
 from mdfl_jax.data import sources
 from mdfl_jax.report.results import Results
+from mdfl_jax.results.records import read_records, runs_in
 from mdfl_jax.results.results import StudyResults, write_views
-from mdfl_jax.results.studies import read_records, runs_in
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.disk import write_arrays, write_json
 from mdfl_jax.storage.provenance import provenance

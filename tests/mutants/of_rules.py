@@ -100,7 +100,7 @@ MUTANTS = [
     Mutant(f"{RADIOS}/radio.py", "=met.heard & near, radius=radius)", "=met.heard & near)", "networks/test_radio.py"),
     Mutant(f"{RADIOS}/sharing.py", "jnp.maximum(contenders, jnp.max", "jnp.minimum(contenders, jnp.max", "networks/test_radio.py"),
     Mutant(f"{RADIOS}/shadowing.py", "total + there + back", "total + there", "networks/test_radio.py"),
-    Mutant(f"{RADIOS}/bursts.py", "1 - jnp.asarray(end)", "jnp.asarray(end)", "networks/test_radio.py"),
+    Mutant(f"{RADIOS}/radio.py", "1 - jnp.asarray(end)", "jnp.asarray(end)", "networks/test_radio.py"),
     Mutant(COSTS, "jnp.where(carries, 0, lasted)", "lasted", "networks"),
     Mutant(COSTS, "slowest + jnp.max(sending)", "jnp.maximum(slowest, jnp.max(sending))", "networks"),
     Mutant(COSTS, "more.astype(jnp.float32) - total.excess", "more.astype(jnp.float32)", "networks"),

@@ -22,7 +22,7 @@ from mdfl_jax.report.read import read_workdir, sweep_axes
 from mdfl_jax.report.setting import describe_setting
 from mdfl_jax.report.style import DASHES, looks
 from mdfl_jax.report.verdict import verdict
-from mdfl_jax.results.studies import title_of
+from mdfl_jax.results.records import title_of
 from mdfl_jax.study import make_study
 from tests.report.made_report import declare, edit
 
