@@ -10,8 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mdfl_jax.config.citing import to_cite
-from mdfl_jax.config.points import Point, program_key
+from mdfl_jax.config.points import Point, program_key, to_cite
 from mdfl_jax.config.sections import effective, flat
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.metrics import BUILT_IN

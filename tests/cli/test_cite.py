@@ -12,9 +12,9 @@ from tiny import run_study, tiny_config
 
 import mdfl_jax
 from mdfl_jax.cli import cite
-from mdfl_jax.config.citing import united
 from mdfl_jax.core import papers
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.papers import united
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.setting import describe_making
 from mdfl_jax.study import make_study
