@@ -30,7 +30,7 @@ TREES = st.recursive(
 )
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=30)
 @given(tree=st.dictionaries(KEYS, TREES, min_size=1, max_size=3))
 def test_a_tree_comes_back_whatever_its_keys_are(tree):
     assert nested(named({"params": tree, "batch_stats": {}}, CLIENTS), CLIENTS) == {"params": tree}
