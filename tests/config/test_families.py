@@ -27,7 +27,7 @@ from mdfl_jax.exchange.compressors import COMPRESSORS
 from mdfl_jax.mobility import MOBILITIES, Movement
 from mdfl_jax.mobility.registry import movement_of
 from mdfl_jax.study import make_study
-from mdfl_jax.study.prepare.simulation import hparams_of
+from mdfl_jax.study.study import hparams_of
 
 pytestmark = pytest.mark.usefixtures("unregistered")
 

@@ -21,8 +21,8 @@ from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.networks.graphs import GraphParams
 from mdfl_jax.networks.wrappers.clocks import JOINS, ClockParams, with_clocks
 from mdfl_jax.networks.wrappers.presence import PresenceParams, StayNumbers, coming_and_going
-from mdfl_jax.study.prepare.simulation import build_simulation, hparams_of
 from mdfl_jax.study.prepare.task import load_dataset
+from mdfl_jax.study.study import build_simulation, hparams_of
 from mdfl_jax.tasks import classification
 
 N, ROUNDS = 6, 40

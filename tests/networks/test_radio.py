@@ -303,8 +303,8 @@ def test_bursts_are_gilberts_chain_also_on_a_graph():
     numbers = GraphParams(link_filter=RadioParams(burst=np.float32(0.05), burst_end=np.float32(0.2)))
     links = played(network, numbers, 300)[1]
     good = links.adjacency
-    np.testing.assert_array_equal(links.within, np.broadcast_to(~np.eye(N, dtype=bool), good.shape))
-    np.testing.assert_array_equal(links.outage, links.within & ~good)
+    np.testing.assert_array_equal(links.in_radius, np.broadcast_to(~np.eye(N, dtype=bool), good.shape))
+    np.testing.assert_array_equal(links.outage, links.in_radius & ~good)
     np.testing.assert_array_equal(good, good.swapaxes(1, 2))
     bad = ~good[:, *np.triu_indices(N, 1)]
     assert bad[0].mean() == pytest.approx(0.2, abs=0.08)

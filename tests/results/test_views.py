@@ -16,8 +16,8 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.report import figures
 from mdfl_jax.report.page import write_report
 from mdfl_jax.report.registry import FIGURES
+from mdfl_jax.results.records import read_study
 from mdfl_jax.results.results import StudyResults, write_views
-from mdfl_jax.results.studies import read_study
 from mdfl_jax.results.summary import baselines
 from mdfl_jax.storage.disk import plain
 from mdfl_jax.storage.study_files import VIEWS, locked, read_config

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from made_study import made
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.results.records import write_record
-from mdfl_jax.results.studies import read_records
+from mdfl_jax.results.records import read_records, write_record
 from mdfl_jax.study.merge import merge
 
 SWEEP = {
