@@ -85,7 +85,8 @@ def test_points_whose_rules_are_others_go_on_in_one_program(tmp_path):
 
 def test_equal_runs_of_two_points_are_computed_once(tmp_path, computed):
     """The points differ in a field on which no run depends."""
-    summary, _ = go(tmp_path, **STUDY | {"sweep": "data.dir=/one,/two; network.mobility=static,random_movement", "rounds": 4})
+    sweep = {"sweep": "data.dir=/one,/two; network.mobility=static,random_movement", "rounds": 4}
+    summary, _ = go(tmp_path, **STUDY | sweep)
     assert computed == [4, 4]
     assert len(names_of(tmp_path)) == 8
     assert len({*names_of(tmp_path)}) == 4

@@ -120,7 +120,8 @@ def test_seeds_that_are_far_apart_are_not_filled_up(tmp_path, seed):
     made(tmp_path / "a")
     made(tmp_path / "b", first_seed=min(seed, 10**9), seeds=1)
     config = tmp_path / "b" / "config.json"
-    config.write_text(config.read_text().replace(f"\n    {10**9}\n", f"\n    {seed}\n"))  # 10**30 is no seed of any study
+    # No study has the seed 10**30.
+    config.write_text(config.read_text().replace(f"\n    {10**9}\n", f"\n    {seed}\n"))
     begin = time.process_time()
     with pytest.raises(UserError, match=f"seeds from 0 to {seed}: the whole study would have|config.json says"):
         merge([tmp_path / "a", tmp_path / "b"], tmp_path / "merged")

@@ -167,7 +167,8 @@ def test_whatever_is_done_to_a_folder_the_study_is_that_of_one_go(tmp_path, seed
 def test_two_commands_on_one_folder_share_the_runs(tmp_path, monkeypatch):
     """Each run is computed by one of them, both see all results, and one with more seeds may begin meanwhile."""
     monkeypatch.setattr("mdfl_jax.study.runner.WAIT", 0.01)
-    changes = STUDY | {"sweep": "network.mobility=static,random_movement", "seeds": 3, "rounds": 2, "engine.runs_per_batch": 1}
+    changes = STUDY | {"seeds": 3, "rounds": 2, "engine.runs_per_batch": 1}
+    changes |= {"sweep": "network.mobility=static,random_movement"}
     for seeds in (2, 3):  # what is compiled here the threads have
         go(tmp_path / "one-go", **changes | {"seeds": seeds})
     computed, found, real = [], [], RunFiles.finish
