@@ -101,7 +101,7 @@ def test_a_frozen_layer_is_not_sent():
     assert found.accuracy[-1].mean() > found.accuracy[0].mean()
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", sorted(name for name in ALGORITHMS if "statistics" not in ignored_by(name)))
 def test_a_personal_layer_is_not_exchanged(name):
     if name == "local_only":
