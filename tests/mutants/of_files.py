@@ -59,7 +59,7 @@ MUTANTS = [
     Mutant("config/points.py", "experiment.seeds) > MOST_RUNS:", "experiment.seeds) < 0:", BOUNDS),
     Mutant("core/errors.py", "if error.errno == errno.ENAMETOOLONG else", "if False else", BOUNDS),
     Mutant("cli/common.py", "word if len(word) <= LONGEST else", "word if True else", BOUNDS),
-    Mutant("cli/common.py", "except (UserError, KeyboardInterrupt):", "except UserError:", BOUNDS),
+    Mutant("cli/common.py", "error = error.__context__", "error = None", BOUNDS),
     # Files of somebody else.
     Mutant("models/pretrained.py", '"sparse" in last', '"sparse" == last', WEIGHTS),
     Mutant("models/pretrained.py", '"/code/" in name or name.endswith("/constants.pkl")', "False", WEIGHTS),
