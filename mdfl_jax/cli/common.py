@@ -94,9 +94,9 @@ def read_config() -> "ConfigDict":
         try:
             import_own_files()
             config = resolve.read_file(f"{path}{'' if ':' in path else ':'},scale={scale}" if scale else path)
-        except (UserError, KeyboardInterrupt):
+        except UserError:
             raise
-        except BaseException as error:  # a config file may raise anything
+        except BaseException as error:  # a config file may raise anything; `call` knows a Ctrl-C again
             if scale and "takes 0 positional arguments" in str(error):  # the scale is the first one
                 raise UserError(f"--scale={scale}: {path} has no presets") from error
             said = f"{own_files.place(error) or path}: {type(error).__name__}: {error}".rstrip(": ")

@@ -222,7 +222,9 @@ def test_every_command_of_a_page_runs(page, tmp_path, stand_ins, monkeypatch):
 def with_lr(command):
     """Whether a command of a study sets a learning rate, itself or in its sweep."""
     given = fields_set(without_optional(command.arguments))
-    return command.program == "sweep" and "algorithm.lr" in " ".join([*given, given.get("sweep", "")])
+    return command.program == "sweep" and bool(
+        re.search(r"algorithm\.lr\b", " ".join([*given, given.get("sweep", "")]))
+    )
 
 
 @pytest.mark.long

@@ -6,6 +6,7 @@ ARRAYS, RECORDS, DISK = "storage/test_array_files.py", "results/test_records.py"
 STORE, GROWING, WORKDIR = "study/test_store.py", "study/test_growing.py", "study/test_workdir.py"
 RULES = "test_points_whose_rules_are_others_go_on_in_one_program"
 STREAMS, SIGNALS = "cli/test_closed_streams.py", "study/test_signals.py"
+NOHUP = f"{STREAMS}::test_a_closed_terminal_stops_a_study_with_its_state_saved_and_does_not_under_nohup"
 MEMORY, BOUNDS = "study/test_out_of_memory.py", "cli/test_sweep_mistakes.py"
 WEIGHTS, TRACES = "models/test_hostile_weights.py", "traces/test_bounds.py"
 DIVERGING, IDENTITY = "study/test_diverging.py", "study/test_identity.py"
@@ -40,7 +41,7 @@ MUTANTS = [
     Mutant("cli/streams.py", "if error.errno not in (errno.EPIPE, errno.EIO, errno.EBADF)", "if False", STREAMS),
     Mutant("cli/streams.py", "(CLOSED if any(", "(0 if any(", STREAMS),
     Mutant("cli/streams.py", "os.open(os.devnull, os.O_RDWR)", "pass", STREAMS),
-    Mutant("study/signals.py", " and signal.getsignal(hangup) is not signal.SIG_IGN", "", STREAMS),
+    Mutant("study/signals.py", " and signal.getsignal(hangup) is not signal.SIG_IGN", "", NOHUP),
     Mutant("study/signals.py", "signal.signal(hangup, signal.SIG_IGN)", "pass", SIGNALS),
     # Want of memory.
     Mutant("core/errors.py", '"RESOURCE_EXHAUSTED" in text or', "", MEMORY),
@@ -58,7 +59,7 @@ MUTANTS = [
     Mutant("config/points.py", "experiment.seeds) > MOST_RUNS:", "experiment.seeds) < 0:", BOUNDS),
     Mutant("core/errors.py", "if error.errno == errno.ENAMETOOLONG else", "if False else", BOUNDS),
     Mutant("cli/common.py", "word if len(word) <= LONGEST else", "word if True else", BOUNDS),
-    Mutant("cli/common.py", "except (UserError, KeyboardInterrupt):", "except UserError:", BOUNDS),
+    Mutant("cli/common.py", "error = error.__context__", "error = None", BOUNDS),
     # Files of somebody else.
     Mutant("models/pretrained.py", '"sparse" in last', '"sparse" == last', WEIGHTS),
     Mutant("models/pretrained.py", '"/code/" in name or name.endswith("/constants.pkl")', "False", WEIGHTS),

@@ -143,7 +143,7 @@ TO_INFINITY = by("static", (1.0, 2.0, 3.0, "inf")) + by("dcm", (1.0, 2.0, 3.0, "
         (by("static", RADII), [0.2, 0.3, 0.4, 0.5], "static-3.0", [(0.36, 2.6, False)]),  # of the baseline
         (TO_INFINITY, [0.2, 0.4, 0.45, 0.5, 0.8, 0.8, 0.9, 0.6], None, [(0.45, 3.0, False), (0.54, None, True)]),
     ],
-)  # fmt: skip
+)
 def test_the_threshold_is_nine_tenths_of_the_reference(run_of, points, means, baseline, expected):
     run = run_of(points, means, baseline=baseline)
     for found, (threshold, at, is_above) in zip(crossings(run)[1], expected, strict=True):

@@ -33,6 +33,7 @@ def test_it_plays_pauses_and_scrubs(open_map):
     assert line.inner_text().startswith(f"Round 25 of {ROUNDS}")
 
 
+@long
 def test_it_plays_from_the_start_as_soon_as_it_is_in_view(open_report, recorded):
     page = open_report(recorded, height=500, moves=True)
     page.wait_for_function("() => document.getElementById('map').dataset.state === 'drawn'")  # not in view yet

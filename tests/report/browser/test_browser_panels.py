@@ -14,7 +14,7 @@ from tests.report.conftest import write_workdir
 from tests.report.kinds import write_page
 from tests.report.made_report import change
 
-long = pytest.mark.long
+pytestmark = pytest.mark.long  # tests/report tells what the scripts are given
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,6 @@ def accuracies(folder):
         return [history[f"{p}/accuracy"] for p in range(4)]
 
 
-@long
 def test_the_first_view_is_the_mean_accuracy_with_its_interval(folder, curves):
     _, panel, drawn = curves()
     summary = json.loads((folder / "summary.json").read_text())
@@ -82,7 +81,6 @@ def test_the_first_view_is_the_mean_accuracy_with_its_interval(folder, curves):
     assert f"{100 * best['mean']:.2f} ±" in panel.locator(".told").inner_text()
 
 
-@long
 def test_metric_axis_and_logarithms_change_what_is_drawn(folder, curves):
     page, panel, drawn = curves()
     panel.get_by_label("Metric").select_option("loss")
@@ -101,7 +99,6 @@ def test_metric_axis_and_logarithms_change_what_is_drawn(folder, curves):
     assert "accuracy." not in page.evaluate("location.hash")
 
 
-@long
 def test_points_seeds_and_clients_are_picked(folder, curves):
     _, panel, drawn = curves()
     panel.get_by_label("static", exact=True).uncheck()
@@ -122,7 +119,6 @@ def test_points_seeds_and_clients_are_picked(folder, curves):
     assert drawn() == drawn("band") == []
 
 
-@long
 def test_the_worst_client_and_what_one_sees_over_a_point(folder, curves):
     _, panel, drawn = curves()
     panel.get_by_role("checkbox", name="lowest client").check()
@@ -138,7 +134,6 @@ def test_the_worst_client_and_what_one_sees_over_a_point(folder, curves):
     assert not panel.get_by_role("checkbox", name="lowest client").is_visible()
 
 
-@long
 def test_a_link_shows_the_same_view_again(curves):
     page, panel, drawn = curves()
     panel.get_by_label("Metric").select_option("loss")
@@ -157,7 +152,6 @@ def sweep(*axes):
     return [dict(zip(paths, values)) for values in itertools.product(*axes)]
 
 
-@long
 def test_eighteen_points_are_drawn_in_panels_and_none_of_their_names_is_hidden(make_workdir, open_report, show_panel):
     rules = ("static", "random_movement", "dam", "dcm", "random_walk", "random_waypoint")
     page = open_report(write_page(make_workdir(sweep(rules, (1.0, 2.0, 4.0)), seeds=2, positions=False)))
@@ -217,7 +211,6 @@ WORST_CONTRAST = """() => {
 }"""
 
 
-@long
 def test_the_counts_of_labels_are_drawn_legibly_and_another_division_can_be_chosen(
     make_workdir, open_report, show_panel
 ):
