@@ -130,8 +130,7 @@ def test_a_stopped_study_goes_on_bit_for_bit(tiny, tmp_path, reference, at, do):
     assert_same(results, reference)
 
 
-def test_an_error_is_the_users_own(tiny, tmp_path, reference):
-    """Also at the last evaluation of the study, after which only the results are to be written."""
+def test_an_error_is_the_users_own_also_at_the_last_evaluation(tiny, tmp_path, reference):
     error = OwnError("as it was")
     error.__cause__ = cause = KeyError("why")
 
@@ -163,11 +162,11 @@ def test_a_stop_at_the_end_stops_nothing_and_a_finished_study_is_only_read(tiny,
     assert not watcher.seen
 
 
-@pytest.mark.parametrize("progress", [True, False])
-def test_a_bar_in_a_terminal_unless_it_is_not_wanted(tiny, monkeypatch, capsys, progress):
-    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    with contextlib.redirect_stdout(Terminal()) as out:
-        mdfl_jax.run(tiny(), progress=progress)
-    assert ("8/8" in terminal.getvalue()) == progress  # 2 runs of 4 rounds
-    assert bool(terminal.getvalue()) == progress
-    assert out.getvalue() == ""
+def test_a_bar_in_a_terminal_unless_it_is_not_wanted(tiny, monkeypatch):
+    for progress in (True, False):
+        monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+        with contextlib.redirect_stdout(Terminal()) as out:
+            mdfl_jax.run(tiny(), progress=progress)
+        assert ("8/8" in terminal.getvalue()) == progress  # 2 runs of 4 rounds
+        assert bool(terminal.getvalue()) == progress
+        assert out.getvalue() == ""
