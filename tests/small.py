@@ -3,7 +3,9 @@
 import io
 
 import chex
+import flax.linen as nn
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -15,6 +17,7 @@ from mdfl_jax.data.partition import DirichletNumbers
 from mdfl_jax.engine.programs import Compiler, Placement
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.models import make_model
+from mdfl_jax.models.norm import BatchNorm
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.tasks import classification
 from mdfl_jax.tasks.gradients import Tiling
@@ -46,6 +49,16 @@ def toy_dataset(num_train=90, num_test=30, num_classes=3, side=4, seed=0):
         return (prototypes[labels] + rng.integers(0, 56, (n, side, side, 1))).astype(np.uint8), labels
 
     return Dataset("toy", *draw(num_train), *draw(num_test), num_classes)
+
+
+class Normalised(nn.Module):
+    """The image in four channels, normalised over the batch, then the logits."""
+
+    @nn.compact
+    def __call__(self, images, mask=None):
+        x = images.reshape(len(images), 4, -1)
+        x = BatchNorm(name="norm")(jnp.transpose(x, (1, 2, 0))[:, None], mask)
+        return nn.Dense(3, name="fc")(x.reshape(-1, len(images)).T)
 
 
 def toy_task(

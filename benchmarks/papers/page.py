@@ -1,6 +1,6 @@
 """Makes docs/papers.md and docs/papers_tables.md from the results files of the items."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Any
 
@@ -110,14 +110,13 @@ def command(item: Item, scale: str) -> str:
     return ", ".join(f"`{words}`" for words in (config, *others))
 
 
-def _rows(item: Item, found: Mapping[str, Any]) -> list[str]:
+def _rows(item: Item, found: Mapping[str, Any], by_chance: Set[tuple[str, str]]) -> list[str]:
     studies = found["studies"].values()
     told = f"{found['scale']}, {'/'.join(dict.fromkeys(str(s['seeds']) for s in studies))} seeds"
     lines, theory = [], foretold.kept().get(item.name, {})
-    _, decided, stay = plan.corrected()
     for i, claim in enumerate(found["claims"]):
         verdict = claim["verdict"] if claim["verdict"] == AGREES else f"**{claim['verdict']}**"
-        if (item.name, claim["text"]) in decided - stay:
+        if (item.name, claim["text"]) in by_chance:
             verdict += " †"
         first = [item.title, told, command(item, found["scale"])] if i == 0 else [""] * 3
         cells = [first[0], claim["text"], papers(claim), ours(claim), verdict]
@@ -144,7 +143,7 @@ def _cuts(found: Mapping[str, Any]) -> str:
     return ", ".join(told)
 
 
-def _section(paper: str, title: str) -> list[str]:
+def _section(paper: str, title: str, by_chance: Set[tuple[str, str]]) -> list[str]:
     items = [item for item in ITEMS.values() if item.name.partition(":")[0] == paper]
     theory = (" theory |", " :-: |") if foretold.tells(paper) else ("", "")
     lines = [f"## {title}", "", f"| item | the paper's claim | its size | ours | verdict |{theory[0]} scale | study |"]
@@ -156,7 +155,7 @@ def _section(paper: str, title: str) -> list[str]:
             none = " |" if theory[0] else ""
             lines.append(f"| {item.title} | | | | not run |{none} | {command(item, 'paper')} |")
             continue
-        lines += _rows(item, found)
+        lines += _rows(item, found, by_chance)
         seconds |= {name: study["run_seconds"] for name, study in found["studies"].items()}  # items share studies
         if found["scale"] != "paper" and (cut := _cuts(found)):
             cuts.setdefault(cut, []).append(item.name.partition(":")[2])
@@ -213,8 +212,9 @@ def _tables(found: Mapping[str, Any]) -> list[Table]:
 def pages() -> dict[Path, str]:
     """Return the text of the pages by their files."""
     claims, tables = [HEAD, devices.WORDS, *summary()], [TABLES_HEAD]
+    _, decided, stay = plan.corrected()
     for paper, title in PAPERS.items():
-        claims += _section(paper, title)
+        claims += _section(paper, title, decided - stay)
         tables += [f"## {title}", ""]
         for item in ITEMS.values():
             if item.name.partition(":")[0] == paper and (found := records.kept(item.name)):

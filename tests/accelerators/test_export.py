@@ -114,7 +114,7 @@ def test_a_round_of_every_algorithm(name, platform):
     assert "stablehlo.dot_general" in lowered_round(platform, full_batches, name, *fitting[0])
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @for_each_accelerator
 @pytest.mark.parametrize("world", MOVING)
 def test_a_round_among_moving_clients(world, platform):

@@ -3,8 +3,7 @@
 import pytest
 
 from mdfl_jax.core.devices import KINDS
-from mdfl_jax.study.ahead import hlo
-from mdfl_jax.study.ahead.meters import Collective, Operation, read
+from mdfl_jax.study.ahead.meters import Collective, Operation, arrays_of, read
 
 V5E = KINDS["tpu-v5e"]
 
@@ -221,6 +220,6 @@ ENTRY %main (a: f32[20,8,128], b: f32[20,8,128], i: s32[]) -> f32[20,8,128] {
 
 def test_a_layout_pads_to_whole_tiles():
     """Eight channels behind everything else take sixteen times their bytes."""
-    (array,) = hlo.arrays_of("bf16[4,10,8]{2,1,0:T(8,128)(2,1)}")
+    (array,) = arrays_of("bf16[4,10,8]{2,1,0:T(8,128)(2,1)}")
     assert (array.size, array.space, array.is_far) == (2 * 320, 2 * 4 * 16 * 128, True)
-    assert not hlo.arrays_of("f32[8]{0:T(128)S(1)}")[0].is_far
+    assert not arrays_of("f32[8]{0:T(128)S(1)}")[0].is_far

@@ -56,18 +56,9 @@ def test_programs_are_made_for_a_target_inside_a_with_and_for_what_is_here_outsi
     aim = Target("tpu-v5e", "tpu", jax.local_devices()[:1], 2**34, KINDS["tpu-v5e"])
     with devices.aimed_at(aim):
         assert (devices.backend(), len(devices.devices()), devices.current().is_here) == ("tpu", 1, False)
-        assert devices.compiler_options() is None
-        assert devices.compiler_options(effort="quick") is None  # of a small program little is saved
         assert devices.compiler_options(effort="least") == {"exec_time_optimization_effort": -1.0}
-        full = {"xla_tpu_scoped_vmem_limit_kib": "65536"}
-        assert devices.compiler_options(large=True) == full
-        quick = {"exec_time_optimization_effort": -0.5}
-        assert devices.compiler_options(large=True, effort="quick") == full | quick
-        with devices.aimed_at(aim._replace(kind=KINDS["tpu-v4"])):
-            assert devices.compiler_options(large=True, effort="quick") == quick
         with devices.aimed_at(aim._replace(backend="gpu", kind=KINDS["h100"])):
             assert devices.backend() == "gpu"
-            assert devices.compiler_options(large=True, effort="least") == {"xla_gpu_enable_triton_gemm": False}
         assert devices.backend() == "tpu"
     assert devices.backend() == here == jax.default_backend()
     assert devices.current().is_here

@@ -47,12 +47,8 @@ def moments():
     return [-np.where(np.tri(N, k=-1, dtype=bool), u.T, u) for u in drawn]
 
 
-def asynchronous():
-    return [name for name in ALGORITHMS if ALGORITHMS[name](Settings()).asynchronous]
-
-
 def test_every_asynchronous_algorithm_has_its_queue():
-    assert {*asynchronous()} == {*ORACLES}
+    assert {name for name in ALGORITHMS if ALGORITHMS[name](Settings()).asynchronous} == {*ORACLES}
 
 
 def played(name, slots, problem):

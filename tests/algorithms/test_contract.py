@@ -6,20 +6,17 @@ could let it run beside another (`collectives`). Lists give the messages and bit
 in a round keep their state and send nothing, and if all take part the run is the plain one.
 """
 
-import ast
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 import pytest
 from collectives import unordered
-from least_squares import NO_LINKS, Problem, run, types_of_states
+from least_squares import types_of_states
 from small import assert_trees_equal, toy_dataset
 
-import mdfl_jax.algorithms as package
 from mdfl_jax import Hparams, Schedule, UserError
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
@@ -236,36 +233,8 @@ def test_the_eigenvalue_is_given_where_it_is_not_computed():
         numbers.check(Setting(num_clients=257))
 
 
-WAIT = ("extra", "d2", "nids", "anq_nids")
-
-
 @pytest.mark.parametrize("name", [name for name in NEEDS if name not in ("allreduce", "server_fedavg")])
-def test_without_links_nothing_is_sent_and_clients_learn_alone_or_wait(name):
-    """Descent with the weight decay in the gradient; the types of all states stay, also where double is on."""
+def test_states_of_single_precision_keep_their_types_where_double_is_on(name):
     with jax.enable_x64(True):
         before, after = types_of_states(ALGORITHMS[name](Settings()), numbers_of(name))
         assert after == before
-        alone = {"lr": 0.125, "weight_decay": 0.25, "momentum": 0.0, "rho": 0.0, "penalty_growth": 1.0}
-        hparams, problem = resolved(name, "", alone), Problem()
-        models, messages, bits, _ = run(ALGORITHMS[name](Settings()), hparams, problem, [NO_LINKS] * 4)
-        w = problem.start.copy()
-        for _ in range(0 if name in WAIT else 4):
-            w = w - 0.125 * (np.stack([problem.gradient_of(i, w[i]) for i in range(5)]) + 0.25 * w)
-        np.testing.assert_allclose(models[-1], w, rtol=1e-6)
-        assert messages.sum() == bits.sum() == 0
-
-
-def test_every_algorithm_is_a_factory_of_the_package():
-    assert set(ALGORITHMS) <= set(package.__all__)
-    for name in ALGORITHMS:
-        assert getattr(package, name) is ALGORITHMS[name]
-
-
-WITHOUT_A_MESH = {"choose", "draw_pairs", "everywhere", "take_steps"}  # they do what a mesh needs where there is one
-
-
-def test_algorithms_know_no_mesh():
-    for path in Path(package.__file__).parent.glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and node.module == "mdfl_jax.core.sharding":
-                assert {alias.name for alias in node.names} <= WITHOUT_A_MESH, path.name

@@ -1,7 +1,5 @@
 """PaME against algorithms 1 and 2 as loops, its special cases, and its counts."""
 
-import itertools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -61,19 +59,6 @@ def test_iterations_messages_and_bits_equal_the_loop(participation, transmission
         # two of six: two indices of three bits are as long as the bitmap
         assert bits[k].tolist() == [picked.count(j) * (64 * count + (6 if count < 6 else 0)) for j in range(5)]
     assert messages.sum() > 0
-
-
-def test_full_exchange_in_every_round_is_the_mean_of_the_open_neighbourhood():
-    problem, (adjacency, mix) = Problem(), graph()
-    hparams = PAME.replace(participation=1, transmission=1, period_min=1, period_max=1, lr=0.125, penalty_growth=1.0)
-    models, messages, bits, _ = run(pame(), hparams, problem, [(adjacency, mix)] * 3)
-    degree = adjacency.sum(axis=1)
-    for before, after in itertools.pairwise(models):
-        mean = (adjacency / degree[:, None]) @ before
-        step = np.stack([problem.gradient_of(i, mean[i]) for i in range(5)]) / degree[:, None]
-        np.testing.assert_allclose(after, mean - 0.125 * step, rtol=1e-12)
-    assert (messages == degree).all()
-    assert (bits == degree * 6 * 64).all()
 
 
 def test_the_optimiser_steps_with_its_momentum_decay_and_schedule():

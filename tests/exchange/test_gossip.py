@@ -9,10 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdfl_jax.exchange import gossip
 from mdfl_jax.exchange.gossip import (
-    DEFAULT_BOUND,
-    DENSE_UP_TO,
     listed_sums,
     mix,
     mix_dense,
@@ -86,33 +83,6 @@ def test_lists_and_choice_equal_the_dense_product(weights, seed):
     assert_equal(listed(weights, params, n + 2)[1], exact)
 
 
-@pytest.fixture
-def marked(monkeypatch):
-    """Which kernel `mix` took, in place of what it gives: 1 for the lists, 2 for the dense product."""
-    mark = lambda value: lambda _, params: jax.tree.map(lambda x: jnp.full_like(x, value), params)  # noqa: E731
-    monkeypatch.setattr(gossip, "mix_listed", mark(1.0))
-    monkeypatch.setattr(gossip, "mix_dense", mark(2.0))
-    return lambda adjacency, bound: float(mix(metropolis_hastings(adjacency), jnp.zeros(len(adjacency)), bound)[0])
-
-
-@pytest.mark.few(2)
-@pytest.mark.parametrize(("bound", "taken"), [(1, 2.0), (4, 2.0), (5, 1.0), (6, 1.0), (11, 1.0), (12, 2.0), (99, 2.0)])
-def test_lists_are_taken_where_a_round_fits_them(marked, bound, taken):
-    """Twelve clients of degree four: five senders each, the receiver included; from N on the product is no larger."""
-    assert marked(circulant(12, 4), bound) == taken
-
-
-def test_kernel_by_default(marked):
-    many = DENSE_UP_TO + 1
-    assert marked(circulant(DENSE_UP_TO, 2), 0) == 2.0
-    assert marked(circulant(many, 2), 0) == 1.0
-    assert marked(circulant(many, DEFAULT_BOUND - 2), 0) == 1.0
-    assert marked(circulant(many, DEFAULT_BOUND), 0) == 2.0
-    star = np.zeros((many, many), bool)
-    star[0, 1:] = star[1:, 0] = True
-    assert marked(star, 0) == 2.0  # one client alone that does not fit
-
-
 @pytest.mark.parametrize("clients", [5, 20])
 @pytest.mark.parametrize("places", [1, 2, 9, 10, 17])
 def test_sums_over_lists_are_those_of_a_matrix(clients, places):
@@ -126,17 +96,6 @@ def test_sums_over_lists_are_those_of_a_matrix(clients, places):
     params = models(clients)
     found = jax.jit(listed_sums)(weights, ids, params)
     assert_equal(found, jax.tree.map(lambda x: np.tensordot(whole, np.asarray(x, float), 1), params))
-
-
-@pytest.mark.few(2)
-@pytest.mark.parametrize("bound", [0, 3, 5])
-@pytest.mark.parametrize("degree", [2, 4, 6])
-def test_gradient_through_mix_is_the_transposed_product(degree, bound):
-    """Lists that fit with room, that just fit, and the dense path behind lists that do not."""
-    weights, params, upstream = RULES["fedavg"](circulant(12, degree), np.arange(12)), models(12), models(12, seed=1)
-    _, back = jax.vjp(lambda p: MIX(weights, p, bound), params)
-    transposed = jax.tree.map(lambda x: np.einsum("ij,i...->j...", weights, x), upstream)
-    assert_equal(back(upstream)[0], transposed)
 
 
 def test_mix_maps_over_runs():

@@ -3,14 +3,12 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from oracles.pame import partial_message_exchange
 
-from mdfl_jax.exchange import partial as coordinates_module
-from mdfl_jax.exchange import partial as partial_module
+from mdfl_jax.exchange import partial
 from mdfl_jax.exchange.partial import partial_average, random_coordinates, random_neighbours, share_of, smallest
 
 N, SIZE = 5, 12
@@ -56,7 +54,7 @@ def test_a_few_rows_at_a_time_are_the_rows_of_all(monkeypatch):
     """Two of five rows a chunk, the last chunk short; of senders only, none, and under a mapping of seeds."""
     keys, counts = jax.random.split(jax.random.key(3), 3), jnp.array([0, 3, 12, 7, 1])
     whole = [np.asarray(random_coordinates(key, N, SIZE, counts)) for key in keys]
-    monkeypatch.setattr(coordinates_module, "IN_CACHE", 2 * SIZE)
+    monkeypatch.setattr(partial, "IN_CACHE", 2 * SIZE)
     draw = lambda key, who: random_coordinates(key, N, SIZE, counts, who)  # noqa: E731
     mapped = jax.jit(jax.vmap(draw, in_axes=(0, None)))
     for senders in ([1, 1, 1, 1, 1], [0, 1, 0, 1, 1], [0, 0, 0, 0, 1], [0, 0, 0, 0, 0]):
@@ -109,7 +107,7 @@ def test_partial_average_of_some_receivers_at_a_time(monkeypatch):
     sent, neighbours = (jax.random.bernoulli(jax.random.key(k), 0.4, s) for k, s in ((1, (9, 6)), (2, (9, 9))))
     neighbours = neighbours.at[jnp.array([0, 3, 4])].set(False)
     whole = np.asarray(partial_average(own, sent, neighbours))
-    monkeypatch.setattr(partial_module, "RECEIVERS", 2)
+    monkeypatch.setattr(partial, "RECEIVERS", 2)
     chunked = jax.jit(lambda *args: partial_average(*args))(own, sent, neighbours)
     np.testing.assert_allclose(chunked, whole, rtol=1e-6)
     assert (whole[[0, 3, 4]] == np.asarray(own)[[0, 3, 4]]).all()
@@ -122,12 +120,6 @@ def test_partial_average_is_of_float32_at_least():
     mean = np.asarray(average(own, jnp.ones((40, 50), bool), everyone), np.float64)
     exact = (np.asarray(own, np.float64).sum(axis=0) - np.asarray(own, np.float64)) / 39
     assert np.abs(mean - exact).max() < 5e-4
-
-
-@pytest.mark.parametrize("kind", [jnp.float32, jnp.bfloat16])
-def test_partial_average_keeps_the_type(kind):
-    own = jnp.ones((3, 4), kind)
-    assert partial_average(own, own > 0, jnp.ones((3, 3), bool)).dtype == kind
 
 
 def test_the_mean_over_draws_is_that_of_the_neighbours():

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from oracles import byzfl_outputs, robust
 from scipy import stats
 from scipy.optimize import minimize
-from small import assert_trees_equal, told, toy_hparams, toy_task
-from tiny import run_study, tiny_config
+from small import told, toy_hparams, toy_task
+from tiny import tiny_config
 
 from mdfl_jax import Hparams, Schedule, simulate
 from mdfl_jax.algorithms import ALGORITHMS, numbers_of
@@ -149,6 +149,7 @@ def one(rule, own, heard, weights, own_loss, losses):
     }[rule]()
 
 
+@pytest.mark.few(len(RULES))
 @pytest.mark.parametrize("lists", [False, True])
 @pytest.mark.parametrize("rule", RULES)
 def test_a_rule_is_that_of_its_paper_over_matrices_and_lists(rule, lists):
@@ -200,6 +201,7 @@ def used_by(rule, own, heard, own_loss, losses):
 REJECTING = [rule for rule in RULES if DETECTIONS[0] in AGGREGATIONS.traits(rule).metrics]
 
 
+@pytest.mark.few(len(REJECTING))
 @pytest.mark.parametrize("lists", [False, True])
 @pytest.mark.parametrize("rule", REJECTING)
 def test_the_shares_of_attackers_and_of_honest_clients_that_a_rule_rejects(rule, lists):
@@ -253,21 +255,22 @@ def test_the_median_stays_within_the_honest_values_with_f_of_2f_plus_1(lies, see
     assert (found[honest, 1:] <= high + 1e-6).all()
 
 
-@pytest.mark.parametrize("lie", [1e4, -1e30, np.inf, np.nan])
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule != "norm_clipping"])
-def test_one_attacker_moves_nobody_far(rule, lie):
+def test_one_attacker_moves_nobody_far(rule):
     """Ten honest models at a distance of one from each other and an attacker that sends anything."""
     rng, both = np.random.default_rng(1), ~np.eye(N, dtype=bool)
     own = 0.3 * rng.normal(size=(N, D))
     sent = own.copy()
-    sent[7] = lie
-    if rule == "self_centred_clipping" and np.isnan(lie):
-        pytest.skip("a model that is not heard is not among the f farthest")
-    found, _ = combined(rule, both, both, own, sent)
-    assert np.abs(np.delete(found, 7, axis=0)).max() < 2
+    for lie in (1e4, -1e30, np.inf, np.nan):
+        if rule == "self_centred_clipping" and np.isnan(lie):
+            continue  # a model that is not heard is not among the f farthest
+        sent[7] = lie
+        found, _ = combined(rule, both, both, own, sent)
+        assert np.abs(np.delete(found, 7, axis=0)).max() < 2, lie
 
 
-@pytest.mark.parametrize("lists", [False, True])
+@pytest.mark.few(1)
+@pytest.mark.parametrize("lists", [True, False])
 def test_trust_is_remembered_while_clients_are_apart_and_slowly_forgotten(lists):
     """Links that change from round to round, against a loop over rounds and pairs."""
     numbers = AGGREGATIONS.numbers("reputation")(0.5, 0.4, 0.1, 0.45).typed()
@@ -293,25 +296,20 @@ def test_trust_is_remembered_while_clients_are_apart_and_slowly_forgotten(lists)
         np.testing.assert_allclose(np.where(np.eye(N), 0, kept), np.where(np.eye(N), 0, trust), atol=1e-5)
 
 
+def history(name, rule):
+    algorithm = with_rule(ALGORITHMS[name](Settings(aggregation=rule)), rule)
+    hparams = Hparams(toy_hparams().task, GraphParams(), numbers_of(name, aggregation=rule).typed())
+    run = simulate(toy_task(num_clients=12, batch_size=5), fixed_graph(12, "torus"), algorithm, Schedule(4, 2))
+    return jax.jit(run)(hparams, jax.random.key(0))
+
+
 def test_an_algorithm_that_exchanges_in_a_loop_refuses_a_memory():
-    line = told(lambda: history("dmgt_svrg", "reputation", False))
+    line = told(history, "dmgt_svrg", "reputation")
     assert line == "an algorithm that exchanges in a loop cannot use a rule of aggregation with a memory"
 
 
-def test_the_mean_breaks_where_the_rules_hold():
-    own = np.zeros((N, D))
-    sent = own.copy()
-    sent[7] = 1e4
-    heard = heard_of(*[~np.eye(N, dtype=bool)] * 2, own, sent, False, None)
-    assert np.abs(aggregate("mean", heard)["w"]).max() > 100
-
-
-def test_krum_returns_one_of_the_models_and_the_trimmed_mean_is_scipys():
+def test_the_trimmed_mean_is_scipys():
     both, _, own, sent = drawn(3, 1.0)
-    found = combined("krum", both, both, own, sent)[0]
-    seen = np.float32(np.concatenate([own, sent]))
-    for row in found[:, 1:]:
-        assert (row == seen).all(axis=1).any()
     trimmed = combined("trimmed_share", both, both, own, sent)[0][:, 1:]
     for i in range(1, N):
         others = sent[both[i]]
@@ -343,7 +341,7 @@ def test_rules_are_those_of_byzfl():
         np.testing.assert_allclose(found, np.broadcast_to(judge[rule], found.shape), rtol=1e-5, atol=1e-5, err_msg=rule)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 16, 31, 40])
+@pytest.mark.parametrize("size", [1, 3, 7, 16, 40])
 def test_columns_are_sorted_by_the_network_and_beyond_it(size):
     """By the zero-one principle for small sizes: a network that sorts all zeros and ones sorts everything."""
     if size <= 16:
@@ -361,33 +359,10 @@ def test_columns_are_sorted_by_the_network_and_beyond_it(size):
     np.testing.assert_allclose(halves, values[counts].sum(axis=0) / 2, rtol=1e-5, atol=1e-6)
 
 
-def history(name, rule, lists):
-    algorithm = with_rule(ALGORITHMS[name](Settings(aggregation=rule)), rule)
-    network = fixed_graph(12, "torus", lists=lists)
-    hparams = Hparams(toy_hparams().task, GraphParams(), numbers_of(name, aggregation=rule).typed())
-    run = simulate(toy_task(num_clients=12, batch_size=5), network, algorithm, Schedule(4, 2))
-    return jax.jit(run)(hparams, jax.random.key(0))
-
-
-def test_a_run_with_a_memory_over_lists_is_that_over_matrices():
-    """Those of the other rules are compared under attack, in tests/attacks."""
-    dense, listed = history("dpsgd", "reputation", False), history("dpsgd", "reputation", True)
-    for name in ("loss", "consensus_distance"):
-        np.testing.assert_allclose(dense[name], listed[name], rtol=1e-3, atol=1e-5, err_msg=name)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in ALGORITHMS if "aggregation" not in ignored_by(name)])
 def test_every_algorithm_that_mixes_runs_with_a_rule_that_asks_for_losses_and_tells(name):
-    assert np.isfinite(history(name, "ubar", False).loss).all()
-
-
-def test_a_study_counts_the_rounds_with_too_few(tmp_path):
-    config = tiny_config(**{"algorithm.aggregation": "krum", "algorithm.max_attackers": 1, "seeds": 1})
-    point = run_study(make_study(config), tmp_path)["points"][0]
-    heard = np.load(tmp_path / "history.npz")["0/num_heard"]
-    assert 0 < point["fell_back"]["mean"] <= 1
-    assert np.nanmax(heard) > 0
+    assert np.isfinite(history(name, "ubar").loss).all()
 
 
 def describe_of(**changes):
@@ -418,15 +393,24 @@ def test_a_graph_on_which_a_rule_can_hold_nowhere_is_refused_and_a_movement_is_n
     assert "falls back" in describe_of(**{"sweep": "algorithm.aggregation=mean,krum", "seeds": 1})
 
 
+@pytest.mark.few(4)
+@pytest.mark.parametrize("rule", RULES)
+def test_models_of_double_precision_keep_their_type(rule):
+    with jax.enable_x64(True):
+        both, _, own, sent = drawn(2)
+        heard = heard_of(both, both, own, sent, False, AGGREGATIONS.numbers(rule)().typed())
+        double = heard._replace(**{of: {"w": jnp.zeros((N, D))} for of in ("own", "sent")})
+        with traced(UnderWay(loss_of, progress=jnp.float32(PROGRESS))):
+            assert jax.eval_shape(lambda: aggregate(rule, double))["w"].dtype == jnp.float64
+
+
 @pytest.mark.parametrize("rule", RULES)
 def test_a_rule_says_whether_it_reads_the_mixing_weights(rule):
     both, _, own, sent = drawn(3, density=1.0)
     fields = {name: value for name, value in NUMBERS.items() if name in AGGREGATIONS.numbers(rule).__dataclass_fields__}
     heard = heard_of(both, both, own, sent, False, AGGREGATIONS.numbers(rule)(**fields).typed())
-    found = []
-    for mix in (heard.links.mix, heard.links.mix**2):
-        with traced(UnderWay(loss_of, progress=jnp.float32(PROGRESS))):
-            found.append(aggregate(rule, heard._replace(links=heard.links._replace(mix=mix)))["w"])
+    others = heard._replace(links=heard.links._replace(mix=heard.links.mix**2))
+    found = [program(rule, False)(each[:4])[0]["w"] for each in (heard, others)]
     assert AGGREGATIONS.traits(rule).weighs == (not np.array_equal(*found))
 
 
@@ -434,15 +418,3 @@ def test_a_study_notes_mixing_weights_without_effect():
     changes = {"network.mixing": "max_degree", "algorithm.aggregation": "median"}
     said = "algorithm.aggregation median does not use the network's weights"
     assert any(said in line for line in notes(make_study(tiny_config(**changes)).points[0].experiment))
-
-
-def test_models_of_single_and_double_precision_keep_their_type():
-    with jax.enable_x64(True):
-        both, _, own, sent = drawn(2)
-        for rule in RULES:
-            numbers = AGGREGATIONS.numbers(rule)().typed()
-            heard = heard_of(both, both, own, sent, False, numbers)
-            double = jax.tree.map(lambda x: x.astype(jnp.float64), (heard.own, heard.sent))
-            found = aggregate(rule, heard._replace(own=double[0], sent=double[1]))
-            single = aggregate(rule, heard)
-            assert_trees_equal(jax.tree.map(lambda x: x.astype(jnp.float32), found), single, 1e-3)

@@ -46,7 +46,7 @@ def flipped(hparams, key, links, vectors):
     return jax.tree.map(lambda x: jnp.where(liar.reshape(-1, *[1] * (x.ndim - 1)), -10 * x, x), vectors)
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", [*ALGORITHMS])
 def test_what_every_algorithm_sends_passes_through_the_maps(name):
     calls = []

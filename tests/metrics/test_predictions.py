@@ -90,9 +90,7 @@ def test_calibration_error_against_loops():
 def test_jain_and_variance_are_those_of_the_accuracies():
     values = np.array([0.5, 0.25, 0.75, 0.0], np.float32)
     assert accuracy.more["jain"](values) == pytest.approx(1.5**2 / (4 * (0.25 + 0.0625 + 0.5625)))
-    assert accuracy.more["variance"](values) == pytest.approx(np.var([0.5, 0.25, 0.75, 0.0]))
-    assert accuracy.more["jain"](np.full(7, 0.3)) == pytest.approx(1)
-    assert accuracy.more["jain"](np.eye(5)[0]) == pytest.approx(1 / 5)
+    assert accuracy.more["variance"](values) == pytest.approx(np.var(values))
     assert np.isnan(accuracy.more["jain"](np.zeros(3)))
     assert np.isnan(accuracy.more["jain"](np.full(3, np.nan)))
 

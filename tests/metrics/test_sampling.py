@@ -102,7 +102,8 @@ def unequal_models(num_models=60):
     return task, jax.tree.unflatten(tree, shaped)
 
 
-@pytest.mark.parametrize(("clients", "samples"), [(15, 0), (0, 100), (15, 100)])
+@pytest.mark.few(1)
+@pytest.mark.parametrize(("clients", "samples"), [(15, 100), (15, 0), (0, 100)])
 def test_the_interval_covers_the_full_value(clients, samples):
     task, models = unequal_models()
     is_mobile = jnp.arange(60) < 18
@@ -162,8 +163,8 @@ def test_a_run_is_the_same_and_only_its_evaluations_are_of_a_sample():
 
 def test_mapped_runs_compute_only_one_of_both_evaluations():
     """With vmap, a condition of each run on its own would compute both the sample and all clients."""
-    simulation = Simulation(toy_task(N), spatial(N, 5, PATTERNS), dpsgd(), Schedule(4, 2, eval_clients=6))
-    hparams, keys = toy_hparams(), jax.random.split(jax.random.key(0), 3)
+    simulation = Simulation(toy_task(N), spatial(N, 5, PATTERNS[:1]), dpsgd(), Schedule(4, 2, eval_clients=6))
+    hparams, keys = toy_hparams(mobility=0), jax.random.split(jax.random.key(0), 3)
     carries, _ = jax.eval_shape(jax.vmap(simulation.init, (None, None, 0)), simulation.data, hparams, keys)
     mapped = jax.make_jaxpr(jax.vmap(simulation.advance, (None, None, 0, 0)))
     program = mapped(simulation.data, hparams, keys, carries)

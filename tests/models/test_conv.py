@@ -7,8 +7,7 @@ import pytest
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.models import conv
-from mdfl_jax.models.conv import FORMS, Conv, convolution, default_form, max_pool
-from mdfl_jax.models.norm import GroupNorm
+from mdfl_jax.models.conv import FORMS, Conv, convolution, max_pool
 
 
 def reference(x, kernel, stride=1):
@@ -82,60 +81,6 @@ def test_filtering_in_both_directions_and_its_gradients(size, height, width, poi
     found = conv.filtered_2d(x, kernel, points), *conv.filtered_2d_gradients(x, kernel, dy, points)
     for a, b in zip(found, (theirs, *their_back(dy))):
         np.testing.assert_allclose(a, b, atol=2e-5 * float(jnp.max(jnp.abs(b))))
-
-
-def test_both_directions_are_filtered_where_products_are_long_and_of_middling_width(monkeypatch):
-    def pays(*shape, kernel=(3, 3, 16, 32), dtype=jnp.float32):
-        return conv.pays(jax.ShapeDtypeStruct(shape, dtype), kernel, 6)
-
-    assert pays(16, 16, 16, 32)
-    assert not pays(16, 16, 16, 16)  # samples side by side
-    assert not pays(16, 8, 8, 32)  # columns
-    assert not pays(3, 32, 32, 32, kernel=(3, 3, 3, 32))
-    assert not pays(64, 32, 32, 32, kernel=(3, 3, 64, 128))
-    assert not pays(16, 16, 16, 32, dtype=jnp.bfloat16)
-    calls = []
-    for name in ("filtered_2d", "filtered_2d_gradients"):
-        whole = getattr(conv, name)
-        monkeypatch.setattr(conv, name, lambda *a, f=whole, n=name: (calls.append(n), f(*a))[1])
-    x, kernel = jnp.ones((16, 16, 16, 32)), jnp.ones((3, 3, 16, 16))
-    jax.eval_shape(jax.grad(lambda k: jnp.sum(convolution(x, k, "filtering"))), kernel)
-    assert calls == ["filtered_2d", "filtered_2d_gradients"]
-
-
-def test_default_form_keeps_filtering_from_bfloat16_and_single_channels():
-    assert default_form((5, 5, 16, 32), jnp.float32) == "filtering"
-    assert default_form((5, 5, 16, 32), jnp.bfloat16) == "patches"
-    assert default_form((5, 5, 1, 32), jnp.float32) == "patches"
-    assert default_form((1, 1, 16, 32), jnp.float32) == "patches"
-
-
-def test_the_default_form_of_an_accelerator(monkeypatch):
-    small, large = ((3, 3, 8, 8), jnp.dtype("float32"), 1, 64 * 16), ((3, 3, 64, 64), jnp.dtype("bfloat16"), 2, 2**18)
-    for backend, forms in {"tpu": ["library", "library"], "gpu": ["patches", "library"]}.items():
-        monkeypatch.setattr(conv, "backend", lambda backend=backend: backend)
-        assert [default_form(*args) for args in (small, large)] == forms
-
-
-@pytest.mark.long
-def test_group_norm_equals_flax():
-    import flax.linen as nn
-
-    x = 3 + 2 * jax.random.normal(jax.random.key(0), (6, 4, 5, 3))
-    ours, theirs = GroupNorm(2), nn.GroupNorm(2, epsilon=1e-5)
-    params = {"scale": jnp.arange(1.0, 7.0), "bias": jnp.arange(6.0)}
-    images = jnp.transpose(x, (3, 1, 2, 0))
-
-    def total(apply, weight):
-        return lambda p, a: jnp.sum(apply({"params": p}, a) * weight)
-
-    weight = jax.random.normal(jax.random.key(1), images.shape)
-    found = jax.value_and_grad(total(ours.apply, jnp.transpose(weight, (3, 1, 2, 0))), argnums=(0, 1))(params, x)
-    wanted = jax.value_and_grad(total(theirs.apply, weight), argnums=(0, 1))(params, images)
-    np.testing.assert_allclose(found[0], wanted[0], rtol=1e-4)
-    np.testing.assert_allclose(found[1][1], jnp.transpose(wanted[1][1], (3, 1, 2, 0)), atol=1e-4)
-    for name in params:
-        np.testing.assert_allclose(found[1][0][name], wanted[1][0][name], rtol=1e-4, atol=1e-4)
 
 
 def test_max_pool_leaves_out_an_odd_edge():

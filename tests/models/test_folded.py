@@ -1,12 +1,14 @@
 """Bottlenecks whose last normalisations are folded into their convolutions, against the same network plainly."""
 
+from functools import cache
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.models import conv, make_model
+from mdfl_jax.models import make_model
 from mdfl_jax.models.model import ModelSettings
 from mdfl_jax.models.zoo.resnet import ResNet, ResNetNumbers, Shape
 
@@ -21,6 +23,7 @@ def network(form):
     return ResNet(SHAPE, ModelSettings(3, ResNetNumbers(), convolution=form))
 
 
+@cache
 def variables():
     """Return those of each client, with scales and biases that are not ones and zeros."""
     model = network("library")
@@ -30,9 +33,10 @@ def variables():
     return tree.unflatten([x + 0.3 * jax.random.uniform(key, x.shape) for key, x in zip(keys, leaves)])
 
 
-def trained(form, dtype=jnp.float32, start=None):
+@cache
+def trained(form, dtype=jnp.float32):
     """Return (loss, moved statistics, gradients of the parameters and the images) of all clients, as float32."""
-    model, start = network(form), start or variables()
+    model, start = network(form), variables()
 
     def loss(params, images, statistics, mask):
         low = jax.tree.map(lambda p: p.astype(dtype), params)
@@ -58,12 +62,12 @@ def test_folded_is_batch_normalisation():
     assert np.all(np.abs(images[np.asarray(MASKS)]).max(axis=(1, 2, 3)) > 0)
 
 
+@pytest.mark.long
 def test_folded_in_bfloat16_is_as_near_to_float32_as_the_plain_network():
     """Both round to eight bits at each layer: the error of the form is at most a fifth larger than the plain one's."""
-    start = variables()
 
     def gradients(form, dtype):
-        return jnp.concatenate([g[:2].ravel() for g in jax.tree.leaves(trained(form, dtype, start)[1][0])])
+        return jnp.concatenate([g[:2].ravel() for g in jax.tree.leaves(trained(form, dtype)[1][0])])
 
     exact = gradients("library", jnp.float32)
     plain, ours = (float(jnp.linalg.norm(gradients(form, jnp.bfloat16) - exact)) for form in ("library", "folded"))
@@ -77,15 +81,6 @@ def test_models_and_evaluations_are_those_of_the_plain_network():
     key = jax.random.key(4)
     shapes = [jax.eval_shape(network(form).init, key, IMAGES[0]) for form in ("library", "folded")]
     assert shapes[0] == shapes[1]
-
-
-def test_it_is_the_default_where_the_memory_sets_the_pace(monkeypatch):
-    def chosen():
-        return [conv.is_folded(form, possible) for form in ("", "library", "folded") for possible in (True, False)]
-
-    assert chosen() == [False, False, False, False, True, False]
-    monkeypatch.setattr(conv, "backend", lambda: "tpu")
-    assert chosen() == [True, False, False, False, True, False]
 
 
 @pytest.mark.parametrize(("name", "settings"), [("resnet50", {"norm": "group"}), ("resnet18", {}), ("cnn", {})])

@@ -49,25 +49,6 @@ def test_evaluation_uses_the_running_ones_and_moves_nothing():
     np.testing.assert_array_equal(moved["batch_stats"]["mean"], STATS["mean"])
 
 
-def test_gradients_equal_those_of_the_definition():
-    x, mask = images(), jnp.array([True, True, False, True, True])
-    weight = jax.random.normal(jax.random.key(1), x.shape)
-
-    def plain(params, x):
-        real = x[..., np.array([0, 1, 3, 4])]
-        mean, var = (f(real, axis=(1, 2, 3), keepdims=True) for f in (jnp.mean, jnp.var))
-        y = (real - mean) / jnp.sqrt(var + 1e-5) * params["scale"][:, None, None, None]
-        return jnp.sum((y + params["bias"][:, None, None, None]) * weight[..., np.array([0, 1, 3, 4])])
-
-    def ours(params, x):
-        variables = {"params": params, "batch_stats": STATS}
-        return jnp.sum(BatchNorm().apply(variables, x, mask, mutable=["batch_stats"])[0] * weight)
-
-    found, want = (jax.grad(f, argnums=(0, 1))(PARAMS, x) for f in (ours, plain))
-    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(want)):
-        np.testing.assert_allclose(a, b, atol=2e-4)
-
-
 @pytest.mark.parametrize("count", [0, 1])
 def test_an_empty_batch_and_one_of_a_single_pixel_stay_finite(count):
     """Twenty layers in a row: what is not there must not grow on its way either."""
@@ -117,7 +98,7 @@ def layer_norm(x):
 
 
 @pytest.mark.parametrize("outlier", [False, True])
-@pytest.mark.parametrize("far", [0.0, 1000.0, 5000.0])
+@pytest.mark.parametrize("far", [0.0, 5000.0])
 @pytest.mark.parametrize("norm", [group_norm, batch_norm, running_norm, layer_norm])
 def test_values_far_from_zero_keep_their_digits(norm, far, outlier):
     """Means of up to 5,000 standard deviations, also where a pixel is an outlier, against double precision."""
@@ -131,7 +112,7 @@ def test_values_far_from_zero_keep_their_digits(norm, far, outlier):
     np.testing.assert_allclose(np.asarray(y).reshape(wide.shape), wanted, atol=1e-3)
 
 
-@pytest.mark.parametrize("far", [0.0, 30.0, 300.0])
+@pytest.mark.parametrize("far", [0.0, 300.0])
 def test_one_reading_of_bfloat16_is_as_exact_as_two(far):
     """Against double precision, of activations whose mean is up to 300 standard deviations."""
     x = (jax.random.normal(KEY, (4, 8, 8, 64)) + far).astype(jnp.bfloat16)

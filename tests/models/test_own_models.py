@@ -1,6 +1,5 @@
 """Models of a user's own in linen, nnx and functions: trained as their library does it, their draws, their errors."""
 
-from functools import partial
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -73,14 +72,6 @@ class Unknown(nn.Module):
     @nn.compact
     def __call__(self, x, is_train=False):
         return nn.Dense(3)(nn.Dropout(self.rate, deterministic=not is_train)(flat(x)))
-
-
-class Normal(nn.Module):
-    """With layer normalisation alone, which needs neither an argument nor `adapt`."""
-
-    @nn.compact
-    def __call__(self, x):
-        return nn.Dense(3)(nn.LayerNorm()(flat(x)))
 
 
 class Streamed(nn.Module):
@@ -202,17 +193,11 @@ TRAINED = {  # model, its forward pass in a training step, whether it may draw
     "attention": (Attends(), by_linen(Held(Attends()), deterministic=False), True),
     "field": (Fielded(), by_linen(Fielded(train=True)), True),
     "own name": (adapt(Unknown(), "is_train"), by_linen(Held(Unknown()), is_train=True), True),
-    "no mode": (Normal(), by_linen(Normal()), False),
     "functions": ((init, plain), by_function(lambda p, x, key: plain(p, x)), False),
     "key": ((init, dropping), by_function(lambda p, x, key: dropping(p, x, key=key)), True),
     "haiku": (Transformed(init, as_haiku), by_function(lambda p, x, key: as_haiku(p, key, x, True)), True),
     "flag": (SimpleNamespace(init=init, apply=with_flag), by_function(lambda p, x, key: 2 * plain(p, x)), True),
     "jit": ((init, jax.jit(dropping)), by_function(lambda p, x, key: dropping(p, x, key=key)), True),
-    "partial": (
-        (init, partial(as_haiku, is_training=True)),
-        by_function(lambda p, x, key: as_haiku(p, key, x, True)),
-        True,
-    ),
 }
 
 
@@ -376,11 +361,10 @@ def test_which_models_draw(model, may_draw):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("cell", [nnx.LSTMCell, nnx.GRUCell])
-def test_recurrent_cells_of_nnx_take_keys_for_zeros(cell):
+def test_recurrent_cells_of_nnx_take_keys_for_zeros():
     class Recurrent(nnx.Module):
         def __init__(self, rngs):
-            self.rnn = nnx.RNN(cell(4, 5, rngs=rngs), rngs=rngs)
+            self.rnn = nnx.RNN(nnx.LSTMCell(4, 5, rngs=rngs), rngs=rngs)
             self.out = nnx.Linear(5, 3, rngs=rngs)
 
         def __call__(self, x):

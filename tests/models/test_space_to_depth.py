@@ -25,6 +25,7 @@ def stages(form, shape, widths, size, dtype, flat=0.5):
     return jax.jit(jax.value_and_grad(loss, argnums=(0, 1))), variables, images
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("flat", [0.0, 0.5])
 @pytest.mark.parametrize(("shape", "widths", "size"), CASES)
 def test_cells_are_the_plain_stages_with_their_gradients(shape, widths, size, flat):
@@ -40,6 +41,7 @@ def test_cells_are_the_plain_stages_with_their_gradients(shape, widths, size, fl
         np.testing.assert_allclose(a, b, atol=3e-6 * float(jnp.max(jnp.abs(b))))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("shape", "widths", "size"), [MNIST, DIGITS])
 def test_cells_in_bfloat16_are_as_near_to_float32_as_the_plain_stages(shape, widths, size):
     """Both round to eight bits at each layer: the error of the form is at most a fifth larger than the plain one's."""
@@ -55,14 +57,6 @@ def test_cells_in_bfloat16_are_as_near_to_float32_as_the_plain_stages(shape, wid
     assert 0 < ours < 1.2 * plain < 0.012 * float(jnp.linalg.norm(exact))
 
 
-def test_cells_and_pixels_are_the_same_image():
-    x = jnp.arange(3 * 8 * 12 * 2).reshape(3, 8, 12, 2)
-    held = space_to_depth.to_cells(x, 4)
-    assert held.shape == (48, 2, 3, 2)
-    assert held[(1 * 4 + 2) * 3 + 1, 1, 2, 0] == x[1, 5, 10, 0]  # row 1, column 2 of the cell, channel 1
-    np.testing.assert_array_equal(space_to_depth.from_cells(held, 4), x)
-
-
 def test_an_equal_maximum_shares_its_gradient_as_in_the_plain_pool():
     """All 81 patterns of a square with three values: what each corner gets of a gradient of one."""
     corners = jnp.array(list(np.ndindex(3, 3, 3, 3)), jnp.float32)  # upper left, upper right, lower left, lower right
@@ -70,20 +64,6 @@ def test_an_equal_maximum_shares_its_gradient_as_in_the_plain_pool():
     plain = jax.grad(lambda x: jnp.sum(conv.max_pool(x)))(square).reshape(-1, 4)
     found = jax.grad(lambda y: jnp.sum(space_to_depth.max_pool(y)))(corners.T[:, :, None, None])[:, :, 0, 0].T
     np.testing.assert_array_equal(found, plain)
-
-
-def test_the_side_that_fills_the_tiles(monkeypatch):
-    """MNIST in 49 cells of 4 x 4 (441 steps), the digits whole; wide stages and shapes without a side plainly."""
-    assert space_to_depth.best_side(*MNIST) == 4
-    assert space_to_depth.best_side(*DIGITS) == 8
-    assert space_to_depth.best_side((32, 32, 128), (128, 256), 5) == 0  # it would multiply more zeros than it fills
-    assert space_to_depth.best_side((9, 8, 1), (8,), 3) == 0
-    assert space_to_depth.best_side((8, 8, 1), (4, 4), 7) == 8  # a cell of two would not reach three pixels
-    side = lambda form, **more: conv.side_of_cells(form, *MNIST, has_norm=False, **more)  # noqa: E731
-    assert [side(form) for form in ("", "patches", "space_to_depth")] == [0, 0, 4]
-    monkeypatch.setattr(conv, "backend", lambda: "tpu")
-    assert [side(form) for form in ("", "patches", "space_to_depth")] == [4, 0, 4]
-    assert conv.side_of_cells("", *MNIST, has_norm=True) == 0
 
 
 def test_cells_that_are_not_possible_are_one_line():

@@ -5,10 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks.papers import catalogue
-from benchmarks.papers.curves import Curves, saved, slots_to, sooner, table
+from benchmarks.papers.curves import Curves, saved, slots_to, sooner
 from benchmarks.papers.fedmobile import BASE, FULL
-from benchmarks.papers.items import AGREES, DIFFERS, ITEMS, UNKNOWN
+from benchmarks.papers.items import AGREES, DIFFERS, UNKNOWN
 from benchmarks.papers.studies import Study
 
 SLOTS = np.array([0, 10, 20, 30])
@@ -60,19 +59,3 @@ def test_slots_to_a_level_leave_out_seeds_that_never_have_it(curves):
     share = saved(curves, 40, FULL, ASYNC, "fewer slots", 35.4)
     assert share.ours["mean"] == pytest.approx(100 * np.mean([1 - 10 / 20, 1 - 20 / 20]))
     assert saved(curves, 60, FULL, ASYNC, "fewer slots").told == "1 of 2 seeds"
-
-
-def test_the_table_compares_with_async_of_the_same_pattern(curves):
-    _, header, rows = table(curves, "Fashion-MNIST", 60)
-    assert header[3] == "slots to 60 %"
-    labels, over, slots = ([row[k] for row in rows] for k in (0, 2, 3))
-    assert labels[0] == "fixed, ASYNC"
-    assert labels[2] == "fixed, FedMobile-U, max_upload=2"
-    assert over[0] == over[4] == ""  # ASYNC itself
-    assert over[1].startswith("+1.00")
-    assert slots == ["30 (1 of 2 seeds)", "30 (1 of 2 seeds)", "30 (1 of 2 seeds)", "20", "20"]
-
-
-def test_all_figures_of_the_paper_are_items():
-    catalogue.load()
-    assert {name for name in ITEMS if name.startswith("fedmobile:")} == {f"fedmobile:f{k}" for k in range(3, 17)}

@@ -46,21 +46,6 @@ SETTINGS = [mobility.world(3, radius, 5) for radius in RADII]
 FULL = mobility.world(3, "inf", 5)
 
 
-def test_points_are_found_by_the_last_parts_of_their_fields(study):
-    assert study.point(mobility="dcm", radius=2)["id"] == "2 dcm"
-    assert study.point(mobility="dcm", radius="inf")["id"] == "inf dcm"
-    with pytest.raises(LookupError, match="5 sweep points"):
-        study.point(mobility="dcm")
-    with pytest.raises(LookupError, match="0 sweep points"):
-        study.point(mobility="dcm", radius=7)
-
-
-def test_gains_are_paired_by_seed_in_points(study):
-    found = study.gain({"mobility": "dcm", "radius": 2}, {"mobility": "random_movement", "radius": 2})
-    assert found["mean"] == pytest.approx(20)
-    assert found["ci95"] == pytest.approx(0, abs=1e-9)
-
-
 def test_the_threshold_is_90_percent_of_the_fully_connected_network(study):
     """0.9 x 0.95 = 0.855: DCM reaches it at Rc = 3, random movement (0.85 at 4) never."""
     claims = mobility.thresholds(study, "M = 3", "radius", SETTINGS, FULL, (3, 3))

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from benchmarks.papers import components, variance
-from benchmarks.papers.components import BUT, EVERYTHING, ONLY, component, deviation, needed, tables
+from benchmarks.papers.components import BUT, ONLY, component, deviation
 from mdfl_jax.config.points import points
 from mdfl_jax.config.resolve import resolve
-from mdfl_jax.results.statistics import seeds_for
 
 
 def test_the_deviation_is_that_within_the_groups():
@@ -44,24 +43,6 @@ def test_differences_are_paired_within_each_group():
     assert found["DCM - random"]["std"] == pytest.approx(deviation([np.array([0, 2, 0]), np.array([0, 1])]).std)
     assert {of["degrees"] for of in found.values()} == {3}
     assert found["DCM"]["low"] < found["DCM"]["std"] < found["DCM"]["high"]
-
-
-def made():
-    rng = np.random.default_rng(1)
-    group = lambda: of_rules(*rng.normal(60, 2, (3, 4)))  # noqa: E731
-    everything = component("full gradient", EVERYTHING, "", [group()])
-    return [everything, component("full gradient", ONLY, "mobility", [group()] * 3)]
-
-
-def test_the_tables_have_a_row_for_each_component_and_the_seeds():
-    entries = made()
-    spread, seeds = tables(entries)
-    assert [row[0] for row in spread[2]] == ["everything", "only movement"]
-    assert [row[0] for row in seeds[2]] == ["DAM - random", "DCM - random"]
-    of_dcm = entries[0]["deviations"]["DCM - random"]
-    low, high = (needed(of_dcm[key]) for key in ("low", "high"))
-    assert seeds[2][1][3] == f"{seeds_for(of_dcm['std'], 2.0)} ({low} to {high})"
-    assert all(len(row) == len(header) for _, header, rows in (spread, seeds) for row in rows)
 
 
 @pytest.mark.parametrize("setting", [variance.FULL, variance.MINIBATCH])

@@ -130,10 +130,10 @@ def test_hosts_wait_for_one_that_compiles_longer(tmp_path, port):
 
 def older():
     """As a patch: this host has another version of JAX."""
-    from mdfl_jax.study import follow
+    from mdfl_jax.study import runner
 
-    real = follow.versions
-    follow.versions = lambda: real() | {"jax": "0.1"}
+    real = runner.versions
+    runner.versions = lambda: real() | {"jax": "0.1"}
 
 
 def test_a_host_that_does_not_come_is_one_line_after_a_while(tmp_path, port):

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from made_study import made
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.results.records import write_record
-from mdfl_jax.results.studies import read_records
+from mdfl_jax.results.records import read_records, write_record
 from mdfl_jax.storage.study_files import VIEWS
 from mdfl_jax.study.merge import merge
 

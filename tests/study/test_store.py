@@ -11,7 +11,7 @@ import pytest
 from studies import assert_same, go, ignore, stop_at
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.results.studies import read_study
+from mdfl_jax.results.records import read_study
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.study_files import CONFIG, VIEWS, run_files, state_path
 from mdfl_jax.study import Interrupted

@@ -1,12 +1,11 @@
 """Batch statistics as model state: they follow the batches, and travel, mix or stay as they are told to."""
 
 import chex
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small import assert_trees_differ, assert_trees_equal, toy_dataset
+from small import Normalised, assert_trees_differ, assert_trees_equal, toy_dataset
 
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings, adam, sgd
@@ -15,7 +14,6 @@ from mdfl_jax.core.trees import trained
 from mdfl_jax.core.types import Links
 from mdfl_jax.data.augment import Augmentation
 from mdfl_jax.data.partition import DirichletNumbers
-from mdfl_jax.models.norm import BatchNorm
 from mdfl_jax.tasks import classification
 from mdfl_jax.tasks.gradients import Tiling
 
@@ -23,16 +21,6 @@ N, RATE = 4, 0.1
 KEY = jax.random.key(0)
 RING = np.array([[0, 1, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1], [1, 0, 1, 0]], bool)
 MIX = np.where(RING, 1 / 3, np.eye(4) / 3).astype(np.float32)
-
-
-class Normalised(nn.Module):
-    """The image in four channels, normalised over the batch, then the logits."""
-
-    @nn.compact
-    def __call__(self, images, mask=None):
-        x = images.reshape(len(images), 4, -1)
-        x = BatchNorm(name="norm")(jnp.transpose(x, (1, 2, 0))[:, None], mask)
-        return nn.Dense(3, name="fc")(x.reshape(-1, len(images)).T)
 
 
 def make(batch_size=0, tiling=Tiling(), **settings):
@@ -218,13 +206,6 @@ def test_a_client_without_data_keeps_everything_and_nothing_becomes_nan(batch_si
     assert all(np.any(leaf[0]) for leaf in jax.tree.leaves(gradients["batch_stats"]))
     score = task.evaluate(task.data, clients, params)
     assert bool(jnp.isfinite(score.loss).all())
-
-
-def test_evaluation_takes_the_running_statistics():
-    clients, params = start(WHOLE)
-    shifted = {**params, "batch_stats": jax.tree.map(lambda s: s + 1.0, params["batch_stats"])}
-    plain, other = (WHOLE.evaluate(WHOLE.data, clients, p).loss for p in (params, shifted))
-    assert not np.allclose(plain, other)
 
 
 @pytest.mark.parametrize("name", ["nids", "extra", "qg_dsgdm"])

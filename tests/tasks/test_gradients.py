@@ -116,18 +116,6 @@ def test_the_gradient_of_all_samples_beside_minibatches_is_the_plain_one(tiling)
     assert_trees_equal(found, plain("linear", 0), TOLERANCE)
 
 
-def test_the_cuts_above_leave_remainders():
-    """What the test of mappings means to cover: padded blocks in a chunk, samples in a block, whole mappings."""
-    shape, n = DATA.x_train.shape[1:], len(DATA.y_train)
-    for batch_size in (0, BATCH):
-        assert cut(TILINGS[0], shape, batch_size, n, N)[:2] == (4, 2)
-    assert clients_of(0, TILINGS[0]).blocks.client.shape[0] % 2
-    assert N * -(-BATCH // 4) % 2
-    assert BATCH % 4
-    assert any(np.asarray(divided().num_samples) % 4)
-    assert [cut(Tiling(4, 8, m), shape, 0, n, N).at_once for m in ("vmap", "scan")] == [0, 1]
-
-
 def test_a_round_over_all_samples_computes_no_block_without_samples(monkeypatch):
     """Its values would not be numbers here."""
     of_block = Learner.of_block

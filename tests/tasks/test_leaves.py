@@ -19,8 +19,8 @@ from mdfl_jax.core.trees import chosen_leaves, joined_leaves, leaf_paths
 from mdfl_jax.models import make_model
 from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.networks.graphs import GraphParams
-from mdfl_jax.study.prepare.simulation import build_simulation
 from mdfl_jax.study.prepare.task import load_dataset
+from mdfl_jax.study.study import build_simulation
 from mdfl_jax.tasks.supervised import supervised
 
 N, KEY = 5, jax.random.key(0)
@@ -101,7 +101,7 @@ def test_a_frozen_layer_is_not_sent():
     assert found.accuracy[-1].mean() > found.accuracy[0].mean()
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", sorted(name for name in ALGORITHMS if "statistics" not in ignored_by(name)))
 def test_a_personal_layer_is_not_exchanged(name):
     if name == "local_only":

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from array_sizes import shapes_in
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small import toy_dataset, toy_task
@@ -11,7 +12,7 @@ from small import toy_dataset, toy_task
 from mdfl_jax.data.dataset import Dataset, Targets
 from mdfl_jax.models import make_model
 from mdfl_jax.tasks import classification
-from mdfl_jax.tasks.scoring import GROUPS, MANY, by_group, draw_part
+from mdfl_jax.tasks.scoring import GROUPS, MANY, draw_part
 
 DRAW = jax.jit(lambda seed, labels, count: draw_part(jax.random.key(seed), labels, count), static_argnums=2)
 
@@ -99,28 +100,6 @@ def test_the_scores_of_a_part_of_a_regression():
     assert np.asarray(score.accuracy).min() > 0.1
 
 
-@pytest.mark.parametrize(("count", "size"), [(1, 1), (6, 9), (12, 5), (13, 5), (40, 8)])
-def test_groups_are_joined_in_order(count, size):
-    models = {"a": jnp.arange(count * 2.0).reshape(count, 2)}
-    seen = []
-
-    def double(group):
-        seen.append(len(group["a"]))
-        return 2 * group["a"].sum(axis=1)
-
-    np.testing.assert_array_equal(by_group(double, models, size), 2 * models["a"].sum(axis=1))
-    assert max(seen) <= size
-
-
-def _sizes(jaxpr):
-    """The shapes of all arrays inside a program, with those of the bodies of its loops."""
-    for equation in jaxpr.eqns:
-        yield from (v.aval.shape for v in equation.outvars)
-        for value in jax.tree.leaves(list(equation.params.values()), is_leaf=lambda x: hasattr(x, "jaxpr")):
-            if hasattr(value, "jaxpr"):
-                yield from _sizes(value.jaxpr)
-
-
 def test_many_models_have_the_same_scores_and_no_array_of_all_models_and_samples():
     task, total = toy_task(5, dataset=toy_dataset(num_test=310)), 310
     count = MANY + 88
@@ -131,8 +110,7 @@ def test_many_models_have_the_same_scores_and_no_array_of_all_models_and_samples
     for name in ("accuracy", "loss"):
         expected = np.concatenate([getattr(part, name) for part in parts])
         np.testing.assert_allclose(getattr(found, name), expected, rtol=1e-5)
-    shapes = list(_sizes(jax.make_jaxpr(lambda m: task.evaluate(task.data, None, m))(models).jaxpr))
-    assert len(shapes) > 50
+    shapes = shapes_in(jax.make_jaxpr(lambda m: task.evaluate(task.data, None, m))(models).jaxpr)
     of_models = max(x.size for x in jax.tree.leaves(models))
     assert max(map(np.prod, shapes)) <= max(of_models, 640 * 310 * 3), "a group's outputs at most"
     assert not [shape for shape in shapes if count in shape and total in shape]

@@ -6,20 +6,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small import assert_trees_equal, toy_dataset, toy_hparams, toy_task
+from small import Normalised, assert_trees_equal, toy_dataset, toy_hparams, toy_task
 
 import mdfl_jax
 from mdfl_jax import Hparams, Schedule, UserError, simulate
 from mdfl_jax.algorithms import LocalNumbers, dpsgd
 from mdfl_jax.algorithms.local import with_per_sample
-from mdfl_jax.config import default_config
-from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.trees import STATISTICS
 from mdfl_jax.data.batching import draw_minibatch
 from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.networks.graphs import GraphParams
-from mdfl_jax.tasks import summed
+from mdfl_jax.tasks import classification, summed
 from mdfl_jax.tasks.gradients import Tiling
 from mdfl_jax.tasks.regression import LinearNumbers, regression
 
@@ -113,7 +111,7 @@ def test_an_algorithm_whose_clients_clip():
 
 
 def test_batch_statistics_have_no_single_samples():
-    task = toy_task(N, "resnet20", dataset=toy_dataset(side=8), norm="batch", base_width=2)
+    task = classification(toy_dataset(), Normalised(), N)
     clients = jax.eval_shape(task.partition, task.data, toy_hparams().task, jax.random.key(2))
     one = jax.eval_shape(task.init, task.data, KEY)
     shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct((N, *x.shape), x.dtype), one)
@@ -129,55 +127,22 @@ def test_a_change_of_shapes_is_refused():
         jax.eval_shape(scalars, models(task))
 
 
-def gradients(task, seed=0):
-    """The losses and gradients of different models of all clients, with the data that they hold."""
-    clients = jax.jit(task.partition)(task.data, toy_hparams(alpha=1.0).task, KEY)
-    models = jax.vmap(lambda k: task.init(task.data, k))(jax.random.split(jax.random.key(seed), task.num_clients))
-    return models, clients, jax.jit(task.gradient)(task.data, clients, models, KEY)
-
-
-def by_samples(task, models, clients):
-    """Sums over each client's samples of x (softmax(W x + b) - e_y), sample by sample in float64."""
-    data, owner = toy_dataset(), np.asarray(task.owner(task.data, toy_hparams(alpha=1.0).task, KEY))
-    x = (data.x_train.astype(float) - np.asarray(task.data.mean)) / np.asarray(task.data.std)
-    kernel, bias = (np.asarray(models["Dense_0"][name], float) for name in ("kernel", "bias"))
-    found = np.zeros_like(kernel)
-    for sample, client in enumerate(owner):
-        logits = x[sample].ravel() @ kernel[client] + bias[client]
-        share = np.exp(logits - logits.max())
-        error = share / share.sum() - np.eye(data.num_classes)[data.y_train[sample]]
-        found[client] += np.outer(x[sample].ravel(), error)
-    assert len(set(np.bincount(owner))) > 1  # the clients hold unequal numbers of samples
-    return found
-
-
-def test_full_batch_gradients_are_sums_over_the_samples_of_each_client():
-    task = summed(toy_task(4), 0)
-    models, clients, (_, found) = gradients(task)
-    np.testing.assert_allclose(found["Dense_0"]["kernel"], by_samples(task, models, clients), rtol=1e-4, atol=1e-4)
-
-
-def test_a_minibatch_is_summed_and_its_loss_is_a_mean():
-    plain = toy_task(4, batch_size=8)
-    _, _, (loss, mean) = gradients(plain)
-    _, _, (same_loss, total) = gradients(summed(plain, 8))
-    np.testing.assert_array_equal(loss, same_loss)
-    jax.tree.map(lambda t, m: np.testing.assert_array_equal(t, 8 * m), total, mean)
-
-
-@pytest.mark.long
-def test_batch_statistics_keep_their_step():
-    plain = toy_task(2, model="resnet20", batch_size=4, dataset=toy_dataset(side=8), base_width=4)
-    (_, mean), (_, total) = (gradients(task)[2] for task in (plain, summed(plain, 4)))
-    jax.tree.map(np.testing.assert_array_equal, total[STATISTICS], mean[STATISTICS])
-    jax.tree.map(lambda t, m: np.testing.assert_array_equal(t, 4 * m), total["params"], mean["params"])
-
-
-def test_another_gradient_is_refused():
-    config = default_config()
-    config.algorithm.gradient = "median"
-    with pytest.raises(UserError, match=r"algorithm.gradient: unknown gradient 'median'.*; known: mean, sum"):
-        resolve(config)
+def test_a_batch_is_summed_its_loss_is_a_mean_and_statistics_keep_their_step():
+    """Of minibatches of eight, and of a network with batch statistics; of whole batches by each client's samples."""
+    small = classification(toy_dataset(), Normalised(), N, batch_size=8)
+    for task, batch_size in ((small, 8), (toy_task(N), 0)):
+        clients = jax.jit(task.partition)(task.data, toy_hparams(alpha=1.0).task, KEY)
+        ours = models(task)
+        (loss, mean), (same_loss, total) = (
+            jax.jit(of.gradient)(task.data, clients, ours, KEY) for of in (task, summed(task, batch_size))
+        )
+        np.testing.assert_array_equal(loss, same_loss)
+        if batch_size:
+            assert_trees_equal(total[STATISTICS], mean[STATISTICS])
+            total, mean = total["params"], mean["params"]
+        counts = batch_size or clients.num_samples
+        for summed_up, of_sample in zip(jax.tree.leaves(total), jax.tree.leaves(mean), strict=True):
+            np.testing.assert_allclose(summed_up.T, counts * of_sample.T, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.long

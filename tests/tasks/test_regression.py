@@ -1,6 +1,6 @@
 """The regressions against plain NumPy, their recipe, and the stop rule."""
 
-from functools import partial
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -114,7 +114,7 @@ def test_minibatches_are_unbiased():
     assert np.all(np.abs(np.asarray(many.mean(0) - expected)) < 5 * error)
 
 
-@pytest.mark.parametrize("rounds_run", [1, 2, 3, 8])
+@pytest.mark.parametrize("rounds_run", [2, 3, 8])
 def test_the_stop_rule_is_numpys_standard_deviation_of_the_last_three(rounds_run):
     values = [9.0, 4.0, 4.1, 4.05, 4.0501, 4.0502, 4.0501, 4.05]
     watch = initial_stop_state(jnp.float32)
@@ -129,11 +129,15 @@ def test_the_stop_rule_is_numpys_standard_deviation_of_the_last_three(rounds_run
     assert np.array_equal(waited.recent, watch.recent, equal_nan=True)
 
 
-def run(stop_std, rounds=60, eval_every=20, lr=0.2):
+@cache
+def program(stop_std, eval_every):
     task = regression("linear", N, DIM, 40)
-    simulation = simulate(task, spatial(N, 3), dpsgd(), Schedule(rounds, eval_every, stop_std=stop_std))
+    return jax.jit(simulate(task, spatial(N, 3), dpsgd(), Schedule(60, eval_every, stop_std=stop_std)))
+
+
+def run(stop_std, eval_every=20, lr=0.2):
     hparams = Hparams(LinearNumbers(), EVERYBODY, LocalNumbers(lr=np.float32(lr)))
-    return jax.jit(simulation)(hparams, jax.random.key(0))
+    return program(stop_std, eval_every)(hparams, jax.random.key(0))
 
 
 def test_a_stopped_run_holds_still_and_counts_nothing():

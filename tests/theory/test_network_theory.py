@@ -123,18 +123,11 @@ def test_p_of_the_mean_is_that_of_its_definition():
 
 def test_how_often_a_rule_has_too_few_or_too_many_attackers_is_counted_before_the_run(tmp_path):
     """The first is the share that a run then measures; the second is a count over its recorded links."""
-    changes = {
-        "rounds": 8,
-        "eval_every": 8,
-        "seeds": 3,
-        "network.radius": 2.5,
-        "attack.name": "zero",
-        "attack.number": 2,
-    }
-    changes |= {"sweep": "algorithm.aggregation=trimmed_mean,median,clipped_gossip", "baseline": ""}
+    changes = {"rounds": 8, "eval_every": 8, "seeds": 3, "network.radius": 2.5, "baseline": ""}
+    changes |= {"attack.name": "zero", "attack.number": 2, "sweep": "algorithm.aggregation=trimmed_mean,median"}
     config = tiny_config(**changes)
     alone = network.alone(config, 3, 0)
-    bounded, median, clipped = network.of_config(alone, points(resolve(alone)))
+    bounded, median = network.of_config(alone, points(resolve(alone)))
     run_study(make_study(config), tmp_path)
     history = np.load(tmp_path / "history.npz")
     measured = history["0/fell_back"][:, -1].mean(axis=1)
@@ -151,17 +144,6 @@ def test_how_often_a_rule_has_too_few_or_too_many_attackers_is_counted_before_th
         ]
         assert found.values["outvoted"].mean() == pytest.approx(np.mean(lost))
     assert 0 < median.values["outvoted"].mean() < bounded.values["outvoted"].mean()  # many are heard here
-    assert not {"too_few", "outvoted"} & set(clipped.values)
-
-
-def test_networks_that_are_the_same_are_simulated_once(monkeypatch):
-    made = []
-    monkeypatch.setattr(network, "exact", lambda mix: made.append(len(mix)) or mixing.exact(mix))
-    changes = {"network.graph": "ring", "sweep": "algorithm.lr=0.1,0.2,0.3", "baseline": ""}
-    _, _, found = observed(rounds=4, seeds=1, **changes)
-    assert made == [1]
-    assert len(found) == 3
-    assert [point.values["degree"][0] for point in found] == [2, 2, 2]
 
 
 @pytest.mark.parametrize(

@@ -52,15 +52,3 @@ def test_pairs_of_rules_are_compared_at_one_setting_only():
     assert prediction.ordered(POINTS, "degree", 1) == pytest.approx((1 + 1 + 0.5 + 0) / 4)
     assert prediction.ordered(POINTS, "drift", -1) == prediction.ordered(POINTS, "degree", 1)
     assert np.isnan(prediction.ordered(POINTS[:1], "degree", 1))
-
-
-def test_the_table_has_what_differs_the_best_first():
-    title, header, rows = prediction.ranking(POINTS)
-    assert "5 points" in title
-    assert header == ["quantity", "Spearman", "95 % interval", "M", "Rc", "rules in order (%)"]
-    assert [row[0] for row in rows] == ["neighbours of a client, mean", "drift"]  # p is the same at all points
-    values = [[point.theory["degree"] for point in POINTS], [point.accuracy for point in POINTS]]
-    assert float(rows[0][1]) == pytest.approx(spearmanr(*values).statistic, abs=0.005)
-    assert (rows[0][3], rows[0][4], rows[0][5]) == ("+0.87", "-1.00", "62")
-    assert rows[1][1].startswith("-")
-    assert prediction.accuracies(POINTS)[2][0][:3] == ["M 1", "dcm", "90.0"]
