@@ -93,20 +93,6 @@ def test_the_thesis_has_its_model_and_says_what_it_lacks(tmp_path):
     assert len(study.points) * len(study.seeds) == 126
 
 
-@pytest.mark.long
-def test_thesis_digits_runs(tmp_path):
-    """Two rounds of a ratio study: fast clients meet more, and the ratio changes what is learnt, not who is met."""
-    config = importlib.import_module("configs.thesis_digits").get_config("a_non_iid")
-    config.rounds, config.eval_every, config.seeds = 2, 1, 2
-    config.sweep = "network.num_mobile=2,19; network.ratio=0,1"
-    summary = run_study(make_study(config), tmp_path / "run")
-    met = [point["group_neighbours"] for point in summary["points"]]
-    assert met[0] == met[1]  # whom a client meets has nothing to do with the ratio
-    assert met[0]["mobile"]["mean"] > met[0]["other"]["mean"] > 0
-    finals = [point["final_accuracy"]["per_seed"] for point in summary["points"]]
-    assert finals[0] != finals[1]
-
-
 def test_readme_own_rule_is_the_config_file():
     rule = (ROOT / "configs" / "own_rule.py").read_text().split('"""', 2)[2].strip()
     assert rule in (ROOT / "README.md").read_text()
