@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from ml_collections import ConfigDict
 
 from mdfl_jax.config import default_config
 from mdfl_jax.config.resolve import all_fields, check_value, resolve
@@ -69,10 +68,3 @@ def test_every_unknown_name_is_refused_in_one_line():
             assert "unknown " in str(caught.value)
             assert "no such name" in str(caught.value)
             assert "\n" not in str(caught.value)
-
-
-def test_whole_numbers_pass_as_numbers_and_infinity_where_it_has_a_meaning():
-    assert check_value("network.radius", 3) == 3.0
-    assert check_value("network.radius", float("inf")) == float("inf")
-    assert check_value("model.widths", [4, 8]) == (4, 8)
-    assert resolve(ConfigDict({"seeds": 2})).seeds == 2

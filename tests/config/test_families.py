@@ -1,6 +1,5 @@
 """The configuration as the members make it: one's own as keys, axes and checks; what None stands for."""
 
-import numpy as np
 import pytest
 import small
 from tables import with_fields
@@ -22,9 +21,7 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import Numbers, fields_of, kinds_of, number
 from mdfl_jax.exchange.compressors import COMPRESSORS
 from mdfl_jax.mobility import MOBILITIES, Movement
-from mdfl_jax.mobility.registry import movement_of
 from mdfl_jax.study import make_study
-from mdfl_jax.study.study import hparams_of
 
 pytestmark = pytest.mark.usefixtures("unregistered")
 
@@ -113,23 +110,6 @@ def test_a_number_of_ones_own_is_a_key_and_an_axis_with_bounds(tiny, add, path, 
     study = make_study(tiny(**use, sweep=f"{path}=1,{value}"))
     assert (len(study.points), len(study.groups)) == (2, 1)
     assert [getattr(getattr(point.experiment, section), name) for point in study.points] == [1, value]
-
-
-def test_numbers_reach_the_program_in_their_types(tiny):
-    add_rule()
-    add_algorithm()
-    add_compressor()
-    use = {"network.mobility": "hopping", "algorithm.name": "careful", "motion.hop": 4, "motion.hop_twice": True}
-    hparams = hparams_of(resolve(tiny(**use)), [Movement("hopping"), Movement("random_waypoint")])
-    hops, waypoints = hparams.network.rules
-    assert (type(hops), hops.hop, hops.hop.dtype) == (HopNumbers, 4.0, np.float32)
-    assert (bool(hops.hop_twice), hops.hop_twice.dtype) == (True, np.bool_)
-    assert float(waypoints.speed_max) == 50.0  # of each rule in the program, its own where nothing is said
-    assert (hparams.algorithm.care, hparams.algorithm.care.dtype, hparams.algorithm.parts) == (3, np.int32, 2)
-    compressed = {"algorithm.name": "choco", "algorithm.compressor": "halved", "algorithm.half": 0.25}
-    experiment = resolve(tiny(**compressed))
-    numbers = hparams_of(experiment, [movement_of(experiment)]).algorithm
-    assert (type(numbers.compressor), numbers.compressor.half) == (HalfNumbers, np.float32(0.25))
 
 
 def test_a_static_number_is_a_program_of_its_own(tiny):

@@ -5,8 +5,6 @@ import pytest
 from oracles import graphs as oracle
 from tiny import run_study
 
-from mdfl_jax.config.resolve import resolve
-from mdfl_jax.config.sections import participation_of
 from mdfl_jax.networks.fixed import read_matrices
 from mdfl_jax.study import make_study
 
@@ -73,9 +71,3 @@ def test_graphs_and_files_run(tiny, tmp_path):
     for found, expected in zip(sent, (2, N - 1, mean)):
         np.testing.assert_array_equal(found, np.broadcast_to(4 * np.asarray(expected), (2, N)))
     assert not np.any(moved)
-
-
-def test_the_middle_of_the_periods_counts(tiny):
-    for bounds, period in (((1, 1), 1), ((1, 3), 2), ((2, 5), 3), ((4, 4), 4)):
-        changes = {"algorithm.period_min": bounds[0], "algorithm.period_max": bounds[1]}
-        assert participation_of(resolve(tiny(**changes, **{"algorithm.participation": 0.5}))) == (0.5, period)

@@ -2,7 +2,6 @@
 
 import json
 
-import jax
 import numpy as np
 import pytest
 from tables import cases, with_fields
@@ -82,15 +81,6 @@ def test_every_pattern_of_a_server_runs(tiny, tmp_path):
         if name == "table":
             assert "4 of 6 clients" in said[0]
             assert history["0/reached"][0].tolist() == [True, True, False, False, False, False]
-
-
-def test_a_study_without_costs_counts_nothing(tiny):
-    """Its state has no leaf more, and its numbers are those of the network itself."""
-    simulation, hparams = make_study(tiny()).groups[0][1:3]
-    assert not {"seconds", "joules"} & {metric.name for metric in simulation.metrics}
-    assert hparams[0].network.link_filter is None
-    carry = jax.eval_shape(simulation.init, simulation.data, hparams[0], jax.random.key(0))[0]
-    assert carry.network.filtered is None
 
 
 def test_static_clients_keep_their_links_with_a_deadline(tiny):

@@ -3,7 +3,7 @@
 import pytest
 from tables import cases, with_fields
 
-from mdfl_jax.config.points import baseline_of, group_points, parse_axes, points
+from mdfl_jax.config.points import baseline_of, group_points, points
 from mdfl_jax.config.resolve import resolve
 
 
@@ -18,17 +18,6 @@ def test_points_are_all_combinations_the_last_axis_fastest(tiny):
     assert found[3].overrides == {"network.mobility": "dcm", "data.alpha": 0.1}
     assert found[3].experiment.network.mobility == "dcm"
     assert found[3].experiment.data.alpha == 0.1
-
-
-def test_values_have_the_type_of_their_field():
-    axes = parse_axes("network.radius=1,inf,2.5; network.num_mobile=0,2; model.widths=4x8,16; model.name=cnn")
-    assert axes == {
-        ("network.radius",): [(1.0,), (float("inf"),), (2.5,)],
-        ("network.num_mobile",): [(0,), (2,)],
-        ("model.widths",): [((4, 8),), ((16,),)],
-        ("model.name",): [("cnn",)],
-    }
-    assert [type(v) for (v,) in axes["network.num_mobile",]] == [int, int]
 
 
 def test_tied_fields_make_one_axis(tiny):

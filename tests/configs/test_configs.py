@@ -80,26 +80,6 @@ def test_config_builds(name, argument, tmp_path):
     assert any(index is not None for index in study.baselines) == bool(config.baseline)
 
 
-def test_thesis_shares_of_48_clients_are_rounded_half_up():
-    digits = importlib.import_module("configs.thesis_digits")
-    assert digits.fast_clients(digits.PERCENT) == "network.num_mobile=0,2,10,19,29,38,48"  # 2.4, 9.6, 19.2, 28.8, 38.4
-
-
-def test_the_items_of_the_thesis_share_two_studies():
-    """t1, t2, ... of one partition are one study in one workdir; algorithm 1 as printed is another one."""
-    thesis = importlib.import_module("configs.thesis")
-    names = {item: thesis.get_config(f"{item},scale=small").name for item in thesis.PRESETS}
-    shared = {item: name.removeprefix("thesis_").removesuffix("_small") for item, name in names.items()}
-    assert {item: study for item, study in shared.items() if item != study} == {
-        item: study for study, items in thesis.STUDIES.items() for item in items
-    }
-    assert thesis.get_config().name == thesis.get_config("").name == "thesis_non_iid"
-    printed, code = (thesis.get_config(study).algorithm for study in ("algorithm_1", "t1"))
-    assert [printed.gradient, printed.local_steps, code.gradient, code.local_steps] == ["sum", 1, "mean", 3]
-    assert printed.lr == code.lr
-    assert printed.batch_size == code.batch_size == 8
-
-
 def test_the_thesis_has_its_model_and_says_what_it_lacks(tmp_path):
     """GN-LeNet's size is the thesis's; without cifar10.npz one line names it."""
     config = importlib.import_module("configs.thesis").get_config("t8")
@@ -111,20 +91,6 @@ def test_the_thesis_has_its_model_and_says_what_it_lacks(tmp_path):
     study = make_study(config)
     assert study.groups[0].simulation.num_params == 89_834
     assert len(study.points) * len(study.seeds) == 126
-
-
-@pytest.mark.long
-def test_thesis_digits_runs(tmp_path):
-    """Two rounds of a ratio study: fast clients meet more, and the ratio changes what is learnt, not who is met."""
-    config = importlib.import_module("configs.thesis_digits").get_config("a_non_iid")
-    config.rounds, config.eval_every, config.seeds = 2, 1, 2
-    config.sweep = "network.num_mobile=2,19; network.ratio=0,1"
-    summary = run_study(make_study(config), tmp_path / "run")
-    met = [point["group_neighbours"] for point in summary["points"]]
-    assert met[0] == met[1]  # whom a client meets has nothing to do with the ratio
-    assert met[0]["mobile"]["mean"] > met[0]["other"]["mean"] > 0
-    finals = [point["final_accuracy"]["per_seed"] for point in summary["points"]]
-    assert finals[0] != finals[1]
 
 
 def test_readme_own_rule_is_the_config_file():

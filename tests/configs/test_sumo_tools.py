@@ -1,14 +1,12 @@
 """Tools of SUMO: found or missed in one line, run, and what they write; a folder with scripts stands for SUMO."""
 
-import importlib.util
 import io
 import stat
 
 import pytest
 from small import told
 
-from configs.data.sumo_tools import call, only_streets, sumo_home
-from mdfl_jax.core.errors import UserError
+from configs.data.sumo_tools import call, only_streets
 from mdfl_jax.traces.formats.sumo import read_streets
 
 FCD = '<?xml version="1.0"?>\n\n<!-- generated on a day\n<a/> -->\n\n<fcd-export>\n  <!-- kept -->\n</fcd-export>\n'
@@ -44,16 +42,6 @@ def home(tmp_path):
         path.write_text(text)
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
     return tmp_path / "home"
-
-
-def test_sumo_is_that_of_the_variable_or_absent(home, monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    monkeypatch.setenv("SUMO_HOME", str(home))
-    assert sumo_home() == home
-    for absent in ("", str(home / "bin")):  # a folder that is not SUMO's
-        monkeypatch.setenv("SUMO_HOME", absent)
-        with pytest.raises(UserError, match=r"^SUMO is absent: install the extra sumo .*SUMO_HOME[^\n]*$"):
-            sumo_home()
 
 
 def test_a_tool_runs_in_the_folder_and_its_file_has_no_date(home, tmp_path):

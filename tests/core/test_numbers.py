@@ -13,7 +13,6 @@ from mdfl_jax.core.numbers import (
     kinds_of,
     number,
 )
-from mdfl_jax.core.registry import Registry
 
 MILES = {"one": (1.0, 2.0), "two": (3.0, 4.0)}
 
@@ -92,29 +91,3 @@ def test_a_subclass_has_the_numbers_above_it_and_may_give_them_other_defaults():
     assert jax.tree.structure(Rush()) != jax.tree.structure(Wander())
     assert (kinds_of(Rush)["hurry"], kinds_of(Rush)["steps"], kinds_of(Rush)["way"]) == (float, int, str)
     assert float(Rush().traced().hurry) == 1.0
-
-
-def test_a_registry_keeps_the_numbers_and_the_line_of_each_member():
-    members = Registry("walk", Inner)
-
-    @members.register("wander", Wander)
-    def wander():
-        """Here and there.
-
-        And back.
-        """
-
-    members.register("plain", doc="As usual.")(lambda: None)
-    assert members.numbers("wander") is Wander
-    assert members.numbers("plain") is Inner
-    assert Registry("walk").register("x")(wander) is wander
-    assert (members.doc("wander"), members.doc("plain")) == ("Here and there.", "As usual.")
-    for ask in (members.numbers, members.doc, members.__getitem__):
-        with pytest.raises(UserError, match=r"unknown walk 'wandr' \(did you mean 'wander'\?\); known: plain, wander"):
-            ask("wandr")
-    members.register("wander", Shape)(wander)  # the same module gives it again
-    assert members.numbers("wander") is Shape
-    elsewhere = compile("members.register('wander')(wander)", "elsewhere.py", "exec")
-    with pytest.raises(UserError, match=r"walk 'wander' is there already, from .*test_numbers.py; choose another name"):
-        exec(elsewhere, {"members": members, "wander": wander, "__name__": "elsewhere"})
-    assert members["wander"] is wander

@@ -30,16 +30,6 @@ def test_a_long_stage_is_told_once_and_a_short_one_never(lines):
     assert lines == ["long ..."]
 
 
-def test_the_innermost_stage_is_told_and_the_one_around_it_after_it(lines):
-    with stages.stage("outer"):
-        with stages.stage("inner"):
-            while len(lines) < 1:
-                time.sleep(0.01)
-        while len(lines) < 2:
-            time.sleep(0.01)
-    assert lines == ["inner ...", "outer ..."]
-
-
 def test_an_error_ends_a_stage_and_no_timer_is_left(lines):
     with pytest.raises(KeyError), stages.stage("fails"):
         raise KeyError

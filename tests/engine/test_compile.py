@@ -76,35 +76,6 @@ def test_programs_depend_neither_on_traced_numbers_nor_on_the_number_of_runs(pro
 
 
 @pytest.mark.long
-def test_groups_share_what_does_not_know_the_difference(program, lowered):
-    by_algorithm = [lowered(program(number, **ALGORITHMS)) for number in range(2)]
-    assert same(*by_algorithm) == ALL - {"begin", "rounds"}
-    graphs = {"sweep": "network.graph=ring,torus", "baseline": "", "network.num_mobile": 0, "network.num_clients": 9}
-    by_graph = [lowered(program(number, **graphs)) for number in range(2)]
-    assert same(*by_graph) >= {"draw", "evaluate"}
-
-
-@pytest.mark.long
-def test_a_second_group_compiles_two_programs(program, monkeypatch):
-    compiled, compile_one = [], jax.stages.Lowered.compile
-
-    def counting(one, *args, **kwargs):
-        compiled.append(one.as_text().split()[1].removeprefix("@jit_"))
-        return compile_one(one, *args, **kwargs)
-
-    monkeypatch.setattr(jax.stages.Lowered, "compile", counting)
-    compiler = Compiler()
-    for number, names in enumerate([ALL, {"begin", "rounds"}]):
-        made = program(number, compiler, **ALGORITHMS)
-        started(made)
-        assert sorted(compiled) == sorted(names)
-        compiled.clear()
-        made.take([Run(number, 0)])
-        made.start()  # it is compiled already
-        assert not compiled
-
-
-@pytest.mark.long
 def test_of_many_programs_those_that_were_needed_last_are_held(program, monkeypatch):
     """Or a study of many groups would hold all of their programs until its end."""
     compiled = []
@@ -175,34 +146,29 @@ def compare(found, expected, declared):
 
 @pytest.mark.long
 @pytest.mark.usefixtures("unregistered")
-def test_a_metric_may_compute_with_the_rows_of_the_rounds(program):
+def test_a_metric_may_compute_with_the_rows_of_the_rounds_or_count_them(program):
     def twice(at):
         """[rounds, N, 2] float32, twice the places."""
         return 2 * at.by_round("twice")
 
+    def how_many(at):
+        """[] float32, the rows of places: a number of the program, which then has no rows as an input."""
+        return jnp.float32(at.by_round("position").shape[0])
+
     shape = (ROUNDS, CLIENTS, 2)
+    metric("how_many", still=HOLDS, shape=(), summary=False)(how_many)
     metric("twice", still=HOLDS, shape=shape, each_round=lambda view: view.places.position, summary=False)(twice)
     made = program(**{"engine.record_positions": True})
     runs = [Run(0, 0)]
     done = list(steps(made, runs))
     assert [step.metrics.twice.shape[1] for step in done] == [1, 2, 2]
+    assert [step.metrics.how_many.item() for step in done] == [1, 2, 2]
     for step in done:
         np.testing.assert_array_equal(step.metrics.twice, 2 * step.metrics.position)
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("unregistered")
-def test_a_metric_may_count_the_rows_without_reading_them(program):
-    def how_many(at):
-        """[] float32, the rows of places: a number of the program, which then has no rows as an input."""
-        return jnp.float32(at.by_round("position").shape[0])
-
-    metric("how_many", still=HOLDS, shape=(), summary=False)(how_many)
-    done = list(steps(program(**{"engine.record_positions": True}), [Run(0, 0)]))
-    assert [step.metrics.how_many.item() for step in done] == [1, 2, 2]
-
-
-@pytest.mark.parametrize("which", ["draw", pytest.param("rounds", marks=pytest.mark.long)])
+@pytest.mark.parametrize("which", ["draw", "rounds"])
 def test_an_error_of_the_compiler_reaches_the_study(program, monkeypatch, which):
     def compile_one(one, *args, **kwargs):
         if f"@jit_{which} " in one.as_text():

@@ -18,18 +18,12 @@ from mdfl_jax.algorithms.registry import numbers_of
 from mdfl_jax.core.rng import stream
 from mdfl_jax.core.sharding import (
     CLIENT,
-    SEED,
     by_rows,
     choose,
     client_mesh,
     everywhere,
-    layout,
     padded,
-    replicate,
-    settle,
     size,
-    stacked,
-    take_steps,
     tracing_over,
 )
 from mdfl_jax.core.types import Links, Network, Places
@@ -134,19 +128,13 @@ def test_mesh_equals_one_device(batch_size, num_devices, mixing_bound):
     expected, expected_history = on_one_device(batch_size)(jax.random.key(SEEDS[0]))
     assert_trees_equal(simulation.kept(carry).algorithm, expected.algorithm, TOLERANCE)
     assert_trees_equal(history, expected_history, TOLERANCE)
+    # What the equality is worth: models that differ between clients, and from where they started.
+    assert float(history.consensus_distance[-1]) > 0.01
+    assert float(history.mean_model_loss[-1]) < 0.9 * float(history.mean_model_loss[0])
     assert rows_of_first_device(carry.algorithm) == {-(-N // num_devices)}
     assert rows_of_first_device(carry.clients.held._replace(sample=carry.clients.num_samples)) == {-(-N // num_devices)}
     assert {len(leaf.devices()) for leaf in jax.tree.leaves(carry.algorithm)} == {num_devices}
     assert rows_of_first_device(carry.messages) == {N}
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize("batch_size", [0, 10])
-def test_those_runs_learn_and_stay_apart(batch_size):
-    """What the equality above is worth: models that differ between clients, and from where they started."""
-    _, history = on_one_device(batch_size)(jax.random.key(SEEDS[0]))
-    assert float(history.consensus_distance[-1]) > 0.01
-    assert float(history.mean_model_loss[-1]) < 0.9 * float(history.mean_model_loss[0])
 
 
 def of_runs(simulation, at_once):
@@ -170,36 +158,6 @@ def test_runs_over_a_mesh_equal_runs_on_devices_equal_a_loop(num_devices, column
     assert_trees_differ(runs[0][0].algorithm.params, runs[1][0].algorithm.params, 1e-2)
 
 
-def test_a_mesh_needs_two_devices():
-    assert client_mesh(jax.devices()[:1]) is None
-    assert size(None) == 1
-    assert size(client_mesh()) == len(jax.local_devices())
-    assert mesh_of(3).axis_names == (SEED, CLIENT)
-    assert dict(mesh_of(6, 3).shape) == {SEED: 2, CLIENT: 3}
-    assert mesh_of(6, 1) is None
-
-
-@pytest.mark.parametrize(("num_devices", "num_clients", "rows"), [(1, 6, 6), (2, 6, 3), (3, 6, 2), (4, 6, 6)])
-def test_by_rows_gives_each_device_the_rows_of_its_clients(num_devices, num_clients, rows):
-    """Only while a round is traced over a mesh whose devices divide the clients; the same numbers in any case."""
-    seen = []
-
-    def take(own, whole):
-        seen.append((own.shape, whole.shape))
-        return whole[own] * 2
-
-    mesh = mesh_of(num_devices)
-
-    def rows_of(own, whole):
-        with tracing_over(mesh):
-            return by_rows(take, own, whole, num_clients)
-
-    own, whole = np.arange(num_clients)[::-1].copy(), np.arange(5.0 * num_clients).reshape(num_clients, 5)
-    given = replicate((own, whole), mesh) if mesh else (own, whole)
-    np.testing.assert_array_equal(jax.jit(rows_of)(*given), whole[::-1] * 2)
-    assert set(seen) == {((rows,), (num_clients, 5))}
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["dpsgd", "fedmobile"])
 def test_local_steps_over_full_batches_keep_their_sums_in_order(name):
@@ -217,6 +175,7 @@ def test_local_steps_over_full_batches_keep_their_sums_in_order(name):
     assert not apart
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("equal", [False, True])
 def test_local_epochs_over_devices_are_those_on_one_and_no_loop_has_a_collective(equal):
     """Where clients hold unlike numbers of samples and some nothing; FedMobile hands models over beside its steps."""
@@ -273,45 +232,3 @@ def test_collectives_in_loops_and_conditions_run_beside_others(inner, apart):
     number, found = unordered(over_two(inner).compile().as_text())
     assert number > 0
     assert bool(found) == apart
-
-
-@pytest.mark.parametrize("num_steps", [1, 3])
-@pytest.mark.parametrize("num_devices", [1, 2])
-def test_repeating_is_one_step_after_another(num_devices, num_steps):
-    mesh = mesh_of(num_devices)
-
-    def repeated(x):
-        with tracing_over(mesh):
-            return take_steps(lambda x, index: (2 * x + index, (x, index)), x, num_steps)
-
-    carry, first = jax.jit(repeated)(jnp.arange(3.0))
-    expected = np.arange(3.0)
-    for index in range(num_steps):
-        expected = 2 * expected + index
-    assert_trees_equal(carry, expected, 0)
-    assert_trees_equal(first, (np.arange(3.0), 0), 0)
-
-
-@pytest.mark.parametrize("num_devices", [1, 2])
-def test_choosing_equals_a_condition(num_devices):
-    mesh, x = mesh_of(num_devices), jnp.arange(6.0).reshape(2, 3)
-
-    def chosen(flag):
-        with tracing_over(mesh):
-            return choose(flag, lambda x, y: (x + y, y), lambda x, y: (x, x), x, 2 * x)
-
-    for flag, expected in ((True, (3 * x, 2 * x)), (False, (x, x))):
-        assert_trees_equal(jax.jit(chosen)(flag), expected, 0)
-
-
-def test_a_state_is_divided_by_row_and_client():
-    tree = {"models": jnp.zeros((4, 2, 6, 3)), "steps": jnp.zeros((4, 2)), "other": jnp.zeros((4, 2, 4, 6))}
-    placed = jax.jit(lambda t: settle(t, layout(stacked(t, 6, before=2), mesh_of(8, 2), before=2)))(tree)
-    shapes = {name: leaf.addressable_shards[0].data.shape for name, leaf in placed.items()}
-    assert shapes == {"models": (1, 2, 3, 3), "steps": (1, 2), "other": (1, 2, 4, 6)}
-    assert settle(tree, None) is tree
-
-
-@pytest.mark.parametrize(("num_clients", "columns", "rows"), [(8, 4, 8), (9, 4, 12), (1, 4, 4), (7, 1, 7)])
-def test_rows_are_filled_up_to_a_multiple_of_the_columns(num_clients, columns, rows):
-    assert padded(num_clients, mesh_of(8, columns)) == rows

@@ -50,8 +50,12 @@ class Watcher:
         return [(info.point, info.seeds, info.round) for info in self.seen]
 
 
+ERROR = OwnError("of the user")
+ERROR.__cause__ = CAUSE = KeyError("why")
+
+
 def fail():
-    raise OwnError("of the user")
+    raise ERROR
 
 
 @pytest.fixture(scope="module")
@@ -115,38 +119,23 @@ def test_the_values_are_those_of_the_history(watched, reference):
 
 @pytest.mark.parametrize(
     ("at", "do"),
-    [(4, fail), (14, lambda: True)],
+    [(4, fail), (14, lambda: True), (len(CALLS), fail)],
     ids=lambda value: value if isinstance(value, int) else "error" if value is fail else "true",
 )
 def test_a_stopped_study_goes_on_bit_for_bit(tiny, tmp_path, reference, at, do):
-    """In the middle of a batch, and in the second batch."""
+    """In the middle of a batch, in the second batch, and by an error after which only the results are to be written."""
     first, second, stops = Watcher(at, do), Watcher(), Interrupted if do is not fail else OwnError
-    with pytest.raises(stops):
+    with pytest.raises(stops) as caught:
         mdfl_jax.run(tiny(**STUDY), tmp_path, on_evaluation=first)
+    if do is fail:
+        assert caught.value is ERROR
+        assert (ERROR.__cause__, ERROR.__context__) == (CAUSE, None)
     together = at + at % 2  # both points of an evaluation are seen, but for an error in between
     assert first.calls == CALLS[: at if do is fail else together]
     results = mdfl_jax.run(tiny(**STUDY), tmp_path, on_evaluation=second)
     assert second.calls == CALLS[together:]
     assert_same(results, reference)
-
-
-def test_an_error_is_the_users_own(tiny, tmp_path, reference):
-    """Also at the last evaluation of the study, after which only the results are to be written."""
-    error = OwnError("as it was")
-    error.__cause__ = cause = KeyError("why")
-
-    def throw(info):
-        if (info.point, info.round) == ("dcm", 6):
-            raise error
-
-    with pytest.raises(OwnError) as caught:
-        mdfl_jax.run(tiny(**STUDY), tmp_path, on_evaluation=throw)
-    assert caught.value is error
-    assert error.__cause__ is cause
-    assert error.__context__ is None
-    watcher = Watcher()
-    assert_same(mdfl_jax.run(tiny(**STUDY), tmp_path, on_evaluation=watcher), reference)
-    assert not watcher.seen
+    mdfl_jax.run(tiny(**STUDY), tmp_path, on_evaluation=pytest.fail)  # it is finished, and only read
 
 
 def test_what_is_no_function_is_refused_before_anything_is_written(tiny, tmp_path):
@@ -155,19 +144,11 @@ def test_what_is_no_function_is_refused_before_anything_is_written(tiny, tmp_pat
     assert not (tmp_path / "run").exists()
 
 
-def test_a_stop_at_the_end_stops_nothing_and_a_finished_study_is_only_read(tiny, tmp_path, reference):
-    results = mdfl_jax.run(tiny(**STUDY), tmp_path, on_evaluation=Watcher(len(CALLS), lambda: True))
-    assert_same(results, reference)
-    watcher = Watcher()
-    mdfl_jax.run(tiny(**STUDY), tmp_path, on_evaluation=watcher)
-    assert not watcher.seen
-
-
-@pytest.mark.parametrize("progress", [True, False])
-def test_a_bar_in_a_terminal_unless_it_is_not_wanted(tiny, monkeypatch, capsys, progress):
-    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    with contextlib.redirect_stdout(Terminal()) as out:
-        mdfl_jax.run(tiny(), progress=progress)
-    assert ("8/8" in terminal.getvalue()) == progress  # 2 runs of 4 rounds
-    assert bool(terminal.getvalue()) == progress
-    assert out.getvalue() == ""
+def test_a_bar_in_a_terminal_unless_it_is_not_wanted(tiny, monkeypatch):
+    for progress in (True, False):
+        monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+        with contextlib.redirect_stdout(Terminal()) as out:
+            mdfl_jax.run(tiny(), progress=progress)
+        assert ("8/8" in terminal.getvalue()) == progress  # 2 runs of 4 rounds
+        assert bool(terminal.getvalue()) == progress
+        assert out.getvalue() == ""

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from small import toy_hparams, toy_task
-from studies import assert_same, batches_of, go
+from studies import assert_same, batches_of, go, names_of
 from tiny import run_study, tiny_config
 
 from mdfl_jax import Schedule
@@ -20,6 +20,7 @@ from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.report.panels.rivals import Matrix, measures
 from mdfl_jax.report.read import read_workdir
+from mdfl_jax.results.results import models_of
 from mdfl_jax.study import Interrupted, make_study
 
 SEEDS, ROUNDS, EVERY = 4, 8, 2
@@ -79,7 +80,7 @@ def free(tmp_path_factory):
 @pytest.fixture(scope="module")
 def bounded(tmp_path_factory, bound):
     folder = tmp_path_factory.mktemp("bounded") / "run"
-    run(folder, **STUDY | {"diverged_norm": bound})
+    run(folder, **STUDY | {"diverged_norm": bound, "save": "best"})
     return folder
 
 
@@ -100,6 +101,14 @@ def test_round_and_norm_are_those_of_a_plain_loop(bounded, norms, crossed):
     for line in lines_of(bounded):
         is_seen = line["round"] >= crossed.get(line["seed"], ROUNDS + 1)
         assert line["divergence_round"] == (crossed[line["seed"]] if is_seen else None)
+
+
+def test_a_diverged_evaluation_is_never_the_best_whose_models_are_kept(bounded):
+    with np.load(bounded / "history.npz") as arrays:
+        accuracy = arrays["0/accuracy"].mean(axis=2, dtype=np.float64)
+    assert np.isnan(accuracy).any()
+    kept = [[*models_of(bounded, name)] for name in names_of(bounded)]
+    assert kept == [[EVERY * best] for best in np.nanargmax(accuracy, axis=1)]
 
 
 def assert_others_are_bit_equal(one, other, kept):
@@ -170,7 +179,7 @@ def test_a_run_that_has_diverged_computes_no_more_rounds():
     schedule = Schedule(6, 2, diverged_norm=1e-9)  # every model is beyond this bound
     simulation = Simulation(toy_task(), spatial(6, 5), algorithm._replace(round=counted), schedule)
     hparams = toy_hparams(mobility=0)
-    carry, _ = simulation.init(simulation.data, hparams, jax.random.key(0))
+    carry, _ = jax.jit(simulation.init)(simulation.data, hparams, jax.random.key(0))
     advance = jax.jit(simulation.advance)
     for evaluation in range(3):
         carry, metrics = advance(simulation.data, hparams, jax.random.key(0), carry)
@@ -240,16 +249,10 @@ def test_means_stand_on_the_seeds_that_did_not_diverge(bounded, free, crossed):
     assert [point["rounds_to_target_per_seed"][seed] for seed in crossed] == [None] * len(crossed)
 
 
-@pytest.fixture(scope="module")
-def swept(tmp_path_factory, bound):
-    """A sweep of which some runs diverge and others do not."""
-    folder = tmp_path_factory.mktemp("swept") / "run"
-    run(folder, **STUDY | POINTS | {"diverged_norm": bound})
-    return folder
-
-
 @pytest.mark.long
-def test_differences_are_over_the_seeds_of_which_neither_run_diverged(swept):
+def test_differences_and_comparisons_are_over_the_seeds_of_which_neither_run_diverged(tmp_path, bound):
+    swept = tmp_path / "run"
+    run(swept, **STUDY | POINTS | {"diverged_norm": bound})
     points = json.loads((swept / "summary.json").read_text())["points"]
     assert any(points[p]["diverged"] for p in range(3))
     base, *others = ([np.nan if v is None else v for v in of["final_accuracy"]["per_seed"]] for of in points)
@@ -259,11 +262,19 @@ def test_differences_are_over_the_seeds_of_which_neither_run_diverged(swept):
         assert 0 < len(known) < SEEDS
         assert point["difference_to_baseline"]["mean"] == pytest.approx(known.mean())
         assert point["difference_to_baseline"]["seeds"] == len(known)
+    study = read_workdir(swept)
+    lost = np.array([[str(s) in point["diverged"] for s in range(SEEDS)] for point in study.points])
+    (axis,) = study.axes
+    cells = Matrix(axis, list(axis.texts), ["all"], np.arange(3)[None])
+    for name, values in measures(study, cells).items():
+        assert np.isnan(values[0][lost]).all(), name
+        if "moved" not in name:
+            assert np.isfinite(values[0][~lost]).all(), name
 
 
 @pytest.mark.long
 def test_a_resumed_study_and_one_with_more_rounds_keep_what_diverged(tmp_path, bounded, bound):
-    changes = STUDY | {"diverged_norm": bound}
+    changes = STUDY | {"diverged_norm": bound, "save": "best"}
     for stop in (4, 6):
         with pytest.raises(Interrupted):
             go(tmp_path / str(stop), on_evaluation=lambda info, stop=stop: info.round == stop, **changes)
@@ -286,15 +297,3 @@ def test_an_unfinished_study_is_read_by_the_same_rule(tmp_path, bounded, crossed
         assert point[key]["seeds"] == SEEDS - len(crossed)
         assert point[key]["mean"] == pytest.approx(written[key]["mean"]), key
     assert point["messages_per_client"] == pytest.approx(written["messages_per_client"])
-
-
-@pytest.mark.long
-def test_rivals_are_compared_over_runs_with_a_result(swept):
-    study = read_workdir(swept)
-    lost = np.array([[str(s) in point["diverged"] for s in range(SEEDS)] for point in study.points])
-    (axis,) = study.axes
-    cells = Matrix(axis, list(axis.texts), ["all"], np.arange(3)[None])
-    for name, values in measures(study, cells).items():
-        assert np.isnan(values[0][lost]).all(), name
-        if "moved" not in name:
-            assert np.isfinite(values[0][~lost]).all(), name

@@ -70,10 +70,8 @@ def played(env, params, actions, seed=0):
 
 SAME = {
     "dcm": {},
-    "waiting": {},
     "dcm, met": {"motion.knowledge": "met"},
     "waiting, explored": {"motion.knowledge": "explored"},
-    "dcm, plane": PLANE,
     "waiting, plane": PLANE | {"network.contact": "swept", "network.link_failure": 0.3},
     "dcm, half": {"algorithm.participation": 0.5, "cost.joules_per_metre": 2.0},
 }

@@ -105,13 +105,6 @@ def test_a_field_that_is_new_and_has_its_default_changes_no_name(monkeypatch):
     assert name_run(experiment, {}, {}) != own
 
 
-def test_seed_and_rounds_stand_beside_the_digest():
-    (runs,) = names(seeds=2, first_seed=3, rounds=6)
-    (fewer,) = names(seeds=1, first_seed=4, rounds=2)
-    assert [run.rpartition("-s")[2] for run in runs] == ["3-r6", "4-r6"]
-    assert fewer == [runs[1].removesuffix("6") + "2"]
-
-
 def test_the_order_and_the_names_of_the_points_are_no_part_of_it():
     sweep = "network.mobility=static,dcm; algorithm.lr=0.1,0.2"
     first = names(sweep=sweep)

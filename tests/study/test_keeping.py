@@ -9,15 +9,12 @@ from tiny import run_study
 
 import mdfl_jax
 from mdfl_jax import Results
-from mdfl_jax.config.checks import Save, parse_save
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.sources import load
 from mdfl_jax.models import MODELS, adapt
-from mdfl_jax.results.lines import accuracy_of
 from mdfl_jax.results.results import models_of
 from mdfl_jax.storage.model_files import read_header
 from mdfl_jax.study import make_study
-from mdfl_jax.study.batch import Keeper, Kept
 
 # Two batches of three runs and three evaluations each. The step is so long that the accuracy goes up and down, so that
 # the best evaluation of a run is not always the last.
@@ -73,15 +70,7 @@ def studies(tiny, tmp_path_factory):
     return of
 
 
-def test_the_field_is_parsed_and_needs_a_workdir(tiny):
-    assert parse_save("", 6, 2) == Save()
-    assert parse_save("every:4", 6, 2) == Save("every", 4)
-    assert [save.files_of_a_run(6) for save in (Save(), Save("best"), Save("every", 4), Save("every", 2))] == [
-        0,
-        1,
-        1,
-        3,
-    ]
+def test_models_need_a_workdir(tiny):
     with pytest.raises(UserError, match="save is 'best'; kept models are files in a workdir, and none is given"):
         mdfl_jax.run(tiny(**STUDY, save="best"), progress=False)
 
@@ -166,38 +155,12 @@ def test_a_server_and_batch_statistics_are_kept(tiny, tmp_path):
     np.testing.assert_allclose(accuracy, results.array("mean_model_accuracy")[0, -1], atol=1e-6)
 
 
-def test_a_diverged_evaluation_is_never_the_best():
-    class History(dict):
-        def __init__(self, values, at_round):
-            super().__init__(accuracy=np.array(values, np.float32)[:, None, None])
-            self.round = np.array([[at_round]] * len(values))
-
-    keeper = Keeper(Save("best"), "clients", None, lambda: None)
-    keeper._take = lambda metrics, rows: [
-        Kept(i, int(metrics.round[0, -1]), float(accuracy_of(metrics, "clients")[i, -1]), {}) for i in rows
-    ]
-    nan = np.nan
-    history = [[0.1, nan, 0.3, nan], [0.1, 0.2, nan, nan], [nan, 0.1, 0.3, nan], [0.5, nan, 0.2, nan]]
-    keeper.start(History(history[0], 0), None, False)
-    for e, values in enumerate(history[1:], 1):
-        kept = keeper.see(History(values, 2 * e), e == 3)
-    assert [(one.run, one.round) for one in sorted(kept)] == [(0, 6), (1, 2), (2, 0), (3, 0)]
-
-
 @pytest.mark.long
-def test_a_study_that_keeps_nothing_says_so_and_has_no_files(tiny, tmp_path):
-    results = go(tiny(seeds=1, rounds=2), tmp_path / "run")
+def test_mistakes_in_asking_for_models_are_one_line(tiny, studies, tmp_path):
+    results, nothing = studies("final"), go(tiny(seeds=1, rounds=2), tmp_path / "run")
     assert not (tmp_path / "run" / "models").exists()
-    with pytest.raises(UserError, match="the study has kept no models: its field save is ''; with save=final"):
-        results.models()
-
-
-@pytest.mark.long
-def test_mistakes_in_asking_for_models_are_one_line(studies):
-    results = studies("final")
     mistakes = {
-        "unknown point 'statc' .did you mean 'static'": lambda: results.models("statc"),
-        "the point is 2; the study has 2 sweep points, with the indices 0 to 1": lambda: results.model(2),
+        "the study has kept no models: its field save is ''; with save=final": nothing.models,
         "the seed is 3; the study has 0, 1, 2": lambda: results.models(0, 3),
         "the round is 4; with save=final those of round 6 are kept": lambda: results.models(0, 0, round=4),
         "the study has no workdir": lambda: results.without_workdir().models(),

@@ -30,11 +30,6 @@ def test_flops_of_products_in_loops_branches_and_devices():
     assert count_flops(batched) == 6 * once
 
 
-def test_flops_of_a_convolution():
-    program = jax.make_jaxpr(lambda x, k: jax.lax.conv_general_dilated(x, k, (1, 1), "SAME"))
-    assert count_flops(program(jnp.ones((2, 3, 8, 8)), jnp.ones((5, 3, 3, 3)))) == 2 * 2 * 5 * 64 * 3 * 9
-
-
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("side", [8, 7])
 def test_flops_of_a_gradient_are_the_same_in_every_form(stride, side):
@@ -124,16 +119,3 @@ def test_bytes_of_a_device_follow_the_mesh(tiny):
         rough.append((memory._rough(group) - data) / (8 // rows))
     for alone, shared in (states, rough):
         assert alone / 4 < shared < alone / 2  # the list of samples lies on each device
-
-
-@pytest.mark.parametrize("columns", [4, 8])
-@pytest.mark.parametrize(
-    ("at_once", "of_a_row"),
-    [(0, 7), (2, 4)],  # 20 and seven states of 10, one after another; 30 and three times 20 more, mapped together
-)
-def test_most_runs_are_whole_rows(tiny, monkeypatch, columns, at_once, of_a_row):
-    study = make_study(tiny(**{"engine.client_devices": columns, "engine.runs_at_once": at_once}))
-    needs = {8 // columns: memory.Need(5, 10, 15), 2 * 8 // columns: memory.Need(5, 30, 15)}
-    monkeypatch.setattr(memory, "need", lambda group, runs, at_once: needs[runs])
-    monkeypatch.setattr(memory, "device_limit", lambda bound: 90)
-    assert memory.footprint(study, study.groups[0]).most_runs == 8 // columns * of_a_row

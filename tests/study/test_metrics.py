@@ -171,17 +171,11 @@ def test_a_run_held_still_by_the_program_says_the_same(own, tiny, tmp_path, monk
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("wrapped", [False, True])
-def test_an_algorithm_and_a_network_bring_their_own(wrapped):
-    """Also a network that another one wraps."""
+def test_an_algorithm_and_a_network_that_another_one_wraps_bring_their_own():
     twice = Metric("twice", lambda at: 2 * at.messages, HOLDS)
     east = Metric("east", lambda at: at.network_state.places.position[:, 0].max(), HOLDS, ())
-    network, hparams = spatial(6, 5, ["static"])._replace(metrics=(east,)), toy_hparams(0)
-    if wrapped:
-        network, hparams = (
-            partial_participation(network),
-            hparams._replace(network=ParticipationParams(hparams.network)),
-        )
+    network, hparams = partial_participation(spatial(6, 5, ["static"])._replace(metrics=(east,))), toy_hparams(0)
+    hparams = hparams._replace(network=ParticipationParams(hparams.network))
     schedule = Schedule(2, 2, record_positions=True)
     simulation = Simulation(toy_task(), network, dpsgd()._replace(metrics=(twice,)), schedule)
     assert [one.name for one in simulation.metrics[-2:]] == ["east", "twice"]

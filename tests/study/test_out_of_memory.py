@@ -50,25 +50,18 @@ def whole(study, tmp_path_factory):
     return folder
 
 
-def test_a_sweep_halves_its_batches_and_goes_on_to_equal_results(study, whole, tmp_path, monkeypatch):
-    Short(monkeypatch, most=2)
-    lines = []
-    run(study, tmp_path, lines)
-    said = "not enough memory for 4 runs at once (3,433.2 MiB asked for): split into batches of 2"
-    assert [line for line in lines if "memory" in line] == [said]
-    assert_same(tmp_path, whole)
-
-
 @pytest.mark.few(1)
 @pytest.mark.parametrize("after", [1, 3, 4])
-def test_what_is_finished_or_under_way_stays(study, whole, tmp_path, monkeypatch, after):
+def test_a_sweep_halves_its_batches_and_what_is_finished_or_under_way_stays(study, whole, tmp_path, monkeypatch, after):
     """The first batch has three evaluations. What is saved of it is not run again, whatever the new batches are."""
-    short, ran = Short(monkeypatch, most=2, after=after), []
+    short, ran, lines = Short(monkeypatch, most=2, after=after), [], []
     monkeypatch.setattr("mdfl_jax.study.runner.Runner._save_is_due", lambda self: True)
     real = Program.advance
     counted = lambda program: ran.append(program.num_runs) or real(program)  # noqa: E731
     monkeypatch.setattr(Program, "advance", counted)
-    run(study, tmp_path)
+    run(study, tmp_path, lines)
+    said = "not enough memory for 4 runs at once (3,433.2 MiB asked for): split into batches of 2"
+    assert [line for line in lines if "memory" in line] == [said]
     assert_same(tmp_path, whole)
     assert ran == [4] * (after + 1) + [2] * (12 - 2 * after)
     assert short.after < 0

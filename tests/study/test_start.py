@@ -6,7 +6,6 @@ import pytest
 from tiny import run_study
 
 from mdfl_jax import Results
-from mdfl_jax.config.checks import names_saved
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.results.results import models_of
 from mdfl_jax.study import make_study
@@ -105,15 +104,6 @@ def test_a_point_starts_from_the_point_whose_settings_it_shares(tiny, tmp_path):
     names = r"name the models of one: \S*first/models/\S+ \(static, lr=0.1\); .*models/\S+ \(dcm, lr=0.2\)$"
     with pytest.raises(UserError, match=f"none of its points has the settings of this point; {names}"):
         make_study(tiny(**other | {"sweep": "algorithm.lr=0.3"}, **given))
-
-
-def test_what_names_kept_models(tmp_path, half):
-    assert names_saved(str(half.workdir))
-    assert names_saved(str(half.workdir / "models" / "damaged@2.safetensors"))
-    assert names_saved("runs/absent")
-    assert not names_saved("")
-    for other in ("w.npz", "w.safetensors", "weights.pth"):
-        assert not names_saved(str(tmp_path / other))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from made_study import made
 
 import mdfl_jax
 from mdfl_jax.config import default_config
@@ -23,12 +24,8 @@ SMALL = {
 }
 
 
-@pytest.fixture(scope="module")
-def results():
-    return mdfl_jax.run(SMALL)
-
-
-def test_arrays_by_point_and_metric(results):
+def test_arrays_by_point_and_metric(tmp_path):
+    results = made(tmp_path, sweep=SMALL["sweep"])
     assert results.array("accuracy", "dcm").shape == (2, 3, 6)
     np.testing.assert_array_equal(results.array("accuracy", 1), results.array("accuracy", "dcm"))
     np.testing.assert_array_equal(results.array("bits", -1), results["bits"].isel(point=1))  # the declaration's name
@@ -41,17 +38,23 @@ def test_arrays_by_point_and_metric(results):
         results.array("acuracy")
 
 
-def test_rivals_that_a_number_makes_equal_are_told_before_and_after_a_run():
-    rivals = SMALL | {"sweep": "algorithm.name=dpsgd,dfedavgm,dfedsam", "baseline": "", "algorithm.rho": 0.0}
-    told = plan(make_study(as_config(rivals)))
+RIVALS = SMALL | {"sweep": "algorithm.name=dpsgd,dfedavgm,dfedsam", "baseline": "", "algorithm.rho": 0.0}
+
+
+def test_rivals_that_a_number_makes_equal_are_told():
+    told = plan(make_study(as_config(RIVALS)))
     assert "note: algorithm.local_steps is 1, at which dfedavgm is dpsgd" in told
     assert "note: algorithm.rho is 0, at which dfedsam is dpsgd" in told
-    results = mdfl_jax.run(rivals)
+    other = SMALL | {"sweep": "algorithm.name=dpsgd,dfedavgm", "baseline": "", "algorithm.local_steps": 2}
+    assert "is dpsgd" not in plan(make_study(as_config(other)))
+
+
+@pytest.mark.long
+def test_they_are_equal_and_told_after_a_run():
+    results = mdfl_jax.run(RIVALS)
     for name in ("dfedavgm", "dfedsam"):
         np.testing.assert_array_equal(results.array("accuracy", name), results.array("accuracy", "dpsgd"))
     assert equal_points(results.summary["points"]) == [["dpsgd", "dfedavgm", "dfedsam"]]
-    other = SMALL | {"sweep": "algorithm.name=dpsgd,dfedavgm", "baseline": "", "algorithm.local_steps": 2}
-    assert "is dpsgd" not in plan(make_study(as_config(other)))
 
 
 def test_a_plan_says_who_attacks_and_notes_only_what_no_point_reads():
@@ -78,19 +81,6 @@ def test_configurations_of_every_kind_say_the_same(tmp_path):
     same = [config, {"rounds": 40, "motion": {"speed_max": 5.0}}, {"rounds": 40, "motion.speed_max": 5.0}, path]
     assert len({as_config(one).to_json() for one in same}) == 1
     assert as_config(f"{path}:60").rounds == 60
-
-
-@pytest.mark.parametrize(
-    ("config", "line"),
-    [
-        ({"rouns": 3}, "unknown config key 'rouns'"),
-        ({"network": {"mobilty": "dcm"}}, "unknown config key 'network.mobilty' .did you mean 'network.mobility'"),
-        ("nowhere.py", "config 'nowhere.py': there is no such file"),
-    ],
-)
-def test_a_mistake_is_one_line(config, line):
-    with pytest.raises(UserError, match=line):
-        as_config(config)
 
 
 def test_a_folder_without_a_study_is_one_line(tmp_path):

@@ -199,13 +199,6 @@ def test_a_worker_of_this_machine_is_alive_as_long_as_its_process(tmp_path):
         assert mine.others() == []
 
 
-def test_a_damaged_file_is_that_of_nobody(tmp_path):
-    with Workers(tmp_path) as mine:
-        for text in ("", "[]", '{"host": 1}', "[" * 100_000, "9" * 5000):
-            (tmp_path / "workers" / f"{'0' * 16}.json").write_text(text)
-            assert mine.others() == []
-
-
 # The progress of workers.
 
 
