@@ -44,9 +44,7 @@ def history(backend, model="cnn", batch_size=0, devices=1, **settings):
     [
         ("tpu", 1, 0),
         ("tpu", 1, 6),
-        ("tpu", 2_000_000_000, 0),
         ("tpu", 1_000_000, 6),
-        ("gpu", 1, 6),
         ("gpu", 2_000_000_000, 0),
     ],
 )

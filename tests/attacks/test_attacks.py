@@ -335,7 +335,7 @@ def check_devices_and_forms(rule, attack):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("rule", [*AGGREGATIONS])
+@pytest.mark.parametrize("rule", [rule for rule in AGGREGATIONS if rule == "nnm_krum" or not rule.startswith("nnm_")])
 def test_each_rule_with_each_attack_over_a_device_a_mesh_and_lists(rule):
     for attack in names():
         check_devices_and_forms(rule, attack)
@@ -350,8 +350,8 @@ def test_replay_keeps_the_model_and_an_attack_begins_in_its_round():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", [name for name in ALGORITHMS if name != "local_only"])
-def test_every_algorithm_runs_under_attacks_on_what_is_sent_to_all(name):
+@pytest.mark.parametrize("name", ["choco", "pame", "allreduce", "fedmobile"])
+def test_algorithms_of_each_kind_run_under_attacks_on_what_is_sent_to_all(name):
     changes = {"algorithm.name": name, "attack.number": 2, "seeds": 1, "sweep": "attack.name=sign_flip,zero"}
     at_server = "at_server" in ALGORITHMS[name](Settings()).needs
     changes |= {"server.pattern": "fixed"} if at_server else {"network.graph": "complete"}
