@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,7 @@ from filelock import FileLock
 
 from benchmarks import measure
 from benchmarks.accelerators import stand_ins
+from benchmarks.suites import matrix_product
 from mdfl_jax.cli import common
 from mdfl_jax.core import devices
 from mdfl_jax.core.errors import UserError, unknown_name
@@ -103,24 +104,16 @@ SIZE = {"cpu": 512}  # of the products by which the device's own rate is measure
 _ROWS = flags.DEFINE_string("rows", "", "Names of rows, or of studies for all of their rows, separated by ';'.")
 
 
-def timed(call: Any) -> list[float]:
-    """Return the seconds of calls after two that are not counted, as many as `LEAST_SECONDS` take."""
-    for _ in range(2):
-        jax.block_until_ready(call())
-    seconds: list[float] = []
-    while len(seconds) < LEAST_CALLS or (sum(seconds) < LEAST_SECONDS and len(seconds) < MOST_CALLS):
-        begin = time.perf_counter()
-        jax.block_until_ready(call())
-        seconds.append(time.perf_counter() - begin)
-    return seconds
+def timed(call: Callable[[], Any]) -> list[float]:
+    """Return the seconds of as many calls as `LEAST_SECONDS` take by one before them, which is not counted."""
+    (first,) = measure.interleaved({"": call}, 1)[""]
+    return measure.interleaved({"": call}, min(max(int(LEAST_SECONDS / first), LEAST_CALLS), MOST_CALLS))[""]
 
 
 def product_rate() -> float:
-    """Return the FLOPs a second of a bfloat16 product of two square matrices with random numbers."""
+    """Return the FLOPs a second of a bfloat16 product of a square matrix of random numbers with itself."""
     size = SIZE.get(jax.default_backend(), 8192)
-    x, y = jax.random.normal(jax.random.key(0), (2, size, size), jnp.bfloat16)
-    program = jax.jit(jnp.matmul).lower(x, y).compile()
-    return 2 * size**3 / measure.spread(timed(partial(program, x, y)))["median"]
+    return 2 * size**3 / measure.spread(timed(matrix_product(size, jnp.bfloat16)))["median"]
 
 
 def peak() -> float:
@@ -169,16 +162,16 @@ def measure_row(row: Row, path: Path) -> dict[str, Any]:
     group = study.groups[0]
     chosen = [Run(point, seed) for seed in study.seeds for point in group.points][: row.runs]
     program = Program(study, group, Compiler(), row.runs)
-    runs, first = program.inputs(chosen)
-    program.compile(runs, first)
+    program.take(chosen)
+    program.compile()
     made: Any = program.programs
     steps, compiled = zip(*((call.func.__self__, call.args[0]) for call in (made.rounds, made.evaluate)))
     plan, flops = need_of(steps, compiled).total, round_flops(study, group)
     wait_for_all(path)
     with FileLock(path.parent / "lock"):
-        state, _, _ = program.start(first, row.runs)
-        data, turn, clients = program.placement.data, runs[0], state[0].clients
-        state = [state[0]._replace(clients=None), None]
+        program.start()
+        data, turn, clients = program.placement.data, program.runs[0], program.carry[0].clients
+        state, program.carry = [program.carry[0]._replace(clients=None), None], None
 
         def rounds() -> Any:
             state[:] = made.rounds(data, *turn, clients, state[0])

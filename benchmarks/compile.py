@@ -105,7 +105,7 @@ def programs_of(study_name: str) -> list[dict[str, Any]]:
 
     from mdfl_jax.engine.programs import Compiler
     from mdfl_jax.study import make_study
-    from mdfl_jax.study.batch import Program
+    from mdfl_jax.study.batch import Program, steps
 
     name, _, argument = study_name.partition(":")
     module = importlib.import_module(f"configs.{name}")
@@ -116,9 +116,7 @@ def programs_of(study_name: str) -> list[dict[str, Any]]:
     for group in study.groups:
         first = next(group.batches(study.to_do(group)))
         program = Program(study, group, compiler, group.runs_per_batch)
-        inputs = program.inputs(first)
-        program.compile(*inputs)
-        program.start(inputs[1], len(first))
+        next(steps(program, first))
         points = f"{study.points[group.points[0]].id} ({len(group.points)})"
         rows.append({"study": study_name, "points": points, **watch.lap()})
     return rows

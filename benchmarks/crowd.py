@@ -33,7 +33,7 @@ from mdfl_jax.models import make_model
 from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.networks.graphs import GraphParams
 from mdfl_jax.networks.spatial import SpatialParams, spatial
-from mdfl_jax.study.prepare.simulation import rounded
+from mdfl_jax.study.study import rounded
 from mdfl_jax.tasks import classification
 
 _ROW = flags.DEFINE_string("row", "", "Measure this row alone, in this process.")

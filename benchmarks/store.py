@@ -22,8 +22,8 @@ from absl import flags
 from benchmarks import measure, report
 from mdfl_jax.cli import common
 from mdfl_jax.config.resolve import default_config
+from mdfl_jax.results.records import read_records, read_study
 from mdfl_jax.results.results import write_views
-from mdfl_jax.results.studies import read_records, read_study
 from mdfl_jax.storage import array_files
 from mdfl_jax.storage.study_files import RUNS, STATE_SUFFIX
 from mdfl_jax.study.run_files import FORMAT

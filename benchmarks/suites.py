@@ -33,9 +33,9 @@ def has_torch() -> bool:
     return importlib.util.find_spec("torch") is not None
 
 
-def matrix_product() -> Callable[[], Any]:
-    """Return a call that computes a 2048^3 float32 product on the first device: the reference speed of a machine."""
-    a = jax.random.normal(jax.random.key(0), (2048, 2048))
+def matrix_product(size: int = 2048, dtype: Any = jnp.float32) -> Callable[[], Any]:
+    """Return a call that computes a product of matrices on the first device: the reference speed of a machine."""
+    a = jax.random.normal(jax.random.key(0), (size, size), dtype)
     return partial(jax.jit(lambda a: jnp.matmul(a, a, precision="highest")), a)
 
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from benchmarks import measure
 from mdfl_jax.mobility import Motion
-from mdfl_jax.mobility.rules.random_walk import bounce
+from mdfl_jax.mobility.plane import REFLECT, PlaneClient, travel
+from mdfl_jax.mobility.rules.random_walk import MAX_BOUNCES
 from mdfl_jax.networks.contact import at_rest, swept, swept_neighbours
 from mdfl_jax.networks.mixing import SpeedAwareNumbers
 from mdfl_jax.networks.spatial import SpatialParams, spatial
@@ -28,6 +29,35 @@ class Held(NamedTuple):
 
     num_samples: np.ndarray
     label_counts: np.ndarray
+
+
+def bounce(
+    position: jax.Array, velocity: jax.Array, size: jax.Array, max_bounces: int = MAX_BOUNCES
+) -> tuple[jax.Array, jax.Array]:
+    """Move clients straight in [0, w] x [0, h] for one unit of time, with bouncing (thesis eqs. 1 and 2).
+
+    Args:
+      position: [N, 2] places inside the rectangle, in metres.
+      velocity: [N, 2] metres per unit of time.
+      size: [2] width and height.
+      max_bounces: how many walls a client may meet. After that many walls its path goes straight to the true end.
+
+    Returns:
+      The times and the points of the paths, as of `mdfl_jax.mobility.plane.travel`.
+    """
+    num_clients = position.shape[0]
+    clients = PlaneClient(
+        id=jnp.arange(num_clients, dtype=jnp.int32),
+        position=position,
+        velocity=velocity,
+        time_left=jnp.full(num_clients, jnp.inf),
+        facing=jnp.ones_like(position),
+        memory=None,
+    )
+    everyone = jnp.ones(num_clients, bool)
+    never = lambda key, client: client  # noqa: E731  # the only leg never ends
+    _, path = travel(jax.random.key(0), clients, never, everyone, size, 1.0, REFLECT, max_bounces + 1)
+    return path.times, path.points
 
 
 def swept_suite() -> list[dict[str, Any]]:

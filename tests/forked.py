@@ -14,6 +14,7 @@ import contextlib
 import functools
 import gc
 import importlib
+import io
 import json
 import os
 import pickle
@@ -24,7 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -67,6 +68,7 @@ if status < 0:
 sys.exit(status)
 """
 Patch = Callable[[], None]
+Inside = Callable[[], contextlib.AbstractContextManager[Any]]
 
 
 class Ended(NamedTuple):
@@ -172,6 +174,42 @@ def signal_at(step: int, number: int) -> None:
         return real(*args)
 
     Program.advance = advance  # type: ignore[method-assign]
+
+
+def _answer(command: str, lines: list[list[str]], inside: Inside) -> None:
+    """As the patch of a command: answer command lines in its place, print what each of them did, and end."""
+    from absl import flags
+
+    from mdfl_jax.cli import common
+
+    module, found = importlib.import_module(f"mdfl_jax.cli.{command}"), []
+    with inside():
+        for line in lines:
+            flags.FLAGS.unparse_flags()
+            for name in flags.FLAGS:
+                flags.FLAGS[name].unparse()
+            out, err = io.StringIO(), io.StringIO()
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                try:
+                    common.parse_flags([command, *line], module.WORDS)
+                    status = common.call(module.main)
+                except SystemExit as ended:
+                    status = ended.code
+            found.append([status, out.getvalue(), without_stages(err.getvalue())])
+    print(json.dumps(found))
+    sys.exit()
+
+
+def answers(
+    folder: Path, command: str, lines: Iterable[list[str]], cwd: Path, inside: Inside = contextlib.nullcontext
+) -> list[Ended]:
+    """Run command lines of a launcher one after the other, in one process and within a context. Return how each ended.
+
+    Two launchers that define a flag of the same name cannot be in the process of the tests.
+    """
+    ended = Started(folder, command, patch=functools.partial(_answer, command, list(lines), inside), cwd=cwd).ended()
+    assert not ended.status, ended.err
+    return [Ended(*each) for each in json.loads(ended.out)]
 
 
 def programs() -> Path:

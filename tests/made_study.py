@@ -17,9 +17,8 @@ from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.results.lines import metric_lines
-from mdfl_jax.results.records import Measured, PointArrays, RunRecord, from_devices, write_record
+from mdfl_jax.results.records import Measured, PointArrays, RunRecord, from_devices, restricted, write_record
 from mdfl_jax.results.results import StudyResults, write_views
-from mdfl_jax.results.studies import restricted
 from mdfl_jax.results.summary import PointRuns, summarize_point
 from mdfl_jax.storage.disk import plain, write_json
 from mdfl_jax.storage.study_files import CONFIG, STUDY_SCHEMA, run_name, run_path
@@ -29,7 +28,7 @@ from mdfl_jax.study.study import runs_per_batch
 CLIENTS = 6
 
 
-def measured(point: str, seed: int, rounds: int = 4, every: int = 2) -> Measured:
+def measured(point: str, seed: int, rounds: int = 4, every: int = 2, mobile: int = 2) -> Measured:
     """What a run has measured. The first rounds are the same whatever the number of rounds."""
     rng = np.random.default_rng([zlib.crc32(point.encode()), seed])
     evaluated = np.arange(0, rounds + 1, every, dtype=np.int32)
@@ -48,7 +47,7 @@ def measured(point: str, seed: int, rounds: int = 4, every: int = 2) -> Measured
     values["messages"] = (1000 * values["messages"]).astype(np.int32)
     for name in ("validation_loss", *DIVERGENCE):  # was not measured, and has not diverged
         values[name] = np.full(len(evaluated), np.nan, np.float32)
-    facts = RunFacts(rng.integers(0, 9, (CLIENTS, 10)), np.arange(CLIENTS) < 2, np.zeros(CLIENTS, bool))
+    facts = RunFacts(rng.integers(0, 9, (CLIENTS, 10)), np.arange(CLIENTS) < mobile, np.zeros(CLIENTS, bool))
     metrics = Metrics(BUILT_IN, values)
     lines = plain(list(metric_lines(point, seed, metrics, facts.is_mobile, 64.0)))
     return from_devices(seed, metrics, facts, lines, 1.0, 2.0)

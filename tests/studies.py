@@ -11,9 +11,8 @@ import numpy as np
 from tiny import tiny_config
 
 from mdfl_jax.metrics import METRICS
-from mdfl_jax.results.records import RunRecord
+from mdfl_jax.results.records import RunRecord, runs_in
 from mdfl_jax.results.results import models_of
-from mdfl_jax.results.studies import runs_in
 from mdfl_jax.storage import array_files
 from mdfl_jax.storage.model_files import FORMAT as MODELS_FORMAT
 from mdfl_jax.storage.study_files import read_config, run_path, state_path

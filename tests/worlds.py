@@ -36,6 +36,17 @@ def played(network, params, rounds, clients=None, seed=0):
     return jax.tree.map(np.asarray, _program(network, rounds, False)(params, jax.random.key(seed), clients))
 
 
+def matrices(senders, values):
+    """An array over the places of neighbour lists, [..., N, K], as matrices, [..., N, N]; matrices stay as they are."""
+    if senders.ids is None:
+        return np.asarray(values)
+    values, ids = np.asarray(values), np.asarray(senders.ids)
+    used = (ids != np.arange(ids.shape[-2])[:, None]) | (np.arange(ids.shape[-1]) == 0)  # oneself, or an unused place
+    whole = np.zeros((*ids.shape[:-1], ids.shape[-2]), values.dtype)
+    whole[(*np.nonzero(used)[:-1], ids[used])] = values[used]
+    return whole
+
+
 def drawn(network, params, seeds, rounds=1):
     """The links of several seeds, [S, R, ...], of clients with one sample each; one program for all numbers."""
     keys = jax.vmap(jax.random.key)(jnp.arange(seeds))

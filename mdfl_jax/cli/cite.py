@@ -23,7 +23,8 @@ def main() -> int:
     if given is None:
         print(papers()[SOFTWARE].entry)
         return 0
-    from mdfl_jax.config.citing import as_bibtex, to_cite
+    from mdfl_jax.config.points import to_cite
+    from mdfl_jax.core.papers import as_bibtex
 
     if (Path(given) / CONFIG).is_file():
         citations = read_config(Path(given)).get("cite")

@@ -57,8 +57,8 @@ def main() -> int:
     from mdfl_jax.core.errors import UserError
     from mdfl_jax.study import Interrupted, crew, make_study
     from mdfl_jax.study.ahead import memory
-    from mdfl_jax.study.follow import about, follow
     from mdfl_jax.study.plan import plan
+    from mdfl_jax.study.runner import about, follow
     from mdfl_jax.study.shards import parse, part_of
     from mdfl_jax.study.signals import apart
 
@@ -188,8 +188,7 @@ def _work(study: "Study", many: int, beside: int) -> int:
 def _run(study: "Study", shard: "Shard | None", has_crew: bool) -> int:
     """Run the study, continue it, or read what is finished, and print its results. Return the exit status."""
     from mdfl_jax.report import tables
-    from mdfl_jax.study.crew import Crew, command
-    from mdfl_jax.study.places import PLACES, parse_settings
+    from mdfl_jax.study.crew import PLACES, Crew, command, parse_settings
     from mdfl_jax.study.plan import plan
     from mdfl_jax.study.run import RunOptions, run_or_resume
     from mdfl_jax.study.workdir import manifest_of

@@ -1,16 +1,19 @@
-"""The points of a sweep: lists them, names them, and groups those that share a compiled program."""
+"""The points of a sweep: lists and names them, groups those that share a compiled program, and says what they cite."""
 
 import dataclasses
 import itertools
 import math
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from mdfl_jax.config.resolve import all_fields, check_key, check_together, parse_text, replace_all
-from mdfl_jax.config.sections import Experiment, effective, flat, schema, task_of
+from mdfl_jax.config.sections import Experiment, effective, flat, in_use, schema, task_of
 from mdfl_jax.core.errors import UserError, errors_about, unknown_name
 from mdfl_jax.core.outcomes import baseline_values, baselines, name_of, selected_fields
+from mdfl_jax.core.papers import SOFTWARE, Citations, citations_of, papers, united
 from mdfl_jax.core.section import switches_of
 from mdfl_jax.core.sweep_text import labels_of, show, split_axes
+from mdfl_jax.data.sources import PUBLIC, SOURCES
 from mdfl_jax.mobility.registry import MOBILITIES, OWN, movement_of, world_in
 from mdfl_jax.mobility.rule import ORACLE, PROGRAMS
 
@@ -218,3 +221,18 @@ def group_points(all_points: list[Point]) -> list[list[int]]:
     for i, point in enumerate(all_points):
         groups.setdefault(program_key(point.experiment), []).append(i)
     return list(groups.values())
+
+
+def to_cite(points: Iterable[Point]) -> Citations:
+    """Return what a study with these points cites, the software first, then in the order of the families."""
+    software = {SOFTWARE: {"entry": papers()[SOFTWARE].entry, "for": ["the simulator"]}}
+    return united([software, *itertools.chain(*map(_of_point, points))])
+
+
+def _of_point(point: Point) -> Iterator[Citations]:
+    """Yield what each member cites that a point uses."""
+    for family, name, _ in in_use(point.experiment):
+        yield citations_of(family.registry.member(name).cite, f"{family.registry.kind} {name}")
+    data = point.experiment.data.name
+    cite = SOURCES.member(data).cite if data in SOURCES else PUBLIC.get(data.removeprefix("tfds:"), "")
+    yield citations_of(cite, f"data {data}")

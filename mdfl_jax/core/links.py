@@ -12,12 +12,21 @@ for j, then j has one for i. A link in one direction only is a place whose value
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from mdfl_jax.core.rng import pair_uniform, pair_words
+
+
+@jax.tree_util.register_static
+@dataclass(frozen=True)
+class Reach:
+    """The largest distance on the circle of client indices between a receiver and a sender. It decides a program."""
+
+    rows: int
 
 
 class Senders(NamedTuple):
@@ -30,11 +39,13 @@ class Senders(NamedTuple):
         opposite link. None: the dense form.
       most: [] int32, the places that the fullest row needs. If it is larger than K, the lists are cut off, and whoever
         runs the program must not use its results. None: the dense form.
+      reach: how near the senders are to their receivers by index in all rounds; None: not known.
     """
 
     ids: jax.Array | None = None
     back: jax.Array | None = None
     most: jax.Array | None = None
+    reach: Reach | None = None
 
     def of(self, values: jax.Array) -> jax.Array:
         """Return the senders' values: [N, ...] -> [N, K, ...], or [1, N, ...] in the dense form."""
@@ -110,13 +121,11 @@ class Lists(NamedTuple):
       bound: the places of the lists that ``needed`` is about.
       needed: (state) -> [] int32, the largest number of places that a client has needed in any round so far. If it is
         above ``bound``, links were left out. None: the number of neighbours is known.
-      reach: the largest distance on the circle of client indices between a receiver and a sender; 0: not known.
     """
 
     places: int
     bound: int = 0
     needed: Callable[[Any], jax.Array] | None = None
-    reach: int = 0
 
 
 def no_senders(num_clients: int, places: int) -> Senders:

@@ -5,9 +5,11 @@ in the paper. A member of your own may have a whole BibTeX entry there.
 """
 
 import functools
+import itertools
 import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mdfl_jax.core.errors import UserError, unknown_name
 
@@ -95,3 +97,26 @@ def in_words(cite: str) -> str:
     'Tang et al. 2018, algorithm 1; MADFL, eq. 2'
     """
     return "; ".join(", ".join(filter(None, (paper.short, place))) for paper, place in cited(cite))
+
+
+Citations = dict[str, dict[str, Any]]
+"""By the key of a paper its BibTeX ``entry`` and what it is cited ``for``, a list of texts."""
+
+
+def citations_of(cite: str, what: str) -> Citations:
+    """Return what a member or a data set cites, ``cite`` as of `cited`, and for what: its name and the place."""
+    return {of.key: {"entry": of.entry, "for": [f"{what}, {place}" if place else what]} for of, place in cited(cite)}
+
+
+def united(parts: Iterable[Citations]) -> Citations:
+    """Return what several studies, or several members, cite: each paper once, with all that it is cited for."""
+    found: Citations = {}
+    for key, of in itertools.chain(*(part.items() for part in parts)):
+        known = found.setdefault(key, {"entry": of["entry"], "for": []})["for"]
+        known += [line for line in of["for"] if line not in known]
+    return found
+
+
+def as_bibtex(citations: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return what is cited as BibTeX, each entry behind a comment that says what for."""
+    return "\n\n".join(f"% {'; '.join(of['for'])}\n{of['entry']}" for of in citations.values())

@@ -20,8 +20,7 @@ mesh these keep the devices synchronous and exclude padding rows, which are no c
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -31,7 +30,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from mdfl_jax.core import hosts
 from mdfl_jax.core.devices import current
-from mdfl_jax.core.links import ALL_PAIRS, Senders
+from mdfl_jax.core.links import ALL_PAIRS, Reach, Senders
 from mdfl_jax.core.types import BEFORE, NEVER, Clients, Links, Renewed, RoundStats
 
 SEED, CLIENT = "seed", "client"
@@ -130,26 +129,9 @@ def over_rows(mesh: Mesh, function: Callable[..., Any], *runs: Any) -> Any:
     return jax.vmap(function, spmd_axis_name=SEED)(*runs)
 
 
-_REACH: ContextVar[int] = ContextVar("reach", default=0)
-
-
-@contextlib.contextmanager
-def tracing_over(mesh: Mesh | None, reach: int = 0) -> Iterator[None]:
-    """Tell `by_rows`, `everywhere`, `choose` and `take_steps` the mesh of a simulation while its round is traced.
-
-    Args:
-      mesh: from `client_mesh`.
-      reach: what `by_near_rows` needs to know, as `mdfl_jax.core.links.Lists.reach` for rows with padding.
-    """
-    if mesh is None:
-        yield
-        return
-    before = _REACH.set(reach)
-    try:
-        with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
-            yield
-    finally:
-        _REACH.reset(before)
+def tracing_over(mesh: Mesh | None) -> contextlib.AbstractContextManager[Any]:
+    """Tell `by_rows`, `everywhere`, `choose` and `take_steps` the mesh of a simulation while its round is traced."""
+    return jax.sharding.use_abstract_mesh(mesh.abstract_mesh) if mesh else contextlib.nullcontext()
 
 
 def _divided_by() -> Any:
@@ -181,23 +163,25 @@ def by_rows(function: Callable[[Any, Any], Any], rows: Any, whole: Any, num_clie
 
 
 def by_near_rows(
-    function: Callable[[Any, jax.Array, Any], Any], rows: Any, ids: jax.Array, models: Any, num_clients: int
+    function: Callable[[Any, jax.Array, Any], Any], rows: Any, senders: Senders, models: Any, num_clients: int
 ) -> Any:
     """Compute ``function(rows, ids, models)`` for the rows of N clients, as `by_rows`, where ``ids`` names models.
 
-    Where all named clients are near in index, as on a ring, each device receives only the models next to its own: the
-    last ones of the device before and the first ones of the device after (a halo exchange). Otherwise it receives all.
+    Where all senders are near in index (`Senders.reach`), as on a ring, each device receives only the models next to
+    its own: the last ones of the device before and the first ones of the device after (a halo exchange). Otherwise it
+    receives all.
 
     Args:
       function: (rows, ids, models) -> tree with the leading axis of ``rows``. It gets ``ids`` as places among the
         models that it gets; those that name no model that is there are beyond the last.
       rows: leaves [N, ...].
-      ids: [N, K] int32 indices of clients.
+      senders: neighbour lists; ``ids`` are theirs.
       models: leaves [N, ...].
       num_clients: N.
     """
-    mesh, reach = _divided_by(), _REACH.get()
+    mesh, ids, reach = _divided_by(), senders.ids, senders.reach.rows if senders.reach else 0
     own = num_clients // mesh.shape[CLIENT] if mesh else 0  # the rows of a device
+    assert ids is not None
     if not mesh or num_clients % mesh.shape[CLIENT] or not 0 < reach <= own or own + 2 * reach >= num_clients:
         return by_rows(lambda of_rows, whole: function(of_rows[0], of_rows[1], whole), (rows, ids), models, num_clients)
     columns = mesh.shape[CLIENT]
@@ -395,7 +379,7 @@ def pad_links(links: Links, rows: int) -> Links:
         senders=senders,
         active=optional(links.active, False),
         renewed=links.renewed and Renewed(fill(links.renewed.who, rows, False), fill(links.renewed.teacher, rows, 0)),
-        in_range=None if links.in_range is None else fill(links.in_range, rows, False, axes),
+        before_picks=None if links.before_picks is None else fill(links.before_picks, rows, False, axes),
         attackers=links.attackers and links.attackers.of_rows(rows),
         finishes=optional(links.finishes, False),
         budget=None if links.budget is None else fill(links.budget, rows, 0, axes),
@@ -412,8 +396,8 @@ def heard_links(links: Links, stats: RoundStats) -> Links:
     num_clients, heard = links.num_clients, stats.heard
     if heard is None:
         speaks = links.senders.of(stats.messages[:num_clients] > 0)
-        return links._replace(adjacency=links.adjacency & speaks, partner=None, in_range=None)
-    columns, (ids, back, most) = slice(num_clients) if heard.senders.ids is None else slice(None), heard.senders
+        return links._replace(adjacency=links.adjacency & speaks, partner=None, before_picks=None)
+    columns, lists = slice(num_clients) if heard.senders.ids is None else slice(None), heard.senders
     cut = lambda x: None if x is None else x[:num_clients]  # noqa: E731
     at_server = links.at_server if heard.at_server is None else cut(heard.at_server)
     adjacency, bits = heard.adjacency[:num_clients, columns], heard.bits
@@ -421,7 +405,7 @@ def heard_links(links: Links, stats: RoundStats) -> Links:
         adjacency,
         links.mix,
         at_server,
-        senders=Senders(cut(ids), cut(back), most),
+        senders=lists._replace(ids=cut(lists.ids), back=cut(lists.back)),
         rate=links.rate,
         bits=None if bits is None else bits[:num_clients, columns],
     )
@@ -434,7 +418,8 @@ def pad_senders(senders: Senders, rows: int) -> Senders:
     own, place = (jax.lax.broadcasted_iota(jnp.int32, (rows, senders.ids.shape[1]), axis) for axis in (0, 1))
     is_client = own < senders.ids.shape[0]
     ids, back = fill(senders.ids, rows, 0), fill(senders.back, rows, 0)
-    return Senders(jnp.where(is_client, ids, own), jnp.where(is_client, back, place), senders.most)
+    reach = senders.reach and Reach(senders.reach.rows + rows - senders.ids.shape[0])  # across the padding rows too
+    return Senders(jnp.where(is_client, ids, own), jnp.where(is_client, back, place), senders.most, reach)
 
 
 def draw_pairs(draw: Callable[[jax.Array, Senders], jax.Array], links: Links) -> jax.Array:
@@ -448,9 +433,9 @@ def draw_pairs(draw: Callable[[jax.Array, Senders], jax.Array], links: Links) ->
       [rows, rows] bool, or [rows, K] over neighbour lists; False for all pairs with a padding client.
     """
     num_clients, rows = links.num_clients, links.adjacency.shape[0]
-    ids, back, most = links.senders
-    if ids is None or back is None:
+    senders = links.senders
+    if senders.ids is None or senders.back is None:
         adjacency = links.adjacency[:num_clients, :num_clients]
         return fill(everywhere(lambda a: draw(a, ALL_PAIRS), adjacency), rows, False, axes=2)
-    senders = Senders(ids[:num_clients], back[:num_clients], most)
+    senders = senders._replace(ids=senders.ids[:num_clients], back=senders.back[:num_clients])
     return fill(everywhere(draw, links.adjacency[:num_clients], senders), rows, False)

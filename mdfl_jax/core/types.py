@@ -206,16 +206,16 @@ class Links(NamedTuple):
         client keeps its state and neither computes nor sends. The network need not remove its links. A network whose
         active clients change must not promise `FIXED`.
       renewed: the clients that begin anew in the round (`Renewed`); None: nobody.
-      in_range: [N, K] bool, the senders that each client could hear, where ``adjacency`` has only those that were
+      before_picks: [N, K] bool, the senders that each client could hear, where ``adjacency`` has only those that were
         picked for the algorithm; None: ``adjacency`` has all of them. Metrics read it, and algorithms do not.
       attackers: who attacks in this round, and how (`mdfl_jax.attacks.registry.Attackers`); None: nobody.
       finishes: [N] bool, the clients whose local work ends in this round (`mdfl_jax.networks.wrappers.clocks`); the
         others go on with it, and their gradients are zero. None: a round is the work of every client.
       rate: [N, K] float32, the bits per second over each link. Costs read it, and algorithms do not; None: the network
         does not know it.
-      within: [N, K] bool, the senders within a client's radius, of which a radio leaves out those in outage; None: no
-        radio does. Metrics read it, and algorithms do not.
-      outage: [N, K] bool, those of ``within`` that are in outage in this round; None with ``within``.
+      in_radius: [N, K] bool, the senders within a client's radius, of which a radio leaves out those in outage; None:
+        no radio does. Metrics read it, and algorithms do not.
+      outage: [N, K] bool, those of ``in_radius`` that are in outage in this round; None with ``in_radius``.
       budget: [N, K] float32, the bits that a link carries at most, ``inf`` where it carries a whole model; None: all
         carry whole models.
       counts: [N, K] int32, the coordinates that fit the budget (`mdfl_jax.exchange.largest`); None: all.
@@ -233,11 +233,11 @@ class Links(NamedTuple):
     senders: Senders = ALL_PAIRS
     active: jax.Array | None = None
     renewed: Renewed | None = None
-    in_range: jax.Array | None = None
+    before_picks: jax.Array | None = None
     attackers: Any = None
     finishes: jax.Array | None = None
     rate: jax.Array | None = None
-    within: jax.Array | None = None
+    in_radius: jax.Array | None = None
     outage: jax.Array | None = None
     budget: jax.Array | None = None
     counts: jax.Array | None = None
@@ -247,6 +247,11 @@ class Links(NamedTuple):
     def num_clients(self) -> int:
         """The number of clients, N, without padding clients."""
         return self.adjacency.shape[0] if self.real is None else self.real
+
+    @property
+    def audible(self) -> jax.Array:
+        """[N, K] bool, the senders that each client could hear, picked for the algorithm or not."""
+        return self.adjacency if self.before_picks is None else self.before_picks
 
 
 BEFORE = -1  # the value of last_server before the first meeting: all clients start with the server's first model

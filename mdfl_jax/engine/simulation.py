@@ -233,12 +233,6 @@ class Simulation:
         return self.network.lists.bound if self.network.lists else 0
 
     @property
-    def _reach(self) -> int:
-        """`Lists.reach` among the rows: a link across the end of the clients crosses the padding rows too."""
-        reach = self.network.lists.reach if self.network.lists else 0
-        return reach and reach + self.num_rows - self.num_clients
-
-    @property
     def counts_places(self) -> bool:
         """Whether the network counts the places that neighbour lists need (`places_needed`)."""
         return bool(self.network.lists and self.network.lists.needed)
@@ -450,7 +444,7 @@ class Simulation:
         collected = self._collected(data, hparams, key, carry)
         clients = self._holding(data, carry.clients, collected)
         held = held_by(clients, self.num_clients)
-        with jax.named_scope("round"), sharding.tracing_over(self.mesh, self._reach):
+        with jax.named_scope("round"), sharding.tracing_over(self.mesh):
             network_state, links = sharding.everywhere(
                 network.step, hparams.network, key, carry.round, carry.network, held
             )

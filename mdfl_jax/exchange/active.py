@@ -40,8 +40,8 @@ def links_among(links: Links, active: jax.Array) -> Links:
         partner = jnp.where(active & active[partner], partner, me.astype(partner.dtype))
     return links._replace(
         adjacency=links.adjacency & kept,
-        in_range=None if links.in_range is None else links.in_range & kept,
-        within=None if links.within is None else links.within & kept,
+        before_picks=None if links.before_picks is None else links.before_picks & kept,
+        in_radius=None if links.in_radius is None else links.in_radius & kept,
         outage=None if links.outage is None else links.outage & kept,
         mix=jnp.where(others & ~kept, 0, links.mix) + links.senders.on_own(removed),
         at_server=None if links.at_server is None else links.at_server & active,

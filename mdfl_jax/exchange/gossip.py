@@ -147,7 +147,7 @@ def listed_sums(weights: jax.Array, ids: jax.Array, client_params: ClientParams)
     return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[:num_clients], found)
 
 
-def _mix_lists(weights: jax.Array, ids: jax.Array, client_params: ClientParams) -> ClientParams:
+def _mix_lists(weights: jax.Array, senders: Senders, client_params: ClientParams) -> ClientParams:
     """Compute X <- W X, where W is given over neighbour lists."""
     num_clients = weights.shape[0]
 
@@ -158,7 +158,7 @@ def _mix_lists(weights: jax.Array, ids: jax.Array, client_params: ClientParams) 
         found = listed_sums(weights, ids, params)
         return jax.tree.map(lambda new, x: new.astype(x.dtype), found, params)
 
-    return by_near_rows(of_rows, weights, ids, client_params, num_clients)
+    return by_near_rows(of_rows, weights, senders, client_params, num_clients)
 
 
 def mix(weights: jax.Array, client_params: ClientParams, bound: int = 0, senders: Senders = ALL_PAIRS) -> ClientParams:
@@ -182,7 +182,7 @@ def mix(weights: jax.Array, client_params: ClientParams, bound: int = 0, senders
     """
     num_clients = weights.shape[0]
     if senders.ids is not None:
-        return _mix_lists(weights, senders.ids, client_params)
+        return _mix_lists(weights, senders, client_params)
     if weights.shape != (num_clients, num_clients):
         shape = " x ".join(map(str, weights.shape))
         raise UserError(

@@ -56,7 +56,7 @@ def mean(links: Links, own: ClientParams, sent: ClientParams, mixing_bound: int 
     (x, unravel), (y, _) = ravel(own), ravel(sent)
     num_rows, size = x.shape
     assert counts is not None
-    last = x if under_way.last is None else under_way.last
+    last = x if under_way.memory is None else under_way.memory
     carried = jnp.where(links.adjacency, counts, 0)
     most = jnp.max(senders.opposite(carried), axis=1)  # who gets more than another gets the same and more
 
@@ -80,7 +80,7 @@ def mean(links: Links, own: ClientParams, sent: ClientParams, mixing_bound: int 
     def in_whole() -> tuple[ClientParams, jax.Array]:
         return mix(links.mix, sent, mixing_bound, senders), jnp.where(most[:, None] > 0, y, last)
 
-    models, under_way.last = choose(jnp.any(links.adjacency & (counts < size)), in_parts, in_whole)
+    models, under_way.memory = choose(jnp.any(links.adjacency & (counts < size)), in_parts, in_whole)
     return models
 
 
@@ -114,13 +114,13 @@ def in_parts(algorithm: Algorithm, part: Any) -> Algorithm:
             return state._replace(inner=inner), stats
         size, width = state.last.shape[1], int(jnp.finfo(state.last.dtype).bits)
         counts = jnp.maximum(count_within(size, links.budget, width), 1)  # a link is there since one of them fits
-        with traced(dataclasses.replace(now(), last=state.last)) as exchanges:
+        with traced(dataclasses.replace(now(), memory=state.last)) as exchanges:
             inner, stats = algorithm.round(hparams, key, state.inner, links._replace(counts=counts), gradient)
         heard = links if stats.heard is None else stats.heard
         bits = jnp.where(heard.adjacency, sparse_bits(size, counts, width), 0)
         heard = heard._replace(bits=bits.astype(jnp.float32))
-        assert exchanges.last is not None
-        return PartState(inner, exchanges.last), stats._replace(bits=_sums(bits, heard), heard=heard)
+        assert exchanges.memory is not None
+        return PartState(inner, exchanges.memory), stats._replace(bits=_sums(bits, heard), heard=heard)
 
     global_model = algorithm.global_model
     return algorithm._replace(

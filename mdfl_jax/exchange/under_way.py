@@ -20,7 +20,7 @@ from mdfl_jax.exchange.screening import Screened
 
 @dataclass
 class UnderWay:
-    """The round that is traced.
+    """The round that is traced: what it gives, what is told it, and what is kept until the next one.
 
     Attributes:
       loss: (models [N, ...]) -> [N], the loss of each model on the minibatch of the client of its row; None: unknown.
@@ -28,10 +28,9 @@ class UnderWay:
         local epochs (`mdfl_jax.data.batching.Epochs`); None: the task has none.
       progress: [] float32, the share of the run's rounds that are over; None: unknown.
       screened: what the exchanges so far have told; None: nothing.
-      memory: [N, N] float32, what a rule of aggregation remembers of pairs of clients; an exchange replaces it. None:
-        nothing is remembered.
-      last: [N, n] the value of each coordinate that each client has last sent; an exchange of the largest coordinates
-        replaces it (`mdfl_jax.exchange.largest`). None: whole models are sent.
+      memory: what an exchange remembers, and the next one replaces. A rule of aggregation remembers a number of each
+        pair of clients (`mdfl_jax.exchange.aggregation.Memory`), and clients that send parts of their models what they
+        have last sent (`mdfl_jax.exchange.largest`). None: nothing is remembered.
     """
 
     loss: Callable[[ClientParams], jax.Array] | None = None
@@ -39,7 +38,6 @@ class UnderWay:
     progress: jax.Array | None = None
     screened: Screened | None = None
     memory: jax.Array | None = None
-    last: jax.Array | None = None
 
     def tell(self, screened: Screened) -> None:
         """Add what one exchange has done to what those before it have."""

@@ -246,7 +246,7 @@ def add_round(metrics: tuple[Metric, ...], sums: Sums, view: RoundView) -> Sums:
                 raise UserError(own_files.located(f"the metric {metric.name!r} {said}", metric.each_round))
             totals[metric.name] = total + value
     mix, senders = view.links.mix[:rows, :columns].astype(sums.mix.dtype), view.links.senders
-    return Sums(sums.rounds + 1, mix, senders, totals)
+    return Sums(sums.rounds + 1, mix, senders._replace(reach=None), totals)  # the sums begin with no senders
 
 
 class Records(NamedTuple):

@@ -142,17 +142,13 @@ def differences(client_params: ClientParams) -> jax.Array:
 def num_neighbours(links: Links) -> jax.Array:
     """Count the senders that each client can hear: [N] int32. If links are pairs, the adjacency is not read."""
     if links.partner is None:
-        return jnp.sum(_in_range(links), axis=1, dtype=jnp.int32)
+        return jnp.sum(links.audible, axis=1, dtype=jnp.int32)
     return (links.partner != jnp.arange(links.partner.shape[0])).astype(jnp.int32)
-
-
-def _in_range(links: Links) -> jax.Array:
-    return links.adjacency if links.in_range is None else links.in_range
 
 
 def pack_links(links: Links) -> jax.Array:
     """Return whom each client can hear as bits, [N, ceil(N / 8)] uint8."""
-    return jnp.packbits(as_matrix(_in_range(links), links.senders), axis=1)
+    return jnp.packbits(as_matrix(links.audible, links.senders), axis=1)
 
 
 PACKED = {"shape": (ROUNDS, CLIENTS, CLIENT_BYTES), "dtype": "uint8"}

@@ -469,7 +469,7 @@ class Met(NamedTuple):
       radius: [N] communication radii, or [N, K] those of the links; None where clients have no places.
       duration: [] the seconds of movement in a round; None where clients have no places.
       rate: [N, K] float32 bits per second over each link; None: the network does not know it.
-      within, outage: [N, K] bool, as of `mdfl_jax.core.types.Links`; None: nothing is in outage.
+      in_radius, outage: [N, K] bool, as of `mdfl_jax.core.types.Links`; None: nothing is in outage.
       budget: [N, K] float32 bits that each link carries at most (`mdfl_jax.core.types.Links.budget`); None: no limit.
     """
 
@@ -484,14 +484,14 @@ class Met(NamedTuple):
     radius: jax.Array | None = None
     duration: Any = None
     rate: jax.Array | None = None
-    within: jax.Array | None = None
+    in_radius: jax.Array | None = None
     outage: jax.Array | None = None
     budget: jax.Array | None = None
 
     def links(self, adjacency: jax.Array, mix: jax.Array) -> Links:
         """Return the links of the round that are left, with what is known of them."""
         links = Links(adjacency, mix, senders=self.senders, rate=self.rate, budget=self.budget)
-        return links._replace(within=self.within, outage=self.outage)
+        return links._replace(in_radius=self.in_radius, outage=self.outage)
 
     def seconds(self) -> jax.Array:
         """Compute the seconds of each contact in the round, [N, K] float32 (`seconds_in_contact`)."""

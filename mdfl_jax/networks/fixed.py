@@ -16,7 +16,7 @@ import numpy as np
 
 from mdfl_jax.core import contract
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.links import ALL_PAIRS, Lists, Senders, from_pairs, heard_from
+from mdfl_jax.core.links import ALL_PAIRS, Lists, Reach, Senders, from_pairs, heard_from
 from mdfl_jax.core.rng import stream, stream_at
 from mdfl_jax.core.types import FIXED, SYMMETRIC, Clients, Links, Network, Places
 from mdfl_jax.data.files import arrays_in, number_rows, while_reading
@@ -50,12 +50,12 @@ def _places(graph: Graph, num_clients: int) -> int:
     return (2 if graph.directed else 1) * graph.heard(jnp.int32(0), num_clients).shape[1] + 1
 
 
-def _reach(graph: Graph, num_clients: int) -> int:
-    """Return `Lists.reach` of a graph; 0 if it changes over the rounds."""
+def _reach(graph: Graph, num_clients: int) -> Reach | None:
+    """Return `Senders.reach` of a graph; None if it changes over the rounds."""
     if not graph.fixed or graph.heard is None:
-        return 0
+        return None
     apart = (np.asarray(graph.heard(jnp.int32(0), num_clients)) - np.arange(num_clients)[:, None]) % num_clients
-    return int(np.minimum(apart, num_clients - apart).max())
+    return Reach(int(np.minimum(apart, num_clients - apart).max()))
 
 
 def _listed(graph: Graph, round_index: jax.Array, num_clients: int, places: int) -> tuple[Senders, jax.Array]:
@@ -96,12 +96,14 @@ def _weighed(
     symmetric = weights in SYMMETRIC_MIXINGS or (weights == "uniform" and graph.regular and link_filter is None)
     fixed = graph.fixed and (link_filter is None or link_filter.keeps_fixed)
     promises = {SYMMETRIC: symmetric and not graph.directed, FIXED: fixed}
+    reach = _reach(graph, num_clients) if places else None
 
     def step(
         params: GraphParams, key: jax.Array, round_index: jax.Array, state: GraphState, clients: Clients
     ) -> tuple[GraphState, Links]:
         if places:
-            senders, contact = state.drawn or _listed(graph, round_index, num_clients, places)
+            listed, contact = state.drawn or _listed(graph, round_index, num_clients, places)
+            senders = listed._replace(reach=reach)
         else:
             drawn = state.drawn if params.matrices is None else params.matrices
             senders, contact = ALL_PAIRS, graph.at(drawn, round_index, num_clients)
@@ -126,7 +128,7 @@ def _weighed(
         init=_init(graph, num_clients, link_filter, places),
         step=step,
         places=lambda state: state.places,
-        lists=Lists(places, reach=_reach(graph, num_clients)) if places else None,
+        lists=Lists(places) if places else None,
         metrics=link_filter.metrics if link_filter else (),
     )
 

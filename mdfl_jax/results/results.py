@@ -17,8 +17,18 @@ from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.metric import CLASSES, CLIENT_BYTES, CLIENTS, ROUNDS, Shown
 from mdfl_jax.core.outcomes import number
 from mdfl_jax.metrics import BUILT_IN
-from mdfl_jax.results.records import FACTS, PointArrays, RunRecord, StudyArrays, in_order, lines_of_point
-from mdfl_jax.results.studies import read_records, read_study, runs_in, title_of
+from mdfl_jax.results.records import (
+    FACTS,
+    PointArrays,
+    RunRecord,
+    StudyArrays,
+    in_order,
+    lines_of_point,
+    read_records,
+    read_study,
+    runs_in,
+    title_of,
+)
 from mdfl_jax.results.summary import PointRuns, summarize
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.disk import write_arrays, write_json

@@ -1,4 +1,4 @@
-"""The files of the models that a study keeps: what they hold, and how they are read. No JAX is needed.
+"""The files of the models that a study keeps: what they hold, and how they are read, for which no JAX is needed.
 
 A file is one of `mdfl_jax.storage.array_files`, and any reader of safetensors can read it
 (`safetensors.numpy.load_file`). It holds the models of one run (a sweep point under a seed) after one round. The name
@@ -64,6 +64,24 @@ def key_in_name(key: Any) -> str:
     'block~1conv~01'
     """
     return str(key).replace("~", "~0").replace("/", "~1")
+
+
+def named(tree: Any, prefix: str) -> Arrays:
+    """Return the arrays of a model by name: the prefix, the collection of flax, and the path in the tree."""
+    import jax
+
+    from mdfl_jax.core.trees import has_statistics
+
+    whole = tree if has_statistics(tree) else {"params": tree}
+    return {
+        prefix + "/".join(key_in_name(_key(entry)) for entry in path): leaf
+        for path, leaf in jax.tree_util.tree_leaves_with_path(whole)
+    }
+
+
+def _key(entry: Any) -> Any:
+    """Return the key, the index or the field's name of one step of a path in a tree."""
+    return next(getattr(entry, name) for name in ("key", "idx", "name") if hasattr(entry, name))
 
 
 def nested(tensors: Mapping[str, np.ndarray], prefix: str) -> dict[str, Any]:

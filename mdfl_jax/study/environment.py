@@ -28,8 +28,7 @@ from mdfl_jax.mobility.registry import movement_of, world_in
 from mdfl_jax.mobility.strategies.learnt import features
 from mdfl_jax.networks.wrappers.attacked import AttackConfig
 from mdfl_jax.networks.wrappers.roadside import ServerConfig
-from mdfl_jax.study.prepare.simulation import build_simulation
-from mdfl_jax.study.study import Study, make_study
+from mdfl_jax.study.study import Study, build_simulation, make_study
 
 Observe = Callable[[Sight], Any]
 

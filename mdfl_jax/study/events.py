@@ -20,8 +20,7 @@ from mdfl_jax.results.records import RunRecord, lines_of_point
 from mdfl_jax.storage.disk import Appended, dumps
 from mdfl_jax.storage.model_files import Header, write
 from mdfl_jax.storage.study_files import model_path
-from mdfl_jax.study.batch import Batch
-from mdfl_jax.study.keeping import Kept
+from mdfl_jax.study.batch import Batch, Kept
 from mdfl_jax.study.study import Run, Study
 
 

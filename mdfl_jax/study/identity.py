@@ -23,10 +23,12 @@ import numpy as np
 
 from mdfl_jax.config.resolve import all_fields, default_config, files_of
 from mdfl_jax.config.sections import Experiment, effective, flat, in_use, schema
+from mdfl_jax.core import own_files
 from mdfl_jax.core.numbers import fields_of as fields_of_numbers
-from mdfl_jax.core.own_files import digest_of
+from mdfl_jax.core.own_files import digest_of, is_own, with_imports
 from mdfl_jax.data.dataset import Dataset
-from mdfl_jax.results.studies import runs_in
+from mdfl_jax.metrics import METRICS
+from mdfl_jax.results.records import runs_in
 from mdfl_jax.storage.disk import dumps, plain
 from mdfl_jax.traces.reading import files_of as files_of_trace
 
@@ -243,6 +245,36 @@ def _digest_of(path: str | Path) -> str:
     if not os.path.isdir(path):
         return digest_of(path)
     return digest({str(file.relative_to(path)): digest_of(file) for _, file in files_of_trace(path)})
+
+
+def own_origins(experiments: Iterable[Experiment]) -> list[str]:
+    """Return the files of the user that have registered a member in use or a metric; "__main__" for a notebook."""
+    origins = {METRICS.origin(name) for name in METRICS}
+    for experiment in experiments:
+        origins |= {family.registry.origin(name) for family, name, _ in in_use(experiment)}
+    return sorted(origin for origin in origins if origin == "__main__" or is_own(origin))
+
+
+def own_digests(experiments: Iterable[Experiment]) -> dict[str, str]:
+    """Return the digests of the user's code on which configurations depend, by the names of its files.
+
+    They are of the files that have registered a member in use or a metric, with the user's modules that these import,
+    and of such code of a notebook or of the started script, "__main__".
+    """
+    used = list(experiments)
+    origins = own_origins(used)
+    found = own_files.digests(with_imports(origins))
+    if own_files.MAIN in origins:
+        members: dict[str, Any] = {f"metric {name}": METRICS[name] for name in METRICS if _in_main(METRICS, name)}
+        for family, name, numbers in (entry for experiment in used for entry in in_use(experiment)):
+            if _in_main(family.registry, name):
+                members[f"{family.registry.kind} {name}"] = (family.registry[name], type(numbers))
+        found[own_files.MAIN] = own_files.digest_of_code(members[name] for name in sorted(members))
+    return found
+
+
+def _in_main(registry: Any, name: str) -> bool:
+    return registry.origin(name) == own_files.MAIN
 
 
 def of_dataset(dataset: Dataset) -> str:

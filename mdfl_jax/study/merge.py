@@ -14,15 +14,14 @@ from functools import partial as partial_of
 from pathlib import Path
 from typing import Any
 
-from mdfl_jax.config.citing import united
 from mdfl_jax.config.points import MOST_RUNS
 from mdfl_jax.config.sections import EngineConfig, Experiment
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.outcomes import name_of, text_of
+from mdfl_jax.core.papers import united
 from mdfl_jax.core.sweep_text import split_axes
-from mdfl_jax.results.records import RunRecord
+from mdfl_jax.results.records import RunRecord, read_records, read_study, restricted
 from mdfl_jax.results.results import models_of, write_views
-from mdfl_jax.results.studies import read_records, read_study, restricted
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.disk import plain
 from mdfl_jax.storage.study_files import (

@@ -13,23 +13,24 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
+from mdfl_jax.config.checks import LOGGERS, parse_loggers
 from mdfl_jax.config.resolve import Config, as_config, default_config
 from mdfl_jax.core import devices, hosts
 from mdfl_jax.core.errors import UserError, check_path
 from mdfl_jax.data import sources
 from mdfl_jax.report.results import Results
+from mdfl_jax.results.records import read_records, runs_in
 from mdfl_jax.results.results import StudyResults, write_views
-from mdfl_jax.results.studies import read_records, runs_in
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.disk import write_arrays, write_json
 from mdfl_jax.storage.provenance import provenance
 from mdfl_jax.storage.study_files import CONFIG, METRICS, STREETS, locked, read_config, read_streets
+from mdfl_jax.storage.study_files import LOGGERS as FOLDER
 from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.ahead import memory
 from mdfl_jax.study.crew import Crew
 from mdfl_jax.study.events import Callback, MetricsFile, ModelFiles, Notes, OnEvaluation, Sink
 from mdfl_jax.study.identity import in_words
-from mdfl_jax.study.loggers import loggers_of
 from mdfl_jax.study.progress import Progress
 from mdfl_jax.study.run_files import RunFiles, check_more_rounds
 from mdfl_jax.study.runner import Interrupted, Runner
@@ -265,7 +266,7 @@ def _run_missing(study: Study, files: RunFiles, workers: Workers, options: RunOp
     sinks: list[Sink] = [
         MetricsFile(study, workdir / METRICS, is_first),
         ModelFiles(study, workdir),
-        *(loggers_of(study, workdir, log)),
+        *(LOGGERS[name](study, workdir / FOLDER / name, log) for name in parse_loggers(study.experiment.loggers)),
         Progress(study, log, options.progress),
         Notes(study, log),
     ]

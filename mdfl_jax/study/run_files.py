@@ -40,8 +40,7 @@ from mdfl_jax.study.batch import SECONDS, Batch, BatchResult
 from mdfl_jax.study.events import lines_of
 from mdfl_jax.study.identity import other_config, run_config, without_rounds
 from mdfl_jax.study.prepare.network import TraceFiles
-from mdfl_jax.study.prepare.simulation import build_simulation, hparams_of, with_links
-from mdfl_jax.study.study import Group, Run, Study
+from mdfl_jax.study.study import Group, Run, Study, build_simulation, hparams_of, with_links
 from mdfl_jax.tasks.losses import LOSSES, loss_named
 
 FORMAT = "state 2"

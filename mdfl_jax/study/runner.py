@@ -1,18 +1,31 @@
-"""Runs the runs of a study that are not there yet, batch after batch, and tells the sinks what happens."""
+"""Runs the runs of a study that are not there yet, batch after batch, and tells the sinks what happens.
+
+Of several hosts that share each run, the first one runs the study as if it were alone. Its `Program` tells the others
+each call, and they call the same (`follow`): so all devices get the same programs in the same order. The others look at
+no file of the study, write none, and print nothing but errors.
+"""
 
 import gc
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
+import jax
+
+from mdfl_jax.config.sections import flat
 from mdfl_jax.core import hosts
 from mdfl_jax.core.errors import SHRINK, UserError, out_of_memory
 from mdfl_jax.engine.programs import Compiler
+from mdfl_jax.storage.disk import plain
+from mdfl_jax.storage.provenance import commit, versions
 from mdfl_jax.storage.study_files import locked
+from mdfl_jax.study.ahead import memory
 from mdfl_jax.study.batch import Batch, Program, steps
 from mdfl_jax.study.events import Compiling, Ended, Evaluated, Event, Found, ModelsKept, Sink, lines_of
+from mdfl_jax.study.identity import run_config
 from mdfl_jax.study.run_files import Beginning, RunFiles
-from mdfl_jax.study.signals import apart
-from mdfl_jax.study.study import Group, Run, part_size
+from mdfl_jax.study.signals import apart, handled
+from mdfl_jax.study.study import Group, Run, Study, part_size
 from mdfl_jax.study.workers import Workers
 
 WAIT = 0.5  # seconds from one look at the runs of other workers to the next
@@ -171,6 +184,7 @@ class Runner:
                     raise self.error or Interrupted
         self.workers.check()
         self.files.finish(batch, step.result(), step.state, beginnings)
+        program.carry = None  # another program may need its memory
         self.seen |= {self.study.name(run) for run in batch.runs}
         self._emit(Ended(batch))
 
@@ -208,3 +222,31 @@ def _together(one: Beginning, other: Beginning) -> bool:
     rounds = lambda run: run.rpartition("-r")[2]  # noqa: E731
     about = [(of.evaluations, bool(of.state), rounds(of.earlier), of.state == of.earlier) for of in (one, other)]
     return about[0] == about[1]
+
+
+def about(study: Study) -> dict[str, Any]:
+    """Return all that must be the same on the hosts that compute a study together, as values of JSON by name.
+
+    Numbers of members have the values in effect, since a number that is not given is None in the configuration.
+    """
+    local = jax.local_devices()
+    here = {"the kind of the devices": local[0].device_kind, "the number of devices": len(local)}
+    here |= {"commit": commit(), "versions": versions()}
+    return plain(flat(here | study.config)) | run_config(study.experiment)
+
+
+def follow(study: Study) -> None:
+    """Call what the first host calls, until it says that all is done. A signal to this process ends the whole study."""
+    ignore: Callable[[str], None] = lambda line: None  # noqa: E731
+    groups, compiler, program = {group.points[0]: group for group in study.groups}, Compiler(), None
+    with handled(hosts.ask_to_end, ignore, is_worker=True):
+        while True:
+            match hosts.hear():
+                case ["fit"]:
+                    apart(lambda: memory.fit(study, ignore))
+                case ["program", point, size]:
+                    program = Program(study, groups[point], compiler, size)
+                case ["end"]:
+                    return
+                case [call, *args]:
+                    getattr(program, call)(*args)

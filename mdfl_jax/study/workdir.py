@@ -10,12 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mdfl_jax.config.citing import to_cite
-from mdfl_jax.config.points import Point, program_key
+from mdfl_jax.config.points import Point, program_key, to_cite
 from mdfl_jax.config.sections import effective, flat
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.metrics import BUILT_IN
-from mdfl_jax.results.studies import restricted, runs_in
+from mdfl_jax.results.records import restricted, runs_in
 from mdfl_jax.storage.array_files import SUFFIX
 from mdfl_jax.storage.disk import attempt, is_part, plain
 from mdfl_jax.storage.study_files import (
@@ -54,7 +53,7 @@ def _program(point: Point) -> str:
 def manifest_of(study: Study, how_made: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content of config.json for a study that is to be run.
 
-    If only some runs of a study are to be done, it is that of a part (`mdfl_jax.results.studies.restricted`).
+    If only some runs of a study are to be done, it is that of a part (`mdfl_jax.results.records.restricted`).
 
     Args:
       study: The study.

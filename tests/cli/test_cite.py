@@ -1,24 +1,24 @@
 """`mdfl cite`: the software alone, a config file, and a study that has been run."""
 
-import json
 import re
 
 import pytest
 import yaml
-from forked import Started
+from made_study import made
 from shell import ROOT
 from small import TINY
-from tiny import run_study, tiny_config
+from tiny import tiny_config
 
 import mdfl_jax
 from mdfl_jax.cli import cite
-from mdfl_jax.config.citing import united
 from mdfl_jax.core import papers
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.setting import describe_making
 from mdfl_jax.study import make_study
 from mdfl_jax.study.merge import merge
+from mdfl_jax.study.workdir import manifest_of
+from tests.report.made_report import edit
 
 
 def keys(text):
@@ -37,10 +37,11 @@ def test_alone_it_prints_the_software_and_with_a_config_the_papers_of_its_member
     assert keys(out)[0] == "mdfl_jax"
     assert "% algorithm d2, algorithm 1\n@inproceedings{tang2018d2," in out
     assert len(keys(out)) == len(set(keys(out)))
+    assert {"mdfl_jax", "fedmobile", "avdiukhin2021"} <= set(keys(call(cite, "fedmobile_digits")[1]))
 
 
 @pytest.mark.usefixtures("unregistered")
-def test_a_member_of_ones_own_may_bring_its_entry(call, tmp_path):
+def test_a_member_of_ones_own_may_bring_its_entry_or_names_a_known_one(call, tmp_path):
     entry = "@misc{mine,\n  author = {Me, Myself},\n  title = {Mine},\n  year = {2026},\n}"
     (tmp_path / "rule.py").write_text(
         "from mdfl_jax.networks.mixing import MIXINGS\n\n"
@@ -49,37 +50,29 @@ def test_a_member_of_ones_own_may_bring_its_entry(call, tmp_path):
     (tmp_path / "tiny.py").write_text(TINY)
     given = f"--config={tmp_path / 'tiny.py'}", f"--use={tmp_path / 'rule.py'}", "--config.network.mixing=mine"
     assert f"% mixing mine\n{entry}" in call(cite, *given)[1]
+    with pytest.raises(UserError, match=r"unknown paper 'lian201' \(did you mean 'lian201[78]'\?\)"):
+        papers.cited("lian201")
 
 
 def test_a_study_keeps_what_to_cite_and_merged_studies_have_it_of_all(call, tmp_path):
     for name, rule in (("one", "static"), ("two", "dcm")):
-        config = tiny_config(sweep=f"network.mobility={rule}", baseline="", rounds=1, eval_every=1, seeds=1)
-        run_study(make_study(config), tmp_path / name)
+        changes = {"sweep": f"network.mobility={rule}", "seeds": 1}
+        made(tmp_path / name, **changes)
+        cited = manifest_of(make_study(tiny_config(**changes)), {})["cite"]
+        edit(tmp_path / name, "config", cite=cited)
     status, out, err = call(cite, f"--config={tmp_path / 'two'}")
     assert (status, err) == (0, "")
     assert "mobility dcm, eq. 13" in out
-    (of_report,) = [
-        entry for entry in describe_making(read_workdir(tmp_path / "two"))[0].entries if "cite" in entry.name
-    ]
-    assert "Lian et al. 2017 (algorithm dpsgd). " in of_report.text
-    assert of_report.text.endswith(". mdfl cite FOLDER prints the BibTeX entries")
+    facts = describe_making(read_workdir(tmp_path / "two"))[0].entries
+    (of_report,) = [entry.text for entry in facts if "cite" in entry.name]
+    assert "Lian et al. 2017 (algorithm dpsgd). " in of_report
+    assert of_report.endswith(". mdfl cite FOLDER prints the BibTeX entries")
     merge([tmp_path / "one", tmp_path / "two"], tmp_path / "both")
     both = call(cite, f"--config={tmp_path / 'both'}")[1]
     assert set(keys(both)) >= set(keys(out)) >= {"mdfl_jax", "madfl", "dadfl"}
     assert "mobility static, II-C" in both
-    manifest = json.loads((tmp_path / "one" / "config.json").read_text())
-    assert manifest.pop("cite")["mdfl_jax"]["for"] == ["the simulator"]
-    (tmp_path / "one" / "config.json").write_text(json.dumps(manifest))  # as an earlier version wrote it
-    assert "did not note what to cite" in call(cite, f"--config={tmp_path / 'one'}")[2]
     assert "mobility dcm, eq. 13" in both
-
-
-def test_what_is_cited_twice_is_one_entry():
-    one = {"a": {"entry": "@misc{a,\n}", "for": ["x"]}}
-    two = {"a": {"entry": "@misc{a,\n}", "for": ["y", "x"]}}
-    assert united([one, two]) == {"a": {"entry": "@misc{a,\n}", "for": ["x", "y"]}}
-    with pytest.raises(UserError, match=r"unknown paper 'lian201' \(did you mean 'lian201[78]'\?\)"):
-        papers.cited("lian201")
+    assert len(keys(both)) == len(set(keys(both)))
 
 
 def test_every_entry_is_whole():
@@ -107,9 +100,3 @@ def test_the_citation_file_says_what_the_package_says():
     assert cff["title"] == software["title"]
     assert str(cff["date-released"])[:4] == software["year"]
     assert f"\n## {mdfl_jax.__version__}\n" in (ROOT / "CHANGELOG.md").read_text()
-
-
-def test_it_takes_the_name_of_a_shipped_study(tmp_path):
-    ended = Started(tmp_path, "mdfl", "cite", "fedmobile_digits").ended()
-    assert (ended.status, ended.said()) == (0, "")
-    assert {"mdfl_jax", "fedmobile", "avdiukhin2021"} <= set(keys(ended.out))

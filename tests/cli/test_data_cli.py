@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from forked import Started
+from forked import answers
 from small import TINY
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module")  # ml_collections
@@ -26,17 +26,6 @@ MISTAKES = """
 """
 
 
-@pytest.fixture
-def call(tmp_path_factory):
-    """Runs the command in a process of its own, for its flag --target is also one of `mdfl sweep`."""
-
-    def run(command, *args):
-        ended = Started(tmp_path_factory.mktemp("log"), command, *args, cwd=Path.cwd()).ended()
-        return ended.status, ended.out, ended.said()
-
-    return run
-
-
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -46,88 +35,111 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.fixture
+def call(tmp_path_factory):
+    """Runs command lines in a process of their own, for the flag --target is also one of `mdfl sweep`."""
+    return lambda *lines: answers(tmp_path_factory.mktemp("log"), "data", map(str.split, lines), Path.cwd())
+
+
+@pytest.fixture
+def told(call):
+    """Runs command lines that succeed; returns what each prints."""
+
+    def printed(*lines):
+        ended = call(*lines)
+        assert [(of.status, of.err) for of in ended] == [(0, "")] * len(lines)
+        return [of.out for of in ended]
+
+    return printed
+
+
+@pytest.fixture
+def mistakes(call):
+    """Runs command lines that are wrong; returns the line of each, checked to be all that it printed."""
+
+    def said(*lines):
+        ended = call(*lines)
+        for of in ended:
+            assert (of.status, of.out, of.err[:7], of.err.count("\n")) == (2, "", "error: ", 1), of
+        return [of.err for of in ended]
+
+    return said
+
+
 @pytest.mark.long
-def test_counts_numbers_and_a_picture_for_each_data(call, folder):
-    fields = "--config.data.partition=dirichlet", "--config.data.alpha=0.3"
-    status, out, err = call("data", "--config=tiny.py", *fields, "--picture=clients.png")
-    assert (status, err) == (0, "")
-    assert "dirichlet, data.alpha=0.3" in out
-    assert "earth mover's distance (1-norm)" in out
-    assert out.endswith("picture: clients.png\n")
+def test_counts_numbers_and_a_picture_for_each_data(told, folder):
+    one, two = told(
+        "--config=tiny.py --config.data.partition=dirichlet --config.data.alpha=0.3 --picture=clients.png",
+        "--config=tiny.py --config.baseline= --config.sweep=data.partition=iid,shards --picture=clients.svg",
+    )
+    assert "dirichlet, data.alpha=0.3" in one
+    assert "earth mover's distance (1-norm)" in one
+    assert one.endswith("picture: clients.png\n")
     assert (folder / "clients.png").read_bytes().startswith(b"\x89PNG")
-    fields = "--config.baseline=", "--config.sweep=data.partition=iid,shards"
-    status, out, _ = call("data", "--config=tiny.py", *fields, "--picture=clients.svg")
-    assert status == 0
-    assert out.count("total variation distance") == 2
+    assert two.count("total variation distance") == 2
     assert sorted(path.name for path in folder.glob("*.svg")) == ["clients_1.svg", "clients_2.svg"]
 
 
-def test_a_table_of_samples_is_told_from_a_trace(call, mistake, folder):
-    rows = [f"{k},{k % 7}.5,{'ab'[k % 2]}" for k in range(20)]
-    (folder / "mine.csv").write_text("\n".join(["size,x,label", *rows]))
-    status, out, err = call("data", "--trace=mine.csv")
-    assert (status, err) == (0, "")
-    assert "train samples  16" in out
-    assert "read as        the target is the column label (2 labels), the features are size, x\n" in out
-    (folder / "index.csv").write_text("\n".join([",size,label", *rows]))
-    assert "index.csv': column 1 has no name, as the index that pandas writes" in mistake("data", "--trace=index.csv")
-    (folder / "trace.csv").write_text("time,id,x,y\n" + "".join(f"{k},{n},{k},1\n" for k in range(3) for n in "ab"))
-    assert call("data", "--trace=trace.csv")[1].startswith("trace")
-
-
-def test_the_fields_of_a_data_set_are_flags(call, mistake, folder):
+def test_a_table_of_samples_is_told_from_a_trace_and_read_as_the_flags_say(told, mistakes, folder):
     rows = [f"{k},{k % 7}.5,{k % 3 + 1}/2,{'ab'[k % 2]}" for k in range(40)]
     (folder / "mine.csv").write_text("\n".join(["size,x,share,kind", *rows]))
-    assert "column 'share' has '1/2' in row 1" in mistake("data", "mine.csv")
-    said = call("data", "mine.csv", "--drop=share,x")[1]
-    assert "read as        the target is the column kind (2 labels), the features are size\n" in said
-    said = call("data", "mine.csv", "--categories=share", "--target=x", "--owner=kind")[1]
-    assert "the target is the column x (a regression), the owners are the column kind, " in said
-    assert "the features are size, share (3 texts)\n" in said
+    (folder / "index.csv").write_text("\n".join([",x,share,label", *rows]))
+    (folder / "trace.csv").write_text("time,id,x,y\n" + "".join(f"{k},{n},{k},1\n" for k in range(3) for n in "ab"))
     x = np.zeros((10, 3, 8, 6), np.uint8)
     np.savez(folder / "photos.npz", x_train=x, y_train=np.arange(10), x_test=x, y_test=np.arange(10))
-    assert "data.layout=channels_first reads it so" in mistake("data", "photos.npz")
-    assert "[8, 6, 3], an image" in call("data", "photos.npz", "--layout=channels_first")[1]
+    dropped, regression, photos, trace = told(
+        "mine.csv --drop=share,x",
+        "mine.csv --categories=share --target=x --owner=kind",
+        "photos.npz --layout=channels_first",
+        "--trace=trace.csv",
+    )
+    assert "train samples  32" in dropped
+    assert "read as        the target is the column kind (2 labels), the features are size\n" in dropped
+    assert "the target is the column x (a regression), the owners are the column kind, " in regression
+    assert "the features are size, share (3 texts)\n" in regression
+    assert "[8, 6, 3], an image" in photos
+    assert trace.startswith("trace")
+    share, index, layout = mistakes("mine.csv", "--trace=index.csv", "photos.npz")
+    assert "column 'share' has '1/2' in row 1" in share
+    assert "index.csv': column 1 has no name, as the index that pandas writes" in index
+    assert "data.layout=channels_first reads it so" in layout
 
 
-def test_edge_lists_and_partitions_are_told(call, mistake, folder):
+def test_edge_lists_and_partitions_are_told(told, mistakes, folder):
     (folder / "ring.edges").write_text("4\n0 1\n1 2\n2 3\n3 0\n")
     (folder / "bare.txt").write_text("0 1\n1 2\n")
     (folder / "weighted.csv").write_text("0,1,0.3\n1,2,0.25\n")
-    for name, clients, links, degree, weights in [
-        ("ring.edges", 4, 4, "mean 2.00, from 2 to 2", "no weights"),
-        ("bare.txt", 3, 2, "mean 1.33, from 1 to 2", "no weights"),
-        ("weighted.csv", 3, 2, "mean 1.33, from 1 to 2", "the weights of the links"),
-    ]:
-        status, out, err = call("data", name)
-        assert (status, err) == (0, "")
-        assert f"clients  {clients}\nlinks    {links} in both directions\ndegree   {degree}\n" in out
-        assert f"read as  an edge list with {weights}" in out
-    (folder / "bare.txt").write_text("0 1\n1 2\n2 x\n")
-    assert "line 3: '2,x' is not of numbers with commas or blanks between" in mistake("data", "bare.txt")
     counts = {"Size of samples for labels in clients": [[[0, 20], [2, 5]], [[1, 7]]]}
     (folder / "config.json").write_text(json.dumps(counts))
-    out = call("data", "config.json")[1]
-    assert "clients    2\nlabels     3\nsamples    32, of a client 7 to 25\n" in out
+    *edges, partition = told("ring.edges", "bare.txt", "weighted.csv", "config.json")
+    for out, clients, links, degree, weights in (
+        (edges[0], 4, 4, "mean 2.00, from 2 to 2", "no weights"),
+        (edges[1], 3, 2, "mean 1.33, from 1 to 2", "no weights"),
+        (edges[2], 3, 2, "mean 1.33, from 1 to 2", "the weights of the links"),
+    ):
+        assert f"clients  {clients}\nlinks    {links} in both directions\ndegree   {degree}\n" in out
+        assert f"read as  an edge list with {weights}" in out
+    assert "clients    2\nlabels     3\nsamples    32, of a client 7 to 25\n" in partition
+    (folder / "bare.txt").write_text("0 1\n1 2\n2 x\n")
     (folder / "config.json").write_text("{}")
-    assert "is no partition of PFLlib: it has no pairs" in mistake("data", "config.json")
+    line, pairs = mistakes("bare.txt", "config.json")
+    assert "line 3: '2,x' is not of numbers with commas or blanks between" in line
+    assert "is no partition of PFLlib: it has no pairs" in pairs
 
 
-def test_the_current_folder_is_a_data_set_too(call, folder, monkeypatch):
+def test_the_current_folder_is_a_data_set_too(told, folder, monkeypatch):
     content = {"users": ["u"], "num_samples": [2], "user_data": {"u": {"x": [[1.5], [2.5]], "y": [0, 1]}}}
     for split in ("train", "test"):
         (folder / "faces" / split).mkdir(parents=True)
         (folder / "faces" / split / "all.json").write_text(json.dumps(content))
-    expected = call("data", "faces")
-    assert expected[0] == 0
-    monkeypatch.chdir(folder / "faces")
-    assert call("data", ".")[1].splitlines()[1:] == expected[1].splitlines()[1:]
-    monkeypatch.chdir(folder / "faces" / "train")
-    assert call("data", "..")[1].splitlines()[1:] == expected[1].splitlines()[1:]
+    (expected,) = told("faces")
+    for below, given in (("faces", "."), ("faces/train", "..")):
+        monkeypatch.chdir(folder / below)
+        assert told(given)[0].splitlines()[1:] == expected.splitlines()[1:]
 
 
-@pytest.mark.parametrize("case", MISTAKES.strip("\n").splitlines())
-def test_a_mistake_is_one_line_and_nothing_is_written(mistake, folder, case):
-    given, expected = case.split(" => ")
-    assert expected in mistake("data", *given.split())
+def test_a_mistake_is_one_line_and_nothing_is_written(mistakes, folder):
+    cases = [line.split(" => ") for line in MISTAKES.strip("\n").splitlines()]
+    for (given, expected), said in zip(cases, mistakes(*(given for given, _ in cases)), strict=True):
+        assert expected in said, given
     assert {path.name for path in folder.iterdir()} <= {"tiny.py", "tiny.csv", "digits.csv", "__pycache__"}

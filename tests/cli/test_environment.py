@@ -8,7 +8,8 @@ import pytest
 from shell import ROOT
 
 pytestmark = pytest.mark.long
-STUDY = ("--config=configs/digits.py", "--dry_run", "--config.rounds=2", "--config.eval_every=2", "--config.seeds=1")
+SHORT = ("--config.rounds=2", "--config.eval_every=2", "--config.seeds=1", "--config.model.name=linear")
+STUDY = ("--config=configs/digits.py", "--dry_run", *SHORT)
 
 
 def ended(*words, cwd=ROOT, **variables):
@@ -23,17 +24,8 @@ def ended(*words, cwd=ROOT, **variables):
     ("variables", "told"),
     [
         ({"JAX_PLATFORMS": "cuda"}, "error: the variable JAX_PLATFORMS is 'cuda', and JAX finds no such device here"),
-        ({"JAX_PLATFORMS": "bogus"}, "error: the variable JAX_PLATFORMS is 'bogus', and JAX finds no such device here"),
         ({"JAX_ENABLE_X64": "maybe"}, "error: the variable JAX_ENABLE_X64 is 'maybe': invalid truth value"),
-        (
-            {"JAX_NUM_CPU_DEVICES": "many"},
-            "error: the variable JAX_NUM_CPU_DEVICES is 'many': Invalid value",
-        ),
-        (
-            {"JAX_TRACER_ERROR_NUM_TRACEBACK_FRAMES": "few"},
-            "error: the variable JAX_TRACER_ERROR_NUM_TRACEBACK_FRAMES is ",
-        ),
-        ({"JAX_NUMPY_DTYPE_PROMOTION": "x"}, "error: the variable JAX_NUMPY_DTYPE_PROMOTION is 'x': Invalid value"),
+        ({"JAX_NUM_CPU_DEVICES": "many"}, "error: the variable JAX_NUM_CPU_DEVICES is 'many': Invalid value"),
     ],
 )
 def test_a_variable_that_jax_does_not_know_is_told_in_one_line(variables, told):

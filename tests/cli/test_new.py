@@ -7,15 +7,7 @@ import pytest
 from mdfl_jax.cli import new
 from mdfl_jax.core.errors import UserError
 
-pytestmark = pytest.mark.usefixtures("unregistered", "sources_as_before")
-
-
-@pytest.fixture
-def sources_as_before(monkeypatch):
-    from mdfl_jax.data.sources import SOURCES
-
-    SOURCES.discover()
-    monkeypatch.setattr(SOURCES, "_members", dict(SOURCES._members))
+pytestmark = pytest.mark.usefixtures("unregistered")
 
 
 def test_each_kind_has_an_example_and_can_be_checked_for_its_names():
@@ -48,11 +40,8 @@ def test_a_wrong_kind_or_name_is_refused(kind, names, expected, tmp_path, monkey
 
 def test_the_command_writes_a_file_under_its_name_and_overwrites_none(call, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert call(new, "mobility", "slow_walk") == (
-        0,
-        "wrote slow_walk.py\n  python -m launch.sweep --config=slow_walk.py\n",
-        "",
-    )
+    written = "wrote slow_walk.py\n  python -m launch.sweep --config=slow_walk.py\n"
+    assert call(new, "mobility", "slow_walk") == (0, written, "")
     text = Path("slow_walk.py").read_text()
     assert "restless" not in text.lower()
     assert "class SlowWalkNumbers(Numbers):" in text

@@ -1,23 +1,18 @@
-"""`mdfl report`: one folder, several, one figure, and the mistakes of the command line, each in one line.
-
-All command lines run in one process of their own, since two commands that define --workdir cannot be in one process.
-"""
+"""`mdfl report`: one folder, several, one figure, and the mistakes of the command line, each in one line."""
 
 import contextlib
 import functools
-import io
 import json
 import shlex
 import signal
-import sys
 import time
 import urllib.request
 
 import pytest
-from forked import Started
+from forked import Started, answers
 from made_study import made
 
-from tests.report.conftest import write_workdir
+from tests.report.conftest import told_by_views, write_workdir
 from tests.report.made_report import unfinish
 
 MISTAKES = """
@@ -95,62 +90,32 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def answers(folder):
+def answered(folder):
     """What each command line printed, of MISTAKES and of WORKS: (status, standard output, standard error)."""
-    before = sorted(folder.rglob("*"))
-    found = run(folder, [shlex.split(line.partition(" => ")[0]) for line in MISTAKES.strip("\n").splitlines()])
+    before, wrong = sorted(folder.rglob("*")), MISTAKES.strip("\n").splitlines()
+    run = functools.partial(answers, folder.parent / "said", "report", cwd=folder, inside=told_by_views)
+    found = run([shlex.split(line.partition(" => ")[0]) for line in wrong])
     assert sorted(folder.rglob("*")) == before  # a mistake writes nothing
-    return found, run(folder, list(WORKS.values()))
+    return dict(zip(wrong, found, strict=True)), dict(zip(WORKS, run(WORKS.values()), strict=True))
 
 
-def answer(lines):
-    """As the patch of a command: answer these command lines in its place, and print what each of them did."""
-    from absl import flags
-
-    from mdfl_jax.cli import common, report
-    from tests.report.conftest import told_by_views
-
-    found = []
-    with told_by_views():
-        for line in lines:
-            flags.FLAGS.unparse_flags()
-            for name in flags.FLAGS:
-                flags.FLAGS[name].unparse()
-            out, err = io.StringIO(), io.StringIO()
-            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-                try:
-                    common.parse_flags(["report", *line], report.WORDS)
-                    status = common.call(report.main)
-                except SystemExit as ended:
-                    status = ended.code
-            found.append([status, out.getvalue(), err.getvalue()])
-    print(json.dumps(found))
-    sys.exit()
-
-
-def run(folder, lines):
-    ended = Started(folder.parent / "said", "report", patch=functools.partial(answer, lines), cwd=folder).ended()
-    assert not ended.status, ended.err
-    return json.loads(ended.out)
-
-
-def test_a_mistake_is_one_line_and_status_2(answers):
-    for line, (status, out, err) in zip(MISTAKES.strip("\n").splitlines(), answers[0], strict=True):
+def test_a_mistake_is_one_line_and_status_2(answered):
+    for line, (status, out, err) in answered[0].items():
         assert (status, out) == (2, ""), line
         assert err.startswith("error: "), line
         assert err.count("\n") == 1, line
         assert line.partition(" => ")[2] in err
 
 
-def test_what_works(answers, folder):
-    found = dict(zip(WORKS, answers[1], strict=True))
-    assert all(status == 0 for status, _, _ in found.values()), found
-    assert found["one"][1] == found["alias"][1] == "run/report.html\n"
-    assert found["two"][1] == "both.html\n"
+def test_what_works(answered, folder):
+    found = answered[1]
+    assert all(ended.status == 0 for ended in found.values()), found
+    assert found["one"].out == found["alias"].out == "run/report.html\n"
+    assert found["two"].out == "both.html\n"
     assert "half: static" in (folder / "both.html").read_text()
-    assert found["beside"][1] == "compare-run-half/report.html\n"
+    assert found["beside"].out == "compare-run-half/report.html\n"
     assert sorted(path.name for path in (folder / "compare-run-half").iterdir()) == ["report.html"]
-    assert found["names"][1].startswith("accuracy ")
+    assert found["names"].out.startswith("accuracy ")
     assert {line.split(",")[1] for line in (folder / "a.csv").read_text().splitlines()[1:]} == {"DCM"}
     assert r"& \multicolumn{2}{c}{mobility} \\" in (folder / "a.tex").read_text()
     assert (folder / "a.pdf").read_bytes().startswith(b"%PDF")

@@ -9,7 +9,7 @@ import pytest
 from forked import Started, signal_at
 from small import TINY
 
-from mdfl_jax.cli import info
+from mdfl_jax.cli import info, sweep
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module")  # ml_collections
 
@@ -58,10 +58,11 @@ def test_a_study_from_the_shell_and_its_report_made_again(tiny, tmp_path, launch
 
 
 @pytest.mark.long
-def test_sigterm_ends_with_130_and_the_same_command_goes_on(tiny, tmp_path, launch):
+@pytest.mark.parametrize(("shard", "runs"), [((), 4), (("--shard=2/2",), 2)])
+def test_sigterm_ends_with_130_and_the_same_command_goes_on(tiny, tmp_path, launch, shard, runs):
     """That the result is the one of a run which nobody stopped is checked in tests/study."""
-    stopped = tmp_path / "stopped"
-    args = f"--config={tiny}", "--config.rounds=12", "--noreport", f"--workdir={stopped}"
+    args = f"--config={tiny}", "--config.rounds=12", "--noreport", f"--workdir={tmp_path / 'stopped'}", *shard
+    stopped = tmp_path / "stopped" / ("shard-02-of-02" if shard else "")
     status, _, err = outcome(launch("sweep", *args, patch=functools.partial(signal_at, 3, signal.SIGTERM)))
     assert status == 130
     assert err.splitlines() == [
@@ -72,8 +73,14 @@ def test_sigterm_ends_with_130_and_the_same_command_goes_on(tiny, tmp_path, laun
     status, out, err = outcome(launch("sweep", *args))
     assert (status, err) == (0, "")
     assert f"going on with the unfinished study in {stopped}" in out
-    assert (stopped / "metrics.jsonl").read_text().count("\n") == 2 * 2 * 7
+    assert (stopped / "metrics.jsonl").read_text().count("\n") == runs * 7
     assert sorted(path.name for path in stopped.iterdir() if path.is_dir()) == ["runs"]
+
+
+def test_a_shard_beyond_the_runs_has_nothing_to_do(tiny, tmp_path, call):
+    status, out, _ = call(sweep, f"--config={tiny}", f"--workdir={tmp_path / 'many'}", "--shard=1/9", "--cache=")
+    assert (status, out) == (0, "shard 1/9: nothing is left to do, since the study has 4 runs\n")
+    assert not (tmp_path / "many").exists()
 
 
 @pytest.mark.long

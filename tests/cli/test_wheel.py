@@ -16,21 +16,8 @@ import pytest
 
 pytestmark = pytest.mark.long
 ROOT = Path(__file__).parents[2]
-BUILT_FROM = (
-    "mdfl_jax",
-    "configs",
-    "docs",
-    "launch",
-    "tests",
-    "pyproject.toml",
-    "setup.py",
-    "MANIFEST.in",
-    "README.md",
-    "LICENSE",
-    "CHANGELOG.md",
-    "CITATION.cff",
-    "CONTRIBUTING.md",
-)
+FILES = "pyproject.toml setup.py MANIFEST.in README.md LICENSE CHANGELOG.md CITATION.cff CONTRIBUTING.md"
+BUILT_FROM = ("mdfl_jax", "configs", "docs", "launch", "tests", *FILES.split())
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 IMPORTED = """
 import sys

@@ -51,7 +51,6 @@ network.relays=6 => network.relays is 6; it must be at most 5: network.num_clien
 network.order=move_first | network.graph=ring => network.order is move_first; it must be mix_first: a graph (network.gr
 engine.max_neighbours=5 | engine.links=dense => engine.max_neighbours is 5; it must be 0 with engine.links=dense
 engine.links=lists | network.graph=star => engine.links is lists; network.graph=star is a matrix,
-engine.links=lists | network.radius=4 | engine.max_neighbours=1 => engine.max_neighbours is 1; a client has
 """
 STREAMS = """
 vary=placment => vary is 'placment': unknown stream 'placment' (did you mean 'placement'?); known:
@@ -419,6 +418,43 @@ model.pretrained=w.npz | data.name=synthetic:linear => it must be empty with dat
 model.pretrained=absent.npz => model.pretrained: 'absent.npz': there is no such file
 model.pretrained=w.npz | model.name=resnet50 => model.pretrained: 'w.npz': it is of a ResNet-18; the model is a ResNet
 model.pretrained_clients=mean => it must be own unless model.pretrained names kept models of a study
+"""
+MOVEMENT = """
+network.order=first => network.order: unknown order 'first' (did you mean 'mix_first'?); known: mix_first, move_first
+network.graph=barbell | network.num_clients=3 => network.num_clients is 3; a barbell needs
+network.contact=swep => network.contact: unknown contact 'swep' (did you mean 'swept'?)
+network.movers=most => network.movers: unknown movers 'most'
+network.relays=-1 => network.relays is -1; it must be at least 0
+network.relays=1 | network.relay_places=hub => network.relay_places: unknown relay_places 'hub'
+network.mobility=waypoint | network.world=plane => network.world is plane; with network.mobility waypoint it must be
+network.mobility=dcm | network.world=trace => network.world is trace; with network.mobility dcm it must be grid or plane
+network.mobility=dcm | network.world=moon => network.world: unknown world 'moon'; known: auto, contacts, grid, plane, tr
+network.mobility=dcm | motion.knowledge=explored => motion.knowledge is explored; with network.mobility dcm it must be o
+network.mobility=dcm | motion.knowledge=mt => motion.knowledge: unknown knowledge 'mt' (did you mean 'met'?); known: exp
+network.mobility=cover_tour | motion.knowledge=met => motion.knowledge is met; with network.mobility cover_tour it must
+network.mobility=dcm_met => mobility dcm_met is now network.mobility=dcm, motion.knowledge=met; in Python
+network.mobility=static_trace => mobility static_trace is now network.mobility=static, network.world=trace
+network.mobility=staleness | engine.links=lists => network.mobility staleness compares models over matrices
+& network.relays=3
+network.graph=ring => network.relays is 3; it must be 0 with network.graph ring
+network.mobility=random_walk => network.relays is 3; it must be 0 with network.mobility random_walk
+network.mobility=group => network.relays is 3; it must be 0 with network.mobility group
+network.mixing=fedavg => network.relays is 3; it must be 0 with network.mixing fedavg
+data.name=synthetic:linear => network.relays is 3; it must be 0 with data.name synthetic:linear
+server.pattern=random => network.relays is 3; it must be 0 with server.pattern random
+network.num_mobile=4 => network.num_mobile is 4; it must be at most network.num_clients - network.relays
+& algorithm.name=fedmobile
+network.order=move_first | server.pattern=fixed => it must be mix_first: under server.pattern fixed pairs are drawn
+network.mobility=staleness | server.pattern=roadside | server.units=2,2 => network.mobility must not compare models
+& network.order=move_first
+data.partition=by_place => it must be mix_first: data.partition by_place reads the places before any movement
+& network.graph=random_regular
+graph.degree=1 => needs 2 or more
+network.num_clients=7 | graph.degree=3 => graph.degree is 3 and network.num_clients 7
+network.graph=small_world | graph.degree=3 => graph.degree is 3; for small_world it must be even
+& network.graph=erdos_renyi | network.num_clients=100
+graph.degree=2 => graph.degree is 2; of 100 clients one draw in
+graph.probability=0.01 => graph.probability is 0.01; of 100 clients
 """
 TABLES = {name.lower(): text for name, text in globals().items() if name.isupper() and isinstance(text, str)}
 

@@ -17,8 +17,8 @@ from mdfl_jax.config.points import program_key
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.config.sections import member_notes
 from mdfl_jax.mobility.registry import movement_of
-from mdfl_jax.study.prepare.simulation import build_simulation, hparams_of
 from mdfl_jax.study.prepare.task import load_dataset
+from mdfl_jax.study.study import build_simulation, hparams_of
 
 KEY = jax.random.key(0)
 START = {"seeds": "1", "rounds": "6", "eval_every": "6", "network.mobility": "static", "network.radius": "3.5"}

@@ -5,8 +5,8 @@ import pydoc_data.topics
 
 import numpy as np
 import pytest
+from small import told
 
-from mdfl_jax.core.errors import UserError
 from mdfl_jax.data import sources
 from mdfl_jax.data.dataset import Targets
 from mdfl_jax.data.sources import files_of, load, names
@@ -20,11 +20,8 @@ def _no_data_directory(monkeypatch):
     monkeypatch.delenv("MDFL_DATA_DIR", raising=False)
 
 
-def told(name, directory):
-    with pytest.raises(UserError) as caught:
-        load(name, str(directory))
-    line = str(caught.value)
-    assert "\n" not in line
+def refused(name, directory):
+    line = told(load, name, str(directory))
     assert line.startswith(f"data.name={name!r}")
     return line
 
@@ -84,11 +81,7 @@ def test_clients_of_a_table_have_training_and_test_samples(tmp_path):
         ("a,b\n1,2\n,3\n", "column 'a' has an empty cell in row 2 behind the header"),
         ("a,b\n1,2\n3, NA\n", "column 'b' has 'NA', a missing value, in row 2 behind the header; allowed: a value"),
         ("a,label\nx,1\nnull,2\n?,1", "column 'a' has 'null', a missing value, in row 2"),
-        ("label,b\n1,NaN\n", "column 'b' has 'NaN', a missing value, in row 1"),
-        ("label,b\nNone,2\n", "column 'label' has 'None', a missing value, in row 1"),
-        ("client,a,b\n?,1,2\n", "column 'client' has '?', a missing value, in row 1"),
         ("a,label\n1,1\n2.5,1\n3_5x,1\n4,2", "column 'a' has numbers in most rows and '3_5x' in row 3 behind the"),
-        ("a,b\n1,1\n2.5,1\n3,1.5\n4,x", "column 'b' has numbers in most rows and 'x' in row 4 behind the header"),
         ("1,2.5,-3\n4,5,6\n", "its first line has only numbers (1, 2.5, -3); allowed: a header with names"),
         ("5.1,3.5,0.2,setosa\n4.9,3.0,0.2,setosa\n", "its first line has the number 5.1; allowed: a header with names"),
         ("a,b,a\n4,5,6\n", "two columns have the name 'a'; allowed: a name of its own for each"),
@@ -101,14 +94,12 @@ def test_clients_of_a_table_have_training_and_test_samples(tmp_path):
         ("a,label\n" + "\n".join(f"name{k},1" for k in range(101)), "column 'a' has 101 different texts"),
         ("a,label\n1,1\n1,1\n1,1\n1,1\n", "it has 4 rows; allowed: five rows of one label at least"),
         ("a,b\n1,inf\n" + "1,2.5\n" * 9, "column 'b' has inf; allowed: finite numbers"),
-        ("a,b\ninf,1.5\n" + "1,2.5\n" * 9, "x_train[0, 0] is inf; allowed: finite numbers up to 1e+30"),
         ("a,b\n3e38,1.5\n" + "1,2.5\n" * 9, "x_train[0, 0] is 3e+38; allowed: finite numbers up to 1e+30"),
         ("a,b\n1e-40,1.5\n" + "0,2.5\n" * 9, "x_train[..., 0] is at most 1e-40; allowed: 0, or 1e-30 and more"),
         (f"a,b\n{'9' * 400},1.5\n" + "1,2.5\n" * 9, "x_train[0, 0] is inf"),
         ("x,m;label\n" + "0,5;1\n" * 9, "',' or ';' may divide its columns"),
         ("a;b;label\n" + "0,5;1.5;1\n" * 9, "column 'b' has decimal points, and other columns have decimal commas"),
         ("0.5,2,red\n" + "1,2,red\n" * 9, "its first line has the number 0.5; allowed: a header with names (numbers"),
-        ("a,2,red\n" + "1,2,red\n" * 9, "its first line has the number 2"),
         ("a,b,red\n" + "1,2,red\n" * 9, "its first line has 'red', as a row below it"),
         ("y,a,b\n" + "1,2,3\n" * 9, "column 'y' may be the target, and so may the last one; data.target=y or data"),
         ("a b label\n" + "1 2 0\n" * 9, "columns found: a b label; allowed: a feature and a target at least"),
@@ -116,7 +107,7 @@ def test_clients_of_a_table_have_training_and_test_samples(tmp_path):
 )
 def test_a_wrong_table(tmp_path, text, says):
     (tmp_path / "mine.csv").write_text(text)
-    line = told("mine", tmp_path)
+    line = refused("mine", tmp_path)
     assert f"file {str(tmp_path / 'mine.csv')!r}: " in line
     assert says in line
 
@@ -178,7 +169,6 @@ def test_idx_files_are_read_where_they_lie(tmp_path, compressed, place):
     ("whole", "says"),
     [
         (b"", "it begins with nothing; allowed: IDX of uint8, 00 00 08"),
-        (idx(IMAGES)[:10], "it begins with 00 00 08 03"),
         (idx(IMAGES)[:-1], "it holds 239 bytes behind its header, which says [12, 5, 4]; allowed: 240 bytes"),
         (idx(IMAGES) + b"x", "it holds 241 bytes behind its header"),
         (b"\x00\x00\x0d" + idx(IMAGES)[3:], "it begins with 00 00 0d 03"),
@@ -189,7 +179,7 @@ def test_idx_files_are_read_where_they_lie(tmp_path, compressed, place):
 @pytest.mark.parametrize("compressed", [False, True])
 def test_damaged_idx_files(tmp_path, whole, says, compressed):
     save_idx(tmp_path / "mnist", compressed, train_images_idx3_ubyte=whole)
-    assert says in told("mnist", tmp_path)
+    assert says in refused("mnist", tmp_path)
 
 
 def test_idx_files_that_are_cut_or_missing(tmp_path):
@@ -198,10 +188,10 @@ def test_idx_files_that_are_cut_or_missing(tmp_path):
     whole = path.read_bytes()
     for damaged in (b"", whole[:-3], whole[:15], b"x" + whole[1:]):
         path.write_bytes(damaged)
-        assert f"file {str(path)!r}" in told("mnist", tmp_path)
+        assert f"file {str(path)!r}" in refused("mnist", tmp_path)
     path.unlink()
     plain = "t10k-labels-idx1-ubyte"
-    assert f"missing in {str(path.parent)!r}; allowed: {plain} or {plain}.gz" in told("mnist", tmp_path)
+    assert f"missing in {str(path.parent)!r}; allowed: {plain} or {plain}.gz" in refused("mnist", tmp_path)
 
 
 def test_idx_files_with_a_dot_in_their_names(tmp_path):
@@ -292,7 +282,6 @@ def test_folders_of_tokens_numbers_flags_and_images(tmp_path):
     ("columns", "says"),
     [
         ({"a": [1.0], "b": [2.0]}, "columns found: a, b; allowed: one of label, labels, target, y"),
-        ({"y": [1], "label": [2], "a": [1.0]}, "allowed: one of label, labels, target, y"),
         ({"y": [1]}, "columns besides y and client: none"),
         (
             {"y": [1], "a": [[1.0, 2.0]], "b": [1.0]},
@@ -304,9 +293,6 @@ def test_folders_of_tokens_numbers_flags_and_images(tmp_path):
         ),
         ({"y": [1, 2], "a": ["x", "y"]}, "x_train is <U1 [2]; allowed: uint8"),
         ({"y": [1, None], "a": [1.0, 2.0]}, "column 'y' has a missing value (None) in row 1; allowed: a value in each"),
-        ({"y": [1, 2], "a": [None, 2]}, "column 'a' has a missing value (None) in row 0"),
-        ({"y": [[True, False], [True, None]], "a": [1.0, 2.0]}, "column 'y' has a missing value (None) in row 1"),
-        ({"y": [1, 2], "a": [[1.0], None]}, "column 'a' has a missing value (None) in row 1"),
         (
             {"y": [1, 2, 3], "a": [[[1], [2]], [[3], [4]], [[5], [None]]]},
             "column 'a' has a missing value (None) in row 2",
@@ -316,7 +302,7 @@ def test_folders_of_tokens_numbers_flags_and_images(tmp_path):
 )
 def test_a_wrong_folder(tmp_path, columns, says):
     save_hf(tmp_path / "mine", columns)
-    assert says in told("hf:mine", tmp_path)
+    assert says in refused("hf:mine", tmp_path)
 
 
 def splits_of(folder, **columns):
@@ -359,40 +345,40 @@ def test_classes_of_other_names_are_refused(tmp_path, names, says):
     values = {"x": [0.5, 1.5], "label": [0, 1]}
     types = [{"x": datasets.Value("float32"), "label": of(given)} for given in (["cat", "dog"], names)]
     splits_of(tmp_path / "mine", train=(values, types[0]), test=(values, types[1]))
-    assert says in told("hf:mine", tmp_path)
+    assert says in refused("hf:mine", tmp_path)
 
 
 def test_columns_of_another_split_are_refused(tmp_path):
     save_hf(tmp_path / "mine", {"x": [1.0], "y": [1]}, {"z": [1.0], "y": [1]})
-    assert "split test: columns found: z, y; allowed: those of the split train, x, y" in told("hf:mine", tmp_path)
+    assert "split test: columns found: z, y; allowed: those of the split train, x, y" in refused("hf:mine", tmp_path)
 
 
 def test_missing_bytes_and_flags_of_a_folder(tmp_path):
     datasets = pytest.importorskip("datasets")
     features = datasets.Features({"x": datasets.List(datasets.Value("uint8"), 2), "y": datasets.Value("bool")})
     save_hf(tmp_path / "bytes", {"x": [[1, 2], [3, None]], "y": [True, False]}, features=features)
-    assert "column 'x' has a missing value (None) in row 1" in told("hf:bytes", tmp_path)
+    assert "column 'x' has a missing value (None) in row 1" in refused("hf:bytes", tmp_path)
     save_hf(tmp_path / "flags", {"x": [[1, 2], [3, 4]], "y": [True, None]}, features=features)
-    assert "column 'y' has a missing value (None) in row 1" in told("hf:flags", tmp_path)
+    assert "column 'y' has a missing value (None) in row 1" in refused("hf:flags", tmp_path)
 
 
 def test_folders_that_are_none(tmp_path, monkeypatch):
     datasets = pytest.importorskip("datasets")
-    assert "no folder" in told("hf:absent", tmp_path)
-    assert "neither data.dir nor MDFL_DATA_DIR is set" in told("hf:absent", "")
+    assert "no folder" in refused("hf:absent", tmp_path)
+    assert "neither data.dir nor MDFL_DATA_DIR is set" in refused("hf:absent", "")
     (tmp_path / "empty").mkdir()
-    assert "cannot be read from" in told("hf:empty", tmp_path)
+    assert "cannot be read from" in refused("hf:empty", tmp_path)
     one = datasets.Dataset.from_dict({"x": [1.0], "y": [1]})
     one.save_to_disk(str(tmp_path / "one"))
-    assert "splits found: one without a name; needed: train and test" in told("hf:one", tmp_path)
+    assert "splits found: one without a name; needed: train and test" in refused("hf:one", tmp_path)
     datasets.DatasetDict({"train": one}).save_to_disk(str(tmp_path / "train"))
-    assert "splits found: train; needed: train and test" in told("hf:train", tmp_path)
+    assert "splits found: train; needed: train and test" in refused("hf:train", tmp_path)
     save_hf(tmp_path / "cut", {"x": [1.0], "y": [1]})
     for path in (tmp_path / "cut" / "train").glob("*.arrow"):
         path.write_bytes(path.read_bytes()[:40])
-    assert "cannot be read from" in told("hf:cut", tmp_path)
+    assert "cannot be read from" in refused("hf:cut", tmp_path)
     monkeypatch.setitem(__import__("sys").modules, "datasets", None)
-    assert "pip install 'mdfl_jax[hf]'" in told("hf:one", tmp_path)
+    assert "pip install 'mdfl_jax[hf]'" in refused("hf:one", tmp_path)
 
 
 # Arrays that a program gives.
@@ -423,7 +409,6 @@ def test_given_arrays_have_a_name_as_long_as_they_are_needed():
             {key: np.array(["2026-01-01"], "datetime64[D]") for key in sources.KEYS},
             "data['x_test'] is datetime64[D] [1]; allowed: an array of numbers",
         ),
-        ({key: ["a"] for key in sources.KEYS}, "data['x_test'] is <U1 [1]; allowed: an array of numbers"),
         (
             {key: np.ma.masked_array([[1, 2], [3, 4]], [[0, 0], [1, 0]]) for key in sources.KEYS},
             "data['x_test'] is masked at [1, 0]; allowed: an array without masked values",
@@ -431,7 +416,4 @@ def test_given_arrays_have_a_name_as_long_as_they_are_needed():
     ],
 )
 def test_wrong_given_arrays(data, says):
-    with pytest.raises(UserError) as caught, sources.given(data):
-        pass
-    assert says in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert says in told(sources.given(data).__enter__)

@@ -1,8 +1,10 @@
 """The ways to deal samples to clients: who owns what, and with which law."""
 
 import hashlib
+from functools import cache
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from dealing import counts_of, deal
@@ -55,13 +57,26 @@ DIGESTS = {
 """SHA-256 of the owners of the first partitions of version 0.1: studies of the same seed must draw the same data."""
 
 
-def owners(rule, seed, labels, num_clients, num_classes=NUM_CLASSES):
+@cache
+def program(name, num_clients, num_classes, traced, fixed):
+    def one(key, labels, values):
+        return deal(name, key, labels, num_clients, num_classes, **dict(fixed), **dict(zip(traced, values)))
+
+    return jax.jit(jax.vmap(one, in_axes=(0, None, None)))
+
+
+def owners(rule, seeds, labels, num_clients, num_classes=NUM_CLASSES):
+    """[seeds, n] the owner of each sample, by several seeds; one program for all numbers that are no counts."""
     name, numbers = rule
-    return np.asarray(deal(name, jax.random.key(seed), labels, num_clients, num_classes, **numbers))
+    traced = {key: value for key, value in numbers.items() if isinstance(value, float)}
+    fixed = tuple((key, value) for key, value in numbers.items() if key not in traced)
+    keys = jax.vmap(jax.random.key)(jnp.asarray(seeds))
+    values = [jnp.float32(value) for value in traced.values()]
+    return np.asarray(program(name, num_clients, num_classes, tuple(traced), fixed)(keys, labels, values))
 
 
-def dirichlet(seed, labels, num_clients, alpha):
-    return owners(("dirichlet", {"alpha": alpha}), seed, labels, num_clients)
+def dirichlet(seeds, labels, num_clients, alpha):
+    return owners(("dirichlet", {"alpha": alpha}), seeds, labels, num_clients)
 
 
 @pytest.mark.few(1)
@@ -71,33 +86,28 @@ def test_the_draws_are_those_of_earlier_versions(name):
     digest = hashlib.sha256()
     first = balanced(50) if name.startswith("dirichlet") else unbalanced()
     for labels, num_clients in ((first, MANY), (balanced(50), FEW)):
-        for seed in range(3):
-            digest.update(np.asarray(owners(rules[name], seed, labels, num_clients), np.int32).tobytes())
+        digest.update(owners(rules[name], range(3), labels, num_clients).astype(np.int32).tobytes())
     assert digest.hexdigest()[:16] == DIGESTS[name]
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 class TestEveryRule:
-    @pytest.mark.few(4)
-    @pytest.mark.parametrize("num_clients", [1, MANY])
+    @pytest.mark.few(12)
+    @pytest.mark.parametrize("num_clients", [MANY, 1])
     @pytest.mark.parametrize("labels", [balanced(50), unbalanced()], ids=["balanced", "unbalanced"])
-    def test_every_sample_has_one_owner(self, rule, labels, num_clients):
-        for seed in range(3):
-            owner = owners(rule, seed, labels, num_clients)
-            assert owner.shape == labels.shape
-            assert np.issubdtype(owner.dtype, np.integer)
-            assert owner.min() >= 0
-            assert owner.max() < num_clients
+    def test_every_sample_has_one_owner_and_the_key_decides(self, rule, labels, num_clients):
+        owner = owners(rule, [0, 0, 1], labels, num_clients)
+        assert owner.shape == (3, *labels.shape)
+        assert np.issubdtype(owner.dtype, np.integer)
+        assert owner.min() >= 0
+        assert owner.max() < num_clients
+        np.testing.assert_array_equal(owner[0], owner[1])
+        assert (owner[0] != owner[2]).any() or num_clients == 1
 
-    def test_key_decides(self, rule):
-        labels = balanced(50)
-        first, again, other = (owners(rule, seed, labels, MANY) for seed in (0, 0, 1))
-        np.testing.assert_array_equal(first, again)
-        assert (first != other).any()
-
+    @pytest.mark.few(6)
     def test_fewer_samples_than_clients(self, rule):
-        owner = owners(rule, 0, np.array([9, 0, 9], np.int32), MANY)
-        assert owner.shape == (3,)
+        owner = owners(rule, [0], np.array([9, 0, 9], np.int32), MANY)
+        assert owner.shape == (1, 3)
         assert ((owner >= 0) & (owner < MANY)).all()
 
 
@@ -109,11 +119,8 @@ class TestDirichlet:
     def shares(self, alpha):
         """Independent draws of the vector of shares, [keys * classes, N]."""
         labels = balanced(self.per_class)
-        drawn = []
-        for seed in range(self.num_keys):
-            owner = dirichlet(seed, labels, self.num_clients, alpha)
-            drawn.append(counts(owner, labels, self.num_clients).T / self.per_class)
-        return np.concatenate(drawn)
+        drawn = dirichlet(range(self.num_keys), labels, self.num_clients, alpha)
+        return np.concatenate([counts(owner, labels, self.num_clients).T / self.per_class for owner in drawn])
 
     @pytest.mark.long
     @pytest.mark.parametrize("alpha", [0.01, 0.05, 1.0])
@@ -147,9 +154,10 @@ class TestDirichlet:
     def test_tiny_alpha_gives_a_class_to_almost_one_client(self, alpha):
         """E of the sum of squared shares is (alpha + 1) / (N alpha + 1): 0.84 for 20 clients at 0.01."""
         labels = balanced(50)
-        owners = [dirichlet(seed, labels, MANY, alpha) for seed in range(20)]
-        assert all(owner.min() >= 0 and owner.max() < MANY for owner in owners)
-        tables = [counts(owner, labels, MANY) for owner in owners]
+        owner = dirichlet(range(20), labels, MANY, alpha)
+        assert owner.min() >= 0
+        assert owner.max() < MANY
+        tables = [counts(of_seed, labels, MANY) for of_seed in owner]
         total = np.concatenate([((table / 50) ** 2).sum(0) for table in tables])
         expected = (alpha + 1) / (MANY * alpha + 1)
         assert abs(total.mean() - expected) < SIGMAS * total.std() / np.sqrt(len(total)) + 0.02
@@ -159,48 +167,45 @@ class TestDirichlet:
     def test_a_class_is_shuffled_before_it_is_cut(self):
         """Along a class's samples the owner changes as often as when throwing a die; anyone may own the first."""
         labels = balanced(self.per_class)
-        owner = dirichlet(0, labels, FEW, 1e4)
+        (owner,) = dirichlet([0], labels, FEW, 1e4)
         for label in range(NUM_CLASSES):
             mine = owner[labels == label]
             assert abs((mine[1:] != mine[:-1]).mean() - (1 - 1 / FEW)) < 0.1
         small = np.full(53, NUM_CLASSES - 1, np.int32)
-        owners = np.stack([dirichlet(seed, small, FEW, 1e4) for seed in range(80)])
-        first_and_last = np.stack([np.bincount(owners[:, place], minlength=FEW) for place in (0, -1)])
+        drawn = dirichlet(range(80), small, FEW, 1e4)
+        first_and_last = np.stack([np.bincount(drawn[:, place], minlength=FEW) for place in (0, -1)])
         assert stats.chisquare(first_and_last, axis=1).pvalue.min() > 1e-4
 
-    @pytest.mark.parametrize("alpha", [1e3, 1e6])
-    def test_small_classes_leave_nobody_empty_again_and_again(self, alpha):
+    def test_small_classes_leave_nobody_empty_again_and_again(self):
         """Ten classes of 60 samples for 100 clients: each class has 40 clients without a sample, and not the same."""
-        owner = dirichlet(0, balanced(60), 100, alpha)
-        assert np.bincount(owner, minlength=100).min() > 0
+        for alpha in (1e3, 1e6):
+            assert np.bincount(dirichlet([0], balanced(60), 100, alpha)[0], minlength=100).min() > 0
 
     def test_one_class_is_cut_at_its_shares(self):
         """No client's samples are lost or doubled by rounding: 53 samples over 20 equal shares of 2.65."""
         labels = np.full(53, NUM_CLASSES - 1, np.int32)
-        sizes = np.bincount(dirichlet(0, labels, MANY, 1e7), minlength=MANY)
+        sizes = np.bincount(dirichlet([0], labels, MANY, 1e7)[0], minlength=MANY)
         assert sizes.sum() == 53
         assert sizes.min() >= 2
         assert sizes.max() <= 3
 
 
 class TestIid:
-    @pytest.mark.parametrize(("n", "num_clients"), [(500, MANY), (503, MANY), (500, 7), (3, MANY), (1, 1)])
+    @pytest.mark.parametrize(("n", "num_clients"), [(503, MANY), (3, MANY), (1, 1)])
     def test_sizes_differ_by_at_most_one(self, n, num_clients):
-        for seed in range(3):
-            sizes = np.bincount(owners(RULES["iid"], seed, np.zeros(n, np.int32), num_clients))
-            sizes = np.pad(sizes, (0, num_clients - len(sizes)))
-            assert sizes.max() - sizes.min() <= 1
+        for owner in owners(RULES["iid"], range(3), np.zeros(n, np.int32), num_clients):
+            assert np.ptp(np.bincount(owner, minlength=num_clients)) <= 1
 
     def test_label_does_not_matter(self):
         """The table of counts by client and label is that of independence; that labels come sorted does not show."""
         labels = np.sort(balanced(50))
-        table = counts(owners(RULES["iid"], 0, labels, FEW), labels, FEW)
+        table = counts(owners(RULES["iid"], [0], labels, FEW)[0], labels, FEW)
         assert stats.chi2_contingency(table).pvalue > 1e-4
         assert len(np.unique(table)) > 1, "a stratified deal is not a random one"
 
 
-def holding(seed, labels, num_clients, held, num_classes=NUM_CLASSES):
-    return owners(("classes_per_client", {"classes_per_client": held}), seed, labels, num_clients, num_classes)
+def holding(seeds, labels, num_clients, held, num_classes=NUM_CLASSES):
+    return owners(("classes_per_client", {"classes_per_client": held}), seeds, labels, num_clients, num_classes)
 
 
 class TestClassesPerClient:
@@ -210,8 +215,7 @@ class TestClassesPerClient:
     def test_holdings(self, held, num_clients):
         """Exactly that many classes a client; a class even among its holders; a class of nobody at -1 as a whole."""
         labels = balanced(50)
-        for seed in range(4):
-            owner = holding(seed, labels, num_clients, held)
+        for owner in holding(range(4), labels, num_clients, held):
             assert np.issubdtype(owner.dtype, np.integer)
             assert owner.shape == labels.shape
             assert owner.min() >= -1
@@ -230,15 +234,13 @@ class TestClassesPerClient:
         """Over many keys each client holds each class with probability 3 in 10."""
         labels, keys = balanced(50), 120
         holds = np.zeros((FEW, 10))
-        for seed in range(keys):
-            owner = holding(seed, labels, FEW, 3)
+        for owner in holding(range(keys), labels, FEW, 3):
             holds += counts(owner[owner >= 0], labels[owner >= 0], FEW) > 0
         assert (np.abs(holds / keys - 0.3) < SIGMAS * np.sqrt(0.3 * 0.7 / keys)).all()
 
     def test_a_class_is_shuffled_before_it_is_dealt(self):
         """Over keys, the first sample of a class is anyone's."""
-        labels = np.zeros(3, np.int32)
-        draws = [holding(seed, labels, 3, 1, 1)[0] for seed in range(120)]
+        draws = holding(range(120), np.zeros(3, np.int32), 3, 1, 1)[:, 0]
         assert stats.chisquare(np.bincount(draws, minlength=3)).pvalue > 1e-4
 
 
@@ -246,14 +248,13 @@ class TestShards:
     def test_shards_are_runs_of_the_sorted_labels(self):
         """With 50 different labels the order is plain: along it the owners make 15 runs of 3 or 4, dealt 3 each."""
         labels = np.random.default_rng(0).permutation(50).astype(np.int32)
-        for seed in range(10):
-            along = owners(RULES["shards 3"], seed, labels, 5)[np.argsort(labels)]
-            assert shard_sequences(along, {3: 10, 4: 5}), "no cut into ten shards of 3 and five of 4 gives this deal"
+        for owner in owners(RULES["shards 3"], range(10), labels, 5):
+            assert shard_sequences(owner[np.argsort(labels)], {3: 10, 4: 5}), "no cut into such shards gives this deal"
 
     def test_deal_is_random(self):
         """Anyone may get the first shard, and the first and last shards go to one client with probability 2/14."""
         labels = np.arange(50, dtype=np.int32)
-        drawn = np.stack([owners(RULES["shards 3"], seed, labels, 5) for seed in range(150)])
+        drawn = owners(RULES["shards 3"], range(150), labels, 5)
         assert stats.chisquare(np.bincount(drawn[:, 0], minlength=5)).pvalue > 1e-4
         together = (drawn[:, 0] == drawn[:, -1]).sum()
         assert stats.binomtest(int(together), 150, 1 / 7).pvalue > 1e-4
@@ -270,10 +271,10 @@ def shard_sequences(along, sizes):
     return False
 
 
-def sizes(rule, seed, n, num_clients, **number):
-    owner = owners((rule, number), seed, np.zeros(n, np.int32), num_clients)
-    assert owner.shape == (n,)
-    return np.bincount(owner, minlength=num_clients)
+def sizes(rule, seeds, n, num_clients, **number):
+    """[seeds, N] the samples of each client."""
+    drawn = owners((rule, number), range(seeds), np.zeros(n, np.int32), num_clients)
+    return np.array([np.bincount(owner, minlength=num_clients) for owner in drawn])
 
 
 @settings(max_examples=50, deadline=None)
@@ -294,7 +295,7 @@ def test_power_law_is_that_of_the_ranks(exponent):
     n, num_clients = 1000, 8
     share = np.arange(1, num_clients + 1.0) ** -exponent
     expected = 1 + (n - num_clients) * share / share.sum()
-    found = [sizes("power_law", seed, n, num_clients, exponent=exponent) for seed in range(40)]
+    found = sizes("power_law", 40, n, num_clients, exponent=exponent)
     for of_seed in found:
         assert (np.abs(np.sort(of_seed)[::-1] - expected) <= 1).all()
     if exponent:
@@ -304,7 +305,7 @@ def test_power_law_is_that_of_the_ranks(exponent):
 def test_dirichlet_sizes_follow_the_law():
     """A client's share of the samples is Beta(beta, (N - 1) beta)."""
     n, num_clients, beta = 2000, 5, 0.5
-    shares = np.stack([(sizes("quantity_skew", seed, n, num_clients, beta=beta) - 1) / (n - 5) for seed in range(120)])
+    shares = (sizes("quantity_skew", 120, n, num_clients, beta=beta) - 1) / (n - 5)
     law = stats.beta(beta, (num_clients - 1) * beta)
     error = shares.std() / np.sqrt(shares.size)
     assert abs((shares**2).mean() - (law.var() + law.mean() ** 2)) < 5 * (shares**2).std() / np.sqrt(shares.size)
@@ -316,7 +317,7 @@ def test_dirichlet_sizes_follow_the_law():
 def test_labels_do_not_matter_for_sizes(rule):
     """The counts by client and label are those of independence, although the labels come sorted."""
     labels = np.repeat(np.arange(4, dtype=np.int32), 500)
-    table = counts_of(owners(RULES[rule], 0, labels, 3), labels, 3, 4)
+    table = counts_of(owners(RULES[rule], [0], labels, 3)[0], labels, 3, 4)
     assert stats.chi2_contingency(table[table.sum(axis=1) > 40]).pvalue > 1e-4
     assert len(np.unique(table)) > 3
 

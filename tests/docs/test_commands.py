@@ -121,7 +121,9 @@ def test_no_page_takes_the_workdir_of_another():
         assert len(set(of_pages.values())) == 1, f"{workdir}: {of_pages}"
 
 
-# What follows runs them, in processes of their own, in an empty folder in which configs/ is that of the checkout.
+# What follows runs them, in processes of their own, in an empty folder in which configs/ is that of the checkout. Of a
+# page other than the README, studies that differ by their config and fields alone, and that no later command reads, are
+# made and their programs traced; only the first one is run.
 
 
 @pytest.fixture(scope="module")
@@ -180,6 +182,17 @@ def run(command, folder, variables):
     return ended.out
 
 
+def is_only_made(command, page, behind):
+    """Whether a command is made and traced, but not run; ``behind`` are the commands behind it on its page."""
+    arguments = without_optional(command.arguments)
+    plain = all(not word.startswith("-") or word.startswith(("--config", "--workdir=")) for word in arguments)
+    if not plain or command.program != "sweep" or page.name == "README.md":
+        return False
+    named = [word.partition("=")[2] for word in arguments if word.startswith("--workdir=")]
+    folder = named[0] if named else f"runs/{fields_set(arguments).get('name') or as_config(config_of(arguments)).name}"
+    return not any(folder in word for other in behind for word in other.arguments)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     "page",
@@ -190,12 +203,18 @@ def test_every_command_of_a_page_runs(page, tmp_path, stand_ins, monkeypatch):
     (tmp_path / "configs").symlink_to(ROOT / "configs")
     (tmp_path / "mydata.npz").symlink_to(stand_ins / "mnist.npz")  # the reader's own
     monkeypatch.chdir(tmp_path)
-    variables = {"MDFL_DATA_DIR": str(stand_ins), "HOME": "/nowhere"}
-    for command in (command for of, command in OURS if of == page):
+    monkeypatch.setenv("MDFL_DATA_DIR", str(stand_ins))
+    of_page, studies = [command for of, command in OURS if of == page], 0
+    for k, command in enumerate(of_page):
         text = " ".join([*without_optional(command.arguments), ""])
         if not command.arguments or PLACEHOLDER.search(text) or any(word in text for word in NOT_RUN):
             continue
-        printed = run(command, tmp_path, variables)
+        studies += command.program == "sweep"
+        if studies > 1 and is_only_made(command, page, of_page[k + 1 :]):
+            arguments = shorter(without_optional(command.arguments))
+            assert make_study(with_fields(as_config(config_of(arguments)), fields_set(arguments)))
+            continue
+        printed = run(command, tmp_path, {"HOME": "/nowhere"})
         for line in command.output if command.program in EXACT else ():
             assert line in printed.splitlines()
 

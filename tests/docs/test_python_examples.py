@@ -8,20 +8,25 @@ import numpy as np
 import pytest
 import xarray as xr
 
+import mdfl_jax
 from mdfl_jax.theory.quantities import QUANTITIES, Rounds
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "python.md"
-THEORY = (ROOT / "docs" / "theory.md").read_text()
-EXAMPLES = dict(re.findall(r"^## ([^\n]+)\n(?:(?!^## ).)*?```python\n(.*?)```", PAGE.read_text(), re.M | re.S))
+PYTHON, DATA, THEORY = ((ROOT / "docs" / f"{name}.md").read_text() for name in ("python", "data", "theory"))
+EXAMPLES, OF_DATA = (
+    dict(re.findall(r"^## ([^\n]+)\n(?:(?!^## ).)*?```python\n(.*?)```", text, re.M | re.S)) for text in (PYTHON, DATA)
+)
+LEARNT = ["A table", "A regression", "Sequences of tokens"]
 
 
 def test_every_example_is_run_and_short():
     kept = ["Keep the models", "Start from kept models"]
     seen = ["Look at the results", "Plot", "Play a map in a notebook"]
     assert list(EXAMPLES) == ["Run a study", *seen, *kept, "Stop early", "Log in your own way"]
-    assert PAGE.read_text().count("```python") == len(EXAMPLES)
+    assert PYTHON.count("```python") == len(EXAMPLES)
     assert max(len(example.splitlines()) for example in EXAMPLES.values()) <= 16
+    assert {*LEARNT, "A loss of your own"} <= set(OF_DATA)
+    assert DATA.count("```python") == 6  # and two scripts that need files from elsewhere
 
 
 @pytest.mark.long
@@ -70,6 +75,40 @@ def test_the_study_of_the_readme_runs(tmp_path, monkeypatch):
     assert (tmp_path / "runs" / "two" / "summary.json").is_file()
 
 
+@pytest.fixture
+def names(tmp_path, monkeypatch):
+    """The names of an example, whose clients stay on one of the eight devices of the tests.
+
+    Eight devices on two busy cores may wait for one another, in each step of a recurrent model, until XLA gives up.
+    """
+    run = mdfl_jax.run
+    on_one = lambda config, *args, **named: run({**config, "engine.client_devices": 1}, *args, **named)  # noqa: E731
+    monkeypatch.setattr(mdfl_jax, "run", on_one)
+    monkeypatch.chdir(tmp_path)
+    return {}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("title", LEARNT)
+def test_an_example_learns_something(title, names, capsys):
+    exec(OF_DATA[title], names)
+    assert capsys.readouterr().out.count("\n") >= 1
+    losses = names["results"].array("loss").mean(axis=(0, 2))
+    assert losses[-1] < 0.9 * losses[0]
+    assert names["results"].array("accuracy")[:, -1].mean() > {"A table": 0.8, "A regression": 0.3}.get(title, 0.1)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("unregistered")
+def test_a_loss_of_ones_own_is_used(names):
+    exec(OF_DATA["A loss of your own"], names)
+    exec(OF_DATA["A regression"], names)
+    plain = names["results"]
+    huber = mdfl_jax.run(names["config"] | {"model.loss": "huber", "model.delta": 0.5}, data=names["data"])
+    assert huber.array("loss")[:, -1].mean() < 0.9 * huber.array("loss")[:, 0].mean()
+    assert not np.allclose(huber.array("accuracy")[:, -1], plain.array("accuracy")[:, -1])
+
+
 SECTIONS = {
     ("time.md", "Steps or epochs"): lambda results: (
         np.diff(of(results, "accuracy")[:, :, -1].mean(axis=2), axis=0) > 0
@@ -105,6 +144,7 @@ def test_the_example_of_a_section_runs(page, section, capsys):
     assert capsys.readouterr().out.count("\n") >= 3
 
 
+@pytest.mark.long
 def test_the_environment_runs(capsys):
     (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "environment.md").read_text(), re.DOTALL)
     assert len(example.splitlines()) <= 13

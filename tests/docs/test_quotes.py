@@ -1,8 +1,8 @@
-"""Pages quote the figures of the results files, and the script writes them into the places that a page marks."""
+"""Pages are those that scripts write: the figures of the results files in marked places, and the gallery."""
 
 import pytest
 
-from benchmarks import quote, quoted
+from benchmarks import gallery, quote, quoted
 from mdfl_jax.cli import common
 
 ROWS = ["| a | b |", "| :-- | --: |", "| 1 | 2 |"]
@@ -31,13 +31,13 @@ def test_every_page_has_the_figures_of_the_results_files_and_every_table_is_on_o
     assert {name for name in tables if ":" not in name and not name.startswith("arena_")} == set(quote.TABLES)
 
 
+def test_the_gallery_is_current_and_has_its_pictures():
+    assert gallery.PAGE.read_text() == gallery.page()
+    assert {path.stem for path in gallery.PICTURES.iterdir()} == {entry.name for entry in gallery.GALLERY}
+
+
 def test_tables_are_written_and_a_check_writes_nothing(page, capsys):
-    for text, check, after in (
-        (OLD, True, OLD),
-        (OLD, False, NEW),
-        (NEW, False, NEW),
-        (NEW, True, NEW),
-    ):
+    for text, check, after in ((OLD, True, OLD), (OLD, False, NEW), (NEW, False, NEW), (NEW, True, NEW)):
         page.write_text(text)
         assert quote.update([page], check) == int(check and text == OLD)
         assert page.read_text() == after

@@ -13,7 +13,7 @@ from mdfl_jax import Hparams, Schedule
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import numbers_of
-from mdfl_jax.core.links import Senders
+from mdfl_jax.core.links import Reach, Senders
 from mdfl_jax.core.rng import per_client
 from mdfl_jax.core.sharding import client_mesh, draw_pairs, pad_links, padded, replicate, tracing_over
 from mdfl_jax.core.types import BEFORE, FIXED, NEVER, Links, Score, Spread, Task
@@ -146,8 +146,8 @@ def test_a_model_from_beyond_the_reach_that_a_network_told_is_not_a_number():
     ids, mesh = jnp.array([[i, (i + 2) % 16] for i in range(16)]), client_mesh(jax.devices()[:4])
 
     def mixed(params):
-        with tracing_over(mesh, reach=1):
-            return mix(jnp.full((16, 2), 0.5), params, senders=Senders(ids, ids, jnp.int32(2)))
+        with tracing_over(mesh):
+            return mix(jnp.full((16, 2), 0.5), params, senders=Senders(ids, ids, jnp.int32(2), Reach(1)))
 
     found = jax.jit(mixed)(replicate(np.arange(16.0, dtype=np.float32)[:, None], mesh))[:, 0]
     assert np.isnan(found).tolist() == [i % 4 == 3 for i in range(16)]

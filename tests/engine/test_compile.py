@@ -33,11 +33,11 @@ def program(tiny):
 
 
 def started(program, num_runs=1):
-    """Compiles and starts a program, and returns its inputs with the result."""
+    """Compiles and starts a program, and returns the metrics and the facts before the first round."""
     first = program.group.points[0]
-    inputs = program.inputs([Run(first, seed) for seed in range(num_runs)])
-    program.compile(*inputs)
-    return inputs, program.start(inputs[1], num_runs)
+    program.take([Run(first, seed) for seed in range(num_runs)])
+    program.compile()
+    return program.start()
 
 
 @pytest.fixture
@@ -99,8 +99,8 @@ def test_a_second_group_compiles_two_programs(program, monkeypatch):
         started(made)
         assert sorted(compiled) == sorted(names)
         compiled.clear()
-        inputs = made.inputs([Run(number, 0)])
-        made.start(inputs[1], 1)  # it is compiled already
+        made.take([Run(number, 0)])
+        made.start()  # it is compiled already
         assert not compiled
 
 
@@ -113,8 +113,8 @@ def test_of_many_programs_those_that_were_needed_last_are_held(program, monkeypa
     compiler = Compiler()
     for number, names in ((0, ALL), (1, {"begin", "rounds"}), (1, set()), (0, {"begin", "rounds"})):
         made = program(number, compiler, **ALGORITHMS)
-        ((runs,), (first,)) = made.inputs([Run(number, 0)])
-        compiler.programs(made.placement, runs, first)
+        made.take([Run(number, 0)])
+        compiler.programs(made.placement, made.runs[0], made.first[0])
         assert sorted(compiled) == sorted(f"@jit_{name}" for name in names)
         compiled.clear()
 
@@ -123,8 +123,8 @@ def test_of_many_programs_those_that_were_needed_last_are_held(program, monkeypa
 @pytest.mark.parametrize("at_once", [1, 2])
 def test_turns_of_steps_give_the_bits_of_a_loop_of_whole_programs(program, at_once):
     made = program(seeds=32, sweep="", **{"engine.runs_at_once": at_once})  # four on each device
-    (runs, _), (carry, metrics, facts) = started(made, 32)
-    assert len(runs) == len(carry) == 4 // at_once
+    metrics, facts = started(made, 32)
+    assert len(made.runs) == len(made.carry) == 4 // at_once
     simulation, data, hparams = made.group.simulation, made.group.simulation.data, made.hparams[0]
     keys = jax.vmap(jax.random.key)(np.arange(32, dtype=np.uint32))
 
@@ -141,11 +141,11 @@ def test_turns_of_steps_give_the_bits_of_a_loop_of_whole_programs(program, at_on
     compare(metrics, before, simulation.metrics)
     advance = jax.jit(lambda *runs: over(lambda one: simulation.advance(data, hparams, *one))(runs))
     for _ in range(2):
-        carry, metrics = made.advance(runs, carry, 32)
+        metrics = made.advance()
         whole, after = advance(keys, whole)
         compare(metrics, after, simulation.metrics)
     kept = simulation.kept(whole._replace(clients=None), before=1)
-    pairs = zip(jax.tree.leaves(made.kept(carry, 32)), jax.tree.leaves(kept), strict=True)
+    pairs = zip(jax.tree.leaves(made.kept()), jax.tree.leaves(kept), strict=True)
     assert all(x.tobytes() == np.asarray(y).tobytes() for x, y in pairs)
 
 
@@ -157,10 +157,9 @@ def test_the_runs_of_a_device_are_mapped_together_on_accelerators(program):
         if not at_once:
             with devices.aimed_at(devices.current()._replace(backend="gpu")):
                 made.placement = Placement(made.group.simulation, 16)
-        (runs, _), (carry, first, facts) = started(made, 16)
-        assert len(runs) == (2 if at_once else 1)
-        carry, metrics = made.advance(runs, carry, 16)
-        found.append((first, metrics, facts, made.kept(carry, 16)))
+        first, facts = started(made, 16)
+        assert len(made.runs) == (2 if at_once else 1)
+        found.append((first, made.advance(), facts, made.kept()))
     for one, other in zip(found[0][:2], found[1][:2], strict=True):
         compare(one, other, one.declared)
     jax.tree.map(np.testing.assert_array_equal, found[0][2:], found[1][2:])
@@ -225,10 +224,10 @@ def test_the_cache_serves_a_study_that_differs_in_traced_numbers(program, tmp_pa
         compilation_cache.reset_cache()
         for lr, misses in ((0.1, 5), (0.3, 0)):
             made = program(**{"algorithm.lr": lr})
-            inputs = made.inputs([Run(0, 0)])
+            made.take([Run(0, 0)])
             events.clear()  # of the small programs that make the study
-            made.compile(*inputs)
-            made.start(inputs[1], 1)
+            made.compile()
+            made.start()
             assert (events.count("cache_hits"), events.count("cache_misses")) == (5 - misses, misses)
     finally:
         for name, value in before.items():

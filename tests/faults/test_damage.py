@@ -11,7 +11,7 @@ from made_study import made
 from mdfl_jax import Results
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.read import read_workdir
-from mdfl_jax.results.studies import read_records
+from mdfl_jax.results.records import read_records
 from mdfl_jax.storage.study_files import read_config
 from tests.faults.damage import damages
 from tests.faults.harness import KILLED, calls_of, results, sweep, verdict

@@ -8,17 +8,11 @@ from oracles import grid_world
 from scipy import stats
 
 from mdfl_jax.mobility import MOBILITIES, GridWorld, Movement, meeting
-from mdfl_jax.mobility.clustering import (
-    centres_of,
-    choice_by_rows,
-    cluster_centres,
-    cluster_centres_by_place,
-    uniform_choice,
-)
+from mdfl_jax.mobility.clustering import centres_of, cluster_centres, cluster_centres_by_place
 from mdfl_jax.mobility.discs import summed_at
-from mdfl_jax.mobility.grid import GridClient, grid_points, one_by_one
+from mdfl_jax.mobility.grid import GridClient, grid_points
 from mdfl_jax.mobility.label_distances import counts_in_range, counts_of, distances, histograms
-from mdfl_jax.mobility.meeting import MetNumbers, packed, piece_around, unpacked, view_of, votes_of
+from mdfl_jax.mobility.meeting import MetNumbers, piece_around, view_of
 
 SIZE, NUM_CLIENTS, MOBILE = 8, 30, 12
 RULES = [*map(Movement, ("static", "random_movement", "dam", "dcm")), Movement("dam", "met"), Movement("dcm", "met")]
@@ -69,17 +63,6 @@ def test_the_same_movement_draw_by_draw(movement, dense, monkeypatch):
         jax.tree.map(np.testing.assert_array_equal, got, wanted)
 
 
-def test_one_by_one_replaces_what_is_due():
-    """Each due row once, from its own rows, in one pass."""
-    due = jnp.array([True, False, True, True, False])
-    state = (jnp.arange(5), jnp.zeros((5, 2)))
-    function = lambda i, given, row: (row[0] + given, row[1] + 1 + i)  # noqa: E731
-    got = jax.jit(lambda due: one_by_one(function, (jnp.arange(5) * 10,), state, due))
-    assert got(due)[0].tolist() == [0, 1, 22, 33, 4]
-    assert got(due)[1].tolist() == [[1, 1], [0, 0], [3, 3], [4, 4], [0, 0]]
-    assert got(~due)[0].tolist() == [0, 11, 2, 3, 44]
-
-
 @pytest.mark.few(1)
 @pytest.mark.parametrize("radius", [2.5, 0.0, np.inf])
 def test_counts_by_rows_are_those_of_all_pairs(radius, monkeypatch):
@@ -92,14 +75,6 @@ def test_counts_by_rows_are_those_of_all_pairs(radius, monkeypatch):
     got = counts_of(world, known)
     assert got.dtype == jnp.float32
     np.testing.assert_array_equal(got, expected)
-
-
-def test_the_same_choice_by_rows():
-    rng = np.random.default_rng(0)
-    by_rows, whole = jax.jit(jax.vmap(choice_by_rows)), jax.jit(jax.vmap(uniform_choice))
-    candidates = jnp.asarray(rng.random((300, 5, 5)) < rng.uniform(0.02, 1, (300, 1, 1))).at[:, 4, 1].set(True)
-    keys = jax.random.split(jax.random.key(0), 300)
-    np.testing.assert_array_equal(by_rows(keys, candidates), whole(keys, candidates.reshape(300, 25)))
 
 
 @jax.jit
@@ -123,16 +98,6 @@ def test_the_same_centres_by_place(radius):
     np.testing.assert_array_equal(got, expected)
     assert not got[0].any()
     assert got[-1].any()
-
-
-@pytest.mark.parametrize("count", [32, 70])
-def test_bits(count):
-    rng = np.random.default_rng(count)
-    mask, voting = jnp.asarray(rng.random((6, count)) < 0.4), jnp.asarray(rng.random(6) < 0.6)
-    words = packed(mask)
-    assert words.shape == (6, -(-count // 32))
-    np.testing.assert_array_equal(unpacked(words, count), mask)
-    np.testing.assert_array_equal(votes_of(words, voting, count), (mask & voting[:, None]).sum(axis=0))
 
 
 WORLDS = {  # (places of static clients, their counts, own counts, radius, candidates): 4 x 4 points

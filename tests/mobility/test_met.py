@@ -156,6 +156,7 @@ def test_with_everybody_met_it_is_the_rule_with_an_oracle(name, share, many):
         np.testing.assert_array_equal(*of)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", NAMES)
 @BOTH_FORMS
 @pytest.mark.usefixtures("form")
@@ -179,18 +180,8 @@ def test_law_of_the_next_place(name, many):
                 assert grid_world.is_possible_outcome(
                     np.flatnonzero(candidates), GRID, position[sorted(known)].reshape(-1, 2), 1.5
                 )
-            law = oracle.law(
-                int(state.clients.location[i]),
-                np.asarray(w.label_counts[i]),
-                position,
-                counts,
-                known,
-                GRID,
-                1.5,
-                2.0,
-                share,
-                candidates,
-            )
+            here, own = int(state.clients.location[i]), np.asarray(w.label_counts[i])
+            law = oracle.law(here, own, position, counts, known, GRID, 1.5, 2.0, share, candidates)
             ways.add(oracle.met_enough(len(known), STATIC, share))
             observed = np.bincount(places[:, i], minlength=len(law))
             assert observed[law < 1e-9].sum() == 0

@@ -18,7 +18,6 @@ from mdfl_jax.study import make_study
 from mdfl_jax.theory.network import alone, of_study
 
 ROUNDS = 30
-ROADSIDE = {"server.pattern": "roadside", "server.units": "2,2", "algorithm.name": "fedmobile"}
 
 
 def made(**changes):
@@ -103,18 +102,6 @@ def test_distances_of_models_are_those_of_every_pair():
     for i, j in itertools.product(range(5), repeat=2):
         squares = sum(np.sum((leaf[i] - leaf[j]) ** 2) for leaf in leaves.values())
         assert abs(float(found[i, j]) - np.sqrt(squares)) < 1e-3
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"engine.links": "lists"}, "network.mobility staleness compares models over matrices"),
-        (ROADSIDE, "network.mobility must not compare models"),
-    ],
-)
-def test_where_models_cannot_be_compared_the_strategy_is_refused(changes, message):
-    with pytest.raises(UserError, match=message):
-        make_study(made(**changes))
 
 
 def test_theory_refuses_movement_that_depends_on_training():

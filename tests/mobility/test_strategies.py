@@ -30,7 +30,6 @@ from strategy_world import (
 from tiny import tiny_config
 
 from mdfl_jax import UserError
-from mdfl_jax.config import default_config
 from mdfl_jax.mobility import MOBILITIES, Movement
 from mdfl_jax.mobility.choosing import LARGEST, LARGEST_IN_PLANE, NEVER, Sight, Sites, drawn
 from mdfl_jax.mobility.strategies.cover_tour import nearest_first, two_opt
@@ -103,7 +102,7 @@ def exploring(where, paths, static, now, i):
     return oracle.exploring(paths, points, static, radius, now, i, reach, 0.5, 2.0)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(3)
 @BOTH
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
@@ -238,11 +237,8 @@ def test_rules_of_a_world_share_one_program_and_many_clients_are_refused(where, 
 def test_the_strategy_that_the_page_shows_runs():
     text = (Path(__file__).parents[2] / "docs" / "strategies.md").read_text()
     exec(re.search(r"```python\n(.*?strategy.*?)```", text, re.S)[1], {"__name__": "page"})
-    config = default_config()
-    config.sweep = "network.mobility=dcm,nearest_oldest; motion.knowledge=oracle,met"
-    assert len(make_study(config).groups) == 1
-    config.network.world = "plane"
-    assert len(make_study(config).groups) == 1
+    sweep = "network.mobility=dcm,nearest_oldest; motion.knowledge=oracle,met; network.world=grid,plane"
+    assert len(make_study(tiny_config(sweep=sweep)).groups) == 2
 
 
 def seen_by(rule, known=None, others=None):
@@ -285,20 +281,16 @@ def test_without_an_oracle_nothing_unknown_is_seen():
     assert (others == 1).all()  # as if they had never met anybody: one more than the 0 rounds
 
 
-def test_in_the_plane_a_client_on_its_way_keeps_its_destination_unless_it_thinks_again():
-    _, _, destination, states = played(moving("dcm", world="plane"), seed=0)
-    left = states.body.clients.time_left[:-1, :MOBILE]
-    under_way = (left > 0) & np.isfinite(left)
-    assert (destination[1:, :MOBILE] == destination[:-1, :MOBILE])[under_way].all()
-    assert under_way.sum() > 3
-
-
-def test_centres_of_the_plane_cover_every_static_client_that_a_point_covers():
-    w, _, _, states = played(moving("dcm", world="plane"), seed=2)
+def test_in_the_plane_centres_cover_whom_a_point_covers_and_a_client_on_its_way_goes_on():
+    w, _, destination, states = played(moving("dcm", world="plane"), seed=2)
     centres, radius = LATTICE[states.sites.place[0][states.sites.valid[0]]], SCALES["plane"][1]
     for place in first_places(w)[MOBILE:]:
         if oracle.in_range(place, LATTICE, radius).any():
             assert oracle.in_range(place, centres, radius).any()
+    left = states.body.clients.time_left[:-1, :MOBILE]
+    under_way = (left > 0) & np.isfinite(left)
+    assert (destination[1:, :MOBILE] == destination[:-1, :MOBILE])[under_way].all()
+    assert under_way.sum() > 3
 
 
 @pytest.mark.few(1)

@@ -11,7 +11,6 @@ from tables import with_fields
 from tiny import tiny_config
 from worlds import holding, played
 
-from mdfl_jax import UserError
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.types import FIXED, SYMMETRIC
 from mdfl_jax.data.partition import PartitionNumbers
@@ -22,8 +21,8 @@ from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.networks.graphs import GraphParams
 from mdfl_jax.networks.wrappers.clocks import JOINS, ClockParams, with_clocks
 from mdfl_jax.networks.wrappers.presence import PresenceParams, StayNumbers, coming_and_going
-from mdfl_jax.study.prepare.simulation import build_simulation, hparams_of
 from mdfl_jax.study.prepare.task import load_dataset
+from mdfl_jax.study.study import build_simulation, hparams_of
 from mdfl_jax.tasks import classification
 
 N, ROUNDS = 6, 40
@@ -39,13 +38,11 @@ def queue(asynchronous, in_contact, there):
     events = [(t, i) for t in range(ROUNDS) for i in range(N) if there[t, i]]
     heapq.heapify(events)
     done = {t: set() for t in range(ROUNDS)}
-    order = []
     while events:
         t, i = heapq.heappop(events)
         worked[i] += 1
         if worked[i] >= SLOTS[i]:
             done[t].add(i)
-        order.append((t, i))
         if not events or events[0][0] > t:  # the slot is over
             for k in sorted(done[t]):
                 others = {j for j in RING[k] if there[t, j]}
@@ -77,11 +74,6 @@ def test_works_end_when_the_queue_says(joins, asynchronous):
     np.testing.assert_allclose(links.mix, links.mix.transpose(0, 2, 1), atol=1e-7)
 
 
-def test_unknown_names_are_told():
-    with pytest.raises(UserError, match=r"^clock\.joins: .*unknown"):
-        with_clocks(fixed_graph(N, "ring"), Work(), False, "soon")
-
-
 CLOCKS = {"motion.dt": "2", "cost.seconds_per_sample": "0.25", "algorithm.batch_size": "8", "rounds": "6"}
 CLOCKS |= {"eval_every": "3", "seeds": "1", "network.radius": "3"}
 
@@ -93,7 +85,8 @@ def run_of(**fields):
     return jax.device_get(jax.jit(simulation.run)(hparams_of(experiment, rules), jax.random.key(2)))
 
 
-@pytest.mark.parametrize("name", ["dpsgd", "pame"])
+@pytest.mark.few(1)
+@pytest.mark.parametrize("name", ["pame", "dpsgd"])
 def test_with_works_of_one_slot_rounds_are_what_they_are_without_clocks(name):
     """Bit for bit, with seconds that are those of the slots; the mean of losses alone is divided by a traced number."""
     momentum = {"algorithm.momentum": "0.5"} if name == "dpsgd" else {}

@@ -15,7 +15,6 @@ from mdfl_jax.networks.contact import (
     closest_squared,
     contact_time,
     disc,
-    seconds_in_contact,
     swept,
     swept_neighbours,
 )
@@ -58,58 +57,24 @@ def test_distance_is_that_of_both_oracles(seed, jumps):
         assert (got >= sampled - error - 1e-3)[off].all()
 
 
-def test_two_that_pass_between_samples_meet():
+def test_two_that_pass_between_samples_meet_and_so_do_two_that_touch():
     """They meet for a ten-thousandth of the round; a hundred samples see nothing."""
     times = np.array([[0, 1], [0, 1]], np.float32)
     points = np.array([[[0, 0], [10_000, 0]], [[10_007, 0.5], [3, 0.5]]], np.float32)
     assert plane_world.sampled_distance(times, points, 100)[0, 1] > 20
-    assert JIT_SWEPT(times, points, 0.6)[0, 1]
-    assert not JIT_SWEPT(times, points, 0.4)[0, 1]
+    touching = np.array([[[0, 0], [10, 0]], [[10, 3], [0, 3]]], np.float32)
+    for path, near, far in ((points, 0.6, 0.4), (touching, 3.0, 2.999)):
+        assert JIT_SWEPT(times, path, near)[0, 1]
+        assert not JIT_SWEPT(times, path, far)[0, 1]
 
 
-def test_the_same_place_at_another_time_is_no_contact():
-    """Paths that cross, but half a round apart."""
-    times = np.array([[0, 0.4, 1], [0, 0.6, 1]], np.float32)
-    points = np.array([[[0, 0], [100, 0], [100, 0]], [[50, -90], [50, -90], [50, 10]]], np.float32)
-    assert not JIT_SWEPT(times, points, 20.0)[0, 1]
-    together = points.copy()
-    together[1] = [[50, -50], [50, 50], [50, 50]]
-    times[1] = [0, 0.4, 1]
-    assert JIT_SWEPT(times, together, 1.0)[0, 1]
-
-
-def test_touching_at_exactly_the_radius_is_contact():
-    times = np.array([[0, 1], [0, 1]], np.float32)
-    points = np.array([[[0, 0], [10, 0]], [[10, 3], [0, 3]]], np.float32)
-    assert JIT_SWEPT(times, points, 3.0)[0, 1]
-    assert not JIT_SWEPT(times, points, 2.999)[0, 1]
-
-
-def test_repeated_times_and_padding_change_nothing():
-    times, points = random_paths(3)
-    plain = np.asarray(JIT_CLOSEST(times, points))
-    padded_times = np.concatenate([times, np.ones((6, 3), np.float32)], axis=1)
-    padded_points = np.concatenate([points, np.repeat(points[:, -1:], 3, axis=1)], axis=1)
-    padded = np.asarray(JIT_CLOSEST(padded_times, padded_points))
-    np.testing.assert_array_equal(padded, plain)
-    assert np.isfinite(padded).all()
-    twice = np.asarray(JIT_CLOSEST(np.repeat(times, 2, axis=1), np.repeat(points, 2, axis=1)))
-    np.testing.assert_allclose(twice, plain, rtol=1e-5, atol=1e-4)
-
-
-def test_a_jump_passes_nobody_on_its_way():
-    times = np.array([[0, 0.5, 0.5, 1], [0, 1, 1, 1]], np.float32)
-    points = np.array([[[0, 0], [10, 0], [90, 0], [100, 0]], [[50, 0]] * 4], np.float32)
-    assert np.sqrt(JIT_CLOSEST(times, points)[0, 1]) == 40
-
-
-@pytest.mark.parametrize("k", [1, 2, 5])
-def test_clients_that_stand_still_meet_as_in_the_disc(k):
+def test_clients_that_stand_still_meet_as_in_the_disc():
     position = np.random.default_rng(0).integers(0, 12, (20, 2)).astype(np.float32)
-    times = np.broadcast_to(np.linspace(0, 1, k, dtype=np.float32), (20, k))
-    points = np.repeat(position[:, None], k, axis=1)
+    times, points = at_rest(position)
     for radius in (0.0, 2.0, float(np.sqrt(5)), np.inf):
-        np.testing.assert_array_equal(JIT_SWEPT(times, points, radius), JIT_DISC(position, radius))
+        expected = grid_world.disc(position, radius)
+        np.testing.assert_array_equal(JIT_SWEPT(times, points, radius), expected)
+        np.testing.assert_array_equal(JIT_DISC(position, radius), expected)
 
 
 def test_a_radius_a_client_links_where_both_hear():
@@ -194,21 +159,6 @@ def test_root_as_radius_in_single_precision():
     assert overreached == []
 
 
-@pytest.mark.parametrize("radius", [0.0, 1.0, float(np.sqrt(2)), 2.5, 5.0, np.inf])
-def test_equals_the_oracle(radius):
-    for seed in range(5):
-        position = np.random.default_rng(seed).integers(1, 8, (9, 2))
-        expected = grid_world.disc(position, radius)
-        np.testing.assert_array_equal(JIT_DISC(jnp.asarray(position, jnp.float32), radius), expected)
-
-
-def test_places_between_grid_points():
-    position = np.random.default_rng(0).uniform(0, 500, (20, 2))
-    expected = grid_world.disc(position, 45.0)
-    assert expected.any()
-    np.testing.assert_array_equal(JIT_DISC(jnp.asarray(position, jnp.float32), 45.0), expected)
-
-
 TIME = jax.jit(contact_time)
 
 
@@ -253,9 +203,3 @@ def test_known_durations():
     assert TIME(times, still, 2.9)[0, 1] == 0
     together = still + np.array([[0, 0], [1e4, 5.0]], np.float32)  # fast, but side by side
     assert TIME(times, together, 3.0)[0, 1] == 1
-
-
-@pytest.mark.parametrize("seconds", [0.5, 30.0])
-def test_a_contact_at_the_beginning_of_a_round_lasts_for_the_whole_round(seconds):
-    contact = np.array([[0, 1], [1, 0]], bool)
-    np.testing.assert_array_equal(seconds_in_contact(contact, None, np.ones(2), seconds), contact * np.float32(seconds))

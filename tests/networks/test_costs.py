@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import costs as oracle
 from small import toy_dataset, toy_hparams
+from worlds import holding
 
 from mdfl_jax import Hparams, Schedule
 from mdfl_jax.algorithms import ALGORITHMS
@@ -42,23 +43,13 @@ from mdfl_jax.networks.wrappers.participation import ParticipationParams
 from mdfl_jax.tasks import classification
 
 N = 5
-NUMBERS = {
-    "seconds_per_sample": 0.01,
-    "bandwidth": 1000.0,
-    "latency": 0.05,
-    "deadline": np.inf,
-    "round_seconds": 0.0,
+NUMBERS = {"seconds_per_sample": 0.01, "bandwidth": 1000.0, "latency": 0.05, "deadline": np.inf, "round_seconds": 0.0}
+NUMBERS |= {
     "joules_per_bit": 0.002,
     "joules_per_bit_received": 0.001,
     "joules_per_sample": 0.5,
     "joules_per_metre": 3.0,
 }
-
-
-class Holders:
-    def __init__(self, num_samples):
-        self.num_samples = jnp.asarray(num_samples, jnp.int32)
-        self.label_counts = self.num_samples[:, None]
 
 
 def params_of(numbers, speeds=None):
@@ -83,7 +74,7 @@ def test_a_round_costs_what_the_oracle_says(numbers, seed, minibatch):
     work = Work(gradients=2, batch_size=8 if minibatch else 0)
     network = counted(fixed_graph(N, "ring"), work)
     params = params_of(numbers, speeds)
-    start = network.init(params, jax.random.key(seed), Holders(held))
+    start = network.init(params, jax.random.key(seed), holding(held))
     stats = RoundStats(jnp.zeros(N), jnp.asarray(messages, jnp.int32), count_bits(jnp.asarray(messages), size))
     found = network.observe(params, start, Observed(Links(jnp.asarray(adjacency), None), stats, None))
     samples = 2 * (np.where(held > 0, 8, 0) if minibatch else held)
@@ -104,18 +95,14 @@ def test_a_million_short_rounds_are_added_without_drift():
     assert abs(plain / 1e5 - 1) > 5e-3
 
 
-def simulation_of(num_clients=6, num_devices=1, thinned=False, eval_every=1):
+def simulation_of(num_clients=6, num_devices=1, thinned=False, counts=True, eval_every=1):
     """Clients on a grid whose contacts are short, of unequal speeds, in minibatches and two local steps."""
     mesh = client_mesh(jax.devices()[:num_devices])
-    work = Work(2, 10)
-    world = spatial(
-        num_clients,
-        5,
-        ("static", "random_movement"),
-        contact="swept",
-        link_filter=link_filter(work, "resume", deadline=True),
-    )
-    world = counted(partial_participation(world) if thinned else world, work)
+    work, rules = Work(2, 10), ("static", "random_movement")
+    short = link_filter(work, "resume", deadline=True)
+    world = spatial(num_clients, 5, rules, contact="swept", link_filter=short)
+    world = partial_participation(world) if thinned else world
+    world = counted(world, work) if counts else world
     task = classification(toy_dataset(), make_model("linear", 3), num_clients, "iid", batch_size=10, mesh=mesh)
     return Simulation(task, world, dpsgd(Settings(num_local_steps=2)), Schedule(6, eval_every))
 
@@ -172,14 +159,9 @@ def test_a_run_adds_up_its_rounds(thinned):
 @pytest.mark.long
 def test_counting_changes_nothing_else():
     """The learning is that of the same network without the count, bit for bit."""
-    simulation, hparams = simulation_of(), hparams_of()
-    plain_world = spatial(
-        6, 5, ("static", "random_movement"), contact="swept", link_filter=link_filter(Work(2, 10), "resume", True)
-    )
-    task = classification(toy_dataset(), make_model("linear", 3), 6, "iid", batch_size=10)
-    plain = Simulation(task, plain_world, dpsgd(Settings(num_local_steps=2)), Schedule(6, 1))
-    with_costs, _, _ = history_of(simulation, hparams)
-    without, _, _ = history_of(plain, hparams._replace(network=hparams.network.inner))
+    hparams = hparams_of()
+    with_costs, _, _ = history_of(simulation_of(), hparams)
+    without, _, _ = history_of(simulation_of(counts=False), hparams._replace(network=hparams.network.inner))
     for one, other in zip(with_costs, without):
         assert set(one) - set(other) == {"seconds", "joules"}
         for name in other:
@@ -203,7 +185,7 @@ def test_several_devices_count_what_one_counts(num_clients):
 
 def test_a_gradient_over_all_samples_costs_those_of_the_clients_that_computed_it():
     network, params = counted(fixed_graph(2, "ring"), Work(2, 8)), params_of(NUMBERS)
-    start = network.init(params, jax.random.key(0), Holders([100, 20]))
+    start = network.init(params, jax.random.key(0), holding([100, 20]))
     nothing, links = count_bits(jnp.zeros(2, jnp.int32), 0), Links(jnp.zeros((2, 2), bool), None)
     for renewed, samples in (([True, False], [116, 16]), ([False, True], [16, 36]), ([False, False], [16, 16])):
         stats = RoundStats(jnp.zeros(2), jnp.zeros(2, jnp.int32), nothing, whole=jnp.array(renewed))
@@ -216,7 +198,7 @@ def test_a_gradient_over_all_samples_costs_those_of_the_clients_that_computed_it
 def test_of_all_reduce_each_receives_from_the_one_before_and_nobody_is_late():
     work = Work(uses_links=False)
     network, params = counted(fixed_graph(3, "ring"), work), params_of(NUMBERS | {"deadline": 0.1})
-    start = network.init(params, jax.random.key(0), Holders([10, 100, 10]))
+    start = network.init(params, jax.random.key(0), holding([10, 100, 10]))
     awake, messages = jnp.array([True, True, False]), jnp.array([1, 1, 0])
     stats = RoundStats(jnp.zeros(3), messages, count_bits(jnp.array([1, 3, 0]), 100), computed=awake)
     found = network.observe(params, start, Observed(ring(awake), stats, None))
@@ -224,6 +206,7 @@ def test_of_all_reduce_each_receives_from_the_one_before_and_nobody_is_late():
     np.testing.assert_allclose(found.worked.value, [5 + 0.2 + 0.3, 50 + 0.6 + 0.1, 0], rtol=1e-6)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["dpsgd", "extra", "d2", "nids", "anq_nids"])
 def test_a_round_in_which_a_recursion_waits_is_not_charged_as_computing(name):
     """Ten rounds with links in every fifth one: of a sample a round, those that wait compute 2, and D-PSGD 10."""

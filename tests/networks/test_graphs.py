@@ -7,11 +7,9 @@ import pytest
 from oracles import graphs as oracle
 from oracles import mixing as oracle_mixing
 from scipy.stats import chi2
-from small import told
 from worlds import drawn, holding
 
-from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.numbers import Setting, from_values
+from mdfl_jax.core.numbers import from_values
 from mdfl_jax.core.types import FIXED, SYMMETRIC
 from mdfl_jax.networks.fixed import fixed_graph, given
 from mdfl_jax.networks.graphs import (
@@ -31,22 +29,14 @@ RANDOM = ("random_regular", "erdos_renyi", "small_world")
 
 
 @pytest.mark.few(4)
-@pytest.mark.parametrize("name", PLAIN)
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 9, 12, 16])
+@pytest.mark.parametrize(
+    ("name", "n"),
+    [(k, n) for k in PLAIN for n in (1, 2, 3, 4, 9, 12, 16) if n >= {"torus": 9, "barbell": 4}.get(k, 0)],
+)
 def test_plain_graphs_are_those_of_the_loops(name, n):
-    if (name == "torus" and n < 9) or (name == "barbell" and n < 4):
-        with pytest.raises(UserError, match=f"network.num_clients is {n}; a {name} needs"):
-            fixed_graph(n, name)
-        return
     links = drawn(fixed_graph(n, name), GraphParams(), 1)
     expected = oracle.links(n, name)
     np.testing.assert_array_equal(links.adjacency[0, 0], expected)
-    if GRAPHS[name].heard:
-        listed = np.eye(n, dtype=bool)
-        listed[np.arange(n)[:, None], GRAPHS[name].heard(jnp.int32(0), n)] = True
-        np.testing.assert_array_equal(listed, expected | np.eye(n, dtype=bool))
-        lists = fixed_graph(n, name, lists=True)
-        jax.eval_shape(lists.init, GraphParams(), jax.random.key(0), None)
     assert oracle.connected(expected)
     assert bool(reachable(jnp.asarray(expected)).all())
     np.testing.assert_allclose(links.mix[0, 0].sum(0), 1, rtol=1e-6)  # doubly stochastic, all of them
@@ -55,14 +45,7 @@ def test_plain_graphs_are_those_of_the_loops(name, n):
         np.testing.assert_allclose(links.mix[0, 0], oracle_mixing.metropolis_hastings(expected), rtol=1e-6, atol=1e-7)
 
 
-@pytest.mark.parametrize(("n", "shape"), [(7, "1 x 7"), (14, "2 x 7"), (10, "2 x 5")])
-def test_a_torus_needs_three_rows(n, shape):
-    with pytest.raises(UserError, match=f"the most square for this N is {shape}"):
-        fixed_graph(n, "torus")
-
-
-@pytest.mark.parametrize("n", [2, 5, 8, 13])
-@pytest.mark.parametrize("weights", ["metropolis_hastings", "uniform", "max_degree"])
+@pytest.mark.parametrize(("n", "weights"), [(5, "metropolis_hastings"), (8, "max_degree"), (13, "uniform")])
 def test_exponential_weights_are_the_papers(n, weights):
     """Ying et al., 2021: 1 / (tau + 1) where (j - i) mod N is a power of two, and on the diagonal."""
     tau = int(np.ceil(np.log2(n)))
@@ -74,7 +57,7 @@ def test_exponential_weights_are_the_papers(n, weights):
             assert np.isclose(mix[i, j], linked / (tau + 1), atol=1e-7)
 
 
-@pytest.mark.parametrize("tau", [1, 2, 3, 4])
+@pytest.mark.parametrize("tau", [1, 3])
 def test_one_peer_averages_exactly_in_tau_rounds(tau):
     """Ying et al., 2021: at N = 2^tau the product of any tau successive rounds is the mean."""
     n = 2**tau
@@ -86,17 +69,16 @@ def test_one_peer_averages_exactly_in_tau_rounds(tau):
         np.testing.assert_array_equal(product, np.full((n, n), 1 / n))
 
 
-@pytest.mark.parametrize("degree", [2, 3, 6])
-def test_random_regular_has_exact_degrees_is_connected_and_differs(degree):
-    params = GraphParams(RegularNumbers(degree=np.int32(degree)))
-    links = drawn(fixed_graph(12, "random_regular"), params, 20, 4)
-    graphs = links.adjacency[:, 0]
-    assert (graphs.sum(axis=2) == degree).all()
-    assert (graphs == graphs.swapaxes(1, 2)).all()
-    assert all(oracle.connected(graph) for graph in graphs)
-    assert len({graph.tobytes() for graph in graphs}) == 20
-    np.testing.assert_array_equal(links.adjacency[:, 0], links.adjacency[:, 3])  # and stays
-    np.testing.assert_allclose(links.mix.sum(axis=2), 1, rtol=1e-6)
+def test_random_regular_has_exact_degrees_is_connected_and_differs():
+    network = fixed_graph(12, "random_regular")
+    for degree in (2, 3, 6):
+        links = drawn(network, GraphParams(RegularNumbers(degree=np.int32(degree))), 20, 4)
+        graphs = links.adjacency[:, 0]
+        assert (graphs.sum(axis=2) == degree).all()
+        assert (graphs == graphs.swapaxes(1, 2)).all()
+        assert all(oracle.connected(graph) for graph in graphs)
+        assert len({graph.tobytes() for graph in graphs}) == 20
+        np.testing.assert_array_equal(links.adjacency[:, 0], links.adjacency[:, 3])  # and stays
 
 
 def test_random_regular_is_uniform():
@@ -140,13 +122,10 @@ def test_small_world_is_the_lattice_rewired():
     lattice = oracle.links(n, "ring") | np.eye(n, k=2, dtype=bool) | np.eye(n, k=-2, dtype=bool)
     lattice |= np.eye(n, k=n - 2, dtype=bool) | np.eye(n, k=2 - n, dtype=bool)
     network = fixed_graph(n, "small_world")
-    still = drawn(network, GraphParams(SmallWorldNumbers(degree=np.int32(k), rewire=np.float32(0))), 100).adjacency[
-        :, 0
-    ]
-    np.testing.assert_array_equal(still, np.broadcast_to(lattice, still.shape))
-    for rewire in (0.3, 1.0):
-        led = GraphParams(SmallWorldNumbers(degree=np.int32(k), rewire=np.float32(rewire)))
-        graphs = drawn(network, led, 100).adjacency[:, 0]
+    for rewire in (0, 0.3, 1.0):
+        params = GraphParams(SmallWorldNumbers(degree=np.int32(k), rewire=np.float32(rewire)))
+        graphs = drawn(network, params, 100).adjacency[:, 0]
+        assert (graphs == lattice).all() == (rewire == 0)
         assert (graphs.sum(axis=(1, 2)) == n * k).all()
         assert (graphs == graphs.swapaxes(1, 2)).all()
         assert not graphs[:, np.arange(n), np.arange(n)].any()
@@ -234,47 +213,12 @@ def test_given_matrices_are_cycled():
     np.testing.assert_array_equal(swapped.adjacency[0, 0], star)
 
 
-@pytest.mark.parametrize(
-    ("matrices", "expected"),
-    [
-        (np.zeros((2, 3)), "an array of 1 x 2 x 3; matrices must be square"),
-        (np.eye(3, dtype=bool), "client 0 has a link to itself"),
-        (np.full((3, 3), 0.5), "the weights of client 0 sum to 1.5 in matrix 0"),
-        (np.full((3, 3), np.nan), "not finite"),
-    ],
-)
-def test_given_refuses(matrices, expected):
-    with pytest.raises(UserError, match=expected):
-        given(matrices)
-
-
-@pytest.mark.parametrize(
-    ("name", "n", "numbers", "expected"),
-    [
-        ("random_regular", 6, {"degree": 6}, "graph.degree is 6; it must be less than network.num_clients, 6"),
-        ("random_regular", 7, {"degree": 3}, "graph.degree is 3 and network.num_clients 7"),
-        ("random_regular", 6, {"degree": 1}, "needs 2 or more"),
-        ("small_world", 6, {"degree": 3}, "graph.degree is 3; for small_world it must be even"),
-        ("erdos_renyi", 100, {"degree": 2}, "graph.degree is 2; of 100 clients one draw in"),
-        ("erdos_renyi", 100, {"probability": 0.01}, "graph.probability is 0.01; of 100 clients"),
-    ],
-)
-def test_numbers_that_fit_no_graph_are_told(name, n, numbers, expected):
-    of_graph = GRAPHS.numbers(name)(**numbers)
-    assert expected in told(lambda: of_graph.check(Setting(num_clients=n)))
-    if name == "erdos_renyi":
-        of_graph.check(Setting(num_clients=n, allow_disconnected=True))
-
-
 def test_space_promises():
     assert SYMMETRIC in spatial(4, 3, ("static", "dcm")).gives
     assert FIXED not in spatial(4, 3, ("static", "dcm")).gives
     assert FIXED in spatial(4, 3, ("static",)).gives
     assert FIXED not in spatial(4, 3, ("static",), links_fail=True).gives
     assert SYMMETRIC in spatial(4, mobility=("random_walk",), contact="swept", mixing="lazy").gives
-    for network in (
-        spatial(4, 3, ("static",), mixing="uniform"),
-        spatial(4, 3, ("static",), links_fail=True),
-        spatial(4, mobility=("contacts",)),
-    ):
-        assert SYMMETRIC not in network.gives
+    assert SYMMETRIC not in spatial(4, 3, ("static",), mixing="uniform").gives
+    assert SYMMETRIC not in spatial(4, 3, ("static",), links_fail=True).gives
+    assert SYMMETRIC not in spatial(4, mobility=("contacts",)).gives

@@ -1,12 +1,14 @@
 """Neighbour lists mean what matrices mean: the same links in every round, and weights that differ by rounding only."""
 
 import functools
+import itertools
 from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from worlds import matrices
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.links import ALL_PAIRS, as_senders, in_use
@@ -34,22 +36,6 @@ PLANE = SpatialParams(20, radius=120.0, motion=Motion(600.0, 600.0, 10.0), radiu
 GRID = SpatialParams(20, radius=3.0, max_step=4.0)
 
 
-def dense(senders, values):
-    """An array over neighbour lists as a matrix."""
-    values = np.asarray(values)
-    if senders.ids is None:
-        return values
-    ids, whole = np.asarray(senders.ids), np.zeros((len(values), len(values)), values.dtype)
-    for i, row in enumerate(ids):
-        for place, j in enumerate(row):
-            if place == 0 or j != i:
-                assert not whole[i, j]
-                whole[i, j] = values[i, place]
-            else:
-                assert not values[i, place], "an unused place has a value"
-    return whole
-
-
 @functools.cache
 def compiled(network):
     return jax.jit(network.init), jax.jit(network.step)
@@ -64,6 +50,14 @@ def links_of(network, params, rounds=ROUNDS, seed=0):
         yield state, links
 
 
+def alike(of_pairs, listed):
+    """Compare the links and weights of a round in both forms; places that are not in use have none."""
+    np.testing.assert_array_equal(of_pairs.adjacency, matrices(listed.senders, listed.adjacency))
+    np.testing.assert_allclose(of_pairs.mix, matrices(listed.senders, listed.mix), atol=3e-7)
+    assert np.sum(listed.adjacency) == np.sum(of_pairs.adjacency)
+    np.testing.assert_allclose(np.sum(listed.mix, axis=1), np.sum(of_pairs.mix, axis=1), atol=1e-5)
+
+
 def agree(make, params, neighbours=24, **options):
     """Compare the links of both forms; return the number of links in all rounds."""
     seen = 0
@@ -72,27 +66,23 @@ def agree(make, params, neighbours=24, **options):
         needed = getattr(state, "spatial", getattr(state, "inner", state)).needed
         assert listed.senders.ids is not None
         assert needed <= neighbours + 1
-        np.testing.assert_array_equal(of_pairs.adjacency, dense(listed.senders, listed.adjacency))
-        np.testing.assert_allclose(of_pairs.mix, dense(listed.senders, listed.mix), atol=3e-7)
+        alike(of_pairs, listed)
         seen += int(np.sum(of_pairs.adjacency))
     assert 0 < seen < N * N * ROUNDS
     return seen
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("mixing", tuple(MIXINGS))
-def test_every_mixing_rule(mixing):
-    make = partial(spatial, N, 12, ("random_movement",), mixing=mixing, contact="swept", links_fail=True)
-    agree(make, GRID._replace(link_failure=0.3, link_fading=0.4))
+CASES = dict.fromkeys([
+    *itertools.product(MIXINGS, ["grid"], ["swept"], [True]),
+    *itertools.product(["metropolis_hastings"], ["plane", "grid"], ["disc", "swept"], [False, True]),
+])  # fmt: skip
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("contact", ["disc", "swept"])
-@pytest.mark.parametrize("fails", [False, True])
-@pytest.mark.parametrize("world", ["grid", "plane"])
-def test_contact_and_failing_links(world, contact, fails):
+@pytest.mark.few(3)
+@pytest.mark.parametrize(("mixing", "world", "contact", "fails"), CASES)
+def test_mixing_contact_and_failing_links(mixing, world, contact, fails):
     rules, params = (("dcm", "random_movement"), GRID) if world == "grid" else (("random_walk",), PLANE)
-    make = partial(spatial, N, 12, rules, contact=contact, links_fail=fails)
+    make = partial(spatial, N, 12, rules, mixing=mixing, contact=contact, links_fail=fails)
     agree(make, params._replace(link_failure=0.3, link_fading=0.2))
 
 
@@ -119,7 +109,7 @@ def test_messages_go_on_with_their_link_whatever_its_place():
         at_places = seconds[clients[:, None], senders.ids]
         wanted, whole = rule.step(COST, whole, None, Met(ALL_PAIRS, contact, lasted=seconds))
         found, listed = rule.step(COST, listed, None, Met(senders, in_use(senders, N), lasted=at_places))
-        np.testing.assert_array_equal(dense(senders, found.heard), wanted.heard)
+        np.testing.assert_array_equal(matrices(senders, found.heard), wanted.heard)
         carried += int(np.sum(wanted.heard))
     assert carried > 0  # a message takes 4 s, and no contact lasts so long in one round
 
@@ -141,8 +131,7 @@ def test_every_graph_that_has_lists(graph):
     make, params = partial(fixed_graph, N, graph, "uniform", True), GraphParams(link_failure=0.3)
     for (_, of_pairs), (_, listed) in zip(links_of(make(), params), links_of(make(lists=True), params)):
         assert listed.senders.most <= listed.adjacency.shape[1]
-        np.testing.assert_array_equal(of_pairs.adjacency, dense(listed.senders, listed.adjacency))
-        np.testing.assert_allclose(of_pairs.mix, dense(listed.senders, listed.mix), atol=3e-7)
+        alike(of_pairs, listed)
 
 
 @pytest.mark.few(1)
@@ -172,8 +161,7 @@ def test_roadside_pairs(one_at_a_time):
     both = zip(links_of(make(), params), links_of(make(max_neighbours=24), params))
     for (_, of_pairs), (_, listed) in both:
         np.testing.assert_array_equal(of_pairs.partner, listed.partner)
-        np.testing.assert_array_equal(of_pairs.adjacency, dense(listed.senders, listed.adjacency))
-        np.testing.assert_array_equal(of_pairs.mix, dense(listed.senders, listed.mix))
+        alike(of_pairs, listed)
 
 
 @pytest.mark.long

@@ -4,11 +4,8 @@ import jax
 import numpy as np
 import pytest
 from oracles.grid_world import disc
-from small import told
 from worlds import played
 
-from mdfl_jax.config import default_config
-from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.sharding import Held
 from mdfl_jax.mobility import Motion, Movement
 from mdfl_jax.networks import SpatialParams, move_first, rule_numbers, spatial
@@ -79,39 +76,3 @@ def test_clients_meet_the_server_where_they_mix():
     met = np.maximum.accumulate(np.where(links.at_server, np.arange(ROUNDS)[:, None], -1))
     np.testing.assert_array_equal(links.last_server, met)
     assert links.at_server.any()
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (
-            {"network.order": "first"},
-            "network.order: unknown order 'first' (did you mean 'mix_first'?); known: mix_first, move_first",
-        ),
-        (
-            {"network.graph": "ring"},
-            "network.order is move_first; it must be mix_first: a graph (network.graph is ring) knows no places",
-        ),
-        (
-            {"network.mobility": "contacts", "trace.file": "contacts.csv"},
-            "network.order is move_first; it must be mix_first: network.mobility contacts knows no places",
-        ),
-        (
-            {"server.pattern": "fixed", "algorithm.name": "fedmobile"},
-            "network.order is move_first; it must be mix_first: under server.pattern fixed pairs are drawn",
-        ),
-        (
-            {"data.partition": "by_place"},
-            "network.order is move_first; it must be mix_first: data.partition by_place reads the places before any "
-            "movement",
-        ),
-    ],
-)
-def test_a_world_without_places_is_refused(changes, message, tmp_path):
-    (tmp_path / "contacts.csv").write_text("0,1,0\n")
-    config = default_config()
-    config.network.order = "move_first"
-    config.update_from_flattened_dict(
-        changes | ({"trace.file": str(tmp_path / "contacts.csv")} if "trace.file" in changes else {})
-    )
-    assert told(resolve, config) == message

@@ -23,27 +23,29 @@ def numbers(inner, participation=1.0, period=1):
     return ParticipationParams(inner, np.float32(participation), np.int32(period))
 
 
-@pytest.mark.parametrize("rate", [0.2, 0.5, 0.75, 0.8, 1.0])
-def test_each_picks_exactly_its_share(rate):
+def picked_by(rule, graph, rates, seeds):
+    """[rates, seeds, N, N] what a rule picks of a graph; one program for all rates."""
+    program = jax.jit(jax.vmap(rule, in_axes=(0, None, None)))
+    keys = jax.random.split(jax.random.key(0), seeds)
+    return [np.asarray(program(keys, jnp.asarray(graph), np.float32(rate))) for rate in rates]
+
+
+def test_each_picks_exactly_its_share():
     """In a graph without a link of both directions the links are the picks: ceil(nu d) of them a row."""
     graph = oracle.links(11, "exponential")  # hops 1, 2, 4, 8, and none of 10, 9, 7, 3
     assert not (graph & graph.T).any()
-    picks = jax.jit(jax.vmap(pick_links, in_axes=(0, None, None)))(
-        jax.random.split(jax.random.key(0), 300), jnp.asarray(graph), np.float32(rate)
-    )
-    picks = np.asarray(picks)
-    count = int(np.ceil(rate * 4 - 1e-6))
-    assert (picks.sum(axis=2) == count).all()
-    assert not (picks & ~graph).any()
-    share = picks.mean(axis=0)[graph]
-    assert (np.abs(share - count / 4) < 4.5 * np.sqrt(0.25 / 300)).all()
+    rates = (0.2, 0.5, 0.75, 0.8, 1.0)
+    for rate, picks in zip(rates, picked_by(pick_links, graph, rates, 300)):
+        count = int(np.ceil(rate * 4 - 1e-6))
+        assert (picks.sum(axis=2) == count).all()
+        assert not (picks & ~graph).any()
+        share = picks.mean(axis=0)[graph]
+        assert (np.abs(share - count / 4) < 4.5 * np.sqrt(0.25 / 300)).all()
 
 
 def test_an_exchange_goes_both_ways():
     graph = oracle.links(9, "complete")
-    keys = jax.random.split(jax.random.key(1), 400)
-    links = np.asarray(jax.vmap(pick_links, in_axes=(0, None, None))(keys, jnp.asarray(graph), 0.25))
-    picks = np.asarray(jax.vmap(random_neighbours, in_axes=(0, None, None))(keys, jnp.asarray(graph), 0.25))
+    (links,), (picks,) = (picked_by(rule, graph, [0.25], 400) for rule in (pick_links, random_neighbours))
     assert (picks.sum(axis=2) == 2).all()
     np.testing.assert_array_equal(links, picks | picks.swapaxes(1, 2))
     expected = 1 - (1 - 2 / 8) ** 2  # either end picks it

@@ -106,10 +106,6 @@ def test_radii_are_drawn_once_in_their_range():
     assert np.isinf(endless).all()
 
 
-def test_worlds_do_not_mix_and_names_are_known():
+def test_worlds_do_not_mix():
     with pytest.raises(UserError, match="must live in one world: static in the grid, random_walk in the plane"):
         spatial(N, mobility=("static", "random_walk"))
-    with pytest.raises(UserError, match="mobility is empty"):
-        spatial(N, mobility=())
-    with pytest.raises(UserError, match=r"unknown contact 'swep' \(did you mean 'swept'\?\)"):
-        spatial(N, contact="swep")

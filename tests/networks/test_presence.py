@@ -1,14 +1,15 @@
 """Clients that come and go: who is there against loops in NumPy, whose links stay, and with what models they come."""
 
+import itertools
+
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from collectives import unordered
 from small import assert_trees_equal, toy_dataset, toy_hparams, toy_task
 from worlds import played
 
-from mdfl_jax import Hparams, Schedule, UserError
+from mdfl_jax import Hparams, Schedule
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.algorithms.local import LocalNumbers, Settings
 from mdfl_jax.core.message_bits import total_bits
@@ -88,25 +89,26 @@ def test_every_member_has_its_loop():
 
 @pytest.mark.parametrize("name", CASES)
 def test_who_is_there_is_what_the_loop_says_and_the_others_have_no_links(name):
-    """Over a movement with neighbour lists and without; the links of those that are there are those of the world."""
+    """On a ring, or over a movement, once with neighbour lists; the links of those there are those of the world."""
     numbers, there, seconds = CASES[name]
     assert 0.1 < there.mean() < 0.9
-    for lists in (0, N - 1):
-        world = spatial(N, 6, ("random_movement",), max_neighbours=lists)
+    world, inner = fixed_graph(N, "ring"), GraphParams()
+    if name in ("markov", "table"):
+        world = spatial(N, 6, ("random_movement",), max_neighbours=N - 1 if name == "markov" else 0)
         inner = toy_hparams(mobility=0).network
-        network = coming_and_going(world, name)
-        assert network.gives == world.gives - {FIXED}
-        assert SYMMETRIC in network.gives
-        states, links = played(network, PresenceParams(inner, numbers, seconds), ROUNDS)
-        found = np.stack([states.was[1:], links.active])
-        np.testing.assert_array_equal(found, np.stack([there[:ROUNDS]] * 2))
-        _, whole = played(world, inner, ROUNDS)
-        ids = np.tile(np.arange(N), (ROUNDS, N, 1)) if not lists else whole.senders.ids
-        both = there[:ROUNDS, :, None] & np.take_along_axis(there[:ROUNDS, None, :].repeat(N, 1), ids, axis=2)
-        np.testing.assert_array_equal(links.adjacency, whole.adjacency & both)
-        np.testing.assert_allclose(links.mix.sum(axis=2), 1, rtol=1e-6)
-        own = ids == np.arange(N)[None, :, None]
-        np.testing.assert_allclose(links.mix[~own], np.where(both, whole.mix, 0)[~own], rtol=1e-6)
+    network = coming_and_going(world, name)
+    assert network.gives == world.gives - {FIXED}
+    assert SYMMETRIC in network.gives
+    states, links = played(network, PresenceParams(inner, numbers, seconds), ROUNDS)
+    found = np.stack([states.was[1:], links.active])
+    np.testing.assert_array_equal(found, np.stack([there[:ROUNDS]] * 2))
+    _, whole = played(world, inner, ROUNDS)
+    ids = np.tile(np.arange(N), (ROUNDS, N, 1)) if whole.senders.ids is None else whole.senders.ids
+    both = there[:ROUNDS, :, None] & np.take_along_axis(there[:ROUNDS, None, :].repeat(N, 1), ids, axis=2)
+    np.testing.assert_array_equal(links.adjacency, whole.adjacency & both)
+    np.testing.assert_allclose(links.mix.sum(axis=2), 1, rtol=1e-6)
+    own = ids == np.arange(N)[None, :, None]
+    np.testing.assert_allclose(links.mix[~own], np.where(both, whole.mix, 0)[~own], rtol=1e-6)
 
 
 def test_markov_chains_are_stationary_from_the_first_round_on():
@@ -139,21 +141,21 @@ def gossip(first, there, newcomers, mix):
     return np.stack(models), np.stack(messages)
 
 
-@pytest.mark.parametrize("absent", ABSENT)
-@pytest.mark.parametrize("newcomers", NEWCOMERS)
+@pytest.mark.parametrize(("newcomers", "absent"), [*zip(NEWCOMERS, itertools.cycle(ABSENT))])
 def test_newcomers_begin_as_set_and_their_lessons_are_sent(newcomers, absent):
     """Models that only gossip, since the step size is zero; each client has a first model of its own."""
     ring = fixed_graph(N, "ring")
     network = coming_and_going(ring, "table", absent, newcomers)
     simulation = Simulation(toy_task(num_clients=N, partition="iid"), network, dpsgd(Settings()), Schedule(10, 1))
-    start = {k: np.random.default_rng(0).normal(size=(N, *v.shape)).astype(np.float32) for k, v in flat(simulation)}
+    leaves, form = jax.tree.flatten(simulation.model)
+    start = [np.random.default_rng(0).normal(size=(N, *leaf.shape)).astype(np.float32) for leaf in leaves]
     numbers = LocalNumbers(lr=np.float32(0)).typed()
     hparams = Hparams(toy_hparams().task, PresenceParams(GraphParams(), StayNumbers(STAYS)), numbers)
-    hparams = hparams._replace(start=jax.tree.unflatten(jax.tree.structure(simulation.model), list(start.values())))
+    hparams = hparams._replace(start=jax.tree.unflatten(form, start))
     carry = jax.jit(simulation.first)(simulation.data, hparams, jax.random.key(0))
     advance = jax.jit(simulation.advance)
     mix = np.asarray(played(ring, GraphParams(), 1)[1].mix[0], float)
-    first = np.concatenate([leaf.reshape(N, -1) for leaf in start.values()], axis=1)
+    first = np.concatenate([leaf.reshape(N, -1) for leaf in start], axis=1)
     models, messages = gossip(first.astype(float), table()[:10], newcomers, mix)
     before = 0
     for t in range(10):
@@ -167,10 +169,6 @@ def test_newcomers_begin_as_set_and_their_lessons_are_sent(newcomers, absent):
         size = first.shape[1] * 32
         np.testing.assert_array_equal(total_bits(np.asarray(metrics.bits)), before * size)
         assert metrics.share_present == pytest.approx(table()[t].mean())
-
-
-def flat(simulation):
-    return [(str(path), leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(simulation.model)]
 
 
 @pytest.mark.parametrize("absent", ABSENT)
@@ -217,10 +215,3 @@ def test_newcomers_over_devices_are_those_on_one():
         assert not unordered(compiled.as_text())[1]
         found.append((jax.tree.map(lambda leaf: np.asarray(leaf)[:N], carry.algorithm.params), metrics.messages))
     assert_trees_equal(*found, 2e-5)
-
-
-def test_unknown_names_are_told():
-    for given in ({"name": "markof"}, {"name": "markov", "absent": "gone"}, {"name": "markov", "newcomers": "none"}):
-        with pytest.raises(UserError, match="unknown"):
-            coming_and_going(fixed_graph(N, "ring"), **given)
-    assert jnp.all(PRESENCES["trace"](None, KEY, None, jnp.zeros(3, bool)))

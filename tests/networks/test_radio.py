@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from oracles import radio as oracle
 from scipy import stats
 from tiny import tiny_config
-from worlds import played
+from worlds import matrices, played
 
 import mdfl_jax
 from mdfl_jax.core.links import ALL_PAIRS, as_senders
@@ -49,38 +49,17 @@ def plane(parts, lists=0, contact="disc", costs=()):
     return spatial(N, mobility=mobility, contact=contact, link_filter=chained(filters), max_neighbours=lists)
 
 
-def as_matrices(links):
-    """The links of the rounds as matrices: adjacency [R, N, N], and rates where there are some."""
-    ids = links.senders.ids
-    if ids is None:
-        return links.adjacency, links.rate
-    adjacency = np.zeros((len(ids), N, N), bool)
-    rate = np.zeros((len(ids), N, N), np.float32)
-    for t, i in np.ndindex(len(ids), N):
-        used = ids[t, i] != i
-        adjacency[t, i, ids[t, i][used]] = links.adjacency[t, i][used]
-        rate[t, i, ids[t, i][used]] = 0 if links.rate is None else links.rate[t, i][used]
-    return adjacency, rate
-
-
-@pytest.mark.parametrize("distance", [1, 17, 100, 350.5])
-def test_losses_are_those_of_the_standards(distance):
-    default, own = LogDistanceNumbers(), functools.partial(LogDistanceNumbers, exponent=2.0)
-    np.testing.assert_allclose(loss(default, jnp.float32(distance)), oracle.streets(distance, 5.9), atol=0.01)
-    road = own(reference_loss=oracle.highway(1, 5.9))
-    np.testing.assert_allclose(loss(road, jnp.float32(distance)), oracle.highway(distance, 5.9), atol=1e-3)
-    free = own(reference_loss=oracle.free_space(0.001, 2400))
-    np.testing.assert_allclose(loss(free, jnp.float32(distance)), oracle.free_space(distance / 1000, 2400), atol=1e-3)
-    np.testing.assert_allclose(reach(default, loss(default, jnp.float32(distance))), distance, rtol=1e-4)
-
-
-def test_values_by_hand():
+def test_losses_are_those_of_the_standards_and_by_hand():
     """23 dBm - (51.42 + 60) dB + 95 dBm at 100 m; 5 dB are left at 10^(61.58 / 30) m."""
-    numbers = LogDistanceNumbers()
-    assert float(loss(numbers, jnp.float32(100.0))) == pytest.approx(111.42, abs=1e-3)
-    assert float(loss(numbers, jnp.float32(0.0))) == pytest.approx(51.42, abs=1e-5)
-    assert float(reach(numbers, jnp.float32(23 + 95 - 5))) == pytest.approx(10 ** (61.58 / 30), rel=1e-4)
-    assert float(reach(numbers, jnp.float32(51.0))) == 0
+    default, distance = LogDistanceNumbers(), np.array([1, 17, 100, 350.5], np.float32)
+    road = LogDistanceNumbers(exponent=2.0, reference_loss=oracle.highway(1, 5.9))
+    free = LogDistanceNumbers(exponent=2.0, reference_loss=oracle.free_space(0.001, 2400))
+    np.testing.assert_allclose(loss(default, distance), [oracle.streets(d, 5.9) for d in distance], atol=0.01)
+    np.testing.assert_allclose(loss(road, distance), [oracle.highway(d, 5.9) for d in distance], atol=1e-3)
+    np.testing.assert_allclose(loss(free, distance), [oracle.free_space(d / 1000, 2400) for d in distance], atol=1e-3)
+    np.testing.assert_allclose(reach(default, loss(default, distance)), distance, rtol=1e-4)
+    np.testing.assert_allclose(loss(default, np.float32([100, 0])), [111.42, 51.42], atol=1e-3)
+    np.testing.assert_allclose(reach(default, np.float32([23 + 95 - 5, 51])), [10 ** (61.58 / 30), 0], rtol=1e-4)
 
 
 @pytest.mark.few(1)
@@ -91,10 +70,10 @@ def test_without_shadowing_a_radio_is_a_disc_of_its_reach(contact):
     cost = CostParams(bandwidth=np.float32(1.0), link_bits=np.float32(2.0))
     both = plane(Parts("log_distance"), contact=contact, costs=(short,))
     numbers = PLANE._replace(link_filter=(RadioParams(SIGNAL), cost))
-    found, _ = as_matrices(played(both, numbers, ROUNDS)[1])
+    found = played(both, numbers, ROUNDS)[1].adjacency
     disc = plane(Parts(), contact=contact, costs=(short,))
     numbers = PLANE._replace(radius=reach(SIGNAL, np.float32(113.0)), link_filter=cost)
-    np.testing.assert_array_equal(found, as_matrices(played(disc, numbers, ROUNDS)[1])[0])
+    np.testing.assert_array_equal(found, played(disc, numbers, ROUNDS)[1].adjacency)
     assert found.any()
 
 
@@ -162,18 +141,19 @@ def test_losses_between_air_and_ground(environment):
     assert float(air_to_ground.reach(numbers, jnp.float32(60.0), ground, air)) == 0  # not even from below
 
 
+FLYING = plane(Parts("air_to_ground"))
+
+
+@pytest.mark.few(1)
 @pytest.mark.parametrize("flying", ["mobile", "static"])
 def test_who_flies_is_heard_by_the_elevation(flying):
     """Of 16 mobile and 8 static clients, those in the air at about 100 m between high houses; others in the streets."""
-    parts, (low, high) = Parts("air_to_ground"), (80, 120)
     own = air_to_ground.AirToGroundNumbers(environment="high_rise", height_spread=0.2, flying=flying).traced()
-    network = spatial(N, mobility=("random_waypoint",), link_filter=radio(parts))
     numbers = PLANE._replace(radius=np.float32(600.0), link_filter=RadioParams(own))
-    states, links = played(network, numbers, ROUNDS)
-    drawn = states.filtered.drawn[0].astype(float)
+    states, links = played(FLYING, numbers, ROUNDS)
     flies = states.places.is_mobile[0] == (flying == "mobile")
-    height = np.where(flies, 100 * (0.8 + 0.4 * drawn), 1.5)
-    assert ((height[flies] >= low) & (height[flies] <= high)).all()
+    height = np.where(flies, 100 * (0.8 + 0.4 * states.filtered.drawn[0].astype(float)), 1.5)
+    assert ((height[flies] >= 80) & (height[flies] <= 120)).all()
     assert np.ptp(height[flies]) > 10
     kinds = {}
     for t in range(ROUNDS):
@@ -229,8 +209,7 @@ def test_the_heights_of_a_trace_decide_the_elevation(lists):
     assert len(kinds) == 3
 
 
-@pytest.mark.parametrize("mobility", [0, 1])
-def test_who_has_no_height_in_the_trace_has_that_of_the_radio(mobility):
+def test_who_has_no_height_in_the_trace_has_that_of_the_radio():
     """Points of one program, whose tracks have one form: one follows heights, the other one a trace without."""
     plain = rising()._replace(height=None)
     traces = of_one_form([tracks(rising()), tracks(plain)])
@@ -238,29 +217,23 @@ def test_who_has_no_height_in_the_trace_has_that_of_the_radio(mobility):
     own = RadioParams(air_to_ground.AirToGroundNumbers(height=40.0).traced(), None, ShannonNumbers().traced())
     parts = Parts("air_to_ground", "", "shannon")
     network = spatial(4, mobility=("trace", "random_waypoint"), link_filter=radio(parts))
-    numbers = SpatialParams(4, np.float32(1e4), mobility=mobility, trace=traces[1], link_filter=own)
-    expected = played(network, numbers._replace(trace=tracks(plain)), 3)[1]
-    np.testing.assert_array_equal(played(network, numbers, 3)[1].rate, expected.rate)
-    of_heights = played(network, numbers._replace(trace=traces[0]), 3)[1]
-    assert np.array_equal(of_heights.rate, expected.rate) == (mobility == 1)
+    for mobility in (0, 1):
+        numbers = SpatialParams(4, np.float32(1e4), mobility=mobility, trace=traces[1], link_filter=own)
+        expected = played(network, numbers._replace(trace=tracks(plain)), 3)[1]
+        np.testing.assert_array_equal(played(network, numbers, 3)[1].rate, expected.rate)
+        of_heights = played(network, numbers._replace(trace=traces[0]), 3)[1]
+        assert np.array_equal(of_heights.rate, expected.rate) == (mobility == 1)
 
 
 WHOLE = Parts("log_distance", "nakagami", "its_g5", "turns", shadowed=True, bursts=True)
 LOUD = Parts("log_distance", "rayleigh", "shannon", "interference", shadowed=True)
 DRONES = Parts("air_to_ground", "", "its_g5")
+SHADOWED = SIGNAL.replace(shadowing=np.float32(4))
+BURSTS = {"burst": np.float32(0.3), "burst_end": np.float32(0.5)}
 NUMBERS = {
-    WHOLE: RadioParams(
-        SIGNAL.replace(shadowing=np.float32(4)),
-        NakagamiNumbers().traced(),
-        None,
-        None,
-        np.float32(0.3),
-        np.float32(0.5),
-    ),
+    WHOLE: RadioParams(SHADOWED, NakagamiNumbers().traced(), **BURSTS),
     DRONES: RadioParams(air_to_ground.AirToGroundNumbers(environment="high_rise", height_spread=0.5).traced()),
-    LOUD: RadioParams(
-        SIGNAL.replace(shadowing=np.float32(4)), None, ShannonNumbers().traced(), InterferenceNumbers().traced()
-    ),
+    LOUD: RadioParams(SHADOWED, None, ShannonNumbers().traced(), InterferenceNumbers().traced()),
 }
 
 
@@ -272,10 +245,10 @@ def test_lists_mean_what_matrices_mean(parts, contact):
     cost = CostParams(link_bits=np.float32(1.5e7), latency=np.float32(0.01))
     numbers = PLANE._replace(link_filter=(NUMBERS[parts], cost))
     dense, listed = (played(plane(parts, lists, contact, (short,)), numbers, ROUNDS)[1] for lists in (0, N - 1))
-    (found, rate), (of_lists, rate_of_lists) = as_matrices(dense), as_matrices(listed)
+    found, rate = dense.adjacency, dense.rate
     np.testing.assert_array_equal(found, found.swapaxes(1, 2))
-    np.testing.assert_array_equal(found, of_lists)
-    np.testing.assert_allclose(rate, rate_of_lists, rtol=1e-4)
+    np.testing.assert_array_equal(found, matrices(listed.senders, listed.adjacency))
+    np.testing.assert_allclose(rate, matrices(listed.senders, listed.rate), rtol=1e-4)
     assert (rate[found] > 0).all()
     assert 0 < found.sum() < np.sum(rate > 0)  # some contacts are too short
 
@@ -330,8 +303,8 @@ def test_bursts_are_gilberts_chain_also_on_a_graph():
     numbers = GraphParams(link_filter=RadioParams(burst=np.float32(0.05), burst_end=np.float32(0.2)))
     links = played(network, numbers, 300)[1]
     good = links.adjacency
-    np.testing.assert_array_equal(links.within, np.broadcast_to(~np.eye(N, dtype=bool), good.shape))
-    np.testing.assert_array_equal(links.outage, links.within & ~good)
+    np.testing.assert_array_equal(links.in_radius, np.broadcast_to(~np.eye(N, dtype=bool), good.shape))
+    np.testing.assert_array_equal(links.outage, links.in_radius & ~good)
     np.testing.assert_array_equal(good, good.swapaxes(1, 2))
     bad = ~good[:, *np.triu_indices(N, 1)]
     assert bad[0].mean() == pytest.approx(0.2, abs=0.08)
@@ -360,11 +333,8 @@ def test_a_contact_carries_what_its_rate_sends_in_its_seconds():
     numbers = PLANE._replace(link_filter=RadioParams(SIGNAL))
     rate = played(plane(parts), numbers, ROUNDS)[1].rate
     cost = CostParams(link_bits=np.float32(6e7))
-    both = played(
-        plane(parts, costs=(link_filter(Work(), "drop"),)),
-        numbers._replace(link_filter=(RadioParams(SIGNAL), cost)),
-        ROUNDS,
-    )[1]
+    numbers = numbers._replace(link_filter=(RadioParams(SIGNAL), cost))
+    both = played(plane(parts, costs=(link_filter(Work(), "drop"),)), numbers, ROUNDS)[1]
     np.testing.assert_array_equal(both.adjacency, rate >= 12e6)
     assert 0 < both.adjacency.sum() < (rate > 0).sum()
 
@@ -394,17 +364,9 @@ def test_outage_and_rates_of_a_study_are_those_of_its_links():
     assert ((rate >= 20800 / 1e-3) & (rate <= 27e6)).all()  # those that carry a model in a millisecond
 
 
-PLANNED = {
-    "network.mobility": "random_waypoint",
-    "network.radius": 50.0,
-    "radio.name": "log_distance",
-    "radio.rate": "its_g5",
-    "radio.threshold": 3.0,
-    "radio.shadowing_distance": 9.0,
-    "radio.burst_end": 0.5,
-    "cost.short_contact": "drop",
-    "motion.dt": 0.0015,
-}
+PLANNED = {"network.mobility": "random_waypoint", "network.radius": 50.0, "motion.dt": 0.0015}
+PLANNED |= {"radio.name": "log_distance", "radio.rate": "its_g5", "radio.threshold": 3.0}
+PLANNED |= {"radio.shadowing_distance": 9.0, "radio.burst_end": 0.5, "cost.short_contact": "drop"}
 
 
 def test_a_plan_tells_what_has_no_effect_and_what_never_fits():

@@ -7,7 +7,6 @@ import pytest
 from small import told
 from worlds import ends
 
-from mdfl_jax import UserError
 from mdfl_jax.config import default_config
 from mdfl_jax.networks.worlds import MOVERS, RELAY_PLACES, moving, places_of_relays
 from mdfl_jax.study import make_study
@@ -121,24 +120,9 @@ def test_labels_by_place_are_those_of_the_clients_with_data():
     np.testing.assert_array_equal(start.world.label_counts[:8], without.world.label_counts)
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"network.relays": 11}, "network.relays is 11; it must be at most 10: network.num_clients is 11"),
-        ({"network.relays": -1}, "network.relays is -1; it must be at least 0"),
-        ({"network.graph": "ring"}, "it must be 0 with network.graph ring"),
-        ({"network.mobility": "random_walk"}, "it must be 0 with network.mobility random_walk"),
-        ({"network.mobility": "group"}, "it must be 0 with network.mobility group"),
-        ({"network.mixing": "fedavg"}, "it must be 0 with network.mixing fedavg"),
-        ({"data.name": "synthetic:linear"}, "it must be 0 with data.name synthetic:linear"),
-        ({"server.pattern": "random"}, "it must be 0 with server.pattern random"),
-        ({"network.num_mobile": 9}, "network.num_mobile is 9; it must be at most network.num_clients - network.relays"),
-        ({"network.relay_places": "hub"}, "network.relay_places: unknown relay_places 'hub'"),
-        ({"network.grid_size": 2000}, "network.relays is 3; with 11 clients and 4,000,000 places it must be 0"),
-    ],
-)
-def test_a_mistake_is_one_line(changes, said):
-    assert said in told(lambda: ends(make_study(small(**changes))))
+def test_more_places_than_relays_can_look_at_are_one_line():
+    line = told(lambda: ends(make_study(small(**{"network.grid_size": 2000}))))
+    assert "network.relays is 3; with 11 clients and 4,000,000 places it must be 0" in line
 
 
 def expected(name, samples, place):
@@ -183,8 +167,3 @@ def test_only_the_chosen_ones_move_and_all_choices_share_a_program(mobility):
         assert set(np.flatnonzero(np.asarray(start.places.is_mobile))) == set(chosen)
         assert set(np.flatnonzero((before != after).any(1))) <= set(chosen)
         assert (before != after).any()
-
-
-def test_an_unknown_choice_is_one_line():
-    with pytest.raises(UserError, match=r"network.movers: unknown movers 'most'.*most_data"):
-        make_study(small(**NO_RELAYS, **{"network.movers": "most"}))

@@ -61,6 +61,7 @@ def test_meetings_are_those_of_the_places_and_known_ahead():
             assert links.next_server[t, i] == min([s for s in slots if s > t], default=NEVER)
     assert (end.reached == met.any(axis=0)).all()
     assert not end.reached.all()  # two clients stand still, away from the units
+    assert (links.next_server[:, ~end.reached] == NEVER).all()
 
 
 @pytest.mark.long
@@ -100,17 +101,3 @@ def test_matchings_are_random():
     assert abs(float((partner[:, 1] == 0).mean()) - 0.5) < 0.06
     one_way = jnp.array([[0, 1], [0, 0]], bool)  # heard, but not hearing
     assert matching(jax.random.key(0), one_way).tolist() == [0, 1]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("mobility", ["static", "random_movement", "random_waypoint"])
-def test_any_mobility(mobility):
-    """On the grid as in the plane; who stands still away from the units never meets the server."""
-    grid = mobility != "random_waypoint"
-    units = np.array([[1.0, 1.0]]) if grid else UNITS
-    world = SpatialParams(num_mobile=8, radius=1.0, max_step=2.0, mobility=0) if grid else in_the_plane(mobility)
-    end, links, _ = history(mobility=mobility, params=RoadsideParams(world, units, 1.0 if grid else RANGE))
-    assert (links.at_server.any(axis=0) == end.reached).all()
-    if mobility == "static":
-        assert ((links.at_server == links.at_server[0]).all(axis=0)).all()
-        assert (links.next_server[:, ~end.reached] == NEVER).all()

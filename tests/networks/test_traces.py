@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import costs as oracle
-from worlds import holding, played
+from worlds import holding, matrices, played
 
 from mdfl_jax import UserError
 from mdfl_jax.mobility import MOBILITIES, Motion, Movement, PlaneWorld
@@ -214,12 +214,13 @@ def test_short_contacts_of_a_list_carry_nothing(short_contact, seed):
     np.testing.assert_allclose(table.seconds, seconds[(*table.edges.T, owner)], atol=1e-5)
     cost = CostParams(bandwidth=np.float32(100.0), link_bits=np.float32(100 * need))
     listed = SpatialParams(trace=padded_list(table), link_filter=cost)
-    for i, j in np.ndindex(N, N):
-        of = seconds[i, j]
-        expected = met[:, i, j] & (of >= need) if short_contact == "drop" else oracle.resumed(met[:, i, j], of, need)
-        for places in (0, N - 1):
-            history = played_once(short_contact, places, listed, rounds)
-            np.testing.assert_array_equal([adjacency[i, j] for adjacency in history], expected)
+    expected = met & (seconds.transpose(2, 0, 1) >= need)
+    if short_contact == "resume":
+        for i, j in np.ndindex(N, N):
+            expected[:, i, j] = oracle.resumed(met[:, i, j], seconds[i, j], need)
+    for places in (0, N - 1):
+        links = played(of_lists(short_contact, places), listed, rounds, holding(np.arange(1, N + 1)))[1]
+        np.testing.assert_array_equal(matrices(links.senders, links.adjacency), expected)
 
 
 def padded_list(table):
@@ -230,21 +231,6 @@ def padded_list(table):
     edges[: len(table.edges)] = table.edges
     seconds = np.append(table.seconds, np.zeros(rows - len(table.edges), np.float32))
     return found._replace(edges=edges, slots=np.arange(most, dtype=np.int32), seconds=seconds)
-
-
-def played_once(short_contact, places, params, rounds, _cache={}):  # noqa: B006
-    """The links of each round as matrices, computed once for each of the last parameters."""
-    key = short_contact, places
-    if _cache.get(key, (None,))[0] is not params:
-        _, links = played(of_lists(*key), params, rounds, holding(np.arange(1, N + 1)))
-        found = np.asarray(links.adjacency)
-        if places:
-            ids, matrix = np.asarray(links.senders.ids), np.zeros((rounds, N, N), bool)
-            for k, i in np.ndindex(rounds, N):
-                matrix[k, i, ids[k, i][found[k, i]]] = True
-            found = matrix
-        _cache[key] = params, found
-    return _cache[key][1]
 
 
 @settings(max_examples=25, deadline=None)
@@ -269,14 +255,7 @@ SHARED = network()
 def test_wrong_arguments():
     with pytest.raises(UserError, match=r"the end of a trace 'hld' \(did you mean 'hold'\?\); known: hold, repeat"):
         tracks(table_of(), at_end="hld")
-    with pytest.raises(UserError, match="unknown rule for the end of a trace"):
-        contact_list(CONTACTS, at_end="")
-    for substeps in (0, 3):
-        with pytest.raises(UserError, match=f"substeps is {substeps}; it must divide the 8 rows"):
-            tracks(table_of(), substeps=substeps)
-    with pytest.raises(UserError, match="no rounds"):
-        contact_list(ContactTable(CONTACTS.edges, np.array([0]), N))
+    with pytest.raises(UserError, match="substeps is 3; it must divide the 8 rows"):
+        tracks(table_of(), substeps=3)
     with pytest.raises(UserError, match=r"needs places: give SpatialParams.trace"):
         play(network(), SpatialParams(), 1)
-    with pytest.raises(UserError, match="trace in the plane of a trace, contacts in the world of a contact list"):
-        network(mobility=("trace", "contacts"))

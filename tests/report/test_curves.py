@@ -6,30 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mdfl_jax.report import style
-from mdfl_jax.report.panels import curves, final_accuracy, traffic
+from mdfl_jax.report.panels import curves, traffic
 from mdfl_jax.report.panels.curves import CLIENT_NUMBERS, explorer, stored
 from mdfl_jax.report.read import read_workdir, recorded
 from mdfl_jax.report.registry import FIGURES
 from tests.report.made_report import change, declare, edit
 
 RADII = [{"network.radius": float(r)} for r in range(1, 201)]
-
-
-def test_the_accuracy_is_within_0_and_100_percent(make_workdir):
-    folder = make_workdir(seeds=2)
-
-    def wide(row):
-        return row | {"accuracy": 0.02 if row["seed"] else 0.98}
-
-    figure = curves.accuracy(read_workdir(change(folder, wide)))
-    low, high = figure.axes[0].get_ylim()
-    assert (low, high) == (0, 100)
-    found = {"final_accuracy": {"mean": 0.5, "ci95": 6.1, "per_seed": [0.02, 0.98]}}
-    run = read_workdir(edit(folder, points=lambda points: [point | found for point in points]))
-    assert final_accuracy.final_accuracy(run).axes[0].get_xlim() == (-0.5, 100.5)
-    (panel,) = FIGURES["final_accuracy"].chart(run).data["panels"]
-    bars = [trace["error_x"] for trace in panel["traces"] if "error_x" in trace]
-    assert [[*bar["array"], *bar["arrayminus"]] for bar in bars] == [[50.0, 50.0]] * 4
 
 
 @pytest.mark.parametrize("count", [1, 4, 16, 200])
@@ -75,16 +58,6 @@ def test_consensus_is_on_a_logarithmic_axis_without_rounding_errors(make_workdir
     chart = FIGURES["consensus"].chart(run)
     assert chart.kind == "curves"  # another view of the numbers of the first panel
     assert chart.data["start_with"] == {"metric": "consensus_distance", "x": "", "logy": True}
-
-
-def test_declared_curves_have_a_figure_and_a_view(make_workdir):
-    folder = change(make_workdir(seeds=2), lambda row: row | {"own": 2.0 * row["round"]})
-    declare(folder, "own", "metres", 2.0, ("curve",))
-    run = read_workdir(folder)
-    assert FIGURES["metrics"].chart(run).data["start_with"] == {"metric": "own"}
-    figure = curves.metrics(run)
-    np.testing.assert_allclose(figure.axes[0].lines[0].get_ydata(), [0, 10, 20, 30, 40])
-    assert "own (metres)" in FIGURES["metrics"].caption(run)
 
 
 def with_traffic(folder, up, down):

@@ -5,9 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 from scipy import stats
-from tiny import run_study
+from tiny import run_study, tiny_config
 
-from mdfl_jax.config import default_config
 from mdfl_jax.report import style, tables
 from mdfl_jax.report.page import write_report
 from mdfl_jax.report.panels import groups, label_counts, roadside
@@ -114,22 +113,16 @@ def test_a_long_raster_has_shares_of_slots(make_workdir, monkeypatch):
     np.testing.assert_allclose(np.nan_to_num(cells["z"]), shares, rtol=1e-6)
 
 
-def roadside_study(**changes):
-    config = default_config()
-    config.seeds, config.rounds, config.eval_every, config.judged = 1, 12, 4, "global"
-    config.network.num_clients = config.network.num_mobile = 5
-    config.network.mobility, config.network.radius = "manhattan", 100.0
-    config.algorithm.name, config.algorithm.batch_size, config.model.name = "fedmobile", 4, "linear"
-    config.server.pattern, config.server.units, config.server.unit_range = "roadside", "200,200", 150.0
-    for path, value in changes.items():
-        section, _, name = path.rpartition(".")
-        setattr(config[section] if section else config, name, value)
-    return config
+UNITS = {
+    "seeds": 1, "rounds": 12, "eval_every": 4, "judged": "global", "network.num_clients": 5, "network.num_mobile": 5,
+    "network.mobility": "manhattan", "network.radius": 100.0, "algorithm.name": "fedmobile", "algorithm.batch_size": 4,
+    "server.pattern": "roadside", "server.units": "200,200", "server.unit_range": 150.0,
+}  # fmt: skip
 
 
 @pytest.mark.long
 def test_a_study_with_units_has_the_figure_and_is_judged_by_the_global_model(tmp_path):
-    summary = run_study(make_study(roadside_study()), tmp_path / "run")
+    summary = run_study(make_study(tiny_config(**UNITS)), tmp_path / "run")
     page = write_report(tmp_path / "run").read_text()
     assert (tmp_path / "run" / "figures" / "roadside.png").stat().st_size > 5000
     assert "Road-side units and their meetings" in page

@@ -20,10 +20,8 @@ from mdfl_jax.report.page import render
 from mdfl_jax.report.panels.curves import MANY, facets_on_page
 from mdfl_jax.report.read import read_workdir, sweep_axes
 from mdfl_jax.report.setting import describe_setting
-from mdfl_jax.report.style import DASHES, looks
+from mdfl_jax.report.style import looks
 from mdfl_jax.report.verdict import verdict
-from mdfl_jax.results.studies import title_of
-from mdfl_jax.study import make_study
 from tests.report.made_report import declare, edit
 
 LABELS = "dcm=DCM: distribution-aware cluster-centre movement; static=No movement; network.radius=radio range (m)"
@@ -64,13 +62,6 @@ def test_a_value_on_two_axes_has_two_names(make_workdir):
         run.labelled("data.alpha=4=odd")
 
 
-def test_labels_of_values_that_are_there_are_taken(tiny):
-    """What no point has is refused (tests/config/test_mistakes.py)."""
-    texts = "dcm=DCM; random_movement=Random; dpsgd=D-PSGD; network.mobility=rule; network.mobility=dcm=CM"
-    for labels in (texts, "data.alpha=0.5=half; 0.5=one half"):
-        assert make_study(tiny(sweep="network.mobility=dcm,random_movement", labels=labels, **{"data.alpha": 0.5}))
-
-
 @pytest.mark.parametrize("text", ["dcm", "dcm=", "=DCM", "dcm=A; dcm=B", "dcm=A; dam=A: another"])
 def test_labels_of_another_form_are_refused(text):
     with pytest.raises(UserError, match="labels: "):
@@ -109,12 +100,6 @@ class Fake:
 
     def value(self, point, path):
         return self.points[point]["overrides"].get(path)
-
-
-def test_one_setting_of_many_values_has_each_colour_with_other_dashes():
-    found = looks(Fake([{"network.mobility": f"rule{k}"} for k in range(18)]))
-    assert len({(look.colour, look.dash) for look in found}) == 18
-    assert {look.dash for look in found} < set(range(len(DASHES)))
 
 
 def test_a_table_by_two_settings_has_the_means_and_bold_best_ones(make_workdir):
@@ -212,14 +197,6 @@ def test_points_that_are_equal_in_all_seeds_are_told(make_workdir):
     assert "static and random_movement are equal in all seeds" in tables.note(run.summary)
     run.points[1]["worst_client_accuracy"]["per_seed"][2] = 0.61
     assert not tables.equal_points(run.points)
-
-
-def test_the_title_follows_the_data_in_use():
-    points = [{"overrides": {"data.name": name}} for name in ("mnist", "own_data")]
-    manifest = {"title": "Clients learn {data}", "config": {"data": {"name": "digits"}}, "points": [{"overrides": {}}]}
-    assert title_of(manifest) == "Clients learn handwritten digits"
-    assert title_of(manifest | {"points": points}) == "Clients learn MNIST and own data"
-    assert title_of({"title": "", "name": "mine"}) == "mine"
 
 
 def test_the_legend_of_a_figure_has_each_name_once_with_its_long_form(make_workdir):

@@ -43,14 +43,14 @@ def test_figures_and_panels_of_ones_own_are_in_the_files_and_on_the_page_at_thei
         bars = {"type": "bar", "x": [point["id"] for point in run.points], "y": np.array([1.0, 2.0, np.nan, 4.0])}
         return Chart("plotly", {"traces": [bars], "layout": {}})
 
-    folder = make_workdir(rounds=10)
+    folder = make_workdir(rounds=10, positions=False)
     text = write_report(folder).read_text()
     files = {path.name for path in (folder / "figures").iterdir()}
     assert {"ranking.png", "ranking.pdf", "best.png"} <= files
     assert not {"never.png", "sent.png"} & files
     assert '<p class="caption" id="ranking-caption">The 4 points, ranked.</p>' in text
     assert "The first of 1." in text
-    order = ("accuracy", "ranking", "final_accuracy", "map", "best", "sent")
+    order = ("accuracy", "ranking", "final_accuracy", "label_counts", "best", "sent")
     at = [text.index(f'<section class="panel" id="{name}"') for name in order]
     assert at == sorted(at)
     assert 'id="never"' not in text

@@ -9,9 +9,8 @@ from PIL import Image
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.movie import save_movie
 from mdfl_jax.report.panels.map import MISSING, playback
-from mdfl_jax.report.read import Axis, kept, read_workdir
+from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.setting import World, describe_setting
-from mdfl_jax.report.style import PALETTE, colours_of
 from mdfl_jax.report.tables import note
 from mdfl_jax.storage.study_files import read_lines
 from tests.report.conftest import write_workdir
@@ -28,34 +27,11 @@ def test_a_metric_may_have_the_name_of_another_files_entry(tmp_path):
         read_lines(tmp_path / "metrics.jsonl")
 
 
-def test_a_result_is_kept_for_its_study_and_its_arguments_only(make_workdir):
-    asked = []
-
-    @kept
-    def count(run, least=0):
-        asked.append((len(run.points), least))
-        return sum(p >= least for p in range(len(run.points)))
-
-    run = read_workdir(make_workdir())
-    part = run.only([2])
-    assert [count(run), count(run), count(part), count(part), count(run, 1), count(run, 1), count(run)] == [
-        *(4, 4, 1, 1, 3, 3, 4)
-    ]
-    assert asked == [(4, 0), (1, 0), (4, 1)]
-
-
 def test_streets_of_another_shape_are_one_line(make_workdir):
     folder = make_workdir()
     np.savez(folder / "streets.npz", streets=STREETS[:, :3])
     with pytest.raises(UserError, match=r"streets\.npz: streets has shape \(2, 3\); \[K, 4\] is needed"):
         read_workdir(folder)
-
-
-def test_infinity_is_the_last_colour_of_a_graded_scale():
-    radius = Axis("network.radius", "radius", ("inf", 1.0, 9.0))
-    found, finite = colours_of(radius), colours_of(Axis("network.radius", "radius", (99.0, 1.0, 9.0)))
-    assert [found[text] for text in ("1", "9", "inf")] == [finite[text] for text in ("1", "9", "99")]
-    assert not set(found.values()) & set(PALETTE)
 
 
 def test_who_leaves_on_one_side_of_a_world_without_edges_leaps():
@@ -72,12 +48,12 @@ GREY = (107, 107, 107)  # the colour of a client whose value is unknown
 @pytest.fixture(scope="module")
 def workdirs(tmp_path_factory):
     """A study of all clients, and the same with four of eight clients evaluated in between."""
-    found = [write_workdir(tmp_path_factory.mktemp(name), seeds=2, rounds=20) for name in ("all", "sample")]
+    found = [write_workdir(tmp_path_factory.mktemp(name), seeds=2, rounds=6, every=2) for name in ("all", "sample")]
     folder = found[1]
     config, summary = (json.loads((folder / f"{name}.json").read_text()) for name in ("config", "summary"))
     config["config"] |= {"eval_clients": 4, "eval_samples": 500}
     for k, point in enumerate(summary["points"]):
-        point["sampling"] = {"ci95": None if k == 1 else 0.01 * (k + 1), "round": 10, "mean_ci95": 0.01}
+        point["sampling"] = {"ci95": None if k == 1 else 0.01 * (k + 1), "round": 2, "mean_ci95": 0.01}
     arrays = dict(np.load(folder / "history.npz"))
     for key, values in arrays.items():
         if key.endswith("/accuracy"):
@@ -90,10 +66,8 @@ def workdirs(tmp_path_factory):
 
 def test_the_setting_and_the_note_tell_the_sample(workdirs):
     plain, sampled = map(read_workdir, workdirs)
-    assert (
-        "with a test every 10 (of a sample of 4 clients and 500 test samples; of all at the first"
-        in describe_setting(sampled)
-    )
+    said = "with a test every 2 (of a sample of 4 clients and 500 test samples; of all at the first"
+    assert said in describe_setting(sampled)
     assert "sample;" not in describe_setting(plain)
     assert "of a sample, which adds an error of at most 4.00 points (95 %)" in note(sampled.summary, sampled.config)
     assert "sample" not in note(plain.summary, plain.config)
@@ -106,9 +80,9 @@ def test_clients_that_were_not_evaluated_have_no_colour(workdirs, tmp_path):
         values = playback(run)["points"][0]["values"]  # [evaluations, clients]
         assert (values[1, 4:] == MISSING).all() == unknown
         assert (values[[0, -1]] != MISSING).all()
-        path = save_movie(run, tmp_path / f"{unknown}.gif", [2], rounds=12, fps=10, width=3.0)
+        path = save_movie(run, tmp_path / f"{unknown}.gif", [2], rounds=3, fps=10, width=3.0)
         with Image.open(path) as image:
-            image.seek(image.n_frames - 1)  # at round 12 the last evaluation is that of round 10
+            image.seek(image.n_frames - 1)  # at round 3 the last evaluation is that of round 2
             shown = np.array(image.convert("RGB")).astype(int)
         grey.append((abs(shown - GREY).max(axis=-1) <= 6).sum())
     assert grey[1] > grey[0] + 4 * 50, "four discs of about a hundred pixels; letters have some grey too"

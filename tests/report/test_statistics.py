@@ -94,7 +94,7 @@ def test_with_few_seeds_the_factor_is_bonferronis():
     assert simultaneous(drawn(seeds, 25)).factor == pytest.approx(student.ppf(1 - 0.05 / 50, seeds - 1))
 
 
-@pytest.mark.parametrize(("seeds", "count", "shared"), [(20, 60, 0.0), (12, 20, 0.5), (5, 20, 0.5), (40, 100, 0.3)])
+@pytest.mark.parametrize(("seeds", "count", "shared"), [(12, 20, 0.5), (5, 20, 0.5)])
 def test_all_intervals_hold_together_in_95_of_100_studies(seeds, count, shared):
     studies = 200
     failed = 0

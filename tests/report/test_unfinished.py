@@ -8,7 +8,7 @@ import pytest
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.compare import read_studies
 from mdfl_jax.report.page import render
-from mdfl_jax.report.read import NotYetError, common_round, describe_missing, read_workdir
+from mdfl_jax.report.read import NotYetError, describe_missing, read_workdir
 from tests.report.conftest import write_workdir
 from tests.report.made_report import unfinish
 
@@ -65,15 +65,6 @@ def test_results_are_at_one_round_over_the_seeds_that_have_reached_it(tmp_path):
     assert "In these points fewer than 3 seeds have reached it: random_movement (1)." in said
 
 
-@pytest.mark.parametrize(
-    ("ends", "expected"),
-    [({"a": [40]}, 40), ({"a": [40], "b": [10]}, 40), ({"a": [40], "b": [10], "c": [10, 20]}, 20)],
-)
-def test_the_common_round_is_one_that_half_of_the_points_have_reached(ends, expected):
-    runs = {name: {seed: {0: {}, end: {}} for seed, end in enumerate(of)} for name, of in ends.items()}
-    assert common_round(runs) == expected
-
-
 def test_a_study_that_has_only_begun_is_told_in_one_line(tmp_path):
     folder = unfinish(write_workdir(tmp_path / "run"), lambda row: False)
     with pytest.raises(NotYetError, match="it has no evaluation yet"):
@@ -100,16 +91,6 @@ def test_the_baseline_is_the_one_that_summary_json_names(tmp_path):
     run = read_workdir(folder)
     assert [point["baseline"] for point in run.points] == ["True", "True"]
     assert run.summary["baseline"] == "True"
-
-
-def test_what_config_json_says_of_the_numbers_is_kept(tmp_path):
-    folder = unfinish(write_workdir(tmp_path / "run"))
-    own = {"name": "mine", "key": "mine", "title": "mine", "scale": 1.0, "where": ["table"]}
-    manifest = json.loads((folder / "config.json").read_text()) | {"metrics": [own], "accuracy_is": "max(R^2, 0)"}
-    (folder / "config.json").write_text(json.dumps(manifest))
-    run = read_workdir(folder)
-    assert run.summary["accuracy_is"] == "max(R^2, 0)"
-    assert own.items() <= run.summary["metrics"][0].items()
 
 
 WHOLE = {"points": [{"id": name} for name in ("static", "dam", "dcm")], "seeds": [0, 1, 2]}

@@ -9,30 +9,20 @@ from mdfl_jax import Results
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.metric import CLASSES, CLIENT_BYTES, CLIENTS, ROUNDS, Metric
 
-# The axes of a metric of each kind after the seed: E evaluations, R + 1 rounds, N clients.
-KINDS = {"scalar": "E", "of_clients": "EN", "of_five": "EN5", "matrix": "E34", "places": "RN2", "by_label": "ENCC"}
-KINDS |= {"heard": "TNB"}  # T = R rounds, B = ceil(N / 8) bytes
-SHAPES = {
-    "scalar": (),
-    "of_clients": (CLIENTS,),
-    "of_five": (CLIENTS, 5),
-    "matrix": (3, 4),
-    "places": (ROUNDS, CLIENTS, 2),
-    "by_label": (CLIENTS, CLASSES, CLASSES),
-    "heard": (ROUNDS, CLIENTS, CLIENT_BYTES),
-}
-DIMS = {
-    "scalar": ("round",),
-    "of_clients": ("round", "client"),
-    "of_five": ("round", "client", "of_five_axis"),
-    "matrix": ("round", "matrix_axis", "matrix_axis_2"),
-    "places": ("each_round", "client", "places_axis"),
-    "by_label": ("round", "client", "label", "label_2"),
-    "heard": ("in_round", "client", "client_byte"),
+# The axes of a metric of each kind after the seed (E evaluations, R + 1 rounds, T = R rounds, N clients, B bytes of N
+# bits), the shape with which it is declared, and the names of its axes.
+METRICS = {
+    "scalar": ("E", (), ("round",)),
+    "of_clients": ("EN", (CLIENTS,), ("round", "client")),
+    "of_five": ("EN5", (CLIENTS, 5), ("round", "client", "of_five_axis")),
+    "matrix": ("E34", (3, 4), ("round", "matrix_axis", "matrix_axis_2")),
+    "places": ("RN2", (ROUNDS, CLIENTS, 2), ("each_round", "client", "places_axis")),
+    "by_label": ("ENCC", (CLIENTS, CLASSES, CLASSES), ("round", "client", "label", "label_2")),
+    "heard": ("TNB", (ROUNDS, CLIENTS, CLIENT_BYTES), ("in_round", "client", "client_byte")),
 }
 
 
-def make(clients, kinds, seeds=2, evaluations=3, every=2, shapes=SHAPES):
+def make(clients, kinds, seeds=2, evaluations=3, every=2):
     """Results with one sweep point for each number of clients; ``kinds`` are the metrics that each of them has."""
     rng = np.random.default_rng(0)
     rounds = np.arange(evaluations, dtype=np.int32) * every
@@ -40,21 +30,21 @@ def make(clients, kinds, seeds=2, evaluations=3, every=2, shapes=SHAPES):
     for p, (n, names) in enumerate(zip(clients, kinds)):
         sizes = {"E": evaluations, "R": rounds[-1] + 1, "T": rounds[-1], "N": n, "C": 2 + p, "B": -(-n // 8)}
         for name in names:
-            size = tuple(sizes[axis] if axis in sizes else int(axis) for axis in KINDS[name])
+            size = tuple(sizes[axis] if axis in sizes else int(axis) for axis in METRICS[name][0])
             values = rng.normal(size=(seeds, *size))
             arrays[f"{p}/{name}"] = (100 * values).astype(np.int32) if name == "scalar" else values.astype(np.float32)
         arrays[f"{p}/label_counts"] = rng.integers(1, 9, (seeds, n, 2 + p)).astype(np.int32)
         arrays[f"{p}/is_mobile"] = np.ones((seeds, n), bool)
-    own = [Metric(name, lambda at: None, None, shape=shape, unit="m") for name, shape in shapes.items()]
+    own = [Metric(name, lambda at: None, None, shape=shape, unit="m") for name, (_, shape, _) in METRICS.items()]
     points = [{"id": f"point {p}", "overrides": {}} for p in range(len(clients))]
     summary = {"points": points, "metrics": [metric.described._asdict() for metric in own]}
     return Results({"config": {}, "seeds": [3 + s for s in range(seeds)], "name": "made"}, summary, [], arrays, None)
 
 
-@settings(deadline=None)  # the first example imports xarray
+@settings(deadline=None, max_examples=30)  # the first one imports xarray
 @given(
     points=st.lists(
-        st.tuples(st.integers(1, 6), st.sets(st.sampled_from(sorted(KINDS))).map(sorted)), min_size=1, max_size=4
+        st.tuples(st.integers(1, 6), st.sets(st.sampled_from(sorted(METRICS))).map(sorted)), min_size=1, max_size=4
     ),
     seeds=st.integers(1, 3),
     evaluations=st.integers(2, 4),
@@ -82,8 +72,8 @@ def test_every_array_is_found_by_its_coordinates_and_the_rest_is_missing(points,
 
 
 def test_axes_and_coordinates_have_names():
-    results = make([4, 6], [list(KINDS)] * 2)
-    for name, dims in DIMS.items():
+    results = make([4, 6], [list(METRICS)] * 2)
+    for name, (_, _, dims) in METRICS.items():
         array = results[name]
         assert array.dims == ("point", "seed", *dims) == results.metrics[name].dims
         assert array.shape == results.metrics[name].shape
@@ -93,10 +83,9 @@ def test_axes_and_coordinates_have_names():
     assert list(results["scalar"]["round"]) == [0, 2, 4]
     assert list(results["places"]["each_round"]) == [0, 1, 2, 3, 4]
     assert list(results["heard"]["in_round"]) == [1, 2, 3, 4]
-    assert (
-        results["of_clients"].sel(point="point 1", seed=4, round=2, client=5) == results.array("of_clients", 1)[1, 1, 5]
-    )
-    assert set(results.metrics) == set(KINDS)
+    one = results["of_clients"].sel(point="point 1", seed=4, round=2, client=5)
+    assert one == results.array("of_clients", 1)[1, 1, 5]
+    assert set(results.metrics) == set(METRICS)
 
 
 def test_rows_of_a_part_of_a_study_stand_at_their_seeds():

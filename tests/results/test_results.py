@@ -5,40 +5,27 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from made_study import made
 from matplotlib.figure import Figure
 
 import mdfl_jax
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.metrics import CLIENTS, HOLDS, METRICS, metric
+from mdfl_jax.report import figures
 from mdfl_jax.report.page import write_report
+from mdfl_jax.report.registry import FIGURES
 
-pytestmark = pytest.mark.long  # studies of several seconds
-
-STUDY = {
+SWEEP = {
     "name": "small",
-    "sweep": "network.num_clients=4,6; network.mobility=static,random_movement",
+    "sweep": "network.mobility=static,dcm; network.radius=1,2",
     "baseline": "network.mobility=static",
-    "seeds": 2,
-    "rounds": 4,
-    "eval_every": 2,
-    "data": {"limit_train": 120, "limit_test": 60},
-    "model.name": "linear",
-    "network": {"num_mobile": 2, "grid_size": 5},
-    "engine.record_positions": True,
 }
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    """The study has a metric of its own, which is gone after these tests."""
-    before = dict(METRICS._members)
-
-    @metric("pairs", still=HOLDS, shape=(CLIENTS, 2), unit="m", label="two numbers (m)")
-    def pairs(at):
-        return np.ones((at.num_clients, 2)) * at.messages[:, None]
-
-    yield mdfl_jax.run(STUDY, tmp_path_factory.mktemp("results") / "run")
-    METRICS._members = before
+    folder = tmp_path_factory.mktemp("results") / "run"
+    made(folder, **SWEEP)
+    return mdfl_jax.Results.load(folder)
 
 
 @pytest.fixture(scope="module")
@@ -47,30 +34,11 @@ def alone(results):
     return results.without_workdir()
 
 
-def test_every_metric_with_named_axes_equals_history_npz(results):
-    found = results.to_xarray()
-    with np.load(results.workdir / "history.npz") as history:
-        arrays = dict(history)
-    assert {name.partition("/")[2] for name in arrays if "/" in name} == set(found)
-    for name, values in arrays.items():
-        p, _, key = name.partition("/")
-        if key:
-            own = found[key].isel(point=int(p))
-            np.testing.assert_array_equal(own.isel({d: slice(s) for d, s in zip(own.dims, values.shape)}), values)
-            if own.dtype != values.dtype:
-                beside_nan = {"messages": (np.int32, np.float64), "links": (np.uint8, np.float32)}
-                assert (values.dtype, own.dtype) == beside_nan[key]
-    np.testing.assert_array_equal(found["round"], arrays["rounds"])
-    assert list(found["point"]) == results.points
-    assert list(found["seed"]) == results.seeds == [0, 1]
-
-
 def test_metrics_are_described(results):
     told = results.metrics
     assert told["accuracy"] == ("test accuracy", "", ("point", "seed", "round", "client"), (4, 2, 3, 6))
     assert told["bits_sent"] == ("bits sent", "bits", ("point", "seed", "round", "client"), (4, 2, 3, 6))
     assert told["rounds_done"] == ("rounds done", "rounds", ("point", "seed", "round"), (4, 2, 3))
-    assert told["pairs"][:3] == ("two numbers", "m", ("point", "seed", "round", "client", "pairs_axis"))
     assert told["position"].dims == ("point", "seed", "each_round", "client", "position_axis")
     assert "label_counts" not in told
     assert results.accuracy.attrs == {"long_name": "test accuracy"}
@@ -80,9 +48,9 @@ def test_metrics_are_described(results):
 
 def test_a_row_a_client_of_an_evaluation(results):
     frame = results.to_dataframe(per_client=True)
-    assert len(frame) == 2 * (4 + 6) * 2 * 3
+    assert len(frame) == 4 * 2 * 3 * 6
     assert {"accuracy", "loss", "messages", "bits_sent", "is_mobile"} < set(frame.columns)
-    assert not {"consensus_distance", "position", "pairs", "label_counts"} & set(frame.columns)
+    assert not {"consensus_distance", "position", "label_counts"} & set(frame.columns)
     for row in frame.sample(40, random_state=0).itertuples():
         p, s, e = results.points.index(row.point), results.seeds.index(row.seed), row.round // 2
         assert row.bits_sent == results.array("bits_sent", p)[s, e, row.client]
@@ -102,16 +70,14 @@ def test_a_table_has_numbers_only(results):
     for table in (frame, results.to_dataframe(per_client=True)):  # the swept settings are columns
         for row in table.sample(8, random_state=0).to_dict("records"):
             assert {path: row[path] for path in overrides[row["point"]]} == overrides[row["point"]]
-    assert frame["objective"].isna().all()
 
 
 def test_infinity_in_a_table_is_a_number(results):
     lines = [dict(line, loss=value) for line, value in zip(results.lines, ("inf", None, 1.5))]
     changed = mdfl_jax.Results(results.manifest, results.summary, lines, results.arrays, None)
     np.testing.assert_array_equal(changed.to_dataframe()["loss"], [np.inf, np.nan, 1.5])
-    points = [
-        p | {"overrides": {"network.radius": r}} for p, r in zip(results.summary["points"], ("inf", 2.0, 3.0, "inf"))
-    ]
+    radii = ("inf", 2.0, 3.0, "inf")
+    points = [point | {"overrides": {"network.radius": r}} for point, r in zip(results.summary["points"], radii)]
     summary = results.summary | {"points": points}
     changed = mdfl_jax.Results(results.manifest, summary, results.lines, results.arrays, None)
     assert set(changed.to_dataframe()["network.radius"]) == {np.inf, 2.0, 3.0}
@@ -158,23 +124,20 @@ def test_curves_are_the_means_of_the_arrays(alone, metric, x, labels):
         np.testing.assert_allclose(line.get_xdata(), along(p), rtol=1e-6)
 
 
-@pytest.mark.long
-def test_the_report_is_that_of_the_command(results, alone, tmp_path):
+def test_the_report_is_that_of_the_command(results, alone, tmp_path, monkeypatch):
+    monkeypatch.setattr(figures, "drawn", lambda: {"map": FIGURES["map"]})  # the others take seconds
     page = write_report(results.workdir).read_bytes()
     tables = {file.name: file.read_bytes() for file in (results.workdir / "tables").iterdir()}
     elsewhere = alone.report(tmp_path / "new" / "folder")
     assert elsewhere.read_bytes() == page
     assert {file.name: file.read_bytes() for file in (elsewhere.parent / "tables").iterdir()} == tables
-    assert (elsewhere.parent / "figures" / "map.png").read_bytes() == (
-        results.workdir / "figures" / "map.png"
-    ).read_bytes()
+    ours, theirs = (folder / "figures" / "map.png" for folder in (results.workdir, elsewhere.parent))
+    assert theirs.read_bytes() == ours.read_bytes()
 
 
 def test_results_are_shown_in_words_and_in_a_notebook(alone):
-    assert repr(alone) == (
-        "<Results of 'small': 4 points (num_clients=4, static; num_clients=4, random_movement; num_clients=6, static; "
-        "num_clients=6, random_movement), 2 seeds, 3 evaluations until round 4>"
-    )
+    points = "static, radius=1; static, radius=2; dcm, radius=1; dcm, radius=2"
+    assert repr(alone) == f"<Results of 'small': 4 points ({points}), 2 seeds, 3 evaluations until round 4>"
     page = alone._repr_html_()
     assert page.count("<tr>") == 1 + 4
     assert f"{100 * alone.summary['points'][3]['final_accuracy']['mean']:.2f} ±" in page
@@ -188,7 +151,6 @@ def test_mistakes_are_one_line(results, alone, tmp_path):
         "it cannot be made": lambda: alone.report(results.workdir / "config.json" / "report"),
         r"the x axis is 'bit'; this study has rounds, messages, bits": lambda: alone.plot.accuracy(x="bit"),
         r"unknown metric 'los' \(did you mean 'loss'\?\)": lambda: alone.plot.curves("los"),
-        "unknown metric 'objective'": lambda: alone.plot.curves("objective"),  # in the files, and never measured
         r"unknown figure 'mapp' \(did you mean 'map'\?\)": lambda: alone.plot.mapp(),
         "figure 'roadside': the study has not recorded what it shows; there are accuracy": alone.plot.roadside,
     }

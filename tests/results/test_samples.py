@@ -18,7 +18,6 @@ from mdfl_jax.results.lines import accuracy_of, metric_lines
 from mdfl_jax.results.records import from_devices
 from mdfl_jax.storage.disk import plain
 from mdfl_jax.study import make_study
-from mdfl_jax.study.plan import plan
 
 IS_MOBILE = np.array([True, True, True, False, False, False])
 STANDS_FOR = np.array([1.5, 0, 1.5, 1.5, 1.5, 0])  # of six clients, four are evaluated at the second evaluation
@@ -83,14 +82,6 @@ def test_the_summary_has_the_means_of_the_sample_and_its_interval(tmp_path):
     half = pytest.approx(one.lines[1]["sampling_error_ci95"] / np.sqrt(2))  # of both seeds
     assert entry["sampling"] == {"ci95": half, "round": 2, "mean_ci95": half}
     assert "sampling" not in summary_of(tmp_path, measured("point", 0))
-
-
-def test_the_plan_tells_the_sample():
-    changes = {"network.mobility": "static", "eval_clients": 5}
-    assert "evaluation a sample of 5 clients is evaluated" in plan(make_study(tiny_config(**changes)))
-    told = plan(make_study(tiny_config(**changes, eval_samples=30)))
-    assert "the first and the last evaluation a sample of 5 clients and 30 test samples is evaluated\n" in told
-    assert "sample of" not in plan(make_study(tiny_config(**{"network.mobility": "static"})))
 
 
 @pytest.mark.long

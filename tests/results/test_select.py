@@ -61,15 +61,14 @@ def test_several_fields_are_chosen_together():
 
 
 def synthetic(**changes):
+    start = {
+        "data.name": "synthetic:linear", "data.dimension": 20, "data.samples_per_client": 30,
+        "network.num_clients": 5, "network.radius": float("inf"), "network.num_mobile": 2,
+        "seeds": 2, "rounds": 40, "eval_every": 10, "stop_std": 1e-3,
+        "sweep": "algorithm.name=dpsgd,local_only; algorithm.lr=0.05,0.1,0.2", "select": "algorithm.lr",
+    }  # fmt: skip
     config = default_config()
-    config.data.name, config.data.dimension, config.data.samples_per_client = "synthetic:linear", 20, 30
-    config.network.num_clients, config.network.radius, config.network.num_mobile = 5, float("inf"), 2
-    config.seeds, config.rounds, config.eval_every, config.stop_std = 2, 40, 10, 1e-3
-    config.sweep = "algorithm.name=dpsgd,local_only; algorithm.lr=0.05,0.1,0.2"
-    config.select = "algorithm.lr"
-    for path, value in changes.items():
-        section, _, name = path.rpartition(".")
-        setattr(config[section] if section else config, name, value)
+    config.update_from_flattened_dict(start | changes)
     return config
 
 

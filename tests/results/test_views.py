@@ -13,9 +13,11 @@ from tiny import run_study, tiny_config
 
 from mdfl_jax import Results
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.report import figures
 from mdfl_jax.report.page import write_report
+from mdfl_jax.report.registry import FIGURES
+from mdfl_jax.results.records import read_study
 from mdfl_jax.results.results import StudyResults, write_views
-from mdfl_jax.results.studies import read_study
 from mdfl_jax.results.summary import baselines
 from mdfl_jax.storage.disk import plain
 from mdfl_jax.storage.study_files import VIEWS, locked, read_config
@@ -117,7 +119,7 @@ def test_two_that_finish_at_once_leave_whole_views(folder):
 
     def again():
         try:
-            for _ in range(3):
+            for _ in range(2):
                 write_views(folder, read_config(folder))  # even without the lock
                 with locked(folder):
                     write_views(folder, read_config(folder))
@@ -125,7 +127,7 @@ def test_two_that_finish_at_once_leave_whole_views(folder):
         except BaseException as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=again) for _ in range(3)]
+    threads = [threading.Thread(target=again) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -138,8 +140,9 @@ def test_two_that_finish_at_once_leave_whole_views(folder):
 FILES = ("metrics.jsonl", "summary.json", "history.npz", "config.json", "report.html")
 
 
-def test_nothing_is_written_through_a_link(folder, tmp_path):
+def test_the_files_of_a_report_are_listed_and_nothing_is_written_through_a_link(folder, tmp_path, monkeypatch):
     """A file is replaced; a folder that is a link, and a lock, are refused."""
+    monkeypatch.setattr(figures, "drawn", lambda: {"accuracy": FIGURES["accuracy"]})  # the others take seconds
     for name in FILES:
         outside = tmp_path / name
         shutil.copy(folder / name, outside) if name == "config.json" else outside.write_text("mine")
@@ -151,6 +154,10 @@ def test_nothing_is_written_through_a_link(folder, tmp_path):
     write_report(folder)
     assert {name: (tmp_path / name).read_bytes() for name in FILES} == before
     assert not [name for name in FILES if (folder / name).is_symlink()]
+    written = [path for name in ("tables", "figures") for path in (folder / name).iterdir()]
+    assert {path.suffix for path in written} == {".md", ".csv", ".tex", ".png", ".pdf"}
+    named = {*(str(path.relative_to(folder)) for path in written), "report.html"}
+    assert {*json.loads((folder / "config.json").read_text())["files"]} == named
     for name in ("tables", "figures", ".mdfl_jax.lock"):
         outside = tmp_path / f"outside {name}"
         outside.mkdir() if name != ".mdfl_jax.lock" else outside.write_text("mine")
@@ -183,12 +190,12 @@ def test_the_baseline_is_found_by_its_text(whole):
         assert baselines(manifest | {"config": {"baseline": text}}) == found
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("save", "first", "then"), [("every:2", [2, 4], [2, 4, 6, 8]), ("final", [4], [8]), ("best", None, None)]
 )
 def test_kept_models_are_found_after_more_rounds(tmp_path, save, first, then):
-    changes = {"save": save, "seeds": 1, "sweep": "network.mobility=static,dcm"}
+    changes = {"save": save, "seeds": 1, "sweep": "network.mobility=dcm"}
     for rounds, kept in ((4, first), (8, then)):
         run_study(make_study(tiny_config(**changes, rounds=rounds)), tmp_path)
         results = Results.load(tmp_path)

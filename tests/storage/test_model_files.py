@@ -8,9 +8,19 @@ from safetensors.numpy import load_file, save_file
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.storage import array_files
-from mdfl_jax.storage.model_files import CLIENTS, FORMAT, Header, files_of, is_saved, nested, read, read_header, write
+from mdfl_jax.storage.model_files import (
+    CLIENTS,
+    FORMAT,
+    Header,
+    files_of,
+    is_saved,
+    named,
+    nested,
+    read,
+    read_header,
+    write,
+)
 from mdfl_jax.storage.study_files import model_path
-from mdfl_jax.study.keeping import named
 
 RUN = "dpsgd.dcm-0123456789abcdef-s7-r40"
 HEADER = Header(RUN, "my study", "dcm, alpha=0.1", 7, 40, 0.875)
@@ -20,7 +30,7 @@ TREES = st.recursive(
 )
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=30)
 @given(tree=st.dictionaries(KEYS, TREES, min_size=1, max_size=3))
 def test_a_tree_comes_back_whatever_its_keys_are(tree):
     assert nested(named({"params": tree, "batch_stats": {}}, CLIENTS), CLIENTS) == {"params": tree}

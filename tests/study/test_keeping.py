@@ -13,10 +13,11 @@ from mdfl_jax.config.checks import Save, parse_save
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.sources import load
 from mdfl_jax.models import MODELS, adapt
+from mdfl_jax.results.lines import accuracy_of
 from mdfl_jax.results.results import models_of
 from mdfl_jax.storage.model_files import read_header
 from mdfl_jax.study import make_study
-from mdfl_jax.study.keeping import Keeper, Kept, accuracy_of
+from mdfl_jax.study.batch import Keeper, Kept
 
 # Two batches of three runs and three evaluations each. The step is so long that the accuracy goes up and down, so that
 # the best evaluation of a run is not always the last.
@@ -171,21 +172,15 @@ def test_a_diverged_evaluation_is_never_the_best():
             super().__init__(accuracy=np.array(values, np.float32)[:, None, None])
             self.round = np.array([[at_round]] * len(values))
 
-    class Carry:
-        algorithm = None
-
-        def _replace(self, **fields):
-            return self
-
-    keeper = Keeper(Save("best"), "clients", None, lambda carry: carry)
-    keeper._take = lambda carry, metrics, rows: [
+    keeper = Keeper(Save("best"), "clients", None, lambda: None)
+    keeper._take = lambda metrics, rows: [
         Kept(i, int(metrics.round[0, -1]), float(accuracy_of(metrics, "clients")[i, -1]), {}) for i in rows
     ]
     nan = np.nan
     history = [[0.1, nan, 0.3, nan], [0.1, 0.2, nan, nan], [nan, 0.1, 0.3, nan], [0.5, nan, 0.2, nan]]
-    keeper.start(Carry(), History(history[0], 0), None, False)
+    keeper.start(History(history[0], 0), None, False)
     for e, values in enumerate(history[1:], 1):
-        kept = keeper.see(Carry(), History(values, 2 * e), e == 3)
+        kept = keeper.see(History(values, 2 * e), e == 3)
     assert [(one.run, one.round) for one in sorted(kept)] == [(0, 6), (1, 2), (2, 0), (3, 0)]
 
 

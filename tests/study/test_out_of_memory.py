@@ -24,11 +24,11 @@ class Short:
         self.most, self.after = most, after
         real = Program.advance
 
-        def advance(program, runs, carry, num_runs):
+        def advance(program):
             self.after -= 1
-            if self.after < 0 and num_runs > self.most:
+            if self.after < 0 and program.num_runs > self.most:
                 raise jax.errors.JaxRuntimeError(CPU)
-            return real(program, runs, carry, num_runs)
+            return real(program)
 
         monkeypatch.setattr(Program, "advance", advance)
 
@@ -66,7 +66,7 @@ def test_what_is_finished_or_under_way_stays(study, whole, tmp_path, monkeypatch
     short, ran = Short(monkeypatch, most=2, after=after), []
     monkeypatch.setattr("mdfl_jax.study.runner.Runner._save_is_due", lambda self: True)
     real = Program.advance
-    counted = lambda *args: ran.append(args[3]) or real(*args)  # noqa: E731
+    counted = lambda program: ran.append(program.num_runs) or real(program)  # noqa: E731
     monkeypatch.setattr(Program, "advance", counted)
     run(study, tmp_path)
     assert_same(tmp_path, whole)

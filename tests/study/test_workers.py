@@ -13,8 +13,8 @@ from shell import ROOT
 from small import TINY
 from studies import assert_same
 
-from mdfl_jax.study import places, workers
-from mdfl_jax.study.places import ThisMachine, parse_settings, shares
+from mdfl_jax.study import crew, workers
+from mdfl_jax.study.crew import ThisMachine, parse_settings, shares
 from mdfl_jax.study.progress import Looked, TallyOfFiles
 from mdfl_jax.study.workers import Workers
 
@@ -148,13 +148,13 @@ def test_what_a_worker_says_is_wrong_is_said_once(here, tmp_path):
 
 
 def test_workers_share_the_cores_or_the_cards(monkeypatch):
-    monkeypatch.setattr(places.devices, "cards", list)
+    monkeypatch.setattr(crew.devices, "cards", list)
     monkeypatch.setenv("XLA_FLAGS", "--a=1 --xla_force_host_platform_device_count=5")
     of_each, beside, what = shares(3)
     assert [each["JAX_NUM_CPU_DEVICES"] for each in of_each] == ["2", "2", "2"]  # with one, a process rounds otherwise
     assert (of_each[0]["XLA_FLAGS"], beside, what) == ("--a=1 ", 5, "5 cores")
     assert {each["JAX_NUM_CPU_DEVICES"] for each in shares(7)[0]} == {"2"}
-    monkeypatch.setattr(places.devices, "cards", lambda: ["0", "2", "3"])
+    monkeypatch.setattr(crew.devices, "cards", lambda: ["0", "2", "3"])
     assert shares(2)[0] == [{"CUDA_VISIBLE_DEVICES": "0,3"}, {"CUDA_VISIBLE_DEVICES": "2"}]
     assert "several on one" not in ThisMachine(3, {}, ROOT).words
     assert "which share 3 cards, several on one" in ThisMachine(4, {}, ROOT).words
@@ -165,10 +165,10 @@ def test_workers_share_the_cores_or_the_cards(monkeypatch):
 
 def test_settings_have_the_names_that_each_package_knows():
     given = parse_settings("partition=gpu, time=120,cpus=4,gpus=0.5,slurm_qos=x")
-    assert places._settings(given, 0) == {
+    assert crew._settings(given, 0) == {
         "slurm_partition": "gpu", "timeout_min": 120, "cpus_per_task": 4, "gpus_per_node": 0.5, "slurm_qos": "x",
     }  # fmt: skip
-    assert places._settings(parse_settings("cpus=2,address=auto"), 1) == {"num_cpus": 2, "address": "auto"}
+    assert crew._settings(parse_settings("cpus=2,address=auto"), 1) == {"num_cpus": 2, "address": "auto"}
 
 
 # Who is alive.

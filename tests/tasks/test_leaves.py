@@ -19,8 +19,8 @@ from mdfl_jax.core.trees import chosen_leaves, joined_leaves, leaf_paths
 from mdfl_jax.models import make_model
 from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.networks.graphs import GraphParams
-from mdfl_jax.study.prepare.simulation import build_simulation
 from mdfl_jax.study.prepare.task import load_dataset
+from mdfl_jax.study.study import build_simulation
 from mdfl_jax.tasks.supervised import supervised
 
 N, KEY = 5, jax.random.key(0)

@@ -7,6 +7,7 @@ still says: all of the trace, or a part of it where lines were lost.
 import random
 import xml.etree.ElementTree as ET
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
@@ -116,6 +117,11 @@ def test_what_is_written_is_read(kind, tmp_path_factory, seed):
     truth = drawn_trace(random.Random(seed))
     trace = load(written(tmp_path_factory.mktemp("any"), kind, truth))
     assert read_of(trace) == said_of(truth)
+    assert (trace.times.dtype, trace.node.dtype, trace.x.dtype, trace.y.dtype) == ("f8", "i4", "f4", "f4")
+    assert (np.diff(trace.times) > 0).all()
+    assert (np.diff(trace.offsets) > 0).all()
+    assert (trace.offsets[0], trace.offsets[-1]) == (0, len(trace.node))
+    assert len(trace.ids) == len(set(trace.ids)) == trace.node.max() + 1
     assert trace.format == kind.split(" ", maxsplit=1)[0]
     assert not trace.kinds or set(trace.kinds) == {"car"}
 
@@ -208,9 +214,7 @@ def check_fault(folder, seed: int) -> str:
         return "refused"
     assert isinstance(loaded, Trace), what
     found, said = read_of(loaded), said_of(truth)
-    if kind.startswith(
-        "bonnmotion"
-    ):  # a node has the number of its line, so a line more or less renames those after it
+    if kind.startswith("bonnmotion"):  # a node has the number of its line: a line more or less renames those after it
         found, said = ({row[1:] for row in rows} for rows in (found, said))
     if may_lack is False:
         assert found == said, what
@@ -222,13 +226,13 @@ def check_fault(folder, seed: int) -> str:
     return "read"
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**40))
 def test_a_fault_is_read_right_or_refused(tmp_path_factory, seed):
     check_fault(tmp_path_factory.mktemp("fault"), seed)
 
 
 @pytest.mark.long
-def test_ten_thousand_faults_are_read_right_or_refused(tmp_path):
-    done = [check_fault(tmp_path, seed) for seed in range(10_000)]
-    assert min(done.count("read"), done.count("refused")) > 2000
+def test_thousands_of_faults_are_read_right_or_refused(tmp_path):
+    done = [check_fault(tmp_path, seed) for seed in range(3_000)]
+    assert min(done.count("read"), done.count("refused")) > 600

@@ -1,10 +1,13 @@
-"""One line for every way in which a trace file can be wrong: the file, the place in it, and what is the matter."""
+"""One line for every way in which a trace file can be wrong: the file, the place in it, and what is the matter.
+
+What all formats share, as numbers that are none, is here of one of them; `test_any_format.py` has faults of all.
+"""
 
 import gzip
 
 import pytest
+from small import told
 
-from mdfl_jax.core.errors import UserError
 from mdfl_jax.traces import load
 
 STEP = '<fcd-export>\n<timestep time="0">\n<vehicle id="a" x="1" y="2"/>\n</timestep>\n'
@@ -17,14 +20,6 @@ CASES = {
     "b.xml: cut between tags": (STEP, "the file is cut off: it ends within an element"),
     "c.xml: root": ("<routes><vehicle/></routes>", "line 1: the root element is <routes>; FCD output"),
     "d.xml: unknown element": (STEP + "<lorry/></fcd-export>", "line 5: unknown element <lorry>; known: fcd-export,"),
-    "e.xml: unknown within": (
-        '<fcd-export><timestep time="0"><bike id="a" x="1" y="2"/></timestep></fcd-export>',
-        "line 1: unknown element <bike>",
-    ),
-    "f.xml: outside of a step": (
-        '<fcd-export>\n<vehicle id="a" x="1" y="2"/></fcd-export>',
-        "line 2: <vehicle>",
-    ),
     "f.xml: between steps": (
         STEP + '<vehicle id="b" x="1" y="2"/></fcd-export>',
         "line 5: <vehicle> stands outside of a <timestep>",
@@ -33,20 +28,9 @@ CASES = {
         STEP + '<timestep time="0"/></fcd-export>',
         "line 5: time goes from 0 to 0; times",
     ),
-    "h.xml: times back": (
-        '<fcd-export><timestep time="3"/>\n<timestep time="2"/></fcd-export>',
-        "line 2: time goes from 3 to 2; times must grow",
-    ),
-    "i.xml: no time": ("<fcd-export><timestep/></fcd-export>", "<timestep> has no attribute time"),
-    "j.xml: time in words": ('<fcd-export><timestep time="now"/></fcd-export>', "time is 'now'; it must be a number"),
     "k.xml: no x": ('<fcd-export><timestep time="0"><vehicle id="a" y="2"/></timestep></fcd-export>', "no attribute x"),
-    "l.xml: no id": (
-        '<fcd-export><timestep time="0"><vehicle x="1" y="2"/></timestep></fcd-export>',
-        "no attribute id",
-    ),
     "m.xml: y in words": (STEP.replace('"2"', '"two"') + "</fcd-export>", "line 3: y is 'two'; it must be a number"),
     "n.xml: nan": (STEP.replace('"2"', '"nan"') + "</fcd-export>", "id 'a' at time 0: y is nan; it must be finite"),
-    "o.xml: inf": (STEP.replace('"1"', '"-inf"') + "</fcd-export>", "id 'a' at time 0: x is -inf; it must be finite"),
     "p.xml: twice": (
         STEP.replace("</timestep>", '<vehicle id="a" x="1" y="3"/></timestep></fcd-export>'),
         "line 4: id 'a' has a second sample at time 0",
@@ -60,7 +44,6 @@ CASES = {
         STEP.replace('x="1" y="2"', 'lon="16.4" lat="48.2"') + '<vehicle id="b" x="1" y="2"/></timestep></fcd-export>',
         "<vehicle> has no attribute lon",
     ),
-    "r.xml: doctype alone": ('<!DOCTYPE fcd-export SYSTEM "x.dtd">' + STEP + "</fcd-export>", "is refused"),
     "s.xml: no such entity": (STEP.replace('"a"', '"&e;"') + "</fcd-export>", "it is not XML (undefined entity)"),
     "t.xml: no XML": ("time;id\n", "it may be sumo (a name that ends in .xml) or csv (a header of columns); trace.for"),
     "t.xml: nor a table": ("time\n", "it is not XML"),
@@ -72,17 +55,12 @@ CASES = {
     # BonnMotion
     "a.movements: not threes": ("0 1 2\n0 1 2 3\n", "line 2: 4 numbers; a waypoint has time, x, y (in space"),
     "b.movements: times": ("0 1 2 5 1 2 4 1 2\n", "line 1: id '0' goes back from time 5 to 4; times must grow"),
-    "c.movements: twice": ("0 1 2 0 1 3\n", "line 1: id '0' has a second sample at time 0"),
-    "d.movements: words": ("0 1 east\n", "line 1: y is 'east'; it must be a number"),
-    "e.movements: nan": ("0 nan 2\n", "line 1: x is nan; it must be finite"),
-    "f.movements: comments only": ("# nothing\n\n", "it holds no samples"),
     # ns-2
     "a.tcl: no place": ("$node_(3) set X_ 0\n", "node 3 is given no first place: set Y_ is missing"),
     "b.tcl: cut off": (
         NS2 + '$ns_ at 1.0 "$node_(0) setdest 1',
         "line 3: '$ns_ at 1.0 \"$node_(0) setdest 1' is not a",
     ),
-    "c.tcl: unknown": (NS2 + "$node_(0) fly\n", "line 3: '$node_(0) fly' is not a known command"),
     "d.tcl: negative speed": (
         NS2 + '$ns_ at 1 "$node_(0) setdest 1 1 -2"\n',
         "line 3: speed is -2; it must",
@@ -91,25 +69,16 @@ CASES = {
         NS2 + '$ns_ at -1 "$node_(0) setdest 1 1 2"\n',
         "line 3: time is -1; it must",
     ),
-    "f.tcl: nan": (NS2 + '$ns_ at 1 "$node_(0) setdest nan 1 2"\n', "line 3: x is nan; it must be finite"),
     "g.tcl: leap": (
         NS2 + '$ns_ at 9 "$node_(0) set X_ 5"\n',
         "line 3: '$ns_ at 9 \"$node_(0) set X_ 5\"' is not a known",
     ),
-    "h.tcl: words": ("$node_(0) set X_ here\n", "line 1: X_ is 'here'; it must be a number"),
-    "i.tcl: nothing": ("# nothing\n", "it holds no samples"),
     # CSV
     "a.csv: columns": ("time,id,x,y\n0,a,1,2\n1,a,1\n", "line 3: 3 columns where the first line has 4"),
     "b.csv: header": ("time,id,x\n0,a,1\n", "line 1: columns time,id,x; they must be time,id,x,y or time,id,lon,lat"),
-    "c.csv: words": ("time,id,x,y\n0,a,1,far\n", "line 2: y is 'far'; it must be a number"),
     "d.csv: empty field": ("time,id,x,y\n0,a,,2\n", "line 2: x is ''; it must be a number"),
-    "e.csv: nan": ("time,id,x,y\n0,a,1,2\n1,a,nan,2\n", "id 'a' at time 1: x is nan; it must be finite"),
-    "f.csv: nan time": ("time,id,x,y\n0,a,1,2\nnan,a,1,2\n", "line 3: time is nan; it must be finite"),
     "g.csv: infinite time": ("time,id,x,y\n0,a,1,2\ninf,a,1,2\n", "line 3: time is inf; it must be finite"),
     "h.csv: times": ("time,id,x,y\n3,a,1,2\n2,a,1,2\n", "line 3: id 'a' goes back from time 3 to 2; times must grow"),
-    "i.csv: twice": ("time,id,x,y\n0,a,1,2\n0,b,1,2\n0,a,1,3\n", "line 4: id 'a' has a second sample at time 0"),
-    "j.csv: header only": ("time,id,x,y\n", "it holds no samples"),
-    "k.csv: swapped": ("time,id,lon,lat\n0,a,48.2,116.4\n", "latitude 116.4 is outside -90 to 90; are longitude and"),
     "l.csv: longitude": (
         "time,id,lon,lat\n0,a,16,48\n5,a,190.5,48\n",
         "id 'a' at time 5: longitude 190.5 is outside",
@@ -121,7 +90,6 @@ CASES = {
     "p.csv: itself": ("round,i,j\n0,1,2\n4,3,3\n", "line 3: client 3 is in contact with itself"),
     "q.csv: ends before": ("start,end,i,j\n5,4,1,2\n", "line 2: the contact starts at 5 and ends at 4, before that"),
     "r.csv: no contacts": ("round,i,j\n", "it holds no contacts"),
-    "s.csv: columns": ("round,i,j\n0,1\n", "line 2: 2 columns where the first line has 3"),
     "t.csv: nan": ("start,end,i,j\nnan,4,1,2\n", "line 2: start is nan; it must be finite"),
     # Any
     "empty": ("", "the file is empty"),
@@ -133,11 +101,9 @@ CASES = {
 }
 
 
-def told(path, form="auto"):
-    with pytest.raises(UserError) as caught:
-        load(path, form)
-    line = str(caught.value)
-    assert "\n" not in line
+def of_file(path):
+    """The one line with which a file is refused, which names it."""
+    line = told(load, path)
     assert repr(str(path)) in line
     return line
 
@@ -147,7 +113,7 @@ def test_a_wrong_file_is_one_line(tmp_path, case):
     text, expected = CASES[case]
     path = tmp_path / case.split(":")[0]
     path.write_text(text)
-    assert expected in told(path)
+    assert expected in of_file(path)
 
 
 def test_gzip_that_is_cut_off_or_damaged(tmp_path):
@@ -155,16 +121,16 @@ def test_gzip_that_is_cut_off_or_damaged(tmp_path):
     cut, damaged = tmp_path / "cut.xml.gz", tmp_path / "damaged.xml.gz"
     cut.write_bytes(whole[:-20])
     damaged.write_bytes(whole[:20] + bytes([whole[20] ^ 0xFF]) + whole[21:])
-    assert "the file is cut off: its gzip stream has no end" in told(cut)
-    assert "the gzip stream is damaged" in told(damaged)
+    assert "the file is cut off: its gzip stream has no end" in of_file(cut)
+    assert "the gzip stream is damaged" in of_file(damaged)
 
 
 def test_what_is_no_file(tmp_path):
-    assert "there is no such file" in told(tmp_path / "nowhere.xml")
-    assert "the folder holds no files" in told(tmp_path)
+    assert "there is no such file" in of_file(tmp_path / "nowhere.xml")
+    assert "the folder holds no files" in of_file(tmp_path)
 
 
 def test_what_is_no_text(tmp_path):
     path = tmp_path / "bytes.csv"
     path.write_bytes(b"time,id,x,y\n0,\xff\xfe,1,2\n")
-    assert "it is not text: byte 0xff is not UTF-8" in told(path)
+    assert "it is not text: byte 0xff is not UTF-8" in of_file(path)

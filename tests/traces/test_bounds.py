@@ -19,19 +19,15 @@ def trace(tmp_path, *rows, name="a.csv", header="time,id,x,y"):
     return path
 
 
-def described(path, **settings):
-    return dict(describe(load(path), **settings))
-
-
-def warnings(path, **settings):
-    return [value for what, value in describe(load(path), **settings) if what == "warning"]
+def warnings(path):
+    return [value for what, value in describe(load(path)) if what == "warning"]
 
 
 def test_one_sample_is_described_with_a_warning(tmp_path):
     assert warnings(trace(tmp_path, "3,a,1,2")) == ["the id has one sample, so nobody is seen to move"]
     two = trace(tmp_path, "3,a,1,2", "4,b,1,2")
     assert warnings(two) == ["no id has more than one sample, so nobody is seen to move"]
-    assert described(two)["rounds"] == "none"
+    assert dict(describe(load(two)))["rounds"] == "none"
     with pytest.raises(UserError, match="the trace ends at 3 s, after 0"):
         resample(load(trace(tmp_path, "3,a,1,2")), 1.0)
 
@@ -43,7 +39,7 @@ def test_centuries_and_microseconds_are_described_with_warnings(tmp_path):
     assert warnings(fast) == ["a sample of an id every 1e-06 s; are the times in seconds?"]
     both = trace(tmp_path, "0,a,1,2", "1e-6,a,1.0001,2", "2e-6,a,1,2", f"{CENTURY},a,1,2")
     assert len(warnings(both)) == 2
-    assert described(both)["rounds"] == "none: more than 10,000,000 of 1e-06 s, which no study may have"
+    assert dict(describe(load(both)))["rounds"] == "none: more than 10,000,000 of 1e-06 s, which no study may have"
     leaps = trace(tmp_path, "0,a,0,2", "1,a,900,2", "2,a,0,2")
     assert warnings(leaps) == [
         "2 of 2 steps are faster than 150 m/s, up to 900 m/s (id 'a' until 1 s); are the columns, the times and the "
@@ -55,7 +51,7 @@ def test_centuries_and_microseconds_are_described_with_warnings(tmp_path):
     assert warnings(listed) == ["it lasts 100.0 years; are the times in seconds?"]
 
 
-@pytest.mark.parametrize("dt", [1e-6, 1e-300, 5e-324])
+@pytest.mark.parametrize("dt", [1e-6, 5e-324])
 def test_more_rounds_than_a_study_may_have_are_refused(tmp_path, dt):
     start = time.process_time()
     long = load(trace(tmp_path, "0,a,1,2", "1,a,2,2", f"{CENTURY},a,1,2"), "csv")

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.traces import load, plausible, resampling
-from mdfl_jax.traces.describe import describe, link_stats, notes
+from mdfl_jax.traces import load, resampling
+from mdfl_jax.traces.describe import describe, link_stats
 from mdfl_jax.traces.plausible import speeds
 
 ROOT = Path(__file__).parents[2]
@@ -38,15 +38,6 @@ def test_speeds_equal_the_loop(monkeypatch):
         assert got.median == pytest.approx(middle, abs=0.011)
         assert got.largest == pytest.approx(speed.max())
         np.testing.assert_allclose(got.metres, np.bincount(owner, weights=metres))
-
-
-def test_the_speeds_of_a_trace_are_measured_once(monkeypatch):
-    counted = []
-    monkeypatch.setattr(plausible, "speeds", lambda trace: counted.append(1) or speeds(trace))
-    trace = load(FILES / "places.csv")
-    describe(trace)
-    notes(trace)
-    assert len(counted) == 1
 
 
 def test_link_stats_by_hand():
@@ -80,10 +71,9 @@ def test_a_small_trace_in_words():
 
 
 def test_waypoints_contact_lists_and_the_globe_in_words():
-    from mdfl_jax.traces import load
-
-    assert dict(describe(load(FILES / "pair.movements"), dt=1))["presence"] == "always, by waypoints"
-    assert dict(describe(load(FILES / "pair.movements"), dt=1))["there"] == "mean 2.0, largest 2 ids at once"
+    pair = dict(describe(load(FILES / "pair.movements"), dt=1))
+    assert pair["presence"] == "always, by waypoints"
+    assert pair["there"] == "mean 2.0, largest 2 ids at once"
     rounds = dict(describe(load(FILES / "rounds.csv")))
     assert rounds["time"] == "0 to 2 rounds"
     assert rounds["ids"] == "3, from 0 to 2"

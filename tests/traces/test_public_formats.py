@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small import told
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.traces import Contacts, contact_table, detect, load
@@ -198,12 +199,10 @@ PLT = "Geolife trajectory\nWGS 84\n\n\n\n0\n"
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "told"),
+    ("name", "text", "says"),
     [
         ("a.plt", PLT + "39.9,116.3,0,1,39744.1,2008-10-23\n", "line 7: 6 columns; a .plt has 7"),
         ("a.plt", PLT + "39.9,116.3,0,1,39744.1,23.10.2008,02:53\n", "time is '23.10.2008 02:53'"),
-        ("a.plt", PLT + "400.1,116.3,0,1,39744.1,2008-10-23,02:53:04\n", "latitude 400.1 is outside -90 to 90"),
-        ("a.plt", PLT, "it holds no samples"),
         (
             "a.gpx",
             "<gpx><trk><trkseg><trkpt lat='1' lon='2'/></trkseg></trk></gpx>",
@@ -229,12 +228,9 @@ PLT = "Geolife trajectory\nWGS 84\n\n\n\n0\n"
         ("a", "5 2 1082040961\n1 3 1082155839\n4 2 1082414391\n", "trace.format"),  # a list of SNAP, in seconds
     ],
 )
-def test_what_is_wrong_or_doubtful_is_one_line(tmp_path, name, text, told):
+def test_what_is_wrong_or_doubtful_is_one_line(tmp_path, name, text, says):
     (tmp_path / name).write_text(text)
-    with pytest.raises(UserError) as caught:
-        load(tmp_path / name)
-    assert told in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert says in told(load, tmp_path / name)
 
 
 def test_folders_are_of_formats_that_have_them(tmp_path):

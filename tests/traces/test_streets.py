@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small import told
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.traces.formats import sumo as module
@@ -86,15 +87,13 @@ def test_every_point_that_is_left_out_is_near(points, tolerance):
         ("<net><edge id='a'><lane shape='0,0 1,x'/></edge></net>", "a coordinate of a lane's shape is 'x'; it must be"),
         ("<net>", "the file is cut off"),
         ("", "the file is empty"),
-        ('<!DOCTYPE a [<!ENTITY b "c">]><net/>', r"a document type \(DOCTYPE, entities\) is refused"),
+        ('<!DOCTYPE a [<!ENTITY b "c">]><net/>', "a document type (DOCTYPE, entities) is refused"),
     ],
 )
 def test_a_bad_file_is_one_line(tmp_path, text, says):
     path = tmp_path / "bad.net.xml"
     path.write_text(text)
-    with pytest.raises(UserError, match=says) as error:
-        read_streets(path)
-    assert "\n" not in str(error.value)
+    assert says in told(read_streets, path)
 
 
 def test_a_trace_in_degrees_has_no_streets(network, tmp_path):

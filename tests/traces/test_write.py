@@ -72,12 +72,11 @@ def test_bonnmotion_round_trip(tmp_path_factory, trace):
 
 
 @pytest.mark.parametrize("name", ["crossing.fcd.xml", "pair.movements", "pair.ns_movements", "places.csv", "globe.csv"])
-@pytest.mark.parametrize("ending", ["csv", "csv.gz", "movements", "movements.gz"])
-def test_every_format_goes_into_the_ones_written(tmp_path, name, ending):
-    trace, path = load(FILES / name), tmp_path / f"trace.{ending}"
-    (write_csv if "csv" in ending else write_bonnmotion)(trace, path)
-    assert ending.endswith(".gz") == (path.read_bytes()[:2] == b"\x1f\x8b")
-    same(load(path), trace, ids="csv" in ending)
+def test_every_format_goes_into_the_ones_written(tmp_path, name):
+    for ending, write in (("csv.gz", write_csv), ("movements.gz", write_bonnmotion)):
+        trace, path = load(FILES / name), tmp_path / f"trace.{ending}"
+        write(trace, path)
+        same(load(path), trace, ids=write is write_csv)
 
 
 def test_far_origins_are_written_in_full(tmp_path):

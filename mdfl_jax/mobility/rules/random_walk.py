@@ -1,87 +1,23 @@
 """Random walk with bouncing in two speed groups, as in the thesis on mobility in decentralized learning.
 
 In each round a client draws one of the directions up, down, left and right. It moves in this direction at its own
-constant speed and bounces off the walls.
+constant speed and bounces off the walls: a wall reverses the component of the velocity that points into it. The thesis
+reverses it at the sampled instant whose place would be outside; at the wall itself is the limit of fine sampling.
 """
 
 import math
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import Numbers, Setting, number
 from mdfl_jax.mobility.grid import sample_index
-from mdfl_jax.mobility.plane import REFLECT, PlaneClient, PlaneWorld, between, plane_mobility, travel
+from mdfl_jax.mobility.plane import PlaneClient, PlaneWorld, between, plane_mobility
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility
 
-MAX_BOUNCES = 15  # of a client in a round, and the default of `bounce` where its velocities are traced
-LARGEST_BOUNCES = 1000
-
-
-def _bounces_needed(velocity: jax.Array, size: jax.Array) -> int:
-    """Bound how many walls any client meets in one unit of time. The bound is at most one too large for each axis.
-
-    Raises:
-      UserError: for numbers that are not finite, or more than `LARGEST_BOUNCES` walls.
-    """
-    ratio = np.abs(np.asarray(velocity, np.float64)) / np.asarray(size, np.float64)
-    if not np.isfinite(ratio).all():
-        raise UserError("velocity and size must be finite, and size above 0")
-    needed = math.ceil(np.max(np.sum(np.ceil(ratio), axis=-1), initial=0))
-    if needed > LARGEST_BOUNCES:
-        raise UserError(f"a client meets {needed} walls in a unit of time; they must be at most {LARGEST_BOUNCES}")
-    return needed
-
-
-def bounce(
-    position: jax.Array, velocity: jax.Array, size: jax.Array, max_bounces: int | None = None
-) -> tuple[jax.Array, jax.Array]:
-    """Move clients straight in [0, w] x [0, h] for one unit of time, with bouncing (thesis eqs. 1 and 2).
-
-    A wall reverses the velocity component that points into it, so the speed stays constant. The thesis reverses the
-    velocity at the sampled instant whose place would be outside. Here it is reversed at the wall itself, which is the
-    limit of fine sampling.
-
-    Args:
-      position: [N, 2] places inside the rectangle, in metres.
-      velocity: [N, 2] metres per unit of time.
-      size: [2] width and height.
-      max_bounces: how many walls a client may meet. After that many walls its path goes straight to the true end. None
-        takes as many as these velocities need, or 15 where they are traced; 15 are enough for
-        ceil(|vx| / w) + ceil(|vy| / h) <= 15.
-
-    Returns:
-      times: [N, K] non-decreasing from 0 to 1, K = 2 max_bounces + 3, padded at the end by repeating the last time.
-      points: [N, K, 2] places at these times, padded at the end by repeating the last place.
-
-    Raises:
-      UserError: where ``max_bounces`` is None, for untraced velocities that are not finite or need more than 1000
-        bounces.
-
-    >>> times, points = bounce(jnp.array([[1.0, 2.0]]), jnp.array([[12.0, 0.0]]), jnp.array([5.0, 5.0]))
-    >>> [[round(float(x), 3) for x in row[0, :4]] for row in (times, points[..., 0])]
-    [[0.0, 0.333, 0.75, 1.0], [1.0, 5.0, 0.0, 3.0]]
-    """
-    if max_bounces is None:
-        is_traced = any(isinstance(x, jax.core.Tracer) for x in (velocity, size))
-        max_bounces = MAX_BOUNCES if is_traced else _bounces_needed(velocity, size)
-    position, velocity, size = (jnp.asarray(x, jnp.float32) for x in (position, velocity, size))
-    num_clients = position.shape[0]
-    clients = PlaneClient(
-        id=jnp.arange(num_clients, dtype=jnp.int32),
-        position=position,
-        velocity=velocity,
-        time_left=jnp.full(num_clients, jnp.inf),
-        facing=jnp.ones_like(position),
-        memory=None,
-    )
-    everyone = jnp.ones(num_clients, bool)
-    never = lambda key, client: client  # noqa: E731  # the only leg never ends
-    _, path = travel(jax.random.key(0), clients, never, everyone, size, 1.0, REFLECT, max_bounces + 1)
-    return path.times, path.points
+MAX_BOUNCES = 15  # of a client in a round
 
 
 class RandomWalkNumbers(Numbers):

@@ -9,8 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.core.numbers import number
-from mdfl_jax.networks.radios.radio import RADIOS, PathLoss
-from mdfl_jax.networks.radios.signal import SignalNumbers
+from mdfl_jax.networks.radios.radio import RADIOS, PathLoss, SignalNumbers
 
 
 class LogDistanceNumbers(SignalNumbers):

@@ -22,9 +22,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from mdfl_jax.core.geometry import squared_reach
-from mdfl_jax.core.links import ALL_PAIRS, Senders
+from mdfl_jax.core.links import ALL_PAIRS, Senders, carried, no_senders
 from mdfl_jax.core.metric import CURVE, TABLE, UNKNOWN, Metric
-from mdfl_jax.core.numbers import Numbers
+from mdfl_jax.core.numbers import Numbers, number
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.rng import stream
 from mdfl_jax.core.section import Family, Rule, Section, field, section, switch
@@ -34,11 +34,29 @@ from mdfl_jax.mobility.registry import world_in
 from mdfl_jax.networks.contact import Met, link_radius
 from mdfl_jax.networks.costs import sends_without_rate
 from mdfl_jax.networks.link_filters import LinkFilter
-from mdfl_jax.networks.radios.bursts import Burst, after_a_round, no_bursts
 from mdfl_jax.networks.radios.shadowing import Waves, draw_waves, shadowing
 
 HOME = "mdfl_jax.networks.radios"
 HEIGHTS = zlib.crc32(b"heights") & 0x7FFFFFFF  # folded into the key, since the shadowing draws from the same stream
+
+
+class SignalNumbers(Numbers):
+    """The numbers of a signal besides those of its path loss, in decibel and metres.
+
+    The noise is that of 10 MHz, -174 dBm/Hz + 70 dB, with a noise figure of 9 dB.
+    """
+
+    power: float = number(23.0, "power that clients send with, antennas included", unit="dBm")
+    noise: float = number(-95.0, "noise of a receiver in its channel", unit="dBm")
+    threshold: float = number(5.0, "signal-to-noise ratio below which a link is in outage", unit="dB")
+    shadowing: float = number(0.0, "standard deviation of the shadowing; 0: none", unit="dB", at_least=0)
+    shadowing_distance: float = number(
+        25.0,
+        "distance that a client moves until the shadowing's correlation is 1 / e",
+        unit="m",
+        above=0,
+        part="shadowing",
+    )
 
 
 class PathLoss(NamedTuple):
@@ -95,7 +113,7 @@ class RadioParams(NamedTuple):
     """Traced numbers of a radio: those of its members (None where it has none), and those of its bursts.
 
     Attributes:
-      signal: the numbers of the path loss (`mdfl_jax.networks.radios.signal.SignalNumbers`).
+      signal: the numbers of the path loss (`SignalNumbers`).
       fading: the numbers of the fading.
       rate: the numbers of the rate.
       sharing: the numbers of the sharing.
@@ -111,6 +129,50 @@ class RadioParams(NamedTuple):
     burst: Any = 0.0
     burst_end: Any = 1.0
     bandwidth: Any = jnp.inf
+
+
+class Burst(NamedTuple):
+    """The states of the pairs that are within range, good or bad, a Markov chain over the rounds.
+
+    This is the channel of Gilbert (1960) and Elliott (1963), a round at a time: in the bad state nothing arrives. The
+    chain of a pair begins in its stationary distribution when the two clients come within range, so neither form of the
+    links must remember all pairs.
+
+    Attributes:
+      known: [N, K] int32, 0 where the two were not within range in the last round, 1 in a good and 2 in a bad state.
+      ids: [N, K] int32, the clients of the places (`mdfl_jax.core.links.Senders.ids`); None in the dense form.
+    """
+
+    known: jax.Array
+    ids: jax.Array | None
+
+    @property
+    def under_way(self) -> jax.Array:
+        """[N, K] bool, the pairs in a burst."""
+        return self.known == 2
+
+
+def no_bursts(num_clients: int, places: int) -> Burst:
+    """Return the state before the first round; ``places`` is K of neighbour lists, 0 if links are matrices."""
+    ids = no_senders(num_clients, places).ids if places else None
+    return Burst(jnp.zeros((num_clients, places or num_clients), jnp.int32), ids)
+
+
+def after_a_round(begin: jax.Array, end: jax.Array, bursts: Burst, met: Met, draws: jax.Array) -> Burst:
+    """Return the states in the next round.
+
+    Args:
+      begin: [] the probability that a burst begins after a round.
+      end: [] the probability that it ends.
+      bursts: the states in the round before.
+      met: who is within range.
+      draws: [N, K] uniform draws of the pairs, the same in both directions.
+    """
+    before = bursts.known if bursts.ids is None else carried(bursts.ids, bursts.known, met.senders)
+    stationary = begin / jnp.maximum(begin + end, jnp.finfo(jnp.float32).tiny)
+    chance = jnp.stack([stationary, jnp.asarray(begin), 1 - jnp.asarray(end)])[before]
+    now = jnp.where(draws < chance, 2, 1)
+    return Burst(jnp.where(met.heard, now, 0).astype(jnp.int32), met.senders.ids)
 
 
 class RadioState(NamedTuple):
@@ -208,7 +270,7 @@ def radio(parts: Parts) -> LinkFilter | None:
 
     def step(params: RadioParams, state: RadioState, key: jax.Array, met: Met) -> tuple[Met, RadioState]:
         of_bursts, of_fading = jax.random.split(jax.random.fold_in(key, 1))
-        num_clients, senders, within = met.heard.shape[0], met.senders, met.heard
+        num_clients, senders, in_radius = met.heard.shape[0], met.senders, met.heard
         if state.bursts is not None:
             draws = senders.uniform_of_pairs(of_bursts, num_clients)
             bursts = after_a_round(params.burst, params.burst_end, state.bursts, met, draws)
@@ -220,7 +282,7 @@ def radio(parts: Parts) -> LinkFilter | None:
             dark = shadowing(state.waves, met) * params.signal.shadowing if state.waves is not None else 0
             met, snr = signals(params, state.drawn, gain - dark, met)
         if outages:
-            met = met._replace(within=within, outage=within & ~met.heard)
+            met = met._replace(in_radius=in_radius, outage=in_radius & ~met.heard)
         if not carries:
             return met, state
         bits = rate.bits(_typed(params.rate), snr) if rate and snr is not None else params.bandwidth
@@ -265,8 +327,7 @@ def _share(at: Any, part: str, whole: str) -> jax.Array:
 
 def _rates(view: Any) -> jax.Array:
     """Return [N] float32, the sum of the bits per second over the links on which each client can hear."""
-    links = view.links
-    return jnp.sum(jnp.where(links.adjacency if links.in_range is None else links.in_range, links.rate, 0), axis=1)
+    return jnp.sum(jnp.where(view.links.audible, view.links.rate, 0), axis=1)
 
 
 OUTAGES = (
@@ -274,7 +335,7 @@ OUTAGES = (
         "within_radius",
         lambda at: at.mean_over_rounds("within_radius"),
         UNKNOWN,
-        each_round=lambda view: jnp.sum(view.links.within, axis=1).astype(jnp.float32),
+        each_round=lambda view: jnp.sum(view.links.in_radius, axis=1).astype(jnp.float32),
         label="clients within the radius",
         summary=False,
     ),

@@ -104,7 +104,7 @@ def partial_participation(network: Network, stay: bool = False, picks: str = "bo
     There are links only in rounds whose index is a multiple of the period; in the others every client keeps its model.
     Each client picks ceil(nu d_i) of its d_i neighbours. It also hears the clients that pick it, so it hears about
     nu d_i to 2 nu d_i of them. The weights are Metropolis-Hastings on these links. If nu is 1, they are those of the
-    inner network. The others stay in range (`Links.in_range`), for metrics.
+    inner network. The others stay in range (`Links.before_picks`), for metrics.
 
     If picks are one-way, a client hears only those that it has picked, and messages are as many as PaME's. The weights
     are 1 / (1 + max(k_i, k_j)) with the numbers k of clients that i and j hear. Rows sum to one, but columns do not, so
@@ -147,7 +147,7 @@ def partial_participation(network: Network, stay: bool = False, picks: str = "bo
         turn = round_index % jnp.maximum(jnp.asarray(params.period, jnp.int32), 1) == 0
         mix = jnp.where(jnp.asarray(params.participation) >= 1, links.mix, metropolis_hastings(kept, links.senders))
         mix = jnp.where(turn, mix, links.senders.own(network.num_clients).astype(mix.dtype))
-        picked = links._replace(adjacency=kept & turn, mix=mix, in_range=links.adjacency)
+        picked = links._replace(adjacency=kept & turn, mix=mix, before_picks=links.adjacency)
         return ParticipationState(inner, state.links), picked
 
     gives = network.gives - ({SYMMETRIC} if picks == "one_way" else set()) - (set() if stay else {FIXED})

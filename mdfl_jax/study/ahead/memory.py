@@ -18,8 +18,7 @@ from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.mobility.registry import OWN, movement_of
 from mdfl_jax.networks.wrappers.roadside import ServerConfig
 from mdfl_jax.storage.disk import host_memory
-from mdfl_jax.study.prepare.simulation import ONE, build_simulation, hparams_of
-from mdfl_jax.study.study import Group, Study, evenly
+from mdfl_jax.study.study import ONE, Group, Study, build_simulation, evenly, hparams_of
 
 MIB = 2**20
 SHARE = 0.9  # of a device's memory that a study may use; the allocator and the runtime need the rest

@@ -5,27 +5,6 @@ A logger is one file of this folder, or any file of the user's, that registers a
 loggers of a study. JSON lines need no logger: every study writes metrics.jsonl while it runs.
 """
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING
+from mdfl_jax.config.checks import LOGGERS
 
-from mdfl_jax.config.checks import LOGGERS, parse_loggers
-from mdfl_jax.storage.study_files import LOGGERS as FOLDER
-
-if TYPE_CHECKING:
-    from mdfl_jax.study.loggers.line_logger import LineLogger
-    from mdfl_jax.study.study import Study
-
-__all__ = ["LOGGERS", "loggers_of"]
-
-
-def loggers_of(study: "Study", workdir: Path, log: Callable[[str], None]) -> "list[LineLogger]":
-    """Return the loggers that a study names, as sinks.
-
-    Args:
-      study: The study.
-      workdir: The folder of the study.
-      log: A function that takes lines for the user.
-    """
-    names = parse_loggers(study.experiment.loggers)
-    return [LOGGERS[name](study, workdir / FOLDER / name, log) for name in names]
+__all__ = ["LOGGERS"]

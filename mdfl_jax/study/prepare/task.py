@@ -41,11 +41,10 @@ from mdfl_jax.models import MODELS, ModelSettings, client_model
 from mdfl_jax.models.pretrained import Report, match, read_tensors
 from mdfl_jax.results.results import StudyResults, models_of
 from mdfl_jax.storage.array_files import SUFFIX
-from mdfl_jax.storage.model_files import CLIENTS, GLOBAL, Header, mean_of, read
+from mdfl_jax.storage.model_files import CLIENTS, GLOBAL, Header, mean_of, named, read
 from mdfl_jax.storage.model_files import read_header as header_of
 from mdfl_jax.storage.study_files import CONFIG
 from mdfl_jax.storage.study_files import MODELS as FOLDER
-from mdfl_jax.study.keeping import named
 from mdfl_jax.tasks import GRADIENTS, TASKS, TaskRequest, spec_of, task_named
 from mdfl_jax.tasks.collecting import CollectingConfig
 from mdfl_jax.tasks.gradients import Tiling

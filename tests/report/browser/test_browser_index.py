@@ -6,10 +6,9 @@ import pytest
 from made_study import made
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.report.page import find_studies, list_study, write_index, write_report
+from mdfl_jax.report.page import find_studies, list_study, write_index
 from tests.report.browser.pages import by_axe
-
-HOSTILE = "</script><img src=x onerror=alert(1)>"
+from tests.report.kinds import HOSTILE, write_page
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +16,7 @@ def folder(tmp_path_factory):
     """A folder with a finished study, a part of one, a damaged one and files of something else."""
     folder = tmp_path_factory.mktemp("studies")
     made(folder / "one", name="one", title=HOSTILE, sweep="network.mobility=static,dcm")
-    write_report(folder / "one")
+    write_page(folder / "one")
     whole = made(folder / "deep" / "two", name="two", title="the second", seeds=3)
     next((whole.workdir / "runs").glob("*-s2-r*.safetensors")).unlink()
     (folder / "broken").mkdir()

@@ -52,14 +52,8 @@ def test_it_plays_from_the_start_as_soon_as_it_is_in_view(open_report, recorded)
 def test_two_points_go_in_step_by_keys_and_clients_glide_or_step(open_map, recorded):
     page, section = open_map()
     section.locator("canvas").first.focus()
-    for key, expected in (
-        ("Home", 0),
-        ("ArrowRight", 1),
-        ("ArrowRight", 2),
-        ("ArrowLeft", 1),
-        ("End", ROUNDS),
-        ("Home", 0),
-    ):
+    keys = ("Home", "ArrowRight", "ArrowRight", "ArrowLeft", "End", "Home")
+    for key, expected in zip(keys, (0, 1, 2, 1, ROUNDS, 0)):
         page.keyboard.press(key)
         assert of_map(page, "round") == expected
     page.keyboard.press("Space")
@@ -90,14 +84,10 @@ def test_two_points_go_in_step_by_keys_and_clients_glide_or_step(open_map, recor
 
 
 @long
-def test_attackers_and_rejected_models_are_drawn_and_told(open_report, tmp_path):
+def test_attackers_and_rejected_models_are_drawn_and_told(open_map, tmp_path):
     folder = add_records(write_workdir(tmp_path, clients=CLIENTS, rounds=ROUNDS), one_way=True, attacked=True)
     history = np.load(folder / "history.npz")
-    page = open_report(write_page(folder))
-    page.locator("#map").scroll_into_view_if_needed()
-    page.wait_for_function("() => document.getElementById('map').dataset.state === 'drawn'")
-    page.evaluate("window.element = document.querySelector('#map .chart')")
-    section = page.locator("#map")
+    page, section = open_map(folder=write_page(folder))
     for at in (3, 17):
         page.evaluate(f"element.map.goTo({at})")
         rejected = np.unpackbits(history["0/rejected"][0, at], axis=1, count=CLIENTS).astype(bool)
@@ -233,14 +223,13 @@ def contacts(place, at, swept):
 
 
 @long
-def test_many_clients_are_dots_whose_links_are_those_of_all_pairs(open_report, show_panel, many):
-    page = open_report(many)
-    section = show_panel(page, "map")
+def test_many_clients_are_dots_whose_links_are_those_of_all_pairs(open_map, many):
+    page, section = open_map(folder=many)
     assert not section.get_by_label("Ranges", exact=True).is_checked()
     assert not section.get_by_label("Paths", exact=True).is_checked()
     assert "Each client is a dot" in section.inner_text()
     history = np.load(many / "history.npz")
-    page.evaluate("window.element = document.querySelector('#map .chart'); element.map.goTo(2)")
+    page.evaluate("element.map.goTo(2)")
     for p, view in enumerate(page.evaluate("element.map.views")):
         there = history[f"{p}/present"][0, 2]
         distance = contacts(history[f"{p}/position"][0].astype(float), 2, swept=p == 1)

@@ -7,9 +7,6 @@ for some rounds, and their pages have the right numbers.
 import itertools
 import json
 import re
-import shutil
-import subprocess
-import zlib
 
 import pytest
 
@@ -19,7 +16,6 @@ from mdfl_jax.config.resolve import as_config
 from mdfl_jax.report.page import write_report
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import in_order
-from tests.report.browser.conftest import BROWSERS
 from tests.report.browser.pages import by_axe, fits
 from tests.report.kinds import KINDS, write_page
 from tests.report.made_report import edit
@@ -71,20 +67,6 @@ def test_a_loaded_page_is_drawn_whole_and_its_print_is_light_and_as_wide_as_the_
     assert paper == "rgb(255, 255, 255)"
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(21, 24, 28)"  # as it was before
     assert page.locator("#accuracy .main-svg").first.evaluate("of => of.clientWidth") > 1000
-
-
-def test_chromium_itself_prints_all_panels(reported, tmp_path):
-    """The browser of the command line, which waits for nothing but the end of loading."""
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
-        pytest.skip("chromium is not installed")
-    page = (reported / "report.html").as_uri()
-    command = [found, "--headless", "--no-sandbox", "--disable-gpu", f"--print-to-pdf={tmp_path / 'a.pdf'}", page]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
-    content = (tmp_path / "a.pdf").read_bytes()
-    streams = re.findall(rb"stream\r?\n(.*?)\r?\nendstream", content, re.DOTALL)
-    drawn = b"".join(zlib.decompressobj().decompress(of) for of in streams if of[:1] == b"x")
-    assert len(re.findall(rb" [cl]\n", drawn)) > 3000  # the pieces of lines, of which the table alone has ten
 
 
 def test_the_browser_refuses_what_the_page_does_not_hold(browser, reported):
@@ -150,9 +132,6 @@ def test_the_theme_button_changes_the_colours_of_page_and_charts(open_report, sh
     page.emulate_media(media="print")  # prints have the light colours, whatever the reader has chosen
     page.wait_for_function("() => document.querySelector('#final_accuracy .chart').layout.font.color === '#1d2126'")
     assert page.evaluate(colours) == light
-
-
-# A clipboard in place of the browser's, which keeps what it is given, by what it answers.
 
 
 def column(page, key):

@@ -1,12 +1,12 @@
-"""What `benchmarks.arena` says of a study, against means in NumPy, and the tables that pages quote of it."""
+"""What `benchmarks.arena` says of a study, against means in NumPy."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks import arena, beside, quoted_arena
+from benchmarks import arena, beside
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.report.panels.rivals import END, Matrix
+from mdfl_jax.report.panels.rivals import Matrix
 from mdfl_jax.report.read import Axis
 
 SETTINGS = ["num mobile = 1, radius = 2", "num mobile = 3, radius = 2"]
@@ -21,15 +21,11 @@ def values():
     return ease + lead + rng.normal(0, 0.3, (2, 3, 12))
 
 
-def found():
-    axis = Axis("network.mobility", "mobility", (*RULES, *RULES))
-    matrix = Matrix(axis, RULES, SETTINGS, np.arange(6).reshape(2, 3))
-    at_end = [arena.judged(values(), matrix, 1), arena.judged(values(), matrix, 0)]
-    return {"settings": SETTINGS, "measures": {END: at_end, "worst client at the end": at_end[:1]}}
+MATRIX = Matrix(Axis("network.mobility", "mobility", (*RULES, *RULES)), RULES, SETTINGS, np.arange(6).reshape(2, 3))
 
 
 def test_a_rival_is_judged_by_its_differences_seed_by_seed():
-    waypoint, dcm, waiting = found()["measures"][END][0]["rows"]
+    waypoint, dcm, waiting = arena.judged(values(), MATRIX, 1)["rows"]
     of_seed = (values()[:, 2] - values()[:, 1]).mean(axis=0)
     low, high = stats.t.interval(0.95, 11, of_seed.mean(), stats.sem(of_seed))
     np.testing.assert_allclose(waiting["difference"]["mean"], of_seed.mean())
@@ -38,22 +34,6 @@ def test_a_rival_is_judged_by_its_differences_seed_by_seed():
     assert [waypoint[key] for key in ("better", "worse", "of")] == [0, 1, 2]
     assert "difference" not in dcm
     np.testing.assert_allclose(dcm["level"], values()[:, 1].mean())
-
-
-def test_the_tables_have_the_best_first_and_sure_differences_in_bold(monkeypatch):
-    monkeypatch.setattr(quoted_arena, "results", lambda name: found())
-    header, _, first, second, third = quoted_arena.of_arena("arena_x")
-    assert header == "| rule | accuracy (%) | over `dcm` | better, worse in | over `waypoint` | worst client |"
-    assert first.startswith("| `waiting` | ")
-    assert "| +5.0 ± 0.1 | 2, 0 of 2 | +7.1 ± 0.1 |" in first
-    assert second.startswith("| `dcm` | ")
-    assert third.startswith("| `waypoint` | ")
-    _, _, one, three = quoted_arena.of_arena("arena_x, settings")
-    assert one.startswith("| M 1, Rc 2 | ")
-    assert one.count("**") == 2
-    assert three.count("**") == 4
-    with pytest.raises(UserError, match="unknown table of arena_x 'setting'"):
-        quoted_arena.of_arena("arena_x, setting")
 
 
 def test_rivals_beside_another_study_are_paired_by_setting_and_seed(monkeypatch):
@@ -71,16 +51,13 @@ def test_rivals_beside_another_study_are_paired_by_setting_and_seed(monkeypatch)
     accuracies = {"ours": ours, "theirs": theirs}
     monkeypatch.setattr(beside, "accuracy_with_data", lambda made, run: accuracies[made])
     monkeypatch.setattr(beside, "read_workdir", lambda made: Study(there))
-    matrix = Matrix(Axis("network.mobility", "mobility", (*RULES, *RULES)), RULES, SETTINGS, np.arange(6).reshape(2, 3))
     fixed = beside.parsed("network.mobility=dcm,network.movers=least")
-    found = beside.beside("ours", Study(here), matrix, "theirs", fixed)
+    found = beside.beside("ours", Study(here), MATRIX, "theirs", fixed)
     by_hand = (ours[2] - theirs[3] + ours[5] - theirs[2]) / 2  # waiting, radius 1 and 2
     np.testing.assert_allclose(found["rows"][2]["difference"]["mean"], by_hand.mean())
     low, high = stats.t.interval(0.95, 11, by_hand.mean(), stats.sem(by_hand))
     np.testing.assert_allclose(found["rows"][2]["difference"]["half"], (high - low) / 2, rtol=1e-3)
-    monkeypatch.setattr(quoted_arena, "results", lambda name: {"beside": [found]})
-    assert quoted_arena.of_arena("arena_x, beside")[0] == "| rule | over `dcm`, `least` |"
     with pytest.raises(UserError, match="--beside=theirs: it has no point"):
-        beside.beside("ours", Study(here), matrix, "theirs", {"network.movers": "most"})
+        beside.beside("ours", Study(here), MATRIX, "theirs", {"network.movers": "most"})
     with pytest.raises(UserError, match="--beside_point=dcm: it must be PATH=VALUE"):
         beside.parsed("dcm")
