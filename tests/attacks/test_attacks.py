@@ -192,6 +192,12 @@ def test_who_attacks(number, who, seed):
         np.testing.assert_array_equal(np.flatnonzero(found), np.sort(order[:number]))
 
 
+def test_random_attackers_are_drawn_evenly():
+    counts = sum(np.asarray(CHOOSE(jax.random.key(seed), 5, 0, np.zeros(20, bool))) for seed in range(200))
+    assert counts.sum() == 1000
+    assert (np.abs(counts - 50) < 30).all()
+
+
 @pytest.mark.parametrize("batch_size", [0, 6])
 def test_attackers_learn_from_flipped_labels_and_the_others_as_before(batch_size):
     dataset = toy_dataset()
