@@ -3,7 +3,7 @@
 import pytest
 
 from mdfl_jax.core.devices import KINDS
-from mdfl_jax.study.ahead.meters import Collective, Operation, arrays_of, read
+from mdfl_jax.study.ahead.meters import Collective, Operation, read
 
 V5E = KINDS["tpu-v5e"]
 
@@ -105,14 +105,6 @@ def test_collectives_of_the_rounds_are_counted_with_their_bytes():
     assert read(V5E, PROGRAM).collectives == [reduced, gathered]
 
 
-def test_a_program_without_rounds_or_loops():
-    text = PROGRAM.replace("/round/", "/other/")
-    whole, parts = read(V5E, text), read(V5E, PROGRAM)
-    assert whole.rounds.cycles == whole.rounds.moved == 0
-    assert whole.rest.cycles == parts.rounds.cycles + parts.rest.cycles
-    assert whole.rest.moved == parts.rounds.moved + parts.rest.moved
-
-
 # What the compiler for a v5e wrote (libtpu 0.0.42), without metadata, of three functions of one line.
 MATMUL = """
 %inner (p.0: bf16[1024,64], p.1: bf16[64,256]) -> bf16[1024,256] {
@@ -181,22 +173,6 @@ def test_a_pass_over_bfloat16_takes_its_bytes():
     assert cost.cycles / V5E.clock / cost.seconds(V5E) > 2.4
 
 
-def test_float32_takes_six_products_and_separate_products_are_counted_each():
-    """248 products [128, 32] x [32, 10] as one convolution: 6 x 32 deep, so two tiles, which take their 10 columns to
-    load and whose 128 rows stream, or the other way round."""
-    text = """
-ENTRY %main (a: f32[8,31,128,32], b: f32[8,31,32,10]) -> f32[8,31,128,10] {
-  %a = f32[8,31,128,32]{2,3,1,0:T(8,128)} parameter(0)
-  %b = f32[8,31,32,10]{2,3,1,0:T(8,128)} parameter(1)
-  ROOT %out = f32[8,31,128,10]{2,3,1,0:T(8,128)} convolution(%a, %b), window={size=8x31 stride=7x30 lhs_dilate=8x31}, \
-dim_labels=01bf_01io->01bf, operand_precision={highest,highest}
-}
-"""
-    assert read(V5E, text).rest.steps == 248 * 2 * 128
-    assert read(V5E, text.replace(", operand_precision={highest,highest}", "")).rest.steps == 248 * 32
-    assert read(V5E, text.replace("f32", "bf16")).rest.steps == 248 * 32  # of which the precision asks nothing
-
-
 def test_a_slice_of_an_array_is_read_and_a_part_of_it_is_written():
     """A loop's fusion that reads one of 20 rows of its input and writes one of 20 of its output, in place."""
     text = """
@@ -216,10 +192,3 @@ ENTRY %main (a: f32[20,8,128], b: f32[20,8,128], i: s32[]) -> f32[20,8,128] {
 }
 """
     assert read(V5E, text).rest.moved == 2 * 4 * 8 * 128
-
-
-def test_a_layout_pads_to_whole_tiles():
-    """Eight channels behind everything else take sixteen times their bytes."""
-    (array,) = arrays_of("bf16[4,10,8]{2,1,0:T(8,128)(2,1)}")
-    assert (array.size, array.space, array.is_far) == (2 * 320, 2 * 4 * 16 * 128, True)
-    assert not arrays_of("f32[8]{0:T(128)S(1)}")[0].is_far

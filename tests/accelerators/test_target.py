@@ -124,19 +124,15 @@ def test_a_compiler_that_aborts_is_reported_with_its_program_and_the_next_one_is
     assert "runs that fit together: about 1; the study has 6" in out
 
 
-def test_a_program_that_does_not_fit_tells_what_to_change(monkeypatch, capsys):
-    too_much = FOUND | {"count": 1, "bytes": FOUND["bytes"] | {"temporary": 2**25}, "runs_that_fit": 0}
-    children(monkeypatch, (0, "", too_much))
-    assert ahead.main(parse("h100")) == 1
-    assert (
-        "does not fit: activations and gradients are the largest part: a smaller engine.tile" in capsys.readouterr().out
-    )
-
-
-def test_a_batch_that_does_not_fit_is_split_and_no_failure(monkeypatch, capsys):
-    too_many = FOUND | {"count": 1, "runs_on_a_device": 8, "bytes": FOUND["bytes"] | {"temporary": 2**25}}
-    children(monkeypatch, (0, "", too_many | {"runs_that_fit": 7}))
-    assert ahead.main(parse("h100")) == 0
-    out = capsys.readouterr().out
-    assert "MiB of a device for 8 runs mapped together" in out
-    assert "so many do not fit; about 7 do, and a study is split into such batches" in out
+@pytest.mark.parametrize(
+    ("runs", "fit", "says"),
+    [
+        (1, 0, "does not fit: activations and gradients are the largest part: a smaller engine.tile"),
+        (8, 7, "so many do not fit; about 7 do, and a study is split into such batches"),
+    ],
+)
+def test_a_program_that_does_not_fit_tells_what_to_change_and_a_batch_is_split(runs, fit, says, monkeypatch, capsys):
+    too_much = FOUND | {"count": 1, "bytes": FOUND["bytes"] | {"temporary": 2**25}}
+    children(monkeypatch, (0, "", too_much | {"runs_on_a_device": runs, "runs_that_fit": fit}))
+    assert ahead.main(parse("h100")) == (fit == 0)
+    assert says in capsys.readouterr().out

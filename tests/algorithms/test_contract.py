@@ -2,8 +2,9 @@
 
 Each is run once over matrices on one device. Five devices share twelve clients, so that some rows are padding: models
 agree to rounding, messages and bits exactly, and no collective stands in a loop or a condition where the CPU's runtime
-could let it run beside another (`collectives`). Lists give the messages and bits of matrices. Clients that take no part
-in a round keep their state and send nothing, and if all take part the run is the plain one.
+could let it run beside another (`collectives`). Lists give the messages and bits of matrices. Over several devices
+clients may sleep: those that take no part in a round keep their state and send nothing, and if all take part the run is
+the plain one.
 """
 
 from dataclasses import dataclass
@@ -26,7 +27,6 @@ from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.core.types import FIXED, SYMMETRIC
 from mdfl_jax.data.partition import PartitionNumbers
 from mdfl_jax.engine.simulation import Simulation, check_needs
-from mdfl_jax.exchange.compressors import COMPRESSORS
 from mdfl_jax.models import make_model
 from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.networks.graphs import GraphParams
@@ -118,10 +118,12 @@ def outcome(name, compressor="", lists=False, pairs=False, devices=1, awake=None
 
 
 def several_devices_do_what_one_does(one, name, **how):
-    several = outcome(name, devices=DEVICES, **how)
+    """Also where all take part in a network in which clients may sleep."""
+    several = outcome(name, devices=DEVICES, awake=np.ones(N, bool), **how)
     assert_trees_equal(one.models, several.models, 5e-5)
     for metric in ("messages", "bits"):
         np.testing.assert_array_equal(one[metric], several[metric], err_msg=metric)
+    np.testing.assert_allclose(one["loss"], several["loss"], rtol=2e-4, atol=1e-6)
     assert one["messages"].sum() > 0 or name == "local_only"
     assert unordered(several.text)[1] == []
 
@@ -134,10 +136,8 @@ def lists_say_what_matrices_say(one, name, **how):
         np.testing.assert_allclose(one[metric], listed[metric], rtol=2e-4, atol=1e-6, err_msg=metric)
 
 
-def who_sleeps_keeps_its_state_and_sends_nothing(one, name):
-    everybody, some = (outcome(name, awake=awake) for awake in (np.ones(N, bool), AWAKE))
-    for metric in ("loss", "messages", "bits"):
-        np.testing.assert_allclose(one[metric], everybody[metric], rtol=1e-5, atol=1e-6, err_msg=metric)
+def who_sleeps_keeps_its_state_and_sends_nothing(name):
+    some = outcome(name, devices=DEVICES, awake=AWAKE)
     loss = some["loss"]
     np.testing.assert_array_equal(loss[0, ~AWAKE], loss[-1, ~AWAKE])
     assert (loss[0, AWAKE] != loss[-1, AWAKE]).all()
@@ -156,7 +156,7 @@ def test_devices_lists_and_sleepers(name):
     one = outcome(name)
     several_devices_do_what_one_does(one, name)
     lists_say_what_matrices_say(one, name)
-    who_sleeps_keeps_its_state_and_sends_nothing(one, name)
+    who_sleeps_keeps_its_state_and_sends_nothing(name)
 
 
 @pytest.mark.long
@@ -171,7 +171,7 @@ def test_pairs_over_devices_and_lists(name):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("compressor", COMPRESSORS)
+@pytest.mark.parametrize("compressor", ["random_k", "sign", "qsgd"])
 def test_a_compressor_over_devices(compressor):
     several_devices_do_what_one_does(outcome("choco", compressor), "choco", compressor=compressor)
 

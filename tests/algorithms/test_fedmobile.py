@@ -336,13 +336,3 @@ def test_who_hears_whom_is_who_relays():
                     heard[t, i, source[i]] = True
         assert heard.any()
         np.testing.assert_array_equal(stats.heard.adjacency, heard)
-
-
-def test_without_relays_fedmobile_is_asynchronous():
-    """K = 0, or intervals that nobody is ever in, leave ASYNC to the last bit."""
-    schedule = random_schedule(np.random.default_rng(5))
-    plain, _ = run("async_fl", numbers(), schedule)
-    for hparams in (numbers(k=0), numbers(window=(100, 200, 100, 200))):
-        states, _ = run("fedmobile", hparams, schedule)
-        assert (flat(states.params) == flat(plain.params)).all()
-        assert (flat(states.server) == flat(plain.server)).all()

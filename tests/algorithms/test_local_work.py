@@ -86,6 +86,7 @@ def run(name, numbers, size, equal, links, **settings):
     return np.stack(models), state
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("equal", [False, True], ids=["own", "equal"])
 @pytest.mark.parametrize("size", [2, 8])
 def test_epochs_are_a_loop_over_the_batches_of_a_data_loader(size, equal):
@@ -106,6 +107,7 @@ def test_epochs_are_a_loop_over_the_batches_of_a_data_loader(size, equal):
         np.testing.assert_allclose(problem.flat(state.correction).sum(axis=0), 0, atol=1e-9)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["dfedsam", "dfedavgm", "sgp", "squarm_sgd"])
 def test_a_batch_of_all_samples_makes_an_epoch_a_step_on_all_samples(name):
     """Two epochs are then two local steps, of each algorithm with a loop of its own."""

@@ -293,6 +293,7 @@ def farthest(name, problem, numbers, rounds, links=None, setting=None, start=Non
     return np.abs(models - problem.solution).max()
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("name", "numbers"),
     [

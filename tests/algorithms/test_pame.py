@@ -74,15 +74,6 @@ def test_the_optimiser_steps_with_its_momentum_decay_and_schedule():
     np.testing.assert_allclose(models[-1], w, rtol=1e-9)
 
 
-def test_the_number_heard_is_kept_between_communications():
-    problem, (adjacency, mix) = Problem(), graph()
-    hparams = PAME.replace(participation=1.0, period_min=3, period_max=3, lr=0.125)
-    state = run(pame(), hparams, problem, [(adjacency, mix), NO_LINKS, NO_LINKS])[3]
-    assert state.heard.tolist() == adjacency.sum(axis=1).tolist()  # it was its turn in round 0 only
-    state = run(pame(), hparams, problem, [(adjacency, mix), NO_LINKS, NO_LINKS, NO_LINKS])[3]
-    assert state.heard.tolist() == [1] * 5
-
-
 def test_it_comes_near_the_common_solution():
     """Unlike clients, a fifth of the coordinates of a fifth of the neighbours: far nearer than learning alone."""
     problem, links = Problem(spread=0.5), graph([(i, j) for i in range(5) for j in range(i)])

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from oracles import attacks as loops
 from oracles import byzfl_outputs
 from small import assert_trees_differ, assert_trees_equal, told, toy_dataset, toy_task
+from tables import cases, with_fields
 from tiny import run_study, tiny_config
 
 from mdfl_jax import Hparams, Schedule
@@ -22,7 +23,6 @@ from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.attacks.lying import lie_to_all, lie_to_each
 from mdfl_jax.attacks.members.data import stamp
 from mdfl_jax.attacks.registry import ATTACKS, Target, attackers_of, names
-from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.core.types import Links, Network, Places
 from mdfl_jax.data.partition import PartitionNumbers
@@ -192,6 +192,12 @@ def test_who_attacks(number, who, seed):
         np.testing.assert_array_equal(np.flatnonzero(found), np.sort(order[:number]))
 
 
+def test_random_attackers_are_drawn_evenly():
+    counts = sum(np.asarray(CHOOSE(jax.random.key(seed), 5, 0, np.zeros(20, bool))) for seed in range(200))
+    assert counts.sum() == 1000
+    assert (np.abs(counts - 50) < 30).all()
+
+
 @pytest.mark.parametrize("batch_size", [0, 6])
 def test_attackers_learn_from_flipped_labels_and_the_others_as_before(batch_size):
     dataset = toy_dataset()
@@ -335,7 +341,7 @@ def check_devices_and_forms(rule, attack):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("rule", [*AGGREGATIONS])
+@pytest.mark.parametrize("rule", [rule for rule in AGGREGATIONS if rule == "nnm_krum" or not rule.startswith("nnm_")])
 def test_each_rule_with_each_attack_over_a_device_a_mesh_and_lists(rule):
     for attack in names():
         check_devices_and_forms(rule, attack)
@@ -350,8 +356,8 @@ def test_replay_keeps_the_model_and_an_attack_begins_in_its_round():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", [name for name in ALGORITHMS if name != "local_only"])
-def test_every_algorithm_runs_under_attacks_on_what_is_sent_to_all(name):
+@pytest.mark.parametrize("name", ["choco", "pame", "allreduce", "fedmobile"])
+def test_algorithms_of_each_kind_run_under_attacks_on_what_is_sent_to_all(name):
     changes = {"algorithm.name": name, "attack.number": 2, "seeds": 1, "sweep": "attack.name=sign_flip,zero"}
     at_server = "at_server" in ALGORITHMS[name](Settings()).needs
     changes |= {"server.pattern": "fixed"} if at_server else {"network.graph": "complete"}
@@ -374,59 +380,34 @@ def test_a_sweep_over_attacks_is_one_program():
     assert len(make_study(attacked_config(sweep="attack.name=zero,backdoor")).groups) == 2
 
 
-WRONG = {
-    "attack.number is 6; it must be fewer than network.num_clients, which is 6": {"attack.number": 6},
-    "attack.number is 3; it must be at most 2 clients: attack.who is mobile, and so many are": {
-        "attack.number": 3, "attack.who": "mobile",
-    },
-    "attack.number is 1; it must be at most 0 clients: attack.who is mobile, and so many are": {
-        "attack.number": 1, "attack.who": "mobile", "network.graph": "ring",
-    },
-    "attack.who is outermost; it must be another one: a graph (network.graph is ring) knows no places": {
-        "attack.who": "outermost", "network.graph": "ring",
-    },
-    "attack.name is dissensus; it must be another one: allreduce sends no whole models by algorithm.aggregation": {
-        "attack.name": "dissensus", "algorithm.name": "allreduce",
-    },
-    "attack.clients is '0,9'; it must be different clients of 0 to 5, as in 0,3": {
-        "attack.who": "listed", "attack.clients": "0,9",
-    },
-    "attack.clients is '0,3'; it must be empty unless attack.who is listed": {"attack.clients": "0,3"},
-    "attack.number is 2; it must be at most 0 clients: attack.who is mobile, and so many are": {
-        "attack.who": "mobile", "network.mobility": "static",
-    },
-    "attack.who is outermost; it must be another one: drawn pairs (server.pattern is fixed) know no places": {
-        "attack.who": "outermost", "server.pattern": "fixed", "algorithm.name": "async_fl",
-    },
-    "attack.share is 0.01; it must be enough for one attacker of 6 clients": {"attack.share": 0.01},
-    "attack.name is sign_flip; it must be empty: local_only sends nothing by which clients could attack": {
-        "algorithm.name": "local_only", "attack.name": "sign_flip",
-    },
-    "attack.from_round is 9; it must be below rounds, which is 3": {"attack.from_round": 9, "rounds": 3},
-    "eval_clients is 4; it must be 0 with attack.name: a sample would not know who is honest": {"eval_clients": 4},
-    "algorithm.aggregation is ubar; it must be another one: ubar judges models, and gradient_tracking mixes gradients "
-    "too": {"algorithm.aggregation": "ubar", "algorithm.name": "gradient_tracking"},
-    "attack.target_label is 10; it must be at most 9 with data.name digits": {
-        "attack.name": "backdoor", "attack.target_label": 10,
-    },
-    "attack.trigger_size is 9; it must be at most 8 with data.name digits": {
-        "attack.name": "backdoor", "attack.trigger_size": 9,
-    },
-    "attack.name is label_flip, which changes labels; the samples of data.name synthetic:linear have none": {
-        "attack.name": "label_flip", "data.name": "synthetic:linear",
-    },
-}  # fmt: skip
+WRONG = """
+attack.name=sign_flp => attack.name: unknown name 'sign_flp' (did you mean 'sign_flip'?)
+attack.number=6 => attack.number is 6; it must be fewer than network.num_clients, which is 6
+attack.number=3 | attack.who=mobile => attack.number is 3; it must be at most 2 clients: attack.who is mobile
+attack.who=mobile | network.graph=ring => attack.number is 2; it must be at most 0 clients: attack.who is mobile
+attack.who=mobile | network.mobility=static => attack.number is 2; it must be at most 0 clients: attack.who is mobile
+attack.who=outermost | network.graph=ring => a graph (network.graph is ring) knows no places
+attack.who=outermost | server.pattern=fixed | algorithm.name=async_fl => (server.pattern is fixed) know no places
+attack.who=listed | attack.clients=0,9 => attack.clients is '0,9'; it must be different clients of 0 to 5, as in 0,3
+attack.clients=0,3 => attack.clients is '0,3'; it must be empty unless attack.who is listed
+attack.share=0.01 => attack.share is 0.01; it must be enough for one attacker of 6 clients
+attack.name=dissensus | algorithm.name=allreduce => attack.name is dissensus; it must be another one: allreduce sends no
+algorithm.name=local_only => attack.name is sign_flip; it must be empty: local_only sends nothing by which clients could
+attack.from_round=9 | rounds=3 => attack.from_round is 9; it must be below rounds, which is 3
+eval_clients=4 => eval_clients is 4; it must be 0 with attack.name: a sample would not know who is honest
+& algorithm.name=gradient_tracking
+algorithm.aggregation=ubar => algorithm.aggregation is ubar; it must be another one: ubar judges models
+& attack.name=backdoor
+attack.target_label=10 => attack.target_label is 10; it must be at most 9 with data.name digits
+attack.trigger_size=9 => attack.trigger_size is 9; it must be at most 8 with data.name digits
+& attack.name=label_flip
+data.name=synthetic:linear => which changes labels; the samples of data.name synthetic:linear have none
+"""
 
 
-@pytest.mark.parametrize("line", WRONG)
-def test_mistakes_are_one_line(line):
-    assert told(make_study, attacked_config(**WRONG[line])) == line
-
-
-def test_an_unknown_attack_is_told_with_a_near_one():
-    assert told(resolve, attacked_config(**{"attack.name": "sign_flp"})).startswith(
-        "attack.name: unknown name 'sign_flp' (did you mean 'sign_flip'?)"
-    )
+@pytest.mark.parametrize(("fields", "expected"), list(cases(WRONG)))
+def test_mistakes_are_one_line(fields, expected):
+    assert expected in told(lambda: make_study(with_fields(attacked_config(), fields)))
 
 
 def test_listed_clients_all_attack_and_their_models_do_not_end_a_run(tmp_path):

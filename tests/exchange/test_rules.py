@@ -296,15 +296,16 @@ def test_trust_is_remembered_while_clients_are_apart_and_slowly_forgotten(lists)
         np.testing.assert_allclose(np.where(np.eye(N), 0, kept), np.where(np.eye(N), 0, trust), atol=1e-5)
 
 
-def history(name, rule):
+def traced_run(name, rule):
+    """The types of a run's metrics; nothing is compiled."""
     algorithm = with_rule(ALGORITHMS[name](Settings(aggregation=rule)), rule)
     hparams = Hparams(toy_hparams().task, GraphParams(), numbers_of(name, aggregation=rule).typed())
     run = simulate(toy_task(num_clients=12, batch_size=5), fixed_graph(12, "torus"), algorithm, Schedule(4, 2))
-    return jax.jit(run)(hparams, jax.random.key(0))
+    return jax.eval_shape(run, hparams, jax.random.key(0))
 
 
 def test_an_algorithm_that_exchanges_in_a_loop_refuses_a_memory():
-    line = told(history, "dmgt_svrg", "reputation")
+    line = told(traced_run, "dmgt_svrg", "reputation")
     assert line == "an algorithm that exchanges in a loop cannot use a rule of aggregation with a memory"
 
 
@@ -361,8 +362,8 @@ def test_columns_are_sorted_by_the_network_and_beyond_it(size):
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in ALGORITHMS if "aggregation" not in ignored_by(name)])
-def test_every_algorithm_that_mixes_runs_with_a_rule_that_asks_for_losses_and_tells(name):
-    assert np.isfinite(history(name, "ubar").loss).all()
+def test_every_algorithm_that_mixes_takes_a_rule_that_asks_for_losses(name):
+    assert traced_run(name, "ubar").loss.shape == (3, 12)
 
 
 def describe_of(**changes):

@@ -133,26 +133,20 @@ def test_they_are_in_every_file_and_nothing_else_changes(tmp_path):
     for folder, asked in (("without", ""), ("with", ",".join(names))):
         config = tiny_config(**{"sweep": "network.mobility=static,dcm", "metrics": asked})
         run_study(make_study(config), tmp_path / folder)
-    lines, summaries, arrays = {}, {}, {}
+    lines, arrays = {}, {}
     for folder in ("without", "with"):
         text = (tmp_path / folder / "metrics.jsonl").read_text()
         lines[folder] = [json.loads(line) for line in text.splitlines()]
-        summaries[folder] = json.loads((tmp_path / folder / "summary.json").read_text())
         arrays[folder] = dict(np.load(tmp_path / folder / "history.npz"))
     keys = {"class_accuracy", "class_accuracy_min", "personal_accuracy", "personal_accuracy_min", "calibration_error"}
     for before, after in zip(lines["without"], lines["with"], strict=True):
         assert after.keys() - before.keys() == keys
-        same = [key for key, value in before.items() if not isinstance(value, float)]
-        assert {key: after[key] for key in same} == {key: before[key] for key in same}
     for name, values in arrays["without"].items():  # another program, so rounding may differ
         np.testing.assert_allclose(arrays["with"][name], values, rtol=1e-4, atol=1e-6)
     assert arrays["with"]["0/class_accuracy"].shape == (2, 3, 10)
     assert arrays["with"]["0/personal_accuracy"].shape == (2, 3, 6)
     assert arrays["with"]["1/calibration_error"].shape == (2, 3)
-    records = [one["name"] for one in summaries["without"]["metrics"]]  # those of the movement
-    assert [one["name"] for one in summaries["with"]["metrics"] if one["name"] not in records] == names
-    assert set(records).isdisjoint(names)
-    point = summaries["with"]["points"][0]["personal_accuracy"]
+    point = json.loads((tmp_path / "with/summary.json").read_text())["points"][0]["personal_accuracy"]
     last = arrays["with"]["0/personal_accuracy"][:, -1].astype(float)
     assert point["per_seed"] == [float(np.nanmean(of_seed)) for of_seed in last]
     assert "personal accuracy (%)" in write_report(tmp_path / "with").read_text()

@@ -19,7 +19,7 @@ def reference(x, kernel, stride=1):
     return jnp.transpose(out, (3, 1, 2, 0))
 
 
-SHAPES = [(3, 1, 4, 8), (5, 3, 2, 7), (3, 4, 4, 1), (3, 2, 5, 12), (5, 2, 2, 28), (7, 2, 3, 5), (1, 2, 3, 4)]
+SHAPES = [(3, 1, 4, 8), (5, 3, 2, 7), (3, 4, 4, 1), (5, 2, 2, 28), (1, 2, 3, 4)]
 
 
 @pytest.mark.long

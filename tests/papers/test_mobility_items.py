@@ -1,4 +1,4 @@
-"""Thresholds and gains of MADFL's and DADFL's items, on a made-up study."""
+"""Thresholds of MADFL's and DADFL's items, on a made-up study."""
 
 import json
 
@@ -32,30 +32,27 @@ def made_up(tmp_path, apart):
     return Study(tmp_path)
 
 
-@pytest.fixture
-def study(tmp_path):
-    return made_up(tmp_path, apart=False)
-
-
-@pytest.fixture
-def noisy(tmp_path):
-    return made_up(tmp_path, apart=True)
-
-
 SETTINGS = [mobility.world(3, radius, 5) for radius in RADII]
 FULL = mobility.world(3, "inf", 5)
 
 
-def test_the_threshold_is_90_percent_of_the_fully_connected_network(study):
-    """0.9 x 0.95 = 0.855: DCM reaches it at Rc = 3, random movement (0.85 at 4) never."""
-    claims = mobility.thresholds(study, "M = 3", "radius", SETTINGS, FULL, (3, 3))
-    assert [claim.verdict for claim in claims] == [AGREES, AGREES, DIFFERS]
-    assert [claim.told for claim in claims] == ["DCM 3, random movement never (4 to never)", "3", "never (4 to never)"]
+NEVER = "never (4 to never)"
+
+
+@pytest.mark.parametrize(
+    ("apart", "paper", "told", "verdicts"),
+    [
+        (False, (3, 3), [f"DCM 3, random movement {NEVER}", "3", NEVER], [AGREES, AGREES, DIFFERS]),
+        (True, (2, 3), [f"DCM 3 (2 to never), random movement {NEVER}", "3 (2 to never)", NEVER],
+         [UNDECIDED, UNDECIDED, DIFFERS]),
+    ],
+)  # fmt: skip
+def test_the_threshold_is_90_percent_of_the_fully_connected_network(apart, paper, told, verdicts, tmp_path):
+    """0.9 x 0.95 = 0.855: DCM reaches it at Rc = 3, random movement (0.85 at 4) never.
+
+    The interval of two seeds that are 0.02 apart is +- 0.127: then DCM at Rc = 2 or never, random at 4 or never.
+    """
+    claims = mobility.thresholds(made_up(tmp_path, apart), "M = 3", "radius", SETTINGS, FULL, paper)
+    assert [claim.told for claim in claims] == told
+    assert [claim.verdict for claim in claims] == verdicts
     assert claims[2].text == "Rc needed, M = 3: random movement 3"
-
-
-def test_a_threshold_that_depends_on_the_seeds_is_undecided(noisy):
-    """The interval of two seeds that are 0.02 apart is +- 0.127: DCM at Rc = 2 or never, random at 4 or never."""
-    claims = mobility.thresholds(noisy, "M = 3", "radius", SETTINGS, FULL, (2, 3))
-    assert [claim.told for claim in claims][1:] == ["3 (2 to never)", "never (4 to never)"]
-    assert [claim.verdict for claim in claims] == [UNDECIDED, UNDECIDED, DIFFERS]

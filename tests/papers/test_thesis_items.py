@@ -74,7 +74,6 @@ def test_small_ratios_are_negligible_and_speed_alone_costs(studies):
     assert {claim.verdict for claim in by_ratio.claims[:-1]} == {SIGN}
     assert {claim.verdict for claim in thesis.table_8(studies).claims[1:]} <= {SIGN, AGREES}
     assert by_ratio.claims[-1].text == "the loss is largest at p = 20 %"
-    assert [row[0] for row in by_ratio.tables[0][2]] == ["a = 1, thesis", "a = 1, ours"]
 
 
 def test_contacts_of_the_groups(studies):
@@ -82,8 +81,6 @@ def test_contacts_of_the_groups(studies):
     assert (more.ours["mean"], more.verdict) == (pytest.approx(490), AGREES)
     _, narrower = thesis.figure_8(studies).claims
     assert narrower.ours["mean"] == pytest.approx(150)
-    (_, _, rows) = thesis.figure_8(studies).tables[0]
-    assert rows == [["p = 5 %", "895", "405"], ["p = 80 %", "820", "480"]]
     wider = [{**p, "group_neighbours": dict(zip(("other", "mobile"), p["group_neighbours"].values()))} for p in
              studies("thesis:f8").points]  # fmt: skip
     assert thesis.figure_7(lambda preset: type("Made", (), {"points": wider})).claims[0].verdict == DIFFERS
