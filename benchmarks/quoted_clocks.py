@@ -1,4 +1,4 @@
-"""The table of the studies of clients with clocks (`benchmarks/clocks_study.py`)."""
+"""The tables of the studies of clients with clocks (`benchmarks/clocks_study.py`)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -43,4 +43,17 @@ def table() -> list[str]:
     return markdown(["algorithm", *(f"`{at}`" for at in movements)], lines)
 
 
-TABLES: dict[str, Callable[[], list[str]]] = {"clocks_study": table}
+def radio_table() -> list[str]:
+    """Return the same of a slow channel, of each model, with marks where they differ from contacts that drop it."""
+    found = results("clocks_radio")["rows"]
+    rows = {((row["algorithm"], row["short_contact"]), row["model"]): row for row in found}
+    messages, models = (list(dict.fromkeys(key[axis] for key in rows)) for axis in (0, 1))
+    differ = marks(rows, [(key, (messages[0], key[1])) for key in rows if key[0] != messages[0]])
+    lines = [
+        [f"`{name}`, `{rule}`", *(cell(rows[(name, rule), at], differ.get(((name, rule), at), "")) for at in models)]
+        for name, rule in messages
+    ]
+    return markdown(["algorithm, `cost.short_contact`", *(f"`{at}`" for at in models)], lines)
+
+
+TABLES: dict[str, Callable[[], list[str]]] = {"clocks_study": table, "clocks_radio": radio_table}

@@ -11,99 +11,41 @@ import mdfl_jax
 from mdfl_jax import UserError
 from mdfl_jax.algorithms.registry import ignored_by, register
 
-FILES = {
-    "algorithms/mine.py": (
-        "from mdfl_jax.algorithms.dpsgd import dpsgd\n"
-        "from mdfl_jax.algorithms.registry import register\n"
-        "mine = register('mine')(lambda settings: dpsgd(settings))\n"
-    ),
-    "exchange/mine.py": (
-        "from mdfl_jax.exchange.aggregation import AGGREGATIONS\n"
-        "from mdfl_jax.exchange.compressors import COMPRESSORS, IDENTITY\n"
-        "COMPRESSORS.register('mine')(IDENTITY)\n"
-        "AGGREGATIONS.register('mine')(lambda heard: heard.own)\n"
-    ),
-    "networks/mine.py": (
-        "from mdfl_jax.networks.graphs import GRAPHS, Graph\n"
-        "from mdfl_jax.networks.meetings import PATTERNS, Pattern\n"
-        "from mdfl_jax.networks.mixing import MIXINGS\n"
-        "GRAPHS.register('mine')(Graph(lambda params, key, n: None))\n"
-        "PATTERNS.register('mine')(Pattern(None, None))\n"
-        "MIXINGS.register('mine')(lambda inputs: inputs.adjacency)\n"
-    ),
-    "networks/mine_costs.py": (
-        "from mdfl_jax.networks.costs import SHORT_CONTACTS, ShortContact\n"
-        "SHORT_CONTACTS.register('mine')(ShortContact(None, None))\n"
-    ),
-    "networks/radios/mine.py": (
-        "from mdfl_jax.networks.radios.radio import FADINGS, RADIOS, RATES, SHARINGS, PathLoss, Rate, Sharing\n"
-        "RADIOS.register('mine')(PathLoss(None, None))\n"
-        "FADINGS.register('mine')(lambda numbers, draw: draw(0))\n"
-        "RATES.register('mine')(Rate(None, None))\n"
-        "SHARINGS.register('mine')(Sharing(None))\n"
-    ),
-    "data/formats/mine.py": (
-        "from mdfl_jax.data.formats import FORMATS, of_ending\n"
-        "FORMATS.register('mine')(of_ending('.mine', lambda files, where: {}, place=9))\n"
-    ),
-    "data/partition/mine.py": (
-        "from mdfl_jax.data.partition import PARTITIONS\n"
-        "PARTITIONS.register('mine')(lambda key, labels, settings: 0 * labels)\n"
-    ),
-    "data/sources/mine.py": (
-        "from mdfl_jax.data.sources import PREPARED, SOURCES\n"
-        "SOURCES.register('mine')(lambda: {})\n"
-        "PREPARED.register('mine')(lambda rest, directory: ({}, 0))\n"
-    ),
-    "metrics/built_in/mine.py": (
-        "from mdfl_jax.metrics.declare import metric\nmetric('mine', still=None)(lambda at: at.score.loss)\n"
-    ),
-    "models/zoo/mine.py": "from mdfl_jax.models.model import MODELS\nMODELS.register('mine')(lambda settings: None)\n",
-    "tasks/mine.py": (
-        "from mdfl_jax.tasks.task import TASKS, TaskKind\nTASKS.register('mine')(TaskKind(lambda asked: None))\n"
-    ),
-    "tasks/losses/mine.py": (
-        "from mdfl_jax.tasks.losses import LOSSES, Loss\nLOSSES.register('mine')(Loss(None, None, None, ()))\n"
-    ),
-    "traces/formats/mine.py": (
-        "from mdfl_jax.traces.reading import TRACE_FORMATS, TraceFormat\n"
-        "TRACE_FORMATS.register('mine')(TraceFormat(lambda path: None))\n"
-    ),
-}
-LOOK = """
-import mdfl_jax.traces.formats.waypoints  # the last file of its folder, imported first
-from mdfl_jax.algorithms import ALGORITHMS, mine
-from mdfl_jax.data.formats import FORMATS
-from mdfl_jax.data.partition import PARTITIONS
-from mdfl_jax.data.sources import PREPARED, SOURCES
-from mdfl_jax.exchange.aggregation import AGGREGATIONS
-from mdfl_jax.exchange.compressors import COMPRESSORS
-from mdfl_jax.metrics import METRICS
-from mdfl_jax.models import MODELS
-from mdfl_jax.networks.costs import SHORT_CONTACTS
-from mdfl_jax.networks.graphs import GRAPHS
-from mdfl_jax.networks.meetings import PATTERNS
-from mdfl_jax.networks.mixing import MIXINGS
-from mdfl_jax.networks.radios.radio import FADINGS, RADIOS, RATES, SHARINGS
-from mdfl_jax.tasks import TASKS
-from mdfl_jax.tasks.losses import LOSSES
-from mdfl_jax.traces import TRACE_FORMATS
-
-families = (FORMATS, PARTITIONS, PREPARED, SOURCES, METRICS, MODELS, TASKS, LOSSES, TRACE_FORMATS)
-families += (FADINGS, RADIOS, RATES, SHARINGS)
-families += (ALGORITHMS, AGGREGATIONS, COMPRESSORS, GRAPHS, MIXINGS, PATTERNS, SHORT_CONTACTS)
-missing = [family.kind for family in families if "mine" not in family]
-print(missing, mine is ALGORITHMS["mine"])
-"""
+MEMBERS = {  # by the folder of a family: where the registries are
+    "algorithms": ["algorithms.registry.ALGORITHMS"],
+    "attacks/members": ["attacks.registry.ATTACKS"],
+    "data/formats": ["data.formats.FORMATS"],
+    "data/partition": ["data.partition.PARTITIONS"],
+    "data/sources": ["data.sources.SOURCES", "data.sources.PREPARED"],
+    "exchange": ["exchange.aggregation.AGGREGATIONS", "exchange.compressors.COMPRESSORS"],
+    "models/zoo": ["models.model.MODELS"],
+    "networks": ["networks.graphs.GRAPHS", "networks.meetings.PATTERNS", "networks.mixing.MIXINGS",
+                 "networks.costs.SHORT_CONTACTS"],
+    "networks/radios": [f"networks.radios.radio.{name}" for name in ("FADINGS", "RADIOS", "RATES", "SHARINGS")],
+    "report/panels": ["report.registry.FIGURES"],
+    "tasks": ["tasks.task.TASKS"],
+    "tasks/losses": ["tasks.losses.LOSSES"],
+    "traces/formats": ["traces.reading.TRACE_FORMATS"],
+}  # fmt: skip
+METRIC = "from mdfl_jax.metrics.declare import metric\nmetric('mine', still=None)(lambda at: at.score.loss)\n"
+IMPORT = "from mdfl_jax.{0[0]} import {0[2]}\n"
 
 
 def test_a_file_in_the_folder_of_a_family_is_a_member(tmp_path):
     package = Path(mdfl_jax.__file__).parent
     shutil.copytree(package, tmp_path / package.name, ignore=shutil.ignore_patterns("__pycache__", "assets"))
-    for path, text in FILES.items():
-        (tmp_path / package.name / path).write_text(text)
-    found = subprocess.run([sys.executable, "-c", LOOK], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert found.stdout.strip() == "[] True", found.stderr
+    look = "import mdfl_jax.traces.formats.waypoints\n"  # the last file of its folder, imported first
+    for folder, registries in MEMBERS.items():
+        found = [path.rpartition(".") for path in registries]
+        imports = "".join(map(IMPORT.format, found))
+        made = "".join(f"{name}.register('mine')(mine)\n" for *_, name in found)
+        (tmp_path / package.name / folder / "mine.py").write_text(f"{imports}\ndef mine(*given):\n    ...\n\n{made}")
+        look += imports + "".join(f"assert 'mine' in {name}, {name}.kind\n" for *_, name in found)
+    (tmp_path / package.name / "metrics" / "built_in" / "mine.py").write_text(METRIC)
+    look += "from mdfl_jax.metrics import METRICS\nassert 'mine' in METRICS\n"
+    look += "from mdfl_jax.algorithms import mine\nassert mine is ALGORITHMS['mine']\n"
+    found = subprocess.run([sys.executable, "-c", look], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
 
 
 def test_an_algorithm_can_ignore_known_settings_alone(unregistered):

@@ -1,6 +1,7 @@
 """docs/security.md: what the package never does, and the tests that the page names."""
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -33,11 +34,16 @@ def imported(tree):
             yield from (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
 
 
+@functools.cache
+def parsed(path):
+    return ast.parse(path.read_text())
+
+
 def modules_that_import(names):
     return {
         path.relative_to(ROOT).as_posix()
         for path in FILES
-        for module in imported(ast.parse(path.read_text()))
+        for module in imported(parsed(path))
         if module.partition(".")[0] in names or module.startswith("jax.distributed")
     }
 
@@ -54,7 +60,7 @@ def test_nothing_is_unpickled():
     loads = [
         (path.name, ast.unparse(node))
         for path in FILES
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("np.load", "numpy.load", "torch.load")
     ]
     assert len(loads) > 3
@@ -65,7 +71,7 @@ def test_nothing_is_unpickled():
 
 def test_no_text_is_run():
     for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.Call):
                 name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
                 assert name not in CALLS, f"{path}:{node.lineno}"

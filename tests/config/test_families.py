@@ -14,11 +14,8 @@ from mdfl_jax.config.checks import UNUSED, notes
 from mdfl_jax.config.points import group_points, points
 from mdfl_jax.config.resolve import all_fields, check_key, check_value, resolve
 from mdfl_jax.config.sections import (
-    Experiment,
     algorithm_numbers,
     families,
-    has_momentum,
-    in_use,
     schema,
 )
 from mdfl_jax.core.errors import UserError
@@ -86,22 +83,6 @@ def test_every_number_of_every_member_is_a_field_of_its_section():
     assert own == wanted
     assert {"motion.speed_max", "algorithm.levels", "graph.degree", "server.interval", "model.widths"} <= own
     assert not {path for path in fields if path.startswith("engine.")} & own
-
-
-def test_the_schema_is_one_class_until_something_is_registered():
-    before = schema()
-    assert schema() is before
-    assert issubclass(before, Experiment)
-    assert type(before().motion).__name__ == "MotionConfig"
-    assert hash(before()) == hash(before())
-    add_rule()
-    after = schema()
-    assert after is not before
-    assert after().motion.hop is None
-    assert not hasattr(before().motion, "hop")
-    add_rule(HalfNumbers)  # a notebook cell again
-    assert hasattr(schema()().motion, "half")
-    assert not hasattr(schema()().motion, "hop")
 
 
 @pytest.mark.parametrize(
@@ -214,15 +195,6 @@ def test_a_number_says_itself_when_it_has_no_effect(tiny):
     assert notes(resolve(tiny(**{"algorithm.name": "open"}, **own))) == []
 
 
-def test_whose_momentum_it_is(tiny):
-    """The algorithm's own where nothing is said: what a program keeps in memory follows from it."""
-    momenta = [("dpsgd", None, False), ("dpsgd", 0.9, True), ("dfedavgm", None, True), ("dfedavgm", 0.0, False)]
-    for name, value, expected in momenta:
-        changes = {} if value is None else {"algorithm.momentum": value}
-        assert has_momentum(resolve(tiny(**{"algorithm.name": name}, **changes))) == expected, name
-    assert not has_momentum(resolve(tiny(**{"algorithm.name": "beer", "network.graph": "ring"})))
-
-
 def test_bounds_and_checks_are_those_of_the_members_in_use(tiny):
     """A number of several members: a value that one of them takes is refused where another is in use."""
 
@@ -251,25 +223,6 @@ def test_bounds_and_checks_are_those_of_the_members_in_use(tiny):
     make_study(tiny(**{"network.mobility": "hopping", "network.graph": "ring", **narrow}))  # nobody moves
 
 
-def test_the_members_in_use(tiny):
-    def used(**changes):
-        return {family.field: (name, numbers) for family, name, numbers in in_use(resolve(tiny(**changes)))}
-
-    found = used()
-    names = {field: name for field, (name, _) in found.items()}
-    assert names["algorithm.name"] == "dpsgd"
-    assert names["network.mobility"] == "random_movement"
-    assert (names["model.name"], names["data.partition"]) == ("linear", "iid")
-    assert not {"algorithm.compressor", "network.graph", "server.pattern"} & set(names)
-    graph = used(**{"network.graph": "small_world", "algorithm.name": "choco"})
-    assert graph["algorithm.compressor"][0] == "top_k"  # its paper's
-    assert graph["network.graph"][0] == "small_world"
-    assert "network.mobility" not in graph
-    drawn = used(**{"data.name": "synthetic:linear", "data.dimension": 5})
-    assert drawn["data.name"][1].dimension == 5
-    assert not {"model.name", "data.partition"} & set(drawn)
-
-
 def test_an_algorithm_that_compresses_has_the_numbers_of_its_compressor(tiny):
     class SquashNumbers(CompressedNumbers):
         own_compressor = "qsgd"
@@ -283,15 +236,6 @@ def test_an_algorithm_that_compresses_has_the_numbers_of_its_compressor(tiny):
     ):
         found = algorithm_numbers(resolve(tiny(**{"algorithm.name": "squash", **changes})))
         assert (type(found), found.compressor) == (SquashNumbers, expected)
-
-
-def test_zero_is_a_value_and_the_algorithms_own_number_stands_where_none_is_given(tiny):
-    zeros = {"algorithm.compressor": "qsgd", "algorithm.upload_from": 0, "algorithm.max_download": 0}
-    experiment = resolve(tiny(**{"algorithm.name": "fedmobile"}, **zeros))
-    numbers = hparams_of(experiment, [movement_of(experiment)]).algorithm
-    assert (numbers.upload_from, numbers.upload_until) == (0, 40)
-    assert (numbers.max_upload, numbers.max_download) == (1, 0)
-    assert numbers.compressor.levels == 16
 
 
 def test_an_algorithm_takes_the_settings_that_it_does_not_ignore(tiny):

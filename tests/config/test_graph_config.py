@@ -7,7 +7,6 @@ from tiny import run_study
 
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.config.sections import participation_of
-from mdfl_jax.core.errors import UserError
 from mdfl_jax.networks.fixed import read_matrices
 from mdfl_jax.study import make_study
 
@@ -80,32 +79,3 @@ def test_the_middle_of_the_periods_counts(tiny):
     for bounds, period in (((1, 1), 1), ((1, 3), 2), ((2, 5), 3), ((4, 4), 4)):
         changes = {"algorithm.period_min": bounds[0], "algorithm.period_max": bounds[1]}
         assert participation_of(resolve(tiny(**changes, **{"algorithm.participation": 0.5}))) == (0.5, period)
-
-
-@pytest.mark.usefixtures("unregistered")
-def test_what_a_network_does_not_give_is_told(tiny):
-    """An algorithm's needs in words, and what the network is called."""
-    from mdfl_jax.algorithms.dpsgd import dpsgd
-    from mdfl_jax.algorithms.registry import ALGORITHMS
-    from mdfl_jax.core.types import FIXED, SYMMETRIC
-
-    @ALGORITHMS.register("needy")
-    def needy(settings):
-        return dpsgd(settings)._replace(needs=frozenset({"adjacency", "mix", SYMMETRIC, FIXED}))
-
-    def told(**changes):
-        with pytest.raises(UserError) as caught:
-            make_study(tiny(**{"algorithm.name": "needy", **changes}))
-        assert "\n" not in str(caught.value)
-        return str(caught.value)
-
-    assert told() == (
-        "needy needs the same links in every round, which network.mobility=random_movement with "
-        "network.contact=disc, network.mixing=metropolis_hastings, does not give"
-    )
-    line = told(**{"network.graph": "star", "network.mixing": "uniform", "network.link_failure": 0.1})
-    assert line == (
-        "needy needs the same links in every round and symmetric mixing weights, which network.graph=star and "
-        "failing links, network.mixing=uniform, does not give"
-    )
-    make_study(tiny(**{"algorithm.name": "needy", "network.graph": "star", "algorithm.participation": 0.5}))

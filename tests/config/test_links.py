@@ -7,7 +7,7 @@ from mdfl_jax import UserError, run
 from mdfl_jax.config.checks import wants_lists
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.study.run_files import is_independent
-from mdfl_jax.study.study import check_lists, make_study, rounded
+from mdfl_jax.study.study import make_study, rounded
 
 
 def lists_of(config, **engine):
@@ -38,12 +38,6 @@ def test_lists_that_are_too_short_are_refused_with_the_number_that_is_needed(tin
     assert make_study(config).groups[0].simulation.list_bound == config.engine.max_neighbours + 1
 
 
-def test_a_bound_that_is_reached_is_enough():
-    check_lists(9, 9)
-    with pytest.raises(UserError, match=r"engine\.max_neighbours is 8; a client has 9 neighbours, so 9 are needed"):
-        check_lists(10, 9)
-
-
 @pytest.mark.parametrize(
     ("changes", "lists"),
     [
@@ -58,12 +52,6 @@ def test_a_bound_that_is_reached_is_enough():
 )
 def test_lists_are_for_many_clients_with_few_neighbours(tiny, changes, lists):
     assert wants_lists(resolve(tiny(sweep="", baseline="", **changes))) == lists
-
-
-def test_rounded_lengths_are_never_shorter_and_few():
-    lengths = [rounded(n) for n in range(1, 300)]
-    assert all(length >= n for n, length in enumerate(lengths, 1))
-    assert sorted({length + 1 for length in lengths}) == [8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384]
 
 
 @pytest.mark.long

@@ -51,7 +51,6 @@ network.relays=6 => network.relays is 6; it must be at most 5: network.num_clien
 network.order=move_first | network.graph=ring => network.order is move_first; it must be mix_first: a graph (network.gr
 engine.max_neighbours=5 | engine.links=dense => engine.max_neighbours is 5; it must be 0 with engine.links=dense
 engine.links=lists | network.graph=star => engine.links is lists; network.graph=star is a matrix,
-engine.links=lists | network.radius=4 | engine.max_neighbours=1 => engine.max_neighbours is 1; a client has
 """
 STREAMS = """
 vary=placment => vary is 'placment': unknown stream 'placment' (did you mean 'placement'?); known:

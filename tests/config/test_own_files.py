@@ -93,23 +93,6 @@ def test_the_place_of_an_error_is_the_innermost_own_line_also_in_its_cause(tmp_p
     assert own_files.place(raised(own_files.import_file, "absent.py").with_traceback(None)) == ""
 
 
-def test_an_error_of_a_user_is_told_in_one_line_and_others_stay():
-    def fail(error):
-        with own_files.errors_in_one_line():
-            raise error
-
-    def inside():
-        with own_files.errors_in_one_line():
-            json.loads("x")  # called from this file, which is the user's
-
-    told, own = raised(fail, KeyError("two\nlines")), UserError("seeds is 0")
-    assert isinstance(told, UserError)
-    assert isinstance(told.__cause__, KeyError)
-    assert "\n" not in str(told)
-    assert raised(fail, own) is own
-    assert "test_own_files.py:" in str(raised(inside))
-
-
 # How files are imported.
 
 

@@ -102,6 +102,7 @@ def test_a_section_from_outside_is_a_part_of_the_configuration():
     assert notes(made(opening__most="7")) == ["opening.most is 7; it has no effect: opening.hours is empty"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("order", [PICKED - 1, PICKED])
 def test_its_wrapper_acts_in_the_points_that_use_it(tmp_path, order):
     registered(order)

@@ -5,7 +5,6 @@ from tables import cases, with_fields
 
 from mdfl_jax.config.points import baseline_of, group_points, parse_axes, points
 from mdfl_jax.config.resolve import resolve
-from mdfl_jax.study import make_study
 
 
 def swept(tiny, sweep, **changes):
@@ -106,21 +105,3 @@ def test_points_that_differ_in_traced_numbers_share_a_program(tiny, fields, prog
     grouped = group_points(found)
     assert len(grouped) == int(programs)
     assert sorted(i for indices in grouped for i in indices) == list(range(len(found)))
-
-
-def test_batches_hold_every_run_once(tiny):
-    study = make_study(tiny(sweep="network.radius=1,2,3", seeds=3, **{"engine.runs_per_batch": 4}))
-    batches = list(study.groups[0].batches(study.to_do()))
-    assert [len(runs) for runs in batches] == [3, 3, 3]
-    assert [tuple(run) for runs in batches for run in runs] == [(p, s) for p in range(3) for s in range(3)]
-
-
-@pytest.mark.parametrize(("seeds", "points", "size"), [(1, 4, 4), (6, 4, 8), (3, 4, 6), (20, 2, 20), (5, 4, 7)])
-def test_default_batches_are_of_one_size(tiny, seeds, points, size):
-    radii = ",".join(str(r) for r in range(points))
-    study = make_study(tiny(sweep=f"network.radius={radii}", seeds=seeds))
-    assert study.groups[0].runs_per_batch == size
-
-
-def test_seeds_begin_where_the_config_says(tiny):
-    assert make_study(tiny(first_seed=7, seeds=3)).seeds == [7, 8, 9]

@@ -61,10 +61,9 @@ def test_a_dry_run_describes_the_study(name, argument, images):
     assert int(told.split("parameters a client")[1].split()[0].replace(",", "")) > 0
 
 
-@pytest.mark.parametrize("config", ["pame.py:f2,scale=smoke"])
-def test_the_command_of_a_study_whose_data_are_drawn_by_seeds(config, tmp_path):
-    sweep = "algorithm.participation=0.5"
-    words = [f"--config=configs/{config}", f"--config.sweep={sweep}", "--config.baseline=", "--dry_run"]
+def test_the_command_of_a_study_whose_data_are_drawn_by_seeds(tmp_path):
+    words = ["--config=configs/pame.py:f2,scale=smoke", "--config.sweep=algorithm.participation=0.5"]
+    words += ["--config.baseline=", "--dry_run"]
     ended = Started(tmp_path / "said", "sweep", *words, f"--workdir={tmp_path / 'run'}").ended()
     assert (ended.status, ended.said()) == (0, "")
     assert "parameters a client" in ended.out

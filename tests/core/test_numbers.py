@@ -3,17 +3,14 @@
 import math
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mdfl_jax.core.errors import MOST, UserError, unknown_name
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import (
-    LARGEST,
     Numbers,
     fields_of,
     kinds_of,
-    nested,
     number,
 )
 from mdfl_jax.core.registry import Registry
@@ -42,42 +39,11 @@ class Inner(Numbers):
     levels: int = number(16, "of a quantiser", at_least=1)
 
 
-class Outer(Numbers):
-    lr: float = number(0.1, "step", above=0)
-    inner: Numbers = nested(Numbers())
-
-
 def line_of(numbers, prefix=""):
     with pytest.raises(UserError) as caught:
         numbers.validate(prefix)
     assert "\n" not in str(caught.value)
     return str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("numbers", "expected"),
-    [
-        (Wander(speed=0.0), "motion.speed is 0.0; it must be greater than 0 and finite"),
-        (Wander(speed=math.inf), "motion.speed is inf; it must be greater than 0 and finite"),
-        (Wander(speed=math.nan), "motion.speed is nan; it must be greater than 0 and finite"),
-        (Wander(speed=1e-40), "motion.speed is 1e-40, 0.0 in single precision; it must be greater than 0 and finite"),
-        (Wander(speed=1e39), "motion.speed is 1e+39, inf in single precision; it must be greater than 0 and finite"),
-        (Wander(share=-0.1), "motion.share is -0.1; it must be at least 0 and at most 1"),
-        (Wander(share=1.1), "motion.share is 1.1; it must be at least 0 and at most 1"),
-        (Wander(share=math.nan), "motion.share is nan; it must be at least 0 and at most 1"),
-        (Wander(below_one=1.0), "motion.below_one is 1.0; it must be at least 0 and less than 1"),
-        (Wander(steps=0), "motion.steps is 0; it must be at least 1 and at most 10"),
-        (Wander(steps=11), "motion.steps is 11; it must be at least 1 and at most 10"),
-        (Shape(widths=(4, 0)), "motion.widths is 0; it must be at least 1"),
-        (Shape(kernel=2), "motion.kernel is 2; it must be odd"),
-        (Shape(kernel=2**31 + 1), f"motion.kernel is {2**31 + 1}; it must be at most {LARGEST}"),
-        (Shape(norm="grup"), "motion.norm: unknown norm 'grup' (did you mean 'group'?); known: batch, group"),
-        (Shape(scale=math.inf), "motion.scale is inf; it must be at least 0 and finite"),
-    ],
-)
-def test_a_number_out_of_bounds_is_told_with_what_is_allowed(numbers, expected):
-    assert line_of(numbers, "motion.") == expected
-    assert line_of(numbers) == expected.removeprefix("motion.")
 
 
 def test_traced_numbers_are_the_leaves_and_static_ones_the_structure():
@@ -110,28 +76,6 @@ def test_kinds_of_arrays(how):
     again = getattr(found, how)()  # what is an array already is not read again
     np.testing.assert_array_equal(again.way, [3.0, 4.0])
     assert jax.tree.structure(again) == jax.tree.structure(found)
-
-
-def test_typed_inside_a_program_takes_tracers():
-    @jax.jit
-    def run(numbers):
-        typed = numbers.typed()
-        return typed.speed, typed.steps, typed.straight
-
-    assert [x.dtype for x in run(Wander(way=jnp.zeros(2), speed=3, straight=1))] == [jnp.float32, jnp.int32, jnp.bool_]
-
-
-def test_numbers_of_another_member_are_held():
-    numbers = Outer(inner=Inner(levels=5))
-    assert list(fields_of(Outer)) == ["lr"]
-    assert jax.tree.leaves(numbers) == [0.1, 5]
-    assert jax.tree.structure(numbers) != jax.tree.structure(Outer())
-    for found in (numbers.traced(), numbers.typed()):
-        assert (found.lr.dtype, found.inner.levels.dtype) == (np.float32, np.int32)
-        assert int(found.inner.levels) == 5
-    assert numbers.replace(inner=numbers.inner.replace(levels=6)).inner == Inner(6)
-    numbers.replace(inner=Inner(levels=0)).validate()  # each member's are checked by themselves
-    assert jax.tree.leaves(Outer().traced().inner) == []
 
 
 def test_a_subclass_has_the_numbers_above_it_and_may_give_them_other_defaults():
@@ -174,19 +118,3 @@ def test_a_registry_keeps_the_numbers_and_the_line_of_each_member():
     with pytest.raises(UserError, match=r"walk 'wander' is there already, from .*test_numbers.py; choose another name"):
         exec(elsewhere, {"members": members, "wander": wander, "__name__": "elsewhere"})
     assert members["wander"] is wander
-
-
-def test_few_names_are_all_told():
-    assert unknown_name("mixing", "fedavgg", ["lazy", "fedavg"]) == (
-        "unknown mixing 'fedavgg' (did you mean 'fedavg'?); known: fedavg, lazy"
-    )
-    assert unknown_name("loss", "?", ["", "squared_error"]) == "unknown loss '?'; known: squared_error"
-    assert unknown_name("mixing", "?", ["lazy", "fedavg"]) == "unknown mixing '?'; known: fedavg, lazy"
-
-
-def test_of_many_names_the_most_similar_ones_are_told():
-    known = [f"section.field_{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"] + ["algorithm.lr"]
-    line = unknown_name("config key", "algorithm.lrr", known)
-    assert line.startswith("unknown config key 'algorithm.lrr' (did you mean 'algorithm.lr'?); among the 27 known: ")
-    assert "algorithm.lr," in line
-    assert len(line.split(": ")[-1].split(", ")) == MOST // 2

@@ -7,7 +7,7 @@ import pytest
 
 from mdfl_jax.core import stages
 
-PATIENCE = 0.25
+PATIENCE = 0.15
 
 
 @pytest.fixture

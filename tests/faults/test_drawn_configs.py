@@ -68,7 +68,9 @@ def test_five_hundred_drawn_configurations(tally, tmp_path, seed, part):
     try_drawn(tally, tmp_path, 25, f"{seed}-{part}")
 
 
-@pytest.mark.parametrize("number", [1, pytest.param(30, marks=pytest.mark.faults)])
+@pytest.mark.parametrize(
+    "number", [pytest.param(3, marks=pytest.mark.long), pytest.param(30, marks=pytest.mark.faults)]
+)
 def test_what_is_refused_is_one_line_of_the_command_too(tally, study, tmp_path, seed, number):
     """As flags: texts that the parser of the flags takes or refuses."""
     for k, changes in enumerate(drawn(number, f"{seed}-flags")):

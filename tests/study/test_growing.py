@@ -11,7 +11,7 @@ from studies import assert_same, go, names_of, stop_at, without_seconds
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.storage import array_files
 from mdfl_jax.storage.study_files import run_path, state_path
-from mdfl_jax.study import Interrupted
+from mdfl_jax.study import Interrupted, run_files
 from mdfl_jax.study.batch import Program
 from mdfl_jax.study.run_files import FORMAT
 
@@ -49,35 +49,27 @@ def less(short, tmp_path):
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize("save", ["best", "every:2", ""])
-def test_rounds_go_on_from_the_last_states(tmp_path, computed, save):
-    """Twice, and with more seeds; of the evaluations that are there none is made again."""
-    folder, changes = tmp_path / "run", STUDY | {"save": save}
-    go(folder, **changes, rounds=2)
-    go(folder, **changes, rounds=6)
-    assert computed == [2] * 3
-    told = []
-    go(folder, told.append, **changes | {"seeds": 3}, rounds=8)
-    assert computed[3:] == [2] + [1] * 4
-    go(tmp_path / "one-go", **changes | {"seeds": 3}, rounds=8)
-    assert_same(folder, tmp_path / "one-go")
-    assert f"2 of the runs in {folder} go on from round 6" in told
-    with pytest.raises(UserError, match="rounds is 8 there and 6 here"):
-        go(folder, **changes | {"seeds": 3}, rounds=6)
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize("save", ["best", "every:2", ""])
-def test_rounds_are_added_to_an_unfinished_study(tmp_path, computed, save):
-    """From the states in its middle. A study with more rounds that is stopped goes on from its own."""
-    folder, changes = tmp_path / "run", STUDY | {"save": save}
-    for rounds in (4, 8):
+@pytest.mark.parametrize("save", ["", "best", "every:2"])
+def test_rounds_and_seeds_are_added_also_to_an_unfinished_study(tmp_path, computed, save):
+    """From the last states, or those in its middle; of the evaluations that are there none is made again."""
+    changes, told = STUDY | ({"save": save} if save else {}), []
+    grown = changes | {"rounds": 6, "seeds": 3}
+    go(tmp_path / "run", **changes, rounds=2)
+    go(tmp_path / "run", told.append, **grown)
+    assert computed == [2, 2, 2, 1, 1, 1]
+    assert f"2 of the runs in {tmp_path / 'run'} go on from round 2" in told
+    del computed[:]
+    for asked, at in ((changes | {"rounds": 4}, 2), (grown, 1)):
         with pytest.raises(Interrupted):
-            go(folder, on_evaluation=stop_at(2), **changes, rounds=rounds)
-    go(folder, **changes, rounds=8)
-    assert len(computed) == 4 + save.startswith("every")  # the files of models have the number of rounds in their names
-    go(tmp_path / "one-go", **changes, rounds=8)
-    assert_same(folder, tmp_path / "one-go")
+            go(tmp_path / "stopped", on_evaluation=stop_at(at), **asked)
+    go(tmp_path / "stopped", **grown)
+    # The files of models have the number of rounds in their names.
+    assert sum(computed) == 9 + 2 * save.startswith("every"), computed
+    go(tmp_path / "one-go", **grown)
+    assert_same(tmp_path / "run", tmp_path / "one-go")
+    assert_same(tmp_path / "stopped", tmp_path / "one-go")
+    with pytest.raises(UserError, match="rounds is 6 there and 4 here"):
+        go(tmp_path / "run", **grown | {"rounds": 4})
 
 
 @pytest.mark.long
@@ -93,7 +85,8 @@ def test_points_whose_rules_are_others_go_on_in_one_program(tmp_path):
 
 def test_equal_runs_of_two_points_are_computed_once(tmp_path, computed):
     """The points differ in a field on which no run depends."""
-    summary, _ = go(tmp_path, **STUDY | {"sweep": "data.dir=/one,/two; network.mobility=static,dcm", "rounds": 4})
+    sweep = {"sweep": "data.dir=/one,/two; network.mobility=static,random_movement", "rounds": 4}
+    summary, _ = go(tmp_path, **STUDY | sweep)
     assert computed == [4, 4]
     assert len(names_of(tmp_path)) == 8
     assert len({*names_of(tmp_path)}) == 4
@@ -142,7 +135,6 @@ def test_rounds_are_refused_where_the_first_ones_depend_on_them(tmp_path):
     with pytest.raises(UserError, match=r"rounds is 2 there and 4 here, and rounds cannot be added, since the first"):
         go(tmp_path, **few | {"rounds": 4})
     assert contents(tmp_path) == before
-    go(tmp_path, **few | {"seeds": 3})  # seeds can be added
 
 
 def test_states_that_were_not_kept_are_told_before_anything_is_written(tmp_path):
@@ -154,24 +146,20 @@ def test_states_that_were_not_kept_are_told_before_anything_is_written(tmp_path)
     assert contents(tmp_path) == before
 
 
-@pytest.mark.parametrize("change", ["absent", "unknown", "type", "of another run", "damaged"])
-def test_a_state_that_does_not_fit_is_refused_and_named(less, change):
+def test_a_state_that_does_not_fit_is_refused_and_named(less, tmp_path, monkeypatch):
+    monkeypatch.setattr(run_files, "is_independent", lambda *_: True)  # which takes a second, and is tested above
+    runs = [run_path(less, name) for name in names_of(less)]
     one, other = (state_path(less, name) for name in names_of(less))
-    header, arrays = array_files.read(one, FORMAT)
+    before, (header, arrays) = one.read_bytes(), array_files.read(one, FORMAT)
     name = next(name for name in arrays if name.startswith("carry/.algorithm"))
-    if change == "absent":
-        del arrays[name]
-    elif change == "unknown":
-        arrays["carry/.old_name"] = np.zeros(3)
-    elif change == "type":
-        arrays[name] = arrays[name].astype(np.float64)
-    if change in ("absent", "unknown", "type"):
-        array_files.write(one, FORMAT, {key: header[key] for key in ("run", "evaluations", "earlier", "ended")}, arrays,
-                          compress=False)  # fmt: skip
-    elif change == "of another run":
-        shutil.copy(other, one)
-    else:
-        one.write_bytes(one.read_bytes()[:-1])
-    with pytest.raises(UserError, match=r"state\.safetensors: (the state does not fit|it is the state of|the file is)"):
-        go(less, **STUDY, rounds=4)
-    assert all(run_path(less, name).is_file() for name in names_of(less)) or change != "damaged"
+    absent = {key: values for key, values in arrays.items() if key != name}
+    for wrong in (absent, arrays | {"carry/.old_name": np.zeros(3)}, arrays | {name: np.float64(arrays[name])}):
+        kept = {key: header[key] for key in ("run", "evaluations", "earlier", "ended")}
+        array_files.write(one, FORMAT, kept, wrong, compress=False)
+        with pytest.raises(UserError, match=r"state\.safetensors: the state does not fit"):
+            go(less, **STUDY, rounds=4)
+    for content, line in ((other.read_bytes(), "it is the state of"), (before[:-1], "the file is")):
+        one.write_bytes(content)
+        with pytest.raises(UserError, match=rf"state\.safetensors: {line}"):
+            go(less, **STUDY, rounds=4)
+    assert all(path.is_file() for path in runs)

@@ -229,7 +229,6 @@ def test_own_code_is_told_by_its_content_and_by_that_of_all_that_it_imports(tmp_
         path = folder / f"{name}.py"
         before = path.read_text()
         path.write_text(before + "\n# changed")
-        assert names(use=str(folder / "rule.py")) != first, name
         with pytest.raises(UserError, match=rf"own_files\.{name}\.py is '\w+' there and '\w+' here"):
             go(tmp_path / "run", **{"seeds": 1, "rounds": 2, "use": str(folder / "rule.py")})
         path.write_text(before)
@@ -239,12 +238,11 @@ def test_own_code_is_told_by_its_content_and_by_that_of_all_that_it_imports(tmp_
 
 def test_the_switches_of_jax_that_change_random_numbers_are_a_part_of_it(tmp_path):
     go(tmp_path, seeds=1, rounds=2)
-    first, others = names(), {"jax_default_prng_impl": "rbg", "jax_random_seed_offset": 1}
+    others = {"jax_default_prng_impl": "rbg", "jax_random_seed_offset": 1}
     for name in SWITCHES:
         before = getattr(jax.config, name)
         try:
             jax.config.update(name, others.get(name, not before))
-            assert names() != first, name
             with pytest.raises(UserError, match=rf"switches\.{name} is .* there and .* here; choose another folder"):
                 go(tmp_path, seeds=2, rounds=2)
         finally:

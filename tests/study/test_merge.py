@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import time
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from made_study import made
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.results.records import read_records, write_record
+from mdfl_jax.storage.study_files import VIEWS
 from mdfl_jax.study.merge import merge
 
 SWEEP = {
@@ -63,6 +65,10 @@ def test_other_seeds_and_other_points_give_the_study_of_all(tmp_path):
     made(tmp_path / "b", **two, first_seed=2)
     alone = {"seeds": 4, "baseline": "network.mobility=static", "network.mobility": "dam"}
     made(tmp_path / "c", **alone)
+    for name in VIEWS:  # they are merged from the records: views of another part change no number
+        (tmp_path / "a" / name).rename(tmp_path / name)
+        (tmp_path / "b" / name).rename(tmp_path / "a" / name)
+        (tmp_path / name).rename(tmp_path / "b" / name)
     merge([tmp_path / name for name in "bac"], tmp_path / "merged")
     config = manifest(tmp_path / "merged")["config"]
     assert (config["sweep"], config["seeds"], config["first_seed"]) == (whole["sweep"], 4, 0)
@@ -75,7 +81,6 @@ def test_other_seeds_and_other_points_give_the_study_of_all(tmp_path):
     assert sorted(manifest(tmp_path / "merged")["devices"]) == ["device of a", "device of b", "device of c"]
 
 
-@pytest.mark.long
 def test_missing_runs_are_listed_and_may_be_left_out(tmp_path):
     made(tmp_path / "a", RUNS[:5], **SWEEP)
     made(tmp_path / "b", RUNS[7:], **SWEEP)
@@ -109,10 +114,23 @@ def test_runs_in_two_parts_must_agree(tmp_path):
         merge([tmp_path / "a", tmp_path / "b"], tmp_path / "other")
 
 
+@pytest.mark.parametrize("seed", [20261125, 10**9, 10**30])
+def test_seeds_that_are_far_apart_are_not_filled_up(tmp_path, seed):
+    made(tmp_path / "a")
+    made(tmp_path / "b", first_seed=min(seed, 10**9), seeds=1)
+    config = tmp_path / "b" / "config.json"
+    # No study has the seed 10**30.
+    config.write_text(config.read_text().replace(f"\n    {10**9}\n", f"\n    {seed}\n"))
+    begin = time.process_time()
+    with pytest.raises(UserError, match=f"seeds from 0 to {seed}: the whole study would have|config.json says"):
+        merge([tmp_path / "a", tmp_path / "b"], tmp_path / "merged")
+    assert time.process_time() - begin < 10
+    assert not (tmp_path / "merged").exists()
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"data.alpha": 0.3}, r"data\.alpha is 0\.3 in .*b and None in .*a$"),
         ({"rounds": 8}, r"rounds is 8 in .*b and 4 in .*a$"),
         ({"data.alpha": 0.3, "eval_every": 4}, r"data\.alpha is .*, eval_every is 4 in .*b and 2 in .*a$"),
     ],

@@ -150,7 +150,7 @@ COMMANDS = (History.run, History.more_seeds, History.more_points, History.more_r
             History.lose_all_but_the_runs, History.lose_a_run)  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 8))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 5))])
 def test_whatever_is_done_to_a_folder_the_study_is_that_of_one_go(tmp_path, seed):
     history, done = History(tmp_path, seed), []
     for _ in range(10):
@@ -167,7 +167,10 @@ def test_whatever_is_done_to_a_folder_the_study_is_that_of_one_go(tmp_path, seed
 def test_two_commands_on_one_folder_share_the_runs(tmp_path, monkeypatch):
     """Each run is computed by one of them, both see all results, and one with more seeds may begin meanwhile."""
     monkeypatch.setattr("mdfl_jax.study.runner.WAIT", 0.01)
-    changes = STUDY | {"sweep": "network.mobility=static,dcm", "seeds": 4, "rounds": 4, "engine.runs_per_batch": 1}
+    changes = STUDY | {"seeds": 3, "rounds": 2, "engine.runs_per_batch": 1}
+    changes |= {"sweep": "network.mobility=static,random_movement"}
+    for seeds in (2, 3):  # what is compiled here the threads have
+        go(tmp_path / "one-go", **changes | {"seeds": seeds})
     computed, found, real = [], [], RunFiles.finish
 
     def finish(files, batch, *more):
@@ -179,7 +182,7 @@ def test_two_commands_on_one_folder_share_the_runs(tmp_path, monkeypatch):
     def command(seeds):
         found.append(go(tmp_path / "run", **changes | {"seeds": seeds})[0])
 
-    threads = [threading.Thread(target=command, args=(seeds,)) for seeds in (3, 3, 4)]
+    threads = [threading.Thread(target=command, args=(seeds,)) for seeds in (2, 2, 3)]
     for thread in threads[:2]:
         thread.start()
     while sum(thread.is_alive() for thread in threads[:2]) == 2 and len([*tmp_path.glob("run/workers/*.json")]) < 2:
@@ -187,10 +190,9 @@ def test_two_commands_on_one_folder_share_the_runs(tmp_path, monkeypatch):
     threads[2].start()
     for thread in threads:
         thread.join()
-    assert len(computed) == len({*computed}) == 8
-    assert sorted(len(of["points"][0]["final_accuracy"]["per_seed"]) for of in found) == [3, 3, 4]
+    assert len(computed) == len({*computed}) == 6
+    assert sorted(len(of["points"][0]["final_accuracy"]["per_seed"]) for of in found) == [2, 2, 3]
     go(tmp_path / "run", **changes)
-    go(tmp_path / "one-go", **changes)
     assert_same(tmp_path / "run", tmp_path / "one-go")
 
 
