@@ -119,7 +119,7 @@ def in_pairs(settings: Settings, weigh: Weights, pulls: bool, update_first: bool
         add = lambda x: jax.tree.map(jnp.add, x, change)  # noqa: E731
         params, age = (add(state.params), state.age + ends) if update_first else (state.params, state.age)
         starts = ends[: links.num_clients]
-        pairs = draw_pairs(lambda a, senders: random_pairs(own_draws(key), a, starts, senders), links)
+        pairs = draw_pairs(lambda a, senders, starts: random_pairs(own_draws(key), a, starts, senders), links, starts)
         heard = links._replace(adjacency=pairs if pulls else pairs & links.senders.of(ends))
         weights = weigh(heard, age)
         heard = heard._replace(mix=weights + links.senders.on_own(1 - jnp.sum(weights, axis=1)))

@@ -422,12 +422,13 @@ def pad_senders(senders: Senders, rows: int) -> Senders:
     return Senders(jnp.where(is_client, ids, own), jnp.where(is_client, back, place), senders.most, reach)
 
 
-def draw_pairs(draw: Callable[[jax.Array, Senders], jax.Array], links: Links) -> jax.Array:
+def draw_pairs(draw: Callable[..., jax.Array], links: Links, *args: Any) -> jax.Array:
     """Draw for the pairs of the N clients, independently of the number of rows.
 
     Args:
-      draw: (adjacency [N, K], senders) -> [N, K] bool.
+      draw: (adjacency [N, K], senders, *args) -> [N, K] bool.
       links: the links of all rows.
+      *args: what the draw needs of the N clients. On a mesh a draw must not take arrays from around it.
 
     Returns:
       [rows, rows] bool, or [rows, K] over neighbour lists; False for all pairs with a padding client.
@@ -436,6 +437,6 @@ def draw_pairs(draw: Callable[[jax.Array, Senders], jax.Array], links: Links) ->
     senders = links.senders
     if senders.ids is None or senders.back is None:
         adjacency = links.adjacency[:num_clients, :num_clients]
-        return fill(everywhere(lambda a: draw(a, ALL_PAIRS), adjacency), rows, False, axes=2)
+        return fill(everywhere(lambda a, *args: draw(a, ALL_PAIRS, *args), adjacency, *args), rows, False, axes=2)
     senders = senders._replace(ids=senders.ids[:num_clients], back=senders.back[:num_clients])
-    return fill(everywhere(draw, links.adjacency[:num_clients], senders), rows, False)
+    return fill(everywhere(draw, links.adjacency[:num_clients], senders, *args), rows, False)
