@@ -26,7 +26,8 @@ MUTANTS = [
     Mutant("storage/disk.py", "part.replace(path)", "path.write_bytes(part.read_bytes())", f"{WORKDIR} {DISK}"),
     Mutant("study/run_files.py", 'if not header["ended"]:  # otherwise', "if True:  # otherwise", STORE),
     # Runs that go on.
-    Mutant("study/run_files.py", "np.zeros(leaf.shape, leaf.dtype) if row is None else row", "row", GROWING),
+    Mutant("study/run_files.py", "np.zeros(leaf.shape, leaf.dtype) if row is None else row", "row",
+           f"{GROWING}::{RULES}"),
     Mutant("study/run_files.py", "found | added", "found", f"{GROWING}::{RULES}"),
     Mutant("study/run_files.py", "return _text(simulation, numbers[0]) == ", "return True or ", GROWING),
     # Whose folder it is.

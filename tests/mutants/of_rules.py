@@ -196,7 +196,8 @@ MUTANTS = [
     Mutant("core/stopping.py", "stop_state.rounds + 1, moved &", "stop_state.rounds + 1, True &",
            "tasks/test_regression.py"),
     Mutant("engine/simulation.py", "carry.messages + stats.messages", "stats.messages", "test_simulation.py"),
-    Mutant("engine/programs.py", "shape[2:])[:num_runs]", "shape[2:])[-num_runs:]", "test_simulation.py"),
+    Mutant("engine/programs.py", "shape[2:])[:num_runs]", "shape[2:])[-num_runs:]",
+           "test_simulation.py::test_a_loop_equals_runs_on_devices"),
     # What is counted and written.
     Mutant("metrics/evaluation.py", "jnp.where(still, ", "jnp.where(False, ",
            "study/test_metrics.py::test_a_run_held_still_by_the_program_says_the_same"),
