@@ -104,11 +104,12 @@ class TestEveryRule:
         np.testing.assert_array_equal(owner[0], owner[1])
         assert (owner[0] != owner[2]).any() or num_clients == 1
 
-    @pytest.mark.few(6)
-    def test_fewer_samples_than_clients(self, rule):
-        owner = owners(rule, [0], np.array([9, 0, 9], np.int32), MANY)
-        assert owner.shape == (1, 3)
-        assert ((owner >= 0) & (owner < MANY)).all()
+
+@pytest.mark.parametrize("name", [*RULES][3:])
+def test_fewer_samples_than_clients(name):
+    owner = owners(RULES[name], [0], np.array([9, 0, 9], np.int32), MANY)
+    assert owner.shape == (1, 3)
+    assert ((owner >= 0) & (owner < MANY)).all()
 
 
 class TestDirichlet:

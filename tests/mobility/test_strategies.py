@@ -201,7 +201,7 @@ def test_the_fiedler_vector_has_nearly_the_second_eigenvalue_of_numpy():
     assert smallest - 1e-4 <= found @ laplacian @ found <= 1.1 * smallest
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @ids(BY_MEETING)
 def test_a_client_that_was_not_met_does_not_matter(movement):
     """It stands in one far corner or in the other; until it is met, all clients move alike."""

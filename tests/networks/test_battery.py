@@ -1,7 +1,5 @@
 """Batteries: energy is conserved, and who has none is silent and stands still, whatever the rule of movement."""
 
-from functools import cache
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,12 +9,11 @@ from hypothesis import strategies as st
 from oracles.costs import round_joules
 from small import toy_hparams, toy_task
 from tiny import run_study, tiny_config
-from worlds import holding
+from worlds import holding, observed
 
 from mdfl_jax import Schedule, UserError
 from mdfl_jax.algorithms.dpsgd import dpsgd
-from mdfl_jax.core.message_bits import count_bits
-from mdfl_jax.core.types import FIXED, Observed, RoundStats
+from mdfl_jax.core.types import FIXED, Observed
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.mobility.plane import Motion
@@ -28,30 +25,16 @@ from mdfl_jax.networks.wrappers.battery import BatteryParams, powered
 from mdfl_jax.study import make_study
 
 N, ROUNDS, BITS, BATCH = 6, 14, 1000, 4
-WORK = Work(batch_size=BATCH)
+CLIENTS = holding(np.full(N, 9))
+RING = fixed_graph(N, "ring")
+
+
+def with_batteries(network):
+    return counted(powered(network), Work(batch_size=BATCH))
+
+
+MOVING = with_batteries(spatial(N, 5, ("random_movement",)))
 COSTS = ("joules_per_sample", "joules_per_bit", "joules_per_bit_received", "joules_per_metre")
-
-
-@cache
-def rounds_of(network, rounds=ROUNDS):
-    """The program of rounds in which every active client computes a batch and sends a message over each link."""
-    network = counted(powered(network), WORK)
-    clients = holding(np.full(N, 9))
-
-    def one(params, key):
-        start = network.init(params, key, clients)
-
-        def body(state, t):
-            moved, links = network.step(params, key, t, state, clients)
-            messages = jnp.sum(links.adjacency, axis=0, dtype=jnp.int32)
-            stats = RoundStats(jnp.zeros(N), messages, count_bits(messages, BITS), computed=links.active)
-            after = network.observe(params, moved, Observed(links, stats, None))
-            return after, (after, links)
-
-        after, links = jax.lax.scan(body, start, jnp.arange(rounds))[1]
-        return jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), start, after), links
-
-    return jax.jit(one)
 
 
 def battery(inner, **numbers):
@@ -80,7 +63,7 @@ def test_energy_is_conserved_and_the_rounds_are_those_of_a_loop(drawn, seed):
     own = {name: drawn[name] for name in drawn if name not in COSTS}
     params = battery(toy_hparams(num_mobile=4).network._replace(mobility=np.int32(0)), **own)
     params = CountedParams(params._replace(chargers=chargers), costs(**{name: drawn[name] for name in COSTS}))
-    states, links = jax.device_get(rounds_of(spatial(N, 5, ("random_movement",)))(params, jax.random.key(seed)))
+    states, links = observed(MOVING, params, ROUNDS, CLIENTS, seed, BITS)
     left, used = states.inner.left, states.worked.value + states.moved
     harvested, capacity = states.inner.harvested.value, states.inner.capacity
     np.testing.assert_allclose(capacity[0], drawn["capacity"], rtol=drawn["spread"] + 1e-6)
@@ -105,10 +88,9 @@ def test_energy_is_conserved_and_the_rounds_are_those_of_a_loop(drawn, seed):
 
 def test_who_harvests_less_than_a_round_takes_takes_part_in_that_share_of_the_rounds():
     """A round takes 8 J of 20 J and brings 2 J: three rounds, and then every fourth one."""
-    network = fixed_graph(N, "ring")
-    assert FIXED in network.gives - powered(network).gives
+    assert FIXED in RING.gives - powered(RING).gives
     params = CountedParams(battery(GraphParams(), capacity=20, harvest=2), costs(joules_per_sample=2))
-    states, links = jax.device_get(rounds_of(network)(params, jax.random.key(0)))
+    states, links = observed(with_batteries(RING), params, ROUNDS, CLIENTS)
     wakes = [0, 1, 2, 3, 7, 11]
     np.testing.assert_array_equal(links.active, np.isin(np.arange(ROUNDS), wakes)[:, None].repeat(N, 1))
     assert states.inner.left[:5, 0].tolist() == [20, 14, 8, 2, -4]
@@ -178,7 +160,7 @@ def test_with_enough_energy_nothing_changes_and_with_little_clients_fall_silent(
 
 def test_batteries_need_costs_around_them():
     with pytest.raises(UserError, match="needs counted costs around it"):
-        powered(fixed_graph(N, "ring")).observe(None, None, Observed(None, None, None))
+        powered(RING).observe(None, None, Observed(None, None, None))
 
 
 @pytest.mark.long

@@ -69,7 +69,7 @@ def test_two_that_pass_between_samples_meet_and_so_do_two_that_touch():
 
 
 def test_clients_that_stand_still_meet_as_in_the_disc():
-    position = np.random.default_rng(0).integers(0, 12, (20, 2)).astype(np.float32)
+    position = np.random.default_rng(0).integers(0, 5, (20, 2)).astype(np.float32)
     times, points = at_rest(position)
     for radius in (0.0, 2.0, float(np.sqrt(5)), np.inf):
         expected = grid_world.disc(position, radius)
