@@ -129,7 +129,8 @@ def several_devices_do_what_one_does(one, name, **how):
 
 
 def lists_say_what_matrices_say(one, name, **how):
-    listed = outcome(name, lists=True, **how)
+    listed = outcome(name, lists=True, devices=DEVICES, **how)
+    assert unordered(listed.text)[1] == []
     for metric in ("messages", "bits", "num_neighbours", "num_heard", "lambda_2", "distance_moved"):
         np.testing.assert_allclose(one[metric], listed[metric], rtol=1e-5, err_msg=metric)
     for metric in ("loss", "train_loss", "consensus_distance", "mean_model_loss"):
