@@ -1,10 +1,11 @@
-"""Run or read the studies of clients with clocks (configs/clocks.py), of which docs/time.md quotes a table.
+"""Run or read the studies of clients with clocks (configs/clocks.py), of which docs/time.md quotes tables.
 
-python -m benchmarks.clocks_study [--studies=synchronous,paced,asynchronous,radio] [--workdir=DIR] [--write]
+python -m benchmarks.clocks_study [--studies=synchronous,paced,asynchronous] [--workdir=DIR] [--write]
 
 The studies lie in --workdir. A finished study is read, and an interrupted one goes on. With --write,
-results/clocks_study.json and, of `radio`, results/clocks_radio.json hold of each seed the accuracy at the end and the
-simulated seconds to the target; what they hold of studies that --studies leaves out stays there.
+results/clocks_study.json holds of each seed the accuracy at the end and the simulated seconds to the target, and
+results/clocks_radio.json those of `radio` and `radio_pame`, which are given together. What results/clocks_study.json
+holds of studies that --studies leaves out stays there.
 """
 
 import json
@@ -24,7 +25,7 @@ _WORKDIR = flags.DEFINE_string("workdir", "runs/clocks", "The folder of the stud
 
 _STUDIES = flags.DEFINE_list("studies", ["synchronous", "paced", "asynchronous"], "Studies of configs/clocks.py.")
 
-NAME, MOVEMENT, SHORT = "algorithm.name", "network.mobility", "cost.short_contact"
+NAME, MOVEMENT, SHORT, SHARE = "algorithm.name", "network.mobility", "cost.short_contact", "algorithm.transmission"
 
 
 def rows_of(summary: dict[str, Any], study: str) -> list[dict[str, Any]]:
@@ -35,8 +36,10 @@ def rows_of(summary: dict[str, Any], study: str) -> list[dict[str, Any]]:
     rounds = {"synchronous": ROUNDS, "paced": PACED}.get(study, "")
 
     def called(set_here: dict[str, Any]) -> dict[str, Any]:
-        if study == "radio":
-            return {"model": set_here["model.name"], "algorithm": set_here[NAME], "short_contact": set_here[SHORT]}
+        if study.startswith("radio"):
+            is_pame, short = study == "radio_pame", set_here.get(SHORT, "drop")
+            sent = {"algorithm": "pame" if is_pame else "dpsgd", "short_contact": short}
+            return {"model": set_here["model.name"]} | sent | {"transmission": set_here.get(SHARE, 1)}
         return {"algorithm": set_here.get(NAME, rounds), "movement": set_here[MOVEMENT]}
 
     return [
@@ -62,8 +65,11 @@ def main() -> int:
     except Interrupted:
         print(f"stopped; the same command goes on where {_WORKDIR.value} was left", file=sys.stderr)
         return 130
-    for file, held in (("clocks_study", [row for name in rows if name != "radio" for row in rows[name]]),
-                       ("clocks_radio", rows.get("radio", []))):  # fmt: skip
+    radio, others = (
+        [row for name in rows if name.startswith("radio") == is_radio for row in rows[name]]
+        for is_radio in (True, False)
+    )
+    for file, held in {"clocks_study": others, "clocks_radio": radio}.items():
         if measure.WRITE.value and held:
             path = measure.RESULTS / f"{file}.json"
             if file == "clocks_study" and path.exists():

@@ -44,14 +44,17 @@ def table() -> list[str]:
 
 
 def radio_table() -> list[str]:
-    """Return the same of a slow channel, of each model, with marks where they differ from contacts that drop it."""
+    """Return accuracies over a slow channel and seconds, by model, with marks where they differ from the first row."""
     found = results("clocks_radio")["rows"]
-    rows = {((row["algorithm"], row["short_contact"]), row["model"]): row for row in found}
+    rows = {((row["algorithm"], row["short_contact"], row["transmission"]), row["model"]): row for row in found}
     messages, models = (list(dict.fromkeys(key[axis] for key in rows)) for axis in (0, 1))
     differ = marks(rows, [(key, (messages[0], key[1])) for key in rows if key[0] != messages[0]])
     lines = [
-        [f"`{name}`, `{rule}`", *(cell(rows[(name, rule), at], differ.get(((name, rule), at), "")) for at in models)]
-        for name, rule in messages
+        [
+            f"`{one[0]}`, `{one[1]}`" if one[0] != "pame" else f"`pame`, {100 * one[2]:g} % of the coordinates",
+            *(cell(rows[one, at], differ.get((one, at), "")) if (one, at) in rows else "-" for at in models),
+        ]
+        for one in messages
     ]
     return markdown(["algorithm, `cost.short_contact`", *(f"`{at}`" for at in models)], lines)
 

@@ -96,7 +96,7 @@ def read_config() -> "ConfigDict":
             config = resolve.read_file(f"{path}{'' if ':' in path else ':'},scale={scale}" if scale else path)
         except UserError:
             raise
-        except BaseException as error:  # a config file may raise anything; `call` knows a Ctrl-C again
+        except BaseException as error:  # a config file may raise anything; `call` recognises a Ctrl-C
             if scale and "takes 0 positional arguments" in str(error):  # the scale is the first one
                 raise UserError(f"--scale={scale}: {path} has no presets") from error
             said = f"{own_files.place(error) or path}: {type(error).__name__}: {error}".rstrip(": ")

@@ -428,7 +428,8 @@ def draw_pairs(draw: Callable[..., jax.Array], links: Links, *args: Any) -> jax.
     Args:
       draw: (adjacency [N, K], senders, *args) -> [N, K] bool.
       links: the links of all rows.
-      *args: what the draw needs of the N clients. On a mesh a draw must not take arrays from around it.
+      *args: what the draw needs of the N clients. On a mesh a draw must not take arrays of clients, which are
+        divided over the devices, from around it.
 
     Returns:
       [rows, rows] bool, or [rows, K] over neighbour lists; False for all pairs with a padding client.

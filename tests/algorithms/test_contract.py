@@ -7,8 +7,10 @@ clients may sleep: those that take no part in a round keep their state and send 
 the plain one.
 """
 
+import ast
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -18,7 +20,7 @@ from collectives import unordered
 from least_squares import types_of_states
 from small import assert_trees_equal, toy_dataset
 
-from mdfl_jax import Hparams, Schedule, UserError
+from mdfl_jax import Hparams, Schedule, UserError, algorithms
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import ignored_by, numbers_of, resolved
@@ -239,3 +241,13 @@ def test_states_of_single_precision_keep_their_types_where_double_is_on(name):
     with jax.enable_x64(True):
         before, after = types_of_states(ALGORITHMS[name](Settings()), numbers_of(name))
         assert after == before
+
+
+WITHOUT_A_MESH = {"choose", "draw_pairs", "everywhere", "take_steps"}  # they do what a mesh needs where there is one
+
+
+def test_algorithms_know_no_mesh():
+    for path in Path(algorithms.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module == "mdfl_jax.core.sharding":
+                assert {alias.name for alias in node.names} <= WITHOUT_A_MESH, path.name

@@ -1,4 +1,4 @@
-"""Every command that README.md and docs/ print: its flags and fields exist, and it runs, with few rounds and seeds."""
+"""Every command that README.md and docs/ print: its flags and fields exist; it runs or is traced, with few rounds."""
 
 import ast
 import re
@@ -16,6 +16,7 @@ from mdfl_jax.config import points
 from mdfl_jax.config.resolve import as_config, resolve
 from mdfl_jax.core.sweep_text import split_axes
 from mdfl_jax.study import make_study
+from mdfl_jax.study.study import check_traced
 
 pytestmark = pytest.mark.usefixtures("unregistered")  # some shipped studies register a member
 PRINTED = [(page, command) for page in PAGES for command in commands(page)]
@@ -199,7 +200,7 @@ def is_only_made(command, page, behind):
     [page for page in PAGES if any(page == of for of, _ in OURS) and page.name not in FOLLOWED],
     ids=lambda page: page.name,
 )
-def test_every_command_of_a_page_runs(page, tmp_path, stand_ins, monkeypatch):
+def test_every_command_of_a_page_runs_or_is_traced(page, tmp_path, stand_ins, monkeypatch):
     (tmp_path / "configs").symlink_to(ROOT / "configs")
     (tmp_path / "mydata.npz").symlink_to(stand_ins / "mnist.npz")  # the reader's own
     monkeypatch.chdir(tmp_path)
@@ -212,7 +213,8 @@ def test_every_command_of_a_page_runs(page, tmp_path, stand_ins, monkeypatch):
         studies += command.program == "sweep"
         if studies > 1 and is_only_made(command, page, of_page[k + 1 :]):
             arguments = shorter(without_optional(command.arguments))
-            assert make_study(with_fields(as_config(config_of(arguments)), fields_set(arguments)))
+            for group in make_study(with_fields(as_config(config_of(arguments)), fields_set(arguments))).groups:
+                check_traced(group.simulation, group.hparams)
             continue
         printed = run(command, tmp_path, {"HOME": "/nowhere"})
         for line in command.output if command.program in EXACT else ():

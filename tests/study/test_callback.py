@@ -138,6 +138,11 @@ def test_a_stopped_study_goes_on_bit_for_bit(tiny, tmp_path, reference, at, do):
     mdfl_jax.run(tiny(**STUDY), tmp_path, on_evaluation=pytest.fail)  # it is finished, and only read
 
 
+def test_a_stop_at_the_last_evaluation_stops_nothing(tiny, tmp_path, reference):
+    results = mdfl_jax.run(tiny(**STUDY), tmp_path, on_evaluation=Watcher(len(CALLS), lambda: True))
+    assert_same(results, reference)
+
+
 def test_what_is_no_function_is_refused_before_anything_is_written(tiny, tmp_path):
     with pytest.raises(UserError, match="on_evaluation is 5; it must be a function"):
         mdfl_jax.run(tiny(**STUDY), tmp_path / "run", on_evaluation=5)
