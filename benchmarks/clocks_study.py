@@ -3,9 +3,8 @@
 python -m benchmarks.clocks_study [--studies=synchronous,paced,asynchronous] [--workdir=DIR] [--write]
 
 The studies lie in --workdir. A finished study is read, and an interrupted one goes on. With --write,
-results/clocks_study.json holds of each seed the accuracy at the end and the simulated seconds to the target, and
-results/clocks_radio.json those of `radio` and `radio_pame`, which are given together. What results/clocks_study.json
-holds of studies that --studies leaves out stays there.
+results/clocks_study.json and, of `radio` and `radio_pame`, results/clocks_radio.json hold of each seed the accuracy at
+the end and the simulated seconds to the target; what they hold of studies that --studies leaves out stays there.
 """
 
 import json
@@ -52,6 +51,11 @@ def rows_of(summary: dict[str, Any], study: str) -> list[dict[str, Any]]:
     ]
 
 
+def setting_of(row: dict[str, Any]) -> tuple[Any, ...]:
+    """Return what a row is of, without what was measured."""
+    return tuple(value for key, value in row.items() if key not in ("accuracy", "seconds"))
+
+
 def main() -> int:
     """Run or read the studies and write their results."""
     common.setup_jax(common.default_cache())
@@ -72,15 +76,8 @@ def main() -> int:
     for file, held in {"clocks_study": others, "clocks_radio": radio}.items():
         if measure.WRITE.value and held:
             path = measure.RESULTS / f"{file}.json"
-            if file == "clocks_study" and path.exists():
-                new = {(row["algorithm"], row["movement"]) for row in held}
-                kept = [
-                    row
-                    for row in json.loads(path.read_text())["rows"]
-                    if (row["algorithm"], row["movement"]) not in new
-                ]
-                first = [ROUNDS, PACED]
-                held = sorted([*kept, *held], key=lambda row: (*first, row["algorithm"]).index(row["algorithm"]))
+            before = json.loads(path.read_text())["rows"] if path.exists() else []
+            held = list({**{setting_of(row): row for row in before}, **{setting_of(row): row for row in held}}.values())
             path.write_text(json.dumps({"study": file, "seeds": seeds, "rows": held} | measure.machine()) + "\n")
             print(path)
     return 0

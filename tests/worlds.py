@@ -18,12 +18,18 @@ def holding(num_samples, num_classes=2):
 
 
 @functools.lru_cache(maxsize=8)
-def _program(network, rounds, several):
+def _program(network, rounds, several, bits=None):
     def one(params, key, clients):
         start = network.init(params, key, clients)
 
         def body(state, t):
             after, links = network.step(params, key, t, state, clients)
+            if bits is not None:
+                messages = jnp.sum(links.adjacency, axis=0, dtype=jnp.int32)
+                stats = RoundStats(
+                    jnp.zeros(len(messages)), messages, count_bits(messages, bits), computed=links.active
+                )
+                after = network.observe(params, after, Observed(links, stats, None))
             return after, (after, links)
 
         after, links = jax.lax.scan(body, start, jnp.arange(rounds))[1]
@@ -32,33 +38,13 @@ def _program(network, rounds, several):
     return jax.jit(jax.vmap(one, in_axes=(None, 0, None)) if several else one)
 
 
-def played(network, params, rounds, clients=None, seed=0):
-    """The states before each round and after the last one, [R + 1, ...], and the links of the rounds, [R, ...]."""
+def played(network, params, rounds, clients=None, seed=0, bits=None):
+    """The states before each round and after the last one, [R + 1, ...], and the links of the rounds, [R, ...].
+
+    With ``bits``, each active client computes, and sends a message of so many bits over each of its links.
+    """
     clients = holding(np.ones(network.num_clients)) if clients is None else clients
-    return jax.tree.map(np.asarray, _program(network, rounds, False)(params, jax.random.key(seed), clients))
-
-
-@functools.lru_cache(maxsize=8)
-def _observing(network, rounds, bits):
-    def one(params, key, clients):
-        start = network.init(params, key, clients)
-
-        def body(state, t):
-            moved, links = network.step(params, key, t, state, clients)
-            messages = jnp.sum(links.adjacency, axis=0, dtype=jnp.int32)
-            stats = RoundStats(jnp.zeros(len(messages)), messages, count_bits(messages, bits), computed=links.active)
-            after = network.observe(params, moved, Observed(links, stats, None))
-            return after, (after, links)
-
-        after, links = jax.lax.scan(body, start, jnp.arange(rounds))[1]
-        return jax.tree.map(lambda first, rest: jnp.concatenate([jnp.asarray(first)[None], rest]), start, after), links
-
-    return jax.jit(one)
-
-
-def observed(network, params, rounds, clients, seed=0, bits=1000):
-    """As `played`, of rounds in which each active client computes and sends a message over each of its links."""
-    return jax.device_get(_observing(network, rounds, bits)(params, jax.random.key(seed), clients))
+    return jax.tree.map(np.asarray, _program(network, rounds, False, bits)(params, jax.random.key(seed), clients))
 
 
 def matrices(senders, values):

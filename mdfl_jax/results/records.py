@@ -3,8 +3,8 @@
 A record has the metrics of the run, its facts, its lines of metrics.jsonl, and in its header the resolved
 configuration, the seed, and how it was made. It is written once and never changes, and its name tells all that its
 numbers depend on (`mdfl_jax.study.identity`). All else that a study shows is made of records
-(`mdfl_jax.results.results`). The config.json of a study says which runs it has; for records
-alone, the same is made of them.
+(`mdfl_jax.results.results`). The config.json of a study says which runs it has; where only records are there, the same
+is made of them.
 """
 
 import json

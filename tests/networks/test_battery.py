@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from oracles.costs import round_joules
 from small import toy_hparams, toy_task
 from tiny import run_study, tiny_config
-from worlds import holding, observed
+from worlds import holding, played
 
 from mdfl_jax import Schedule, UserError
 from mdfl_jax.algorithms.dpsgd import dpsgd
@@ -63,7 +63,7 @@ def test_energy_is_conserved_and_the_rounds_are_those_of_a_loop(drawn, seed):
     own = {name: drawn[name] for name in drawn if name not in COSTS}
     params = battery(toy_hparams(num_mobile=4).network._replace(mobility=np.int32(0)), **own)
     params = CountedParams(params._replace(chargers=chargers), costs(**{name: drawn[name] for name in COSTS}))
-    states, links = observed(MOVING, params, ROUNDS, CLIENTS, seed, BITS)
+    states, links = played(MOVING, params, ROUNDS, CLIENTS, seed, BITS)
     left, used = states.inner.left, states.worked.value + states.moved
     harvested, capacity = states.inner.harvested.value, states.inner.capacity
     np.testing.assert_allclose(capacity[0], drawn["capacity"], rtol=drawn["spread"] + 1e-6)
@@ -90,7 +90,7 @@ def test_who_harvests_less_than_a_round_takes_takes_part_in_that_share_of_the_ro
     """A round takes 8 J of 20 J and brings 2 J: three rounds, and then every fourth one."""
     assert FIXED in RING.gives - powered(RING).gives
     params = CountedParams(battery(GraphParams(), capacity=20, harvest=2), costs(joules_per_sample=2))
-    states, links = observed(with_batteries(RING), params, ROUNDS, CLIENTS)
+    states, links = played(with_batteries(RING), params, ROUNDS, CLIENTS, bits=1000)
     wakes = [0, 1, 2, 3, 7, 11]
     np.testing.assert_array_equal(links.active, np.isin(np.arange(ROUNDS), wakes)[:, None].repeat(N, 1))
     assert states.inner.left[:5, 0].tolist() == [20, 14, 8, 2, -4]
