@@ -11,6 +11,7 @@ from small import TINY
 from studies import assert_same
 
 from mdfl_jax.core import hosts
+from mdfl_jax.engine.programs import Programs
 from mdfl_jax.study.batch import Program
 
 BOUND = 10  # seconds after which hosts are to notice that another one is lost
@@ -118,20 +119,31 @@ def test_a_signal_to_any_host_saves_the_state_and_ends_all(tmp_path, port):
     assert list((tmp_path / "run" / "runs").glob("*state*"))
 
 
-def late():
-    """As a patch: this host compiles longer than a collective of CPUs waits."""
-    real = Program.compile
+def compiles(folder, first):
+    """As a patch: a host compiles for a second longer than the first one, which computes only when both are ready."""
+    soon(HEARTBEAT=BOUND)
+    real, init = Program.compile, Programs.init
 
     def compile(*args):
-        time.sleep(35)
         real(*args)
+        while not first and not (folder / "True").exists():
+            time.sleep(0.05)
+        time.sleep(0 if first else 1)
+        (folder / str(first)).touch()
 
-    Program.compile = compile
+    def start(*args):
+        assert (folder / "False").exists(), "the other host still compiles"
+        return init(*args)
+
+    Program.compile, Programs.init = compile, start
 
 
-@pytest.mark.faults
+@pytest.mark.long
 def test_hosts_wait_for_one_that_compiles_longer(tmp_path, port):
-    assert [each.status for each in ended(begin(tmp_path, port, 2, patches={2: late}))] == [0, 0]
+    """However long: the first collective would wait for 30 seconds."""
+    patches = {host: functools.partial(compiles, tmp_path, host == 1) for host in (1, 2)}
+    found = ended(begin(tmp_path, port, 2, patches=patches))
+    assert [each.status for each in found] == [0, 0], found
 
 
 def older():
