@@ -48,6 +48,11 @@ def by_run(lines: Iterable[Line]) -> dict[str, Runs]:
     return found
 
 
+def judged_key(config: Mapping[str, Any]) -> str:
+    """Return the key of the accuracy by which sweep points are compared, in a line of metrics.jsonl."""
+    return "mean_model_accuracy" if config.get("judged") == "global" else "accuracy"
+
+
 def selected_fields(select: str | None) -> tuple[str, ...]:
     """Return the fields whose values `select` chooses: none if it is empty.
 
