@@ -496,9 +496,10 @@ def mesh_for(experiment: Experiment, num_runs: int) -> Mesh | None:
                 "each host divides the runs instead"
             )
         if clients < columns:
+            smaller = ", ".join(k for k in fitting if 1 < int(k) <= clients)
             raise UserError(
                 f"network.num_clients is {clients}, and {columns} devices of {hosts.many()} hosts share a run; at "
-                f"least {columns} clients are needed, or a smaller engine.client_devices: {', '.join(fitting[1:-1])}"
+                f"least {columns} clients are needed{smaller and f', or a smaller engine.client_devices: {smaller}'}"
             )
         return client_mesh(found, columns)
     few = num_runs < len(found) and not task_of(experiment).is_light

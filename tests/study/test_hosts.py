@@ -176,6 +176,20 @@ def test_a_host_that_does_not_come_is_one_line_after_a_while(tmp_path, port):
         ),
         ("", "--config.rounds=5", None, "on host 2 of 2: "),
         ("--config.engine.client_devices=1", "", None, "engine.client_devices is 1, and with --hosts devices share"),
+        (
+            "--config.network.num_clients=3",
+            "",
+            None,
+            "network.num_clients is 3, and 4 devices of 2 hosts share a run; at least 4 clients are needed, or a "
+            "smaller engine.client_devices: 2\n",
+        ),
+        pytest.param(
+            "--config.network.num_clients=1 --config.network.num_mobile=0",
+            "",
+            None,
+            "network.num_clients is 1, and 4 devices of 2 hosts share a run; at least 4 clients are needed\n",
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_hosts_that_do_not_agree_all_end_with_the_same_line(tmp_path, port, words, own, patch, line):
