@@ -50,7 +50,7 @@ from mdfl_jax.core.sweep_text import labels_of
 from mdfl_jax.exchange.aggregation import AGGREGATIONS
 from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.mobility.registry import movement_of, world_in
-from mdfl_jax.mobility.rule import FILES
+from mdfl_jax.mobility.rule import FILES, WORLDS
 from mdfl_jax.models import MODELS
 from mdfl_jax.models.pretrained import READERS, TWINS
 from mdfl_jax.networks.costs import remembers_all, sends_parts
@@ -437,8 +437,16 @@ def _ignored_parts(experiment: Experiment) -> Iterator[Rule]:
     needs, pairs = ALGORITHMS[name](Settings()).needs, pattern not in ("", "roadside")
     drawn = f"under server.pattern {pattern} pairs are drawn"
     picks = is_partial(experiment) and participation_of(experiment)[0] < 1
-    yield "places", network.graph, f"the links are those of network.graph {network.graph}"
-    yield "places", pairs, drawn
+    for part in ("places", "steps", "plane", "knowledge", "trace"):
+        yield part, network.graph, f"the links are those of network.graph {network.graph}"
+        yield part, pairs, drawn
+    yield "graph", not network.graph, "network.graph is empty"
+    if not network.graph and not pairs:
+        rule, world = movement_of(experiment), world_in(experiment)
+        for part, homes in (("grid", ["grid"]), ("steps", ["grid"]), ("plane", ["plane"]), ("trace", FILES)):
+            yield part, world not in homes, f"with network.mobility {rule} clients move in the {WORLDS[world]}"
+        knows_nothing = f"network.mobility {rule.rule} uses no such knowledge"
+        yield "knowledge", not MOBILITIES.form(rule).knowledge, knows_nothing
     yield "mixing", pairs, drawn
     rule = aggregation_in_use(name, experiment.algorithm.aggregation)
     unweighed = rule and not AGGREGATIONS.traits(rule).weighs
