@@ -177,6 +177,16 @@ def test_a_mistake_in_a_rule_is_one_line_before_anything_is_written(rule, tmp_pa
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.usefixtures("single_again")
+def test_whole_numbers_of_a_rule_may_have_64_bits_where_double_precision_is_on(rule):
+    """As those that `jax.random.randint` draws then: clients keep 32 bits."""
+    drawn = "client._replace(location=jax.random.randint(key, (), 0, len(world.grid)))"
+    double = {"data.name": "synthetic:linear", "engine.precision": "float64"}
+    group = make_study(as_config({**rule(drawn), "data.limit_train": 0, "data.limit_test": 0, **double})).groups[0]
+    carry = jax.eval_shape(group.simulation.first, group.simulation.data, group.hparams[0], jax.random.key(0))
+    assert carry.network.rules[0][0].location.dtype == np.int32
+
+
 MISTAKES = {  # member: (the fields that use it, the error, its file)
     "other arguments": (
         {"network.mobility": "wrong"},
