@@ -442,11 +442,11 @@ def _ignored_parts(experiment: Experiment) -> Iterator[Rule]:
         yield part, pairs, drawn
     yield "graph", not network.graph, "network.graph is empty"
     if not network.graph and not pairs:
-        rule, world = movement_of(experiment), world_in(experiment)
+        movement, world = movement_of(experiment), world_in(experiment)
         for part, homes in (("grid", ["grid"]), ("steps", ["grid"]), ("plane", ["plane"]), ("trace", FILES)):
-            yield part, world not in homes, f"with network.mobility {rule} clients move in the {WORLDS[world]}"
-        knows_nothing = f"network.mobility {rule.rule} uses no such knowledge"
-        yield "knowledge", not MOBILITIES.form(rule).knowledge, knows_nothing
+            yield part, world not in homes, f"with network.mobility {movement} clients move in the {WORLDS[world]}"
+        knows_nothing = f"network.mobility {movement.rule} uses no such knowledge"
+        yield "knowledge", not MOBILITIES.form(movement).knowledge, knows_nothing
     yield "mixing", pairs, drawn
     rule = aggregation_in_use(name, experiment.algorithm.aggregation)
     unweighed = rule and not AGGREGATIONS.traits(rule).weighs
