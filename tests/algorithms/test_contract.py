@@ -192,9 +192,13 @@ def test_what_is_not_read_is_said_to_be_ignored(name):
     settings, numbers = Watched(), resolved(name, "", NUMBERS).traced()
     simulation = Simulation(task, network, ALGORITHMS[name](settings), Schedule(ROUNDS, 2))
     unread = check_traced(simulation, [Hparams(PartitionNumbers(), params, numbers)])
-    assert {setting for setting, field in SETTINGS.items() if field not in settings.read} <= ignored_by(name)
+    ignored = ignored_by(name)
+    assert {setting for setting, field in SETTINGS.items() if field not in settings.read} <= ignored
+    assert "local_steps" in ignored or {"num_local_epochs", "proximal"} <= settings.read
+    assert "statistics" in ignored or "shared" in settings.read
+    assert {"optimizer", "schedule"} & settings.read
     elsewhere = {field for field, each in fields_of(type(numbers)).items() if "part" in each.metadata}
-    assert unread - elsewhere <= {"proximal"} | (ignored_by(name) & {"momentum"})
+    assert unread - elsewhere <= {"proximal"} | (ignored & {"momentum"})
 
 
 NEEDS = {
