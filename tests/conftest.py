@@ -144,6 +144,15 @@ def tiny() -> Callable[..., ConfigDict]:
 
 
 @pytest.fixture
+def single_again() -> Iterator[None]:
+    """Studies of double precision are made in this test: the switch of JAX that they need is off again after it."""
+    yield
+    import jax
+
+    jax.config.update("jax_enable_x64", False)
+
+
+@pytest.fixture
 def unregistered() -> Iterator[None]:
     """What a test registers is no longer there when it has ended."""
     with _restored_registries():

@@ -152,5 +152,5 @@ def in_parts(algorithm: Algorithm, part: Any) -> Algorithm:
 
 def _sums(bits: jax.Array, heard: Links) -> Bits:
     """Return the bits that each client sends over all its links, exactly, from those of each link, [N, K] uint32."""
-    high, low = (heard.senders.sums(word) for word in (bits >> WORD, bits & 0xFFFF))
+    high, low = (heard.senders.sums(word).astype(bits.dtype) for word in (bits >> WORD, bits & 0xFFFF))
     return Bits(high + (low >> WORD), low & 0xFFFF)
