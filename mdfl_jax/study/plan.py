@@ -12,6 +12,7 @@ from mdfl_jax.config.checks import notes, parse_save, unused
 from mdfl_jax.config.sections import has_momentum, member_notes
 from mdfl_jax.core import devices, hosts
 from mdfl_jax.core.numbers import fields_of
+from mdfl_jax.core.outcomes import baseline_values
 from mdfl_jax.core.sharding import size
 from mdfl_jax.data.dataset import Targets
 from mdfl_jax.metrics.evaluation import Records
@@ -53,7 +54,9 @@ def plan(study: Study, on: str = "") -> str:
     lines += [*_attacked(study), *_sampled(study), *_models_kept(study), *_records(study), *run_files.notes(study)]
     compared = sum(b is not None for b in study.baselines)
     if experiment.baseline and not compared:
-        lines.append(f"  no differences: no point has the baseline's {experiment.baseline}")
+        varied = baseline_values(experiment.baseline).keys() <= study.points[0].overrides.keys()
+        why = "no point has the baseline's" if varied else "the sweep does not vary the field of the baseline,"
+        lines.append(f"  no differences: {why} {experiment.baseline}")
     noted = _without_effect(study)
     noted |= dict.fromkeys(line for point in study.points for line in member_notes(point.experiment))
     noted |= dict.fromkeys(filter(None, (few_heard(point.experiment) for point in study.points)))
