@@ -296,8 +296,8 @@ def describe(study: Study) -> tuple[str, bool]:
             f"    MiB of a run: models {plan.models / MIB:.1f}, optimiser and other state {plan.optimiser / MIB:.1f}",
             f"    MiB of a device for one run at a time: data {plan.need.data / MIB:.1f}, state "
             f"{plan.need.state / MIB:.1f}, activations and gradients {plan.need.temporary / MIB:.1f}; "
-            f"in all {plan.need.total / MIB:.1f} of {plan.limit / MIB:.0f}",
-            f"    seeds (runs) that fit together: {plan.most_runs:,}; a batch has {group.runs_per_batch}"
+            f"in all {plan.need.total / MIB:.1f} of {plan.limit / MIB:,.0f}",
+            f"    runs that fit together: {plan.most_runs:,}; a batch has {group.runs_per_batch}"
             if plan.most_runs
             else f"    does not fit: {plan.need.advice()}",
         ]
