@@ -15,6 +15,8 @@ from worlds import matrices, played
 
 import mdfl_jax
 from mdfl_jax.core.links import ALL_PAIRS, as_senders
+from mdfl_jax.core.rng import stream_at
+from mdfl_jax.core.sharding import Held
 from mdfl_jax.core.types import FIXED, SYMMETRIC, Links
 from mdfl_jax.mobility.plane import Motion
 from mdfl_jax.mobility.trace import of_one_form, tracks
@@ -28,7 +30,7 @@ from mdfl_jax.networks.radios.fading import NakagamiNumbers
 from mdfl_jax.networks.radios.its_g5 import TABLE as ITS_G5
 from mdfl_jax.networks.radios.log_distance import LogDistanceNumbers, loss, reach
 from mdfl_jax.networks.radios.nr_sidelink import TABLE as SIDELINK
-from mdfl_jax.networks.radios.radio import FADINGS, SHARINGS, Parts, RadioParams, radio
+from mdfl_jax.networks.radios.radio import FADINGS, HEIGHTS, SHARINGS, Parts, RadioParams, radio
 from mdfl_jax.networks.radios.rates import ShannonNumbers, TableNumbers, by_table, check_table, shannon
 from mdfl_jax.networks.radios.shadowing import draw_waves, shadowing
 from mdfl_jax.networks.radios.sharing import InterferenceNumbers
@@ -90,6 +92,17 @@ def test_shadowing_is_normal_and_falls_with_what_both_clients_move():
     for i, j in [(0, 1), (0, 5), (2, 3)]:  # at 300 m, and at 3 m
         assert drawn[:, i, j].var() == pytest.approx(1, abs=0.08)
         assert stats.kstest(drawn[:, i, j], "norm").pvalue > 0.001
+
+
+def test_what_is_drawn_once_for_a_seed_has_keys_that_no_round_has():
+    """Shadowing and heights are drawn from the stream "link", as the links of each round are."""
+    numbers = air_to_ground.AirToGroundNumbers(shadowing=4.0).traced()
+    key, clients = jax.random.key(3), Held(jnp.ones(N, jnp.int32), jnp.ones((N, 2), jnp.int32))
+    state = radio(Parts("air_to_ground", shadowed=True)).init(RadioParams(numbers), key, clients, 0)
+    for of_round in (stream_at(key, "link", r) for r in range(ROUNDS)):
+        again = draw_waves(of_round, jnp.float32(numbers.shadowing_distance))
+        assert not any((new == old).all() for new, old in zip(again[:3], state.waves[:3]))
+        assert not (jax.random.uniform(jax.random.fold_in(of_round, HEIGHTS), (N,)) == state.drawn).any()
 
 
 @pytest.mark.parametrize("shape", [0.5, 1.0, 1.5, 3.0])

@@ -37,7 +37,8 @@ from mdfl_jax.networks.link_filters import LinkFilter
 from mdfl_jax.networks.radios.shadowing import Waves, draw_waves, shadowing
 
 HOME = "mdfl_jax.networks.radios"
-HEIGHTS = zlib.crc32(b"heights") & 0x7FFFFFFF  # folded into the key, since the shadowing draws from the same stream
+# These numbers are folded into the key of the stream "link", from which the links of each round are drawn, too.
+SHADOWING, HEIGHTS = (zlib.crc32(name) & 0x7FFFFFFF for name in (b"shadowing", b"heights"))
 
 
 class SignalNumbers(Numbers):
@@ -261,11 +262,11 @@ def radio(parts: Parts) -> LinkFilter | None:
 
     def init(params: RadioParams, key: jax.Array, clients: Clients, places: int) -> RadioState:
         num_clients = clients.num_samples.shape[0]
-        own = jax.random.fold_in(stream(key, "link"), 1)
-        waves = draw_waves(own, params.signal.typed().shadowing_distance) if parts.shadowed else None
+        own = partial(jax.random.fold_in, stream(key, "link"))
+        waves = draw_waves(own(SHADOWING), params.signal.typed().shadowing_distance) if parts.shadowed else None
         bursts = no_bursts(num_clients, places) if parts.bursts else None
         flies = path_loss is not None and path_loss.heights is not None
-        drawn = jax.random.uniform(jax.random.fold_in(own, HEIGHTS), (num_clients,)) if flies else None
+        drawn = jax.random.uniform(own(HEIGHTS), (num_clients,)) if flies else None
         return RadioState(waves, bursts, drawn)
 
     def step(params: RadioParams, state: RadioState, key: jax.Array, met: Met) -> tuple[Met, RadioState]:
