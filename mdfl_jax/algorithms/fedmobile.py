@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from mdfl_jax.algorithms.local import CompressedNumbers, LocalNumbers, Settings, init_optimizer, local_steps
 from mdfl_jax.algorithms.registry import register
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.message_bits import dense_bits, double_dense_bits
+from mdfl_jax.core.message_bits import Bits, as_bits, dense_bits, double_dense_bits
 from mdfl_jax.core.metric import Metric
 from mdfl_jax.core.numbers import Setting, number
 from mdfl_jax.core.rng import own_draws
@@ -250,7 +250,7 @@ def _make(settings: Settings, variant: Variant) -> Algorithm:
         links: Links,
         uploads: jax.Array,
         relays: Relays,
-    ) -> tuple[ClientParams, Private | None, jax.Array | int]:
+    ) -> tuple[ClientParams, Private | None, Bits]:
         """RESET and COMBINE (4.1, E): return the held and the private updates, and the bits of a relayed update.
 
         ``told`` are the updates that clients send, [N, ...].
@@ -258,10 +258,10 @@ def _make(settings: Settings, variant: Variant) -> Algorithm:
         clear, held, private = uploads | relays.gives, state.held, state.private
         cleared = jax.tree.map(lambda m: jnp.where(rows_like(clear, m), 0, m), held)
         if not variant.relay_upload:
-            return cleared, private, 0
+            return cleared, private, as_bits(0)
         if private is None:
             combine = partial(handed_over, relays=relays, partner=links.partner)
-            return jax.tree.map(combine, cleared, told), None, dense_bits(held)
+            return jax.tree.map(combine, cleared, told), None, as_bits(dense_bits(held))
         error, bits = manipulate(settings.compressor, hparams.compressor, own_draws(key), private, relays)
 
         def leaf(m: jax.Array, kept: jax.Array, eps: jax.Array) -> jax.Array:

@@ -20,12 +20,22 @@ class Bits(NamedTuple):
     """Counts of bits below 2^48, each as high * 2^16 + low; `add_bits` adds two of them.
 
     Attributes:
-      high: [N] uint32.
-      low: [N] uint32, below 2^16.
+      high: [N] uint32, or of another shape.
+      low: uint32 of this shape, below 2^16.
     """
 
     high: Any
     low: Any
+
+
+def as_bits(count: Bits | jax.Array | int) -> Bits:
+    """Return a count as `Bits`: it is one, an array of whole numbers below 2^32, or a number below 2^48."""
+    if isinstance(count, Bits):
+        return count
+    if isinstance(count, int):
+        return Bits(np.uint32(count >> WORD), np.uint32(count & 0xFFFF))
+    words = jnp.asarray(count).astype(jnp.uint32)
+    return Bits(words >> WORD, words & 0xFFFF)
 
 
 def no_bits(num_clients: int) -> Bits:
@@ -33,26 +43,24 @@ def no_bits(num_clients: int) -> Bits:
     return Bits(jnp.zeros(num_clients, jnp.uint32), jnp.zeros(num_clients, jnp.uint32))
 
 
-def count_bits(messages: jax.Array, size: jax.Array | int) -> Bits:
+def count_bits(messages: jax.Array, size: Bits | jax.Array | int) -> Bits:
     """Count the bits of ``messages`` messages of ``size`` bits each, exactly.
 
-    It is a product of two 32-bit numbers, of which the lower 48 bits are kept.
+    It is a product of a 32-bit and a 48-bit number, of which the lower 48 bits are kept.
 
     Args:
       messages: [N] whole numbers.
-      size: the bits of a message, below 2^32; one number for all clients, or [N].
+      size: the bits of a message, as `as_bits` takes them; one number for all clients, or [N].
 
     Returns:
       The counts, [N].
 
-    >>> float(total_bits(words(count_bits(jnp.array([70_000]), 4_000_000_000)))[0])
+    >>> float(total_bits(words(count_bits(jnp.array([7_000]), 40_000_000_000)))[0])
     280000000000000.0
     """
-    m, b = jnp.asarray(messages).astype(jnp.uint32), jnp.asarray(np.uint32(size) if isinstance(size, int) else size)
-    b = jnp.broadcast_to(b.astype(jnp.uint32), m.shape)
-    m_high, m_low, b_high, b_low = m >> WORD, m & 0xFFFF, b >> WORD, b & 0xFFFF
-    low = m_low * b_low
-    return Bits(((m_high * b_high) << WORD) + m_high * b_low + m_low * b_high + (low >> WORD), low & 0xFFFF)
+    m, b = jnp.asarray(messages).astype(jnp.uint32), as_bits(size)
+    low = (m & 0xFFFF) * b.low
+    return Bits(m * b.high + (m >> WORD) * b.low + (low >> WORD), low & 0xFFFF)
 
 
 def add_bits(a: Bits, b: Bits) -> Bits:
@@ -109,16 +117,16 @@ def index_bits(size: int, count: jax.Array | int) -> jax.Array:
     >>> int(index_bits(1000, 10)), int(index_bits(1000, 500)), int(index_bits(1000, 1000))
     (100, 1000, 0)
     """
-    width = max((size - 1).bit_length(), 1)
+    width, whole = max((size - 1).bit_length(), 1), np.uint32(size)
     count = jnp.asarray(count, jnp.uint32)
     # With size / width entries or more the bitmap is at least as short, and the product count * width could overflow.
-    listed = jnp.where(count < -(-size // width), count * width, size)
-    return jnp.where(count >= size, 0, jnp.minimum(listed, size)).astype(jnp.uint32)
+    listed = jnp.where(count < -(-size // width), count * width, whole)
+    return jnp.where(count >= whole, 0, jnp.minimum(listed, whole)).astype(jnp.uint32)
 
 
-def sparse_bits(size: int, count: jax.Array | int, width: int) -> jax.Array:
+def sparse_bits(size: int, count: jax.Array | int, width: int) -> Bits:
     """Return the bits of a message of ``count`` of ``size`` coordinates, ``width`` bits each, with their indices."""
-    return jnp.asarray(count, jnp.uint32) * jnp.uint32(width) + index_bits(size, count)
+    return add_bits(count_bits(jnp.asarray(count, jnp.uint32), width), as_bits(index_bits(size, count)))
 
 
 def count_within(size: int, budget: jax.Array, width: int) -> jax.Array:

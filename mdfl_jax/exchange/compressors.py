@@ -5,6 +5,7 @@ E||C(x) - x||^2 <= (1 - delta) ||x||^2 (Koloskova, Stich, Jaggi 2019, assumption
 The bits of indices are those of `mdfl_jax.core.message_bits.index_bits`; a scale or a norm takes one float.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.core import contract
-from mdfl_jax.core.message_bits import sparse_bits
+from mdfl_jax.core.message_bits import Bits, add_bits, as_bits, count_bits, sparse_bits
 from mdfl_jax.core.numbers import Numbers, number
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.types import Array
@@ -36,11 +37,11 @@ class Compressor(NamedTuple):
 
     Attributes:
       compress: (numbers, key, x [N, n]) -> Message.
-      bits: (numbers, message) -> [N] uint32, the bits of each client's message.
+      bits: (numbers, message) -> the bits of each client's message, `Bits` of [N]; or [N] uint32.
     """
 
     compress: Callable[[Any, jax.Array, jax.Array], Message]
-    bits: Callable[[Any, Message], jax.Array]
+    bits: Callable[[Any, Message], Bits | jax.Array]
 
 
 COMPRESSORS: Registry[Compressor] = Registry("compressor", home="mdfl_jax.exchange")
@@ -57,15 +58,16 @@ def compressed(compressor: Compressor, numbers: Any, key: jax.Array, x: jax.Arra
     return message
 
 
-def bits_of(compressor: Compressor, numbers: Any, message: Message) -> jax.Array:
-    """Return the bits of each client's message, [N] uint32. Their shape is checked.
+def bits_of(compressor: Compressor, numbers: Any, message: Message) -> Bits:
+    """Return the bits of each client's message, [N]. Their shape is checked.
 
     Raises:
       UserError: if the compressor returns another shape.
     """
     bits = compressor.bits(numbers, message)
-    contract.arrays(compressor.bits, bits, message.value.shape[:1], int)
-    return bits
+    for words in bits if isinstance(bits, Bits) else (bits,):
+        contract.arrays(compressor.bits, words, message.value.shape[:1], int)
+    return as_bits(bits)
 
 
 def _listed(
@@ -85,15 +87,15 @@ def _width(message: Message) -> int:
     return int(jnp.finfo(message.value.dtype).bits)
 
 
-def _all_alike(message: Message, bits: Array) -> jax.Array:
-    return jnp.broadcast_to(jnp.asarray(bits, jnp.uint32), message.value.shape[:1])
+def _all_alike(message: Message, bits: Bits | int) -> Bits:
+    return Bits(*(jnp.broadcast_to(word, message.value.shape[:1]) for word in as_bits(bits)))
 
 
-def _dense_bits(numbers: Any, message: Message) -> jax.Array:
+def _dense_bits(numbers: Any, message: Message) -> Bits:
     return _all_alike(message, message.value.shape[1] * _width(message))
 
 
-def _sparse_bits(numbers: Any, message: Message) -> jax.Array:
+def _sparse_bits(numbers: Any, message: Message) -> Bits:
     return _all_alike(message, sparse_bits(message.value.shape[1], message.code, _width(message)))
 
 
@@ -125,7 +127,7 @@ def _sign(numbers: Any, key: jax.Array, x: jax.Array) -> Message:
     return Message(jnp.where(x < 0, -scale, scale), None)
 
 
-def _sign_bits(numbers: Any, message: Message) -> jax.Array:
+def _sign_bits(numbers: Any, message: Message) -> Bits:
     return _all_alike(message, message.value.shape[1] + _width(message))
 
 
@@ -154,10 +156,10 @@ def _qsgd(numbers: Any, key: jax.Array, x: jax.Array) -> Message:
     return Message(qsgd(key, x, numbers.levels), None)
 
 
-def _qsgd_bits(numbers: Any, message: Message) -> jax.Array:
+def _qsgd_bits(numbers: Any, message: Message) -> Bits:
     """Count the bits of the norm, and of a sign and one of s + 1 levels, in a code of fixed length, a coordinate."""
     each = 1 + _bit_length(jnp.asarray(numbers.levels))
-    return _all_alike(message, jnp.uint32(_width(message)) + jnp.uint32(message.value.shape[1]) * each)
+    return _all_alike(message, add_bits(as_bits(_width(message)), count_bits(each, message.value.shape[1])))
 
 
 def _bit_length(number: jax.Array) -> jax.Array:
@@ -233,11 +235,21 @@ def elias_bits(levels: jax.Array) -> jax.Array:
     return 2 * _bit_length(place) - 1
 
 
-def _anq_bits(numbers: Any, message: Message) -> jax.Array:
+SUMMED = 2**25
+"""Coordinates whose bits are summed at a time: a level and a float that follows it have fewer than 2^7 bits."""
+
+
+def total_of(each: jax.Array, at_once: int) -> Bits:
+    """Return the sums [N] of the rows of whole numbers [N, n], of which ``at_once`` together are below 2^32."""
+    cut = [each[:, start : start + at_once] for start in range(0, each.shape[1], at_once)]
+    return functools.reduce(add_bits, (as_bits(jnp.sum(part, axis=1, dtype=jnp.uint32)) for part in cut))
+
+
+def _anq_bits(numbers: Any, message: Message) -> Bits:
     """Count the bits of the levels, and of the floats that follow the level that stands for no point."""
     beyond = jnp.abs(message.code) > largest_level(message.value.dtype)
     each = elias_bits(message.code) + jnp.where(beyond, jnp.uint32(_width(message)), 0)
-    return jnp.sum(each, axis=1, dtype=jnp.uint32)
+    return total_of(each, SUMMED)
 
 
 def _gaussian_noise(numbers: Any, key: jax.Array, x: jax.Array) -> Message:

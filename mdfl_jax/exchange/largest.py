@@ -135,8 +135,8 @@ def in_parts(algorithm: Algorithm, part: Any) -> Algorithm:
         with traced(dataclasses.replace(now(), memory=state.last)) as exchanges:
             inner, stats = algorithm.round(hparams, key, state.inner, links._replace(counts=counts), gradient)
         heard = links if stats.heard is None else stats.heard
-        bits = jnp.where(heard.adjacency, sparse_bits(size, counts, width), 0)
-        heard = heard._replace(bits=bits.astype(jnp.float32))
+        bits = Bits(*(jnp.where(heard.adjacency, word, 0) for word in sparse_bits(size, counts, width)))
+        heard = heard._replace(bits=bits.high * jnp.float32(1 << WORD) + bits.low.astype(jnp.float32))
         assert exchanges.memory is not None
         return PartState(inner, exchanges.memory), stats._replace(bits=_sums(bits, heard), heard=heard)
 
@@ -150,7 +150,7 @@ def in_parts(algorithm: Algorithm, part: Any) -> Algorithm:
     )
 
 
-def _sums(bits: jax.Array, heard: Links) -> Bits:
-    """Return the bits that each client sends over all its links, exactly, from those of each link, [N, K] uint32."""
-    high, low = (heard.senders.sums(word).astype(bits.dtype) for word in (bits >> WORD, bits & 0xFFFF))
+def _sums(bits: Bits, heard: Links) -> Bits:
+    """Return the bits that each client sends over all its links, exactly, from those of each link, [N, K]."""
+    high, low = (heard.senders.sums(word).astype(word.dtype) for word in bits)
     return Bits(high + (low >> WORD), low & 0xFFFF)

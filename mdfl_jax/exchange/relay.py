@@ -35,7 +35,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.core.links import Senders
-from mdfl_jax.core.message_bits import Bits, add_bits, count_bits, dense_bits, no_bits, total_bits, words
+from mdfl_jax.core.message_bits import Bits, add_bits, as_bits, count_bits, dense_bits, no_bits, total_bits, words
 from mdfl_jax.core.metric import CLIENTS, HOLDS, Metric, record
 from mdfl_jax.core.numbers import Numbers
 from mdfl_jax.core.sharding import choose
@@ -250,7 +250,7 @@ def no_private(client_params: ClientParams) -> Private:
 
 def manipulate(
     compressor: str, numbers: Numbers, key: jax.Array, private: Private, relays: Relays
-) -> tuple[ClientParams, jax.Array]:
+) -> tuple[ClientParams, Bits]:
     """Compress the private updates of a slot, and count the bits of relayed updates.
 
     Args:
@@ -261,19 +261,20 @@ def manipulate(
       relays: the exchanges of the slot. If no client gives an update, nothing is compressed (except on a mesh).
 
     Returns:
-      (eps [N, ...], [N] uint32 bits of a relayed update). The bits are those of C(n_i) where m_i = n_i. Otherwise they
+      (eps [N, ...], the bits of a relayed update, [N]). The bits are those of C(n_i) where m_i = n_i. Otherwise they
       are those of a whole model, since the message also holds updates of others or an earlier error.
     """
-    rule, whole = COMPRESSORS[compressor], dense_bits(private.update)
+    rule, whole = COMPRESSORS[compressor], as_bits(dense_bits(private.update))
 
-    def make() -> tuple[ClientParams, jax.Array]:
+    def make() -> tuple[ClientParams, Bits]:
         rows, unravel = ravel(private.update)
         message = compressed(rule, numbers, key, rows)
-        bits = jnp.where(private.mixed, jnp.uint32(whole), bits_of(rule, numbers, message))
-        return unravel(message.value - rows), bits
+        bits = bits_of(rule, numbers, message)
+        return unravel(message.value - rows), jax.tree.map(partial(jnp.where, private.mixed), whole, bits)
 
-    def nothing() -> tuple[ClientParams, jax.Array]:
-        return jax.tree.map(jnp.zeros_like, private.update), jnp.full(private.mixed.shape, whole, jnp.uint32)
+    def nothing() -> tuple[ClientParams, Bits]:
+        bits = Bits(*(jnp.full(private.mixed.shape, word) for word in whole))
+        return jax.tree.map(jnp.zeros_like, private.update), bits
 
     return choose(jnp.any(relays.gives), make, nothing)
 
@@ -377,7 +378,7 @@ def no_traffic(num_clients: int) -> Traffic:
 
 
 def slot_traffic(
-    uploads: jax.Array, downloads: jax.Array, relays: Relays, update_bits: jax.Array | int, model_bits: int
+    uploads: jax.Array, downloads: jax.Array, relays: Relays, update_bits: Bits, model_bits: int
 ) -> Traffic:
     """Count the messages of one slot.
 

@@ -140,7 +140,7 @@ def probe(algorithm: Algorithm, model: Any) -> Callable[[Any], LinkLoad]:
             return LinkLoad(1.0, float(sum(8 * leaf.dtype.itemsize * leaf.size for leaf in jax.tree.leaves(model))))
         sent_bits, width = float(bits[where]), float_bits(model)
         size = max(int(sent_bits / messages[where]) // width, 1)
-        return LinkLoad(float(messages[where]), sent_bits, float(sparse_bits(size, 1, width)))
+        return LinkLoad(float(messages[where]), sent_bits, float(total_bits(words(sparse_bits(size, 1, width)))))
 
     return load
 

@@ -20,7 +20,7 @@ from mdfl_jax.core.message_bits import (
     words,
 )
 from mdfl_jax.core.numbers import from_values
-from mdfl_jax.exchange.compressors import COMPRESSORS, anq, elias_bits, qsgd
+from mdfl_jax.exchange.compressors import COMPRESSORS, Message, anq, bits_of, elias_bits, qsgd, total_of
 
 N, SIZE = 3, 40
 f32 = np.float32
@@ -35,7 +35,7 @@ def made(name):
     @jax.jit
     def both(numbers, key, x):
         message = compressor.compress(numbers, key, x)
-        return message.value, compressor.bits(numbers, message)
+        return message.value, words(bits_of(compressor, numbers, message))
 
     return both
 
@@ -52,7 +52,7 @@ def squared_errors(name, x, draws):
 def test_messages_have_the_shape_and_type_of_what_is_sent(name):
     for kind in (jnp.float32, jnp.bfloat16):
         value, bits = made(name)(NUMBERS[name], jax.random.key(0), jnp.ones((N, SIZE), kind))
-        assert (value.shape, value.dtype, bits.shape, bits.dtype) == ((N, SIZE), kind, (N,), jnp.uint32)
+        assert (value.shape, value.dtype, bits.shape, bits.dtype) == ((N, SIZE), kind, (N, 2), jnp.uint32)
 
 
 TOP_K, SIGN = made("top_k"), made("sign")
@@ -147,7 +147,7 @@ def test_anq_keeps_its_inequality_at_its_largest_level_and_beyond(omega):
     assert exact.any() == (omega < 0.1)
     numbers, one = NUMBERS["anq"].replace(eta=f32(1), omega=f32(omega)), levels[:, None]
     bits = made("anq")(numbers, jax.random.key(0), x[:, None])[1]
-    np.testing.assert_array_equal(bits, np.asarray(elias_bits(jnp.asarray(one)))[:, 0] + 32 * exact)
+    np.testing.assert_array_equal(total_bits(bits), np.asarray(elias_bits(jnp.asarray(one)))[:, 0] + 32 * exact)
 
 
 def test_anq_is_the_coarsest_of_its_kind():
@@ -170,14 +170,15 @@ def test_bits_by_hand():
         "sign": 40 + 32,
         "qsgd": 32 + 40 * (1 + 3),  # levels 0 to 5 take 3 bits
     }
+    counted = lambda name, numbers, x: total_bits(made(name)(numbers, jax.random.key(0), x)[1])  # noqa: E731
     for name, bits in expected.items():
-        assert made(name)(NUMBERS[name], jax.random.key(0), x)[1].tolist() == [bits], name
+        assert counted(name, NUMBERS[name], x) == [bits], name
     few = NUMBERS["top_k"].replace(transmission=f32(0.05))
-    assert made("top_k")(few, jax.random.key(0), x)[1].tolist() == [2 * 32 + 2 * 6]  # two indices of 6 bits
+    assert counted("top_k", few, x) == [2 * 32 + 2 * 6]  # two indices of 6 bits
     # eta 0.1, omega 0.1: points 0, 0.222, 0.494, 0.826, ...; x = 0, 0.2, -0.5, 0.8: levels 0, 1, -2, 3
     hand = jnp.array([[0.0, 0.2, -0.5, 0.8]])
     assert anq(hand, 0.1, 0.1)[0].tolist() == [[0, 1, -2, 3]]
-    assert made("anq")(NUMBERS["anq"], jax.random.key(0), hand)[1].tolist() == [1 + 3 + 5 + 5]
+    assert counted("anq", NUMBERS["anq"], hand) == [1 + 3 + 5 + 5]
 
 
 def test_the_code_of_levels_can_be_told_apart_and_grows_with_the_logarithm():
@@ -216,13 +217,38 @@ def test_many_rounds_carry_into_the_high_word():
 
 
 @settings(deadline=None, max_examples=200)
-@given(st.integers(1, 10**7).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n))))
-def test_indices_take_the_shorter_of_bitmap_and_list(pair):
+@given(st.integers(1, 2**32 - 1).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n))), st.sampled_from([32, 64]))
+def test_indices_take_the_shorter_of_bitmap_and_list(pair, float_width):
     size, count = pair
     width = max(int(np.ceil(np.log2(size))), 1)
     expected = 0 if count == size else min(count * width, size)
     assert int(index_bits(size, count)) == expected
-    assert int(sparse_bits(size, count, 32)) == 32 * count + expected
+    assert total_bits(words(sparse_bits(size, count, float_width))) == float_width * count + expected
+
+
+def test_messages_of_more_than_2_to_the_32_bits_are_counted():
+    """Three messages each of a model of 200 million coordinates; the value itself would take 800 MB."""
+    size, count = 200_000_000, 150_000_000
+    value, count_of = jax.ShapeDtypeStruct((N, size), f32), jnp.int32(count)
+    each = {
+        "identity": 32 * size,
+        "gaussian_noise": 32 * size,
+        "top_k": 32 * count + size,
+        "random_k": 32 * count + size,
+        "sign": size + 32,
+        "qsgd": 32 + size * 17,
+    }
+    numbers = from_values(COMPRESSORS.numbers("qsgd"), {"levels": np.int32(65_535)})
+    for name, bits in each.items():
+        found = bits_of(COMPRESSORS[name], numbers, Message(value, count_of))
+        assert total_bits(words(count_bits(jnp.full(N, 3), found))).tolist() == [3 * bits] * N, name
+    assert total_bits(words(count_bits(jnp.full(N, 3), 32 * size))).tolist() == [3 * 32 * size] * N
+
+
+def test_bits_of_rows_are_summed_some_at_a_time():
+    """Seven numbers of 2^30, three of which together are below 2^32."""
+    total = total_of(jnp.full((2, 7), 2**30, jnp.uint32), 3)
+    assert total_bits(words(total)).tolist() == [7 * 2**30] * 2
 
 
 def test_a_model_is_as_long_as_its_floats_are_wide():

@@ -93,7 +93,7 @@ def test_whole_models_are_mixed_as_without_parts():
 def test_a_message_fills_its_budget_and_no_more(size, budget, width):
     count = int(count_within(size, jnp.float32(budget), width))
     assert count == oracle.fitting(size, budget, width)
-    assert int(sparse_bits(size, count, width)) == oracle.message_bits(size, count, width) <= budget
+    assert total_bits(words(sparse_bits(size, count, width))) == oracle.message_bits(size, count, width) <= budget
 
 
 def test_messages_of_more_bits_than_an_int32_counts():

@@ -18,7 +18,7 @@ from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.algorithms.local import LocalNumbers, Settings
 from mdfl_jax.algorithms.pame import PaMENumbers
 from mdfl_jax.algorithms.registry import ignored_by, resolved
-from mdfl_jax.core.message_bits import count_bits, sparse_bits
+from mdfl_jax.core.message_bits import count_bits, sparse_bits, total_bits, words
 from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.core.types import Links, Observed, RoundStats
 from mdfl_jax.data.partition import PartitionNumbers
@@ -273,6 +273,6 @@ def test_load_follows_the_numbers_of_a_point():
     load = probe(ALGORITHMS["pame"](Settings()), MODEL)
     for share, count in ((0.25, 6), (0.5, 12), (1.0, 24)):
         numbers = PaMENumbers(transmission=share).traced()
-        assert load(numbers)[:2] == (1, float(sparse_bits(24, count, 32)))
+        assert load(numbers)[:2] == (1, total_bits(words(sparse_bits(24, count, 32))))
     whole = probe(ALGORITHMS["dpsgd"](Settings()), MODEL)(LocalNumbers().traced())
     assert whole == LinkLoad(1, DENSE, 32 + 5)  # one of 24 coordinates, and which
