@@ -30,7 +30,7 @@ from mdfl_jax.networks.radios.fading import NakagamiNumbers
 from mdfl_jax.networks.radios.its_g5 import TABLE as ITS_G5
 from mdfl_jax.networks.radios.log_distance import LogDistanceNumbers, loss, reach
 from mdfl_jax.networks.radios.nr_sidelink import TABLE as SIDELINK
-from mdfl_jax.networks.radios.radio import FADINGS, HEIGHTS, SHARINGS, Parts, RadioParams, radio
+from mdfl_jax.networks.radios.radio import FADINGS, HEIGHTS, SHARINGS, Parts, RadioParams, best_rate, radio
 from mdfl_jax.networks.radios.rates import ShannonNumbers, TableNumbers, by_table, check_table, shannon
 from mdfl_jax.networks.radios.shadowing import draw_waves, shadowing
 from mdfl_jax.networks.radios.sharing import InterferenceNumbers
@@ -400,6 +400,17 @@ def test_a_plan_tells_what_has_no_effect_and_what_never_fits():
     assert f"note: {never}, the most, and a round lasts 0.0015 s" in told
     told = plan(make_study(tiny_config(**{"radio.sharing": "turns"})))
     assert "note: radio.sharing is turns; it has no effect: cost.bandwidth is inf and radio.rate is empty" in told
+
+
+def test_heights_say_how_far_a_signal_reaches_and_no_link_has_more_than_the_best_rate():
+    """Drones of other heights reach as far as these let them; a trace may have two of them on the ground."""
+    drones = PLANNED | {"radio.name": "air_to_ground", "radio.height_spread": 0.5, "radio.flying": "all"}
+    assert "a signal reaches" not in plan(make_study(tiny_config(**drones)))
+    numbers = air_to_ground.AirToGroundNumbers(flying="all", reference_loss=20.0).traced()
+    params = RadioParams(numbers, rate=ShannonNumbers(width=1e6, gap=0.0).traced())
+    at_antennas = 23 - 20 + 95  # dB
+    best = best_rate(Parts("air_to_ground", rate="shannon"), params)
+    np.testing.assert_allclose(best, 1e6 * np.log2(1 + 10 ** (at_antennas / 10)), rtol=1e-5)
 
 
 @pytest.mark.long

@@ -217,33 +217,33 @@ def least_snr(parts: Parts, params: RadioParams) -> float:
 
 
 def reach_alone(parts: Parts, params: RadioParams) -> float:
-    """Return how far a signal reaches without shadowing, fading and other senders, in metres; 0 without a signal."""
+    """Return how far a signal reaches without shadowing, fading and other senders, in metres.
+
+    It is 0 without a signal, and where heights decide it, which a seed or a trace draws.
+    """
     path_loss, signal = RADIOS[parts.radio], params.signal
-    if path_loss is None:
+    if path_loss is None or path_loss.heights is not None:
         return 0.0
     least = max(signal.threshold, least_snr(parts, params))
-    return float(
-        jnp.max(path_loss.reach(signal, jnp.asarray(signal.power - signal.noise - least), *_pairs(parts, params)))
-    )
+    return float(path_loss.reach(signal, jnp.asarray(signal.power - signal.noise - least)))
 
 
 def best_rate(parts: Parts, params: RadioParams) -> float:
-    """Return the most bits per second of a link without shadowing and fading: of two clients at one place, alone."""
+    """Return the most bits per second of a link without shadowing and fading: of two clients at one place, alone.
+
+    Both are in the air or both on the ground, where a trace may have any client.
+    """
     path_loss, signal, best, alone = RADIOS[parts.radio], params.signal, params.bandwidth, ~jnp.eye(2, dtype=bool)
     if parts.rate and path_loss:
-        least = jnp.min(path_loss.loss(signal, jnp.float32(0), *_pairs(parts, params)))
+        tall: tuple[jax.Array, ...] = ()
+        if path_loss.heights is not None:
+            traced = jnp.array([jnp.nan, jnp.nan, 0.0])
+            height = path_loss.heights(signal, jnp.full(3, 0.5), jnp.array([True, False, False]), traced)
+            tall = (height, height)
+        least = jnp.min(path_loss.loss(signal, jnp.float32(0), *tall))
         best = RATES[parts.rate].bits(params.rate, signal.power - least - signal.noise)
     share = SHARINGS[parts.sharing].share(params.sharing, alone, ALL_PAIRS) if parts.sharing else 1
     return float(best * jnp.max(jnp.asarray(share)))
-
-
-def _pairs(parts: Parts, params: RadioParams) -> tuple[jax.Array, ...]:
-    """Return the heights of a mobile and of a static client, pair by pair: what else a path loss asks for."""
-    path_loss = RADIOS[parts.radio]
-    if path_loss is None or path_loss.heights is None:
-        return ()
-    both = path_loss.heights(params.signal, jnp.full(2, 0.5), jnp.array([True, False]), None)
-    return both[:, None], both[None]
 
 
 def radio(parts: Parts) -> LinkFilter | None:
