@@ -34,6 +34,7 @@ from mdfl_jax.core.numbers import single
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.rng import stream
 from mdfl_jax.core.section import Built, Rule, Section, field, is_counted, section, switch
+from mdfl_jax.core.totals import Total, add, no_total
 from mdfl_jax.core.types import BEFORE, NEVER, Algorithm, ClientParams, Clients, Links, Network, Observed, RoundStats
 from mdfl_jax.data.batching import Epochs
 from mdfl_jax.exchange import under_way
@@ -464,20 +465,6 @@ class CountedParams(NamedTuple):
     cost: CostParams
 
 
-class Total(NamedTuple):
-    """A sum of many numbers in single precision, with the rounding error of the last additions (Kahan's summation).
-
-    Without the second number, a sum over 10^6 short rounds would be wrong by some per cent.
-
-    Attributes:
-      value: the sum.
-      excess: what the rounded sum has too much.
-    """
-
-    value: jax.Array
-    excess: jax.Array
-
-
 class CountedState(NamedTuple):
     """The state of a network that counts costs.
 
@@ -498,18 +485,6 @@ class CountedState(NamedTuple):
     seconds: Total
     worked: Total
     moved: jax.Array
-
-
-def no_total(*shape: int) -> Total:
-    """Return a sum of no numbers, of the given shape."""
-    return Total(jnp.zeros(shape, jnp.float32), jnp.zeros(shape, jnp.float32))
-
-
-def add(total: Total, more: jax.Array) -> Total:
-    """Add a number to a sum, with the rounding error of the earlier additions."""
-    due = more.astype(jnp.float32) - total.excess
-    value = total.value + due
-    return Total(value, (value - total.value) - due)
 
 
 def round_seconds(params: CostParams, work: Work, computing: jax.Array, sending: jax.Array) -> jax.Array:

@@ -105,7 +105,7 @@ MUTANTS = [
     Mutant(f"{RADIOS}/radio.py", "1 - jnp.asarray(end)", "jnp.asarray(end)", "networks/test_radio.py"),
     Mutant(COSTS, "jnp.where(carries, 0, lasted)", "lasted", "networks"),
     Mutant(COSTS, "slowest + jnp.max(sending)", "jnp.maximum(slowest, jnp.max(sending))", "networks"),
-    Mutant(COSTS, "more.astype(jnp.float32) - total.excess", "more.astype(jnp.float32)", "networks"),
+    Mutant("core/totals.py", "more.astype(jnp.float32) - total.excess", "more.astype(jnp.float32)", "networks"),
     Mutant(COSTS, 'equation.params["length"] if', "1 if", "networks"),
     # What is done and sent.
     Mutant("algorithms/pame.py", "-state.round.astype(own.dtype)", "state.round.astype(own.dtype)", "algorithms"),

@@ -23,11 +23,12 @@ from mdfl_jax.core.metric import CURVE, HOLDS, TABLE, Metric
 from mdfl_jax.core.numbers import of_fixed_types
 from mdfl_jax.core.rng import stream
 from mdfl_jax.core.section import Built, Rule, Section, field, section
+from mdfl_jax.core.totals import Total, add, no_total
 from mdfl_jax.core.types import FIXED, Clients, Links, Network, Observed
 from mdfl_jax.exchange.active import links_among
 from mdfl_jax.mobility.area import check_inside, parse_places
 from mdfl_jax.mobility.registry import world_in
-from mdfl_jax.networks.costs import Total, add, no_total, varies_costs
+from mdfl_jax.networks.costs import varies_costs
 from mdfl_jax.networks.spatial import PRESENT
 from mdfl_jax.networks.wrappers.roadside import at_units
 from mdfl_jax.networks.wrappers.wrapper import wrap
