@@ -12,6 +12,7 @@ With a drift, what is where changes after every so many rounds, one step at a ti
   kept stays as it was.
 """
 
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -33,6 +34,7 @@ from mdfl_jax.mobility.rule import FILES
 from mdfl_jax.tasks.supervised import IMAGES, SupervisedClients, SupervisedData
 from mdfl_jax.tasks.task import TASKS, task_named
 
+OWN = zlib.crc32(b"collecting") & 0x7FFFFFFF  # folded into the key: the partition splits its keys from the same stream
 TURNS = 4  # quarter turns after which an image is as it was
 LARGEST_RINGS = 2**26  # samples that all clients of a run keep, whose indices take 256 MiB
 NOTHING = -1  # in the place of a sample that was not collected
@@ -73,7 +75,8 @@ class Regions(NamedTuple):
 
     Attributes:
       held: the samples of the k x k regions, as clients of the inner task.
-      num_samples: [N] int32, the samples of the region in which each client begins.
+      num_samples: [N] int32, the samples of the region in which each client begins, or one if there are none: costs
+        count the work of a client that holds some, and it will; relays have none.
       label_counts: [N, C] int32, their labels.
     """
 
@@ -172,7 +175,8 @@ class _Collector:
         middles = (centres(numbers, self.side),) if self.task.by_place else ()
         held = self.task.partition(self.divided(data), numbers.inner, key, *middles)._replace(blocks=None)
         region = region_of(numbers, places, self.side)
-        known = jax.tree.map(lambda x: self._rows(x[region], 0), (held.num_samples, held.label_counts))
+        first = jnp.maximum(held.num_samples, 1), held.label_counts
+        known = jax.tree.map(lambda x: self._rows(x[region], 0), first)
         return Regions(held, *known)
 
     def _rows(self, of_clients: jax.Array, value: int) -> jax.Array:
@@ -196,7 +200,7 @@ class _Collector:
         drift = DRIFTS[self.drift](round_index // jnp.maximum(numbers.every, 1))
         held, count = clients.held.held, self.side**2
         region = (region_of(numbers, position, self.side) - drift.regions) % count
-        own = stream_at(key, "partition", round_index)
+        own = jax.random.fold_in(stream_at(key, "partition", round_index), OWN)
         size, first = held.num_samples[region][:, None], held.first[region][:, None]
         drawn = jax.random.randint(own, (self.num_clients, self.rate), 0, jnp.maximum(size, 1))
         n = held.sample.shape[0]

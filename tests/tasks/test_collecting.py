@@ -17,9 +17,10 @@ from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.data.partition import DirichletNumbers
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.models import make_model
+from mdfl_jax.networks.costs import Work
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.tasks import classification
-from mdfl_jax.tasks.collecting import DRIFTS, CollectingNumbers, collecting
+from mdfl_jax.tasks.collecting import DRIFTS, OWN, CollectingNumbers, collecting
 
 N, SIDE, RATE, WINDOW, CLASSES, EVERY = 5, 2, 3, 4, 3, 3
 KEY = jax.random.key(4)
@@ -50,7 +51,8 @@ def loop(inner, drift, places, there):
         draws = [region(places[t, i]) for i in range(N)]
         draws = [(r - steps) % SIDE**2 if drift == "places" else r for r in draws]
         sizes = np.array([[max(len(own[r]), 1)] for r in draws])
-        drawn = np.asarray(jax.random.randint(stream_at(KEY, "partition", t), (N, RATE), 0, sizes))
+        key = jax.random.fold_in(stream_at(KEY, "partition", t), OWN)  # no key that the partition splits
+        drawn = np.asarray(jax.random.randint(key, (N, RATE), 0, sizes))
         for i, r in enumerate(draws):
             found = [(int(own[r][k]), steps % 4 if drift == "rotation" else 0) for k in drawn[i] if len(own[r])]
             kept[i].append(found if there[t, i] else [])
@@ -92,6 +94,15 @@ def test_clients_hold_what_they_collected_in_their_last_rounds_where_they_were(d
             np.testing.assert_array_equal(held.label_counts[t, i], counted)
             np.testing.assert_array_equal(held.here[t, i], counts[read[t][i]])
     assert {len(each) for of in after for each in of} > {0, WINDOW * RATE}
+
+
+def test_costs_count_the_work_of_who_begins_where_there_is_nothing():
+    """400 regions for 90 samples: the last one has none, and all but the relay collect some on the way."""
+    inner = classification(toy_dataset(), make_model("linear", CLASSES), 400, "iid", batch_size=4)
+    task, places = collecting(inner, N, RATE, WINDOW, 20, CLASSES, num_relays=1), np.full((N, 2), 9.9, np.float32)
+    clients = task.partition(task.data, NUMBERS, stream(KEY, "partition"), places)
+    assert not clients.label_counts.any()
+    assert Work(batch_size=4).samples(clients.num_samples).tolist() == [4, 4, 4, 4, 0]
 
 
 def test_what_is_found_and_what_is_tested_is_turned():
