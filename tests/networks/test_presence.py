@@ -3,6 +3,7 @@
 import itertools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from collectives import unordered
@@ -29,6 +30,7 @@ from mdfl_jax.networks.wrappers.presence import (
     PRESENCES,
     CyclicNumbers,
     MarkovNumbers,
+    Moment,
     PoissonNumbers,
     PresenceParams,
     StayNumbers,
@@ -109,6 +111,15 @@ def test_who_is_there_is_what_the_loop_says_and_the_others_have_no_links(name):
     np.testing.assert_allclose(links.mix.sum(axis=2), 1, rtol=1e-6)
     own = ids == np.arange(N)[None, :, None]
     np.testing.assert_allclose(links.mix[~own], np.where(both, whole.mix, 0)[~own], rtol=1e-6)
+
+
+def test_who_stays_for_good_and_who_is_there_all_day_is_never_away():
+    """A draw may be 0, as one of these million is, and infinity times 0 is no number; an hour may be rounded to 24."""
+    many, moment = jnp.ones(1_000_000, bool), Moment(jnp.int32(5), jnp.float32(5.0))
+    endless = PoissonNumbers(at_start=many.size, arrivals=0.1, stay=np.inf)
+    assert PRESENCES["poisson"](endless, jax.random.key(40), moment, many).all()
+    all_day = CyclicNumbers(hours=24.0, spread=1e-6, begin=0.0)
+    assert PRESENCES["cyclic"](all_day, KEY, Moment(jnp.int32(0), jnp.float32(0)), many[:N]).all()
 
 
 def test_markov_chains_are_stationary_from_the_first_round_on():

@@ -98,7 +98,8 @@ def poisson(numbers: PoissonNumbers, key: jax.Array, moment: Moment, before: jax
     place = jax.random.permutation(order, N)
     gap = jnp.where(jnp.arange(N) < numbers.at_start, 0, jax.random.exponential(gaps, (N,)) / numbers.arrivals)
     come = jnp.cumsum(gap)[place]
-    leave = come + jax.random.exponential(stays, (N,)) * numbers.stay
+    stay = jax.random.exponential(stays, (N,)) * numbers.stay
+    leave = jnp.where(jnp.isinf(numbers.stay), jnp.inf, come + stay)  # a draw may be 0, and 0 times inf is no number
     return (come <= moment.round) & (moment.round < leave)
 
 
@@ -118,7 +119,8 @@ class CyclicNumbers(Numbers):
 def cyclic(numbers: CyclicNumbers, key: jax.Array, moment: Moment, before: jax.Array) -> jax.Array:
     """Clients are there at the same hours of every day, each at its own; a round lasts `motion.dt` seconds."""
     shift = numbers.spread * jax.random.uniform(key, before.shape)
-    return jnp.mod(numbers.begin + moment.seconds / 3600 - shift, 24) < numbers.hours
+    hour = jnp.mod(numbers.begin + moment.seconds / 3600 - shift, 24)
+    return (hour < numbers.hours) | (numbers.hours >= 24)  # an hour just before 24 is rounded to it
 
 
 class StayNumbers(NamedTuple):
