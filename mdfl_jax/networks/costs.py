@@ -42,7 +42,7 @@ from mdfl_jax.networks.contact import Met
 from mdfl_jax.networks.link_filters import LinkFilter
 from mdfl_jax.networks.wrappers.wrapper import wrap
 
-MARGIN = 1e-5  # relative; sums of seconds in single precision may be this much too small
+MARGIN = 1e-5  # relative; seconds in single precision may be wrong by this much
 LEVELS = 3  # of the speeds 1, 1 / r, 1 / r^2
 IGNORE = "ignore"  # the value of cost.short_contact with which every contact carries messages, whatever it lasts
 _NAME = "gradient_of_a_probe"
@@ -406,7 +406,8 @@ def in_time(params: CostParams, work: Work, key: jax.Array, num_samples: jax.Arr
       key: the key of the seed.
       num_samples: [N] int32, the training samples that each client holds.
     """
-    return computing_seconds(params, work, key, num_samples) <= jnp.asarray(params.deadline, jnp.float32)
+    seconds = computing_seconds(params, work, key, num_samples) * (1 - MARGIN)  # a product may be rounded up
+    return seconds <= jnp.asarray(params.deadline, jnp.float32)
 
 
 def link_filter(work: Work, short_contact: str = IGNORE, deadline: bool = False) -> LinkFilter | None:

@@ -19,7 +19,7 @@ from mdfl_jax.core.types import FIXED, SYMMETRIC
 from mdfl_jax.mobility.plane import Motion
 from mdfl_jax.networks import GraphParams, fixed_graph, spatial
 from mdfl_jax.networks import given as given_matrices
-from mdfl_jax.networks.costs import SHORT_CONTACTS, CostParams, Work, client_speeds, link_filter
+from mdfl_jax.networks.costs import SHORT_CONTACTS, CostParams, Work, client_speeds, in_time, link_filter
 from mdfl_jax.networks.spatial import SpatialParams
 
 N, ROUNDS = 9, 8
@@ -135,6 +135,13 @@ def test_slow_clients_have_no_links_in_a_graph_either():
     np.testing.assert_allclose(links.mix[0], oracle_mixing.metropolis_hastings(links.adjacency[0]), atol=1e-6)
     assert {SYMMETRIC, FIXED} <= network.gives
     assert SYMMETRIC not in fixed_graph(N, "ring", "uniform", link_filter=slow).gives
+
+
+@pytest.mark.parametrize(("each", "count"), [(0.6, 7), (0.1, 3), (0.01, 20)])
+def test_who_ends_at_the_deadline_is_in_time(each, count):
+    """0.6 s times 7 is more than 4.2 s in single precision."""
+    cost, held = CostParams(np.float32(each), deadline=np.float32(each * count)), jnp.array([count, count + 1])
+    assert in_time(cost, Work(), jax.random.key(0), held).tolist() == [True, False]
 
 
 def test_promises_and_refusals():
