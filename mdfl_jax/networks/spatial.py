@@ -16,6 +16,7 @@ from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.links import Lists
 from mdfl_jax.core.metric import CLIENTS, ROUNDS, UNKNOWN, Metric, record
 from mdfl_jax.core.rng import stream, stream_at
+from mdfl_jax.core.totals import Total, add
 from mdfl_jax.core.trees import where_rows
 from mdfl_jax.core.types import FIXED, SYMMETRIC, Clients, Links, Network, Observed, Places
 from mdfl_jax.mobility.grid import GridWorld
@@ -86,6 +87,7 @@ class SpatialState(NamedTuple):
       rules: the state of each mobility rule. Only the state of the rule in use changes.
       places: the places of the clients, and the distances that they have moved.
       radius: [N] communication radii.
+      excess: [N] float32, what the rounded distances have too much (`mdfl_jax.core.totals.Total`).
       speed: [N] distance that each client moved in the last round.
       path: the clients' paths in the last round; None unless contact is swept.
       there: [N] bool, which clients can be in contact; None if no rule lets clients be absent.
@@ -98,6 +100,7 @@ class SpatialState(NamedTuple):
     rules: tuple[Any, ...]
     places: Places
     radius: jax.Array
+    excess: jax.Array
     speed: jax.Array
     path: Path | None
     there: jax.Array | None
@@ -173,6 +176,7 @@ class _Space:
             radius=draw_radii(
                 stream_at(key, "link", BEFORE_ALL_ROUNDS), params.radius, params.radius_spread, num_clients
             ),
+            excess=zero,
             speed=zero,
             path=still if self.sweeps else None,
             there=jnp.stack(present)[params.mobility] if present else None,
@@ -204,8 +208,9 @@ class _Space:
 
         each = [use(k) for k in range(len(self.rules))]
         states, position, length, path, present = jax.lax.switch(params.mobility, each, state.rules)
-        places = state.places._replace(position=position, distance_moved=state.places.distance_moved + length)
-        return state._replace(rules=states, places=places, speed=length, path=path, there=present)
+        moved = add(Total(state.places.distance_moved, state.excess), length)
+        places = state.places._replace(position=position, distance_moved=moved.value)
+        return state._replace(rules=states, places=places, excess=moved.excess, speed=length, path=path, there=present)
 
     def height(self, params: SpatialParams, state: SpatialState) -> jax.Array | None:
         """Return the heights of a trace, [N]; NaN under a rule that knows none; None if there are none at all."""
@@ -380,8 +385,9 @@ def move_first(network: Network) -> Network:
             raise UserError("network.order is move_first; the clients of a contact list have no places")
         moved = network.step(params, key, jnp.int32(0), start, clients)[0]
         places = moved.places._replace(distance_moved=start.places.distance_moved)
+        moved = moved._replace(places=places, excess=start.excess)
         # Nothing is exchanged before the first round: link filters and neighbour lists begin with it.
-        return moved._replace(places=places, filtered=start.filtered, needed=start.needed)
+        return moved._replace(filtered=start.filtered, needed=start.needed)
 
     def step(
         params: Any, key: jax.Array, round_index: jax.Array, state: SpatialState, clients: Clients

@@ -47,6 +47,16 @@ def test_swept_contact_is_of_the_movement_since_the_last_round():
     assert links.adjacency.sum() > discs.adjacency[1:].sum()
 
 
+def test_the_distances_of_many_short_rounds_add_up():
+    """Rounds of 0.139 m, but for those with a turn: a plain sum in single precision loses the fifth digit."""
+    rules = rule_numbers(("random_waypoint",), speed_min=1.39, speed_max=1.39)
+    params = SpatialParams(2, 40.0, motion=Motion(200.0, 200.0, 0.1), rules=rules)
+    states, _ = played(spatial(2, mobility=("random_waypoint",)), params, 20_000)
+    total = states.speed[1:].sum(axis=0, dtype=float)
+    np.testing.assert_allclose(states.places.distance_moved[-1], total, rtol=1e-6)
+    assert (np.abs(np.cumsum(states.speed[1:], axis=0)[-1] / total - 1) > 1e-5).all()
+
+
 def test_the_grid_can_be_swept_too_straight_from_place_to_place():
     states, links = run(spatial(N, 6, contact="swept"), SpatialParams(6, 1.0, 5.0))
     for t in range(1, ROUNDS):
