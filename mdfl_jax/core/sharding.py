@@ -24,6 +24,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.extend.core as jex
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
@@ -143,6 +144,36 @@ def _divided_by() -> Any:
     return mesh if CLIENT in mesh.axis_names and CLIENT not in mesh.manual_axes else None
 
 
+def _shard_map(function: Callable[..., Any], mesh: Any, in_specs: Any, out_specs: Any, *args: Any) -> Any:
+    """Compute ``function(*args)`` by `jax.shard_map`, with arrays without elements made inside.
+
+    XLA removes an input without elements before Shardy, which needs every input and ends the process (jaxlib 0.11.2).
+    A constant is an input too, and ``.at[:]`` of JAX makes one without elements.
+    """
+    leaves, tree = jax.tree.flatten(args)
+    specs = jax.tree.leaves(jax.tree.broadcast(in_specs, args))
+    kept = [place for place, x in enumerate(leaves) if np.size(x)]
+
+    def inside(*full: Any) -> Any:
+        own = [None if np.size(x) else _nothing(x, NamedSharding(mesh, spec)) for x, spec in zip(leaves, specs)]
+        for place, x in zip(kept, full, strict=True):
+            own[place] = x
+        closed, shapes = jax.make_jaxpr(function, return_shape=True)(*jax.tree.unflatten(tree, own))
+        consts = [x if np.size(x) else jnp.zeros(x.shape, x.dtype) for x in closed.consts]
+        found = jex.jaxpr_as_fun(jex.ClosedJaxpr(closed.jaxpr, consts))(*own)
+        return jax.tree.unflatten(jax.tree.structure(shapes), found)
+
+    mapped = jax.shard_map(
+        inside, mesh=mesh, in_specs=tuple(specs[place] for place in kept), out_specs=out_specs, check_vma=False
+    )
+    return mapped(*(leaves[place] for place in kept))
+
+
+def _nothing(x: jax.Array, lies: NamedSharding) -> jax.Array:
+    """Return a device's share of an array without elements."""
+    return jnp.zeros(lies.shard_shape(x.shape), x.dtype)
+
+
 def by_rows(function: Callable[[Any, Any], Any], rows: Any, whole: Any, num_clients: int) -> Any:
     """Compute ``function(rows, whole)`` for the rows of N clients; on a mesh, each device computes its own rows.
 
@@ -159,7 +190,7 @@ def by_rows(function: Callable[[Any, Any], Any], rows: Any, whole: Any, num_clie
     mesh = _divided_by()
     if mesh is None or num_clients % mesh.shape[CLIENT]:
         return everywhere(function, rows, whole)
-    return jax.shard_map(function, mesh=mesh, in_specs=(SPLIT, SAME), out_specs=SPLIT, check_vma=False)(rows, whole)
+    return _shard_map(function, mesh, (SPLIT, SAME), SPLIT, rows, whole)
 
 
 def by_near_rows(
@@ -196,7 +227,7 @@ def by_near_rows(
         first = jax.lax.axis_index(CLIENT) * own - reach
         return function(rows, (ids - first) % num_clients, jax.tree.map(near, models))
 
-    return jax.shard_map(on_device, mesh=mesh, in_specs=SPLIT, out_specs=SPLIT, check_vma=False)(rows, ids, models)
+    return _shard_map(on_device, mesh, SPLIT, SPLIT, rows, ids, models)
 
 
 def everywhere(function: Callable[..., Any], *args: Any) -> Any:
@@ -207,7 +238,7 @@ def everywhere(function: Callable[..., Any], *args: Any) -> Any:
     mesh = _divided_by()
     if mesh is None:
         return function(*args)
-    return jax.shard_map(function, mesh=mesh, in_specs=SAME, out_specs=SAME, check_vma=False)(*args)
+    return _shard_map(function, mesh, SAME, SAME, *args)
 
 
 def choose(condition: jax.Array, yes: Callable[..., Any], no: Callable[..., Any], *args: Any) -> Any:
@@ -301,7 +332,7 @@ def split_map(mesh: Mesh, function: Callable[..., Any], shared: Any, parts: Any)
         share = jax.tree.leaves(own)[0].shape[0]
         return function(shared, own, jax.lax.axis_index(CLIENT) * share)
 
-    return jax.shard_map(on_device, mesh=mesh, in_specs=(SAME, SPLIT), out_specs=SPLIT, check_vma=False)(shared, parts)
+    return _shard_map(on_device, mesh, (SAME, SPLIT), SPLIT, shared, parts)
 
 
 def split_sum(mesh: Mesh, function: Callable[..., Any], shared: Any, parts: Any) -> Any:
@@ -317,7 +348,7 @@ def split_sum(mesh: Mesh, function: Callable[..., Any], shared: Any, parts: Any)
     def on_device(shared: Any, own: Any) -> Any:
         return jax.lax.psum(function(shared, own), CLIENT)
 
-    return jax.shard_map(on_device, mesh=mesh, in_specs=(SAME, SPLIT), out_specs=SAME, check_vma=False)(shared, parts)
+    return _shard_map(on_device, mesh, (SAME, SPLIT), SAME, shared, parts)
 
 
 class Held(NamedTuple):

@@ -23,6 +23,7 @@ from mdfl_jax.core.sharding import (
     client_mesh,
     everywhere,
     padded,
+    replicate,
     size,
     tracing_over,
 )
@@ -51,6 +52,22 @@ def make(batch_size, num_devices=1, name="linear", columns=0):
     numbers = {"widths": (2,), "kernel": 3, "hidden": 4} if name == "cnn" else {}
     module, mesh = make_model(name, 3, **numbers), mesh_of(num_devices, columns)
     return classification(toy_dataset(), module, N, batch_size=batch_size, tiling=Tiling(4, 8), mesh=mesh)
+
+
+def test_arrays_without_elements_are_no_inputs_of_what_is_divided():
+    """Of arguments, of what a function takes from around it, and of constants: such an input ends jaxlib 0.11.2."""
+    mesh = mesh_of(2)
+    x, none = replicate((np.arange(N, dtype=np.float32), np.zeros((N, 0), np.float32)), mesh)
+
+    def whole(x, empty):
+        with tracing_over(mesh):
+            alike = everywhere(lambda x, own: x.at[:].add(jnp.sum(own) + jnp.sum(empty)), x, empty)
+            return by_rows(lambda rows, own: rows[0] + jnp.sum(rows[1], axis=1) + jnp.sum(own), (alike, empty), none, N)
+
+    traced = jax.make_jaxpr(whole)(x, none)
+    inputs = [var.aval.shape for each in traced.eqns if each.primitive.name == "shard_map" for var in each.invars]
+    assert inputs == [(N,)] * 2
+    np.testing.assert_array_equal(jax.jit(whole)(x, none), np.arange(N))
 
 
 @cache
