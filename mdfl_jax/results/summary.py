@@ -19,6 +19,7 @@ from mdfl_jax.core.outcomes import (
     at_first,
     baselines,
     interval_of_known,
+    judged_key,
     number,
     selected_fields,
     with_seeds,
@@ -52,11 +53,6 @@ class PointRuns(NamedTuple):
     def of_clients(self, key: str) -> np.ndarray:
         """Return a metric of the clients, [S, E, N], or its means over the clients, [S, E]."""
         return self.arrays[key] if key in self.arrays else self.column(key)
-
-
-def judged_key(config: Mapping[str, Any]) -> str:
-    """Return the key of the accuracy by which sweep points are compared, in a line of metrics.jsonl."""
-    return "mean_model_accuracy" if config.get("judged") == "global" else "accuracy"
 
 
 def to_target(accuracy: np.ndarray, values: Mapping[str, np.ndarray], target: float | None) -> dict[str, Any]:

@@ -28,8 +28,8 @@ from mdfl_jax.core.numbers import fields_of as fields_of_numbers
 from mdfl_jax.core.own_files import digest_of, is_own, with_imports
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.metrics import METRICS
-from mdfl_jax.results.records import runs_in
 from mdfl_jax.storage.disk import dumps, plain
+from mdfl_jax.storage.study_files import runs_in
 from mdfl_jax.traces.reading import files_of as files_of_trace
 
 RESULTS = 1

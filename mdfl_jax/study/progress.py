@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, Protocol, Self
 import numpy as np
 from tqdm.auto import tqdm
 
+from mdfl_jax.core.outcomes import judged_key
 from mdfl_jax.metrics import BUILT_IN
-from mdfl_jax.results.summary import judged_key
 from mdfl_jax.storage.study_files import METRICS, run_files
 from mdfl_jax.study import events
 from mdfl_jax.study.events import Compiling, Ended, Evaluated, Found

@@ -19,12 +19,12 @@ from mdfl_jax.core import devices, hosts
 from mdfl_jax.core.errors import UserError, check_path
 from mdfl_jax.data import sources
 from mdfl_jax.report.results import Results
-from mdfl_jax.results.records import read_records, runs_in
+from mdfl_jax.results.records import read_records
 from mdfl_jax.results.results import StudyResults, write_views
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.disk import write_arrays, write_json
 from mdfl_jax.storage.provenance import provenance
-from mdfl_jax.storage.study_files import CONFIG, METRICS, STREETS, locked, read_config, read_streets
+from mdfl_jax.storage.study_files import CONFIG, METRICS, STREETS, locked, read_config, read_streets, runs_in
 from mdfl_jax.storage.study_files import LOGGERS as FOLDER
 from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.ahead import memory

@@ -14,7 +14,6 @@ from mdfl_jax.config.points import Point, program_key, to_cite
 from mdfl_jax.config.sections import effective, flat
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.metrics import BUILT_IN
-from mdfl_jax.results.records import restricted, runs_in
 from mdfl_jax.storage.array_files import SUFFIX
 from mdfl_jax.storage.disk import attempt, is_part, plain
 from mdfl_jax.storage.study_files import (
@@ -33,7 +32,9 @@ from mdfl_jax.storage.study_files import (
     VIEWS,
     WORKERS,
     read_config,
+    restricted,
     run_files,
+    runs_in,
     written_files,
 )
 from mdfl_jax.study.identity import GROWS, Comparison, compare, digest, not_in_runs, without_rounds
@@ -53,7 +54,7 @@ def _program(point: Point) -> str:
 def manifest_of(study: Study, how_made: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content of config.json for a study that is to be run.
 
-    If only some runs of a study are to be done, it is that of a part (`mdfl_jax.results.records.restricted`).
+    If only some runs of a study are to be done, it is that of a part (`mdfl_jax.storage.study_files.restricted`).
 
     Args:
       study: The study.

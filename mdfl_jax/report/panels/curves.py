@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mdfl_jax.core.metric import Shown
-from mdfl_jax.core.outcomes import t_quantile
+from mdfl_jax.core.outcomes import judged_key, t_quantile
 from mdfl_jax.metrics import CURVE
 from mdfl_jax.report.picture import Level, Picture, Plot, Scale, Series, mean_line
 from mdfl_jax.report.read import (
@@ -26,7 +26,6 @@ from mdfl_jax.report.read import (
 )
 from mdfl_jax.report.registry import LEVELS, MISSING, Chart, figure
 from mdfl_jax.report.style import describe_end, describe_seeds, has_intervals, looks, main_axis
-from mdfl_jax.results.summary import judged_key
 
 MAX_FACETS = 12
 MANY = 12  # with more lines in a panel they are thin, without bands, and the legend names colours instead of points
