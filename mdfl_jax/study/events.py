@@ -1,7 +1,7 @@
-"""The events of a running study, and the sinks that take them: metrics.jsonl, kept models, notes, the user's function.
+"""The events of a running study, and the sinks that take them: metrics.jsonl, notes, the user's function.
 
-`Runner` emits the events. A sink is a context manager around the whole study. Other sinks are `progress.Progress` and
-the loggers.
+`Runner` emits the events. A sink is a context manager around the whole study. Other sinks are `progress.Progress`,
+`keeping.ModelFiles` and the loggers.
 """
 
 import time
@@ -17,11 +17,25 @@ from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.networks.wrappers.roadside import ServerConfig
 from mdfl_jax.results.lines import metric_lines
 from mdfl_jax.results.records import RunRecord, lines_of_point
+from mdfl_jax.storage.array_files import Arrays
 from mdfl_jax.storage.disk import Appended, dumps
-from mdfl_jax.storage.model_files import Header, write
-from mdfl_jax.storage.study_files import model_path
-from mdfl_jax.study.batch import Batch, Kept
-from mdfl_jax.study.study import Run, Study
+from mdfl_jax.study.study import Batch, Run, Study
+
+
+class Kept(NamedTuple):
+    """The models of one run after one round, which must be written to a file.
+
+    Attributes:
+      run: The index of the run in its batch.
+      round: The rounds that the run has done.
+      accuracy: The accuracy of the run at this evaluation (`accuracy_of`).
+      tensors: The arrays by their names in the file (`mdfl_jax.storage.model_files`).
+    """
+
+    run: int
+    round: int
+    accuracy: float
+    tensors: Arrays
 
 
 class Compiling(NamedTuple):
@@ -134,21 +148,6 @@ class MetricsFile(Sink):
 
     def __exit__(self, *error: object) -> None:
         self.file.close()
-
-
-class ModelFiles(Sink):
-    """Writes the models that a study keeps, each as soon as it is known that it is kept."""
-
-    def __init__(self, study: Study, workdir: Path):
-        self.study, self.workdir = study, workdir
-
-    def take(self, event: Event) -> None:
-        """Write the models of a run."""
-        if isinstance(event, ModelsKept):
-            run, kept = event.batch.runs[event.kept.run], event.kept
-            point, name = self.study.points[run.point].id, self.study.experiment.name
-            header = Header(self.study.name(run), name, point, run.seed, kept.round, kept.accuracy)
-            write(model_path(self.workdir, header.run, kept.round), header, kept.tensors)
 
 
 class Notes(Sink):

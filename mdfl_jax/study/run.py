@@ -29,8 +29,9 @@ from mdfl_jax.storage.study_files import LOGGERS as FOLDER
 from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.ahead import memory
 from mdfl_jax.study.crew import Crew
-from mdfl_jax.study.events import Callback, MetricsFile, ModelFiles, Notes, OnEvaluation, Sink
+from mdfl_jax.study.events import Callback, MetricsFile, Notes, OnEvaluation, Sink
 from mdfl_jax.study.identity import in_words
+from mdfl_jax.study.keeping import ModelFiles
 from mdfl_jax.study.progress import Progress
 from mdfl_jax.study.run_files import RunFiles, check_more_rounds
 from mdfl_jax.study.runner import Interrupted, Runner

@@ -20,9 +20,11 @@ import jax
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.types import Hparams
+from mdfl_jax.core.metric import Metric
+from mdfl_jax.core.types import Hparams, RunFacts
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.metrics import BUILT_IN
+from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.mobility.registry import movement_of
 from mdfl_jax.results.records import RunRecord, from_devices, joined, write_record
 from mdfl_jax.storage import array_files, disk
@@ -36,18 +38,46 @@ from mdfl_jax.storage.study_files import (
     run_path,
     state_path,
 )
-from mdfl_jax.study.batch import SECONDS, Batch, BatchResult
 from mdfl_jax.study.events import lines_of
 from mdfl_jax.study.identity import other_config, run_config, without_rounds
 from mdfl_jax.study.prepare.network import TraceFiles
-from mdfl_jax.study.study import Group, Run, Study, build_simulation, hparams_of, with_links
+from mdfl_jax.study.study import Batch, Group, Run, Study, build_simulation, hparams_of, with_links
 from mdfl_jax.tasks.losses import LOSSES, loss_named
 
 FORMAT = "state 2"
 MIB = 2**20
+SECONDS = "wall/seconds"  # the saved seconds [2] of compiling and of running; no metric's name has a slash
 _LEAF = "carry/"
 _ROUND = "carry/0000"  # the round is the first field of a state (`mdfl_jax.engine.simulation.Carry`)
 _RULE = ".rules["  # in the names of leaves: those of a mobility rule
+
+
+class BatchResult(NamedTuple):
+    """The result of a batch: metrics, NumPy leaves [runs, E, ...]; facts, leaves [runs, ...]; the seconds it took."""
+
+    metrics: Metrics
+    facts: RunFacts
+    compile_seconds: float
+    run_seconds: float
+
+
+def to_arrays(result: BatchResult) -> Arrays:
+    """Convert a result to named arrays [runs, ...]; 'wall/seconds' is [2]."""
+    seconds = np.array([result.compile_seconds, result.run_seconds])
+    return {**result.metrics, **result.facts._asdict(), SECONDS: seconds}
+
+
+def from_arrays(arrays: Arrays, declared: tuple[Metric, ...]) -> BatchResult:
+    """Make a result from the arrays of `to_arrays`, for the metrics of the study.
+
+    Raises:
+      UserError: If a metric is missing, since another version of a program saved the arrays.
+    """
+    if missing := [metric.name for metric in declared if metric.name not in arrays]:
+        raise UserError(f"the saved state knows no metric {missing[0]!r}; --overwrite starts the study anew")
+    values = {"round": arrays["round"], **{metric.name: arrays[metric.name] for metric in declared}}
+    facts = RunFacts(**{name: arrays[name] for name in RunFacts._fields})
+    return BatchResult(Metrics(declared, values), facts, *(float(s) for s in arrays[SECONDS]))
 
 
 _SHAPES: WeakKeyDictionary[Simulation, Any] = WeakKeyDictionary()

@@ -381,6 +381,13 @@ class Group(NamedTuple):
             yield runs[start : start + self.runs_per_batch]
 
 
+class Batch(NamedTuple):
+    """Runs of one group that are on the devices together."""
+
+    group: Group
+    runs: list[Run]
+
+
 class Study(NamedTuple):
     """A checked study.
 

@@ -12,8 +12,8 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.storage import array_files
 from mdfl_jax.storage.study_files import run_path, state_path
 from mdfl_jax.study import Interrupted, run_files
-from mdfl_jax.study.batch import Program
 from mdfl_jax.study.run_files import FORMAT
+from mdfl_jax.study.runner import Program
 
 STUDY = {"sweep": "", "seeds": 2, "algorithm.batch_size": 4, "algorithm.momentum": 0.9}
 

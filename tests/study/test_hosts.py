@@ -11,7 +11,7 @@ from small import TINY
 from studies import assert_same
 
 from mdfl_jax.core import hosts
-from mdfl_jax.study.batch import Program
+from mdfl_jax.study.runner import Program
 
 BOUND = 10  # seconds after which hosts are to notice that another one is lost
 STUDY = TINY.replace("    return config\n", "    config.save = 'best'\n    return config\n")
