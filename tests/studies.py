@@ -18,7 +18,7 @@ from mdfl_jax.storage.model_files import FORMAT as MODELS_FORMAT
 from mdfl_jax.storage.study_files import read_config, run_path, runs_in, state_path
 from mdfl_jax.study import make_study, run_or_resume
 from mdfl_jax.study.identity import SWITCHES
-from mdfl_jax.study.run_files import FORMAT, SECONDS
+from mdfl_jax.study.states import FORMAT, SECONDS
 from mdfl_jax.study.study import Batch, Study
 
 

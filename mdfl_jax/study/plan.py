@@ -16,7 +16,7 @@ from mdfl_jax.mobility.trace import Tracks
 from mdfl_jax.networks.costs import IGNORE, SHORT_CONTACTS, CostConfig
 from mdfl_jax.networks.radios.radio import RadioConfig, best_rate
 from mdfl_jax.networks.wrappers.attacked import AttackConfig
-from mdfl_jax.study import run_files
+from mdfl_jax.study import states
 from mdfl_jax.study.prepare.network import few_heard
 from mdfl_jax.study.progress import few_of
 from mdfl_jax.study.study import Group, Study
@@ -47,7 +47,7 @@ def plan(study: Study, on: str = "") -> str:
             f"a client, {params} clients; data {data / 2**20:.1f} MiB a device, models and optimiser about "
             f"{models / 2**20:.1f} MiB"
         )
-    lines += [*_attacked(study), *_sampled(study), *_models_kept(study), *_records(study), *run_files.notes(study)]
+    lines += [*_attacked(study), *_sampled(study), *_models_kept(study), *_records(study), *states.notes(study)]
     compared = sum(b is not None for b in study.baselines)
     if experiment.baseline and not compared:
         lines.append(f"  no differences: no point has the baseline's {experiment.baseline}")

@@ -33,11 +33,10 @@ from mdfl_jax.study.events import Callback, MetricsFile, Notes, OnEvaluation, Si
 from mdfl_jax.study.identity import in_words
 from mdfl_jax.study.keeping import ModelFiles
 from mdfl_jax.study.progress import Progress
-from mdfl_jax.study.run_files import RunFiles, check_more_rounds
 from mdfl_jax.study.runner import Interrupted, Runner
 from mdfl_jax.study.signals import apart, handled
 from mdfl_jax.study.study import Study, make_study, set_precision
-from mdfl_jax.study.workdir import WorkdirContent, manifest_of
+from mdfl_jax.study.workdir import RunFiles, WorkdirContent, check_more_rounds, manifest_of
 from mdfl_jax.study.workers import Worker, Workers
 
 

@@ -28,9 +28,10 @@ from mdfl_jax.study.ahead import memory
 from mdfl_jax.study.events import Compiling, Ended, Evaluated, Event, Found, Kept, ModelsKept, Sink, lines_of
 from mdfl_jax.study.identity import run_config
 from mdfl_jax.study.keeping import Keeper
-from mdfl_jax.study.run_files import BatchResult, Beginning, RunFiles, from_arrays, to_arrays
 from mdfl_jax.study.signals import apart, handled
+from mdfl_jax.study.states import BatchResult, Beginning, from_arrays, to_arrays
 from mdfl_jax.study.study import Batch, Group, Run, Study, check_lists, part_size
+from mdfl_jax.study.workdir import RunFiles
 from mdfl_jax.study.workers import Workers
 
 WAIT = 0.5  # seconds from one look at the runs of other workers to the next
