@@ -94,6 +94,13 @@ def run_files(workdir: Path) -> Iterator[tuple[str, Path]]:
             yield name, path
 
 
+def begun_runs(workdir: Path) -> set[str]:
+    """Return the names of the runs of which anything is in a workdir: a record or a state."""
+    files = (workdir / RUNS).glob("*" + SUFFIX)
+    names = {path.name.removesuffix(STATE_SUFFIX).removesuffix(SUFFIX) for path in files}
+    return {name for name in names if RUN.fullmatch(name)}
+
+
 def written_files(workdir: Path, listed: Collection[str]) -> Iterator[Path]:
     """Yield the files of a workdir that a study has written: no other one may ever be removed.
 

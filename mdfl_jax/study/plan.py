@@ -146,9 +146,7 @@ def _records(study: Study) -> list[str]:
 
 def file_bytes(group: Group) -> int:
     """Return the bytes of the arrays in a file of kept models: those of N clients and of the global model, if any."""
-    simulation = group.simulation
-    carry = jax.eval_shape(simulation.first, simulation.data, group.hparams[0], jax.random.key(0))
-    leaves = jax.tree.leaves(jax.eval_shape(simulation.models, carry))
+    leaves = jax.tree.leaves(jax.eval_shape(group.simulation.models, group.carry))
     return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
 
 

@@ -24,6 +24,7 @@ from mdfl_jax.storage.array_files import Arrays
 from mdfl_jax.storage.disk import plain
 from mdfl_jax.storage.provenance import commit, versions
 from mdfl_jax.storage.study_files import locked
+from mdfl_jax.study import states
 from mdfl_jax.study.ahead import memory
 from mdfl_jax.study.events import Compiling, Ended, Evaluated, Event, Found, Kept, ModelsKept, Sink, lines_of
 from mdfl_jax.study.identity import run_config
@@ -348,17 +349,18 @@ class Runner:
         """Run a batch, from the saved states of its runs if they have some."""
         if program.programs is None:
             self._emit(Compiling(batch))
-        saved, done = self.files.read_states(batch, beginnings), beginnings[0].evaluations
+        study, workdir, done = self.study, self.files.workdir, beginnings[0].evaluations
+        saved = states.read(study, workdir, batch, beginnings) if beginnings[0].state else None
         earlier = done + 1 if saved else 0
         for step in steps(program, batch.runs, saved, done, self._interruptible):
             for kept in step.kept:
                 self._emit(ModelsKept(batch, kept))
-            lines = lines_of(self.study, batch, step.metrics, step.facts)
+            lines = lines_of(study, batch, step.metrics, step.facts)
             self._emit(Evaluated(batch, step.metrics, step.facts, lines, step.rounds, not step.rounds, earlier))
             earlier = 0
             if not step.last and (step.rounds or self.stopping) and self._save_is_due():
                 if step.rounds or not saved:
-                    self.files.save_states(batch, step.state(), step.evaluations, beginnings)
+                    states.save(study, workdir, batch, step.state(), step.evaluations, beginnings)
                 self.saved_at = time.monotonic()
                 if self.stopping:
                     raise self.error or Interrupted

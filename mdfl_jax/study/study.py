@@ -54,7 +54,7 @@ from mdfl_jax.core.types import FIXED, SYMMETRIC, Hparams
 from mdfl_jax.core.types import Schedule as RunSchedule
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.engine.programs import in_turns
-from mdfl_jax.engine.simulation import Simulation, check_needs
+from mdfl_jax.engine.simulation import Carry, Simulation, check_needs
 from mdfl_jax.exchange.largest import in_parts
 from mdfl_jax.exchange.neighbourhood import with_rule
 from mdfl_jax.metrics import asked_for
@@ -365,6 +365,11 @@ class Group(NamedTuple):
     dataset: Dataset | None
     pretrained: Pretrained | None = None
     starts: list[Start | None] = []  # noqa: RUF012
+
+    @property
+    def carry(self) -> Carry:
+        """The shapes of the state of a run before its first round."""
+        return jax.eval_shape(self.simulation.first, self.simulation.data, self.hparams[0], jax.random.key(0))
 
     def double_bits(self, point: int) -> float | None:
         """Return the bits of one message of a point as PaME counts them, or None if that count is not defined."""

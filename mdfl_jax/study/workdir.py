@@ -1,4 +1,4 @@
-"""The workdir of a study: what its config.json says, whose folder it is, which study it holds, what may be removed."""
+"""The workdir of a study: what its config.json says, whose folder it is, the files of its runs, what may be removed."""
 
 import contextlib
 import dataclasses
@@ -6,22 +6,21 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import numpy as np
 
 from mdfl_jax.config.points import Point, program_key, to_cite
 from mdfl_jax.config.sections import effective, flat
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.metrics import BUILT_IN
-from mdfl_jax.mobility.registry import movement_of
 from mdfl_jax.results.records import RunRecord, from_devices, joined, write_record
 from mdfl_jax.storage import array_files, disk
-from mdfl_jax.storage.array_files import SUFFIX, Arrays
+from mdfl_jax.storage.array_files import Arrays
 from mdfl_jax.storage.disk import attempt, is_part, plain
+from mdfl_jax.storage.provenance import provenance
 from mdfl_jax.storage.study_files import (
     CONFIG,
     FIGURES,
@@ -29,14 +28,13 @@ from mdfl_jax.storage.study_files import (
     LOGGERS,
     MODELS,
     NO_LINKS,
-    RUN,
     RUNS,
-    STATE_SUFFIX,
     STREETS,
     STUDY_SCHEMA,
     TABLES,
     VIEWS,
     WORKERS,
+    begun_runs,
     read_config,
     restricted,
     run_files,
@@ -46,10 +44,11 @@ from mdfl_jax.storage.study_files import (
     state_path,
     written_files,
 )
+from mdfl_jax.study import states
 from mdfl_jax.study.events import lines_of
 from mdfl_jax.study.identity import (
     GROWS,
-    Comparison,
+    Field,
     compare,
     digest,
     not_in_runs,
@@ -57,19 +56,7 @@ from mdfl_jax.study.identity import (
     run_config,
     without_rounds,
 )
-from mdfl_jax.study.states import (
-    FORMAT,
-    LEAF,
-    ROUND,
-    SECONDS,
-    BatchResult,
-    Beginning,
-    is_independent,
-    leaf_names,
-    misfit,
-    states_mib,
-    with_unknown,
-)
+from mdfl_jax.study.states import FORMAT, ROUND, BatchResult, Beginning
 from mdfl_jax.study.study import Batch, Group, Run, Study
 from mdfl_jax.tasks.losses import LOSSES, loss_named
 
@@ -167,11 +154,11 @@ class WorkdirContent(NamedTuple):
 
     Attributes:
       manifest: The content of its config.json; None if it holds no study, or one that is to be overwritten.
-      compared: How the study there differs from the wanted one.
+      changed: The fields in which the study there differs from the wanted one.
     """
 
     manifest: dict[str, Any] | None = None
-    compared: Comparison | None = None
+    changed: Sequence[Field] = ()
 
 
 def inspect_workdir(
@@ -217,21 +204,13 @@ def inspect_workdir(
     if overwrite:
         return WorkdirContent()
     alive = any((workdir / WORKERS).glob("*.json")) if alive is None else alive
-    begun = None if alive else _names(workdir)
-    compared = compare(held, wanted, begun, {run for run, _ in run_files(workdir)})
-    if compared.fields:
-        changed = compared.fields
-        if not changed.endswith("has begun"):
-            changed = f"it holds another study ({held.get('name')}): {changed}"
-        raise UserError(f"--workdir={workdir}: {changed}; choose another folder, or add --overwrite")
-    return WorkdirContent(held, compared)
-
-
-def _names(workdir: Path) -> set[str]:
-    """Return the names of the runs of which anything is there: a record or a state."""
-    files = (workdir / RUNS).glob("*" + SUFFIX)
-    names = {path.name.removesuffix(STATE_SUFFIX).removesuffix(SUFFIX) for path in files}
-    return {name for name in names if RUN.fullmatch(name)}
+    begun = None if alive else begun_runs(workdir)
+    differs, changed = compare(held, wanted, begun, {run for run, _ in run_files(workdir)})
+    if differs:
+        if not differs.endswith("has begun"):
+            differs = f"it holds another study ({held.get('name')}): {differs}"
+        raise UserError(f"--workdir={workdir}: {differs}; choose another folder, or add --overwrite")
+    return WorkdirContent(held, changed)
 
 
 def _is_of_a_study(workdir: Path) -> bool:
@@ -264,20 +243,31 @@ def clear(workdir: Path) -> None:
 
 
 class RunFiles:
-    """The files of the runs of a study in a workdir.
+    """The files of a study in its workdir: its config.json, and the records and the states of its runs.
+
+    A record is written once, when its run has ended. A state is saved while the run is under way. After the end it is
+    kept too if the states of all runs are small enough (``engine.states_mib``): rounds can then be added to the run.
 
     Args:
       study: The study.
       workdir: The folder.
-      made: How the runs are made here (`mdfl_jax.storage.provenance`).
       log: A function that takes a line for the user about a damaged file.
     """
 
-    def __init__(self, study: Study, workdir: Path, made: Mapping[str, Any], log: Callable[[str], None]):
-        self.study, self.workdir, self.made, self.log = study, workdir, dict(made), log
-        self.keeps_states = states_mib(study) <= study.experiment.engine.states_mib
-        self._leaves: dict[int, dict[str, jax.ShapeDtypeStruct]] = {}
+    def __init__(self, study: Study, workdir: Path, log: Callable[[str], None]):
+        self.study, self.workdir, self.log = study, workdir, log
+        self.made = provenance() | ({"shard": study.shard} if study.shard else {})
         self._fewer: dict[str, list[int]] | None = None
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """The content of config.json while the study runs."""
+        return manifest_of(self.study, self.made)
+
+    @cached_property
+    def keeps_states(self) -> bool:
+        """Whether the last states of all runs are kept."""
+        return states.mib(self.study) <= self.study.experiment.engine.states_mib
 
     def finished(self) -> set[str]:
         """Return the names of all runs in the folder that have a record."""
@@ -298,12 +288,10 @@ class RunFiles:
         """Return the rounds of the same run with fewer rounds that have a record or a state, in their order."""
         if self._fewer is None:
             self._fewer = {}
-            for path in sorted((self.workdir / RUNS).glob("*-r*")):
-                base, _, rounds = path.name.removesuffix(STATE_SUFFIX).removesuffix(array_files.SUFFIX).rpartition("-r")
-                if rounds.isdecimal():
-                    self._fewer.setdefault(base, []).append(int(rounds))
+            for name in begun_runs(self.workdir):
+                self._fewer.setdefault(without_rounds(name), []).append(int(name.rpartition("-r")[2]))
         found = self._fewer.get(without_rounds(self.study.name(run)), ())
-        return sorted({rounds for rounds in found if rounds < self.study.experiment.rounds})
+        return sorted(rounds for rounds in found if rounds < self.study.experiment.rounds)
 
     def name_with(self, run: Run, rounds: int) -> str:
         """Return the name of the same run with another number of rounds."""
@@ -332,67 +320,46 @@ class RunFiles:
                 return Beginning(int(header["evaluations"]), fewer, str(header["earlier"]))
         return Beginning()
 
-    def read_states(self, batch: Batch, beginnings: Sequence[Beginning]) -> Arrays | None:
-        """Read the states of runs as the arrays from which their batch goes on; None if they begin anew.
+    def check_more_rounds(self, missing: Iterable[Run]) -> dict[int, int]:
+        """Check the runs that are there with fewer rounds, to which rounds are to be added.
 
         Args:
-          batch: The runs, which have all made the same number of evaluations. Their program may have mobility rules
-            that an earlier one did not have.
-          beginnings: Where each of them goes on.
+          missing: The runs that have no record.
+
+        Returns:
+          How many runs go on from a state of fewer rounds, by the round of this state.
 
         Raises:
-          UserError: If a file is damaged, or if a state does not fit the program.
+          UserError: If the last state of a run was not kept, or if anything depends on the number of rounds in all, so
+            that the first rounds would be others in a study of more rounds.
         """
-        if not beginnings[0].state:
-            return None
-        each, leaves = [], self._leaves_of(batch.group)
-        for run, beginning in zip(batch.runs, beginnings):
-            path = state_path(self.workdir, beginning.state)
-            header, found = array_files.read(path, FORMAT)
-            if header["run"] != beginning.state:
-                raise UserError(f"{path}: it is the state of the run {header['run']!r}")
-            own_rule = str(movement_of(self.study.points[run.point].experiment))
-            if wrong := misfit(found, leaves, own_rule):
-                raise UserError(f"{path}: the state does not fit the program ({wrong}): another version has saved it")
-            each.append(with_unknown(batch.group, found, self.study.experiment.eval_every))
-        shared = [name for name in each[0] if not name.startswith(LEAF) and all(name in of_run for of_run in each)]
-        arrays = {name: np.stack([of_run[name] for of_run in each]) for name in shared}
-        for i, (name, leaf) in enumerate(leaves.items()):
-            rows = [of_run.get(LEAF + name) for of_run in each]
-            arrays[f"{LEAF}{i:04d}"] = np.stack(
-                [np.zeros(leaf.shape, leaf.dtype) if row is None else row for row in rows]
-            )
-            arrays[f"start/{i:04d}"] = np.array([row is None for row in rows])
-        arrays[SECONDS] = arrays[SECONDS].sum(axis=0)
-        if beginnings[0].state == beginnings[0].earlier:  # the record has the seconds until then
-            arrays[SECONDS] = np.zeros(2)
-        return arrays
-
-    def save_states(
-        self, batch: Batch, arrays: Arrays, evaluations: int, beginnings: Sequence[Beginning], ended: bool = False
-    ) -> None:
-        """Save the state of each run of a batch.
-
-        Args:
-          batch: The batch.
-          arrays: Its state, from which it can go on.
-          evaluations: The number of evaluations that it has made.
-          beginnings: Where its runs began here.
-          ended: Whether the runs have ended.
-
-        Raises:
-          DiskError: If a file cannot be written.
-        """
-        named = {key: values for key, values in arrays.items() if key != SECONDS}
-        for i, name in enumerate(self._leaves_of(batch.group)):
-            named[LEAF + name] = named.pop(f"{LEAF}{i:04d}")
-        compiling, running = arrays[SECONDS]
-        for i, (run, beginning) in enumerate(zip(batch.runs, beginnings)):
-            name = self.study.name(run)
-            seconds = np.array([0.0 if i else compiling, running / len(batch.runs)])
-            header = {"run": name, "evaluations": evaluations, "earlier": beginning.earlier, "ended": ended}
-            values = {key: of_batch[i] for key, of_batch in named.items()} | {SECONDS: seconds}
-            array_files.write(state_path(self.workdir, name), FORMAT, header, values, compress=False)
+        study = self.study
+        group_of = {p: group for group in study.groups for p in group.points}
+        checked = set()
+        found: dict[int, int] = {}
+        for run in {study.name(run): run for run in missing}.values():
+            beginning, fewer = self.beginning(run), self.fewer_rounds(run)
+            lost = [rounds for rounds in fewer if run_path(self.workdir, self.name_with(run, rounds)).is_file()]
+            if not (lost or beginning.state) or beginning.state == study.name(run):  # an unfinished run may begin anew
+                continue
+            group, point = group_of[run.point], study.points[run.point].id
+            words = f"--workdir={self.workdir}: rounds is {fewer[-1]} there and {study.experiment.rounds} here"
+            if not beginning.state:
+                raise UserError(
+                    f"{words}, and the last state of point {point!r}, seed {run.seed}, was not kept "
+                    "(engine.states_mib); rounds cannot be added"
+                )
+            asked = id(group), fewer[-1]
+            if asked not in checked and not states.is_independent(study, group, fewer[-1]):
+                raise UserError(
+                    f"{words}, and rounds cannot be added, since the first ones of point {point!r} depend on the "
+                    "number of rounds in all, as with a cosine step size, with road-side units, with a trace, with "
+                    "eval_clients or eval_samples, or if neighbour lists must be longer for the further rounds"
+                )
+            checked.add(asked)
+            at_round = beginning.evaluations * study.experiment.eval_every
+            found[at_round] = found.get(at_round, 0) + 1
+        return found
 
     def finish(
         self, batch: Batch, result: BatchResult, state: Callable[[], Arrays], beginnings: Sequence[Beginning]
@@ -423,7 +390,8 @@ class RunFiles:
                 arrays[name] = values[:, -1:]
             # Of a batch whose runs have all stopped, the host has counted the further rounds.
             arrays[ROUND] = result.metrics.round[:, -1].astype(arrays[ROUND].dtype)
-            self.save_states(batch, arrays, batch.group.simulation.num_evaluations, beginnings, ended=True)
+            evaluations = batch.group.simulation.num_evaluations
+            states.save(self.study, self.workdir, batch, arrays, evaluations, beginnings)
         for run, beginning in zip(batch.runs, beginnings):
             own = self.study.name(run)
             for name in {beginning.state or own, own} - ({own} if self.keeps_states else set()):
@@ -434,16 +402,11 @@ class RunFiles:
 
         The caller has locked the workdir, and no other worker is there.
         """
-        for folder in ("", RUNS, MODELS, "tables", "figures"):
+        for folder in ("", RUNS, MODELS, TABLES, FIGURES):
             disk.remove_parts(self.workdir / folder)
-        if not self.keeps_states:
-            for name in {self.study.name(run) for run in self.study.to_do()} & self.finished():
-                state_path(self.workdir, name).unlink(missing_ok=True)
-
-    def _leaves_of(self, group: Group) -> dict[str, jax.ShapeDtypeStruct]:
-        if id(group.simulation) not in self._leaves:
-            self._leaves[id(group.simulation)] = leaf_names(group)
-        return self._leaves[id(group.simulation)]
+        ended = {self.study.name(run) for run in self.study.to_do()} & self.finished()
+        for name in ended if ended and not self.keeps_states else ():
+            state_path(self.workdir, name).unlink(missing_ok=True)
 
     def _earlier_names(self, run: str) -> list[str]:
         """Return the names of a run and of those with fewer rounds that it went on from; [] for no run."""
@@ -459,46 +422,3 @@ class RunFiles:
             "goes_on_from": self._earlier_names(beginning.earlier),
             "made": self.made,
         }
-
-
-def check_more_rounds(study: Study, files: RunFiles, missing: Iterable[Run]) -> dict[int, int]:
-    """Check the runs that are there with fewer rounds, to which rounds are to be added.
-
-    Args:
-      study: The study.
-      files: The files of its runs.
-      missing: The runs that have no record.
-
-    Returns:
-      How many runs go on from a state of fewer rounds, by the round of this state.
-
-    Raises:
-      UserError: If the last state of a run was not kept, or if anything depends on the number of rounds in all, so that
-        the first rounds would be others in a study of more rounds.
-    """
-    group_of = {p: group for group in study.groups for p in group.points}
-    checked = set()
-    found: dict[int, int] = {}
-    for run in {study.name(run): run for run in missing}.values():
-        beginning, fewer = files.beginning(run), files.fewer_rounds(run)
-        lost = [rounds for rounds in fewer if run_path(files.workdir, files.name_with(run, rounds)).is_file()]
-        if not (lost or beginning.state) or beginning.state == study.name(run):  # an unfinished run may begin anew
-            continue
-        group, point = group_of[run.point], study.points[run.point].id
-        words = f"--workdir={files.workdir}: rounds is {fewer[-1]} there and {study.experiment.rounds} here"
-        if not beginning.state:
-            raise UserError(
-                f"{words}, and the last state of point {point!r}, seed {run.seed}, was not kept (engine.states_mib); "
-                "rounds cannot be added"
-            )
-        asked = id(group), fewer[-1]
-        if asked not in checked and not is_independent(study, group, fewer[-1]):
-            raise UserError(
-                f"{words}, and rounds cannot be added, since the first ones of point {point!r} depend on the number of "
-                "rounds in all, as with a cosine step size, with road-side units, with a trace, with eval_clients or "
-                "eval_samples, or if neighbour lists must be longer for the further rounds"
-            )
-        checked.add(asked)
-        at_round = beginning.evaluations * study.experiment.eval_every
-        found[at_round] = found.get(at_round, 0) + 1
-    return found

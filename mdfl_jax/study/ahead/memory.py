@@ -157,9 +157,7 @@ def footprint(study: Study, group: Group) -> Footprint:
     If one run fits, and the runs of a device are mapped together, the programs are also compiled for two.
     """
     engine = study.experiment.engine
-    simulation: Simulation = group.simulation
-    key = jax.random.key(0)
-    carry = jax.eval_shape(simulation.first, simulation.data, group.hparams[0], key)
+    simulation, carry = group.simulation, group.carry
     models = 4 * simulation.num_params * carry.messages.shape[0]
     of_clients = jax.eval_shape(simulation.kept, carry).algorithm
     algorithm = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(of_clients))
@@ -230,8 +228,7 @@ def _bytes(tree: Any) -> int:
 
 def _rough(group: Group) -> int:
     """Estimate bytes of a device from shapes: the data, and four states for each run (results, gradients, copies)."""
-    simulation = group.simulation
-    carry = jax.eval_shape(simulation.first, simulation.data, group.hparams[0], jax.random.key(0))
+    simulation, carry = group.simulation, group.carry
     held, where = (carry.algorithm, carry.clients), simulation.layout(carry)
     lies = [place.shard_shape for place in jax.tree.leaves((where.algorithm, where.clients))] if where else None
     state = 0
