@@ -1,7 +1,7 @@
-"""The events of a running study, and the sinks that take them: metrics.jsonl, notes, the user's function.
+"""The events of a running study, and the sinks that take them: metrics.jsonl and the user's function.
 
-`Runner` emits the events. A sink is a context manager around the whole study. Other sinks are `progress.Progress`,
-`keeping.ModelFiles` and the loggers.
+`Runner` emits the events. A sink is a context manager around the whole study. Other sinks are `progress.Progress` and
+the loggers.
 """
 
 import time
@@ -14,28 +14,10 @@ import numpy as np
 
 from mdfl_jax.core.types import RunFacts
 from mdfl_jax.metrics.history import Metrics
-from mdfl_jax.networks.wrappers.roadside import ServerConfig
 from mdfl_jax.results.lines import metric_lines
 from mdfl_jax.results.records import RunRecord, lines_of_point
-from mdfl_jax.storage.array_files import Arrays
 from mdfl_jax.storage.disk import Appended, dumps
 from mdfl_jax.study.study import Batch, Run, Study
-
-
-class Kept(NamedTuple):
-    """The models of one run after one round, which must be written to a file.
-
-    Attributes:
-      run: The index of the run in its batch.
-      round: The rounds that the run has done.
-      accuracy: The accuracy of the run at this evaluation (`accuracy_of`).
-      tensors: The arrays by their names in the file (`mdfl_jax.storage.model_files`).
-    """
-
-    run: int
-    round: int
-    accuracy: float
-    tensors: Arrays
 
 
 class Compiling(NamedTuple):
@@ -52,8 +34,7 @@ class Evaluated(NamedTuple):
       metrics: The new metrics, NumPy leaves [runs, evaluations, ...].
       facts: The facts of the runs, NumPy leaves [runs, ...].
       lines: The lines of these evaluations for metrics.jsonl, of each run.
-      rounds: The rounds of a run since the last evaluation; 0 before the first round.
-      first: Whether these are the first metrics of this batch.
+      rounds: The rounds of a run since the last evaluation; 0 if these are the first metrics of this batch.
       earlier: How many of the evaluations, counted from the first, an earlier run of the study has made and saved.
     """
 
@@ -62,15 +43,7 @@ class Evaluated(NamedTuple):
     facts: RunFacts
     lines: list[list[dict[str, Any]]]
     rounds: int = 0
-    first: bool = False
     earlier: int = 0
-
-
-class ModelsKept(NamedTuple):
-    """The models of a run must be written to a file. It comes before the state that knows this evaluation is saved."""
-
-    batch: Batch
-    kept: Kept
 
 
 class Ended(NamedTuple):
@@ -93,7 +66,7 @@ class Found(NamedTuple):
     is_told: bool = False
 
 
-Event = Compiling | Evaluated | ModelsKept | Ended | Found
+Event = Compiling | Evaluated | Ended | Found
 
 
 class Sink:
@@ -148,34 +121,6 @@ class MetricsFile(Sink):
 
     def __exit__(self, *error: object) -> None:
         self.file.close()
-
-
-class Notes(Sink):
-    """Prints notes for the user about the data of a batch, before its first round."""
-
-    def __init__(self, study: Study, log: Callable[[str], None]):
-        self.study, self.log = study, log
-
-    def take(self, event: Event) -> None:
-        """Log a line for each point with clients that never meet the server."""
-        if isinstance(event, Evaluated) and event.first:
-            for line in _unreached(self.study, event.batch.runs, event.facts):
-                self.log(line)
-
-
-def _unreached(study: Study, runs: list[Run], facts: RunFacts) -> list[str]:
-    """Return a line for each point of a batch that has a server and clients that never meet it."""
-    lines = []
-    for point in dict.fromkeys(run.point for run in runs):
-        of_point = np.array([run.point == point for run in runs])
-        missing = np.sum(~np.asarray(facts.reached)[of_point], axis=1)
-        if ServerConfig.of(study.points[point].experiment).pattern and missing.any():
-            few, many = missing.min(), missing.max()
-            number = f"{few}" if few == many else f"{few} to {many}"
-            lines.append(
-                f"{study.points[point].id}: {number} of {facts.reached.shape[1]} clients never meet the server"
-            )
-    return lines
 
 
 class EvaluationInfo(NamedTuple):

@@ -8,7 +8,7 @@ its saved state, so that a killed study continues with the same ones.
 import contextlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -20,10 +20,25 @@ from mdfl_jax.results.lines import accuracy_of
 from mdfl_jax.storage.array_files import Arrays
 from mdfl_jax.storage.model_files import CLIENTS, GLOBAL, Header, named, write
 from mdfl_jax.storage.study_files import model_path
-from mdfl_jax.study.events import Event, Kept, ModelsKept, Sink
-from mdfl_jax.study.study import Study
+from mdfl_jax.study.study import Run, Study
 
 _BEST = "best/"  # the arrays of a saved state that belong to the best models
+
+
+class Kept(NamedTuple):
+    """The models of one run after one round, which must be written to a file.
+
+    Attributes:
+      run: The index of the run in its batch.
+      round: The rounds that the run has done.
+      accuracy: The accuracy of the run at this evaluation (`accuracy_of`).
+      tensors: The arrays by their names in the file (`mdfl_jax.storage.model_files`).
+    """
+
+    run: int
+    round: int
+    accuracy: float
+    tensors: Arrays
 
 
 def tensors_of(simulation: Simulation, carry: Any) -> Arrays:
@@ -130,16 +145,12 @@ def _from_state(saved: Arrays) -> dict[int, Kept]:
     }
 
 
-class ModelFiles(Sink):
-    """Writes the models that a study keeps, each as soon as it is known that it is kept."""
+def write_models(study: Study, workdir: Path, run: Run, kept: Kept) -> None:
+    """Write the models of a run to their file. The state that knows this evaluation is saved later.
 
-    def __init__(self, study: Study, workdir: Path):
-        self.study, self.workdir = study, workdir
-
-    def take(self, event: Event) -> None:
-        """Write the models of a run."""
-        if isinstance(event, ModelsKept):
-            run, kept = event.batch.runs[event.kept.run], event.kept
-            point, name = self.study.points[run.point].id, self.study.experiment.name
-            header = Header(self.study.name(run), name, point, run.seed, kept.round, kept.accuracy)
-            write(model_path(self.workdir, header.run, kept.round), header, kept.tensors)
+    Raises:
+      DiskError: If it cannot be written.
+    """
+    point, name = study.points[run.point].id, study.experiment.name
+    header = Header(study.name(run), name, point, run.seed, kept.round, kept.accuracy)
+    write(model_path(workdir, header.run, kept.round), header, kept.tensors)

@@ -88,7 +88,7 @@ class Tally:
 
     def _evaluated(self, event: Evaluated) -> None:
         now, runs = self.clock(), event.batch.runs
-        if event.first and self.compiling_since is not None:
+        if not event.rounds and self.compiling_since is not None:
             self.compile_seconds.append(now - self.compiling_since)
             self.compiling_since = None
         if event.rounds:

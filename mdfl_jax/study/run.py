@@ -28,9 +28,8 @@ from mdfl_jax.storage.study_files import LOGGERS as FOLDER
 from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.ahead import memory
 from mdfl_jax.study.crew import Crew
-from mdfl_jax.study.events import Callback, MetricsFile, Notes, OnEvaluation, Sink
+from mdfl_jax.study.events import Callback, MetricsFile, OnEvaluation, Sink
 from mdfl_jax.study.identity import in_words
-from mdfl_jax.study.keeping import ModelFiles
 from mdfl_jax.study.progress import Progress
 from mdfl_jax.study.runner import Interrupted, Runner
 from mdfl_jax.study.signals import apart, handled
@@ -260,10 +259,8 @@ def _run_missing(files: RunFiles, workers: Workers, options: RunOptions, is_firs
     study, workdir, log = files.study, files.workdir, options.log
     sinks: list[Sink] = [
         MetricsFile(study, workdir / METRICS, is_first),
-        ModelFiles(study, workdir),
         *(LOGGERS[name](study, workdir / FOLDER / name, log) for name in parse_loggers(study.experiment.loggers)),
         Progress(study, log, options.progress),
-        Notes(study, log),
     ]
     runner = Runner(files, workers, sinks, is_first, options.workers, options.beside)
     if options.on_evaluation:

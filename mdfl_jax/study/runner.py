@@ -20,15 +20,16 @@ from mdfl_jax.core.errors import SHRINK, UserError, out_of_memory
 from mdfl_jax.core.types import RunFacts
 from mdfl_jax.engine.programs import Compiler, Placement, Programs
 from mdfl_jax.metrics.history import Metrics, as_history, standing_still
+from mdfl_jax.networks.wrappers.roadside import ServerConfig
 from mdfl_jax.storage.array_files import Arrays
 from mdfl_jax.storage.disk import plain
 from mdfl_jax.storage.provenance import commit, versions
 from mdfl_jax.storage.study_files import locked
 from mdfl_jax.study import states
 from mdfl_jax.study.ahead import memory
-from mdfl_jax.study.events import Compiling, Ended, Evaluated, Event, Found, Kept, ModelsKept, Sink, lines_of
+from mdfl_jax.study.events import Compiling, Ended, Evaluated, Event, Found, Sink, lines_of
 from mdfl_jax.study.identity import run_config
-from mdfl_jax.study.keeping import Keeper
+from mdfl_jax.study.keeping import Keeper, Kept, write_models
 from mdfl_jax.study.signals import apart, handled
 from mdfl_jax.study.states import BatchResult, Beginning, from_arrays, to_arrays
 from mdfl_jax.study.study import Batch, Group, Run, Study, check_lists, part_size
@@ -177,7 +178,7 @@ def steps(
     """
     simulation, experiment = program.group.simulation, program.experiment
     save = parse_save(experiment.save, experiment.rounds, experiment.eval_every)
-    keeper = Keeper(save, experiment.judged, simulation, program.models)
+    keeper = Keeper(save, experiment.judged, simulation, program.models) if save.when else None
     program.take(runs)
     compile_seconds = 0.0
     if program.programs is None:
@@ -198,10 +199,10 @@ def steps(
     def state() -> Arrays:
         leaves = jax.tree.leaves(program.kept())
         carried = {f"carry/{i:04d}": leaf for i, leaf in enumerate(leaves)}
-        return to_arrays(result()) | carried | keeper.state()
+        return to_arrays(result()) | carried | (keeper.state() if keeper else {})
 
     ended = evaluations == simulation.num_evaluations
-    kept = keeper.start(parts[0], saved, ended)
+    kept = keeper.start(parts[0], saved, ended) if keeper else []
     yield Step(0, evaluations, ended, parts[0], facts, kept, result, state)
     for e in range(evaluations, simulation.num_evaluations):
         all_stopped = np.all(parts[-1].rounds_done[:, -1] < parts[-1].round[:, -1])  # by the stop rule
@@ -212,7 +213,7 @@ def steps(
             if bound := simulation.list_bound:
                 check_lists(int(parts[-1].list_places.max()), bound)
         ended = e + 1 == simulation.num_evaluations
-        kept = keeper.see(parts[-1], ended)
+        kept = keeper.see(parts[-1], ended) if keeper else []
         yield Step(experiment.eval_every, e + 1, ended, parts[-1], facts, kept, result, state)
 
 
@@ -354,9 +355,11 @@ class Runner:
         earlier = done + 1 if saved else 0
         for step in steps(program, batch.runs, saved, done, self._interruptible):
             for kept in step.kept:
-                self._emit(ModelsKept(batch, kept))
+                write_models(study, workdir, batch.runs[kept.run], kept)
             lines = lines_of(study, batch, step.metrics, step.facts)
-            self._emit(Evaluated(batch, step.metrics, step.facts, lines, step.rounds, not step.rounds, earlier))
+            self._emit(Evaluated(batch, step.metrics, step.facts, lines, step.rounds, earlier))
+            for line in () if step.rounds else _unreached(study, batch.runs, step.facts):
+                self.log(line)
             earlier = 0
             if not step.last and (step.rounds or self.stopping) and self._save_is_due():
                 if step.rounds or not saved:
@@ -397,6 +400,21 @@ class Runner:
             )
         self.sizes[group.points[0]] = size // 2
         self.log(f"not enough memory for {size} runs at once{said}: split into batches of {size // 2}")
+
+
+def _unreached(study: Study, runs: list[Run], facts: RunFacts) -> list[str]:
+    """Return a line for each point of a batch that has a server and clients that never meet it."""
+    lines = []
+    for point in dict.fromkeys(run.point for run in runs):
+        of_point = np.array([run.point == point for run in runs])
+        missing = np.sum(~np.asarray(facts.reached)[of_point], axis=1)
+        if ServerConfig.of(study.points[point].experiment).pattern and missing.any():
+            few, many = missing.min(), missing.max()
+            number = f"{few}" if few == many else f"{few} to {many}"
+            lines.append(
+                f"{study.points[point].id}: {number} of {facts.reached.shape[1]} clients never meet the server"
+            )
+    return lines
 
 
 def _together(one: Beginning, other: Beginning) -> bool:

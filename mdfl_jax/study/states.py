@@ -18,7 +18,7 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.metric import Metric
-from mdfl_jax.core.types import Hparams, RunFacts
+from mdfl_jax.core.types import RunFacts
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.mobility.registry import movement_of
@@ -26,7 +26,7 @@ from mdfl_jax.storage import array_files
 from mdfl_jax.storage.array_files import Arrays
 from mdfl_jax.storage.study_files import state_path
 from mdfl_jax.study.prepare.network import TraceFiles
-from mdfl_jax.study.study import Batch, Group, Study, build_simulation, hparams_of, with_links
+from mdfl_jax.study.study import Batch, Group, Study, build_simulation, numbers_of, with_links
 
 FORMAT = "state 2"
 MIB = 2**20
@@ -227,14 +227,10 @@ def is_independent(study: Study, group: Group, rounds: int) -> bool:
     members = [dataclasses.replace(study.points[p].experiment, rounds=rounds) for p in group.points]
     tree, files = group.pretrained.tree if group.pretrained else None, TraceFiles()
     make = partial(build_simulation, members[0], group.dataset, group.rules, group.simulation.mesh, tree)
-
-    def numbers_of(simulation: Simulation) -> list[Hparams]:
-        traces = files.of_points(members, group.rules)
-        return [hparams_of(m, group.rules, trace, simulation.link_load) for m, trace in zip(members, traces)]
-
+    of_members = partial(numbers_of, members, group.rules, files)
     try:
-        simulation = with_links(make, members, numbers_of, study.seeds)  # lists of another length: another program
-        numbers = numbers_of(simulation)
+        simulation = with_links(make, members, of_members, study.seeds)  # lists of another length: another program
+        numbers = of_members(simulation)
     except UserError:
         return False
     for mine, other in zip(group.hparams, numbers):

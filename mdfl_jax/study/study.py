@@ -524,12 +524,10 @@ def set_precision(experiment: Experiment) -> None:
     jax.config.update("jax_numpy_rank_promotion", "allow")
 
 
-def _numbers(
+def numbers_of(
     members: list[Experiment], rules: list[Movement], files: TraceFiles, simulation: Simulation
 ) -> list[Hparams]:
     """Return the traced numbers of the points of a group."""
-    for member in members:
-        check_heard(member)
     traces = files.of_points(members, rules)
     return [hparams_of(member, rules, trace, simulation.link_load) for member, trace in zip(members, traces)]
 
@@ -574,9 +572,11 @@ def make_study(config: ConfigDict) -> Study:
         tree, mesh = pretrained.tree if pretrained else None, mesh_for(members[0], num_runs)
         origins = own_origins(members)
         with blame_own_files(origins):
-            numbers = partial(_numbers, members, rules, files)
+            numbers = partial(numbers_of, members, rules, files)
             make = partial(build_simulation, members[0], dataset, rules, mesh, tree)
             simulation = with_links(make, members, numbers, seeds)
+            for member in members:
+                check_heard(member)
             hparams = numbers(simulation)
             if origins:
                 check_traced(simulation, hparams)
