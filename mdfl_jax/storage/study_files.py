@@ -197,13 +197,8 @@ def read_config(workdir: Path) -> dict[str, Any]:
     content = _parse(_read_text(path), str(path), STUDY_SCHEMA)
     require(content, ("config", "points", "seeds", "status"), path)
     own = content["config"]
-    kinds: dict[str, Any] = {
-        "sweep": str,
-        "own_files": dict,
-        "inputs": dict,
-        "switches": dict,
-        "target": int | float | None,
-    }
+    kinds: dict[str, Any] = {"sweep": str, "own_files": dict, "inputs": dict, "switches": dict}
+    kinds["target"] = int | float | None
     for key, kind in kinds.items():
         if key in own and not isinstance(own[key], kind):
             raise UserError(f"{path}: {key} is {_short(own[key])}; no study writes such a value")

@@ -6,7 +6,7 @@ its saved state, so that a killed study continues with the same ones.
 """
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -95,18 +95,14 @@ class Keeper:
           metrics: The metrics of this evaluation, NumPy leaves [runs, 1, ...].
           last: Whether the batch has ended.
         """
-        match self.save.when:
-            case "final" if last:
-                return self._take(metrics, all_rows(metrics))
-            case "every" if metrics.round[0, -1] % self.save.every == 0:
-                return self._take(metrics, all_rows(metrics))
-            case "best":
-                now = accuracy_of(metrics, self.judged)[:, -1]
-                # A comparison with NaN is false: a diverged evaluation never replaces another one.
-                better = [i for i, value in enumerate(now) if i not in self.best or value > self._until_now(i)]
-                self.best |= {kept.run: kept for kept in self._take(metrics, better)}
-                return list(self.best.values()) if last else []
-        return []
+        if self.save.when != "best":
+            is_due = last if self.save.when == "final" else metrics.round[0, -1] % self.save.every == 0
+            return self._take(metrics, range(len(metrics.round))) if is_due else []
+        now = accuracy_of(metrics, self.judged)[:, -1]
+        # A comparison with NaN is false: a diverged evaluation never replaces another one.
+        better = [i for i, value in enumerate(now) if i not in self.best or value > self._until_now(i)]
+        self.best |= {kept.run: kept for kept in self._take(metrics, better)}
+        return list(self.best.values()) if last else []
 
     def state(self) -> Arrays:
         """Return the best models so far as arrays of the batch's saved state."""
@@ -121,18 +117,13 @@ class Keeper:
         value = self.best[run].accuracy
         return value if value == value else -np.inf
 
-    def _take(self, metrics: Metrics, rows: list[int]) -> list[Kept]:
+    def _take(self, metrics: Metrics, rows: Sequence[int]) -> list[Kept]:
         if not rows:
             return []
         state = self.models()
         now, at_round = accuracy_of(metrics, self.judged)[:, -1], int(metrics.round[0, -1])
         of_run = lambda i: jax.tree.map(lambda leaf: leaf[i], state)  # noqa: E731
         return [Kept(i, at_round, float(now[i]), tensors_of(self.simulation, of_run(i))) for i in rows]
-
-
-def all_rows(metrics: Metrics) -> list[int]:
-    """Return the indices of all runs of a batch."""
-    return list(range(len(metrics.round)))
 
 
 def _from_state(saved: Arrays) -> dict[int, Kept]:

@@ -524,7 +524,7 @@ def set_precision(experiment: Experiment) -> None:
     jax.config.update("jax_numpy_rank_promotion", "allow")
 
 
-def numbers_of(
+def hparams_of_points(
     members: list[Experiment], rules: list[Movement], files: TraceFiles, simulation: Simulation
 ) -> list[Hparams]:
     """Return the traced numbers of the points of a group."""
@@ -572,7 +572,7 @@ def make_study(config: ConfigDict) -> Study:
         tree, mesh = pretrained.tree if pretrained else None, mesh_for(members[0], num_runs)
         origins = own_origins(members)
         with blame_own_files(origins):
-            numbers = partial(numbers_of, members, rules, files)
+            numbers = partial(hparams_of_points, members, rules, files)
             make = partial(build_simulation, members[0], dataset, rules, mesh, tree)
             simulation = with_links(make, members, numbers, seeds)
             for member in members:

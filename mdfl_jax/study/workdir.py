@@ -408,17 +408,15 @@ class RunFiles:
         for name in ended if ended and not self.keeps_states else ():
             state_path(self.workdir, name).unlink(missing_ok=True)
 
-    def _earlier_names(self, run: str) -> list[str]:
-        """Return the names of a run and of those with fewer rounds that it went on from; [] for no run."""
-        return [run, *RunRecord(run_path(self.workdir, run)).header["goes_on_from"]] if run else []
-
     def _header(self, group: Group, run: Run, beginning: Beginning) -> dict[str, Any]:
-        own = [metric.described._asdict() for metric in group.simulation.metrics if metric not in BUILT_IN]
+        """Return what the record of a run says of it beside what it has measured."""
+        experiment, earlier = self.study.points[run.point].experiment, beginning.earlier
+        before = RunRecord(run_path(self.workdir, earlier)).header["goes_on_from"] if earlier else []
         return {
-            "config": run_config(self.study.points[run.point].experiment),
-            "other": other_config(self.study.points[run.point].experiment),
-            "metrics": own,
+            "config": run_config(experiment),
+            "other": other_config(experiment),
+            "metrics": [metric.described._asdict() for metric in group.simulation.metrics if metric not in BUILT_IN],
             "accuracy_is": accuracy_is(self.study, [group]),
-            "goes_on_from": self._earlier_names(beginning.earlier),
+            "goes_on_from": [earlier, *before] if earlier else [],
             "made": self.made,
         }
