@@ -97,8 +97,7 @@ class MetricsFile(Sink):
     Several workers append to the same file. At the end of the study it is written anew, in the order of the points.
 
     Args:
-      study: The study.
-      path: The file.
+      study, path: The study and the file.
       anew: Whether to begin it anew, as the only worker does.
     """
 

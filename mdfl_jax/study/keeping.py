@@ -93,7 +93,7 @@ class Keeper:
 
         Args:
           metrics: The metrics of this evaluation, NumPy leaves [runs, 1, ...].
-          last: Whether the batch has ended.
+          last: As in `start`.
         """
         if self.save.when != "best":
             is_due = last if self.save.when == "final" else metrics.round[0, -1] % self.save.every == 0

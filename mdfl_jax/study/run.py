@@ -233,11 +233,6 @@ def run_or_resume(
 def _begin(files: RunFiles, others: Sequence[Worker], overwrite: bool) -> None:
     """Write which runs a study has, after removing what is not to stay. The caller has locked the workdir.
 
-    Args:
-      files: The files of the study.
-      others: The workers that are there.
-      overwrite: Whether the study there is to be replaced.
-
     Raises:
       UserError: If it is to be replaced, and others compute its runs; or if another command has begun another study.
     """
@@ -290,12 +285,7 @@ def _write_views(files: RunFiles) -> dict[str, Any]:
 
 
 def _as_wanted(files: RunFiles, held: WorkdirContent) -> dict[str, Any]:
-    """Return the summary of a study whose runs are all there, after writing its views anew if they are of another one.
-
-    Args:
-      files: The files of the wanted study.
-      held: What its workdir holds.
-    """
+    """Return the summary of a study whose runs are all there, after writing its views anew if they are of another one."""
     manifest, there, workdir = files.manifest, held.manifest or {}, files.workdir
     differs = any(there.get(name) != manifest[name] for name in ("config", "points", "seeds", "name", "title"))
     whole = there.get("status") == "finished" and all((workdir / name).is_file() for name in VIEWS)

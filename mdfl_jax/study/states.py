@@ -149,11 +149,6 @@ def _with_unknown(group: Group, found: Arrays, eval_every: int) -> Arrays:
     """Return the arrays of a state with the metrics of the program that the run does not have, which are NaN.
 
     These are the records of mobility rules other than the run's own one, which its program did not have before.
-
-    Args:
-      group: The group in whose program the run goes on.
-      found: The arrays of the state.
-      eval_every: The rounds from one evaluation to the next.
     """
     simulation, added = group.simulation, {}
     absent = [metric for metric in simulation.metrics if metric.optional and metric.name not in found]

@@ -189,10 +189,6 @@ def fit(study: Study, log: Callable[[str], None]) -> Study:
     Programs are compiled for this only if the user sets a memory limit, if a rough count comes near the devices' memory
     (half of it), or if activations may need most of it (on an accelerator, or if much is mapped together).
 
-    Args:
-      study: The study, from `make_study`.
-      log: A function that takes lines for the user.
-
     Raises:
       TooLargeError: If not even one run fits. The message says what one client needs, and what to change.
     """
