@@ -202,7 +202,7 @@ def run_or_resume(
     options.begins(study, held.manifest is not None and not told and not further)
     if not options.crew:
         hosts.tell("fit")
-        files.study = apart(lambda: memory.fit(study, log)) or study
+        files.set_study(apart(lambda: memory.fit(study, log)) or study)
         set_precision(study.experiment)
     disk.attempt(workdir, lambda: workdir.mkdir(parents=True, exist_ok=True))
 
@@ -285,7 +285,7 @@ def _write_views(files: RunFiles) -> dict[str, Any]:
 
 
 def _as_wanted(files: RunFiles, held: WorkdirContent) -> dict[str, Any]:
-    """Return the summary of a study whose runs are all there, after writing its views anew if they are of another one."""
+    """Return the summary of a study whose runs are all there. Views of another one are written anew before."""
     manifest, there, workdir = files.manifest, held.manifest or {}, files.workdir
     differs = any(there.get(name) != manifest[name] for name in ("config", "points", "seeds", "name", "title"))
     whole = there.get("status") == "finished" and all((workdir / name).is_file() for name in VIEWS)

@@ -252,17 +252,21 @@ class RunFiles:
       study: The study.
       workdir: The folder.
       log: A function that takes a line for the user about a damaged file.
+
+    Attributes:
+      manifest: The content of config.json while the study runs.
+      made: What of it says how the runs are made here.
     """
 
     def __init__(self, study: Study, workdir: Path, log: Callable[[str], None]):
-        self.study, self.workdir, self.log = study, workdir, log
+        self.workdir, self.log = workdir, log
         self.made = provenance() | ({"shard": study.shard} if study.shard else {})
-        self._fewer: dict[str, list[int]] | None = None
+        self.set_study(study)
 
-    @property
-    def manifest(self) -> dict[str, Any]:
-        """The content of config.json while the study runs."""
-        return manifest_of(self.study, self.made)
+    def set_study(self, study: Study) -> None:
+        """Take the study, or later the same one with batches of other sizes."""
+        self.study, self.manifest = study, manifest_of(study, self.made)
+        self._fewer: dict[str, list[int]] | None = None  # the folder is looked at anew
 
     @cached_property
     def keeps_states(self) -> bool:
