@@ -97,7 +97,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("few"):
             cases[item.nodeid.partition("[")[0]].append(item)
-    for same in cases.values():
+    for name, same in cases.items():
+        if any(item.get_closest_marker("long") for item in same):
+            raise pytest.UsageError(f"{name} is marked few and long: few(n) says which cases are not long")
         (few,) = same[0].get_closest_marker("few").args
         values = {item: {(k, repr(v)) for k, v in item.callspec.params.items()} for item in same}
         seen: set[tuple[str, str]] = set()
@@ -139,6 +141,15 @@ def tiny() -> Callable[..., ConfigDict]:
     from tiny import tiny_config  # not before the environment is set
 
     return tiny_config
+
+
+@pytest.fixture
+def single_again() -> Iterator[None]:
+    """Studies of double precision are made in this test: the switch of JAX that they need is off again after it."""
+    yield
+    import jax
+
+    jax.config.update("jax_enable_x64", False)
 
 
 @pytest.fixture

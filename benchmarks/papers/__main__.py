@@ -70,10 +70,12 @@ def grow(hours: float) -> None:
     for step in plan.steps(plan.needs()):
         if time.monotonic() > until:
             break
-        print(f"# {step.item} to {step.seeds} seeds: {step.claims} claims, about {step.hours:.1f} hours\n", flush=True)
-        seeds = plan.seeds_with(step)
+        told = f"{len(step.claims)} claims, about {step.hours:.1f} hours"
+        print(f"# {step.item} to {step.seeds} seeds: {told}\n", flush=True)
+        seeds, before = plan.seeds_with(step), plan.undecided()
         for name in plan.sharing(step):
             run(ITEMS[name], Studies(records.scale_of(name), Path(_WORKDIR.value), seeds=seeds), write=True)
+        plan.keep_outcome(step, before)
         write_pages()
 
 

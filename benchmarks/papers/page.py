@@ -184,6 +184,8 @@ def summary() -> list[str]:
         "",
         plan.chance(),
         "",
+        plan.outcomes(),
+        "",
         foretold.summary(),
         "",
     ]

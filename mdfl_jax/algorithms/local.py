@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
@@ -201,6 +201,30 @@ class Settings(NamedTuple):
         is_once = isinstance(which, int)
         heard = Heard(links, own, told, hparams.aggregation, self.mixing_bound, is_once)
         return aggregate(self.aggregation, lie_to_each(heard))
+
+
+class Watched(Settings):
+    """Settings that know which of their fields have been read (``read``), by an algorithm that was made and traced."""
+
+    read: set[str]
+
+    def __new__(cls, *values: Any, **named: Any) -> Self:
+        """Make settings of which nothing has been read."""
+        found = super().__new__(cls, *values, **named)
+        found.read = set()
+        return found
+
+    def __getattribute__(self, name: str) -> Any:
+        """Return an attribute, and take down the name of a setting."""
+        if name in Settings._fields:
+            self.read.add(name)
+        return super().__getattribute__(name)
+
+    def _replace(self, **changes: Any) -> Self:
+        """Return settings with changes; what is read of them counts as read of these."""
+        found = super()._replace(**changes)
+        found.read = self.read
+        return found
 
 
 def recursion_step(settings: Settings, hparams: AlgorithmNumbers, k: jax.Array) -> jax.Array:

@@ -66,10 +66,12 @@ def fields_given() -> dict[str, str]:
 
 def import_own_files() -> None:
     """Import the files of --use and of --config.use, which register members."""
-    from mdfl_jax.config.resolve import files_of
+    files = list(value_of("use"))
+    if "set" in flags.FLAGS:
+        from mdfl_jax.config.resolve import files_of  # imports JAX
 
-    of_fields = fields_given().get("use", "") if "set" in flags.FLAGS else ""
-    for path in (*value_of("use"), *files_of(of_fields)):
+        files += files_of(fields_given().get("use", ""))
+    for path in files:
         own_files.import_file(path)
 
 

@@ -67,7 +67,7 @@ def main() -> int:
     if _PICTURE.value:
         raise UserError(f"--picture={_PICTURE.value} needs --config=FILE, the study whose data it shows")
     if not _TRACE.value:
-        raise UserError("--trace=FILE is missing: a trace to describe; or --config=FILE, a study")
+        raise UserError("what to describe is missing: mdfl data FILE, or mdfl data --config=digits for a study's data")
     path = Path(_TRACE.value)
     fields = {name: flag.value for name, flag in _OF_SAMPLES.items() if flag.value is not None}
     is_open = _FORMAT.value == "auto" and not _COLUMNS.value

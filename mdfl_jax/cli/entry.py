@@ -66,6 +66,12 @@ def start(name: str) -> None:
                 from mdfl_jax.cli import common
 
                 command = importlib.import_module(f"mdfl_jax.cli.{name}")
+        except ModuleNotFoundError as error:
+            if str(error.name).partition(".")[0] == "mdfl_jax":
+                raise
+            lacks = f"the Python {sys.executable} lacks the package {error.name}"
+            print(f"error: {lacks}; after make demo: source .venv/bin/activate; else: pip install .", file=sys.stderr)
+            sys.exit(2)
         except ValueError as error:
             if not (line := of_environment(error)):
                 raise

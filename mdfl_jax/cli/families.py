@@ -15,7 +15,7 @@ from mdfl_jax.config.resolve import all_fields
 from mdfl_jax.config.sections import families as of_members
 from mdfl_jax.config.sections import schema
 from mdfl_jax.core import papers
-from mdfl_jax.core.errors import UserError, unknown_name
+from mdfl_jax.core.errors import UserError, nearest
 from mdfl_jax.core.numbers import BOUNDS, Numbers, fields_of
 from mdfl_jax.core.section import Family
 from mdfl_jax.data.sources import SOURCES
@@ -69,14 +69,18 @@ def listing(only: str = "") -> str:
         all families.
 
     Raises:
-      UserError: If the name is unknown. The message suggests the nearest name.
+      UserError: If the name is unknown. The message suggests the nearest name, as algorithm.pame for pame.
     """
     kind, _, member = only.partition(".")
     known = families()
     if only in (fields := all_fields()) and member not in (known[kind].registry if kind in known else ()):
         return "\n".join(_of_members(only)) or _line(only, fields[only]).strip()
     if kind and kind not in known:
-        raise UserError(unknown_name("family", kind, known))
+        paths = [*(f"{name}.{each}" for name, family in known.items() for each in family.registry), *fields]
+        exact = [path for path in paths if path.rpartition(".")[2] == only]
+        near = exact[0] if exact else nearest(only, known) or nearest(only, paths)
+        meant = f" (did you mean {near!r}?)" if near else ""
+        raise UserError(f"unknown family {only!r}{meant}; known: {', '.join(sorted(known))}")
     lines = []
     for name, family in known.items():
         if kind in ("", name):

@@ -18,6 +18,7 @@ _WORKDIR = flags.DEFINE_string("workdir", None, "Where the whole study goes.")
 _PARTIAL = flags.DEFINE_bool("partial", False, "Write what is there, although runs of the whole study are missing.")
 _OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace the study that --workdir holds, which may be a part.")
 _REPORT = flags.DEFINE_bool("report", True, "Make tables, figures and report.html of the whole study.")
+common.use_flag()
 WORDS, DOES = ("part",), "putting the studies together"
 
 
@@ -28,6 +29,7 @@ def main() -> int:
     if not _WORKDIR.value:
         raise UserError("--workdir=OUT is missing: the folder where the whole study goes")
     common.setup_jax("", only_cpu=True)
+    common.import_own_files()
     from mdfl_jax.report import tables
     from mdfl_jax.storage.study_files import read_config
     from mdfl_jax.study.merge import merge

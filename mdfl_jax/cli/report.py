@@ -19,6 +19,7 @@ from pathlib import Path
 from absl import flags
 from markupsafe import escape
 
+from mdfl_jax.cli import common
 from mdfl_jax.core.errors import UserError, check_path, unknown_name
 from mdfl_jax.core.outcomes import is_text_of
 from mdfl_jax.report import compare, figures, page, pivot
@@ -82,6 +83,7 @@ _SERVE: flags.FlagHolder = flags.DEFINE_bool(  # a switch, so that it needs no v
     "serve", None, f"Show the page on this machine and follow the files; --serve=PORT: default {PORT}, 0 any free port."
 )
 flags.FLAGS["serve"].parser = _PortParser()
+common.use_flag()
 WORDS, DOES = ("workdir",), "drawing tables, figures and the page"
 
 
@@ -93,6 +95,7 @@ def main() -> int:
     for name in (*dirs, _OUT.value or "", _TO.value or ""):
         check_path("the path", str(name))
     asked = _asked(dirs)
+    common.import_own_files()
     if asked == "index":
         if _OUT.value and not _OUT.value.endswith(".html"):
             raise UserError(f"--out={_OUT.value}: the page that lists studies is one file; it must end in .html")
@@ -111,7 +114,7 @@ def main() -> int:
     return 0
 
 
-OF_STUDIES = ("x", "baseline", "labels")
+OF_STUDIES = ("x", "baseline", "labels", "use")
 TAKES = {
     "index": ("out",),
     "figure": (*OF_STUDIES, "figure", "to", "width", "points", "rounds", "fps"),
@@ -130,7 +133,7 @@ def _asked(dirs: Sequence[Path]) -> str:
       UserError: if a flag has no effect there, or if one is missing.
     """
     values = {name: flags.FLAGS[name].value for names in TAKES.values() for name in names}
-    given = [name for name, value in values.items() if not (value is None or value is False or value == "")]
+    given = [name for name, value in values.items() if not (value is None or value is False or value in ("", []))]
     asked = next((name for name in ("figure", "table", "serve") if name in given), "report")
     asked = "index" if len(dirs) == 1 and _holds_studies(dirs[0]) else asked
     for name in given:

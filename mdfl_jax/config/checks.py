@@ -26,6 +26,7 @@ import numpy as np
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import aggregation_in_use, ignored_by
+from mdfl_jax.attacks.registry import ATTACKS
 from mdfl_jax.config.sections import (
     Experiment,
     NetworkConfig,
@@ -49,7 +50,7 @@ from mdfl_jax.core.sweep_text import labels_of
 from mdfl_jax.exchange.aggregation import AGGREGATIONS
 from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.mobility.registry import movement_of, world_in
-from mdfl_jax.mobility.rule import FILES
+from mdfl_jax.mobility.rule import FILES, WORLDS
 from mdfl_jax.models import MODELS
 from mdfl_jax.models.pretrained import READERS, TWINS
 from mdfl_jax.networks.costs import remembers_all, sends_parts
@@ -195,6 +196,40 @@ UNUSED = {
     "statistics": ("mixed", "exchanges whole models"),
 }
 """What each field must be for an algorithm that ignores it, and why the algorithm does."""
+
+
+HEEDED: dict[str, tuple[object, set[str], str]] = {
+    "algorithm.aggregation": ("mean", {"aggregation"}, "aggregate"),
+    "algorithm.compressor": ("", {"compressor"}, "compressor"),
+    "algorithm.local_epochs": (0, {"num_local_epochs"}, "num_local_epochs"),
+    "algorithm.local_steps": (1, {"num_local_steps"}, "num_local_steps"),
+    "algorithm.lr_schedule": ("constant", {"optimizer", "schedule"}, "schedule or Settings.optimizer"),
+    "algorithm.optimizer": ("sgd", {"optimizer"}, "optimizer"),
+    "algorithm.proximal": (0.0, {"proximal"}, "proximal"),
+    "algorithm.statistics": ("mixed", {"local_statistics"}, "part"),
+    "attack.name": ("", {"sends"}, "sent or Settings.aggregate"),
+    "model.shared": ("", {"shared"}, "part"),
+}
+"""What a field is where it is not set, the settings of an algorithm of which one heeds it, and how this is read."""
+
+
+def check_heeded(experiment: Experiment, read: set[str]) -> None:
+    """Check that an algorithm, perhaps one of the user's own, heeds all settings that it does not say to ignore.
+
+    Args:
+      experiment: The configuration of a sweep point.
+      read: The fields of `Settings` that were read while the algorithm was made and traced.
+
+    Raises:
+      UserError: If a field is set, and nothing has read it.
+    """
+    name, attack = experiment.algorithm.name, AttackConfig.of(experiment).name
+    lies = bool(attack) and any((ATTACKS[attack].to_all, ATTACKS[attack].to_each))  # others need no messages
+    for path, (unset, fields, by) in HEEDED.items():
+        is_set = lies if path == "attack.name" else attrgetter(path)(experiment) not in (None, unset)
+        if is_set and not fields & read:
+            must = f"{'empty' if unset == '' else unset}: algorithm.name {name} never uses Settings.{by}"
+            raise UserError(f"{path} is {_shown(experiment, path)}; it must be {must}")
 
 
 PICKED = "metropolis_hastings"  # the rule that weighs the links which are picked
@@ -402,8 +437,16 @@ def _ignored_parts(experiment: Experiment) -> Iterator[Rule]:
     needs, pairs = ALGORITHMS[name](Settings()).needs, pattern not in ("", "roadside")
     drawn = f"under server.pattern {pattern} pairs are drawn"
     picks = is_partial(experiment) and participation_of(experiment)[0] < 1
-    yield "places", network.graph, f"the links are those of network.graph {network.graph}"
-    yield "places", pairs, drawn
+    for part in ("places", "steps", "plane", "knowledge", "trace"):
+        yield part, network.graph, f"the links are those of network.graph {network.graph}"
+        yield part, pairs, drawn
+    yield "graph", not network.graph, "network.graph is empty"
+    if not network.graph and not pairs:
+        movement, world = movement_of(experiment), world_in(experiment)
+        for part, homes in (("grid", ["grid"]), ("steps", ["grid"]), ("plane", ["plane"]), ("trace", FILES)):
+            yield part, world not in homes, f"with network.mobility {movement} clients move in the {WORLDS[world]}"
+        knows_nothing = f"network.mobility {movement.rule} uses no such knowledge"
+        yield "knowledge", not MOBILITIES.form(movement).knowledge, knows_nothing
     yield "mixing", pairs, drawn
     rule = aggregation_in_use(name, experiment.algorithm.aggregation)
     unweighed = rule and not AGGREGATIONS.traits(rule).weighs

@@ -321,7 +321,8 @@ def find(word: str) -> str:
         return word
     if name in names():
         return str(folder() / f"{name}.py") + colon + argument
-    near = unknown_name("study", Path(name).stem, names())
+    stem = Path(name).stem
+    near = f"the shipped study is named {stem}" if stem in names() else unknown_name("study", stem, names())
     raise UserError(f"--config={word}: there is no such file; {near}; a file is given by its path, as in ./my_study.py")
 
 

@@ -50,7 +50,9 @@ from mdfl_jax.tasks.gradients import MAPPINGS
 from mdfl_jax.tasks.losses import LOSSES
 from mdfl_jax.traces import GAPS, TRACE_FORMATS, VEHICLES
 
-_of_samples, _of_places, _of_links = (partial(field, part=part) for part in ("samples", "places", "links"))
+_of_samples, _of_places, _of_links, _of_trace = (
+    partial(field, part=part) for part in ("samples", "places", "links", "trace")
+)
 
 
 def flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -89,14 +91,16 @@ class NetworkConfig:
         names=RELAY_PLACES,
         traced=True,
     )
-    grid_size: int = field(18, "side G of the G x G grid, in grid points", at_least=1, at_most=46_340)
+    grid_size: int = field(18, "side G of the G x G grid, in grid points", at_least=1, at_most=46_340, part="grid")
     radius: float = _of_places(
         3.0, "communication radius Rc, in grid units or metres; inf: all hear each other", at_least=0, traced=True
     )
     radius_spread: float = _of_places(
         0.0, "radii are drawn in [1 - spread, 1 + spread] times the radius", at_least=0, at_most=1, traced=True
     )
-    max_step: float = _of_places(5.0, "largest distance moved in a round, Rm; inf: no limit", at_least=0, traced=True)
+    max_step: float = field(
+        5.0, "largest distance moved in a round, Rm; inf: no limit", at_least=0, traced=True, part="steps"
+    )
     mobility: str = _of_places(
         "random_movement", "rule by which the mobile clients move; no effect with a graph", names=MOBILITIES
     )
@@ -124,16 +128,21 @@ def _metres(default: float, doc: str, **rules: Any) -> Any:
 class MotionConfig:
     """The plane [0, width] x [0, height], in metres and seconds, and the numbers of the mobility rules."""
 
-    width: float = _metres(500.0, "width of the plane, in metres", above=0)
-    height: float = _metres(500.0, "height of the plane, in metres", above=0)
+    width: float = _metres(500.0, "width of the plane, in metres", above=0, part="plane")
+    height: float = _metres(500.0, "height of the plane, in metres", above=0, part="plane")
     dt: float = _metres(1.0, "duration of a round, in seconds", above=0)
-    boundary: str = field("reflect", "what happens to a leg that meets a wall", names=BOUNDARIES, traced=True)
-    warm_up: int = field(0, "rounds of movement before the first round", at_least=0, traced=True)
+    boundary: str = field(
+        "reflect", "what happens to a leg that meets a wall", names=BOUNDARIES, traced=True, part="plane"
+    )
+    warm_up: int = field(
+        0, "rounds of movement in the plane before the first round", at_least=0, traced=True, part="plane"
+    )
     knowledge: str = field(
         ORACLE,
         "static clients that a mobile one knows, if its rule uses them: all, those it has met, or it explores",
         names=KNOWLEDGE,
         traced=True,
+        part="knowledge",
     )
 
 
@@ -149,35 +158,37 @@ class TraceConfig:
         folder=True,
     )
     made_by: str = field("", "command that makes the file, named if the file is not there", traced=True, in_runs=False)
-    format: str = field(
+    format: str = _of_trace(
         "auto", "file format; auto: by file ending or content", names=lambda: ("auto", *TRACE_FORMATS), traced=True
     )
-    columns: str = field(
+    columns: str = _of_trace(
         "", "names of the columns of a table in their order, such as id,time,lon,lat; empty: as its header", traced=True
     )
-    types: str = field("", "only nodes of these types, such as car,bus; empty: all", traced=True)
-    times: str = field("", "only begin,end: seconds of the file, or dates with a time; empty: all", traced=True)
-    area: str = field("", "only west,south,east,north in the unit of the file; empty: all", traced=True)
+    types: str = _of_trace("", "only nodes of these types, such as car,bus; empty: all", traced=True)
+    times: str = _of_trace("", "only begin,end: seconds of the file, or dates with a time; empty: all", traced=True)
+    area: str = _of_trace("", "only west,south,east,north in the unit of the file; empty: all", traced=True)
     streets: str = field(
         "", "SUMO network of the trace (.net.xml or .gz), whose streets the map shows", traced=True, file=True
     )
-    start: float = field(
+    start: float = _of_trace(
         0.0,
         "seconds of the trace to skip at its beginning (rounds to skip, for a list round,i,j)",
         at_least=0,
         finite=True,
         traced=True,
     )
-    at_end: str = field("refuse", "what follows a trace that is too short", names=("refuse", *AT_END), traced=True)
-    gaps: str = field("hold", "a vehicle that is not seen stands still (hold) or is absent", names=GAPS, traced=True)
-    max_gap: float = field(
+    at_end: str = _of_trace("refuse", "what follows a trace that is too short", names=("refuse", *AT_END), traced=True)
+    gaps: str = _of_trace(
+        "hold", "a vehicle that is not seen stands still (hold) or is absent", names=GAPS, traced=True
+    )
+    max_gap: float = _of_trace(
         0.0, "longest time between samples that is no gap, seconds; 0: three times the median", at_least=0, traced=True
     )
-    vehicles: str = field(
+    vehicles: str = _of_trace(
         "longest", "those present longest, first in the file, or one after another", names=VEHICLES, traced=True
     )
-    substeps: int = field(1, "number of straight pieces of a client's path in a round", at_least=1, at_most=1000)
-    directed: bool = field(False, "in a contact list, i,j says only that i hears j", traced=True)
+    substeps: int = _of_trace(1, "number of straight pieces of a client's path in a round", at_least=1, at_most=1000)
+    directed: bool = _of_trace(False, "in a contact list, i,j says only that i hears j", traced=True)
 
 
 @dataclass(frozen=True)
@@ -187,8 +198,8 @@ class GraphConfig:
     file: str = field(
         "", "edge list i,j or matrix (.npy, .npz, text); [T, N, N] holds one per round, repeated", file=True
     )
-    directed: bool = field(False, "in a file, i,j says only that i hears j")
-    allow_disconnected: bool = field(False, "random graphs and files need not be connected", traced=True)
+    directed: bool = field(False, "in a file, i,j says only that i hears j", only_with="network.graph=file")
+    allow_disconnected: bool = field(False, "random graphs and files need not be connected", traced=True, part="graph")
 
 
 X_AXES = ("bits", "messages", "rounds", *COUNTED_AXES)

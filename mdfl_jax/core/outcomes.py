@@ -40,17 +40,17 @@ def seeds_of(manifest: Mapping[str, Any], point: int) -> list[int]:
     return list((points[point] if points else {}).get("seeds", manifest["seeds"]))
 
 
-def judged_key(config: Mapping[str, Any]) -> str:
-    """Return the key of the accuracy by which sweep points are compared, in a line of metrics.jsonl."""
-    return "mean_model_accuracy" if config.get("judged") == "global" else "accuracy"
-
-
 def by_run(lines: Iterable[Line]) -> dict[str, Runs]:
     """Return lines by sweep point, seed and round. If two lines have the same ones, the later one is used."""
     found: dict[str, Runs] = {}
     for line in lines:
         found.setdefault(line["point"], {}).setdefault(line["seed"], {})[line["round"]] = line
     return found
+
+
+def judged_key(config: Mapping[str, Any]) -> str:
+    """Return the key of the accuracy by which sweep points are compared, in a line of metrics.jsonl."""
+    return "mean_model_accuracy" if config.get("judged") == "global" else "accuracy"
 
 
 def selected_fields(select: str | None) -> tuple[str, ...]:

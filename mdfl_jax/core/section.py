@@ -108,8 +108,11 @@ class Section:
         return False
 
     def describe(self, whole: Any) -> str:
-        """Return the setting that an error about the network names; "" for none."""
-        return ""
+        """Return what an error about the network says of it; "" for nothing. Here: what is set, if it wraps."""
+        if type(self).wrap is Section.wrap or self.ORDER >= PICKED:
+            return ""
+        found = [each for each in dataclasses.fields(self) if getattr(self, each.name) != each.default]
+        return " and ".join(f"{self.SECTION}.{each.name}={getattr(self, each.name)}" for each in found)
 
     def link_filter(self, whole: Any, work: Any) -> Any:
         """Return the rule by which it removes links (`mdfl_jax.networks.link_filters.LinkFilter`); None for none.

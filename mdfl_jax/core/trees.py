@@ -50,7 +50,7 @@ def where_rows(mask: jax.Array, new: Any, old: Any) -> Any:
 
 
 def of_types(tree: Any, like: Any) -> Any:
-    """Convert the floating-point leaves of a tree to the types of another tree.
+    """Convert the numbers in a tree to the types of another tree.
 
     It keeps the state of a network in single precision also where the models have 64 bits.
 
@@ -60,7 +60,7 @@ def of_types(tree: Any, like: Any) -> Any:
     """
 
     def leaf(x: jax.Array, y: jax.Array) -> jax.Array:
-        return x.astype(y.dtype) if jnp.issubdtype(y.dtype, jnp.floating) else x
+        return x.astype(y.dtype) if jnp.issubdtype(y.dtype, jnp.number) else x
 
     return jax.tree.map(leaf, tree, like)
 

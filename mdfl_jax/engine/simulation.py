@@ -490,7 +490,7 @@ class Simulation:
             bits=bits,
             stop_state=stop_state,
             divergence=divergence,
-            memory=None if carry.memory is None else exchanges.memory,
+            memory=None if carry.memory is None else of_types(exchanges.memory, carry.memory),
             collected=collected,
         )
         return self._settle(after)._replace(clients=carry.clients), sums, recorded

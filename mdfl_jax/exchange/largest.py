@@ -84,6 +84,25 @@ def mean(links: Links, own: ClientParams, sent: ClientParams, mixing_bound: int 
     return models
 
 
+def _size(last: Any) -> tuple[int, int]:
+    """Return the number of coordinates of ``last`` [N, n], and the bits of each."""
+    return last.shape[1], int(jnp.finfo(last.dtype).bits)
+
+
+def fitting(budget: jax.Array, last: Any) -> jax.Array:
+    """Return how many of the coordinates of `PartState.last` each link carries.
+
+    Args:
+      budget: [N, K] `Links.budget`.
+      last: [N, n]; only its shape and type matter.
+
+    Returns:
+      [N, K] int32, one at least: a link is there since one of them fits.
+    """
+    size, width = _size(last)
+    return jnp.maximum(count_within(size, budget, width), 1)
+
+
 def _ranks(sent: jax.Array, last: jax.Array) -> jax.Array:
     """Return [N, n] int32, the place of each coordinate in the order of |sent - last|, of equal ones the first."""
     order = jnp.argsort(-jnp.abs(sent - last), axis=1, stable=True)
@@ -112,8 +131,7 @@ def in_parts(algorithm: Algorithm, part: Any) -> Algorithm:
         if links.budget is None:  # nobody says what fits: whole models are sent
             inner, stats = algorithm.round(hparams, key, state.inner, links, gradient)
             return state._replace(inner=inner), stats
-        size, width = state.last.shape[1], int(jnp.finfo(state.last.dtype).bits)
-        counts = jnp.maximum(count_within(size, links.budget, width), 1)  # a link is there since one of them fits
+        size, width, counts = *_size(state.last), fitting(links.budget, state.last)
         with traced(dataclasses.replace(now(), memory=state.last)) as exchanges:
             inner, stats = algorithm.round(hparams, key, state.inner, links._replace(counts=counts), gradient)
         heard = links if stats.heard is None else stats.heard
@@ -134,5 +152,5 @@ def in_parts(algorithm: Algorithm, part: Any) -> Algorithm:
 
 def _sums(bits: jax.Array, heard: Links) -> Bits:
     """Return the bits that each client sends over all its links, exactly, from those of each link, [N, K] uint32."""
-    high, low = (heard.senders.sums(word) for word in (bits >> WORD, bits & 0xFFFF))
+    high, low = (heard.senders.sums(word).astype(bits.dtype) for word in (bits >> WORD, bits & 0xFFFF))
     return Bits(high + (low >> WORD), low & 0xFFFF)

@@ -160,7 +160,7 @@ def check_figure(study: ReportData, name: str, path: Path) -> None:
         if name in drawn():
             why = "this study has not recorded what it shows"
             raise UserError(f"--figure={name}: {why}; there are {', '.join(known)}")
-        raise UserError(f"--figure={name}: {unknown_name('figure', name, known)}")
+        raise UserError(f"--figure={name}: {unknown_name('figure', name, known)}; one of your own needs --use=FILE")
     if path.is_dir() or not path.parent.is_dir():
         what = "it is a folder" if path.is_dir() else f"there is no folder {str(path.parent)!r}"
         raise UserError(f"--to={path}: {what}")

@@ -221,8 +221,8 @@ def power_in_words(power: Mapping[str, Any]) -> str:
         return " to ".join(dict.fromkeys(f"{of:.2g}" if of < 10 else f"{of:.0f}" for of in (min(found), max(found))))
 
     apart = span("smallest_difference", 100)
-    which = ", depending on the point," if " to " in apart else ""
+    which = ", depending on the sweep point" if " to " in apart else ""
     return (
-        f"With {span('seeds')} seeds, differences of about {apart} points{which} can be told from chance;"
-        f" for {100 * power['difference']:g} points it takes {span('seeds_for_difference')} seeds"
+        f"With {span('seeds')} seeds, differences of about {apart} percentage points can be told from chance{which};"
+        f" a difference of {100 * power['difference']:g} takes {span('seeds_for_difference')} seeds"
     )

@@ -2,13 +2,17 @@
 
 import math
 from collections import Counter
+from collections.abc import Iterator
 
 import jax
 import numpy as np
 
+from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.config.checks import notes, parse_save, unused
 from mdfl_jax.config.sections import has_momentum, member_notes
 from mdfl_jax.core import devices, hosts
+from mdfl_jax.core.numbers import fields_of
+from mdfl_jax.core.outcomes import baseline_values
 from mdfl_jax.core.sharding import size
 from mdfl_jax.data.dataset import Targets
 from mdfl_jax.metrics.evaluation import Records
@@ -50,13 +54,15 @@ def plan(study: Study, on: str = "") -> str:
     lines += [*_attacked(study), *_sampled(study), *_models_kept(study), *_records(study), *states.notes(study)]
     compared = sum(b is not None for b in study.baselines)
     if experiment.baseline and not compared:
-        lines.append(f"  no differences: no point has the baseline's {experiment.baseline}")
+        varied = baseline_values(experiment.baseline).keys() <= study.points[0].overrides.keys()
+        why = "no point has the baseline's" if varied else "the sweep does not vary the field of the baseline,"
+        lines.append(f"  no differences: {why} {experiment.baseline}")
     noted = _without_effect(study)
     noted |= dict.fromkeys(line for point in study.points for line in member_notes(point.experiment))
     noted |= dict.fromkeys(filter(None, (few_heard(point.experiment) for point in study.points)))
     noted |= dict.fromkeys(unused([p.experiment for p in study.points]))
     told = (*_targets(study), *_beyond_the_data(study), *study.traces, *_absent(study), *study.pretrained)
-    noted |= dict.fromkeys((*_never_carried(study), *told))
+    noted |= dict.fromkeys((*_never_carried(study), *_never_read(study), *told))
     lines += [f"  note: {line}" for line in noted]
     shared = sorted({size(group.simulation.mesh) for group in study.groups} - {1})
     sharing = f", of which {' or '.join(map(str, shared))} share a run" if shared else ""
@@ -105,6 +111,17 @@ def _never_carried(study: Study) -> list[str]:
                 lasts = f"{span} lasts {experiment.motion.dt * rounds:g} s"
                 lines.append(f"cost.short_contact is {rule}; no contact ever carries a {what}: {takes}, and {lasts}")
     return lines
+
+
+def _never_read(study: Study) -> Iterator[str]:
+    """Yield a note for each number that a point sets and that its algorithm does not read."""
+    for group in study.groups:
+        for config in (study.points[p].experiment.algorithm for p in group.points):
+            own = fields_of(ALGORITHMS.numbers(config.name))
+            for name in sorted(group.unread):
+                elsewhere = name in own and "part" in own[name].metadata  # a network reads it
+                if not elsewhere and (value := getattr(config, name)) is not None:
+                    yield f"algorithm.{name} is {value}; it has no effect: algorithm.name {config.name} never reads it"
 
 
 def _sampled(study: Study) -> list[str]:

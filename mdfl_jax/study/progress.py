@@ -47,6 +47,7 @@ class Tally:
     Attributes:
       total: The rounds of all runs.
       round: The last evaluated round of the runs that are on the devices.
+      at_once: How many runs these are.
       programs: The number of compiled programs.
       program: The number of the present program, counted from 1; 0 before the first.
       compiling_since: The time at which the compilation under way has begun, or None.
@@ -55,8 +56,9 @@ class Tally:
     def __init__(self, study: Study, clock: Callable[[], float] = time.monotonic):
         self.study, self.clock = study, clock
         self.groups = [group for group in study.groups if study.to_do(group)]
-        self.programs, self.program, self.round = len(self.groups), 0, 0
-        self.total = study.experiment.rounds * len({study.name(run) for run in study.to_do()})
+        self.programs, self.program, self.round, self.at_once = len(self.groups), 0, 0, 0
+        self.num_runs = len({study.name(run) for run in study.to_do()})
+        self.total = study.experiment.rounds * self.num_runs
         self.compiling_since: float | None = None
         self.compile_seconds: list[float] = []
         self._done: dict[str, int] = {}  # by the name of the run
@@ -92,7 +94,7 @@ class Tally:
             self._here = rounds + event.rounds * len(runs), seconds + now - self._since
             self._rate = self._here[0] / max(self._here[1], 1e-9)
         self._since = now
-        self.round = int(event.metrics.round[0, -1])
+        self.round, self.at_once = int(event.metrics.round[0, -1]), len(runs)
         self._done |= dict.fromkeys(map(self.study.name, runs), self.round)
         self._note({run: of_run[-1] for run, of_run in zip(runs, event.lines)})
 
@@ -135,7 +137,9 @@ class Tally:
 
     def where(self) -> str:
         """Return in words where the study is."""
-        return f"round {self.round:,} of {self.study.experiment.rounds:,}, program {self.program} of {self.programs}"
+        runs = f"{self.at_once} of {self.num_runs} run{'s' if self.num_runs > 1 else ''}"
+        at = f"round {self.round:,} of {self.study.experiment.rounds:,}"
+        return f"{runs} at {at}, program {self.program} of {self.programs}"
 
     def names(self) -> str:
         """Return the points of the present program, shortened if they are many."""
@@ -225,7 +229,7 @@ class TallyOfFiles(Tally):
 
     def where(self) -> str:
         """Return how many runs have ended."""
-        return f"{self._finished} of {len({name for _, name in self._names.values()})} runs have ended"
+        return f"{self._finished} of {self.num_runs} runs have ended"
 
 
 def duration(seconds: float) -> str:

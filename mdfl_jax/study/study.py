@@ -18,13 +18,14 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 import optax
+from jax.interpreters.partial_eval import dce_jaxpr
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
 from mdfl_jax.algorithms import ALGORITHMS
-from mdfl_jax.algorithms.local import OptimizerFactory, Schedule, Settings, adam, sgd
+from mdfl_jax.algorithms.local import OptimizerFactory, Schedule, Settings, Watched, adam, sgd
 from mdfl_jax.algorithms.registry import aggregation_in_use
-from mdfl_jax.config.checks import check_used, keys_of, wants_lists
+from mdfl_jax.config.checks import check_heeded, check_used, keys_of, wants_lists
 from mdfl_jax.config.points import (
     Point,
     baseline_of,
@@ -180,6 +181,23 @@ def _optimizer(experiment: Experiment) -> OptimizerFactory:
     return sgd(_schedule(experiment), momentum=has_momentum(experiment))
 
 
+def settings_of(experiment: Experiment) -> Watched:
+    """Return the settings of the algorithm, which remember what it reads of them."""
+    return Watched(
+        optimizer=_optimizer(experiment),
+        num_local_steps=experiment.algorithm.local_steps,
+        num_local_epochs=experiment.algorithm.local_epochs,
+        equal_steps=experiment.algorithm.epoch_steps == "equal",
+        proximal=is_proximal(experiment),
+        mixing_bound=experiment.engine.mixing_bound,
+        compressor=experiment.algorithm.compressor,
+        schedule=_schedule(experiment),
+        local_statistics=experiment.algorithm.statistics == "local",
+        aggregation=experiment.algorithm.aggregation,
+        shared=experiment.model.shared,
+    )
+
+
 def build_simulation(
     experiment: Experiment,
     dataset: Dataset | None,
@@ -187,6 +205,7 @@ def build_simulation(
     mesh: Mesh | None = None,
     pretrained: Any = None,
     max_neighbours: int = 0,
+    settings: Settings | None = None,
 ) -> Simulation:
     """Build the simulation that the points of a group share. Their traced numbers are its arguments.
 
@@ -197,25 +216,14 @@ def build_simulation(
       mesh: The devices that share each run, if any.
       pretrained: As in `build_task`.
       max_neighbours: The neighbours that a neighbour list can hold; 0 if links are matrices.
+      settings: Those of the algorithm; None: `settings_of` the configuration.
 
     Raises:
       UserError: If task, network and algorithm do not fit together.
     """
     engine = experiment.engine
     task = build_task(experiment, dataset, mesh, pretrained)
-    settings = Settings(
-        optimizer=_optimizer(experiment),
-        num_local_steps=experiment.algorithm.local_steps,
-        num_local_epochs=experiment.algorithm.local_epochs,
-        equal_steps=experiment.algorithm.epoch_steps == "equal",
-        proximal=is_proximal(experiment),
-        mixing_bound=engine.mixing_bound,
-        compressor=experiment.algorithm.compressor,
-        schedule=_schedule(experiment),
-        local_statistics=experiment.algorithm.statistics == "local",
-        aggregation=experiment.algorithm.aggregation,
-        shared=experiment.model.shared,
-    )
+    settings = settings or settings_of(experiment)
     algorithm = ALGORITHMS[experiment.algorithm.name](settings)
     algorithm = with_rule(algorithm, aggregation_in_use(experiment.algorithm.name, experiment.algorithm.aggregation))
     algorithm = in_parts(algorithm, settings.part) if sends_parts(experiment) else algorithm
@@ -320,19 +328,35 @@ def blame_own_files(origins: list[str]) -> Iterator[None]:
         raise UserError(f"{', '.join(map(shown, origins))}: {words(error)}") from error
 
 
-def check_traced(simulation: Simulation, hparams: Sequence[Hparams]) -> None:
+def check_traced(simulation: Simulation, hparams: Sequence[Hparams]) -> frozenset[str]:
     """Trace the steps of a simulation, without compiling or computing anything.
 
     Args:
       simulation: the simulation of a group of sweep points.
       hparams: the traced numbers of the points; those of the first are used, since all have the same shapes.
 
+    Returns:
+      The names of the numbers of the algorithm that no step reads.
+
     Raises:
       UserError: if a member returns another structure or other shapes than it must (`mdfl_jax.core.contract`).
     """
+    names = [path[-1].name for path, _ in jax.tree_util.tree_leaves_with_path(hparams[0].algorithm)]
+    read: set[str] = set()
+
+    def traced(step: Callable[..., Any], *args: Any) -> Any:
+        def of_numbers(numbers: Any, *args: Any) -> Any:
+            return step(simulation.data, hparams[0]._replace(algorithm=numbers), *args)
+
+        closed, shapes = jax.make_jaxpr(of_numbers, return_shape=True)(hparams[0].algorithm, *args)
+        used = dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars))[1]
+        read.update(name for name, is_used in zip(names, used) if is_used)
+        return shapes
+
     key = jax.eval_shape(lambda: jax.random.key(0))
-    carry, _ = jax.eval_shape(simulation.init, simulation.data, hparams[0], key)
-    jax.eval_shape(simulation.advance, simulation.data, hparams[0], key, carry)
+    carry, _ = traced(simulation.init, key)
+    traced(simulation.advance, key, carry)
+    return frozenset(names) - read
 
 
 class Run(NamedTuple):
@@ -355,6 +379,7 @@ class Group(NamedTuple):
       pretrained: The pretrained weights from which the simulation was built, if any.
       starts: The kept models from which the runs of each point start, in the order of ``points``; None for a point
         whose first model is drawn or has pretrained weights.
+      unread: The numbers of the algorithm that its program does not read, found where members are the user's own.
     """
 
     points: list[int]
@@ -365,6 +390,7 @@ class Group(NamedTuple):
     dataset: Dataset | None
     pretrained: Pretrained | None = None
     starts: list[Start | None] = []  # noqa: RUF012
+    unread: frozenset[str] = frozenset()
 
     @property
     def carry(self) -> Carry:
@@ -508,9 +534,10 @@ def mesh_for(experiment: Experiment, num_runs: int) -> Mesh | None:
                 "each host divides the runs instead"
             )
         if clients < columns:
+            smaller = ", ".join(k for k in fitting if 1 < int(k) <= clients)
             raise UserError(
                 f"network.num_clients is {clients}, and {columns} devices of {hosts.many()} hosts share a run; at "
-                f"least {columns} clients are needed, or a smaller engine.client_devices: {', '.join(fitting[1:-1])}"
+                f"least {columns} clients are needed{smaller and f', or a smaller engine.client_devices: {smaller}'}"
             )
         return client_mesh(found, columns)
     few = num_runs < len(found) and not task_of(experiment).is_light
@@ -570,20 +597,22 @@ def make_study(config: ConfigDict) -> Study:
         num_runs = runs_per_batch(members[0], len(members))
         pretrained = weight_files.weights(members[0], dataset)
         tree, mesh = pretrained.tree if pretrained else None, mesh_for(members[0], num_runs)
-        origins = own_origins(members)
+        origins, unread = own_origins(members), frozenset[str]()
         with blame_own_files(origins):
             numbers = partial(hparams_of_points, members, rules, files)
-            make = partial(build_simulation, members[0], dataset, rules, mesh, tree)
+            settings = settings_of(members[0])
+            make = partial(build_simulation, members[0], dataset, rules, mesh, tree, settings=settings)
             simulation = with_links(make, members, numbers, seeds)
             for member in members:
                 check_heard(member)
             hparams = numbers(simulation)
             if origins:
-                check_traced(simulation, hparams)
+                unread = check_traced(simulation, hparams)
                 for member, own in zip(members, hparams):
+                    check_heeded(member, settings.read)
                     check_owners(member, simulation, own, seeds)
         starts = [start_of(member, simulation.model, seeds) for member in members]
-        groups.append(Group(indices, simulation, hparams, num_runs, rules, dataset, pretrained, starts))
+        groups.append(Group(indices, simulation, hparams, num_runs, rules, dataset, pretrained, starts, unread))
     names, inputs = _names(all_points, groups, seeds)
     found = Study(experiment, all_points, baselines, groups, seeds, names, inputs)
     return found._replace(streets=files.streets, traces=tuple(files.notes))

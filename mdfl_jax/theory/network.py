@@ -21,6 +21,7 @@ from mdfl_jax.core.sharding import held_by
 from mdfl_jax.core.trees import of_types
 from mdfl_jax.core.types import Hparams
 from mdfl_jax.engine.simulation import Simulation
+from mdfl_jax.exchange.largest import fitting
 from mdfl_jax.metrics.values import LAMBDA_2_LIMIT
 from mdfl_jax.networks.costs import is_filtered
 from mdfl_jax.networks.wrappers.battery import EnergyConfig
@@ -123,7 +124,11 @@ def simulated(simulation: Simulation, num_rounds: int) -> Any:
 
         def step(state: Any, index: jax.Array) -> tuple[Any, tuple[jax.Array, jax.Array]]:
             after, links = network.step(hparams.network, key, index, state, held)
-            return of_types(after, state), (links.adjacency, links.mix)
+            mix = links.mix
+            if links.budget is not None:
+                last = jax.eval_shape(simulation.init, data, hparams, key)[0].algorithm.last
+                mix = in_shares(mix, fitting(links.budget, last) / last.shape[1])
+            return of_types(after, state), (links.adjacency, mix)
 
         adjacency, mix = jax.lax.scan(step, start, jnp.arange(num_rounds, dtype=jnp.int32))[1]
         places = network.places(start)
@@ -131,6 +136,17 @@ def simulated(simulation: Simulation, num_rounds: int) -> Any:
         return adjacency, mix, held.label_counts, places.is_mobile, places.position, attacker
 
     return jax.jit(jax.vmap(one, in_axes=(None, None, 0)))
+
+
+def in_shares(mix: jax.Array, share: jax.Array) -> jax.Array:
+    """Return the mean of the matrices by which the single coordinates are mixed, of links that carry some of them.
+
+    Args:
+      mix: [N, N] the mixing matrix of the coordinates that all links carry.
+      share: [N, N] the share of the coordinates that each link carries. A client keeps its own values of the others.
+    """
+    kept = mix * (1 - share)
+    return mix - kept + jnp.diag(jnp.sum(kept, axis=1))
 
 
 def _compiled(group: Group, experiment: Experiment, num_rounds: int, num_seeds: int) -> Any:

@@ -17,7 +17,7 @@ from mdfl_jax.exchange.neighbourhood import RobustNumbers
 from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.mobility.grid import grid_points
 from mdfl_jax.mobility.registry import movement_of
-from mdfl_jax.networks.costs import is_filtered
+from mdfl_jax.networks.costs import is_filtered, sends_parts
 from mdfl_jax.theory import mixing, pame, walks
 from mdfl_jax.theory.mixing import num_components, strong_window
 
@@ -27,6 +27,8 @@ LARGEST_GRID = 40  # grid points of a side of which the chain, of L x L numbers,
 @dataclass(frozen=True)
 class Rounds:
     """The links of a network in R rounds under S seeds.
+
+    A link that carries a part of a model is whole in ``adjacency`` and counts with this part in ``mix``.
 
     Attributes:
       adjacency: [S, R, N, N] bool, [..., i, j] is true where i hears j.
@@ -173,28 +175,33 @@ def _strong_b(rounds: Rounds, experiment: Experiment) -> Values:
     return strong_window(rounds.closing)
 
 
+def _is_bounded(rounds: Rounds, experiment: Experiment) -> np.ndarray:
+    """[S] bool, whether mixing keeps the mean model: clients may send each other different parts of their models."""
+    return rounds.keeps_mean & (not sends_parts(experiment))
+
+
 @quantity("bound", "A_0 / tau of theorem 1", "MADFL eq. 8")
 def _bound(rounds: Rounds, experiment: Experiment) -> Values:
     windows, clients = strong_window(rounds.closing), rounds.num_clients
     found = [mixing.consensus_factor(p, clients, b) for p, b in zip(rounds.worst_p[1], windows)]
-    return np.where(rounds.keeps_mean, found, np.nan)
+    return np.where(_is_bounded(rounds, experiment), found, np.nan)
 
 
 @quantity("window", "windowed form: B", "docs/theory.md")
 def _window(rounds: Rounds, experiment: Experiment) -> Values:
-    return np.where(rounds.keeps_mean, rounds.best_windows[0], np.nan)
+    return np.where(_is_bounded(rounds, experiment), rounds.best_windows[0], np.nan)
 
 
 @quantity("window_p", "windowed form: p of every window", "docs/theory.md")
 def _window_p(rounds: Rounds, experiment: Experiment) -> Values:
     sizes, seeds = rounds.best_windows[0], range(len(rounds.mix))
     found = [rounds.worst_p[int(size)][s] if np.isfinite(size) else np.nan for s, size in zip(seeds, sizes)]
-    return np.where(rounds.keeps_mean, found, np.nan)
+    return np.where(_is_bounded(rounds, experiment), found, np.nan)
 
 
 @quantity("window_bound", "windowed form: A_0 / tau", "docs/theory.md")
 def _window_bound(rounds: Rounds, experiment: Experiment) -> Values:
-    return np.where(rounds.keeps_mean, rounds.best_windows[1], np.nan)
+    return np.where(_is_bounded(rounds, experiment), rounds.best_windows[1], np.nan)
 
 
 @quantity("halving", "halving time of mixing (rounds)", "docs/theory.md")

@@ -5,6 +5,8 @@ aot-tpu and aot-gpu are installed; all of them with MDFL_ACCELERATORS=all, as `m
 
 import importlib.util
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ import pytest
 from benchmarks.accelerators import stand_ins
 from mdfl_jax import UserError
 from mdfl_jax.cli.ahead import in_a_child
-from mdfl_jax.study.ahead.accounts import DEAREST, PLUGINS
+from mdfl_jax.study.ahead.accounts import DEAREST, ENVIRONMENT, PLUGINS
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = [
@@ -109,6 +111,39 @@ def test_chips_that_share_a_run_send_a_round_s_models_and_no_more(images):
     assert sum(sent["count"] for sent in found["collectives"]) >= 1
     models = 4 * 20 * found["num_params"]
     assert models / 4 <= sum(sent["bytes"] for sent in found["collectives"]) <= 3.1 * models
+
+
+DONATED = """
+import jax, jax.numpy as jnp
+from mdfl_jax.core import devices
+from mdfl_jax.study.ahead import accounts, memory
+
+def program(x, which):
+    def step(x, _):
+        y = jax.lax.fori_loop(0, 2, lambda _, c: c + 0.1 * jnp.sin(c @ c).sum(), x)
+        z = jnp.dot(y, x, precision="highest")
+        return jax.lax.switch(which, [lambda: z, lambda: jnp.cos(z @ y), lambda: y @ y @ y]), None
+    return jax.lax.scan(step, x, None, length=2)[0]
+
+target = accounts.load(devices.parse("tpu-v5e"))
+place = jax.sharding.SingleDeviceSharding(target.devices[0])
+args = [jax.ShapeDtypeStruct((34816, 34816), jnp.float32), jax.ShapeDtypeStruct((), jnp.int32)]
+with devices.aimed_at(target):
+    jitted = jax.jit(program, in_shardings=place, out_shardings=place, donate_argnums=0)
+    found = jitted.lower(*args).compile({"exec_time_optimization_effort": -1.0}).memory_analysis()
+    print(found.argument_size_in_bytes, found.temp_size_in_bytes, memory.temporary_bytes(found), target.memory)
+"""
+
+
+@pytest.mark.long
+@needs("tpu")
+def test_a_program_that_the_compiler_accepts_fits_by_our_count():
+    """Its state is donated, and what lies in the place of the state is not counted twice."""
+    done = subprocess.run(
+        [sys.executable, "-c", DONATED], env=os.environ | ENVIRONMENT, capture_output=True, text=True, check=True
+    )
+    state, temporary, ours, memory = map(int, done.stdout.split()[-4:])
+    assert state + temporary > memory > state + ours > 0.8 * memory
 
 
 @pytest.mark.long

@@ -22,9 +22,9 @@ from small import assert_trees_equal, toy_dataset
 
 from mdfl_jax import Hparams, Schedule, UserError, algorithms
 from mdfl_jax.algorithms import ALGORITHMS
-from mdfl_jax.algorithms.local import Settings
+from mdfl_jax.algorithms.local import Settings, Watched
 from mdfl_jax.algorithms.registry import ignored_by, numbers_of, resolved
-from mdfl_jax.core.numbers import Setting
+from mdfl_jax.core.numbers import Setting, fields_of
 from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.core.types import FIXED, SYMMETRIC
 from mdfl_jax.data.partition import PartitionNumbers
@@ -36,6 +36,7 @@ from mdfl_jax.networks.meetings import FixedNumbers, MeetingsParams, meetings
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.networks.wrappers.roadside import RoadsideParams, roadside
 from mdfl_jax.networks.wrappers.wrapper import wrap
+from mdfl_jax.study.study import check_traced
 from mdfl_jax.tasks import classification
 
 N, ROUNDS, DEVICES = 12, 4, 5
@@ -177,6 +178,27 @@ def test_pairs_over_devices_and_lists(name):
 @pytest.mark.parametrize("compressor", ["random_k", "sign", "qsgd"])
 def test_a_compressor_over_devices(compressor):
     several_devices_do_what_one_does(outcome("choco", compressor), "choco", compressor=compressor)
+
+
+SETTINGS = {
+    **{"aggregation": "aggregation", "compressor": "compressor", "local_steps": "num_local_steps"},
+    **{"optimizer": "optimizer", "sends": "sends", "statistics": "local_statistics"},
+}
+
+
+@pytest.mark.parametrize("name", but("dpsgd", ALGORITHMS))
+def test_what_is_not_read_is_said_to_be_ignored(name):
+    task, (network, params) = classification(toy_dataset(), make_model("linear", 3), N, "iid"), network_of(name)
+    settings, numbers = Watched(), resolved(name, "", NUMBERS).traced()
+    simulation = Simulation(task, network, ALGORITHMS[name](settings), Schedule(ROUNDS, 2))
+    unread = check_traced(simulation, [Hparams(PartitionNumbers(), params, numbers)])
+    ignored = ignored_by(name)
+    assert {setting for setting, field in SETTINGS.items() if field not in settings.read} <= ignored
+    assert "local_steps" in ignored or {"num_local_epochs", "proximal"} <= settings.read
+    assert "statistics" in ignored or "shared" in settings.read
+    assert {"optimizer", "schedule"} & settings.read
+    elsewhere = {field for field, each in fields_of(type(numbers)).items() if "part" in each.metadata}
+    assert unread - elsewhere <= {"proximal"} | (ignored & {"momentum"})
 
 
 NEEDS = {

@@ -10,7 +10,7 @@ from small import TINY
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module")  # ml_collections
 MISTAKES = """
- => --trace=FILE is missing: a trace to describe; or --config=FILE, a study
+ => what to describe is missing: mdfl data FILE, or mdfl data --config=digits for a study's data
 --picture=a.png => --picture=a.png needs --config=FILE
 --config=tiny.py --trace=town.csv => --trace=town.csv and --config are both given
 --config=tiny.py --picture=a.gif => --picture=a.gif: it must end in .png, .pdf or .svg

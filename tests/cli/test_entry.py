@@ -86,6 +86,8 @@ def test_a_name_finds_a_shipped_study_and_a_path_a_file(tmp_path, monkeypatch):
         UserError, match=r"unknown study 'digts' \(did you mean 'digits'\?\); among the .* known: .*met_digits"
     ):
         resolve.find("digts")
+    with pytest.raises(UserError, match=r"^--config=configs/digits: .* the shipped study is named digits; a file is"):
+        resolve.find("configs/digits")
 
 
 def test_a_launcher_started_as_a_file_says_how_it_is_started(tmp_path):
@@ -94,6 +96,13 @@ def test_a_launcher_started_as_a_file_says_how_it_is_started(tmp_path):
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr == f"error: start it in the checkout's folder as python -m launch.{name}\n"
+
+
+def test_a_python_without_the_packages_says_how_to_get_them():
+    done = subprocess.run([sys.executable, "-S", "-m", "launch.sweep"], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    lacks = f"error: the Python {sys.executable} lacks the package absl"
+    assert done.stderr == f"{lacks}; after make demo: source .venv/bin/activate; else: pip install .\n"
 
 
 def test_help_lists_the_flags_of_the_command_in_both_forms(tmp_path):

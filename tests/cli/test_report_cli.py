@@ -32,6 +32,8 @@ run/config.json => run/config.json: it is a file, not the folder of a study
 run/config.json --serve => run/config.json: it is a file, not the folder of a study
 run --figure=list --to=a.pdf => --figure=list prints the names of the figures, so --to=a.pdf has no effect
 moves --figure=map --to=a.gif --points=0,1,2 => --points=static; random_movement; dam: a movie has one
+run --figure=mine --to=m.csv => one of your own needs --use=FILE
+run --figure=mine --to=m.csv --use=no.py => no.py
 run --figure=acuracy --to=a.pdf => --figure=acuracy: unknown figure 'acuracy' (did you mean 'accuracy'?)
 half --figure=label_counts --to=a.pdf => this study has not recorded what it shows; there are accuracy
 run --figure=accuracy => --to=FILE is missing: the file of the figure, such as accuracy.pdf
@@ -67,9 +69,18 @@ WORKS = {
     "names": ["run", "--figure=list"],
     "pdf": ["run", "--figure=accuracy", "--to=a.pdf", "--width=column", "--points=static; dcm"],
     "csv": ["run", "--figure=accuracy", "--to=a.csv", "--points=network.mobility=dcm", "--labels=dcm=DCM"],
+    "own": ["run", "--figure=mine", "--to=m.csv", "--use=mine.py"],
+    "own page": ["run", "--out=own.html", "--use=mine.py"],
     "table": ["two", "--table", "--to=a.tex", "--columns=mobility", "--labels=dcm=DCM"],
     "again": ["run", "--figure=accuracy", "--to=b.pdf", "--width=column", "--points=0,3"],
 }
+OWN = """from mdfl_jax.report.picture import Picture, Plot, Scale, Series
+from mdfl_jax.report.registry import figure
+
+@figure("mine", caption=lambda study: "A figure of somebody else.")
+def mine(study):
+    return Picture([Plot("", Scale("x"), Scale("y"), [Series("seven", "#0072B2", [0, 1], [7, 7])])], size=(3, 2))
+"""
 
 pytestmark = pytest.mark.long
 
@@ -84,6 +95,7 @@ def folder(tmp_path_factory):
     write_workdir(folder / "two", pairs, positions=False)
     unfinish(write_workdir(folder / "half", positions=False), lambda row: row["round"] <= 20)
     (folder / "empty").mkdir()
+    (folder / "mine.py").write_text(OWN)
     old = write_workdir(folder / "old", positions=False, seeds=1) / "config.json"
     old.write_text(json.dumps(json.loads(old.read_text()) | {"schema": 0}))
     return folder
@@ -115,6 +127,9 @@ def test_what_works(answered, folder):
     assert "half: static" in (folder / "both.html").read_text()
     assert found["beside"].out == "compare-run-half/report.html\n"
     assert sorted(path.name for path in (folder / "compare-run-half").iterdir()) == ["report.html"]
+    assert "seven" in (folder / "m.csv").read_text()
+    assert "A figure of somebody else." in (folder / "own.html").read_text()
+    assert "A figure of somebody else." not in (folder / "run" / "report.html").read_text()
     assert found["names"].out.startswith("accuracy ")
     assert {line.split(",")[1] for line in (folder / "a.csv").read_text().splitlines()[1:]} == {"DCM"}
     assert r"& \multicolumn{2}{c}{mobility} \\" in (folder / "a.tex").read_text()

@@ -16,6 +16,7 @@ from mdfl_jax.config.resolve import add_used_files, as_config, completed, defaul
 from mdfl_jax.core import own_files
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.study import make_study
+from mdfl_jax.study.plan import plan
 
 pytestmark = pytest.mark.usefixtures("unregistered")
 SMALL = {
@@ -176,6 +177,16 @@ def test_a_mistake_in_a_rule_is_one_line_before_anything_is_written(rule, tmp_pa
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.usefixtures("single_again")
+def test_whole_numbers_of_a_rule_may_have_64_bits_where_double_precision_is_on(rule):
+    """As those that `jax.random.randint` draws then: clients keep 32 bits."""
+    drawn = "client._replace(location=jax.random.randint(key, (), 0, len(world.grid)))"
+    double = {"data.name": "synthetic:linear", "engine.precision": "float64"}
+    group = make_study(as_config({**rule(drawn), "data.limit_train": 0, "data.limit_test": 0, **double})).groups[0]
+    carry = jax.eval_shape(group.simulation.first, group.simulation.data, group.hparams[0], jax.random.key(0))
+    assert carry.network.rules[0][0].location.dtype == np.int32
+
+
 MISTAKES = {  # member: (the fields that use it, the error, its file)
     "other arguments": (
         {"network.mobility": "wrong"},
@@ -232,3 +243,56 @@ def test_a_mistake_in_a_member_is_told_when_the_study_is_made(of, tmp_path, monk
     (tmp_path / "wrong.py").write_text(text)
     line = str(raised(make_study, as_config({**SMALL, **fields, "use": "wrong.py"})))
     assert re.search(f"^{expected}$", line), line
+
+
+# Settings that an algorithm forgets.
+
+FORGETFUL = """import jax
+import jax.numpy as jnp
+from mdfl_jax.algorithms.local import Settings
+from mdfl_jax.algorithms.registry import register
+from mdfl_jax.core.message_bits import count_bits, dense_bits, messages_sent
+from mdfl_jax.core.types import Algorithm, RoundStats
+
+@register("forgetful", ignores=())
+def forgetful(settings=Settings()):
+    def do_round(hparams, key, models, links, gradient):
+        loss, found = gradient(models, key)
+        models = jax.tree.map(lambda x, g: jnp.tensordot(links.mix, x - hparams.lr * g, 1), models, found)
+        sent = messages_sent(links.adjacency, links.senders)
+        return models, RoundStats(loss, sent, count_bits(sent, dense_bits(models)))
+    return Algorithm(frozenset({"adjacency", "mix"}), lambda hparams, models: models, do_round, lambda state: state)
+"""
+FORGOTTEN = {
+    "aggregation": ({"algorithm.aggregation": "median"}, "median; it must be mean", "aggregate"),
+    "compressor": ({"algorithm.compressor": "top_k"}, "top_k; it must be empty", "compressor"),
+    "epochs": ({"algorithm.local_epochs": 2, "algorithm.batch_size": 5}, "2; it must be 0", "num_local_epochs"),
+    "steps": ({"algorithm.local_steps": 3}, "3; it must be 1", "num_local_steps"),
+    "schedule": ({"algorithm.lr_schedule": "cosine"}, "cosine; it must be constant", "schedule or Settings.optimizer"),
+    "optimizer": ({"algorithm.optimizer": "adam"}, "adam; it must be sgd", "optimizer"),
+    "attack": ({"attack.name": "sign_flip"}, "sign_flip; it must be empty", "sent or Settings.aggregate"),
+    "shared": ({"model.shared": "Dense_0/kernel"}, "'Dense_0/kernel'; it must be empty", "part"),
+}
+
+
+@pytest.fixture
+def forgetful(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "forgetful.py").write_text(FORGETFUL)
+    return {**SMALL, "use": "forgetful.py", "algorithm.name": "forgetful"}
+
+
+@pytest.mark.parametrize("of", FORGOTTEN)
+def test_a_setting_that_an_algorithm_forgets_is_refused(of, forgetful):
+    fields, given, by = FORGOTTEN[of]
+    line = str(raised(make_study, as_config({**forgetful, **fields})))
+    assert line == f"{next(iter(fields))} is {given}: algorithm.name forgetful never uses Settings.{by}"
+
+
+def test_a_number_that_an_algorithm_does_not_read_has_a_note(forgetful):
+    """But what acts without the algorithm has none: samples of attackers, and links that are picked."""
+    given = {"algorithm.lr": 0.2, "algorithm.momentum": 0.9, "algorithm.participation": 0.5}
+    acts = {"sweep": "attack.name=,label_flip"}
+    lines = plan(make_study(as_config({**forgetful, **given, **acts}))).splitlines()
+    note = "algorithm.momentum is 0.9; it has no effect: algorithm.name forgetful never reads it"
+    assert [line for line in lines if "no effect" in line] == [f"  note: {note}"]

@@ -16,6 +16,7 @@ from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.numbers import Numbers, number
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.section import PICKED, Family, Section, field, section, sections_in
+from mdfl_jax.core.types import FIXED
 from mdfl_jax.exchange.active import links_among
 from mdfl_jax.networks.wrappers.wrapper import wrap
 from mdfl_jax.study import make_study
@@ -70,7 +71,7 @@ def registered(order=PICKED - 1):
                 is_open = HOURS[self.hours](params.numbers, round_index)
                 return Closed(inner), links_among(links, jnp.full(network.num_clients, is_open))
 
-            return wrap(network, init=init, step=step)
+            return wrap(network, init=init, step=step, gives=network.gives - {FIXED})
 
         def params(self, inner, whole, cost):
             return Closed(inner, self.traced(HOURS, self.hours))
@@ -100,6 +101,15 @@ def test_a_section_from_outside_is_a_part_of_the_configuration():
     with pytest.raises(UserError, match=r"^opening\.period is 0; it must be at least 1"):
         made(opening__hours="even", opening__period="0")
     assert notes(made(opening__most="7")) == ["opening.most is 7; it has no effect: opening.hours is empty"]
+
+
+def test_an_algorithm_whose_links_it_changes_is_refused_with_its_fields():
+    registered()
+    fields = {"algorithm.name": "extra", "network.graph": "ring", "opening.hours": "even", "opening.period": "3"}
+    with pytest.raises(
+        UserError, match=r"^extra needs .*, which network\.graph=ring and opening\.hours=even and opening\.period=3, "
+    ):
+        make_study(with_fields(tiny_config(), SHORT | fields))
 
 
 @pytest.mark.few(1)

@@ -64,6 +64,22 @@ network.graph=ring => network.mobility=random_movement
 network.graph=ring => network.link_failure=0.5
 network.graph=ring => network.link_fading=0.5
 network.graph=ring => network.order=move_first
+network.mobility=random_movement | network.num_mobile=3 => motion.warm_up=5
+network.mobility=random_movement | network.num_mobile=3 => motion.boundary=wrap
+network.mobility=random_movement | network.num_mobile=3 => motion.width=9
+network.mobility=random_movement | network.num_mobile=3 => motion.knowledge=met
+network.mobility=random_movement | network.num_mobile=3 => trace.substeps=2
+network.mobility=random_movement | network.num_mobile=3 => trace.start=9
+network.mobility=random_movement | network.num_mobile=3 => graph.allow_disconnected=True
+network.mobility=dcm | network.num_mobile=3 | data.partition=shards => motion.knowledge=met
+network.mobility=random_waypoint | network.num_mobile=3 | network.radius=200 => motion.warm_up=5
+network.mobility=random_waypoint | network.num_mobile=3 | network.radius=200 => motion.width=9
+network.mobility=random_waypoint | network.num_mobile=3 | network.radius=200 => network.grid_size=9
+network.mobility=random_waypoint | network.num_mobile=3 | network.radius=200 => network.max_step=1
+network.graph=ring => network.max_step=1
+network.graph=ring => motion.warm_up=5
+network.graph=ring => trace.gaps=absent
+network.graph=ring => graph.directed=True
 network.link_failure=0.5 => network.mixing=lazy
 presence.name=markov => presence.absent=train
 presence.name=markov => presence.newcomers=initial

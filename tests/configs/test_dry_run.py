@@ -68,5 +68,5 @@ def test_the_command_of_a_study_whose_data_are_drawn_by_seeds(tmp_path):
     assert (ended.status, ended.said()) == (0, "")
     assert "parameters a client" in ended.out
     assert "GFLOP a round" in ended.out
-    assert "seeds (runs) that fit together" in ended.out
+    assert "runs that fit together" in ended.out
     assert [path.name for path in tmp_path.iterdir()] == ["said"]

@@ -56,3 +56,6 @@ def test_the_list_of_one_member_and_of_one_field():
     assert listing("network.radius").startswith("network.radius = 3.0 (at least 0): communication radius")
     with pytest.raises(UserError, match=r"unknown mixing 'metropolis' \(did you mean"):
         listing("mixing.metropolis")
+    for word, meant in {"pame": "algorithm.pame", "radius": "network.radius", "mobilty": "mobility"}.items():
+        with pytest.raises(UserError, match=rf"unknown family '{word}' \(did you mean '{meant}'\?\)"):
+            listing(word)

@@ -186,7 +186,6 @@ TRAINED = {  # model, its forward pass in a training step, whether it may draw
 
 
 @pytest.mark.long
-@pytest.mark.few(4)
 @pytest.mark.parametrize("kind", TRAINED)
 def test_clients_train_as_their_library_and_optax_do(kind):
     """Of clients with different models; dropout by the client's key of the round is compared too."""

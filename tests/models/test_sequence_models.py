@@ -85,7 +85,6 @@ def transformer_by_numpy(params, samples, sample, per_position):
     return dense(params["out"], x if per_position else x.mean(axis=1))
 
 
-@pytest.mark.long
 @pytest.mark.few(4)
 @pytest.mark.parametrize("per_position", [False, True])
 @pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)

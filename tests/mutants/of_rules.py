@@ -83,6 +83,7 @@ MUTANTS = [
     Mutant("theory/mixing.py", "np.square(window * (1 + 1 /", "np.square(window * (0 + 1 /", "theory/test_mixing.py"),
     Mutant("theory/mixing.py", "np.maximum(heard, _reached(flat.swapaxes(1, 2)))", "heard", "theory/test_mixing.py"),
     Mutant("theory/mixing.py", "np.maximum(last, soonest[rows, chosen])", "soonest[rows, 0]", "theory/test_mixing.py"),
+    Mutant("theory/network.py", "mix * (1 - share)", "mix * share", "theory/test_network_theory.py"),
     Mutant("theory/walks.py", "(1 - columns @ weights)", "(columns @ weights)", "theory/test_walks.py"),
     Mutant("theory/pame.py", "axis=-1)[..., -2], 1.0)", "axis=-1)[..., -1], 1.0)", "theory/test_pame_theory.py"),
     # What a round costs.

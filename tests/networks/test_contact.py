@@ -106,10 +106,10 @@ def as_matrix(lists, n):
 @pytest.mark.long
 @pytest.mark.parametrize(("n", "size"), [(1, 100.0), (70, 500.0), (700, 3000.0)])
 def test_neighbour_lists_say_the_same(n, size):
-    """Sizes with a part of a block, and several blocks and chunks."""
+    """Sizes with a part of a block, and several blocks and chunks, in a strip where many meet across their borders."""
     rng = np.random.default_rng(n)
     times, points = random_paths(n, n=n, size=60.0)
-    points = points + rng.uniform(0, size, (n, 1, 2)).astype(np.float32)
+    points = points + rng.uniform(0, (size, size / 10), (n, 1, 2)).astype(np.float32)
     radius = rng.uniform(10, 80, n).astype(np.float32)
     dense = np.asarray(JIT_SWEPT(times, points, radius))
     matrix, degree = as_matrix(JIT_LISTS(times, points, radius, 64), n)

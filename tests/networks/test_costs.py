@@ -130,7 +130,6 @@ def history_of(simulation, hparams, seed=0):
 
 
 @pytest.mark.long
-@pytest.mark.few(1)
 @pytest.mark.parametrize("thinned", [False, True])
 def test_a_run_adds_up_its_rounds(thinned):
     """Of every round of a run with an evaluation after each: bits, messages and movement give seconds and joules."""

@@ -79,7 +79,6 @@ def test_a_message_as_long_as_the_contact_is_carried():
     assert SHORT_CONTACTS["drop"].step(jnp.float32(0.1), None, jnp.ones((2, 2), bool), one, ALL_PAIRS)[0].all()
 
 
-@pytest.mark.long
 @pytest.mark.few(1)
 @pytest.mark.parametrize("rule", ["resume", "drop"])
 def test_links_of_moving_clients_are_the_contacts_that_are_long_enough(rule):

@@ -39,7 +39,7 @@ def test_the_plan_decides_all_claims_and_pays_for_each_seed_once(kept):
     assert {*wanted} == {"unsure", "open", "level"}
     assert all(need.seeds > need.have == 6 for need in wanted.values())
     steps = plan.steps(list(wanted.values()))
-    assert sum(step.claims for step in steps) == 3
+    assert [len(step.claims) for step in steps] == [1, 1, 1]
     most = {
         "s": max(wanted["unsure"].seeds, wanted["open"].seeds),
         "t": wanted["open"].seeds,
@@ -50,6 +50,20 @@ def test_the_plan_decides_all_claims_and_pays_for_each_seed_once(kept):
     last = next(step for step in steps if step.item == "madfl:b")
     assert plan.sharing(last) == ["madfl:a", "madfl:b"]
     assert plan.seeds_with(last) == {"s": last.seeds, "t": last.seeds, "u": 6}
+
+
+def test_what_a_step_has_decided_stands_beside_what_it_was_to_decide(kept, monkeypatch, tmp_path):
+    monkeypatch.setattr(plan, "GROWN", tmp_path / "plan.json")
+    steps, before = plan.steps(plan.needs()), plan.undecided()
+    assert before == {("madfl:a", "unsure"), ("madfl:b", "open"), ("pame:c", "level")}
+    step = next(step for step in steps if step.item == "madfl:a")
+    kept["madfl:a"]["claims"][1] = claim("unsure", [0.4] * 5 + [0.5])
+    kept["madfl:b"]["claims"][0] = claim("open", [0.3] * 5 + [0.4])
+    plan.keep_outcome(step, before)
+    step = next(step for step in steps if step.item == "pame:c")  # its claim stays undecided
+    plan.keep_outcome(step, plan.undecided())
+    assert "2 steps of the plan were run so far. They were to decide 2 claims" in plan.outcomes()
+    assert "they have decided 1 of these, and 1 more" in plan.outcomes()
 
 
 def test_as_many_seeds_as_are_planned_find_the_measured_difference_in_four_of_five_studies(kept):

@@ -151,6 +151,8 @@ def test_the_threshold_is_nine_tenths_of_the_reference(run_of, points, means, ba
         assert found.is_above or found.at == (at and pytest.approx(at))
     if points is TO_INFINITY:
         assert "The mean reaches it static: at 3; dcm: from the start." in FIGURES["threshold"].caption(run)
+    if baseline:  # a single line, without a name
+        assert "The mean reaches it at 2.6. Between" in FIGURES["threshold"].caption(run)
 
 
 def test_step_sizes_have_their_own_panel(run_of):

@@ -82,13 +82,14 @@ def test_one_point_is_told_without_a_comparison():
 def test_the_target_is_told_with_the_first_that_reaches_it():
     points = [point("static", STATIC), point("dam", DAM), point("dcm", DCM)]
     aim = {"target": 0.45}
-    assert told(*points, config=aim)[-1] == "None reaches the target of 45 %."
+    assert told(*points, config=aim)[-1] == "No sweep point reaches the target of 45 %."
     points[1]["rounds_to_target"], points[2]["rounds_to_target"] = 40, 20
-    assert told(*points, config=aim)[-1] == "2 of 3 reach the target of 45 %, first dcm in round 20."
+    assert told(*points, config=aim)[-1] == "2 of 3 sweep points reach the target of 45 %, first dcm in round 20."
     points[0]["rounds_to_target"] = 20
-    assert told(*points, config=aim)[-1] == "All reach the target of 45 %, first static and dcm in round 20."
+    together = "All sweep points reach the target of 45 %, first static and dcm in round 20."
+    assert told(*points, config=aim)[-1] == together
     points[1]["rounds_to_target"] = 20
-    assert told(*points, config=aim)[-1] == "All reach the target of 45 % in round 20."
+    assert told(*points, config=aim)[-1] == "All sweep points reach the target of 45 % in round 20."
     assert told(point("dcm", DCM, rounds_to_target=20), config=aim)[-1] == "It reaches the target of 45 % in round 20."
     assert len(told(*points)) == 1  # no target, nothing said of it
 

@@ -56,16 +56,17 @@ def test_the_words_tell_the_least_and_the_largest_difference_that_the_seeds_find
     three = [entry("static", 0.138, 183), entry("dam", 0.0204, 7), entry("dcm", 0.03, 9)]
     known = {"power": 0.8, "difference": 0.02}
     assert power_in_words(known | {"points": three}) == (
-        "With 6 seeds, differences of about 2 to 14 points, depending on the point, can be told from chance; "
-        "for 2 points it takes 7 to 183 seeds"
+        "With 6 seeds, differences of about 2 to 14 percentage points can be told from chance, "
+        "depending on the sweep point; a difference of 2 takes 7 to 183 seeds"
     )
     assert power_in_words(known | {"points": three[1:2]}) == (
-        "With 6 seeds, differences of about 2 points can be told from chance; for 2 points it takes 7 seeds"
+        "With 6 seeds, differences of about 2 percentage points can be told from chance; "
+        "a difference of 2 takes 7 seeds"
     )
     some = [entry("a", 0.02, 9, seeds=10), entry("b", 0.03, 9, seeds=4), entry("c", 0.025, 14, seeds=9)]
     told = power_in_words(known | {"points": some})
-    assert told.startswith("With 4 to 10 seeds, differences of about 2 to 3 points, ")
-    assert told.endswith("it takes 9 to 14 seeds")  # the one between needs the most
+    assert told.startswith("With 4 to 10 seeds, differences of about 2 to 3 percentage points ")
+    assert told.endswith("of 2 takes 9 to 14 seeds")  # the one between needs the most
 
 
 SWEEP = {"sweep": "network.mobility=static,random_movement,dcm; network.radius=1,2", "seeds": 5}

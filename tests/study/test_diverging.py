@@ -29,10 +29,6 @@ FREE = STUDY | {"diverged_norm": float("inf")}
 POINTS = {"sweep": "network.mobility=static,random_movement,dcm", "baseline": "network.mobility=static"}
 
 
-def run(folder, **changes):
-    return run_study(make_study(tiny_config(**changes)), folder)
-
-
 def lines_of(folder):
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
@@ -73,14 +69,14 @@ def crossed(norms, bound):
 @pytest.fixture(scope="module")
 def free(tmp_path_factory):
     folder = tmp_path_factory.mktemp("free") / "run"
-    run(folder, **FREE)
+    go(folder, **FREE)
     return folder
 
 
 @pytest.fixture(scope="module")
 def bounded(tmp_path_factory, bound):
     folder = tmp_path_factory.mktemp("bounded") / "run"
-    run(folder, **STUDY | {"diverged_norm": bound, "save": "best"})
+    go(folder, **STUDY | {"diverged_norm": bound, "save": "best"})
     return folder
 
 
@@ -145,7 +141,7 @@ def test_a_point_that_diverges_beside_others_in_one_program_leaves_them_bit_equa
     study = make_study(tiny_config(**wild | {"sweep": "algorithm.lr=0.1,1e30,0.2"}))
     assert len(batches_of(study)) == 1
     run_study(study, tmp_path / "three")
-    run(tmp_path / "calm", **wild | {"sweep": "algorithm.lr=0.1,0.2"})
+    go(tmp_path / "calm", **wild | {"sweep": "algorithm.lr=0.1,0.2"})
     with np.load(tmp_path / "three" / "history.npz") as three, np.load(tmp_path / "calm" / "history.npz") as calm:
         for key in calm.files:
             p, _, name = key.partition("/")
@@ -161,8 +157,8 @@ def test_a_point_that_diverges_beside_others_in_one_program_leaves_them_bit_equa
 @pytest.mark.long
 def test_runs_that_are_mapped_together_stop_alone_too(tmp_path, bound, crossed):
     mapped = {"engine.runs_at_once": 2, "engine.runs_per_batch": 4}
-    run(tmp_path / "free", **FREE | mapped)
-    run(tmp_path / "bounded", **STUDY | mapped | {"diverged_norm": bound})
+    go(tmp_path / "free", **FREE | mapped)
+    go(tmp_path / "bounded", **STUDY | mapped | {"diverged_norm": bound})
     kept = [seed for seed in range(SEEDS) if seed not in crossed]
     assert_others_are_bit_equal(tmp_path / "bounded", tmp_path / "free", kept)
     (point,) = json.loads((tmp_path / "bounded" / "summary.json").read_text())["points"]
@@ -252,7 +248,7 @@ def test_means_stand_on_the_seeds_that_did_not_diverge(bounded, free, crossed):
 @pytest.mark.long
 def test_differences_and_comparisons_are_over_the_seeds_of_which_neither_run_diverged(tmp_path, bound):
     swept = tmp_path / "run"
-    run(swept, **STUDY | POINTS | {"diverged_norm": bound})
+    go(swept, **STUDY | POINTS | {"diverged_norm": bound})
     points = json.loads((swept / "summary.json").read_text())["points"]
     assert any(points[p]["diverged"] for p in range(3))
     base, *others = ([np.nan if v is None else v for v in of["final_accuracy"]["per_seed"]] for of in points)

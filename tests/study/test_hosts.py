@@ -11,6 +11,7 @@ from small import TINY
 from studies import assert_same
 
 from mdfl_jax.core import hosts
+from mdfl_jax.engine.programs import Programs
 from mdfl_jax.study.runner import Program
 
 BOUND = 10  # seconds after which hosts are to notice that another one is lost
@@ -118,20 +119,31 @@ def test_a_signal_to_any_host_saves_the_state_and_ends_all(tmp_path, port):
     assert list((tmp_path / "run" / "runs").glob("*state*"))
 
 
-def late():
-    """As a patch: this host compiles longer than a collective of CPUs waits."""
-    real = Program.compile
+def compiles(folder, first):
+    """As a patch: a host compiles for a second longer than the first one, which computes only when both are ready."""
+    soon(HEARTBEAT=BOUND)
+    real, init = Program.compile, Programs.init
 
     def compile(*args):
-        time.sleep(35)
         real(*args)
+        while not first and not (folder / "True").exists():
+            time.sleep(0.05)
+        time.sleep(0 if first else 1)
+        (folder / str(first)).touch()
 
-    Program.compile = compile
+    def start(*args):
+        assert (folder / "False").exists(), "the other host still compiles"
+        return init(*args)
+
+    Program.compile, Programs.init = compile, start
 
 
-@pytest.mark.faults
+@pytest.mark.long
 def test_hosts_wait_for_one_that_compiles_longer(tmp_path, port):
-    assert [each.status for each in ended(begin(tmp_path, port, 2, patches={2: late}))] == [0, 0]
+    """However long: the first collective would wait for 30 seconds."""
+    patches = {host: functools.partial(compiles, tmp_path, host == 1) for host in (1, 2)}
+    found = ended(begin(tmp_path, port, 2, patches=patches))
+    assert [each.status for each in found] == [0, 0], found
 
 
 def older():
@@ -164,6 +176,20 @@ def test_a_host_that_does_not_come_is_one_line_after_a_while(tmp_path, port):
         ),
         ("", "--config.rounds=5", None, "on host 2 of 2: "),
         ("--config.engine.client_devices=1", "", None, "engine.client_devices is 1, and with --hosts devices share"),
+        (
+            "--config.network.num_clients=3",
+            "",
+            None,
+            "network.num_clients is 3, and 4 devices of 2 hosts share a run; at least 4 clients are needed, or a "
+            "smaller engine.client_devices: 2\n",
+        ),
+        pytest.param(
+            "--config.network.num_clients=1 --config.network.num_mobile=0",
+            "",
+            None,
+            "network.num_clients is 1, and 4 devices of 2 hosts share a run; at least 4 clients are needed\n",
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_hosts_that_do_not_agree_all_end_with_the_same_line(tmp_path, port, words, own, patch, line):

@@ -154,7 +154,8 @@ def test_plain_lines_are_rare_and_complete(study, clock, monkeypatch):
         shown.take(evaluated(first, [4], 0.3))
         point = study.points[first.runs[0].point].id
         assert said[2:] == [
-            f"25 %: round 4 of 4, program 1 of 2; accuracy (%): {point} 30.5; 0.2 rounds/s, 2 min 33 s left"
+            f"25 %: {len(first.runs)} of {len(study.to_do())} runs at round 4 of 4, program 1 of 2; "
+            f"accuracy (%): {point} 30.5; 0.2 rounds/s, 2 min 33 s left"
         ]
         shown.take(Ended(first))
         shown.take(evaluated(second, [0], 0.1, first=True))

@@ -67,6 +67,13 @@ def test_a_plan_says_who_attacks_and_notes_only_what_no_point_reads():
     assert "note: attack.number is 2; it has no effect: attack.name is empty" in told
 
 
+def test_a_plan_says_why_there_are_no_differences():
+    told = plan(make_study(as_config(SMALL | {"sweep": "network.radius=1,2", "baseline": "network.mobility=static"})))
+    assert "no differences: the sweep does not vary the field of the baseline, network.mobility=static" in told
+    told = plan(make_study(as_config(SMALL | {"sweep": "network.radius=1,2", "baseline": "network.radius=3"})))
+    assert "no differences: no point has the baseline's network.radius=3" in told
+
+
 def test_configurations_of_every_kind_say_the_same(tmp_path):
     config = default_config()
     config.rounds, config.motion.speed_max = 40, 5.0

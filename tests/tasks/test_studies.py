@@ -13,6 +13,7 @@ from mdfl_jax.report.tables import note
 from mdfl_jax.study import make_study
 from mdfl_jax.study.ahead.partitions import describe, draw
 from mdfl_jax.study.plan import plan
+from mdfl_jax.study.study import check_traced
 from mdfl_jax.tasks.losses import LOSSES, LossNumbers
 
 RNG = np.random.default_rng(0)
@@ -171,3 +172,20 @@ def test_the_accuracy_of_a_regression_is_called_what_it_is(tmp_path):
 
 def test_whole_numbers_as_targets_are_told(studied):
     assert "with an integer dtype they would be labels" in plan(studied(arrays((Y > 0).astype(float))))
+
+
+@pytest.mark.usefixtures("single_again")
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"cost.short_contact": "largest", "cost.bandwidth": 900.0},
+        {"cost.short_contact": "largest", "cost.bandwidth": 900.0, "engine.links": "lists"},
+        {"algorithm.aggregation": "reputation"},
+        {"presence.name": "markov", "presence.newcomers": "neighbour"},
+        {"cost.joules_per_sample": 1.0, "energy.capacity": 9.0},
+    ],
+)
+def test_what_a_round_keeps_has_its_types_where_models_are_of_double_precision(fields):
+    double = {"data.name": "synthetic:linear", "engine.precision": "float64", "engine.client_devices": 1}
+    group = make_study(as_config({**TINY, **double, **fields})).groups[0]
+    check_traced(group.simulation, group.hparams)

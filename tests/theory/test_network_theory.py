@@ -77,6 +77,19 @@ def test_closed_forms_of_graphs(graph):
     assert not of_pame.values["pame_holds"].any()
 
 
+def test_a_link_that_carries_a_part_of_a_model_mixes_as_much_as_it_carries():
+    """All are in contact for a second and send s of the n coordinates: (1 - s / n) I + s / n J is their mean."""
+    changes = {"network.radius": 100.0, "cost.short_contact": "largest", "sweep": "cost.bandwidth=inf,10000,1000"}
+    _, _, found = observed(rounds=4, seeds=2, baseline="", **changes)
+    counts = np.arange(1, 651)  # of the linear model of the digits, with 32 bits each, and indices or a bitmap
+    bits = 32 * counts + np.where(counts < 650, np.minimum(10 * counts, 650), 0)
+    for point, budget in zip(found, (np.inf, 1e4, 1e3), strict=True):
+        share = counts[bits <= budget].max() / 650
+        assert point.values["degree"].tolist() == [5, 5]
+        assert point.values["lambda_2"] == pytest.approx((1 - share) ** 2, abs=1e-6)
+        assert np.isnan([point.values[name] for name in ("bound", "window", "window_p", "window_bound")]).all()
+
+
 @pytest.mark.long
 def test_exact_meeting_times_agree_with_the_simulated_network():
     changes = {"sweep": "network.mobility=random_movement", "baseline": "", "network.radius": 1.0}

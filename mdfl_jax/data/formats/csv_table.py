@@ -86,8 +86,9 @@ def read(files: list[Path], where: str, columns: TableColumns = NO_COLUMNS) -> d
     group = client if client is not None else y if y.dtype.kind == "i" else np.zeros(len(y), int)
     test = for_testing(group)
     if not test.any():
+        one, column = ("client", owner) if client is not None else ("label", target)
         raise UserError(
-            f"{where}: it has {len(y)} rows; allowed: five rows of one {'client' if client is not None else 'label'} "
+            f"{where}: it has {len(y)} rows, with the {one} in the column {column!r}; allowed: five rows of one {one} "
             "at least, of which the fifth is for testing"
         )
     if (y == y[0]).all():

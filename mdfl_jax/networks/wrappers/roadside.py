@@ -271,6 +271,10 @@ class ServerConfig(Section):
         name = whole.algorithm.name
         yield "server", whole.serves_all, f"with {name} all clients reach the server in every round"
 
+    def describe(self, whole: Any) -> str:
+        """Return nothing: the pattern is the first that is said of the network."""
+        return ""
+
     def wrap(self, network: Network, whole: Any, built: Built) -> Network:
         """Return the network with road-side units, or a network of drawn pairs in place of it."""
         if self.pattern == "roadside":

@@ -121,7 +121,7 @@ const mdfl = {
 
   // Draws traces with plotly in the colours of the page. Call it again to change what is drawn.
   plot(element, traces, layout = {}) {
-    const { ink, soft, rule } = mdfl.colours();
+    const { ink, soft, rule, paper } = mdfl.colours();
     // Plotly's own labels of a logarithmic axis have digits alone, such as 5 for 0.5, and prefixes, such as 100µ. With few
     // ticks they are at 1, 2 and 5 of each decade.
     const labels = (of) => (of?.type === "log" ? { tickformat: "~g", nticks: 4 } : {});
@@ -132,6 +132,7 @@ const mdfl = {
       plot_bgcolor: "rgba(0,0,0,0)",
       margin: { l: 60, r: 16, t: 28, b: 48 },
       hoverlabel: { namelength: -1 },
+      modebar: { bgcolor: paper, color: soft, activecolor: ink }, // plotly would take the transparent ground for black
       legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 },
       ...layout,
     };
@@ -159,12 +160,12 @@ const mdfl = {
       Math.max(...panels.slice(row * columns, (row + 1) * columns).map(({ height }) => height ?? size.height ?? 250)),
     );
     const below = 90; // between two rows, for labels and titles
-    // On paper, rows are lower where the chart would else be cut by the end of a page.
-    const page = "printed" in document.documentElement.dataset ? 850 - asked.length * below - 60 : Infinity;
+    // On paper, rows are lower where the chart and its caption would else not be on one page.
+    const page = "printed" in document.documentElement.dataset ? 780 - asked.length * below - 60 : Infinity;
     const shrink = Math.min(1, Math.max(0.6, page / asked.reduce((sum, height) => sum + height, 0)));
     const heights = asked.map((height) => height * shrink);
     const whole = heights.reduce((sum, height) => sum + height + below, -below);
-    const aside = Math.min(0.4, Math.max(75, ...panels.map(({ aside = 0 }) => aside)) / room);
+    const aside = Math.min(0.4, Math.max(90, ...panels.map(({ aside = 0 }) => aside)) / room);
     const wide = (1 - (columns - 1) * aside) / columns;
     const named = panels.some(({ traces }) => traces.some(({ name, showlegend }) => name && showlegend !== false));
     const above = named ? 90 : panels.some(({ title }) => title) ? 54 : 34; // the buttons, titles, and the legend

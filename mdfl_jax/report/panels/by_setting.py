@@ -403,7 +403,7 @@ def _threshold_caption(study: ReportData, shown: tuple[Part, list[Crossing]]) ->
     part, found = shown
     whose = " or ".join(dict.fromkeys(each.reference for each in found))
     places = [
-        f"{each.line.label or 'the accuracy'}: "
+        (f"{each.line.label}: " if each.line.label else "")
         + (f"at {plain(each.at)}" if each.at is not None else "from the start" if each.is_above else "never")
         for each in found[:NAMED]
     ]
