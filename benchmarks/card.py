@@ -151,7 +151,7 @@ def measure_row(row: Row, path: Path) -> dict[str, Any]:
     from mdfl_jax.engine.programs import Compiler
     from mdfl_jax.study import make_study
     from mdfl_jax.study.ahead.memory import MIB, need_of, round_flops
-    from mdfl_jax.study.batch import Program
+    from mdfl_jax.study.runner import Program
     from mdfl_jax.study.study import Run
 
     config = as_config(STUDIES[row.study][0])

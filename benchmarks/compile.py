@@ -105,7 +105,7 @@ def programs_of(study_name: str) -> list[dict[str, Any]]:
 
     from mdfl_jax.engine.programs import Compiler
     from mdfl_jax.study import make_study
-    from mdfl_jax.study.batch import Program, steps
+    from mdfl_jax.study.runner import Program, steps
 
     name, _, argument = study_name.partition(":")
     module = importlib.import_module(f"configs.{name}")

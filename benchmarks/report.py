@@ -26,10 +26,10 @@ from mdfl_jax.core.types import RunFacts
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.results.lines import metric_lines
-from mdfl_jax.results.records import Measured, from_devices, read_study, runs_in, write_record
+from mdfl_jax.results.records import Measured, from_devices, read_study, write_record
 from mdfl_jax.results.results import write_views
 from mdfl_jax.storage.disk import plain, write_json
-from mdfl_jax.storage.study_files import CONFIG, STUDY_SCHEMA, run_name, run_path
+from mdfl_jax.storage.study_files import CONFIG, STUDY_SCHEMA, run_name, run_path, runs_in
 from mdfl_jax.study.identity import name_run, other_config, run_config
 
 _MADE = flags.DEFINE_string("made", "", "Workdir of a finished study, in place of the synthetic ones.")

@@ -26,7 +26,7 @@ from mdfl_jax.results.records import read_records, read_study
 from mdfl_jax.results.results import write_views
 from mdfl_jax.storage import array_files
 from mdfl_jax.storage.study_files import RUNS, STATE_SUFFIX
-from mdfl_jax.study.run_files import FORMAT
+from mdfl_jax.study.states import FORMAT
 
 _REPEATS = flags.DEFINE_integer("repeats", 3, "Resumed studies, after one that fills the cache.")
 _CONFIG = flags.DEFINE_string("study", "configs/digits.py", "Config file of the study.")

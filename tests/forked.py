@@ -164,7 +164,7 @@ class Started:
 
 def signal_at(step: int, number: int) -> None:
     """As the patch of a command, with `functools.partial`: it gets a signal when it goes on to its n-th evaluation."""
-    from mdfl_jax.study.batch import Program
+    from mdfl_jax.study.runner import Program
 
     real, steps = Program.advance, iter(range(1, step + 1))
 

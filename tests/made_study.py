@@ -17,11 +17,11 @@ from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.results.lines import metric_lines
-from mdfl_jax.results.records import Measured, PointArrays, RunRecord, from_devices, restricted, write_record
+from mdfl_jax.results.records import Measured, PointArrays, RunRecord, from_devices, write_record
 from mdfl_jax.results.results import StudyResults, write_views
 from mdfl_jax.results.summary import PointRuns, summarize_point
 from mdfl_jax.storage.disk import plain, write_json
-from mdfl_jax.storage.study_files import CONFIG, STUDY_SCHEMA, run_name, run_path
+from mdfl_jax.storage.study_files import CONFIG, STUDY_SCHEMA, restricted, run_name, run_path
 from mdfl_jax.study.identity import name_run, other_config, run_config
 from mdfl_jax.study.study import runs_per_batch
 

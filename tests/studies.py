@@ -11,16 +11,15 @@ import numpy as np
 from tiny import tiny_config
 
 from mdfl_jax.metrics import METRICS
-from mdfl_jax.results.records import RunRecord, runs_in
+from mdfl_jax.results.records import RunRecord
 from mdfl_jax.results.results import models_of
 from mdfl_jax.storage import array_files
 from mdfl_jax.storage.model_files import FORMAT as MODELS_FORMAT
-from mdfl_jax.storage.study_files import read_config, run_path, state_path
+from mdfl_jax.storage.study_files import read_config, run_path, runs_in, state_path
 from mdfl_jax.study import make_study, run_or_resume
-from mdfl_jax.study.batch import SECONDS, Batch
 from mdfl_jax.study.identity import SWITCHES
-from mdfl_jax.study.run_files import FORMAT
-from mdfl_jax.study.study import Study
+from mdfl_jax.study.states import FORMAT, SECONDS
+from mdfl_jax.study.study import Batch, Study
 
 
 def ignore(line: str) -> None:

@@ -19,10 +19,10 @@ from mdfl_jax.report.setting import describe_making, describe_setting
 from mdfl_jax.report.sheet import MISSING
 from mdfl_jax.report.style import looks
 from mdfl_jax.report.verdict import verdict
-from mdfl_jax.results.records import read_study, runs_in, title_of
+from mdfl_jax.results.records import read_study, title_of
 from mdfl_jax.results.results import list_files
 from mdfl_jax.storage import disk
-from mdfl_jax.storage.study_files import CONFIG, locked, run_path
+from mdfl_jax.storage.study_files import CONFIG, locked, run_path, runs_in
 
 ASSETS = Path(__file__).parent / "assets"
 

@@ -22,10 +22,10 @@ from mdfl_jax.core.outcomes import Line, Runs, by_run, judged_key, seeds_of, sel
 from mdfl_jax.core.sweep_text import LONG, labels_for, labels_of, show
 from mdfl_jax.metrics import AXIS, CLASSES, CLIENTS
 from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
-from mdfl_jax.results.records import lines_of_point, read_records, read_study, runs_in
+from mdfl_jax.results.records import lines_of_point, read_records, read_study
 from mdfl_jax.results.results import NOT_METRICS, StudyResults, declared
 from mdfl_jax.results.summary import PointRuns, summarize
-from mdfl_jax.storage.study_files import METRICS, no_streets, read_lines, read_streets, run_path
+from mdfl_jax.storage.study_files import METRICS, no_streets, read_lines, read_streets, run_path, runs_in
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.metric import CLASSES, CLIENT_BYTES, CLIENTS, ROUNDS, SCHEMA, Shown
-from mdfl_jax.core.outcomes import enumerated, name_of, seeds_of
+from mdfl_jax.core.outcomes import enumerated, name_of
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
 from mdfl_jax.storage import array_files
@@ -34,6 +34,7 @@ from mdfl_jax.storage.study_files import (
     run_files,
     run_name,
     run_path,
+    runs_in,
 )
 
 if TYPE_CHECKING:
@@ -387,14 +388,6 @@ def in_order(records: Sequence[Sequence[RunRecord]]) -> list[Shown]:
     return [known[key] for key in dict.fromkeys([*measured, *known]) if key in known]
 
 
-def runs_in(manifest: Mapping[str, Any]) -> Iterator[tuple[int, int, str]]:
-    """Yield (index of the point, seed, name of the run) for each run of a config.json that has a name."""
-    for p, point in enumerate(manifest["points"]):
-        for seed, run in zip(seeds_of(manifest, p), point["runs"]):
-            if run:
-                yield p, seed, run
-
-
 def read_study(workdir: Path) -> dict[str, Any]:
     """Return the content of a study's config.json, or the like made of its records if it is not there.
 
@@ -496,29 +489,3 @@ def read_records(workdir: Path, manifest: Mapping[str, Any]) -> list[list[RunRec
                 raise UserError(f"{path}: it is of seed {record.seed}, and config.json says {seed}")
             found[p].append(record)
     return found
-
-
-def restricted(manifest: Mapping[str, Any], runs: Sequence[tuple[int, int]]) -> dict[str, Any]:
-    """Return the content of config.json for a part of a study.
-
-    Args:
-      manifest: That of the whole study.
-      runs: (index of the point, seed) of each run of the part.
-
-    Returns:
-      The same, if these are all runs. Otherwise ``points`` and ``seeds`` are those of the part: a point with other
-      seeds than the others has its own entry ``seeds``, and the entry ``whole`` has the points and the seeds of the
-      whole study.
-    """
-    points, seeds, wanted = manifest["points"], manifest["seeds"], set(runs)
-    if len(wanted) == len(points) * len(seeds):
-        return dict(manifest)
-    own = {p: [seed for seed in seeds if (p, seed) in wanted] for p in range(len(points))}
-    shared = [seed for seed in seeds if any(seed in of_point for of_point in own.values())]
-    there = []
-    for p, of_point in own.items():
-        if of_point:
-            names = [run for seed, run in zip(seeds, points[p]["runs"]) if seed in of_point]
-            there.append(points[p] | {"runs": names} | ({"seeds": of_point} if of_point != shared else {}))
-    whole = {"points": [{key: point[key] for key in ("id", "overrides")} for point in points], "seeds": seeds}
-    return {**manifest, "points": there, "seeds": shared, "whole": whole}

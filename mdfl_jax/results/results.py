@@ -26,7 +26,6 @@ from mdfl_jax.results.records import (
     lines_of_point,
     read_records,
     read_study,
-    runs_in,
     title_of,
 )
 from mdfl_jax.results.summary import PointRuns, summarize
@@ -35,7 +34,7 @@ from mdfl_jax.storage.disk import write_arrays, write_json
 from mdfl_jax.storage.model_files import CLIENTS as OF_CLIENTS
 from mdfl_jax.storage.model_files import GLOBAL, files_of, mean_of, nested, read
 from mdfl_jax.storage.provenance import together
-from mdfl_jax.storage.study_files import CONFIG, METRICS, no_streets, read_config, read_streets, run_path
+from mdfl_jax.storage.study_files import CONFIG, METRICS, no_streets, read_config, read_streets, run_path, runs_in
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,16 +13,8 @@ from typing import Any
 
 def commit() -> str | None:
     """Return the git commit of the code, with '-dirty' if the tree has changes; None outside of a checkout."""
-    git = [
-        "git",
-        "-C",
-        str(Path(__file__).resolve().parent),
-        "describe",
-        "--always",
-        "--dirty",
-        "--abbrev=40",
-        "--exclude=*",
-    ]
+    here = str(Path(__file__).resolve().parent)
+    git = ["git", "-C", here, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
         return subprocess.run(git, capture_output=True, text=True, timeout=5, check=True).stdout.strip()
     except (OSError, subprocess.SubprocessError):
@@ -57,12 +49,7 @@ def started() -> str:
 
 def provenance() -> dict[str, Any]:
     """Return how a result was made: command, commit, versions and devices."""
-    return {
-        "command": started(),
-        "commit": commit(),
-        "versions": versions(),
-        "devices": devices(),
-    }
+    return {"command": started(), "commit": commit(), "versions": versions(), "devices": devices()}
 
 
 def together(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

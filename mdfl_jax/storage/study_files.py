@@ -1,4 +1,4 @@
-"""The files in the workdir of a study: their names, and how its texts are read, with errors that name the file.
+"""The files in the workdir of a study: their names, how its texts are read, and which runs its config.json names.
 
 A study is the set of its runs: ``runs/RUN.safetensors`` is one finished run, and never changes. Everything else is made
 of these files at any time (`mdfl_jax.results.results`), or is needed by runs that are under way. No JAX is needed.
@@ -7,7 +7,7 @@ of these files at any time (`mdfl_jax.results.results`), or is needed by runs th
 import contextlib
 import json
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from filelock import FileLock
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.metric import SCHEMA
+from mdfl_jax.core.outcomes import seeds_of
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.array_files import SUFFIX
 from mdfl_jax.storage.disk import check_npz
@@ -91,6 +92,13 @@ def run_files(workdir: Path) -> Iterator[tuple[str, Path]]:
         name = path.name.removesuffix(SUFFIX)
         if RUN.fullmatch(name) and path.is_file():
             yield name, path
+
+
+def begun_runs(workdir: Path) -> set[str]:
+    """Return the names of the runs of which anything is in a workdir: a record or a state."""
+    files = (workdir / RUNS).glob("*" + SUFFIX)
+    names = {path.name.removesuffix(STATE_SUFFIX).removesuffix(SUFFIX) for path in files}
+    return {name for name in names if RUN.fullmatch(name)}
 
 
 def written_files(workdir: Path, listed: Collection[str]) -> Iterator[Path]:
@@ -189,13 +197,8 @@ def read_config(workdir: Path) -> dict[str, Any]:
     content = _parse(_read_text(path), str(path), STUDY_SCHEMA)
     require(content, ("config", "points", "seeds", "status"), path)
     own = content["config"]
-    kinds: dict[str, Any] = {
-        "sweep": str,
-        "own_files": dict,
-        "inputs": dict,
-        "switches": dict,
-        "target": int | float | None,
-    }
+    kinds: dict[str, Any] = {"sweep": str, "own_files": dict, "inputs": dict, "switches": dict}
+    kinds["target"] = int | float | None
     for key, kind in kinds.items():
         if key in own and not isinstance(own[key], kind):
             raise UserError(f"{path}: {key} is {_short(own[key])}; no study writes such a value")
@@ -215,6 +218,40 @@ def read_config(workdir: Path) -> dict[str, Any]:
     if type(content["config"].get("rounds")) is not int:
         raise UserError(f"{path}: rounds is {_short(content['config'].get('rounds'))}; it must be a whole number")
     return content
+
+
+def runs_in(manifest: Mapping[str, Any]) -> Iterator[tuple[int, int, str]]:
+    """Yield (index of the point, seed, name of the run) for each run of a config.json that has a name."""
+    for p, point in enumerate(manifest["points"]):
+        for seed, run in zip(seeds_of(manifest, p), point["runs"]):
+            if run:
+                yield p, seed, run
+
+
+def restricted(manifest: Mapping[str, Any], runs: Sequence[tuple[int, int]]) -> dict[str, Any]:
+    """Return the content of config.json for a part of a study.
+
+    Args:
+      manifest: That of the whole study.
+      runs: (index of the point, seed) of each run of the part.
+
+    Returns:
+      The same, if these are all runs. Otherwise ``points`` and ``seeds`` are those of the part: a point with other
+      seeds than the others has its own entry ``seeds``, and the entry ``whole`` has the points and the seeds of the
+      whole study.
+    """
+    points, seeds, wanted = manifest["points"], manifest["seeds"], set(runs)
+    if len(wanted) == len(points) * len(seeds):
+        return dict(manifest)
+    own = {p: [seed for seed in seeds if (p, seed) in wanted] for p in range(len(points))}
+    shared = [seed for seed in seeds if any(seed in of_point for of_point in own.values())]
+    there = []
+    for p, of_point in own.items():
+        if of_point:
+            names = [run for seed, run in zip(seeds, points[p]["runs"]) if seed in of_point]
+            there.append(points[p] | {"runs": names} | ({"seeds": of_point} if of_point != shared else {}))
+    whole = {"points": [{key: point[key] for key in ("id", "overrides")} for point in points], "seeds": seeds}
+    return {**manifest, "points": there, "seeds": shared, "whole": whole}
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:

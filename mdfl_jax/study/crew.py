@@ -413,12 +413,6 @@ class Crew:
     def run(self, study: Study, workdir: Path, log: Callable[[str], None], shows: bool) -> None:
         """Run what is missing of a study. The place has been entered.
 
-        Args:
-          study: The study.
-          workdir: Its folder.
-          log: A function that takes lines for the user.
-          shows: Whether to show the progress.
-
         Raises:
           Interrupted: On SIGINT, SIGTERM or SIGHUP. The workers have saved their states.
           UserError: What a worker says is wrong, or if too many workers were lost.

@@ -1,4 +1,4 @@
-"""The events of a running study, and the sinks that take them: metrics.jsonl, kept models, notes, the user's function.
+"""The events of a running study, and the sinks that take them: metrics.jsonl and the user's function.
 
 `Runner` emits the events. A sink is a context manager around the whole study. Other sinks are `progress.Progress` and
 the loggers.
@@ -14,14 +14,10 @@ import numpy as np
 
 from mdfl_jax.core.types import RunFacts
 from mdfl_jax.metrics.history import Metrics
-from mdfl_jax.networks.wrappers.roadside import ServerConfig
 from mdfl_jax.results.lines import metric_lines
 from mdfl_jax.results.records import RunRecord, lines_of_point
 from mdfl_jax.storage.disk import Appended, dumps
-from mdfl_jax.storage.model_files import Header, write
-from mdfl_jax.storage.study_files import model_path
-from mdfl_jax.study.batch import Batch, Kept
-from mdfl_jax.study.study import Run, Study
+from mdfl_jax.study.study import Batch, Run, Study
 
 
 class Compiling(NamedTuple):
@@ -38,8 +34,7 @@ class Evaluated(NamedTuple):
       metrics: The new metrics, NumPy leaves [runs, evaluations, ...].
       facts: The facts of the runs, NumPy leaves [runs, ...].
       lines: The lines of these evaluations for metrics.jsonl, of each run.
-      rounds: The rounds of a run since the last evaluation; 0 before the first round.
-      first: Whether these are the first metrics of this batch.
+      rounds: The rounds of a run since the last evaluation; 0 if these are the first metrics of this batch.
       earlier: How many of the evaluations, counted from the first, an earlier run of the study has made and saved.
     """
 
@@ -48,15 +43,7 @@ class Evaluated(NamedTuple):
     facts: RunFacts
     lines: list[list[dict[str, Any]]]
     rounds: int = 0
-    first: bool = False
     earlier: int = 0
-
-
-class ModelsKept(NamedTuple):
-    """The models of a run must be written to a file. It comes before the state that knows this evaluation is saved."""
-
-    batch: Batch
-    kept: Kept
 
 
 class Ended(NamedTuple):
@@ -79,7 +66,7 @@ class Found(NamedTuple):
     is_told: bool = False
 
 
-Event = Compiling | Evaluated | ModelsKept | Ended | Found
+Event = Compiling | Evaluated | Ended | Found
 
 
 class Sink:
@@ -110,8 +97,7 @@ class MetricsFile(Sink):
     Several workers append to the same file. At the end of the study it is written anew, in the order of the points.
 
     Args:
-      study: The study.
-      path: The file.
+      study, path: The study and the file.
       anew: Whether to begin it anew, as the only worker does.
     """
 
@@ -134,49 +120,6 @@ class MetricsFile(Sink):
 
     def __exit__(self, *error: object) -> None:
         self.file.close()
-
-
-class ModelFiles(Sink):
-    """Writes the models that a study keeps, each as soon as it is known that it is kept."""
-
-    def __init__(self, study: Study, workdir: Path):
-        self.study, self.workdir = study, workdir
-
-    def take(self, event: Event) -> None:
-        """Write the models of a run."""
-        if isinstance(event, ModelsKept):
-            run, kept = event.batch.runs[event.kept.run], event.kept
-            point, name = self.study.points[run.point].id, self.study.experiment.name
-            header = Header(self.study.name(run), name, point, run.seed, kept.round, kept.accuracy)
-            write(model_path(self.workdir, header.run, kept.round), header, kept.tensors)
-
-
-class Notes(Sink):
-    """Prints notes for the user about the data of a batch, before its first round."""
-
-    def __init__(self, study: Study, log: Callable[[str], None]):
-        self.study, self.log = study, log
-
-    def take(self, event: Event) -> None:
-        """Log a line for each point with clients that never meet the server."""
-        if isinstance(event, Evaluated) and event.first:
-            for line in _unreached(self.study, event.batch.runs, event.facts):
-                self.log(line)
-
-
-def _unreached(study: Study, runs: list[Run], facts: RunFacts) -> list[str]:
-    """Return a line for each point of a batch that has a server and clients that never meet it."""
-    lines = []
-    for point in dict.fromkeys(run.point for run in runs):
-        of_point = np.array([run.point == point for run in runs])
-        missing = np.sum(~np.asarray(facts.reached)[of_point], axis=1)
-        if ServerConfig.of(study.points[point].experiment).pattern and missing.any():
-            few, many = missing.min(), missing.max()
-            number = f"{few}" if few == many else f"{few} to {many}"
-            lines.append(
-                f"{study.points[point].id}: {number} of {facts.reached.shape[1]} clients never meet the server"
-            )
-    return lines
 
 
 class EvaluationInfo(NamedTuple):

@@ -28,8 +28,8 @@ from mdfl_jax.core.numbers import fields_of as fields_of_numbers
 from mdfl_jax.core.own_files import digest_of, is_own, with_imports
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.metrics import METRICS
-from mdfl_jax.results.records import runs_in
 from mdfl_jax.storage.disk import dumps, plain
+from mdfl_jax.storage.study_files import runs_in
 from mdfl_jax.traces.reading import files_of as files_of_trace
 
 RESULTS = 2
@@ -157,26 +157,9 @@ def fields_of(config: Mapping[str, Any]) -> dict[str, Any]:
     return plain(flat(default_config().to_dict())) | plain(flat(own))
 
 
-class Comparison(NamedTuple):
-    """How a study that is there differs from one that is wanted here.
-
-    Attributes:
-      fields: The fields and files that differ, in words, if a run that is there is not wanted here; "" if all are.
-      grown: The fields of `GROWS` that differ.
-      others: The fields on which no run depends, and that differ.
-    """
-
-    fields: str
-    grown: list[Field]
-    others: list[Field]
-
-
 def compare(
-    there: Mapping[str, Any],
-    here: Mapping[str, Any],
-    begun: Collection[str] | None = None,
-    finished: Collection[str] = (),
-) -> Comparison:
+    there: Mapping[str, Any], here: Mapping[str, Any], begun: Collection[str] | None, finished: Collection[str]
+) -> tuple[str, list[Field]]:
     """Compare the config.json of a study that is there with that of a study that is wanted.
 
     Args:
@@ -185,6 +168,10 @@ def compare(
       begun: The names of the runs of which anything is there. Others of ``there`` do not count. None: all count.
       finished: The names of those that have a record. Only these count if all wanted runs are among those of ``there``:
         what was added to a study can be taken back as long as no run of it is finished.
+
+    Returns:
+      (the fields and files that differ, in words, if a run that is there is not wanted here, "" if all are wanted; the
+      fields that may differ: those on which no run depends, and then those of `GROWS`).
     """
     manifests = (there, here)
     fields = [fields_of(manifest["config"]) for manifest in manifests]
@@ -205,7 +192,7 @@ def compare(
         words = words or in_words([*grown, *(field for field in differ if field.path in swept)]) or "it has other runs"
     elif had and fields[1]["rounds"] < fields[0]["rounds"]:
         words = in_words(grown)
-    return Comparison(words, grown, others)
+    return words, [*others, *grown]
 
 
 def _contents(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:

@@ -20,7 +20,7 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.outcomes import name_of, text_of
 from mdfl_jax.core.papers import united
 from mdfl_jax.core.sweep_text import split_axes
-from mdfl_jax.results.records import RunRecord, read_records, read_study, restricted
+from mdfl_jax.results.records import RunRecord, read_records, read_study
 from mdfl_jax.results.results import models_of, write_views
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.disk import plain
@@ -33,6 +33,7 @@ from mdfl_jax.storage.study_files import (
     STUDY_SCHEMA,
     locked,
     read_config,
+    restricted,
     state_path,
     written_files,
 )

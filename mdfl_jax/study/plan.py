@@ -20,7 +20,7 @@ from mdfl_jax.mobility.trace import Tracks
 from mdfl_jax.networks.costs import IGNORE, SHORT_CONTACTS, CostConfig
 from mdfl_jax.networks.radios.radio import RadioConfig, best_rate
 from mdfl_jax.networks.wrappers.attacked import AttackConfig
-from mdfl_jax.study import run_files
+from mdfl_jax.study import states
 from mdfl_jax.study.prepare.network import few_heard
 from mdfl_jax.study.progress import few_of
 from mdfl_jax.study.study import Group, Study
@@ -51,7 +51,7 @@ def plan(study: Study, on: str = "") -> str:
             f"a client, {params} clients; data {data / 2**20:.1f} MiB a device, models and optimiser about "
             f"{models / 2**20:.1f} MiB"
         )
-    lines += [*_attacked(study), *_sampled(study), *_models_kept(study), *_records(study), *run_files.notes(study)]
+    lines += [*_attacked(study), *_sampled(study), *_models_kept(study), *_records(study), *states.notes(study)]
     compared = sum(b is not None for b in study.baselines)
     if experiment.baseline and not compared:
         varied = baseline_values(experiment.baseline).keys() <= study.points[0].overrides.keys()
@@ -163,9 +163,7 @@ def _records(study: Study) -> list[str]:
 
 def file_bytes(group: Group) -> int:
     """Return the bytes of the arrays in a file of kept models: those of N clients and of the global model, if any."""
-    simulation = group.simulation
-    carry = jax.eval_shape(simulation.first, simulation.data, group.hparams[0], jax.random.key(0))
-    leaves = jax.tree.leaves(jax.eval_shape(simulation.models, carry))
+    leaves = jax.tree.leaves(jax.eval_shape(group.simulation.models, group.carry))
     return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
 
 

@@ -44,10 +44,6 @@ class Tally:
     Rounds are counted over all runs: 4 runs of 100 rounds have 400. Rounds that an earlier process has done count as
     done, but not for the speed.
 
-    Args:
-      study: The study.
-      clock: A function that returns seconds.
-
     Attributes:
       total: The rounds of all runs.
       round: The last evaluated round of the runs that are on the devices.
@@ -90,7 +86,7 @@ class Tally:
 
     def _evaluated(self, event: Evaluated) -> None:
         now, runs = self.clock(), event.batch.runs
-        if event.first and self.compiling_since is not None:
+        if not event.rounds and self.compiling_since is not None:
             self.compile_seconds.append(now - self.compiling_since)
             self.compiling_since = None
         if event.rounds:
@@ -188,13 +184,7 @@ class Tally:
 
 
 class TallyOfFiles(Tally):
-    """The numbers of a study that other processes run, from its files: the records of runs, and metrics.jsonl.
-
-    Args:
-      study: The study.
-      workdir: Its folder.
-      clock: A function that returns seconds.
-    """
+    """The numbers of a study that other processes run, from its files: the records of runs, and metrics.jsonl."""
 
     def __init__(self, study: Study, workdir: Path, clock: Callable[[], float] = time.monotonic):
         super().__init__(study, clock)

@@ -19,24 +19,22 @@ from mdfl_jax.core import devices, hosts
 from mdfl_jax.core.errors import UserError, check_path
 from mdfl_jax.data import sources
 from mdfl_jax.report.results import Results
-from mdfl_jax.results.records import read_records, runs_in
+from mdfl_jax.results.records import read_records
 from mdfl_jax.results.results import StudyResults, write_views
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.disk import write_arrays, write_json
-from mdfl_jax.storage.provenance import provenance
-from mdfl_jax.storage.study_files import CONFIG, METRICS, STREETS, locked, read_config, read_streets
+from mdfl_jax.storage.study_files import CONFIG, METRICS, STREETS, VIEWS, locked, read_config, read_streets, runs_in
 from mdfl_jax.storage.study_files import LOGGERS as FOLDER
 from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.ahead import memory
 from mdfl_jax.study.crew import Crew
-from mdfl_jax.study.events import Callback, MetricsFile, ModelFiles, Notes, OnEvaluation, Sink
+from mdfl_jax.study.events import Callback, MetricsFile, OnEvaluation, Sink
 from mdfl_jax.study.identity import in_words
 from mdfl_jax.study.progress import Progress
-from mdfl_jax.study.run_files import RunFiles, check_more_rounds
 from mdfl_jax.study.runner import Interrupted, Runner
 from mdfl_jax.study.signals import apart, handled
 from mdfl_jax.study.study import Study, make_study, set_precision
-from mdfl_jax.study.workdir import WorkdirContent, manifest_of
+from mdfl_jax.study.workdir import RunFiles, WorkdirContent
 from mdfl_jax.study.workers import Worker, Workers
 
 
@@ -181,10 +179,8 @@ def run_or_resume(
       UserError: If the workdir holds something else, or cannot be written, or if the memory is not enough for one run.
     """
     options = dataclasses.replace(options, **changes)
-    log, made = options.log, provenance() | ({"shard": study.shard} if study.shard else {})
-    content = manifest_of(study, made)
-    held = workdirs.inspect_workdir(workdir, content, options.overwrite)
-    files = RunFiles(study, workdir, made, log)
+    log, files = options.log, RunFiles(study, workdir, options.log)
+    held = workdirs.inspect_workdir(workdir, files.manifest, options.overwrite)
     there = set() if options.overwrite else files.finished()
     missing = [run for run in study.to_do() if study.name(run) not in there]
     if not missing and options.is_worker:
@@ -193,11 +189,11 @@ def run_or_resume(
         with locked(workdir):
             if not Workers(workdir).others():
                 files.tidy()
-            return _as_wanted(content, workdir, held, log), True
+            return _as_wanted(files, held), True
     for run in study.to_do():
         if study.name(run) in there:
             files.record(run)  # what cannot be read is told before anything is written
-    further = {} if options.overwrite else check_more_rounds(study, files, missing)
+    further = {} if options.overwrite else files.check_more_rounds(missing)
     wanted, told = len(study.to_do()), len(missing) < len(study.to_do())
     if told:
         log(f"{workdir} has {wanted - len(missing)} of {wanted} runs; {len(missing)} are to be run")
@@ -206,14 +202,13 @@ def run_or_resume(
     options.begins(study, held.manifest is not None and not told and not further)
     if not options.crew:
         hosts.tell("fit")
-        study = apart(lambda: memory.fit(study, log)) or study
+        files.set_study(apart(lambda: memory.fit(study, log)) or study)
         set_precision(study.experiment)
-        content = manifest_of(study, made)
     disk.attempt(workdir, lambda: workdir.mkdir(parents=True, exist_ok=True))
 
     def begin(others: Sequence[Worker]) -> None:
         if not options.is_worker:
-            _begin(files, content, others, options.overwrite)
+            _begin(files, others, options.overwrite)
 
     with disk.on_full_disk(study.experiment.engine.on_full_disk, print_to_stderr):
         if options.crew:
@@ -226,49 +221,41 @@ def run_or_resume(
                 with locked(workdir):
                     others = workers.others()
                     begin(others)
-                _run_missing(study, RunFiles(study, workdir, made, log), workers, options, not others)
+                _run_missing(files, workers, options, not others)
         if options.is_worker:
             return {}, False
         with locked(workdir):
             if not Workers(workdir).others():
                 files.tidy()
-            return _write_views(workdir, content, log), False
+            return _write_views(files), False
 
 
-def _begin(files: RunFiles, content: dict[str, Any], others: Sequence[Worker], overwrite: bool) -> None:
+def _begin(files: RunFiles, others: Sequence[Worker], overwrite: bool) -> None:
     """Write which runs a study has, after removing what is not to stay. The caller has locked the workdir.
-
-    Args:
-      files: The files of the runs of the study.
-      content: The content of its config.json.
-      others: The workers that are there.
-      overwrite: Whether the study there is to be replaced.
 
     Raises:
       UserError: If it is to be replaced, and others compute its runs; or if another command has begun another study.
     """
-    study, workdir = files.study, files.workdir
+    manifest, workdir, streets = files.manifest, files.workdir, files.study.streets
     if overwrite and others:
         raise UserError(f"--workdir={workdir}: {others[0]} computes runs there; --overwrite waits for nobody")
-    held = workdirs.inspect_workdir(workdir, content, overwrite, bool(others))  # another command may just have begun
+    held = workdirs.inspect_workdir(workdir, manifest, overwrite, bool(others))  # another command may just have begun
     if overwrite:
         workdirs.clear(workdir)
     if not others:
         files.tidy()
-    write_json(workdir / CONFIG, content | {"files": (held.manifest or {}).get("files", [])})
-    if study.streets is not None:
-        write_arrays(workdir / STREETS, {"streets": study.streets})
+    write_json(workdir / CONFIG, manifest | {"files": (held.manifest or {}).get("files", [])})
+    if streets is not None:
+        write_arrays(workdir / STREETS, {"streets": streets})
 
 
-def _run_missing(study: Study, files: RunFiles, workers: Workers, options: RunOptions, is_first: bool) -> None:
+def _run_missing(files: RunFiles, workers: Workers, options: RunOptions, is_first: bool) -> None:
     """Run what is missing, with all that sees how the study goes on."""
-    log, workdir = options.log, files.workdir
+    study, workdir, log = files.study, files.workdir, options.log
     sinks: list[Sink] = [
         MetricsFile(study, workdir / METRICS, is_first),
-        ModelFiles(study, workdir),
         *(LOGGERS[name](study, workdir / FOLDER / name, log) for name in parse_loggers(study.experiment.loggers)),
         Progress(study, log, options.progress),
-        Notes(study, log),
     ]
     runner = Runner(files, workers, sinks, is_first, options.workers, options.beside)
     if options.on_evaluation:
@@ -283,34 +270,27 @@ def _run_missing(study: Study, files: RunFiles, workers: Workers, options: RunOp
         runner.run()
 
 
-def _write_views(workdir: Path, manifest: dict[str, Any], log: Callable[[str], None]) -> dict[str, Any]:
+def _write_views(files: RunFiles) -> dict[str, Any]:
     """Write the views of a study whose runs are all there, and return its summary.
 
     If another command has extended the study meanwhile, that command writes them.
     """
+    manifest, workdir = files.manifest, files.workdir
     there = read_config(workdir) if (workdir / CONFIG).is_file() else manifest
     if {run for _, _, run in runs_in(there)} <= {run for _, _, run in runs_in(manifest)}:
         return write_views(workdir, manifest | {"files": there.get("files", [])})
-    log(f"{workdir}: another command has added runs to this study, and writes the files of all when they are there")
+    more = "another command has added runs to this study, and writes the files of all when they are there"
+    files.log(f"{workdir}: {more}")
     return StudyResults.of_records(manifest, read_records(workdir, manifest), workdir, read_streets(workdir)).summary
 
 
-def _as_wanted(
-    content: dict[str, Any], workdir: Path, held: WorkdirContent, log: Callable[[str], None]
-) -> dict[str, Any]:
-    """Return the summary of a study whose runs are all there, after writing its views anew if they are of another one.
-
-    Args:
-      content: What config.json says of the wanted study.
-      workdir, held: The folder and what it holds.
-      log: A function that takes lines for the user.
-    """
-    manifest, views = held.manifest or {}, (METRICS, "summary.json", "history.npz")
-    names = [name for name in ("config", "points", "seeds", "name", "title") if manifest.get(name) != content[name]]
-    whole = manifest.get("status") == "finished" and all((workdir / name).is_file() for name in views)
-    if whole and not names:
+def _as_wanted(files: RunFiles, held: WorkdirContent) -> dict[str, Any]:
+    """Return the summary of a study whose runs are all there. Views of another one are written anew before."""
+    manifest, there, workdir = files.manifest, held.manifest or {}, files.workdir
+    differs = any(there.get(name) != manifest[name] for name in ("config", "points", "seeds", "name", "title"))
+    whole = there.get("status") == "finished" and all((workdir / name).is_file() for name in VIEWS)
+    if whole and not differs:
         return StudyResults.open(workdir).summary
-    changed = [*held.compared.others, *held.compared.grown] if held.compared else []
-    why = in_words(changed) or ("in another order" if whole else "all runs are there")
-    log(f"{workdir}: {why}; the results are written anew, and nothing is run")
-    return write_views(workdir, content | {"files": manifest.get("files", [])})
+    why = in_words(held.changed) or ("in another order" if whole else "all runs are there")
+    files.log(f"{workdir}: {why}; the results are written anew, and nothing is run")
+    return write_views(workdir, manifest | {"files": there.get("files", [])})

@@ -7,25 +7,33 @@ no file of the study, write none, and print nothing but errors.
 
 import gc
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 
+from mdfl_jax.config.checks import parse_save, words_of
 from mdfl_jax.config.sections import flat
 from mdfl_jax.core import hosts
 from mdfl_jax.core.errors import SHRINK, UserError, out_of_memory
-from mdfl_jax.engine.programs import Compiler
+from mdfl_jax.core.types import RunFacts
+from mdfl_jax.engine.programs import Compiler, Placement, Programs
+from mdfl_jax.metrics.history import Metrics, as_history, standing_still
+from mdfl_jax.networks.wrappers.roadside import ServerConfig
+from mdfl_jax.storage.array_files import Arrays
 from mdfl_jax.storage.disk import plain
 from mdfl_jax.storage.provenance import commit, versions
 from mdfl_jax.storage.study_files import locked
+from mdfl_jax.study import states
 from mdfl_jax.study.ahead import memory
-from mdfl_jax.study.batch import Batch, Program, steps
-from mdfl_jax.study.events import Compiling, Ended, Evaluated, Event, Found, ModelsKept, Sink, lines_of
+from mdfl_jax.study.events import Compiling, Ended, Evaluated, Event, Found, Sink, lines_of
 from mdfl_jax.study.identity import run_config
-from mdfl_jax.study.run_files import Beginning, RunFiles
+from mdfl_jax.study.keeping import Keeper, Kept, write_models
 from mdfl_jax.study.signals import apart, handled
-from mdfl_jax.study.study import Group, Run, Study, part_size
+from mdfl_jax.study.states import BatchResult, Beginning, from_arrays, to_arrays
+from mdfl_jax.study.study import Batch, Group, Run, Study, check_lists, part_size
+from mdfl_jax.study.workdir import RunFiles
 from mdfl_jax.study.workers import Workers
 
 WAIT = 0.5  # seconds from one look at the runs of other workers to the next
@@ -33,6 +41,180 @@ WAIT = 0.5  # seconds from one look at the runs of other workers to the next
 
 class Interrupted(Exception):  # noqa: N818
     """The user stopped the study. Its state is saved, and the same command continues it."""
+
+
+class Program:
+    """The program of a group for batches of one size, and the state of the batch that runs.
+
+    It is compiled when its first batch starts, which is timed. Of several hosts, each has this program, and the first
+    one tells the others each call (`follow`).
+    """
+
+    def __init__(self, study: Study, group: Group, compiler: Compiler, size: int):
+        hosts.tell("program", group.points[0], size)
+        self.group, self.compiler = group, compiler
+        self.hparams = dict(zip(group.points, group.hparams))
+        self.starts = dict(zip(group.points, group.starts))
+        self.experiment, engine = study.experiment, study.experiment.engine
+        self.of_points = {point: study.points[point].experiment for point in group.points}
+        self.is_sampled = self.experiment.eval_clients > 0 or self.experiment.eval_samples > 0
+        self.placement = Placement(group.simulation, size, engine.runs_at_once)
+        self.compile_seconds: float | None = None
+        self.programs: Programs | None = None
+        self.carry: Any = None
+
+    def take(self, batch: Sequence[tuple[int, int]]) -> None:
+        """Take the runs of the next batch: their inputs for `advance`, and for `start`, which may have first models."""
+        hosts.tell("take", batch)
+        runs = [Run(*run) for run in batch]
+        self.num_runs, self.carry = len(runs), None
+        seeds = np.concatenate([words_of(self.of_points[run.point], [run.seed]) for run in runs])
+        hparams = [self.hparams[run.point] for run in runs]
+        starts = [self.starts.get(run.point) for run in runs]
+        given = [h._replace(start=start.models(run.seed)) for h, start, run in zip(hparams, starts, runs) if start]
+        self.runs = self.placement.inputs(hparams, seeds)
+        self.first = self.placement.inputs(given, seeds) if given else self.runs
+
+    def compile(self) -> None:
+        """Compile the program for the inputs of its first batch."""
+        hosts.tell("compile")
+        begin = time.perf_counter()
+        self.programs = self.compiler.programs(self.placement, self.runs[0], self.first[0])
+        self.compile_seconds = time.perf_counter() - begin
+
+    def start(self) -> tuple[Metrics, RunFacts]:
+        """Start the runs: return the metrics and the facts before the first round. Call `compile` before."""
+        assert self.programs is not None
+        hosts.tell("start")
+        hosts.meet()  # one of them may compile much longer than the others
+        self.carry, metrics, facts = self.programs.init(self.placement.data, self.first)
+        return self.placement.join(metrics, self.num_runs), self.placement.join(facts, self.num_runs)
+
+    def advance(self) -> Metrics:
+        """Compute the rounds up to the next evaluation, and return the metrics. Call `start` before."""
+        assert self.programs is not None
+        hosts.tell("advance")
+        self.carry, metrics = self.programs.advance(self.placement.data, self.runs, self.carry)
+        return self.placement.join(metrics, self.num_runs)
+
+    def _state(self, **without: None) -> Any:
+        """Return the state with NumPy leaves [runs, ...], without the clients' data and other fields."""
+        return self.placement.join([part._replace(clients=None, **without) for part in self.carry], self.num_runs)
+
+    def kept(self) -> Any:
+        """Return the state in the form that is saved, which is the same for any devices."""
+        hosts.tell("kept")
+        return self.group.simulation.kept(self._state(), before=1)
+
+    def models(self) -> Any:
+        """Return the state of which the models are kept, with NumPy leaves [runs, ...]."""
+        hosts.tell("models")
+        return self._state(network=None)
+
+    def restore(self, arrays: Arrays | None = None) -> None:
+        """Put a saved state on the devices, in place of that of the same runs before the first round.
+
+        Args:
+          arrays: The saved state; None on all hosts but the first, which sends it to them.
+        """
+        hosts.tell("restore")
+        host = self._state()
+        template, tree = jax.tree.flatten(self.group.simulation.kept(host, before=1))
+        if arrays is not None:
+            template = [_leaf(arrays, f"{i:04d}", leaf) for i, leaf in enumerate(template)]
+        saved = list(map(hosts.of_first, template))
+        state = self.group.simulation.restored(jax.tree.unflatten(tree, saved), host, before=1)
+        parts = self.placement.split(state)
+        self.carry = [part._replace(clients=own.clients) for part, own in zip(parts, self.carry, strict=True)]
+
+
+def _leaf(arrays: Arrays, name: str, start: np.ndarray) -> np.ndarray:
+    """Return a leaf of a saved state, [runs, ...]. Where the saved state says so, a run has the leaf of its start."""
+    saved, as_at_start = arrays[f"carry/{name}"], arrays.get(f"start/{name}")
+    if as_at_start is None:
+        return saved
+    return np.where(as_at_start.reshape(-1, *[1] * (start.ndim - 1)), start, saved)
+
+
+class Step(NamedTuple):
+    """A batch after an evaluation.
+
+    Attributes:
+      rounds: The rounds since the previous step; 0 at the first step.
+      evaluations: The number of evaluations so far, without the one before the first round.
+      last: Whether the batch has ended.
+      metrics: The new metrics, NumPy leaves [runs, evaluations, ...]. At the first step, all that a saved state holds.
+      facts: The facts of the runs, NumPy leaves [runs, ...].
+      kept: The models that must be written to files, if the study keeps models.
+      result: A function that returns the result of the batch so far.
+      state: A function that returns the arrays from which the batch can continue.
+    """
+
+    rounds: int
+    evaluations: int
+    last: bool
+    metrics: Metrics
+    facts: RunFacts
+    kept: list[Kept]
+    result: Callable[[], BatchResult]
+    state: Callable[[], Arrays]
+
+
+def steps(
+    program: Program,
+    runs: list[Run],
+    saved: Arrays | None = None,
+    evaluations: int = 0,
+    waits: Callable[[Callable[[], None]], None] = lambda act: act(),
+) -> Iterator[Step]:
+    """Run a batch, and yield a step before its first round and after each evaluation.
+
+    Args:
+      program: The program of the batch's group.
+      runs: The runs of the batch.
+      saved: A saved state of this batch, from which it continues.
+      evaluations: The number of evaluations before that state.
+      waits: A function that calls the function that compiles, and that may be interrupted meanwhile.
+    """
+    simulation, experiment = program.group.simulation, program.experiment
+    save = parse_save(experiment.save, experiment.rounds, experiment.eval_every)
+    keeper = Keeper(save, experiment.judged, simulation, program.models) if save.when else None
+    program.take(runs)
+    compile_seconds = 0.0
+    if program.programs is None:
+        waits(program.compile)
+        compile_seconds = program.compile_seconds or 0.0
+    metrics, facts = program.start()
+    before = BatchResult(as_history(metrics, 1), facts, compile_seconds, run_seconds=0.0)
+    if saved is not None:
+        before = from_arrays(saved, simulation.metrics)
+        program.restore(saved)
+        before = before._replace(compile_seconds=before.compile_seconds + compile_seconds)
+    begin, parts = time.perf_counter() - before.run_seconds, [before.metrics]
+
+    def result() -> BatchResult:
+        history = jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1), *parts)
+        return before._replace(metrics=history, run_seconds=time.perf_counter() - begin)
+
+    def state() -> Arrays:
+        leaves = jax.tree.leaves(program.kept())
+        carried = {f"carry/{i:04d}": leaf for i, leaf in enumerate(leaves)}
+        return to_arrays(result()) | carried | (keeper.state() if keeper else {})
+
+    ended = evaluations == simulation.num_evaluations
+    kept = keeper.start(parts[0], saved, ended) if keeper else []
+    yield Step(0, evaluations, ended, parts[0], facts, kept, result, state)
+    for e in range(evaluations, simulation.num_evaluations):
+        all_stopped = np.all(parts[-1].rounds_done[:, -1] < parts[-1].round[:, -1])  # by the stop rule
+        if all_stopped and not program.is_sampled:  # after a sample, the program must make the last evaluation, of all
+            parts.append(standing_still(parts[-1], experiment.eval_every))
+        else:
+            parts.append(as_history(program.advance(), 1))
+            if bound := simulation.list_bound:
+                check_lists(int(parts[-1].list_places.max()), bound)
+        ended = e + 1 == simulation.num_evaluations
+        kept = keeper.see(parts[-1], ended) if keeper else []
+        yield Step(experiment.eval_every, e + 1, ended, parts[-1], facts, kept, result, state)
 
 
 class Runner:
@@ -168,17 +350,20 @@ class Runner:
         """Run a batch, from the saved states of its runs if they have some."""
         if program.programs is None:
             self._emit(Compiling(batch))
-        saved, done = self.files.read_states(batch, beginnings), beginnings[0].evaluations
+        study, workdir, done = self.study, self.files.workdir, beginnings[0].evaluations
+        saved = states.read(study, workdir, batch, beginnings) if beginnings[0].state else None
         earlier = done + 1 if saved else 0
         for step in steps(program, batch.runs, saved, done, self._interruptible):
             for kept in step.kept:
-                self._emit(ModelsKept(batch, kept))
-            lines = lines_of(self.study, batch, step.metrics, step.facts)
-            self._emit(Evaluated(batch, step.metrics, step.facts, lines, step.rounds, not step.rounds, earlier))
+                write_models(study, workdir, batch.runs[kept.run], kept)
+            lines = lines_of(study, batch, step.metrics, step.facts)
+            self._emit(Evaluated(batch, step.metrics, step.facts, lines, step.rounds, earlier))
+            for line in () if step.rounds else _unreached(study, batch.runs, step.facts):
+                self.log(line)
             earlier = 0
             if not step.last and (step.rounds or self.stopping) and self._save_is_due():
                 if step.rounds or not saved:
-                    self.files.save_states(batch, step.state(), step.evaluations, beginnings)
+                    states.save(study, workdir, batch, step.state(), step.evaluations, beginnings)
                 self.saved_at = time.monotonic()
                 if self.stopping:
                     raise self.error or Interrupted
@@ -215,6 +400,21 @@ class Runner:
             )
         self.sizes[group.points[0]] = size // 2
         self.log(f"not enough memory for {size} runs at once{said}: split into batches of {size // 2}")
+
+
+def _unreached(study: Study, runs: list[Run], facts: RunFacts) -> list[str]:
+    """Return a line for each point of a batch that has a server and clients that never meet it."""
+    lines = []
+    for point in dict.fromkeys(run.point for run in runs):
+        of_point = np.array([run.point == point for run in runs])
+        missing = np.sum(~np.asarray(facts.reached)[of_point], axis=1)
+        if ServerConfig.of(study.points[point].experiment).pattern and missing.any():
+            few, many = missing.min(), missing.max()
+            number = f"{few}" if few == many else f"{few} to {many}"
+            lines.append(
+                f"{study.points[point].id}: {number} of {facts.reached.shape[1]} clients never meet the server"
+            )
+    return lines
 
 
 def _together(one: Beginning, other: Beginning) -> bool:

@@ -55,7 +55,7 @@ from mdfl_jax.core.types import FIXED, SYMMETRIC, Hparams
 from mdfl_jax.core.types import Schedule as RunSchedule
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.engine.programs import in_turns
-from mdfl_jax.engine.simulation import Simulation, check_needs
+from mdfl_jax.engine.simulation import Carry, Simulation, check_needs
 from mdfl_jax.exchange.largest import in_parts
 from mdfl_jax.exchange.neighbourhood import with_rule
 from mdfl_jax.metrics import asked_for
@@ -392,6 +392,11 @@ class Group(NamedTuple):
     starts: list[Start | None] = []  # noqa: RUF012
     unread: frozenset[str] = frozenset()
 
+    @property
+    def carry(self) -> Carry:
+        """The shapes of the state of a run before its first round."""
+        return jax.eval_shape(self.simulation.first, self.simulation.data, self.hparams[0], jax.random.key(0))
+
     def double_bits(self, point: int) -> float | None:
         """Return the bits of one message of a point as PaME counts them, or None if that count is not defined."""
         count = self.simulation.double_bits
@@ -405,6 +410,13 @@ class Group(NamedTuple):
         """Yield batches of some of the group's runs, in their order."""
         for start in range(0, len(runs), self.runs_per_batch):
             yield runs[start : start + self.runs_per_batch]
+
+
+class Batch(NamedTuple):
+    """Runs of one group that are on the devices together."""
+
+    group: Group
+    runs: list[Run]
 
 
 class Study(NamedTuple):
@@ -539,12 +551,10 @@ def set_precision(experiment: Experiment) -> None:
     jax.config.update("jax_numpy_rank_promotion", "allow")
 
 
-def _numbers(
+def hparams_of_points(
     members: list[Experiment], rules: list[Movement], files: TraceFiles, simulation: Simulation
 ) -> list[Hparams]:
     """Return the traced numbers of the points of a group."""
-    for member in members:
-        check_heard(member)
     traces = files.of_points(members, rules)
     return [hparams_of(member, rules, trace, simulation.link_load) for member, trace in zip(members, traces)]
 
@@ -589,10 +599,12 @@ def make_study(config: ConfigDict) -> Study:
         tree, mesh = pretrained.tree if pretrained else None, mesh_for(members[0], num_runs)
         origins, unread = own_origins(members), frozenset[str]()
         with blame_own_files(origins):
-            numbers = partial(_numbers, members, rules, files)
+            numbers = partial(hparams_of_points, members, rules, files)
             settings = settings_of(members[0])
             make = partial(build_simulation, members[0], dataset, rules, mesh, tree, settings=settings)
             simulation = with_links(make, members, numbers, seeds)
+            for member in members:
+                check_heard(member)
             hparams = numbers(simulation)
             if origins:
                 unread = check_traced(simulation, hparams)

@@ -1,22 +1,26 @@
-"""The workdir of a study: what its config.json says, whose folder it is, which study it holds, what may be removed."""
+"""The workdir of a study: what its config.json says, whose folder it is, the files of its runs, what may be removed."""
 
 import contextlib
 import dataclasses
 import json
 import os
 import re
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import jax
 
 from mdfl_jax.config.points import Point, program_key, to_cite
 from mdfl_jax.config.sections import effective, flat
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.metrics import BUILT_IN
-from mdfl_jax.results.records import restricted, runs_in
-from mdfl_jax.storage.array_files import SUFFIX
+from mdfl_jax.results.records import RunRecord, from_devices, joined, write_record
+from mdfl_jax.storage import array_files, disk
+from mdfl_jax.storage.array_files import Arrays
 from mdfl_jax.storage.disk import attempt, is_part, plain
+from mdfl_jax.storage.provenance import provenance
 from mdfl_jax.storage.study_files import (
     CONFIG,
     FIGURES,
@@ -24,21 +28,47 @@ from mdfl_jax.storage.study_files import (
     LOGGERS,
     MODELS,
     NO_LINKS,
-    RUN,
     RUNS,
-    STATE_SUFFIX,
     STREETS,
     STUDY_SCHEMA,
     TABLES,
     VIEWS,
     WORKERS,
+    begun_runs,
     read_config,
+    restricted,
     run_files,
+    run_name,
+    run_path,
+    runs_in,
+    state_path,
     written_files,
 )
-from mdfl_jax.study.identity import GROWS, Comparison, compare, digest, not_in_runs, without_rounds
-from mdfl_jax.study.run_files import accuracy_is
-from mdfl_jax.study.study import Study
+from mdfl_jax.study import states
+from mdfl_jax.study.events import lines_of
+from mdfl_jax.study.identity import (
+    GROWS,
+    Field,
+    compare,
+    digest,
+    not_in_runs,
+    other_config,
+    run_config,
+    without_rounds,
+)
+from mdfl_jax.study.states import FORMAT, ROUND, BatchResult, Beginning
+from mdfl_jax.study.study import Batch, Group, Run, Study
+from mdfl_jax.tasks.losses import LOSSES, loss_named
+
+
+def accuracy_is(study: Study, groups: Iterable[Group]) -> str:
+    """Return what is called accuracy in some programs, if it is not the share of labels that are right; else ""."""
+    found = []
+    for group in groups:
+        if group.dataset is not None:
+            asked = study.points[group.points[0]].experiment.model.loss
+            found.append(LOSSES[loss_named(asked, group.dataset.targets)].accuracy_is)
+    return "; ".join(filter(None, dict.fromkeys(found)))
 
 
 def _program(point: Point) -> str:
@@ -53,7 +83,7 @@ def _program(point: Point) -> str:
 def manifest_of(study: Study, how_made: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content of config.json for a study that is to be run.
 
-    If only some runs of a study are to be done, it is that of a part (`mdfl_jax.results.records.restricted`).
+    If only some runs of a study are to be done, it is that of a part (`mdfl_jax.storage.study_files.restricted`).
 
     Args:
       study: The study.
@@ -124,11 +154,11 @@ class WorkdirContent(NamedTuple):
 
     Attributes:
       manifest: The content of its config.json; None if it holds no study, or one that is to be overwritten.
-      compared: How the study there differs from the wanted one.
+      changed: The fields in which the study there differs from the wanted one.
     """
 
     manifest: dict[str, Any] | None = None
-    compared: Comparison | None = None
+    changed: Sequence[Field] = ()
 
 
 def inspect_workdir(
@@ -174,21 +204,13 @@ def inspect_workdir(
     if overwrite:
         return WorkdirContent()
     alive = any((workdir / WORKERS).glob("*.json")) if alive is None else alive
-    begun = None if alive else _names(workdir)
-    compared = compare(held, wanted, begun, {run for run, _ in run_files(workdir)})
-    if compared.fields:
-        changed = compared.fields
-        if not changed.endswith("has begun"):
-            changed = f"it holds another study ({held.get('name')}): {changed}"
-        raise UserError(f"--workdir={workdir}: {changed}; choose another folder, or add --overwrite")
-    return WorkdirContent(held, compared)
-
-
-def _names(workdir: Path) -> set[str]:
-    """Return the names of the runs of which anything is there: a record or a state."""
-    files = (workdir / RUNS).glob("*" + SUFFIX)
-    names = {path.name.removesuffix(STATE_SUFFIX).removesuffix(SUFFIX) for path in files}
-    return {name for name in names if RUN.fullmatch(name)}
+    begun = None if alive else begun_runs(workdir)
+    differs, changed = compare(held, wanted, begun, {run for run, _ in run_files(workdir)})
+    if differs:
+        if not differs.endswith("has begun"):
+            differs = f"it holds another study ({held.get('name')}): {differs}"
+        raise UserError(f"--workdir={workdir}: {differs}; choose another folder, or add --overwrite")
+    return WorkdirContent(held, changed)
 
 
 def _is_of_a_study(workdir: Path) -> bool:
@@ -218,3 +240,187 @@ def clear(workdir: Path) -> None:
                 break
             with contextlib.suppress(OSError):  # it holds other files
                 folder.rmdir()
+
+
+class RunFiles:
+    """The files of a study in its workdir: its config.json, and the records and the states of its runs.
+
+    A record is written once, when its run has ended. A state is saved while the run is under way. After the end it is
+    kept too if the states of all runs are small enough (``engine.states_mib``): rounds can then be added to the run.
+
+    Args:
+      study: The study.
+      workdir: The folder.
+      log: A function that takes a line for the user about a damaged file.
+
+    Attributes:
+      manifest: The content of config.json while the study runs.
+      made: What of it says how the runs are made here.
+    """
+
+    def __init__(self, study: Study, workdir: Path, log: Callable[[str], None]):
+        self.workdir, self.log = workdir, log
+        self.made = provenance() | ({"shard": study.shard} if study.shard else {})
+        self.set_study(study)
+
+    def set_study(self, study: Study) -> None:
+        """Take the study, or later the same one with batches of other sizes."""
+        self.study, self.manifest = study, manifest_of(study, self.made)
+        self._fewer: dict[str, list[int]] | None = None  # the folder is looked at anew
+
+    @cached_property
+    def keeps_states(self) -> bool:
+        """Whether the last states of all runs are kept."""
+        return states.mib(self.study) <= self.study.experiment.engine.states_mib
+
+    def finished(self) -> set[str]:
+        """Return the names of all runs in the folder that have a record."""
+        return {name for name, _ in run_files(self.workdir)}
+
+    def record(self, run: Run) -> RunRecord:
+        """Return the record of a run, which is there.
+
+        Raises:
+          UserError: If it cannot be read.
+        """
+        try:
+            return RunRecord(run_path(self.workdir, self.study.name(run)))
+        except UserError as error:
+            raise UserError(f"{error}; remove the file, and the same command runs it again") from error.__cause__
+
+    def fewer_rounds(self, run: Run) -> list[int]:
+        """Return the rounds of the same run with fewer rounds that have a record or a state, in their order."""
+        if self._fewer is None:
+            self._fewer = {}
+            for name in begun_runs(self.workdir):
+                self._fewer.setdefault(without_rounds(name), []).append(int(name.rpartition("-r")[2]))
+        found = self._fewer.get(without_rounds(self.study.name(run)), ())
+        return sorted(rounds for rounds in found if rounds < self.study.experiment.rounds)
+
+    def name_with(self, run: Run, rounds: int) -> str:
+        """Return the name of the same run with another number of rounds."""
+        return run_name(without_rounds(self.study.name(run)).rpartition("-s")[0], run.seed, rounds)
+
+    def beginning(self, run: Run) -> Beginning:
+        """Find the state from which a run goes on: its own, or that of the same run with fewer rounds."""
+        name = self.study.name(run)
+        own = state_path(self.workdir, name)
+        if own.is_file():
+            try:
+                header, _ = array_files.read(own, FORMAT, only=())
+                if not header["ended"]:  # otherwise it has the last evaluation alone, and its record is gone
+                    return Beginning(int(header["evaluations"]), name, str(header["earlier"]))
+            except (UserError, KeyError, TypeError, ValueError):
+                self.log(f"{own} is damaged; its run begins anew")
+                own.unlink(missing_ok=True)
+        for rounds in reversed(self.fewer_rounds(run)):
+            fewer = self.name_with(run, rounds)
+            if not state_path(self.workdir, fewer).is_file():
+                continue
+            header, _ = array_files.read(state_path(self.workdir, fewer), FORMAT, only=())
+            if header["ended"] and run_path(self.workdir, fewer).is_file():
+                return Beginning(rounds // self.study.experiment.eval_every, fewer, fewer)
+            if not header["ended"] and not self.study.experiment.save.startswith("every"):  # models have the run's name
+                return Beginning(int(header["evaluations"]), fewer, str(header["earlier"]))
+        return Beginning()
+
+    def check_more_rounds(self, missing: Iterable[Run]) -> dict[int, int]:
+        """Check the runs that are there with fewer rounds, to which rounds are to be added.
+
+        Args:
+          missing: The runs that have no record.
+
+        Returns:
+          How many runs go on from a state of fewer rounds, by the round of this state.
+
+        Raises:
+          UserError: If the last state of a run was not kept, or if anything depends on the number of rounds in all, so
+            that the first rounds would be others in a study of more rounds.
+        """
+        study = self.study
+        group_of = {p: group for group in study.groups for p in group.points}
+        checked = set()
+        found: dict[int, int] = {}
+        for run in {study.name(run): run for run in missing}.values():
+            beginning, fewer = self.beginning(run), self.fewer_rounds(run)
+            lost = [rounds for rounds in fewer if run_path(self.workdir, self.name_with(run, rounds)).is_file()]
+            if not (lost or beginning.state) or beginning.state == study.name(run):  # an unfinished run may begin anew
+                continue
+            group, point = group_of[run.point], study.points[run.point].id
+            words = f"--workdir={self.workdir}: rounds is {fewer[-1]} there and {study.experiment.rounds} here"
+            if not beginning.state:
+                raise UserError(
+                    f"{words}, and the last state of point {point!r}, seed {run.seed}, was not kept "
+                    "(engine.states_mib); rounds cannot be added"
+                )
+            asked = id(group), fewer[-1]
+            if asked not in checked and not states.is_independent(study, group, fewer[-1]):
+                raise UserError(
+                    f"{words}, and rounds cannot be added, since the first ones of point {point!r} depend on the "
+                    "number of rounds in all, as with a cosine step size, with road-side units, with a trace, with "
+                    "eval_clients or eval_samples, or if neighbour lists must be longer for the further rounds"
+                )
+            checked.add(asked)
+            at_round = beginning.evaluations * study.experiment.eval_every
+            found[at_round] = found.get(at_round, 0) + 1
+        return found
+
+    def finish(
+        self, batch: Batch, result: BatchResult, state: Callable[[], Arrays], beginnings: Sequence[Beginning]
+    ) -> None:
+        """Write the records of a batch that has ended, and its last states if they are kept.
+
+        Args:
+          batch: The batch.
+          result: Its result.
+          state: A function that returns the arrays from which it could go on.
+          beginnings: Where its runs began here.
+
+        Raises:
+          DiskError: If a file cannot be written.
+        """
+        lines = lines_of(self.study, batch, result.metrics, result.facts)
+        for i, (run, beginning) in enumerate(zip(batch.runs, beginnings)):
+            metrics, facts = jax.tree.map(lambda leaf, i=i: leaf[i], (result.metrics, result.facts))
+            seconds = (0.0 if i else result.compile_seconds, result.run_seconds / len(batch.runs))
+            measured = from_devices(run.seed, metrics, facts, lines[i], *seconds)
+            if beginning.earlier:
+                measured = joined(RunRecord(run_path(self.workdir, beginning.earlier)).measured(), measured)
+            path = run_path(self.workdir, self.study.name(run))
+            write_record(path, measured, self._header(batch.group, run, beginning))
+        if self.keeps_states:
+            arrays = state()
+            for name, values in result.metrics.items():
+                arrays[name] = values[:, -1:]
+            # Of a batch whose runs have all stopped, the host has counted the further rounds.
+            arrays[ROUND] = result.metrics.round[:, -1].astype(arrays[ROUND].dtype)
+            evaluations = batch.group.simulation.num_evaluations
+            states.save(self.study, self.workdir, batch, arrays, evaluations, beginnings)
+        for run, beginning in zip(batch.runs, beginnings):
+            own = self.study.name(run)
+            for name in {beginning.state or own, own} - ({own} if self.keeps_states else set()):
+                state_path(self.workdir, name).unlink(missing_ok=True)
+
+    def tidy(self) -> None:
+        """Remove what killed processes have left: incomplete files, and states of finished runs if none are kept.
+
+        The caller has locked the workdir, and no other worker is there.
+        """
+        for folder in ("", RUNS, MODELS, TABLES, FIGURES):
+            disk.remove_parts(self.workdir / folder)
+        ended = {self.study.name(run) for run in self.study.to_do()} & self.finished()
+        for name in ended if ended and not self.keeps_states else ():
+            state_path(self.workdir, name).unlink(missing_ok=True)
+
+    def _header(self, group: Group, run: Run, beginning: Beginning) -> dict[str, Any]:
+        """Return what the record of a run says of it beside what it has measured."""
+        experiment, earlier = self.study.points[run.point].experiment, beginning.earlier
+        before = RunRecord(run_path(self.workdir, earlier)).header["goes_on_from"] if earlier else []
+        return {
+            "config": run_config(experiment),
+            "other": other_config(experiment),
+            "metrics": [metric.described._asdict() for metric in group.simulation.metrics if metric not in BUILT_IN],
+            "accuracy_is": accuracy_is(self.study, [group]),
+            "goes_on_from": [earlier, *before] if earlier else [],
+            "made": self.made,
+        }

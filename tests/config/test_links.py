@@ -6,7 +6,7 @@ import pytest
 from mdfl_jax import UserError, run
 from mdfl_jax.config.checks import wants_lists
 from mdfl_jax.config.resolve import resolve
-from mdfl_jax.study.run_files import is_independent
+from mdfl_jax.study.states import is_independent
 from mdfl_jax.study.study import make_study, rounded
 
 

@@ -13,7 +13,7 @@ from mdfl_jax.core.metric import CLIENTS, HOLDS, ROUNDS
 from mdfl_jax.engine.programs import Compiler, Placement
 from mdfl_jax.metrics import metric
 from mdfl_jax.study import make_study
-from mdfl_jax.study.batch import Program, steps
+from mdfl_jax.study.runner import Program, steps
 from mdfl_jax.study.study import Run
 
 COMPILE_FULLY = True  # with few optimisations, programs round in other ways if they are cut in another place

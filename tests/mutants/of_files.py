@@ -21,15 +21,15 @@ MUTANTS = [
     Mutant("results/records.py", "if not fits or", "if", RECORDS),
     Mutant("results/records.py", ", parse_constant=_refuse", "", RECORDS),
     Mutant("storage/array_files.py", 'array.dtype.newbyteorder("=")', "array.dtype", ARRAYS),
-    Mutant("study/run_files.py", 'if header["run"] != beginning.state:', "if False:", GROWING),
+    Mutant("study/states.py", 'if header["run"] != beginning.state:', "if False:", GROWING),
     # A kill between two writes, and what it leaves.
     Mutant("storage/disk.py", "part.replace(path)", "path.write_bytes(part.read_bytes())", f"{WORKDIR} {DISK}"),
-    Mutant("study/run_files.py", 'if not header["ended"]:  # otherwise', "if True:  # otherwise", STORE),
+    Mutant("study/workdir.py", 'if not header["ended"]:  # otherwise', "if True:  # otherwise", STORE),
     # Runs that go on.
-    Mutant("study/run_files.py", "np.zeros(leaf.shape, leaf.dtype) if row is None else row", "row",
+    Mutant("study/states.py", "np.zeros(leaf.shape, leaf.dtype) if row is None else row", "row",
            f"{GROWING}::{RULES}"),
-    Mutant("study/run_files.py", "found | added", "found", f"{GROWING}::{RULES}"),
-    Mutant("study/run_files.py", "return _text(simulation, numbers[0]) == ", "return True or ", GROWING),
+    Mutant("study/states.py", "found | added", "found", f"{GROWING}::{RULES}"),
+    Mutant("study/states.py", "return _text(simulation, numbers[0]) == ", "return True or ", GROWING),
     # Whose folder it is.
     Mutant("study/workdir.py", "if other := sorted(", "if other := False and sorted(", WORKDIR),
     Mutant("study/identity.py", '"switches": switches()}', '"switches": 0}', IDENTITY),

@@ -221,7 +221,7 @@ MUTANTS = [
     Mutant("config/presets.py", "(now or 0) > most", "most > (now or 0)", "config/test_presets.py"),
     Mutant("config/presets.py", 'if scale != "paper":', 'if scale == "smoke":', "config/test_presets.py"),
     Mutant("results/lines.py", "(is_mobile, ~is_mobile)", "(~is_mobile, is_mobile)", GROUPS),
-    Mutant("study/batch.py", "in range(evaluations, ", "in range(0, ", CHECKPOINT),
+    Mutant("study/runner.py", "in range(evaluations, ", "in range(0, ", CHECKPOINT),
     Mutant("core/numbers.py", "value >= bound", "value > bound", "config/test_config.py"),
     Mutant("traces/resampling.py", "(contacts.end - begin) / dt - 1e-9", "(contacts.end - begin) / dt + 1", "traces"),
     Mutant("traces/resampling.py", "(end - start <= max_gap[seen])", "True", "traces"),

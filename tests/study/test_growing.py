@@ -11,9 +11,9 @@ from studies import assert_same, go, names_of, stop_at, without_seconds
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.storage import array_files
 from mdfl_jax.storage.study_files import run_path, state_path
-from mdfl_jax.study import Interrupted, run_files
-from mdfl_jax.study.batch import Program
-from mdfl_jax.study.run_files import FORMAT
+from mdfl_jax.study import Interrupted, states
+from mdfl_jax.study.runner import Program
+from mdfl_jax.study.states import FORMAT
 
 STUDY = {"sweep": "", "seeds": 2, "algorithm.batch_size": 4, "algorithm.momentum": 0.9}
 
@@ -146,7 +146,7 @@ def test_states_that_were_not_kept_are_told_before_anything_is_written(tmp_path)
 
 
 def test_a_state_that_does_not_fit_is_refused_and_named(less, tmp_path, monkeypatch):
-    monkeypatch.setattr(run_files, "is_independent", lambda *_: True)  # which takes a second, and is tested above
+    monkeypatch.setattr(states, "is_independent", lambda *_: True)  # which takes a second, and is tested above
     runs = [run_path(less, name) for name in names_of(less)]
     one, other = (state_path(less, name) for name in names_of(less))
     before, (header, arrays) = one.read_bytes(), array_files.read(one, FORMAT)

@@ -12,7 +12,7 @@ from studies import assert_same
 
 from mdfl_jax.core import hosts
 from mdfl_jax.engine.programs import Programs
-from mdfl_jax.study.batch import Program
+from mdfl_jax.study.runner import Program
 
 BOUND = 10  # seconds after which hosts are to notice that another one is lost
 STUDY = TINY.replace("    return config\n", "    config.save = 'best'\n    return config\n")

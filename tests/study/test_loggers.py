@@ -176,8 +176,8 @@ import sys
 sys.path.insert(0, {str(Path(__file__).parents[1])!r})
 import mdfl_jax
 from tiny import tiny_config
-from mdfl_jax.study import batch
-batch.Program.start = None
+from mdfl_jax.study import runner
+runner.Program.start = None
 try:
     mdfl_jax.run(tiny_config(loggers="wandb"), {str(tmp_path / "run")!r})
 except mdfl_jax.UserError as error:

@@ -9,8 +9,8 @@ from mdfl_jax.core.errors import UserError, out_of_memory
 from mdfl_jax.storage import disk
 from mdfl_jax.study import make_study
 from mdfl_jax.study.ahead import memory
-from mdfl_jax.study.batch import Program
 from mdfl_jax.study.run import ignore
+from mdfl_jax.study.runner import Program
 
 CPU = "INTERNAL: Error dispatching computation: Out of memory allocating 3600000000 bytes."
 GPU = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 17179869184 bytes."

@@ -43,7 +43,7 @@ def evaluated(batch, rounds, accuracy, first=False, earlier=0, objective=np.nan)
     done = 0 if first or earlier else EVERY
     rest = {"objective": objective, "mean_model_loss": 1.5}
     lines = [[{"round": at, "accuracy": accuracy + i / 100, **rest} for at in rounds] for i in range(runs)]
-    return Evaluated(batch, Metrics(SHOWN, values), None, lines, done, first, earlier)
+    return Evaluated(batch, Metrics(SHOWN, values), None, lines, done, earlier)
 
 
 @pytest.fixture(scope="module")

@@ -82,7 +82,7 @@ def test_a_ctrl_c_while_a_program_is_compiled_ends_the_command_at_once(tmp_path)
 
 
 def compile_for_an_hour():
-    from mdfl_jax.study.batch import Program
+    from mdfl_jax.study.runner import Program
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
     Program.compile = lambda self: ctypes.CDLL(None).sleep(3600)

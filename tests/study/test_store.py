@@ -16,7 +16,7 @@ from mdfl_jax.storage import disk
 from mdfl_jax.storage.study_files import CONFIG, VIEWS, run_files, state_path
 from mdfl_jax.study import Interrupted
 from mdfl_jax.study.merge import merge
-from mdfl_jax.study.run_files import RunFiles
+from mdfl_jax.study.workdir import RunFiles
 
 STUDY = {"algorithm.batch_size": 4, "algorithm.momentum": 0.9, "engine.runs_per_batch": 3}
 COSTS = {"cost.seconds_per_sample": 0.5, "cost.bandwidth": 1e4, "cost.joules_per_metre": 1.0}

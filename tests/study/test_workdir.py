@@ -16,9 +16,9 @@ from mdfl_jax.report.page import write_report
 from mdfl_jax.storage.study_files import CONFIG, run_path
 from mdfl_jax.study import Interrupted, make_study, run_or_resume
 from mdfl_jax.study import workdir as workdirs
-from mdfl_jax.study.batch import Program
 from mdfl_jax.study.crew import Crew
 from mdfl_jax.study.merge import merge
+from mdfl_jax.study.runner import Program
 from mdfl_jax.study.workers import Workers
 
 STUDY = {"seeds": 2, "rounds": 2, "save": "final"}

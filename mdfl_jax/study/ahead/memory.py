@@ -169,9 +169,7 @@ def footprint(study: Study, group: Group) -> Footprint:
     If one run fits, and the runs of a device are mapped together, the programs are also compiled for two.
     """
     engine = study.experiment.engine
-    simulation: Simulation = group.simulation
-    key = jax.random.key(0)
-    carry = jax.eval_shape(simulation.first, simulation.data, group.hparams[0], key)
+    simulation, carry = group.simulation, group.carry
     models = 4 * simulation.num_params * carry.messages.shape[0]
     of_clients = jax.eval_shape(simulation.kept, carry).algorithm
     algorithm = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(of_clients))
@@ -202,10 +200,6 @@ def fit(study: Study, log: Callable[[str], None]) -> Study:
 
     Programs are compiled for this only if the user sets a memory limit, if a rough count comes near the devices' memory
     (half of it), or if activations may need most of it (on an accelerator, or if much is mapped together).
-
-    Args:
-      study: The study, from `make_study`.
-      log: A function that takes lines for the user.
 
     Raises:
       TooLargeError: If not even one run fits. The message says what one client needs, and what to change.
@@ -242,8 +236,7 @@ def _bytes(tree: Any) -> int:
 
 def _rough(group: Group) -> int:
     """Estimate bytes of a device from shapes: the data, and four states for each run (results, gradients, copies)."""
-    simulation = group.simulation
-    carry = jax.eval_shape(simulation.first, simulation.data, group.hparams[0], jax.random.key(0))
+    simulation, carry = group.simulation, group.carry
     held, where = (carry.algorithm, carry.clients), simulation.layout(carry)
     lies = [place.shard_shape for place in jax.tree.leaves((where.algorithm, where.clients))] if where else None
     state = 0

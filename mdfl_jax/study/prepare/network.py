@@ -422,10 +422,7 @@ def _heard_in_draws(graph: Graph, experiment: Experiment) -> tuple[int, int]:
 def work_in(experiment: Experiment, task: Task, algorithm: Algorithm) -> Work:
     """Return what a client computes in a round, found out by tracing a round of the algorithm.
 
-    Args:
-      experiment: The configuration of any point of a group.
-      task: Its task, for the shapes of a model.
-      algorithm: Its algorithm.
+    The task of the group is needed for the shapes of a model alone.
     """
     model = jax.eval_shape(task.init, task.data, jax.random.key(0))
     config = experiment.algorithm

@@ -111,12 +111,6 @@ def build_model(experiment: Experiment, dataset: Dataset) -> Any:
 def check_owners(experiment: Experiment, simulation: Simulation, hparams: Hparams, seeds: list[int]) -> None:
     """Check that a partition of the user's own gives samples to the clients that there are.
 
-    Args:
-      experiment: The configuration of a point.
-      simulation: Its simulation.
-      hparams: Its traced numbers.
-      seeds: The seeds whose partitions are drawn.
-
     Raises:
       UserError: If it gives a sample to a client that there is not. The message names the function.
     """
