@@ -144,6 +144,11 @@ def sharing(step: Step) -> list[str]:
     return [name for name, own in studies.items() if own & studies[step.item]]
 
 
+def claims() -> set[tuple[str, str]]:
+    """Return all claims, as (item, text)."""
+    return {(name, claim["text"]) for name, kept in results() for claim in kept["claims"]}
+
+
 def undecided() -> set[tuple[str, str]]:
     """Return the claims that are undecided, as (item, text)."""
     return {(name, c["text"]) for name, kept in results() for c in kept["claims"] if c["verdict"] == UNDECIDED}
@@ -153,7 +158,7 @@ def keep_outcome(step: Step, before: set[tuple[str, str]]) -> None:
     """Append to `GROWN` which claims a step was to decide and which it has decided, of those undecided before it."""
     foretold = {(need.item, need.text) for need in step.claims}
     row = {"item": step.item, "seeds": step.seeds, "hours": round(step.hours, 2)}
-    row |= {"foretold": sorted(foretold), "decided": sorted(before - undecided())}
+    row |= {"foretold": sorted(foretold), "decided": sorted(before & claims() - undecided())}
     rows = [*(json.loads(GROWN.read_text()) if GROWN.exists() else []), row]
     GROWN.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
 

@@ -52,7 +52,8 @@ def where_rows(mask: jax.Array, new: Any, old: Any) -> Any:
 def of_types(tree: Any, like: Any) -> Any:
     """Convert the numbers in a tree to the types of another tree.
 
-    It keeps the state of a network in single precision also where the models have 64 bits.
+    It keeps the state of a network in single precision also where the models have 64 bits. What is of another kind
+    there, whole or not, stays as it is.
 
     Args:
       tree: the tree to convert.
@@ -60,7 +61,8 @@ def of_types(tree: Any, like: Any) -> Any:
     """
 
     def leaf(x: jax.Array, y: jax.Array) -> jax.Array:
-        return x.astype(y.dtype) if jnp.issubdtype(y.dtype, jnp.number) else x
+        is_of = lambda kind: jnp.issubdtype(x.dtype, kind) and jnp.issubdtype(y.dtype, kind)  # noqa: E731
+        return x.astype(y.dtype) if is_of(jnp.floating) or is_of(jnp.integer) else x
 
     return jax.tree.map(leaf, tree, like)
 

@@ -154,11 +154,9 @@ class Simulation:
         """Check that the parts fit together."""
         check_fit(self.task, self.network, self.algorithm, self.schedule)
         _ = self._measured
-        leaves = jax.tree.leaves(self.model)
-        if sum(math.prod(x.shape) * (8 * x.dtype.itemsize + 1) for x in leaves) >= 2**32:
-            # A message of every coordinate, with the bitmap of a sparse message, must be below that.
+        if _size(self.model) >= 2**32:
             numbers = f"the model has {_size(self.model):,} numbers"
-            raise UserError(f"{numbers}; messages are counted exactly below 2^32 bits only")
+            raise UserError(f"{numbers}; what messages take is counted below 2^32 only")
 
     # What is known before a run.
 

@@ -189,7 +189,8 @@ def compare(
         swept = {path for of in manifests for point in of["points"] for path in point["overrides"]}
         own = [field for field in differ if field not in [*grown, *others] and field.path not in swept]
         words = in_words(own) or _contents(there["config"], here["config"])
-        words = words or in_words([*grown, *(field for field in differ if field.path in swept)]) or "it has other runs"
+        words = words or in_words([*grown, *(field for field in differ if field.path in swept)])
+        words = words or "it has other runs, or those of an earlier version, whose numbers may differ"
     elif had and fields[1]["rounds"] < fields[0]["rounds"]:
         words = in_words(grown)
     return words, [*others, *grown]

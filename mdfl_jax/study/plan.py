@@ -62,7 +62,9 @@ def plan(study: Study, on: str = "") -> str:
     noted |= dict.fromkeys(filter(None, (few_heard(point.experiment) for point in study.points)))
     noted |= dict.fromkeys(unused([p.experiment for p in study.points]))
     told = (*_targets(study), *_beyond_the_data(study), *study.traces, *_absent(study), *study.pretrained)
-    noted |= dict.fromkeys((*_never_carried(study), *_never_read(study), *told))
+    noted |= dict.fromkeys((*_never_carried(study), *told))
+    known = {line.partition(" is ")[0] for line in noted}
+    noted |= dict.fromkeys(line for line in _never_read(study) if line.partition(" is ")[0] not in known)
     lines += [f"  note: {line}" for line in noted]
     shared = sorted({size(group.simulation.mesh) for group in study.groups} - {1})
     sharing = f", of which {' or '.join(map(str, shared))} share a run" if shared else ""
@@ -120,7 +122,9 @@ def _never_read(study: Study) -> Iterator[str]:
             own = fields_of(ALGORITHMS.numbers(config.name))
             for name in sorted(group.unread):
                 elsewhere = name in own and "part" in own[name].metadata  # a network reads it
-                if not elsewhere and (value := getattr(config, name)) is not None:
+                value = getattr(config, name)
+                is_default = value is None or (name in own and value == own[name].default)
+                if not (elsewhere or is_default):
                     yield f"algorithm.{name} is {value}; it has no effect: algorithm.name {config.name} never reads it"
 
 

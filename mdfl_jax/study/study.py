@@ -345,10 +345,11 @@ def check_traced(simulation: Simulation, hparams: Sequence[Hparams]) -> frozense
     read: set[str] = set()
 
     def traced(step: Callable[..., Any], *args: Any) -> Any:
-        def of_numbers(numbers: Any, *args: Any) -> Any:
-            return step(simulation.data, hparams[0]._replace(algorithm=numbers), *args)
+        def of_numbers(numbers: Any, data: Any, hparams: Hparams, *args: Any) -> Any:
+            return step(data, hparams._replace(algorithm=numbers), *args)
 
-        closed, shapes = jax.make_jaxpr(of_numbers, return_shape=True)(hparams[0].algorithm, *args)
+        given = hparams[0].algorithm, simulation.data, hparams[0], *args
+        closed, shapes = jax.make_jaxpr(of_numbers, return_shape=True)(*given)
         used = dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars))[1]
         read.update(name for name, is_used in zip(names, used) if is_used)
         return shapes

@@ -76,7 +76,7 @@ class Regions(NamedTuple):
     Attributes:
       held: the samples of the k x k regions, as clients of the inner task.
       num_samples: [N] int32, the samples of the region in which each client begins, or one if there are none: costs
-        count the work of a client that holds some, and it will; relays have none.
+        count the work of a client that holds some, and who moves on will; relays have none.
       label_counts: [N, C] int32, their labels.
     """
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import mdfl_jax
+from mdfl_jax.algorithms.local import Settings, Watched
 from mdfl_jax.cli.families import listing
 from mdfl_jax.config.resolve import add_used_files, as_config, completed, default_config, resolve
 from mdfl_jax.core import own_files
@@ -212,6 +213,14 @@ MISTAKES = {  # member: (the fields that use it, the error, its file)
         "import jax.numpy as jnp\nfrom mdfl_jax.data.partition import PARTITIONS\n@PARTITIONS.register('wrong')\n"
         "def wrong(key, labels, settings):\n    return labels[:3]\n",
     ),
+    "numbers": (
+        {"data.partition": "wrong"},
+        r"wrong\.py.*: TracerBoolConversionError: .*",
+        "from mdfl_jax.core.numbers import number\n"
+        "from mdfl_jax.data.partition import PARTITIONS, PartitionNumbers\nclass Own(PartitionNumbers):\n"
+        "    share: float = number(0.5, 'a share')\n@PARTITIONS.register('wrong', Own)\n"
+        "def wrong(key, labels, settings):\n    return labels * 0 if settings.numbers.share > 0.2 else labels\n",
+    ),
     "algorithm": (
         {"algorithm.name": "wrong"},
         r"wrong\.py:7: exchange returned .*; it must return \(.*, Links\(.*\)\)",
@@ -275,6 +284,18 @@ FORGOTTEN = {
 }
 
 
+def test_settings_that_are_read_by_their_places_count_as_read():
+    settings = Watched()
+    changed = settings._replace(num_local_steps=2)
+    assert (changed.num_local_steps, changed.read) == (2, settings.read) == (2, {"num_local_steps"})
+    first, *_ = Settings._fields
+    assert settings[0] is getattr(Settings(), first)
+    assert settings.read == {"num_local_steps", first}
+    assert Settings(*settings) == Settings()
+    assert settings.read == {*Settings._fields}
+    assert Watched._make(Settings()).read == set()
+
+
 @pytest.fixture
 def forgetful(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -296,3 +317,5 @@ def test_a_number_that_an_algorithm_does_not_read_has_a_note(forgetful):
     lines = plan(make_study(as_config({**forgetful, **given, **acts}))).splitlines()
     note = "algorithm.momentum is 0.9; it has no effect: algorithm.name forgetful never reads it"
     assert [line for line in lines if "no effect" in line] == [f"  note: {note}"]
+    of_the_package = {**forgetful, "algorithm.name": "dpsgd", "sweep": "algorithm.momentum=0,0.9"}
+    assert "no effect" not in plan(make_study(as_config(of_the_package)))

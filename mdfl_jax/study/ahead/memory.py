@@ -131,7 +131,7 @@ def temporary_bytes(memory: Any) -> int:
     What a TPU's compiler calls temporary includes what it puts in the place of arguments and results that are no longer
     needed or not yet there: with a state of 4.5 GiB, 13.5 GiB of 15.75. So there it is the peak less these.
     """
-    if devices.backend() != "tpu":
+    if devices.backend() != "tpu" or not memory.peak_memory_in_bytes:
         return memory.temp_size_in_bytes
     around = memory.argument_size_in_bytes + memory.output_size_in_bytes - memory.alias_size_in_bytes
     return max(memory.peak_memory_in_bytes - around, 0)
