@@ -1,12 +1,11 @@
 """Local work, the same in every algorithm: E optimiser steps of each client on its own data, or E epochs of it."""
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 
 from mdfl_jax.attacks.lying import lie_to_all, lie_to_each
@@ -221,20 +220,10 @@ class Watched(Settings):
             self.read.add(name)
         return super().__getattribute__(name)
 
-    def __getitem__(self, place: Any) -> Any:
-        """Return a setting by its place, or several, and take down their names."""
-        self.read.update(np.atleast_1d(np.array(Settings._fields)[place]).tolist())
-        return super().__getitem__(place)
-
     def __iter__(self) -> Iterator[Any]:
         """Return all settings in their order, and take down all names."""
         self.read.update(Settings._fields)
         return super().__iter__()
-
-    @classmethod
-    def _make(cls, iterable: Iterable[Any]) -> Self:  # type: ignore[override]
-        """Return settings from all their values."""
-        return cls(*iterable)
 
     def _replace(self, **changes: Any) -> Self:
         """Return settings with changes; what is read of them counts as read of these."""

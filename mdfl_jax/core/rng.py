@@ -56,6 +56,11 @@ def keys(seeds: np.ndarray) -> jax.Array:
     return make(seeds)
 
 
+def number_of(name: str) -> int:
+    """Return the whole number below 2^31 that is folded into a key for the draws of this name."""
+    return zlib.crc32(name.encode()) & 0x7FFFFFFF
+
+
 def stream(key: jax.Array, name: Stream) -> jax.Array:
     """Return the key of a named stream of a seed.
 
@@ -64,7 +69,7 @@ def stream(key: jax.Array, name: Stream) -> jax.Array:
       name: one of `STREAMS`.
     """
     own = key[STREAMS.index(name)] if key.ndim else key
-    return jax.random.fold_in(own, zlib.crc32(name.encode()) & 0x7FFFFFFF)
+    return jax.random.fold_in(own, number_of(name))
 
 
 def stream_at(key: jax.Array, name: Stream, round_index: jax.Array | int) -> jax.Array:

@@ -61,8 +61,8 @@ def of_types(tree: Any, like: Any) -> Any:
     """
 
     def leaf(x: jax.Array, y: jax.Array) -> jax.Array:
-        is_of = lambda kind: jnp.issubdtype(x.dtype, kind) and jnp.issubdtype(y.dtype, kind)  # noqa: E731
-        return x.astype(y.dtype) if is_of(jnp.floating) or is_of(jnp.integer) else x
+        kind = next((kind for kind in (jnp.floating, jnp.integer) if jnp.issubdtype(y.dtype, kind)), None)
+        return x.astype(y.dtype) if kind and jnp.issubdtype(x.dtype, kind) else x
 
     return jax.tree.map(leaf, tree, like)
 

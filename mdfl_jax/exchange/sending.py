@@ -5,17 +5,16 @@ algorithms that compress; since it also counts the bits of its messages, it has 
 (`mdfl_jax.exchange.compressors`). Without maps a program has no further operation.
 """
 
-import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 
 from mdfl_jax.core import contract
-from mdfl_jax.core.rng import own_draws
+from mdfl_jax.core.rng import number_of, own_draws
 from mdfl_jax.core.types import ClientParams, Links
 
-SENDING = zlib.crc32(b"sending") & 0x7FFFFFFF  # folded into the key, since algorithms draw from the same stream
+SENDING = number_of("sending")  # folded into the key, since algorithms draw from the same stream
 
 # (the algorithm's numbers, key, links, vectors [N, ...]) -> what the clients send in their place, [N, ...]
 Sending = Callable[[Any, jax.Array, Links, ClientParams], ClientParams]

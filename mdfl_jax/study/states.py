@@ -5,7 +5,6 @@ were. Rounds may be added to a run if its first rounds are the same in a study w
 """
 
 import dataclasses
-import math
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -84,8 +83,8 @@ def leaves_of(group: Group) -> dict[str, jax.ShapeDtypeStruct]:
 
 def mib(study: Study) -> float:
     """Return about how many MiB the last states of all runs of a study take, whichever of them are to be done."""
-    bytes_of = lambda group: sum(math.prod(x.shape) * x.dtype.itemsize for x in leaves_of(group).values())  # noqa: E731
-    return len(study.seeds) * sum(len(group.points) * bytes_of(group) for group in study.groups) / MIB
+    sizes = (len(of.points) * x.size * x.dtype.itemsize for of in study.groups for x in leaves_of(of).values())
+    return len(study.seeds) * sum(sizes) / MIB
 
 
 def notes(study: Study) -> list[str]:

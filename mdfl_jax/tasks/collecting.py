@@ -12,7 +12,6 @@ With a drift, what is where changes after every so many rounds, one step at a ti
   kept stays as it was.
 """
 
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +23,7 @@ import numpy as np
 
 from mdfl_jax.core import sharding
 from mdfl_jax.core.errors import UserError, unknown_name
-from mdfl_jax.core.rng import stream_at
+from mdfl_jax.core.rng import number_of, stream_at
 from mdfl_jax.core.section import Rule, Section, field, is_counted, section
 from mdfl_jax.core.types import Collecting, Task
 from mdfl_jax.data.batching import index_clients
@@ -34,7 +33,7 @@ from mdfl_jax.mobility.rule import FILES
 from mdfl_jax.tasks.supervised import IMAGES, SupervisedClients, SupervisedData
 from mdfl_jax.tasks.task import TASKS, task_named
 
-OWN = zlib.crc32(b"collecting") & 0x7FFFFFFF  # folded into the key: the partition splits its keys from the same stream
+OWN = number_of("collecting")  # folded into the key: the partition splits its keys from the same stream
 TURNS = 4  # quarter turns after which an image is as it was
 LARGEST_RINGS = 2**26  # samples that all clients of a run keep, whose indices take 256 MiB
 NOTHING = -1  # in the place of a sample that was not collected

@@ -11,7 +11,6 @@ a movement and their durations are exact. The radius of the clients remains as a
 """
 
 import math
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -26,7 +25,7 @@ from mdfl_jax.core.links import ALL_PAIRS, Senders, carried, no_senders
 from mdfl_jax.core.metric import CURVE, TABLE, UNKNOWN, Metric
 from mdfl_jax.core.numbers import Numbers, number
 from mdfl_jax.core.registry import Registry
-from mdfl_jax.core.rng import stream
+from mdfl_jax.core.rng import number_of, stream
 from mdfl_jax.core.section import Family, Rule, Section, field, section, switch
 from mdfl_jax.core.types import Clients
 from mdfl_jax.metrics.over_clients import mean_of_known
@@ -38,7 +37,7 @@ from mdfl_jax.networks.radios.shadowing import Waves, draw_waves, shadowing
 
 HOME = "mdfl_jax.networks.radios"
 # These numbers are folded into the key of the stream "link", from which the links of each round are drawn, too.
-SHADOWING, HEIGHTS = (zlib.crc32(name) & 0x7FFFFFFF for name in (b"shadowing", b"heights"))
+SHADOWING, HEIGHTS = number_of("shadowing"), number_of("heights")
 
 
 class SignalNumbers(Numbers):

@@ -1,6 +1,5 @@
 """A network some of whose clients are attackers: who they are, from when, and how far their models may have come."""
 
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -14,13 +13,13 @@ from mdfl_jax.attacks.registry import ATTACKS, Attackers, attackers_of, names
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.metric import CURVE, HOLDS, TABLE, UNKNOWN, Metric
 from mdfl_jax.core.numbers import of_fixed_types
-from mdfl_jax.core.rng import stream
+from mdfl_jax.core.rng import number_of, stream
 from mdfl_jax.core.section import Built, Family, Rule, Section, field, section, switch
 from mdfl_jax.core.types import Clients, Links, Network, Places, Task
 from mdfl_jax.networks.wrappers.wrapper import wrap
 from mdfl_jax.tasks.supervised import IMAGES
 
-OWN = zlib.crc32(b"attackers") & 0x7FFFFFFF  # folded into the key, since the inner network draws from the same stream
+OWN = number_of("attackers")  # folded into the key, since the inner network draws from the same stream
 NEVER = 2**30  # rounds
 WHO = ("random", "mobile", "static", "most_central", "outermost", "listed")
 """Who attacks: any clients, mobile or static ones, those nearest to or farthest from the middle, or those listed."""

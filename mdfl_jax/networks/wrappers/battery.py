@@ -8,7 +8,6 @@ by less than what the round takes, and it is silent until harvest has paid this 
 """
 
 import dataclasses
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +20,7 @@ import numpy as np
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.metric import CURVE, HOLDS, TABLE, Metric
 from mdfl_jax.core.numbers import of_fixed_types
-from mdfl_jax.core.rng import stream
+from mdfl_jax.core.rng import number_of, stream
 from mdfl_jax.core.section import Built, Rule, Section, field, section
 from mdfl_jax.core.totals import Total, add, no_total
 from mdfl_jax.core.types import FIXED, Clients, Links, Network, Observed
@@ -33,7 +32,7 @@ from mdfl_jax.networks.spatial import PRESENT
 from mdfl_jax.networks.wrappers.roadside import at_units
 from mdfl_jax.networks.wrappers.wrapper import wrap
 
-OWN = zlib.crc32(b"battery") & 0x7FFFFFFF  # folded into the key, since the costs draw from the same stream
+OWN = number_of("battery")  # folded into the key, since the costs draw from the same stream
 _of_energy, _of_chargers = (partial(field, part=part) for part in ("energy", "chargers"))
 
 

@@ -3,7 +3,6 @@
 This is PaME's setting (V-D), for algorithms that do not pick neighbours themselves.
 """
 
-import zlib
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,7 +11,7 @@ import jax.numpy as jnp
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.links import ALL_PAIRS, Senders
-from mdfl_jax.core.rng import stream, stream_at
+from mdfl_jax.core.rng import number_of, stream, stream_at
 from mdfl_jax.core.types import FIXED, SYMMETRIC, Clients, Links, Network
 from mdfl_jax.exchange.partial import random_neighbours
 from mdfl_jax.metrics.values import HEARD, components
@@ -21,7 +20,7 @@ from mdfl_jax.networks.mixing import metropolis_hastings
 from mdfl_jax.networks.wrappers.wrapper import wrap
 
 # This number is folded into the key, since the inner network draws from the same streams.
-OWN = zlib.crc32(b"participation") & 0x7FFFFFFF
+OWN = number_of("participation")
 PICKS = ("both_ways", "one_way")
 """How two clients exchange of which one has picked the other: both send, or only the one that is picked."""
 

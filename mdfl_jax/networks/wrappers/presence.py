@@ -4,7 +4,6 @@ A member of the family says who is there; a trace may say it, too. Who is away h
 stands still, or it trains on, as set. What a client that comes knows is told to the engine by `Links.renewed`.
 """
 
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -18,7 +17,7 @@ from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.metric import CURVE, TABLE, UNKNOWN, Metric
 from mdfl_jax.core.numbers import Numbers, Setting, number
 from mdfl_jax.core.registry import Registry
-from mdfl_jax.core.rng import stream
+from mdfl_jax.core.rng import number_of, stream
 from mdfl_jax.core.section import Built, Family, Rule, Section, field, section
 from mdfl_jax.core.types import FIXED, NEVER, Clients, Links, Network, Renewed
 from mdfl_jax.exchange.active import links_among
@@ -27,7 +26,7 @@ from mdfl_jax.networks.spatial import PRESENT
 from mdfl_jax.networks.wrappers.wrapper import wrap
 from mdfl_jax.storage.number_lines import whole_numbers
 
-OWN = zlib.crc32(b"presence") & 0x7FFFFFFF  # folded into the key, since other networks draw from the same stream
+OWN = number_of("presence")  # folded into the key, since other networks draw from the same stream
 ABSENT = ("idle", "train")
 """What clients do that are away: nothing, or they train alone."""
 NEWCOMERS = ("kept", "initial", "neighbour")
