@@ -28,6 +28,7 @@ from mdfl_jax.mobility.registry import movement_of, world_in
 from mdfl_jax.mobility.strategies.learnt import features
 from mdfl_jax.networks.wrappers.attacked import AttackConfig
 from mdfl_jax.networks.wrappers.roadside import ServerConfig
+from mdfl_jax.study.prepare.task import build_task
 from mdfl_jax.study.study import Study, build_simulation, make_study
 
 Observe = Callable[[Sight], Any]
@@ -255,7 +256,7 @@ def environment(config: Config, reward: str = "accuracy", observe: Observe = fea
     numbers = from_values(form.numbers, vars(experiment.motion))
     numbers.check(setting_of(experiment, experiment.network.mobility))
     tree = group.pretrained.tree if group.pretrained else None
-    simulation = build_simulation(experiment, group.dataset, [form], pretrained=tree)
+    simulation = build_simulation(experiment, build_task(experiment, group.dataset, pretrained=tree), [form])
     count, hparams = experiment.network.num_mobile, group.hparams[0]
     numbers = numbers.replace(goal=[0] * count).traced()
     hparams = hparams._replace(network=_with_agents(hparams.network, numbers))

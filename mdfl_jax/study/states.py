@@ -25,6 +25,7 @@ from mdfl_jax.storage import array_files
 from mdfl_jax.storage.array_files import Arrays
 from mdfl_jax.storage.study_files import state_path
 from mdfl_jax.study.prepare.network import TraceFiles
+from mdfl_jax.study.prepare.task import build_task
 from mdfl_jax.study.study import Batch, Group, Study, build_simulation, hparams_of_points, with_links
 
 FORMAT = "state 2"
@@ -220,9 +221,10 @@ def is_independent(study: Study, group: Group, rounds: int) -> bool:
     """Tell whether the programs and the numbers of a group are the same for a study of so many rounds."""
     members = [dataclasses.replace(study.points[p].experiment, rounds=rounds) for p in group.points]
     tree, files = group.pretrained.tree if group.pretrained else None, TraceFiles()
-    make = partial(build_simulation, members[0], group.dataset, group.rules, group.simulation.mesh, tree)
     of_members = partial(hparams_of_points, members, group.rules, files)
     try:
+        task = build_task(members[0], group.dataset, group.simulation.mesh, tree)
+        make = partial(build_simulation, members[0], task, group.rules)
         simulation = with_links(make, members, of_members, study.seeds)  # lists of another length: another program
         numbers = of_members(simulation)
     except UserError:

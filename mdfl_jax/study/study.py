@@ -51,7 +51,7 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.own_files import place, shown, words
 from mdfl_jax.core.section import PICKED, Built, is_counted, sections_in
 from mdfl_jax.core.sharding import SEED, client_mesh
-from mdfl_jax.core.types import FIXED, SYMMETRIC, Hparams
+from mdfl_jax.core.types import FIXED, SYMMETRIC, Hparams, Task
 from mdfl_jax.core.types import Schedule as RunSchedule
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.engine.programs import in_turns
@@ -200,10 +200,8 @@ def settings_of(experiment: Experiment) -> Watched:
 
 def build_simulation(
     experiment: Experiment,
-    dataset: Dataset | None,
+    task: Task,
     rules: Sequence[Movement | Form],
-    mesh: Mesh | None = None,
-    pretrained: Any = None,
     max_neighbours: int = 0,
     settings: Settings | None = None,
 ) -> Simulation:
@@ -211,10 +209,8 @@ def build_simulation(
 
     Args:
       experiment: The configuration of any point of the group.
-      dataset: The data set, from `load_dataset`.
+      task: The task of the group, from `build_task`.
       rules: The movements of the points of the group, or forms of rules. They have no effect with a graph.
-      mesh: The devices that share each run, if any.
-      pretrained: As in `build_task`.
       max_neighbours: The neighbours that a neighbour list can hold; 0 if links are matrices.
       settings: Those of the algorithm; None: `settings_of` the configuration.
 
@@ -222,7 +218,6 @@ def build_simulation(
       UserError: If task, network and algorithm do not fit together.
     """
     engine = experiment.engine
-    task = build_task(experiment, dataset, mesh, pretrained)
     settings = settings or settings_of(experiment)
     algorithm = ALGORITHMS[experiment.algorithm.name](settings)
     algorithm = with_rule(algorithm, aggregation_in_use(experiment.algorithm.name, experiment.algorithm.aggregation))
@@ -579,6 +574,7 @@ def make_study(config: ConfigDict) -> Study:
     baselines = baseline_of(experiment, all_points)
     check_used([point.experiment for point in all_points])
     datasets: dict[DataConfig, Dataset | None] = {}
+    tasks: dict[Any, Task] = {}
     files, weight_files = TraceFiles(), PretrainedFiles()
     seeds = [experiment.first_seed + s for s in range(experiment.seeds)]
     groups = []
@@ -602,7 +598,8 @@ def make_study(config: ConfigDict) -> Study:
         with blame_own_files(origins):
             numbers = partial(hparams_of_points, members, rules, files)
             settings = settings_of(members[0])
-            make = partial(build_simulation, members[0], dataset, rules, mesh, tree, settings=settings)
+            task = build_task(members[0], dataset, mesh, tree, tasks)
+            make = partial(build_simulation, members[0], task, rules, settings=settings)
             simulation = with_links(make, members, numbers, seeds)
             for member in members:
                 check_heard(member)

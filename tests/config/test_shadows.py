@@ -17,7 +17,7 @@ from mdfl_jax.config.points import program_key
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.config.sections import member_notes
 from mdfl_jax.mobility.registry import movement_of
-from mdfl_jax.study.prepare.task import load_dataset
+from mdfl_jax.study.prepare.task import build_task, load_dataset
 from mdfl_jax.study.study import build_simulation, hparams_of
 
 KEY = jax.random.key(0)
@@ -149,7 +149,7 @@ programs = {}
 def built(experiment):
     """The simulation of a configuration and its numbers, as `make_study` builds them."""
     rules = [movement_of(experiment)]
-    simulation = build_simulation(experiment, dataset(experiment.data), rules)
+    simulation = build_simulation(experiment, build_task(experiment, dataset(experiment.data)), rules)
     return simulation, hparams_of(experiment, rules, None, simulation.link_load)
 
 

@@ -21,7 +21,7 @@ from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.networks.graphs import GraphParams
 from mdfl_jax.networks.wrappers.clocks import JOINS, ClockParams, with_clocks
 from mdfl_jax.networks.wrappers.presence import PresenceParams, StayNumbers, coming_and_going
-from mdfl_jax.study.prepare.task import load_dataset
+from mdfl_jax.study.prepare.task import build_task, load_dataset
 from mdfl_jax.study.study import build_simulation, hparams_of
 from mdfl_jax.tasks import classification
 
@@ -81,7 +81,7 @@ CLOCKS |= {"eval_every": "3", "seeds": "1", "network.radius": "3"}
 def run_of(**fields):
     experiment = resolve(with_fields(tiny_config(), {**CLOCKS, **fields}))
     rules = [movement_of(experiment)]
-    simulation = build_simulation(experiment, load_dataset(experiment.data), rules)
+    simulation = build_simulation(experiment, build_task(experiment, load_dataset(experiment.data)), rules)
     return jax.device_get(jax.jit(simulation.run)(hparams_of(experiment, rules), jax.random.key(2)))
 
 

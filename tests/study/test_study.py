@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from made_study import made
+from tiny import tiny_config
 
 import mdfl_jax
 from mdfl_jax.config import default_config
@@ -47,6 +48,17 @@ def test_rivals_that_a_number_makes_equal_are_told():
     assert "note: algorithm.rho is 0, at which dfedsam is dpsgd" in told
     other = SMALL | {"sweep": "algorithm.name=dpsgd,dfedavgm", "baseline": "", "algorithm.local_steps": 2}
     assert "is dpsgd" not in plan(make_study(as_config(other)))
+
+
+def test_programs_that_learn_the_same_have_one_copy_of_the_data():
+    sweep = "algorithm.name=dpsgd,pame;algorithm.batch_size=4,8;model.name=linear,mlp"
+    study = make_study(tiny_config(sweep=sweep))
+    tasks = {id(group.simulation.data.x_train): None for group in study.groups}
+    assert (len(study.groups), len(tasks)) == (8, 4)
+    for group in study.groups:
+        member, asked = study.points[group.points[0]].experiment, group.simulation.task.gradient.__self__.asked
+        assert asked.batch_size == member.algorithm.batch_size
+        assert bool(asked.model.widths) == (member.model.name == "mlp")
 
 
 @pytest.mark.long

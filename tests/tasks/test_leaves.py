@@ -19,8 +19,7 @@ from mdfl_jax.core.trees import chosen_leaves, joined_leaves, leaf_paths
 from mdfl_jax.models import make_model
 from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.networks.graphs import GraphParams
-from mdfl_jax.study.prepare.task import load_dataset
-from mdfl_jax.study.study import build_simulation
+from mdfl_jax.study.prepare.task import build_task, load_dataset
 from mdfl_jax.tasks.supervised import supervised
 
 N, KEY = 5, jax.random.key(0)
@@ -121,11 +120,12 @@ def test_a_personal_layer_is_not_exchanged(name):
 def test_settings_choose_the_leaves_and_errors_are_one_line():
     config = tiny_config(**{"model.name": "mlp", "model.trainable": "Dense_1/*, Dense_2/*"})
     experiment = resolve(config)
-    simulation = build_simulation(experiment, load_dataset(experiment.data), ["random_movement"])
-    assert leaf_paths(simulation.model) == [f"Dense_{k}/{leaf}" for k in (1, 2) for leaf in ("bias", "kernel")]
+    task = build_task(experiment, load_dataset(experiment.data))
+    model = jax.eval_shape(task.init, task.data, jax.random.key(0))
+    assert leaf_paths(model) == [f"Dense_{k}/{leaf}" for k in (1, 2) for leaf in ("bias", "kernel")]
     config.model.trainable = "Dense_9/*"
     with pytest.raises(UserError, match=r"model.trainable is 'Dense_9/\*'; 'Dense_9/\*' matches none of the leaves"):
-        build_simulation(resolve(config), load_dataset(experiment.data), ["random_movement"])
+        build_task(resolve(config), load_dataset(experiment.data))
     with pytest.raises(UserError, match=r"model.shared is 'x'; it must be empty: choco exchanges whole models"):
         resolve(tiny_config(**{"model.shared": "x", "algorithm.name": "choco"}))
     with pytest.raises(UserError, match=r"model.trainable is 'w'; it must be empty with data.name synthetic:linear"):

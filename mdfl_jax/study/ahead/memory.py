@@ -18,6 +18,7 @@ from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.mobility.registry import OWN, movement_of
 from mdfl_jax.networks.wrappers.roadside import ServerConfig
 from mdfl_jax.storage.disk import host_memory
+from mdfl_jax.study.prepare.task import build_task
 from mdfl_jax.study.study import ONE, Group, Study, build_simulation, evenly, hparams_of
 
 MIB = 2**20
@@ -156,7 +157,7 @@ def round_flops(study: Study, group: Group) -> float:
     data = dataclasses.replace(experiment.data, crop=0, flip=False)  # on accelerators, matrix products compute these
     listed = ONE if group.simulation.network.lists else 0
     member = dataclasses.replace(experiment, engine=engine, data=data)
-    plain = build_simulation(member, group.dataset, group.rules, max_neighbours=listed)
+    plain = build_simulation(member, build_task(member, group.dataset), group.rules, listed)
     key = jax.random.key(0)
     carry = jax.eval_shape(plain.first, plain.data, hparams, key)
     return count_flops(jax.make_jaxpr(plain.round)(plain.data, hparams, key, carry))
@@ -263,7 +264,7 @@ def _too_small(study: Study, group: Group, plan: Footprint) -> TooLargeError:
     rules = [movement_of(alone)]
     tree = group.pretrained.tree if group.pretrained else None
     single = group._replace(
-        simulation=build_simulation(alone, group.dataset, rules, pretrained=tree),
+        simulation=build_simulation(alone, build_task(alone, group.dataset, pretrained=tree), rules),
         hparams=[hparams_of(alone, rules)],
         points=[0],
     )

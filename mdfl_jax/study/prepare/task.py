@@ -133,7 +133,11 @@ def check_owners(experiment: Experiment, simulation: Simulation, hparams: Hparam
 
 
 def build_task(
-    experiment: Experiment, dataset: Dataset | None, mesh: Mesh | None = None, pretrained: Any = None
+    experiment: Experiment,
+    dataset: Dataset | None,
+    mesh: Mesh | None = None,
+    pretrained: Any = None,
+    made: dict[Any, Task] | None = None,
 ) -> Task:
     """Build the task of a group of points.
 
@@ -143,6 +147,8 @@ def build_task(
       mesh: The devices that share each run, if any.
       pretrained: The variables from which the model starts, as `mdfl_jax.models.pretrained.match` returns them; None:
         all are drawn at random.
+      made: The tasks of the study so far, by what was asked for. Groups that learn the same share a task, so its arrays
+        lie on the device once and its model is traced once. Those with pretrained variables have tasks of their own.
 
     Raises:
       UserError: If a minibatch is larger than the data set, if the data set cannot be divided as configured, or if the
@@ -161,6 +167,7 @@ def build_task(
     if dataset is not None:
         task_numbers(experiment).check_dataset(dataset, num_owners - others)
     loss, loss_numbers = ("", None) if dataset is None else loss_of(experiment, dataset)
+    kind = task_of(experiment)
     asked = TaskRequest(
         num_clients=num_owners,
         num_relays=others,
@@ -169,16 +176,18 @@ def build_task(
         precision=engine.precision,
         mesh=mesh,
         tiling=Tiling(engine.block_size, engine.tile, engine.mapping),
-        dataset=dataset,
-        model=None if dataset is None else build_model(experiment, dataset),
         partition=data.partition,
         augmentation=Augmentation(data.crop, data.flip),
-        pretrained=pretrained,
         loss=loss,
         loss_numbers=loss_numbers,
         trainable=experiment.model.trainable,
     )
-    task = task_of(experiment).make(asked)
+    of_study = made if made is not None and pretrained is None else {}
+    key = kind, asked, id(dataset), experiment.model, engine.convolution, engine.remat
+    if key not in of_study:
+        model = None if dataset is None else build_model(experiment, dataset)
+        of_study[key] = kind.make(asked._replace(dataset=dataset, model=model, pretrained=pretrained))
+    task = of_study[key]
     if collects:
         assert dataset is not None
         task = collecting.wrap_task(task, experiment, dataset.num_strata)
