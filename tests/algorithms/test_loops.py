@@ -26,7 +26,7 @@ from mdfl_jax.core.types import Links
 
 ROUNDS = 8
 ALWAYS = [graph()] * ROUNDS
-SOME = [graph() if t % 3 else NO_LINKS for t in range(ROUNDS)]
+SOME = [graph() if t % 3 != 1 else NO_LINKS for t in range(ROUNDS)]
 CHANGING = [(graph(), NO_LINKS, graph([(0, 1), (2, 3)]), graph([(1, 4), (4, 3), (0, 2)]))[t % 4] for t in range(ROUNDS)]
 WHOLE = 64 * 6  # the bits of six coordinates in double precision
 LR = 0.125  # exact in single precision, in which an optimiser has it

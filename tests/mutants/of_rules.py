@@ -8,6 +8,9 @@ FILES, GROUPS, CHECKPOINT, SELECT = (
     *("results/test_study_files.py", "results/test_groups.py"),
     *("study/test_growing.py", "results/test_select.py"),
 )
+BEER = "algorithms/test_loops.py::test_an_algorithm_is_its_loop[beer]"
+ONCE = "algorithms/test_fedmobile.py::test_equals_the_paper_read_slot_by_slot[virtual_download_once-False]"
+OF_SOME = "networks/test_clocks.py::test_gradients_of_some_clients_are_rows_of_those_of_all_and_of_no_others"
 MUTANTS = [
     # Who moves where.
     Mutant("mobility/label_distances.py", "histogram - reference", "histogram", "mobility"),
@@ -111,7 +114,7 @@ MUTANTS = [
     Mutant("algorithms/pame.py", "-state.round.astype(own.dtype)", "state.round.astype(own.dtype)", "algorithms"),
     Mutant("algorithms/pame.py", "low, high + 1, jnp.int32", "low, high, jnp.int32", "algorithms/test_pame.py"),
     Mutant("algorithms/pame.py", "links) & turn[:, None]", "links)", "algorithms"),
-    Mutant("algorithms/beer.py", "links, state.round > 0", "links, state.round >= 0", "algorithms"),
+    Mutant("algorithms/beer.py", "links, state.round > 0", "links, state.round >= 0", BEER),
     Mutant("algorithms/gradient_tracking.py", "h + g - before", "h + g", "algorithms/test_loops.py"),
     Mutant("algorithms/dmgt_svrg.py", "where_rows(renewed, whole,", "where_rows(drawn, whole,", "algorithms/test_loops.py"),
     Mutant("algorithms/dmgt_svrg.py", "sizes < 1 - CLOSE_TO_ONE", "sizes < 2", "algorithms/test_loops.py"),
@@ -124,7 +127,7 @@ MUTANTS = [
     Mutant("algorithms/dfedavgm.py", "found), y), loss", "found), before), loss", "algorithms/test_loops.py"),
     Mutant("algorithms/fedmobile.py", "(gave < hparams.max_upload) & ~meetings.now", "~meetings.now", "algorithms"),
     Mutant("algorithms/fedmobile.py", "version=state.version[relays.source]", "version=state.version", "algorithms"),
-    Mutant("algorithms/fedmobile.py", "last == hparams.download_after", "last >= hparams.download_after", "algorithms"),
+    Mutant("algorithms/fedmobile.py", "last == hparams.download_after", "last >= hparams.download_after", ONCE),
     Mutant("algorithms/innovations.py", "links, x - estimate)", "links, x)", "algorithms/test_loops.py"),
     Mutant("exchange/aggregation.py", "links.mix), heard.sent", "links.mix), heard.own", "exchange/test_sending.py"),
     Mutant("exchange/screening.py", "== of_attackers", "!= of_attackers", "exchange/test_rules.py"),
@@ -140,7 +143,7 @@ MUTANTS = [
     Mutant("networks/wrappers/battery.py", "left = start + harvested.value", "left = start", "networks/test_battery.py"),
     Mutant("networks/wrappers/clocks.py", "there if asynchronous else finishes", "there", "networks/test_clocks.py"),
     Mutant("networks/wrappers/clocks.py", "state.left - 1, 0), state.left)", "state.left - 1, 0), 0)", "networks/test_clocks.py"),
-    Mutant("tasks/gradients.py", "-(-jnp.sum(has_samples) // at_once)", "jnp.sum(has_samples) // at_once", "networks/test_clocks.py"),
+    Mutant("tasks/gradients.py", "-(-jnp.sum(has_samples) // at_once)", "jnp.sum(has_samples) // at_once", OF_SOME),
     Mutant("exchange/peers.py", "first[first] == me", "first != me", "algorithms/test_asynchronous.py"),
     Mutant("algorithms/adpsgd.py", "Late(where_rows(ends, models, late.snapshot)", "Late(models", "algorithms/test_asynchronous.py"),
     Mutant("algorithms/swift.py", "links.mix * slower", "links.mix", "algorithms/test_asynchronous.py"),

@@ -24,6 +24,7 @@ from mdfl_jax.networks.wrappers.presence import PresenceParams, StayNumbers, com
 from mdfl_jax.study.prepare.task import build_task, load_dataset
 from mdfl_jax.study.study import build_simulation, hparams_of
 from mdfl_jax.tasks import classification
+from mdfl_jax.tasks.gradients import Tiling
 
 N, ROUNDS = 6, 40
 SAMPLES = [10, 20, 30, 45, 7, 0]  # works of 1, 2, 3, 5, 1 and no samples' slots: ten samples are a slot
@@ -120,7 +121,8 @@ def test_slow_clients_work_seldom_and_a_slot_takes_its_seconds(tmp_path):
 @pytest.mark.parametrize("batch_size", [0, 5])
 def test_gradients_of_some_clients_are_rows_of_those_of_all_and_of_no_others(batch_size):
     """Also where runs with different clients are mapped together: the loop is then that of the run with the most."""
-    task = classification(toy_dataset(), make_model("linear", 3), 9, "iid", batch_size=batch_size)
+    by_four = Tiling(block_size=5, tile=20)
+    task = classification(toy_dataset(), make_model("linear", 3), 9, "iid", batch_size=batch_size, tiling=by_four)
     clients = task.partition(task.data, PartitionNumbers(), jax.random.key(0))
     params = jax.vmap(lambda k: task.init(task.data, k))(jax.random.split(jax.random.key(1), 9))
     of = lambda only: task.gradient(task.data, clients, params, jax.random.key(2), only=only)  # noqa: E731
