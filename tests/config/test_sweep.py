@@ -5,6 +5,7 @@ from tables import cases, with_fields
 
 from mdfl_jax.config.points import baseline_of, group_points, points
 from mdfl_jax.config.resolve import resolve
+from mdfl_jax.core.errors import UserError
 
 
 def swept(tiny, sweep, **changes):
@@ -18,6 +19,14 @@ def test_points_are_all_combinations_the_last_axis_fastest(tiny):
     assert found[3].overrides == {"network.mobility": "dcm", "data.alpha": 0.1}
     assert found[3].experiment.network.mobility == "dcm"
     assert found[3].experiment.data.alpha == 0.1
+
+
+def test_a_study_has_at_most_ten_thousand_points_and_a_million_runs(tiny):
+    with pytest.raises(UserError, match=r"sweep has 10,002 points; at most 10,000 are allowed"):
+        swept(tiny, f"network.radius={','.join(map(str, range(5001)))}; data.alpha=1,2", baseline="")
+    with pytest.raises(UserError, match=r"seeds is 500,001, which makes 1,000,002 runs of the 2 points of the sweep"):
+        swept(tiny, "data.alpha=1,2", seeds=500_001, baseline="")
+    assert len(swept(tiny, "data.alpha=1,2", seeds=500_000, baseline="")[1]) == 2
 
 
 def test_tied_fields_make_one_axis(tiny):

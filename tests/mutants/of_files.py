@@ -7,7 +7,7 @@ STORE, GROWING, WORKDIR = "study/test_store.py", "study/test_growing.py", "study
 RULES = "test_points_whose_rules_are_others_go_on_in_one_program"
 STREAMS, SIGNALS = "cli/test_closed_streams.py", "study/test_signals.py"
 NOHUP = f"{STREAMS}::test_a_closed_terminal_stops_a_study_with_its_state_saved_and_does_not_under_nohup"
-MEMORY, BOUNDS = "study/test_out_of_memory.py", "cli/test_sweep_mistakes.py"
+MEMORY, BOUNDS, SWEEP = "study/test_out_of_memory.py", "cli/test_sweep_mistakes.py", "config/test_sweep.py"
 WEIGHTS, TRACES = "models/test_hostile_weights.py", "traces/test_bounds.py"
 DIVERGING, IDENTITY = "study/test_diverging.py", "study/test_identity.py"
 DRY_RUN = "configs/test_dry_run.py::test_a_dry_run_describes_the_study[pame-f8,scale=smoke]"
@@ -59,8 +59,8 @@ MUTANTS = [
     Mutant("config/checks.py", "if is_set and not fields & read:", "if False:", "config/test_own_files.py"),
     Mutant("exchange/largest.py", "sums(word).astype(word.dtype)", "sums(word)", "tasks/test_studies.py"),
     # Numbers and paths beyond all bounds, and whatever a file raises.
-    Mutant("config/points.py", "if num_points > MOST_POINTS:", "if False:", BOUNDS),
-    Mutant("config/points.py", "experiment.seeds) > MOST_RUNS:", "experiment.seeds) < 0:", BOUNDS),
+    Mutant("config/points.py", "if num_points > MOST_POINTS:", "if False:", SWEEP),
+    Mutant("config/points.py", "experiment.seeds) > MOST_RUNS:", "experiment.seeds) < 0:", SWEEP),
     Mutant("core/errors.py", "if error.errno == errno.ENAMETOOLONG else", "if False else", BOUNDS),
     Mutant("cli/common.py", "word if len(word) <= LONGEST else", "word if True else", BOUNDS),
     Mutant("cli/common.py", "error = error.__context__", "error = None", BOUNDS),

@@ -13,21 +13,26 @@ EXACT = {"messages", "bits_sent", "links", "rounds_done", "position", "is_mobile
 
 
 @pytest.mark.long
-def test_a_study_that_goes_on_with_other_devices_counts_the_same(tmp_path):
-    """One command with two host devices, one that begins with one and goes on with three."""
+@pytest.mark.parametrize(("in_one", "begins", "ends", "seeds"), [(2, 1, 3, 2), (1, 4, 1, 1)])
+def test_a_study_that_goes_on_with_other_devices_counts_the_same(tmp_path, in_one, begins, ends, seeds):
+    """One command with two devices and one that begins with one and goes on with three; from four that share a run.
+
+    Over four devices six clients have two rows of padding, which are no part of a saved state.
+    """
     config = tmp_path / "tiny.py"
     config.write_text(TINY)
     arguments = [f"--config={config}", "--config.rounds=24", "--config.eval_every=4", "--noreport"]
+    arguments += [f"--config.seeds={seeds}"]
 
     def ended(folder, devices, patch=None):
         words = [*arguments, f"--workdir={tmp_path / folder}"]
         return Started(tmp_path / "said", "sweep", *words, devices=devices, patch=patch).ended().status
 
-    assert ended("whole", 2) == 0
-    assert ended("parts", 1, functools.partial(signal_at, 3, signal.SIGTERM)) == 130
-    assert ended("parts", 3) == 0
+    assert ended("whole", in_one) == 0
+    assert ended("parts", begins, functools.partial(signal_at, 3, signal.SIGTERM)) == 130
+    assert ended("parts", ends) == 0
     devices = [len(json.loads((tmp_path / name / "config.json").read_text())["devices"]) for name in ("whole", "parts")]
-    assert devices == [2, 3]
+    assert devices == [in_one, ends]
     whole, parts = (dict(np.load(tmp_path / name / "history.npz")) for name in ("whole", "parts"))
     assert whole.keys() == parts.keys()
     compared = set()
