@@ -1,7 +1,7 @@
 """The type of a data set: samples with their targets, the checks of its arrays, and how they are normalised."""
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ SPLITS = ("train", "test", "validation")
 MAX_CLASSES = 65_536
 MAX_VOCABULARY = 2**20
 SAMPLES = "uint8 grey levels, floats, or tokens [n, T] of whole numbers from 0 with another integer dtype"
-ROWS = 65_536  # rows of float arrays that are converted to double precision at once
+ROWS = 65_536  # rows of an array that are converted to numbers of 64 bits at once
 SMALLEST, LARGEST = 1e-30, 1e30  # sizes between which sums, products and quotients stay within single precision
 COARSE = 2.0**-12  # of a column's deviation; numbers are measured from their mean if single precision is coarser
 FEW = 4  # the most channels that samples may seem to have in front, or behind against data.layout
@@ -459,8 +459,11 @@ def sample_moments(dataset: Dataset) -> Moments | None:
         return None
     if dataset.x_train.dtype != np.uint8:
         return _single(*_moments(dataset.x_train))
-    # A histogram of the 256 levels needs no float copy of the images.
-    levels = np.stack([np.bincount(c.reshape(-1), minlength=256) for c in np.moveaxis(dataset.x_train, -1, 0)])
+    # A histogram of the 256 levels needs no float copy of the images; `np.bincount` makes one of 64-bit integers.
+    rows = dataset.x_train.reshape(-1, dataset.x_train.shape[-1])
+    levels = np.zeros((rows.shape[1], 256), np.int64)
+    for part in _parts(rows):
+        levels += np.stack([np.bincount(channel, minlength=256) for channel in part.T])
     share = levels / levels.sum(axis=1, keepdims=True)
     mean = share @ np.arange(256)
     std = np.sqrt(share @ np.arange(256) ** 2 - mean**2)
@@ -481,10 +484,15 @@ def _moments(values: np.ndarray) -> Moments:
     """Compute the mean and the standard deviation [F] over all axes but the last one, in double precision."""
     rows = values.reshape(-1, values.shape[-1])
     mean = rows.mean(axis=0, dtype=np.float64)
-    parts = (rows[start : start + ROWS] for start in range(0, len(rows), ROWS))  # a whole copy would take memory
-    std = np.sqrt(sum(np.square(part - mean).sum(axis=0) for part in parts) / len(rows))
+    std = np.sqrt(sum(np.square(part - mean).sum(axis=0) for part in _parts(rows)) / len(rows))
     constant = np.ptp(rows, axis=0) == 0  # rounding makes the deviation of a constant feature positive
     return mean, np.where(constant, 0.0, std)
+
+
+def _parts(rows: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield `ROWS` rows after rows, since a copy of all would take memory."""
+    for start in range(0, len(rows), ROWS):
+        yield rows[start : start + ROWS]
 
 
 def _single(mean: np.ndarray, std: np.ndarray) -> Moments:
