@@ -4,6 +4,7 @@ A round of a large model can send more than 2^32 bits, and a float would round t
 `Bits`. A message is counted once for each directed link, even if one radio transmission could reach several receivers.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -12,30 +13,35 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.links import ALL_PAIRS, Senders
+from mdfl_jax.core.rng import product_words
 
-WORD = 16  # the width of the low word, in bits
+WORD = 32  # the width of a word, in bits
 
 
 class Bits(NamedTuple):
-    """Counts of bits below 2^48, each as high * 2^16 + low; `add_bits` adds two of them.
+    """Counts of bits below 2^64, each as high * 2^32 + low; `add_bits` adds two of them.
 
     Attributes:
       high: [N] uint32, or of another shape.
-      low: uint32 of this shape, below 2^16.
+      low: uint32 of this shape.
     """
 
     high: Any
     low: Any
 
+    def rounded(self) -> jax.Array:
+        """Return the counts in single precision."""
+        return self.high.astype(jnp.float32) * 2.0**WORD + self.low.astype(jnp.float32)
+
 
 def as_bits(count: Bits | jax.Array | int) -> Bits:
-    """Return a count as `Bits`: it is one, an array of whole numbers below 2^32, or a number below 2^48."""
+    """Return a count as `Bits`: it is one, an array of whole numbers below 2^32, or a number below 2^64."""
     if isinstance(count, Bits):
         return count
     if isinstance(count, int):
-        return Bits(np.uint32(count >> WORD), np.uint32(count & 0xFFFF))
-    words = jnp.asarray(count).astype(jnp.uint32)
-    return Bits(words >> WORD, words & 0xFFFF)
+        return Bits(np.uint32(count >> WORD), np.uint32(count & 0xFFFFFFFF))
+    low = jnp.asarray(count).astype(jnp.uint32)
+    return Bits(jnp.zeros_like(low), low)
 
 
 def no_bits(num_clients: int) -> Bits:
@@ -45,8 +51,6 @@ def no_bits(num_clients: int) -> Bits:
 
 def count_bits(messages: jax.Array, size: Bits | jax.Array | int) -> Bits:
     """Count the bits of ``messages`` messages of ``size`` bits each, exactly.
-
-    It is a product of a 32-bit and a 48-bit number, of which the lower 48 bits are kept.
 
     Args:
       messages: [N] whole numbers.
@@ -59,14 +63,26 @@ def count_bits(messages: jax.Array, size: Bits | jax.Array | int) -> Bits:
     280000000000000.0
     """
     m, b = jnp.asarray(messages).astype(jnp.uint32), as_bits(size)
-    low = (m & 0xFFFF) * b.low
-    return Bits(m * b.high + (m >> WORD) * b.low + (low >> WORD), low & 0xFFFF)
+    high, low = product_words(m, b.low)
+    return Bits(m * b.high + high, low)
 
 
 def add_bits(a: Bits, b: Bits) -> Bits:
     """Return the sum of two counts, with the carry."""
-    low = a.low + b.low
-    return Bits(a.high + b.high + (low >> WORD), low & 0xFFFF)
+    low = jnp.add(a.low, b.low)
+    return Bits(jnp.add(a.high, b.high) + (low < b.low).astype(jnp.uint32), low)
+
+
+def sum_bits(bits: Bits, sums: Callable[[jax.Array], jax.Array]) -> Bits:
+    """Return sums of counts, such as those of the columns of a matrix.
+
+    Args:
+      bits: the counts.
+      sums: returns the sums of an array of uint32, each of at most 2^16 of its numbers.
+    """
+    halves = bits.low & 0xFFFF, bits.low >> 16
+    low, middle, high = (sums(word).astype(jnp.uint32) for word in (*halves, bits.high))
+    return add_bits(Bits(high + (middle >> 16), middle << 16), as_bits(low))
 
 
 def words(bits: Bits) -> jax.Array:

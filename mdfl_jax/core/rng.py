@@ -100,6 +100,19 @@ def per_client(key: jax.Array, num_clients: int) -> jax.Array:
     return jax.vmap(lambda i: jax.random.fold_in(key, i))(jax.numpy.arange(num_clients))
 
 
+def product_words(a: jax.Array, b: jax.Array | np.uint32) -> tuple[jax.Array, jax.Array]:
+    """Return the product of two uint32 numbers as two words, (high, low), uint32 each.
+
+    >>> product_words(jnp.uint32(2**31 + 1), jnp.uint32(6))
+    (Array(3, dtype=uint32), Array(6, dtype=uint32))
+    """
+    half = np.uint32(0xFFFF)
+    low_low, low_high = (a & half) * (b & half), (a & half) * (b >> 16)
+    high_low, high_high = (a >> 16) * (b & half), (a >> 16) * (b >> 16)
+    middle = (low_low >> 16) + (low_high & half) + (high_low & half)
+    return high_high + (low_high >> 16) + (high_low >> 16) + (middle >> 16), a * b
+
+
 def pair_words(key: jax.Array, row: jax.Array, column: jax.Array, num_columns: int) -> tuple[jax.Array, jax.Array]:
     """Return the two random words of `jax.random` at [row, column] of an array with ``num_columns`` columns.
 
@@ -121,14 +134,9 @@ def pair_words(key: jax.Array, row: jax.Array, column: jax.Array, num_columns: i
     if str(jax.random.key_impl(key)) != "threefry2x32" or not config.jax_threefry_partitionable:
         raise ValueError("draws for neighbour lists need jax's partitionable threefry keys")
     row, column = (jnp.asarray(x).astype(jnp.uint32) for x in jnp.broadcast_arrays(row, column))
-    # row * num_columns + column in two words, from products of halves of 16 bits.
-    half, columns = np.uint32(0xFFFF), np.uint32(num_columns)
-    low_low, low_high = (row & half) * (columns & half), (row & half) * (columns >> 16)
-    high_low, high_high = (row >> 16) * (columns & half), (row >> 16) * (columns >> 16)
-    middle = (low_low >> 16) + (low_high & half) + (high_low & half)
-    total = row * columns + column
-    carried = (total < column).astype(jnp.uint32)
-    high = high_high + (low_high >> 16) + (high_low >> 16) + (middle >> 16) + carried
+    high, low = product_words(row, np.uint32(num_columns))
+    total = low + column
+    high += (total < column).astype(jnp.uint32)
     first, second = jax.random.key_data(key)[..., 0], jax.random.key_data(key)[..., 1]
     spread = lambda word: jnp.broadcast_to(word, total.shape)  # noqa: E731
     return tuple(threefry2x32_p.bind(spread(first), spread(second), high, total))

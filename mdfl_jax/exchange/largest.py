@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.core.message_bits import WORD, Bits, count_within, sparse_bits
+from mdfl_jax.core.message_bits import Bits, count_within, sparse_bits, sum_bits
 from mdfl_jax.core.sharding import by_rows, choose
 from mdfl_jax.core.trees import ravel
 from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
@@ -136,7 +136,7 @@ def in_parts(algorithm: Algorithm, part: Any) -> Algorithm:
             inner, stats = algorithm.round(hparams, key, state.inner, links._replace(counts=counts), gradient)
         heard = links if stats.heard is None else stats.heard
         bits = Bits(*(jnp.where(heard.adjacency, word, 0) for word in sparse_bits(size, counts, width)))
-        heard = heard._replace(bits=bits.high * jnp.float32(1 << WORD) + bits.low.astype(jnp.float32))
+        heard = heard._replace(bits=bits.rounded())
         assert exchanges.memory is not None
         return PartState(inner, exchanges.memory), stats._replace(bits=_sums(bits, heard), heard=heard)
 
@@ -152,5 +152,4 @@ def in_parts(algorithm: Algorithm, part: Any) -> Algorithm:
 
 def _sums(bits: Bits, heard: Links) -> Bits:
     """Return the bits that each client sends over all its links, exactly, from those of each link, [N, K]."""
-    high, low = (heard.senders.sums(word).astype(word.dtype) for word in bits)
-    return Bits(high + (low >> WORD), low & 0xFFFF)
+    return sum_bits(bits, heard.senders.sums)

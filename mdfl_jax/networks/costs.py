@@ -28,7 +28,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.flops import sub_programs
 from mdfl_jax.core.links import Senders, carried, no_senders
-from mdfl_jax.core.message_bits import WORD, float_bits, sparse_bits, total_bits, words
+from mdfl_jax.core.message_bits import float_bits, sparse_bits, total_bits, words
 from mdfl_jax.core.metric import AXIS, HOLDS, TABLE, TARGET, Metric
 from mdfl_jax.core.numbers import single
 from mdfl_jax.core.registry import Registry
@@ -600,7 +600,7 @@ def counted(network: Network, work: Work = Work()) -> Network:
             samples, computing = jnp.stack([samples, computing]) + jnp.where(stats.whole, state.whole, 0)
         if stats.computed is not None:
             samples, computing = (jnp.where(stats.computed, x, 0) for x in (samples, computing))
-        bits = stats.bits.high.astype(jnp.float32) * 2**WORD + stats.bits.low.astype(jnp.float32)
+        bits = stats.bits.rounded()
         rate = heard.rate if work.uses_links else None  # all-reduce sends over other links than those of the network
         sending = airtime(cost, stats.messages, bits, heard._replace(rate=rate))
         received = received_bits(bits, heard)

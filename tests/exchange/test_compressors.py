@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from mdfl_jax.core.message_bits import (
+    Bits,
     add_bits,
     count_bits,
     dense_bits,
@@ -16,6 +17,7 @@ from mdfl_jax.core.message_bits import (
     index_bits,
     no_bits,
     sparse_bits,
+    sum_bits,
     total_bits,
     words,
 )
@@ -194,17 +196,30 @@ ADDED = jax.jit(lambda m, b: add_bits(count_bits(m[0], b[0]), count_bits(m[1], b
 PAIR = st.tuples(st.integers(0, 2**31 - 1), st.integers(0, 2**32 - 1))
 
 
+def whole(bits):
+    """Counts as whole numbers of Python, which float64 would round from 2^53 on."""
+    return [(int(high) << 32) + int(low) for high, low in np.asarray(words(bits))]
+
+
 @settings(deadline=None, max_examples=200)
 @given(PAIR, PAIR)
-def test_products_and_sums_are_exact_below_2_to_the_48(first, second):
+def test_products_and_sums_are_exact_below_2_to_the_64(first, second):
     m = [jnp.array([pair[0]], jnp.int32) for pair in (first, second)]
     b = [jnp.array([pair[1]], jnp.uint32) for pair in (first, second)]
     for (messages, size), one, other in zip((first, second), m, b):
-        if messages * size < 2**48:
-            assert int(total_bits(words(COUNTED(one, other)))[0]) == messages * size
-    total = sum(messages * size for messages, size in (first, second))
-    if total < 2**48:
-        assert int(total_bits(words(ADDED(m, b)))[0]) == total
+        assert whole(COUNTED(one, other)) == [messages * size]
+    assert whole(ADDED(m, b)) == [sum(messages * size for messages, size in (first, second))]
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(st.integers(0, 2**45), min_size=3, max_size=3), st.integers(1, 20_000))
+def test_sums_of_many_counts_are_exact(counts, times):
+    """``times`` times each of three counts, as the columns of a matrix."""
+    bits = Bits(
+        *(jnp.array([np.uint32(c >> 32 if high else c & 0xFFFFFFFF) for c in counts]) for high in (True, False))
+    )
+    sums = lambda word: jnp.stack([word.sum() * times, word[0] * times])  # noqa: E731
+    assert whole(sum_bits(bits, sums)) == [sum(counts) * times, counts[0] * times]
 
 
 def test_many_rounds_carry_into_the_high_word():
