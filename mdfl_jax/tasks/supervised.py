@@ -310,7 +310,9 @@ class Learner:
             blocks = blocks._replace(draws=seed)
         if only is not None:
             blocks = blocks._replace(mask=blocks.mask & only[blocks.client][:, None])
-        at_once, mesh, some = self.sizes.at_once, self.asked.mesh, only is not None or not of_batch
+        at_once, mesh = self.sizes.at_once, self.asked.mesh
+        # Where all blocks are computed together, a loop would hide that their samples are the same in every round.
+        some = only is not None or (not of_batch and 0 < at_once < blocks.client.shape[0])
         with self.in_precision():
             sums = client_gradients(of_block, data, client_params, blocks, at_once, mesh, of_batch, some)
         return jax.tree.map(lambda a: a / rows_like(samples, a), sums)
