@@ -30,8 +30,9 @@ class Bits(NamedTuple):
     low: Any
 
     def rounded(self) -> jax.Array:
-        """Return the counts in single precision."""
-        return self.high.astype(jnp.float32) * 2.0**WORD + self.low.astype(jnp.float32)
+        """Return the counts in single precision; below 2^40 the nearest number, since halves of words are exact."""
+        high, middle, low = self.high, self.low >> 16, self.low & 0xFFFF
+        return high.astype(jnp.float32) * 2.0**WORD + middle.astype(jnp.float32) * 2.0**16 + low.astype(jnp.float32)
 
 
 def as_bits(count: Bits | jax.Array | int) -> Bits:

@@ -28,7 +28,7 @@ from mdfl_jax.study.prepare.network import TraceFiles
 from mdfl_jax.study.prepare.task import build_task
 from mdfl_jax.study.study import Batch, Group, Study, build_simulation, hparams_of_points, with_links
 
-FORMAT = "state 3"
+FORMAT = "state 2"
 MIB = 2**20
 SECONDS = "wall/seconds"  # the saved seconds [2] of compiling and of running; no metric's name has a slash
 _LEAF = "carry/"

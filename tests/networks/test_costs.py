@@ -139,7 +139,7 @@ def test_a_run_adds_up_its_rounds(thinned):
     assert len(set(speeds)) == 6
     numbers = NUMBERS | {"deadline": 0.3, "round_seconds": 2.0, "joules_per_bit_received": 0.0}
     seconds, joules = 0.0, np.zeros(6)
-    bits = [one.bits[:, 0].astype(float) * 2**16 + one.bits[:, 1] for one in history]
+    bits = [total_bits(one.bits) for one in history]
     assert bits[-1].sum() > 0
     for t in range(1, len(history)):
         assert history[t].seconds.shape == ()

@@ -14,6 +14,7 @@ from mdfl_jax.algorithms import ALGORITHMS, numbers_of
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import ignored_by
 from mdfl_jax.config.resolve import resolve
+from mdfl_jax.core.message_bits import total_bits
 from mdfl_jax.core.metric import HOLDS, Metric
 from mdfl_jax.core.trees import chosen_leaves, joined_leaves, leaf_paths
 from mdfl_jax.models import make_model
@@ -90,8 +91,7 @@ def _layer(models, name):
 
 
 def bits(found):
-    high, low = np.asarray(found.bits, np.float64)[-1].T
-    return high * 2**16 + low
+    return total_bits(found.bits)[-1]
 
 
 def test_a_frozen_layer_is_not_sent():

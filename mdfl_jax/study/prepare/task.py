@@ -167,7 +167,6 @@ def build_task(
     if dataset is not None:
         task_numbers(experiment).check_dataset(dataset, num_owners - others)
     loss, loss_numbers = ("", None) if dataset is None else loss_of(experiment, dataset)
-    kind = task_of(experiment)
     asked = TaskRequest(
         num_clients=num_owners,
         num_relays=others,
@@ -183,10 +182,10 @@ def build_task(
         trainable=experiment.model.trainable,
     )
     of_study = made if made is not None and pretrained is None else {}
-    key = kind, asked, id(dataset), experiment.model, engine.convolution, engine.remat
+    key = data.name, asked, id(dataset), experiment.model, engine.convolution, engine.remat
     if key not in of_study:
         model = None if dataset is None else build_model(experiment, dataset)
-        of_study[key] = kind.make(asked._replace(dataset=dataset, model=model, pretrained=pretrained))
+        of_study[key] = task_of(experiment).make(asked._replace(dataset=dataset, model=model, pretrained=pretrained))
     task = of_study[key]
     if collects:
         assert dataset is not None
