@@ -182,15 +182,16 @@ def build_task(
         trainable=experiment.model.trainable,
     )
     of_study = made if made is not None and pretrained is None else {}
-    key = data.name, asked, id(dataset), experiment.model, engine.convolution, engine.remat
+    of_model = experiment.model, engine.convolution, engine.remat
+    key = data.name, asked, id(dataset), of_model, collects and (collecting, clients, relays)
     if key not in of_study:
         model = None if dataset is None else build_model(experiment, dataset)
-        of_study[key] = task_of(experiment).make(asked._replace(dataset=dataset, model=model, pretrained=pretrained))
-    task = of_study[key]
-    if collects:
-        assert dataset is not None
-        task = collecting.wrap_task(task, experiment, dataset.num_strata)
-    return GRADIENTS[experiment.algorithm.gradient](task, batch_size)
+        task = task_of(experiment).make(asked._replace(dataset=dataset, model=model, pretrained=pretrained))
+        if collects:
+            assert dataset is not None
+            task = collecting.wrap_task(task, experiment, dataset.num_strata)
+        of_study[key] = task
+    return GRADIENTS[experiment.algorithm.gradient](of_study[key], batch_size)
 
 
 def task_params(experiment: Experiment) -> Any:
