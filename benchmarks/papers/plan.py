@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.papers import records
 from benchmarks.papers.catalogue import PAPERS
-from benchmarks.papers.items import AGREES, DIFFERS, ITEMS, SIGN, UNDECIDED
+from benchmarks.papers.items import AGREES, DIFFERS, ITEMS, SIGN, UNDECIDED, UNKNOWN
 from mdfl_jax.core.outcomes import t_quantile
 from mdfl_jax.results.statistics import seeds_for
 
@@ -144,9 +144,10 @@ def sharing(step: Step) -> list[str]:
     return [name for name, own in studies.items() if own & studies[step.item]]
 
 
-def claims() -> set[tuple[str, str]]:
-    """Return all claims, as (item, text)."""
-    return {(name, claim["text"]) for name, kept in results() for claim in kept["claims"]}
+def decided_claims() -> set[tuple[str, str]]:
+    """Return the claims that are decided, as (item, text). A claim of which a run diverged is not measured."""
+    verdicts = {(name, claim["text"]): claim["verdict"] for name, kept in results() for claim in kept["claims"]}
+    return {claim for claim, verdict in verdicts.items() if verdict not in (UNDECIDED, UNKNOWN)}
 
 
 def undecided() -> set[tuple[str, str]]:
@@ -158,7 +159,7 @@ def keep_outcome(step: Step, before: set[tuple[str, str]]) -> None:
     """Append to `GROWN` which claims a step was to decide and which it has decided, of those undecided before it."""
     foretold = {(need.item, need.text) for need in step.claims}
     row = {"item": step.item, "seeds": step.seeds, "hours": round(step.hours, 2)}
-    row |= {"foretold": sorted(foretold), "decided": sorted(before & claims() - undecided())}
+    row |= {"foretold": sorted(foretold), "decided": sorted(before & decided_claims())}
     rows = [*(json.loads(GROWN.read_text()) if GROWN.exists() else []), row]
     GROWN.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
 

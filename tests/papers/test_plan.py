@@ -60,8 +60,9 @@ def test_what_a_step_has_decided_stands_beside_what_it_was_to_decide(kept, monke
     kept["madfl:a"]["claims"][1] = claim("unsure", [0.4] * 5 + [0.5])
     kept["madfl:b"]["claims"][0] = claim("open", [0.3] * 5 + [0.4])
     plan.keep_outcome(step, before)
-    step = next(step for step in steps if step.item == "pame:c")  # its claim stays undecided
-    plan.keep_outcome(step, plan.undecided())
+    step, before = next(step for step in steps if step.item == "pame:c"), plan.undecided()
+    kept["pame:c"]["claims"][0]["verdict"] = "not measured"  # a new run has diverged
+    plan.keep_outcome(step, before)
     assert "2 steps of the plan were run so far. They were to decide 2 claims" in plan.outcomes()
     assert "they have decided 1 of these, and 1 more" in plan.outcomes()
 
