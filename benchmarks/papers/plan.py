@@ -3,7 +3,7 @@
 A claim about a number is undecided if the 95 % interval over the seeds holds zero. With the measured spread,
 `seeds_for` says with how many seeds a true difference of the measured size is found with 80 % power. The measured size
 is itself uncertain: where the truth is smaller, more seeds are needed. A study is grown as a whole, so the hours are
-those of all studies of the item, for the seeds that are not there yet.
+those of all studies of the item, for the seeds that are not there yet, on the machine that ran the others.
 """
 
 import functools
@@ -193,6 +193,9 @@ def lines() -> list[str]:
     for step in steps(wanted):
         total, decided = total + step.hours, decided + len(step.claims)
         told.append(f"| {step.item} | {step.seeds} | {len(step.claims)} | {decided} | {step.hours:.1f} | {total:.1f} |")
+    cards = [name for name, kept in results() if records.accelerator(kept)]
+    if cards:
+        told += ["", f"The hours of {', '.join(cards)} are those of a GPU."]
     never = [need for need in wanted if need.seeds > MOST_SEEDS]
     told += [
         "",

@@ -1,6 +1,7 @@
 """The results files of the papers' items, benchmarks/results/papers/PAPER-ITEM-SCALE.json."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,3 +38,9 @@ def scale_of(name: str) -> str:
 def kept(name: str) -> dict[str, Any] | None:
     """Return the results of an item at the largest scale at which it was run, or None."""
     return json.loads(path_of(name, scale).read_text()) if (scale := scale_of(name)) else None
+
+
+def accelerator(found: Mapping[str, Any]) -> str:
+    """Return the name of the accelerator that results come from; '' for a CPU."""
+    platform, _, kind = found["device"].partition(" ")
+    return "" if platform == "cpu" else kind

@@ -18,7 +18,7 @@ STOP = "rounds_to_stop"
 STUDIES = ("pame:f9_1000", "pame:f9_5000", "pame:f9_10000")
 WHY_STOP = (
     "PaME's steps shrink by gamma^k, so the objective comes to rest, and the stop rule ends the run: with m = 32 and "
-    "64 two to eight points below the best rival's accuracy, with m = 128 one to three. To the same accuracy the "
+    "64 two to eight points below the best rival's accuracy, with m = 128 one to six. To the same accuracy the "
     "rivals need fewer rounds (docs/pame.md)."
 )
 WHY_VOLUME = (
