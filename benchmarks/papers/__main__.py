@@ -65,11 +65,18 @@ def run(item: Item, studies: Studies, write: bool) -> None:
 
 
 def grow(hours: float) -> None:
-    """Run the steps of the plan in their order, each with all items whose studies it grows, until the time is over."""
+    """Run the steps of the plan in their order, each with all items whose studies it grows, until the time is over.
+
+    The hours of an item are those of the kind of device that ran it, so only such steps are run here.
+    """
+    import jax
+
     until = time.monotonic() + 3600 * hours
     for step in plan.steps(plan.needs()):
         if time.monotonic() > until:
             break
+        if plan.platform_of(step.item) != jax.default_backend():
+            continue
         told = f"{len(step.claims)} claims, about {step.hours:.1f} hours"
         print(f"# {step.item} to {step.seeds} seeds: {told}\n", flush=True)
         seeds, before = plan.seeds_with(step), plan.undecided()

@@ -21,8 +21,8 @@ WHY_FOUR = (
     "As in figure 2, `small` has a tenth of the paper's learning rate, and DCM's lead is larger than the paper's. Of "
     "twenty seeds one diverges on the GPU, after 273 rounds under random movement with Rm = 9, so nothing is said of "
     "the claims there. On CPUs that seed reaches 59.9 %: it is at the edge of what is stable, where rounding decides. "
-    "Over the other nineteen DCM leads random movement by 10.1 ± 2.2 points, DAM by 6.0 ± 2.1, and it leads static "
-    "clients by 18.3 ± 3.3."
+    "Over the other nineteen DCM leads random movement by 10.1 ± 2.2 points, DAM leads it by 6.0 ± 2.1, and random "
+    "movement leads static clients by 18.3 ± 3.3."
 )
 WHY_FIVE = (
     "`small` has a CNN of two layers and 4,000 images, whose mean accuracies are 23 to 31 %, and leads are "

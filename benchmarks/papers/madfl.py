@@ -26,15 +26,15 @@ from mdfl_jax.core.outcomes import interval
 WHY_RADIUS = (
     "With twenty seeds the paper's radii leave, of the connected accuracy, 88.7 ± 1.9 % (M = 3, Rc = 4, DCM), 90.0 ± "
     "2.5 % (Rc = 5, random movement), 89.2 ± 2.6 % (M = 5, Rc = 3, DCM) and 88.2 ± 2.4 % (Rc = 4, random movement): "
-    "all within two points of 90 %, which lies in each interval. So steps of one in Rc are too coarse to tell the "
-    "paper's radius from the next one (in brackets). `small` has 300 rounds instead of 1,000, with longer steps, so "
-    "models are mixed a third as often for the same training; with 1,000 rounds the shares at M = 3 are 89.8 ± 2.9 "
-    "and 89.6 ± 2.7 % ([below](#the-radius-of-figure-4), four seeds)."
+    "all within two points of 90 %, which lies in each interval. So the shares rise too slowly with Rc for twenty "
+    "seeds to tell the paper's radius from the next one (in brackets). `small` has 300 rounds instead of 1,000, with "
+    "longer steps, so models are mixed a third as often for the same training; with 1,000 rounds the shares at M = 3 "
+    "are 89.8 ± 2.9 and 89.6 ± 2.7 % ([below](#the-radius-of-figure-4), four seeds)."
 )
 WHY_MOBILE = (
     "`small` cuts the rounds as in figure 4, where more rounds add four points to these shares "
-    "([below](#the-radius-of-figure-4)); here more rounds were not run, and three seeds leave most numbers of mobile "
-    "clients open. With Rc = 3 and Rm = 5 nobody gets to 90 % with seven mobile clients or fewer."
+    "([below](#the-radius-of-figure-4), four seeds); here more rounds were not run, and three seeds leave most numbers "
+    "of mobile clients open. With Rc = 3 and Rm = 5 nobody gets to 90 % with seven mobile clients or fewer."
 )
 WHY_LEADS = (
     "In our runs ([tables](papers_tables.md)) DCM's lead over random movement is 9 points with one mobile client and "
@@ -52,8 +52,9 @@ WHY_SIZES = (
     "more ([below](#the-sizes-of-the-leads), four seeds; the differences are as large as their intervals)."
 )
 WHY_FIVE = (
-    "With twenty seeds all signs are the paper's, and DCM is significantly better than DAM. The leads over random "
-    "movement are smaller than the paper's but that of DCM at alpha 0.1; their sizes are discussed with table II."
+    "With twenty seeds all signs are the paper's, and DCM is better than DAM (at alpha 0.05 that may be chance). The "
+    "leads over random movement are smaller than the paper's but that of DCM at alpha 0.1; their sizes are discussed "
+    "with table II."
 )
 TABLE_2 = {  # alpha: (DCM, DAM, random movement, static)
     0.05: {"dcm": 80.83, "dam": 79.85, "random_movement": 72.90, "static": 47.50},

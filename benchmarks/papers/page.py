@@ -115,7 +115,8 @@ def command(item: Item, scale: str) -> str:
 def _rows(item: Item, found: Mapping[str, Any], by_chance: Set[tuple[str, str]]) -> list[str]:
     studies = found["studies"].values()
     told = f"{found['scale']}, {'/'.join(dict.fromkeys(str(s['seeds']) for s in studies))} seeds"
-    told += ", GPU" if records.accelerator(found) else ""
+    platform, _ = records.device_of(found)
+    told += f", {platform.upper()}" if platform != "cpu" else ""
     lines, theory = [], foretold.kept().get(item.name, {})
     for i, claim in enumerate(found["claims"]):
         verdict = claim["verdict"] if claim["verdict"] == AGREES else f"**{claim['verdict']}**"
@@ -159,7 +160,8 @@ def _section(paper: str, title: str, by_chance: Set[tuple[str, str]]) -> list[st
             lines.append(f"| {item.title} | | | | not run |{none} | {command(item, 'paper')} |")
             continue
         lines += _rows(item, found, by_chance)
-        by_study = seconds.setdefault(records.accelerator(found) or "CPUs", {})
+        platform, kind = records.device_of(found)
+        by_study = seconds.setdefault("CPUs" if platform == "cpu" else kind, {})
         by_study |= {name: study["run_seconds"] for name, study in found["studies"].items()}  # items share studies
         if found["scale"] != "paper" and (cut := _cuts(found)):
             cuts.setdefault(cut, []).append(item.name.partition(":")[2])

@@ -138,6 +138,11 @@ def steps(wanted: Sequence[Need]) -> list[Step]:
     return found
 
 
+def platform_of(item: str) -> str:
+    """Return the platform, cpu, gpu or tpu, that ran an item."""
+    return records.device_of(dict(results())[item])[0]
+
+
 def sharing(step: Step) -> list[str]:
     """Return the items that have a study in common with that of a step, which has grown it for them too."""
     studies = {name: set(kept["studies"]) for name, kept in results()}
@@ -173,8 +178,9 @@ def outcomes() -> str:
         f"**The plan's forecast.** {len(rows)} steps of the plan were run so far. They were to decide {count} claims"
         f" with 80 % power, so about {0.8 * count:.0f}; they have decided {found} of these, and"
         f" {sum(map(len, decided)) - found} more of the items that share their studies. A claim that stays undecided"
-        " is smaller or varies more than it seemed, and waits for a later step. Who looks again after each step finds"
-        " differences that do not exist more often than in 5 % of the cases; the correction above does not know of it."
+        " is smaller or varies more than it seemed, or a seed diverged; it waits for a later step. Who looks again"
+        " after each step finds differences that do not exist more often than in 5 % of the cases; the correction above"
+        " does not know of it."
     )
 
 
@@ -193,9 +199,9 @@ def lines() -> list[str]:
     for step in steps(wanted):
         total, decided = total + step.hours, decided + len(step.claims)
         told.append(f"| {step.item} | {step.seeds} | {len(step.claims)} | {decided} | {step.hours:.1f} | {total:.1f} |")
-    cards = [name for name, kept in results() if records.accelerator(kept)]
+    cards = [name for name, kept in results() if records.device_of(kept)[0] != "cpu"]
     if cards:
-        told += ["", f"The hours of {', '.join(cards)} are those of a GPU."]
+        told += ["", f"The hours of {', '.join(cards)} are an accelerator's, and --grow on CPUs leaves these out."]
     never = [need for need in wanted if need.seeds > MOST_SEEDS]
     told += [
         "",

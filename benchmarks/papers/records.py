@@ -40,7 +40,7 @@ def kept(name: str) -> dict[str, Any] | None:
     return json.loads(path_of(name, scale).read_text()) if (scale := scale_of(name)) else None
 
 
-def accelerator(found: Mapping[str, Any]) -> str:
-    """Return the name of the accelerator that results come from; '' for a CPU."""
+def device_of(found: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the platform that results come from, cpu, gpu or tpu, and the name of its devices."""
     platform, _, kind = found["device"].partition(" ")
-    return "" if platform == "cpu" else kind
+    return platform, kind
