@@ -72,11 +72,9 @@ def grow(hours: float) -> None:
     import jax
 
     until = time.monotonic() + 3600 * hours
-    for step in plan.steps(plan.needs()):
+    for step in plan.steps(plan.needs(jax.default_backend())):
         if time.monotonic() > until:
             break
-        if plan.platform_of(step.item) != jax.default_backend():
-            continue
         told = f"{len(step.claims)} claims, about {step.hours:.1f} hours"
         print(f"# {step.item} to {step.seeds} seeds: {told}\n", flush=True)
         seeds, before = plan.seeds_with(step), plan.undecided()

@@ -92,11 +92,16 @@ def is_level(claim: Mapping[str, Any]) -> bool:
     return claim["unit"] in LEVELS and claim["paper"] is not None
 
 
-def needs() -> list[Need]:
-    """Return what each undecided claim about a number needs."""
+def needs(platform: str = "") -> list[Need]:
+    """Return what each undecided claim about a number needs.
+
+    Args:
+      platform: cpu, gpu or tpu, for the items alone that it ran; empty: all items.
+    """
     return [
         Need(name, claim["text"], seeds_of(claim["ours"]), max(seeds_of(claim["ours"]), _seeds_for(claim)))
         for name, kept in results()
+        if not platform or records.device_of(kept)[0] == platform
         for claim in kept["claims"]
         if claim["verdict"] == UNDECIDED and is_number(claim)
     ]
@@ -136,11 +141,6 @@ def steps(wanted: Sequence[Need]) -> list[Step]:
         found.append(Step(best.item, best.seeds, decided, hours))
         left = [need for need in left if need not in decided]
     return found
-
-
-def platform_of(item: str) -> str:
-    """Return the platform, cpu, gpu or tpu, that ran an item."""
-    return records.device_of(dict(results())[item])[0]
 
 
 def sharing(step: Step) -> list[str]:

@@ -25,6 +25,8 @@ def kept(monkeypatch):
         "madfl:b": {"studies": {"s": shared, "t": own}, "claims": [claim("open", draw(0.3)), claim("none", [2.0] * 6)]},
         "pame:c": {"studies": {"u": own}, "claims": [claim("level", [40.0, 160, 100, 30, 170, 100], 60, "slots")]},
     }
+    for name, item in found.items():
+        item["device"] = "gpu NVIDIA H100 80GB HBM3" if name == "pame:c" else "cpu cpu"
     monkeypatch.setattr(plan, "results", lambda: iter(found.items()))
     return found
 
@@ -50,6 +52,12 @@ def test_the_plan_decides_all_claims_and_pays_for_each_seed_once(kept):
     last = next(step for step in steps if step.item == "madfl:b")
     assert plan.sharing(last) == ["madfl:a", "madfl:b"]
     assert plan.seeds_with(last) == {"s": last.seeds, "t": last.seeds, "u": 6}
+
+
+def test_a_platform_grows_what_it_ran_itself(kept):
+    assert [need.item for need in plan.needs("gpu")] == ["pame:c"]
+    assert [*plan.needs("cpu"), *plan.needs("gpu")] == plan.needs()
+    assert "The hours of pame:c are an accelerator's" in "\n".join(plan.lines())
 
 
 def test_what_a_step_has_decided_stands_beside_what_it_was_to_decide(kept, monkeypatch, tmp_path):
