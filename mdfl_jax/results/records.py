@@ -160,7 +160,7 @@ _ALWAYS = [key for key, metric in _BUILT_IN.items() if not (metric.optional or m
 def _tails(clients: int) -> dict[str, tuple[int, ...]]:
     """Return the shape of one row of each metric that is built in, by its key, for so many clients."""
     rows = {key: metric.dims(clients)[metric.by_round :] for key, metric in _BUILT_IN.items()}
-    return {key: _BUILT_IN[key].on_host(np.zeros((1, *row), np.uint32)).shape[1:] for key, row in rows.items()}
+    return {key: _BUILT_IN[key].on_host(np.zeros((0, *row), np.uint32)).shape[1:] for key, row in rows.items()}
 
 
 def _fits(row: tuple[int, ...], declared: Sequence[str | int] | None, clients: int) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from made_study import made, measured, put
 from mdfl_jax import Results
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.metric import Shown
+from mdfl_jax.results import records
 from mdfl_jax.results.records import FORMAT, PointArrays, RunRecord, StudyArrays, in_order, joined, lines_of_point
 from mdfl_jax.storage import array_files
 from mdfl_jax.storage.disk import dumps
@@ -221,3 +223,13 @@ def test_records_that_have_changed_places_are_one_line(whole, tmp_path):
     assert f"{other}: no study writes such a record: it is that of the run '{one.stem}'" in told(folder)
     other.unlink()
     assert "the study there is not finished: 1 of its 4 runs are not there" in told(folder)
+
+
+def test_the_shapes_of_a_million_clients_rows_take_no_memory():
+    tracemalloc.start()
+    try:
+        shapes = records._tails(1_000_000)
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()
+    assert shapes["links"] == (1_000_000, 125_000)
