@@ -19,6 +19,7 @@ import sys
 import time
 from pathlib import Path
 
+import jax
 from absl import flags
 
 from benchmarks import measure
@@ -69,8 +70,6 @@ def grow(hours: float) -> None:
 
     The hours of an item are those of the kind of device that ran it, so only such steps are run here.
     """
-    import jax
-
     until = time.monotonic() + 3600 * hours
     for step in plan.steps(plan.needs(jax.default_backend())):
         if time.monotonic() > until:

@@ -183,7 +183,7 @@ WHY_NU = (
 )
 WHY_SHARE = (
     "The larger share is faster, as the paper has it. Whether less is gained beyond 0.2 stays open with eleven seeds: "
-    "with full gradients as much is gained there as before, within eight iterations."
+    "with full gradients as much is gained there as before, within nine iterations."
 )
 _convergence("f3", "Figure 3: convergence by s/n", "s / n", _of_rates("s / n"), WHY_SHARE)
 _convergence("f4", "Figure 4: convergence by nu", "nu", _of_rates("nu"), WHY_NU)
