@@ -112,7 +112,9 @@ def relu_of_sum(terms: tuple[Normalised | jax.Array, ...], mask: jax.Array) -> j
         total += _column(part.bias - mean)
     for term in terms:
         total = total if isinstance(term, Normalised) else total + term.astype(jnp.float32)
-    return jnp.where(mask & (total > 0), total, 0.0).astype(inputs.dtype)
+    # A maximum and not a choice by ``total > 0``: a TPU's compiler packs such choices into bits, writes the sum in
+    # float32 and reads it twice. And what is no number would become zero.
+    return jnp.where(mask, jnp.maximum(total, 0.0), 0.0).astype(inputs.dtype)
 
 
 def _forward(terms: tuple[Normalised | jax.Array, ...], mask: jax.Array) -> tuple[jax.Array, tuple]:

@@ -1,6 +1,6 @@
 """Bottlenecks whose last normalisations are folded into their convolutions, against the same network plainly."""
 
-from functools import cache
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -60,6 +60,15 @@ def test_folded_is_batch_normalisation():
     images = np.asarray(found[1][1])
     assert np.all(images[~np.asarray(MASKS)] == 0)
     assert np.all(np.abs(images[np.asarray(MASKS)]).max(axis=(1, 2, 3)) > 0)
+
+
+def test_a_diverged_model_does_not_come_back_to_zero():
+    """The results of a batch with a number that is none are none, as without the folding; zeros would look well."""
+    start = jax.tree.map(lambda x: x[0], variables())
+    images = IMAGES[0].at[0, 0, 0, 0].set(jnp.nan)
+    for form in ("library", "folded"):
+        logits, _ = jax.jit(partial(network(form).apply, mutable=["batch_stats"]))(start, images, MASKS[0])
+        assert jnp.all(jnp.isnan(logits)), form
 
 
 @pytest.mark.long
