@@ -92,7 +92,7 @@ def main() -> int:
         print(told if fits else f"{told}{_smaller()}")
         return 0 if fits else 1
     if worker is not None:
-        return _work(study, *worker)
+        return _work(study, worker)
     try:
         with hosts.together():
             return _run(study, shard, has_crew)
@@ -172,12 +172,12 @@ def _workdir(study: "Study", shard: "Shard | None" = None) -> Path:
     return folder / shard.folder if shard else folder
 
 
-def _work(study: "Study", many: int, beside: int) -> int:
+def _work(study: "Study", many: int) -> int:
     """Compute runs as one of several workers, which print nothing but errors. Return the exit status."""
     from mdfl_jax.study import Interrupted, RunOptions, run_or_resume
     from mdfl_jax.study.run import ignore
 
-    options = RunOptions(progress=False, log=ignore, workers=many, beside=beside, is_worker=True)
+    options = RunOptions(progress=False, log=ignore, workers=many, is_worker=True)
     try:
         run_or_resume(study, _workdir(study), options)
     except Interrupted:

@@ -63,7 +63,9 @@ class Placement:
     """How the runs of a batch are divided among D devices (or rows of a mesh) with R runs each, and T turns.
 
     The arrays of a turn are [D, ...] where a device computes one run after another, and [D, R / T, ...] where it maps
-    several. For a target that is not present they are only shapes, which are all that compiling needs.
+    several. Runs in turns are not mapped, even if there is only one turn: then a condition on a value of the run stays
+    a condition, which needs no second state, and compilers see no axis of a single run. For a target that is not
+    present they are only shapes, which are all that compiling needs.
 
     Args:
       simulation: the simulation.
@@ -78,7 +80,7 @@ class Placement:
       mesh: the mesh of the simulation, or one of D devices.
       at_once: the runs of a device in a turn.
       turns: for each turn, the place or the places of its runs among the R runs of a device.
-      mapped: whether the arrays of a turn have an axis of several runs.
+      mapped: whether the arrays of a turn have an axis of runs that are mapped together, perhaps of one run alone.
     """
 
     def __init__(
@@ -90,11 +92,10 @@ class Placement:
         self._axis = sharding.SEED if shared else DEVICE
         self._num_places = self.mesh.shape[self._axis]
         per_device = -(-num_runs // self._num_places)
-        at_once = min(1 if in_turns(simulation, at_once) else at_once or per_device, per_device)
+        self.mapped = not in_turns(simulation, at_once)
+        at_once = min(at_once or per_device, per_device) if self.mapped else 1
         self.at_once = at_once
         self._per_device = -(-per_device // at_once) * at_once  # a whole number of turns
-        # A single run of each device is mapped too: without the mapping, its values could differ in their last bits.
-        self.mapped = at_once == self._per_device or at_once > 1
         self.turns = [slice(i, i + at_once) if self.mapped else i for i in range(0, self._per_device, at_once)]
 
     @property

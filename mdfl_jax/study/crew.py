@@ -73,12 +73,9 @@ class Place(Protocol):
 
     Attributes:
       words: What this place is, for the line of the plan.
-      beside: The number of devices of a process that would compute all runs (`mdfl_jax.study.study.part_size`); 0: as
-        many as each worker has.
     """
 
     words: str
-    beside: int
 
     def start(self, number: int, order: Order) -> Any:
         """Start worker ``number``, counted from 0, and return what `poll` and `cancel` take."""
@@ -104,8 +101,8 @@ class ThisMachine:
     """
 
     def __init__(self, many: int, settings: Mapping[str, str], workdir: Path):
-        self.variables, self.beside, what = shares(many)
-        fewer = ", several on one, by its memory" if devices.cards() and self.beside < many else ""
+        self.variables, what = shares(many)
+        fewer = ", several on one, by its memory" if 0 < len(devices.cards()) < many else ""
         self.words = f"{many} workers of this machine, which share {what}{fewer}"
         self._jobs: list[tuple[subprocess.Popen[bytes], IO[bytes]]] = []
 
@@ -140,14 +137,14 @@ class ThisMachine:
             said.close()
 
 
-def shares(many: int) -> tuple[list[dict[str, str]], int, str]:
+def shares(many: int) -> tuple[list[dict[str, str]], str]:
     """Return how workers of this machine share it.
 
     Args:
       many: The number of workers.
 
     Returns:
-      For each worker the variables of its environment; the number of devices that they share; what these are.
+      For each worker the variables of its environment; and which devices they share, in words.
 
     Raises:
       UserError: If the machine has a TPU, whose chips one process uses.
@@ -159,7 +156,7 @@ def shares(many: int) -> tuple[list[dict[str, str]], int, str]:
         on_one = -(-many // len(cards))
         if on_one > 1 and _MEMORY not in os.environ:
             found = [variables | {_MEMORY: f"{_ALONE / on_one:.2f}"} for variables in found]
-        return found, len(cards), number(len(cards), "card")
+        return found, number(len(cards), "card")
     flags = os.environ.get("XLA_FLAGS", "")
     given = _HOST_DEVICES.search(flags)
     all_devices = int(given[1] if given else os.environ.get("JAX_NUM_CPU_DEVICES") or devices.num_cores())
@@ -167,7 +164,7 @@ def shares(many: int) -> tuple[list[dict[str, str]], int, str]:
     without = {"XLA_FLAGS": _HOST_DEVICES.sub("", flags)} if given else {}
     # A process with one device of the CPU rounds otherwise than one with several.
     found = [without | {"JAX_NUM_CPU_DEVICES": str(max(part, min(2, all_devices)))} for part in parts]
-    return found, all_devices, number(all_devices, "core")
+    return found, number(all_devices, "core")
 
 
 class Slurm:
@@ -189,7 +186,7 @@ class Slurm:
                 "processes of this machine in its place"
             )
         self.is_local = kind == "local"
-        self.variables, self.beside = ([{}], 0) if not self.is_local else shares(many)[:2]
+        self.variables = shares(many)[0] if self.is_local else [{}]
         self.words = f"{many} job{'s' * (many > 1)} of {'submitit on this machine' if self.is_local else 'SLURM'}"
 
     def __enter__(self) -> Self:
@@ -240,12 +237,11 @@ class Ray:
     def __init__(self, many: int, settings: Mapping[str, str], workdir: Path):
         self.ray, self.options = _package("ray", "ray"), {"max_retries": 0, **_settings(settings, 1)}
         self.address = self.options.pop("address", None) or os.environ.get("RAY_ADDRESS")
-        self.beside, where = 0, f"at {self.address}" if self.address else "on this machine"
+        where = f"at {self.address}" if self.address else "on this machine"
         self.words = f"{many} task{'s' * (many > 1)} of Ray {where}"
         self.variables = [{k: v for k, v in os.environ.items() if k.startswith(_PASSED_ON)} for _ in range(many)]
         if not self.address:
-            own, self.beside, _ = shares(many)
-            self.variables = [before | more for before, more in zip(self.variables, own)]
+            self.variables = [before | more for before, more in zip(self.variables, shares(many)[0])]
             cores = devices.num_cores() / many
             self.options.setdefault("num_cpus", int(cores) or cores)
             self.options.setdefault("num_gpus", len(devices.cards()) / many)
@@ -391,7 +387,7 @@ def _silent_children() -> Iterator[None]:
         os.close(nothing)
 
 
-WORKER = "MDFL_JAX_WORKER"  # the variable of a worker: how many there are, and `Place.beside`
+WORKER = "MDFL_JAX_WORKER"  # the variable of a worker: how many there are
 MOST = 1000  # workers
 LOST = 3  # workers that may be lost one after another without any progress between
 LOOK = 0.5  # seconds from one look at the workers to the next
@@ -430,7 +426,7 @@ class Crew:
         self.stopping = True
 
     def _start(self, number: int) -> Any:
-        variables = {WORKER: f"{self.many}:{self.place.beside}"}
+        variables = {WORKER: str(self.many)}
         return self.place.start(number, Order(self.command, os.getcwd(), variables))
 
     def _watch(self, progress: Progress, tally: TallyOfFiles) -> None:
@@ -502,14 +498,14 @@ def command() -> list[str]:
     return [sys.executable, "-m", *program, *sys.argv[1:]]
 
 
-def as_worker() -> tuple[int, int] | None:
-    """Return how many workers there are and `Place.beside`, if this process is one of them; else None.
+def as_worker() -> int | None:
+    """Return how many workers there are, if this process is one of them; else None.
 
     A worker ends as by SIGTERM when its standard input ends, since then nobody waits for it any more.
     """
     if WORKER not in os.environ:
         return None
-    many, beside = os.environ[WORKER].split(":")
+    many = int(os.environ[WORKER])
 
     def until_the_end() -> None:
         while os.read(0, 1024):
@@ -517,4 +513,4 @@ def as_worker() -> tuple[int, int] | None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=until_the_end, name="pipe", daemon=True).start()
-    return int(many), int(beside)
+    return many

@@ -59,7 +59,6 @@ class RunOptions:
         study is stopped.
       begins: a function of (study, whether it continues), called before anything is compiled.
       workers: the number of processes that share the runs, this one included; 0: as many as are at work.
-      beside: the number of devices of a process that would compute all runs; 0: as many as this one has.
       is_worker: whether this process is one of a crew, whose own process writes the views.
       crew: the processes that compute the runs in place of this one.
     """
@@ -70,7 +69,6 @@ class RunOptions:
     on_evaluation: OnEvaluation | None = None
     begins: Callable[[Study, bool], None] = ignore
     workers: int = 0
-    beside: int = 0
     is_worker: bool = False
     crew: Crew | None = None
 
@@ -257,7 +255,7 @@ def _run_missing(files: RunFiles, workers: Workers, options: RunOptions, is_firs
         *(LOGGERS[name](study, workdir / FOLDER / name, log) for name in parse_loggers(study.experiment.loggers)),
         Progress(study, log, options.progress),
     ]
-    runner = Runner(files, workers, sinks, is_first, options.workers, options.beside)
+    runner = Runner(files, workers, sinks, is_first, options.workers)
     if options.on_evaluation:
         sinks.append(Callback(study, options.on_evaluation, runner.stop))
     with (

@@ -226,13 +226,12 @@ class Runner:
       sinks: The sinks that take the events.
       alone: Whether no other worker was there when this one began.
       many: The number of workers that are to share the runs, this one included; 0: as many as are there.
-      beside: The number of devices of a process that would compute all runs (`part_size`); 0: as many as this one has.
     """
 
-    def __init__(self, files: RunFiles, workers: Workers, sinks: Sequence[Sink], alone: bool, many: int, beside: int):
+    def __init__(self, files: RunFiles, workers: Workers, sinks: Sequence[Sink], alone: bool, many: int):
         study, self.log = files.study, files.log
         self.study, self.files, self.workers, self.sinks = study, files, workers, sinks
-        self.is_told, self.many, self.beside = not alone, many, beside
+        self.is_told, self.many = not alone, many
         self.runs = {study.name(run): run for run in reversed(study.to_do())}  # equal runs are done once
         self.runs = dict(reversed(self.runs.items()))
         self.sizes: dict[int, int] = {}  # the runs in a batch of each group, by its first point
@@ -343,7 +342,7 @@ class Runner:
         if (key := group.points[0]) not in self.sizes:
             count = -(-sum(run.point in group.points for run in missing) // many)
             whole = group.runs_per_batch
-            self.sizes[key] = part_size(self.study.experiment, group.simulation, whole, max(count, 1), self.beside)
+            self.sizes[key] = part_size(self.study.experiment, group.simulation, whole, max(count, 1))
         return self.sizes[key]
 
     def _batch(self, program: Program, batch: Batch, beginnings: list[Beginning]) -> None:

@@ -283,27 +283,23 @@ def evenly(num_runs: int, at_most: int) -> int:
     return -(-num_runs // -(-num_runs // at_most)) if num_runs else 1
 
 
-def part_size(experiment: Experiment, simulation: Simulation, whole: int, num_runs: int, beside: int = 0) -> int:
+def part_size(experiment: Experiment, simulation: Simulation, whole: int, num_runs: int) -> int:
     """Return the number of runs in a batch of a part of a study, which has only some of the runs of a group.
 
-    Where a device computes its runs one after another, the compiler unrolls a loop of a single run, and then rounds in
-    another way. So if a device has several runs of a batch of the whole study, it also has several runs of a part, and
-    one if it has one. Where runs are mapped together, the batch stays as it is, and its last run is repeated until it
-    is full.
+    Where a device computes its runs one after another, a part takes as many devices as the whole study does, since
+    compilers round in another way for a single device. Where runs are mapped together, the batch stays as it is. In
+    both cases, the last run is repeated until the batch is full.
 
     Args:
       experiment: The configuration of the study.
       simulation: The simulation of the group.
       whole: The number of runs in a batch of the whole study.
       num_runs: The number of runs of the group in the part.
-      beside: The number of devices that a process would have which computes the whole study; 0: as many as this one.
     """
     if not in_turns(simulation, experiment.engine.runs_at_once):
         return whole
-    here = simulation.mesh.shape[SEED] if simulation.mesh else len(devices.devices())
-    if whole > (here if simulation.mesh else beside or here):
-        return max(evenly(num_runs, whole), here + 1)
-    return min(evenly(num_runs, whole), here)
+    places = simulation.mesh.shape[SEED] if simulation.mesh else len(devices.devices())
+    return max(evenly(num_runs, whole), min(whole, places))
 
 
 @contextlib.contextmanager
