@@ -27,6 +27,7 @@ import jax
 import jax.extend.core as jex
 import jax.numpy as jnp
 import numpy as np
+from jax.experimental.layout import Layout, with_layout_constraint
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from mdfl_jax.core import hosts
@@ -299,6 +300,11 @@ def take_steps(
     for index in range(1, num_steps):
         carry, _ = step(carry, jnp.int32(index))
     return carry, output
+
+
+def in_order(tree: Any) -> Any:
+    """Ask the compiler to store all leaves in the order of their axes, as arguments and results of programs are."""
+    return jax.tree.map(lambda x: with_layout_constraint(x, Layout(tuple(range(x.ndim)))), tree)
 
 
 @jax.custom_batching.custom_vmap

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.experimental.layout import Layout, with_layout_constraint
 from jax.sharding import Mesh
 
 from mdfl_jax.core import contract, devices, sharding
@@ -211,7 +210,9 @@ def block_gradients(
     """
     at_once = min(at_once or blocks.client.shape[0], blocks.client.shape[0])
     if at_once == 1 and one_each and not some and devices.backend() != "cpu":  # nothing to sum, and no vmap over one
-        return _in_order(jax.lax.map(lambda own: of_block(own[0], data, own[1]), (client_params, blocks)))
+        # Mixing prefers the client axis next to the last axis. If the compiler chose that order already here, it would
+        # write each client's gradient separately, in rows of a single client. One change of the order is faster.
+        return sharding.in_order(jax.lax.map(lambda own: of_block(own[0], data, own[1]), (client_params, blocks)))
     blocks = pad_blocks(blocks, at_once)
 
     def of_blocks(params: ClientParams, data: Any, part: Blocks) -> tuple[jax.Array, ClientParams]:
@@ -243,15 +244,6 @@ def block_gradients(
         return k + 1, add(sums, jax.tree.map(lambda a: a[k], parts))[0]
 
     return jax.lax.while_loop(more, step, (jnp.int32(0), zeros))[1]
-
-
-def _in_order(tree: Any) -> Any:
-    """Ask the compiler to store all leaves in the order of their axes.
-
-    Mixing prefers the client axis next to the last axis. If the compiler chose that order already here, it would write
-    each client's gradient separately, in rows of a single client. One change of the order for all clients is faster.
-    """
-    return jax.tree.map(lambda x: with_layout_constraint(x, Layout(tuple(range(x.ndim)))), tree)
 
 
 def client_gradients(
