@@ -78,7 +78,7 @@ ROWS = {
     "madfl, TF32": Row("madfl", TF32, rounds=1),
     "dadfl, bfloat16": Row("dadfl", rounds=1),
     "dadfl, folded": Row("dadfl", {"engine.convolution": "folded"}, rounds=1),
-    "dadfl, without remat": Row("dadfl", {"engine.remat": False}, rounds=1),
+    "dadfl, with remat": Row("dadfl", {"engine.remat": True}, rounds=1),
     "t2, bfloat16": Row("t2", BFLOAT16),
     "t2, bfloat16, Triton's products": Row("t2", BFLOAT16, TRITON),
     "t2, bfloat16, library": Row("t2", BFLOAT16 | {"engine.convolution": "library"}),

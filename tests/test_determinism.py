@@ -28,7 +28,7 @@ def files(folder):
 
 @pytest.fixture(scope="module", autouse=True)
 def _two_devices():
-    """Several runs for a device, as where a study has more runs than cores: a single one is rounded in another way."""
+    """Two devices and not eight: fewer runs than devices would let devices share a run, which rounds otherwise."""
     with pytest.MonkeyPatch.context() as patch:
         devices = jax.local_devices()[:2]
         patch.setattr(jax, "local_devices", lambda *_, **__: devices)
@@ -41,7 +41,7 @@ def whole(tmp_path_factory):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("size", [3, 4, 6, 12])
+@pytest.mark.parametrize("size", [2, 3, 4, 6, 12])
 def test_batches_of_any_size(tmp_path, whole, size):
     assert go(tmp_path / "run", **{"engine.runs_per_batch": size}) == whole()
 

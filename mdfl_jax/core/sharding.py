@@ -99,7 +99,7 @@ def layout(divided: Any, mesh: Mesh, before: int = 0) -> Any:
     Args:
       divided: a tree of bool that says which leaves the mesh's columns divide along the client axis.
       mesh: from `client_mesh`.
-      before: the number of axes before the client axis: 0, or 2 for the mesh's rows and the runs of a row.
+      before: the number of axes before the client axis: 1 for the mesh's rows, 2 if the runs of a row are mapped.
     """
     runs = (SEED, None)[:before]
     return jax.tree.map(
@@ -304,7 +304,12 @@ def take_steps(
 
 def in_order(tree: Any) -> Any:
     """Ask the compiler to store all leaves in the order of their axes, as arguments and results of programs are."""
-    return jax.tree.map(lambda x: with_layout_constraint(x, Layout(tuple(range(x.ndim)))), tree)
+
+    def leaf(x: jax.Array) -> jax.Array:
+        is_key = jnp.issubdtype(x.dtype, jax.dtypes.prng_key)  # a key has more axes than it shows
+        return x if is_key else with_layout_constraint(x, Layout(tuple(range(x.ndim))))
+
+    return jax.tree.map(leaf, tree)
 
 
 @jax.custom_batching.custom_vmap

@@ -286,8 +286,8 @@ def evenly(num_runs: int, at_most: int) -> int:
 def part_size(experiment: Experiment, simulation: Simulation, whole: int, num_runs: int) -> int:
     """Return the number of runs in a batch of a part of a study, which has only some of the runs of a group.
 
-    Where a device computes its runs one after another, a part takes as many devices as the whole study does, since
-    compilers round in another way for a single device. Where runs are mapped together, the batch stays as it is. In
+    Where a device computes its runs one after another, a part of a study on several devices takes two or more of them,
+    since compilers round in another way for a single one. Where runs are mapped together, the batch stays as it is. In
     both cases, the last run is repeated until the batch is full.
 
     Args:
@@ -299,7 +299,7 @@ def part_size(experiment: Experiment, simulation: Simulation, whole: int, num_ru
     if not in_turns(simulation, experiment.engine.runs_at_once):
         return whole
     places = simulation.mesh.shape[SEED] if simulation.mesh else len(devices.devices())
-    return max(evenly(num_runs, whole), min(whole, places))
+    return max(evenly(num_runs, whole), min(whole, places, 2))
 
 
 @contextlib.contextmanager

@@ -163,7 +163,9 @@ def of_runs(simulation, at_once):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("num_devices", "columns", "at_once"), [(1, 1, 0), (2, 2, 2), (6, 3, 1)], ids=["devices", "mesh", "rows"]
+    ("num_devices", "columns", "at_once"),
+    [(1, 1, 0), (2, 2, 2), (6, 3, 1), (6, 3, 2)],
+    ids=["devices", "mesh", "rows", "mapped"],
 )
 def test_runs_over_a_mesh_equal_runs_on_devices_equal_a_loop(num_devices, columns, at_once):
     """Runs on devices of their own; over a row, two together with one left over; and over two rows, clients padded."""

@@ -244,7 +244,7 @@ def test_of_two_studies_that_begin_at_once_in_a_folder_the_second_is_refused(tmp
 
 def test_a_crew_whose_place_is_refused_removes_nothing(held):
     class Place:
-        words, beside = "nowhere", 0
+        words = "nowhere"
 
         def __enter__(self):
             raise UserError("--on=slurm: there is no such partition")
