@@ -303,8 +303,7 @@ class Simulation:
         def go(state: tuple[Carry, Sums]) -> tuple[tuple[Carry, Sums], Rows]:
             carry, sums, rows = self.one_round(data, hparams, key, state[0]._replace(clients=clients), state[1])
             if self.alone and mesh is None:  # or the loop would hold a copy of large models, in another order
-                moved = lambda new, old: new if new is old else sharding.in_order(new)  # noqa: E731
-                carry = carry._replace(algorithm=jax.tree.map(moved, carry.algorithm, state[0].algorithm))
+                carry = carry._replace(algorithm=sharding.in_order(carry.algorithm))
             return (carry._replace(clients=None), sums), rows
 
         def hold(state: tuple[Carry, Sums]) -> tuple[tuple[Carry, Sums], Rows]:
