@@ -43,6 +43,8 @@ STUDIES = {
     "digits": ["configs/digits.py"],
     "pame": ["configs/cifar_resnet.py:pame"],
     "fedmobile": ["configs/cifar_resnet.py:fedmobile"],
+    "thesis in small": ["configs/thesis.py:t1,scale=small"],
+    "madfl in small": ["configs/madfl.py:f3,scale=small"],
 }
 BFLOAT16 = {"engine.precision": "bfloat16"}
 TF32 = {"engine.precision": "tensorfloat32"}
@@ -94,6 +96,17 @@ ROWS = {
     "digits, all runs of the study together": Row("digits", rounds=50, runs=24),
     "pame, float32": Row("pame", rounds=5),
     "fedmobile, bfloat16": Row("fedmobile", rounds=5),
+    **{
+        f"{study}, {told}": Row(study, fields, rounds=20, runs=runs)
+        for study in ("thesis in small", "madfl in small")
+        for told, runs, fields in (
+            ("twenty runs", 20, {}),
+            ("five runs", 5, {}),
+            ("library", 20, {"engine.convolution": "library"}),
+            ("patches", 20, {"engine.convolution": "patches"}),
+            ("filtering", 20, {"engine.convolution": "filtering"}),
+        )
+    },
 }
 # What a child's environment says: the name of its row, the file for what it finds, and the number of all rows.
 CHILD, FOUND, MANY = "MDFL_CARD_ROW", "MDFL_CARD_FOUND", "MDFL_CARD_ROWS"
