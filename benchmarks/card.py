@@ -96,17 +96,10 @@ ROWS = {
     "digits, all runs of the study together": Row("digits", rounds=50, runs=24),
     "pame, float32": Row("pame", rounds=5),
     "fedmobile, bfloat16": Row("fedmobile", rounds=5),
-    **{
-        f"{study}, {told}": Row(study, fields, rounds=20, runs=runs)
-        for study in ("thesis in small", "madfl in small")
-        for told, runs, fields in (
-            ("twenty runs", 20, {}),
-            ("five runs", 5, {}),
-            ("library", 20, {"engine.convolution": "library"}),
-            ("patches", 20, {"engine.convolution": "patches"}),
-            ("filtering", 20, {"engine.convolution": "filtering"}),
-        )
-    },
+    "madfl in small, twenty runs": Row("madfl in small", rounds=20, runs=20),
+    "madfl in small, library": Row("madfl in small", {"engine.convolution": "library"}, rounds=20, runs=20),
+    "thesis in small, eight runs": Row("thesis in small", rounds=20, runs=8),
+    "thesis in small, twenty runs": Row("thesis in small", rounds=20, runs=20),
 }
 # What a child's environment says: the name of its row, the file for what it finds, and the number of all rows.
 CHILD, FOUND, MANY = "MDFL_CARD_ROW", "MDFL_CARD_FOUND", "MDFL_CARD_ROWS"

@@ -17,7 +17,7 @@ and half of the multiplications and copies of filtering along the width alone. I
 results agree with the direct form to about 1e-5. It is faster where the products are long; see `pays`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.custom_batching import custom_vmap
 
 from mdfl_jax.core.devices import backend
 from mdfl_jax.core.errors import UserError, unknown_name
@@ -39,7 +40,7 @@ OF_NETWORKS = {  # forms of several layers together, each a module here: what a 
 POINTS = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5)  # the first five or all of them, with infinity
 LONG, SAMPLES = 512, 32  # the smallest number of columns of a product, and the smallest number of samples
 CHANNELS = (16, 64)  # the smallest and the largest number of channels; measured in benchmarks/README.md
-SMALL_PATCHES = 2**22  # bytes; with larger patches, a GPU uses the library's convolution
+OF_A_GPU = "of a GPU"  # the library's for a model by itself, and patches for models that are mapped together
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(2, 3))
@@ -64,10 +65,13 @@ def convolution(x: jax.Array, kernel: jax.Array, form: str = "patches", stride: 
     """
     if form in OF_NETWORKS:
         raise _not_possible(form, f"this model, which has no {OF_NETWORKS[form]}")
-    if form not in FORMS:
+    if form not in (*FORMS, OF_A_GPU):
         raise UserError(f"convolution: {unknown_name('form', form, (*FORMS, *OF_NETWORKS))}")
     if form == "library":
         return _library(x, kernel, stride)
+    if form == OF_A_GPU:
+        alone, mapped = (partial(convolution, form=form, stride=stride) for form in ("library", "patches"))
+        return _by_models(alone, mapped)(x, kernel)
     if form == "filtering":
         points = num_points(x.shape[2], kernel.shape[0])
         both = pays(x, kernel.shape, points)
@@ -84,6 +88,12 @@ def _backward(form: str, stride: int, saved: tuple[jax.Array, jax.Array], dy: ja
     size = kernel.shape[0]
     if form == "library":
         return jax.vjp(partial(_library, stride=stride), x, kernel)[1](dy)
+    if form == OF_A_GPU:
+        alone, mapped = (
+            lambda x, *args, form=form: _backward(form, stride, (x, args[0]), args[1])
+            for form in ("library", "patches")
+        )
+        return _by_models(alone, mapped)(x, kernel, dy)
     if form == "filtering":
         points = num_points(x.shape[2], size)
         both = pays(x, kernel.shape, points)
@@ -95,6 +105,18 @@ def _backward(form: str, stride: int, saved: tuple[jax.Array, jax.Array], dy: ja
 
 
 convolution.defvjp(_forward, _backward)
+
+
+def _by_models(alone: Callable[..., Any], mapped: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function ``alone``, in whose place `jax.vmap` maps the function ``mapped``."""
+    function = custom_vmap(alone)
+
+    @function.def_vmap
+    def over_models(_: int, is_mapped: list[bool], *args: Any) -> tuple[Any, Any]:
+        result = jax.vmap(mapped, [0 if one else None for one in is_mapped])(*args)
+        return result, jax.tree.map(lambda _: True, result)
+
+    return function
 
 
 def _library(x: jax.Array, kernel: jax.Array, stride: int) -> jax.Array:
@@ -422,27 +444,25 @@ def _kernels(kernel: jax.Array, num_points: int) -> jax.Array:
     return jnp.einsum("pi,qj,ijco->pqoc", t, t, kernel).reshape(num_points**2, *kernel.shape[:1:-1])
 
 
-def default_form(kernel_shape: tuple[int, ...], dtype: jnp.dtype, stride: int = 1, pixels: int = 0) -> str:
+def default_form(kernel_shape: tuple[int, ...], dtype: jnp.dtype, stride: int = 1) -> str:
     """Return the fastest form of a convolution on the target, by the measurements in benchmarks/README.md.
 
     On a CPU, the form is minimal filtering for kernels of size 3 to 5 with several input channels, stride one and
     float32; otherwise it is patches. Minimal filtering increases rounding errors (along the width about ten times), for
-    which bfloat16 is not precise enough. On a TPU, the form is the library's. On a GPU, it is the library's if the
-    patches would be large; if they are small, it is patches, a batched product for clients that are mapped together.
+    which bfloat16 is not precise enough. On a TPU, the form is the library's. On a GPU, it is the library's for a model
+    by itself. Models that are mapped together have patches, hence one batched product: the library would start a kernel
+    for each of them.
 
     Args:
       kernel_shape: (size, size, C, O).
       dtype: the type of the activations.
       stride: the stride of the convolution.
-      pixels: H * W * B of the output.
     """
     size, _, channels, _ = kernel_shape
     if backend() == "cpu":
         small = 3 <= size <= 5 and channels > 1 and stride == 1
         return "filtering" if small and dtype == jnp.float32 else "patches"
-    if backend() == "tpu":
-        return "library"
-    return "library" if size * size * channels * pixels * dtype.itemsize > SMALL_PATCHES else "patches"
+    return "library" if backend() == "tpu" else OF_A_GPU
 
 
 def side_of_cells(form: str, shape: Sequence[int], widths: tuple[int, ...], size: int, has_norm: bool) -> int:
@@ -533,8 +553,7 @@ class Conv(nn.Module):
             y = space_to_depth.max_pool(space_to_depth.convolution(x, kernel, self.side))
             bias = self.param("bias", nn.initializers.zeros_init(), (self.features,))
             return y + jnp.tile(bias, y.shape[0] // self.features)[:, None, None, None]
-        pixels = x.size // x.shape[0] // self.stride**2
-        form, stride = self.form or default_form(shape, x.dtype, self.stride, pixels), self.stride
+        form, stride = self.form or default_form(shape, x.dtype, self.stride), self.stride
         if self.size == 1:  # a product with every stride-th pixel
             x, form, stride = x[:, ::stride, ::stride], "patches" if form == "filtering" else form, 1
         if self.apart:

@@ -58,6 +58,34 @@ def test_strides(size, side, stride, form):
     np.testing.assert_allclose(filtering_layer.apply({"params": {"kernel": kernel}}, x), theirs, atol=1e-4)
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+def test_a_gpu_gets_the_library_for_one_model_and_products_for_models_that_are_mapped_together(stride, monkeypatch):
+    monkeypatch.setattr(conv, "backend", lambda: "gpu")
+    layer = Conv(4, stride=stride, use_bias=False)
+    x, kernel = (
+        jax.random.normal(jax.random.key(0), (6, 2, 7, 8, 3)),
+        jax.random.normal(jax.random.key(1), (6, 3, 3, 2, 4)),
+    )
+
+    def value(x, kernel):
+        return jnp.sum(jnp.sin(layer.apply({"params": {"kernel": kernel}}, x)))
+
+    both = jax.value_and_grad(value, (0, 1))
+    theirs = [
+        jax.value_and_grad(lambda *of: jnp.sum(jnp.sin(reference(*of, stride))), (0, 1))(*of) for of in zip(x, kernel)
+    ]
+    runs = [leaf.reshape(2, 3, *leaf.shape[1:]) for leaf in (x, kernel)]  # runs, and in each its models
+    made = {"one": (both, (x[0], kernel[0]), 1), "models": (jax.vmap(both), (x, kernel), 0)}
+    made |= {"in turn": (lambda *of: jax.lax.map(lambda of: both(*of), of), (x, kernel), 1)}
+    made |= {"runs": (jax.vmap(jax.vmap(both)), runs, 0)}
+    for name, (function, of, library) in made.items():
+        assert ("conv_general_dilated" in str(jax.make_jaxpr(function)(*of))) == library, name
+        ours = jax.tree.map(lambda leaf, wanted: leaf.reshape(-1, *wanted.shape), function(*of), theirs[0])
+        for i, wanted in enumerate(theirs[:1] if name == "one" else theirs):
+            for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(wanted)):
+                np.testing.assert_allclose(a[i], b, atol=1e-4)
+
+
 @pytest.mark.parametrize(("taps", "points"), [(3, 6), (5, 6), (3, 8), (5, 8), (7, 8)])
 def test_minimal_filtering_is_exact_in_rational_arithmetic(taps, points):
     """outer @ ((kernel @ taps) * (inner @ inputs)) is the valid correlation, for every pair of unit vectors."""
