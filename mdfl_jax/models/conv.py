@@ -29,10 +29,11 @@ from jax.custom_batching import custom_vmap
 
 from mdfl_jax.core.devices import backend
 from mdfl_jax.core.errors import UserError, unknown_name
-from mdfl_jax.models import space_to_depth
+from mdfl_jax.models import onednn, space_to_depth
 from mdfl_jax.models.folded import Product
 
-FORMS = ("patches", "filtering", "library")
+FORMS = ("patches", "filtering", "library", "onednn")
+OF_STRIDE_ONE = ("filtering", "onednn")
 OF_NETWORKS = {  # forms of several layers together, each a module here: what a network must have
     "space_to_depth": "stages of convolutions and pools without a normalisation",
     "folded": "bottlenecks with batch normalisation",
@@ -40,6 +41,7 @@ OF_NETWORKS = {  # forms of several layers together, each a module here: what a 
 POINTS = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5)  # the first five or all of them, with infinity
 LONG, SAMPLES = 512, 32  # the smallest number of columns of a product, and the smallest number of samples
 CHANNELS = (16, 64)  # the smallest and the largest number of channels; measured in benchmarks/README.md
+ONEDNN_FLOPS = 2**24  # of a forward pass, from which on oneDNN is faster where it suits; measured likewise
 OF_A_GPU = "of a GPU"  # the library's for a model by itself, and patches for models that are mapped together
 
 
@@ -54,14 +56,16 @@ def convolution(x: jax.Array, kernel: jax.Array, form: str = "patches", stride: 
       x: [C, H, W, B] activations, samples last.
       kernel: [size, size, C, O], size odd.
       form: one of `FORMS`: patches times a matrix ("patches"), minimal filtering ("filtering", for sizes 3 to 7 and
-        stride one: `filtered`, or `filtered_2d` where it is faster), or the library's ("library").
+        stride one: `filtered`, or `filtered_2d` where it is faster), the library's ("library"), or that of oneDNN on a
+        CPU ("onednn", for stride one and float32: `mdfl_jax.models.onednn`).
       stride: the distance of two output pixels in input pixels, in both directions.
 
     Returns:
       [O, H', W', B] with H' = ceil(H / stride) and W' = ceil(W / stride).
 
     Raises:
-      UserError: for an unknown form, or one of `OF_NETWORKS`, which no convolution has by itself.
+      UserError: for an unknown form, one of `OF_NETWORKS`, which no convolution has by itself, or oneDNN where it is
+        not installed, in another precision than float32 or on another device than a CPU.
     """
     if form in OF_NETWORKS:
         raise _not_possible(form, f"this model, which has no {OF_NETWORKS[form]}")
@@ -69,6 +73,9 @@ def convolution(x: jax.Array, kernel: jax.Array, form: str = "patches", stride: 
         raise UserError(f"convolution: {unknown_name('form', form, (*FORMS, *OF_NETWORKS))}")
     if form == "library":
         return _library(x, kernel, stride)
+    if form == "onednn":
+        _check_onednn(x.dtype)
+        return onednn.forward(x, kernel)[0]
     if form == OF_A_GPU:
         alone, mapped = (partial(convolution, form=form, stride=stride) for form in ("library", "patches"))
         return _by_models(alone, mapped)(x, kernel)
@@ -80,6 +87,10 @@ def convolution(x: jax.Array, kernel: jax.Array, form: str = "patches", stride: 
 
 
 def _forward(x: jax.Array, kernel: jax.Array, form: str, stride: int) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    if form == "onednn":
+        _check_onednn(x.dtype)
+        y, packed = onednn.forward(x, kernel)
+        return y, (packed, kernel)
     return convolution(x, kernel, form, stride), (x, kernel)
 
 
@@ -88,6 +99,8 @@ def _backward(form: str, stride: int, saved: tuple[jax.Array, jax.Array], dy: ja
     size = kernel.shape[0]
     if form == "library":
         return jax.vjp(partial(_library, stride=stride), x, kernel)[1](dy)
+    if form == "onednn":
+        return onednn.gradients(x, kernel, dy)
     if form == OF_A_GPU:
         alone, mapped = (
             lambda x, *args, form=form: _backward(form, stride, (x, args[0]), args[1])
@@ -105,6 +118,16 @@ def _backward(form: str, stride: int, saved: tuple[jax.Array, jax.Array], dy: ja
 
 
 convolution.defvjp(_forward, _backward)
+
+
+def _check_onednn(dtype: jnp.dtype) -> None:
+    reasons = {
+        f"on a {backend()}, as oneDNN's convolutions are for CPUs": backend() != "cpu",
+        f"in {dtype}, as oneDNN's convolutions are in float32": dtype != jnp.float32,
+        f"here: {onednn.why_absent()}": bool(onednn.why_absent()),
+    }
+    for reason in (reason for reason, holds in reasons.items() if holds):
+        raise UserError(f"engine.convolution is onednn, which is not possible {reason}")
 
 
 def _by_models(alone: Callable[..., Any], mapped: Callable[..., Any]) -> Callable[..., Any]:
@@ -444,25 +467,32 @@ def _kernels(kernel: jax.Array, num_points: int) -> jax.Array:
     return jnp.einsum("pi,qj,ijco->pqoc", t, t, kernel).reshape(num_points**2, *kernel.shape[:1:-1])
 
 
-def default_form(kernel_shape: tuple[int, ...], dtype: jnp.dtype, stride: int = 1) -> str:
+def default_form(kernel_shape: tuple[int, ...], dtype: jnp.dtype, stride: int = 1, pixels: int = 0) -> str:
     """Return the fastest form of a convolution on the target, by the measurements in benchmarks/README.md.
 
-    On a CPU, the form is minimal filtering for kernels of size 3 to 5 with several input channels, stride one and
-    float32; otherwise it is patches. Minimal filtering increases rounding errors (along the width about ten times), for
-    which bfloat16 is not precise enough. On a TPU, the form is the library's. On a GPU, it is the library's for a model
-    by itself. Models that are mapped together have patches, hence one batched product: the library would start a kernel
-    for each of them.
+    On a CPU, patches are the form for another stride than one, another type than float32, and sizes over 7. For the
+    rest it is oneDNN's where that is installed and pays: for enough work, and up to three or a multiple of 16 input
+    channels. Otherwise it is minimal filtering for sizes 3 to 5 and several input channels. Minimal filtering increases
+    rounding errors (along the width about ten times), for which bfloat16 is not precise enough.
+
+    On a TPU, the form is the library's. On a GPU, it is the library's for a model by itself. Models that are mapped
+    together have patches, hence one batched product: the library would start a kernel for each of them.
 
     Args:
       kernel_shape: (size, size, C, O).
       dtype: the type of the activations.
       stride: the stride of the convolution.
+      pixels: H * W * B of the output.
     """
-    size, _, channels, _ = kernel_shape
-    if backend() == "cpu":
-        small = 3 <= size <= 5 and channels > 1 and stride == 1
-        return "filtering" if small and dtype == jnp.float32 else "patches"
-    return "library" if backend() == "tpu" else OF_A_GPU
+    size, _, channels, features = kernel_shape
+    if backend() != "cpu":
+        return "library" if backend() == "tpu" else OF_A_GPU
+    if dtype != jnp.float32 or stride > 1 or not 3 <= size <= 7:
+        return "patches"
+    pays = 2 * size**2 * channels * features * pixels >= ONEDNN_FLOPS and (channels <= 3 or channels % 16 == 0)
+    if pays and not onednn.why_absent():
+        return "onednn"
+    return "filtering" if size <= 5 and channels > 1 else "patches"
 
 
 def side_of_cells(form: str, shape: Sequence[int], widths: tuple[int, ...], size: int, has_norm: bool) -> int:
@@ -523,7 +553,7 @@ class Conv(nn.Module):
     Attributes:
       features: the number of output channels.
       size: the height and width of the kernel, odd.
-      form: one of `FORMS`; empty: `default_form`. Minimal filtering is replaced by patches where the stride is not one.
+      form: one of `FORMS`; empty: `default_form`. `OF_STRIDE_ONE` are replaced by patches for other strides and size 1.
       stride: the distance of two output pixels in input pixels.
       use_bias: whether to add one number for each channel.
       kernel_init: the initialiser of the kernel.
@@ -553,12 +583,15 @@ class Conv(nn.Module):
             y = space_to_depth.max_pool(space_to_depth.convolution(x, kernel, self.side))
             bias = self.param("bias", nn.initializers.zeros_init(), (self.features,))
             return y + jnp.tile(bias, y.shape[0] // self.features)[:, None, None, None]
-        form, stride = self.form or default_form(shape, x.dtype, self.stride), self.stride
+        pixels = x.size // x.shape[0] // self.stride**2
+        form, stride = self.form or default_form(shape, x.dtype, self.stride, pixels), self.stride
+        if form in OF_STRIDE_ONE and (self.size == 1 or stride > 1):
+            form = "patches"
         if self.size == 1:  # a product with every stride-th pixel
-            x, form, stride = x[:, ::stride, ::stride], "patches" if form == "filtering" else form, 1
+            x, stride = x[:, ::stride, ::stride], 1
         if self.apart:
             return Product(x, kernel[0, 0])
-        y = convolution(x, kernel, "patches" if form == "filtering" and stride > 1 else form, stride)
+        y = convolution(x, kernel, form, stride)
         y = max_pool(y) if self.pool else y
         if not self.use_bias:
             return y

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.models import conv
+from mdfl_jax.models import conv, onednn
 from mdfl_jax.models.conv import FORMS, Conv, convolution, max_pool
 
 
@@ -28,6 +28,8 @@ SHAPES = [(3, 1, 4, 8), (5, 3, 2, 7), (3, 4, 4, 1), (5, 2, 2, 28), (1, 2, 3, 4)]
 def test_convolution_and_its_gradients(size, channels, features, side, form):
     if form == "filtering" and size == 1:
         pytest.skip("nothing to filter")
+    if form == "onednn" and onednn.why_absent():
+        pytest.skip(f"oneDNN is not here: {onednn.why_absent()}")
     key_x, key_k, key_y = jax.random.split(jax.random.key(size), 3)
     x = jax.random.normal(key_x, (channels, side, side + 1, 5))
     kernel = jax.random.normal(key_k, (size, size, channels, features))
@@ -117,5 +119,5 @@ def test_max_pool_leaves_out_an_odd_edge():
 
 
 def test_unknown_form_lists_the_known():
-    with pytest.raises(UserError, match="known: filtering, folded, library, patches, space_to_depth"):
+    with pytest.raises(UserError, match="known: filtering, folded, library, onednn, patches, space_to_depth"):
         Conv(4, form="fft").init(jax.random.key(0), jnp.zeros((1, 4, 4, 2)))
