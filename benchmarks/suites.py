@@ -23,7 +23,7 @@ from mdfl_jax.data.sources import load
 from mdfl_jax.exchange.gossip import NeighbourList, mix, mix_dense, mix_listed, neighbour_list
 from mdfl_jax.mobility import MOBILITIES, Mobility
 from mdfl_jax.mobility.grid import GridWorld, grid_points
-from mdfl_jax.models import make_model
+from mdfl_jax.models import make_model, onednn
 from mdfl_jax.models.conv import FORMS, convolution
 from mdfl_jax.tasks import classification
 
@@ -232,6 +232,8 @@ def convolution_forms() -> list[dict[str, Any]]:
             dy = jax.random.normal(keys[2], (clients, features, side, side, samples), kind)
             calls: dict[str, Callable[[], Any]] = {}
             for form in FORMS:
+                if form == "onednn" and (onednn.why_absent() or kind == jnp.bfloat16 or jax.default_backend() != "cpu"):
+                    continue
 
                 def gradients(x: Any, kernel: Any, dy: Any, form: str = form) -> Any:
                     def one(x: Any, kernel: Any, dy: Any) -> Any:

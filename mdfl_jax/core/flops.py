@@ -1,7 +1,8 @@
 """Counts the FLOPs of a traced program.
 
 The count is made on the jaxpr, because a compiler's own count includes the body of a loop only once. A convolution has
-the same count as a library call and as a product with patches; minimal filtering needs fewer multiplications.
+the same count as a library call and as a product with patches; minimal filtering needs fewer multiplications, and
+oneDNN's calls are not counted.
 """
 
 import math

@@ -49,8 +49,8 @@ OF_A_GPU = "of a GPU"  # the library's for a model by itself, and patches for mo
 def convolution(x: jax.Array, kernel: jax.Array, form: str = "patches", stride: int = 1) -> jax.Array:
     """Convolution with zero padding of (size - 1) / 2 on each side. At stride one it keeps the height and the width.
 
-    For the backward pass, only x and the kernel are kept. The patches or transformed inputs, which are several times
-    larger, are computed again for the gradient of the kernel.
+    For the backward pass, only x (for oneDNN in its format) and the kernel are kept. The patches or transformed inputs,
+    which are several times larger, are computed again for the gradient of the kernel.
 
     Args:
       x: [C, H, W, B] activations, samples last.
@@ -65,12 +65,15 @@ def convolution(x: jax.Array, kernel: jax.Array, form: str = "patches", stride: 
 
     Raises:
       UserError: for an unknown form, one of `OF_NETWORKS`, which no convolution has by itself, or oneDNN where it is
-        not installed, in another precision than float32 or on another device than a CPU.
+        not installed, in another precision than float32 or on another device than a CPU; for another stride than one
+        with `OF_STRIDE_ONE`.
     """
     if form in OF_NETWORKS:
         raise _not_possible(form, f"this model, which has no {OF_NETWORKS[form]}")
     if form not in (*FORMS, OF_A_GPU):
         raise UserError(f"convolution: {unknown_name('form', form, (*FORMS, *OF_NETWORKS))}")
+    if form in OF_STRIDE_ONE and stride > 1:
+        raise UserError(f"convolution: the form {form} is for stride one, not {stride}")
     if form == "library":
         return _library(x, kernel, stride)
     if form == "onednn":
@@ -131,12 +134,16 @@ def _check_onednn(dtype: jnp.dtype) -> None:
 
 
 def _by_models(alone: Callable[..., Any], mapped: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function ``alone``, in whose place `jax.vmap` maps the function ``mapped``."""
+    """Return the function ``alone``, in whose place `jax.vmap` over several models maps the function ``mapped``."""
     function = custom_vmap(alone)
 
     @function.def_vmap
-    def over_models(_: int, is_mapped: list[bool], *args: Any) -> tuple[Any, Any]:
-        result = jax.vmap(mapped, [0 if one else None for one in is_mapped])(*args)
+    def over_models(count: int, is_mapped: list[bool], *args: Any) -> tuple[Any, Any]:
+        if count == 1:
+            one = (x[0] if has_axis else x for x, has_axis in zip(args, is_mapped))
+            result = jax.tree.map(lambda x: x[None], function(*one))
+        else:
+            result = jax.vmap(mapped, [0 if has_axis else None for has_axis in is_mapped])(*args)
         return result, jax.tree.map(lambda _: True, result)
 
     return function
@@ -470,10 +477,10 @@ def _kernels(kernel: jax.Array, num_points: int) -> jax.Array:
 def default_form(kernel_shape: tuple[int, ...], dtype: jnp.dtype, stride: int = 1, pixels: int = 0) -> str:
     """Return the fastest form of a convolution on the target, by the measurements in benchmarks/README.md.
 
-    On a CPU, patches are the form for another stride than one, another type than float32, and sizes over 7. For the
-    rest it is oneDNN's where that is installed and pays: for enough work, and up to three or a multiple of 16 input
-    channels. Otherwise it is minimal filtering for sizes 3 to 5 and several input channels. Minimal filtering increases
-    rounding errors (along the width about ten times), for which bfloat16 is not precise enough.
+    On a CPU, for stride one, sizes 3 to 7 and float32, the form is oneDNN's where that is installed and pays: for
+    enough work, and up to three or a multiple of 16 input channels. Where it is not, the form is minimal filtering for
+    sizes 3 to 5 and several input channels. All else has patches. Minimal filtering increases rounding errors (along
+    the width about ten times), for which bfloat16 is not precise enough.
 
     On a TPU, the form is the library's. On a GPU, it is the library's for a model by itself. Models that are mapped
     together have patches, hence one batched product: the library would start a kernel for each of them.

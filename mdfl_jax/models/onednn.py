@@ -1,13 +1,14 @@
 """Convolutions by oneDNN, which compiled programs on a CPU call through XLA's foreign functions.
 
 The library is optional: ``pip install 'mdfl_jax[onednn]'``, for Linux on x86-64. Nothing is compiled for it: XLA calls
-handlers in Python, which call the library's C interface through `ctypes`. A call takes some ten microseconds, and
-devices compute side by side, since `ctypes` lets go of the interpreter while the library computes.
+handlers in Python, which call the library's C interface through `ctypes`. A call takes some ten microseconds if no
+other Python code runs, and devices compute side by side, since `ctypes` lets go of the interpreter while the library
+computes.
 
 For the arrays of each shape and processor, oneDNN has a format that it computes best. Our arrays are packed into it:
 the input once for the convolution and for the gradient of the kernel, and the gradient of the result once for both
-gradients. Models that are mapped together are computed one after another. Results agree with the other forms to about
-1e-6.
+gradients. Packed arrays are values of the program, so XLA reuses and counts their memory. Models that are mapped
+together are computed one after another. Results agree with the other forms to about 1e-6.
 """
 
 import ctypes
@@ -29,8 +30,10 @@ INSTALL = "pip install 'mdfl_jax[onednn]'"
 OPERATIONS = {
     "pack_x": ("x", "packed_x"),
     "pack_y": ("y", "packed_y"),
-    "forward": ("packed_x", "kernel", "y"),
-    "backward_data": ("kernel", "packed_y", "x"),
+    "unpack_x": ("packed_x", "x"),
+    "unpack_y": ("packed_y", "y"),
+    "forward": ("packed_x", "kernel", "packed_y"),
+    "backward_data": ("kernel", "packed_y", "packed_x"),
     "backward_weights": ("packed_x", "packed_y", "kernel"),
 }
 
@@ -119,6 +122,7 @@ class _Library:
 
     Raises:
       OSError: if the package is not installed, or the library or OpenMP cannot be loaded.
+      RuntimeError, AttributeError: if the library does not work here, or is another version.
     """
 
     def __init__(self) -> None:
@@ -253,23 +257,25 @@ class Convolution:
         """Return the steps of one of `OPERATIONS`, with memory of their own."""
         library, names = self.library, OPERATIONS[operation]
         ours = [library.memory(self.formats[name], None) for name in names]
-        *inputs, output = [(self.formats[name], memory) for name, memory in zip(names, ours)]
         if operation not in ARGUMENTS:
-            return Plan(library, ours, [self._reorder(inputs[0], output)])
-        steps, arguments, description = list[_Step](), dict[int, c_void_p](), self.descriptions[operation]
-        for name, (array_format, memory) in zip(names, (*inputs, output)):
-            index = ARGUMENTS[operation][name.removeprefix("packed_")]
+            source, target = ((self.formats[name], memory) for name, memory in zip(names, ours))
+            return Plan(library, ours, [self._reorder(source, target)])
+        arguments, description = dict[int, c_void_p](), self.descriptions[operation]
+        before, after = list[_Step](), list[_Step]()
+        for name, memory in zip(names, ours):
+            array_format, index = self.formats[name], ARGUMENTS[operation][name.removeprefix("packed_")]
             theirs = library.argument_format(description, index)
-            same = library.equal(theirs, array_format)
-            arguments[index] = memory if same else library.memory(theirs)
-            if not same and name != names[-1]:
-                steps.append(self._reorder((array_format, memory), (theirs, arguments[index])))
+            if library.equal(theirs, array_format):
+                arguments[index] = memory
+                continue
+            arguments[index] = library.memory(theirs)
+            array, copy = (array_format, memory), (theirs, arguments[index])
+            if name == names[-1]:
+                after.append(self._reorder(copy, array))
+            else:
+                before.append(self._reorder(array, copy))
         arguments[SCRATCHPAD] = library.memory(library.argument_format(description, SCRATCHPAD))
-        steps.append(self._step(description, arguments))
-        index = ARGUMENTS[operation][names[-1]]
-        if arguments[index] is not ours[-1]:
-            steps.append(self._reorder((library.argument_format(description, index), arguments[index]), output))
-        return Plan(library, ours, steps)
+        return Plan(library, ours, [*before, self._step(description, arguments), *after])
 
     def _reorder(self, source: tuple[c_void_p, c_void_p], target: tuple[c_void_p, c_void_p]) -> _Step:
         """Return the step that copies an array (format, memory) to another one."""
@@ -312,7 +318,7 @@ def _load() -> _Library | str:
     """Return the library, or why it is not there."""
     try:
         return _Library()
-    except OSError as error:
+    except (OSError, RuntimeError, AttributeError) as error:
         return str(error)
 
 
@@ -333,7 +339,18 @@ def _convolution(shape: Shape) -> Convolution:
         handler = _handler(made, operation)
         _HANDLERS.append(handler)
         jax.ffi.register_ffi_target(_target(operation, shape), jax.ffi.pycapsule(handler), platform="cpu")
+    _keep_client()
     return made
+
+
+@cache
+def _keep_client() -> None:
+    """Keep JAX's client for CPUs to the end of the process.
+
+    An interpreter that ends destroys it, which waits for the programs that still run. These would wait for the
+    interpreter.
+    """
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(jax.devices("cpu")[0].client))
 
 
 _HANDLERS: list[Any] = []  # kept, since XLA has only their addresses
@@ -346,13 +363,16 @@ def _target(operation: str, shape: Shape) -> str:
 def _handler(convolution: Convolution, operation: str) -> Any:
     """Return the function that XLA calls for an operation."""
     library, free = convolution.library, list[Plan]()
-    rank = 1 if operation.startswith("pack") else 4  # of the result for one model
+    rank = 1 if OPERATIONS[operation][-1].startswith("packed") else 4  # of the result for one model
 
     def run(call: _Call) -> None:
         arguments = call.arguments
         buffers = [*(arguments.items[i].contents for i in range(arguments.count)), call.results.items[0].contents]
         with library.one_thread():
-            plan = free.pop() if free else convolution.plan(operation)  # a plan that no other thread has
+            try:
+                plan = free.pop()  # a plan that no other thread has
+            except IndexError:
+                plan = convolution.plan(operation)
             plan.compute(_models(buffers, rank))
         free.append(plan)
 
@@ -364,7 +384,9 @@ def _handler(convolution: Convolution, operation: str) -> Any:
             return None
         try:
             run(call)
-        except Exception as error:  # what is raised here would be lost, and the result would be taken for computed
+        except (
+            BaseException
+        ) as error:  # an interrupt too: what is raised here would be lost, and the result would be taken for computed
             failed = _Error(ctypes.sizeof(_Error), None, f"{type(error).__name__}: {error}".encode(), INTERNAL)
             made: int = call.api.contents.create_error(byref(failed))
             return made
@@ -395,9 +417,18 @@ def _models(buffers: Sequence[_Buffer], rank: int) -> Iterator[Sequence[int]]:
         yield [start + sum(map(int.__mul__, place, apart)) for start, apart in zip(starts, strides)]
 
 
-def _call(operation: str, shape: Shape, result: Sequence[int], *inputs: jax.Array) -> jax.Array:
-    like = jax.ShapeDtypeStruct(result, jnp.float32)
-    return jax.ffi.ffi_call(_target(operation, shape), like, vmap_method="expand_dims")(*inputs)
+def _call(operation: str, shape: Shape, *inputs: jax.Array) -> jax.Array:
+    """Compute an operation on the arrays of one model; `jax.vmap` gives it those of several."""
+    made, name = _convolution(shape), OPERATIONS[operation][-1]
+    channels, height, width, samples, size, features = shape
+    results: dict[str, Sequence[int]] = {
+        "x": (channels, height, width, samples),
+        "kernel": (size, size, channels, features),
+        "y": (features, height, width, samples),
+    }
+    packed = made.library.size(made.formats[name]) // 4
+    result = jax.ShapeDtypeStruct(results.get(name, (packed,)), jnp.float32)
+    return jax.ffi.ffi_call(_target(operation, shape), result, vmap_method="expand_dims")(*inputs)
 
 
 def _shape(images: jax.Array, kernel: jax.Array) -> Shape:
@@ -407,24 +438,25 @@ def _shape(images: jax.Array, kernel: jax.Array) -> Shape:
     return Shape(channels, height, width, samples, size, features)
 
 
-def _pack(array: str, shape: Shape, values: jax.Array) -> jax.Array:
-    made = _convolution(shape)
-    return _call(f"pack_{array}", shape, (made.library.size(made.formats[f"packed_{array}"]) // 4,), values)
-
-
 def forward(x: jax.Array, kernel: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Convolve with stride one and zero padding of k // 2, in float32.
+    """Convolve with stride one and zero padding of k // 2.
 
     Args:
-      x: [C, H, W, B].
-      kernel: [k, k, C, O], k odd.
+      x: [C, H, W, B] float32.
+      kernel: [k, k, C, O] float32, k odd.
 
     Returns:
       The result [O, H, W, B], and x as `gradients` takes it.
+
+    Raises:
+      ValueError: for other shapes or types; the library would read what lies behind the arrays.
     """
+    size, width, channels, _ = kernel.shape
+    if (size % 2, width, channels) != (1, size, x.shape[0]) or {x.dtype, kernel.dtype} != {jnp.dtype(jnp.float32)}:
+        raise ValueError(f"x {x.dtype}{[*x.shape]} and a kernel {kernel.dtype}{[*kernel.shape]} do not match")
     shape = _shape(x, kernel)
-    packed = _pack("x", shape, x)
-    return _call("forward", shape, (shape.features, *x.shape[1:]), packed, kernel), packed
+    packed = _call("pack_x", shape, x)
+    return _call("unpack_y", shape, _call("forward", shape, packed, kernel)), packed
 
 
 def gradients(packed: jax.Array, kernel: jax.Array, dy: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -436,6 +468,6 @@ def gradients(packed: jax.Array, kernel: jax.Array, dy: jax.Array) -> tuple[jax.
       dy: the gradient of the result, [O, H, W, B].
     """
     shape = _shape(dy, kernel)
-    packed_dy = _pack("y", shape, dy)
-    dx = _call("backward_data", shape, (shape.channels, *dy.shape[1:]), kernel, packed_dy)
-    return dx, _call("backward_weights", shape, kernel.shape, packed, packed_dy)
+    packed_dy = _call("pack_y", shape, dy)
+    dx = _call("unpack_x", shape, _call("backward_data", shape, kernel, packed_dy))
+    return dx, _call("backward_weights", shape, packed, packed_dy)

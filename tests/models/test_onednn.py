@@ -83,10 +83,42 @@ def test_the_default_takes_it_for_much_work_and_channels_that_suit_it():
 def test_what_fails_in_the_library_is_an_error_and_no_result(monkeypatch):
     shape = onednn.Shape(3, 6, 7, 4, 3, 9)  # of no other test
     onednn._convolution(shape)
-    monkeypatch.setattr(onednn.Convolution, "plan", lambda *_: 1 / 0)
     x, kernel = models()
-    with pytest.raises(jax.errors.JaxRuntimeError, match="ZeroDivisionError: division by zero"):
-        jax.block_until_ready(jax.jit(convolution, static_argnums=2)(x, kernel[..., :9], "onednn"))
+
+    def interrupted(*_):
+        raise KeyboardInterrupt("now")
+
+    for plan, said in (
+        (lambda *_: 1 / 0, "ZeroDivisionError: division by zero"),
+        (interrupted, "KeyboardInterrupt: now"),
+    ):
+        monkeypatch.setattr(onednn.Convolution, "plan", plan)
+        with pytest.raises(jax.errors.JaxRuntimeError, match=said):
+            jax.block_until_ready(jax.jit(convolution, static_argnums=2)(x, kernel[..., :9], "onednn"))
+
+
+@installed
+def test_a_process_ends_while_a_program_still_runs():
+    code = """if True:
+        import jax, jax.numpy as jnp
+        from mdfl_jax.models.conv import convolution
+        x, kernel = jnp.ones((16, 32, 32, 32)), jnp.ones((3, 3, 16, 16))
+        jax.jit(lambda x: jax.lax.fori_loop(0, 1000, lambda _, x: convolution(x, kernel, "onednn") / 144, x))(x)
+        print("leaves")
+    """
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert ended.stdout == "leaves\n"
+
+
+@installed
+def test_arrays_that_do_not_match_are_refused_before_the_library_reads_them():
+    x, kernel = models()
+    for wrong in (kernel[:, :, :2], jnp.concatenate([kernel] * 2, 2), kernel.astype(jnp.bfloat16), kernel[:2, :2]):
+        with pytest.raises(ValueError, match="do not match"):
+            convolution(x, wrong, "onednn")
+    for form in conv.OF_STRIDE_ONE:
+        with pytest.raises(UserError, match=f"the form {form} is for stride one, not 2"):
+            convolution(x, kernel, form, 2)
 
 
 @installed
@@ -120,6 +152,19 @@ def absent(monkeypatch):
     onednn._load.cache_clear()
     yield
     onednn._load.cache_clear()
+
+
+def test_a_library_that_does_not_work_is_not_there(monkeypatch):
+    monkeypatch.setattr(onednn._Library, "make", lambda *_: _fail())
+    onednn._load.cache_clear()
+    try:
+        assert onednn.why_absent() in ("no engine", f"the package {onednn.PACKAGE} is not installed: {onednn.INSTALL}")
+    finally:
+        onednn._load.cache_clear()
+
+
+def _fail():
+    raise RuntimeError("no engine")
 
 
 def test_without_the_package_there_are_the_other_forms_and_a_line_that_says_how_to_install_it(absent):
