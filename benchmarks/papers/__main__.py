@@ -71,13 +71,14 @@ def grow(hours: float) -> None:
     The hours of an item are those of the kind of device that ran it, so only such steps are run here.
     """
     until = time.monotonic() + 3600 * hours
-    for step in plan.steps(plan.needs(jax.default_backend())):
+    platform = jax.default_backend()
+    for step in plan.steps(plan.needs(platform), platform):
         if time.monotonic() > until:
             break
         told = f"{len(step.claims)} claims, about {step.hours:.1f} hours"
         print(f"# {step.item} to {step.seeds} seeds: {told}\n", flush=True)
-        seeds, before = plan.seeds_with(step), plan.undecided()
-        for name in plan.sharing(step):
+        seeds, before = plan.seeds_with(step, platform), plan.undecided()
+        for name in plan.sharing(step, platform):
             run(ITEMS[name], Studies(records.scale_of(name), Path(_WORKDIR.value), seeds=seeds), write=True)
         plan.keep_outcome(step, before)
         write_pages()

@@ -74,10 +74,16 @@ def _ratios() -> np.ndarray:
     return np.array([t_quantile(n - 1) / math.sqrt(n) for n in range(2, MOST_SEEDS)])
 
 
-def results() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the name and the kept results of each item of the papers."""
+def results(platform: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the name and the kept results of each item of the papers.
+
+    Args:
+      platform: cpu, gpu or tpu, for the items alone that it ran; empty: all items. Items that share a study may have
+        run it on different platforms, with different seeds.
+    """
     for name in ITEMS:
-        if name.partition(":")[0] in PAPERS and (found := records.kept(name)):
+        found = records.kept(name) if name.partition(":")[0] in PAPERS else None
+        if found and platform in ("", records.device_of(found)[0]):
             yield name, found
 
 
@@ -93,15 +99,10 @@ def is_level(claim: Mapping[str, Any]) -> bool:
 
 
 def needs(platform: str = "") -> list[Need]:
-    """Return what each undecided claim about a number needs.
-
-    Args:
-      platform: cpu, gpu or tpu, for the items alone that it ran; empty: all items.
-    """
+    """Return what each undecided claim about a number needs, of the items of a platform as for `results`."""
     return [
         Need(name, claim["text"], seeds_of(claim["ours"]), max(seeds_of(claim["ours"]), _seeds_for(claim)))
-        for name, kept in results()
-        if not platform or records.device_of(kept)[0] == platform
+        for name, kept in results(platform)
         for claim in kept["claims"]
         if claim["verdict"] == UNDECIDED and is_number(claim)
     ]
@@ -119,12 +120,16 @@ def _seeds_for(claim: Mapping[str, Any]) -> int:
     return seeds_for(std, mean)
 
 
-def steps(wanted: Sequence[Need]) -> list[Step]:
+def steps(wanted: Sequence[Need], platform: str = "") -> list[Step]:
     """Return the growth of studies that decides most claims an hour, then the next best one, and so on.
 
     Items share studies: what is grown for one of them is there for the others, and may decide their claims too.
+
+    Args:
+      wanted: the needs of the items of ``platform``.
+      platform: as for `results`.
     """
-    studies = {name: kept["studies"] for name, kept in results()}
+    studies = {name: kept["studies"] for name, kept in results(platform)}
     have = {name: of["seeds"] for each in studies.values() for name, of in each.items()}
     seconds = {name: of["run_seconds"] / of["seeds"] for each in studies.values() for name, of in each.items()}
     left, found = [need for need in wanted if need.seeds <= MOST_SEEDS], list[Step]()
@@ -143,9 +148,9 @@ def steps(wanted: Sequence[Need]) -> list[Step]:
     return found
 
 
-def sharing(step: Step) -> list[str]:
-    """Return the items that have a study in common with that of a step, which has grown it for them too."""
-    studies = {name: set(kept["studies"]) for name, kept in results()}
+def sharing(step: Step, platform: str = "") -> list[str]:
+    """Return the items of a platform that have a study in common with a step, which has grown it for them too."""
+    studies = {name: set(kept["studies"]) for name, kept in results(platform)}
     return [name for name, own in studies.items() if own & studies[step.item]]
 
 
@@ -184,9 +189,9 @@ def outcomes() -> str:
     )
 
 
-def seeds_with(step: Step) -> dict[str, int]:
-    """Return the seeds of all studies by their names: those that were run, and after a step those that it adds."""
-    found = dict(results())
+def seeds_with(step: Step, platform: str = "") -> dict[str, int]:
+    """Return the seeds of a platform's studies: those that were run, and after a step those that it adds."""
+    found = dict(results(platform))
     have = {name: of["seeds"] for kept in found.values() for name, of in kept["studies"].items()}
     return have | {name: max(step.seeds, have[name]) for name in found[step.item]["studies"]}
 

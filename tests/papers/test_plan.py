@@ -27,7 +27,8 @@ def kept(monkeypatch):
     }
     for name, item in found.items():
         item["device"] = "gpu NVIDIA H100 80GB HBM3" if name == "pame:c" else "cpu cpu"
-    monkeypatch.setattr(plan, "results", lambda: iter(found.items()))
+    monkeypatch.setattr(plan, "ITEMS", found)
+    monkeypatch.setattr(plan.records, "kept", found.get)
     return found
 
 
@@ -58,6 +59,13 @@ def test_a_platform_grows_what_it_ran_itself(kept):
     assert [need.item for need in plan.needs("gpu")] == ["pame:c"]
     assert [*plan.needs("cpu"), *plan.needs("gpu")] == plan.needs()
     assert "The hours of pame:c are an accelerator's" in "\n".join(plan.lines())
+
+
+def test_an_item_of_a_card_that_shares_a_study_is_not_run_again_on_a_cpu(kept):
+    kept["pame:c"]["studies"] = {"s": {"seeds": 60, "run_seconds": 60}}
+    for step in plan.steps(plan.needs("cpu"), "cpu"):
+        assert plan.sharing(step, "cpu") == ["madfl:a", "madfl:b"]
+        assert plan.seeds_with(step, "cpu")["s"] == step.seeds
 
 
 def test_what_a_step_has_decided_stands_beside_what_it_was_to_decide(kept, monkeypatch, tmp_path):
