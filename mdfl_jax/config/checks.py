@@ -160,7 +160,10 @@ def _task(experiment: Experiment) -> Iterator[Rule]:
     have = ", ".join(known for known in TASKS if TASKS[known].has_objective)
     yield "stop_std", experiment.stop_std and not task.has_objective, f"0 unless data.name is one of {have}"
     allowed = f"{enumerated(task.precisions, 'or')} with data.name {name}"
-    yield "engine.precision", experiment.engine.precision not in task.precisions, allowed
+    engine = experiment.engine
+    yield "engine.precision", engine.precision not in task.precisions, allowed
+    halves = engine.convolution == "onednn" and engine.precision == "bfloat16"
+    yield "engine.convolution", halves, "another form with engine.precision bfloat16: oneDNN's is in float32"
     for field in ("loss", "trainable"):
         yield f"model.{field}", getattr(model, field) and not task.of_datasets, f"empty with data.name {name}"
     yield "data.name", not name, "digits, the name of an .npz in data.dir, or tfds:<name>"

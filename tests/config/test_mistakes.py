@@ -48,6 +48,7 @@ network.num_mobile=7 => network.num_mobile is 7; it must be at most network.num_
 network.relays=6 => network.relays is 6; it must be at most 5: network.num_clients is 6
 network.order=move_first | network.graph=ring => network.order is move_first; it must be mix_first: a graph (network.gr
 engine.max_neighbours=5 | engine.links=dense => engine.max_neighbours is 5; it must be 0 with engine.links=dense
+engine.convolution=onednn | engine.precision=bfloat16 => engine.convolution is onednn; it must be another form with
 engine.links=lists | network.graph=star => engine.links is lists; network.graph=star is a matrix,
 """
 STREAMS = """
