@@ -134,8 +134,7 @@ class _Library:
         if not found:
             raise OSError(f"the package {PACKAGE} has no {FILE}")
         self._openmp, self._dnnl = ctypes.CDLL(OPENMP), ctypes.CDLL(str(found[0].locate()))
-        self.set_data = self._dnnl.dnnl_memory_set_data_handle
-        self.set_data.argtypes = (c_void_p, c_void_p)
+        self._dnnl.dnnl_memory_set_data_handle.argtypes = (c_void_p, c_void_p)
         self._dnnl.dnnl_primitive_desc_query_md.restype = c_void_p
         self._dnnl.dnnl_memory_desc_get_size.restype = c_size_t
         self.engine = self.make("engine_create", CPU, c_size_t(0))
@@ -304,7 +303,7 @@ class Plan:
         library = self._library
         for addresses in models:
             for memory, address in zip(self._arrays, addresses):
-                library.set_data(memory, address)
+                library("memory_set_data_handle", memory, address)
             for step in self._steps:
                 library("primitive_execute", step.primitive, self._stream, len(step.arguments), step.arguments)
 
