@@ -17,7 +17,7 @@ WHY_RATE = (
     "alpha 0.1 includes zero), and DCM's leads are up to three times as large."
 )
 WHY_THREE = (
-    "Two of 780 runs diverge on the GPU: seed 11 under random movement with M = 1, in round 271, as on a CPU, and seed "
+    "Two of 840 runs diverge on the GPU: seed 11 under random movement with M = 1, in round 271, as on a CPU, and seed "
     "15 under DAM with Rm = 3, in round 252 (on a CPU it ends at 81.1 %). So nothing is said of means over M. Without "
     "these seeds ([tables](papers_tables.md)) DCM leads random movement by 7 to 14 points at each M, and DAM by 4 to 8."
 )

@@ -22,6 +22,7 @@ from mdfl_jax.results.statistics import seeds_for
 
 GROWN = records.FOLDER.parent / "plan.json"  # the steps that were run
 MOST_SEEDS = 1000
+PLATFORMS = ("cpu", "gpu", "tpu")  # an item's steps are planned among those of its platform
 LEVELS = ("slots", "iterations")  # the units of the papers' numbers that are levels
 RATE = 0.05  # of false discoveries
 
@@ -201,12 +202,13 @@ def lines() -> list[str]:
     wanted = needs()
     told = ["| item | seeds | claims decided | in all | hours | in all |", "| :-- | --: | --: | --: | --: | --: |"]
     total, decided = 0.0, 0
-    for step in steps(wanted):
+    for step in (step for platform in PLATFORMS for step in steps(needs(platform), platform)):
         total, decided = total + step.hours, decided + len(step.claims)
         told.append(f"| {step.item} | {step.seeds} | {len(step.claims)} | {decided} | {step.hours:.1f} | {total:.1f} |")
     cards = [name for name, kept in results() if records.device_of(kept)[0] != "cpu"]
     if cards:
-        told += ["", f"The hours of {', '.join(cards)} are an accelerator's, and --grow on CPUs leaves these out."]
+        hours = f"The hours of {', '.join(cards)} are an accelerator's."
+        told += ["", f"{hours} Their steps stand last, and --grow on CPUs leaves them out."]
     never = [need for need in wanted if need.seeds > MOST_SEEDS]
     told += [
         "",

@@ -77,7 +77,6 @@ def convolution(x: jax.Array, kernel: jax.Array, form: str = "patches", stride: 
     if form == "library":
         return _library(x, kernel, stride)
     if form == "onednn":
-        _check_onednn(x.dtype)
         return onednn.forward(x, kernel)[0]
     if form == OF_A_GPU:
         alone, mapped = (partial(convolution, form=form, stride=stride) for form in ("library", "patches"))
@@ -91,7 +90,6 @@ def convolution(x: jax.Array, kernel: jax.Array, form: str = "patches", stride: 
 
 def _forward(x: jax.Array, kernel: jax.Array, form: str, stride: int) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
     if form == "onednn":
-        _check_onednn(x.dtype)
         y, packed = onednn.forward(x, kernel)
         return y, (packed, kernel)
     return convolution(x, kernel, form, stride), (x, kernel)
@@ -121,16 +119,6 @@ def _backward(form: str, stride: int, saved: tuple[jax.Array, jax.Array], dy: ja
 
 
 convolution.defvjp(_forward, _backward)
-
-
-def _check_onednn(dtype: jnp.dtype) -> None:
-    reasons = {
-        f"on a {backend()}, as oneDNN's convolutions are for CPUs": backend() != "cpu",
-        f"in {dtype}, as oneDNN's convolutions are in float32": dtype != jnp.float32,
-        f"here: {onednn.why_absent()}": bool(onednn.why_absent()),
-    }
-    for reason in (reason for reason, holds in reasons.items() if holds):
-        raise UserError(f"engine.convolution is onednn, which is not possible {reason}")
 
 
 def _by_models(alone: Callable[..., Any], mapped: Callable[..., Any]) -> Callable[..., Any]:

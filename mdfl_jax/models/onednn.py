@@ -24,6 +24,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.core.devices import backend
+from mdfl_jax.core.errors import UserError
+
 PACKAGE, FILE, OPENMP = "onednn-cpu-gomp", "libdnnl.so.3", "libgomp.so.1"
 INSTALL = "pip install 'mdfl_jax[onednn]'"
 # What an operation takes and makes: x [C, H, W, B], a kernel [k, k, C, O] and y [O, H, W, B], or their gradients.
@@ -381,11 +384,10 @@ def _handler(convolution: Convolution, operation: str) -> Any:
             version, current = call.extension.contents.metadata.contents.version, call.api.contents.version
             version.major, version.minor = 0, current.minor if current.major == 0 else 0
             return None
+        # What is raised here, an interrupt too, would be lost, and the result would be taken for computed.
         try:
             run(call)
-        except (
-            BaseException
-        ) as error:  # an interrupt too: what is raised here would be lost, and the result would be taken for computed
+        except BaseException as error:
             failed = _Error(ctypes.sizeof(_Error), None, f"{type(error).__name__}: {error}".encode(), INTERNAL)
             made: int = call.api.contents.create_error(byref(failed))
             return made
@@ -448,10 +450,18 @@ def forward(x: jax.Array, kernel: jax.Array) -> tuple[jax.Array, jax.Array]:
       The result [O, H, W, B], and x as `gradients` takes it.
 
     Raises:
-      ValueError: for other shapes or types; the library would read what lies behind the arrays.
+      UserError: if the target is no CPU, x is not in float32, or the library is not here.
+      ValueError: for arrays that do not match; the library would read what lies behind them.
     """
+    reasons = {
+        f"on a {backend()}, as oneDNN's convolutions are for CPUs": backend() != "cpu",
+        f"in {x.dtype}, as oneDNN's convolutions are in float32": x.dtype != jnp.float32,
+        f"here: {why_absent()}": bool(why_absent()),
+    }
+    for reason in (reason for reason, holds in reasons.items() if holds):
+        raise UserError(f"engine.convolution is onednn, which is not possible {reason}")
     size, width, channels, _ = kernel.shape
-    if (size % 2, width, channels) != (1, size, x.shape[0]) or {x.dtype, kernel.dtype} != {jnp.dtype(jnp.float32)}:
+    if (size % 2, width, channels, kernel.dtype) != (1, size, x.shape[0], x.dtype):
         raise ValueError(f"x {x.dtype}{[*x.shape]} and a kernel {kernel.dtype}{[*kernel.shape]} do not match")
     shape = _shape(x, kernel)
     packed = _call("pack_x", shape, x)

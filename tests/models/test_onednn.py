@@ -54,10 +54,12 @@ def test_devices_that_compute_side_by_side_in_a_loop_and_the_same_bits_each_time
 
         start = jax.eval_shape(value_and_gradients(form), x[0, 0], kernel[0, 0])
         zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape), start)
-        one = lambda x, kernel: jax.lax.scan(step, zeros, (x[0], kernel[0]))[0]  # noqa: E731
         mesh, split = Mesh(np.array(jax.devices()[:2]), ("device",)), PartitionSpec("device")
-        stacked = lambda *of: jax.tree.map(lambda leaf: leaf[None], one(*of))  # noqa: E731
-        return jax.jit(jax.shard_map(stacked, mesh=mesh, in_specs=split, out_specs=split, check_vma=False))
+
+        def one(x, kernel):
+            return jax.tree.map(lambda leaf: leaf[None], jax.lax.scan(step, zeros, (x[0], kernel[0]))[0])
+
+        return jax.jit(jax.shard_map(one, mesh=mesh, in_specs=split, out_specs=split, check_vma=False))
 
     ours = of_device("onednn")
     first = ours(x, kernel)
@@ -178,6 +180,6 @@ def test_another_precision_and_another_device_are_refused(monkeypatch):
     x, kernel = models()
     with pytest.raises(UserError, match="is onednn, which is not possible in bfloat16"):
         convolution(x.astype(jnp.bfloat16), kernel.astype(jnp.bfloat16), "onednn")
-    monkeypatch.setattr(conv, "backend", lambda: "gpu")
+    monkeypatch.setattr(onednn, "backend", lambda: "gpu")
     with pytest.raises(UserError, match="which is not possible on a gpu"):
         convolution(x, kernel, "onednn")
