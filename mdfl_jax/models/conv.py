@@ -41,7 +41,6 @@ OF_NETWORKS = {  # forms of several layers together, each a module here: what a 
 POINTS = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5)  # the first five or all of them, with infinity
 LONG, SAMPLES = 512, 32  # the smallest number of columns of a product, and the smallest number of samples
 CHANNELS = (16, 64)  # the smallest and the largest number of channels; measured in benchmarks/README.md
-ONEDNN_FLOPS = 2**24  # of a forward pass, from which on oneDNN is faster where it suits; measured likewise
 OF_A_GPU = "of a GPU"  # the library's for a model by itself, and patches for models that are mapped together
 
 
@@ -465,10 +464,10 @@ def _kernels(kernel: jax.Array, num_points: int) -> jax.Array:
 def default_form(kernel_shape: tuple[int, ...], dtype: jnp.dtype, stride: int = 1, pixels: int = 0) -> str:
     """Return the fastest form of a convolution on the target, by the measurements in benchmarks/README.md.
 
-    On a CPU, for stride one, sizes 3 to 7 and float32, the form is oneDNN's where that is installed and pays: for
-    enough work, and up to three or a multiple of 16 input channels. Where it is not, the form is minimal filtering for
-    sizes 3 to 5 and several input channels. All else has patches. Minimal filtering increases rounding errors (along
-    the width about ten times), for which bfloat16 is not precise enough.
+    On a CPU, for stride one, sizes 3 to 7 and float32, the form is oneDNN's where that is installed and pays
+    (`onednn.pays`). Where it is not, the form is minimal filtering for sizes 3 to 5 and several input channels. All
+    else has patches. Minimal filtering increases rounding errors (along the width about ten times), for which bfloat16
+    is not precise enough.
 
     On a TPU, the form is the library's. On a GPU, it is the library's for a model by itself. Models that are mapped
     together have patches, hence one batched product: the library would start a kernel for each of them.
@@ -479,13 +478,12 @@ def default_form(kernel_shape: tuple[int, ...], dtype: jnp.dtype, stride: int = 
       stride: the stride of the convolution.
       pixels: H * W * B of the output.
     """
-    size, _, channels, features = kernel_shape
+    size, _, channels, _ = kernel_shape
     if backend() != "cpu":
         return "library" if backend() == "tpu" else OF_A_GPU
     if dtype != jnp.float32 or stride > 1 or not 3 <= size <= 7:
         return "patches"
-    pays = 2 * size**2 * channels * features * pixels >= ONEDNN_FLOPS and (channels <= 3 or channels % 16 == 0)
-    if pays and not onednn.why_absent():
+    if onednn.pays(kernel_shape, pixels):
         return "onednn"
     return "filtering" if size <= 5 and channels > 1 else "patches"
 

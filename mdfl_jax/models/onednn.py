@@ -20,16 +20,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_int64, c_size_t, c_void_p
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.core.devices import backend
+from mdfl_jax.core.devices import backend, num_cores
 from mdfl_jax.core.errors import UserError
 
 PACKAGE, FILE, OPENMP = "onednn-cpu-gomp", "libdnnl.so.3", "libgomp.so.1"
 INSTALL = "pip install 'mdfl_jax[onednn]'"
+FLOPS = 2**24  # of a forward pass, from which on oneDNN is faster where it suits; measured in benchmarks/README.md
+HALVES = {"vendor_id": "AuthenticAMD", "cpu family": "25"}  # processors that compute 512 bits in two halves (Zen 4)
 # What an operation takes and makes: x [C, H, W, B], a kernel [k, k, C, O] and y [O, H, W, B], or their gradients.
 OPERATIONS = {
     "pack_x": ("x", "packed_x"),
@@ -327,6 +330,33 @@ def why_absent() -> str:
     """Return why oneDNN cannot be used here, or nothing if it can."""
     loaded = _load()
     return loaded if isinstance(loaded, str) else ""
+
+
+def pays(kernel_shape: Sequence[int], pixels: int) -> bool:
+    """Tell whether this is the fastest form on a CPU, for stride one, sizes 3 to 7 and float32, as measured.
+
+    It is for enough work and up to three channels, and for a multiple of 16 channels on processors that compute 512
+    bits at once. It is not where a device has several cores: it would use one of them, and the other forms use all.
+
+    Args:
+      kernel_shape: (k, k, C, O).
+      pixels: H * W * B of the output.
+    """
+    channels, devices = kernel_shape[2], jax.local_device_count()
+    if why_absent() or 2 * math.prod(kernel_shape) * pixels < FLOPS or (devices == 1 and num_cores() > 1):
+        return False
+    return channels <= 3 or (channels % 16 == 0 and _computes_512_bits())
+
+
+@cache
+def _computes_512_bits() -> bool:
+    """Tell whether the processor has AVX-512 whose units are 512 bits wide."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return False
+    about = dict([part.strip() for part in line.split(":", 1)] for line in lines if ":" in line)
+    return "avx512f" in about.get("flags", "").split() and not HALVES.items() <= about.items()
 
 
 @cache

@@ -67,13 +67,36 @@ def test_devices_that_compute_side_by_side_in_a_loop_and_the_same_bits_each_time
     jax.tree.map(np.testing.assert_array_equal, first, ours(x, kernel))
 
 
+@pytest.mark.parametrize(
+    ("cpuinfo", "wide"),
+    [
+        ("vendor_id : GenuineIntel\ncpu family : 6\nflags : fpu avx2 avx512f", True),
+        ("vendor_id : AuthenticAMD\ncpu family : 26\nflags : fpu avx2 avx512f", True),
+        ("vendor_id : AuthenticAMD\ncpu family : 25\nflags : fpu avx2 avx512f", False),
+        ("vendor_id : GenuineIntel\ncpu family : 6\nflags : fpu avx2", False),
+        ("nothing", False),
+    ],
+    ids=["Xeon", "Zen 5", "Zen 4", "without AVX-512", "unknown"],
+)
+def test_the_width_of_a_processors_units(cpuinfo, wide, monkeypatch):
+    monkeypatch.setattr(onednn.Path, "read_text", lambda _: f"{cpuinfo}\n\nprocessor : 1\n{cpuinfo}\n")
+    assert onednn._computes_512_bits.__wrapped__() == wide
+
+
 @installed
-def test_the_default_takes_it_for_much_work_and_channels_that_suit_it():
+def test_the_default_takes_it_where_it_was_measured_to_be_faster(monkeypatch):
     def form(channels, features, pixels, dtype=jnp.float32, **other):
         return conv.default_form((3, 3, channels, features), jnp.dtype(dtype), pixels=pixels, **other)
 
-    assert form(16, 16, 32 * 32 * 32) == form(3, 32, 32 * 32 * 32) == "onednn"
-    assert form(8, 8, 32 * 32 * 32) == form(16, 16, 64) == "filtering"
+    monkeypatch.setattr(onednn, "_computes_512_bits", lambda: False)
+    assert (form(3, 32, 32**3), form(16, 16, 32**3)) == ("onednn", "filtering")
+    with monkeypatch.context() as alone:
+        alone.setattr(onednn.jax, "local_device_count", lambda: 1)
+        alone.setattr(onednn, "num_cores", lambda: 2)
+        assert form(3, 32, 32**3) == "filtering"
+    monkeypatch.setattr(onednn, "_computes_512_bits", lambda: True)
+    assert form(16, 16, 32**3) == form(3, 32, 32**3) == "onednn"
+    assert form(8, 8, 32**3) == form(16, 16, 64) == "filtering"
     assert form(1, 16, 64) == form(16, 16, 32**3, jnp.bfloat16) == form(16, 16, 32**3, stride=2) == "patches"
     x = jax.random.normal(KEY, (16, 32, 32, 32))
     layer = Conv(16)
