@@ -32,7 +32,6 @@ from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.models import onednn, space_to_depth
 from mdfl_jax.models.folded import Product
 
-FORMS = ("patches", "filtering", "library", "onednn")
 OF_STRIDE_ONE = ("filtering", "onednn")
 OF_NETWORKS = {  # forms of several layers together, each a module here: what a network must have
     "space_to_depth": "stages of convolutions and pools without a normalisation",
@@ -41,7 +40,7 @@ OF_NETWORKS = {  # forms of several layers together, each a module here: what a 
 POINTS = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5)  # the first five or all of them, with infinity
 LONG, SAMPLES = 512, 32  # the smallest number of columns of a product, and the smallest number of samples
 CHANNELS = (16, 64)  # the smallest and the largest number of channels; measured in benchmarks/README.md
-OF_A_GPU = "of a GPU"  # the library's for a model by itself, and patches for models that are mapped together
+OF_A_GPU = "of a GPU"  # the name of `_BY_MODELS`
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(2, 3))
@@ -67,61 +66,47 @@ def convolution(x: jax.Array, kernel: jax.Array, form: str = "patches", stride: 
         not installed, in another precision than float32 or on another device than a CPU; for another stride than one
         with `OF_STRIDE_ONE`.
     """
-    if form in OF_NETWORKS:
-        raise _not_possible(form, f"this model, which has no {OF_NETWORKS[form]}")
-    if form not in (*FORMS, OF_A_GPU):
-        raise UserError(f"convolution: {unknown_name('form', form, (*FORMS, *OF_NETWORKS))}")
-    if form in OF_STRIDE_ONE and stride > 1:
-        raise UserError(f"convolution: the form {form} is for stride one, not {stride}")
-    if form == "library":
-        return _library(x, kernel, stride)
-    if form == "onednn":
-        return onednn.forward(x, kernel)[0]
-    if form == OF_A_GPU:
-        alone, mapped = (partial(convolution, form=form, stride=stride) for form in ("library", "patches"))
-        return _by_models(alone, mapped)(x, kernel)
-    if form == "filtering":
-        points = num_points(x.shape[2], kernel.shape[0])
-        both = pays(x, kernel.shape, points)
-        return filtered_2d(x, kernel, points) if both else filtered(x, kernel, points)
-    return _product(kernel.reshape(-1, kernel.shape[-1]).T, patches(x, kernel.shape[0], stride))
+    return _form(form, stride).forward(x, kernel, stride)[0]
 
 
 def _forward(x: jax.Array, kernel: jax.Array, form: str, stride: int) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-    if form == "onednn":
-        y, packed = onednn.forward(x, kernel)
-        return y, (packed, kernel)
-    return convolution(x, kernel, form, stride), (x, kernel)
+    y, kept = _form(form, stride).forward(x, kernel, stride)
+    return y, (kept, kernel)
 
 
 def _backward(form: str, stride: int, saved: tuple[jax.Array, jax.Array], dy: jax.Array) -> tuple[jax.Array, jax.Array]:
-    x, kernel = saved
-    size = kernel.shape[0]
-    if form == "library":
-        return jax.vjp(partial(_library, stride=stride), x, kernel)[1](dy)
-    if form == "onednn":
-        return onednn.gradients(x, kernel, dy)
-    if form == OF_A_GPU:
-        alone, mapped = (
-            lambda x, *args, form=form: _backward(form, stride, (x, args[0]), args[1])
-            for form in ("library", "patches")
-        )
-        return _by_models(alone, mapped)(x, kernel, dy)
-    if form == "filtering":
-        points = num_points(x.shape[2], size)
-        both = pays(x, kernel.shape, points)
-        return (filtered_2d_gradients if both else filtered_gradients)(x, kernel, dy, points)
-    columns = patches(x, size, stride)
-    d_kernel = (columns.reshape(columns.shape[0], -1) @ dy.reshape(dy.shape[0], -1).T).reshape(kernel.shape)
-    d_columns = _product(kernel.reshape(-1, kernel.shape[-1]), dy)
-    return _from_patches(d_columns, x.shape, size, stride), d_kernel
+    return _form(form, stride).gradients(*saved, dy, stride)
 
 
 convolution.defvjp(_forward, _backward)
 
 
-def _by_models(alone: Callable[..., Any], mapped: Callable[..., Any]) -> Callable[..., Any]:
+class Form(NamedTuple):
+    """How a convolution and its gradients are computed.
+
+    Attributes:
+      forward: (x, kernel, stride) -> (the result, x as ``gradients`` takes it).
+      gradients: (x as from ``forward``, kernel, dy, stride) -> (dx, d_kernel).
+    """
+
+    forward: Callable[[jax.Array, jax.Array, int], tuple[jax.Array, jax.Array]]
+    gradients: Callable[[jax.Array, jax.Array, jax.Array, int], tuple[jax.Array, jax.Array]]
+
+
+def _form(name: str, stride: int) -> Form:
+    """Return a form by its name, or raise `UserError` as `convolution` does."""
+    if name in OF_NETWORKS:
+        raise _not_possible(name, f"this model, which has no {OF_NETWORKS[name]}")
+    if name not in (*FORMS, OF_A_GPU):
+        raise UserError(f"convolution: {unknown_name('form', name, (*FORMS, *OF_NETWORKS))}")
+    if name in OF_STRIDE_ONE and stride > 1:
+        raise UserError(f"convolution: the form {name} is for stride one, not {stride}")
+    return FORMS.get(name, _BY_MODELS)
+
+
+def _by_models(alone: Callable[..., Any], mapped: Callable[..., Any], stride: int) -> Callable[..., Any]:
     """Return the function ``alone``, in whose place `jax.vmap` over several models maps the function ``mapped``."""
+    alone, mapped = (partial(function, stride=stride) for function in (alone, mapped))
     function = custom_vmap(alone)
 
     @function.def_vmap
@@ -141,6 +126,21 @@ def _library(x: jax.Array, kernel: jax.Array, stride: int) -> jax.Array:
     padding = ((size - 1) // 2, size // 2)
     layout = ("CHWN", "HWIO", "CHWN")
     return jax.lax.conv_general_dilated(x, kernel, (stride, stride), (padding, padding), dimension_numbers=layout)
+
+
+def _library_gradients(x: jax.Array, kernel: jax.Array, dy: jax.Array, stride: int) -> tuple[jax.Array, jax.Array]:
+    return jax.vjp(partial(_library, stride=stride), x, kernel)[1](dy)
+
+
+def _of_patches(x: jax.Array, kernel: jax.Array, stride: int) -> jax.Array:
+    return _product(kernel.reshape(-1, kernel.shape[-1]).T, patches(x, kernel.shape[0], stride))
+
+
+def _of_patches_gradients(x: jax.Array, kernel: jax.Array, dy: jax.Array, stride: int) -> tuple[jax.Array, jax.Array]:
+    columns = patches(x, kernel.shape[0], stride)
+    d_kernel = (columns.reshape(columns.shape[0], -1) @ dy.reshape(dy.shape[0], -1).T).reshape(kernel.shape)
+    d_columns = _product(kernel.reshape(-1, kernel.shape[-1]), dy)
+    return _from_patches(d_columns, x.shape, kernel.shape[0], stride), d_kernel
 
 
 def patches(x: jax.Array, size: int, stride: int = 1) -> jax.Array:
@@ -254,6 +254,16 @@ def pays(x: jax.Array | jax.ShapeDtypeStruct, kernel_shape: tuple[int, ...], num
         and min(channels, features) >= CHANNELS[0]
         and max(channels, features) <= CHANNELS[1]
     )
+
+
+def _filtered(x: jax.Array, kernel: jax.Array) -> jax.Array:
+    points = num_points(x.shape[2], kernel.shape[0])
+    return (filtered_2d if pays(x, kernel.shape, points) else filtered)(x, kernel, points)
+
+
+def _filtered_gradients(x: jax.Array, kernel: jax.Array, dy: jax.Array) -> tuple[jax.Array, jax.Array]:
+    points = num_points(x.shape[2], kernel.shape[0])
+    return (filtered_2d_gradients if pays(x, kernel.shape, points) else filtered_gradients)(x, kernel, dy, points)
 
 
 def total(terms: Sequence[jax.Array]) -> jax.Array:
@@ -459,6 +469,23 @@ def _kernels(kernel: jax.Array, num_points: int) -> jax.Array:
     """Transform the kernel: [k, k, C, O] -> [P^2, O, C]."""
     t = transforms(kernel.shape[0], num_points).kernel
     return jnp.einsum("pi,qj,ijco->pqoc", t, t, kernel).reshape(num_points**2, *kernel.shape[:1:-1])
+
+
+FORMS = {
+    "patches": Form(lambda x, kernel, stride: (_of_patches(x, kernel, stride), x), _of_patches_gradients),
+    "filtering": Form(
+        lambda x, kernel, _: (_filtered(x, kernel), x), lambda x, kernel, dy, _: _filtered_gradients(x, kernel, dy)
+    ),
+    "library": Form(lambda x, kernel, stride: (_library(x, kernel, stride), x), _library_gradients),
+    "onednn": Form(
+        lambda x, kernel, _: onednn.forward(x, kernel), lambda x, kernel, dy, _: onednn.gradients(x, kernel, dy)
+    ),
+}
+# The library's for a model by itself, and patches for models that are mapped together.
+_BY_MODELS = Form(
+    lambda x, kernel, stride: (_by_models(_library, _of_patches, stride)(x, kernel), x),
+    lambda x, kernel, dy, stride: _by_models(_library_gradients, _of_patches_gradients, stride)(x, kernel, dy),
+)
 
 
 def default_form(kernel_shape: tuple[int, ...], dtype: jnp.dtype, stride: int = 1, pixels: int = 0) -> str:

@@ -142,8 +142,9 @@ def test_arrays_that_do_not_match_are_refused_before_the_library_reads_them():
         with pytest.raises(ValueError, match="do not match"):
             convolution(x, wrong, "onednn")
     for form in conv.OF_STRIDE_ONE:
-        with pytest.raises(UserError, match=f"the form {form} is for stride one, not 2"):
-            convolution(x, kernel, form, 2)
+        for function in (convolution, jax.grad(lambda *args: jnp.sum(convolution(*args)))):
+            with pytest.raises(UserError, match=f"the form {form} is for stride one, not 2"):
+                function(x, kernel, form, 2)
 
 
 @installed
