@@ -12,6 +12,8 @@ import math
 import os
 import re
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -134,12 +136,24 @@ def compiler_options(large: bool = False, effort: str = "full") -> dict[str, str
     return options or None
 
 
+_HALVES = {"vendor_id": "AuthenticAMD", "cpu family": "25"}  # processors that compute 512 bits in two halves (Zen 4)
 _NODES = ("/dev/accel*", "/dev/vfio/[0-9]*", "/dev/nvidia[0-9]*", "/dev/kfd")  # TPUs, NVIDIA's and AMD's GPUs
 
 
 def num_cores() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@cache
+def computes_512_bits() -> bool:
+    """Tell whether the processor has AVX-512 and does not compute it in two halves."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("ascii", "replace").splitlines()
+    except OSError:
+        return False
+    about = dict([part.strip() for part in line.split(":", 1)] for line in lines if ":" in line)
+    return "avx512f" in about.get("flags", "").split() and not _HALVES.items() <= about.items()
 
 
 def cards() -> list[str]:

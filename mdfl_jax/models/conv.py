@@ -14,7 +14,7 @@ infinity, the results agree with the direct form to about 1e-6.
 **In both directions**: F(m x m, k x k) of Lavin and Gray. Tiles of P x P inputs, P = m + k - 1, become P^2 products of
 matrices with C columns. For 3x3 kernels and six points, this takes a quarter of the multiplications of the direct form,
 and half of the multiplications and copies of filtering along the width alone. Its rounding errors are larger: the
-results agree with the direct form to about 1e-5. It is faster where the products are long; see `pays`.
+results agree with the direct form to about 1e-5. It is faster where the products are long; see `pays_in_both`.
 """
 
 from collections.abc import Callable, Sequence
@@ -234,7 +234,7 @@ def num_points(width: int, size: int) -> int:
     return min(usable, key=lambda points: points * -(-width // (points + 1 - size)))
 
 
-def pays(x: jax.Array | jax.ShapeDtypeStruct, kernel_shape: tuple[int, ...], num_points: int) -> bool:
+def pays_in_both(x: jax.Array | jax.ShapeDtypeStruct, kernel_shape: tuple[int, ...], num_points: int) -> bool:
     """Tell whether filtering in both directions is faster than along the width alone, and precise enough.
 
     It is not precise enough in bfloat16.
@@ -258,12 +258,14 @@ def pays(x: jax.Array | jax.ShapeDtypeStruct, kernel_shape: tuple[int, ...], num
 
 def _filtered(x: jax.Array, kernel: jax.Array) -> jax.Array:
     points = num_points(x.shape[2], kernel.shape[0])
-    return (filtered_2d if pays(x, kernel.shape, points) else filtered)(x, kernel, points)
+    return (filtered_2d if pays_in_both(x, kernel.shape, points) else filtered)(x, kernel, points)
 
 
 def _filtered_gradients(x: jax.Array, kernel: jax.Array, dy: jax.Array) -> tuple[jax.Array, jax.Array]:
     points = num_points(x.shape[2], kernel.shape[0])
-    return (filtered_2d_gradients if pays(x, kernel.shape, points) else filtered_gradients)(x, kernel, dy, points)
+    return (filtered_2d_gradients if pays_in_both(x, kernel.shape, points) else filtered_gradients)(
+        x, kernel, dy, points
+    )
 
 
 def total(terms: Sequence[jax.Array]) -> jax.Array:
@@ -488,7 +490,9 @@ _BY_MODELS = Form(
 )
 
 
-def default_form(kernel_shape: tuple[int, ...], dtype: jnp.dtype, stride: int = 1, pixels: int = 0) -> str:
+def default_form(
+    kernel_shape: tuple[int, ...], dtype: jnp.dtype, stride: int = 1, extent: Sequence[int] = (0, 0, 0)
+) -> str:
     """Return the fastest form of a convolution on the target, by the measurements in benchmarks/README.md.
 
     On a CPU, for stride one, sizes 3 to 7 and float32, the form is oneDNN's where that is installed and pays
@@ -503,14 +507,14 @@ def default_form(kernel_shape: tuple[int, ...], dtype: jnp.dtype, stride: int = 
       kernel_shape: (size, size, C, O).
       dtype: the type of the activations.
       stride: the stride of the convolution.
-      pixels: H * W * B of the output.
+      extent: H, W, B of the activations.
     """
     size, _, channels, _ = kernel_shape
     if backend() != "cpu":
         return "library" if backend() == "tpu" else OF_A_GPU
     if dtype != jnp.float32 or stride > 1 or not 3 <= size <= 7:
         return "patches"
-    if onednn.pays(kernel_shape, pixels):
+    if onednn.pays(kernel_shape, extent):
         return "onednn"
     return "filtering" if size <= 5 and channels > 1 else "patches"
 
@@ -603,8 +607,7 @@ class Conv(nn.Module):
             y = space_to_depth.max_pool(space_to_depth.convolution(x, kernel, self.side))
             bias = self.param("bias", nn.initializers.zeros_init(), (self.features,))
             return y + jnp.tile(bias, y.shape[0] // self.features)[:, None, None, None]
-        pixels = x.size // x.shape[0] // self.stride**2
-        form, stride = self.form or default_form(shape, x.dtype, self.stride, pixels), self.stride
+        form, stride = self.form or default_form(shape, x.dtype, self.stride, x.shape[1:]), self.stride
         if form in OF_STRIDE_ONE and (self.size == 1 or stride > 1):
             form = "patches"
         if self.size == 1:  # a product with every stride-th pixel

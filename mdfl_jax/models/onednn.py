@@ -20,19 +20,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_int64, c_size_t, c_void_p
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.core.devices import backend, num_cores
+from mdfl_jax.core.devices import backend, computes_512_bits, num_cores
 from mdfl_jax.core.errors import UserError
 
 PACKAGE, FILE, OPENMP = "onednn-cpu-gomp", "libdnnl.so.3", "libgomp.so.1"
 INSTALL = "pip install 'mdfl_jax[onednn]'"
-FLOPS = 2**24  # of a forward pass, from which on oneDNN is faster where it suits; measured in benchmarks/README.md
-HALVES = {"vendor_id": "AuthenticAMD", "cpu family": "25"}  # processors that compute 512 bits in two halves (Zen 4)
+FLOPS, FEW = 2**24, 32  # of a forward pass, and samples: when oneDNN is faster, as measured in benchmarks/README.md
 # What an operation takes and makes: x [C, H, W, B], a kernel [k, k, C, O] and y [O, H, W, B], or their gradients.
 OPERATIONS = {
     "pack_x": ("x", "packed_x"),
@@ -332,31 +330,23 @@ def why_absent() -> str:
     return loaded if isinstance(loaded, str) else ""
 
 
-def pays(kernel_shape: Sequence[int], pixels: int) -> bool:
-    """Tell whether this is the fastest form on a CPU, for stride one, sizes 3 to 7 and float32, as measured.
+def pays(kernel_shape: Sequence[int], extent: Sequence[int]) -> bool:
+    """Tell whether this is the fastest form on a CPU, for stride one, sizes 3 to 7 and float32, by what was measured.
 
-    It is for enough work and up to three channels, and for a multiple of 16 channels on processors that compute 512
-    bits at once. It is not where a device has several cores: it would use one of them, and the other forms use all.
+    This form is the fastest for layers with enough work and one to three input channels. It is also the fastest for a
+    multiple of 16 input channels, if the processor computes 512 bits at once or there are fewer than 32 samples. It is
+    not used by a process with one device and several cores: the other forms use all of them, and this form one.
 
     Args:
       kernel_shape: (k, k, C, O).
-      pixels: H * W * B of the output.
+      extent: H, W, B.
     """
-    channels, devices = kernel_shape[2], jax.local_device_count()
-    if why_absent() or 2 * math.prod(kernel_shape) * pixels < FLOPS or (devices == 1 and num_cores() > 1):
+    channels, samples = kernel_shape[2], extent[2]
+    if 2 * math.prod(kernel_shape) * math.prod(extent) < FLOPS or why_absent():
         return False
-    return channels <= 3 or (channels % 16 == 0 and _computes_512_bits())
-
-
-@cache
-def _computes_512_bits() -> bool:
-    """Tell whether the processor has AVX-512 whose units are 512 bits wide."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
+    if jax.local_device_count() == 1 and num_cores() > 1:
         return False
-    about = dict([part.strip() for part in line.split(":", 1)] for line in lines if ":" in line)
-    return "avx512f" in about.get("flags", "").split() and not HALVES.items() <= about.items()
+    return channels <= 3 or (channels % 16 == 0 and (samples < FEW or computes_512_bits()))
 
 
 @cache

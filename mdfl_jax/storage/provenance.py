@@ -6,7 +6,8 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,13 @@ def commit() -> str | None:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages that results depend on."""
-    packages = ("mdfl_jax", "jax", "jaxlib", "flax", "optax", "numpy")
-    return {"python": platform.python_version()} | {name: version(name) for name in packages}
+    """Return the versions of Python and of the packages that results depend on, of those that are installed."""
+    packages = ("mdfl_jax", "jax", "jaxlib", "flax", "optax", "numpy", "onednn-cpu-gomp")
+    found = {"python": platform.python_version()}
+    for name in packages:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
 
 
 def devices() -> list[str]:

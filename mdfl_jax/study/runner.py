@@ -15,7 +15,7 @@ import numpy as np
 
 from mdfl_jax.config.checks import parse_save, words_of
 from mdfl_jax.config.sections import flat
-from mdfl_jax.core import hosts
+from mdfl_jax.core import devices, hosts
 from mdfl_jax.core.errors import SHRINK, UserError, out_of_memory
 from mdfl_jax.core.types import RunFacts
 from mdfl_jax.engine.programs import Compiler, Placement, Programs
@@ -431,6 +431,8 @@ def about(study: Study) -> dict[str, Any]:
     local = jax.local_devices()
     here = {"the kind of the devices": local[0].device_kind, "the number of devices": len(local)}
     here |= {"commit": commit(), "versions": versions()}
+    if devices.backend() == "cpu":  # which decides the form of convolutions
+        here["whether the processor computes 512 bits at once"] = devices.computes_512_bits()
     return plain(flat(here | study.config)) | run_config(study.experiment)
 
 

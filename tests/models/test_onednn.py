@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, PartitionSpec
 
+from mdfl_jax.core import devices
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.models import conv, onednn
 from mdfl_jax.models.conv import Conv, convolution
@@ -74,30 +75,40 @@ def test_devices_that_compute_side_by_side_in_a_loop_and_the_same_bits_each_time
         ("vendor_id : AuthenticAMD\ncpu family : 26\nflags : fpu avx2 avx512f", True),
         ("vendor_id : AuthenticAMD\ncpu family : 25\nflags : fpu avx2 avx512f", False),
         ("vendor_id : GenuineIntel\ncpu family : 6\nflags : fpu avx2", False),
-        ("nothing", False),
+        ("no colon", False),
+        (None, False),
     ],
-    ids=["Xeon", "Zen 5", "Zen 4", "without AVX-512", "unknown"],
+    ids=["Xeon", "Zen 5", "Zen 4", "without AVX-512", "unknown", "no file"],
 )
 def test_the_width_of_a_processors_units(cpuinfo, wide, monkeypatch):
-    monkeypatch.setattr(onednn.Path, "read_text", lambda _: f"{cpuinfo}\n\nprocessor : 1\n{cpuinfo}\n")
-    assert onednn._computes_512_bits.__wrapped__() == wide
+    def read(path, *_):
+        assert str(path) == "/proc/cpuinfo"
+        if cpuinfo is None:
+            raise FileNotFoundError
+        return f"{cpuinfo}\n\nprocessor : 1\n{cpuinfo}\n"
+
+    monkeypatch.setattr(devices.Path, "read_text", read)
+    assert devices.computes_512_bits.__wrapped__() == wide
 
 
 @installed
 def test_the_default_takes_it_where_it_was_measured_to_be_faster(monkeypatch):
-    def form(channels, features, pixels, dtype=jnp.float32, **other):
-        return conv.default_form((3, 3, channels, features), jnp.dtype(dtype), pixels=pixels, **other)
+    def form(channels, features, extent, dtype=jnp.float32, **other):
+        return conv.default_form((3, 3, channels, features), jnp.dtype(dtype), extent=extent, **other)
 
-    monkeypatch.setattr(onednn, "_computes_512_bits", lambda: False)
-    assert (form(3, 32, 32**3), form(16, 16, 32**3)) == ("onednn", "filtering")
-    with monkeypatch.context() as alone:
-        alone.setattr(onednn.jax, "local_device_count", lambda: 1)
-        alone.setattr(onednn, "num_cores", lambda: 2)
-        assert form(3, 32, 32**3) == "filtering"
-    monkeypatch.setattr(onednn, "_computes_512_bits", lambda: True)
-    assert form(16, 16, 32**3) == form(3, 32, 32**3) == "onednn"
-    assert form(8, 8, 32**3) == form(16, 16, 64) == "filtering"
-    assert form(1, 16, 64) == form(16, 16, 32**3, jnp.bfloat16) == form(16, 16, 32**3, stride=2) == "patches"
+    many, few = (32, 32, 32), (32, 32, 31)
+    monkeypatch.setattr(onednn, "computes_512_bits", lambda: False)
+    assert form(3, 32, many) == form(16, 16, few) == "onednn"
+    assert form(16, 16, many) == form(8, 8, few) == "filtering"
+    for count, cores, expected in ((1, 1, "onednn"), (1, 2, "filtering"), (2, 2, "onednn"), (2, 8, "onednn")):
+        with monkeypatch.context() as other:
+            other.setattr(onednn.jax, "local_device_count", lambda count=count: count)
+            other.setattr(onednn, "num_cores", lambda cores=cores: cores)
+            assert form(3, 32, many) == expected
+    monkeypatch.setattr(onednn, "computes_512_bits", lambda: True)
+    assert form(16, 16, many) == form(3, 32, many) == "onednn"
+    assert form(8, 8, many) == form(16, 16, (8, 8, 1)) == "filtering"
+    assert form(1, 16, (8, 8, 1)) == form(16, 16, many, jnp.bfloat16) == form(16, 16, many, stride=2) == "patches"
     x = jax.random.normal(KEY, (16, 32, 32, 32))
     layer = Conv(16)
     params = layer.init(KEY, x)
@@ -194,7 +205,7 @@ def _fail():
 
 
 def test_without_the_package_there_are_the_other_forms_and_a_line_that_says_how_to_install_it(absent):
-    assert conv.default_form((3, 3, 16, 16), jnp.dtype("float32"), pixels=2**20) == "filtering"
+    assert conv.default_form((3, 3, 3, 32), jnp.dtype("float32"), extent=(32, 32, 32)) == "filtering"
     with pytest.raises(UserError, match=r"engine.convolution is onednn.*onednn-cpu-gomp is not installed: pip install"):
         convolution(*models(), "onednn")
 
