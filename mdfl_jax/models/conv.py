@@ -104,21 +104,33 @@ def _form(name: str, stride: int) -> Form:
     return FORMS.get(name, _BY_MODELS)
 
 
-def _by_models(alone: Callable[..., Any], mapped: Callable[..., Any], stride: int) -> Callable[..., Any]:
-    """Return the function ``alone``, in whose place `jax.vmap` over several models maps the function ``mapped``."""
-    alone, mapped = (partial(function, stride=stride) for function in (alone, mapped))
-    function = custom_vmap(alone)
+def _keeps_x(function: Callable[..., jax.Array]) -> Callable[..., tuple[jax.Array, jax.Array]]:
+    return lambda x, *args: (function(x, *args), x)
 
-    @function.def_vmap
-    def over_models(count: int, is_mapped: list[bool], *args: Any) -> tuple[Any, Any]:
-        if count == 1:
-            one = (x[0] if has_axis else x for x, has_axis in zip(args, is_mapped))
-            result = jax.tree.map(lambda x: x[None], function(*one))
-        else:
-            result = jax.vmap(mapped, [0 if has_axis else None for has_axis in is_mapped])(*args)
-        return result, jax.tree.map(lambda _: True, result)
 
-    return function
+def _by_models(alone: Callable[..., Any], mapped: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function ``alone``, in whose place `jax.vmap` over several models maps the function ``mapped``.
+
+    Both take arrays, and the stride last.
+    """
+
+    def either(*args: Any) -> Any:
+        *arrays, stride = args
+        function = custom_vmap(partial(alone, stride=stride))
+
+        @function.def_vmap
+        def over_models(count: int, is_mapped: list[bool], *arrays: Any) -> tuple[Any, Any]:
+            if count == 1:
+                one = (x[0] if has_axis else x for x, has_axis in zip(arrays, is_mapped))
+                result = jax.tree.map(lambda x: x[None], function(*one))
+            else:
+                axes = [0 if has_axis else None for has_axis in is_mapped]
+                result = jax.vmap(partial(mapped, stride=stride), axes)(*arrays)
+            return result, jax.tree.map(lambda _: True, result)
+
+        return function(*arrays)
+
+    return either
 
 
 def _library(x: jax.Array, kernel: jax.Array, stride: int) -> jax.Array:
@@ -256,16 +268,15 @@ def pays_in_both(x: jax.Array | jax.ShapeDtypeStruct, kernel_shape: tuple[int, .
     )
 
 
-def _filtered(x: jax.Array, kernel: jax.Array) -> jax.Array:
+def _filtered(x: jax.Array, kernel: jax.Array, _: int) -> jax.Array:
     points = num_points(x.shape[2], kernel.shape[0])
     return (filtered_2d if pays_in_both(x, kernel.shape, points) else filtered)(x, kernel, points)
 
 
-def _filtered_gradients(x: jax.Array, kernel: jax.Array, dy: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _filtered_gradients(x: jax.Array, kernel: jax.Array, dy: jax.Array, _: int) -> tuple[jax.Array, jax.Array]:
     points = num_points(x.shape[2], kernel.shape[0])
-    return (filtered_2d_gradients if pays_in_both(x, kernel.shape, points) else filtered_gradients)(
-        x, kernel, dy, points
-    )
+    gradients = filtered_2d_gradients if pays_in_both(x, kernel.shape, points) else filtered_gradients
+    return gradients(x, kernel, dy, points)
 
 
 def total(terms: Sequence[jax.Array]) -> jax.Array:
@@ -474,20 +485,13 @@ def _kernels(kernel: jax.Array, num_points: int) -> jax.Array:
 
 
 FORMS = {
-    "patches": Form(lambda x, kernel, stride: (_of_patches(x, kernel, stride), x), _of_patches_gradients),
-    "filtering": Form(
-        lambda x, kernel, _: (_filtered(x, kernel), x), lambda x, kernel, dy, _: _filtered_gradients(x, kernel, dy)
-    ),
-    "library": Form(lambda x, kernel, stride: (_library(x, kernel, stride), x), _library_gradients),
-    "onednn": Form(
-        lambda x, kernel, _: onednn.forward(x, kernel), lambda x, kernel, dy, _: onednn.gradients(x, kernel, dy)
-    ),
+    "patches": Form(_keeps_x(_of_patches), _of_patches_gradients),
+    "filtering": Form(_keeps_x(_filtered), _filtered_gradients),
+    "library": Form(_keeps_x(_library), _library_gradients),
+    "onednn": Form(lambda x, kernel, _: onednn.forward(x, kernel), lambda *args: onednn.gradients(*args[:-1])),
 }
 # The library's for a model by itself, and patches for models that are mapped together.
-_BY_MODELS = Form(
-    lambda x, kernel, stride: (_by_models(_library, _of_patches, stride)(x, kernel), x),
-    lambda x, kernel, dy, stride: _by_models(_library_gradients, _of_patches_gradients, stride)(x, kernel, dy),
-)
+_BY_MODELS = Form(_keeps_x(_by_models(_library, _of_patches)), _by_models(_library_gradients, _of_patches_gradients))
 
 
 def default_form(
