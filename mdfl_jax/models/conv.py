@@ -17,6 +17,7 @@ and half of the multiplications and copies of filtering along the width alone. I
 results agree with the direct form to about 1e-5. It is faster where the products are long; see `pays_in_both`.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -518,7 +519,7 @@ def default_form(
         return "library" if backend() == "tpu" else OF_A_GPU
     if dtype != jnp.float32 or stride > 1 or not 3 <= size <= 7:
         return "patches"
-    if onednn.pays(kernel_shape, extent):
+    if onednn.pays(kernel_shape, math.prod(extent), few_samples=extent[2] < SAMPLES):
         return "onednn"
     return "filtering" if size <= 5 and channels > 1 else "patches"
 

@@ -30,7 +30,7 @@ from mdfl_jax.core.errors import UserError
 
 PACKAGE, FILE, OPENMP = "onednn-cpu-gomp", "libdnnl.so.3", "libgomp.so.1"
 INSTALL = "pip install 'mdfl_jax[onednn]'"
-FLOPS, FEW = 2**24, 32  # of a forward pass, and samples: when oneDNN is faster, as measured in benchmarks/README.md
+FLOPS = 2**24  # of a forward pass, from which on oneDNN is faster where it suits; measured in benchmarks/README.md
 # What an operation takes and makes: x [C, H, W, B], a kernel [k, k, C, O] and y [O, H, W, B], or their gradients.
 OPERATIONS = {
     "pack_x": ("x", "packed_x"),
@@ -330,23 +330,24 @@ def why_absent() -> str:
     return loaded if isinstance(loaded, str) else ""
 
 
-def pays(kernel_shape: Sequence[int], extent: Sequence[int]) -> bool:
+def pays(kernel_shape: Sequence[int], pixels: int, few_samples: bool) -> bool:
     """Tell whether this is the fastest form on a CPU, for stride one, sizes 3 to 7 and float32, by what was measured.
 
     This form is the fastest for layers with enough work and one to three input channels. It is also the fastest for a
-    multiple of 16 input channels, if the processor computes 512 bits at once or there are fewer than 32 samples. It is
-    not used by a process with one device and several cores: the other forms use all of them, and this form one.
+    multiple of 16 input channels, if the processor computes 512 bits at once or there are few samples. It is not used
+    by a process with one device and several cores: the other forms use all of them, and this form one.
 
     Args:
       kernel_shape: (k, k, C, O).
-      extent: H, W, B.
+      pixels: H * W * B.
+      few_samples: whether there are fewer samples than minimal filtering in both directions needs to be fast.
     """
-    channels, samples = kernel_shape[2], extent[2]
-    if 2 * math.prod(kernel_shape) * math.prod(extent) < FLOPS or why_absent():
+    channels = kernel_shape[2]
+    if 2 * math.prod(kernel_shape) * pixels < FLOPS or why_absent():
         return False
     if jax.local_device_count() == 1 and num_cores() > 1:
         return False
-    return channels <= 3 or (channels % 16 == 0 and (samples < FEW or computes_512_bits()))
+    return channels <= 3 or (channels % 16 == 0 and (few_samples or computes_512_bits()))
 
 
 @cache
