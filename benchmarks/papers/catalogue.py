@@ -30,5 +30,5 @@ NOTES = {
 
 def load() -> None:
     """Import the modules, so that `benchmarks.papers.items.ITEMS` is complete."""
-    for name in (*PAPERS, "prediction", "variance", "explained", "explained_pame", "explained_fedmobile"):
+    for name in (*PAPERS, "prediction", "variance", "explained", "explained_pame", "explained_nearer"):
         import_module(f"benchmarks.papers.{name}")
