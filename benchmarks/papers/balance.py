@@ -7,10 +7,10 @@ from configs.balance import ATTACKS, RULES
 from mdfl_jax.core.outcomes import interval
 
 WHY = (
-    "BALANCE judges a model by its distance from the client's own, and label flips keep models near: in the last 50 "
-    "rounds honest clients take 97 % of the attackers' models into their means, where of noise and flipped signs they "
-    "take none ([tables](papers_tables.md)). The median limits what any model can do, at a cost of two points where "
-    "nobody attacks."
+    "BALANCE judges a model by its distance from the client's own. In the last 50 rounds honest clients take 97 % of "
+    "the attackers' models into their means under label flips, and none under noise and flipped signs "
+    "([tables](papers_tables.md)). Label flips take 7.4 points from BALANCE and 3.2 from the median, which is 1.8 "
+    "points below BALANCE without an attack."
 )
 NAMED = {
     **{"mean": "the mean", "median": "the median", "ubar": "UBAR", "self_centred_clipping": "self-centred clipping"},

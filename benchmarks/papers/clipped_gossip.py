@@ -37,6 +37,23 @@ def _cell(study: Study, rule: str, attack: str) -> str:
     return "diverged" if lost else cell(study.mean(**_of(rule, attack)), 1, 3)
 
 
+def needs_majority(rule: str, least: np.ndarray, most: np.ndarray) -> Claim:
+    """Return the claim that a rule needs a majority of honest neighbours, or that it needs none, under dissensus.
+
+    Args:
+      rule: the rule.
+      least: the accuracy of each seed without a majority, [S]; NaN of a run that diverged.
+      most: that with a majority, [S].
+    """
+    without, with_it = (PAPER["dissensus", where][RULES.index(rule)] for where in PRESETS)
+    gained, needs = float(100 * (most - least).mean()), with_it - without > LEARNT
+    told = f"{gained:+.1f} points with a majority (the paper {with_it - without:+.1f})"
+    if np.isnan(least).any():
+        told = f"without a majority {np.isnan(least).sum()} of {len(least)} seeds diverge"
+    holds = (not gained <= LEARNT) == needs  # what diverges without a majority needs one
+    return Claim(f"{NAMED[rule]} {'needs a' if needs else 'needs no'} majority under dissensus", holds, told=told)
+
+
 @item("clipped_gossip:f6", "Figure 6: a ring of five honest clients among attackers", *PRESETS.values(), why=WHY)
 def figure_6(studies: Studies) -> Outcome:
     """Compare the rules with and without a majority of honest neighbours."""
@@ -51,14 +68,7 @@ def figure_6(studies: Studies) -> Outcome:
                 gain = study.gain(_of(RULES[0], attack), _of(rule, attack))
                 text = f"ClippedGossip over {NAMED[rule]}, {shown}, {where}"
                 claims.append(Claim(text, gain, round(paper[RULES[0]] - paper[rule], 1)))
-    for rule in RULES:
-        least, most = (found[where].per_seed(**_of(rule, "dissensus")) for where in ("no majority", "majority"))
-        without, with_it = (PAPER["dissensus", where][RULES.index(rule)] for where in PRESETS)
-        gained, needs = float(100 * (most - least).mean()), with_it - without > LEARNT
-        text = f"{NAMED[rule]} {'needs a' if needs else 'needs no'} majority under dissensus"
-        told = f"{gained:+.1f} points with a majority (the paper {with_it - without:+.1f})"
-        if np.isnan(least).any():
-            told = f"without a majority {np.isnan(least).sum()} of {len(least)} seeds diverge"
-        holds = (not gained <= LEARNT) == needs  # what diverges without a majority needs one
-        claims.append(Claim(text, holds, told=told))
+    claims += [
+        needs_majority(rule, *(found[where].per_seed(**_of(rule, "dissensus")) for where in PRESETS)) for rule in RULES
+    ]
     return Outcome([("accuracy of honest clients (%)", ["", *(NAMED[rule] for rule in RULES)], rows)], claims)

@@ -13,7 +13,7 @@ STEPS = {"5": "Rm = 5", "9": "Rm = 9", "inf": "unconstrained"}
 WHY_RATE = (
     "At the paper's learning rate, 0.3 with momentum 0.9, our models predict one class for good or diverge, and at 0.1 "
     "those of the paper's CNN too ([below](#the-learning-rate-of-dadfl)). So `small` has MADFL's 0.03, and 300 rounds "
-    "instead of 1,000. The means have the paper's signs, and with Rm = 5 DCM's leads are 1.6 and 2 times as large. "
+    "instead of 1,000. The means have the paper's signs, and with Rm = 5 DCM's leads are 1.6 and 2 times the paper's. "
     "Where steps are unconstrained, DAM's leads are smaller than the paper's, and twenty seeds leave their signs open."
 )
 WHY_THREE = (
@@ -22,7 +22,7 @@ WHY_THREE = (
     "these seeds ([tables](papers_tables.md)) DCM leads random movement by 7 to 14 points at each M, and DAM by 4 to 8."
 )
 WHY_FOUR = (
-    "As in figure 2, `small` has a tenth of the paper's learning rate, and DCM's lead is larger than the paper's. Of "
+    "As in figure 2 with Rm = 5, DCM's lead is larger than the paper's, with a tenth of its learning rate. Of "
     "twenty seeds one diverges on the GPU, after 273 rounds under random movement with Rm = 9, so nothing is said of "
     "the claims there. On CPUs that seed reaches 59.9 %: it is at the edge of what is stable, where rounding decides. "
     "Over the other nineteen DCM leads random movement by 10.1 ± 2.2 points, DAM leads it by 6.0 ± 2.1, and random "

@@ -27,7 +27,7 @@ WHY_SHARE = (
     "The signs are the thesis's, and more fast clients are better; `small` has a fifth of the rounds and a narrower "
     "model, and the sizes are smaller. Returns do diminish: each per cent of p adds 0.12 points up to 20 %, 0.06 from "
     "there to 80 % and 0.04 beyond. But the last 80 % together add more than the first 20 %; in the thesis, and on "
-    "digits ([two speeds of clients](thesis.md)), they add less."
+    "digits ([two speeds of clients](thesis.md)), they add less. This is not explained: more rounds were not run."
 )
 WHY_LEAD = (
     "With twenty seeds the fast clients lead at every p. Whether the lead shrinks stays open: at p = 5 % two of 48 "

@@ -4,7 +4,7 @@ from importlib import import_module
 
 import pytest
 
-from benchmarks.papers import catalogue, devices, items, page
+from benchmarks.papers import catalogue, devices, items, page, records
 from benchmarks.papers.items import AGREES, DIFFERS, SIGN, UNDECIDED, UNKNOWN, Claim, chosen
 from mdfl_jax.core.errors import UserError
 
@@ -73,6 +73,12 @@ def test_items_are_chosen_by_name_by_paper_or_all():
 def test_the_pages_are_those_of_the_results_files():
     for path, text in page.pages().items():
         assert path.read_text() == text, "python -m benchmarks.papers --pages"
+
+
+def test_an_item_that_differs_says_why():
+    for item in items.ITEMS.values():
+        differs = any(claim["verdict"] == DIFFERS for claim in (records.kept(item.name) or {"claims": []})["claims"])
+        assert item.why or not differs, item.name
 
 
 def test_every_study_on_accelerators_is_a_preset():

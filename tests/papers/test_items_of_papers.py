@@ -125,6 +125,7 @@ class Attacked(Study):
             lost = 0.89 if preset.endswith("f6_15") else 0.1
             value = kept.get(rule, lost) if attack.name else 0.93
             numbers = {"final_accuracy": with_seeds([value + 0.001 * seed for seed in range(3)]), "diverged": {}}
+            numbers |= {"true_rejections": with_seeds([1.0] * 3), "false_rejections": with_seeds([0.0] * 3)}
             self.points.append({"id": point.id, "overrides": point.overrides, **numbers})
 
 
