@@ -171,8 +171,8 @@ WHY_CLASSES = (
 WHY_ROUNDS = (
     "The rivals' step sizes and constants are tuned by the same rule as PaME's; the paper does not say how its were "
     "chosen. With full gradients D-PSGD, DFedSAM and ANQ-NIDS then need two to six times fewer rounds to 75 % "
-    "(docs/pame.md), DMGT-SVRG four to ten times, and BEER a quarter as many to as many. All but BEER end 1.6 to 4.3 points "
-    "above PaME. A round of PaME moves a fifth of the coordinates, where the rivals' move all; how much of the "
+    "(docs/pame.md), DMGT-SVRG four to ten times, and BEER a quarter as many to as many. All but BEER end 1.6 to 4.3 "
+    "points above PaME. A round of PaME moves a fifth of the coordinates, where the rivals' move all; how much of the "
     "difference this makes is not explained."
 )
 WHY_CHANCE = (
