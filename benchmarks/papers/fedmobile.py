@@ -21,7 +21,7 @@ WHY_SLOTS = (
 WHY_DOWNLOADS = (
     "`small` has batches of 8 instead of 128 and 150 slots instead of 250, in which fresh models still help: up to 50 "
     "downloads gain 0.81 ± 0.37 points over one. With the paper's batches and slots they gain -0.2 ± 0.7 "
-    "([below](#nearer-to-the-papers-settings), six seeds), as the paper observes."
+    "([below](#nearer-to-the-papers-settings), six seeds)."
 )
 LEVEL = 70.0  # per cent: the level of the paper's headline
 BASE: Setting = {"name": ASYNC}
