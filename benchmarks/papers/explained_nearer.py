@@ -13,13 +13,13 @@ from ml_collections import ConfigDict
 
 from benchmarks.papers import page, records
 from benchmarks.papers.clipped_gossip import needs_majority
-from benchmarks.papers.curves import Curves
+from benchmarks.papers.curves import Curves, sooner
 from benchmarks.papers.explained import MANY_ROUNDS
-from benchmarks.papers.fedmobile import no_further
+from benchmarks.papers.fedmobile import NO_FURTHER
 from benchmarks.papers.items import Claim, Outcome, item
 from benchmarks.papers.mobility import shrinks, world
 from benchmarks.papers.rivals import FINAL, M, ahead, best, plain
-from benchmarks.papers.studies import Studies, Study, mean_of, setting_of
+from benchmarks.papers.studies import Setting, Studies, Study, mean_of, setting_of
 from configs import clipped_gossip, fedmobile, madfl, pame
 from mdfl_jax.config.presets import shrink
 from mdfl_jax.core.outcomes import VALIDATION_LOSS
@@ -27,7 +27,6 @@ from mdfl_jax.core.outcomes import VALIDATION_LOSS
 LEAD = "DCM's lead is larger with M = 9 than with M = 1"
 ITERATIONS = "iterations from a density of 0.2, mean, full gradients"
 MORE_ACCURATE = "PaME is more accurate than {}"
-Setting = dict[str, Any]
 
 
 def _study(studies: Studies, name: str, config: ConfigDict, change: Setting) -> Study:
@@ -73,7 +72,8 @@ def _images(studies: Studies) -> Claim:
 def _downloads(studies: Studies) -> Claim:
     change = {"sweep": "algorithm.max_download=1,50", "algorithm.name": "fedmobile_d", "algorithm.batch_size": 128}
     change |= {"rounds": 250, "seeds": 6}
-    return no_further(Curves.of(_study(studies, "downloads", fedmobile.get_config("f5d,scale=small"), change)), {})
+    curves = Curves.of(_study(studies, "downloads", fedmobile.get_config("f5d,scale=small"), change))
+    return sooner(curves, {"max_download": 50}, {"max_download": 1}, NO_FURTHER, sign=-1)
 
 
 def _majority(studies: Studies) -> Claim:

@@ -19,9 +19,9 @@ WHY_BATCH = (
 )
 WHY_DENSITY = (
     "The paper does not say how many samples a node has, which sets how fast its objective comes to rest; ours has "
-    "600, and with 1,200 it takes 92 iterations instead of 96 ([below](#nearer-to-the-papers-settings)). The shape is "
-    "the paper's: many iterations at a density of 0.1, and far fewer elsewhere. With minibatches the objective "
-    "explodes at a density of 0.1 with s/n up to 0.2."
+    "600, and with 1,200 it takes 92 iterations instead of 96 with full gradients "
+    "([below](#nearer-to-the-papers-settings)). The shape is the paper's: many iterations at a density of 0.1, and far "
+    "fewer elsewhere. With minibatches the objective explodes at a density of 0.1 with s/n up to 0.2."
 )
 GRADIENTS = {0: "full gradients", BATCH: f"minibatches of {BATCH}"}
 Numbers = tuple[float, float, int, int]  # s / n, nu, smallest and largest period
