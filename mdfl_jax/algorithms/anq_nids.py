@@ -48,6 +48,7 @@ class ANQNIDSNumbers(CompressedNumbers):
     "anq_nids",
     ANQNIDSNumbers,
     ignores=(*RECURSION, "aggregation"),
+    keeps_sum=True,
     formula="x^1 = x^0 - eta grad f(x^0);  y_hat^0 = 0\n"
     "y = 2 x - x_prev - eta (grad f(x) - grad f(x_prev))\n"
     "y_hat <- y_hat + C(y - y_hat);  x+ = y + (W - I) / 2 y_hat",

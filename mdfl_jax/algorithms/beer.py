@@ -46,6 +46,7 @@ class BEERNumbers(CompressedNumbers):
     "beer",
     BEERNumbers,
     ignores=(*RECURSION, "aggregation"),
+    keeps_sum=True,
     formula="x+ = x + gamma (W - I) h - eta v;  h+ = h + C(x+ - h)\n"
     "v+ = v + gamma (W - I) g + grad f(x+) - grad f(x);  g+ = g + C(v+ - g)\n"
     "v^0 = grad f(x^0);  h^0 = g^0 = 0",

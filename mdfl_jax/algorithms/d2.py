@@ -23,6 +23,7 @@ class D2Numbers(AlgorithmNumbers):
     "d2",
     D2Numbers,
     ignores=(*RECURSION, "compressor"),
+    keeps_sum=True,
     formula="x^1 = W' (x^0 - eta g^0);  x^(k+1) = W' (2 x^k - x^(k-1) - eta (g^k - g^(k-1)))\n"
     "W' = (1 - laziness) W + laziness I",
     cite="tang2018d2: algorithm 1",

@@ -13,6 +13,7 @@ from mdfl_jax.core.types import FIXED, SYMMETRIC, Algorithm, ClientParams, Links
     "extra",
     AlgorithmNumbers,
     ignores=(*RECURSION, "compressor"),
+    keeps_sum=True,
     formula="x^1 = W x^0 - eta grad f(x^0)\n"
     "x^(k+2) = (I + W) x^(k+1) - W~ x^k - eta (grad f(x^(k+1)) - grad f(x^k));  W~ = (I + W) / 2",
     cite="shi2015: algorithm 1",

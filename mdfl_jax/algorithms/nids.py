@@ -15,6 +15,7 @@ from mdfl_jax.metrics.values import HEARD
     "nids",
     AlgorithmNumbers,
     ignores=(*RECURSION, "compressor"),
+    keeps_sum=True,
     formula="x^1 = x^0 - eta grad f(x^0);  x+ = (I + W) / 2 (2 x - x_prev - eta (grad f(x) - grad f(x_prev)))",
     cite="li2019nids: algorithm 1",
 )

@@ -19,6 +19,7 @@ class AlgorithmTraits(NamedTuple):
 
     ignores: frozenset[str] = frozenset()
     mixes_gradients: bool = False
+    keeps_sum: bool = False
 
 
 ALGORITHMS: Registry[Factory] = Registry("algorithm", LocalNumbers, "mdfl_jax.algorithms", AlgorithmTraits())
@@ -34,6 +35,7 @@ def register(
     ignores: Iterable[str] = ("aggregation", "compressor"),
     *,
     mixes_gradients: bool = False,
+    keeps_sum: bool = False,
     formula: str = "",
     cite: str = "",
 ) -> Callable[[Factory], Factory]:
@@ -47,6 +49,8 @@ def register(
         whole models by `Settings.aggregate` uses the aggregation; one that sends anything uses `Settings.sent`.
       mixes_gradients: whether it mixes estimates of gradients, too, so that a rule of aggregation that judges models
         is refused.
+      keeps_sum: whether the clients' states have a sum that must not change, as that of push-sum weights, or that must
+        follow the gradients. A study in which newcomers begin anew is refused.
       formula, cite: as in `mdfl_jax.core.registry.Member`.
 
     Raises:
@@ -58,7 +62,7 @@ def register(
     ignored = frozenset(ignores)
     if unknown := sorted(ignored.difference(IGNORABLE)):
         raise UserError(f"algorithm {name!r}: ignores: {unknown_name('setting', unknown[0], IGNORABLE)}")
-    traits = AlgorithmTraits(ignored, mixes_gradients)
+    traits = AlgorithmTraits(ignored, mixes_gradients, keeps_sum)
     return ALGORITHMS.register(name, numbers, origin=caller(), formula=formula, cite=cite, traits=traits)
 
 

@@ -249,6 +249,9 @@ def _algorithm(experiment: Experiment) -> Iterator[Rule]:
     rule = aggregation_in_use(config.name, config.aggregation)
     judges = rule and AGGREGATIONS.traits(rule).judges and ALGORITHMS.traits(config.name).mixes_gradients
     yield "algorithm.aggregation", judges, f"another one: {rule} judges models, and {config.name} mixes gradients too"
+    presence, keeps_sum = PresenceConfig.of(experiment), ALGORITHMS.traits(config.name).keeps_sum
+    begins = presence.in_use(experiment) and presence.newcomers != "kept" and keeps_sum
+    yield "presence.newcomers", begins, f"kept: the states of {config.name}'s clients have a sum that they must keep"
     shared = experiment.model.shared and "statistics" in ignored
     yield "model.shared", shared, f"empty: {config.name} exchanges whole models"
     share, period = participation_of(experiment)

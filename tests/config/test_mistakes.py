@@ -347,6 +347,11 @@ server.pattern=fixed | algorithm.name=fedmobile => energy.capacity is 100.0; it 
 algorithm.name=choco | network.graph=ring => choco needs the same links in every round
 network.mobility=trace | trace.file=town.csv | cost.joules_per_metre=2 => cost.joules_per_metre is 2.0; it must be 0 wit
 """
+PRESENCE = """
+& presence.name=markov
+algorithm.name=kgt | presence.newcomers=initial => presence.newcomers is initial; it must be kept: the states of kgt's
+algorithm.name=osgp | presence.newcomers=neighbour => presence.newcomers is neighbour; it must be kept: the states of os
+"""
 COLLECTING = """
 & data.collect=4
 network.graph=ring => data.collect is 4; it must be 0 with network.graph ring: its clients are at no places
