@@ -52,7 +52,8 @@ class Hparams(NamedTuple):
     Attributes:
       task, network, algorithm: the numbers of the three main parts.
       start: the models from which the clients start, a tree as `Task.init` returns it with leaves [N, ...], or
-        [1, ...] for one model of all; None: the model that the task draws. Only the start of a run reads it.
+        [1, ...] for one model of all; None: the model that the task draws. Only the start of a run reads it, and
+        newcomers that begin anew.
     """
 
     task: Any

@@ -309,21 +309,27 @@ def _bytes_of_device(leaf: Any) -> int:
     return math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize
 
 
+def without_start(hparams: Hparams) -> Hparams:
+    """Return the numbers of a run without given first models, which no draw depends on."""
+    return hparams._replace(start=None)
+
+
 def traced_steps(placement: Placement, runs: Runs, start: Runs, before: bool = True) -> Iterator[TracedStep]:
     """Trace the steps of a simulation for a batch, in the order draw, world, begin, rounds, evaluate, first evaluation.
 
     Args:
       placement: how the runs of the batch lie on the devices.
-      runs: the inputs of a turn.
+      runs: the inputs of a turn, which have models from files only if newcomers begin with them.
       start: the inputs of the start of these runs, which may have models from files.
       before: whether to trace the evaluation before the first round too.
     """
     of, data = placement.simulation, placement.data
     lies = lambda drawn: (placement.clients_lie(drawn[0]), placement.lies(drawn[1]))  # noqa: E731
-    draw = TracedStep(placement, "draw", placement.over_runs(of.draw, has_data=True), (data, *runs), lies=lies)
+    drawn = without_start(runs.hparams), runs.keys
+    draw = TracedStep(placement, "draw", placement.over_runs(of.draw, has_data=True), (data, *drawn), lies=lies)
     yield draw
     clients, model = draw.shapes
-    world = TracedStep(placement, "world", placement.over_runs(of.world, has_data=False), (*runs, clients))
+    world = TracedStep(placement, "world", placement.over_runs(of.world, has_data=False), (*drawn, clients))
     yield world
     before_rounds = (start.hparams, model, world.shapes[0])
     begin = TracedStep(placement, "begin", placement.over_runs(of.begin, has_data=False), before_rounds, passes=(2,))
@@ -365,7 +371,7 @@ class Programs(NamedTuple):
         return [at[0]._replace(clients=carry.clients) for (_, carry), at in zip(turns, after)], metrics
 
     def _start(self, data: Any, hparams: Hparams, keys: jax.Array) -> tuple[Any, tuple[Any, ...], RunFacts]:
-        drawn = hparams._replace(start=None)
+        drawn = without_start(hparams)
         clients, model = self.draw(data, drawn, keys)
         network, facts = self.world(drawn, keys, clients)
         return clients, self.begin(hparams, model, network), facts

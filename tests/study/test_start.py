@@ -49,6 +49,15 @@ def kept_by(results, point, seed, at_round=None):
     return files[at_round or max(files)]
 
 
+def test_newcomers_begin_with_the_given_models(tiny, half, tmp_path):
+    """A client that was never there still has its given model, so the two sorts of newcomers are the same."""
+    (tmp_path / "stays.csv").write_text("".join(f"{i},{i % 3},99\n" for i in range(6)))
+    given = {"model.pretrained": str(kept_by(half, 0, 1)), "presence.file": str(tmp_path / "stays.csv")}
+    sweep = {"sweep": "presence.newcomers=kept,initial", "presence.name": "table"}
+    found = go(tiny(**STILL | sweep | given, rounds=4), tmp_path / "run")
+    np.testing.assert_array_equal(*(found.array("loss", point) for point in (0, 1)))
+
+
 @pytest.mark.long
 def test_all_clients_may_start_from_the_mean(tiny, half, tmp_path):
     """And then the number of clients may be another; a file is the start of every seed."""
