@@ -19,6 +19,7 @@ from mdfl_jax.core.trees import where_rows
 from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 from mdfl_jax.exchange.peers import random_pairs
 from mdfl_jax.metrics.over_clients import mean_of_known
+from mdfl_jax.metrics.values import HEARD
 
 STALENESS = Metric(
     "staleness",
@@ -141,7 +142,7 @@ def in_pairs(settings: Settings, weigh: Weights, pulls: bool, update_first: bool
         lambda state: state.params,
         double_bits=None if settings.shared or sends_age else double_dense_bits,
         local_statistics=settings.local_statistics,
-        metrics=(STALENESS,),
+        metrics=(HEARD, STALENESS),
         asynchronous=True,
     )
 

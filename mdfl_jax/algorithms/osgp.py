@@ -14,6 +14,7 @@ from mdfl_jax.core.numbers import number
 from mdfl_jax.core.trees import rows_like, where_rows
 from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 from mdfl_jax.exchange.gossip import mix
+from mdfl_jax.metrics.values import HEARD
 
 
 class OSGPState(NamedTuple):
@@ -107,6 +108,6 @@ def osgp(settings: Settings = Settings()) -> Algorithm:
         lambda state: state.own.params,
         double_bits=None if settings.shared else lambda hparams, num_params: 64.0 * (num_params + 1),
         local_statistics=settings.local_statistics,
-        metrics=(STALENESS,),
+        metrics=(HEARD, STALENESS),
         asynchronous=True,
     )

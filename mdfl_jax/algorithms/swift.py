@@ -10,6 +10,7 @@ from mdfl_jax.algorithms.local import LocalNumbers, Settings
 from mdfl_jax.algorithms.registry import register
 from mdfl_jax.core.message_bits import count_bits, dense_bits, float_bits, messages_sent
 from mdfl_jax.core.types import SYMMETRIC, Algorithm, ClientParams, Gradient, Links, RoundStats
+from mdfl_jax.metrics.values import HEARD
 
 
 class SwiftState(NamedTuple):
@@ -63,6 +64,6 @@ def swift(settings: Settings = Settings()) -> Algorithm:
         do_round,
         lambda state: state.late.snapshot,
         local_statistics=settings.local_statistics,
-        metrics=(STALENESS,),
+        metrics=(HEARD, STALENESS),
         asynchronous=True,
     )

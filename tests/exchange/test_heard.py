@@ -16,6 +16,7 @@ from mdfl_jax.algorithms.registry import resolved
 from mdfl_jax.core.links import as_matrix
 from mdfl_jax.core.sharding import heard_links
 from mdfl_jax.core.types import Links
+from mdfl_jax.metrics.values import HEARD
 from mdfl_jax.study import make_study
 
 LATER = {"beer", "dcd_psgd"}  # what they hear changes their models in the next round
@@ -50,6 +51,7 @@ def test_who_heard_whom_is_whose_model_changed_whose(name):
             messages = np.asarray(stats.messages)
             assert ((messages > 0) == heard.any(axis=0)).all() or name == "server_fedavg"
             assert not heard[~adjacency].any() or name in ASIDE
+            assert (heard == adjacency).all() or HEARD in algorithm.metrics
             if name not in LATER | ASIDE | {"squarm_sgd"}:  # of which a client that has moved further speaks
                 plain, changed = problem.flat(models(following)), np.zeros((5, 5), bool)
                 for j in range(5):
