@@ -325,7 +325,7 @@ class RoundStats(NamedTuple):
       heard: the links over which messages went: who heard whom (``adjacency`` over ``senders``), and who exchanged
         models with the server (``at_server``; None: those that met it). Its other fields do not count. None: every
         client that sent a message was heard over all its links.
-      computed: [N] bool, the clients that computed gradients; None: all that take part in the round.
+      computed: [N] bool, the clients that computed gradients; None: all that take part in the round and have samples.
       whole: [N] bool, the clients that computed a gradient over all their samples besides those of every round; None:
         nobody.
       screened: what the rule of aggregation did with the models that clients heard

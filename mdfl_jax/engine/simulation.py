@@ -468,8 +468,10 @@ class Simulation:
         screened = exchanges.screened and exchanges.screened.of_first(self.num_clients, links.senders)
         stats = first(stats._replace(heard=None), self.num_clients)._replace(screened=screened)
         stats = self._with_lessons(stats, links)
-        if links.finishes is not None:
-            computed = links.finishes if stats.computed is None else links.finishes & stats.computed
+        if links.finishes is not None or task.collecting:  # elsewhere costs know who never has samples
+            computed = held.num_samples > 0
+            for also in (links.finishes, stats.computed):
+                computed = computed if also is None else computed & also
             stats = stats._replace(computed=computed)
         network_state = self._observed(hparams, carry, network_state, heard, stats)
         divergence = self._diverged(carry, algorithm_state)

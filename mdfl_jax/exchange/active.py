@@ -58,7 +58,8 @@ def takes_part(links: Links, rows: int) -> jax.Array:
 def round_of_active(algorithm: Algorithm) -> Round:
     """Make the round of an algorithm in which only the active clients of `Links.active` change and count.
 
-    Attackers that do not train have gradients of zero, and those that stand still keep their rows of the state.
+    Attackers that do not train have gradients of zero and compute nothing, and those that stand still keep their rows
+    of the state.
 
     An inactive client keeps its rows of the state, and it has sent no message. The loss that is recorded for it is that
     of the model that it keeps. Parts of the state that have no row for each client, such as the model of a server, are
@@ -81,11 +82,14 @@ def round_of_active(algorithm: Algorithm) -> Round:
             return jnp.where(rows_like(moves, new), new, old) if of_client else new
 
         following = jax.tree.map(chosen, stacked(following, rows), following, state)
+        computes = jnp.ones(rows, bool) if active is None else active
+        if attackers is not None:
+            computes &= ~attackers.untrained
+        stats = stats._replace(computed=computes if stats.computed is None else computes & stats.computed)
         if active is None:
             return following, stats
         nothing = jax.tree.map(lambda count: jnp.where(active, count, 0), (stats.messages, stats.bits))
-        computed = active if stats.computed is None else active & stats.computed
-        return following, stats._replace(messages=nothing[0], bits=nothing[1], computed=computed)
+        return following, stats._replace(messages=nothing[0], bits=nothing[1])
 
     return do_round
 

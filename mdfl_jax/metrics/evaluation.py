@@ -65,9 +65,8 @@ class RoundView(NamedTuple):
         return num_neighbours(self.heard)
 
     def of_finished(self, values: jax.Array) -> jax.Array:
-        """Return values [N] with zero for the clients whose local work goes on after the round."""
-        finishes = self.links.finishes
-        return values if finishes is None else jnp.where(finishes, values, 0)
+        """Return values [N] with zero for the clients that have finished no work in the round; it may go on."""
+        return values if self.links.finishes is None else jnp.where(self.stats.computed, values, 0)
 
     @property
     def places(self) -> Places:

@@ -118,6 +118,17 @@ def test_slow_clients_work_seldom_and_a_slot_takes_its_seconds(tmp_path):
             np.testing.assert_allclose(found["staleness"][-1], [0, 0, 0, 1, 1, 3])
 
 
+def test_who_has_no_samples_or_does_not_train_finishes_no_works_and_pays_for_none():
+    """Relays have no samples; attackers of replay send what they have. The slots of the others are as before."""
+    fields = {"clock.joins": "at_once", "cost.joules_per_sample": "1", "network.num_mobile": "0"}
+    for name in ("dpsgd", "swift"):
+        attack = {"attack.name": "replay", "attack.who": "listed", "attack.clients": "1"}
+        found = run_of(**fields, **attack, **{"algorithm.name": name, "network.relays": "2"})
+        works = np.sum(found["works"], axis=0)
+        np.testing.assert_array_equal(works, [6, 0, 6, 6, 0, 0])
+        np.testing.assert_allclose(found["joules"][-1], 8 * works)
+
+
 @pytest.mark.parametrize("batch_size", [0, 5])
 def test_gradients_of_some_clients_are_rows_of_those_of_all_and_of_no_others(batch_size):
     """Also where runs with different clients are mapped together: the loop is then that of the run with the most."""

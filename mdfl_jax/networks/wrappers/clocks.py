@@ -144,7 +144,7 @@ WORKS = Metric(
     "works",
     lambda at: at.total("works"),
     NOTHING,
-    each_round=lambda view: view.links.finishes.astype(jnp.float32),
+    each_round=lambda view: view.stats.computed.astype(jnp.float32),
     label="works finished per client",
 )
-"""[N] float32, the works that each client has finished since the last evaluation."""
+"""[N] float32, the works that each client has finished since the last evaluation, those in which it computed."""
