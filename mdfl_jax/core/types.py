@@ -208,7 +208,8 @@ class Links(NamedTuple):
         active clients change must not promise `FIXED`.
       renewed: the clients that begin anew in the round (`Renewed`); None: nobody.
       before_picks: [N, K] bool, the senders that each client could hear, where ``adjacency`` has only those that were
-        picked for the algorithm; None: ``adjacency`` has all of them. Metrics read it, and algorithms do not.
+        picked for the algorithm, or whose work ends, too; None: ``adjacency`` has all of them. Metrics read it, and
+        algorithms do not.
       attackers: who attacks in this round, and how (`mdfl_jax.attacks.registry.Attackers`); None: nobody.
       finishes: [N] bool, the clients whose local work ends in this round (`mdfl_jax.networks.wrappers.clocks`); the
         others go on with it, and their gradients are zero. None: a round is the work of every client.

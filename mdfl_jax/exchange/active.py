@@ -24,13 +24,21 @@ def links_of_active(links: Links) -> Links:
     """Remove the links from and to clients that take no part in the round, and their meetings with the server.
 
     The weights of removed links go to the receivers' own models. So rows of the mixing matrix still sum to one, and a
-    symmetric matrix stays symmetric.
+    symmetric matrix stays symmetric. With clocks (`Links.finishes`), clients whose work goes on stay in range.
     """
-    return links if links.active is None else everywhere(links_among, links, links.active)
+    if links.active is None:
+        return links
+    return everywhere(functools.partial(links_among, stay=links.finishes is not None), links, links.active)
 
 
-def links_among(links: Links, active: jax.Array) -> Links:
-    """Remove the links from and to all clients but some, [N] bool, as `links_of_active` does."""
+def links_among(links: Links, active: jax.Array, stay: bool = False) -> Links:
+    """Remove the links from and to all clients but some, [N] bool, as `links_of_active` does.
+
+    Args:
+      links: the links of a round.
+      active: the clients that keep their links among each other.
+      stay: whether the others stay in range, for metrics (`Links.before_picks`).
+    """
     me = jnp.arange(active.shape[0], dtype=jnp.int32)
     kept = active[:, None] & links.senders.of(active)
     others = ~links.senders.own(active.shape[0])
@@ -38,11 +46,12 @@ def links_among(links: Links, active: jax.Array) -> Links:
     partner = links.partner
     if partner is not None:
         partner = jnp.where(active & active[partner], partner, me.astype(partner.dtype))
+    among = lambda x: x if x is None or stay else x & kept  # noqa: E731
     return links._replace(
         adjacency=links.adjacency & kept,
-        before_picks=None if links.before_picks is None else links.before_picks & kept,
-        in_radius=None if links.in_radius is None else links.in_radius & kept,
-        outage=None if links.outage is None else links.outage & kept,
+        before_picks=links.audible if stay else among(links.before_picks),
+        in_radius=among(links.in_radius),
+        outage=among(links.outage),
         mix=jnp.where(others & ~kept, 0, links.mix) + links.senders.on_own(removed),
         at_server=None if links.at_server is None else links.at_server & active,
         partner=partner,

@@ -17,7 +17,8 @@ from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.metric import NOTHING, Metric
 from mdfl_jax.core.section import Built, Rule, Section, field, section
 from mdfl_jax.core.types import FIXED, Clients, Links, Network
-from mdfl_jax.exchange.active import links_among
+from mdfl_jax.exchange.active import links_among, links_of_active
+from mdfl_jax.metrics.values import HEARD
 from mdfl_jax.networks.costs import MARGIN, CostParams, Work, computing_seconds, read_speeds
 from mdfl_jax.networks.wrappers.wrapper import wrap
 
@@ -57,8 +58,9 @@ def with_clocks(network: Network, work: Work, asynchronous: bool, joins: str = "
     """Make a network whose clients have clocks. ``hparams.network`` becomes a `ClockParams`.
 
     With an algorithm that is not asynchronous, a client takes part in the slot in which it joins (`Links.active`), with
-    the others that do. So its model does not change while it computes. Links are then no longer the same in every
-    round, and the promise FIXED is gone. The clock of a client that takes no part, since it is away, stands still.
+    the others that do. So its model does not change while it computes, and it stays in range. Links are then no longer
+    the same in every round, and the promise FIXED is gone. The clock of a client that takes no part, since it is away,
+    stands still.
 
     Args:
       network: the inner network.
@@ -81,6 +83,7 @@ def with_clocks(network: Network, work: Work, asynchronous: bool, joins: str = "
         params: ClockParams, key: jax.Array, round_index: jax.Array, state: ClockState, clients: Clients
     ) -> tuple[ClockState, Links]:
         inner, links = network.step(params.inner, key, round_index, state.inner, clients)
+        links = links_of_active(links)
         there = jnp.ones_like(state.left, bool) if links.active is None else links.active
         left = jnp.where(there, jnp.maximum(state.left - 1, 0), state.left)
         finishes = there & (left == 0)
@@ -88,12 +91,12 @@ def with_clocks(network: Network, work: Work, asynchronous: bool, joins: str = "
             can_exchange = there if asynchronous else finishes
             finishes &= jnp.any(links.adjacency & links.senders.of(can_exchange), axis=1)
         if not asynchronous:
-            links = links_among(links, finishes)._replace(active=finishes)
+            links = links_among(links, finishes, stay=True)._replace(active=finishes)
         left = jnp.where(finishes, state.slots, left)
         return ClockState(inner, state.slots, left), links._replace(finishes=finishes)
 
     gives = network.gives if asynchronous else network.gives - {FIXED}
-    return wrap(network, init=init, step=step, gives=gives, metrics=(WORKS,))
+    return wrap(network, init=init, step=step, gives=gives, metrics=(WORKS,) if asynchronous else (HEARD, WORKS))
 
 
 @section("clock", order=30)

@@ -146,7 +146,7 @@ def partial_participation(network: Network, stay: bool = False, picks: str = "bo
         turn = round_index % jnp.maximum(jnp.asarray(params.period, jnp.int32), 1) == 0
         mix = jnp.where(jnp.asarray(params.participation) >= 1, links.mix, metropolis_hastings(kept, links.senders))
         mix = jnp.where(turn, mix, links.senders.own(network.num_clients).astype(mix.dtype))
-        picked = links._replace(adjacency=kept & turn, mix=mix, before_picks=links.adjacency)
+        picked = links._replace(adjacency=kept & turn, mix=mix, before_picks=links.audible)
         return ParticipationState(inner, state.links), picked
 
     gives = network.gives - ({SYMMETRIC} if picks == "one_way" else set()) - (set() if stay else {FIXED})
