@@ -31,6 +31,7 @@ class PaMEState(NamedTuple):
       round: [] int32 k.
       period: [N] int32 kappa_i, the period of communication in rounds, drawn in a client's first round; 0 before it.
       heard: [N] int32 m_i, the number of neighbours picked at the latest communication, at least 1.
+      works: [N] int32, the rounds in which each client has taken part.
     """
 
     params: ClientParams
@@ -38,6 +39,7 @@ class PaMEState(NamedTuple):
     round: jax.Array
     period: jax.Array
     heard: jax.Array
+    works: jax.Array
 
 
 class PaMENumbers(LocalNumbers):
@@ -80,7 +82,7 @@ def pame(settings: Settings = Settings()) -> Algorithm:
     PME replaces each coordinate that is received by the mean over those who sent it. The gradient stands for the
     direction of the optimiser; the paper's is plain SGD. A sender draws its coordinates once a round and sends the same
     ones to all receivers (algorithm 2, line 2). A client that has no neighbour in a round of its period steps alone,
-    with m_i = 1.
+    with m_i = 1. With clocks of their own, clients count the period in their works.
 
     The defaults are those of the paper's regressions (table II), with kappa_i uniform in {3, ..., 7}.
     """
@@ -88,7 +90,7 @@ def pame(settings: Settings = Settings()) -> Algorithm:
     def init(hparams: PaMENumbers, client_params: ClientParams) -> PaMEState:
         ones = jnp.ones(jax.tree.leaves(client_params)[0].shape[0], jnp.int32)
         opt_state = init_optimizer(settings.optimizer(hparams), client_params)
-        return PaMEState(client_params, opt_state, jnp.int32(0), jnp.zeros_like(ones), ones)
+        return PaMEState(client_params, opt_state, jnp.int32(0), jnp.zeros_like(ones), ones, jnp.zeros_like(ones))
 
     def do_round(
         hparams: PaMENumbers, key: jax.Array, state: PaMEState, links: Links, gradient: Gradient
@@ -98,10 +100,10 @@ def pame(settings: Settings = Settings()) -> Algorithm:
         num_clients, size = own.shape
         low, high = jnp.asarray(hparams.period_min, jnp.int32), jnp.asarray(hparams.period_max, jnp.int32)
         drawn = jax.random.randint(key_period, (num_clients,), low, high + 1, jnp.int32)
-        # A client that is absent from round 0 draws its period when it comes.
-        is_first = state.round == 0 if links.active is None else state.period == 0
-        period = jnp.where(is_first, drawn, state.period)
-        turn = state.round % period == 0
+        # A client that is absent from round 0 draws its period when it comes, and so does one that begins anew.
+        period = jnp.where(state.works == 0, drawn, state.period)
+        # Works of several slots might never end in a slot that the period divides, so clients with clocks count works.
+        turn = (state.round if links.finishes is None else state.works) % period == 0
         pick = lambda near, senders: random_neighbours(key_neighbours, near, hparams.participation, senders)  # noqa: E731
         picked = draw_pairs(pick, links) & turn[:, None]
         messages = messages_sent(picked, links.senders)
@@ -127,7 +129,7 @@ def pame(settings: Settings = Settings()) -> Algorithm:
         params = optax.apply_updates(averaged, updates)
         bits = count_bits(messages, sparse_bits(size, count, float_bits(params)))
         stats = RoundStats(loss, messages, bits, heard=links._replace(adjacency=picked))
-        return PaMEState(params, opt_state, state.round + 1, period, heard), stats
+        return PaMEState(params, opt_state, state.round + 1, period, heard, state.works + 1), stats
 
     def double_bits(hparams: PaMENumbers, num_params: int) -> float:
         return double_sparse_bits(float(_num_sent(hparams, num_params)), num_params)

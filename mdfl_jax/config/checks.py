@@ -261,6 +261,9 @@ def _algorithm(experiment: Experiment) -> Iterator[Rule]:
     once, thinned = f"1 with server.pattern {pattern}: clients talk in pairs", pattern and is_partial(experiment)
     yield "algorithm.participation", thinned and share < 1, once
     yield "algorithm.period_max", thinned and period > 1, once
+    joins = experiment.clock.joins
+    slots = f"1 with clock.joins {joins}: a period counts slots, and works may never end in those that it divides"
+    yield "algorithm.period_max", joins and is_partial(experiment) and period > 1, slots
 
 
 def _local_work(experiment: Experiment) -> Iterator[Rule]:

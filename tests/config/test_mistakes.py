@@ -178,6 +178,7 @@ clock.joins=at_once => clock.joins is at_once; it must be empty: cost.seconds_pe
 & cost.seconds_per_sample=0.125 | algorithm.batch_size=8 | clock.joins=in_contact
 server.pattern=fixed => clock.joins is in_contact; it must be empty with server.pattern fixed: who computes would miss
 cost.deadline=3 => cost.deadline is 3.0; it must be inf with clock.joins in_contact: nobody waits
+algorithm.period_max=3 => algorithm.period_max is 3; it must be 1 with clock.joins in_contact: a period counts slots
 motion.dt=2 => cost.seconds_per_sample is 0.125; it must be at least 0.25: the fastest client's work must take a slot of
 algorithm.local_steps=2 | motion.dt=3 => cost.seconds_per_sample is 0.125; it must be at least 0.1875: the fastest
 cost.speeds=speeds_2.txt => cost.speeds 'speeds_2.txt' holds 2 numbers; network.num_clients is 6

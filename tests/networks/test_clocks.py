@@ -120,6 +120,20 @@ def test_slow_clients_work_seldom_and_a_slot_takes_its_seconds(tmp_path):
             np.testing.assert_allclose(found["staleness"][-1], [0, 0, 0, 1, 1, 3])
 
 
+def test_clients_of_pame_count_their_period_in_works(tmp_path):
+    """Works of two slots end in slots 1, 3 and 5, and of these the first and the third have an exchange."""
+    speeds = tmp_path / "speeds.txt"
+    speeds.write_text("0.5 " * 6)
+    clocks = {"cost.speeds": str(speeds), "clock.joins": "at_once", "network.mobility": "static"}
+    periods = {"algorithm.period_min": "2", "algorithm.period_max": "2", "algorithm.participation": "1"}
+    found = run_of(**clocks, **periods, **{"algorithm.name": "pame"})
+    heard = np.unpackbits(found["heard"], axis=-1, count=6)
+    in_range = np.unpackbits(found["links"], axis=-1, count=6)
+    np.testing.assert_array_equal(heard[[1, 5]], in_range[[1, 5]])
+    assert in_range[1].any()
+    assert not heard[[0, 2, 3, 4]].any()
+
+
 def test_who_has_no_samples_or_does_not_train_finishes_no_works_and_pays_for_none():
     """Relays have no samples; attackers of replay send what they have. The slots of the others are as before."""
     fields = {"clock.joins": "at_once", "cost.joules_per_sample": "1", "network.num_mobile": "0"}
