@@ -72,7 +72,6 @@ class DMGTSVRGNumbers(AlgorithmNumbers):
     "dmgt_svrg",
     DMGTSVRGNumbers,
     ignores=(*RECURSION, "compressor"),
-    mixes_gradients=True,
     keeps_sum=True,
     formula="v+ = g(x) - g(w) + grad f(w);  s+ = M(s + v+ - v);  x+ = M(x - eta s+);  with probability p: w <- x\n"
     "M is K steps z^(k+1) = (1 + b) W z^k - b z^(k-1);  b = (1 - sqrt(1 - lambda_2^2)) / (1 + sqrt(1 - lambda_2^2))",

@@ -31,7 +31,6 @@ class TrackingState(NamedTuple):
     "gradient_tracking",
     AlgorithmNumbers,
     ignores=(*RECURSION, "compressor"),
-    mixes_gradients=True,
     keeps_sum=True,
     formula="x+ = W (x - eta y);  y+ = W y + grad f(x+) - grad f(x);  y^0 = grad f(x^0)",
     cite="pu2021; nedic2017",

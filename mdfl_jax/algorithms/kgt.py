@@ -31,7 +31,6 @@ class KGTNumbers(AlgorithmNumbers):
     "kgt",
     KGTNumbers,
     ignores=("optimizer", "momentum", "compressor", "statistics"),
-    mixes_gradients=True,
     keeps_sum=True,
     formula="E times y <- y - eta (grad f(y) + c), from y = x;  z = (x - y) / (E eta)\n"
     "c+ = c - z + W z;  x+ = W (x - eta_s E eta z);  c^0 = 0",

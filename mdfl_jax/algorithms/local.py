@@ -26,7 +26,7 @@ from mdfl_jax.core.trees import (
 )
 from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, Params, RoundStats
 from mdfl_jax.data.batching import Epochs
-from mdfl_jax.exchange.aggregation import Heard, aggregate
+from mdfl_jax.exchange.aggregation import AGGREGATIONS, Heard, aggregate
 from mdfl_jax.exchange.sending import Sending, sent
 from mdfl_jax.exchange.under_way import now
 
@@ -165,6 +165,8 @@ class Settings(NamedTuple):
     def part(self, model: ClientParams) -> ClientParams:
         """Return the part of models [N, ...] that is exchanged: not the batch statistics and leaves that stay local."""
         part = trees.exchanged(model, self.local_statistics)
+        if self.shared or self.local_statistics:  # rules that judge models need the rest of them
+            now().whole = lambda heard: self.with_part(model, heard)
         if not self.shared:
             return part
         return with_trained(part, chosen_leaves(trained(part), self.shared, "model.shared"))
@@ -200,7 +202,7 @@ class Settings(NamedTuple):
         told = self.sent(hparams, key, links, own, which)
         is_once = isinstance(which, int)
         heard = Heard(links, own, told, hparams.aggregation, self.mixing_bound, is_once)
-        return aggregate(self.aggregation, lie_to_each(heard))
+        return aggregate(self.aggregation, lie_to_each(heard, AGGREGATIONS.traits(self.aggregation).weighs))
 
 
 class Watched(Settings):
@@ -398,8 +400,8 @@ def local_work(
             "epochs (Task.epochs)"
         )
     epochs = under_way.epochs(stream(key, "epochs"), settings.num_local_epochs, settings.equal_steps)
-    first_step = functools.partial(gradient, key=jax.random.fold_in(key, 0), batch=epochs.batch(jnp.int32(0)))
-    under_way.loss = lambda models: first_step(models)[0]
+    if under_way.loss is not None:
+        under_way.loss = functools.partial(under_way.loss, batch=epochs.batch(jnp.int32(0)))
     return LocalWork(gradient, everywhere(jnp.max, epochs.steps), epochs)
 
 

@@ -18,7 +18,6 @@ class AlgorithmTraits(NamedTuple):
     """What an algorithm says of itself; the attributes are arguments of `register`."""
 
     ignores: frozenset[str] = frozenset()
-    mixes_gradients: bool = False
     keeps_sum: bool = False
 
 
@@ -34,7 +33,6 @@ def register(
     numbers: type[AlgorithmNumbers] = LocalNumbers,
     ignores: Iterable[str] = ("aggregation", "compressor"),
     *,
-    mixes_gradients: bool = False,
     keeps_sum: bool = False,
     formula: str = "",
     cite: str = "",
@@ -47,10 +45,9 @@ def register(
       ignores: the settings that it does not use, of aggregation, compressor, local_steps, momentum, optimizer, sends
         and statistics (local batch statistics). A config that sets one of them is refused. An algorithm that mixes
         whole models by `Settings.aggregate` uses the aggregation; one that sends anything uses `Settings.sent`.
-      mixes_gradients: whether it mixes estimates of gradients, too, so that a rule of aggregation that judges models
-        is refused.
       keeps_sum: whether the clients' states have a sum that must not change, as that of push-sum weights, or that must
-        follow the gradients. A study in which newcomers begin anew is refused.
+        follow the gradients. Newcomers that begin anew are refused, and
+        rules of aggregation that do not keep the mean.
       formula, cite: as in `mdfl_jax.core.registry.Member`.
 
     Raises:
@@ -62,7 +59,7 @@ def register(
     ignored = frozenset(ignores)
     if unknown := sorted(ignored.difference(IGNORABLE)):
         raise UserError(f"algorithm {name!r}: ignores: {unknown_name('setting', unknown[0], IGNORABLE)}")
-    traits = AlgorithmTraits(ignored, mixes_gradients, keeps_sum)
+    traits = AlgorithmTraits(ignored, keeps_sum)
     return ALGORITHMS.register(name, numbers, origin=caller(), formula=formula, cite=cite, traits=traits)
 
 

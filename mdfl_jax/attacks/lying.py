@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from mdfl_jax.attacks.registry import ATTACKS, Target, names
 from mdfl_jax.core.sharding import choose_of
@@ -27,8 +28,14 @@ def lie_to_all(hparams: Any, key: jax.Array, links: Links, vectors: ClientParams
     return where_rows(attackers.are, choose_of(attackers.which, branches, vectors), vectors)
 
 
-def lie_to_each(heard: Heard) -> Heard:
-    """Return what is combined, with what attackers who know everything send to each client (`Heard.lies`)."""
+def lie_to_each(heard: Heard, weighs: bool = True) -> Heard:
+    """Return what is combined, with what attackers who know everything send to each client (`Heard.lies`).
+
+    Args:
+      heard: what is combined.
+      weighs: whether the rule uses the mixing matrix. If it does not, attackers count all models alike, as He,
+        Karimireddy and Jaggi do.
+    """
     links, attackers = heard.links, heard.links.attackers
     if attackers is None or all(ATTACKS[name].to_each is None for name in names()):
         return heard
@@ -41,7 +48,8 @@ def lie_to_each(heard: Heard) -> Heard:
 
         def branch(name: str, numbers: Any) -> Callable[[], jax.Array]:
             lie = ATTACKS[name].to_each
-            target = Target(near.own, near.models, honest, near.counts & lied, near.weights, numbers)
+            weights = near.weights if weighs else jnp.broadcast_to(1 / near.size, near.weights.shape)
+            target = Target(near.own, near.models, honest, near.counts & lied, weights, numbers)
             return (lambda: lie(target)) if lie else (lambda: near.own)
 
         branches = [branch(*each) for each in zip(names(), near.numbers[1])]

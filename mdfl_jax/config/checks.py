@@ -247,8 +247,13 @@ def _algorithm(experiment: Experiment) -> Iterator[Rule]:
     yield from _local_work(experiment)
     yield from _parts(experiment)
     rule = aggregation_in_use(config.name, config.aggregation)
-    judges = rule and AGGREGATIONS.traits(rule).judges and ALGORITHMS.traits(config.name).mixes_gradients
-    yield "algorithm.aggregation", judges, f"another one: {rule} judges models, and {config.name} mixes gradients too"
+    loses = rule and ALGORITHMS.traits(config.name).keeps_sum and not AGGREGATIONS.traits(rule).keeps_mean
+    keep = enumerated([name for name in AGGREGATIONS if AGGREGATIONS.traits(name).keeps_mean], "or")
+    yield (
+        "algorithm.aggregation",
+        loses,
+        f"{keep}: {rule} moves the mean of what {config.name} mixes, whose sum must stay",
+    )
     presence, keeps_sum = PresenceConfig.of(experiment), ALGORITHMS.traits(config.name).keeps_sum
     begins = presence.in_use(experiment) and presence.newcomers != "kept" and keeps_sum
     yield "presence.newcomers", begins, f"kept: the states of {config.name}'s clients have a sum that they must keep"
@@ -286,7 +291,7 @@ def _parts(experiment: Experiment) -> Iterator[Rule]:
     config, rule = experiment.algorithm, aggregation_in_use(experiment.algorithm.name, experiment.algorithm.aggregation)
     if not sends_parts(experiment):
         return
-    mixes = bool(rule) and not ALGORITHMS.traits(config.name).mixes_gradients
+    mixes = bool(rule) and not ALGORITHMS.traits(config.name).keeps_sum
     mixes &= "local_steps" not in ignored_by(config.name) and not ALGORITHMS[config.name](Settings()).asynchronous
     whole = "another one: {} needs whole models".format
     yield "cost.short_contact", not mixes, whole(f"algorithm.name {config.name}")

@@ -127,6 +127,13 @@ class Section:
         """Return the traced numbers of `link_filter`; ``cost`` as in `params`."""
         return None
 
+    def check_task(self, whole: Any, task: Task) -> None:
+        """Check a sweep point against the task. It is called for each point, if the section is in use there.
+
+        Raises:
+          UserError: If the point asks for what the task does not have.
+        """
+
     def wrap(self, network: Network, whole: Any, built: Built) -> Network:
         """Return the network with what the section puts around it. It is called if the section is in use.
 

@@ -42,6 +42,7 @@ class Blocks(NamedTuple):
       mask: [K, B] bool, true for samples, false for padding.
       view: [K, B] int32, the random view of each image (`mdfl_jax.data.augment`); None if images are not changed.
       draws: [K] uint32, the seeds of the model's random draws in training; None if the model draws nothing.
+      poisoned: [K] bool, the blocks whose owners learn from changed samples (`mdfl_jax.attacks`); None: nobody does.
     """
 
     client: jax.Array
@@ -49,6 +50,7 @@ class Blocks(NamedTuple):
     mask: jax.Array
     view: jax.Array | None = None
     draws: jax.Array | None = None
+    poisoned: jax.Array | None = None
 
 
 def index_clients(owner: jax.Array, labels: jax.Array, num_clients: int, num_classes: int) -> ClientIndex:

@@ -454,10 +454,11 @@ class Simulation:
             attacks = links.attackers is not None
             learnt = task.poison(data, clients, links.attackers) if task.poison and attacks else data
             of_round, of_rows = stream_at(key, "batch", carry.round), pad_links(links, rows)
-            gradient = gradient_of(of_rows.finishes, partial(task.gradient, learnt, clients))
+            of_all = partial(task.gradient, learnt, clients)
+            gradient = gradient_of(of_rows.finishes, of_all)
             before = self._renewed(data, hparams, key, carry.algorithm, links)
             of_epochs = task.epochs and partial(task.epochs, learnt, clients)
-            with under_way.traced(self._under_way(gradient, of_epochs, of_round, carry)) as exchanges:
+            with under_way.traced(self._under_way(of_all, of_epochs, of_round, carry, clients)) as exchanges:
                 algorithm_state, stats = round_of_active(self.algorithm)(
                     hparams.algorithm, of_round, before, of_rows, gradient
                 )
@@ -545,11 +546,20 @@ class Simulation:
         models = jax.tree.map(lambda p: jnp.broadcast_to(p, (self.num_rows, *p.shape)), model)
         return models if hparams.start is None else jax.tree.map(_for_rows, hparams.start, models)
 
-    def _under_way(self, gradient: Gradient, epochs: Any, key: jax.Array, carry: Carry) -> under_way.UnderWay:
-        """Return what a round may ask for: losses on the minibatches of its first step, epochs, time and memory."""
+    def _under_way(
+        self, gradient: Gradient, epochs: Any, key: jax.Array, carry: Carry, clients: Any
+    ) -> under_way.UnderWay:
+        """Return what a round may ask for: losses on the minibatches of its first step, epochs, time and memory.
+
+        The gradient function is that of all clients, since also one that still computes judges what it hears.
+        """
         first_step = jax.random.fold_in(key, 0)
+
+        def loss(models: ClientParams, **batch: Any) -> jax.Array:
+            return jnp.where(clients.num_samples > 0, gradient(models, first_step, **batch)[0], jnp.nan)
+
         return under_way.UnderWay(
-            loss=lambda models: gradient(models, first_step)[0],
+            loss=loss,
             epochs=epochs,
             progress=carry.round.astype(jnp.float32) / self.schedule.rounds,
             memory=carry.memory,

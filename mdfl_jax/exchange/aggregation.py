@@ -65,13 +65,13 @@ class RuleTraits(NamedTuple):
 
     Attributes:
       weighs: whether it uses the mixing matrix; if not, a study says that ``network.mixing`` has no effect.
-      judges: whether it judges models by losses or by earlier rounds, which is for algorithms that mix models alone.
+      keeps_mean: whether symmetric weights keep the mean of what is mixed, as recursions that track a sum need.
       memory: what it keeps from round to round.
       metrics: the metrics of what it does.
     """
 
     weighs: bool = True
-    judges: bool = False
+    keeps_mean: bool = False
     memory: Memory | None = None
     metrics: tuple[Metric, ...] = ()
 
@@ -81,7 +81,9 @@ HOMES = ("mdfl_jax.exchange", "mdfl_jax.exchange.rules")
 AGGREGATIONS: Registry[Aggregation] = Registry("aggregation", home=HOMES, traits=RuleTraits())
 
 
-@AGGREGATIONS.register("mean", formula="x_i+ = W_ii x_i + sum over the others of W_ij y_j")
+@AGGREGATIONS.register(
+    "mean", formula="x_i+ = W_ii x_i + sum over the others of W_ij y_j", traits=RuleTraits(keeps_mean=True)
+)
 def weighted_mean(heard: Heard) -> ClientParams:
     """Compute the mean with the weights of the mixing matrix (network.mixing), where a client trusts its own model."""
     links, senders = heard.links, heard.links.senders

@@ -135,6 +135,7 @@ def for_one_client(
     memory: Memory | None = None,
     weighs: bool = True,
     rejects: bool = False,
+    keeps_mean: bool = False,
     formula: str = "",
     cite: str = "",
 ) -> Callable[[OneClient], OneClient]:
@@ -147,6 +148,7 @@ def for_one_client(
       memory: what it keeps from round to round.
       weighs: whether it reads `Neighbourhood.weights`.
       rejects: whether it uses some models and rejects others, as `Decision.used` tells.
+      keeps_mean: as in `mdfl_jax.exchange.aggregation.RuleTraits`.
       formula, cite: as in `mdfl_jax.core.registry.Member`.
     """
     origin = caller()
@@ -156,7 +158,7 @@ def for_one_client(
             return over_clients(rule, heard, asks_losses, memory)
 
         metrics = (FELL_BACK, *(DETECTIONS if rejects else ()))
-        traits = RuleTraits(weighs, asks_losses or memory is not None, memory, metrics)
+        traits = RuleTraits(weighs, keeps_mean, memory, metrics)
         doc = rule.__doc__ or ""
         AGGREGATIONS.register(name, numbers, doc, origin, formula=formula, cite=cite, traits=traits)(combine)
         return rule
@@ -252,9 +254,10 @@ def of_clients(function: Callable[[Neighbourhood, Any], tuple[jax.Array, Any]], 
 def losses_of(heard: Heard) -> jax.Array:
     """Return the loss of each model that a client hears, and of its own, on its own minibatch: [N, K].
 
-    Outside of a round under way all are zero.
+    Leaves that are not exchanged are the receiver's own. They are NaN for a client without samples; outside of a round
+    under way all are zero.
     """
-    links, senders, loss = heard.links, heard.links.senders, now().loss
+    links, senders, loss, whole = heard.links, heard.links.senders, now().loss, now().whole
     mine = senders.own(links.adjacency.shape[0])
     nothing = jnp.zeros(mine.shape)
     if loss is None:
@@ -265,7 +268,8 @@ def losses_of(heard: Heard) -> jax.Array:
         models = jax.tree.map(lambda x: jnp.broadcast_to(x[ids], x.shape), heard.sent)
         if heard.liars is not None:
             models = where_rows(heard.liars[:, k], heard.lies, models)
-        return found.at[:, k].set(loss(where_rows(mine[:, k], heard.own, models))), k
+        judged = where_rows(mine[:, k], heard.own, models)
+        return found.at[:, k].set(loss(judged if whole is None else whole(judged))), k
 
     return take_steps(at_place, nothing, mine.shape[1])[0]
 

@@ -45,6 +45,16 @@ def share_of(share: Array | float, size: Array | int) -> jax.Array:
     return jnp.clip(jnp.ceil(product * (1 - ROUNDING)).astype(jnp.int32), 0, size)
 
 
+def floor_of(share: Array | float, size: Array | int) -> jax.Array:
+    """Return floor(share * size), int32, corrected for rounding errors as `share_of` is.
+
+    >>> int(floor_of(jnp.float32(0.42), 150)), int(floor_of(jnp.float32(0.2), 9))
+    (63, 1)
+    """
+    product = jnp.asarray(share, jnp.result_type(float)) * jnp.asarray(size)
+    return jnp.floor(product * (1 + ROUNDING)).astype(jnp.int32)
+
+
 def in_chunks(
     make: Callable[[Any, Any], jax.Array],
     of_rows: Any,

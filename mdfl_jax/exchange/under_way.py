@@ -14,7 +14,6 @@ from typing import Any
 
 import jax
 
-from mdfl_jax.core.types import ClientParams
 from mdfl_jax.exchange.screening import Screened
 
 
@@ -23,7 +22,11 @@ class UnderWay:
     """The round that is traced: what it gives, what is told it, and what is kept until the next one.
 
     Attributes:
-      loss: (models [N, ...]) -> [N], the loss of each model on the minibatch of the client of its row; None: unknown.
+      loss: (models [N, ...]) -> [N], the loss of each model on the minibatch of the client of its row, NaN where it has no
+        samples; None: unknown.
+        With epochs it also takes ``batch``, the minibatches, until local work says which they are.
+      whole: (what is exchanged of models [N, ...]) -> whole models with the clients' own other leaves; None: all of a
+        model is exchanged.
       epochs: (key, number of epochs, whether all clients take equally many steps) -> the minibatches of a round of
         local epochs (`mdfl_jax.data.batching.Epochs`); None: the task has none.
       progress: [] float32, the share of the run's rounds that are over; None: unknown.
@@ -33,7 +36,8 @@ class UnderWay:
         have last sent (`mdfl_jax.exchange.largest`). None: nothing is remembered.
     """
 
-    loss: Callable[[ClientParams], jax.Array] | None = None
+    loss: Callable[..., jax.Array] | None = None
+    whole: Callable[[Any], Any] | None = None
     epochs: Callable[[jax.Array, int, bool], Any] | None = None
     progress: jax.Array | None = None
     screened: Screened | None = None

@@ -599,6 +599,8 @@ def make_study(config: ConfigDict) -> Study:
             simulation = with_links(make, members, numbers, seeds)
             for member in members:
                 check_heard(member)
+                for each in sections_in(member):
+                    each.check_task(member, task)
             hparams = numbers(simulation)
             if origins:
                 unread = check_traced(simulation, hparams)

@@ -174,7 +174,7 @@ def by_sample(of_block: BlockGradient, change: PerSample) -> BlockGradient:
             view, draws = block.view, block.draws
             if draws is not None:
                 draws = jax.random.bits(jax.random.fold_in(jax.random.key(draws), place), (), jnp.uint32)
-            one = Blocks(block.client, block.sample[place][None], block.mask[place][None], draws=draws)
+            one = block._replace(sample=block.sample[place][None], mask=block.mask[place][None], draws=draws)
             loss, found = of_block(params, data, one._replace(view=None if view is None else view[place][None]))
             changed = change(found)
             contract.like(change, changed, found)

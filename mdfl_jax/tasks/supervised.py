@@ -16,7 +16,7 @@ from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.flops import Products, products
 from mdfl_jax.core.numbers import Numbers
 from mdfl_jax.core.rng import stream
-from mdfl_jax.core.trees import STATISTICS, chosen_leaves, joined_leaves, rows_like, trained, where_rows, with_trained
+from mdfl_jax.core.trees import STATISTICS, chosen_leaves, joined_leaves, rows_like, trained, with_trained
 from mdfl_jax.core.types import ClientParams, Params, Score, Scoring, Spread, Tally, Task
 from mdfl_jax.data.augment import check_augmentation, draw_views, show
 from mdfl_jax.data.batching import (
@@ -44,15 +44,15 @@ PRECISIONS = {"float32": "highest", "tensorfloat32": "tensorfloat32", "bfloat16"
 
 
 class Poison(NamedTuple):
-    """The samples that attackers change while they learn, and how.
+    """Who changes samples while learning, and how.
 
     Attributes:
-      samples: [n] bool, the training samples of attackers.
+      clients: [rows] bool, the attackers. A sample that others hold too is changed for the attackers alone.
       which: [] int32, the attack, an index of `mdfl_jax.attacks.registry.names`.
       numbers: the numbers of all attacks, in this order.
     """
 
-    samples: jax.Array
+    clients: jax.Array
     which: jax.Array
     numbers: tuple[Any, ...]
 
@@ -73,7 +73,7 @@ class SupervisedData(NamedTuple):
       natural_owner_test: [m] int32, the same of the test samples; -1 for an owner without training samples.
       frozen: the model's leaves that are not trained, while a model is applied; None: all are trained.
       stratum: [n] int32, the groups by which partitions divide samples without a label; None for labels.
-      poison: which samples attackers change in the round; None: nobody attacks.
+      poison: who learns from changed samples in the round; None: nobody attacks.
     """
 
     x_train: jax.Array
@@ -198,8 +198,8 @@ class Learner:
         if block.view is not None:
             x = show(self.asked.augmentation, data.x_train, block.sample, block.view)
         y = data.y_train[block.sample]
-        if data.poison is not None:
-            x, y = poisoned(data, block.sample, x, y, self.num_outputs)
+        if block.poisoned is not None:
+            x, y = poisoned(data, block, x, y, self.num_outputs)
 
         def loss_sum(params: Params) -> tuple[jax.Array, Params]:
             whole, moved = with_trained(model_params, params), {}
@@ -243,16 +243,8 @@ class Learner:
         return SupervisedClients(index, blocks, self.frozen(data, key) if self.asked.trainable else None)
 
     def poison(self, data: SupervisedData, clients: SupervisedClients, attackers: Attackers) -> SupervisedData:
-        """Return the data with the samples of attackers marked, which they change while they learn."""
-
-        def of_attackers(held: ClientIndex, are: jax.Array) -> jax.Array:
-            places = jnp.arange(len(data.y_train))
-            owner = jnp.searchsorted(held.first + held.num_samples, places, side="right")
-            is_bad = jnp.append(are, False)[jnp.minimum(owner, are.shape[0])]
-            return jnp.zeros(len(places), bool).at[held.sample].set(is_bad)
-
-        samples = sharding.everywhere(of_attackers, clients.held, attackers.are)
-        return data._replace(poison=Poison(samples, attackers.which, attackers.numbers))
+        """Return the data with the attackers, who learn from changed samples."""
+        return data._replace(poison=Poison(attackers.are, attackers.which, attackers.numbers))
 
     def all_blocks(self, held: ClientIndex) -> Blocks:
         """Cut all samples of the clients into blocks, as many as the devices of the mesh divide."""
@@ -308,6 +300,8 @@ class Learner:
         if self.may_draw:
             seed = jax.vmap(partial(seed_of_block, stream(key, "dropout")))(blocks.client, place[:, 0])
             blocks = blocks._replace(draws=seed)
+        if data.poison is not None:
+            blocks = blocks._replace(poisoned=data.poison.clients[blocks.client])
         if only is not None:
             blocks = blocks._replace(mask=blocks.mask & only[blocks.client][:, None])
         at_once, mesh = self.sizes.at_once, self.asked.mesh
@@ -462,19 +456,19 @@ def _learner(asked: TaskRequest, dataset: Dataset) -> Learner:
 
 
 def poisoned(
-    data: SupervisedData, sample: jax.Array, x: jax.Array, y: jax.Array, num_classes: int
+    data: SupervisedData, block: Blocks, x: jax.Array, y: jax.Array, num_classes: int
 ) -> tuple[jax.Array, jax.Array]:
-    """Return samples x [B, ...] and labels y [B] as those who hold them learn from them.
+    """Return samples x [B, ...] and labels y [B] as the client that holds the block learns from them.
 
     Args:
-      data: the data, with the samples of attackers and the attack.
-      sample: [B] int32, the indices of the samples.
+      data: the data, with the attack.
+      block: one block.
       x, y: the samples and labels as they are.
       num_classes: C.
     """
     poison = data.poison
     assert poison is not None
-    mixed = sample.astype(jnp.uint32) * np.uint32(2654435769)  # of Knuth's multiplicative hash: evenly spread
+    mixed = block.sample.astype(jnp.uint32) * np.uint32(2654435769)  # of Knuth's multiplicative hash: evenly spread
     of_attack = Samples(x, y, mixed.astype(jnp.float32) / np.float32(2**32), num_classes, data.brightest)
 
     def branch(name: str, numbers: Any) -> Callable[[], tuple[jax.Array, jax.Array]]:
@@ -483,7 +477,7 @@ def poisoned(
         return (lambda: attack.poison(numbers, of_attack)) if applies else (lambda: (x, y))  # type: ignore[misc]
 
     changed = jax.lax.switch(poison.which, [branch(*each) for each in zip(names(), poison.numbers)])
-    return where_rows(poison.samples[sample], changed, (x, y))
+    return jax.tree.map(partial(jnp.where, block.poisoned), changed, (x, y))
 
 
 def _by_client(clients: SupervisedClients) -> SupervisedClients:

@@ -165,10 +165,10 @@ def test_without_its_corrections_kgt_is_dpsgd_and_with_them_it_finds_the_solutio
 def test_rules_that_judge_models_do_so_on_the_first_batches_of_the_epochs():
     with jax.enable_x64(True):
         problem, models = Unequal(), Unequal.tree(jnp.asarray(Unequal().start))
-        with under_way.traced(under_way.UnderWay(epochs=drawn(2, False))) as now:
-            local_work_of(
-                Settings(num_local_epochs=2), numbers_of("dpsgd"), jax.random.key(0), models, problem.gradient
-            )
+        key = jax.random.key(0)
+        loss = lambda models, **batch: problem.gradient(models, key, **batch)[0]  # noqa: E731
+        with under_way.traced(under_way.UnderWay(loss, epochs=drawn(2, False))) as now:
+            local_work_of(Settings(num_local_epochs=2), numbers_of("dpsgd"), key, models, problem.gradient)
             found = now.loss(models)
         for i, batches in enumerate(batches_of(2, False)[0]):
             rows = batches[0] if batches else []

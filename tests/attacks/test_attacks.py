@@ -396,7 +396,7 @@ algorithm.name=local_only => attack.name is sign_flip; it must be empty: local_o
 attack.from_round=9 | rounds=3 => attack.from_round is 9; it must be below rounds, which is 3
 eval_clients=4 => eval_clients is 4; it must be 0 with attack.name: a sample would not know who is honest
 & algorithm.name=gradient_tracking
-algorithm.aggregation=ubar => algorithm.aggregation is ubar; it must be another one: ubar judges models
+algorithm.aggregation=ubar => algorithm.aggregation is ubar; it must be clipped_gossip or mean
 & attack.name=backdoor
 attack.target_label=10 => attack.target_label is 10; it must be at most 9 with data.name digits
 attack.trigger_size=9 => attack.trigger_size is 9; it must be at most 8 with data.name digits

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 
 from mdfl_jax.core.numbers import Numbers, number
 from mdfl_jax.exchange.neighbourhood import Decision, Neighbourhood, for_one_client, mean_of, smallest
+from mdfl_jax.exchange.partial import floor_of
 
 
 class OwnWeightNumbers(Numbers):
@@ -41,13 +42,14 @@ def ubar(near: Neighbourhood) -> Decision:
 
     First it takes the share rho of the others whose models are nearest to its own, at least one. Of these it keeps the
     ones whose loss on its minibatch is not above that of its own model, or else the best one. The minibatch is that of
-    the round's first step. Where clients have samples of different labels, honest models look bad to each other.
+    the round's first step; a client without samples accepts all near models. Where clients have samples of different labels, honest models look bad to each other.
     """
     assert near.losses is not None
-    share = jnp.floor(near.numbers.benign_share * (near.size - 1)).astype(jnp.int32)
+    share = floor_of(near.numbers.benign_share, near.size - 1)
     close = smallest(jnp.where(near.others, near.distances, jnp.inf), jnp.maximum(share, 1)) & near.others
     losses = jnp.where(close, near.losses, jnp.inf)
-    good = close & (losses <= jnp.sum(jnp.where(near.mine, near.losses, 0)))
+    own_loss = jnp.sum(jnp.where(near.mine, near.losses, 0))
+    good = close & ((losses <= own_loss) | jnp.isnan(own_loss))
     accepted = jnp.where(jnp.any(good), good, close & smallest(losses, 1))
     return Decision(mixed_with(near, accepted), accepted)
 

@@ -57,6 +57,7 @@ class RadiusNumbers(Numbers):
 @for_one_client(
     "clipped_gossip",
     RadiusNumbers,
+    keeps_mean=True,
     formula="x_i+ = x_i + sum W_ij clip(y_j - x_i, tau), clip(z, tau) = min(1, tau / ||z||) z",
     cite="he2022",
 )

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from mdfl_jax.core.numbers import number
 from mdfl_jax.exchange.neighbourhood import BoundedNumbers, Neighbourhood, RobustNumbers, for_one_client, sum_of_ranked
+from mdfl_jax.exchange.partial import floor_of
 
 
 @for_one_client(
@@ -67,7 +68,7 @@ class TrimmedShareNumbers(RobustNumbers):
 
     def bears(self, size: Any) -> Any:
         """Return what is cut at each end, floor(trim (n - 1))."""
-        return jnp.floor(self.trim * (size - 1)).astype(jnp.int32)
+        return floor_of(self.trim, size - 1)
 
 
 @for_one_client(

@@ -52,8 +52,8 @@ def reputation(near: Neighbourhood) -> Decision:
 
     A client trusts another one as far as the models that it has heard from it were good on its own samples, compared
     with its own model at that time. It remembers this while the two are apart, and slowly forgets it: an attacker that
-    moves on and comes back is known. The weight that is not given stays with its own model. The rule is of this
-    package, in the manner of the reputation of other simulators.
+    moves on and comes back is known. The weight that is not given stays with its own model. A client without samples
+    cannot judge, so its trust stays as it is. The rule is of this package, in the manner of the reputation of other simulators.
     """
     assert near.losses is not None
     assert near.memory is not None
@@ -61,7 +61,8 @@ def reputation(near: Neighbourhood) -> Decision:
     own_loss = jnp.sum(jnp.where(near.mine, near.losses, 0))
     evidence = jnp.clip(own_loss / jnp.maximum(near.losses, jnp.finfo(jnp.float32).tiny), 0, 1)
     evidence = jnp.where(jnp.isnan(near.losses), 0, jnp.where(near.losses <= own_loss, 1, evidence))
-    trust = near.memory + jnp.where(near.others, numbers.trust_rate * (evidence - near.memory), 0)
+    learns = near.others & ~jnp.isnan(own_loss)  # without samples there is no evidence
+    trust = near.memory + jnp.where(learns, numbers.trust_rate * (evidence - near.memory), 0)
     used = near.others & (trust >= numbers.least_trust)
     shares = jnp.where(used, near.weights * trust, 0).astype(near.own.dtype)
     model = near.own + weighted_sum(near.models - near.own, shares)

@@ -306,7 +306,11 @@ def radio(parts: Parts) -> LinkFilter | None:
         noise = numbers.noise
         if sharing and sharing.heard_too:
             power = jnp.where(met.heard, ratio_of(level), 0)
-            others = jnp.maximum(jnp.sum(power, axis=1, keepdims=True) - power, 0)
+            # Sums of those before and after: beside a strong signal, its difference from the sum of all is rounding.
+            before, after = (
+                jnp.cumsum(jnp.pad(of, ((0, 0), (1, 0))), axis=1) for of in (power[:, :-1], power[:, :0:-1])
+            )
+            others = before + after[:, ::-1]
             others = jnp.maximum(others, senders.opposite(others))  # both must hear each other
             noise = decibel(ratio_of(noise) + sharing.heard_too(_typed(params.sharing)) * others)
         least = jnp.maximum(numbers.threshold, rate.least(_typed(params.rate))) if rate else numbers.threshold

@@ -236,16 +236,12 @@ class AttackConfig(Section):
         yield "attackers", bool(self.share), "attack.share says how many attack"
 
     def wrap(self, network: Network, whole: Any, built: Built) -> Network:
-        """Return the network with attackers.
-
-        Raises:
-          UserError: If the task has no samples that the attack changes.
-        """
-        self._check_samples(whole, built.task)
+        """Return the network with attackers."""
         measured = measures_of_attacks() if has_own_measures(whole) else ()
         return attacked(network, measured, reaches_all=not built.algorithm.needs & {"adjacency", "at_server"})
 
-    def _check_samples(self, whole: Any, task: Task) -> None:
+    def check_task(self, whole: Any, task: Task) -> None:
+        """Check that the task has samples that the attack can change."""
         name, data = self.name, whole.data.name
         attack, shape = ATTACKS[name], getattr(task.data, "x_train", np.zeros(0)).shape
         if attack.poison and task.poison is None:
