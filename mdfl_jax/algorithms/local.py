@@ -367,7 +367,8 @@ class LocalWork(NamedTuple):
             moved, loss = step(carry, index, functools.partial(self.gradient, batch=epochs.batch(index)))
             return where_rows(index < of_each, moved, carry), loss
 
-        return take_steps(of_batch, start, self.num_steps)
+        with jax.named_scope("epochs"):
+            return take_steps(of_batch, start, self.num_steps)
 
     @property
     def steps_of_each(self) -> Any:

@@ -99,6 +99,14 @@ def test_loops_are_multiplied_out_and_the_dearest_branch_counts():
     assert sum(cycles for _, cycles in cost.operations) == cost.rounds.cycles + cost.rest.cycles
 
 
+def test_the_steps_of_local_epochs_are_given():
+    loop = "condition=%search_condition, body=%inner_body"
+    text = PROGRAM.replace(loop, loop + ', metadata={op_name="jit(f)/while/body/round/epochs/while"}')
+    cost = read(V5E, text, epoch_steps=5)
+    assert cost.rounds.cycles == 20 * (100 + 1000 + 3 * 7 + 5 * 7 + 50)
+    assert cost.unknown == 0
+
+
 def test_collectives_of_the_rounds_are_counted_with_their_bytes():
     """One all-gather is ended at once, the other, as a TPU's compiler writes it, with a fusion in between."""
     reduced, gathered = Collective("all-reduce", 20, 20 * 32, 20), Collective("all-gather", 40, 20 * (32 + 256), 20)

@@ -67,6 +67,8 @@ def test_a_round_of_the_linear_model_takes_its_hand_count(tiny):
     assert memory.round_flops(study, group) == 2 * 2 * (120 + 6) * pixels * classes + mixing
     listed = make_study(tiny(**{"network.graph": "ring", "network.num_mobile": 0, "engine.links": "lists"}))
     assert memory.round_flops(listed, listed.groups[0]) == 2 * 2 * (120 + 6) * pixels * classes
+    epochs = make_study(tiny(**{"algorithm.local_epochs": 2, "algorithm.batch_size": 8}))  # of twenty samples a client
+    assert memory.round_flops(epochs, epochs.groups[0]) == 2 * 3 * 2 * 2 * 6 * 8 * pixels * classes + mixing
     assert plan.num_params == pixels * classes + classes
     assert plan.models == 6 * 4 * plan.num_params
     assert plan.need.data == sum(leaf.nbytes for leaf in jax.tree.leaves(group.simulation.data))

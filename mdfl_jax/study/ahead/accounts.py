@@ -23,7 +23,7 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.sharding import CLIENT, SEED
 from mdfl_jax.engine.programs import Placement, in_turns
 from mdfl_jax.study.ahead import meters
-from mdfl_jax.study.ahead.memory import MIB, Need, device_limit, following, need_of, round_flops, steps_of
+from mdfl_jax.study.ahead.memory import MIB, Need, device_limit, epoch_steps, following, need_of, round_flops, steps_of
 from mdfl_jax.study.study import Study
 
 ENVIRONMENT = {
@@ -178,7 +178,8 @@ def account(study: Study, number: int, effort: str = "quick") -> dict[str, Any]:
     # With the least effort, the compiler's schedule is not like that of the study's own program.
     if not aim.kind or not aim.kind.clock or found["effort"] == "least":
         return found
-    cost = meters.read(aim.kind, *(program.as_text() for program in compiled))
+    texts = [program.as_text() for program in compiled]
+    cost = meters.read(aim.kind, *texts, epoch_steps=epoch_steps(study, group))
     return found | _of_meters(cost, found, aim.kind)
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 
+from mdfl_jax.config.checks import keys_of
 from mdfl_jax.config.sections import Experiment
 from mdfl_jax.core import devices, stages
 from mdfl_jax.core.errors import UserError
@@ -142,7 +143,8 @@ def round_flops(study: Study, group: Group) -> float:
     """Return the FLOPs of a round of one run, which are the same for every form, mapping, tile and number of devices.
 
     Each sample counts once, convolutions count as those of the library, and nothing counts as computed again. With a
-    full batch, one sample too many counts for each client, where its last block is filled up.
+    full batch, one sample too many counts for each client, where its last block is filled up. In epochs, every client
+    counts as the one that takes the most steps (`epoch_steps`).
 
     This builds the simulation once more and puts its data on the device, which is meant for a dry run, not for a study.
     """
@@ -156,11 +158,25 @@ def round_flops(study: Study, group: Group) -> float:
     )
     data = dataclasses.replace(experiment.data, crop=0, flip=False)  # on accelerators, matrix products compute these
     listed = ONE if group.simulation.network.lists else 0
-    member = dataclasses.replace(experiment, engine=engine, data=data)
+    algorithm = experiment.algorithm
+    if steps := epoch_steps(study, group):  # a loop whose end only the run knows would count once
+        algorithm = dataclasses.replace(algorithm, local_epochs=0, local_steps=steps)
+    member = dataclasses.replace(experiment, engine=engine, data=data, algorithm=algorithm)
     plain = build_simulation(member, build_task(member, group.dataset), group.rules, listed)
     key = jax.random.key(0)
     carry = jax.eval_shape(plain.first, plain.data, hparams, key)
     return count_flops(jax.make_jaxpr(plain.round)(plain.data, hparams, key, carry))
+
+
+def epoch_steps(study: Study, group: Group) -> int:
+    """Return the steps of a round of local epochs, those of the largest client of the first seed; 0 without epochs."""
+    point = study.points[group.points[0]].experiment
+    if not point.algorithm.local_epochs:
+        return 0
+    alone = build_task(point, group.dataset)  # without a mesh, whose devices need not be there
+    drawn = dataclasses.replace(group.simulation, task=alone).partition
+    clients = jax.jit(drawn)(alone.data, group.hparams[0], keys_of(point, study.seeds[:1])[0])
+    return point.algorithm.local_epochs * -(-int(clients.num_samples.max()) // point.algorithm.batch_size)
 
 
 @stages.stage("compiling, to plan the memory")

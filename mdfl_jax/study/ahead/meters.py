@@ -24,6 +24,7 @@ import numpy as np
 from mdfl_jax.core.devices import Kind
 
 ROUND = "round"  # the named scope of a round's operations, see `mdfl_jax.engine.simulation`
+EPOCHS = re.compile(r"\bepochs\)*/while$")  # the loop over the steps of epochs, see `mdfl_jax.algorithms.local`
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
 
 
@@ -348,17 +349,18 @@ def _nothing() -> _Sums:
     return _Sums(*(defaultdict(int) for _ in _Sums._fields))
 
 
-def read(kind: Kind, *texts: str) -> Cost:
+def read(kind: Kind, *texts: str, epoch_steps: int = 0) -> Cost:
     """Add up both meters and the collectives of programs that are called one after another.
 
     Args:
       kind: The kind of TPU.
       texts: The text ``compiled.as_text()`` of each program for it.
+      epoch_steps: The steps of local epochs in a round, which no text says; 0: not known.
     """
     sums = _nothing()
     for text in texts:
         program, entry = parse(text)
-        _add(sums, _Reader(kind, program, {}).sums(entry, False), 1)
+        _add(sums, _Reader(kind, program, {}, epoch_steps).sums(entry, False), 1)
     by_operation: Counter = Counter()
     for (operation, _), cycles in sums.cycles.items():
         by_operation[operation] += cycles
@@ -380,6 +382,7 @@ class _Reader(NamedTuple):
     kind: Kind
     program: Program
     known: dict[tuple[str, bool], _Sums]
+    epoch_steps: int = 0
 
     def sums(self, name: str, inside: bool) -> _Sums:
         """Return the sums of a computation. ``inside``: it is part of a round, whatever its instructions are called."""
@@ -391,7 +394,7 @@ class _Reader(NamedTuple):
             here = inside or f"/{ROUND}/" in each.source
             if each.kind == "while":
                 (body,), (condition,) = each.named("body"), each.named("condition")
-                turns = self.turns(condition)
+                turns = self.turns(condition) or (self.epoch_steps if EPOCHS.search(each.source) else 0)
                 sums.sent["unknown", "loops"] += not turns
                 _add(sums, self.sums(body, here or self.is_round(body)), max(turns, 1))
             elif each.kind in ("conditional", "call"):
