@@ -56,6 +56,7 @@ from mdfl_jax.models.pretrained import READERS, TWINS
 from mdfl_jax.networks.costs import remembers_all, sends_parts
 from mdfl_jax.networks.graphs import GRAPHS
 from mdfl_jax.networks.wrappers.attacked import AttackConfig
+from mdfl_jax.networks.wrappers.clocks import ClockConfig
 from mdfl_jax.networks.wrappers.presence import PresenceConfig
 from mdfl_jax.networks.wrappers.roadside import ServerConfig
 from mdfl_jax.storage.model_files import is_saved
@@ -266,7 +267,7 @@ def _algorithm(experiment: Experiment) -> Iterator[Rule]:
     once, thinned = f"1 with server.pattern {pattern}: clients talk in pairs", pattern and is_partial(experiment)
     yield "algorithm.participation", thinned and share < 1, once
     yield "algorithm.period_max", thinned and period > 1, once
-    joins = experiment.clock.joins
+    joins = ClockConfig.of(experiment).joins
     slots = f"1 with clock.joins {joins}: a period counts slots, and works may never end in those that it divides"
     yield "algorithm.period_max", joins and is_partial(experiment) and period > 1, slots
 

@@ -22,8 +22,8 @@ class UnderWay:
     """The round that is traced: what it gives, what is told it, and what is kept until the next one.
 
     Attributes:
-      loss: (models [N, ...]) -> [N], the loss of each model on the minibatch of the client of its row, NaN where it has no
-        samples; None: unknown.
+      loss: (models [N, ...]) -> [N], the loss of each model on the minibatch of the client of its row, NaN where it has
+        no samples; None: unknown.
         With epochs it also takes ``batch``, the minibatches, until local work says which they are.
       whole: (what is exchanged of models [N, ...]) -> whole models with the clients' own other leaves; None: all of a
         model is exchanged.

@@ -66,7 +66,10 @@ class RoundView(NamedTuple):
 
     def of_finished(self, values: jax.Array) -> jax.Array:
         """Return values [N] with zero for the clients that have finished no work in the round; it may go on."""
-        return values if self.links.finishes is None else jnp.where(self.stats.computed, values, 0)
+        if self.links.finishes is None:
+            return values
+        assert self.stats.computed is not None  # works end with clocks, which know who computed
+        return jnp.where(self.stats.computed, values, 0)
 
     @property
     def places(self) -> Places:

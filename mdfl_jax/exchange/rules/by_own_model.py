@@ -42,7 +42,8 @@ def ubar(near: Neighbourhood) -> Decision:
 
     First it takes the share rho of the others whose models are nearest to its own, at least one. Of these it keeps the
     ones whose loss on its minibatch is not above that of its own model, or else the best one. The minibatch is that of
-    the round's first step; a client without samples accepts all near models. Where clients have samples of different labels, honest models look bad to each other.
+    the round's first step; a client without samples accepts all near models. Where clients have samples of different
+    labels, honest models look bad to each other.
     """
     assert near.losses is not None
     share = floor_of(near.numbers.benign_share, near.size - 1)

@@ -53,7 +53,8 @@ def reputation(near: Neighbourhood) -> Decision:
     A client trusts another one as far as the models that it has heard from it were good on its own samples, compared
     with its own model at that time. It remembers this while the two are apart, and slowly forgets it: an attacker that
     moves on and comes back is known. The weight that is not given stays with its own model. A client without samples
-    cannot judge, so its trust stays as it is. The rule is of this package, in the manner of the reputation of other simulators.
+    cannot judge, so its trust stays as it is. The rule is of this package, in the manner of the reputation of other
+    simulators.
     """
     assert near.losses is not None
     assert near.memory is not None

@@ -1,0 +1,174 @@
+"""Draws configurations for some time, and reports which pairs of capabilities were seen.
+
+Command:   python -m tests.reference --minutes=30 --write      two processes; keeps benchmarks/results/reference.json
+           python -m tests.reference --minutes=0.5 --seed=7    as a failure names it
+
+A pair is drawn when few have seen it. A difference ends the command with status 1, with the smallest configuration that
+still differs and the seed; so does a refusal that is not in the table, or a row of the table that is not refused.
+"""
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from itertools import combinations
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+KEPT = ROOT / "benchmarks" / "results" / "reference.json"
+ENOUGH = 20  # draws of a pair
+
+
+def prepare():
+    """Sets what must be set before JAX starts: two devices, and the quick compiler of the tests."""
+    sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+    from shell import QUICK
+
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK} --xla_force_host_platform_device_count=2"
+    os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+    os.environ["JAX_PLATFORMS"] = "cpu"
+
+
+def tried(one):
+    """[(choices, "equal", "edge" or "refused")] of the runs of a drawn configuration.
+
+    Raises:
+      AssertionError: for a difference, and for a refusal or the lack of one that the table does not say.
+    """
+    from mdfl_jax.config import default_config
+    from mdfl_jax.core.errors import UserError
+    from tests.reference.configurations import configured
+    from tests.reference.judge import judge
+    from tests.reference.refusals import reasons
+
+    why = {}
+    for point in one.points():
+        for row in reasons(configured(point, *one[1:4])):
+            why.setdefault(row, point)
+    config, points = default_config(), list(one.points())
+    config.update_from_flattened_dict(one.changes())
+    try:
+        verdicts = judge(config)
+    except UserError as error:
+        if "\n" in str(error):
+            raise AssertionError(f"a refusal of several lines: {error}") from None
+        if not why:
+            raise AssertionError(f"refused, and no row of the table says why: {error}") from None
+        return [(point, "refused") for point in points if point in why.values()]
+    row = next(iter(why), None)
+    assert row is None, f"not refused, though the table says: {row.one} with {row.other}, {row.why}"
+    return [(points[k], verdict) for k, verdict in verdicts]
+
+
+def wanted_pair(rng, seen, pairs):
+    """A pair of choices that few draws have seen, the least seen of some random ones."""
+    some = rng.sample(pairs, 24)
+    return min(some, key=lambda pair: seen.get(pair, 0))
+
+
+def draw(minutes, seed, tally_file=None):
+    """Draws for some minutes in this process, and returns {(capability, capability): Counter of verdicts}."""
+    from tests.reference.configurations import PAIRS, SLOTS, capabilities, drawn
+
+    rng, seen, found, until = random.Random(seed), Counter(), {}, time.monotonic() + 60 * minutes
+    pairs = [(a, b) for a, b in combinations(PAIRS, 2) if a[0] != b[0]]
+    while time.monotonic() < until:
+        one = drawn(rng, wanted_pair(rng, seen, pairs))
+        try:
+            verdicts = tried(one)
+        except Exception as error:
+            raise SystemExit(smallest(one, error)) from None
+        for choices, verdict in verdicts:
+            seen.update(combinations([(slot, choices[slot]) for slot in SLOTS if slot in choices], 2))
+            for each in combinations(capabilities(choices), 2):
+                found.setdefault(each, Counter())[verdict] += 1
+        if tally_file:
+            Path(tally_file).write_text(json.dumps([[*pair, dict(counts)] for pair, counts in found.items()]))
+    return found
+
+
+def smallest(one, error):
+    """Leaves choices out as long as it still fails, and returns the failure of what is left, in words."""
+    from tests.reference.configurations import smaller
+
+    again = True
+    while again:
+        again = False
+        for less in smaller(one):
+            try:
+                tried(less)
+            except Exception as other:
+                one, error, again = less, other, True
+                break
+    told = error if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
+    return f"{one.choices}, {one.clients} clients, {one.rounds} rounds: {told}\n  {one.changes()}"
+
+
+def report(found):
+    """A text of how many pairs were equal, refused or not reached often enough."""
+    from tests.reference.configurations import PAIRS
+
+    names = [f"{slot}: {choice}" for slot, choice in (("algorithm", "dpsgd"), *PAIRS)]
+    possible = [(a, b) for a, b in combinations(sorted(names), 2) if a.split(":")[0] != b.split(":")[0]]
+    judged = {pair: counts.get("equal", 0) for pair, counts in found.items()}
+    refused = {pair for pair, counts in found.items() if counts.get("refused") and not judged.get(pair)}
+    full = sum(judged.get(pair, 0) >= ENOUGH for pair in possible)
+    some = sum(0 < judged.get(pair, 0) < ENOUGH for pair in possible)
+    edges = sum(counts.get("edge", 0) for counts in found.values())
+    lines = [
+        f"{len(possible):,} pairs of {len(names)} capabilities: "
+        f"{full:,} equal in {ENOUGH} draws or more, {some:,} in fewer,",
+        f"{len(refused):,} refused in each draw, {len(possible) - full - some - len(refused):,} not reached; "
+        f"{edges:,} times a choice between equals decided",
+    ]
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="python -m tests.reference", description=__doc__.splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=3.0)
+    parser.add_argument("--seed", type=int, default=None, help="of the draws; by default the time")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--write", action="store_true", help=f"keep the matrix in {KEPT.relative_to(ROOT)}")
+    parser.add_argument("--tally", default="", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    seed = int(time.time()) % 10**6 if asked.seed is None else asked.seed
+    if asked.tally:
+        prepare()
+        draw(asked.minutes, seed, asked.tally)
+        return 0
+    with tempfile.TemporaryDirectory() as made:
+        files = [Path(made) / str(k) for k in range(asked.workers)]
+        command = [sys.executable, "-m", "tests.reference", f"--minutes={asked.minutes}"]
+        started = [
+            subprocess.Popen([*command, f"--seed={seed + k}", f"--tally={file}"], cwd=ROOT)
+            for k, file in enumerate(files)
+        ]
+        failed = [seed + k for k, each in enumerate(started) if each.wait()]
+        found = {}
+        for file in files:
+            for a, b, counts in json.loads(file.read_text()) if file.exists() else []:
+                found.setdefault((a, b), Counter()).update(counts)
+    prepare()
+    draws = sum(counts.total() for counts in found.values())
+    print(f"seeds {seed} to {seed + asked.workers - 1}, {asked.minutes:g} minutes, {draws:,} times a pair was drawn")
+    print(report(found))
+    if asked.write:
+        rows = [[*pair, dict(counts)] for pair, counts in sorted(found.items())]
+        about = {"minutes": asked.minutes, "seed": seed, "workers": asked.workers, "summary": report(found)}
+        KEPT.write_text(json.dumps({**about, "pairs": rows}, separators=(",", ":")).replace('],["', '],\n["') + "\n")
+    for each in failed:
+        print(
+            f"a difference: python -m tests.reference --minutes={asked.minutes:g} --seed={each} --workers=1",
+            file=sys.stderr,
+        )
+    return int(bool(failed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

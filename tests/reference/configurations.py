@@ -1,0 +1,349 @@
+"""Draws configurations: some capabilities, put together at random, on few clients and small problems.
+
+Each slot of `SLOTS` is a part of a study, with its choices by name; a choice says which fields it sets. A configuration
+has one choice of some slots. `capabilities` names what a configuration has, for the matrix of pairs.
+"""
+
+import csv
+import functools
+import itertools
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+WHOLE = ("dpsgd", "dsgdm_n", "dfedsam", "dfedavgm", "epidemic", "epidemic_oracle", "qg_dsgdm", "qg_dsgdm_n", "nids",
+         "d2", "extra", "gradient_tracking", "kgt", "dmgt_svrg", "adpsgd", "push", "push_pull", "swift")  # fmt: skip
+COMPRESS = ("choco", "beer", "dcd_psgd", "squarm_sgd", "anq_nids")
+RELAYS = ("fedmobile", "fedmobile_u", "fedmobile_d", "fedmobile_local")
+SERVER = (*RELAYS, "fedmobile_auto", "async_fl", "virtual_upload", "virtual_download", "virtual_download_once")
+OTHERS = ("sgp", "osgp", "pame", "allreduce", "local_only", "server_fedavg")
+ALGORITHMS = (*WHOLE, *COMPRESS, *SERVER, *OTHERS)
+RULES = ("median", "trimmed_mean", "trimmed_share", "geometric_median", "krum", "multi_krum", "norm_clipping",
+         "clipped_gossip", "clipped_gossip_adaptive", "self_centred_clipping", "ubar", "balance", "reputation",
+         "nnm_median", "nnm_trimmed_mean", "nnm_geometric_median", "nnm_krum")  # fmt: skip
+COMPRESSORS = ("identity", "random_k", "top_k", "sign", "qsgd", "anq", "gaussian_noise")
+ATTACKS = ("sign_flip", "scaled", "constant", "zero", "gaussian", "mimic", "replay", "a_little_is_enough",
+           "inner_product", "dissensus", "label_flip", "label_flip_pair", "backdoor")  # fmt: skip
+GRAPHS = ("ring", "torus", "star", "complete", "barbell", "exponential", "one_peer_exponential", "erdos_renyi",
+          "random_regular", "small_world")  # fmt: skip
+GRID = ("random_movement", "static", "dam", "dcm", "waypoint", "waiting", "cover_tour")
+PLANE = ("random_walk", "random_waypoint", "gauss_markov", "manhattan", "levy_walk")
+ON_GRID = {"network.grid_size": 4, "network.max_step": 2.0, "network.num_mobile": 3}
+
+
+@functools.cache
+def folder():
+    """The folder of the files that configurations name, of this process."""
+    made = Path(tempfile.mkdtemp(prefix="reference_"))
+    rng = np.random.default_rng(0)
+    labels, tests = np.arange(48) % 3, np.arange(24) % 3
+    images = lambda y: np.clip(rng.normal(100 + 40 * y[:, None], 50, (len(y), 9)), 0, 255).astype(np.uint8)  # noqa: E731
+    np.savez(made / "small.npz", x_train=images(labels).reshape(-1, 3, 3, 1), y_train=labels,
+             x_test=images(tests).reshape(-1, 3, 3, 1), y_test=tests)  # fmt: skip
+    return made
+
+
+@functools.cache
+def written(name, clients):
+    """The path of a file for so many clients: a graph, contacts, a trace, or who is there."""
+    path, rng = folder() / f"{name}{clients}.csv", np.random.default_rng(clients)
+    if name == "graph":
+        edges = {(i, (i + 1) % clients) for i in range(clients)} | {
+            (i, (i + 2) % clients) for i in range(0, clients, 2)
+        }
+        path.write_text("".join(f"{i},{j}\n" for i, j in sorted(edges)))
+        return str(path)
+    rows, names = [], []
+    if name == "contacts":
+        names = ["round", "i", "j"]
+        rows = [(t, i, j) for t in range(13) for i in range(clients) for j in range(i) if rng.random() < 0.3]
+        rows.append((12, 1, 0))
+    elif name == "presence":
+        names = ["client", "from", "to"]
+        rows = [(i, begin, begin + int(rng.integers(1, 5))) for i in range(clients) for begin in (i % 3, 6 + i % 2)]
+    else:
+        names = ["id", "time", "x", "y"]
+        walk = rng.uniform(0, 200, (clients, 2))
+        for t in range(14):
+            walk = walk + rng.normal(0, 30, (clients, 2))
+            rows += [(i, t, *walk[i].round(2)) for i in range(clients) if t in (0, 13) or rng.random() < 0.8]
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([names, *rows])
+    return str(path)
+
+
+def grid(rule):
+    return {"network.mobility": rule, "network.radius": 1.5, **ON_GRID, "radio.reference_loss": 102.0}
+
+
+def plane(rule):
+    return {"network.mobility": rule, "network.world": "plane", "network.radius": 200.0, "network.num_mobile": 3}
+
+
+COUNTED = {"cost.joules_per_sample": 0.01, "cost.joules_per_bit": 0.001, "cost.bandwidth": 400.0, "cost.latency": 0.1}
+TIMED = {"cost.seconds_per_sample": 0.4, "cost.speed_spread": 0.5}
+SIGNAL = {"radio.name": "log_distance"}
+SOFTMAX = {"data.name": "small"}
+SLOTS = {
+    "problem": {
+        "logistic": {"data.name": "synthetic:logistic"},
+        "softmax": {"data.name": "small", "data.partition": "iid"},
+        "skewed": {"data.name": "small", "data.partition": "dirichlet", "data.alpha": 0.1},
+    },
+    "batch": {"minibatch": {"algorithm.batch_size": 3}},
+    "work": {
+        "steps": {"algorithm.local_steps": 2},
+        "epochs": {"algorithm.local_epochs": 1, "algorithm.batch_size": 3},
+        "equal epochs": {"algorithm.local_epochs": 2, "algorithm.batch_size": 3, "algorithm.epoch_steps": "equal"},
+    },
+    "proximal": {"proximal": {"algorithm.proximal": 0.5, "algorithm.local_steps": 2}},
+    "optimizer": {
+        "adam": {"algorithm.optimizer": "adam"},
+        "momentum": {"algorithm.momentum": 0.5},
+    },
+    "decay": {"weight decay": {"algorithm.weight_decay": 0.1}},
+    "schedule": {
+        "cosine": {"algorithm.lr_schedule": "cosine", "algorithm.lr_final": 0.1},
+        "exponential": {"algorithm.lr_schedule": "exponential", "algorithm.lr_decay": 0.8},
+    },
+    "gradient": {"sum": {"algorithm.gradient": "sum", "algorithm.lr": 0.005}},
+    "leaves": {
+        "shared": {**SOFTMAX, "model.shared": "*/kernel"},
+        "trainable": {**SOFTMAX, "model.trainable": "*/kernel"},
+    },
+    "samples": {
+        "relays": {**SOFTMAX, "network.relays": 1, "network.num_mobile": 2},
+        "collect": {**SOFTMAX, "data.collect": 2, "data.regions": 2, "data.window": 3, "algorithm.batch_size": 3},
+        "drift": {**SOFTMAX, "data.collect": 3, "data.regions": 2, "data.window": 2, "data.drift": "places",
+                  "data.drift_every": 2},
+    },
+    "world": {
+        **{name: {"network.graph": name} for name in GRAPHS},
+        "graph file": {"network.graph": "file", "graph.file": "graph"},
+        "directed": {"network.graph": "file", "graph.file": "graph", "graph.directed": True},
+        **{name: grid(name) for name in GRID},
+        **{name: plane(name) for name in PLANE},
+        "contacts": {"network.mobility": "contacts", "trace.file": "contacts"},
+        "trace": {"network.mobility": "trace", "trace.file": "trace", "network.radius": 120.0},
+        "trace with gaps": {"network.mobility": "trace", "trace.file": "trace", "network.radius": 120.0,
+                            "trace.gaps": "absent", "trace.max_gap": 1.5},
+    },
+    "contact": {"swept": {"network.contact": "swept"}},
+    "order": {"move first": {"network.order": "move_first"}},
+    "radii": {"radius spread": {"network.radius_spread": 0.4}},
+    "failure": {
+        "link failure": {"network.link_failure": 0.3},
+        "link fading": {"network.link_fading": 0.5},
+    },
+    "mixing": {name: {"network.mixing": name} for name in
+               ("fedavg", "lazy", "max_degree", "speed_aware", "speed_aware_auto", "uniform")},
+    "server": {
+        "fixed": {"server.pattern": "fixed", "server.interval": 3, "server.pairs": 0.9},
+        "random": {"server.pattern": "random", "server.gap_min": 2, "server.gap_max": 3, "server.pairs": 0.9},
+        "exponential": {"server.pattern": "exponential", "server.mean_gap": 3.0, "server.gap_limit": 6,
+                        "server.known_next": False},
+        "roadside": {"server.pattern": "roadside", "server.units": "near"},
+        "roadside, all in range": {"server.pattern": "roadside", "server.units": "near", "server.one_at_a_time": False},
+    },
+    "radio": {
+        "log distance": SIGNAL,
+        "rayleigh": {**SIGNAL, "radio.fading": "rayleigh"},
+        "nakagami": {**SIGNAL, "radio.fading": "nakagami", "radio.fading_shape": 1.5},
+        "shadowing": {**SIGNAL, "radio.shadowing": 6.0},
+        "shannon": {**SIGNAL, "radio.rate": "shannon", "radio.width": 200.0},
+    },
+    "channel": {
+        "turns": {"radio.sharing": "turns", "cost.bandwidth": 400.0},
+        "interference": {**SIGNAL, "radio.sharing": "interference", "radio.activity": 0.2, "radio.rate": "shannon",
+                         "radio.width": 200.0},
+        "bursts": {"radio.burst": 0.3, "radio.burst_end": 0.5},
+    },
+    "picks": {
+        "participation": {"algorithm.participation": 0.5},
+        "one way": {"algorithm.participation": 0.5, "algorithm.picks": "one_way"},
+        "period": {"algorithm.period_min": 2, "algorithm.period_max": 2},
+    },
+    "presence": {
+        "markov": {"presence.name": "markov", "presence.leave": 0.4, "presence.come": 0.6},
+        "poisson": {"presence.name": "poisson", "presence.at_start": 3, "presence.arrivals": 0.8, "presence.stay": 4.0},
+        "cyclic": {"presence.name": "cyclic", "presence.hours": 10.0, "motion.dt": 7200.0},
+        "table": {"presence.name": "table", "presence.file": "presence"},
+        "of the trace": {"presence.name": "trace"},
+    },
+    "newcomers": {
+        "initial": {"presence.newcomers": "initial"},
+        "neighbour": {"presence.newcomers": "neighbour"},
+    },
+    "absent": {"train": {"presence.absent": "train"}},
+    "clock": {
+        "at once": {"clock.joins": "at_once", **TIMED},
+        "in contact": {"clock.joins": "in_contact", **TIMED},
+    },
+    "energy": {
+        "battery": {"energy.capacity": 1.5, "energy.spread": 0.3, "energy.harvest": 0.2, "cost.joules_per_sample": 0.1},
+        "chargers": {"energy.capacity": 1.5, "energy.chargers": "near", "energy.charge": 0.6,
+                     "cost.joules_per_sample": 0.1},
+    },
+    "deadline": {"deadline": {"cost.deadline": 1.0, "cost.seconds_per_sample": 0.1, "cost.speed_spread": 0.7}},
+    "short contact": {name: {"cost.short_contact": name, **COUNTED} for name in
+                      ("drop", "resume", "next_contact", "largest")},
+    "cost": {
+        "counted": {**COUNTED, "cost.joules_per_metre": 0.1, "cost.seconds_per_sample": 0.01},
+        "received bits": {"cost.joules_per_bit_received": 0.001, "cost.speed_ratio": 2.0,
+                          "cost.seconds_per_sample": 0.05},
+    },
+    "attack": {name: {"attack.name": name, "attack.number": 2} for name in ATTACKS},
+    "attackers": {
+        "mobile": {"attack.who": "mobile", "attack.number": 1},
+        "outermost": {"attack.who": "outermost"},
+        "listed": {"attack.who": "listed", "attack.clients": "0,3"},
+        "later": {"attack.from_round": 2, "attack.memory": 1},
+    },
+    "algorithm": {name: {"algorithm.name": name} for name in ALGORITHMS if name != "dpsgd"},
+    "compressor": {name: {"algorithm.compressor": name} for name in COMPRESSORS},
+    "aggregation": {name: {"algorithm.aggregation": name} for name in RULES},
+    "links": {"lists": {"engine.links": "lists"}},
+    "devices": {"two devices": {"engine.client_devices": 2}},
+}  # fmt: skip
+OWN = {  # numbers that make a member act within a few rounds
+    "balance": {"algorithm.closeness": 1.5},
+    "clipped_gossip": {"algorithm.clip_radius": 0.2},
+    "norm_clipping": {"algorithm.max_norm": 1.05},
+    "reputation": {"algorithm.first_trust": 0.4, "algorithm.trust_rate": 0.5},
+    "epidemic": {"algorithm.num_peers": 2},
+    "epidemic_oracle": {"algorithm.num_peers": 2},
+    "pame": {"algorithm.period_min": 1, "algorithm.period_max": 3, "algorithm.participation": 0.5, "algorithm.lr": 0.1},
+    "squarm_sgd": {"algorithm.trigger": 20.0},
+    "dmgt_svrg": {"algorithm.anchor_probability": 0.4},
+    "virtual_download_once": {"algorithm.download_after": 1},
+    "anq_nids": {"algorithm.eta_decay": 0.9},
+    "osgp": {"algorithm.least_weight": 0.4},
+    **{name: {} for name in RELAYS},
+}
+INTERVALS = {"algorithm.upload_from": 0, "algorithm.upload_until": 6, "algorithm.download_from": 0,
+             "algorithm.download_until": 6}  # fmt: skip
+BASE = {
+    "seeds": 3, "data.name": "synthetic:linear", "data.shift": 1.0, "network.graph": "",
+    "algorithm.lr": 0.05, "engine.client_devices": 1, "engine.links": "dense", "model.name": "linear",
+}  # fmt: skip
+SYNTHETIC = {"data.dimension": 5, "data.samples_per_client": 6, "data.truth_share": 1.0}
+PAIRS = [(slot, choice) for slot, choices in SLOTS.items() for choice in choices]
+FIXED = ("d2", "extra", *COMPRESS)
+FEW = {"torus": (9, 12), "random_regular": (6, 12), "small_world": (6, 9, 12), "erdos_renyi": (6, 9)}
+
+
+def completed(rng, choices):
+    """Choices, with those that some of them cannot be without."""
+    one = lambda slot, names=None: choices.setdefault(slot, rng.choice(list(names or SLOTS[slot])))  # noqa: E731
+    if "newcomers" in choices or "absent" in choices:
+        one("presence", [name for name in SLOTS["presence"] if name != "of the trace"])
+    if "attackers" in choices:
+        one("attack")
+    if "compressor" in choices:
+        one("algorithm", (*COMPRESS, *RELAYS))
+    if choices.get("algorithm") in SERVER:
+        one("server")
+    elif choices.get("algorithm") in FIXED:
+        one("world", ("ring", "complete", "random_regular", "graph file", "static"))
+    if choices.get("attack") in ("label_flip", "label_flip_pair", "backdoor"):
+        one("problem", ("softmax", "skewed"))
+    if choices.get("presence") == "of the trace":
+        one("world", ("trace with gaps",))
+    return choices
+
+
+def configured(choices, clients, rounds, every):
+    """The changes of the default configuration for choices by slot."""
+    found = dict(BASE) | (grid("random_movement") if "world" not in choices else {})
+    for slot in SLOTS:  # in the order of the table, so that later slots win
+        if slot in choices:
+            found |= SLOTS[slot][choices[slot]]
+            found |= OWN.get(choices[slot], {}) if slot in ("algorithm", "aggregation") else {}
+    if choices.get("samples") == "relays" and not found["network.graph"]:
+        found["network.num_mobile"] = 2
+    if choices.get("algorithm") in RELAYS:
+        found |= INTERVALS
+    if found["data.name"].startswith("synthetic"):
+        found |= SYNTHETIC
+    else:
+        found["data.dir"] = str(folder())
+        found.pop("data.shift")
+    if "radio.rate" in found:
+        found.pop("cost.bandwidth", None)
+    if not found["network.graph"] and "network.grid_size" not in found:
+        found.pop("motion.dt", None)  # in the plane a round of hours meets walls by the thousand
+    slow = found.get("motion.dt", 1.0)
+    for path, factor in (("cost.seconds_per_sample", slow), ("cost.bandwidth", 1 / slow), ("cost.latency", slow)):
+        if path in found:
+            found[path] *= factor
+    for path in ("graph.file", "trace.file", "presence.file"):
+        if path in found:
+            found[path] = written(found[path], clients)
+    on_grid = "network.grid_size" in found
+    for path in ("server.units", "energy.chargers"):
+        if path in found:
+            found[path] = "2,2;4,3" if on_grid else "120,120;300,250"
+            found[{"server.units": "server.unit_range", "energy.chargers": "energy.charger_range"}[path]] = (
+                1.2 if on_grid else 150.0
+            )
+    if not ("radio.name" in found and on_grid):
+        found.pop("radio.reference_loss", None)
+    return found | {"network.num_clients": clients, "rounds": rounds, "eval_every": every}
+
+
+class Drawn(NamedTuple):
+    """What is drawn: choices by slot, sizes, and other choices of some slots, which share the compiled program."""
+
+    choices: dict
+    clients: int
+    rounds: int
+    every: int
+    others: dict
+
+    def points(self):
+        """The choices of each sweep point."""
+        slots = list(self.others)
+        for each in itertools.product(*self.others.values()):
+            yield {**self.choices, **dict(zip(slots, each))}
+
+    def changes(self):
+        """The changes of the default configuration, with a sweep over the other choices."""
+        found = configured(self.choices, self.clients, self.rounds, self.every)
+        fields = {"attack": "attack.name", "world": "network.mobility"}
+        found["sweep"] = "; ".join(f"{fields[slot]}={','.join(names)}" for slot, names in self.others.items())
+        return found
+
+
+def drawn(rng, wanted=()):
+    """Draws choices, with those of ``wanted`` among them."""
+    choices = dict(wanted)
+    slots = rng.sample([slot for slot in SLOTS if slot not in choices], rng.randint(3, 8))
+    choices |= {slot: rng.choice(list(SLOTS[slot])) for slot in slots}
+    choices = completed(rng, choices)
+    clients = rng.choice(FEW.get(choices.get("world"), (6, 9, 5, 12)))
+    # Where clients move, the slow simulator must see them after every round.
+    every = rng.choice([1, 2]) if choices.get("world") in GRAPHS else 1
+    others = {}
+    for slot, alike in (("attack", ATTACKS), ("world", GRID), ("world", PLANE)):
+        if choices.get(slot) in alike and choices.get("algorithm") not in FIXED:
+            others[slot] = list(dict.fromkeys([choices[slot], *rng.sample(alike, 2)]))
+    return Drawn(choices, clients, every * rng.randint(3, 6), every, others)
+
+
+def smaller(one):
+    """What is drawn without its other choices, or without one choice."""
+    for slot in one.others:
+        for choice in one.others[slot]:
+            yield one._replace(
+                choices=one.choices | {slot: choice}, others={k: v for k, v in one.others.items() if k != slot}
+            )
+    for slot in one.choices:
+        if slot not in one.others:
+            yield one._replace(choices={other: choice for other, choice in one.choices.items() if other != slot})
+
+
+def capabilities(choices):
+    """The names of what a configuration has, for the matrix: choices of their slots, and the algorithm."""
+    return sorted({f"{slot}: {choice}" for slot, choice in {"algorithm": "dpsgd", **choices}.items()})

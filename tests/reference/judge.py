@@ -1,0 +1,199 @@
+"""Compares a run of mdfl_jax with the slow simulator, evaluation by evaluation."""
+
+import functools
+
+import numpy as np
+
+from mdfl_jax.study import make_study
+from tests.reference.draws import Draws
+from tests.reference.fast import Batch, resolved
+from tests.reference.simulator import Simulator
+
+MODELS = 1e-5  # of the size of the models
+SCORES = 2e-4  # of a metric that is computed from models: sums over samples and rounds in single precision
+LARGE = 1e6  # models of a run that explodes are not compared any longer
+
+
+class DifferenceError(AssertionError):
+    """The fast simulator differs from the slow one."""
+
+
+def away(found, wanted, scale=None):
+    """How far two arrays are apart in units of the largest size of ``wanted``; NaN and infinity must agree in place."""
+    found, wanted = np.asarray(found, float), np.asarray(wanted, float)
+    if found.shape != wanted.shape or (np.isfinite(found) != np.isfinite(wanted)).any():
+        return np.inf
+    ok = np.isfinite(wanted)
+    if not ok.any():
+        return 0.0
+    size = scale or max(np.abs(wanted[ok]).max(), 1e-3)
+    return np.abs(found[ok] - wanted[ok]).max() / size
+
+
+def difference(t, what, apart, fast, slow):
+    """The error of a quantity after round t, with the first numbers of both."""
+    fast, slow = (np.array2string(np.asarray(x, float).ravel()[:12], precision=6) for x in (fast, slow))
+    return DifferenceError(
+        f"after round {t}: {what} is {apart:.2g} of its size away\n  mdfl_jax  {fast}\n  reference {slow}"
+    )
+
+
+def unpacked(bits, n):
+    return np.unpackbits(np.asarray(bits, np.uint8), axis=-1, count=n).astype(bool)
+
+
+def lambda_2(mix):
+    return np.linalg.eigvalsh(mix.T @ mix)[-2] if len(mix) > 1 else 0.0
+
+
+class Expected:
+    """The values of the metrics from the records of the rounds since the last evaluation."""
+
+    def __init__(self, slow, records):
+        self.n, self.records, self.scores = slow.n, records, slow.evaluate()
+
+    def total(self, name):
+        return sum(np.asarray(each[name], float) for each in self.records)
+
+    def mean(self, name):
+        return self.total(name) / len(self.records)
+
+    def over_works(self, name):
+        if "works" not in self.records[0]:
+            return self.mean(name)
+        works = self.total("works")
+        return np.where(works > 0, self.total(name) / np.maximum(works, 1), np.nan)
+
+    def share(self, part, whole):
+        parts, of = self.total(part), self.total(whole)
+        return np.where(of > 0, parts / np.maximum(of, 1), np.nan)
+
+    def values(self):
+        """The metrics by name: exact ones, and (computed from models) those that are compared less sharply."""
+        last, have = self.records[-1], self.records[0]
+        exact = {"messages": self.scores["messages"], "bits": self.scores["bits"]}
+        for name in ("num_neighbours", "num_heard", "share_present", "contamination", "fell_back"):
+            if name in have:
+                exact[name] = self.mean(name)
+        for name in ("works",):
+            if name in have:
+                exact[name] = self.total(name)
+        if "staleness" in have:
+            exact["staleness"] = self.over_works("staleness")
+        for name in ("true_rejections", "false_rejections"):
+            if name in have:
+                bad, of = self.total(name)
+                exact[name] = np.array([bad / of, of]) if of else np.full(2, np.nan)
+        if "within_radius" in have:
+            exact["within_radius"], exact["outage"] = self.mean("within_radius"), self.share("outage", "within_radius")
+        if "link_rate" in have:
+            exact["link_rate"] = self.share("link_rate", "num_neighbours")
+        exact["lambda_2"] = lambda_2(last["mix"])
+        for name in ("links", "heard", "rejected", "present", "met_server", "relay_upload", "relay_download"):
+            if name in have:
+                exact[name] = np.stack([each[name] for each in self.records])
+        for name in ("seconds", "joules", "survivors", "energy_left", "harvested", "attacker"):
+            if name in self.scores:
+                exact[name] = self.scores[name]
+        scored = {"train_loss": self.over_works("train_loss")}
+        for name in ("accuracy", "loss", "mean_model_accuracy", "mean_model_loss", "consensus_distance", "objective"):
+            if name in self.scores:
+                scored[name] = self.scores[name]
+        return exact, scored
+
+
+def slow_run(batch, index, found, noise=0.0):
+    """The slow simulator of a run; with noise, of first models that are moved by so much of their size."""
+    given, c = batch.given(index, found), resolved(batch.experiments[index])
+    if noise:
+        rng = np.random.default_rng(0)
+        models = given["models"]
+        given["models"] = models + noise * max(np.abs(models).max(), 1.0) * rng.normal(size=models.shape)
+    return Simulator(c, Draws(batch.key(index), batch.simulation.num_clients), given)
+
+
+def evaluations(batch, index, found, noise=0.0):
+    """Yields (fast, slow simulator, records since the last evaluation) for each evaluation."""
+    slow, every, t = slow_run(batch, index, found, noise), batch.simulation.schedule.eval_every, 0
+    for fast in found[index][1:]:
+        records = [slow.round(t + k) for k in range(every)]
+        t += every
+        yield t, fast, slow, records
+
+
+def compare(batch, index, found):
+    """Compares one run.
+
+    Raises:
+      DifferenceError: naming the round, the quantity and the numbers.
+    """
+    for t, fast, slow, records in evaluations(batch, index, found):
+        models = slow.algorithm.models
+        honest = slow.honest
+        if not np.isfinite(models[honest]).all() or np.abs(models[honest]).max() > LARGE:
+            return
+        told = functools.partial(difference, t)
+        exact, scored = Expected(slow, records).values()
+        for name, wanted in exact.items():
+            if name not in fast.metrics:
+                if name in ("heard", "present", "met_server", "relay_upload", "relay_download"):
+                    continue
+                raise DifferenceError(f"after round {t}: mdfl_jax has no metric {name}")
+            value = fast.metrics[name]
+            if name in ("links", "heard", "rejected"):
+                value = unpacked(value, slow.n)
+            apart = away(value, wanted)
+            if apart > (0 if np.asarray(wanted).dtype.kind in "bi" else MODELS * 3):
+                raise told(name, apart, value, wanted)
+        for i in range(slow.n):
+            size = max(np.abs(models[i]).max(), 0.1)
+            if (apart := away(fast.models[i], models[i], size)) > MODELS * max(1, t / 4):
+                raise told(f"the model of client {i}", apart, fast.models[i], models[i])
+        for name, wanted in scored.items():
+            apart = away(fast.metrics[name], wanted)
+            if apart > SCORES and not close_accuracy(name, fast.metrics[name], wanted, slow):
+                raise told(name, apart, fast.metrics[name], wanted)
+
+
+def close_accuracy(name, value, wanted, slow):
+    """A test sample on the border between two labels may fall to either."""
+    return "accuracy" in name and away(value, wanted, 1.0) <= 1.01 / len(getattr(slow.task, "y_test", range(1000)))
+
+
+def is_on_an_edge(batch, index, found):
+    """Whether models that differ by rounding alone lead to other results: a choice between equals, not judged."""
+    plain = [(slow.algorithm.models.copy(), r) for _, _, slow, r in evaluations(batch, index, found)]
+    moved = [(slow.algorithm.models.copy(), r) for _, _, slow, r in evaluations(batch, index, found, noise=3e-7)]
+    for (x, before), (y, after) in zip(plain, moved):
+        if away(y, x) > MODELS / 2:
+            return True
+        for a, b in zip(before, after):
+            for name in ("rejected", "heard", "true_rejections"):
+                if name in a and (np.asarray(a[name]) != np.asarray(b[name])).any():
+                    return True
+    return False
+
+
+def judge(config):
+    """Runs a study on both.
+
+    Returns:
+      "equal" or "edge" of each run, run after run of each point.
+
+    Raises:
+      UserError: if mdfl_jax refuses it.
+      DifferenceError: if a run differs.
+    """
+    study, verdicts = make_study(config), []
+    for group in study.groups:
+        batch = Batch(study, group)
+        found = batch.compute()
+        for index, run in enumerate(batch.runs):
+            try:
+                compare(batch, index, found)
+                verdicts.append((run.point, "equal"))
+            except DifferenceError as error:
+                if not is_on_an_edge(batch, index, found):
+                    raise DifferenceError(f"{run}: {error}") from None
+                verdicts.append((run.point, "edge"))
+    return verdicts

@@ -1,0 +1,189 @@
+"""What clients learn from: their samples, the loss and its gradient, minibatches, epochs, and what is measured.
+
+Two problems, on which a wrong weight is a visible number: regressions that each seed draws (PaME V-A), and softmax
+regression on samples that are divided among the clients. Models are vectors [d] in the order of their leaves.
+"""
+
+import math
+from fnmatch import fnmatchcase
+
+import numpy as np
+
+from tests.reference.attacks import poisoned
+
+
+def softmax_loss(outputs, labels):
+    """(the loss of each sample, its derivative by the outputs)."""
+    shifted = outputs - outputs.max(axis=1, keepdims=True)
+    total = np.exp(shifted).sum(axis=1, keepdims=True)
+    slopes = np.exp(shifted) / total
+    slopes[np.arange(len(labels)), labels] -= 1
+    return (np.log(total) - shifted)[np.arange(len(labels)), labels], slopes
+
+
+class Task:
+    """The samples of a run. ``leaves`` are the names and sizes of the parts of a model, in their order."""
+
+    def __init__(self, c, draws, leaves):
+        self.c, self.draws, self.n, self.leaves = c, draws, c["network.num_clients"], leaves
+        shared, parts = c["model.shared"], []
+        for name, shape in leaves:
+            exchanged = not shared or any(fnmatchcase(name, pattern.strip()) for pattern in shared.split(","))
+            parts += [exchanged] * math.prod(shape)
+        self.exchanged = np.array(parts, bool)
+
+    @property
+    def shared_shapes(self):
+        """The shapes of the leaves that are exchanged."""
+        shared = self.c["model.shared"]
+        keep = lambda name: not shared or any(fnmatchcase(name, p.strip()) for p in shared.split(","))  # noqa: E731
+        return [shape for name, shape in self.leaves if keep(name)]
+
+    def begin(self, t, there, positions):
+        """Lets the samples of a round be there, for clients that collect them."""
+
+    def batches(self, t):
+        """[N] lists of the minibatches of a round's epochs (McMahan 2017), each places among the own samples."""
+        c, held = self.c, self.held
+        size, words = c["algorithm.batch_size"], self.draws.epoch_words(t, c["algorithm.local_epochs"], self.total)
+        most, found, first = math.ceil(max(held) / size), [], 0
+        for i in range(self.n):
+            mine, own = [], self.first(i, first)
+            for epoch in words:
+                order = sorted(range(held[i]), key=lambda k, own=own, epoch=epoch: (epoch[own + k], k))
+                if c["algorithm.epoch_steps"] == "own":
+                    mine += [order[k : k + size] for k in range(0, held[i], size)]
+                elif held[i]:  # as many steps as the client with the most, of sizes as even as whole numbers allow
+                    each, more, at = held[i] // most, held[i] % most, 0
+                    for part in range(most):
+                        mine.append(order[at : at + each + (part < more)])
+                        at += each + (part < more)
+            found.append(mine)
+            first += held[i]
+        return found
+
+    def first(self, i, before):
+        """Where the samples of a client begin in the list of all."""
+        return before
+
+    def sums(self, count):
+        """The factor of a gradient: the number of samples where gradients are sums (thesis, algorithm 1)."""
+        return count if self.c["algorithm.gradient"] == "sum" else 1
+
+
+class Regression(Task):
+    """f_i(w) = mean of 1/2 (a w - b)^2, or of log(1 + exp(a w)) - b a w, plus l2 / 2 |w|^2 (PaME V-A)."""
+
+    def __init__(self, c, draws, leaves, samples):
+        super().__init__(c, draws, leaves)
+        (self.a, self.b), self.test, self.l2 = samples["train"], samples["test"], c["data.l2"]
+        self.is_linear = c["data.name"].endswith("linear")
+        self.held = [len(b) for b in self.b]
+        self.total = sum(self.held)
+
+    def of_samples(self, w, a, b):
+        outputs = a @ w
+        if self.is_linear:
+            return (outputs - b) ** 2 / 2, outputs - b
+        return np.logaddexp(0, outputs) - b * outputs, 1 / (1 + np.exp(-outputs)) - b
+
+    def gradient(self, i, w, t, step, batch=None, whole=False, attacks=False):
+        a, b, size = self.a[i], self.b[i], self.c["algorithm.batch_size"]
+        if batch is None and size and not whole:
+            rows = self.n + self.n % self.c["engine.client_devices"]  # draws of [rows, size]: the first do not change
+            batch = self.draws.synthetic_minibatch(t, step, rows, len(b), size)[i]
+        if batch is not None:
+            a, b = a[np.asarray(batch, int)], b[np.asarray(batch, int)]
+        losses, slopes = self.of_samples(w, a, b)
+        count = max(len(b), 1)
+        scale = self.sums(len(b) if batch is not None and not whole else self.drawn(whole))
+        return losses.sum() / count + self.l2 / 2 * w @ w, scale * (a.T @ slopes / count + self.l2 * w)
+
+    def drawn(self, whole):
+        return len(self.b[0])
+
+    def score(self, w):
+        a, b = self.test
+        losses, _ = self.of_samples(w, a, b)
+        if self.is_linear:
+            return max(1 - 2 * losses.mean() / np.var(b), 0), losses.mean()
+        return np.mean((a @ w > 0) == (b > 0.5)), losses.mean()
+
+    def objective(self, w):
+        every = [self.of_samples(w, a, b)[0].mean() for a, b in zip(self.a, self.b)]
+        return sum(every) + self.n * self.l2 / 2 * w @ w
+
+
+class Softmax(Task):
+    """Softmax regression o = A x + b on samples that are divided among the clients; relays, the last, hold none."""
+
+    def __init__(self, c, draws, leaves, samples, frozen):
+        super().__init__(c, draws, leaves)
+        self.x, self.y = samples["x"], samples["y"]
+        self.x_test, self.y_test = self.ready(samples["x_test"], samples), samples["y_test"]
+        self.samples, self.frozen, self.classes = samples, frozen, samples["classes"]
+        self.of_client = [list(map(int, own)) for own in samples["of_client"]]
+        self.total = len(self.y)
+        self.collecting = c["data.collect"] > 0
+        self.ring = None
+        if self.collecting:
+            self.regions = self.of_client
+            self.ring = -np.ones((self.n, c["data.window"], c["data.collect"]), int)
+            self.of_client = [[] for _ in range(self.n)]
+            self.total = self.ring.size
+        self.held = [len(own) for own in self.of_client]
+
+    def ready(self, x, samples):
+        return ((x - samples["mean"]) / samples["std"]).reshape(len(x), -1)
+
+    # Collecting on the way: each round some samples of the region where a client is; it keeps those of W rounds.
+
+    def region(self, position):
+        (low, high), side = self.samples["area"], self.c["data.regions"]
+        share = np.clip(np.floor((position - low) / np.maximum(high - low, 1e-6) * side), 0, side - 1).astype(int)
+        return share[0] * side + share[1]
+
+    def begin(self, t, there, positions):
+        c, n = self.c, self.n
+        if not self.collecting:
+            return
+        drift = t // c["data.drift_every"] if c["data.drift"] == "places" else 0
+        regions = [(self.region(p) - drift) % c["data.regions"] ** 2 for p in positions]
+        drawn = self.draws.collected(t, c["data.collect"], [len(self.regions[r]) for r in regions])
+        for i in range(n):
+            own = self.regions[regions[i]]
+            collects = there[i] and own and i < n - c["network.relays"]
+            self.ring[i, t % c["data.window"]] = [own[k] for k in drawn[i]] if collects else -1
+        self.of_client = [[int(s) for s in self.ring[i].ravel() if s >= 0] for i in range(n)]
+        self.held = [len(own) for own in self.of_client]
+
+    def outputs(self, w, x):
+        """A x + b, of a model whose leaves are the trained ones; the others are frozen, alike for all."""
+        parts, at = dict(self.frozen), 0
+        for name, shape in self.leaves:
+            parts[name] = w[at : at + math.prod(shape)].reshape(shape)
+            at += math.prod(shape)
+        return x @ parts["Dense_0/kernel"] + parts["Dense_0/bias"]
+
+    def gradient(self, i, w, t, step, batch=None, whole=False, attacks=False):
+        c, own = self.c, self.of_client[i]
+        size = c["algorithm.batch_size"]
+        if not own:
+            return 0.0, np.zeros_like(w)
+        if batch is None and size and not whole:
+            batch = self.draws.minibatch(t, step, i, len(own), size)
+        chosen = own if batch is None else [own[k] for k in batch]
+        if not chosen:
+            return 0.0, np.zeros_like(w)
+        x, y = self.x[chosen], self.y[chosen]
+        if attacks:
+            x, y = poisoned(c, chosen, x, y, self.classes, self.x.max())
+        x = self.ready(x, self.samples)
+        losses, slopes = softmax_loss(self.outputs(w, x), y)
+        of = {"Dense_0/kernel": x.T @ slopes / len(y), "Dense_0/bias": slopes.mean(axis=0)}
+        found = np.concatenate([of[name].ravel() for name, _ in self.leaves])
+        return losses.mean(), self.sums(len(y)) * found
+
+    def score(self, w):
+        outputs = self.outputs(w, self.x_test)
+        return np.mean(outputs.argmax(axis=1) == self.y_test), softmax_loss(outputs, self.y_test)[0].mean()
