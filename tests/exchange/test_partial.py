@@ -9,7 +9,14 @@ from hypothesis.extra import numpy as hnp
 from oracles.pame import partial_message_exchange
 
 from mdfl_jax.exchange import partial
-from mdfl_jax.exchange.partial import partial_average, random_coordinates, random_neighbours, share_of, smallest
+from mdfl_jax.exchange.partial import (
+    floor_of,
+    partial_average,
+    random_coordinates,
+    random_neighbours,
+    share_of,
+    smallest,
+)
 
 N, SIZE = 5, 12
 select = jax.jit(smallest, static_argnames="even")
@@ -32,10 +39,11 @@ def test_smallest_takes_exactly_so_many_the_first_of_equal_ones(words, count, ev
 
 @settings(deadline=None)
 @given(st.integers(1, 100), st.integers(1, 400), st.booleans())
-def test_share_of_rounds_up_the_exact_product(percent, size, single):
-    """ceil(percent / 100 * size) in whole numbers, though neither 0.2 nor 0.7 is a float."""
+def test_shares_round_the_exact_product(percent, size, single):
+    """Ceil and floor of percent / 100 * size in whole numbers, though neither 0.2 nor 0.7 is a float."""
     share = np.float32(percent / 100) if single else percent / 100
     assert int(share_of(share, size)) == -(-percent * size // 100)
+    assert int(floor_of(share, size)) == percent * size // 100
 
 
 def test_random_coordinates_has_the_count_and_every_coordinate_equally_often():

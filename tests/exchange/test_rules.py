@@ -24,7 +24,7 @@ from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.links import from_pairs
 from mdfl_jax.core.types import Links
 from mdfl_jax.exchange.aggregation import AGGREGATIONS, Heard, aggregate
-from mdfl_jax.exchange.neighbourhood import comparators, sum_of_ranked, with_rule
+from mdfl_jax.exchange.neighbourhood import comparators, losses_of, sum_of_ranked, with_rule
 from mdfl_jax.exchange.screening import DETECTIONS
 from mdfl_jax.exchange.under_way import UnderWay, traced
 from mdfl_jax.networks.fixed import fixed_graph
@@ -296,6 +296,41 @@ def test_trust_is_remembered_while_clients_are_apart_and_slowly_forgotten(lists)
         np.testing.assert_allclose(np.where(np.eye(N), 0, kept), np.where(np.eye(N), 0, trust), atol=1e-5)
 
 
+def test_a_client_without_samples_takes_all_near_models_and_its_trust_stays():
+    both, _, own, sent = drawn(2, 0.9)
+    who = np.flatnonzero(both[1])
+    loss = lambda models: jnp.where(jnp.arange(N) == 1, jnp.nan, loss_of(models))  # noqa: E731
+    fields = {"ubar": (0.25, 0.6), "reputation": (0.5, 0.4, 0.1, 0.45)}
+    with traced(UnderWay(loss, memory=jnp.full((N, N), 0.6, jnp.float32))) as under_way:
+        heard = [heard_of(both, both, own, sent, False, AGGREGATIONS.numbers(rule)(*of)) for rule, of in fields.items()]
+        found = [aggregate(rule, each)["w"][1] for rule, each in zip(fields, heard)]
+    expected = robust.ubar(own[1], list(sent[who]), np.inf, np.zeros(N), 0.6, 0.25)
+    np.testing.assert_allclose(found[0], expected, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(under_way.memory[1], 0.59, rtol=1e-6)  # forgotten a little, and nothing learnt
+    weights = np.asarray(heard[1].links.mix)[1, who]
+    expected = robust.by_trust(own[1], list(sent[who]), weights, np.full(N, 0.59), 0.45)
+    np.testing.assert_allclose(found[1], expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("local_statistics", [False, True])
+def test_models_are_judged_with_what_stays_with_the_judge(local_statistics):
+    both, _, own, sent = drawn(3)
+    heard = heard_of(both, both, own, sent, False, None)
+    named = (lambda x: {"params": {"w": x["w"]}, "batch_stats": {"b": x["b"]}}) if local_statistics else lambda x: x
+    settings = Settings(local_statistics=True) if local_statistics else Settings(shared="w")
+
+    def loss(models):
+        w, b = (models["params"]["w"], models["batch_stats"]["b"]) if local_statistics else (models["w"], models["b"])
+        return loss_of({"w": w}) + 100 * jnp.abs(b[:, 0])
+
+    with traced(UnderWay(loss)):
+        parts = {of: settings.part(named(getattr(heard, of))) for of in ("sent", "own")}
+        found = losses_of(heard._replace(**parts))
+    models = np.where(np.eye(N, dtype=bool)[:, :, None], own, sent)
+    expected = np.linalg.norm(models - TARGETS[:, None], axis=2) + 100 * np.abs(own[:, :1])
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
 def traced_run(name, rule):
     """The types of a run's metrics; nothing is compiled."""
     algorithm = with_rule(ALGORITHMS[name](Settings(aggregation=rule)), rule)
@@ -413,6 +448,13 @@ def test_a_rule_says_whether_it_reads_the_mixing_weights(rule):
     others = heard._replace(links=heard.links._replace(mix=heard.links.mix**2))
     found = [program(rule, False)(each[:4])[0]["w"] for each in (heard, others)]
     assert AGGREGATIONS.traits(rule).weighs == (not np.array_equal(*found))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_says_whether_it_keeps_the_mean(rule):
+    both, _, own, _ = drawn(3)
+    kept = np.abs(combined(rule, both, both, own, own)[0][:, 1:].mean(axis=0) - own.mean(axis=0)).max() < 1e-6
+    assert AGGREGATIONS.traits(rule).keeps_mean == kept
 
 
 def test_a_study_notes_mixing_weights_without_effect():

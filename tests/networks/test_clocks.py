@@ -103,6 +103,26 @@ def test_with_works_of_one_slot_rounds_are_what_they_are_without_clocks(name):
     np.testing.assert_allclose(clocked["seconds"], [0, 6, 12])
 
 
+@pytest.mark.parametrize("epochs", ["0", "1"])
+def test_also_a_client_that_computes_judges_what_it_hears_on_its_own_samples(epochs, tmp_path):
+    """Of two attackers that send useless models everybody learns to think badly, whether its work ends or not."""
+    speeds = tmp_path / "speeds.txt"
+    speeds.write_text("1 1 1 0.5 0.5 0.1")
+    fields = {"algorithm.name": "push", "algorithm.aggregation": "reputation", "algorithm.local_epochs": epochs}
+    attack = {"attack.name": "scaled", "attack.scale": "100", "attack.who": "listed", "attack.clients": "0,1"}
+    fields |= attack | {"attack.number": "2", "cost.speeds": str(speeds), "clock.joins": "at_once"}
+    experiment = resolve(with_fields(tiny_config(), {**CLOCKS, **fields, "network.radius": "10"}))
+    rules, key = [movement_of(experiment)], jax.random.key(2)
+    simulation = build_simulation(experiment, build_task(experiment, load_dataset(experiment.data)), rules)
+    hparams, data = hparams_of(experiment, rules), simulation.data
+    carry, one_round = simulation.first(data, hparams, key), jax.jit(simulation.round)
+    for _ in range(10):
+        carry = one_round(data, hparams, key, carry)
+    trust = np.asarray(carry.memory)[2:, :2]
+    assert (trust <= 0.5).all()
+    assert (trust.min(axis=1) < 0.49).all()
+
+
 def test_slow_clients_work_seldom_and_a_slot_takes_its_seconds(tmp_path):
     """Joules of a work are counted when it ends; the training loss is the mean over works."""
     speeds = tmp_path / "speeds.txt"

@@ -19,7 +19,7 @@ def trimmed_mean(own, heard, f):
 
 
 def trimmed_share(own, heard, trim):
-    return trimmed_mean(own, heard, int(np.floor(np.float32(trim) * np.float32(len(heard)))))
+    return trimmed_mean(own, heard, int(np.floor(trim * len(heard) + 1e-6)))
 
 
 def weiszfeld(models, steps, nu):
@@ -86,7 +86,7 @@ def norm_clipping(own, heard, weights, bound):
 def benign(own, heard, own_loss, losses, rho):
     """The models that UBAR uses, by index."""
     order = np.argsort([np.linalg.norm(x - own) for x in heard], kind="stable")
-    close = order[: max(int(np.floor(np.float32(rho) * np.float32(len(heard)))), 1)]
+    close = order[: max(int(np.floor(rho * len(heard) + 1e-6)), 1)]
     return [k for k in close if losses[k] <= own_loss] or [min(close, key=lambda k: losses[k])]
 
 

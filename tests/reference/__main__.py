@@ -82,6 +82,7 @@ def draw(minutes, seed, tally_file=None):
         try:
             verdicts = tried(one)
         except Exception as error:
+            print(f"{one.changes()}\n  {error}\n  leaving out what can be left out ...", file=sys.stderr, flush=True)
             raise SystemExit(smallest(one, error)) from None
         for choices, verdict in verdicts:
             seen.update(combinations([(slot, choices[slot]) for slot in SLOTS if slot in choices], 2))
