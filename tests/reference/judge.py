@@ -11,6 +11,7 @@ from tests.reference.simulator import Simulator
 
 MODELS = 1e-5  # of the size of the models
 SCORES = 2e-4  # of a metric that is computed from models: sums over samples and rounds in single precision
+SMALL = 3e-3  # values below are compared with this size: the distance of equal models is their rounding
 LARGE = 1e6  # models of a run that explodes are not compared any longer
 
 
@@ -26,7 +27,7 @@ def away(found, wanted, scale=None):
     ok = np.isfinite(wanted)
     if not ok.any():
         return 0.0
-    size = scale or max(np.abs(wanted[ok]).max(), 1e-3)
+    size = scale or max(np.abs(wanted[ok]).max(), SMALL)
     return np.abs(found[ok] - wanted[ok]).max() / size
 
 
