@@ -228,7 +228,7 @@ class Regression:
     def epochs(self, data: None, clients: RegressionClients, key: jax.Array, num_epochs: int, equal: bool) -> Epochs:
         """Draw the minibatches of local epochs; see `mdfl_jax.core.types.Task`."""
         q, row = self.samples_per_client, jnp.arange(self.rows, dtype=jnp.int32)
-        sample = jnp.tile(jnp.arange(q, dtype=jnp.int32), self.rows)
+        sample = jnp.tile(jnp.arange(q, dtype=jnp.int32), self.num_clients)  # not of padding: devices change no draw
         return draw_epochs(key, num_epochs, sample, q * row, clients.num_samples, self.batch_size, equal)
 
     def objective(self, data: None, clients: RegressionClients, params: ClientParams) -> jax.Array:
