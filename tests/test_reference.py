@@ -4,8 +4,6 @@ import re
 import subprocess
 import sys
 
-import pytest
-
 from tests.shell import ROOT
 
 
@@ -19,8 +17,3 @@ def drawn_for(minutes, seed):
 
 def test_drawn_configurations_agree_with_the_slow_simulator():
     drawn_for(0.4, 7)
-
-
-@pytest.mark.long
-def test_drawn_configurations_agree_for_minutes():
-    drawn_for(1, 8)
