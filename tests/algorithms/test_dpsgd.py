@@ -6,7 +6,6 @@ import numpy as np
 import optax
 from dealing import deal
 from oracles import dpsgd as oracle
-from oracles import mixing as oracle_mixing
 from small import toy_dataset, toy_hparams, toy_task
 
 from mdfl_jax.algorithms.dpsgd import dpsgd
@@ -15,6 +14,7 @@ from mdfl_jax.core.rng import stream
 from mdfl_jax.core.types import Links
 from mdfl_jax.networks.contact import disc
 from mdfl_jax.tasks.gradients import Tiling
+from tests.reference import mixing as oracle_mixing
 
 N, ROUNDS = 7, 4
 

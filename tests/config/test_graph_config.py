@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from oracles import graphs as oracle
 from tiny import run_study
 
 from mdfl_jax.networks.fixed import read_matrices
 from mdfl_jax.study import make_study
+from tests.reference import graphs as oracle
 
 N = 6
 

@@ -9,12 +9,12 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 from ml_collections import ConfigDict
-from oracles import graphs as oracle
 from oracles.resnet import random_tensors
 from small import told
 from tables import cases, with_fields
 
 from mdfl_jax.study import make_study
+from tests.reference import graphs as oracle
 
 FIELDS = """
 rounds=5 => rounds is 5; it must be a multiple of eval_every, which is 2

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import largest as oracle
-from oracles import mixing
 
 from mdfl_jax.algorithms import ALGORITHMS, numbers_of
 from mdfl_jax.algorithms.local import Settings
@@ -16,6 +15,7 @@ from mdfl_jax.core.message_bits import count_within, sparse_bits, total_bits, wo
 from mdfl_jax.core.types import Links
 from mdfl_jax.exchange.largest import in_parts
 from mdfl_jax.networks.costs import CostParams, airtime, budgets, received_bits
+from tests.reference import mixing
 
 N, SIZE, ROUNDS, LR = 6, 33, 4, 0.1
 SETTINGS = Settings()

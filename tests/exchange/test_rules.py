@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles import byzfl_outputs, robust
+from oracles import byzfl_outputs
 from scipy import stats
 from scipy.optimize import minimize
 from small import told, toy_hparams, toy_task
@@ -32,6 +32,7 @@ from mdfl_jax.networks.graphs import GraphParams
 from mdfl_jax.networks.mixing import metropolis_hastings
 from mdfl_jax.study import make_study
 from mdfl_jax.study.plan import plan
+from tests.reference import aggregation as reference
 
 RULES = [name for name in AGGREGATIONS if name != "mean"]
 N, D, F = 11, 6, 1
@@ -103,50 +104,26 @@ def combined(rule, both, adjacency, own, sent, lists=False):
     return np.concatenate([found["b"], found["w"]], axis=1), screened
 
 
-def by_loops(rule, adjacency, own, sent):
-    """The same by the loops of tests/oracles/robust.py."""
-    both = lambda x: np.concatenate([x[:, :1], x], axis=1).astype(np.float32).astype(float)  # noqa: E731
-    models, told = both(own), both(sent)
+def near(i, adjacency, own, sent, trust=0.5, loss=None, **numbers):
+    """What client i hears, for the loops of tests/reference/aggregation.py; ``trust`` is a number or [N]."""
+    heard = {j: sent[j] for j in np.flatnonzero(adjacency[i])}
     degree = adjacency.sum(axis=1)
-    found = []
-    for i in range(N):
-        who = np.flatnonzero(adjacency[i])
-        heard = [told[j] for j in who]
-        weights = [1 / (1 + max(degree[i], degree[j])) for j in who]
-        losses = [np.linalg.norm(told[j][1:] - TARGETS[i]) for j in who]
-        own_loss = np.linalg.norm(models[i][1:] - TARGETS[i])
-        found.append(one(rule, models[i], heard, weights, own_loss, losses))
-    return np.array(found)
+    fields = {f"algorithm.{name}": value for name, value in (NUMBERS | numbers).items()}
+    loss = loss or (lambda model: np.linalg.norm(model[-D:] - TARGETS[i]))
+    return reference.Near(
+        i, own[i], heard, 1 / (1 + np.maximum(degree[i], degree)), fields, PROGRESS, loss, np.full(N, trust)
+    )
 
 
-def one(rule, own, heard, weights, own_loss, losses):
-    if rule.startswith("nnm_"):
-        if 1 + len(heard) < 2 * F + 1:
-            return own
-        mixed = robust.nearest_mixing([own, *heard], F)
-        inner = rule.removeprefix("nnm_")
-        least = {"trimmed_mean": 2 * F + 2, "krum": 2 * F + 3}.get(inner, 0)
-        return own if 1 + len(heard) < least else one(inner, mixed[0], mixed[1:], weights, own_loss, losses)
-    weigh = (own, heard, weights)
-    return {
-        "median": lambda: robust.median(own, heard),
-        "trimmed_mean": lambda: robust.trimmed_mean(own, heard, F),
-        "trimmed_share": lambda: robust.trimmed_share(own, heard, NUMBERS["trim"]),
-        "geometric_median": lambda: robust.weiszfeld([own, *heard], 8, 1e-6),
-        "krum": lambda: robust.krum(own, heard, F),
-        "multi_krum": lambda: robust.multi_krum(own, heard, F),
-        "norm_clipping": lambda: robust.norm_clipping(*weigh, NUMBERS["max_norm"]),
-        "clipped_gossip": lambda: robust.clipped_gossip(*weigh, NUMBERS["clip_radius"]),
-        "clipped_gossip_adaptive": lambda: robust.clipped_gossip(*weigh, robust.adaptive_radius(*weigh, F)),
-        "self_centred_clipping": lambda: robust.clipped_gossip(*weigh, robust.code_radius(own, heard, F)),
-        "ubar": lambda: robust.ubar(own, heard, own_loss, losses, NUMBERS["benign_share"], NUMBERS["own_weight"]),
-        "balance": lambda: robust.balance(
-            own, heard, NUMBERS["closeness"], NUMBERS["tightening"], PROGRESS, NUMBERS["own_weight"]
-        ),
-        "reputation": lambda: robust.by_trust(
-            *weigh, robust.earned([0.5] * len(heard), own_loss, losses, NUMBERS["trust_rate"]), NUMBERS["least_trust"]
-        ),
-    }[rule]()
+def as_seen(models):
+    """Models as rows of what `heard_of` makes of them: the leaf b, then the leaf w."""
+    return np.concatenate([models[:, :1], models], axis=1).astype(np.float32).astype(float)
+
+
+def by_loops(rule, adjacency, own, sent):
+    """The same by loops: (models [N, ...], the senders that each client uses, whether it fell back)."""
+    models, told = as_seen(own), as_seen(sent)
+    return zip(*(reference.combine(rule, near(i, adjacency, models, told)) for i in range(N)))
 
 
 @pytest.mark.few(len(RULES))
@@ -158,7 +135,7 @@ def test_a_rule_is_that_of_its_paper_over_matrices_and_lists(rule, lists):
         adjacency = some if one_way else both
         assert one_way == (adjacency != adjacency.T).any()
         found, screened = combined(rule, both, adjacency, own, sent, lists)
-        wanted = by_loops(rule, adjacency, own, sent)
+        wanted, _, _ = by_loops(rule, adjacency, own, sent)
         np.testing.assert_allclose(found, wanted, rtol=2e-4, atol=2e-4, err_msg=f"{rule} {density} {one_way}")
         assert not screened.alone[0]  # who hears nobody has not too few
         np.testing.assert_array_equal(found[0, 1:], np.float32(own[0]))
@@ -180,24 +157,6 @@ def test_too_few_heard_is_told_and_a_client_then_keeps_its_model_or_mixes_plainl
             np.testing.assert_array_equal(found[alone, 1:], np.float32(own)[alone], err_msg=rule)
 
 
-def used_by(rule, own, heard, own_loss, losses):
-    """The indices of the models heard that a rule uses, by loops; None if it falls back."""
-    others = range(len(heard))
-    if rule in ("krum", "multi_krum"):
-        if 1 + len(heard) < 2 * F + 3:
-            return None
-        count = 1 if rule == "krum" else 1 + len(heard) - F
-        order = np.argsort(robust.krum_scores([own, *heard], F), kind="stable")[:count]
-        return [k - 1 for k in order if k]
-    if rule == "ubar":
-        return robust.benign(own, heard, own_loss, losses, NUMBERS["benign_share"]) if heard else []
-    if rule == "balance":
-        bound = NUMBERS["closeness"] * np.exp(-NUMBERS["tightening"] * PROGRESS) * np.linalg.norm(own)
-        return [k for k in others if np.linalg.norm(heard[k] - own) <= bound]
-    trust = robust.earned([0.5] * len(heard), own_loss, losses, NUMBERS["trust_rate"])
-    return [k for k in others if trust[k] >= NUMBERS["least_trust"]]
-
-
 REJECTING = [rule for rule in RULES if DETECTIONS[0] in AGGREGATIONS.traits(rule).metrics]
 
 
@@ -212,16 +171,10 @@ def test_the_shares_of_attackers_and_of_honest_clients_that_a_rule_rejects(rule,
     sent[5], sent[9] = np.nan, own[1] + 0.01
     screened = combined(rule, both, both, own, sent, lists)[1]
     count = np.zeros((2, 2))
-    as_seen = lambda x: np.concatenate([x[:, :1], x], axis=1).astype(np.float32).astype(float)  # noqa: E731
-    models, told_models = as_seen(own), as_seen(sent)
-    for i in np.flatnonzero(~attacks):
-        who = np.flatnonzero(both[i])
-        finite = [j for j in who if np.isfinite(told_models[j]).all()]
-        losses = [np.linalg.norm(told_models[j][1:] - TARGETS[i]) for j in finite]
-        own_loss = np.linalg.norm(models[i][1:] - TARGETS[i])
-        used = used_by(rule, models[i], [told_models[j] for j in finite], own_loss, losses)
-        for j in who if used is not None else []:
-            count[int(attacks[j])] += [j not in [finite[k] for k in used], 1]
+    _, used, alone = by_loops(rule, both, own, sent)
+    for i in np.flatnonzero(~attacks & ~np.array(alone)):
+        for j in np.flatnonzero(both[i]):
+            count[int(attacks[j])] += [j not in used[i], 1]
     links = heard_of(both, both, own, sent, lists, None).links
     links = links._replace(attackers=SimpleNamespace(are=jnp.asarray(attacks)))
     view = SimpleNamespace(stats=SimpleNamespace(screened=screened), links=links)
@@ -285,31 +238,24 @@ def test_trust_is_remembered_while_clients_are_apart_and_slowly_forgotten(lists)
         both, _, own, sent = drawn(seed, 0.3)
         found, kept = one_round(heard_of(both, both, own, sent, lists, numbers)[:4], kept)
         trust = 0.5 + 0.9 * (trust - 0.5)
-        degree = both.sum(axis=1)
         for i in range(N):
-            who = np.flatnonzero(both[i])
-            own_loss, losses = (np.linalg.norm(x - TARGETS[i], axis=-1) for x in (own[i], sent[who]))
-            trust[i, who] = robust.earned(trust[i, who], own_loss, losses, 0.4)
-            weights = [1 / (1 + max(degree[i], degree[j])) for j in who]
-            expected = robust.by_trust(own[i], [sent[j] for j in who], weights, trust[i, who], 0.45)
+            one = near(i, both, own, sent, trust[i])
+            expected, trust[i] = reference.reputation(one)[0], one.trust
             np.testing.assert_allclose(found["w"][i], expected, rtol=1e-3, atol=1e-4)
         np.testing.assert_allclose(np.where(np.eye(N), 0, kept), np.where(np.eye(N), 0, trust), atol=1e-5)
 
 
 def test_a_client_without_samples_takes_all_near_models_and_its_trust_stays():
     both, _, own, sent = drawn(2, 0.9)
-    who = np.flatnonzero(both[1])
     loss = lambda models: jnp.where(jnp.arange(N) == 1, jnp.nan, loss_of(models))  # noqa: E731
     fields = {"ubar": (0.25, 0.6), "reputation": (0.5, 0.4, 0.1, 0.45)}
     with traced(UnderWay(loss, memory=jnp.full((N, N), 0.6, jnp.float32))) as under_way:
         heard = [heard_of(both, both, own, sent, False, AGGREGATIONS.numbers(rule)(*of)) for rule, of in fields.items()]
         found = [aggregate(rule, each)["w"][1] for rule, each in zip(fields, heard)]
-    expected = robust.ubar(own[1], list(sent[who]), np.inf, np.zeros(N), 0.6, 0.25)
-    np.testing.assert_allclose(found[0], expected, rtol=1e-3, atol=1e-4)
-    np.testing.assert_allclose(under_way.memory[1], 0.59, rtol=1e-6)  # forgotten a little, and nothing learnt
-    weights = np.asarray(heard[1].links.mix)[1, who]
-    expected = robust.by_trust(own[1], list(sent[who]), weights, np.full(N, 0.59), 0.45)
-    np.testing.assert_allclose(found[1], expected, rtol=1e-3, atol=1e-4)
+    unknown = near(1, both, own, sent, 0.59, lambda model: np.nan)  # forgotten a little, and nothing learnt
+    np.testing.assert_allclose(found[0], reference.ubar(unknown)[0], rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(found[1], reference.reputation(unknown)[0], rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(under_way.memory[1], unknown.trust, rtol=1e-6)
 
 
 @pytest.mark.parametrize("local_statistics", [False, True])

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles import mixing as oracle
 
 from mdfl_jax.networks.mixing import (
     MIXINGS,
@@ -19,6 +18,7 @@ from mdfl_jax.networks.mixing import (
     speed_aware,
     uniform,
 )
+from tests.reference import mixing as oracle
 
 JIT_METROPOLIS_HASTINGS = jax.jit(metropolis_hastings)
 JIT_FEDAVG = jax.jit(fedavg)

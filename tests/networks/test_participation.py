@@ -4,8 +4,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from oracles import graphs as oracle
-from oracles import mixing as oracle_mixing
 from worlds import drawn
 
 from mdfl_jax import UserError
@@ -15,6 +13,8 @@ from mdfl_jax.networks.fixed import fixed_graph, given
 from mdfl_jax.networks.graphs import GraphParams, RegularNumbers
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.networks.wrappers.participation import ParticipationParams, partial_participation, pick_links
+from tests.reference import graphs as oracle
+from tests.reference import mixing as oracle_mixing
 
 SPACE = SpatialParams(num_mobile=4, radius=np.float32(3.0), mobility=1)
 

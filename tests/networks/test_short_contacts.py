@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import costs as oracle
-from oracles import mixing as oracle_mixing
 from worlds import holding, played
 
 from mdfl_jax import UserError
@@ -21,6 +20,7 @@ from mdfl_jax.networks import GraphParams, fixed_graph, spatial
 from mdfl_jax.networks import given as given_matrices
 from mdfl_jax.networks.costs import SHORT_CONTACTS, CostParams, Work, client_speeds, in_time, link_filter
 from mdfl_jax.networks.spatial import SpatialParams
+from tests.reference import mixing as oracle_mixing
 
 N, ROUNDS = 9, 8
 COST = CostParams(bandwidth=np.float32(100.0), link_bits=np.float32(40.0), latency=np.float32(0.1))  # 0.5 s a message

@@ -126,8 +126,8 @@ class Draws:
         key = folded(self.batch_key(t), step, client)
         return np.asarray(jax.random.randint(key, (size,), 0, max(held, 1)))
 
-    def synthetic_minibatch(self, t, step, rows, held, size):
-        return np.asarray(jax.random.randint(folded(self.batch_key(t), step), (rows, size), 0, held))
+    def synthetic_minibatch(self, t, step, held, size):
+        return np.asarray(jax.random.randint(folded(self.batch_key(t), step), (self.n, size), 0, held))
 
     def epoch_words(self, t, epochs, samples):
         return np.asarray(jax.random.bits(stream(self.batch_key(t), "epochs"), (epochs, samples), jnp.uint32))

@@ -1,10 +1,10 @@
-"""Graphs and weights as plain loops, from their definitions."""
+"""Graphs as plain loops, from their definitions."""
 
 import numpy as np
 
 
-def links(n, name):
-    """[n, n] bool, [i, j] where i hears j, of a deterministic graph, link by link."""
+def links(n, name, t=0):
+    """[n, n] bool, [i, j] where i hears j, of a deterministic graph in round t, link by link."""
     a = np.zeros((n, n), bool)
 
     def tie(i, j):
@@ -35,12 +35,11 @@ def links(n, name):
                 for j in clique:
                     tie(i, j)
         tie(first[-1], second[0])
-    elif name == "exponential":
-        hop = 1
-        while hop < n:
-            for i in range(n):
+    elif name in ("exponential", "one_peer_exponential"):
+        hops = [1 << k for k in range((n - 1).bit_length())]
+        for i in range(n):
+            for hop in hops if name == "exponential" else [hops[t % len(hops)]]:
                 a[i, (i - hop) % n] = True
-            hop *= 2
     else:
         raise ValueError(name)
     return a
@@ -59,10 +58,3 @@ def connected(a):
         if len(seen) < len(a):
             return False
     return True
-
-
-def max_degree(a):
-    """I - L / (d_max + 1), L = D - A."""
-    n, degree = len(a), a.sum(axis=1)
-    laplacian = np.diag(degree) - a.astype(float)
-    return np.eye(n) - laplacian / (degree.max() + 1)

@@ -71,13 +71,25 @@ def speed_aware(adjacency, speed, ratio):
 def automatic_ratio(adjacency, speed, radius):
     """The ratio whose speed-aware weights are nearest to m / sum m, m = pi R / 2 + sqrt(s^2 + q), by least squares."""
     n = len(adjacency)
-    ratio = np.zeros(n)
+    ratio, radius = np.zeros(n), np.broadcast_to(radius, n)
     for i in range(n):
         closed = [j for j in range(n) if j == i or adjacency[i][j]]
         s = np.array([float(speed[j]) for j in closed])
-        wanted = np.pi * radius / 2 + np.sqrt(s**2 + np.mean(s**2))
-        if s.sum() == 0 or np.ptp(s) == 0:
+        if s.sum() == 0 or np.ptp(s) == 0 or np.isinf(radius[i]):
             continue
+        wanted = np.pi * radius[i] / 2 + np.sqrt(s**2 + np.mean(s**2))
         direction = s / s.sum() - 1 / len(s)
-        ratio[i] = direction @ (wanted / wanted.sum() - 1 / len(s)) / (direction @ direction)
+        ratio[i] = np.clip(direction @ (wanted / wanted.sum() - 1 / len(s)) / (direction @ direction), 0, 1)
     return ratio
+
+
+def max_degree(adjacency):
+    """W = I - L / (d_max + 1), L = D - A."""
+    degree = np.sum(adjacency, axis=1)
+    laplacian = np.diag(degree) - np.asarray(adjacency, float)
+    return np.eye(len(degree)) - laplacian / (degree.max() + 1)
+
+
+def lazy(adjacency):
+    """(I + W) / 2 of the Metropolis-Hastings weights."""
+    return (np.eye(len(adjacency)) + metropolis_hastings(adjacency)) / 2

@@ -90,17 +90,13 @@ class Regression(Task):
     def gradient(self, i, w, t, step, batch=None, whole=False, attacks=False):
         a, b, size = self.a[i], self.b[i], self.c["algorithm.batch_size"]
         if batch is None and size and not whole:
-            rows = self.n + self.n % self.c["engine.client_devices"]  # draws of [rows, size]: the first do not change
-            batch = self.draws.synthetic_minibatch(t, step, rows, len(b), size)[i]
+            batch = self.draws.synthetic_minibatch(t, step, len(b), size)[i]
         if batch is not None:
             a, b = a[np.asarray(batch, int)], b[np.asarray(batch, int)]
         losses, slopes = self.of_samples(w, a, b)
         count = max(len(b), 1)
-        scale = self.sums(len(b) if batch is not None and not whole else self.drawn(whole))
+        scale = self.sums(len(b) if batch is not None and not whole else len(self.b[0]))
         return losses.sum() / count + self.l2 / 2 * w @ w, scale * (a.T @ slopes / count + self.l2 * w)
-
-    def drawn(self, whole):
-        return len(self.b[0])
 
     def score(self, w):
         a, b = self.test

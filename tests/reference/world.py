@@ -1,4 +1,4 @@
-"""Where clients are and whom they could hear in a round: places, graphs, contact lists, radios, and the weights.
+"""Where clients are and whom they could hear in a round: places, contact lists, radios.
 
 Sources: MADFL II, DADFL III and IV, the thesis 4 and 5 (swept contact, speed-aware weights), DADFL's FedAvg weights;
 Gudmundson 1991 for the shadowing, Gilbert 1960 for bursts, Shannon's bound for rates.
@@ -10,6 +10,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+
+from tests.reference import graphs
+from tests.reference.mixing import automatic_ratio, fedavg, lazy, max_degree, metropolis_hastings, speed_aware, uniform
 
 MARGIN = 1e-6  # a place at exactly the radius is within it, also where the radius is a root
 
@@ -106,121 +109,6 @@ def time_within(path_i, path_j, radius):
     return total
 
 
-# Weights of the mixing matrix, from who hears whom.
-
-
-def degrees(links):
-    return [int(row.sum()) for row in links]
-
-
-def metropolis_hastings(links):
-    """1 / (1 + max(d_i, d_j)), the rest to oneself (MADFL eq. 2)."""
-    n, degree = len(links), degrees(links)
-    mix = np.zeros((n, n))
-    for i in range(n):
-        for j in range(n):
-            if links[i, j]:
-                mix[i, j] = 1 / (1 + max(degree[i], degree[j]))
-        mix[i, i] = 1 - sum(mix[i])
-    return mix
-
-
-def max_degree(links):
-    """W = I - L / (d_max + 1)."""
-    degree = degrees(links)
-    mix = links / (1 + max(degree))
-    return mix + np.diag(1 - mix.sum(axis=1))
-
-
-def lazy(links):
-    return (np.eye(len(links)) + metropolis_hastings(links)) / 2
-
-
-def uniform(links):
-    """1 / |M_i| over oneself and those that are heard (thesis 5.3)."""
-    closed = links | np.eye(len(links), dtype=bool)
-    return closed / closed.sum(axis=1, keepdims=True)
-
-
-def fedavg(links, samples):
-    """The share of the samples in the closed neighbourhood (DADFL eq. 2); without any, one's own model."""
-    n = len(links)
-    mix = np.zeros((n, n))
-    for i in range(n):
-        closed = [j for j in range(n) if j == i or links[i, j]]
-        total = sum(samples[j] for j in closed)
-        for j in closed:
-            mix[i, j] = samples[j] / total if total else float(i == j)
-    return mix
-
-
-def speed_aware(links, speed, ratio):
-    """1 / |M_i| + a (s_j / sum s - 1 / |M_i|) (thesis 5.4)."""
-    n = len(links)
-    mix = np.zeros((n, n))
-    for i in range(n):
-        closed = [j for j in range(n) if j == i or links[i, j]]
-        total = sum(speed[j] for j in closed)
-        for j in closed:
-            even = 1 / len(closed)
-            mix[i, j] = even + ratio[i] * ((speed[j] / total if total > 0 else even) - even)
-    return mix
-
-
-def automatic_ratio(links, speed, radius):
-    """The ratio whose weights are nearest to m / sum m, m_j = pi R / 2 + sqrt(s_j^2 + mean s^2), by least squares."""
-    ratio = np.zeros(len(links))
-    for i in range(len(links)):
-        s = np.array([speed[j] for j in range(len(links)) if j == i or links[i, j]])
-        if s.sum() > 0 and np.ptp(s) > 0 and math.isfinite(radius[i]):
-            wanted = np.pi * radius[i] / 2 + np.sqrt(s**2 + np.mean(s**2))
-            direction = s / s.sum() - 1 / len(s)
-            ratio[i] = np.clip(direction @ (wanted / wanted.sum() - 1 / len(s)) / (direction @ direction), 0, 1)
-    return ratio
-
-
-# Graphs, link by link.
-
-
-def graph(name, n, t, drawn=None):
-    """Who hears whom on a graph in round t; ``drawn`` is that of a graph that is drawn for a seed."""
-    if drawn is not None:
-        return np.array(drawn)
-    hears = np.zeros((n, n), bool)
-
-    def tie(i, j):
-        if i != j:
-            hears[i, j] = hears[j, i] = True
-
-    if name == "ring":
-        for i in range(n):
-            tie(i, (i + 1) % n)
-    elif name == "torus":
-        rows = max(r for r in range(1, n + 1) if n % r == 0 and r * r <= n)
-        columns = n // rows
-        for r, c in itertools.product(range(rows), range(columns)):
-            tie(r * columns + c, (r + 1) % rows * columns + c)
-            tie(r * columns + c, r * columns + (c + 1) % columns)
-    elif name == "star":
-        for i in range(1, n):
-            tie(0, i)
-    elif name == "complete":
-        for i, j in itertools.combinations(range(n), 2):
-            tie(i, j)
-    elif name == "barbell":
-        for clique in (range(n // 2), range(n // 2, n)):
-            for i, j in itertools.combinations(clique, 2):
-                tie(i, j)
-        tie(n // 2 - 1, n // 2)
-    else:
-        hops = [1 << k for k in range(math.ceil(math.log2(n)))]
-        for i in range(n):
-            for hop in hops if name == "exponential" else [hops[t % len(hops)]]:
-                if (i - hop) % n != i:
-                    hears[i, (i - hop) % n] = True
-    return hears
-
-
 class World:
     """The clients in space, on a graph or in a contact list: `links` of a round, before any wrapper.
 
@@ -253,7 +141,7 @@ class World:
         t = t + (c["network.order"] == "move_first" and in_space)
         squared = None
         if c["network.graph"]:
-            met = graph(c["network.graph"], n, t, seen["graph"])
+            met = np.array(seen["graph"]) if seen["graph"] is not None else graphs.links(n, c["network.graph"], t)
         elif self.table is not None:
             met = np.zeros((n, n), bool)
             last = max(self.table)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.reference.attacks import ATTACKS
-from tests.reference.world import Links, metropolis_hastings
+from tests.reference.mixing import metropolis_hastings
+from tests.reference.world import Links
 
 BEFORE, NEVER = -1, 2**30
 
@@ -323,6 +323,3 @@ class Attacked(Wrapper):
         """The share of honest clients whom an attacker's model may have reached within the last B rounds."""
         honest = ~self.are
         return (honest & (self.age <= self.c["attack.memory"])).sum() / max(honest.sum(), 1)
-
-    def traits(self):
-        return ATTACKS[self.c["attack.name"]]
