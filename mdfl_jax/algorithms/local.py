@@ -163,9 +163,12 @@ class Settings(NamedTuple):
     sends: tuple[Sending, ...] = ()
 
     def part(self, model: ClientParams) -> ClientParams:
-        """Return the part of models [N, ...] that is exchanged: not the batch statistics and leaves that stay local."""
+        """Return the part of models [N, ...] that is exchanged: not the batch statistics and leaves that stay local.
+
+        The round under way keeps the rest, for rules that judge what is heard as whole models.
+        """
         part = trees.exchanged(model, self.local_statistics)
-        if self.shared or self.local_statistics:  # rules that judge models need the rest of them
+        if self.shared or self.local_statistics:
             now().whole = lambda heard: self.with_part(model, heard)
         if not self.shared:
             return part

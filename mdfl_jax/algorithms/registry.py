@@ -46,8 +46,7 @@ def register(
         and statistics (local batch statistics). A config that sets one of them is refused. An algorithm that mixes
         whole models by `Settings.aggregate` uses the aggregation; one that sends anything uses `Settings.sent`.
       keeps_sum: whether the clients' states have a sum that must not change, as that of push-sum weights, or that must
-        follow the gradients. Newcomers that begin anew are refused, and
-        rules of aggregation that do not keep the mean.
+        follow the gradients. Newcomers that begin anew are refused, and rules of aggregation that do not keep the mean.
       formula, cite: as in `mdfl_jax.core.registry.Member`.
 
     Raises:

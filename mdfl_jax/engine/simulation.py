@@ -469,16 +469,16 @@ class Simulation:
         screened = exchanges.screened and exchanges.screened.of_first(self.num_clients, links.senders)
         stats = first(stats._replace(heard=None), self.num_clients)._replace(screened=screened)
         stats = self._with_lessons(stats, links)
-        if links.finishes is not None or task.collecting:  # elsewhere costs know who never has samples
-            computed = held.num_samples > 0
-            for also in (links.finishes, stats.computed):
-                computed = computed if also is None else computed & also
-            stats = stats._replace(computed=computed)
+        has_samples = held.num_samples > 0
+        computed = has_samples
+        for also in (links.finishes, stats.computed):
+            computed = computed if also is None else computed & also
+        stats = stats._replace(computed=computed)
         network_state = self._observed(hparams, carry, network_state, heard, stats)
         divergence = self._diverged(carry, algorithm_state)
         stop_state = self._stopped(data, clients, carry, algorithm_state, divergence)
         honest = self._honest(network_state)
-        counts = held.num_samples > 0 if honest is None else (held.num_samples > 0) & honest
+        counts = has_samples if honest is None else has_samples & honest
         loss = jnp.where(counts, stats.loss, jnp.nan)
         view = RoundView(links, heard, stats, loss, network, hparams.network, carry.network, network_state)
         sums = add_round(self.metrics, sums, view)

@@ -10,6 +10,7 @@ import math
 import numpy as np
 
 JUDGES = ("reputation", "ubar")
+WEIGHING = ("mean", "norm_clipping", "clipped_gossip", "clipped_gossip_adaptive", "self_centred_clipping", "reputation")
 MEASURED = ("krum", "multi_krum", "ubar", "balance", "reputation")  # rules that reject models
 
 

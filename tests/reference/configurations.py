@@ -82,7 +82,13 @@ def plane(rule):
     return {"network.mobility": rule, "network.world": "plane", "network.radius": 200.0, "network.num_mobile": 3}
 
 
-COUNTED = {"cost.joules_per_sample": 0.01, "cost.joules_per_bit": 0.001, "cost.bandwidth": 400.0, "cost.latency": 0.1}
+# No sum of these joules is a capacity: at exactly zero, single and double precision would disagree.
+COUNTED = {
+    "cost.joules_per_sample": 0.01013,
+    "cost.joules_per_bit": 0.001,
+    "cost.bandwidth": 400.0,
+    "cost.latency": 0.1,
+}
 TIMED = {"cost.seconds_per_sample": 0.4, "cost.speed_spread": 0.5}
 SIGNAL = {"radio.name": "log_distance"}
 SOFTMAX = {"data.name": "small"}
@@ -182,9 +188,10 @@ SLOTS = {
         "in contact": {"clock.joins": "in_contact", **TIMED},
     },
     "energy": {
-        "battery": {"energy.capacity": 1.5, "energy.spread": 0.3, "energy.harvest": 0.2, "cost.joules_per_sample": 0.1},
+        "battery": {"energy.capacity": 1.5, "energy.spread": 0.3, "energy.harvest": 0.2,
+                    "cost.joules_per_sample": 0.1013},
         "chargers": {"energy.capacity": 1.5, "energy.chargers": "near", "energy.charge": 0.6,
-                     "cost.joules_per_sample": 0.1},
+                     "cost.joules_per_sample": 0.1013},
     },
     "deadline": {"deadline": {"cost.deadline": 1.0, "cost.seconds_per_sample": 0.1, "cost.speed_spread": 0.7}},
     "short contact": {name: {"cost.short_contact": name, **COUNTED} for name in

@@ -18,7 +18,6 @@ from mdfl_jax.core.links import Senders, as_matrix
 from mdfl_jax.core.message_bits import total_bits
 from mdfl_jax.core.trees import leaf_paths, ravel
 from mdfl_jax.engine.programs import Compiler, Placement
-from mdfl_jax.exchange.aggregation import AGGREGATIONS
 from mdfl_jax.networks.costs import CostParams
 
 
@@ -94,7 +93,7 @@ class Batch:
 
     def given(self, index, found):
         """What the slow simulator is given of a run."""
-        experiment, simulation = self.experiments[index], self.simulation
+        simulation = self.simulation
         states = [each.world for each in found[index]]
         # Between evaluations nobody sees the network. Where clients do not move, it is the same in all of these rounds.
         each = [self.places(before, after) for before, after in itertools.pairwise(states)]
@@ -107,14 +106,13 @@ class Batch:
             if not costs
             else tuple(map(float, (costs[0].link_messages, costs[0].link_bits, costs[0].link_least)))
         )
-        rule, model = experiment.algorithm.aggregation, simulation.model
+        model = simulation.model
         return {
             "seen": seen,
             "models": found[index][0].models,
             "leaves": [(name, leaf.shape) for name, leaf in zip(leaf_paths(model), jax.tree.leaves(model))],
             "load": load,
             "counts": bool(costs),
-            "weighs": AGGREGATIONS.traits(rule).weighs,
             **self.samples(index),
         }
 

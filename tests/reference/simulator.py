@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from tests.reference import wrappers
-from tests.reference.aggregation import JUDGES, MEASURED, Near, combine
+from tests.reference.aggregation import JUDGES, MEASURED, WEIGHING, Near, combine
 from tests.reference.algorithms import REGISTERED
 from tests.reference.attacks import ATTACKS, to_all, to_one
 from tests.reference.compressors import WIDTH, sparse_bits
@@ -135,7 +135,7 @@ class Round:
             honest = [told[j][inside] for j in others]
             lie = np.zeros_like(own[i])
             weights = mix[i]
-            if self.c["algorithm.aggregation"] != "mean" and not self.run.weighs:
+            if self.c["algorithm.aggregation"] not in WEIGHING:
                 weights = np.full(self.n, 1 / (len(heard) + 1))
             lie[inside] = to_one(self.c, own[i][inside], honest, others, weights, liars, not self.attacks(i))
             found[i] = {j: lie for j in np.flatnonzero(hears[i]) if self.attacks(j)}
@@ -181,7 +181,6 @@ class Simulator:
         self.algorithm.start(given["models"])
         self.first = given["models"]
         self.trust = np.full((self.n, self.n), c.get("algorithm.first_trust", 0.0), float)
-        self.weighs = given["weighs"]
         self.last_sent = np.array(given["models"])[:, self.task.exchanged]
         self.counts = given["counts"]
         held = self.first_held(given)
@@ -346,6 +345,7 @@ class Simulator:
         found = {
             "accuracy": np.array([s[0] for s in scores]),
             "loss": np.array([s[1] for s in scores]),
+            "undecided": {"accuracy": np.array([s[2] for s in scores]), "mean_model_accuracy": of_one[2]},
             "mean_model_accuracy": of_one[0],
             "mean_model_loss": of_one[1],
             "consensus_distance": math.sqrt(sum(np.sum((x - mean) ** 2) for x in models[honest]) / honest.sum()),

@@ -21,6 +21,11 @@ def softmax_loss(outputs, labels):
     return (np.log(total) - shifted)[np.arange(len(labels)), labels], slopes
 
 
+def undecided(outputs):
+    """Within this, two outputs are alike in single precision, and a test sample may fall to either label."""
+    return 1e-4 * max(np.abs(outputs).max(), 1e-3)
+
+
 class Task:
     """The samples of a run. ``leaves`` are the names and sizes of the parts of a model, in their order."""
 
@@ -102,8 +107,9 @@ class Regression(Task):
         a, b = self.test
         losses, _ = self.of_samples(w, a, b)
         if self.is_linear:
-            return max(1 - 2 * losses.mean() / np.var(b), 0), losses.mean()
-        return np.mean((a @ w > 0) == (b > 0.5)), losses.mean()
+            return max(1 - 2 * losses.mean() / np.var(b), 0), losses.mean(), 0.0
+        outputs = a @ w
+        return np.mean((outputs > 0) == (b > 0.5)), losses.mean(), np.mean(np.abs(outputs) <= undecided(outputs))
 
     def objective(self, w):
         every = [self.of_samples(w, a, b)[0].mean() for a, b in zip(self.a, self.b)]
@@ -182,4 +188,6 @@ class Softmax(Task):
 
     def score(self, w):
         outputs = self.outputs(w, self.x_test)
-        return np.mean(outputs.argmax(axis=1) == self.y_test), softmax_loss(outputs, self.y_test)[0].mean()
+        first, second = np.sort(outputs, axis=1)[:, :-3:-1].T
+        loss = softmax_loss(outputs, self.y_test)[0].mean()
+        return np.mean(outputs.argmax(axis=1) == self.y_test), loss, np.mean(first - second <= undecided(outputs))

@@ -83,7 +83,7 @@ def with_clocks(network: Network, work: Work, asynchronous: bool, joins: str = "
         params: ClockParams, key: jax.Array, round_index: jax.Array, state: ClockState, clients: Clients
     ) -> tuple[ClockState, Links]:
         inner, links = network.step(params.inner, key, round_index, state.inner, clients)
-        links = links_of_active(links)
+        links = links_of_active(links)  # who is away leaves the range; who computes will stay in it
         there = jnp.ones_like(state.left, bool) if links.active is None else links.active
         left = jnp.where(there, jnp.maximum(state.left - 1, 0), state.left)
         finishes = there & (left == 0)
