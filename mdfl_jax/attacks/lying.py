@@ -10,6 +10,7 @@ from mdfl_jax.attacks.registry import ATTACKS, Target, names
 from mdfl_jax.core.sharding import choose_of
 from mdfl_jax.core.trees import where_rows
 from mdfl_jax.core.types import ClientParams, Links
+from mdfl_jax.exchange.active import takes_part
 from mdfl_jax.exchange.aggregation import Heard
 from mdfl_jax.exchange.neighbourhood import Neighbourhood, of_clients
 
@@ -19,10 +20,11 @@ def lie_to_all(hparams: Any, key: jax.Array, links: Links, vectors: ClientParams
     attackers = links.attackers
     if attackers is None:
         return vectors
+    honest = takes_part(links, attackers.are.shape[0]) & ~attackers.are
 
     def branch(name: str, numbers: Any) -> Callable[[ClientParams], ClientParams]:
         lie = ATTACKS[name].to_all
-        return (lambda x: lie(numbers, key, x, attackers.are)) if lie else (lambda x: x)
+        return (lambda x: lie(numbers, key, x, honest)) if lie else (lambda x: x)
 
     branches = [branch(*each) for each in zip(names(), attackers.numbers)]
     return where_rows(attackers.are, choose_of(attackers.which, branches, vectors), vectors)

@@ -59,8 +59,9 @@ class Attack(NamedTuple):
     """An attack. A part that is None changes nothing.
 
     Attributes:
-      to_all: (numbers, key, vectors [N, ...], is_attacker [N]) -> [N, ...], what clients would send if all were
-        attackers; only the attackers' rows are used. It works with every algorithm.
+      to_all: (numbers, key, vectors [N, ...], honest [N]) -> [N, ...], what clients would send if all were attackers;
+        only the attackers' rows are used. ``honest`` are the honest clients that take part in the round. It works with
+        every algorithm.
       to_each: (target) -> [d], what all attackers send to one client. It works with algorithms that mix whole models by
         `algorithm.aggregation`.
       poison: (numbers, samples) -> (x, y), what the samples would be if all clients were attackers.

@@ -91,7 +91,8 @@ def task_named(data_name: str) -> str:
 def summed(task: Task, batch_size: int) -> Task:
     """Make a task whose gradients are sums over the samples of a minibatch (thesis, algorithm 1), and not means.
 
-    The losses stay means, and so do the steps of batch statistics.
+    The losses stay means, and so do the steps of batch statistics. A whole gradient that an algorithm asks for beside
+    minibatches is M times the mean, so that a difference of both has the mean zero.
 
     Args:
       task: the task, whose gradients are means.

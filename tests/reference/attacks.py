@@ -29,7 +29,7 @@ ATTACKS = {
 }
 
 
-def to_all(c, vectors, attackers, noise):
+def to_all(c, vectors, attackers, active, noise):
     """[N, d], what clients send: attackers the same to everybody. ``noise()`` draws standard normal numbers [N, d]."""
     name, said = c["attack.name"], np.array(vectors)
     for j in np.flatnonzero(attackers):
@@ -44,7 +44,7 @@ def to_all(c, vectors, attackers, noise):
         elif name == "gaussian":
             said[j] = c["attack.deviation"] * noise()[j]
         elif name == "mimic":
-            said[j] = vectors[list(attackers).index(False)]
+            said[j] = vectors[next((i for i in range(len(vectors)) if active[i] and not attackers[i]), 0)]
     return said
 
 

@@ -14,7 +14,7 @@ class SignFlipNumbers(Numbers):
     flip_scale: float = number(1.0, "length of what is sent, in lengths of the vector", above=0)
 
 
-def sign_flip(numbers: SignFlipNumbers, key: jax.Array, vectors: ClientParams, are: jax.Array) -> ClientParams:
+def sign_flip(numbers: SignFlipNumbers, key: jax.Array, vectors: ClientParams, honest: jax.Array) -> ClientParams:
     """Return the vectors with the opposite sign."""
     return jax.tree.map(lambda x: -jnp.asarray(numbers.flip_scale, x.dtype) * x, vectors)
 
@@ -29,7 +29,7 @@ class ScaledNumbers(Numbers):
     scale: float = number(10.0, "factor of what is sent", finite=True)
 
 
-def scaled(numbers: ScaledNumbers, key: jax.Array, vectors: ClientParams, are: jax.Array) -> ClientParams:
+def scaled(numbers: ScaledNumbers, key: jax.Array, vectors: ClientParams, honest: jax.Array) -> ClientParams:
     """Return the vectors times a factor."""
     return jax.tree.map(lambda x: jnp.asarray(numbers.scale, x.dtype) * x, vectors)
 
@@ -45,7 +45,7 @@ class ConstantNumbers(Numbers):
     value: float = number(1.0, "value of every coordinate", finite=True)
 
 
-def constant(numbers: ConstantNumbers, key: jax.Array, vectors: ClientParams, are: jax.Array) -> ClientParams:
+def constant(numbers: ConstantNumbers, key: jax.Array, vectors: ClientParams, honest: jax.Array) -> ClientParams:
     """Return vectors of one value."""
     return jax.tree.map(lambda x: jnp.broadcast_to(jnp.asarray(numbers.value, x.dtype), x.shape), vectors)
 
@@ -55,7 +55,7 @@ ATTACKS.register("constant", ConstantNumbers, "Attackers send one value in every
 )
 
 
-def zero(numbers: Numbers, key: jax.Array, vectors: ClientParams, are: jax.Array) -> ClientParams:
+def zero(numbers: Numbers, key: jax.Array, vectors: ClientParams, honest: jax.Array) -> ClientParams:
     """Return vectors of zeros."""
     return jax.tree.map(jnp.zeros_like, vectors)
 
@@ -69,7 +69,7 @@ class GaussianNumbers(Numbers):
     deviation: float = number(1.0, "standard deviation of every coordinate", above=0, finite=True)
 
 
-def gaussian(numbers: GaussianNumbers, key: jax.Array, vectors: ClientParams, are: jax.Array) -> ClientParams:
+def gaussian(numbers: GaussianNumbers, key: jax.Array, vectors: ClientParams, honest: jax.Array) -> ClientParams:
     """Return vectors of noise, drawn anew in every exchange."""
     leaves, structure = jax.tree.flatten(vectors)
     keys = [jax.random.fold_in(key, index) for index in range(len(leaves))]
@@ -81,15 +81,15 @@ ATTACKS.register("gaussian", GaussianNumbers, "Attackers send noise.", formula="
                  cite="blanchard2017")(Attack(gaussian))  # fmt: skip
 
 
-def mimic(numbers: Numbers, key: jax.Array, vectors: ClientParams, are: jax.Array) -> ClientParams:
-    """Return the vector of the first honest client for all."""
-    victim = jnp.argmin(are)
+def mimic(numbers: Numbers, key: jax.Array, vectors: ClientParams, honest: jax.Array) -> ClientParams:
+    """Return the vector of the first honest client that takes part in the round, for all."""
+    victim = jnp.argmax(honest)
     return jax.tree.map(lambda x: jnp.broadcast_to(x[victim], x.shape), vectors)
 
 
 ATTACKS.register(
     "mimic",
-    doc="Attackers all send what the first honest client sends, so that this client counts too much.",
+    doc="Attackers all send what the first honest client of the round sends, so that this client counts too much.",
     formula="y_j = x_v for one honest client v",
     cite="karimireddy2022",
 )(Attack(mimic))
