@@ -3,8 +3,9 @@
 Command:   python -m tests.reference --minutes=30 --write      two processes; keeps benchmarks/results/reference.json
            python -m tests.reference --minutes=0.5 --seed=7    as a failure names it
 
-A pair is drawn when few have seen it. A difference ends the command with status 1, with the smallest configuration that
-still differs and the seed; so does a refusal that is not in the table, or a row of the table that is not refused.
+Each draw has a pair that few have seen, and many choices beside it that are not refused together. A difference ends
+the command with status 1, with the smallest configuration that still differs and the seed; so does a refusal that is
+not in the table, or a row of the table that is not refused.
 """
 
 import argparse
@@ -74,11 +75,12 @@ def wanted_pair(rng, seen, pairs):
 def draw(minutes, seed, tally_file=None):
     """Draws for some minutes in this process, and returns {(capability, capability): Counter of verdicts}."""
     from tests.reference.configurations import PAIRS, SLOTS, capabilities, drawn
+    from tests.reference.refusals import reasons
 
     rng, seen, found, until = random.Random(seed), Counter(), {}, time.monotonic() + 60 * minutes
     pairs = [(a, b) for a, b in combinations(PAIRS, 2) if a[0] != b[0]]
     while time.monotonic() < until:
-        one = drawn(rng, wanted_pair(rng, seen, pairs))
+        one = drawn(rng, wanted_pair(rng, seen, pairs), seen, reasons)
         try:
             verdicts = tried(one)
         except Exception as error:

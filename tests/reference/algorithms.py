@@ -418,7 +418,7 @@ class Innovations(Algorithm):
 
     def send(self, r, key, x, known, speaks=True, **changed):
         """(estimates after messages C(x - x_hat), messages, bits)."""
-        told = r.lied(x - known, whole=True)
+        told = r.lied(x - known, flat=True, key=key)
         value, bits = compress(self.compressor, self.numbers() | changed, r.draws, key, told)
         receivers = np.where(speaks, r.links.hears.sum(axis=0), 0)
         return np.where((receivers > 0)[:, None], known + value, known), receivers, receivers * np.array(bits)
@@ -717,7 +717,7 @@ class PaME(Algorithm):
                 for j in sorted(near, key=lambda j, i=i: (words[i, j] >> 1, j))[:count]:
                     picked[i, j] = True
                 rows["heard"][i] = max(picked[i].sum(), 1)
-        count, told = kept(self.number("transmission"), r.size), r.lied(rows["x"])
+        count, told = kept(self.number("transmission"), r.size), r.lied(rows["x"], flat=True)
         words, where = r.draws.coordinate_words(of_coordinates, r.size), np.flatnonzero(r.task.exchanged)
         sent = [set(sorted(range(r.size), key=lambda at, j=j: (words[j, at], at))[:count]) for j in range(n)]
         averaged = rows["x"].copy()

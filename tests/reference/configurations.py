@@ -236,6 +236,7 @@ BASE = {
     "algorithm.lr": 0.05, "engine.client_devices": 1, "engine.links": "dense", "model.name": "linear",
 }  # fmt: skip
 SYNTHETIC = {"data.dimension": 5, "data.samples_per_client": 6, "data.truth_share": 1.0}
+ORDER = {slot: place for place, slot in enumerate(SLOTS)}
 PAIRS = [(slot, choice) for slot, choices in SLOTS.items() for choice in choices]
 FIXED = ("d2", "extra", *COMPRESS)
 FEW = {"torus": (9, 12), "random_regular": (6, 12), "small_world": (6, 9, 12), "erdos_renyi": (6, 9)}
@@ -323,20 +324,50 @@ class Drawn(NamedTuple):
         return found
 
 
-def drawn(rng, wanted=()):
-    """Draws choices, with those of ``wanted`` among them."""
-    choices = dict(wanted)
-    slots = rng.sample([slot for slot in SLOTS if slot not in choices], rng.randint(3, 8))
-    choices |= {slot: rng.choice(list(SLOTS[slot])) for slot in slots}
-    choices = completed(rng, choices)
-    clients = rng.choice(FEW.get(choices.get("world"), (6, 9, 5, 12)))
+def drawn(rng, wanted, seen, refuses):
+    """Draws choices, with those of ``wanted`` among them, and many others that few draws have seen beside them.
+
+    Args:
+      rng: random numbers.
+      wanted: some (slot, choice).
+      seen: how often pairs of these were judged.
+      refuses: whether fields are refused. Choices that are refused with the others are not added; a few draws add any,
+        since what is refused is judged too.
+    """
+    clients, rounds = rng.choice((6, 9, 5, 12)), rng.randint(3, 6)
+    any_choice, size = rng.random() < 0.15, rng.randint(8, 14)
+    choices = completed(rng, dict(wanted))
+    slots = rng.sample(list(SLOTS), len(SLOTS))
+    for slot in ["algorithm", *slots] if rng.random() < 0.8 else slots:
+        if len(choices) >= size:
+            break
+        if slot in choices:
+            continue
+        names = rng.sample(list(SLOTS[slot]), min(4, len(SLOTS[slot])))
+        names.sort(key=lambda name, slot=slot: sum(seen.get(pair((slot, name), had), 0) for had in choices.items()))
+        for name in names:
+            more = completed(rng, choices | {slot: name})
+            if any_choice or not refuses(configured(more, clients, rounds, 1)):
+                choices = more
+                break
+    clients = clients if clients in FEW.get(choices.get("world"), (clients,)) else FEW[choices["world"]][0]
     # Where clients move, the slow simulator must see them after every round.
     every = rng.choice([1, 2]) if choices.get("world") in GRAPHS else 1
     others = {}
     for slot, alike in (("attack", ATTACKS), ("world", GRID), ("world", PLANE)):
         if choices.get(slot) in alike and choices.get("algorithm") not in FIXED:
-            others[slot] = list(dict.fromkeys([choices[slot], *rng.sample(alike, 2)]))
-    return Drawn(choices, clients, every * rng.randint(3, 6), every, others)
+            more = [
+                name
+                for name in rng.sample(alike, 4)
+                if any_choice or not refuses(configured(choices | {slot: name}, clients, every * rounds, every))
+            ]
+            others[slot] = list(dict.fromkeys([choices[slot], *more]))[:3]
+    return Drawn(choices, clients, every * rounds, every, others)
+
+
+def pair(a, b):
+    """Two (slot, choice) in the order of the slots."""
+    return (a, b) if ORDER[a[0]] <= ORDER[b[0]] else (b, a)
 
 
 def smaller(one):
@@ -348,7 +379,9 @@ def smaller(one):
             )
     for slot in one.choices:
         if slot not in one.others:
-            yield one._replace(choices={other: choice for other, choice in one.choices.items() if other != slot})
+            every = 1 if slot == "world" else one.every  # without a graph clients move
+            choices = {other: choice for other, choice in one.choices.items() if other != slot}
+            yield one._replace(choices=choices, every=every)
 
 
 def capabilities(choices):

@@ -171,8 +171,9 @@ class Draws:
     def normal(self, key, shape):
         return numpy(jax.random.normal(key, shape))
 
-    def noise_of_attackers(self, t, which, sizes):
+    def noise_of_attackers(self, t, which, sizes, key=None):
         """[N, d], standard normal numbers in the place of vectors whose leaves have these shapes."""
-        key = folded(self.own(t), number_of("sending"), which, 0)
+        key = self.batch_key(t) if key is None else key
+        key = folded(stream(key, "algorithm"), number_of("sending"), which, 0)
         parts = [self.normal(folded(key, leaf), (self.n, *size)).reshape(self.n, -1) for leaf, size in enumerate(sizes)]
         return np.concatenate(parts, axis=1)

@@ -140,6 +140,8 @@ TABLE = [
     Refusal("an optimiser", "recursions with a step of their own",
             lambda c: value(c, "algorithm.optimizer", "sgd") != "sgd" and algorithm(c) in
             {*ONE_STEP, "dfedavgm", "kgt", "squarm_sgd", "dsgdm_n"} - {"pame"}, "the step is in the recursion"),
+    Refusal("momentum", "recursions with a step of their own", lambda c: value(c, "algorithm.momentum", 0) and algorithm(c)
+            in {*ONE_STEP, "kgt"} - {"pame", "qg_dsgdm", "qg_dsgdm_n"}, "the step is in the recursion"),
     Refusal("personal leaves", "algorithms that exchange whole models",
             lambda c: value(c, "model.shared") and algorithm(c) in
             {*ONE_STEP, "kgt", "dfedavgm", "squarm_sgd", "server_fedavg", *SERVER} - {"pame"}, "they know no parts"),

@@ -60,19 +60,22 @@ class Round:
             g = np.zeros_like(g)
         return loss, g
 
-    def lied(self, vectors, which=0, whole=False):
-        """What all clients send in place of their vectors [N, d]; attackers lie to everybody alike."""
+    def lied(self, vectors, which=0, flat=False, key=None):
+        """What all clients send in place of their vectors [N, d]; attackers lie to everybody alike.
+
+        Noise is drawn leaf by leaf, or at once for algorithms that send one flat vector.
+        """
         if self.links.attackers is None or not self.links.attackers.any():
             return np.array(vectors)
-        shapes = [(vectors.shape[1],)] if whole else self.task.shared_shapes
-        inside = np.ones(vectors.shape[1], bool) if whole else self.task.exchanged
+        shapes, inside = [(self.size,)] if flat else self.task.shared_shapes, self.task.exchanged
 
         def noise():
             found = np.zeros_like(vectors)
-            found[:, inside] = self.draws.noise_of_attackers(self.t, which, shapes)
+            found[:, inside] = self.draws.noise_of_attackers(self.t, which, shapes, key)
             return found
 
-        return to_all(self.c, vectors, self.links.attackers, noise)
+        active = [self.part(i) for i in range(self.n)]
+        return to_all(self.c, vectors, self.links.attackers, active, noise)
 
     def average(self, own, told, mix, lies=None):
         """W_ii x_i + sum of W_ij y_j, of the coordinates that are exchanged."""
@@ -100,7 +103,7 @@ class Round:
             t0, forgets = self.c["algorithm.first_trust"], self.c["algorithm.forgetting"]
             self.run.trust = t0 + (1 - forgets) * (self.run.trust - t0)
         for i in range(self.n):
-            heard = {j: lies[i].get(j, told[j])[inside] for j in np.flatnonzero(hears[i])}
+            heard = {j: self.run.rounded(lies[i].get(j, told[j])[inside]) for j in np.flatnonzero(hears[i])}
             loss = (lambda x, i=i: self.judgement(i, own[i], x)) if rule in JUDGES else None
             near = Near(i, own[i][inside], heard, mix[i], self.c, self.t / self.c["rounds"], loss, self.run.trust[i])
             after[i, inside], used, alone[i] = combine(rule, near)
@@ -180,6 +183,7 @@ class Simulator:
         self.algorithm = REGISTERED[c["algorithm.name"]](c)
         self.algorithm.start(given["models"])
         self.first = given["models"]
+        self.rounded = given.get("rounded", lambda x: x)
         self.trust = np.full((self.n, self.n), c.get("algorithm.first_trust", 0.0), float)
         self.last_sent = np.array(given["models"])[:, self.task.exchanged]
         self.counts = given["counts"]
@@ -199,7 +203,7 @@ class Simulator:
     def wrapped(self, held, given):
         c, draws, algorithm = self.c, self.draws, self.algorithm
         seconds = self.costs.computing if self.costs else np.zeros(self.n)
-        network = World(c, draws, held, seconds, given["load"])
+        self.world = network = World(c, draws, held, seconds, given["load"])
         if c["server.pattern"] == "roadside":
             network = wrappers.Roadside(network, c, draws)
         elif c["server.pattern"]:
@@ -233,6 +237,7 @@ class Simulator:
         there = self.there(seen)
         self.present = self.layers["presence"].there(seen) if "presence" in self.layers else there
         self.task.begin(t, there, seen["position"])
+        self.world.samples = self.task.held
         links = self.network.links(t, seen)
         r = Round(self, t, links)
         if links.renewed is not None:

@@ -71,9 +71,14 @@ class Task:
         """Where the samples of a client begin in the list of all."""
         return before
 
-    def sums(self, count):
-        """The factor of a gradient: the number of samples where gradients are sums (thesis, algorithm 1)."""
-        return count if self.c["algorithm.gradient"] == "sum" else 1
+    def sums(self, count, whole):
+        """The factor of a gradient: the number of samples where gradients are sums (thesis, algorithm 1).
+
+        Beside sums over minibatches of M, a whole gradient counts M times the mean: estimates of both are unbiased.
+        """
+        if self.c["algorithm.gradient"] != "sum":
+            return 1
+        return self.c["algorithm.batch_size"] or count if whole else count
 
 
 class Regression(Task):
@@ -100,7 +105,7 @@ class Regression(Task):
             a, b = a[np.asarray(batch, int)], b[np.asarray(batch, int)]
         losses, slopes = self.of_samples(w, a, b)
         count = max(len(b), 1)
-        scale = self.sums(len(b) if batch is not None and not whole else len(self.b[0]))
+        scale = self.sums(len(b), whole)
         return losses.sum() / count + self.l2 / 2 * w @ w, scale * (a.T @ slopes / count + self.l2 * w)
 
     def score(self, w):
@@ -184,7 +189,7 @@ class Softmax(Task):
         losses, slopes = softmax_loss(self.outputs(w, x), y)
         of = {"Dense_0/kernel": x.T @ slopes / len(y), "Dense_0/bias": slopes.mean(axis=0)}
         found = np.concatenate([of[name].ravel() for name, _ in self.leaves])
-        return losses.mean(), self.sums(len(y)) * found
+        return losses.mean(), self.sums(len(y), whole) * found
 
     def score(self, w):
         outputs = self.outputs(w, self.x_test)

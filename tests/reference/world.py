@@ -134,6 +134,17 @@ class World:
                 found.setdefault(int(row["round"]), []).append((int(row["i"]), int(row["j"])))
         return found
 
+    def graph(self, t):
+        """Who hears whom on a graph that is not drawn."""
+        if self.c["network.graph"] != "file":
+            return graphs.links(self.n, self.c["network.graph"], t)
+        met = np.zeros((self.n, self.n), bool)
+        with open(self.c["graph.file"], newline="") as rows:
+            for i, j in csv.reader(rows):
+                met[int(i), int(j)] = True
+                met[int(j), int(i)] |= not self.c["graph.directed"]
+        return met
+
     def links(self, t, seen):
         """The links of a round: contacts, less those that radio, deadline and durations remove, then the weights."""
         c, n = self.c, self.n
@@ -141,7 +152,7 @@ class World:
         t = t + (c["network.order"] == "move_first" and in_space)
         squared = None
         if c["network.graph"]:
-            met = np.array(seen["graph"]) if seen["graph"] is not None else graphs.links(n, c["network.graph"], t)
+            met = np.array(seen["graph"]) if seen["graph"] is not None else self.graph(t)
         elif self.table is not None:
             met = np.zeros((n, n), bool)
             last = max(self.table)
