@@ -3,6 +3,7 @@
 The field `data.name` of a study names its task. A name that is no task names a data set, whose targets are learnt.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -102,6 +103,7 @@ def summed(task: Task, batch_size: int) -> Task:
       The task.
     """
 
+    @functools.wraps(task.gradient)  # which arguments it takes is asked of it
     def gradient(
         data: Any, clients: Any, client_params: ClientParams, key: jax.Array, **more: Any
     ) -> tuple[jax.Array, ClientParams]:

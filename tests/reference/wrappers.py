@@ -178,7 +178,9 @@ class Battery(Wrapper):
 
     def there(self, seen):
         alive = self.left > 0
-        return alive & self.inner.there(seen) if hasattr(self.inner, "there") else alive
+        if hasattr(self.inner, "there"):
+            return alive & self.inner.there(seen)
+        return alive if seen["there"] is None else alive & seen["there"]
 
     def links(self, t, seen):
         alive = self.left > 0
