@@ -238,6 +238,7 @@ BASE = {
 SYNTHETIC = {"data.dimension": 5, "data.samples_per_client": 6, "data.truth_share": 1.0}
 ORDER = {slot: place for place, slot in enumerate(SLOTS)}
 PAIRS = [(slot, choice) for slot, choices in SLOTS.items() for choice in choices]
+ASYNCHRONOUS = ("adpsgd", "push", "push_pull", "osgp", "swift")
 FIXED = ("d2", "extra", *COMPRESS)
 FEW = {"torus": (9, 12), "random_regular": (6, 12), "small_world": (6, 9, 12), "erdos_renyi": (6, 9)}
 
@@ -251,6 +252,8 @@ def completed(rng, choices):
         one("attack")
     if "compressor" in choices:
         one("algorithm", (*COMPRESS, *RELAYS))
+    if choices.get("algorithm") in ASYNCHRONOUS:
+        one("clock")  # without clocks all clients compute as long, as in rounds
     if choices.get("algorithm") in SERVER:
         one("server")
     elif choices.get("algorithm") in FIXED:
