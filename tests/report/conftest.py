@@ -1,7 +1,4 @@
-"""A small synthetic study, told by its views: the report shows what a study says, and a test may let it say anything.
-
-A real study is read from its records, and its summary is made of them; tests/results see to that.
-"""
+"""A small synthetic study, told by its views: the report shows what a study says, whatever a test lets it say."""
 
 import contextlib
 import itertools
@@ -18,12 +15,8 @@ MOBILITY = ("static", "random_movement", "dam", "dcm")
 
 def config(rounds: int, every: int, clients: int, grid: int, seeds: int, radius: float) -> dict[str, Any]:
     network = {"num_clients": clients, "num_mobile": clients // 4, "grid_size": grid, "radius": radius, "max_step": 3}
-    return {
-        "rounds": rounds,
-        "eval_every": every,
-        "seeds": seeds,
-        "target": 0.7,
-        "baseline": "static",
+    told = {"rounds": rounds, "eval_every": every, "seeds": seeds, "target": 0.7, "baseline": "static"}
+    return told | {
         "data": {"name": "mnist", "partition": "dirichlet", "alpha": 0.05, "standardise": True},
         "model": {"name": "cnn"},
         "network": {**network, "mobility": "static", "mixing": "metropolis_hastings"},
@@ -32,7 +25,7 @@ def config(rounds: int, every: int, clients: int, grid: int, seeds: int, radius:
 
 
 def walk(rng: np.random.Generator, mobility: str, rounds: int, mobile: np.ndarray, grid: int) -> np.ndarray:
-    """Positions [R+1, N, 2] on the grid points 1..G; only the mobile clients of a moving pattern move."""
+    """Positions [R+1, N, 2] on the grid points 1..G; only mobile clients of a moving pattern move."""
     path = [rng.integers(1, grid + 1, (len(mobile), 2))]
     goals = rng.integers(1, grid + 1, (len(mobile), 4, 2))
     for t in range(rounds):
@@ -44,8 +37,7 @@ def walk(rng: np.random.Generator, mobility: str, rounds: int, mobile: np.ndarra
 
 
 def statistic(values: np.ndarray) -> dict[str, Any]:
-    one = len(values) == 1
-    std = None if one else float(values.std(ddof=1))
+    std = None if len(values) == 1 else float(values.std(ddof=1))
     half = None if std is None else 2.5706 * std / np.sqrt(len(values))
     return {"mean": float(values.mean()), "std": std, "ci95": half, "per_seed": values.tolist()}
 

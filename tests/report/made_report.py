@@ -57,20 +57,13 @@ def declare(folder: Path, name: str, unit: str, scale: float = 1.0, where: tuple
     )
 
 
-def linked(position: np.ndarray, radius: float) -> np.ndarray:
-    """Who hears whom at some places: [..., N, 2] -> [..., N, N] bool, by the distance of every two clients."""
-    far = np.linalg.norm(position[..., :, None, :] - position[..., None, :, :], axis=-1)
-    return (far <= radius) & ~np.eye(position.shape[-2], dtype=bool)
-
-
 def add_records(
     folder: Path, *, radius: float = 3.0, server: bool = False, one_way: bool = False, attacked: bool = False
 ) -> Path:
     """Adds records to history.npz of a workdir of `write_workdir`, for all points and seeds.
 
-    There are links within the radius, of which some fail in one direction if ``one_way``; clients that are absent now
-    and then; destinations of mobile clients, two centres, with ``server`` meetings and relays, and with ``attacked``
-    attackers, and models that were rejected.
+    Links within the radius, some failing in one direction if ``one_way``; absent clients; destinations, two centres,
+    with ``server`` meetings and relays, and with ``attacked`` attackers and rejected models.
     """
     with np.load(folder / "history.npz") as file:
         arrays = dict(file)
@@ -79,7 +72,8 @@ def add_records(
         position = arrays[f"{p}/position"][:, :-1].astype(float)
         seeds, rounds, clients = position.shape[:3]
         present = rng.random((seeds, rounds, clients)) < 0.95
-        hears = linked(position, radius) & present[..., None] & present[..., None, :]
+        far = np.linalg.norm(position[..., :, None, :] - position[..., None, :, :], axis=-1)
+        hears = (far <= radius) & ~np.eye(clients, dtype=bool) & present[..., None] & present[..., None, :]
         if one_way:
             hears &= rng.random(hears.shape) < 0.8
         mobile = np.broadcast_to(arrays[f"{p}/is_mobile"][:, None, :, None], position.shape)

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +11,9 @@ import pytest
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report import page
 from mdfl_jax.report.read import read_workdir
+from mdfl_jax.report.setting import describe_setting
+from mdfl_jax.report.tables import note
 from tests.report.made_report import edit
-
-Maker = Callable[..., Path]
 
 
 def test_page_tells_the_remarks_the_verdict_the_setting_the_captions_and_the_making(reported: Path) -> None:
@@ -38,32 +37,22 @@ def test_page_tells_the_remarks_the_verdict_the_setting_the_captions_and_the_mak
     assert re.search("(?s:.*)".join(said), text)
 
 
-def truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-
-def without(key: str) -> Callable[[Path], object]:
+def without(key):
     return lambda path: path.write_text(json.dumps({k: v for k, v in json.loads(path.read_text()).items() if k != key}))
 
 
-def of_schema_1(path: Path) -> None:
-    edit(path.parent, path.stem, schema=1)
-
-
-def with_flat_places(path: Path) -> None:
-    np.savez(path, **{"0/position": np.zeros((2, 3))})
-
-
 MISTAKES = [
-    *(("config.json", harm, "") for harm in (Path.unlink, truncate)),
-    ("config.json", of_schema_1, ": schema is 1; this version reads schema 2; commit 1816172 reads"),
+    ("config.json", Path.unlink, ""),
+    ("config.json", lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]), ""),
+    ("config.json", lambda path: edit(path.parent, path.stem, schema=1), ": schema is 1; this version reads schema 2"),
     ("config.json", without("seeds"), ": lacks 'seeds'"),
-    ("history.npz", with_flat_places, ": 0/position has shape (2, 3)"),
+    ("history.npz", lambda path: np.savez(path, **{"0/position": np.zeros((2, 3))}), ": 0/position has shape (2, 3)"),
+    ("streets.npz", lambda path: np.savez(path, streets=np.zeros((2, 3))), ": streets has shape (2, 3); [K, 4] is"),
 ]
 
 
 @pytest.mark.parametrize(("name", "harm", "why"), MISTAKES)
-def test_a_harmed_file_is_named_in_one_line(make_workdir: Maker, name: str, harm: Callable, why: str) -> None:
+def test_a_harmed_file_is_named_in_one_line(make_workdir, name, harm, why):
     folder = make_workdir(rounds=10)
     harm(folder / name)
     with pytest.raises(UserError, match=re.escape(f"{name}{why}")) as error:
@@ -71,11 +60,8 @@ def test_a_harmed_file_is_named_in_one_line(make_workdir: Maker, name: str, harm
     assert "\n" not in str(error.value)
 
 
-def test_the_later_line_of_a_resumed_run_counts(make_workdir: Maker) -> None:
-    folder = make_workdir(rounds=10)
-    with open(folder / "metrics.jsonl", "a", encoding="utf-8") as file:
-        file.write(json.dumps({"schema": 1, "point": "dam", "seed": 1, "round": 10, "accuracy": None}) + "\n\n")
-        file.write(json.dumps({"schema": 1, "point": "dcm", "seed": 1, "round": 10, "accuracy": 0.125}) + "\n")
-    curves = read_workdir(folder).curves
-    assert curves["dcm"].accuracy[1, -1] == 0.125
-    assert np.isnan(curves["dam"].accuracy[1, -1])
+def test_the_setting_and_the_note_tell_the_sample_of_clients(make_workdir):
+    folder = edit(make_workdir(), points=lambda of: [p | {"sampling": {"ci95": 0.04, "round": 2}} for p in of])
+    run = read_workdir(edit(folder, "config", config=lambda of: of | {"eval_clients": 4, "eval_samples": 500}))
+    assert "with a test every 10 (of a sample of 4 clients and 500 test samples; of all at" in describe_setting(run)
+    assert "of a sample, which adds an error of at most 4.00 points (95 %)" in note(run.summary, run.config)

@@ -7,16 +7,6 @@ from mdfl_jax.core.outcomes import interval
 from mdfl_jax.storage.disk import plain
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """By the number of mobile clients among six: what three runs have measured, and their entry in summary.json."""
-    found = {}
-    for mobile in (0, 2, 6):
-        runs = [measured("p", seed, rounds=6, mobile=mobile) for seed in range(3)]
-        found[mobile] = runs, summary_of(tmp_path_factory.mktemp("groups"), *runs)
-    return found
-
-
 def oracle(run, members):
     """Accuracy at each evaluation and contacts at the end, of a list of clients, one number at a time."""
     accuracy, contacts = [], 0.0
@@ -28,8 +18,9 @@ def oracle(run, members):
     return accuracy, contacts
 
 
-def test_groups_of_the_summary_and_the_lines_are_those_of_the_oracle(made):
-    (runs, point), gaps, last_gaps = made[2], [], []
+def test_groups_of_the_summary_and_the_lines_are_those_of_the_oracle(tmp_path):
+    runs, gaps, last_gaps = [measured("p", seed, rounds=6, mobile=2) for seed in range(3)], [], []
+    point = summary_of(tmp_path, *runs)
     for s, run in enumerate(runs):
         (mobile, met_mobile), (other, met_other) = (oracle(run, members) for members in ([0, 1], [2, 3, 4, 5]))
         gaps.append(sum(a - b for a, b in zip(mobile[1:], other[1:])) / 3)
@@ -41,14 +32,10 @@ def test_groups_of_the_summary_and_the_lines_are_those_of_the_oracle(made):
     for key, values in (("mean", gaps), ("final", last_gaps)):
         assert point["group_gap"][key]["per_seed"] == pytest.approx(values)
         assert point["group_gap"][key]["ci95"] == pytest.approx(interval(values)["ci95"])
-
-
-@pytest.mark.parametrize(("mobile", "empty", "whole"), [(0, "mobile", "other"), (6, "other", "mobile")])
-def test_an_empty_group_has_no_numbers_and_leaves_the_other_alone(made, mobile, empty, whole):
-    runs, point = made[mobile][0], plain(made[mobile][1])  # NaN is null in the file
-    nothing = {"mean": None, "std": None, "ci95": None, "per_seed": [None] * 3}
-    assert point["group_accuracy"][empty] == point["group_neighbours"][empty] == nothing
-    assert point["group_gap"] == {"mean": nothing, "final": nothing}
-    assert point["group_accuracy"][whole]["per_seed"] == pytest.approx(point["final_accuracy"]["per_seed"])
-    for line in (line for run in runs for line in run.lines):
-        assert (line[f"accuracy_{empty}"], line[f"accuracy_{whole}"]) == (None, pytest.approx(line["accuracy"]))
+    nothing = {"mean": None, "std": None, "ci95": None, "per_seed": [None]}
+    for mobile, empty, whole in ((0, "mobile", "other"), (6, "other", "mobile")):
+        point = plain(
+            summary_of(tmp_path / empty, measured("p", 0, rounds=6, mobile=mobile))
+        )  # NaN is null in the file
+        assert point["group_accuracy"][empty] == point["group_neighbours"][empty] == nothing
+        assert point["group_accuracy"][whole]["per_seed"] == pytest.approx(point["final_accuracy"]["per_seed"])

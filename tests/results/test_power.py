@@ -11,7 +11,7 @@ from scipy import stats
 
 from mdfl_jax.core.outcomes import with_seeds
 from mdfl_jax.results.results import StudyResults
-from mdfl_jax.results.statistics import power_in_words, power_of, seeds_for, smallest_difference
+from mdfl_jax.results.statistics import power_of, seeds_for, smallest_difference
 from mdfl_jax.results.summary import _power
 
 
@@ -30,7 +30,7 @@ def test_seeds_are_enough_and_one_less_is_not(std, difference):
     assert seeds == 2 or smallest_difference(std, seeds - 1) > difference
 
 
-def test_each_point_has_the_power_of_its_differences():
+def test_each_point_has_the_power_of_its_differences_if_it_has_two_different_seeds():
     differences = {"sure": [0.01, 0.02, 0.015, 0.012], "unsure": [0.01, 0.06, -0.03]}
     found = power_of(differences)
     assert {key: found[key] for key in ("power", "difference")} == {"power": 0.8, "difference": 0.02}
@@ -39,34 +39,7 @@ def test_each_point_has_the_power_of_its_differences():
         least = pytest.approx(smallest_difference(std, len(values)))
         expected = {"id": name, "seeds": len(values), "std": pytest.approx(std), "smallest_difference": least}
         assert entry == expected | {"seeds_for_difference": seeds_for(std, 0.02)}
-
-
-def test_nothing_is_told_without_two_different_seeds():
-    assert power_of({}) is None
     assert power_of({"one seed": [0.1], "equal": [0.1, 0.1], "diverged": [np.nan, 0.1, np.inf]}) is None
-    (entry,) = power_of({"one": [0.1], "diverged": [np.nan, 0.1, 0.2]})["points"]
-    assert (entry["id"], entry["seeds"]) == ("diverged", 2)
-
-
-def entry(name, least, needed, seeds=6):
-    return {"id": name, "seeds": seeds, "smallest_difference": least, "seeds_for_difference": needed}
-
-
-def test_the_words_tell_the_least_and_the_largest_difference_that_the_seeds_find():
-    three = [entry("static", 0.138, 183), entry("dam", 0.0204, 7), entry("dcm", 0.03, 9)]
-    known = {"power": 0.8, "difference": 0.02}
-    assert power_in_words(known | {"points": three}) == (
-        "With 6 seeds, differences of about 2 to 14 percentage points can be told from chance, "
-        "depending on the sweep point; a difference of 2 takes 7 to 183 seeds"
-    )
-    assert power_in_words(known | {"points": three[1:2]}) == (
-        "With 6 seeds, differences of about 2 percentage points can be told from chance; "
-        "a difference of 2 takes 7 seeds"
-    )
-    some = [entry("a", 0.02, 9, seeds=10), entry("b", 0.03, 9, seeds=4), entry("c", 0.025, 14, seeds=9)]
-    told = power_in_words(known | {"points": some})
-    assert told.startswith("With 4 to 10 seeds, differences of about 2 to 3 percentage points ")
-    assert told.endswith("of 2 takes 9 to 14 seeds")  # the one between needs the most
 
 
 SWEEP = {"sweep": "network.mobility=static,random_movement,dcm; network.radius=1,2", "seeds": 5}
@@ -91,26 +64,14 @@ def test_the_differences_are_those_to_the_baseline_of_each_point(tmp_path):
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["power"] == found["power"]
 
 
-def test_without_a_baseline_all_are_compared_with_the_most_accurate_point():
-    entries = [point("a", [0.5, 0.625]), point("best", [0.75, 0.75]), point("c", [0.125, 0.5])]
-    found = _power(entries, [None] * 3, [[0, 1]] * 3, None)
-    assert found == power_of({"a": [-0.25, -0.125], "c": [-0.625, -0.25]})
-
-
-def test_only_common_seeds_are_paired():
-    entries = [point("base", [0.5, 0.6, 0.9]), point("b", [0.8, 0.2])]
-    found = _power(entries, [0, 0], [[0, 1, 2], [2, 0]], None)
-    assert found == power_of({"b": [0.8 - 0.9, 0.2 - 0.5]})
-
-
-def test_runs_that_diverged_and_points_that_were_not_chosen_are_left_out():
+def test_the_most_accurate_point_common_seeds_and_finite_results_are_compared():
     lost = float("nan")
+    entries = [point("a", [0.5, 0.625]), point("best", [0.75, 0.75]), point("c", [0.125, 0.5])]
+    found = _power(entries, [None] * 3, [[0, 1]] * 3, None)  # without a baseline
+    assert found == power_of({"a": [-0.25, -0.125], "c": [-0.625, -0.25]})
+    entries = [point("base", [0.5, 0.6, 0.9]), point("b", [0.8, 0.2])]
+    assert _power(entries, [0, 0], [[0, 1, 2], [2, 0]], None) == power_of({"b": [0.8 - 0.9, 0.2 - 0.5]})
     entries = [point("base", [0.5, 0.6, 0.4]), point("b", [0.8, lost, 0.2]), point("c", [lost] * 3)]
-    found = _power(entries, [0, 0, 0], [[0, 1, 2]] * 3, None)
-    assert found == power_of({"b": [0.8 - 0.5, 0.2 - 0.4]})
-    assert found["points"][0]["seeds"] == 2
+    assert _power(entries, [0, 0, 0], [[0, 1, 2]] * 3, None) == power_of({"b": [0.8 - 0.5, 0.2 - 0.4]})
     assert _power(entries, [2, 2, 2], [[0, 1, 2]] * 3, None) is None  # a baseline that diverged under all seeds
     assert _power(entries, [0, 0, 0], [[0, 1, 2]] * 3, [{"id": "b"}]) is None  # a baseline that was not chosen
-    chosen = [{"id": "base"}, {"id": None}]
-    assert _power(entries, [None] * 3, [[0, 1]] * 3, chosen) is None
-    assert _power([point("a", [np.nan, 0.5]), point("b", [np.nan, 0.2])], [None] * 2, [[0, 1]] * 2, None) is None

@@ -16,7 +16,7 @@ from tests.report.browser.pages import fits
 
 Opener = Callable[..., Any]  # the classes of playwright are known only where it is installed
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-WAIT = 20_000  # milliseconds: busy cores may need seconds for what takes a tenth of one on idle cores
+WAIT = 60_000  # milliseconds: busy cores may need a minute for what takes a second on idle cores
 
 
 @pytest.fixture(scope="module")  # not the session: while Playwright runs, asyncio.run fails in this thread
