@@ -1,6 +1,6 @@
 """Blocks and minibatches: every sample once, of its owner; crops and flips against NumPy, and what a client draws."""
 
-from functools import cache
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ CUT = {size: jax.jit(lambda index, size=size: cut_blocks(index, size)) for size 
 
 
 @given(st.lists(st.integers(-1, N - 1), min_size=SAMPLES, max_size=SAMPLES), st.sampled_from([1, 4, 7, 64]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_blocks_hold_every_owned_sample_once(owner, size):
     labels = np.arange(SAMPLES) % CLASSES
     index = INDEX(jnp.array(owner), jnp.array(labels))
@@ -48,38 +48,26 @@ def test_minibatch_comes_from_what_the_client_holds():
     assert draw_minibatch(jax.random.key(0), index, 1, 4).shape == (4,)  # holds nothing: any valid index
 
 
-def loaded(order, size, steps=0):
-    """The batches of an epoch: those of PyTorch's DataLoader(shuffle=True); or as many as there are steps, in NumPy."""
-    return np.array_split(order, steps) if steps else [order[k : k + size] for k in range(0, len(order), size)]
+def test_an_epoch_takes_every_sample_once():
+    """In the batches of PyTorch's DataLoader(shuffle=True); or in as many for each client, of NumPy's sizes."""
+    rng = np.random.default_rng(0)
+    for size, equal in itertools.product((1, 7, 64), (False, True)):
 
+        def drawn(index, size=size, equal=equal):
+            epochs = draw_epochs(jax.random.key(1), 3, *index[:3], size, equal)
+            return epochs.steps, jax.vmap(epochs.batch)(jnp.arange(3 * SAMPLES))
 
-@cache
-def epochs_of(size, equal):
-    """(index) -> the steps of each client in three epochs, of the largest in one, and the batches of all steps."""
-
-    def drawn(index):
-        epochs = draw_epochs(jax.random.key(1), 3, *index[:3], size, equal)
-        return epochs.steps, epochs.most, tuple(jax.vmap(epochs.batch)(jnp.arange(3 * SAMPLES)))
-
-    return jax.jit(drawn)
-
-
-@pytest.mark.parametrize("equal", [False, True])
-@given(st.lists(st.integers(-1, N - 1), min_size=SAMPLES, max_size=SAMPLES), st.sampled_from([1, 4, 7, 64]))
-@settings(max_examples=30, deadline=None)
-def test_an_epoch_takes_every_sample_once_as_a_data_loader_does(equal, owner, size):
-    index = INDEX(jnp.array(owner), jnp.zeros(SAMPLES, int))
-    of_each, most, (sample, mask) = jax.tree.map(np.asarray, epochs_of(size, equal)(index))
-    held = np.asarray(index.num_samples)
-    assert most == -(-held.max() // size)
-    steps = np.where(held > 0, most, 0) if equal else -(-held // size)
-    assert of_each.tolist() == (3 * steps).tolist()
-    for i in range(N):
-        for e in range(3):
-            taken = [sample[k, i][mask[k, i]] for k in range(e * steps[i], (e + 1) * steps[i])]
-            order = np.concatenate([np.zeros(0, int), *taken])
-            assert sorted(order.tolist()) == np.flatnonzero(np.array(owner) == i).tolist()
-            assert [b.tolist() for b in taken] == [b.tolist() for b in loaded(order, size, steps[i] * equal)]
+        for owner in (rng.integers(-1, N, SAMPLES), rng.choice([-1, 2, 3], SAMPLES, p=[0.1, 0.2, 0.7])):
+            of_each, (sample, mask) = jax.device_get(jax.jit(drawn)(INDEX(jnp.array(owner), jnp.zeros(SAMPLES, int))))
+            held = np.bincount(owner + 1, minlength=N + 1)[1:]
+            steps = np.where(held > 0, -(-held.max() // size), 0) if equal else -(-held // size)
+            assert of_each.tolist() == (3 * steps).tolist()
+            for i, e in itertools.product(np.flatnonzero(held), range(3)):
+                taken = [sample[k, i][mask[k, i]].tolist() for k in range(e * steps[i], (e + 1) * steps[i])]
+                order = np.concatenate(taken)
+                assert sorted(order.tolist()) == np.flatnonzero(owner == i).tolist()
+                even = np.array_split(order, steps[i]) if equal else np.split(order, range(size, len(order), size))
+                assert taken == [part.tolist() for part in even]
 
 
 def test_all_orders_are_equally_likely_and_independent():
@@ -106,13 +94,11 @@ def every_view(image, crop, flip):
     return crops + [c[:, ::-1] for c in crops] if flip else crops
 
 
-@pytest.mark.few(2)
 @pytest.mark.parametrize("backend", ["cpu", "tpu"])  # a gather of pixels, and products
-@pytest.mark.parametrize(("crop", "flip"), [(0, False), (0, True), (1, False), (2, True)])
-def test_views_are_the_crops_and_their_mirror_images(crop, flip, backend, monkeypatch):
+def test_views_are_the_crops_and_their_mirror_images(backend, monkeypatch):
     monkeypatch.setattr(augment, "backend", lambda: backend)
-    augmentation = Augmentation(crop, flip)
-    for i, image in enumerate(IMAGES):
+    for i, (crop, flip) in enumerate([(0, True), (1, False), (2, True)]):
+        image, augmentation = IMAGES[i], Augmentation(crop, flip)
         wanted = every_view(image, crop, flip)
         assert len(wanted) == augmentation.num_views
         views = jnp.arange(augmentation.num_views)
@@ -121,23 +107,14 @@ def test_views_are_the_crops_and_their_mirror_images(crop, flip, backend, monkey
         np.testing.assert_array_equal(shown, wanted)
 
 
-def test_all_views_are_equally_likely():
-    augmentation = Augmentation(1, True)
-    views = np.asarray(draw_views(augmentation, KEY, jnp.zeros(200, jnp.int32), jnp.arange(18_000).reshape(200, 90)))
-    counts = np.bincount(views.reshape(-1), minlength=18)
+def test_views_are_equally_likely_and_depend_on_the_step_and_on_nobody_else():
+    views = draw_views(Augmentation(1, True), KEY, jnp.zeros(200, jnp.int32), jnp.arange(18_000).reshape(200, 90))
+    counts = np.bincount(np.asarray(views).reshape(-1), minlength=18)
     assert len(counts) == 18
     assert np.all(np.abs(counts - 1000) < 150)  # five standard deviations
-
-
-def test_what_a_client_draws_depends_on_the_step_and_on_nobody_else():
     augmentation = Augmentation(4, True)
     client, place = jnp.array([0, 0, 1, 2]), jnp.arange(8) + 8 * jnp.array([0, 1, 0, 0])[:, None]
     drawn = draw_views(augmentation, KEY, client, place)
-    alone = draw_views(augmentation, KEY, client[2:3], place[2:3])
-    np.testing.assert_array_equal(drawn[2:3], alone)
-    rows = [tuple(row) for row in np.asarray(drawn)]
-    assert len(set(rows)) == 4
-    again = draw_views(augmentation, jax.random.key(1), client, place)
-    halves = draw_views(augmentation, KEY, jnp.repeat(client, 2), place.reshape(8, 4))
-    np.testing.assert_array_equal(halves.reshape(4, 8), drawn)
-    assert not np.array_equal(drawn, again)
+    np.testing.assert_array_equal(drawn[2:3], draw_views(augmentation, KEY, client[2:3], place[2:3]))
+    assert len({tuple(row) for row in np.asarray(drawn)}) == 4
+    assert not np.array_equal(drawn, draw_views(augmentation, jax.random.key(1), client, place))

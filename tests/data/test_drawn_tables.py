@@ -7,7 +7,6 @@ import csv
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.dataset import Targets
@@ -49,62 +48,16 @@ def target(drawn):
     return cells, np.unique(cells, return_inverse=True)[1]
 
 
-# Mutations of the header, of cells and of the form: (drawn, frame, form, features). Only `spelt` changes what is right.
+# Mutations of the header, of cells and of the form: (drawn, frame, form, features).
 
 
 def renamed(drawn, frame, form, features):
     known = [name for name in frame if name in ("label", "target", "client")]
     if known:
         name = drawn.choice(known)
-        changes = [str.upper, str.title, lambda n: f" {n}", lambda n: f"{n} ", lambda n: f"{n}s", lambda n: f"# {n}"]
+        changes = [str.upper, str.title, lambda n: f" {n}", lambda n: f"{n}s", lambda n: f"# {n}", lambda n: "class"]
         new = changes[drawn.integers(len(changes))](name)
-        new = "class" if name == "label" and drawn.random() < 0.2 else new
         frame.columns = [new if of == name else of for of in frame]
-
-
-def with_index(drawn, frame, form, features):
-    form |= {"index": True}
-    frame.index = drawn.permutation(ROWS) if drawn.random() < 0.3 else np.arange(ROWS) + drawn.integers(2)
-    form["index_label"] = drawn.choice(np.array([None, "Unnamed: 0", "id", "Index", "row", "No."], object))
-
-
-def doubled(drawn, frame, form, features):
-    frame.insert(0, frame.columns[drawn.integers(len(frame.columns))], 1.5, allow_duplicates=True)
-
-
-def nameless(drawn, frame, form, features):
-    frame.insert(int(drawn.integers(len(frame.columns) + 1)), drawn.choice(["", " "]), drawn.normal(size=ROWS))
-
-
-def headless(drawn, frame, form, features):
-    form |= {"header": False}
-
-
-SPELLINGS = [  # of a number above 1; a minus is part of the last one
-    (2, lambda v: f"{v:,.2f}"),
-    (3, lambda v: f"{v:.3f}".replace(".", ",")),
-    (1, lambda v: f"{v:,.1f}".replace(",", " ")),
-    (1, lambda v: f"{v:,.1f}".translate({ord(","): ".", ord("."): ","})),
-    (1, lambda v: f"{v:.1f} %"),
-    (2, lambda v: f"${v:.2f}"),
-    (1, lambda v: f"{v:.1f} kg"),
-    (3, lambda v: f"\u2212{v:.3f}"),
-]
-
-
-def spelt(drawn, frame, form, features):
-    """A column has its numbers in another spelling."""
-    if floats := [name for name in features if frame[name].dtype.kind == "f"]:
-        name, (digits, spell) = drawn.choice(floats), SPELLINGS[drawn.integers(len(SPELLINGS))]
-        values = np.round(drawn.random(ROWS) * 10.0 ** drawn.integers(1, 6) + 1, digits)
-        frame[name] = cells = [spell(v) for v in values]
-        features[name] = (-values if cells[0][0] == "\u2212" else values)[:, None]
-
-
-def dated(drawn, frame, form, features):
-    days = pd.Timestamp("2020-01-28") + pd.to_timedelta(drawn.integers(0, 90, ROWS), "D")
-    patterns = ["%Y-%m-%d", "%d.%m.%Y", "%m/%d/%y", "%d %b %Y", "%b %d, %Y", "%H:%M", "%Y-%m", "%d-%b-%Y", "%c"]
-    frame.insert(0, "day", days.strftime(str(drawn.choice(patterns))) if drawn.random() < 0.8 else days - days[0])
 
 
 def holed(drawn, frame, form, features):
@@ -116,26 +69,25 @@ def holed(drawn, frame, form, features):
     frame[column] = cells
 
 
-def odd(drawn, frame, form, features):
-    """A column of cells that are no plain numbers, and that somebody may take for names."""
-    kinds = "<5 >=10 | 1/2 3/4 | 0x1f 0x2f | 18-24 25-34 | 10k 2M | 5+ 7 | 1d5 2d3"
-    cells = [pair.split() for pair in kinds.split(" | ")]
-    frame.insert(0, "odd", drawn.choice(cells[drawn.integers(len(cells))], ROWS))
-
-
-def single(drawn, frame, form, features):
-    """The target has one value."""
-    name = next((name for name in ("label", "target", "last") if name in frame), None)
-    if name:
-        frame[name] = frame[name].iloc[0]
-
-
 def padded(drawn, frame, form, features):
     for name in [name for name in dict.fromkeys(frame) if isinstance(frame[name].iloc[0], str)]:
         frame[name] = [cell + " " * int(drawn.integers(3)) for cell in frame[name]]
 
 
-WRONG = [spelt, dated, odd, single, holed, renamed, with_index, doubled, nameless, headless]
+def other(drawn, frame, form, features):
+    """The index of pandas, a column without a name or with another's, no header, or cells that may be something."""
+    cells = drawn.choice(
+        drawn.choice(["<5 >=10", "1/2 3/4", "0x1f 0x2f", "18-24 25-34", "2020-01-28 2021-02-03"]).split(), ROWS
+    )
+    kind, place = drawn.integers(5), int(drawn.integers(len(frame.columns) + 1))
+    if kind < 2:
+        form |= {"index": True} if kind else {"header": False}
+    else:
+        name = ["", frame.columns[drawn.integers(len(frame.columns))], "odd"][kind - 2]
+        frame.insert(place if kind == 2 else 0, name, cells if kind == 4 else 1.5, allow_duplicates=True)
+
+
+WRONG = [holed, renamed, other]
 """After these a table may be refused; after the others it must be read."""
 
 
@@ -156,7 +108,7 @@ def case(drawn):
     form |= {"lineterminator": drawn.choice(["\n", "\r\n"]), "encoding": drawn.choice(["utf-8", "utf-8-sig"])}
     if form["sep"] == ";" and drawn.random() < 0.5:
         form["decimal"] = ","
-    changes = [change for change in (padded, *WRONG) if drawn.random() < 0.12]
+    changes = [change for change in (padded, *WRONG) if drawn.random() < 0.2]
     for change in changes:
         change(drawn, frame, form, features)
     may_be_refused = bool(set(changes) & set(WRONG)) or "a;b" in names or "price, net" in names
@@ -186,9 +138,8 @@ def agrees(data, x, y, owner):
     return distinct == [len(np.unique(of)) for of in x.T]  # no two numbers have become one
 
 
-@pytest.mark.parametrize("cases", [200, pytest.param(2_000, marks=pytest.mark.long)])
-def test_a_drawn_table_is_read_right_or_refused(tmp_path, cases):
-    wrong, refused, right = [], 0, 0
+def test_a_drawn_table_is_read_right_or_refused(tmp_path):
+    wrong, refused, right, cases = [], 0, 0, 250
     for seed in range(cases):
         frame, form, truth, may_be_refused = case(np.random.default_rng(seed))
         try:

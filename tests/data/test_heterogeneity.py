@@ -11,32 +11,8 @@ from mdfl_jax.data.heterogeneity import (
     coefficient_of_variation,
     effective_classes,
     gini,
-    heterogeneity,
     total_variation,
 )
-
-ALIKE = np.array([[5, 10, 15], [1, 2, 3], [0, 0, 0]])  # a client without samples counts in the sizes only
-ONE_CLASS_EACH = 7 * np.eye(4, dtype=int)
-
-
-def test_alike_clients():
-    found = heterogeneity(ALIKE)
-    assert found.total_variation == pytest.approx(0)
-    assert found.earth_movers == pytest.approx(0)
-    shares = np.array([1, 2, 3]) / 6
-    assert found.effective_classes == pytest.approx(math.exp(-sum(p * math.log(p) for p in shares)))
-    assert (found.smallest, found.largest, found.empty) == (0, 30, 1)
-
-
-def test_one_class_each():
-    """TV is 1 - 1/C, its double in the 1-norm; one effective class; equal sizes."""
-    found = heterogeneity(ONE_CLASS_EACH)
-    assert found.total_variation == pytest.approx(0.75)
-    assert found.earth_movers == pytest.approx(1.5)
-    assert found.effective_classes == pytest.approx(1)
-    assert found.size_gini == pytest.approx(0)
-    assert found.size_variation == pytest.approx(0)
-
 
 COUNTS = st.lists(st.lists(st.integers(0, 50), min_size=3, max_size=3), min_size=1, max_size=6).filter(
     lambda rows: sum(map(sum, rows)) > 0

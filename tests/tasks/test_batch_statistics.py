@@ -5,14 +5,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small import Normalised, assert_trees_differ, assert_trees_equal, toy_dataset
+from small import Normalised, assert_trees_equal, toy_dataset
 
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings, adam, sgd
 from mdfl_jax.algorithms.registry import ignored_by, numbers_of, resolved
 from mdfl_jax.core.trees import trained
 from mdfl_jax.core.types import Links
-from mdfl_jax.data.augment import Augmentation
 from mdfl_jax.data.partition import DirichletNumbers
 from mdfl_jax.tasks import classification
 from mdfl_jax.tasks.gradients import Tiling
@@ -21,10 +20,6 @@ N, RATE = 4, 0.1
 KEY = jax.random.key(0)
 RING = np.array([[0, 1, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1], [1, 0, 1, 0]], bool)
 MIX = np.where(RING, 1 / 3, np.eye(4) / 3).astype(np.float32)
-
-
-def make(batch_size=0, tiling=Tiling(), **settings):
-    return classification(toy_dataset(), Normalised(), N, "dirichlet", batch_size=batch_size, tiling=tiling, **settings)
 
 
 def start(task, alpha=1.0):
@@ -64,73 +59,41 @@ def moved(task, clients, params):
     }
 
 
-WHOLE = make(tiling=Tiling(block_size=90))  # a block holds all of a client's samples
+# A block holds all of a client's samples.
+WHOLE = classification(toy_dataset(), Normalised(), N, "dirichlet", tiling=Tiling(block_size=90))
 
 
-def round_of(name, local=False, optimizer=sgd(), links=None, params=None, **numbers):
+def round_of(name, local=False, optimizer=sgd(), **numbers):
     """One round of an algorithm by hand: (models after it, stats, models before it, clients)."""
     clients, before = start(WHOLE)
     algorithm = ALGORITHMS[name](Settings(optimizer, local_statistics=local))
     hparams = numbers_of(name, **{"lr": 0.05, "weight_decay": 0.3, **numbers})
-    links = links or Links(jnp.asarray(RING), jnp.asarray(MIX))
-    state = algorithm.init(hparams, before)
+    links, state = Links(jnp.asarray(RING), jnp.asarray(MIX)), algorithm.init(hparams, before)
     round_ = jax.jit(lambda state: algorithm.round(hparams, KEY, state, links, gradient_of(WHOLE, clients)))
     state, stats = round_(state)
-    return algorithm.params(state), stats, before, clients, algorithm, state
+    return algorithm.params(state), stats, before, clients
 
 
-ALONE = Links(jnp.zeros((N, N), bool), jnp.eye(N))
-
-
-@pytest.mark.few(3)
-@pytest.mark.parametrize(
-    ("name", "optimizer", "links", "numbers"),
-    [
-        ("dpsgd", sgd(), None, {"momentum": 0.9}),
-        ("dpsgd", adam(), None, {"momentum": 0.9}),
-        ("dfedsam", sgd(), None, {"rho": 5.0}),  # they see the batch at the model itself
-        ("pame", sgd(), ALONE, {"penalty_growth": 1.5}),
-    ],
-    ids=["sgd", "adam", "sharpness-aware", "pame"],
-)
-def test_statistics_follow_the_batches_like_a_running_mean_and_are_mixed(name, optimizer, links, numbers):
-    """No learning rate, decay, momentum, moment, perturbation or penalty comes between."""
-    after, _, before, clients, *_ = round_of(name, optimizer=optimizer, links=links, **numbers)
+def test_statistics_follow_the_batches_like_a_running_mean_and_are_mixed_or_stay():
+    """No learning rate, decay, momentum, moment or perturbation comes between; those that stay are not sent."""
+    after, _, before, clients = round_of("dfedsam", rho=5.0)  # they see the batch at the model itself
     for kind, value in moved(WHOLE, clients, before).items():
-        np.testing.assert_allclose(running(after)[kind], value if links else MIX @ value, rtol=2e-5)
-
-
-def test_local_statistics_stay_where_they_are_and_are_not_sent():
-    after, stats, before, clients, *_ = round_of("dpsgd", local=True)
-    mixed, sent, *_ = round_of("dpsgd")
-    for name, value in moved(WHOLE, clients, before).items():
-        np.testing.assert_allclose(running(after)[name], value, rtol=2e-5)
+        np.testing.assert_allclose(running(after)[kind], MIX @ value, rtol=2e-5)
+    after, stats, before, clients = round_of("dpsgd", local=True, optimizer=adam(), momentum=0.9)
+    mixed, sent, *_ = round_of("dpsgd", optimizer=adam(), momentum=0.9)
+    for kind, value in moved(WHOLE, clients, before).items():
+        np.testing.assert_allclose(running(after)[kind], value, rtol=2e-5)
+        np.testing.assert_allclose(running(mixed)[kind], MIX @ value, rtol=2e-5)
     assert_trees_equal(trained(after), trained(mixed))
     np.testing.assert_array_equal(stats.messages, sent.messages)
     np.testing.assert_array_equal(sent.bits.low - stats.bits.low, 2 * 8 * 32)  # two messages, eight numbers each
-
-
-def test_fedmobile_server_gets_the_mean_of_what_statistics_moved_by():
-    """All meet the server in both rounds: after the second, x^0 less the mean of the first round's moves."""
-    clients, params = start(WHOLE)
-    same = jax.tree.map(lambda p: jnp.broadcast_to(p[:1], p.shape), params)
-    algorithm, hparams = ALGORITHMS["fedmobile"](Settings()), numbers_of("fedmobile", lr=0.05)
-    zero = jnp.zeros(N, jnp.int32)
-    links = Links(jnp.zeros((N, N), bool), jnp.eye(N), zero == 0, zero, zero + 1)
-    state = algorithm.init(hparams, same)
-    step = jax.jit(lambda state, links: algorithm.round(hparams, KEY, state, links, gradient_of(WHOLE, clients))[0])
-    for r in range(2):
-        state = step(state, links)
-        links = links._replace(last_server=zero + r + 1, next_server=zero + r + 2)
-    server = running(algorithm.global_model(state))
-    for name, value in moved(WHOLE, clients, same).items():
-        np.testing.assert_allclose(server[name][0], value.mean(axis=0), rtol=2e-5)
+    chex.assert_tree_all_finite(round_of("nids", lr=0.0)[0])  # a step of zero divides the statistics' gradient
 
 
 RECURSIONS = [n for n in ALGORITHMS if "statistics" in ignored_by(n) and not ALGORITHMS[n](Settings()).global_model]
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", RECURSIONS)
 def test_recursions_bring_everybodys_statistics_to_the_mean_of_the_batches(name):
     """What is learnt of the data is frozen by a gradient of zero; the statistics go on, and end where they should."""
@@ -160,8 +123,7 @@ def test_recursions_bring_everybodys_statistics_to_the_mean_of_the_batches(name)
         np.testing.assert_allclose(mean_of_clients[kind], value.mean(axis=0), rtol=0.02, atol=0.02)
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("name", ["async_fl", "fedmobile", "fedmobile_local", "virtual_upload", "server_fedavg"])
+@pytest.mark.parametrize("name", ["fedmobile", "server_fedavg"])
 def test_a_server_met_now_and_then_has_statistics_between_those_of_its_clients(name):
     """Sums of what they moved by would overshoot when meetings are far apart: variances must never be negative."""
     _, before = start(WHOLE)
@@ -189,40 +151,3 @@ def test_a_server_met_now_and_then_has_statistics_between_those_of_its_clients(n
         assert low <= float(leaf.min()) <= float(leaf.max()) <= high
         assert low <= float(of_clients.min()) <= float(of_clients.max()) <= high
         np.testing.assert_allclose(leaf[-1], 0.1, atol=0.03)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("batch_size", [0, 6])
-def test_a_client_without_data_keeps_everything_and_nothing_becomes_nan(batch_size):
-    task = make(batch_size, augmentation=Augmentation(1, True))
-    clients, params = start(task, alpha=0.05)
-    clients = clients._replace(held=clients.held._replace(num_samples=clients.num_samples.at[2].set(0)))
-    if not batch_size:
-        blocks = clients.blocks
-        clients = clients._replace(blocks=blocks._replace(mask=blocks.mask & (blocks.client != 2)[:, None]))
-    loss, gradients = jax.jit(gradient_of(task, clients))(params, KEY)
-    assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves((loss, gradients)))
-    assert all(not np.any(leaf[2]) for leaf in jax.tree.leaves(gradients))
-    assert all(np.any(leaf[0]) for leaf in jax.tree.leaves(gradients["batch_stats"]))
-    score = task.evaluate(task.data, clients, params)
-    assert bool(jnp.isfinite(score.loss).all())
-
-
-@pytest.mark.parametrize("name", ["nids", "extra", "qg_dsgdm"])
-def test_a_step_of_size_zero_leaves_the_statistics_finite(name):
-    """As at the end of a cosine schedule: the step, by which the statistics' gradient is divided, is zero."""
-    after, *_ = round_of(name, lr=0.0)
-    chex.assert_tree_all_finite(after)
-
-
-@pytest.mark.long
-def test_a_minibatch_is_one_block_unless_told_otherwise():
-    """Normalising ten samples in blocks of five is something else than all at once."""
-    params = start(make(10))[1]
-    found = []
-    for tiling in (Tiling(), Tiling(tile=4), Tiling(mapping="vmap"), Tiling(block_size=5)):
-        task = make(10, tiling)
-        found.append(jax.jit(gradient_of(task, start(task)[0]))(params, KEY)[1])
-    assert_trees_equal(found[0], found[1], 1e-5)
-    assert_trees_equal(found[0], found[2], 1e-5)
-    assert_trees_differ(found[0], found[3], 1e-3)

@@ -6,19 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from collectives import unordered
-from small import assert_trees_equal, toy_dataset, toy_hparams
+from small import assert_trees_equal, toy_dataset
 
-from mdfl_jax import Hparams, Schedule, UserError
-from mdfl_jax.algorithms.dpsgd import dpsgd
-from mdfl_jax.algorithms.local import LocalNumbers, Settings
 from mdfl_jax.core.rng import stream, stream_at
-from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.data.partition import DirichletNumbers
-from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.models import make_model
-from mdfl_jax.networks.costs import Work
-from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.tasks import classification
 from mdfl_jax.tasks.collecting import DRIFTS, OWN, CollectingNumbers, collecting
 
@@ -96,15 +88,6 @@ def test_clients_hold_what_they_collected_in_their_last_rounds_where_they_were(d
     assert {len(each) for of in after for each in of} > {0, WINDOW * RATE}
 
 
-def test_costs_count_the_work_of_who_begins_where_there_is_nothing():
-    """400 regions for 90 samples: the last one has none, and all but the relay collect some on the way."""
-    inner = classification(toy_dataset(), make_model("linear", CLASSES), 400, "iid", batch_size=4)
-    task, places = collecting(inner, N, RATE, WINDOW, 20, CLASSES, num_relays=1), np.full((N, 2), 9.9, np.float32)
-    clients = task.partition(task.data, NUMBERS, stream(KEY, "partition"), places)
-    assert not clients.label_counts.any()
-    assert Work(batch_size=4).samples(clients.num_samples).tolist() == [4, 4, 4, 4, 0]
-
-
 def test_what_is_found_and_what_is_tested_is_turned():
     inner, task = made("rotation", batch_size=8)
     n, images = len(inner.data.y_train), np.asarray(inner.data.x_train)
@@ -125,71 +108,3 @@ def test_what_is_found_and_what_is_tested_is_turned():
     half = inner.data._replace(x_train=jnp.asarray([np.rot90(x, 2) for x in images]))
     back = holding.inner._replace(held=holding.inner.held._replace(sample=holding.inner.held.sample % n))
     assert_trees_equal((loss, found), inner.gradient(half, back, params, KEY), 1e-6)
-
-
-def simulation_of(drift, num_devices=1):
-    """Clients that walk over the grid and collect; the last one is a relay."""
-    _, task = made(drift, batch_size=4, num_relays=1, mesh=client_mesh(jax.devices()[:num_devices]))
-    network = spatial(N, 10, ("random_movement",), num_relays=1)
-    schedule = Schedule(8, 2, True, metrics=("accuracy_here",))
-    network_numbers = toy_hparams(mobility=0, num_mobile=3, radius=4.0).network
-    hparams = Hparams(NUMBERS, network_numbers, LocalNumbers(lr=np.float32(0.1)))
-    return Simulation(task, network, dpsgd(Settings(num_local_steps=2)), schedule), hparams
-
-
-def test_a_run_learns_from_what_its_clients_collect():
-    """The accuracy where clients are is that of each label, weighed as labels are there in the last round."""
-    simulation, hparams = simulation_of("places")
-    inner, _ = made("places")
-    carry, first = jax.jit(simulation.init)(simulation.data, hparams, KEY)
-    places, counts = [np.asarray(carry.network.places.position)], []
-    advance = jax.jit(simulation.advance)
-    for _ in range(simulation.num_evaluations):
-        carry, metrics = advance(simulation.data, hparams, KEY, carry)
-        places.extend(np.asarray(metrics.position))
-        held = simulation.task.collecting.held(simulation.data, carry.clients, carry.collected)
-        counts.append(np.asarray(held.label_counts))
-    after, read, own = loop(inner, "places", np.stack(places)[:-1], np.ones((8, N), bool))
-    labels = np.asarray(inner.data.y_train)
-    for e, found in enumerate(counts):
-        wanted = [np.bincount(labels[[s for s, _ in each]], minlength=CLASSES) for each in after[2 * e + 1]]
-        np.testing.assert_array_equal(found[:-1], wanted[:-1])
-        assert not found[-1].any()  # of the relay
-    assert metrics.accuracy[:-1].mean() > first.accuracy.mean() + 0.2
-    x, y = (np.asarray(each) for each in (inner.data.x_test, inner.data.y_test))
-    part = lambda c: inner.data._replace(x_test=jnp.asarray(x[y == c]), y_test=jnp.asarray(y[y == c]))  # noqa: E731
-    models = simulation.models(carry)[0]
-    accuracy = np.stack([inner.evaluate(part(c), None, models).accuracy for c in range(CLASSES)], axis=1)
-    for i in range(N - 1):
-        weight = np.bincount(labels[own[read[-1][i]]], minlength=CLASSES)
-        assert metrics.accuracy_here[i] == pytest.approx(weight @ accuracy[i] / weight.sum(), rel=1e-5)
-    assert np.isnan(metrics.accuracy_here[-1])
-
-
-@pytest.mark.long
-def test_several_devices_collect_what_one_collects():
-    """Three devices have a padding client."""
-    found = []
-    for devices in (1, 3):
-        simulation, hparams = simulation_of("rotation", devices)
-
-        def whole(key, of=simulation, hparams=hparams):
-            return of.advance(of.data, hparams, key, of.init(of.data, hparams, key)[0])[1]
-
-        run = jax.jit(whole).lower(KEY).compile()
-        found.append(jax.device_get(run(KEY)))
-    assert unordered(run.as_text())[1] == []
-    one, several = found
-    for name in one:
-        np.testing.assert_allclose(one[name], several[name], atol=2e-5, err_msg=name)
-
-
-def test_what_cannot_be_collected_is_told():
-    inner, _ = made()
-    for given, line in (
-        ({"drift": "turns"}, "data.drift: unknown drift 'turns'"),
-        ({"regions": 3}, "the task has 4 clients; for 3 x 3 regions"),
-    ):
-        asked = {"num_clients": N, "rate": 1, "window": 1, "regions": SIDE, "num_strata": CLASSES} | given
-        with pytest.raises(UserError, match=line):
-            collecting(inner, **asked)

@@ -29,14 +29,11 @@ def test_every_label_has_its_share(num_labels, count, seed):
     assert (np.diff(labels[drawn]) >= 0).all()
 
 
-def test_each_test_sample_is_drawn_as_often_as_the_others():
+def test_test_samples_are_drawn_alike_and_a_large_part_does_not_overflow():
     labels = jnp.asarray([0] * 3 + [1] * 11 + [2] * 9)
     draw = jax.jit(jax.vmap(lambda key: draw_part(key, labels, 7)))
     often = np.bincount(np.asarray(draw(jax.random.split(jax.random.key(0), 6000))).ravel(), minlength=23) / 6000
     np.testing.assert_allclose(often, 7 / 23, atol=0.03)
-
-
-def test_a_large_part_does_not_overflow():
     drawn = np.asarray(DRAW(1, jnp.zeros(70_000, jnp.int32), 65_000))
     assert drawn.min() >= 0
     assert len(np.unique(drawn)) == 65_000

@@ -6,7 +6,7 @@ from small import told
 
 import mdfl_jax
 from mdfl_jax.cli.families import listing
-from mdfl_jax.config.resolve import as_config, resolve
+from mdfl_jax.config.resolve import as_config
 from mdfl_jax.core.numbers import number
 from mdfl_jax.data.partition import PARTITIONS
 from mdfl_jax.report.tables import note
@@ -45,75 +45,37 @@ def test_a_study_of_given_arrays_goes_on_with_the_same_arrays_only(tmp_path):
     assert first.array("accuracy")[:, -1].min() > first.array("accuracy")[:, 0].max()
     again = mdfl_jax.run(TINY, tmp_path / "run", data=arrays(), progress=False)
     np.testing.assert_array_equal(again.array("accuracy"), first.array("accuracy"))
+    assert again.summary["accuracy_is"] == again.manifest["accuracy_is"] == "max(R^2, 0)"
+    assert note(again.summary).startswith("Final test accuracy (it is max(R^2, 0)): mean")
     line = told(mdfl_jax.run, TINY, tmp_path / "run", data=arrays(Y + 1), progress=False)
     assert "data.name" in line
     assert not [name for name in mdfl_jax.data.sources.SOURCES if name.startswith("given:")]
 
 
-def test_arrays_and_a_name_are_told():
+MISTAKES = [
+    (arrays(), {"metrics": "class_accuracy"}, "'class_accuracy' needs test samples with labels, one each, which"),
+    (arrays(), {"metrics": "local_accuracy"}, "'local_accuracy' needs test samples with natural owners (the array"),
+    (arrays(), {"model.loss": "cross_entropy"}, "model.loss is cross_entropy; mine has regression targets"),
+    (arrays(), {"model.loss": "crossentropy"}, "unknown loss 'crossentropy' (did you mean 'cross_entropy'?)"),
+    (arrays(), {"data.crop": 2}, "data.crop is 2; mine has samples [4] of float32, and images of uint8 only can be"),
+    (arrays(), {"model.name": "cnn"}, "cnn"),
+    (arrays(x_validation=X[:8], y_validation=Y[:8]), {"data.validation": 5}, "data.validation is 5; mine has 8 valid"),
+    (arrays(), {"data.partition": "by_owner"}, "mine has no array 'client'"),
+    (arrays(), {"data.name": "synthetic:linear", "model.loss": "squared_error"}, "it must be empty with data.name syn"),
+]
+
+
+def test_a_mistake_is_one_line(studied):
+    for given, changes, says in MISTAKES:
+        assert says in told(studied, given, **changes)
     line = told(mdfl_jax.run, TINY | {"data.name": "mnist"}, data=arrays())
     assert line == "data is given and data.name is 'mnist'; allowed: one of them"
-    assert (
-        told(mdfl_jax.run, TINY, data={"x_train": X}) == "data has no y_train; needed: x_train, y_train, x_test, y_test"
-    )
-    assert told(mdfl_jax.run, TINY, data=arrays(Y[:120])).endswith("targets for each sample")
-
-
-@pytest.mark.parametrize(
-    ("given", "changes", "says"),
-    [
-        (arrays(), {"metrics": "class_accuracy"}, "'class_accuracy' needs test samples with labels, one each, which"),
-        (arrays(), {"metrics": "local_accuracy"}, "'local_accuracy' needs test samples with natural owners (the array"),
-        (arrays(), {"model.loss": "cross_entropy"}, "model.loss is cross_entropy; mine has regression targets"),
-        (arrays(Y > 0), {}, "y_train is bool [100]; allowed: [n, K]"),
-        (arrays(), {"model.loss": "crossentropy"}, "unknown loss 'crossentropy' (did you mean 'cross_entropy'?)"),
-        (
-            arrays(),
-            {"data.crop": 2},
-            "data.crop is 2; mine has samples [4] of float32, and images of uint8 only can be",
-        ),
-        (arrays(), {"data.flip": True}, "data.flip is true; mine has samples [4] of float32"),
-        (arrays(), {"data.normalize": "no"}, "unknown normalize 'no'"),
-        (arrays(), {"model.name": "cnn"}, "cnn"),
-        (
-            arrays(x_validation=X[:8], y_validation=Y[:8]),
-            {"data.validation": 5},
-            "data.validation is 5; mine has 8 validation samples of its own, so it must be 0",
-        ),
-        (arrays(), {"data.partition": "by_owner"}, "mine has no array 'client'"),
-        (
-            arrays(),
-            {"data.partition": "classes_per_client", "data.classes_per_client": 11},
-            "data.classes_per_client is 11; mine has 10 classes",
-        ),
-    ],
-)
-def test_a_mistake_is_one_line(studied, given, changes, says):
-    assert says in told(studied, given, **changes)
-
-
-@pytest.mark.parametrize(
-    ("given", "groups", "loss"),
-    [
-        (arrays(), "10 strata", "squared_error"),
-        (arrays(np.stack([Y > 0, Y > 1], axis=1)), "3 strata", "binary_cross_entropy"),
-        (arrays(stratum=np.arange(100) % 4), "4 strata", "squared_error"),
-        (arrays((Y > 0).astype(int)), "2 labels", ""),
-    ],
-)
-def test_what_is_shown_of_the_clients_data_counts_the_strata(studied, given, groups, loss):
-    study = studied(given, **{"data.partition": "shards"})
-    notes = [line for line in plan(study).splitlines() if line.startswith("  note: mine has ")]
-    assert [f"; the loss is {loss}" in line for line in notes] == [True] * bool(loss)
-    is_regression = loss == "squared_error"
-    assert [line.endswith("and accuracy means max(R^2, 0)") for line in notes] == [is_regression] * bool(loss)
+    assert "with an integer dtype they would be labels" in plan(studied(arrays((Y > 0).astype(float))))
+    study = studied(arrays(stratum=np.arange(100) % 4), **{"data.partition": "shards"})
+    assert "; the loss is squared_error, and accuracy means max(R^2, 0)" in plan(study)
     (drawn,) = draw(study)
-    lines = describe(study, drawn).splitlines()
-    assert any(f"which hold 100 samples of {groups}" in line for line in lines)
-    assert drawn.counts.sum(axis=(1, 2)).tolist() == [100, 100]
-    assert drawn.counts.shape[2] == int(groups.split()[0])
-    strata = study.groups[0].dataset.strata
-    np.testing.assert_array_equal(drawn.counts[0].sum(axis=0), np.bincount(strata))
+    assert "which hold 100 samples of 4 strata" in describe(study, drawn)
+    np.testing.assert_array_equal(drawn.counts[0].sum(axis=0), np.bincount(study.groups[0].dataset.strata))
 
 
 class HuberNumbers(LossNumbers):
@@ -126,52 +88,18 @@ def huber(numbers, outputs, targets):
 
 
 @pytest.mark.usefixtures("unregistered")
-def test_a_loss_of_ones_own_with_a_number(studied):
+def test_a_loss_and_a_partition_of_ones_own(studied):
     LOSSES.register("huber", HuberNumbers, "Linear for large errors.")(LOSSES["squared_error"]._replace(losses=huber))
     study = studied(arrays(), **{"sweep": "model.delta=0.5,2", "model.loss": "huber"})
     assert [point.experiment.model.delta for point in study.points] == [0.5, 2.0]
     assert len(study.groups) == 2  # a number of a loss is static
     assert "delta = 1.0 (greater than 0): error from which the loss is linear" in listing("loss.huber")
-    assert "model.delta is -1.0; it must be greater than 0" in told(
-        studied, arrays(), **{"model.delta": -1.0, "model.loss": "huber"}
-    )
-    LOSSES.register("flat", LossNumbers, "Of no sample.")(
-        LOSSES["squared_error"]._replace(losses=lambda n, o, t: (o - t) ** 2)
-    )
-    line = told(studied, arrays(), **{"model.loss": "flat"})
-    assert "test_studies.py" in line
-    assert "it must be float32[" in line
-
-
-@pytest.mark.usefixtures("unregistered")
-def test_a_partition_of_ones_own_that_gives_samples_to_nobody_there(studied):
-    def stripes(key, labels, settings):
-        return labels % 6
-
-    PARTITIONS.register("stripes")(stripes)
+    line = told(studied, arrays(), **{"model.delta": -1.0, "model.loss": "huber"})
+    assert "model.delta is -1.0; it must be greater than 0" in line
+    PARTITIONS.register("stripes")(lambda key, labels, settings: labels % 6)
     line = told(studied, arrays((X[:, 0] * 3).astype(int) % 6), **{"data.partition": "stripes"})
-    assert "stripes returned owners from 0 to 5 with seed 0; they must be -1 (nobody) to 4" in line
+    assert "returned owners from 0 to 5 with seed 0; they must be -1 (nobody) to 4" in line
     assert "test_studies.py" in line
-    config = {"data.partition": "stripes", "network.num_clients": 6}
-    assert len(studied(arrays((X[:, 0] * 3).astype(int) % 6), **config).groups) == 1
-
-
-def test_a_task_with_a_loss_of_its_own_takes_no_other():
-    config = as_config({"model.loss": "squared_error", "data.name": "synthetic:linear"})
-    assert told(resolve, config) == "model.loss is squared_error; it must be empty with data.name synthetic:linear"
-
-
-@pytest.mark.long
-def test_the_accuracy_of_a_regression_is_called_what_it_is(tmp_path):
-    results = mdfl_jax.run(TINY, data=arrays(), workdir=tmp_path / "run")
-    assert results.summary["accuracy_is"] == results.manifest["accuracy_is"] == "max(R^2, 0)"
-    assert note(results.summary).startswith("Final test accuracy (it is max(R^2, 0)): mean")
-    labels = mdfl_jax.run(TINY, data=arrays((Y > 0).astype(int)), workdir=tmp_path / "labels")
-    assert "accuracy_is" not in labels.summary
-
-
-def test_whole_numbers_as_targets_are_told(studied):
-    assert "with an integer dtype they would be labels" in plan(studied(arrays((Y > 0).astype(float))))
 
 
 @pytest.mark.usefixtures("single_again")

@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mdfl_jax.core.errors import UserError
 from mdfl_jax.traces import load, resampling
-from mdfl_jax.traces.describe import describe, link_stats
+from mdfl_jax.traces.describe import describe
 from mdfl_jax.traces.plausible import speeds
 
 ROOT = Path(__file__).parents[2]
@@ -40,12 +39,6 @@ def test_speeds_equal_the_loop(monkeypatch):
         np.testing.assert_allclose(got.metres, np.bincount(owner, weights=metres))
 
 
-def test_link_stats_by_hand():
-    assert link_stats(np.zeros((0, 2), int), 0) == (0, 0, 0, 0, 0)
-    assert link_stats(np.zeros((0, 2), int), 3) == (3, 0, 3, 3, 1)
-    assert link_stats(np.array([[0, 1], [1, 2], [0, 2], [4, 5]]), 7) == (7, 4, 2, 4, 3)
-
-
 def test_a_small_trace_in_words():
     """crossing.fcd.xml: three are there at each of three instants; at the last, one has left and one come."""
     lines = dict(describe(load(FILES / "crossing.fcd.xml"), radius=50, gaps="absent"))
@@ -68,34 +61,6 @@ def test_a_small_trace_in_words():
         "degree": "mean 1.33; without a neighbour 0.0%",
         "components": "mean 1.0; the largest holds 100.0% of those there",
     }
-
-
-def test_waypoints_contact_lists_and_the_globe_in_words():
-    pair = dict(describe(load(FILES / "pair.movements"), dt=1))
-    assert pair["presence"] == "always, by waypoints"
-    assert pair["there"] == "mean 2.0, largest 2 ids at once"
-    rounds = dict(describe(load(FILES / "rounds.csv")))
-    assert rounds["time"] == "0 to 2 rounds"
-    assert rounds["ids"] == "3, from 0 to 2"
-    assert rounds["contacts"] == "mean 1.0, largest 2 pairs a round; a pair is two links"
-    assert rounds["components"] == "mean 2.0; the largest holds 66.7% of those there"
-    spans = dict(describe(load(FILES / "spans.csv"), dt=10))
-    assert spans["time"] == "0 to 30.5 s"
-    assert spans["rounds"] == "4 of 10 s; contacts in 4 of them:"
-    assert "about longitude 16.38000, latitude 48.20500" in dict(describe(load(FILES / "globe.csv")))["area"]
-
-
-def test_degrees_taken_for_metres_are_pointed_at(tmp_path):
-    path = tmp_path / "t.csv"
-    path.write_text("0,a,16.4,48.2\n1,a,16.4,48.3\n")
-    assert "; they look like degrees, and are read as metres" in dict(describe(load(path, "csv")))["area"]
-    assert "degrees" not in dict(describe(load(FILES / "places.csv")))["area"]
-
-
-@pytest.mark.parametrize("wrong", [{"radius": -1}, {"radius": math.nan}, {"dt": -1}, {"dt": math.nan}])
-def test_numbers_out_of_range(wrong):
-    with pytest.raises(UserError, match="it must be at least 0"):
-        describe(load(FILES / "places.csv"), **wrong)
 
 
 def test_the_town_is_what_its_script_makes():

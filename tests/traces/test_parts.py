@@ -2,6 +2,7 @@
 
 import math
 import random
+from datetime import UTC, datetime
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from small import told
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.traces import Contacts, Trace, load, part_of, resample
+from mdfl_jax.traces import Trace, load, part_of, resample
 from mdfl_jax.traces.describe import describe
 from mdfl_jax.traces.loading import EARTH_RADIUS
 
@@ -62,51 +63,29 @@ def test_a_part_is_that_of_pandas(tmp_path_factory, seed, types, times, area):
     assert dict(zip(trace.ids, trace.kinds)) == dict(zip(kept.id, kept.vehicle_type))
 
 
-def test_types_of_sumo_and_classes_of_people(tmp_path):
+def test_types_of_sumo_classes_of_people_and_dates(tmp_path):
     step = '<timestep time="{0}"><vehicle id="a" x="{0}" y="0" type="bus"/><person id="b" x="{0}" y="5" type="w"/>'
     body = "".join(step.format(t) + "</timestep>" for t in range(3))
     (tmp_path / "fcd.xml").write_text(f"<fcd-export>{body}</fcd-export>")
     assert load(tmp_path / "fcd.xml", part=part_of("bus")).ids == ("a",)
-    assert dict(describe(load(tmp_path / "fcd.xml")))["types"] == "1 bus, 1 w"
-    with pytest.raises(UserError, match=r"trace\.types names 'tram'; it has bus, w"):
-        load(tmp_path / "fcd.xml", part=part_of("tram"))
     (tmp_path / "tij.dat").write_text("20 7 3 A B\n40 7 9 A A\n60 3 9 B A\n")
     people = load(tmp_path / "tij.dat")
-    assert isinstance(people, Contacts)
     assert dict(zip(people.ids, people.kinds)) == {"3": "B", "7": "A", "9": "A"}
     of_a = load(tmp_path / "tij.dat", part=part_of("A"))
     assert (of_a.ids, of_a.pair.tolist(), of_a.start.tolist()) == (("7", "9"), [[0, 1]], [20])
     cut = load(tmp_path / "tij.dat", part=part_of(times="10,50"))
     assert (cut.start.tolist(), cut.end.tolist()) == ([10, 20, 40], [20, 40, 50])
-
-
-def test_dates_bound_a_part(tmp_path):
-    rows = "".join(
-        f"7,2008-02-02 15:{m}:00,116.5{m},39.9\n8,2008-02-02 15:{m}:30,116.5{m},39.9\n" for m in (10, 20, 30)
-    )
-    (tmp_path / "taxis.txt").write_text(rows)
+    (tmp_path / "taxis.txt").write_text("".join(f"7,2008-02-02 15:{m}:00,116.5{m},39.9\n" for m in (10, 20, 30)))
     trace = load(tmp_path / "taxis.txt", part=part_of(times="2008-02-02 15:10:10,2008-02-02 15:20:00"))
-    assert {name for name, _ in samples_of(trace)} == {"7", "8"}
-    assert len(trace.node) == 2
-
-
-@pytest.mark.parametrize(
-    ("fields", "says"),
-    [
-        ({"times": "7,3"}, "trace.times is '7,3'; it must be begin,end in seconds of the file, or dates with a time"),
-        ({"times": "0,nan"}, "trace.times is '0,nan'"),
-        ({"area": "1,2,3"}, "trace.area is '1,2,3'; it must be west,south,east,north in the unit of the file"),
-        ({"area": "0,5,9,5"}, "trace.area is '0,5,9,5'"),
-    ],
-)
-def test_a_wrong_part_is_one_line(fields, says):
-    assert says in told(part_of, **fields)
-
-
-def test_waypoints_have_no_parts(tmp_path):
+    assert trace.times.tolist() == [datetime(2008, 2, 2, 15, 20, tzinfo=UTC).timestamp()]
     (tmp_path / "a.movements").write_text("0 1 2 5 3 4\n")
-    with pytest.raises(UserError, match=r"trace\.start skips the beginning"):
-        load(tmp_path / "a.movements", part=part_of(times="0,3"))
+    for name, fields, says in (
+        ("fcd.xml", {"types": "tram"}, "trace.types names 'tram'; it has bus, w"),
+        ("", {"times": "7,3"}, "trace.times is '7,3'; it must be begin,end in seconds of the file, or dates with"),
+        ("", {"area": "1,2,3"}, "trace.area is '1,2,3'; it must be west,south,east,north in the unit of the file"),
+        ("a.movements", {"times": "0,3"}, "trace.start skips the beginning"),
+    ):
+        assert says in told(lambda name=name, fields=fields: load(tmp_path / name, part=part_of(**fields)))
 
 
 @settings(max_examples=40, deadline=None)
@@ -163,19 +142,6 @@ def test_what_sumo_exports_for_ns2_are_places_at_times(tmp_path):
     assert "1 leave before the end: they are gone" in dict(describe(load(tmp_path), gaps="absent"))["presence"]
     with pytest.raises(UserError, match="it says when nodes are active, and not where; a folder of both files"):
         load(tmp_path / "activity.tcl")
-
-
-def test_activities_of_a_script_say_when_its_nodes_are_there(tmp_path):
-    """Node 0 goes 10 m in 10 s and is active from 2 s to 6 s; node 1 stands, and has no activity."""
-    script = "$node_(0) set X_ 0\n$node_(0) set Y_ 0\n$node_(1) set X_ 50\n$node_(1) set Y_ 0\n"
-    script += '$ns_ at 0.0 "$node_(0) setdest 10 0 1"\n'
-    (tmp_path / "a.tcl").write_text(script + '$ns_ at 2.0 "$g(0) start"\n$ns_ at 6.0 "$g(0) stop"\n')
-    table = resample(load(tmp_path / "a.tcl"), 2.0, gaps="absent")
-    assert table.position[:, 0, 0].tolist() == [2, 2, 4, 6]
-    assert table.present.tolist() == [[False, True], [True, True], [True, True], [True, True]]
-    (tmp_path / "b.tcl").write_text(script + '$ns_ at 6.0 "$g(0) start"\n$ns_ at 2.0 "$g(0) stop"\n')
-    with pytest.raises(UserError, match="node 0 starts at 6 and stops at 2, not after that"):
-        load(tmp_path / "b.tcl")
 
 
 def test_a_folder_of_tables_is_one(tmp_path):

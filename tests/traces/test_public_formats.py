@@ -1,6 +1,5 @@
 """The formats of public traces and of other simulators, against readings made with other tools."""
 
-import gzip
 import math
 import xml.etree.ElementTree as ET
 from datetime import UTC, datetime, timedelta
@@ -10,9 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small import told
 
-from mdfl_jax.core.errors import UserError
 from mdfl_jax.traces import Contacts, contact_table, detect, load
 from mdfl_jax.traces.describe import describe
 from mdfl_jax.traces.loading import EARTH_RADIUS
@@ -93,43 +90,6 @@ def test_a_trace_that_is_written_is_read_back(write, tmp_path_factory, start, mo
     np.testing.assert_allclose(found[["x", "y"]], table[["x", "y"]], atol=1.5)  # float32 degrees of 170
 
 
-def alone_of(folder):
-    """The only track of a user of GeoLife."""
-    return min(folder.rglob("*.plt"))
-
-
-def test_one_file_is_one_node(tmp_path):
-    nodes: Places = {"a": [(0, 116.31, 39.98), (5, 116.3101, 39.9801)]}
-    folder = geolife(tmp_path, nodes)
-    alone = load(alone_of(folder))
-    assert alone.ids == ("a",)  # whose folder Trajectory it is in
-    (tmp_path / "whole").mkdir()
-    (tmp_path / "whole" / "Data").mkdir()
-    two: Places = {"000": nodes["a"], "001": [(600, 116.4, 39.9), (605, 116.4001, 39.9)]}
-    geolife(tmp_path / "whole" / "Data", two)
-    assert load(tmp_path / "whole").ids == ("000", "001")
-    lines = alone_of(tmp_path / "a").read_text()
-    (tmp_path / "20081023.txt").write_text(lines)  # however it is called
-    assert load(tmp_path / "20081023.txt").ids == ("20081023",)
-    assert load(tmp_path / "20081023.txt").format == "geolife_geo"
-    (tmp_path / "cabs").mkdir()
-    cabspotting(tmp_path / "cabs", nodes)
-    assert load(tmp_path / "cabs" / "new_a.txt").ids == ("a",)
-    (tmp_path / "cabs" / "new_a.txt").rename(tmp_path / "cabs" / "a.dat")
-    assert load(tmp_path / "cabs" / "a.dat").ids == ("a",)
-    with pytest.raises(UserError, match=r"the folder holds no files new_NAME\.txt$"):
-        load(tmp_path / "cabs")
-    (tmp_path / "plt").mkdir()
-    (tmp_path / "plt" / "day.txt").write_text(lines)
-    with pytest.raises(UserError, match=r"the folder holds no files NAME\.plt$"):
-        load(tmp_path / "plt")
-    packed = tmp_path / "x.gpx.gz"
-    (tmp_path / "g").mkdir()
-    packed.write_bytes(gzip.compress(next(gpx(tmp_path / "g", nodes).glob("*.gpx")).read_bytes()))
-    assert detect(packed)[0] == "gpx"
-    assert load(packed).ids == ("x",)
-
-
 def contacts_of(loaded, rounds, dt):
     """{(round, i, j)} of a list, by the names of the clients."""
     assert isinstance(loaded, Contacts)
@@ -183,64 +143,4 @@ def test_a_report_of_connections_is_the_list_of_its_intervals(tmp_path_factory, 
     assert sorted(rows) == sorted((s, e, f"p{i}", f"p{j}") for s, e, i, j in intervals)
 
 
-def test_movements_of_the_one_simulator(tmp_path):
-    path = tmp_path / "moves"
-    path.write_text("0 20 0 100 0 100\n0 a 1 2\n0 b 5 5\n10 a 11 2\n20 b 5.5 6\n")
-    trace = load(path)
-    assert (trace.format, trace.ids, trace.times.tolist()) == ("one", ("a", "b"), [0, 10, 20])
-    assert list(zip(trace.node.tolist(), trace.x.tolist(), trace.y.tolist())) == [
-        (0, 1, 2), (1, 5, 5), (0, 11, 2), (1, 5.5, 6),
-    ]  # fmt: skip
-    path.write_text("0 20 0 100 0 100 0 9\n0 a 1 2 3\n10 a 11 2 4\n")
-    assert load(path).x.tolist() == [1, 11]
-
-
 PLT = "Geolife trajectory\nWGS 84\n\n\n\n0\n"
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "says"),
-    [
-        ("a.plt", PLT + "39.9,116.3,0,1,39744.1,2008-10-23\n", "line 7: 6 columns; a .plt has 7"),
-        ("a.plt", PLT + "39.9,116.3,0,1,39744.1,23.10.2008,02:53\n", "time is '23.10.2008 02:53'"),
-        (
-            "a.gpx",
-            "<gpx><trk><trkseg><trkpt lat='1' lon='2'/></trkseg></trk></gpx>",
-            "a point of a track has no <time>",
-        ),
-        (
-            "a.gpx",
-            "<gpx><trk><trkpt lat='1'><time>2008-10-23</time></trkpt></trk></gpx>",
-            "lon is ''; it must be a number",
-        ),
-        ("a.gpx", "<!DOCTYPE gpx><gpx/>", "a document type (DOCTYPE, entities) is refused; GPX has none"),
-        ("a.gpx", "<kml/>", "the root element is <kml>; GPX has <gpx>"),
-        ("a", "37.7 -122.3 0 1213084687\n37.7 -122.3 1\n", "line 2: 3 numbers; a line has latitude"),
-        ("a", "20 1 2\n40 1 1\n", "line 2: badge 1 is in contact with itself"),
-        ("a", "20 1 2\n40 1 3\n20 1 2\n", "trace.format"),  # no format is likely
-        ("a", "5 CONN 1 2 up\n6 CONN 2 1 up\n", "line 2: the connection of 1 and 2 comes up, and is up since line 1"),
-        ("a", "5 CONN 1 2 up\n4 CONN 2 1 down\n", "line 2: time goes back from 5 to 4"),
-        ("a", "5 CONN 1 2 down\n", "the connection of 1 and 2 goes down, and is not up"),
-        ("a", "5 CONN 1 2 up\n6 CONN 1\n", "'6 CONN 1' is no event"),
-        ("a", "0 20 0 9 0 9\n0 a 1 2\n0 a 1\n", "line 3: 3 words; a sample has time id x y"),
-        ("a", "7 1 2\n9 5 3\n12 8 4\n", "trace.format"),  # a contact list or nodes that never move
-        ("a", "1 2 100 160 1 0\n1 3 120 160 1 0\n2 3 130 190 1 0\n", "trace.format"),  # contacts of Haggle
-        ("a", "5 2 1082040961\n1 3 1082155839\n4 2 1082414391\n", "trace.format"),  # a list of SNAP, in seconds
-    ],
-)
-def test_what_is_wrong_or_doubtful_is_one_line(tmp_path, name, text, says):
-    (tmp_path / name).write_text(text)
-    assert says in told(load, tmp_path / name)
-
-
-def test_folders_are_of_formats_that_have_them(tmp_path):
-    (tmp_path / "a.csv").write_text("time,id,x,y\n0,a,1,2\n")
-    (tmp_path / "empty").mkdir()
-    assert load(tmp_path).ids == ("a",)
-    with pytest.raises(UserError, match="it is a folder; a trace in the format sumo is one file"):
-        load(tmp_path, "sumo")
-    (tmp_path / "a.csv").write_text("nothing\n")
-    with pytest.raises(UserError, match=r"not known from a folder of traces; trace\.format names one: cabspotting"):
-        load(tmp_path)
-    with pytest.raises(UserError, match="the folder holds no files"):
-        load(tmp_path / "empty")

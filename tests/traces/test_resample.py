@@ -3,13 +3,11 @@
 import itertools
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small import told
 
-from mdfl_jax.core.errors import UserError
-from mdfl_jax.traces import Contacts, Trace, contact_table, load, resample, resampling, write_csv
+from mdfl_jax.traces import Contacts, Trace, contact_table, load, resample
 
 
 def trace_of(samples, waypoints=False):
@@ -41,24 +39,17 @@ TWO = {
 }
 
 
-def test_places_between_samples_in_gaps_and_outside_by_hand():
-    table = resample(trace_of(TWO), dt=2.5, gaps="absent")
-    assert table.position.dtype == np.float32
-    assert (table.start, table.dt) == (0, 2.5)
-    # Samples are 1 s apart, so the 6 s from 3 to 9 are a gap (more than three times that).
+def test_gaps_and_windows():
+    """Samples are 1 s apart, so the 6 s from 3 to 9 are a gap (more than three times that)."""
+    table, held = (resample(trace_of(TWO), dt=2.5, gaps=gaps) for gaps in ("absent", "hold"))
+    assert (table.start, table.dt, table.position.dtype) == (0, 2.5, np.float32)
     assert table.present[:, 0].tolist() == [True, True, False, False, True]
     assert table.position[:, 0].tolist() == [[0, 0], [10, 25], [10, 30], [10, 30], [70, 40]]
-    assert table.present[:, 1].tolist() == [False, False, True, False, False]
-    assert table.position[:, 1].tolist() == [[5, 5], [5, 5], [6, 5], [7, 5], [7, 5]]
-
-
-def test_hold_keeps_clients_in_gaps_and_a_longer_gap_may_be_bridged():
-    held = resample(trace_of(TWO), dt=2.5, gaps="hold")
-    np.testing.assert_array_equal(held.position, resample(trace_of(TWO), dt=2.5, gaps="absent").position)
+    np.testing.assert_array_equal(held.position, table.position)
     assert held.present.all()
-    bridged = resample(trace_of(TWO), dt=2.5, gaps="absent", max_gap=6)
-    assert bridged.present[:, 0].all()
-    assert bridged.position[2, 0].tolist() == [30, 30]
+    window = resample(trace_of(TWO), 1, rounds=3, start=4.5, gaps="absent", max_gap=100)
+    assert window.position[:, 0, 0].tolist() == [25, 35, 45, 55]
+    assert window.present[:, 1].tolist() == [True, True, False, False]
 
 
 @st.composite
@@ -104,21 +95,21 @@ FLEET = {
 }
 
 
-@pytest.mark.parametrize(
-    ("vehicles", "clients", "places", "there"),
-    [
+def test_which_vehicle_a_client_is():
+    for vehicles, clients, places, there in [
         ("longest", 2, [3, 4], [9, 4]),
         ("longest", 3, [1, 3, 4], [3, 9, 4]),
         ("first", 2, [1, 2], [3, 2]),
         (("last", "early"), 2, [5, 1], [2, 3]),
         (("last",), 2, [5, 1], [2, 0]),  # the second client is nobody; it stands in the corner of the area
         ("longest", 6, [1, 2, 3, 4, 5, 1], [3, 2, 9, 4, 2, 0]),
-    ],
-)
-def test_which_vehicle_a_client_is(vehicles, clients, places, there):
-    table = resample(trace_of(FLEET), 1, num_clients=clients, vehicles=vehicles, gaps="absent")
-    assert (table.position[..., 0] == places).all()
-    assert table.present.sum(axis=0).tolist() == there
+    ]:
+        table = resample(trace_of(FLEET), 1, num_clients=clients, vehicles=vehicles, gaps="absent")
+        assert (table.position[..., 0] == places).all(), vehicles
+        assert table.present.sum(axis=0).tolist() == there, vehicles
+    held = resample(trace_of(FLEET), 1, num_clients=7, gaps="hold")
+    assert held.present[:, :5].all()
+    assert not held.present[:, 5:].any()
 
 
 def test_a_client_reuses_vehicles_one_after_another():
@@ -132,35 +123,22 @@ def test_a_client_reuses_vehicles_one_after_another():
     assert three.present[:, 2].tolist() == [False, True, True, False, False, False, False, True, True]
 
 
-def test_large_traces_are_taken_in_parts(monkeypatch, tmp_path):
-    """The same table whatever the number of samples looked at together."""
-    rng = np.random.default_rng(0)
-    ways = {f"v{i}": [(t, *rng.uniform(0, 99, 2)) for t in range(40) if rng.random() < 0.7] for i in range(9)}
-    path = tmp_path / "t.csv"
-    write_csv(trace_of(ways), path)
-    trace = load(path)
-    whole = resample(trace, 7.3, num_clients=4, vehicles="reuse", gaps="absent", max_gap=2)
-    monkeypatch.setattr(resampling, "CHUNK", 5)
-    for a, b in zip(whole, resample(trace, 7.3, num_clients=4, vehicles="reuse", gaps="absent", max_gap=2)):
-        np.testing.assert_array_equal(a, b)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
+def test_wrong_arguments():
+    for arguments, expected in [
         ({"dt": 0}, "dt is 0; it must be above 0 seconds"),
         ({"rounds": 11}, "11 rounds of 1 s from 0 s: the trace ends at 10 s, after 10"),
-        ({"dt": 11}, "1 rounds of 11 s from 0 s: the trace ends at 10 s, after 0"),
         ({"start": 12}, "start is 12; the trace is from 0 to 10 s"),
-        ({"gaps": "holdd"}, "unknown rule for gaps 'holdd' (did you mean 'hold'?); known: absent, hold"),
         ({"max_gap": 0}, "max_gap is 0; it must be above 0 seconds"),
         ({"vehicles": "longst"}, "unknown choice of vehicles 'longst' (did you mean 'longest'?)"),
         ({"vehicles": ["a", "c"]}, "unknown vehicle 'c'; known: a, b"),
         ({"vehicles": ["a", "a"]}, "2 vehicles for 2 clients; each may be named once"),
-    ],
-)
-def test_wrong_arguments(arguments, expected):
-    assert expected in told(resample, trace_of(TWO), **({"dt": 1} | arguments))
+    ]:
+        assert expected in told(resample, trace_of(TWO), **({"dt": 1} | arguments))
+    rows = contacts_of([(0, 1, 0, 1), (3, 4, 2, 7)], True)
+    refused = "trace 'list.csv': the contact 2,7 in round 3 names client 7; there are 6 clients, 0 to 5"
+    assert told(contact_table, rows, 6) == refused
+    for wrong in ({"num_clients": 0}, {"dt": np.inf}, {"rounds": -1}):
+        assert "it must be" in told(contact_table, rows, **({"num_clients": 8} | wrong))
 
 
 def contacts_of(rows, in_rounds=False):
@@ -174,14 +152,6 @@ def links(table):
     parts = np.split(table.edges, table.offsets[1:-1])
     assert all(len(part) == len({tuple(edge) for edge in part.tolist()}) for part in parts)
     return [{tuple(edge) for edge in part.tolist()} for part in parts]
-
-
-def test_contact_lists_by_round():
-    rows = [(0, 1, 0, 1), (0, 1, 1, 0), (0, 1, 0, 1), (2, 3, 1, 2)]
-    assert links(contact_table(contacts_of(rows, True), 3)) == [{(0, 1), (1, 0)}, set(), {(1, 2), (2, 1)}]
-    assert links(contact_table(contacts_of(rows, True), 3, directed=True)) == [{(0, 1), (1, 0)}, set(), {(1, 2)}]
-    assert links(contact_table(contacts_of(rows, True), 3, rounds=1)) == [{(0, 1), (1, 0)}]
-    assert links(contact_table(contacts_of(rows, True), 3, rounds=4))[3] == set()
 
 
 @settings(max_examples=60, deadline=None)
@@ -199,31 +169,9 @@ def test_contact_lists_by_time_equal_the_loop(rows, dt, start):
         on = [(i, j) for a, b, i, j in rows if (a < high and b > low and b > a) or (low <= a < high)]
         expected.append({*on, *((j, i) for i, j in on)})
     assert links(contact_table(contacts_of(rows), 5, rounds=6, dt=dt, start=start)) == expected
-
-
-def test_a_contact_of_nobody_is_refused():
-    rows = contacts_of([(0, 1, 0, 1), (3, 4, 2, 7)], True)
-    refused = "trace 'list.csv': the contact 2,7 in round 3 names client 7; there are 6 clients, 0 to 5"
-    assert told(contact_table, rows, 6) == refused
-    assert contact_table(rows, 8).num_clients == 8
-
-
-@pytest.mark.parametrize("arguments", [{"num_clients": 0}, {"dt": 0}, {"dt": np.inf}, {"rounds": -1}])
-def test_wrong_arguments_of_contact_tables(arguments):
-    with pytest.raises(UserError, match="it must be"):
-        contact_table(contacts_of([(0, 1, 0, 1)]), **({"num_clients": 2} | arguments))
-
-
-def test_start_and_rounds_take_a_window():
-    table = resample(trace_of(TWO), 1, rounds=3, start=4.5, gaps="absent", max_gap=100)
-    assert table.position[:, 0, 0].tolist() == [25, 35, 45, 55]
-    assert table.present[:, 1].tolist() == [True, True, False, False]
-
-
-def test_nobody_is_still_absent_when_gaps_are_held():
-    table = resample(trace_of(FLEET), 1, num_clients=7, gaps="hold")
-    assert table.present[:, :5].all()
-    assert not table.present[:, 5:].any()
+    of_rounds = contacts_of([(0, 1, 0, 1), (0, 1, 1, 0), (0, 1, 0, 1), (2, 3, 1, 2)], True)
+    assert links(contact_table(of_rounds, 3)) == [{(0, 1), (1, 0)}, set(), {(1, 2), (2, 1)}]
+    assert links(contact_table(of_rounds, 3, rounds=4, directed=True))[2:] == [{(1, 2)}, set()]
 
 
 def test_gaps_are_those_of_each_vehicle(tmp_path):
@@ -236,20 +184,3 @@ def test_gaps_are_those_of_each_vehicle(tmp_path):
     np.testing.assert_allclose(table.position[:, 1, 0], 100 * np.arange(13))
     held = resample(load(tmp_path / "t.csv"), dt=10.0, max_gap=3.0)
     assert held.position[5, 1, 0] == 0  # as asked for: a minute is a gap then
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.lists(st.integers(1, 90), max_size=9), min_size=1, max_size=5), st.integers(1, 7))
-def test_spacings_are_medians_by_node(drawn, chunk):
-    samples = sorted((float(t), k) for k, steps in enumerate(drawn) for t in np.cumsum([0, *steps]))
-    times = np.unique([t for t, _ in samples])
-    offsets = np.searchsorted([t for t, _ in samples], [*times, np.inf])
-    node = np.array([k for _, k in samples], np.int32)
-    zeros = np.zeros(len(node), np.float32)
-    trace = Trace(tuple(map(str, range(len(drawn)))), times, offsets, node, zeros, zeros, (0, 0), False, "csv")
-    before, resampling.CHUNK = resampling.CHUNK, chunk
-    try:
-        found = resampling.spacings(trace)
-    finally:
-        resampling.CHUNK = before
-    np.testing.assert_array_equal(found, [np.median(steps) if steps else np.nan for steps in drawn])
