@@ -7,10 +7,8 @@ clients may sleep: those that take no part in a round keep their state and send 
 the plain one.
 """
 
-import ast
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -20,19 +18,18 @@ from collectives import unordered
 from least_squares import types_of_states
 from small import assert_trees_equal, toy_dataset
 
-from mdfl_jax import Hparams, Schedule, UserError, algorithms
+from mdfl_jax import Hparams, Schedule
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings, Watched
 from mdfl_jax.algorithms.registry import ignored_by, numbers_of, resolved
-from mdfl_jax.core.numbers import Setting, fields_of
+from mdfl_jax.core.numbers import fields_of
 from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.core.types import FIXED, SYMMETRIC
 from mdfl_jax.data.partition import PartitionNumbers
-from mdfl_jax.engine.simulation import Simulation, check_needs
+from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.models import make_model
 from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.networks.graphs import GraphParams
-from mdfl_jax.networks.meetings import FixedNumbers, MeetingsParams, meetings
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.networks.wrappers.roadside import RoadsideParams, roadside
 from mdfl_jax.networks.wrappers.wrapper import wrap
@@ -40,6 +37,7 @@ from mdfl_jax.study.study import check_traced
 from mdfl_jax.tasks import classification
 
 N, ROUNDS, DEVICES = 12, 4, 5
+AT_SERVER = [name for name in ALGORITHMS if "at_server" in ALGORITHMS[name](Settings()).needs]
 AWAKE = np.arange(N) % 3 != 0  # the others sleep
 NUMBERS = {"lr": 0.05, "period_min": 1, "period_max": 2, "num_peers": 2}
 NUMBERS |= {"upload_from": 0, "upload_until": 4, "download_from": 0, "download_until": 4}
@@ -64,12 +62,10 @@ def drowsy(network):
     return wrap(network, init=init, step=step)
 
 
-def network_of(name, lists=False, pairs=False):
+def network_of(name, lists=False):
     """A network in which something happens in every round, for what the algorithm needs, and its numbers."""
     needs, more = ALGORITHMS[name](Settings()).needs, {"max_neighbours": 10} if lists else {}
-    if pairs:
-        return meetings(N, lists=lists), MeetingsParams(pairs=1.0, numbers=FixedNumbers(interval=2))
-    if "at_server" in needs:
+    if name in AT_SERVER:
         inner = spatial(N, 6, ("random_movement",), **more)
         return roadside(inner, ROUNDS, True, False), RoadsideParams(GRID, np.array([[3.0, 3.0]], np.float32), 2.0)
     if FIXED in needs:
@@ -92,12 +88,12 @@ class Outcome:
 
 
 @cache
-def programs(name, compressor, lists, pairs, devices, sleeps):
+def programs(name, compressor, lists, devices, sleeps):
     """A simulation, its numbers, and the compiled programs of its beginning and of its rounds."""
     task = classification(toy_dataset(), make_model("linear", 3), N, "iid", batch_size=5,
                           mesh=client_mesh(jax.devices()[:devices]))  # fmt: skip
     steps = 1 if "local_steps" in ignored_by(name) else 2
-    network, params = network_of(name, lists, pairs)
+    network, params = network_of(name, lists)
     network, params = (drowsy(network), Drowsy(params, AWAKE)) if sleeps else (network, params)
     algorithm = ALGORITHMS[name](Settings(compressor=compressor, num_local_steps=steps))
     simulation = Simulation(task, network, algorithm, Schedule(ROUNDS, 2))
@@ -108,8 +104,8 @@ def programs(name, compressor, lists, pairs, devices, sleeps):
     return simulation, hparams, first, advance
 
 
-def outcome(name, compressor="", lists=False, pairs=False, devices=1, awake=None):
-    simulation, hparams, first, advance = programs(name, compressor, lists, pairs, devices, awake is not None)
+def outcome(name, compressor="", lists=False, devices=1, awake=None):
+    simulation, hparams, first, advance = programs(name, compressor, lists, devices, awake is not None)
     if awake is not None:
         hparams = hparams._replace(network=hparams.network._replace(awake=awake))
     carry, metrics = first(simulation.data, hparams, jax.random.key(1)), []
@@ -131,13 +127,12 @@ def several_devices_do_what_one_does(one, name, **how):
     assert unordered(several.text)[1] == []
 
 
-def lists_say_what_matrices_say(one, name, **how):
-    listed = outcome(name, lists=True, devices=DEVICES, **how)
+def lists_say_what_matrices_say(one, name):
+    listed = outcome(name, lists=True, devices=DEVICES)
     assert unordered(listed.text)[1] == []
-    for metric in ("messages", "bits", "num_neighbours", "num_heard", "lambda_2", "distance_moved"):
-        np.testing.assert_allclose(one[metric], listed[metric], rtol=1e-5, err_msg=metric)
-    for metric in ("loss", "train_loss", "consensus_distance", "mean_model_loss"):
-        np.testing.assert_allclose(one[metric], listed[metric], rtol=2e-4, atol=1e-6, err_msg=metric)
+    for metric in ("messages", "bits"):
+        np.testing.assert_array_equal(one[metric], listed[metric], err_msg=metric)
+    np.testing.assert_allclose(one["loss"], listed["loss"], rtol=2e-4, atol=1e-6)
 
 
 def who_sleeps_keeps_its_state_and_sends_nothing(name):
@@ -161,17 +156,6 @@ def test_devices_lists_and_sleepers(name):
     several_devices_do_what_one_does(one, name)
     lists_say_what_matrices_say(one, name)
     who_sleeps_keeps_its_state_and_sends_nothing(name)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", ["fedmobile", "virtual_upload"])
-def test_pairs_over_devices_and_lists(name):
-    """Clients that meet in pairs, of which each hears one other."""
-    one = outcome(name, pairs=True)
-    several_devices_do_what_one_does(one, name, pairs=True)
-    listed = outcome(name, pairs=True, lists=True)
-    for metric in one.metrics[0]:
-        np.testing.assert_array_equal(one[metric], listed[metric], err_msg=metric)
 
 
 @pytest.mark.long
@@ -201,41 +185,6 @@ def test_what_is_not_read_is_said_to_be_ignored(name):
     assert unread - elsewhere <= {"proximal"} | (ignored & {"momentum"})
 
 
-NEEDS = {
-    ("adjacency", "mix", SYMMETRIC, FIXED): ("extra", "d2", "anq_nids", "beer", "choco", "dcd_psgd", "squarm_sgd"),
-    ("adjacency", "mix", SYMMETRIC): ("nids", "gradient_tracking", "dmgt_svrg", "kgt", "swift"),
-    ("adjacency", "mix"): ("dpsgd", "dsgdm_n", "qg_dsgdm", "qg_dsgdm_n", "dfedsam", "dfedavgm"),
-    ("adjacency",): ("sgp", "epidemic", "epidemic_oracle", "pame", "adpsgd", "push", "push_pull", "osgp"),
-    (): ("local_only", "allreduce", "server_fedavg"),
-}
-NEEDS = {name: {*needs} for needs, names in NEEDS.items() for name in names}
-DEFAULTS = {
-    "d2": {"laziness": 1 / 3},
-    "dsgdm_n": {"momentum": 0.9},
-    "qg_dsgdm": {"momentum": 0.9, "momentum_memory": 0.9},
-    "dfedavgm": {"momentum": 0.9},
-    "dfedsam": {"rho": 0.01},
-    "kgt": {"exchange_lr": 1},
-    "epidemic": {"num_peers": 7},
-    "sgp": {"momentum": 0},
-    "allreduce": {"momentum": 0},
-    "pame": {"participation": 0.2, "transmission": 0.2, "period_min": 3, "period_max": 7},
-}
-
-
-def test_what_each_needs_and_the_papers_numbers():
-    by_server = {name for name in ALGORITHMS if "at_server" in ALGORITHMS[name](Settings()).needs}
-    assert {*ALGORITHMS} == {*NEEDS} | by_server
-    for name, needs in NEEDS.items():
-        assert ALGORITHMS[name](Settings()).needs == needs, name
-    for name, numbers in DEFAULTS.items():
-        found = numbers_of(name)
-        assert {key: getattr(found, key) for key in numbers} == pytest.approx(numbers), name
-    assert [name for name in NEEDS if ALGORITHMS[name](Settings()).participates] == ["pame"]
-    with pytest.raises(UserError, match=r"^extra needs symmetric mixing weights, which"):
-        check_needs(ALGORITHMS["extra"](Settings()), fixed_graph(6, "exponential"), "extra")
-
-
 def test_bits_of_messages_in_double_precision():
     """A whole model, or the coordinates of a sparse message and their bitmap, or nothing that is known beforehand."""
     whole = ("dpsgd", "extra", "d2", "dsgdm_n", "qg_dsgdm", "qg_dsgdm_n", "nids", "gradient_tracking", "dfedsam")
@@ -250,26 +199,8 @@ def test_bits_of_messages_in_double_precision():
     assert ALGORITHMS["pame"](Settings()).double_bits(few, 10_000) == 63 * 100 + 10_000  # PaME (8)
 
 
-def test_the_eigenvalue_is_given_where_it_is_not_computed():
-    numbers = numbers_of("dmgt_svrg")
-    numbers.check(Setting(num_clients=256))
-    numbers.replace(mixing_rate=0.5).check(Setting(num_clients=257))
-    with pytest.raises(UserError, match=r"^algorithm.mixing_rate is 1, .*num_clients=257 it must be below 1"):
-        numbers.check(Setting(num_clients=257))
-
-
-@pytest.mark.parametrize("name", [name for name in NEEDS if name not in ("allreduce", "server_fedavg")])
+@pytest.mark.parametrize("name", [name for name in ALGORITHMS if name not in AT_SERVER])
 def test_states_of_single_precision_keep_their_types_where_double_is_on(name):
     with jax.enable_x64(True):
         before, after = types_of_states(ALGORITHMS[name](Settings()), numbers_of(name))
         assert after == before
-
-
-WITHOUT_A_MESH = {"choose", "draw_pairs", "everywhere", "take_steps"}  # they do what a mesh needs where there is one
-
-
-def test_algorithms_know_no_mesh():
-    for path in Path(algorithms.__file__).parent.glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and node.module == "mdfl_jax.core.sharding":
-                assert {alias.name for alias in node.names} <= WITHOUT_A_MESH, path.name

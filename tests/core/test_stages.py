@@ -1,6 +1,5 @@
 """Stages of a command that take long are named, and short ones are not."""
 
-import threading
 import time
 
 import pytest
@@ -28,11 +27,3 @@ def test_a_long_stage_is_told_once_and_a_short_one_never(lines):
             pass
     time.sleep(2 * PATIENCE)
     assert lines == ["long ..."]
-
-
-def test_an_error_ends_a_stage_and_no_timer_is_left(lines):
-    with pytest.raises(KeyError), stages.stage("fails"):
-        raise KeyError
-    assert not [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer) and thread.is_alive()
-                and not thread.finished.is_set()]  # fmt: skip
-    assert lines == []

@@ -16,28 +16,15 @@ from mdfl_jax.algorithms.registry import numbers_of
 from mdfl_jax.core.links import Reach, Senders
 from mdfl_jax.core.rng import per_client
 from mdfl_jax.core.sharding import client_mesh, padded, replicate, tracing_over
-from mdfl_jax.core.types import FIXED, Score, Spread, Task
+from mdfl_jax.core.types import Score, Spread, Task
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.exchange.gossip import mix
 from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.networks.graphs import GraphParams
-from mdfl_jax.networks.meetings import FixedNumbers, MeetingsParams, meetings
+from mdfl_jax.networks.meetings import MeetingsParams, meetings
 
 D = 37  # parameters of a model
-# Meetings with the server every three slots or so, and pairs of clients: what FedMobile, gossip and PaME all run on.
-NETWORK = MeetingsParams(pairs=0.8, numbers=FixedNumbers(interval=3))
-
-
-def hparams_of(name):
-    """With a decay of the weights, so that a row of nobody's would move and hold an update of its own."""
-    window = {"upload_from": 0, "upload_until": 6, "download_from": 0, "download_until": 6}
-    numbers = {"lr": np.float32(0.1), "weight_decay": np.float32(0.1), "period_max": 1}
-    numbers |= window if name == "fedmobile" else {}
-    return Hparams((), NETWORK, numbers_of(name, compressor_of(name), **numbers))
-
-
-def compressor_of(name):
-    return "top_k" if name in ("choco", "fedmobile") else ""
+NUMBERS = numbers_of("dpsgd", lr=np.float32(0.1))
 
 
 class Wishes(NamedTuple):
@@ -70,18 +57,11 @@ def quadratic(num_clients, mesh=None):
     return Task(num_clients, None, partition, init, gradient, evaluate, spread=Spread(mesh, by_client))
 
 
-def simulation_of(name, num_clients, mesh=None):
-    task = quadratic(num_clients, mesh)
-    settings = Settings(compressor=compressor_of(name))
-    network = meetings(num_clients)
-    # Choco asks for the same links in every round; here it is only compared with itself.
-    network = network._replace(gives=network.gives | {FIXED})
-    return Simulation(task, network, ALGORITHMS[name](settings), Schedule(6, 6))
-
-
-def round_of(name, num_clients):
+def round_over_all(num_clients):
     """A compiled round over eight devices, from and to states that lie where `layout` says."""
-    simulation, hparams, key = simulation_of(name, num_clients, client_mesh()), hparams_of(name), jax.random.key(0)
+    task, network = quadratic(num_clients, client_mesh()), meetings(num_clients)
+    simulation = Simulation(task, network, ALGORITHMS["dpsgd"](Settings()), Schedule(6, 6))
+    hparams, key = Hparams((), MeetingsParams(pairs=0.8), NUMBERS), jax.random.key(0)
     shapes = jax.eval_shape(simulation.init, None, hparams, key)[0]
     lies = lambda x, place: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place)  # noqa: E731
     carry = jax.tree.map(lies, shapes, simulation.layout(shapes))
@@ -96,7 +76,7 @@ def exchanged(program):
 
 @pytest.mark.parametrize(("num_clients", "rows"), [(8, 1), (11, 2)])
 def test_models_are_mixed_by_collectives_between_devices_that_hold_their_rows(num_clients, rows):
-    program = round_of("dpsgd", num_clients)
+    program = round_over_all(num_clients)
     assert exchanged(program)
     [before] = re.findall(rf"f32\[(\d+),{D}\]\S* parameter\(\d+\), sharding.*algorithm.params", program.as_text())
     assert int(before) == rows
@@ -111,7 +91,7 @@ def over_lists(graph, num_clients, num_devices):
     mesh = client_mesh(jax.devices()[:num_devices])
     network = fixed_graph(num_clients, graph, lists=True)
     simulation = Simulation(quadratic(num_clients, mesh), network, ALGORITHMS["dpsgd"](Settings()), Schedule(6, 6))
-    hparams, key = Hparams((), GraphParams(), numbers_of("dpsgd", lr=np.float32(0.1))), jax.random.key(0)
+    hparams, key = Hparams((), GraphParams(), NUMBERS), jax.random.key(0)
     whole = lambda: simulation.advance(None, hparams, key, simulation.init(None, hparams, key)[0])  # noqa: E731
     return jax.jit(whole).lower().compile()
 

@@ -3,41 +3,27 @@
 The algorithms and compressors are in tests/algorithms/test_contract.py.
 """
 
-import flax.linen as nn
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from collectives import unordered
-from small import PATTERNS, assert_trees_equal, toy_dataset, toy_hparams
+from small import PATTERNS, Normalised, assert_trees_equal, toy_dataset, toy_hparams
 
 from mdfl_jax import Hparams, Schedule
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import LocalNumbers
-from mdfl_jax.algorithms.registry import numbers_of, resolved
 from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.data.augment import Augmentation
 from mdfl_jax.data.partition.by_owner import OwnerNumbers
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.models import make_model
-from mdfl_jax.models.norm import BatchNorm
 from mdfl_jax.networks.meetings import FixedNumbers, MeetingsParams, meetings
 from mdfl_jax.networks.spatial import spatial
-from mdfl_jax.networks.wrappers.roadside import RoadsideParams, roadside
 from mdfl_jax.tasks import classification
 from mdfl_jax.tasks.gradients import Tiling
-from mdfl_jax.tasks.regression import LinearNumbers, LogisticNumbers, regression
+from mdfl_jax.tasks.regression import LinearNumbers, regression
 
 N = 7
-
-
-class Normalised(nn.Module):
-    """The image in four channels, normalised over the batch, then the outputs."""
-
-    @nn.compact
-    def __call__(self, images, mask=None):
-        x = jnp.transpose(images.reshape(len(images), 4, -1), (1, 2, 0))[:, None]
-        return nn.Dense(3)(BatchNorm()(x, mask).reshape(-1, len(images)).T)
 
 
 def simulation(task, schedule, hparams=None):
@@ -64,17 +50,6 @@ def a_sample(mesh):
     return simulation(task, Schedule(6, 2, eval_clients=6, eval_samples=40))
 
 
-def records(mesh):
-    """An eighth row is padding, and no record has it."""
-    task = classification(toy_dataset(), make_model("linear", 3), N, mesh=mesh)
-    hparams = toy_hparams(3, num_mobile=5)
-    units = RoadsideParams(hparams.network, np.array([[1.0, 1.0], [4.0, 4.0]], np.float32), np.float32(1.5))
-    numbers = resolved("fedmobile", "", {"upload_from": 0, "download_from": 0}).traced()
-    network, schedule = roadside(spatial(N, 5, PATTERNS), 20), Schedule(20, 10, True, record_mib=1)
-    of = Simulation(task, network, ALGORITHMS["fedmobile"](), schedule)
-    return of, hparams._replace(network=units, algorithm=numbers)
-
-
 def batch_statistics(mesh, batch_size=10):
     """Crops and flips; minibatches, or blocks that the devices share."""
     how = {"tiling": Tiling(30), "augmentation": Augmentation(1, True)}
@@ -82,27 +57,21 @@ def batch_statistics(mesh, batch_size=10):
     return simulation(task, Schedule(2, 2), toy_hparams(alpha=0.05))
 
 
-def of_regression(kind, mesh):
-    numbers = (LinearNumbers if kind == "linear" else LogisticNumbers)(shift=0.5, l2=0.1)
-    task = regression(kind, N, 6, 4, test_samples=20, batch_size=3 if kind == "logistic" else 0, mesh=mesh)
+def the_stop_rule(mesh):
+    """A round is computed and then kept or not: a condition around it would hold collectives."""
+    task = regression("linear", N, 6, 4, test_samples=20, mesh=mesh)
+    of = Simulation(task, meetings(N), ALGORITHMS["dpsgd"](), Schedule(4, 2, stop_std=1e-3))
     params = MeetingsParams(numbers=FixedNumbers(interval=3))
-    if kind == "linear":  # a round is computed and then kept or not: a condition around it would hold collectives
-        of = Simulation(task, meetings(N), ALGORITHMS["dpsgd"](), Schedule(4, 2, stop_std=1e-3))
-        return of, Hparams(numbers, params, LocalNumbers(lr=np.float32(0.1)))
-    of = Simulation(task, meetings(N), ALGORITHMS["fedmobile"](), Schedule(6, 6))
-    window = {"upload_from": 0, "upload_until": 6, "download_from": 0, "download_until": 6}
-    return of, Hparams(numbers, params, numbers_of("fedmobile", lr=np.float32(0.1), weight_decay=0.1, **window))
+    return of, Hparams(LinearNumbers(shift=0.5, l2=0.1), params, LocalNumbers(lr=np.float32(0.1)))
 
 
 CASES = {
     "predictions": predictions,
     "owners": owners,
     "a sample": a_sample,
-    "records": records,
     "statistics of minibatches": batch_statistics,
     "statistics of blocks": lambda mesh: batch_statistics(mesh, 0),
-    "the stop rule": lambda mesh: of_regression("linear", mesh),
-    "a regression, relays": lambda mesh: of_regression("logistic", mesh),
+    "the stop rule": the_stop_rule,
 }
 
 

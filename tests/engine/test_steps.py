@@ -10,7 +10,6 @@ from small import PATTERNS, toy_hparams, toy_simulation, toy_task
 
 from mdfl_jax import Schedule
 from mdfl_jax.algorithms.dpsgd import dpsgd
-from mdfl_jax.core import sharding
 from mdfl_jax.engine.programs import Placement, TracedStep
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.networks.spatial import spatial
@@ -82,35 +81,6 @@ def test_turns_are_put_together_as_they_were_divided(num_devices, per_device, at
     for name, leaf in tree.items():
         assert found[name].dtype == leaf.dtype
         np.testing.assert_array_equal(found[name], leaf)
-
-
-@pytest.mark.parametrize("alone", [True, False])
-def test_only_large_models_are_held_in_the_order_of_their_axes_between_rounds(alone):
-    """Programs take and return arrays in that order, so a loop with another one would hold a copy of the state."""
-    task = toy_task()
-    simulation = toy_simulation(task=task._replace(spread=task.spread._replace(alone=alone)))
-    hparams, key = toy_hparams(), jax.random.key(0)
-    carry = jax.eval_shape(simulation.first, simulation.data, hparams, key)
-    rounds = jax.jit(simulation.rounds).lower(
-        simulation.data, hparams, key, carry.clients, carry._replace(clients=None)
-    )
-    assert rounds.as_text().count("LayoutConstraint") == alone * len(jax.tree.leaves(carry.algorithm))
-
-
-def test_a_key_of_a_state_has_no_order():
-    keys = jax.random.split(jax.random.key(0), 3)
-    found = jax.jit(jax.vmap(sharding.in_order))({"key": keys, "x": jnp.ones((3, 2))})
-    np.testing.assert_array_equal(jax.random.key_data(found["key"]), jax.random.key_data(keys))
-
-
-def test_states_that_were_read_keep_no_copy_of_what_was_read():
-    """Or each saved state of a study on several devices would take the memory of its state once more."""
-    placement = Placement(toy_simulation(), 4, 1, jax.devices()[:2])
-    parts = placement.split({"x": np.ones((4, 5), np.float32)})
-    placement.join(parts, 4)
-    assert [part["x"]._npy_value for part in parts] == [None, None]
-    np.asarray(parts[0]["x"])
-    assert parts[0]["x"]._npy_value is not None  # what this test would see
 
 
 @pytest.mark.few(1)

@@ -7,16 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from small import toy_hparams, toy_task
-from tiny import tiny_config
 
 from mdfl_jax import Hparams, Schedule, UserError, simulate
 from mdfl_jax.algorithms import ALGORITHMS, numbers_of
 from mdfl_jax.algorithms.local import Settings
-from mdfl_jax.algorithms.registry import ignored_by
-from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.numbers import Numbers, number
 from mdfl_jax.core.types import Links
-from mdfl_jax.exchange.aggregation import AGGREGATIONS, Heard, aggregate, weighted_mean
+from mdfl_jax.exchange.aggregation import AGGREGATIONS, Heard, aggregate
 from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.networks.graphs import GraphParams
 
@@ -68,35 +65,6 @@ def test_a_median_from_outside_is_the_same_over_matrices_and_lists():
     assert dense.consensus_distance[-1] < 0.5 * alone.consensus_distance[-1]
 
 
-@pytest.mark.parametrize("bound", [0, 3])
-def test_the_mean_takes_its_own_model_and_what_others_sent(bound):
-    rng = np.random.default_rng(1)
-    weights, own, sent = rng.random((5, 5)), rng.normal(size=(5, 4)), rng.normal(size=(5, 4))
-    diagonal = np.diag(np.diag(weights))
-    as_jax = lambda x: jnp.asarray(x, jnp.float32)  # noqa: E731
-    links = Links(~jnp.eye(5, dtype=bool), as_jax(weights))
-    found = weighted_mean(Heard(links, {"w": as_jax(own)}, {"w": as_jax(sent)}, mixing_bound=bound))
-    np.testing.assert_allclose(found["w"], diagonal @ own + (weights - diagonal) @ sent, rtol=1e-5)
-
-
-@pytest.mark.usefixtures("median")
-@pytest.mark.parametrize("name", [*ALGORITHMS])
-def test_an_algorithm_uses_the_rule_or_refuses_it(name):
-    config = tiny_config(**{"algorithm.name": name, "algorithm.aggregation": "my_median"})
-    if "aggregation" in ignored_by(name):
-        with pytest.raises(UserError, match=f"algorithm.aggregation is my_median; it must be 'mean': {name} mixes"):
-            resolve(config)
-    else:
-        calls, rule = [], AGGREGATIONS["my_median"]
-        AGGREGATIONS.register("my_median", PullNumbers)(lambda heard: calls.append(1) or rule(heard))
-        algorithm, eye = ALGORITHMS[name](Settings(aggregation="my_median")), jnp.eye(4, dtype=bool)
-        numbers, params = numbers_of(name, aggregation="my_median").typed(), {"w": jnp.ones((4, 2))}
-        state, gradient = algorithm.init(numbers, params), lambda params, key, whole=False: (jnp.zeros(4), params)
-        links = Links(~eye, jnp.full((4, 4), 0.25))
-        jax.eval_shape(lambda: algorithm.round(numbers, jax.random.key(0), state, links, gradient))
-        assert calls
-
-
 def test_a_wrong_rule_is_told_in_one_line(unregistered):
     AGGREGATIONS.register("half")(lambda heard: {"w": heard.own["w"][:1]})
     heard = Heard(Links(jnp.zeros((2, 2), bool), jnp.eye(2)), *[{"w": jnp.ones((2, 3))}] * 2)
@@ -105,7 +73,3 @@ def test_a_wrong_rule_is_told_in_one_line(unregistered):
     AGGREGATIONS.register("pulled", PullNumbers)(coordinate_wise_median)
     with pytest.raises(UserError, match=r"pulled needs numbers of PullNumbers, and the algorithm's are of Numbers;"):
         aggregate("pulled", heard._replace(numbers=Numbers()))
-    with pytest.raises(UserError, match=r"unknown aggregation 'meen' .did you mean 'mean'"):
-        aggregate("meen", heard)
-    with pytest.raises(UserError, match=r"algorithm.aggregation: unknown aggregation 'meen'"):
-        resolve(tiny_config(**{"algorithm.aggregation": "meen"}))

@@ -1,13 +1,10 @@
-"""Who was heard: against messages that are followed one by one, for every algorithm, in runs and in their files."""
-
-import json
+"""Who was heard, for every algorithm: those whose models change the models of others."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from least_squares import NO_LINKS, Problem, graph
-from tiny import run_study
 
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.allreduce import ring
@@ -17,7 +14,6 @@ from mdfl_jax.core.links import as_matrix
 from mdfl_jax.core.sharding import heard_links
 from mdfl_jax.core.types import Links
 from mdfl_jax.metrics.values import HEARD
-from mdfl_jax.study import make_study
 
 LATER = {"beer", "dcd_psgd"}  # what they hear changes their models in the next round
 ASIDE = {"allreduce", "server_fedavg"}  # they send over no link of the network
@@ -72,56 +68,3 @@ def test_the_ring_of_an_all_reduce(members):
     links = jax.jit(ring)(jnp.asarray(awake))
     np.testing.assert_array_equal(as_matrix(links.adjacency, links.senders), heard)
     np.testing.assert_array_equal(links.senders.sums(links.adjacency), heard.sum(axis=0))
-
-
-PERIOD, ROUNDS = 5, 10
-IN_ROUND = {  # how many clients each one hears in rounds 0 and 5, and in the others, of the two in range
-    "dpsgd": (2, 0),
-    "pame": (1, 0),
-    "allreduce": (1, 1),
-}
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize("lists", ["dense", "lists"])
-def test_files_tell_in_range_and_heard_apart(lists, tiny, tmp_path):
-    """Each of six clients has two in range in every round, and communicates in every fifth one."""
-    fields = {"network.graph": "ring", "rounds": ROUNDS, "eval_every": 5, "seeds": 1}
-    fields |= {"algorithm.period_min": PERIOD, "algorithm.period_max": PERIOD, "engine.links": lists}
-    run_study(make_study(tiny(sweep=f"algorithm.name={','.join(IN_ROUND)}", **fields)), tmp_path / "run")
-    points = json.loads((tmp_path / "run/summary.json").read_text())["points"]
-    with np.load(tmp_path / "run/history.npz") as found:
-        history = dict(found)
-    matrix = lambda array: np.unpackbits(array[0], axis=-1, count=6).astype(bool)  # noqa: E731
-    for p, (name, (at_turn, between)) in enumerate(IN_ROUND.items()):
-        assert (history[f"{p}/num_neighbours"][0, 1:] == 2).all(), name
-        assert points[p]["group_neighbours"]["other"]["mean"] == 2 * ROUNDS, name
-        links, heard = matrix(history[f"{p}/links"]), matrix(history[f"{p}/heard"])
-        assert (links.sum(axis=2) == 2).all(), name
-        np.testing.assert_allclose(history[f"{p}/num_heard"][0, 1:], heard.reshape(2, 5, 6, 6).sum(-1).mean(1))
-        np.testing.assert_allclose(points[p]["group_heard"]["other"]["mean"], heard.sum((0, 2)).mean())
-        for t in range(ROUNDS):
-            assert (heard[t].sum(axis=1) == (between if t % PERIOD else at_turn)).all(), (name, t)
-        sent = 2 * 5 * heard if name == "allreduce" else heard
-        assert sent.sum((0, 1)).tolist() == history[f"{p}/messages"][0, -1].tolist(), name
-
-
-def test_who_was_heard_at_the_server_is_who_exchanged_models_there(tiny, tmp_path):
-    """Also through an imaginary channel, and at a server that everybody reaches whatever the meetings are."""
-    names = ["async_fl", "virtual_upload", "virtual_download_once", "server_fedavg"]
-    fields = {"server.pattern": "fixed", "server.interval": 4, "rounds": 8, "eval_every": 1, "seeds": 1}
-    fields |= {"algorithm.download_after": 2, "sweep": f"algorithm.name={','.join(names)}"}
-    run_study(make_study(tiny(**fields)), tmp_path / "run")
-    with np.load(tmp_path / "run/history.npz") as found:
-        history = dict(found)
-    for p, name in enumerate(names[:3]):
-        sent = np.diff(history[f"{p}/uploads"][0] + history[f"{p}/downloads"][0], axis=0)  # [R, N]
-        np.testing.assert_array_equal(history[f"{p}/met_server"][0], sent > 0, err_msg=name)
-    meets = history["0/met_server"][0]
-    assert 0 < meets.sum() < meets.size
-    assert not history["0/heard"].any()
-    assert history["1/met_server"].all()
-    assert (history["2/met_server"][0] & ~meets).any()
-    assert history["3/met_server"].all()
-    assert history["3/reached"].all()
-    assert history["3/messages"][0, -1].tolist() == [2 * 8] * 6

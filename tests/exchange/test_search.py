@@ -8,8 +8,7 @@ import pytest
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings, sgd
 from mdfl_jax.algorithms.registry import numbers_of
-from mdfl_jax.core.types import NEVER
-from mdfl_jax.exchange.relay import Meetings, automatic, best_share
+from mdfl_jax.exchange.relay import best_share
 from mdfl_jax.networks.meetings import MeetingsParams, meetings
 
 N, SLOTS = 50, 700
@@ -21,17 +20,6 @@ def test_share_is_the_best_on_a_grid(k):
     u = np.linspace(0, 1, 20_001)
     bound = 1 - (1 - np.exp(-k * u**2)) * (1 - u) / 2
     assert abs(float(best_share(k)) - u[np.argmin(bound)]) < 2e-3
-
-
-def test_intervals_lie_about_the_middle_of_each_gap():
-    met = Meetings(jnp.zeros(4, bool), jnp.array([0, 10, 10, -1]), jnp.array([60, 31, 90, NEVER]))
-    often, rarely = (automatic(met, jnp.full(4, contacts), 39) for contacts in (39, 0))
-    for search in (often, rarely):
-        begin, end = np.asarray(search.upload_from), np.asarray(search.upload_until)
-        assert (abs(begin + end - np.array([60, 21, 80, (60 + 21 + 80) / 3])) <= 1).all()  # the last knows no gap
-        assert (begin >= 0).all()
-        assert search.download_from.tolist() == begin.tolist()
-    assert (rarely.upload_until - rarely.upload_from > often.upload_until - often.upload_from).all()
 
 
 def staleness(name, pattern, rate):

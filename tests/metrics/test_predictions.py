@@ -6,14 +6,13 @@ from functools import cache
 import jax
 import numpy as np
 import pytest
-from small import toy_dataset, toy_hparams, toy_task
+from small import told, toy_dataset, toy_hparams, toy_task
 from tiny import run_study, tiny_config
 
-from mdfl_jax import Schedule, UserError
+from mdfl_jax import Schedule
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.engine.simulation import Simulation
-from mdfl_jax.metrics import BUILT_IN, ON_REQUEST, asked_for, metrics_of
-from mdfl_jax.metrics.built_in.every_study import accuracy
+from mdfl_jax.metrics import ON_REQUEST
 from mdfl_jax.metrics.built_in.on_request import BINS
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.report.page import write_report
@@ -87,43 +86,19 @@ def test_calibration_error_against_loops():
     assert metrics.calibration_error == pytest.approx(found, rel=1e-4)
 
 
-def test_jain_and_variance_are_those_of_the_accuracies():
-    values = np.array([0.5, 0.25, 0.75, 0.0], np.float32)
-    assert accuracy.more["jain"](values) == pytest.approx(1.5**2 / (4 * (0.25 + 0.0625 + 0.5625)))
-    assert accuracy.more["variance"](values) == pytest.approx(np.var(values))
-    assert np.isnan(accuracy.more["jain"](np.zeros(3)))
-    assert np.isnan(accuracy.more["jain"](np.full(3, np.nan)))
-
-
-def test_nobody_pays_who_does_not_ask(monkeypatch):
-    assert not {one.name for one in metrics_of()} & {one.name for one in ON_REQUEST}
-    assert not {one.name for one in BUILT_IN} & {one.name for one in ON_REQUEST}
-    assert [one.name for one in metrics_of(asked=("personal_accuracy",))][-1] == "personal_accuracy"
-    task = toy_task(N)
-    refused = lambda *_: pytest.fail("measured, and nobody asked")  # noqa: E731
-    task = task._replace(scoring=task.scoring._replace(over_test=refused))
-    simulation = Simulation(task, spatial(N, 5, ["static"]), dpsgd(), Schedule(2, 2))
-    jax.eval_shape(simulation.init, simulation.data, toy_hparams(0), jax.random.key(0))
-
-
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("changes", "says"),
     [
-        ("personal_acuracy", "did you mean 'personal_accuracy'"),
-        ("loss", "'loss' is measured in every study; on request are"),
-        ("class_accuracy,,lambda_2", "'lambda_2' is measured in every study"),
+        ({"metrics": "personal_acuracy"}, "did you mean 'personal_accuracy'"),
+        ({"metrics": "loss"}, "'loss' is measured in every study; on request are"),
+        (
+            {"data.name": "synthetic:linear", "metrics": "calibration_error"},
+            "'calibration_error' needs test samples with labels",
+        ),
     ],
 )
-def test_a_wrong_name_is_told(text, says):
-    with pytest.raises(UserError, match=says) as error:
-        asked_for(text)
-    assert "\n" not in str(error.value)
-
-
-def test_a_task_without_labels_is_told():
-    config = tiny_config(**{"data.name": "synthetic:linear", "metrics": "calibration_error"})
-    with pytest.raises(UserError, match="'calibration_error' needs test samples with labels"):
-        make_study(config)
+def test_what_cannot_be_asked_for_is_told(changes, says):
+    assert says in told(make_study, tiny_config(**changes))
 
 
 @pytest.mark.long

@@ -96,17 +96,6 @@ def test_laws_as_printed_are_stationary_under_the_matrices(pattern):
         np.testing.assert_allclose(law @ matrix, law, atol=1e-9)
 
 
-def test_lags_are_least_at_half_the_gap():
-    """Proposition 1: at least Delta / 2, attained by both ends there; monotone in each end."""
-    delta = 50
-    pairs = [(a, b) for a in range(0, 51, 5) for b in range(a, 51, 5)]
-    for lag in (theory.upload_lag, theory.download_lag):
-        lags = {(a, b): lag(a, b, delta) for a, b in pairs}
-        assert min(lags.values()) == lag(25, 25, delta) == 25
-        assert all(lags[a, b] <= lags[a, c] for a, b in pairs for c in range(b, 51, 5))
-        assert all(lags[a, b] >= lags[c, b] for a, b in pairs for c in range(a, b + 1, 5))
-
-
 def test_bounds_of_both_theorems():
     assumed = theory.Assumptions(smoothness=2.0, deviation=4.0, moment=3.0, excess=6.0)
     given = {"num_clients": 10, "slots": 100, "lr": 0.1}
@@ -116,9 +105,6 @@ def test_bounds_of_both_theorems():
     assert np.isclose(noisy - plain, 4 * (2 * 25 + 4 * 0.5 * 16) * 4 * 0.01 * 9)
     with pytest.raises(UserError, match=r"learning rate is 0\.6"):
         theory.gradient_bound(theory.staleness(5.0, 7.0), assumed, **{**given, "lr": 0.6})
-
-
-def test_bad_laws():
     with pytest.raises(UserError, match="sum to 1"):
         theory.remaining_law(np.array([0.0, 0.5]))
     with pytest.raises(UserError, match="30 to 10"):

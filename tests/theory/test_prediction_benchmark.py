@@ -37,16 +37,6 @@ def test_rho_is_spearmans(pairs):
         assert ours == pytest.approx(spearmanr(*ranks).statistic)
 
 
-def test_an_interval_contains_the_value_and_grows_with_the_noise():
-    rng = np.random.default_rng(1)
-    x = np.arange(30.0)
-    for noise in (1.0, 10.0):
-        y = x + noise * rng.standard_normal(30)
-        low, high = prediction.bootstrap(x, y)
-        assert low < prediction.rho(x, y) < high
-    assert prediction.bootstrap(x, x) == (1, 1)
-
-
 def test_pairs_of_rules_are_compared_at_one_setting_only():
     """At M 1: dcm before dam and random, a tie counts half; at Rc 1 the order is wrong."""
     assert prediction.ordered(POINTS, "degree", 1) == pytest.approx((1 + 1 + 0.5 + 0) / 4)

@@ -52,10 +52,6 @@ def test_gaps_are_those_that_the_server_draws():
     assert float(exponential[-5]) == pytest.approx(slots[slots <= 80].mean(), rel=0.01)
 
 
-def test_a_study_without_relays_has_no_rows():
-    assert table(points(resolve(default_config()))) == ""
-
-
 @pytest.mark.long
 def test_the_command_prints_a_line_a_point_or_one_error(tmp_path):
     root = Path(__file__).parents[2]

@@ -48,17 +48,6 @@ def test_cover_by_several_and_never():
     assert np.array(walks.cover_times(following, everybody)).tolist() == [[np.inf], [1]]
 
 
-@pytest.mark.parametrize(("a", "b"), [(0.3, 0.1), (0.5, 0.5), (0.05, 0.9)])
-def test_two_state_chain(a, b):
-    chain = np.array([[1 - a, a], [b, 1 - b]])
-    np.testing.assert_allclose(walks.stationary(chain), [b / (a + b), a / (a + b)])
-    grid = np.array([[1.0, 1.0], [1.0, 9.0]])
-    walk = walks.Walk(chain, grid, radius=2.0)
-    np.testing.assert_allclose(walk.until(grid[1]), [1 / a, 0], atol=1e-12)
-    assert walk.meeting_time(grid) == pytest.approx((b / (a + b) / a + a / (a + b) / b) / 2)
-    assert walk.cover_bound(grid) == pytest.approx(max(1 / a, 1 / b) * 1.5)
-
-
 def test_hitting_times_from_the_fundamental_matrix_are_those_of_the_linear_equations():
     grid = grid_points(6)
     walk = walks.Walk(np.asarray(uniform_chain(grid, 2.0)), np.asarray(grid), radius=np.sqrt(2))

@@ -1,0 +1,208 @@
+"""What algorithms promise: where they converge to, what they keep, and what they are in special cases."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from least_squares import NO_LINKS, Problem, graph, run, run_long
+
+from mdfl_jax import UserError
+from mdfl_jax.algorithms import ALGORITHMS
+from mdfl_jax.algorithms.dfedsam import sharpness_aware
+from mdfl_jax.algorithms.local import Settings, sgd
+from mdfl_jax.algorithms.registry import numbers_of
+from mdfl_jax.algorithms.sgp import push_weights
+from mdfl_jax.core.types import Links
+
+LR = 0.125  # exact in single precision, in which an optimiser has it
+CLOSE = {"rtol": 1e-10, "atol": 1e-10}
+PLAIN = Settings(sgd(momentum=False))
+
+
+@pytest.fixture(autouse=True)
+def _double():
+    with jax.enable_x64(True):
+        yield
+
+
+def still(params, key, whole=False):
+    """No gradients."""
+    leaves = jax.tree.leaves(params)
+    return jnp.zeros(len(leaves[0])), jax.tree.map(jnp.zeros_like, params)
+
+
+def after_many(name, problem, numbers, rounds, links=None, setting=None):
+    links = graph() if links is None else links
+    setting = setting or (PLAIN if name in ("dpsgd", "kgt") else Settings())
+    return run_long(ALGORITHMS[name](setting), numbers_of(name, **numbers), problem, links, rounds)
+
+
+def farthest(name, problem, *args):
+    """The largest distance of a client's model from the common solution, after many rounds."""
+    return np.abs(after_many(name, problem, *args) - problem.solution).max()
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize(
+    ("name", "numbers"),
+    [
+        ("extra", {"lr": 0.1}),
+        ("d2", {"lr": 0.1}),
+        ("nids", {"lr": 0.2}),
+        ("gradient_tracking", {"lr": 0.05}),
+        ("beer", {"lr": 0.03125, "consensus_lr": 0.25, "transmission": 0.5}),
+        ("anq_nids", {"lr": 0.125, "eta": 0.1, "omega": 0.1, "eta_decay": 0.97}),
+    ],
+)
+def test_exact_algorithms_reach_the_common_solution_of_unlike_clients(name, numbers):
+    """With a constant step, every model within 1e-6 of the minimiser of the mean of all objectives."""
+    problem = Problem(spread=1.0 if name in ("beer", "anq_nids") else 3.0)
+    alone = [np.linalg.lstsq(a, b, rcond=None)[0] for a, b in zip(problem.a, problem.b)]
+    assert np.abs(np.stack(alone) - problem.solution).max() > 0.3  # it is not theirs
+    assert farthest(name, problem, numbers, 4000) < 1e-6
+
+
+def test_variance_reduction_converges_linearly_on_minibatches():
+    """Every 300 rounds divide the distance by about the same number, down to rounding; D-PSGD's stays."""
+    problem, numbers = Problem(spread=3.0, batch=2), {"lr": 0.05, "anchor_probability": 0.25}
+    distances = [farthest("dmgt_svrg", problem, numbers, rounds) for rounds in (300, 600, 900)]
+    first, second = (near / far for far, near in itertools.pairwise(distances))
+    assert max(first, second) < 0.2
+    assert abs(np.log(second / first)) < 0.5 * abs(np.log(first))
+    assert farthest("dmgt_svrg", problem, numbers, 4000) < 1e-6
+    assert farthest("dpsgd", problem, {"lr": 0.05}, 4000) > 0.01
+
+
+def test_dpsgd_stays_in_a_neighbourhood_that_shrinks_with_the_step():
+    errors = [farthest("dpsgd", Problem(spread=3.0), {"lr": lr}, 8000) for lr in (0.04, 0.02, 0.01)]
+    assert errors[2] > 1e-3  # never there
+    for wide, narrow in itertools.pairwise(errors):
+        assert 0.4 < narrow / wide < 0.65  # of order of the step
+
+
+def test_kgt_finds_the_solution_in_spite_of_local_steps():
+    setting, problem = PLAIN._replace(num_local_steps=4), Problem()
+    apart = [farthest(name, problem, {"lr": 0.05}, 3000, None, setting) for name in ("kgt", "dpsgd")]
+    assert apart[0] < 1e-8 < 0.05 < apart[1]
+
+
+def test_d2_needs_its_laziness_where_the_smallest_eigenvalue_is_below_a_third():
+    """Two groups of three, each linked with all of the other: Metropolis-Hastings weights have the eigenvalue -1/2."""
+    links = graph([(i, j) for i in range(3) for j in range(3, 6)], 6)
+    assert np.linalg.eigvalsh(links[1]).min() < -0.49
+    assert farthest("d2", Problem(num_clients=6), {"lr": 0.1}, 4000, links) < 1e-6
+    assert not farthest("d2", Problem(num_clients=6), {"lr": 0.1, "laziness": 0.0}, 300, links) < 1e6
+
+
+def test_pame_comes_near_the_common_solution():
+    """Unlike clients, a fifth of the coordinates of a fifth of the neighbours: far nearer than learning alone."""
+    problem, everybody = Problem(spread=0.5), graph([(i, j) for i in range(5) for j in range(i)])
+    problem.start[:] = 0
+    found, alone = (after_many("pame", problem, {"lr": 0.25}, 1500, links) for links in (everybody, NO_LINKS))
+    distance = lambda w: np.linalg.norm(w - problem.solution, axis=1).mean()  # noqa: E731
+    assert distance(found) < 0.3 * distance(alone)
+
+
+@pytest.mark.parametrize("rate", [0.0, 1.0])
+def test_gossip_of_several_steps_keeps_the_mean_and_is_faster_by_chebyshev(rate):
+    """Without gradients a round is K steps of gossip; where the rate is that of the links, models come nearer."""
+    problem, (_, mix) = Problem(), graph()
+    problem.gradient = still
+    hparams = numbers_of("dmgt_svrg", gossip_steps=4, mixing_rate=rate)
+    found = run(ALGORITHMS["dmgt_svrg"](Settings()), hparams, problem, [graph()])[0][1]
+    np.testing.assert_allclose(found.mean(axis=0), problem.start.mean(axis=0), **CLOSE)
+    plain = np.linalg.matrix_power(mix, 4) @ problem.start
+    if rate == 0:
+        np.testing.assert_allclose(found, plain, **CLOSE)
+    else:
+        assert found.std(axis=0).max() < plain.std(axis=0).max()
+
+
+def test_a_schedule_that_ends_at_zero_leaves_the_momentum_finite():
+    problem = Problem()
+    algorithm = ALGORITHMS["qg_dsgdm"](Settings(schedule=lambda k: jnp.where(k < 3, 1.0, 0.0)))
+    models, _, _, state = run(algorithm, numbers_of("qg_dsgdm", lr=LR), problem, [graph()] * 8)
+    np.testing.assert_allclose(models[-1], np.linalg.matrix_power(graph()[1], 5) @ models[3], **CLOSE)
+    assert np.isfinite(problem.flat(state.velocity)).all()
+
+
+def test_perturbation_has_length_rho_one_minibatch_and_spares_a_zero_gradient():
+    seen = []
+
+    def gradient(params, key):
+        seen.append((np.asarray(params["w"]), key))
+        return jnp.zeros(3), {"w": jnp.array([[3.0, 4.0], [0.0, 0.0], [0.0, -2.0]])}
+
+    sharpness_aware(gradient, 0.5)({"w": jnp.ones((3, 2))}, jax.random.key(4))
+    (at, key), (near, same) = seen
+    np.testing.assert_allclose(near - at, [[0.3, 0.4], [0, 0], [0, -0.5]], **CLOSE)
+    assert key is same
+
+
+def test_the_state_of_an_optimizer_is_of_one_client():
+    """A rule that looks at the whole gradient (clipping by its norm) sees one client's, not everybody's."""
+    clipped = lambda numbers: optax.chain(optax.clip_by_global_norm(1e-3), optax.scale_by_learning_rate(numbers.lr))  # noqa: E731
+    models = run(ALGORITHMS["dpsgd"](Settings(clipped)), numbers_of("dpsgd", lr=1.0), Problem(), [NO_LINKS])[0]
+    np.testing.assert_allclose(np.linalg.norm(models[1] - models[0], axis=1), 1e-3, rtol=1e-6)
+
+
+def test_a_task_that_cannot_give_what_an_algorithm_asks_for_is_told_so():
+    problem = Problem()
+    with pytest.raises(UserError, match=r"^algorithm.local_epochs is 2; it must be 0: the task has no minibatches of"):
+        run(ALGORITHMS["dpsgd"](Settings(num_local_epochs=2)), numbers_of("dpsgd"), problem, [graph()])
+    problem.gradient = lambda params, key: still(params, key)
+    with pytest.raises(UserError, match="has no argument 'whole', by which dmgt_svrg asks"):
+        run(ALGORITHMS["dmgt_svrg"](Settings()), numbers_of("dmgt_svrg"), problem, [graph()])
+
+
+# SGP, over links of one direction.
+
+
+def directed(rng, num_clients=5, density=0.4):
+    """Links of one direction, with a circle that makes all reach all."""
+    adjacency = rng.random((num_clients, num_clients)) < density
+    np.fill_diagonal(adjacency, False)
+    adjacency[(np.arange(num_clients) + 1) % num_clients, np.arange(num_clients)] = True
+    return adjacency
+
+
+PUSH = ALGORITHMS["sgp"](PLAIN)
+
+
+@jax.jit
+def push_once(state, links):
+    """A round without gradients."""
+    return PUSH.round(numbers_of("sgp"), jax.random.key(0), state, links, still)[0]
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.floats(0, 1))
+def test_pushing_keeps_the_sums(seed, density):
+    """Gradients of zero: the sums of x = w z and of w stay; P is column-stochastic, and zero where nobody hears."""
+    rng = np.random.default_rng(seed)
+    adjacency = directed(rng, 6, density)
+    with jax.enable_x64(True):
+        pushed = np.asarray(push_weights(jnp.asarray(adjacency)))
+        np.testing.assert_allclose(pushed.sum(axis=0), 1, **CLOSE)
+        assert ((pushed > 0) == (adjacency | np.eye(6, dtype=bool))).all()
+        z = rng.normal(size=(6, 3))
+        state, links = PUSH.init(numbers_of("sgp"), {"w": jnp.asarray(z)}), Links(jnp.asarray(adjacency), jnp.eye(6))
+        for _ in range(4):
+            state = push_once(state, links)
+            weight = np.asarray(state.weight)
+            np.testing.assert_allclose(weight.sum(), 6, **CLOSE)
+            np.testing.assert_allclose(weight @ np.asarray(state.params["w"]), z.sum(axis=0), **CLOSE)
+
+
+def test_push_sum_finds_the_exact_average_and_row_weights_do_not():
+    problem, adjacency = Problem(), directed(np.random.default_rng(3))
+    problem.gradient = still
+    mean = problem.start.mean(axis=0)
+    uniform = (adjacency + np.eye(5)) / (adjacency + np.eye(5)).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(after_many("sgp", problem, {}, 300, (adjacency, uniform), PLAIN), [mean] * 5, **CLOSE)
+    assert np.abs(after_many("dpsgd", problem, {}, 300, (adjacency, uniform)) - mean).max() > 0.05

@@ -1,0 +1,73 @@
+"""Each algorithm, rule, compressor and attack beside the slow simulator of tests/reference, where it does something.
+
+`python -m tests.reference` draws many more configurations; these are the same in each run, so that a fault has a test.
+"""
+
+import random
+
+import pytest
+
+from mdfl_jax.config import default_config
+from tests.reference.configurations import (
+    ALGORITHMS,
+    ATTACKS,
+    COMPRESSORS,
+    RELAYS,
+    RULES,
+    SERVER,
+    SLOTS,
+    completed,
+    configured,
+)
+from tests.reference.judge import judge
+from tests.reference.refusals import reasons
+
+MORE = (("work", "steps"), ("optimizer", "momentum"), ("decay", "weight decay"), ("schedule", "exponential"))
+WORLDS = {"sgp": {"failure": "link failure"}, "osgp": {"clock": "at once"}, "swift": {"clock": "at once"}}
+WORLDS |= {name: {"clock": "at once", "world": "complete", "rounds": 16} for name in ("adpsgd", "push", "push_pull")}
+WORLDS |= {name: {"server": "random", "world": "random_movement"} for name in SERVER}
+for name in RELAYS:  # enough time between meetings to hand over more than once
+    WORLDS[name] |= {"network.num_clients": 12, "rounds": 40, "server.gap_min": 3, "server.gap_max": 8}
+    WORLDS[name] |= {"algorithm.upload_until": 4, "algorithm.download_until": 4, "algorithm.max_download": 2}
+CASES = {name: {"algorithm": name, **WORLDS.get(name, {})} for name in ALGORITHMS}
+CASES |= {f"rule_{name}": {"aggregation": name, "attack": "gaussian"} for name in RULES}
+CASES |= {f"choco_{name}": {"algorithm": "choco", "compressor": name} for name in COMPRESSORS}
+CASES |= {f"{name}_sign": {**CASES[name], "compressor": "sign"} for name in RELAYS if name != "fedmobile_d"}
+CASES |= {
+    "attacks": {"problem": "softmax", "attack": "sign_flip"},
+    "attacks_and_server": {**WORLDS["fedmobile"], "algorithm": "fedmobile", "attack": "sign_flip", "attack.memory": 3},
+    "epochs": {"work": "epochs", "problem": "skewed"},
+    "proximal": {"proximal": "proximal"},
+    "equal_epochs": {"work": "equal epochs", "problem": "skewed", "algorithm": "kgt"},
+    "minibatches": {"batch": "minibatch", "algorithm": "dmgt_svrg"},
+    "one_way": {"picks": "one way"},
+    "largest": {"short contact": "largest", "cost.bandwidth": 150.0},
+    "presence": {"presence": "markov"},
+}
+
+
+def configuration(case):
+    """The configuration of a case, with what it is not refused together with."""
+    given = {slot: choice for slot, choice in CASES[case].items() if slot in SLOTS}
+    choices, clients = completed(random.Random(0), given), 6
+    choices = {} if choices == {"algorithm": "dpsgd"} else choices
+    for slot, choice in MORE:
+        more = {**choices, slot: choice}
+        if slot not in choices and not ("proximal" in choices and slot == "work"):
+            choices = choices if reasons(configured(more, clients, 6, 1)) else more
+    sweep = {"attacks": ATTACKS, "attacks_and_server": ("sign_flip", "scaled", "zero")}.get(case)
+    changes = configured(choices, clients, 6, 1) | {"seeds": 1 if sweep else 2}
+    if changes.get("algorithm.local_steps") == 2:
+        changes["algorithm.local_steps"] = 3  # the least in which a step sees two before it
+    changes |= {path: value for path, value in CASES[case].items() if path not in SLOTS}
+    config = default_config()
+    config.update_from_flattened_dict(changes | ({"sweep": f"attack.name={','.join(sweep)}"} if sweep else {}))
+    return config
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("case", CASES)
+def test_a_member_is_what_the_slow_simulator_says(case):
+    verdicts = judge(configuration(case))
+    assert verdicts
+    assert {verdict for _, verdict in verdicts} == {"equal"}
