@@ -12,34 +12,16 @@ from pathlib import Path
 import pytest
 
 from benchmarks.accelerators import stand_ins
-from mdfl_jax import UserError
 from mdfl_jax.cli.ahead import in_a_child
 from mdfl_jax.study.ahead.accounts import DEAREST, ENVIRONMENT, PLUGINS
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = [
-    "digits.py",
-    "own_rule.py",
-    "graphs_digits.py",
-    "waypoint_digits.py",
-    "met_digits.py",
-    "trace_digits.py",
-    "thesis_digits.py:p_non_iid",
-    "fedmobile_digits.py",
-    "fedmobile_roadside.py:town",
-    "fedmobile.py:f3_variants",
-    "fedmobile.py:f4",
-    "pame.py:f3",
-    "pame.py:f8",
-    "pame.py:f11",
-    "madfl.py:t2",
-    "dadfl.py:f2",
-    "thesis.py:t1",
-    "cifar_resnet.py:madfl",
-    "cifar_resnet.py:dadfl",
-    "cifar_resnet.py:pame",
-    "cifar_resnet.py:fedmobile",
-]
+    "digits.py", "own_rule.py", "graphs_digits.py", "waypoint_digits.py", "met_digits.py", "trace_digits.py",
+    "thesis_digits.py:p_non_iid", "fedmobile_digits.py", "fedmobile_roadside.py:town", "fedmobile.py:f3_variants",
+    "fedmobile.py:f4", "pame.py:f3", "pame.py:f8", "pame.py:f11", "madfl.py:t2", "dadfl.py:f2", "thesis.py:t1",
+    "cifar_resnet.py:madfl", "cifar_resnet.py:dadfl", "cifar_resnet.py:pame", "cifar_resnet.py:fedmobile",
+]  # fmt: skip
 WHOLE = os.environ.get("MDFL_ACCELERATORS") == "all"
 MATRIX = [(config, target) for config in (CONFIGS if WHOLE else CONFIGS[:1]) for target in ("tpu-v5e", "h100")]
 MATRIX += [(config, "tpu-v4") for config in CONFIGS] if WHOLE else []
@@ -90,14 +72,6 @@ def test_a_schedule_tells_seconds(images):
 
 @pytest.mark.long
 @needs("tpu")
-def test_a_few_runs_mapped_together_compile(images):
-    found = compiled("digits.py", "tpu-v5e", images, "--effort=least", "--config.sweep=", "--config.seeds=3")
-    assert "failure" not in found, found["failure"]
-    assert found["runs_on_a_device"] == 3
-
-
-@pytest.mark.long
-@needs("tpu")
 def test_chips_that_share_a_run_send_a_round_s_models_and_no_more(images):
     """Those that are mixed, and with full batches the sums of the gradients: what is as large as three times them."""
     arguments = (
@@ -144,16 +118,3 @@ def test_a_program_that_the_compiler_accepts_fits_by_our_count():
     )
     state, temporary, ours, memory = map(int, done.stdout.split()[-4:])
     assert state + temporary > memory > state + ours > 0.8 * memory
-
-
-@pytest.mark.long
-@needs("tpu")
-def test_a_topology_that_does_not_exist_is_one_line(images):
-    with pytest.raises(UserError, match=r"--target=tpu-v5e:3x7: its compiler knows no such topology: "):
-        compiled("digits.py", "tpu-v5e:3x7", images)
-
-
-@needs("tpu")
-def test_a_mesh_that_does_not_fit_the_target_is_one_line(images):
-    with pytest.raises(UserError, match=r"engine\.client_devices is 3; it must divide the 4 devices: 1, 2 or 4"):
-        compiled("digits.py", "tpu-v5e:2x2", images, "--config.engine.client_devices=3")

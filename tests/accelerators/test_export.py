@@ -5,7 +5,6 @@ import itertools
 import re
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from small import toy_dataset, toy_task
@@ -17,11 +16,8 @@ from mdfl_jax.algorithms.registry import numbers_of
 from mdfl_jax.core.devices import Target, aimed_at
 from mdfl_jax.data.partition import DirichletNumbers
 from mdfl_jax.engine.simulation import Simulation
-from mdfl_jax.exchange.compressors import COMPRESSORS
-from mdfl_jax.exchange.gossip import DENSE_UP_TO, mix
 from mdfl_jax.mobility import Movement
 from mdfl_jax.models import make_model
-from mdfl_jax.models.conv import Conv, default_form
 from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.networks.graphs import GraphParams
 from mdfl_jax.networks.meetings import MeetingsParams, meetings
@@ -148,40 +144,3 @@ def test_a_run_with_convolutions(precision, platform):
     text = lowered(platform, *convolutional_run(platform, precision), outcome_of_the_run())
     assert "stablehlo.convolution" in text or "stablehlo.dot_general" in text
     assert ("bf16" in text) == (precision == "bfloat16")
-
-
-@for_each_accelerator
-def test_a_convolution_has_the_form_that_the_backend_takes(platform):
-    def text(form):
-        model, x = Conv(4, form=form), jax.ShapeDtypeStruct((2, 4, 4, 8), jnp.float32)
-        arguments = jax.eval_shape(model.init, jax.random.key(0), x), x
-        return lowered(platform, model.apply, arguments, on_cpu(model.apply, arguments))
-
-    with aimed(platform):
-        form = default_form((3, 3, 2, 4), jnp.dtype("float32"))
-    default, same, of_a_cpu = (text(f) for f in ("", form, "filtering"))
-    assert default == same
-    assert default != of_a_cpu
-
-
-@for_each_accelerator
-def test_every_compressor(platform):
-    def compressed(numbers, key, x):
-        found = {}
-        for name in COMPRESSORS:
-            message = COMPRESSORS[name].compress(numbers[name], key, x)
-            found[name] = message.value, COMPRESSORS[name].bits(numbers[name], message)
-        return found
-
-    numbers = {name: COMPRESSORS.numbers(name)() for name in COMPRESSORS}
-    arguments = typed(numbers), jax.random.key(0), np.zeros((N, 20), np.float32)
-    lowered(platform, compressed, arguments, on_cpu(compressed, arguments))
-
-
-@for_each_accelerator
-def test_many_clients_are_mixed_by_the_dense_product(platform):
-    many = DENSE_UP_TO + 1
-    arguments = np.zeros((many, many), np.float32), {"w": np.zeros((many, 3), np.float32)}
-    text = lowered(platform, mix, arguments, types(arguments[1]))
-    assert "stablehlo.dot_general" in text
-    assert "stablehlo.case" not in text  # of lists that may not hold all, as on a CPU

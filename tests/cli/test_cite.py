@@ -69,12 +69,8 @@ def test_a_study_keeps_what_to_cite_and_merged_studies_have_it_of_all(call, tmp_
     assert of_report.endswith(". mdfl cite FOLDER prints the BibTeX entries")
     merge([tmp_path / "one", tmp_path / "two"], tmp_path / "both")
     both = call(cite, f"--config={tmp_path / 'both'}")[1]
-    assert set(keys(both)) >= set(keys(out)) >= {"mdfl_jax", "madfl", "dadfl"}
     assert "mobility static, II-C" in both
-    assert "mobility dcm, eq. 13" in both
     assert len(keys(both)) == len(set(keys(both)))
-    edit(tmp_path / "one", "config", cite={})
-    assert "did not note what to cite" in call(cite, f"--config={tmp_path / 'one'}")[2]
 
 
 def test_every_entry_is_whole():

@@ -1,5 +1,6 @@
 """`mdfl data --config`: the clients' data of a study without training, and its mistakes."""
 
+import functools
 import json
 from pathlib import Path
 
@@ -11,17 +12,12 @@ from small import TINY
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module")  # ml_collections
 MISTAKES = """
  => what to describe is missing: mdfl data FILE, or mdfl data --config=digits for a study's data
---picture=a.png => --picture=a.png needs --config=FILE
 --config=tiny.py --trace=town.csv => --trace=town.csv and --config are both given
---config=tiny.py --picture=a.gif => --picture=a.gif: it must end in .png, .pdf or .svg
 --config=tiny.py --picture=no/a.png => --picture=no/a.png: there is no folder 'no'
 --config=tiny.py --target=a => --target=a is for a file; with --config it is --config.SECTION.KEY
 --trace=tiny.csv --target=b => data.target is 'b'; allowed: one of its columns, 'a', 'label'
---trace=tiny.csv --target=a --radius=5 => --radius=5.0 is for a trace, and tiny.csv is none
 --trace=tiny.csv --layout=channel_first => unknown layout 'channel_first' (did you mean 'channels_first'?)
---trace=tiny.py --drop=a => --drop=a is for a data set, and tiny.py is none
 --trace=digits.csv => 'digits.csv': data.name=digits is a data set that needs no file; rename the file
---config=tiny.py --config.data.alpha=0.0 => data.alpha is 0.0; it must be greater than 0
 --config=tiny.py --config.data.partition=iidd => unknown partition 'iidd' (did you mean 'iid'?)
 """
 
@@ -43,27 +39,23 @@ def call(tmp_path_factory):
 
 @pytest.fixture
 def told(call):
-    """Runs command lines that succeed; returns what each prints."""
+    """Runs command lines that succeed, or are wrong; returns what each prints, checked to be one line of an error."""
 
-    def printed(*lines):
+    def said(*lines, status=0):
         ended = call(*lines)
-        assert [(of.status, of.err) for of in ended] == [(0, "")] * len(lines)
-        return [of.out for of in ended]
+        for of in ended:
+            if status:
+                assert (of.status, of.out, of.err[:7], of.err.count("\n")) == (2, "", "error: ", 1), of
+            else:
+                assert (of.status, of.err) == (0, ""), of
+        return [of.err if status else of.out for of in ended]
 
-    return printed
+    return said
 
 
 @pytest.fixture
-def mistakes(call):
-    """Runs command lines that are wrong; returns the line of each, checked to be all that it printed."""
-
-    def said(*lines):
-        ended = call(*lines)
-        for of in ended:
-            assert (of.status, of.out, of.err[:7], of.err.count("\n")) == (2, "", "error: ", 1), of
-        return [of.err for of in ended]
-
-    return said
+def mistakes(told):
+    return functools.partial(told, status=2)
 
 
 @pytest.mark.long
@@ -125,17 +117,6 @@ def test_edge_lists_and_partitions_are_told(told, mistakes, folder):
     line, pairs = mistakes("bare.txt", "config.json")
     assert "line 3: '2,x' is not of numbers with commas or blanks between" in line
     assert "is no partition of PFLlib: it has no pairs" in pairs
-
-
-def test_the_current_folder_is_a_data_set_too(told, folder, monkeypatch):
-    content = {"users": ["u"], "num_samples": [2], "user_data": {"u": {"x": [[1.5], [2.5]], "y": [0, 1]}}}
-    for split in ("train", "test"):
-        (folder / "faces" / split).mkdir(parents=True)
-        (folder / "faces" / split / "all.json").write_text(json.dumps(content))
-    (expected,) = told("faces")
-    for below, given in (("faces", "."), ("faces/train", "..")):
-        monkeypatch.chdir(folder / below)
-        assert told(given)[0].splitlines()[1:] == expected.splitlines()[1:]
 
 
 def test_a_mistake_is_one_line_and_nothing_is_written(mistakes, folder):

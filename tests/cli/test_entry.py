@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 from absl import flags
-from forked import Started
 
 import mdfl_jax
-from mdfl_jax.cli import common, entry, info, sweep
+from mdfl_jax.cli import common, entry, sweep
 from mdfl_jax.config import resolve
 from mdfl_jax.core.errors import UserError
 
@@ -49,11 +48,9 @@ def parse(argv, words):
     ("given", "config", "fields"),
     [
         (["digits", "--overwrite", "--workdir=x"], "digits", {}),
-        (["--workdir", "x", "digits"], "digits", {}),
         (["--nooverwrite", "digits", "--config.seeds", "2"], "digits", {"seeds": "2"}),
         (["--config.sweep=network.radius=1,2", "--config", "a.py"], "a.py", {"sweep": "network.radius=1,2"}),
         (["-config.title=a\nb"], None, {"title": "a\nb"}),
-        ([], None, {}),
     ],
 )
 def test_a_word_stands_for_the_config_and_fields_may_stand_anywhere(given, config, fields):
@@ -62,17 +59,6 @@ def test_a_word_stands_for_the_config_and_fields_may_stand_anywhere(given, confi
     assert common.fields_given() == fields
     assert flags.FLAGS["overwrite"].value is ("--overwrite" in given)
     parse(["sweep"], sweep.WORDS)
-
-
-def test_several_words_stand_for_flags_in_their_order_and_the_last_flag_may_take_all(capsys):
-    parse(["info", "mobility"], info.WORDS)
-    assert flags.FLAGS["of"].value == "mobility"
-    parse(["merge", "a", "b"], ["use"])
-    assert flags.FLAGS["use"].value == ["a", "b"]
-    with pytest.raises(SystemExit):
-        parse(["sweep", "--config=a.py", "digits"], sweep.WORDS)
-    assert "unexpected argument 'digits'" in capsys.readouterr().err
-    parse(["info"], info.WORDS)
 
 
 def test_a_name_finds_a_shipped_study_and_a_path_a_file(tmp_path, monkeypatch):
@@ -96,18 +82,3 @@ def test_a_launcher_started_as_a_file_says_how_it_is_started(tmp_path):
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr == f"error: start it in the checkout's folder as python -m launch.{name}\n"
-
-
-def test_a_python_without_the_packages_says_how_to_get_them():
-    done = subprocess.run([sys.executable, "-S", "-m", "launch.sweep"], cwd=ROOT, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (2, "")
-    lacks = f"error: the Python {sys.executable} lacks the package absl"
-    assert done.stderr == f"{lacks}; after make demo: source .venv/bin/activate; else: pip install .\n"
-
-
-def test_help_lists_the_flags_of_the_command_in_both_forms(tmp_path):
-    for words in (["mdfl", "sweep"], ["sweep"]):
-        out = Started(tmp_path, *words, "--help").ended().out
-        assert "mdfl sweep digits" in out
-        for flag in ("--config", "--use", "--workdir", "--target", "--shard"):
-            assert f"  {flag}: " in out

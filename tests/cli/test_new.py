@@ -20,14 +20,11 @@ def test_each_kind_has_an_example_and_can_be_checked_for_its_names():
 @pytest.mark.parametrize(
     ("kind", "names", "expected"),
     [
-        ("", [""], "a kind and a name are needed"),
         ("mobility", [""], "a kind and a name are needed"),
         ("mobilty", ["mine"], r"unknown kind 'mobilty' \(did you mean 'mobility'\?\)"),
         ("mobility", ["my-rule", "2nd", "class", "../x", "_x"], "it must be letters, digits and underscores"),
         ("mobility", ["dcm"], "there is a mobility of this name already"),
-        ("dataset", ["digits"], "there is a dataset of this name already"),
         ("metric", ["accuracy"], "there is a metric of this name already"),
-        ("figure", ["random", "flax"], "py would hide a module of this name"),
         ("mobility", ["jnp"], "the example of a mobility uses this word already"),
     ],
 )

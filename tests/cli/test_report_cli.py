@@ -22,43 +22,27 @@ empty => empty: it holds no study: there is no config.json
 old => old/config.json: schema is 0; this version reads schema 2
 run run/../run => this study is given twice
 run --x=bytes => the x axis is 'bytes'; this study has rounds,
-run --baseline=dcm => --baseline=dcm: only a comparison of several studies takes it
 run half --baseline=dmc => unknown baseline 'dmc' (did you mean 'dcm'?)
 run --out=half => --out=half: it holds a study; choose another folder
-run --out=run/config.json/x => --out=run/config.json/x: there is no folder 'run/config.json'
 run --out=no/both => --out=no/both: there is no folder 'no'
-run --out=no/page.html => --out=no/page.html: there is no folder 'no'
 run/config.json => run/config.json: it is a file, not the folder of a study
-run/config.json --serve => run/config.json: it is a file, not the folder of a study
 run --figure=list --to=a.pdf => --figure=list prints the names of the figures, so --to=a.pdf has no effect
 moves --figure=map --to=a.gif --points=0,1,2 => --points=static; random_movement; dam: a movie has one
 run --figure=mine --to=m.csv => one of your own needs --use=FILE
-run --figure=mine --to=m.csv --use=no.py => no.py
 run --figure=acuracy --to=a.pdf => --figure=acuracy: unknown figure 'acuracy' (did you mean 'accuracy'?)
 half --figure=label_counts --to=a.pdf => this study has not recorded what it shows; there are accuracy
 run --figure=accuracy => --to=FILE is missing: the file of the figure, such as accuracy.pdf
 run --figure=accuracy --to=a.bmp => --to=a.bmp: it must end in .png, .pdf, .svg, .csv, or for the map in .gif
 run --figure=accuracy --to=a.gif => --to=a.gif: only the map moves; accuracy is saved as .png, .pdf, .svg
-run --figure=accuracy --to=no/a.pdf => --to=no/a.pdf: there is no folder 'no'
 run --figure=accuracy --to=a.pdf --width=wide => --width=wide: it must be column (3.5 inches), page (7.2)
-run --figure=accuracy --to=a.pdf --width=1 => a number of inches from 2 to 40
 run --figure=accuracy --to=a.pdf '--points=dam; dmc' => unknown point 'dmc' (did you mean 'dcm'?)
-run --figure=accuracy --to=a.pdf --points=7 => or an index from 0 to 3
-run --figure=accuracy --to=a.pdf --points=1,1 => it must name at least one point, and none twice
-run --figure=accuracy --to=a.pdf --rounds=4 => --rounds is for a moving map
 run --to=a.pdf => --to is for one figure: add --figure=NAME
-run --figure=accuracy --to=a.pdf --serve => cannot be combined with --serve
 run --figure=accuracy --to=a.pdf --points=network.mobility=dmc => unknown point 'network.mobility=dmc'
-run --figure=accuracy --to=a.pdf --points=network.radius=3 => unknown varying setting 'network.radius'
 run --table => --to=FILE is missing: the file of the table, such as table.tex
-run --table --to=a.pdf => --to=a.pdf: a table ends in .md, .tex, .csv
 run --table --to=a.tex => --table: it needs two varying settings
 two --table --to=a.tex --rows=alpha => --rows=alpha: unknown varying setting 'alpha'
-two --table --to=a.tex --metric=speed => --metric=speed: unknown entry of summary.json 'speed'
-two --table --to=a.tex --width=page => --width is for one figure
 run --rows=radius => --rows is for one table: add --table
 run --labels=dcm => labels: 'dcm' is not of the form value=name
-run --labels=dmc=DCM => unknown value or setting 'dmc' (did you mean 'dcm'?)
 run --serve=http => it must be a port, a number from 0 to 65535
 """
 WORKS = {

@@ -9,8 +9,6 @@ import pytest
 from forked import Started, signal_at
 from small import TINY
 
-from mdfl_jax.cli import info, sweep
-
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module")  # ml_collections
 
 
@@ -58,11 +56,10 @@ def test_a_study_from_the_shell_and_its_report_made_again(tiny, tmp_path, launch
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("shard", "runs"), [((), 4), (("--shard=2/2",), 2)])
-def test_sigterm_ends_with_130_and_the_same_command_goes_on(tiny, tmp_path, launch, shard, runs):
+def test_sigterm_ends_with_130_and_the_same_command_goes_on(tiny, tmp_path, launch):
     """That the result is the one of a run which nobody stopped is checked in tests/study."""
-    args = f"--config={tiny}", "--config.rounds=12", "--noreport", f"--workdir={tmp_path / 'stopped'}", *shard
-    stopped = tmp_path / "stopped" / ("shard-02-of-02" if shard else "")
+    args = f"--config={tiny}", "--config.rounds=12", "--noreport", f"--workdir={tmp_path / 'stopped'}"
+    stopped = tmp_path / "stopped"
     status, _, err = outcome(launch("sweep", *args, patch=functools.partial(signal_at, 3, signal.SIGTERM)))
     assert status == 130
     assert err.splitlines() == [
@@ -73,14 +70,8 @@ def test_sigterm_ends_with_130_and_the_same_command_goes_on(tiny, tmp_path, laun
     status, out, err = outcome(launch("sweep", *args))
     assert (status, err) == (0, "")
     assert f"going on with the unfinished study in {stopped}" in out
-    assert (stopped / "metrics.jsonl").read_text().count("\n") == runs * 7
+    assert (stopped / "metrics.jsonl").read_text().count("\n") == 4 * 7
     assert sorted(path.name for path in stopped.iterdir() if path.is_dir()) == ["runs"]
-
-
-def test_a_shard_beyond_the_runs_has_nothing_to_do(tiny, tmp_path, call):
-    status, out, _ = call(sweep, f"--config={tiny}", f"--workdir={tmp_path / 'many'}", "--shard=1/9", "--cache=")
-    assert (status, out) == (0, "shard 1/9: nothing is left to do, since the study has 4 runs\n")
-    assert not (tmp_path / "many").exists()
 
 
 @pytest.mark.long
@@ -95,11 +86,3 @@ def test_a_study_of_which_a_point_diverges_ends_with_a_warning_and_status_0(tiny
     assert line.endswith(" (algorithm.lr is 1e+30; a smaller step may help)")
     assert "models DIVERGED, and are in no mean: lr=1e+30 (seeds 0 and 1)" in " ".join(out.split())
     assert outcome(launch("sweep", *args, *steps))[::2] == (0, "")  # a finished study is not warned of again
-
-
-def test_info_says_versions_and_devices(call):
-    status, out, err = call(info)
-    assert (status, err) == (0, "")
-    assert "\nmdfl_jax 0." in out
-    assert out.count("\ndevice cpu:") == 8
-    assert "\ncompilation cache " in out

@@ -3,9 +3,7 @@
 What is wrong with a field, whether a command line or a file sets it, is in tests/config/test_mistakes.py.
 """
 
-import functools
 import importlib.util
-import json
 import os
 import re
 import shlex
@@ -28,66 +26,36 @@ HUGE = ",".join(map(str, range(100_000)))
 ARGUMENTS = """
 --workdir=--overwrite => --workdir=--overwrite: a value is missing
 --confg=x => unknown flag --confg=x (did you mean --config=x?); --help lists the flags
---workdirr=x => unknown flag --workdirr=x (did you mean --workdir=x?)
 --rounds=3 => unknown flag --rounds=3 (did you mean --config.rounds=3?)
 --grid_szie=5 => unknown flag --grid_szie=5 (did you mean --config.network.grid_size=5?)
---zzzz => unknown flag --zzzz; --help lists the flags
 extra => unexpected argument 'extra'; settings are given as --name=value
 --overwrite=maybe => flag --overwrite=maybe: it must be true or false
 --workdir => Missing value for flag --workdir
 --flagfile=/nope => Unable to open flagfile
---config.=1 => unknown config key ''
 --config.network.radis=3 => unknown config key 'network.radis' (did you mean 'network.radius'?); among the
---config.raduis=3 => unknown config key 'raduis' (did you mean 'network.radius'?)
---config.network.lr=3 => unknown config key 'network.lr' (did you mean 'algorithm.lr'?)
 --config.data.name=/nowhere/mine.csv => data.name is '/nowhere/mine.csv', a path; a file is named by its folder
 --config.data.name=cifar10 => reads a prepared one; data.name=digits needs no files, as in mdfl sweep digits
---config.seeds= => seeds is ''; it must be a whole number
 --config.seeds 0 => seeds is 0; it must be at least 1
---config.seeds => seeds is ''; it must be a whole number
---config.model.pretrained=w.npz => model.name is linear; it must be resnet18 or resnet50: 'w.npz' holds weights of
 --config.engine.client_devices=3 => engine.client_devices is 3; it must divide the 8 devices: 1, 2, 4 or 8
---config.engine.client_devices=16 => engine.client_devices is 16; it must divide the 8 devices:
 --config.network.mobility=dam => --config.network.mobility is given, and the sweep varies this field
 --config.sweep=network.radius=HUGE --config.baseline= => sweep has 100,000 points; at most 10,000 are allowed
---config.sweep=data.alpha=1,2;network.radius=HUGE => sweep has 200,000 points; at most 10,000 are allowed
 --config.seeds=1000000000 => seeds is 1000000000; it must be at least 1 and at most 1000000
---config.seeds=1000000 => seeds is 1,000,000, which makes 2,000,000 runs of the 2 points of the sweep; at most
---config.rounds=1000000000000 => rounds is 1000000000000; it must be at least 1 and at most 100000000
 --config.rounds=100000000 => rounds is 100000000; it must be at most 2000000: a run has at most 1,000,000 evaluations
 --config.network.num_clients=1000000000 => num_clients is 1000000000; it must be at least 1 and at most 10
---config.network.grid_size=1000000000 => network.grid_size is 1000000000; it must be at least 1 and at most
 --shard=1/1000000000 => --shard=1/1000000000: K in K/N must be from 1 to N, and N from 1 to 1,000,000
---shard=1/9999999999999999999999999999999999999999 => it must be K/N, such as 3/16
---shard=auto => --shard=auto: no SLURM array or srun, TPU pod or Open MPI has started this process
---shard=1/2 --dry_run --target=tpu-v5e => --shard=1/2 is given; --target=tpu-v5e is for a whole study
 --target=h100 => --target=h100 is for --dry_run; a study runs on the devices that are there
---effort=full => --effort=full is for --dry_run --target
---workers=2 --shard=1/2 => --workers=2 is given with --shard: a shard is a part for one process
 --workers=2 --dry_run => --workers=2 is given with --dry_run: it runs nothing
---on=ray --dry_run --target=h100 => --on=ray is given with --target: it runs nothing
 --workers=2 --cluster=cpus=4 => --cluster=cpus=4 is for --on=slurm and --on=ray
 --on=slurm --cluster=cpus => --cluster=cpus: 'cpus' is no key=value, such as partition=gpu,time=120,cpus=4
---hosts=1/2@a:1 --workers=2 => --hosts=1/2@a:1 is given with --workers: hosts compute one study together
---hosts=auto --shard=1/2 => --hosts=auto is given with --shard: hosts compute one study together
---hosts=auto --dry_run => --hosts=auto is given with --dry_run: hosts compute one study together
 --hosts=3/2@a:1 => --hosts=3/2@a:1: it must be I/K@HOST:PORT, such as 2/4@10.0.0.1:8476 for the second of four hosts
---workers=0 => flag --workers=0: 0 is not an integer in the range [1, 1000]
 --dry_run --target=h10 => --target=h10: unknown target 'h10' (did you mean 'h100'?); known: a100, cpu, h100
---dry_run --target=tpu-v5e:x => after the colon stands a number of chips
 --config=nope.py => --config=nope.py: there is no such file; unknown study 'nope'; among the
---config=configs/digit.py => there is no such file; unknown study 'digit' (did you mean 'digits'?); among the
---config= => --config=: there is no such file
 --config --overwrite => --config=--overwrite: there is no such file
---config={tiny}:x => takes 0 positional arguments but 1 was given
 --config=configs/madfl.py:t9 --scale=small => unknown argument 't9'; known: f2,
 --config=configs/madfl.py:f8 --scale=small => argument 'f8' is in parts here: f8_35, f8_50
---config=configs/madfl.py:t2,scale=large => unknown scale 'large'; known: paper, small, smoke
 --config=configs/digits.py --scale=small => --scale=small: configs/digits.py has no presets
---config=configs/cifar_resnet.py:small --scale=small => argument 'small,scale=small'; it must be one of small,
 --use=nope.py => use is 'nope.py': there is no such file
 --workdir={tiny} => tiny.py is not a directory
---workdir={tiny}/below --overwrite => tiny.py is not a directory
 """
 
 
@@ -137,25 +105,16 @@ def test_a_missing_config_file_compiler_package_or_cluster_is_told(mistake, told
     ("content", "expected"),
     [
         ("def get_config(:", "bad.py:1: SyntaxError: invalid syntax"),
-        ("\0", "SyntaxError: "),
-        (bytes(range(256)), "SyntaxError: "),
-        ("import nosuchmodule", "bad.py:1: ModuleNotFoundError: No module named 'nosuchmodule'"),
         (
             "x = 1",
             "bad.py': it has no function get_config, which returns the configuration; a file that only registers",
         ),
-        ("def get_config(a):\n    return 1", "TypeError: get_config() missing 1 required positional argument"),
         ("import sys\ndef get_config():\n    sys.exit('why')", "bad.py:3: SystemExit: why"),
         ("def get_config():\n    return 3", "get_config() returned 3; it must return a ConfigDict"),
         ("def get_config():\n    return get_config()", "bad.py:2: RecursionError: maximum recursion depth exceeded"),
         ("def get_config():\n    raise RuntimeError('two\\nlines')", "bad.py:2: RuntimeError: two lines"),
-        ("import json\ndef get_config():\n    json.loads('x')", "bad.py:3: JSONDecodeError: Expecting value"),
         ("def get_config():\n    open('/nope/x')", "bad.py:2: FileNotFoundError: "),
-        ("def get_config():\n    return {'network': 3}", "network is a section; set its fields"),
-        ("def get_config():\n    return {'seeds': 0}", "seeds is 0; it must be at least 1"),
         (f"{TINY}\nget_config().network.radus = 3", "unknown config key 'radus' (did you mean 'radius'?)"),
-        (f"{TINY}\nget_config().raduis = 3", "unknown config key 'raduis' (did you mean 'network.radius'?); among the"),
-        (f"{TINY}\nget_config().netwrk.radius = 3", "unknown config key 'netwrk' (did you mean 'network'?)"),
         (f"{TINY}\nget_config().seeds = 'a'", "TypeError: Could not override field 'seeds'"),
     ],
 )
@@ -173,39 +132,13 @@ def test_a_fault_in_a_file_of_presets_is_no_file_without_presets(told, tmp_path)
     assert "ours.py:2: TypeError: object of type 'int' has no len()" in line
 
 
-@pytest.mark.usefixtures("unregistered")
-def test_whatever_a_file_raises_is_told_with_its_line(told, tmp_path):
-    bad = tmp_path / "bad.py"
-    for name in ("SystemExit", "RecursionError", "MemoryError", "GeneratorExit", "BaseException"):
-        for call in ("", "get_config()\n"):
-            bad.write_text(f"\ndef get_config():\n    raise {name}\n{call}")
-            assert told(config="bad.py").rstrip().endswith(f"bad.py:3: {name}")
-        assert told(f"--use={bad}").rstrip().endswith(f"bad.py:3: {name}")
-    bad.write_text("\n1 / 0")
-    (tmp_path / "uses.py").write_text(TINY.replace("return config", f"config.use = {str(bad)!r}; return config"))
-    for line in (told(f"--use={bad}"), told(f"--config.use={tmp_path / 'tiny.py'},{bad}"), told(config="uses.py")):
-        assert "bad.py:2: ZeroDivisionError: division by zero" in line
-
-
-@pytest.mark.usefixtures("unregistered")
-def test_a_rule_that_returns_another_shape_is_told_before_anything_is_written(told, tmp_path):
-    (tmp_path / "rule.py").write_text(
-        "from mdfl_jax.mobility import MOBILITIES, grid_mobility\n\n@MOBILITIES.register('flat')\ndef flat():\n"
-        "    def move(key, client, world, plan):\n        return client._replace(location=world.grid[0])\n"
-        "    return grid_mobility(move)\n"
-    )
-    fields = "--config.sweep=", "--config.baseline=", "--config.network.mobility=flat"
-    line = told(f"--use={tmp_path / 'rule.py'}", *fields)
-    assert "rule.py:5: move returned float32[6, 2] in .location; it must be int32[6]" in line
-
-
 @pytest.mark.parametrize("content", ['{"name": "first", "config": {"seeds": 3}}', '{"name": '])
-@pytest.mark.parametrize("how", [(), ("--overwrite",)])
-def test_a_workdir_of_something_else_is_told(told, tmp_path, content, how):
+def test_a_workdir_of_something_else_is_told(told, tmp_path, content):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "config.json").write_text(content)
     (tmp_path / "other" / "summary.json").write_text("mine")
-    assert "it holds files of something else (config.json)" in told(f"--workdir={tmp_path / 'other'}", *how)
+    for how in ((), ("--overwrite",)):
+        assert "it holds files of something else (config.json)" in told(f"--workdir={tmp_path / 'other'}", *how)
 
 
 PATHS = """
@@ -218,8 +151,8 @@ PATHS = """
 --config.use={}
 --use={}
 --workdir={}
---cache={}
 --config={}
+--cache={}
 --config.name={}
 --flagfile={}
 """
@@ -254,18 +187,6 @@ def test_a_study_that_fits_nowhere_names_what_makes_it_fit_and_no_dry_run_says_i
     assert err.endswith("; cifar_resnet:small is a smaller study\n")
 
 
-def test_a_sweep_of_some_hundred_points_is_ready_soon():
-    from tiny import tiny_config
-
-    from mdfl_jax.config.points import group_points, points
-    from mdfl_jax.config.resolve import resolve
-
-    experiment = resolve(tiny_config(sweep="network.radius=" + ",".join(map(str, range(200)))))
-    start = time.process_time()
-    assert len(group_points(points(experiment))) == 1
-    assert time.process_time() - start < 3
-
-
 def test_ctrl_c_while_a_config_file_is_read_is_no_mistake(call, tmp_path):
     (tmp_path / "slow.py").write_text("raise KeyboardInterrupt")  # it comes wherever the file is just then
     assert call(sweep, f"--config={tmp_path / 'slow.py'}") == (130, "", "stopped\n")
@@ -295,8 +216,6 @@ def test_how_a_command_ends_with_an_error(capfd):
     assert re.fullmatch(
         r"error: \S*test_sweep_mistakes.py:\d+: JaxRuntimeError: INTERNAL: a bug\n", capfd.readouterr().err
     )
-    with pytest.raises(json.JSONDecodeError):
-        common.call(functools.partial(json.loads, "{"))
     assert common.call(raising(KeyboardInterrupt())) == 130
     assert capfd.readouterr().err == "stopped\n"
     with pytest.raises(ValueError, match=r"--cache=.* it is not a directory"):

@@ -2,10 +2,8 @@
 
 import numpy as np
 import pytest
-from tiny import run_study
 
 from mdfl_jax.networks.fixed import read_matrices
-from mdfl_jax.study import make_study
 from tests.reference import graphs as oracle
 
 N = 6
@@ -14,12 +12,10 @@ N = 6
 def write(path, content):
     if isinstance(content, str):
         path.write_text(content)
-    elif path.suffix == ".npz":
-        np.savez(path, **(content if isinstance(content, dict) else {"a": content}))
     elif path.suffix == ".csv":
         np.savetxt(path, content, delimiter=",", fmt="%g")
     else:
-        np.save(path, content)
+        np.savez(path, a=content) if path.suffix == ".npz" else np.save(path, content)
     return path
 
 
@@ -51,23 +47,3 @@ def test_directed_edges_and_weights(tmp_path):
     )
     weights = np.stack([(np.eye(N) + RING / 2) / 2, np.eye(N)])
     np.testing.assert_array_equal(read_matrices(write(tmp_path / "w.npy", weights), N), weights)
-
-
-@pytest.mark.long
-def test_graphs_and_files_run(tiny, tmp_path):
-    """Space, graphs and a list of graphs in one study: counted neighbours and messages are those of the graphs."""
-    both = np.stack([RING, oracle.links(N, "star")])
-    path = str(write(tmp_path / "both.npy", both))
-    study = make_study(tiny(sweep="network.graph=ring,complete,file,", **{"graph.file": path, "seeds": 2}))
-    summary = run_study(study, tmp_path / "run")
-    assert [point["id"] for point in summary["points"]] == ["ring", "complete", "file", "graph="]
-    with np.load(tmp_path / "run" / "history.npz") as history:
-        heard = [history[f"{p}/num_neighbours"][:, -1] for p in range(3)]
-        sent = [history[f"{p}/messages"][:, -1] for p in range(3)]
-        moved = [history[f"{p}/distance_moved"] for p in range(3)]
-    mean = both.sum(axis=2).mean(axis=0)
-    for found, expected in zip(heard, (2, N - 1, mean)):
-        np.testing.assert_allclose(found, np.broadcast_to(expected, (2, N)))
-    for found, expected in zip(sent, (2, N - 1, mean)):
-        np.testing.assert_array_equal(found, np.broadcast_to(4 * np.asarray(expected), (2, N)))
-    assert not np.any(moved)

@@ -9,32 +9,9 @@ from tiny import run_study
 
 from mdfl_jax import UserError
 from mdfl_jax.core.rng import stream
-from mdfl_jax.core.sharding import Held
 from mdfl_jax.data.sources import load
-from mdfl_jax.mobility import MOBILITIES, Motion
-from mdfl_jax.mobility.rule import FILES
-from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.study import make_study
 from mdfl_jax.study.ahead.partitions import draw
-
-DRAWN = tuple(name for name in MOBILITIES if MOBILITIES.forms(name)[0].world not in FILES)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("world", ["grid", "plane"])
-def test_first_places_do_not_depend_on_the_data(world):
-    """So that data may depend on places (`Task.by_place`). One program serves all rules of a world."""
-    names = [name for name in DRAWN if MOBILITIES[name]().world == world]
-    network, key = spatial(6, 5, names), jax.random.key(1)
-    one_label = Held(jnp.ones(6, jnp.int32), jnp.ones((6, 4), jnp.int32))
-    many = Held(jnp.arange(6), jnp.asarray(np.random.default_rng(0).integers(0, 9, (6, 4)), jnp.int32))
-    first = jax.jit(lambda params, held: network.places(network.init(params, key, held)).position)
-    for k, name in enumerate(names):
-        for warm_up in (0, 3):
-            params = SpatialParams(
-                np.int32(2), np.float32(2), np.float32(2), np.int32(k), motion=Motion(warm_up=np.int32(warm_up))
-            )
-            np.testing.assert_array_equal(first(params, one_label), first(params, many), err_msg=name)
 
 
 @pytest.mark.few(1)
@@ -64,16 +41,6 @@ def test_what_is_shown_is_what_a_study_draws(tiny, tmp_path):
         for drawn in shown:
             for point in drawn.points:
                 np.testing.assert_array_equal(history[f"{point}/label_counts"], drawn.counts)
-
-
-def test_a_table_decides(tiny, tmp_path):
-    owner = np.random.default_rng(0).integers(-1, 6, 120)
-    np.savetxt(tmp_path / "owner.csv", owner, fmt="%d")
-    study = make_study(tiny(**{"data.partition": "table", "data.table": str(tmp_path / "owner.csv")}))
-    (drawn,) = draw(study)
-    labels, expected = load("digits", limit_train=120).y_train, np.zeros((6, 10), int)
-    np.add.at(expected, (owner[owner >= 0], labels[owner >= 0]), 1)
-    np.testing.assert_array_equal(drawn.counts, [expected, expected])
 
 
 def test_natural_owners_decide(tiny, tmp_path):

@@ -17,22 +17,11 @@ def _paper():
 PRESETS = {"t2": Preset(_paper, {"rounds": 300, "data.limit_train": 2000}), "f3": Preset(_paper)}
 
 
-def test_the_paper_is_the_default_scale_and_the_first_item_the_default_item():
-    one, other = (preset_config("ours", PRESETS, argument) for argument in ("t2", ",scale=paper"))
-    assert one.to_dict() == other.to_dict()
-    assert (one.name, one.rounds, one.title) == ("ours_t2", 1000, "A study")
-
-
 def test_small_changes_what_the_preset_says_and_the_cuts_tell_it():
     small = preset_config("ours", PRESETS, "t2,scale=small")
     assert (small.name, small.title) == ("ours_t2_small", "A study (small)")
     assert sorted(cuts(small, _paper())) == [("data.limit_train", 2000, 0), ("rounds", 300, 1000)]
     assert not list(cuts(preset_config("ours", PRESETS, "f3,scale=small"), _paper()))
-
-
-def test_presets_that_share_a_study_share_its_name():
-    presets = {name: Preset(_paper, study="both") for name in ("t1", "t2")}
-    assert {preset_config("ours", presets, f"{name},scale=small").name for name in presets} == {"ours_both_small"}
 
 
 def test_smoke_bounds_every_preset_by_one_rule():

@@ -5,11 +5,9 @@ import numpy as np
 import pytest
 from oracles.resnet import random_tensors
 
-from mdfl_jax.config.resolve import resolve
 from mdfl_jax.models import pretrained
 from mdfl_jax.study import make_study
 from mdfl_jax.study.plan import plan
-from mdfl_jax.study.prepare.task import PretrainedFiles, build_task, load_dataset
 
 RESNET = {"model.name": "resnet18", "model.base_width": 2}
 
@@ -24,28 +22,6 @@ def of_grey_images(**settings):
 def file(tmp_path):
     np.savez(tmp_path / "w.npz", **of_grey_images(num_classes=1000))
     return str(tmp_path / "w.npz")
-
-
-@pytest.mark.long
-def test_a_task_starts_from_its_data_and_draws_the_head(tiny, file):
-    experiment = resolve(tiny(**RESNET, **{"model.pretrained": file}))
-    dataset = load_dataset(experiment.data)
-    weights = PretrainedFiles().weights(experiment, dataset)
-    task, drawn = build_task(experiment, dataset, pretrained=weights.tree), build_task(experiment, dataset)
-    init, key = jax.jit(task.init), jax.random.key(0)
-    start = init(task.data, key)
-    assert jax.tree.map(np.shape, start) == jax.tree.map(np.shape, jax.eval_shape(drawn.init, drawn.data, key))
-    head = jax.jit(lambda key: drawn.init(drawn.data, key)["params"]["fc"]["kernel"])(key)
-    np.testing.assert_array_equal(start["params"]["fc"]["kernel"], head)
-    tensors = np.load(file)
-    conv = start["params"]["layer1_0"]["conv2"]["conv"]["kernel"]
-    np.testing.assert_array_equal(conv, tensors["layer1.0.conv2.weight"].transpose(2, 3, 1, 0))
-    var = start["batch_stats"]["layer4_0"]["downsample"]["norm"]["batch"]["var"]
-    np.testing.assert_array_equal(var, tensors["layer4.0.downsample.1.running_var"])
-    # The weights are an argument of the compiled function, not in it.
-    doubled = task.data._replace(pretrained=jax.tree.map(lambda leaf: 2 * leaf, task.data.pretrained))
-    again = init(doubled, key)["params"]["layer1_0"]["conv2"]["conv"]["kernel"]
-    np.testing.assert_array_equal(again, 2 * conv)
 
 
 @pytest.mark.long

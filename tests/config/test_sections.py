@@ -83,13 +83,6 @@ def made(**fields):
     return resolve(with_fields(tiny_config(), SHORT | {path.replace("__", "."): text for path, text in fields.items()}))
 
 
-def links_of(folder, **fields):
-    config = with_fields(tiny_config(), SHORT | {path.replace("__", "."): text for path, text in fields.items()})
-    run_study(make_study(config), folder)
-    with np.load(folder / "history.npz") as history:
-        return {name: history[name] for name in history.files if name.endswith("/messages")}
-
-
 def test_a_section_from_outside_is_a_part_of_the_configuration():
     kind = registered()
     plain, used = made(), made(opening__hours="even", opening__period="3")
@@ -112,11 +105,13 @@ def test_an_algorithm_whose_links_it_changes_is_refused_with_its_fields():
         make_study(with_fields(tiny_config(), SHORT | fields))
 
 
-@pytest.mark.few(1)
 @pytest.mark.parametrize("order", [PICKED - 1, PICKED])
 def test_its_wrapper_acts_in_the_points_that_use_it(tmp_path, order):
     registered(order)
-    found = links_of(tmp_path, sweep="opening.period+opening.hours=2+,2+even,4+even")
+    sweep = {"sweep": "opening.period+opening.hours=2+,2+even,4+even"}
+    run_study(make_study(with_fields(tiny_config(), SHORT | sweep)), tmp_path)
+    with np.load(tmp_path / "history.npz") as history:
+        found = {name: history[name] for name in history.files if name.endswith("/messages")}
     every, second, fourth = (np.diff(messages, axis=1).sum(axis=-1)[0] for messages in found.values())
     assert (every > 0).all()
     np.testing.assert_array_equal(second > 0, [True, False, True, False])
@@ -129,24 +124,8 @@ def test_its_wrapper_acts_in_the_points_that_use_it(tmp_path, order):
         ("opening.hours=,even", 2),
         ("opening.hours+opening.period=even+2,even+3", 1),
         ("energy.capacity=0,50,80", 2),
-        ("attack.name=,sign_flip,zero", 2),
     ],
 )
 def test_points_on_both_sides_of_a_section_have_programs_of_their_own(sweep, programs):
     registered()
     assert len(group_points(points(made(sweep=sweep, cost__joules_per_sample="1")))) == programs
-
-
-@pytest.mark.parametrize("name", ["rules", "most"])
-def test_a_number_whose_name_a_section_uses_is_refused(name):
-    """It would hide the rules of the section, or a field of it."""
-    registered()
-    bad = type("Bad", (Numbers,), {"__annotations__": {name: float}, name: number(1.0, "anything"), "__doc__": "One."})
-    HOURS.register("bad", bad)(lambda numbers, index: True)
-    with pytest.raises(UserError, match=f"its number '{name}' has a name that sections use"):
-        made()
-
-
-def test_two_files_cannot_register_one_section():
-    with pytest.raises(UserError, match="section 'presence' is there already"):
-        section("presence", order=1)(Section)

@@ -48,49 +48,30 @@ def test_names_tell_values_apart(tiny):
 
 
 def test_every_point_has_the_baseline_of_its_other_settings(tiny):
-    sweep = "data.alpha=0.1,1; network.mobility=static,random_movement,dcm"
-    experiment, found = swept(tiny, sweep, baseline="network.mobility=random_movement")
-    assert baseline_of(experiment, found) == [1, 1, 1, 4, 4, 4]
-    experiment, found = swept(tiny, "network.radius=1,2", baseline="network.radius = 2")
-    assert baseline_of(experiment, found) == [1, 1]
-    experiment, found = swept(tiny, "network.radius=1,2", baseline="network.radius=3")
-    assert baseline_of(experiment, found) == [None, None]
-    experiment, found = swept(tiny, "network.radius=1,2", baseline="network.mobility=dcm")
-    assert baseline_of(experiment, found) == [None, None]
-    experiment, found = swept(tiny, "network.radius=1,2")
-    assert baseline_of(experiment, found) == [None, None]
+    grid = "data.alpha=0.1,1; network.mobility=static,random_movement,dcm"
+    for sweep, baseline, expected in (
+        (grid, "network.mobility=random_movement", [1, 1, 1, 4, 4, 4]),
+        ("network.radius=1,2", "network.radius = 2", [1, 1]),
+        ("network.radius=1,2", "network.radius=3", [None, None]),
+        ("network.radius=1,2", "network.mobility=dcm", [None, None]),
+    ):
+        assert baseline_of(*swept(tiny, sweep, baseline=baseline)) == expected, baseline
 
 
 PROGRAMS = """
 sweep=network.mobility=static,random_movement,dam,dcm => 1
 sweep=network.radius=0,1,inf; network.max_step=1,inf; network.num_mobile=0,6; data.alpha=0.1,1 => 1
-sweep=network.contact=disc,swept => 2
-sweep=network.radius_spread=0,0.5 => 1
-sweep=network.mixing=metropolis_hastings,fedavg => 2
-sweep=network.num_clients=6,8 => 2
-sweep=network.link_failure=0,0.1,0.2 => 2
-sweep=algorithm.lr=0.1,0.2; algorithm.weight_decay=0,0.1; algorithm.momentum=0.5,0.9 => 1
 sweep=algorithm.momentum=0,0.5,0.9 => 2
-sweep=algorithm.batch_size=0,4; network.mobility=static,dcm => 2
-sweep=data.partition=iid,dirichlet,shards => 3
 sweep=cost.bandwidth=100,1e6,inf; cost.latency=0,1; cost.speed_spread=0,0.5 => 1
-sweep=cost.joules_per_bit=0,1; network.mobility=static,dam => 1
-sweep=cost.deadline=1,2 => 1
 sweep=cost.deadline=1,2,inf => 2
 cost.latency=0.1 | sweep=cost.short_contact=ignore,drop,resume => 3
 & network.mobility=random_walk
 sweep=network.mobility=random_walk,random_waypoint,static; network.world=plane => 1
-sweep=network.mobility=random_walk,static,random_waypoint,dcm => 2
 sweep=motion.boundary=reflect,wrap; motion.speed_max=10,20; motion.width=400,500; network.ratio=0,1 => 1
 & network.graph=small_world
 sweep=network.graph=ring,star => 2
-sweep=graph.degree=2,4; graph.rewire=0,0.5 => 1
-sweep=network.mobility=static,trace,random_walk => 1
 & network.mobility=trace | trace.file=town.csv
 sweep=network.mobility+network.world=trace+trace,static+trace,random_waypoint+plane; trace.gaps=hold,absent => 1
-sweep=trace.vehicles=longest,first,reuse; trace.start=0,1; motion.dt=0.5,1 => 1
-sweep=network.mobility=trace,dcm => 2
-sweep=trace.substeps=1,2 => 2
 & algorithm.name=fedmobile | server.pattern=random
 sweep=server.pairs=0.1,0.9; server.gap_max=40,50; algorithm.upload_until=30,40; algorithm.max_upload=1,3 => 1
 sweep=server.known_next=true,false => 2

@@ -6,25 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny import run_study
 
-from mdfl_jax.core.errors import UserError
-from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.study import make_study
 
 ROOT = Path(__file__).parents[2]
 THESIS = ["p_non_iid", "a_non_iid", "p_iid", "a_iid"]
 ARGUMENTS = {
-    "arena": [
-        "digits",
-        "digits_met",
-        "centre,rules=waypoint+coverage",
-        "movers",
-        "relays",
-        "plane",
-        "mnist",
-        "fashion",
-    ],
+    "arena": ["digits", "digits_met", "centre,rules=waypoint+coverage", "movers", "relays", "plane", "mnist"],
     "attacked": ["rules", "movement", "mnist"],
     "clocks": ["asynchronous", "paced", "radio"],
     "clipped_gossip": ["f6_15", "f6_16,scale=small"],
@@ -80,19 +68,6 @@ def test_config_builds(name, argument, tmp_path):
     assert any(index is not None for index in study.baselines) == bool(config.baseline)
 
 
-def test_the_thesis_has_its_model_and_says_what_it_lacks(tmp_path):
-    """GN-LeNet's size is the thesis's; without cifar10.npz one line names it."""
-    config = importlib.import_module("configs.thesis").get_config("t8")
-    config.data.dir = str(tmp_path)
-    with pytest.raises(UserError, match=r"cifar10") as error:
-        make_study(config)
-    assert "\n" not in str(error.value)
-    write_images(tmp_path, "cifar10", num_train=400, side=32, channels=(3,))
-    study = make_study(config)
-    assert study.groups[0].simulation.num_params == 89_834
-    assert len(study.points) * len(study.seeds) == 126
-
-
 def test_readme_own_rule_is_the_config_file():
     rule = (ROOT / "configs" / "own_rule.py").read_text().split('"""', 2)[2].strip()
     assert rule in (ROOT / "README.md").read_text()
@@ -107,20 +82,3 @@ def test_readme_python_example_runs(capsys):
     exec(example.replace("rounds=100, eval_every=20", "rounds=10, eval_every=2"), names)
     assert names["history"].accuracy.shape == (4, 6, 20)
     assert float(names["history"].accuracy[:, -1].mean()) > 0.2
-
-
-@pytest.mark.long
-def test_own_rule_moves(tmp_path):
-    """The README's rule through a whole small study: it keeps its limit and reaches destinations of its own."""
-    config = importlib.import_module("configs.own_rule").get_config()
-    config.rounds, config.eval_every, config.seeds = 20, 10, 1
-    config.data.limit_train, config.data.limit_test, config.model.name = 60, 30, "linear"
-    assert "wanderer" in MOBILITIES
-    study = make_study(config)
-    summary = run_study(study, tmp_path / "run")
-    assert [p["id"] for p in summary["points"]] == ["random_movement", "wanderer", "dcm"]
-    path = np.load(tmp_path / "run" / "history.npz")["1/position"][0]
-    steps = np.linalg.norm(np.diff(path, axis=0), axis=-1)
-    assert steps[:, :5].max() <= 5.0
-    assert steps[:, :5].mean() > 2.0
-    assert (steps[:, 5:] == 0).all()

@@ -10,7 +10,6 @@ import sys
 
 import numpy as np
 import pytest
-from forked import Started
 
 from mdfl_jax.study import make_study
 from mdfl_jax.study.ahead import memory
@@ -59,14 +58,3 @@ def test_a_dry_run_describes_the_study(name, argument, images):
     assert fits == ("does not fit: " not in told)
     assert told.count("parameters a client") == told.count("GFLOP a round") == 1
     assert int(told.split("parameters a client")[1].split()[0].replace(",", "")) > 0
-
-
-def test_the_command_of_a_study_whose_data_are_drawn_by_seeds(tmp_path):
-    words = ["--config=configs/pame.py:f2,scale=smoke", "--config.sweep=algorithm.participation=0.5"]
-    words += ["--config.baseline=", "--dry_run"]
-    ended = Started(tmp_path / "said", "sweep", *words, f"--workdir={tmp_path / 'run'}").ended()
-    assert (ended.status, ended.said()) == (0, "")
-    assert "parameters a client" in ended.out
-    assert "GFLOP a round" in ended.out
-    assert "runs that fit together" in ended.out
-    assert [path.name for path in tmp_path.iterdir()] == ["said"]

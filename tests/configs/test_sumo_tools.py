@@ -1,16 +1,8 @@
-"""Tools of SUMO: found or missed in one line, run, and what they write; a folder with scripts stands for SUMO."""
+"""The streets of a network of SUMO, without the rest of its file."""
 
-import io
-import stat
-
-import pytest
-from small import told
-
-from configs.data.sumo_tools import call, only_streets
+from configs.data.sumo_tools import only_streets
 from mdfl_jax.traces.formats.sumo import read_streets
 
-FCD = '<?xml version="1.0"?>\n\n<!-- generated on a day\n<a/> -->\n\n<fcd-export>\n  <!-- kept -->\n</fcd-export>\n'
-BARE = FCD.replace("<!-- generated on a day\n<a/> -->\n\n", "")
 NET = """<?xml version="1.0" encoding="UTF-8"?>
 <!-- generated on a day -->
 <net version="1.20">
@@ -26,37 +18,6 @@ NET = """<?xml version="1.0" encoding="UTF-8"?>
     <junction id="a" type="traffic_light"/>
 </net>
 """
-
-
-@pytest.fixture
-def home(tmp_path):
-    """A folder of SUMO whose program `sumo` prints a file, and whose script fails."""
-    for name, text in {
-        "bin/sumo": f"#!/bin/sh\ntouch ran-in-$1\ncat <<'END'\n{FCD}END\n",
-        "tools/randomTrips.py": "import sys\nprint('Error: no edge', sys.argv[1], file=sys.stderr)\n"
-        "print('Quitting', file=sys.stderr)\nsys.exit(3)\n",
-        "tools/silent.py": "raise SystemExit(4)\n",
-    }.items():
-        path = tmp_path / "home" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    return tmp_path / "home"
-
-
-def test_a_tool_runs_in_the_folder_and_its_file_has_no_date(home, tmp_path):
-    into = io.BytesIO()
-    call(home, tmp_path, "sumo", 7, into=into)
-    assert into.getvalue().decode() == BARE
-    assert (tmp_path / "ran-in-7").is_file()
-
-
-@pytest.mark.parametrize(
-    ("tool", "said"),
-    [("randomTrips.py", "randomTrips.py of SUMO failed: Error: no edge x"), ("silent.py", "failed: exit status 4")],
-)
-def test_a_tool_that_fails_is_one_line(home, tmp_path, tool, said):
-    assert said in told(call, home, tmp_path, tool, "x")
 
 
 def test_only_the_streets_of_a_network_are_left(tmp_path):

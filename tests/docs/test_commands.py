@@ -2,14 +2,12 @@
 
 import ast
 import re
-import tomllib
 
 import numpy as np
 import pytest
 from forked import Started
 from pages import PAGES, PLACEHOLDER, ROOT, commands, config_of, without_optional
 from tables import with_fields
-from tiny import run_study
 
 from mdfl_jax.cli import entry
 from mdfl_jax.config import points
@@ -28,7 +26,7 @@ NOT_RUN = {
     "loggers=mlflow": "needs its package: tests/study/test_loggers.py",
     "loggers=wandb": "needs an account or WANDB_MODE=offline: tests/study/test_loggers.py",
     "--target=": "needs the compiler of the device, some gigabytes, and minutes: tests/accelerators",
-    "runs/digits/shard-": "needs the shards: tests/docs/test_hosts_page.py",
+    "runs/digits/shard-": "needs the shards",
     "--on=": "needs a cluster, or its package: tests/docs/test_hosts_page.py",
     "resnet18.safetensors": "needs torchvision's weights: tests/models/test_pretrained.py",
     "my_file.py": "stands for any of the examples below it, which tests/docs/test_extending.py runs",
@@ -84,42 +82,6 @@ def test_its_flags_exist_and_its_config_resolves(case):
         return
     config = as_config(given if given.startswith("/") else str(ROOT / given))
     assert points.points(resolve(with_fields(config, fields_set(arguments))))
-
-
-@pytest.mark.parametrize("case", [case for case in PRINTED if not case[1].is_ours], ids=named)
-def test_other_commands_name_what_is_there(case):
-    _, command = case
-    if command.program == "make":
-        assert re.search(rf"^{command.arguments[0]}:", (ROOT / "Makefile").read_text(), re.M)
-    elif command.program == "pip":
-        extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-        for extra in re.findall(r"\[([\w,-]+)\]", " ".join(command.arguments)):
-            assert set(extra.split(",")) <= set(extras)
-    elif command.program.startswith(("benchmarks.", "examples.")):
-        module = ROOT / command.program.replace(".", "/")
-        source = (module / "__main__.py" if module.is_dir() else module.with_suffix(".py")).read_text()
-        for flag in re.findall(r"--([a-z_]+)", " ".join(command.arguments)):
-            assert f'"{flag}"' in source or f"--{flag}" in source
-
-
-def test_no_page_takes_the_workdir_of_another():
-    """A reader who goes from page to page gets no study of another page, nor an error that one is there."""
-    studies: dict[str, dict[str, tuple]] = {}
-    for page, command in OURS:
-        arguments = without_optional(command.arguments)
-        given = config_of(arguments)
-        if command.program != "sweep" or "--dry_run" in arguments or page.name in FOLLOWED - {"tutorial.md"}:
-            continue
-        named = [word.partition("=")[2] for word in arguments if word.startswith("--workdir=")]
-        if not named and not (ROOT / given.partition(":")[0]).is_file():  # a file of the reader
-            continue
-        fields = fields_set(arguments)
-        own = fields.get("name") or as_config(given if given.startswith("/") else str(ROOT / given)).name
-        workdir = named[0] if named else f"runs/{own}"
-        study = (given.removeprefix(f"{ROOT}/"), *sorted(fields.items()))
-        studies.setdefault(workdir, {}).setdefault(page.name, study)  # a page may let its own studies grow
-    for workdir, of_pages in studies.items():
-        assert len(set(of_pages.values())) == 1, f"{workdir}: {of_pages}"
 
 
 # What follows runs them, in processes of their own, in an empty folder in which configs/ is that of the checkout. Of a
@@ -219,35 +181,3 @@ def test_every_command_of_a_page_runs_or_is_traced(page, tmp_path, stand_ins, mo
         printed = run(command, tmp_path, {"HOME": "/nowhere"})
         for line in command.output if command.program in EXACT else ():
             assert line in printed.splitlines()
-
-
-def with_lr(command):
-    """Whether a command of a study sets a learning rate, itself or in its sweep."""
-    given = fields_set(without_optional(command.arguments))
-    return command.program == "sweep" and bool(
-        re.search(r"algorithm\.lr\b", " ".join([*given, given.get("sweep", "")]))
-    )
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("case", [case for case in OURS if with_lr(case[1])], ids=named)
-def test_what_a_command_shows_with_a_learning_rate_does_not_diverge(case, monkeypatch, tmp_path):
-    """Sixty rounds of one seed, of the first values of each axis, and of all algorithms where their programs are small.
-
-    The loss says less: that of clients with few labels, who meet nobody, rises on the test samples of others.
-    """
-    monkeypatch.chdir(ROOT)
-    arguments = without_optional(case[1].arguments)
-    config = with_fields(as_config(config_of(arguments)), fields_set(arguments))
-    most = {True: 99, False: 2}[config.data.name.startswith("synthetic:")]
-    kept = [
-        sweep_of(paths, values[: most if "algorithm.name" in paths else 1]) for paths, values in axes_of(config.sweep)
-    ]
-    config.sweep, config.baseline, config.seeds, config.rounds, config.eval_every = "; ".join(kept), "", 1, 60, 60
-    summary = run_study(make_study(config), tmp_path / "run")
-    for point in summary["points"]:
-        assert point["diverged"] == {}, point["id"]
-    with np.load(tmp_path / "run" / "history.npz") as history:
-        for p, point in enumerate(summary["points"]):
-            first, last = history[f"{p}/accuracy"][0, [0, -1]].mean(axis=-1)
-            assert last > first, point["id"]

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from mdfl_jax.cli.families import families, listing, pages
+from mdfl_jax.cli.families import families, pages
 from mdfl_jax.config.resolve import all_fields
 from mdfl_jax.core import papers
-from mdfl_jax.core.errors import UserError
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = pages()
@@ -21,10 +20,6 @@ def test_a_page_is_the_one_that_the_code_makes(path):
     for table in text.split("\n\n"):
         rows = [line.replace("\\|", "") for line in table.splitlines() if line.startswith("|")]
         assert len({row.count("|") for row in rows}) <= 1, table
-
-
-def test_there_is_no_page_of_a_family_that_is_gone():
-    assert {f"families/{path.name}" for path in (DOCS / "families").iterdir()} == set(PAGES) - {"fields.md"}
 
 
 def test_every_field_and_every_member_has_a_row():
@@ -49,13 +44,3 @@ def test_every_member_has_a_line_a_formula_and_papers_that_exist():
     from mdfl_jax.data.sources import PUBLIC
 
     assert set(papers.papers()) - named - set(PUBLIC.values()) == {papers.SOFTWARE}, "papers that nobody cites"
-
-
-def test_the_list_of_one_member_and_of_one_field():
-    assert "source: MADFL, eq. 2; Xiao, Boyd 2004" in listing("mixing")
-    assert listing("network.radius").startswith("network.radius = 3.0 (at least 0): communication radius")
-    with pytest.raises(UserError, match=r"unknown mixing 'metropolis' \(did you mean"):
-        listing("mixing.metropolis")
-    for word, meant in {"pame": "algorithm.pame", "radius": "network.radius", "mobilty": "mobility"}.items():
-        with pytest.raises(UserError, match=rf"unknown family '{word}' \(did you mean '{meant}'\?\)"):
-            listing(word)

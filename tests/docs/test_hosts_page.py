@@ -16,15 +16,6 @@ from small import TINY
 
 PAGE = (ROOT / "docs" / "hosts.md").read_text()
 SCRIPTS = dict(re.findall(r'^```\w+ title="([^"]+)"\n(.*?)^```', PAGE, re.M | re.S))
-SRUN = """#!/bin/bash
-count=${1#--ntasks=}; shift
-for k in $(seq 0 $((count - 1))); do SLURM_PROCID=$k SLURM_NTASKS=$count SLURM_STEP_NUM_TASKS=$count "$@" || exit; done
-"""
-GCLOUD = """#!/bin/bash
-echo "$*" >> workers
-for word; do case $word in --command=*) exec bash -c "${word#--command=}";; esac; done
-"""
-STAND_INS = {"srun.sh": ("srun", SRUN), "pod.sh": ("gcloud", GCLOUD)}
 
 
 @pytest.fixture
@@ -32,13 +23,10 @@ def shell(tmp_path):
     """Runs a script of the page by name in a folder whose configs/digits.py is a study of a second."""
     (tmp_path / "configs").mkdir()
     (tmp_path / "configs" / "digits.py").write_text(TINY.replace('"tiny", "A tiny study"', '"digits", "Digits"'))
-    (tmp_path / "mdfl_jax").symlink_to(tmp_path)  # where the command for a TPU's worker looks for it
-    beside = tmp_path / "bin"
-    beside.mkdir()
     kept = {
         name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "OMPI_", "TPU_", "PYTEST"))
     }
-    path = f"{beside}:{programs()}:{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
+    path = f"{programs()}:{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
     own = {
         "PATH": path,
         "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
@@ -47,10 +35,6 @@ def shell(tmp_path):
 
     def run(name):
         (tmp_path / name).write_text(SCRIPTS[name])
-        if name in STAND_INS:  # only then: submitit takes a machine with srun for one with SLURM
-            command, text = STAND_INS[name]
-            (beside / command).write_text(text)
-            (beside / command).chmod(0o755)
         environment = kept | own | {"JAX_NUM_CPU_DEVICES": "2"}
         done = subprocess.run(
             ["bash", name], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600
@@ -59,13 +43,6 @@ def shell(tmp_path):
         return done.stdout
 
     return run
-
-
-def shards(folder):
-    """The shards that a folder holds, finished, by what their config.json says."""
-    found = [json.loads(path.read_text()) for path in sorted(folder.glob("runs/digits/shard-*/config.json"))]
-    assert {manifest["status"] for manifest in found} == {"finished"}
-    return [manifest["shard"] for manifest in found]
 
 
 def whole(folder):
@@ -98,16 +75,4 @@ def test_workers_make_the_whole_study(script, tmp_path, shell):
 def test_the_tasks_of_an_array_share_a_folder(tmp_path, shell):
     for _ in range(2):
         shell("array.sbatch")
-    whole(tmp_path)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("script", ["srun.sh", "pod.sh"])
-def test_each_process_of_a_cluster_is_a_shard(script, tmp_path, shell):
-    shell(script)
-    assert shards(tmp_path) == ["1/2", "2/2"]
-    if script == "pod.sh":
-        workers = sorted(re.findall(r"--worker=(\d+)", (tmp_path / "workers").read_text()))
-        assert workers == ["0", "1"]
-    shell("merge.sh")
     whole(tmp_path)

@@ -25,7 +25,7 @@ def test_every_example_is_run_and_short():
     assert list(EXAMPLES) == ["Run a study", *seen, *kept, "Stop early", "Log in your own way"]
     assert PYTHON.count("```python") == len(EXAMPLES)
     assert max(len(example.splitlines()) for example in EXAMPLES.values()) <= 16
-    assert {*LEARNT, "A loss of your own"} <= set(OF_DATA)
+    assert set(LEARNT) <= set(OF_DATA)
     assert DATA.count("```python") == 6  # and two scripts that need files from elsewhere
 
 
@@ -98,17 +98,6 @@ def test_an_example_learns_something(title, names, capsys):
     assert names["results"].array("accuracy")[:, -1].mean() > {"A table": 0.8, "A regression": 0.3}.get(title, 0.1)
 
 
-@pytest.mark.long
-@pytest.mark.usefixtures("unregistered")
-def test_a_loss_of_ones_own_is_used(names):
-    exec(OF_DATA["A loss of your own"], names)
-    exec(OF_DATA["A regression"], names)
-    plain = names["results"]
-    huber = mdfl_jax.run(names["config"] | {"model.loss": "huber", "model.delta": 0.5}, data=names["data"])
-    assert huber.array("loss")[:, -1].mean() < 0.9 * huber.array("loss")[:, 0].mean()
-    assert not np.allclose(huber.array("accuracy")[:, -1], plain.array("accuracy")[:, -1])
-
-
 SECTIONS = {
     ("time.md", "Steps or epochs"): lambda results: (
         np.diff(of(results, "accuracy")[:, :, -1].mean(axis=2), axis=0) > 0
@@ -124,12 +113,6 @@ SECTIONS = {
 def of(results, metric):
     """A metric of all points, [P, S, E, ...]."""
     return np.stack([results.array(metric, point) for point in results.points])
-
-
-def test_each_of_the_sections_of_time_has_its_example():
-    for page in dict(SECTIONS):
-        text = (ROOT / "docs" / page[0]).read_text()
-        assert len(re.findall(r"```python\n", text)) == sum(name == page[0] for name, _ in SECTIONS)
 
 
 @pytest.mark.long

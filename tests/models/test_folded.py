@@ -71,27 +71,6 @@ def test_a_diverged_model_does_not_come_back_to_zero():
         assert jnp.all(jnp.isnan(logits)), form
 
 
-@pytest.mark.long
-def test_folded_in_bfloat16_is_as_near_to_float32_as_the_plain_network():
-    """Both round to eight bits at each layer: the error of the form is at most a fifth larger than the plain one's."""
-
-    def gradients(form, dtype):
-        return jnp.concatenate([g[:2].ravel() for g in jax.tree.leaves(trained(form, dtype)[1][0])])
-
-    exact = gradients("library", jnp.float32)
-    plain, ours = (float(jnp.linalg.norm(gradients(form, jnp.bfloat16) - exact)) for form in ("library", "folded"))
-    assert 0 < ours < 1.2 * plain < 0.1 * float(jnp.linalg.norm(exact))
-
-
-def test_models_and_evaluations_are_those_of_the_plain_network():
-    start = variables()
-    plain, ours = (jax.jit(jax.vmap(network(form).apply))(start, IMAGES) for form in ("library", "folded"))
-    np.testing.assert_allclose(ours, plain, rtol=1e-5)
-    key = jax.random.key(4)
-    shapes = [jax.eval_shape(network(form).init, key, IMAGES[0]) for form in ("library", "folded")]
-    assert shapes[0] == shapes[1]
-
-
 @pytest.mark.parametrize(("name", "settings"), [("resnet50", {"norm": "group"}), ("resnet18", {}), ("cnn", {})])
 def test_a_network_without_such_bottlenecks_is_one_line(name, settings):
     model = make_model(name, 10, convolution="folded", **settings)

@@ -40,15 +40,6 @@ def test_training_normalises_by_the_masked_batch_and_moves_the_running_ones(mask
     np.testing.assert_allclose(moved["batch_stats"]["var"], want[2], rtol=1e-4)
 
 
-def test_evaluation_uses_the_running_ones_and_moves_nothing():
-    x = images()
-    y, moved = BatchNorm().apply(VARIABLES, x, mutable=["batch_stats"])
-    column = lambda a: a[:, None, None, None]  # noqa: E731
-    want = (x - column(STATS["mean"])) / jnp.sqrt(column(STATS["var"]) + 1e-5)
-    np.testing.assert_allclose(y, want * column(PARAMS["scale"]) + column(PARAMS["bias"]), rtol=1e-5)
-    np.testing.assert_array_equal(moved["batch_stats"]["mean"], STATS["mean"])
-
-
 @pytest.mark.parametrize("count", [0, 1])
 def test_an_empty_batch_and_one_of_a_single_pixel_stay_finite(count):
     """Twenty layers in a row: what is not there must not grow on its way either."""
@@ -83,15 +74,6 @@ def batch_norm(x):
     return y, x.reshape(4, -1), (1,)
 
 
-def running_norm(x):
-    """In evaluation, with the moments of the batch itself."""
-    wide = np.asarray(x, np.float64)
-    moments = {"mean": wide.mean(axis=(1, 2, 3)), "var": wide.var(axis=(1, 2, 3))}
-    moments = jax.tree.map(jnp.float32, moments)
-    params = {"scale": jnp.ones(4), "bias": jnp.zeros(4)}
-    return BatchNorm().apply({"params": params, "batch_stats": moments}, x), x.reshape(4, -1), (1,)
-
-
 def layer_norm(x):
     rows = x.reshape(-1, 64)
     return LayerNorm().apply({"params": {"scale": jnp.ones(64), "bias": jnp.zeros(64)}}, rows), rows, (1,)
@@ -99,7 +81,7 @@ def layer_norm(x):
 
 @pytest.mark.parametrize("outlier", [False, True])
 @pytest.mark.parametrize("far", [0.0, 5000.0])
-@pytest.mark.parametrize("norm", [group_norm, batch_norm, running_norm, layer_norm])
+@pytest.mark.parametrize("norm", [group_norm, batch_norm, layer_norm])
 def test_values_far_from_zero_keep_their_digits(norm, far, outlier):
     """Means of up to 5,000 standard deviations, also where a pixel is an outlier, against double precision."""
     x = jax.random.normal(KEY, (4, 8, 8, 16)) + far

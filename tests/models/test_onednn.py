@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, PartitionSpec
 
-from mdfl_jax.core import devices
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.models import conv, onednn
 from mdfl_jax.models.conv import Conv, convolution
@@ -20,10 +19,10 @@ installed = pytest.mark.skipif(bool(onednn.why_absent()), reason=f"oneDNN is not
 KEY = jax.random.key(0)
 
 
-def models(*before, size=3):
+def models(*before):
     """Inputs and kernels of stacked models."""
     x = jax.random.normal(KEY, (*before, 3, 6, 7, 4))
-    return x, jax.random.normal(KEY, (*before, size, size, 3, 16))
+    return x, jax.random.normal(KEY, (*before, 3, 3, 3, 16))
 
 
 def value_and_gradients(form):
@@ -36,7 +35,7 @@ def assert_equal(ours, theirs):
 
 
 @installed
-@pytest.mark.parametrize("axes", [(0, 0), (None, 0), (0, None)], ids=["both", "one input", "one kernel"])
+@pytest.mark.parametrize("axes", [(0, 0), (None, 0)], ids=["both", "one input"])
 def test_models_that_are_mapped_together_twice(axes):
     x, kernel = models(2, 3)
     arguments = [leaf if axis == 0 else leaf[:, 0] for leaf, axis in zip((x, kernel), axes)]
@@ -45,9 +44,8 @@ def test_models_that_are_mapped_together_twice(axes):
 
 
 @installed
-@pytest.mark.parametrize("size", [3, 5, 7])
-def test_devices_that_compute_side_by_side_in_a_loop_and_the_same_bits_each_time(size):
-    x, kernel = models(2, 40, size=size)
+def test_devices_that_compute_side_by_side_in_a_loop_and_the_same_bits_each_time():
+    x, kernel = models(2, 40)
 
     def of_device(form):
         def step(sums, of):
@@ -68,49 +66,10 @@ def test_devices_that_compute_side_by_side_in_a_loop_and_the_same_bits_each_time
     jax.tree.map(np.testing.assert_array_equal, first, ours(x, kernel))
 
 
-@pytest.mark.parametrize(
-    ("cpuinfo", "wide"),
-    [
-        ("vendor_id : GenuineIntel\ncpu family : 6\nflags : fpu avx2 avx512f", True),
-        ("vendor_id : AuthenticAMD\ncpu family : 26\nflags : fpu avx2 avx512f", True),
-        ("vendor_id : AuthenticAMD\ncpu family : 25\nflags : fpu avx2 avx512f", False),
-        ("vendor_id : GenuineIntel\ncpu family : 6\nflags : fpu avx2", False),
-        ("no colon", False),
-        (None, False),
-    ],
-    ids=["Xeon", "Zen 5", "Zen 4", "without AVX-512", "unknown", "no file"],
-)
-def test_the_width_of_a_processors_units(cpuinfo, wide, monkeypatch):
-    def read(path, *_):
-        assert str(path) == "/proc/cpuinfo"
-        if cpuinfo is None:
-            raise FileNotFoundError
-        return f"{cpuinfo}\n\nprocessor : 1\n{cpuinfo}\n"
-
-    monkeypatch.setattr(devices.Path, "read_text", read)
-    assert devices.computes_512_bits.__wrapped__() == wide
-
-
 @installed
-def test_the_default_takes_it_where_it_was_measured_to_be_faster(monkeypatch):
-    def form(channels, features, extent, dtype=jnp.float32, **other):
-        return conv.default_form((3, 3, channels, features), jnp.dtype(dtype), extent=extent, **other)
-
-    many, few = (32, 32, 32), (32, 32, 31)
-    monkeypatch.setattr(onednn, "computes_512_bits", lambda: False)
-    assert form(3, 32, many) == form(16, 16, few) == "onednn"
-    assert form(16, 16, many) == form(8, 8, few) == "filtering"
-    for count, cores, expected in ((1, 1, "onednn"), (1, 2, "filtering"), (2, 2, "onednn"), (2, 8, "onednn")):
-        with monkeypatch.context() as other:
-            other.setattr(onednn.jax, "local_device_count", lambda count=count: count)
-            other.setattr(onednn, "num_cores", lambda cores=cores: cores)
-            assert form(3, 32, many) == expected
-    monkeypatch.setattr(onednn, "computes_512_bits", lambda: True)
-    assert form(16, 16, many) == form(3, 32, many) == "onednn"
-    assert form(8, 8, many) == form(16, 16, (8, 8, 1)) == "filtering"
-    assert form(1, 16, (8, 8, 1)) == form(16, 16, many, jnp.bfloat16) == form(16, 16, many, stride=2) == "patches"
-    x = jax.random.normal(KEY, (16, 32, 32, 32))
-    layer = Conv(16)
+def test_the_default_takes_it_where_it_was_measured_to_be_faster():
+    x = jax.random.normal(KEY, (3, 32, 32, 32))
+    layer = Conv(32)
     params = layer.init(KEY, x)
     assert "mdfl_jax_onednn_forward" in jax.jit(layer.apply).lower(params, x).as_text()
 
@@ -120,17 +79,9 @@ def test_what_fails_in_the_library_is_an_error_and_no_result(monkeypatch):
     shape = onednn.Shape(3, 6, 7, 4, 3, 9)  # of no other test
     onednn._convolution(shape)
     x, kernel = models()
-
-    def interrupted(*_):
-        raise KeyboardInterrupt("now")
-
-    for plan, said in (
-        (lambda *_: 1 / 0, "ZeroDivisionError: division by zero"),
-        (interrupted, "KeyboardInterrupt: now"),
-    ):
-        monkeypatch.setattr(onednn.Convolution, "plan", plan)
-        with pytest.raises(jax.errors.JaxRuntimeError, match=said):
-            jax.block_until_ready(jax.jit(convolution, static_argnums=2)(x, kernel[..., :9], "onednn"))
+    monkeypatch.setattr(onednn.Convolution, "plan", lambda *_: 1 / 0)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="ZeroDivisionError: division by zero"):
+        jax.block_until_ready(jax.jit(convolution, static_argnums=2)(x, kernel[..., :9], "onednn"))
 
 
 @installed
@@ -152,10 +103,6 @@ def test_arrays_that_do_not_match_are_refused_before_the_library_reads_them():
     for wrong in (kernel[:, :, :2], jnp.concatenate([kernel] * 2, 2), kernel.astype(jnp.bfloat16), kernel[:2, :2]):
         with pytest.raises(ValueError, match="do not match"):
             convolution(x, wrong, "onednn")
-    for form in conv.OF_STRIDE_ONE:
-        for function in (convolution, jax.grad(lambda *args: jnp.sum(convolution(*args)))):
-            with pytest.raises(UserError, match=f"the form {form} is for stride one, not 2"):
-                function(x, kernel, form, 2)
 
 
 @installed
@@ -178,43 +125,15 @@ def test_another_process_loads_the_compiled_program(tmp_path):
     assert (first, second) == ("False", "True")
 
 
-@pytest.fixture
-def absent(monkeypatch):
-    """As if the package were not installed."""
-
+def test_without_the_package_there_are_the_other_forms_and_a_line_that_says_how_to_install_it(monkeypatch):
     def files(name):
         raise importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(importlib.metadata, "files", files)
     onednn._load.cache_clear()
-    yield
-    onednn._load.cache_clear()
-
-
-def test_a_library_that_does_not_work_is_not_there(monkeypatch):
-    monkeypatch.setattr(onednn._Library, "make", lambda *_: _fail())
-    onednn._load.cache_clear()
     try:
-        assert onednn.why_absent() in ("no engine", f"the package {onednn.PACKAGE} is not installed: {onednn.INSTALL}")
+        assert conv.default_form((3, 3, 3, 32), jnp.dtype("float32"), extent=(32, 32, 32)) == "filtering"
+        with pytest.raises(UserError, match=r"is onednn.*onednn-cpu-gomp is not installed: pip install"):
+            convolution(*models(), "onednn")
     finally:
         onednn._load.cache_clear()
-
-
-def _fail():
-    raise RuntimeError("no engine")
-
-
-def test_without_the_package_there_are_the_other_forms_and_a_line_that_says_how_to_install_it(absent):
-    assert conv.default_form((3, 3, 3, 32), jnp.dtype("float32"), extent=(32, 32, 32)) == "filtering"
-    with pytest.raises(UserError, match=r"engine.convolution is onednn.*onednn-cpu-gomp is not installed: pip install"):
-        convolution(*models(), "onednn")
-
-
-@installed
-def test_another_precision_and_another_device_are_refused(monkeypatch):
-    x, kernel = models()
-    with pytest.raises(UserError, match="is onednn, which is not possible in bfloat16"):
-        convolution(x.astype(jnp.bfloat16), kernel.astype(jnp.bfloat16), "onednn")
-    monkeypatch.setattr(onednn, "backend", lambda: "gpu")
-    with pytest.raises(UserError, match="which is not possible on a gpu"):
-        convolution(x, kernel, "onednn")

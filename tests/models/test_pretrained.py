@@ -1,6 +1,5 @@
 """Pretrained weights: logits against a ResNet written from torchvision's names, the adapted stem, and every refusal."""
 
-import pickle
 from functools import cache, partial
 
 import jax
@@ -28,10 +27,6 @@ def model_of(name="resnet18", width=WIDTH, num_classes=CLASSES, **settings):
 def shapes_of(name="resnet18", width=WIDTH, num_classes=CLASSES, channels=3, norm="batch"):
     model = model_of(name, width, num_classes, norm=norm)
     return jax.eval_shape(model.init, jax.random.key(0), jnp.zeros((1, 8, 8, channels)))
-
-
-def without(tensors, *names):
-    return {name: tensor for name, tensor in tensors.items() if name not in names}
 
 
 @pytest.mark.long
@@ -74,47 +69,19 @@ def test_the_adapted_kernel_sees_what_the_first_one_sees_enlarged():
 
 
 def test_imagenet_weights_keep_all_but_the_head_and_have_their_stem_adapted(tmp_path):
+    """Of a file whose names have a prefix, in half or double precision."""
     tensors = random_tensors("resnet18", width=WIDTH)
-    np.savez(tmp_path / "w.npz", **tensors)
-    given, report = match(read_tensors(tmp_path / "w.npz"), shapes_of())
-    assert given["params"]["fc"] == {"kernel": None, "bias": None}
-    stem = given["params"]["conv1"]["conv"]["kernel"]
-    np.testing.assert_array_equal(stem, resized(tensors["conv1.weight"]).transpose(2, 3, 1, 0))
-    assert report.resized == ("conv1.weight",)
-    assert report.describe() == (
-        "99 tensors taken; conv1.weight taken, 7x7 summed to 3x3; fc.weight, fc.bias left out (of 1000 classes, here "
-        "there are 10; drawn at random); 20 left out (counters that have no use here)"
-    )
-
-
-def test_a_file_without_head_or_counters_is_taken():
-    tensors = random_tensors("resnet18", counters=False, **SMALL)
-    given, report = match(without(tensors, "fc.weight", "fc.bias"), shapes_of())
-    assert given["params"]["fc"] == {"kernel": None, "bias": None}
-    assert report.left_out == dict.fromkeys(("fc.weight", "fc.bias"), "not in the file; drawn at random")
-
-
-@pytest.mark.parametrize("dtype", [np.float64, ml_dtypes.bfloat16])
-def test_other_precisions_become_single(dtype, tmp_path):
-    tensors = {name: tensor.astype(dtype) for name, tensor in random_tensors("resnet18", **SMALL).items()}
-    save_file(tensors, tmp_path / "w.safetensors")
-    given, _ = match(read_tensors(tmp_path / "w.safetensors"), shapes_of())
-    assert {leaf.dtype for leaf in jax.tree.leaves(given)} == {np.dtype(np.float32)}
-    np.testing.assert_array_equal(given["params"]["fc"]["bias"], tensors["fc.bias"].astype(np.float32))
-
-
-@pytest.mark.parametrize("prefix", ["_orig_mod.", "model.module."])
-def test_prefixes_are_left_off(prefix, tmp_path):
-    tensors = random_tensors("resnet18", **SMALL)
-    np.savez(tmp_path / "w.npz", **{prefix + name: tensor for name, tensor in tensors.items()})
-    assert list(read_tensors(tmp_path / "w.npz")) == list(tensors)
-
-
-def test_a_prefix_of_some_names_stays_and_they_are_named():
-    tensors = random_tensors("resnet18", **SMALL)
-    tensors["module.bn1.bias"] = tensors.pop("bn1.bias")
-    with pytest.raises(UserError, match=r"^bn1.bias is missing; module.bn1.bias has no place$"):
-        match(tensors, shapes_of())
+    for dtype, prefix in ((np.float64, "_orig_mod."), (ml_dtypes.bfloat16, "model.module.")):
+        save_file({prefix + name: tensor.astype(dtype) for name, tensor in tensors.items()}, tmp_path / "w.safetensors")
+        given, report = match(read_tensors(tmp_path / "w.safetensors"), shapes_of())
+        assert given["params"]["fc"] == {"kernel": None, "bias": None}
+        assert {leaf.dtype for leaf in jax.tree.leaves(given)} == {np.dtype(np.float32)}
+        stem = resized(tensors["conv1.weight"].astype(dtype).astype(np.float32)).transpose(2, 3, 1, 0)
+        np.testing.assert_array_equal(given["params"]["conv1"]["conv"]["kernel"], stem)
+        assert report.describe() == (
+            "99 tensors taken; conv1.weight taken, 7x7 summed to 3x3; fc.weight, fc.bias left out (of 1000 classes, "
+            "here there are 10; drawn at random); 20 left out (counters that have no use here)"
+        )
 
 
 def changed(**changes):
@@ -126,23 +93,15 @@ bad = np.full(WIDTH, np.nan, np.float32)
 FAULTS = {
     "missing": (changed(bn1__weight=None, layer4__1__conv2__weight=None, fc__bias=None),
         "bn1.weight is missing; fc.bias is missing; layer4.1.conv2.weight is missing"),
-    "extra": (changed(aux=bad, layer1__0__conv3__bias=bad), "aux has no place; layer1.0.conv3.bias has no place"),
     "misshapen": (changed(bn1__bias=np.zeros(5, np.float32), conv1__weight=np.zeros((4, 3, 5, 5), np.float32)),
         "conv1.weight is [4, 3, 5, 5], and must be [4, 3, 3, 3] or [4, 3, 7, 7]; bn1.bias is [5], and must be [4]"),
-    "head of other features": (changed(fc__weight=np.zeros((7, 8), np.float32), fc__bias=np.zeros(7, np.float32)),
-        "fc.weight is [7, 8], and must be [10, 32]; fc.bias is [7], and must be [10]"),
-    "whole numbers": (changed(bn1__weight=np.ones(WIDTH, np.int32)),
-        "bn1.weight is of type int32, and must be of floating-point numbers"),
     "not finite": (changed(bn1__weight=bad, bn1__bias=np.full(WIDTH, 1e300)),
         "bn1.weight holds numbers that are not finite; bn1.bias holds numbers that are not finite"),
     "variance": (changed(bn1__running_var=-np.ones(WIDTH, np.float32)),
         "bn1.running_var holds a variance below zero"),
-    "ResNet-34": (random_tensors("resnet34", **SMALL), "it is of a ResNet-34; the model is a ResNet-18"),
-    "ResNet-50": (random_tensors("resnet50", **SMALL), "it is of a ResNet-50; the model is a ResNet-18"),
     "other network": ({"patch_embed.weight": bad, "norm.bias": bad},
         "no name in it is of a ResNet's blocks, as layer1.0.conv1.weight; it begins with patch_embed.weight, "
         "norm.bias"),
-    "empty": ({}, "no name in it is of a ResNet's blocks, as layer1.0.conv1.weight; it begins with nothing"),
 }  # fmt: skip
 
 
@@ -156,56 +115,34 @@ def test_models_that_the_weights_do_not_fit_are_refused():
     tensors = random_tensors("resnet18", **SMALL)
     with pytest.raises(UserError, match="it is of a ResNet-18; the model is a ResNet-50"):
         match(tensors, shapes_of("resnet50"))
-    with pytest.raises(UserError, match=r"model.norm must be batch"):
-        match(tensors, shapes_of(norm="none"))
     with pytest.raises(UserError, match=r"conv1.weight is \[4, 3, 3, 3\], and must be \[4, 1, 3, 3\] or \[4, 1, 7, 7"):
         match(tensors, shapes_of(channels=1))
+    del tensors["fc.weight"], tensors["fc.bias"]
+    assert match(tensors, shapes_of())[0]["params"]["fc"] == {"kernel": None, "bias": None}
 
 
-def files_that_cannot_be_read(folder):
-    good = {"fc.bias": np.arange(3.0)}
-    np.savez(folder / "pickled.npz", a=np.array([{}], dtype=object))
-    np.savez(folder / "cut.npz", **good)
-    save_file(good, folder / "cut.safetensors")
-    for name in ("cut.npz", "cut.safetensors"):
-        (folder / name).write_bytes((folder / name).read_bytes()[:-20])
-    np.save(folder / "one.npy", good["fc.bias"])
-    (folder / "one.npy").rename(folder / "one.npz")
-    save_file({"a": np.zeros(3, ml_dtypes.float8_e4m3fn)}, folder / "tiny.safetensors")
+def test_files_that_cannot_be_read_are_told_in_one_line(tmp_path):
+    np.savez(tmp_path / "pickled.npz", a=np.array([{}], dtype=object))
+    save_file({"a": np.zeros(3, ml_dtypes.float8_e4m3fn)}, tmp_path / "tiny.safetensors")
+    np.savez(tmp_path / "cut.npz", a=np.arange(3.0))
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "cut.npz").read_bytes()[:-20])
+    with open(tmp_path / "one.npz", "wb") as file:
+        np.save(file, np.arange(3.0))
     for name in ("text.npz", "text.safetensors", "text.bin"):
-        (folder / name).write_text("these are no weights, but words")
-    for name in ("empty.npz", "empty.safetensors"):
-        (folder / name).touch()
-    (folder / "folder.npz").mkdir()
-
-
-@pytest.mark.parametrize(
-    ("name", "line"),
-    [
+        (tmp_path / name).write_text("these are no weights, but words")
+    (tmp_path / "empty.safetensors").touch()
+    for name, line in (
         ("absent.npz", "there is no such file"),
-        ("folder.npz", "there is no such file"),
         ("text.bin", "it ends in '.bin'; a weights file ends in .safetensors, .npz, .pth, .pt"),
         ("text.npz", "it is not an .npz file"),
         ("pickled.npz", "it holds a pickle, which needs code to be read; only tensors are taken"),
         ("text.safetensors", "it is not a whole safetensors file"),
-        ("empty.npz", "it is not a whole .npz file"),
         ("empty.safetensors", "it is not a whole safetensors file"),
         ("cut.npz", "it is not a whole .npz file"),
-        ("cut.safetensors", "it is not a whole safetensors file"),
         ("one.npz", "it holds one array without a name"),
         ("tiny.safetensors", "it holds tensors of a type that cannot be read"),
-    ],
-)
-def test_files_that_cannot_be_read_are_told_in_one_line(name, line, tmp_path):
-    files_that_cannot_be_read(tmp_path)
-    assert told(read_tensors, tmp_path / name).startswith(f"{str(tmp_path / name)!r}: {line}")
-
-
-def test_without_pytorch_its_files_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    (tmp_path / "w.pth").write_bytes(pickle.dumps({}))
-    with pytest.raises(UserError, match=r"PyTorch is needed to read it, and is not installed; save it as .safetensors"):
-        read_tensors(tmp_path / "w.pth")
+    ):
+        assert told(read_tensors, tmp_path / name).startswith(f"{str(tmp_path / name)!r}: {line}")
 
 
 class Code:
@@ -223,13 +160,9 @@ def test_pytorch_files(tmp_path, capsys):
         read = read_tensors(tmp_path / "w.pth")
         assert list(read) == list(tensors)
         assert all(np.array_equal(read[name], tensor) for name, tensor in tensors.items())
-    torch.save({"a": torch.nn.Parameter(torch.ones(2, dtype=torch.bfloat16))}, tmp_path / "w.pt")
-    assert read_tensors(tmp_path / "w.pt")["a"].dtype == np.float32
     for content, line in (
         ({"a": Code()}, "it holds a pickle, which needs code to be read; only tensors are taken"),
         (torch.nn.Linear(2, 2), "it holds a pickle, which needs code to be read; only tensors are taken"),
-        ({"epoch": 3}, "epoch is a int, not a tensor"),
-        ([torch.ones(2)], "it holds a list, not tensors by name"),
     ):
         torch.save(content, tmp_path / "bad.pth")
         with pytest.raises(UserError, match=line) as error:

@@ -98,7 +98,7 @@ def test_the_outputs_are_those_of_numpy(name, by_numpy, sample, per_position):
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("last", range(4))
+@pytest.mark.parametrize("last", [0, 2])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_position_sees_none_after_it(name, last):
     model, samples, variables = made(name, TOKENS, per_position=True)
@@ -137,57 +137,20 @@ def test_stages_computed_again_give_the_same(name):
     again = MODELS[name](model.settings._replace(remat=True))
     loss = lambda model: jax.grad(lambda v: jnp.sum(jnp.square(model.apply(v, samples))))(variables)  # noqa: E731
     assert_trees_equal(loss(model), loss(again), 1e-4)
-    low = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), variables)
-    np.testing.assert_allclose(model.apply(low, samples).astype(jnp.float32), model.apply(variables, samples), atol=0.2)
 
 
-@pytest.mark.parametrize(
-    ("name", "sample", "said"),
-    [
-        (
-            "cnn",
-            TOKENS,
-            "it needs images [height, width, channels], and toy has samples [5] of tokens 0 .. 6; lstm and transformer",
-        ),
-        ("lenet", FLOATS, "it needs images [height, width, channels] of 4 x 4 at least, and toy has samples [5, 3] of"),
-        ("lenet", SampleSpec((3, 32, 32)), "it needs images [height, width, channels] of 4 x 4 at least, and toy has"),
-        ("resnet9", SampleSpec((7, 7, 3)), "it needs images [height, width, channels] of 8 x 8 at least, and toy has"),
-        ("linear", TOKENS, "it has no embedding of tokens, and toy has samples [5] of tokens 0 .. 6"),
-        ("mlp", TOKENS, "it has no embedding of tokens, and toy has samples [5] of tokens 0 .. 6"),
-        ("lstm", SampleSpec((5,)), "it needs tokens [T], floats [T, F] or images [height, width, channels], and toy"),
-        (
-            "transformer",
-            SampleSpec((5, 2), 7),
-            "it needs tokens [T], floats [T, F] or images [height, width, channels]",
-        ),
-    ],
-)
-def test_samples_that_a_model_cannot_process_are_told_in_a_line(name, sample, said):
-    assert told(lambda: from_values(MODELS.numbers(name), {}).check_sample(sample, name, "toy")).startswith(
-        f"model.name is {name}; {said}"
-    )
-
-
-@pytest.mark.parametrize("shape", [(9,), (5, 3), (5, 4, 2), (2, 2, 2, 2)])
-def test_dense_models_flatten_any_floats(shape):
-    for name in ("linear", "mlp"):
-        from_values(MODELS.numbers(name), {}).check_sample(SampleSpec(shape), name, "toy")
-        kernel = variables_of(make_model(name, C), SampleSpec(shape), C)["params"]["Dense_0"]["kernel"]
-        assert kernel.shape[0] == np.prod(shape)
-
-
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
-        (lambda: make_model("lstm", C), "the model lstm: it needs tokens [T], floats [T, F] or images"),
-        (lambda: make_model("transformer", C, sample=TOKENS, heads=3), "model.heads is 3; it must divide model.width"),
-        (
-            lambda: variables_of(make_model("linear", C), FLOATS, C, per_position=True),
-            "the model MLP returned float32[2, 4] for samples float32[2, 5, 3]; it must be float32[2, 5, 4]",
-        ),
-    ],
-)
-def test_other_mistakes_are_told_in_a_line(make, said):
-    with pytest.raises(UserError) as error:
-        make()
-    assert said in str(error.value)
+def test_samples_that_a_model_cannot_process_are_told_in_a_line():
+    images = "it needs images [height, width, channels]"
+    sequences = "it needs tokens [T], floats [T, F] or images [height, width, channels]"
+    for name, sample, said in (
+        ("cnn", TOKENS, f"{images}, and toy has samples [5] of tokens 0 .. 6; lstm and transformer"),
+        ("lenet", SampleSpec((3, 32, 32)), f"{images} of 4 x 4 at least, and toy has"),
+        ("resnet9", SampleSpec((7, 7, 3)), f"{images} of 8 x 8 at least, and toy has"),
+        ("linear", TOKENS, "it has no embedding of tokens, and toy has samples [5] of"),
+        ("lstm", SampleSpec((5,)), sequences),
+        ("transformer", SampleSpec((5, 2), 7), sequences),
+    ):
+        line = told(lambda name=name, of=sample: from_values(MODELS.numbers(name), {}).check_sample(of, name, "toy"))
+        assert line.startswith(f"model.name is {name}; {said}")
+    with pytest.raises(UserError, match=r"model.heads is 3; it must divide model.width"):
+        make_model("transformer", C, sample=TOKENS, heads=3)
