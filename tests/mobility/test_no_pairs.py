@@ -21,16 +21,11 @@ BITS = {
 }
 
 
-def is_for_few(form):
-    """Whether a form refuses so many clients, as strategies do (tests/mobility/test_strategies.py)."""
-    return issubclass(form.numbers, StrategyNumbers | PlaneStrategyNumbers)
-
-
-FORMS = [
+FORMS = [  # strategies refuse so many clients
     Movement(name, form.knowledge or "oracle", form.world)
     for name in MOBILITIES
     for form in MOBILITIES.forms(name)
-    if not is_for_few(form)
+    if not issubclass(form.numbers, StrategyNumbers | PlaneStrategyNumbers)
 ]
 
 
@@ -71,11 +66,3 @@ def test_no_array_of_all_pairs(movement):
     for function, args in programs(movement):
         entries, shape = largest(function, *args)
         assert entries <= BITS.get(movement, LINEAR), (movement, function, shape)
-
-
-@pytest.mark.parametrize("movement", [Movement("dam", world="grid"), Movement("dcm", "met", "grid")], ids=str)
-def test_the_check_sees_such_arrays(movement, monkeypatch):
-    monkeypatch.setattr("mdfl_jax.mobility.grid.LARGEST_AT_ONCE", 2**40)
-    monkeypatch.setattr("mdfl_jax.mobility.grid.LARGEST_DENSE", 2**40)
-    found = [largest(function, *args) for function, args in programs(movement)]
-    assert max(found)[0] >= NUM_CLIENTS * NUM_CLIENTS

@@ -6,16 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from oracles import plane_world
 from scipy import stats
 
-from benchmarks.swept import bounce
 from mdfl_jax.core.numbers import fields_of, from_values
 from mdfl_jax.mobility import BOUNDARIES, MOBILITIES, Motion, PlaneWorld
 from mdfl_jax.mobility.choosing import PlaneStrategyNumbers
-from mdfl_jax.mobility.plane import fold
+from mdfl_jax.mobility.rules.levy_walk import truncated_pareto
 from mdfl_jax.mobility.rules.random_waypoint import mean_distance
 from mdfl_jax.networks.worlds import typed
 
@@ -155,13 +151,6 @@ def test_random_waypoint_is_stationary_from_the_start():
     assert stats.kstest(left, law).pvalue > SMALLEST_P
 
 
-def test_random_waypoint_without_steady_start_slows_down():
-    first, clients, _, _ = program("random_waypoint")(steady_start=False)
-    assert uniform_p(first.clients.position[:, 0], WIDTH) > SMALLEST_P
-    speed = np.linalg.norm(clients.velocity, axis=-1)
-    assert speed[0].mean() > 10 > 8.6 > speed[-1].mean()  # from the mean of U(2, 20) to its harmonic mean, 7.8
-
-
 def test_gauss_markov_autocorrelation_and_law():
     alpha, std = 0.8, 3.0
     _, clients, _, _ = program("gauss_markov")(alpha=alpha, speed_std=std, mean_speed=4.0, mean_direction=30.0)
@@ -207,25 +196,9 @@ def test_manhattan_stays_on_streets_and_turns_as_often_as_told():
 
 def test_levy_flights_have_the_tail_they_are_told():
     low, high, exponent = 10.0, 150.0, 1.5
-    from mdfl_jax.mobility.rules.levy_walk import truncated_pareto
-
     draws = jax.vmap(lambda k: truncated_pareto(k, exponent, low, high))(jax.random.split(jax.random.key(0), 4000))
     law = lambda x: (1 - (x / low) ** -exponent) / (1 - (high / low) ** -exponent)  # noqa: E731
     assert stats.kstest(np.asarray(draws), law).pvalue > SMALLEST_P
-    _, clients, _, _ = program("levy_walk")(
-        flight_exponent=exponent, flight_max=high, speed_min=10.0, speed_max=10.0, boundary=1
-    )
-    # The flight under way after a round is longer than what is left of it; a length-biased draw at uniform progress.
-    left = clients.time_left[-1] * 10
-    grid = np.linspace(low, high, 4001)
-    density = np.where(
-        grid > 0, exponent * low**exponent * grid ** -(1 + exponent) / (1 - (high / low) ** -exponent), 0
-    )
-    mean = np.trapezoid(grid * density, grid)
-    survive = lambda u: 1 - law(np.clip(u, low, high))  # noqa: E731
-    steps = np.linspace(0, high, 3001)
-    residual = np.concatenate([[0], np.cumsum((survive(steps[1:]) + survive(steps[:-1])) / 2 * np.diff(steps))]) / mean
-    assert stats.kstest(left, lambda x: np.interp(x, steps, residual)).pvalue > SMALLEST_P
 
 
 def test_group_members_are_in_their_disc():
@@ -253,13 +226,6 @@ def test_patrol_comes_round_in_its_period():
     assert stats.binomtest(int(share * N), N, 180 / length).pvalue > SMALLEST_P
 
 
-def test_warm_up_moves_before_the_first_round():
-    first, _, _, _ = program("patrol")(warm_up=0)
-    later, _, _, _ = program("patrol")(warm_up=7)
-    moved = np.linalg.norm(later.clients.position - first.clients.position, axis=-1)
-    assert np.median(moved) > 20
-
-
 def test_more_legs_than_a_round_holds_stay_inside_and_end_in_place():
     """A thousand metres a second among walls 120 m apart: more than 16 walls, folded at the end."""
     fast = {"speed_min": 5000.0, "speed_max": 6000.0, "leg_time": 1e6}
@@ -269,57 +235,3 @@ def test_more_legs_than_a_round_holds_stay_inside_and_end_in_place():
         assert (path.points <= [WIDTH, HEIGHT]).all()
         assert (path.times[..., -1] == 1).all()
         np.testing.assert_allclose(path.points[:, :, -1], clients.position, atol=1e-3)
-
-
-def test_fold_of_each_boundary():
-    place, size = jnp.array([-30.0, 250.0]), jnp.array([200.0, 120.0])
-    expected = [([30, 10], [-1, 1]), ([170, 10], [1, 1]), ([0, 120], [1, 1])]
-    for boundary, (where, sign) in enumerate(expected):
-        got, direction = fold(jnp.int32(boundary), size, place)
-        np.testing.assert_allclose(got, where)
-        np.testing.assert_allclose(direction, sign)
-
-
-BOUNCE = jax.jit(bounce, static_argnames="max_bounces")
-AREA = np.array([50.0, 80.0], np.float32)
-
-
-def check_path(times, points, position, velocity, size):
-    """In order, inside, as fast as the velocity, and where the oracle is at every breakpoint and in between."""
-    times, points = np.asarray(times), np.asarray(points)
-    assert (times[:, 0] == 0).all()
-    assert (times[:, -1] == 1).all()
-    assert (np.diff(times, axis=1) >= 0).all()
-    assert (points >= 0).all()
-    assert (points <= size).all()
-    for i in range(len(times)):
-        t = np.concatenate([times[i], np.linspace(0, 1, 41)])
-        got = plane_world.place_at(times[i], points[i], t)
-        expected = [plane_world.bounced(position[i], velocity[i], size, instant) for instant in t]
-        np.testing.assert_allclose(got, expected, atol=2e-3)
-    length = np.linalg.norm(np.diff(points, axis=1), axis=-1).sum(1)
-    np.testing.assert_allclose(length, np.linalg.norm(velocity, axis=1), rtol=1e-4, atol=1e-3)
-
-
-@given(st.integers(0, 10**6), st.sampled_from([10.0, 100.0, 300.0]))
-@settings(deadline=None, max_examples=20, derandomize=True)
-def test_bounce_equals_the_oracle(seed, speed):
-    """Up to ceil(300 / 50) + ceil(300 / 80) = 10 walls in a round, jitted."""
-    rng = np.random.default_rng(seed)
-    position = (rng.uniform(0, 1, (5, 2)) * AREA).astype(np.float32)
-    position[0], position[1] = [0, 80], [50, 0]  # in corners
-    velocity = rng.uniform(-speed, speed, (5, 2)).astype(np.float32)
-    velocity[3], velocity[4, 0] = 0, 0
-    times, points = BOUNCE(position, velocity, AREA)
-    check_path(times, points, position, velocity, AREA)
-
-
-def test_bounce_with_too_few_walls_ends_in_the_right_place():
-    position, velocity = np.array([[10.0, 20.0]], np.float32), np.array([[470.0, 90.0]], np.float32)
-    times, points = BOUNCE(position, velocity, AREA, max_bounces=3)
-    assert times.shape == (1, 9)
-    np.testing.assert_allclose(points[0, -1], plane_world.bounced(position[0], velocity[0], AREA, 1.0), atol=1e-3)
-    exact = plane_world.bounced(position[0], velocity[0], AREA, float(times[0, 3]))
-    np.testing.assert_allclose(points[0, 3], exact, atol=1e-3)
-    length = np.linalg.norm(np.diff(points[0], axis=0), axis=-1).sum()
-    assert length < np.linalg.norm(velocity)

@@ -1,33 +1,23 @@
-"""The strategy that moves by what models differed: its choice, what it is told by a round, and where it is refused."""
-
-import itertools
+"""The strategy that moves by what models differed: its choice, and what it is told by a round."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from oracles import strategies as oracle
-from strategy_world import ALL, GRID, MOBILE, RADIUS, STATIC, world
-from strategy_world import made as made_rule
+from strategy_world import ALL, GRID, MOBILE, RADIUS, STATIC, made, world
 from tiny import tiny_config
 
-from mdfl_jax import UserError
 from mdfl_jax.core.sharding import held_by
-from mdfl_jax.metrics.values import differences
 from mdfl_jax.study import make_study
-from mdfl_jax.theory.network import alone, of_study
 
 ROUNDS = 30
-
-
-def made(**changes):
-    return tiny_config(**{"network.mobility": "staleness", "network.radius": 1.5, "rounds": 8, **changes})
 
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize(("seed", "ageing"), [(0, 0.0), (1, 1.0), (2, 2.0)])
 def test_clients_go_where_models_differed_most(seed, ageing):
-    rng, w, rule = np.random.default_rng(seed), world("staleness", seed, ageing=ageing), made_rule("staleness")
+    rng, w, rule = np.random.default_rng(seed), world("staleness", seed, ageing=ageing), made("staleness")
     places = np.asarray(w.start)
     static = GRID[places[MOBILE:]]
     state, step = rule.init(jax.random.key(7), w), jax.jit(rule.step)
@@ -68,14 +58,14 @@ def memory_of(state):
     "changes",
     [
         {},
-        {"network.order": "move_first"},
-        {"cost.joules_per_bit": 1.0, "algorithm.participation": 0.5},
+        {"network.order": "move_first", "cost.joules_per_bit": 1.0, "algorithm.participation": 0.5},
         {"engine.client_devices": 2},
     ],
-    ids=["plain", "move_first", "counted and thinned", "mesh"],
+    ids=["plain", "move_first, counted and thinned", "mesh"],
 )
 def test_a_round_tells_how_the_models_before_it_differed(changes):
-    (group,) = make_study(made(**changes)).groups
+    changes = {"network.mobility": "staleness", "network.radius": 1.5, "rounds": 8, **changes}
+    (group,) = make_study(tiny_config(**changes)).groups
     of, data, hparams, key = group.simulation, group.simulation.data, group.hparams[0], jax.random.key(3)
     carry = jax.jit(lambda: of.first(data, hparams, key))()
     held = held_by(jax.jit(lambda: of.partition(data, hparams, key))(), of.num_clients)
@@ -93,17 +83,3 @@ def test_a_round_tells_how_the_models_before_it_differed(changes):
         np.testing.assert_allclose(remembered, expected, atol=2e-5)
         changed += (heard & (apart > 1e-3)).sum()
     assert changed
-
-
-def test_distances_of_models_are_those_of_every_pair():
-    rng = np.random.default_rng(0)
-    leaves = {"a": rng.normal(size=(5, 3, 2)) * 1e-4 + 100, "b": rng.normal(size=(5, 4))}
-    found = differences(jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), leaves))
-    for i, j in itertools.product(range(5), repeat=2):
-        squares = sum(np.sum((leaf[i] - leaf[j]) ** 2) for leaf in leaves.values())
-        assert abs(float(found[i, j]) - np.sqrt(squares)) < 1e-3
-
-
-def test_theory_refuses_movement_that_depends_on_training():
-    with pytest.raises(UserError, match=r"network\.mobility .* theory trains none"):
-        of_study(make_study(alone(made(), 1, 8)))

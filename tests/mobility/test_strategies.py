@@ -1,15 +1,13 @@
 """The strategies against loops over clients and places, on the grid and in the plane, and what they promise."""
 
 import itertools
-import re
-from functools import partial
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from oracles import strategies as oracle
+from oracles.laws import assert_law
 from strategy_world import (
     ALL,
     GRID,
@@ -31,10 +29,11 @@ from tiny import tiny_config
 
 from mdfl_jax import UserError
 from mdfl_jax.mobility import MOBILITIES, Movement
-from mdfl_jax.mobility.choosing import LARGEST, LARGEST_IN_PLANE, NEVER, Sight, Sites, drawn
+from mdfl_jax.mobility.choosing import LARGEST, LARGEST_IN_PLANE, NEVER, Sites
 from mdfl_jax.mobility.strategies.cover_tour import nearest_first, two_opt
 from mdfl_jax.mobility.strategies.dcm_weighted import dcm_weighted
-from mdfl_jax.mobility.strategies.spectral import fiedler, spectral
+from mdfl_jax.mobility.strategies.learnt import COUNT
+from mdfl_jax.mobility.strategies.spectral import spectral
 from mdfl_jax.study import make_study
 
 ROUNDS = 30
@@ -45,6 +44,7 @@ CHOOSE = [  # every form of every rule whose clients choose by what they see
     if hasattr(form.make, "func") and form.make.func.__name__ == "choosing"
 ]
 BY_MEETING = [movement for movement in CHOOSE if movement.knowledge != "oracle"]
+EVERYWHERE = Sites(jnp.arange(SIZE * SIZE), jnp.ones(SIZE * SIZE, bool))
 BOTH = pytest.mark.parametrize("where", ["grid", "plane"])
 
 
@@ -70,57 +70,41 @@ def test_clients_go_as_far_as_they_may_and_remember_whom_they_were_in_range_of(m
         way = points[destination[1:, :MOBILE]] - places[:-1, :MOBILE]
         share = np.minimum(reach / np.maximum(np.linalg.norm(way, axis=-1), 1e-6), 1.0)[..., None]
         np.testing.assert_allclose(places[1:, :MOBILE], places[:-1, :MOBILE] + share * way, atol=0.05)
-        np.testing.assert_allclose(states.body.path.points[1:, :MOBILE, -1], places[1:, :MOBILE], atol=1e-3)
-        np.testing.assert_allclose(states.body.path.points[1:, :MOBILE, 0], places[:-1, :MOBILE], atol=1e-3)
-        assert (np.diff(states.body.path.times) >= 0).all()
 
 
-def chooses_best(movement, seed, worth_of):
-    """Check that every mobile client goes where ``worth_of`` is largest, its own point excepted."""
-    w, places, destination, _ = played(movement, seed)
-    points, _, _ = SCALES[movement.world]
-    static, paths = first_places(w)[MOBILE:], places[:, :MOBILE]
-    for now, i in itertools.product(range(0, ROUNDS, 2), range(MOBILE)):
-        worth = worth_of(paths, static, now, i)
-        worth[np.linalg.norm(points - places[now, i], axis=1) < 1e-3] = -1  # a client goes on
-        assert worth[destination[now + 1, i]] >= worth.max() * (1 - 1e-4)
-
-
-def waiting(where, paths, static, now, i):
-    points, radius, reach = SCALES[where]
+def waiting(paths, static, points, radius, reach, now, i):
     age = oracle.ages(paths, static, radius, now)[i]
     return oracle.waiting(paths[now, i], points, static, radius, age, reach, 0.5, 2.0)
 
 
-def coverage(where, paths, static, now, i):
-    points, radius, reach = SCALES[where]
-    return oracle.coverage(paths, points, radius, now, i, reach, 0.5, 2.0)
+def coverage(paths, static, points, radius, *now):
+    return oracle.coverage(paths, points, radius, now[1], now[2], now[0], 0.5, 2.0)
 
 
-def exploring(where, paths, static, now, i):
-    points, radius, reach = SCALES[where]
+def exploring(paths, static, points, radius, reach, now, i):
     return oracle.exploring(paths, points, static, radius, now, i, reach, 0.5, 2.0)
 
 
 @pytest.mark.few(3)
 @BOTH
-@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
-    ("rule", "knowledge", "worth"),
+    ("rule", "knowledge", "worth_of"),
     [("waiting", "oracle", waiting), ("coverage", "oracle", coverage), ("waiting", "explored", exploring)],
 )
-def test_clients_go_where_their_worth_is_largest(where, seed, rule, knowledge, worth):
+def test_clients_go_where_their_worth_is_largest(where, rule, knowledge, worth_of):
     """Where most waits; where the ground was out of range for longest; the clients expected where none was met."""
-    movement = moving(rule, knowledge, where)
-    chooses_best(movement, seed, partial(worth, where))
-    if knowledge == "explored":
-        unmet = played(movement, seed)[-1].last[:, :MOBILE, MOBILE:] == -1
-        assert unmet[0].any()  # else there would be nothing to explore
-        assert unmet[-1].sum() < unmet[0].sum()
+    w, places, destination, states = played(moving(rule, knowledge, where), seed=1)
+    points, static, paths = SCALES[where][0], first_places(w)[MOBILE:], places[:, :MOBILE]
+    for now, i in itertools.product(range(0, ROUNDS, 2), range(MOBILE)):
+        worth = worth_of(paths, static, *SCALES[where], now, i)
+        worth[np.linalg.norm(points - places[now, i], axis=1) < 1e-3] = -1  # a client goes on
+        assert worth[destination[now + 1, i]] >= worth.max() * (1 - 1e-4)
+    unmet = states.last[:, :MOBILE, MOBILE:] == -1
+    assert unmet[-1].sum() < unmet[0].sum()  # there is something to explore
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.few(1)
+@pytest.mark.parametrize("seed", range(2))
 def test_age_aware_goes_to_the_centre_of_largest_distance_times_age(seed):
     w, places, destination, states = played("age_aware", seed)
     location, static, counts = states.clients.location, first_places(w)[MOBILE:], np.asarray(w.label_counts)
@@ -153,26 +137,15 @@ def test_coordinated_clients_go_to_different_centres_if_there_are_enough():
     assert tried
 
 
-def test_a_draw_is_in_proportion_to_the_weights_of_valid_candidates():
-    sight = Sight(*[None] * len(Sight._fields))._replace(valid=jnp.array([True, True, True, False]))
-    keys = jax.random.split(jax.random.key(0), 4000)
-    for weight, share in (([1.0, 3.0, 0.0, 5.0], [0.25, 0.75, 0, 0]), ([0.0] * 4, [1 / 3] * 3 + [0])):
-        found = jax.vmap(lambda key, weight=weight: drawn(key, jnp.array(weight), sight))(keys)
-        np.testing.assert_allclose(np.bincount(found, minlength=4) / len(keys), share, atol=0.03)
-
-
 @pytest.mark.parametrize("length", [1, 2, 3, 8])
 def test_a_tour_has_every_place_once_and_no_exchange_shortens_it(length):
     for seed in range(5):
         place = np.random.default_rng(seed).random((10, 2)) * 20
         distance = np.linalg.norm(place[:, None] - place, axis=-1)
-        valid = jnp.arange(10) % 10 < length
-        first = nearest_first(jnp.asarray(distance, jnp.float32), valid)
-        order = np.asarray(two_opt(jnp.asarray(distance, jnp.float32), first, jnp.int32(length)))
-        assert sorted(order[:length].tolist()) == list(range(length))
-        tour, begun = order[:length], np.asarray(first)[:length]
+        first = nearest_first(jnp.asarray(distance, jnp.float32), jnp.arange(10) < length)
+        tour = np.asarray(two_opt(jnp.asarray(distance, jnp.float32), first, jnp.int32(length)))[:length]
+        assert sorted(tour.tolist()) == list(range(length))
         best = oracle.tour_length(distance, tour)
-        assert best <= oracle.tour_length(distance, begun) + 1e-3
         for a, b in itertools.combinations(range(length), 2):
             other = np.concatenate([tour[: a + 1], tour[a + 1 : b + 1][::-1], tour[b + 1 :]])
             assert oracle.tour_length(distance, other) >= best - 1e-2
@@ -189,16 +162,6 @@ def test_a_cover_tour_visits_every_centre_in_turn_from_places_spread_along_it(wh
         at = tour.index(changes[0])
         assert len(changes) > 3
         assert changes == [tour[(at + k) % length] for k in range(len(changes))]
-
-
-def test_the_fiedler_vector_has_nearly_the_second_eigenvalue_of_numpy():
-    weight = np.kron(np.eye(2), np.ones((5, 5))) - np.eye(10)  # two groups, and one weak link between them
-    weight[0, 9] = weight[9, 0] = 0.3
-    laplacian = np.diag(weight.sum(axis=1)) - weight
-    smallest = np.linalg.eigvalsh(laplacian)[1]
-    found = np.asarray(fiedler(jax.random.key(1), jnp.asarray(weight, jnp.float32), jnp.ones(10, bool)))
-    assert abs(found.sum()) < 1e-4
-    assert smallest - 1e-4 <= found @ laplacian @ found <= 1.1 * smallest
 
 
 @pytest.mark.few(2)
@@ -233,44 +196,13 @@ def test_rules_of_a_world_share_one_program_and_many_clients_are_refused(where, 
         make_study(tiny_config(**changes, **{"network.mobility": "waiting", "network.num_clients": most + 1}))
 
 
-@pytest.mark.usefixtures("unregistered")
-def test_the_strategy_that_the_page_shows_runs():
-    text = (Path(__file__).parents[2] / "docs" / "strategies.md").read_text()
-    exec(re.search(r"```python\n(.*?strategy.*?)```", text, re.S)[1], {"__name__": "page"})
-    sweep = "network.mobility=dcm,nearest_oldest; motion.knowledge=oracle,met; network.world=grid,plane"
-    assert len(make_study(tiny_config(sweep=sweep)).groups) == 2
-
-
-def seen_by(rule, known=None, others=None):
-    """What client 0 sees of every point before the first round; ``others`` are destinations of all clients."""
-    w = world(rule, 5)
-    memory = jax.jit(made(rule).init)(jax.random.key(7), w)
-    sites = Sites(jnp.arange(SIZE * SIZE), jnp.ones(SIZE * SIZE, bool))
-    return w, looking(rule, w, memory, 0, ~np.asarray(w.is_mobile) if known is None else known, sites, others)
-
-
-def test_what_a_client_sees_of_every_place(monkeypatch):
-    w, sight = seen_by("waiting")
-    static, counts = GRID[np.asarray(w.start)][MOBILE:], np.asarray(w.label_counts)
-    values = np.random.default_rng(0).random(ALL)
-    place = GRID[int(w.start[0])]
-    for k, point in enumerate(GRID):
-        near = oracle.in_range(point, static, RADIUS)
-        away = oracle.label_distance(point, place, static, counts[MOBILE:], counts[0], RADIUS)
-        assert abs(float(sight.distance[k]) - away) < 1e-5
-        assert float(sight.travel[k]) == np.ceil(np.linalg.norm(point - place) / STEP - 1e-6)
-        assert abs(float(sight.near(jnp.asarray(values, jnp.float32))[k]) - values[MOBILE:][near].sum()) < 1e-5
-    monkeypatch.setattr("mdfl_jax.mobility.choosing.is_dense", lambda *sizes: False)
-    _, other = seen_by("waiting")
-    dense, linear = (s.near(jnp.asarray(values, jnp.float32)) for s in (sight, other))
-    np.testing.assert_allclose(dense, linear, atol=1e-5)
-    np.testing.assert_allclose(sight.distance, other.distance, atol=1e-6)
-
-
 def test_without_an_oracle_nothing_unknown_is_seen():
     known = np.zeros(ALL, bool)
     known[MOBILE + 1] = True
-    w, sight = seen_by(moving("waiting", "met"), known=known, others=[0] * ALL)
+    w = world(moving("waiting", "met"), 5)
+    memory = jax.jit(made(moving("waiting", "met")).init)(jax.random.key(7), w)
+    memory = memory._replace(clients=memory.clients._replace(destination=jnp.zeros(ALL, jnp.int32)))
+    sight = looking(w, memory, 0, known, EVERYWHERE)
     near = oracle.in_range(GRID[int(w.start[MOBILE + 1])], GRID, RADIUS)
     np.testing.assert_array_equal(np.asarray(sight.near(jnp.ones(ALL))) > 0, near)
     assert (np.asarray(sight.age) > 0).sum() <= 1
@@ -279,18 +211,6 @@ def test_without_an_oracle_nothing_unknown_is_seen():
     assert np.asarray(sight.rivals).sum() == in_range < MOBILE - 1
     others = np.delete(np.asarray(sight.ages), 0, axis=0)
     assert (others == 1).all()  # as if they had never met anybody: one more than the 0 rounds
-
-
-def test_in_the_plane_centres_cover_whom_a_point_covers_and_a_client_on_its_way_goes_on():
-    w, _, destination, states = played(moving("dcm", world="plane"), seed=2)
-    centres, radius = LATTICE[states.sites.place[0][states.sites.valid[0]]], SCALES["plane"][1]
-    for place in first_places(w)[MOBILE:]:
-        if oracle.in_range(place, LATTICE, radius).any():
-            assert oracle.in_range(place, centres, radius).any()
-    left = states.body.clients.time_left[:-1, :MOBILE]
-    under_way = (left > 0) & np.isfinite(left)
-    assert (destination[1:, :MOBILE] == destination[:-1, :MOBILE])[under_way].all()
-    assert under_way.sum() > 3
 
 
 @pytest.mark.few(1)
@@ -305,48 +225,9 @@ def test_in_the_plane_dam_and_dcm_draw_in_proportion_to_label_distance(rule):
     sites = np.asarray(state.sites.place)[np.asarray(state.sites.valid)]
     assert len(sites) == len(LATTICE) if rule == "dam" else len(sites) <= STATIC
     for i in range(MOBILE):
-        seen = start[MOBILE:], labels[MOBILE:], labels[i], SCALES["plane"][1]
-        away = np.array([oracle.label_distance(LATTICE[s], start[i], *seen) for s in sites])
-        share = np.array([(found[:, i] == s).mean() for s in sites])
-        np.testing.assert_allclose(share, away / away.sum(), atol=0.035)
-
-
-def second_eigenvalue(weight):
-    return np.linalg.eigvalsh(np.diag(weight.sum(axis=1)) - weight)[1]
-
-
-def recent(paths, static, now, memory=0.8):
-    """The weights of the contacts so far, between mobile clients (first) and static ones."""
-    weight = np.zeros((MOBILE + STATIC, MOBILE + STATIC))
-    for a, b in itertools.combinations(range(STATIC), 2):
-        weight[MOBILE + a, MOBILE + b] = oracle.in_range(static[a], static[b][None], RADIUS)[0]
-    for i, age in enumerate(oracle.ages(paths, static, RADIUS, now)):
-        weight[i, MOBILE:] = np.where(age <= now, memory**age, 0)
-    return np.maximum(weight, weight.T)
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize("seed", range(3))
-def test_spectral_raises_the_second_eigenvalue_more_than_nearly_all_other_places_would(seed):
-    w, _, destination, states = played("spectral", seed, rounds=24)
-    location = states.clients.location
-    static, paths, ranks = GRID[np.asarray(w.start)][MOBILE:], GRID[location[:, :MOBILE]], []
-    for now, i in itertools.product(range(8, 24), range(MOBILE)):
-        weight = recent(paths, static, now)
-        before = second_eigenvalue(weight)
-        if location[now, i] != destination[now, i] or before < 1e-3:
-            continue
-        worth = []
-        for point in GRID:
-            near = oracle.in_range(point, static, RADIUS)
-            with_visit = weight.copy()
-            with_visit[i, MOBILE:] += 1e-3 * near  # a small weight, since the rule is of first order
-            rounds = np.ceil(np.linalg.norm(point - GRID[location[now, i]]) / STEP - 1e-6)
-            worth.append((second_eigenvalue(np.maximum(with_visit, with_visit.T)) - before) * 0.5**rounds)
-        others = np.delete(np.array(worth), location[now, i])
-        ranks.append(np.mean(others <= worth[destination[now + 1, i]] + 1e-9))
-    assert len(ranks) > 10
-    assert np.mean(ranks) > 0.9
+        seen, away = (start[MOBILE:], labels[MOBILE:], labels[i], SCALES["plane"][1]), np.zeros(len(LATTICE))
+        away[sites] = [oracle.label_distance(LATTICE[s], start[i], *seen) for s in sites]
+        assert_law(found[:, i], away / away.sum())
 
 
 def test_spectral_goes_to_those_it_has_not_met():
@@ -360,8 +241,7 @@ def test_spectral_goes_to_those_it_has_not_met():
     last = np.full(memory.last.shape, NEVER)
     last[0, 3:5], last[1, [3, 5]] = 10, 4  # the one that chooses; another, who once met one of each group
     memory = memory._replace(round=jnp.int32(10), last=jnp.asarray(last))
-    sites = Sites(jnp.arange(SIZE * SIZE), jnp.ones(SIZE * SIZE, bool))
-    sight = looking("spectral", w, memory, 0, ~w.is_mobile, sites)
+    sight = looking(w, memory, 0, ~w.is_mobile, EVERYWHERE)
     for seed in range(5):
         chosen = GRID[int(spectral(jax.random.key(seed), sight))]
         assert oracle.in_range(chosen, np.array(other, float), RADIUS).sum() >= 2
@@ -370,17 +250,36 @@ def test_spectral_goes_to_those_it_has_not_met():
 def test_weighted_dcm_draws_by_label_distance_times_samples():
     w = world("dcm_weighted", 5)
     memory = jax.jit(MOBILITIES["dcm_weighted"]().init)(jax.random.key(7), w)
-    sites = Sites(jnp.arange(SIZE * SIZE), jnp.ones(SIZE * SIZE, bool))
-    sight = looking("dcm_weighted", w, memory, 0, ~w.is_mobile, sites)
+    sight = looking(w, memory, 0, ~w.is_mobile, EVERYWHERE)
     keys = jax.random.split(jax.random.key(0), 20_000)
-    found = np.bincount(jax.vmap(lambda key: dcm_weighted(key, sight))(keys), minlength=len(GRID)) / len(keys)
     static, counts = GRID[np.asarray(w.start)][MOBILE:], np.asarray(w.label_counts)
-    weight = np.array(
-        [
-            oracle.label_distance(point, GRID[int(w.start[0])], static, counts[MOBILE:], counts[0], RADIUS)
-            * counts[MOBILE:][oracle.in_range(point, static, RADIUS)].sum()
-            for point in GRID
-        ]
-    )
-    np.testing.assert_allclose(found, weight / weight.sum(), atol=0.012)
-    assert (found[weight == 0] == 0).all()
+    seen, here = (static, counts[MOBILE:], counts[0], RADIUS), GRID[int(w.start[0])]
+    samples = [counts[MOBILE:][oracle.in_range(point, static, RADIUS)].sum() for point in GRID]
+    weight = np.array([oracle.label_distance(point, here, *seen) for point in GRID]) * samples
+    assert_law(np.asarray(jax.vmap(lambda key: dcm_weighted(key, sight))(keys)), weight / weight.sum())
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("seed", range(2))
+def test_clients_go_where_the_policy_scores_most(seed):
+    weights = np.random.default_rng(seed).normal(size=COUNT).round(3)
+    world, _, destination, states = played("learnt", seed, weights=" ".join(map(str, weights)))
+    static, counts = GRID[np.asarray(world.start)][MOBILE:], np.asarray(world.label_counts)
+    location = states.clients.location
+    visited = set()
+    for now, i in itertools.product(range(0, ROUNDS, 2), range(MOBILE)):
+        age = oracle.ages(GRID[location[:, :MOBILE]], static, RADIUS, now)
+        heading = [*destination[now + 1, :i], *destination[now, i + 1 : MOBILE]]  # those before it have chosen already
+        rivals = np.array([heading.count(k) for k in range(SIZE * SIZE)])
+        at, others = GRID[location[now, i]], (counts[MOBILE:], counts[i], RADIUS)
+        score = oracle.learnt(weights, at, GRID, static, *others, age[i], age.min(axis=0), rivals, STEP)
+        score[location[now, i]] = -np.inf
+        assert score[destination[now + 1, i]] >= score.max() - 1e-4
+        visited.add(int(destination[now + 1, i]))
+    assert len(visited) > 3
+
+
+def test_bad_weights_are_one_line():
+    for text in ("1 2 3", "a " * COUNT, "nan " * COUNT, ""):
+        with pytest.raises(UserError, match=f"motion.weights is .*; it must hold {COUNT} numbers, separated by spaces"):
+            make_study(tiny_config(**{"network.mobility": "learnt", "motion.weights": text}))

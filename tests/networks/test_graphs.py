@@ -20,7 +20,6 @@ from mdfl_jax.networks.graphs import (
     reachable,
     until_connected,
 )
-from mdfl_jax.networks.spatial import spatial
 from tests.reference import graphs as oracle
 from tests.reference import mixing as oracle_mixing
 
@@ -31,7 +30,7 @@ RANDOM = ("random_regular", "erdos_renyi", "small_world")
 @pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("name", "n"),
-    [(k, n) for k in PLAIN for n in (1, 2, 3, 4, 9, 12, 16) if n >= {"torus": 9, "barbell": 4}.get(k, 0)],
+    [(k, n) for k in PLAIN for n in (1, 2, 4, 9, 16) if n >= {"torus": 9, "barbell": 4}.get(k, 0)],
 )
 def test_plain_graphs_are_those_of_the_loops(name, n):
     links = drawn(fixed_graph(n, name), GraphParams(), 1)
@@ -43,42 +42,6 @@ def test_plain_graphs_are_those_of_the_loops(name, n):
     np.testing.assert_allclose(links.mix[0, 0].sum(1), 1, rtol=1e-6)
     if name != "exponential":
         np.testing.assert_allclose(links.mix[0, 0], oracle_mixing.metropolis_hastings(expected), rtol=1e-6, atol=1e-7)
-
-
-@pytest.mark.parametrize(("n", "weights"), [(5, "metropolis_hastings"), (8, "max_degree"), (13, "uniform")])
-def test_exponential_weights_are_the_papers(n, weights):
-    """Ying et al., 2021: 1 / (tau + 1) where (j - i) mod N is a power of two, and on the diagonal."""
-    tau = int(np.ceil(np.log2(n)))
-    mix = drawn(fixed_graph(n, "exponential", weights), GraphParams(), 1).mix[0, 0]
-    for i in range(n):
-        for j in range(n):
-            apart = (i - j) % n
-            linked = apart == 0 or np.log2(apart).is_integer()
-            assert np.isclose(mix[i, j], linked / (tau + 1), atol=1e-7)
-
-
-@pytest.mark.parametrize("tau", [1, 3])
-def test_one_peer_averages_exactly_in_tau_rounds(tau):
-    """Ying et al., 2021: at N = 2^tau the product of any tau successive rounds is the mean."""
-    n = 2**tau
-    links = drawn(fixed_graph(n, "one_peer_exponential"), GraphParams(), 1, 2 * tau)
-    assert (links.adjacency[0].sum(axis=1) == 1).all()
-    assert (links.adjacency[0].sum(axis=2) == 1).all()
-    for start in range(tau + 1):
-        product = np.linalg.multi_dot([np.eye(n), np.eye(n), *links.mix[0, start : start + tau][::-1]])
-        np.testing.assert_array_equal(product, np.full((n, n), 1 / n))
-
-
-def test_random_regular_has_exact_degrees_is_connected_and_differs():
-    network = fixed_graph(12, "random_regular")
-    for degree in (2, 3, 6):
-        links = drawn(network, GraphParams(RegularNumbers(degree=np.int32(degree))), 20, 4)
-        graphs = links.adjacency[:, 0]
-        assert (graphs.sum(axis=2) == degree).all()
-        assert (graphs == graphs.swapaxes(1, 2)).all()
-        assert all(oracle.connected(graph) for graph in graphs)
-        assert len({graph.tobytes() for graph in graphs}) == 20
-        np.testing.assert_array_equal(links.adjacency[:, 0], links.adjacency[:, 3])  # and stays
 
 
 def test_random_regular_is_uniform():
@@ -175,23 +138,6 @@ def test_promises_are_kept(name):
         assert not {SYMMETRIC, FIXED} & fixed_graph(12, name, weights, links_fail=True).gives
 
 
-def test_max_degree_and_lazy_are_the_oracles():
-    graph = oracle.links(7, "star") | oracle.links(7, "ring")
-    get = lambda weights: drawn(given(graph, weights), GraphParams(), 1).mix[0, 0]  # noqa: E731
-    np.testing.assert_allclose(get("max_degree"), oracle_mixing.max_degree(graph), atol=1e-6)
-    np.testing.assert_allclose(get("lazy"), (np.eye(7) + oracle_mixing.metropolis_hastings(graph)) / 2, atol=1e-6)
-    assert np.linalg.eigvalsh(get("lazy")).min() > -1e-6
-
-
-def test_failing_links_of_a_graph():
-    params = GraphParams(link_failure=np.float32(0.25))
-    links = drawn(fixed_graph(9, "complete", links_fail=True), params, 4, 100)
-    held = links.adjacency.sum() / (4 * 100 * 72)
-    assert abs(held - 0.75) < 4 * np.sqrt(0.75 * 0.25 / (4 * 100 * 72))
-    np.testing.assert_allclose(links.mix.sum(axis=3), 1, rtol=1e-5)
-    assert (links.mix[~(links.adjacency | np.eye(9, dtype=bool))] == 0).all()
-
-
 def test_given_matrices_are_cycled():
     rng = np.random.default_rng(0)
     weights = rng.random((3, 4, 4)) + np.eye(4)
@@ -201,24 +147,15 @@ def test_given_matrices_are_cycled():
     for t in range(7):
         np.testing.assert_allclose(links.mix[0, t], weights[t % 3], rtol=1e-6)
         np.testing.assert_array_equal(links.adjacency[0, t], (weights[t % 3] > 0) & ~np.eye(4, dtype=bool))
-    assert not {SYMMETRIC, FIXED} & given(weights).gives
     ring, star = oracle.links(4, "ring"), oracle.links(4, "star")
-    assert {SYMMETRIC, FIXED} <= given(ring).gives
-    assert SYMMETRIC in given(np.stack([ring, star])).gives
-    assert FIXED not in given(np.stack([ring, star])).gives
-    assert {SYMMETRIC, FIXED} <= given(oracle_mixing.metropolis_hastings(star)).gives
-    assert SYMMETRIC not in given(np.triu(ring)).gives
+    promises = [
+        (ring, {SYMMETRIC, FIXED}),
+        (np.stack([ring, star]), {SYMMETRIC}),
+        (np.triu(ring), {FIXED}),
+        (weights, set()),
+    ]
+    for matrices, gives in promises:
+        assert {SYMMETRIC, FIXED} & given(matrices).gives == gives
     # The numbers' matrices stand in for those that the network was made with.
     swapped = drawn(given(ring), GraphParams(matrices=star[None]), 1)
     np.testing.assert_array_equal(swapped.adjacency[0, 0], star)
-
-
-def test_space_promises():
-    assert SYMMETRIC in spatial(4, 3, ("static", "dcm")).gives
-    assert FIXED not in spatial(4, 3, ("static", "dcm")).gives
-    assert FIXED in spatial(4, 3, ("static",)).gives
-    assert FIXED not in spatial(4, 3, ("static",), links_fail=True).gives
-    assert SYMMETRIC in spatial(4, mobility=("random_walk",), contact="swept", mixing="lazy").gives
-    assert SYMMETRIC not in spatial(4, 3, ("static",), mixing="uniform").gives
-    assert SYMMETRIC not in spatial(4, 3, ("static",), links_fail=True).gives
-    assert SYMMETRIC not in spatial(4, mobility=("contacts",)).gives

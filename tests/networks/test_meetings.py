@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 from worlds import played
 
-from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.types import NEVER
-from mdfl_jax.networks.meetings import PATTERNS, FixedNumbers, MeetingsParams, meeting_table, meetings, random_pairs
+from mdfl_jax.networks.meetings import PATTERNS, MeetingsParams, meeting_table, meetings, random_pairs
 
 N, SLOTS = 12, 260
 
@@ -36,14 +35,6 @@ def test_last_and_next_are_those_of_the_meetings(pattern):
 def gaps_of(links):
     at = np.asarray(links.at_server)
     return np.concatenate([np.diff(np.flatnonzero(at[:, i])) for i in range(at.shape[1])])
-
-
-def test_fixed_meets_at_i_plus_50_n():
-    at = np.asarray(history("fixed").at_server)
-    for i in range(N):
-        assert np.flatnonzero(at[:, i]).tolist() == list(range(i, SLOTS, 50))
-    many = np.asarray(history("fixed", MeetingsParams(numbers=FixedNumbers(interval=5)), slots=20).at_server)
-    assert (many.sum(axis=0) == 4).all()  # more clients than slots of an interval
 
 
 def test_random_gaps_are_uniform():
@@ -78,37 +69,9 @@ def test_expected_meetings():
     assert table[25, 5] == 26
 
 
-@pytest.mark.parametrize(
-    ("rate", "num", "pairs"), [(0.0, 12, 0), (1.0, 12, 6), (1.0, 13, 6), (0.5, 13, 3), (0.7, 50, 17)]
-)
-def test_pairs_are_disjoint_and_as_many_as_said(rate, num, pairs):
-    for seed in range(5):
-        partner = np.asarray(random_pairs(jax.random.key(seed), num, rate))
-        assert (partner[partner] == np.arange(num)).all()
-        assert (partner != np.arange(num)).sum() == 2 * pairs
-
-
 def test_pairs_are_uniform():
     partner = np.asarray(jax.vmap(lambda k: random_pairs(k, 6, 0.7))(jax.random.split(jax.random.key(0), 6000)))
     for i in range(6):
         share = np.bincount(partner[:, i], minlength=6) / 6000
         assert abs(share[i] - 1 / 3) < 0.03  # two pairs of three
         assert (abs(np.delete(share, i) - 2 / 15) < 0.025).all()
-
-
-def test_matrices_say_what_partners_say():
-    network = meetings(7)
-    state = network.init(MeetingsParams(), jax.random.key(0), None)
-    _, links = network.step(MeetingsParams(pairs=0.9), jax.random.key(0), 0, state, None)
-    partner = np.asarray(links.partner)
-    for i in range(7):
-        assert np.flatnonzero(links.adjacency[i]).tolist() == [j for j in [partner[i]] if j != i]
-        row = np.zeros(7)
-        row[i] += 0.5
-        row[partner[i]] += 0.5
-        assert np.asarray(links.mix[i]).tolist() == row.tolist()
-
-
-def test_a_table_must_be_given():
-    with pytest.raises(UserError, match=r"MeetingsParams\.table"):
-        meetings(3, "table").init(MeetingsParams(), jax.random.key(0), None)

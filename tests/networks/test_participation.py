@@ -11,12 +11,10 @@ from mdfl_jax.core.types import FIXED, SYMMETRIC
 from mdfl_jax.exchange.partial import random_neighbours
 from mdfl_jax.networks.fixed import fixed_graph, given
 from mdfl_jax.networks.graphs import GraphParams, RegularNumbers
-from mdfl_jax.networks.spatial import SpatialParams, spatial
+from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.networks.wrappers.participation import ParticipationParams, partial_participation, pick_links
 from tests.reference import graphs as oracle
 from tests.reference import mixing as oracle_mixing
-
-SPACE = SpatialParams(num_mobile=4, radius=np.float32(3.0), mobility=1)
 
 
 def numbers(inner, participation=1.0, period=1):
@@ -66,48 +64,6 @@ def test_one_way_picks_are_heard_by_the_picker_only():
     assert np.abs(mix.sum(axis=1) - 1).max() > 0.3
     error = 4.5 * np.sqrt(0.25 * 0.75 / 9 / len(mix))  # of a weight of 1/3 with probability 1/4
     assert np.abs(mix.mean(axis=0) - (np.eye(n) / 3 + ~np.eye(n, dtype=bool) / 12)).max() < error
-
-
-def test_one_way_weights_are_of_the_larger_number_of_picks():
-    """On a star the centre picks three of six and a leaf its only neighbour; the slow oracle has the weights."""
-    graph = oracle.links(7, "star")
-    links = drawn(partial_participation(given(graph), picks="one_way"), numbers(GraphParams(), 0.5), 2, 20)
-    for found, mix in zip(links.adjacency.reshape(-1, 7, 7), links.mix.reshape(-1, 7, 7)):
-        assert sorted(found.sum(axis=1)) == [1, 1, 1, 1, 1, 1, 3]
-        np.testing.assert_allclose(mix, oracle_mixing.metropolis_hastings(found), atol=1e-6)
-        np.testing.assert_allclose(mix.sum(axis=1), 1, atol=1e-6)
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize("inner", ["graph", "space"])
-def test_links_weights_and_periods_of_every_round(inner):
-    """Over a graph and over moving clients: no link outside the inner ones, none between periods, MH weights."""
-    n, rounds = 10, 12
-    network, params = {
-        "graph": (fixed_graph(n, "complete"), GraphParams()),
-        "space": (spatial(n, 6, ("static", "random_movement")), SPACE),
-    }[inner]
-    whole = drawn(network, params, 3, rounds)
-    thinned = partial_participation(network)
-    for rate, period in ((0.3, 1), (0.3, 3), (1.0, 4)):
-        links = drawn(thinned, numbers(params, rate, period), 3, rounds)
-        assert not (links.adjacency & ~whole.adjacency).any()
-        for s in range(3):
-            for t in range(rounds):
-                found = links.adjacency[s, t]
-                assert (found == found.T).all()
-                np.testing.assert_allclose(links.mix[s, t], oracle_mixing.metropolis_hastings(found), atol=1e-6)
-                if t % period:
-                    assert not found.any()
-                    np.testing.assert_array_equal(links.mix[s, t], np.eye(n))
-                else:
-                    degree = whole.adjacency[s, t].sum(axis=1)
-                    assert (found.sum(axis=1) >= np.ceil(rate * degree - 1e-6)).all()
-        if rate < 1 and inner == "graph" and period == 1:
-            assert len({graph.tobytes() for graph in links.adjacency.reshape(-1, n, n)}) == 3 * rounds
-    plain = drawn(thinned, numbers(params), 3, rounds)  # all of it, always: the inner network
-    np.testing.assert_array_equal(plain.adjacency, whole.adjacency)
-    np.testing.assert_array_equal(plain.mix, whole.mix)
 
 
 def test_picks_that_stay_are_connected_and_stay():

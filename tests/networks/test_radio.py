@@ -1,28 +1,22 @@
-"""Radios: path loss by hand and by standards, shadowing, fading, bursts, rates, shared channels; both forms agree."""
-
-import functools
+"""Radios: path loss by hand and by standards, laws of shadowing, fading and bursts, rates; both forms agree."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from oracles import radio as oracle
 from scipy import stats
 from tiny import tiny_config
 from worlds import matrices, played
 
-import mdfl_jax
-from mdfl_jax.core.links import ALL_PAIRS, as_senders
+from mdfl_jax.core.links import ALL_PAIRS
 from mdfl_jax.core.rng import stream_at
 from mdfl_jax.core.sharding import Held
-from mdfl_jax.core.types import FIXED, SYMMETRIC, Links
 from mdfl_jax.mobility.plane import Motion
 from mdfl_jax.mobility.trace import of_one_form, tracks
 from mdfl_jax.networks import fixed_graph
 from mdfl_jax.networks.contact import Met
-from mdfl_jax.networks.costs import CostParams, Work, airtime, link_filter
+from mdfl_jax.networks.costs import CostParams, Work, link_filter
 from mdfl_jax.networks.graphs import GraphParams
 from mdfl_jax.networks.link_filters import chained
 from mdfl_jax.networks.radios import air_to_ground
@@ -30,10 +24,9 @@ from mdfl_jax.networks.radios.fading import NakagamiNumbers
 from mdfl_jax.networks.radios.its_g5 import TABLE as ITS_G5
 from mdfl_jax.networks.radios.log_distance import LogDistanceNumbers, loss, reach
 from mdfl_jax.networks.radios.nr_sidelink import TABLE as SIDELINK
-from mdfl_jax.networks.radios.radio import FADINGS, HEIGHTS, SHARINGS, Parts, RadioParams, best_rate, radio
+from mdfl_jax.networks.radios.radio import FADINGS, HEIGHTS, Parts, RadioParams, best_rate, radio
 from mdfl_jax.networks.radios.rates import ShannonNumbers, TableNumbers, by_table, check_table, shannon
 from mdfl_jax.networks.radios.shadowing import draw_waves, shadowing
-from mdfl_jax.networks.radios.sharing import InterferenceNumbers
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.study import make_study
 from mdfl_jax.study.plan import plan
@@ -62,21 +55,6 @@ def test_losses_are_those_of_the_standards_and_by_hand():
     np.testing.assert_allclose(reach(default, loss(default, distance)), distance, rtol=1e-4)
     np.testing.assert_allclose(loss(default, np.float32([100, 0])), [111.42, 51.42], atol=1e-3)
     np.testing.assert_allclose(reach(default, np.float32([23 + 95 - 5, 51])), [10 ** (61.58 / 30), 0], rtol=1e-4)
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize("contact", ["swept", "disc"])
-def test_without_shadowing_a_radio_is_a_disc_of_its_reach(contact):
-    """The same contacts carry a message of two seconds, so they last as long."""
-    short = link_filter(Work(), "drop")
-    cost = CostParams(bandwidth=np.float32(1.0), link_bits=np.float32(2.0))
-    both = plane(Parts("log_distance"), contact=contact, costs=(short,))
-    numbers = PLANE._replace(link_filter=(RadioParams(SIGNAL), cost))
-    found = played(both, numbers, ROUNDS)[1].adjacency
-    disc = plane(Parts(), contact=contact, costs=(short,))
-    numbers = PLANE._replace(radius=reach(SIGNAL, np.float32(113.0)), link_filter=cost)
-    np.testing.assert_array_equal(found, played(disc, numbers, ROUNDS)[1].adjacency)
-    assert found.any()
 
 
 def test_shadowing_is_normal_and_falls_with_what_both_clients_move():
@@ -114,23 +92,6 @@ def test_gains_are_gamma_numbers(shape):
         assert stats.kstest(np.asarray(FADINGS["rayleigh"](None, draw)), "expon").pvalue > 0.01
 
 
-def test_outage_is_as_frequent_as_rayleighs_formula_says():
-    """P(outage) = 1 - exp(-threshold / mean SNR) at each distance, in both directions at once."""
-    network = spatial(N, mobility=("static",), link_filter=radio(Parts("log_distance", "rayleigh")))
-    numbers = PLANE._replace(radius=np.float32(np.inf), link_filter=RadioParams(SIGNAL))
-    states, links = played(network, numbers, 400)
-    np.testing.assert_array_equal(links.adjacency, links.adjacency.swapaxes(1, 2))
-    place = states.places.position[0].astype(float)
-    apart = np.linalg.norm(place[:, None] - place[None], axis=-1)[np.triu_indices(N, 1)]
-    share = links.adjacency[:, *np.triu_indices(N, 1)].mean(0)
-    mean = 10 ** ((23 + 95 - np.array([oracle.streets(d, 5.9) for d in apart])) / 10)
-    expected = np.exp(-(10**0.5) / mean)
-    deviation = np.sqrt(np.maximum(expected * (1 - expected), 1e-4) / 400)
-    assert np.abs((share - expected) / deviation).max() < 5
-    assert SYMMETRIC in network.gives
-    assert FIXED not in network.gives
-
-
 @pytest.mark.parametrize("environment", sorted(oracle.BUILDINGS))
 def test_losses_between_air_and_ground(environment):
     """Urban by hand at 45 degrees and 141.4 m: P = 1 / (1 + 9.61 exp(-0.16 35.39)) = 0.968; 81.47 + P + 20 (1 - P)."""
@@ -154,6 +115,16 @@ def test_losses_between_air_and_ground(environment):
     assert float(air_to_ground.reach(numbers, jnp.float32(60.0), ground, air)) == 0  # not even from below
 
 
+def lost_between(distance, *heights):
+    """The loss between two clients among high houses; who is at 1.5 m or below is in a street."""
+    low, high = sorted(max(height, 1.5) for height in heights)
+    if high <= 1.5:
+        return oracle.streets(distance, 2)
+    if low <= 1.5:
+        return oracle.air_to_ground("high_rise", distance, high - 1.5)
+    return oracle.free_space(np.hypot(distance, high - low) / 1000, 2000) + 2.3
+
+
 FLYING = plane(Parts("air_to_ground"))
 
 
@@ -173,13 +144,8 @@ def test_who_flies_is_heard_by_the_elevation(flying):
         apart = np.linalg.norm(states.places.position[t][:, None] - states.places.position[t][None], axis=-1)
         for i in range(N):
             for j in range(i):
-                d, above = max(apart[i, j], 1e-9), abs(height[i] - height[j])
-                if flies[i] != flies[j]:
-                    lost = oracle.air_to_ground("high_rise", d, above)
-                elif flies[i]:
-                    lost = oracle.free_space(np.hypot(d, above) / 1000, 2000) + 2.3
-                else:
-                    lost = oracle.streets(max(d, 1), 2)
+                d = apart[i, j]
+                lost = lost_between(max(d, 1), height[i], height[j])
                 if abs(lost - 113) > 0.1:
                     assert links.adjacency[t, i, j] == links.adjacency[t, j, i] == (lost <= 113 and d <= 600)
                 kinds.setdefault(int(flies[i]) + int(flies[j]), set()).add(bool(links.adjacency[t, i, j]))
@@ -208,14 +174,9 @@ def test_the_heights_of_a_trace_decide_the_elevation(lists):
             j = place if found.senders.ids is None else int(found.senders.ids[k, i, place])
             if i == j:
                 continue
-            d, (low, high) = abs(table.position[k, i, 0] - table.position[k, j, 0]), sorted(table.height[k, [i, j]])
-            if high <= 1.5:
-                lost = oracle.streets(d, 2)
-            elif low <= 1.5:
-                lost = oracle.air_to_ground("high_rise", d, high - 1.5)
-            else:
-                lost = oracle.free_space(np.hypot(d, high - low) / 1000, 2000) + 2.3
-            kinds.add((high <= 1.5, low <= 1.5))
+            d, heights = abs(table.position[k, i, 0] - table.position[k, j, 0]), table.height[k, [i, j]]
+            lost = lost_between(d, *heights)
+            kinds.add(int(np.sum(heights <= 1.5)))
             assert found.adjacency[k, i, place]
             snr = 10 * np.log10(2 ** (float(found.rate[k, i, place]) / 1e6) - 1)
             np.testing.assert_allclose(23 + 95 - snr, lost, atol=0.05)
@@ -239,20 +200,18 @@ def test_who_has_no_height_in_the_trace_has_that_of_the_radio():
 
 
 WHOLE = Parts("log_distance", "nakagami", "its_g5", "turns", shadowed=True, bursts=True)
-LOUD = Parts("log_distance", "rayleigh", "shannon", "interference", shadowed=True)
 DRONES = Parts("air_to_ground", "", "its_g5")
 SHADOWED = SIGNAL.replace(shadowing=np.float32(4))
 BURSTS = {"burst": np.float32(0.3), "burst_end": np.float32(0.5)}
 NUMBERS = {
     WHOLE: RadioParams(SHADOWED, NakagamiNumbers().traced(), **BURSTS),
     DRONES: RadioParams(air_to_ground.AirToGroundNumbers(environment="high_rise", height_spread=0.5).traced()),
-    LOUD: RadioParams(SHADOWED, None, ShannonNumbers().traced(), InterferenceNumbers().traced()),
 }
 
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("contact", ["disc", "swept"])
-@pytest.mark.parametrize("parts", [WHOLE, LOUD, DRONES])
+@pytest.mark.parametrize("parts", [WHOLE, DRONES])
 def test_lists_mean_what_matrices_mean(parts, contact):
     short = link_filter(Work(), "resume")
     cost = CostParams(link_bits=np.float32(1.5e7), latency=np.float32(0.01))
@@ -264,50 +223,6 @@ def test_lists_mean_what_matrices_mean(parts, contact):
     np.testing.assert_allclose(rate, matrices(listed.senders, listed.rate), rtol=1e-4)
     assert (rate[found] > 0).all()
     assert 0 < found.sum() < np.sum(rate > 0)  # some contacts are too short
-
-
-def test_interference_is_that_of_all_others_in_range():
-    parts = Parts("log_distance", "", "shannon", "interference")
-    network = spatial(N, mobility=("static",), link_filter=radio(parts))
-    rate = ShannonNumbers(width=1e6, gap=0.0).traced()
-    own = RadioParams(SIGNAL, None, rate, InterferenceNumbers(activity=0.02).traced())
-    states, links = played(network, PLANE._replace(link_filter=own), 1)
-    place = states.places.position[0].astype(float)
-    expected = oracle.sinr(place, 150, 23, -95, lambda d: 51.42 + 30 * np.log10(d), 0.02)
-    np.testing.assert_array_equal(links.adjacency[0], expected >= 5)
-    bits = 0.02 * 1e6 * np.log2(1 + 10 ** (expected / 10))
-    np.testing.assert_allclose(links.rate[0], np.where(expected >= 5, bits, 0), rtol=1e-3)
-    alone = oracle.sinr(place, 150, 23, -95, lambda d: 51.42 + 30 * np.log10(d), 0)
-    assert 0 < links.adjacency[0].sum() < (alone >= 5).sum()
-    assert FIXED in network.gives
-
-
-AIRTIME = jax.jit(functools.partial(airtime, CostParams(latency=0.5)))
-SENDERS = jax.jit(lambda heard: as_senders(jnp.broadcast_to(jnp.arange(6), (6, 6)), heard, heard.sum(axis=1)))
-TURNS = jax.jit(lambda heard: SHARINGS["turns"].share(None, heard, ALL_PAIRS))
-
-
-@given(st.lists(st.booleans(), min_size=15, max_size=15), st.integers(0, 10**6))
-@settings(deadline=None, max_examples=40, derandomize=True)
-def test_turns_fit_into_the_time_of_everybody_who_hears_them(pairs, seed):
-    heard = np.zeros((6, 6), bool)
-    heard[np.triu_indices(6, 1)] = pairs
-    heard |= heard.T
-    share = np.asarray(TURNS(heard))
-    np.testing.assert_allclose(share, np.broadcast_to(oracle.turns(heard), (6, 6)), rtol=1e-6)
-    taken = (heard | np.eye(6, dtype=bool)) @ share[0]
-    assert (taken <= 1 + 1e-6).all()
-    np.testing.assert_allclose(TURNS(~np.eye(6, dtype=bool)), 1 / 6, rtol=1e-6)
-    # What is sent in the time that a client sends, over all its links, are its bits.
-    rng, messages = np.random.default_rng(seed), heard.sum(axis=0)
-    rate, sent = rng.uniform(1, 9, (6, 6)).astype(np.float32), rng.uniform(0, 9, 6).astype(np.float32)
-    links = Links(heard, np.zeros((6, 6)), rate=rate)
-    expected = oracle.sending(sent, heard, rate) + messages * 0.5
-    np.testing.assert_allclose(AIRTIME(messages, sent, links), expected, rtol=1e-4)
-    senders = SENDERS(heard)
-    me, ids = np.arange(6)[:, None], np.asarray(senders.ids)
-    of_lists = links._replace(adjacency=heard[me, ids], rate=rate[me, ids], senders=senders)
-    np.testing.assert_allclose(AIRTIME(messages, sent, of_lists), expected, rtol=1e-4)
 
 
 def test_bursts_are_gilberts_chain_also_on_a_graph():
@@ -338,43 +253,6 @@ def test_rates_by_hand_and_by_the_tables():
     np.testing.assert_allclose([efficiencies[k] for k in (0, 4, 10, -1)], [0.2344, 0.6016, 1.3281, 5.5547], atol=1e-4)
     own = TableNumbers(mcs="1,10; 4,30")
     assert by_table(own.rows, jnp.array([0.9, 3.0, 4.0])).tolist() == [0, 10, 30]
-
-
-def test_a_contact_carries_what_its_rate_sends_in_its_seconds():
-    """Of the links of a round of 5 s, those with at least 12 Mbit/s carry 6e7 bits."""
-    parts = Parts("log_distance", "", "its_g5")
-    numbers = PLANE._replace(link_filter=RadioParams(SIGNAL))
-    rate = played(plane(parts), numbers, ROUNDS)[1].rate
-    cost = CostParams(link_bits=np.float32(6e7))
-    numbers = numbers._replace(link_filter=(RadioParams(SIGNAL), cost))
-    both = played(plane(parts, costs=(link_filter(Work(), "drop"),)), numbers, ROUNDS)[1]
-    np.testing.assert_array_equal(both.adjacency, rate >= 12e6)
-    assert 0 < both.adjacency.sum() < (rate > 0).sum()
-
-
-@pytest.mark.long
-def test_outage_and_rates_of_a_study_are_those_of_its_links():
-    """Clients at rest on a line, all within the radius; Rayleigh fading, and contacts that are too short.
-
-    What costs drop is no outage. The share of outage is that of the formula, within its deviation.
-    """
-    line = {"network.num_clients": 6, "network.num_mobile": 0, "network.mobility": "random_waypoint", "rounds": 200}
-    line |= {"eval_every": 200, "motion.height": 1e-3, "motion.width": 300.0, "network.radius": 1e3, "motion.dt": 1e-3}
-    line |= {"radio.name": "log_distance", "radio.fading": "rayleigh", "radio.rate": "its_g5", "radio.threshold": 4.1}
-    results = mdfl_jax.run(tiny_config(**line | {"cost.short_contact": "drop"}), progress=False)
-    of = results.array
-    place = of("position")[:, 0].astype(float)
-    apart = np.linalg.norm(place[:, :, None] - place[:, None], axis=-1)
-    mean = 10 ** ((23 + 95 - np.vectorize(lambda d: oracle.streets(max(d, 1), 5.9))(apart)) / 10)
-    expected = 1 - np.exp(-(10**0.41) / mean)
-    expected[:, np.arange(6), np.arange(6)] = 0
-    found = of("outage")[:, -1]
-    np.testing.assert_allclose(found, expected.sum(axis=2) / 5, atol=5 * 0.5 / np.sqrt(1000))
-    assert (of("within_radius")[:, -1] == 5).all()
-    assert (of("num_neighbours")[:, -1] < 5 * (1 - found)).all()  # some contacts are too short
-    rate = of("link_rate")[:, -1]
-    rate = rate[~np.isnan(rate)]  # somebody may be at the end of the line, alone
-    assert ((rate >= 20800 / 1e-3) & (rate <= 27e6)).all()  # those that carry a model in a millisecond
 
 
 PLANNED = {"network.mobility": "random_waypoint", "network.radius": 50.0, "motion.dt": 0.0015}
@@ -411,16 +289,3 @@ def test_heights_say_how_far_a_signal_reaches_and_no_link_has_more_than_the_best
     at_antennas = 23 - 20 + 95  # dB
     best = best_rate(Parts("air_to_ground", rate="shannon"), params)
     np.testing.assert_allclose(best, 1e6 * np.log2(1 + 10 ** (at_antennas / 10)), rtol=1e-5)
-
-
-@pytest.mark.long
-def test_the_rounds_of_a_study_last_as_long_as_its_slowest_link():
-    """Two clients within a metre have 6 dB and 4.5 Mbit/s: 20,800 bits in turns of two, for four rounds."""
-    place = {"network.num_clients": 2, "network.num_mobile": 0, "network.mobility": "random_waypoint"}
-    place |= {"motion.width": 0.5, "motion.height": 0.5, "motion.dt": 1e-5, "radio.power": 6 - 95 + 51.42}
-    config = {"radio.name": "log_distance", "radio.rate": "its_g5", "radio.sharing": "turns"} | place
-    results = mdfl_jax.run(tiny_config(**config, sweep="algorithm.name=dpsgd,allreduce"), progress=False)
-    np.testing.assert_allclose(results.array("seconds", "dpsgd")[:, -1], 4 * 20800 / (4.5e6 / 2), rtol=1e-5)
-    np.testing.assert_allclose(results.array("link_rate", "dpsgd")[:, -1], 4.5e6 / 2, rtol=1e-5)
-    assert (results.array("outage", "dpsgd")[:, -1] == 0).all()
-    np.testing.assert_allclose(results.array("seconds", "allreduce")[:, -1], 4e-5, rtol=1e-5)  # it sends over no radio

@@ -1,4 +1,4 @@
-"""Clients of traces and of contact lists: links by hand, absence, leaps, the end of a table, whole runs."""
+"""Clients of traces and of contact lists: parts of a round, leaps, the end of a table, durations, descriptions."""
 
 import functools
 
@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles import costs as oracle
 from worlds import holding, matrices, played
 
-from mdfl_jax import UserError
-from mdfl_jax.mobility import MOBILITIES, Motion, Movement, PlaneWorld
+from mdfl_jax.mobility import MOBILITIES, Motion, PlaneWorld
 from mdfl_jax.mobility.trace import tracks
 from mdfl_jax.networks.contact import contact_list
 from mdfl_jax.networks.costs import CostParams, Work, link_filter
@@ -46,29 +44,6 @@ def play(network, params, rounds):
     return history, jax.tree.map(lambda leaf: leaf[-1], places)
 
 
-@pytest.mark.parametrize(("at_end", "begins"), [("hold", [0, 1, 2, 3, 3, 3]), ("repeat", [0, 1, 2, 0, 1, 2])])
-def test_links_are_of_those_there_and_near(at_end, begins):
-    table = table_of(rows=4)
-    history, _ = play(network("fedavg"), params(table, at_end, 60.0), 6)
-    for (adjacency, mix, position), k in zip(history, begins):
-        np.testing.assert_array_equal(position, table.position[k])
-        for i in range(N):
-            for j in range(N):
-                near = np.hypot(*(table.position[k, i] - table.position[k, j]).astype(float)) <= 60
-                assert adjacency[i, j] == (i != j and near and table.present[k, i] and table.present[k, j])
-        np.testing.assert_allclose(mix.sum(axis=1), 1, rtol=1e-6)
-        np.testing.assert_array_equal(mix[~table.present[k]], np.eye(N)[~table.present[k]])
-    assert any(adjacency.any() for adjacency, *_ in history)
-
-
-def test_distance_counts_where_a_client_is_there_at_both_ends():
-    table = table_of(rows=6)
-    _, places = play(network(), params(table), 9)
-    step = np.linalg.norm(np.diff(table.position, axis=0), axis=-1) * (table.present[1:] & table.present[:-1])
-    np.testing.assert_allclose(places.distance_moved, step.sum(axis=0), rtol=1e-5)
-    assert places.is_mobile.tolist() == [True] * 5 + [False]
-
-
 def paths(data, rounds):
     """Places and paths of the rule itself, round by round, each with the round's number."""
     rule = MOBILITIES["trace"]()
@@ -80,74 +55,23 @@ def paths(data, rounds):
         yield k, rule.path(world, state), rule.position(world, state), rule.presence(world, state)
 
 
-@pytest.mark.parametrize("substeps", [1, 2, 4])
-def test_paths_join_the_places_of_the_rounds(substeps):
-    table = table_of(rows=9, absent=0.0)
-    data = tracks(table, "hold", substeps, rounds=10)
+@pytest.mark.parametrize(("substeps", "absent", "leaps"), [(1, 0.3, False), (1, 0.0, True), (2, 0.0, False)])
+def test_paths_join_the_places_of_the_rounds_of_those_who_are_there_and_did_not_leap(substeps, absent, leaps):
+    """Who is absent at an end of a round stands, and so does a vehicle that comes back from a gap elsewhere."""
+    table = table_of(absent=absent)
+    goes = np.random.default_rng(1).random((8, N)) > 0.5 if leaps else table.present[1:] & table.present[:-1]
+    data = tracks(table._replace(goes=goes) if leaps else table, "hold", substeps, rounds=10)
     assert data.rounds == 8 // substeps
-    for k, (times, points), after, _ in paths(data, 9):
-        assert (times.shape, points.shape) == ((N, substeps + 1), (N, substeps + 1, 2))
+    for k, (times, points), after, present in paths(data, data.rounds):
         np.testing.assert_allclose(times, np.tile(np.linspace(0, 1, substeps + 1), (N, 1)))
-        np.testing.assert_array_equal(points[:, -1], after)
-        rows = table.position[np.minimum(np.arange(k * substeps, (k + 1) * substeps + 1), 8)]  # held: stands at the end
-        np.testing.assert_array_equal(points, np.swapaxes(rows, 0, 1))
-
-
-def test_who_is_absent_at_an_end_of_a_round_stands():
-    table = table_of()
-    for k, (_, points), _, present in paths(tracks(table), 8):
-        there = table.present[k] & table.present[k + 1]
-        np.testing.assert_array_equal(points[~there, 1], table.position[k, ~there])
-        np.testing.assert_array_equal(points[there, 1], table.position[k + 1, there])
+        rows = np.swapaxes(table.position[k * substeps : (k + 1) * substeps + 1], 0, 1)
+        np.testing.assert_array_equal(after, rows[:, -1])
+        moves = goes[k * substeps : (k + 1) * substeps].all(axis=0)
+        np.testing.assert_array_equal(points[moves], rows[moves])
+        np.testing.assert_array_equal(points[~moves, 1], rows[~moves, 0])
+        there = table.present[k * substeps : (k + 1) * substeps + 1].all(axis=0)
         np.testing.assert_array_equal(present.throughout, there)
-        np.testing.assert_array_equal(present.now, table.present[k + 1])
-
-
-def test_a_leap_is_no_movement():
-    """A vehicle that comes back from a gap elsewhere, though held and present, has swept over nobody."""
-    table = table_of(absent=0.0)
-    goes = np.random.default_rng(1).random((8, N)) > 0.5
-    for k, (_, points), after, _ in paths(tracks(table._replace(goes=goes)), 8):
-        np.testing.assert_array_equal(
-            points[:, 1], np.where(goes[k][:, None], table.position[k + 1], table.position[k])
-        )
-        np.testing.assert_array_equal(after, table.position[k + 1])
-
-
-def test_swept_contact_is_of_those_there_throughout_and_meets_between_samples():
-    """0 and 1 pass each other between two rounds; 2 is as near to them, but leaves."""
-    position = np.zeros((3, N, 2), np.float32)
-    position[..., 1] = 1000 * np.arange(N)
-    position[:, 0] = [(-50, 0), (50, 0), (50, 0)]
-    position[:, 1] = [(50, 5), (-50, 5), (-50, 5)]
-    position[:, 2] = [(0, 2), (0, 2), (0, 2)]
-    present = np.ones((3, N), bool)
-    present[1:, 2] = False
-    data = params(TraceTable(position, present, 0.0, 1.0), radius=10.0)
-    swept, _ = play(network(contact="swept"), data, 3)
-    disc, _ = play(network(), data, 3)
-    assert [np.argwhere(adjacency).tolist() for adjacency, *_ in swept] == [[], [[0, 1], [1, 0]], []]
-    assert not any(adjacency.any() for adjacency, *_ in disc)
-
-
-@pytest.mark.long
-def test_static_trace_stays_where_the_trace_begins_and_shares_a_network():
-    table = table_of()
-    table.present[:, 3] = False
-    both = network(mobility=("trace", Movement("static", world="trace"), "random_waypoint"))
-    history, places = play(both, params(table, mobility=1), 3)
-    for adjacency, _, position in history:
-        np.testing.assert_array_equal(position, table.position[0])
-        assert adjacency.sum() == (N - 1) * (N - 2)
-    assert not places.is_mobile.any()
-    assert not places.distance_moved.any()
-    _, walked = play(both, params(table, mobility=2, num_mobile=2), 3)
-    assert walked.is_mobile.tolist() == [True] * 2 + [False] * 4
-    alone, _ = play(network(), params(table), 3)
-    shared, moved = play(both, params(table, mobility=0), 3)
-    for a, b in zip(alone, shared):
-        np.testing.assert_array_equal(a[0], b[0])
-    assert moved.is_mobile.tolist() == [True] * 5 + [False]
+        np.testing.assert_array_equal(present.now, table.present[(k + 1) * substeps])
 
 
 CONTACTS = ContactTable(
@@ -169,19 +93,6 @@ def test_contact_lists_are_the_links_of_each_round(at_end, rounds):
         np.testing.assert_allclose(mix.sum(axis=1), 1, rtol=1e-6)
     np.testing.assert_allclose(np.linalg.norm(places.position, axis=1), 1, rtol=1e-6)
     assert not places.distance_moved.any()
-
-
-def test_contacts_of_one_direction_are_mixed_and_links_of_a_list_fail():
-    listed = SpatialParams(trace=contact_list(CONTACTS, "repeat"), link_failure=np.float32(0.5))
-    history, _ = play(network("metropolis_hastings", ("contacts",), links_fail=True), listed, 30)
-    sure, _ = play(network("metropolis_hastings", ("contacts",)), listed, 30)
-    heard = sum(adjacency.astype(int) for adjacency, *_ in history)
-    of = sum(adjacency.astype(int) for adjacency, *_ in sure)
-    assert (heard <= of).all()
-    assert 0.3 * of.sum() < heard.sum() < 0.7 * of.sum()
-    for adjacency, mix, _ in history + sure:
-        np.testing.assert_allclose(mix.sum(axis=1), 1, rtol=1e-6)
-        np.testing.assert_array_equal((mix > 0) & ~np.eye(N, dtype=bool), adjacency)
 
 
 @functools.cache
@@ -217,7 +128,11 @@ def test_short_contacts_of_a_list_carry_nothing(short_contact, seed):
     expected = met & (seconds.transpose(2, 0, 1) >= need)
     if short_contact == "resume":
         for i, j in np.ndindex(N, N):
-            expected[:, i, j] = oracle.resumed(met[:, i, j], seconds[i, j], need)
+            lasted = 0.0
+            for k in range(rounds):  # what was sent counts until the contact ends or the message is whole
+                lasted = lasted + seconds[i, j, k] if met[k, i, j] else 0.0
+                expected[k, i, j] = met[k, i, j] and lasted >= need
+                lasted = 0.0 if expected[k, i, j] else lasted
     for places in (0, N - 1):
         links = played(of_lists(short_contact, places), listed, rounds, holding(np.arange(1, N + 1)))[1]
         np.testing.assert_array_equal(matrices(links.senders, links.adjacency), expected)
@@ -231,6 +146,9 @@ def padded_list(table):
     edges[: len(table.edges)] = table.edges
     seconds = np.append(table.seconds, np.zeros(rows - len(table.edges), np.float32))
     return found._replace(edges=edges, slots=np.arange(most, dtype=np.int32), seconds=seconds)
+
+
+SHARED = network()
 
 
 @settings(max_examples=25, deadline=None)
@@ -247,15 +165,3 @@ def test_a_description_counts_the_contacts_of_the_study(tmp_path_factory, seed, 
     pairs = np.array([adjacency.sum() / 2 for adjacency, *_ in history])
     told = dict(describe(trace, radius, 1.0, gaps))["contacts"]
     assert told == f"mean {pairs.mean():.1f}, largest {pairs.max():.0f} pairs a round; a pair is two links"
-
-
-SHARED = network()
-
-
-def test_wrong_arguments():
-    with pytest.raises(UserError, match=r"the end of a trace 'hld' \(did you mean 'hold'\?\); known: hold, repeat"):
-        tracks(table_of(), at_end="hld")
-    with pytest.raises(UserError, match="substeps is 3; it must divide the 8 rows"):
-        tracks(table_of(), substeps=3)
-    with pytest.raises(UserError, match=r"needs places: give SpatialParams.trace"):
-        play(network(), SpatialParams(), 1)

@@ -60,18 +60,6 @@ def test_a_wrapper_from_outside_runs_inside_and_outside_of_another_one():
         np.testing.assert_array_equal(around[name], within[name], err_msg=name)
 
 
-def test_an_inner_network_observes_with_its_own_state_and_numbers():
-    inner = spatial(N, 5, ("static",))._replace(
-        observe=lambda params, state, seen: ("observed", params, state, seen),
-        reached=lambda state: ("reached", state),
-    )
-    outer, state = slower(inner), Numbered("state", 3)
-    assert outer.observe(Numbered("numbers", 1), state, "round") == Numbered(
-        ("observed", "numbers", "state", "round"), 3
-    )
-    assert outer.reached(state) == ("reached", "state")
-
-
 class View(NamedTuple):
     """What a metric sees of a round, of a network in a wrapper."""
 

@@ -28,20 +28,6 @@ def distance(a, b):
     return math.sqrt((float(a[0]) - float(b[0])) ** 2 + (float(a[1]) - float(b[1])) ** 2)
 
 
-def disc(position, radius):
-    """Neighbours within a radius, never oneself (MADFL section II-A, DADFL section III: the set N_i(t)).
-
-    >>> disc([(1, 1), (1, 2), (1, 4)], 1).astype(int).tolist()
-    [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
-    """
-    n = len(position)
-    adjacency = np.zeros((n, n), bool)
-    for i in range(n):
-        for j in range(n):
-            adjacency[i, j] = i != j and distance(position[i], position[j]) <= radius
-    return adjacency
-
-
 def random_movement_law(location, grid, max_step):
     """Law of the next place under random movement (MADFL and DADFL eq. 3).
 
@@ -170,21 +156,6 @@ def centre_choices(remaining, cover, first):
         most = max(len(cover[index]) for index in tied)
         tied = [index for index in tied if len(cover[index]) == most]
     return tied
-
-
-def cluster_centres(rng, grid, static_position, radius):
-    """One draw of the cluster centres (DADFL algorithm 1), a mask over the grid.
-
-    >>> cluster_centres(np.random.default_rng(0), square_grid(2), [(1, 2), (1, 2), (2, 1)], 0).astype(int).tolist()
-    [0, 1, 1, 0]
-    """
-    cover = [covered_by(place, static_position, radius) for place in grid]
-    remaining, centres = frozenset(range(len(static_position))), np.zeros(len(grid), bool)
-    while remaining:
-        centre = rng.choice(centre_choices(remaining, cover, first=not centres.any()))
-        remaining = remaining - cover[centre]
-        centres[centre] = True
-    return centres
 
 
 def cluster_centres_law(grid, static_position, radius):

@@ -1,0 +1,45 @@
+"""Networks beside the slow simulator of tests/reference; `python -m tests.reference` draws many more.
+
+Each case joins choices of many slots, so that a fault in one of them has a test that is the same in each run.
+"""
+
+import pytest
+
+from mdfl_jax.config import default_config
+from tests.reference.configurations import configured
+from tests.reference.judge import judge
+
+CASES = {
+    "shadows_in_turns": {"world": "random_waypoint", "radio": "shadowing", "channel": "turns", "contact": "swept",
+                         "short contact": "resume", "links": "lists", "cost": "counted", "cost.bandwidth": float("inf"),
+                         "radio.rate": "shannon", "radio.width": 200.0, "network.radius": 400.0,
+                         "radio.shadowing_distance": 200.0},
+    "interference": {"world": "random_waypoint", "channel": "interference", "failure": "link fading",
+                     "radii": "radius spread", "network.radius": 400.0, "cost": "counted"},
+    "bursts": {"world": "complete", "channel": "bursts", "problem": "softmax", "radio.burst_end": 0.8},
+    "speed_aware": {"world": "random_walk", "contact": "swept", "mixing": "speed_aware_auto", "radii": "radius spread",
+                    "failure": "link failure", "short contact": "next_contact", "order": "move first"},
+    "lazy": {"world": "random_movement", "mixing": "lazy", "failure": "link fading", "contact": "swept",
+             "clock": "in contact"},
+    "deadline": {"world": "random_movement", "deadline": "deadline", "mixing": "fedavg", "problem": "skewed"},
+    "batteries": {"world": "random_movement", "energy": "chargers", "cost.joules_per_metre": 0.1},
+    "newcomers": {"world": "complete", "presence": "markov", "newcomers": "neighbour", "absent": "train"},
+    "comers": {"world": "trace with gaps", "presence": "of the trace", "newcomers": "initial", "contact": "swept",
+               "optimizer": "momentum"},
+    "asynchronous": {"algorithm": "adpsgd", "clock": "at once", "presence": "table"},
+    "whole_gradients": {"algorithm": "dmgt_svrg", "cost": "received bits", "batch": "minibatch"},
+    "waits": {"algorithm": "d2", "world": "ring", "picks": "period", "cost": "counted"},
+    "road_side_units": {"server": "roadside", "algorithm": "fedmobile", "world": "random_waypoint",
+                        "server.known_next": False},
+}  # fmt: skip
+
+
+@pytest.mark.few(4)
+@pytest.mark.parametrize("case", CASES)
+def test_a_network_is_what_the_slow_simulator_says(case):
+    slots = {slot: choice for slot, choice in CASES[case].items() if "." not in slot}
+    changes = configured(slots, 6, 8, 1) | {"seeds": 2}
+    changes |= {path: value for path, value in CASES[case].items() if "." in path}
+    config = default_config()
+    config.update_from_flattened_dict(changes)
+    assert {verdict for _, verdict in judge(config)} == {"equal"}
