@@ -1,8 +1,7 @@
 """Commands as processes: forked from a server that has imported everything once, so that each takes no time to begin.
 
-The fork begins where a command has ended its imports, with no backend of JAX started, so that variables which libraries
-read when they are imported are those of the server. It is a process of its own in all else: it has its own streams,
-which may be pipes, terminals or closed, and a signal ends it.
+The fork begins where a command has ended its imports, with no backend of JAX started: variables that libraries read
+when they are imported are those of the server. It is a process of its own in all else.
 
 `Started` is a command that a test starts. In a shell, or as a worker that a command starts, `PROGRAMS` are files `mdfl`
 and `python` that ask the server too: `programs()` is their folder.
@@ -43,13 +42,7 @@ if name != "mdfl":
         os.execv({python!r}, [{python!r}, *words])
     words = words[2:] if words[1] == "mdfl_jax.cli.entry" else [words[1][len("launch."):], *words[2:]]
     name = "mdfl" if sys.argv[2] == "mdfl_jax.cli.entry" else ""
-held = []
-for number in (0, 1, 2):
-    try:
-        os.fstat(number)
-        held.append(number)
-    except OSError:
-        pass
+held = [number for number in (0, 1, 2) if os.path.exists("/proc/self/fd/%d" % number)]
 path = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
 order = {{"words": ["mdfl", *words] if name else words, "held": held, "cwd": os.getcwd(), "path": path, "patch": "",
          "environment": dict(os.environ)}}
@@ -84,19 +77,10 @@ class Ended(NamedTuple):
 
 
 class Started:
-    """A command under way.
+    """A command under way: the launcher's name, or mdfl and this name, and its arguments.
 
-    Args:
-      folder: Where its standard output and error go.
-      words: The name of the launcher, or mdfl and this name, and its arguments.
-      devices: The number of host devices.
-      patch: What to do in the process before the command.
-      cwd: The folder in which it runs.
-      variables: What its environment has beside or in place of that of the tests.
-      stream: The number of an open file, such as a terminal, that is its input and both outputs.
-
-    Attributes:
-      out: The file of the standard output, and err that of the standard error.
+    Its standard output and error go to the files `out` and `err` of a folder, or both, and its input, are an open
+    `stream`, such as a terminal. A `patch` is called in the process before the command.
     """
 
     def __init__(

@@ -87,7 +87,6 @@ def first_places(w):
     return np.asarray(w.start, float) if isinstance(w, PlaneWorld) else GRID[np.asarray(w.start)]
 
 
-def looking(rule, w, memory, me, known, sites, destination=None):
+def looking(w, memory, me, known, sites):
     """What client ``me`` sees in the state ``memory`` of a rule of the grid."""
-    to = memory.clients.destination if destination is None else jnp.asarray(destination, jnp.int32)
-    return look(TERRAINS["grid"], w, memory, jnp.int32(me), to, sites, jnp.asarray(known))
+    return look(TERRAINS["grid"], w, memory, jnp.int32(me), memory.clients.destination, sites, jnp.asarray(known))

@@ -8,16 +8,13 @@ from forked import Started
 from tiny import run_study, tiny_config
 
 from mdfl_jax.study import make_study
-from mdfl_jax.study.merge import merge
-from mdfl_jax.study.shards import Shard, part_of
 from tests.faults.harness import STUDY
 
 SWEEP = {"sweep": "network.mobility=static,dcm", "baseline": "network.mobility=static", "seeds": 6}
 
 
-def go(folder, shard=None, **changes):
-    study = make_study(tiny_config(**SWEEP | changes))
-    run_study(part_of(study, shard) if shard else study, folder)
+def go(folder, **changes):
+    run_study(make_study(tiny_config(**SWEEP | changes)), folder)
     return files(folder)
 
 
@@ -41,18 +38,9 @@ def whole(tmp_path_factory):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("size", [2, 3, 4, 6, 12])
+@pytest.mark.parametrize("size", [2, 3, 12])
 def test_batches_of_any_size(tmp_path, whole, size):
     assert go(tmp_path / "run", **{"engine.runs_per_batch": size}) == whole()
-
-
-@pytest.mark.long
-def test_shards_that_are_merged(tmp_path, whole):
-    parts = [tmp_path / str(index) for index in (1, 2, 3)]
-    for index, part in enumerate(parts, 1):
-        go(part, Shard(index, 3))
-    merge(parts, tmp_path / "run")
-    assert files(tmp_path / "run") == whole()
 
 
 @pytest.mark.long

@@ -5,11 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import mdfl_jax
-from mdfl_jax import UserError
-from mdfl_jax.algorithms.registry import ignored_by, register
 
 MEMBERS = {  # by the folder of a family: where the registries are
     "algorithms": ["algorithms.registry.ALGORITHMS"],
@@ -46,12 +42,3 @@ def test_a_file_in_the_folder_of_a_family_is_a_member(tmp_path):
     look += "from mdfl_jax.algorithms import mine\nassert mine is ALGORITHMS['mine']\n"
     found = subprocess.run([sys.executable, "-c", look], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stderr
-
-
-def test_an_algorithm_can_ignore_known_settings_alone(unregistered):
-    with pytest.raises(UserError, match=r"algorithm 'mine': ignores: unknown setting 'compresor' \(did you mean 'comp"):
-        register("mine", ignores=("compresor",))
-    before = ignored_by("dpsgd")
-    with pytest.raises(UserError, match="is there already"):
-        register("dpsgd", ignores=("aggregation",))(lambda settings: settings)
-    assert ignored_by("dpsgd") == before

@@ -52,16 +52,6 @@ def test_two_seeds_differ_in_every_stream():
     assert len(rounds) == 100
 
 
-def test_minibatches_differ_by_seed_and_round():
-    task = toy_task(batch_size=4)
-    clients = task.partition(task.data, toy_hparams().task, jax.random.key(0))
-    params = jax.tree.map(lambda p: jnp.broadcast_to(p, (6, *p.shape)), task.init(task.data, jax.random.key(0)))
-    keys = [stream_at(jax.random.key(s), "batch", t) for s in (0, 1) for t in (0, 1)]
-    gradient = jax.jit(lambda key: task.gradient(task.data, clients, params, key)[0])
-    losses = [tuple(gradient(key).tolist()) for key in keys]
-    assert len(set(losses)) == 4
-
-
 def test_strategies_of_one_seed_share_data_places_and_initial_model():
     simulation = toy_simulation()
     init = jax.jit(simulation.init)
@@ -92,25 +82,6 @@ def test_history_is_what_its_parts_say(loop):
     assert ((history.accuracy >= 0) & (history.accuracy <= 1)).all()
 
 
-@pytest.mark.long
-def test_learning_happens_and_the_fully_connected_network_agrees():
-    run = jax.jit(simulate(toy_task(), spatial(6, 5, PATTERNS), dpsgd(), Schedule(30, 10)))
-    history = run(toy_hparams(0, radius=np.inf), jax.random.key(0))
-    assert float(history.accuracy[-1].mean()) > 0.95
-    assert float(history.consensus_distance[-1]) < 1e-5
-    assert float(history.lambda_2[-1]) < 1e-5
-    np.testing.assert_allclose(history.accuracy[-1], history.mean_model_accuracy[-1])
-
-
-@pytest.mark.long
-def test_metropolis_hastings_keeps_the_mean_model():
-    """Doubly stochastic mixing: the mean over clients moves by the mean step alone, whatever the graph."""
-    run = jax.jit(simulate(toy_task(), spatial(6, 5, PATTERNS), dpsgd(), Schedule(1, 1)))
-    apart = run(toy_hparams(0, radius=0.0), jax.random.key(1))
-    joined = run(toy_hparams(0, radius=np.inf), jax.random.key(1))
-    np.testing.assert_allclose(apart.mean_model_loss, joined.mean_model_loss, rtol=1e-5)
-
-
 def test_consensus_distance_and_lambda_2_by_hand():
     params = {"a": jnp.array([[0.0], [2.0]]), "b": jnp.array([[1.0, 1.0], [1.0, 5.0]])}
     assert np.isclose(consensus_distance(params), np.sqrt((1 + 1 + 4 + 4) / 2))
@@ -120,24 +91,7 @@ def test_consensus_distance_and_lambda_2_by_hand():
     assert np.isnan(lambda_2(jnp.eye(257)))  # too many clients: not taken
 
 
-@pytest.mark.parametrize(("rounds", "eval_every"), [(5, 2), (0, 1), (4, 0)])
-def test_schedule_that_does_not_divide_is_refused(rounds, eval_every):
-    with pytest.raises(UserError, match="multiple of eval_every"):
-        simulate(toy_task(), spatial(6, 5, PATTERNS), dpsgd(), Schedule(rounds, eval_every))
-
-
-def test_parts_of_different_size_are_refused():
-    with pytest.raises(UserError, match="6 clients and the network 5"):
-        simulate(toy_task(6), spatial(5, 5, PATTERNS), dpsgd(), Schedule(2, 1))
-
-
 def test_a_model_whose_messages_cannot_be_counted_is_refused():
-    task = toy_task()
-    for size, refused in ((2**32 - 1, False), (2**32, True)):
-        large = task._replace(init=lambda data, key, n=size: {"kernel": jnp.zeros(n)})
-        parts = large, spatial(6, 5, PATTERNS), dpsgd(), Schedule(2, 2)
-        if refused:
-            with pytest.raises(UserError, match="the model has 4,294,967,296 numbers; what messages take is counted"):
-                Simulation(*parts)
-        else:
-            Simulation(*parts)
+    large = toy_task()._replace(init=lambda data, key: {"kernel": jnp.zeros(2**32)})
+    with pytest.raises(UserError, match="the model has 4,294,967,296 numbers; what messages take is counted"):
+        Simulation(large, spatial(6, 5, PATTERNS), dpsgd(), Schedule(2, 2))

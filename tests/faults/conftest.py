@@ -3,7 +3,6 @@
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,8 +32,7 @@ class Tally:
         """Counts a fault. A verdict that is not one of `GOOD` is a failure, told with which it was."""
         good = verdict in GOOD
         self.counts[kind, verdict if good else "failed"] += 1
-        if not good:
-            self.wrong.append(f"{kind}, {which}: {verdict}")
+        self.wrong += [] if good else [f"{kind}, {which}: {verdict}"]
 
     def check(self, least: int = 1) -> None:
         """Fails if a verdict was a failure, or if fewer faults were tried than should have been."""
@@ -43,7 +41,7 @@ class Tally:
 
 
 @pytest.fixture
-def tally(request: pytest.FixtureRequest) -> Iterator[Tally]:
+def tally(request):
     """The verdicts of this test, which enter the report."""
     made = Tally()
     yield made
@@ -51,7 +49,7 @@ def tally(request: pytest.FixtureRequest) -> Iterator[Tally]:
 
 
 @pytest.fixture(scope="session")
-def seed(pytestconfig: pytest.Config) -> int:
+def seed(pytestconfig):
     """The seed of all that is drawn here."""
     return int(pytestconfig.getoption("--faults-seed", 0))
 
@@ -72,28 +70,26 @@ def undisturbed(study, tmp_path_factory):
     def run(*flags: str):
         if flags not in known:
             folder = base / f"run-{len(known)}"
-            ended = Started(base / "log", *sweep(study, *flags)(folder))
-            assert ended.ended().status == 0, ended.ended().err
+            ended = Started(base / "log", *sweep(study, *flags)(folder)).ended()
+            assert ended.status == 0, ended.err
             known[flags] = folder, results(folder)
         return known[flags]
 
     return run
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds the options of `make faults`."""
+def pytest_addoption(parser):
     parser.addoption("--faults-report", help="File for the counts by kind of fault.")
     parser.addoption("--faults-seed", default=0, type=int, help="Seed of all that is drawn.")
 
 
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Takes the counts of a test from its last report."""
+def pytest_runtest_logreport(report):
     if report.when == "teardown":
         for kind, verdict, number in dict(report.user_properties).get(_KEY, []):
             _counts[kind, verdict] += number
 
 
-def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+def pytest_sessionfinish(session, exitstatus):
     """Writes the report, in the process that has all counts."""
     path = session.config.getoption("--faults-report", None)
     if path and not hasattr(session.config, "workerinput"):
@@ -105,5 +101,5 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
             rows.append({"kind": kind, "tried": sum(numbers.values()), **numbers})
         about = {"suite": "faults", "seed": session.config.getoption("--faults-seed"), "exit_status": int(exitstatus)}
         about |= {"seconds": round(time.time() - _begun), "commit": commit(), "versions": versions()}
-        about |= {"date": time.strftime("%Y-%m-%d")}
-        Path(path).write_text(json.dumps({**about, "rows": rows}, indent=2) + "\n")
+        about |= {"date": time.strftime("%Y-%m-%d"), "rows": rows}
+        Path(path).write_text(json.dumps(about, indent=2) + "\n")

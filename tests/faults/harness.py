@@ -5,9 +5,10 @@ import functools
 import io
 import json
 import os
+import random
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,10 @@ def get_config():
 """Two batches of two runs each, whose states are saved after each evaluation."""
 
 
+SMALL = ("--config.seeds=1", "--config.engine.runs_per_batch=1")
+GROWN = ("--config.seeds=2", "--config.rounds=6", "--config.engine.runs_per_batch=1")
+
+
 def sweep(study: Path, *flags: str) -> Callable[[Path], tuple[object, ...]]:
     """Return a function that makes the words of launch.sweep from the workdir."""
     return lambda folder: ("sweep", f"--config={study}", f"--workdir={folder}", "--noreport", *flags)
@@ -47,12 +52,7 @@ def write_calls(folder: Path, told: Path, die_at: int = 0) -> None:
     """As the patch of a command: number all calls that change a folder, and die at one of them.
 
     A call of the system (open for writing, write, rename, link, remove, mkdir, rmdir) is not made any more. Of a write,
-    the first half of its bytes is still written.
-
-    Args:
-      folder: The folder. Calls elsewhere do not count.
-      told: A file outside of it that gets a line for each call.
-      die_at: The number of the call, from 1; 0: none.
+    the first half of its bytes is still written. Calls elsewhere do not count. The file `told` gets a line for each.
     """
     lines, real_write, real_open = os.open(told, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), os.write, io.open
     count, inside = 0, str(folder)
@@ -107,11 +107,7 @@ def calls_of(folder: Path, base: Path, words: tuple[object, ...], die_at: int = 
 
 
 def results(folder: Path) -> dict[str, Any]:
-    """Return all that a study has written, by the name of the file, without seconds and without how it was made.
-
-    Files of workers and incomplete files would be found too. A last state may be missing after a kill: rounds cannot be
-    added then.
-    """
+    """Return all that a study has written, without seconds, how it was made, and states, which a kill may lose."""
     found: dict[str, Any] = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
@@ -129,13 +125,7 @@ def results(folder: Path) -> dict[str, Any]:
 
 
 def verdict(ended: Ended, folder: Path, reference: dict[str, Any]) -> str:
-    """Return what a command made of a fault: "equal", "refused", or else what is wrong, in words.
-
-    Args:
-      ended: How the command ended.
-      folder: The workdir.
-      reference: `results` of the study that nothing has disturbed.
-    """
+    """Return what a command made of a fault, beside the `results` without it: "equal", "refused", or what is wrong."""
     said = ended.said()
     if "Traceback" in ended.err:
         return f"a traceback: {ended.err}"
@@ -150,3 +140,18 @@ def verdict(ended: Ended, folder: Path, reference: dict[str, Any]) -> str:
         return "refused" if "\n" not in str(error) else f"several lines: {error}"
     differing = [name for name in {**reference, **found} if found.get(name, b"") != reference.get(name, b"")]
     return f"other results: {', '.join(differing)}" if differing else "equal"
+
+
+def damages(content: bytes, draw: random.Random, flips: int = 2) -> Iterator[tuple[str, bytes]]:
+    """Yields what a disk, a broken transfer or a crash may leave of a file of some bytes, each with what was done."""
+    size = len(content)
+    yield "empty", b""
+    yield "half of it", content[: size // 2]
+    yield "without its last byte", content[:-1]
+    yield "longer", content + content[:100]
+    begin = draw.randrange(size)
+    yield f"zeros from {begin}", content[:begin] + bytes(len(content[begin : begin + 512])) + content[begin + 512 :]
+    for _ in range(flips):
+        place, bit = draw.randrange(size), draw.randrange(8)
+        flipped = bytes([content[place] ^ (1 << bit)])
+        yield f"bit {bit} of byte {place}", content[:place] + flipped + content[place + 1 :]

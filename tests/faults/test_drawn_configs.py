@@ -1,85 +1,129 @@
 """Configurations drawn from the registry of fields: each compiles and runs two rounds, or is refused in one line."""
 
+import math
 import re
 import shutil
 
 import jax
 import pytest
 from forked import Started
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import seed as seeded
+from hypothesis import strategies as st
 from tiny import run_study, tiny_config
 
 from mdfl_jax.config.resolve import all_fields
+from mdfl_jax.config.sections import families
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.study import make_study
-from tests.faults.drawn import drawn
 
 TWO_ROUNDS = {"rounds": 2, "eval_every": 1, "seeds": 1, "data.limit_train": 60, "data.limit_test": 30}
+HELD = (
+    *("rounds", "eval_every", "seeds", "sweep", "baseline", "use", "loggers", "data.dir", "data.limit_train"),
+    *("data.limit_test", "model.name"),
+)
+"""Fields that stay as they are: a study of two rounds, whose model is linear."""
+SPAN = 5  # drawn whole numbers are at most so far above their lower bound: all else is a question of memory
+JUNK = ["", "x", "é\n", "-1", "../..", "a=1", "final,", "every:0", "nan", "1e9"]
+BAD = [None, "three", -1, 2**31, 10**400, 1.5, math.nan, math.inf, -math.inf, 1e300, True, (1, -1), [], {"a": 1}, b"x"]
 
 
-def configured(changes):
-    """A tiny configuration with these values, set one by one as a config file does; ml_collections refuses some."""
-    config = tiny_config(**TWO_ROUNDS)
-    for path, value in changes.items():
-        section, _, name = path.rpartition(".")
-        setattr(config[section] if section else config, name, value)
-    return config
+@st.composite
+def _value(draw, path, field):
+    """Draws a value that the rules of a field allow, those at its bounds more often than others."""
+    rules = draw(st.sampled_from(field.metadata["declared"])) if "own" in field.metadata else field.metadata
+    names = rules.get("names") or ()
+    if known := list(names() if callable(names) else names):
+        return draw(st.sampled_from(known))
+    if field.type is bool:
+        return draw(st.booleans())
+    if field.type is str:
+        return draw(st.sampled_from([field.default or ""] * 20 + JUNK))
+    if field.type is int or field.type == tuple[int, ...]:
+        low = int(max(rules.get("at_least", -SPAN), rules.get("above", -math.inf) + 1))
+        high = int(min(low + SPAN, rules.get("at_most", math.inf), rules.get("below", math.inf) - 1))
+        whole = st.integers(low, high).map(lambda n: n + (not n % 2 if rules.get("odd") else 0))
+        return draw(whole if field.type is int else st.lists(whole, min_size=1, max_size=2).map(tuple))
+    low, high = (rules.get("at_least", rules.get("above", -10.0)), rules.get("at_most", rules.get("below", 10.0)))
+    inner = st.floats(low, max(low, high), exclude_min="above" in rules and high > low,
+                      exclude_max="below" in rules and high > low, width=32)  # fmt: skip
+    default = field.default if isinstance(field.default, float) else low
+    return draw(st.one_of(st.sampled_from([low, high, default]), inner))
 
 
-def refused(error, changes):
-    """The verdict on an error of a user: it has one line, and names a field."""
-    names = {path.split(".")[-1] for path in (*all_fields(), *changes)}
-    named = names & set(re.findall(r"[a-z_0-9]+", str(error)))
-    return "refused" if named and "\n" not in str(error) else f"no field is named, or several lines: {error}"
+@st.composite
+def changes(draw):
+    """Draws some members, some of their numbers and some other fields; in a fifth of the cases a wrong value."""
+    fields = {path: field for path, field in all_fields().items() if path not in HELD}
+    found, members = {}, {}
+    for family in draw(st.lists(st.sampled_from(families()), max_size=3, unique_by=lambda family: family.field)):
+        if family.field not in HELD:
+            found[family.field] = draw(st.sampled_from(sorted(family.registry)))
+            members.setdefault(family.section, set()).add(found[family.field])
+    own = [p for p, f in fields.items() if members.get(p.split(".")[0], set()) & set(f.metadata.get("own", ()))]
+    other = [path for path, field in fields.items() if "own" not in field.metadata and path not in found]
+    some = lambda paths, most: st.lists(st.sampled_from(paths), max_size=most, unique=True) if paths else st.just([])  # noqa: E731
+    for path in [*draw(some(own, 3)), *draw(some(other, 3))]:
+        found[path] = draw(_value(path, fields[path]))
+    if draw(st.integers(0, 4)) == 0:
+        found[draw(st.sampled_from(sorted(fields)))] = draw(st.sampled_from(BAD))
+    return found
+
+
+def drawn(number, seed):
+    """Returns a number of drawn changes of a configuration."""
+    found = []
+
+    @seeded(seed)
+    @settings(max_examples=number, deadline=None, database=None, phases=[Phase.generate],
+              suppress_health_check=list(HealthCheck))  # fmt: skip
+    @given(changes())
+    def collect(each):
+        found.append(each)
+
+    collect()
+    return found[:number]
 
 
 def tried(changes, folder):
     """What becomes of a drawn configuration. A TypeError or the like is the refusal of ml_collections."""
+    config = tiny_config(**TWO_ROUNDS)
     try:
-        config = configured(changes)
+        for path, value in changes.items():  # one by one as a config file does
+            section, _, name = path.rpartition(".")
+            setattr(config[section] if section else config, name, value)
     except (TypeError, ValueError, AttributeError, KeyError, OverflowError):
         return None
     try:
         run_study(make_study(config), folder)
     except UserError as error:
-        return refused(error, changes)
+        names = {path.split(".")[-1] for path in (*all_fields(), *changes)}
+        named = names & set(re.findall(r"[a-z_0-9]+", str(error)))
+        return "refused" if named and "\n" not in str(error) else f"no field is named, or several lines: {error}"
     except Exception as error:
         return f"{type(error).__name__}: {error}"[:600]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         jax.clear_caches()
-    return "equal"
+    return "ran"
 
 
-def try_drawn(tally, tmp_path, number, seed):
-    for changes in drawn(number, seed):
+PARTS = [pytest.param(8, 0, marks=pytest.mark.long)]
+PARTS += [pytest.param(25, part, marks=pytest.mark.faults) for part in range(20)]
+
+
+@pytest.mark.parametrize(("number", "part"), PARTS)
+def test_drawn_configurations(tally, study, tmp_path, seed, number, part):
+    """Also as flags: texts that the parser of the flags takes or refuses."""
+    for k, changes in enumerate(drawn(number, f"{seed}-{part}")):
         if verdict := tried(changes, tmp_path / "run"):
-            tally.add("drawn configuration", "ran" if verdict == "equal" else verdict, changes)
-    tally.check(number // 3)
-
-
-@pytest.mark.long
-def test_a_few_drawn_configurations(tally, tmp_path, seed):
-    try_drawn(tally, tmp_path, 8, seed)
-
-
-@pytest.mark.faults
-@pytest.mark.parametrize("part", range(20))
-def test_five_hundred_drawn_configurations(tally, tmp_path, seed, part):
-    try_drawn(tally, tmp_path, 25, f"{seed}-{part}")
-
-
-@pytest.mark.parametrize(
-    "number", [pytest.param(3, marks=pytest.mark.long), pytest.param(30, marks=pytest.mark.faults)]
-)
-def test_what_is_refused_is_one_line_of_the_command_too(tally, study, tmp_path, seed, number):
-    """As flags: texts that the parser of the flags takes or refuses."""
-    for k, changes in enumerate(drawn(number, f"{seed}-flags")):
-        flags = [f"--config.{path}={value}" for path, value in changes.items() if value is not None]
-        words = ("sweep", f"--config={study}", f"--workdir={tmp_path / str(k)}", "--dry_run", *flags)
-        ended = Started(tmp_path / "log", *words).ended()
-        said, good = ended.said(), ended.status == 0
-        if ended.status == 2 and said.startswith("error: ") and said.count("\n") == 1:
-            good = True
-        tally.add("drawn flags", ("refused" if ended.status else "ran") if good else f"{ended.status}: {said}", flags)
-        assert not (tmp_path / str(k)).exists()
-    tally.check(number)
+            tally.add("drawn configuration", verdict, changes)
+        if k < 3:
+            flags = [f"--config.{path}={value}" for path, value in changes.items() if value is not None]
+            words = ("sweep", f"--config={study}", f"--workdir={tmp_path / str(k)}", "--dry_run", *flags)
+            ended = Started(tmp_path / "log", *words).ended()
+            one_line = ended.status == 2 and ended.said().startswith("error: ") and ended.said().count("\n") == 1
+            good = "refused" if one_line else "ran"
+            tally.add("drawn flags", good if one_line or not ended.status else f"{ended.status}: {ended.said()}", flags)
+            assert not (tmp_path / str(k)).exists()
+    tally.check(number // 3 + 3)

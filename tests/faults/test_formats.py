@@ -3,13 +3,13 @@
 PyTorch's files are not among them: it is no dependency, and reads them itself.
 """
 
-import contextlib
 import gzip
 import random
 import re
 import resource
 import shutil
 import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ from mdfl_jax.traces import contact_table, load, resample
 from mdfl_jax.traces.describe import describe
 from mdfl_jax.traces.formats.sumo import read_streets
 from mdfl_jax.traces.trace import Contacts
-from tests.faults.damage import damages
+from tests.faults.harness import damages
 from tests.shell import ROOT
 
 GIB, SECONDS = 2, 20  # beyond what the process has, and of one file
@@ -109,48 +109,36 @@ def edited(content, draw):
     """Another cell, a line less, twice or elsewhere, as a hand or a script may leave a text; says what was done."""
     lines = content.decode().splitlines(keepends=True)
     at = draw.randrange(len(lines))
-    kind = draw.randrange(5)
-    if kind == 0:
-        del lines[at]
-    elif kind == 1:
-        lines.insert(draw.randrange(len(lines)), lines[at])
-    else:
-        cells = list(re.finditer(r"[\w.+-]+", lines[at])) or [re.search("", lines[at])]
-        cell, put = draw.choice(cells), draw.choice(CELLS)
-        lines[at] = lines[at][: cell.start()] + put + lines[at][cell.end() :]
-        return f"line {at + 1}: {cell.group()!r} is {put[:20]!r}", "".join(lines).encode()
-    return f"line {at + 1} {'is gone' if kind == 0 else 'is there twice'}", "".join(lines).encode()
+    if (kind := draw.randrange(5)) < 2:
+        lines[at : at + 1] = [] if kind == 0 else [lines[at], lines[at]]
+        return f"line {at + 1} {'is there twice' if kind else 'is gone'}", "".join(lines).encode()
+    cells = list(re.finditer(r"[\w.+-]+", lines[at])) or [re.search("", lines[at])]
+    cell, put = draw.choice(cells), draw.choice(CELLS)
+    lines[at] = lines[at][: cell.start()] + put + lines[at][cell.end() :]
+    return f"line {at + 1}: {cell.group()!r} is {put[:20]!r}", "".join(lines).encode()
 
 
-@contextlib.contextmanager
-def bounded():
-    """Ends what takes long or much memory with an error."""
+def judged(read, path):
+    """What becomes of reading a file, within some time and memory."""
 
     def late(*_):
         raise TimeoutError(f"more than {SECONDS} s")
 
-    with open("/proc/self/statm") as file:
-        pages = int(file.read().split()[0])
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
     before = resource.getrlimit(resource.RLIMIT_AS)
     handler = signal.signal(signal.SIGALRM, late)
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + GIB * 2**30, before[1]))
     signal.alarm(SECONDS)
     try:
-        yield
-    finally:
-        signal.alarm(0)
-        resource.setrlimit(resource.RLIMIT_AS, before)
-        signal.signal(signal.SIGALRM, handler)
-
-
-def judged(read, path):
-    try:
-        with bounded():
-            read(path)
+        read(path)
     except UserError as error:
         return "refused" if "\n" not in str(error) else f"several lines: {error}"
     except Exception as error:
         return f"{type(error).__name__}: {error}"
+    finally:
+        signal.alarm(0)
+        resource.setrlimit(resource.RLIMIT_AS, before)
+        signal.signal(signal.SIGALRM, handler)
     return "read"
 
 

@@ -1,11 +1,11 @@
 """Seeds, sweep points and rounds are added to a study: the result is that of one go, or the command says why not."""
 
-import json
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+from small import told
 from studies import assert_same, go, names_of, stop_at, without_seconds
 
 from mdfl_jax.core.errors import UserError
@@ -94,55 +94,24 @@ def test_equal_runs_of_two_points_are_computed_once(tmp_path, computed):
     assert [line.count("accuracy_min") for line in (tmp_path / "metrics.jsonl").read_text().splitlines()] == [1] * 24
 
 
-def test_fields_on_which_no_run_depends_change_without_a_run(less, computed):
-    arrays, told = (less / "history.npz").read_bytes(), []
-    changed = STUDY | {"rounds": 2, "title": "New", "target": 0.1, "engine.checkpoint_minutes": 1.0}
-    summary, was_finished = go(less, told.append, **changed)
-    assert was_finished
-    assert not computed
-    assert summary["target"] == 0.1
-    assert "target is 0.3 there and 0.1 here, title is '' there and 'New' here" in told[0]
-    assert json.loads((less / "config.json").read_text())["title"] == "New"
-    assert (less / "history.npz").read_bytes() == arrays
-    go(less, told.append, **changed)
-    assert len(told) == 1
-
-
-@pytest.mark.parametrize(
-    ("changes", "told"),
-    [
-        ({"network.radius": 2.0, "rounds": 4}, r"another study \(tiny\): network\.radius is 3\.0 there and 2\.0 here;"),
-        ({"seeds": 1}, "seeds is 2 there and 1 here"),
-        ({"seeds": 3, "first_seed": 1}, "first_seed is 0 there and 1 here"),
-        ({"algorithm.lr_schedule": "cosine"}, "algorithm.lr_schedule is 'constant' there and 'cosine' here"),
-        ({"sweep": "network.mobility=dcm,dam"}, "network.mobility"),
-    ],
-)
-def test_what_is_no_part_of_the_wanted_study_is_told_by_its_fields(less, changes, told):
-    before = contents(less)
-    with pytest.raises(UserError, match=told) as caught:
-        go(less, **STUDY | {"rounds": 2} | changes)
-    assert str(caught.value).endswith("choose another folder, or add --overwrite")
-    assert "\n" not in str(caught.value)
-    assert contents(less) == before
-
-
-def test_rounds_are_refused_where_the_first_ones_depend_on_them(tmp_path):
-    few = STUDY | {"rounds": 2, "algorithm.lr_schedule": "cosine"}
-    go(tmp_path, **few)
-    before = contents(tmp_path)
-    with pytest.raises(UserError, match=r"rounds is 2 there and 4 here, and rounds cannot be added, since the first"):
-        go(tmp_path, **few | {"rounds": 4})
-    assert contents(tmp_path) == before
-
-
-def test_states_that_were_not_kept_are_told_before_anything_is_written(tmp_path):
-    go(tmp_path, **STUDY, rounds=2, **{"engine.states_mib": 0})
-    assert not list(tmp_path.rglob("*.state.safetensors"))
-    before = contents(tmp_path)
-    with pytest.raises(UserError, match=r"and the last state of point 'base', seed 0, was not kept \(engine.states_mi"):
-        go(tmp_path, **STUDY, rounds=4)
-    assert contents(tmp_path) == before
+def test_what_is_no_part_of_the_wanted_study_is_told_before_anything_is_written(less, tmp_path):
+    cosine, no_states = {"algorithm.lr_schedule": "cosine"}, {"engine.states_mib": 0}
+    go(tmp_path / "cosine", **STUDY | cosine, rounds=2)
+    go(tmp_path / "no-states", **STUDY | no_states, rounds=2)
+    for folder, changes, line in (
+        (less, {"network.radius": 2.0, "rounds": 4}, r"(tiny): network.radius is 3.0 there and 2.0 here;"),
+        (less, {"seeds": 1}, "seeds is 2 there and 1 here"),
+        (less, {"seeds": 3, "first_seed": 1}, "first_seed is 0 there and 1 here"),
+        (less, cosine, "algorithm.lr_schedule is 'constant' there and 'cosine' here"),
+        (less, {"sweep": "network.mobility=dcm,dam"}, "network.mobility"),
+        (tmp_path / "cosine", cosine | {"rounds": 4}, "4 here, and rounds cannot be added, since the first"),
+        (tmp_path / "no-states", {"rounds": 4}, "state of point 'base', seed 0, was not kept (engine.states_mib"),
+    ):
+        before = contents(folder)
+        said = told(go, folder, **STUDY | {"rounds": 2} | changes)
+        assert line in said
+        assert folder != less or said.endswith("choose another folder, or add --overwrite")
+        assert contents(folder) == before
 
 
 def test_a_state_that_does_not_fit_is_refused_and_named(less, tmp_path, monkeypatch):

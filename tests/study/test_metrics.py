@@ -1,12 +1,13 @@
 """Metrics by declaration: one's own is found everywhere, and each says what it is while a run stands still."""
 
 import json
+import re
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small import toy_hparams, toy_task
+from small import told, toy_hparams, toy_task
 from tiny import run_study
 
 from mdfl_jax import Schedule, UserError
@@ -26,10 +27,7 @@ from mdfl_jax.metrics import (
     metric,
     metrics_of,
 )
-from mdfl_jax.metrics.declare import RESERVED
-from mdfl_jax.metrics.history import Metrics, standing_still
 from mdfl_jax.networks.spatial import spatial
-from mdfl_jax.networks.wrappers.participation import ParticipationParams, partial_participation
 from mdfl_jax.report import tables
 from mdfl_jax.report.page import write_report
 from mdfl_jax.report.panels import curves
@@ -101,50 +99,11 @@ def test_an_own_metric_is_in_the_tables_and_in_the_report(workdir):
     mean = tables.number(run.points[0]["worst_loss"]["mean"] / 2)
     assert rows[0][header.index("largest loss")].startswith(f"{mean} ± ")
     assert "lonely" not in " ".join(header)
-    assert "worst_loss" in (workdir / "tables" / "summary.csv").read_text()
-    assert curves.accuracy(run).get_supxlabel() == "largest loss"
-    (axes,) = curves.metrics(run).axes
-    assert axes.get_ylabel() == "largest loss"
-    values = run.curves["static"].values["worst_loss"].mean(0) / 2
-    np.testing.assert_allclose(axes.lines[0].get_ydata(), values)
     assert "Further metrics against largest loss (largest loss)" in page
+    (axes,) = curves.metrics(run).axes
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), run.curves["static"].values["worst_loss"].mean(0) / 2)
     with pytest.raises(UserError, match="'lonely'; this study has rounds, messages, bits, worst_loss"):
         read_workdir(workdir, "lonely")
-
-
-def test_all_other_keys_of_the_files_are_reserved(workdir):
-    (line, *_) = (json.loads(text) for text in (workdir / "metrics.jsonl").read_text().splitlines())
-    (point, *_) = json.loads((workdir / "summary.json").read_text())["points"]
-    with np.load(workdir / "history.npz") as arrays:
-        names = {key.rpartition("/")[2] for key in arrays.files}
-    known = {key for one in metrics_of() for key in (one.in_files, *one.line_keys)} | RESERVED
-    assert line.keys() | point.keys() | names <= known
-
-
-def still_history(values):
-    """A history of two runs and one evaluation."""
-    declared = tuple(
-        Metric(name, lambda at: None, still, shape)
-        for name, still, shape in (
-            ("kept", HOLDS, (CLIENTS,)),
-            ("unknown", UNKNOWN, (CLIENTS,)),
-            ("none", NOTHING, ()),
-            ("path", HOLDS, ("rounds", CLIENTS)),
-        )
-    )
-    return Metrics(declared, values)
-
-
-def test_each_declaration_says_what_it_is_while_the_host_holds_runs_still():
-    one = np.arange(6, dtype=np.float32).reshape(2, 1, 3)
-    values = {"round": np.full((2, 1), 4), "kept": one, "unknown": one, "none": one[:, :, 0], "path": one}
-    held = standing_still(still_history(values), 2)
-    assert held.round.tolist() == [[6], [6]]
-    np.testing.assert_array_equal(held.kept, one)
-    assert np.isnan(held.unknown).all()
-    assert held.none.tolist() == [[0.0], [0.0]]
-    np.testing.assert_array_equal(held.path, np.repeat(one, 2, axis=1))
-    assert held.unknown.shape == one.shape
 
 
 @pytest.mark.long
@@ -170,51 +129,18 @@ def test_a_run_held_still_by_the_program_says_the_same(own, tiny, tmp_path, monk
         np.testing.assert_array_equal(history["0/sent_unknown"][0], np.where(stopped, np.nan, sent))
 
 
-@pytest.mark.long
-def test_an_algorithm_and_a_network_that_another_one_wraps_bring_their_own():
-    twice = Metric("twice", lambda at: 2 * at.messages, HOLDS)
-    east = Metric("east", lambda at: at.network_state.places.position[:, 0].max(), HOLDS, ())
-    network, hparams = partial_participation(spatial(6, 5, ["static"])._replace(metrics=(east,))), toy_hparams(0)
-    hparams = hparams._replace(network=ParticipationParams(hparams.network))
-    schedule = Schedule(2, 2, record_positions=True)
-    simulation = Simulation(toy_task(), network, dpsgd()._replace(metrics=(twice,)), schedule)
-    assert [one.name for one in simulation.metrics[-2:]] == ["east", "twice"]
-    start, first = jax.jit(simulation.init)(simulation.data, hparams, jax.random.key(0))
-    _, second = jax.jit(simulation.advance)(simulation.data, hparams, jax.random.key(0), start)
-    np.testing.assert_array_equal(second.twice, 2 * second.messages)
-    assert float(first.east) == first.position[0, :, 0].max()
-
-
-@pytest.mark.parametrize(
-    ("one", "says"),
-    [
+def test_a_wrong_declaration_and_a_value_that_is_not_as_declared_are_told():
+    for one, says in (
         (Metric("two words", lambda at: 0, HOLDS), "letters, digits"),
         (Metric("bits", lambda at: 0, HOLDS), "'bits' needs the name 'bits'"),
         (Metric("mine", lambda at: 0, HOLDS, key="accuracy_min"), "'accuracy_min', which something else has"),
-        (Metric("seed", lambda at: 0, HOLDS), "'seed', which something else has"),
         (Metric("mine", lambda at: 0, HOLDS, ("client",)), "has the shape"),
         (Metric("mine", lambda at: 0, UNKNOWN, ("rounds",)), "can only hold"),
-    ],
-)
-def test_a_wrong_declaration_is_told_before_anything_runs(one, says):
-    with pytest.raises(UserError, match=says) as error:
-        metrics_of((one,))
-    assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("one", "says"),
-    [
-        (Metric("mine", lambda at: at.messages[:2], HOLDS), r"is declared of shape \(6,\) and was measured as \(2,\)"),
-        (Metric("mine", lambda at: at.messages, UNKNOWN), "is int32, which cannot be UNKNOWN"),
-        (
-            Metric("mine", lambda at: at.messages, HOLDS, each_round=lambda view: view.loss[:2]),
-            r"is declared of shape \(6,\) and each_round gives \(2,\)",
-        ),
-    ],
-)
-def test_a_value_that_is_not_as_declared_is_told(one, says):
-    simulation = Simulation(toy_task(), spatial(6, 5, ["static"]), dpsgd()._replace(metrics=(one,)), Schedule(2, 2))
+    ):
+        assert says in told(metrics_of, (one,))
+    own = dpsgd()._replace(metrics=(Metric("mine", lambda at: at.messages[:2], HOLDS),))
+    simulation = Simulation(toy_task(), spatial(6, 5, ["static"]), own, Schedule(2, 2))
     inputs = simulation.data, toy_hparams(0), jax.random.key(0)
-    with pytest.raises(UserError, match=rf"test_metrics\.py:\d+: the metric 'mine' {says}"):  # the line of the function
-        jax.eval_shape(simulation.advance, *inputs, jax.eval_shape(simulation.init, *inputs)[0])
+    says = "is declared of shape (6,) and was measured as (2,)"
+    line = told(jax.eval_shape, simulation.init, *inputs)
+    assert re.search(rf"test_metrics\.py:\d+: the metric 'mine' {re.escape(says)}", line)  # where it is declared

@@ -12,62 +12,6 @@ from mdfl_jax.cli import common
 from mdfl_jax.study.signals import handled
 
 
-@pytest.fixture
-def stopped():
-    """A list that gets an entry for each request to stop."""
-    return []
-
-
-def test_a_signal_stops_the_runner_and_the_second_one_is_as_before(stopped):
-    """The handler only sets a flag, which is safe at any instruction."""
-    lines, second = [], []
-    before = signal.signal(signal.SIGTERM, lambda number, frame: second.append(number))
-    try:
-        with handled(lambda: stopped.append(True), lines.append):
-            signal.raise_signal(signal.SIGTERM)
-            assert (len(stopped), second) == (1, [])
-            signal.raise_signal(signal.SIGTERM)
-            assert (len(stopped), second) == (1, [signal.SIGTERM])
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    assert [line.partition(",")[0] for line in lines] == ["stopping after this evaluation"]
-
-
-def test_a_terminal_that_closes_says_so_twice_and_is_one_signal(stopped):
-    second = []
-    before = signal.signal(signal.SIGHUP, lambda number, frame: second.append(number))
-    try:
-        with handled(lambda: stopped.append(True), lambda line: None):
-            for _ in range(2):
-                signal.raise_signal(signal.SIGHUP)
-        assert (len(stopped), second) == (1, [])
-        signal.raise_signal(signal.SIGHUP)
-        assert second == [signal.SIGHUP]  # afterwards it is as before
-    finally:
-        signal.signal(signal.SIGHUP, before)
-
-
-@pytest.fixture
-def _heeded():
-    """Ctrl-C is heeded, which a process that was started in the background may ignore."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("_heeded")
-def test_an_error_because_of_a_ctrl_c_is_that_ctrl_c(tmp_path, capsys):
-    """A second Ctrl-C that meets a file of arrays which is being written: the archive cannot be closed."""
-
-    def main():
-        with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive, archive.open("x", "w"):
-            signal.raise_signal(signal.SIGINT)
-            archive.close()
-
-    assert common.call(main) == 130
-    assert capsys.readouterr().err == "stopped\n"
-
-
 @pytest.mark.long
 def test_a_ctrl_c_while_a_program_is_compiled_ends_the_command_at_once(tmp_path):
     """The compiler is one that takes an hour. What is there stays, and the same command would go on."""
@@ -86,3 +30,40 @@ def compile_for_an_hour():
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
     Program.compile = lambda self: ctypes.CDLL(None).sleep(3600)
+
+
+@pytest.fixture(autouse=True)
+def _as_before():
+    """Ctrl-C is heeded, which a process that was started in the background may ignore."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_a_signal_stops_the_runner_and_the_second_one_is_as_before():
+    """The handler only sets a flag. A terminal that closes says so twice and is one signal."""
+    for number, at_second in ((signal.SIGTERM, [signal.SIGTERM]), (signal.SIGHUP, [])):
+        stopped, lines, second = [], [], []
+        signal.signal(number, lambda number, frame, second=second: second.append(number))
+        with handled(lambda stopped=stopped: stopped.append(True), lines.append):
+            signal.raise_signal(number)
+            assert (len(stopped), second) == (1, [])
+            signal.raise_signal(number)
+        assert (len(stopped), second) == (1, at_second)
+        assert [line.partition(",")[0] for line in lines] == ["stopping after this evaluation"]
+        signal.raise_signal(number)
+        assert second == [*at_second, number]  # afterwards it is as before
+
+
+def test_an_error_because_of_a_ctrl_c_is_that_ctrl_c(tmp_path, capsys):
+    """A second Ctrl-C that meets a file of arrays which is being written: the archive cannot be closed."""
+
+    def main():
+        with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive, archive.open("x", "w"):
+            signal.raise_signal(signal.SIGINT)
+            archive.close()
+
+    assert common.call(main) == 130
+    assert capsys.readouterr().err == "stopped\n"

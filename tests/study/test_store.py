@@ -196,18 +196,6 @@ def test_two_commands_on_one_folder_share_the_runs(tmp_path, monkeypatch):
     assert_same(tmp_path / "run", tmp_path / "one-go")
 
 
-def test_while_a_command_runs_overwriting_is_refused(tmp_path):
-    told = []
-
-    def overwrite(info):
-        with pytest.raises(UserError, match=r"process \d+ of .* computes runs there; --overwrite waits for nobody"):
-            go(tmp_path, overwrite=True, **STUDY, rounds=2)
-        told.append(info.round)
-
-    go(tmp_path, on_evaluation=overwrite, **STUDY, rounds=2)
-    assert told == [0, 2]
-
-
 def test_a_folder_that_is_moved_away_under_a_command_is_told(tmp_path):
     def move(info):
         if info.round == 2:

@@ -1,14 +1,11 @@
 """Whose folder it is: what may be written where, what is never touched, and what is refused in one line."""
 
-import json
 import os
 import re
 import shutil
-import signal
-import time
 
 import pytest
-from studies import assert_same, go, names_of, stop_at
+from studies import assert_same, go, names_of
 from tiny import tiny_config
 
 from mdfl_jax.core.errors import UserError
@@ -16,9 +13,7 @@ from mdfl_jax.report.page import write_report
 from mdfl_jax.storage.study_files import CONFIG, run_path
 from mdfl_jax.study import Interrupted, make_study, run_or_resume
 from mdfl_jax.study import workdir as workdirs
-from mdfl_jax.study.crew import Crew
 from mdfl_jax.study.merge import merge
-from mdfl_jax.study.runner import Program
 from mdfl_jax.study.workers import Workers
 
 STUDY = {"seeds": 2, "rounds": 2, "save": "final"}
@@ -60,18 +55,6 @@ def refused(folder, match, act=go, **more):
     return str(caught.value)
 
 
-# Files of somebody else.
-
-
-@pytest.mark.parametrize("overwrite", [False, True])
-def test_a_folder_of_something_else_is_refused_without_advice(tmp_path, overwrite):
-    for name in ("metrics.jsonl", *OWN[:3], *OWN[5:9]):
-        folder, top = tmp_path / name.replace("/", "-"), name.split("/")[0]
-        put(folder, name, "zz.txt")
-        line = refused(folder, rf"it holds files of something else \({top}\)", overwrite=overwrite)
-        assert "--overwrite" not in line
-
-
 LINKS = ("metrics.jsonl", "summary.json", "history.npz", "report.html", "tables/summary.csv")
 
 
@@ -93,56 +76,6 @@ def test_own_files_are_kept_and_links_are_not_followed(held, tmp_path):
     workdirs.clear(held)
     left = {path for path in held.rglob("*") if path.is_file()}
     assert left == own | {held / ".mdfl_jax.lock"}
-
-
-@pytest.mark.parametrize("kind", ["link", "folder", "digits"])
-def test_whatever_the_lock_is_nothing_else_is_harmed(held, tmp_path, kind):
-    lock, target = held / ".mdfl_jax.lock", tmp_path / "target"
-    target.write_text("mine")
-    lock.unlink(missing_ok=True)
-    if kind == "link":
-        lock.symlink_to(target)
-    elif kind == "folder":
-        lock.mkdir()
-    else:
-        lock.write_text("9" * 10**6)
-    if kind == "digits":
-        go(held, **STUDY | {"seeds": 3})
-    else:
-        refused(held, r"\.mdfl_jax\.lock cannot be written: ", seeds=3)
-    assert target.read_text() == "mine"
-
-
-def test_folders_of_a_study_may_be_links_to_another_disk(held, tmp_path):
-    for name in ("models", "runs"):
-        (held / name).rename(tmp_path / name)
-        (held / name).symlink_to(tmp_path / name)
-    go(held, **STUDY | {"seeds": 3})
-    go(tmp_path / "one-go", **STUDY | {"seeds": 3})
-    assert_same(held, tmp_path / "one-go")
-    assert (held / "models").is_symlink()
-    assert (held / "runs").is_symlink()
-
-
-def test_a_directory_that_cannot_be_is_told(tmp_path, monkeypatch):
-    def told(folder):
-        with pytest.raises(UserError) as caught:
-            workdirs.inspect_workdir(folder, {}, overwrite=False)
-        with pytest.raises(UserError, match=re.escape(str(caught.value))):
-            workdirs.inspect_workdir(folder, {}, overwrite=True)
-        return str(caught.value)
-
-    (tmp_path / "file").write_text("")
-    assert f"{tmp_path / 'file'} is not a directory" in told(tmp_path / "file")
-    assert f"{tmp_path / 'file'} is not a directory" in told(tmp_path / "file" / "a" / "b")
-    (tmp_path / "link").symlink_to(tmp_path / "gone")
-    assert "is not a directory" in told(tmp_path / "link")
-    assert "File name too long" in told(tmp_path / ("a" * 300))
-    monkeypatch.setattr(os, "access", lambda path, mode: False)  # as for a user who is not root
-    assert f"{tmp_path} cannot be read and written" in told(tmp_path / "run")
-
-
-# Files that were changed.
 
 
 DEEP = "[" * 100_000
@@ -170,69 +103,6 @@ def test_a_config_json_that_no_study_writes_is_one_line(held):
     go(held, overwrite=True, **STUDY)
 
 
-def test_records_that_have_changed_places_are_refused(held, tmp_path):
-    """Within a study, and between two: a record is bound to its run."""
-    one, other = (run_path(held, name) for name in names_of(held))
-    shutil.copy(other, one)
-    for act in (go, lambda folder, **_: merge([folder], tmp_path / "merged")):
-        refused(held, rf"{one.name}: no study writes such a record: it is that of the run '{other.name[:20]}", act=act,
-                title="new")  # fmt: skip
-
-
-def test_ctrl_c_while_compiling_ends_at_once_and_loses_nothing(tmp_path, monkeypatch):
-    """Also where some of the runs are under way."""
-    with pytest.raises(Interrupted):
-        go(tmp_path, on_evaluation=stop_at(2), **STUDY | {"rounds": 4})
-    before = {path: path.read_bytes() for path in tmp_path.glob("runs/*")}
-    since: list[float] = []
-
-    def compile_for_long(*args):
-        since.append(time.monotonic())
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(600)
-
-    monkeypatch.setattr(Program, "compile", compile_for_long)
-    with pytest.raises(Interrupted):
-        go(tmp_path, **STUDY | {"rounds": 4})
-    assert time.monotonic() - since[0] < 300  # a busy machine takes seconds
-    assert {path: path.read_bytes() for path in tmp_path.glob("runs/*")} == before
-    assert json.loads((tmp_path / CONFIG).read_text())["status"] == "running"
-
-
-@pytest.mark.parametrize("name", ["figures", "tables", "loggers", "workers"])
-def test_nothing_is_written_or_removed_through_a_linked_folder(held, tmp_path, name):
-    outside = tmp_path / "outside"
-    put(outside, "accuracy.png", "summary.csv", "a/events.out.tfevents.1", "0123456789abcdef.json")
-    shutil.rmtree(held / name, ignore_errors=True)
-    (held / name).symlink_to(outside)
-    before = contents(outside)
-    for overwrite in (False, True):
-        refused(held, f"{name} is a link, and no file is written through it", seeds=3, overwrite=overwrite)
-    workdirs.clear(held)
-    assert contents(outside) == before
-
-
-def test_config_json_may_list_pages_tables_and_figures_only(held):
-    put(held, "notes.txt", "deep/figures/mine.png")
-    manifest = json.loads((held / CONFIG).read_text())
-    manifest["files"] += ["notes.txt", "deep/figures/mine.png", "../outside"]
-    (held / CONFIG).write_text(json.dumps(manifest))
-    (held.parent / "outside").write_text("mine")
-    go(held, **STUDY, overwrite=True)
-    assert (held / "notes.txt").exists()
-    assert (held / "deep/figures/mine.png").exists()
-    assert (held.parent / "outside").exists()
-
-
-def test_a_damaged_record_is_found_before_anything_is_written(held):
-    path = run_path(held, names_of(held)[0])
-    path.write_bytes(path.read_bytes()[:3000])
-    said = refused(held, "the file is damaged", seeds=3)
-    assert said.endswith("remove the file, and the same command runs it again")
-    path.unlink()
-    go(held, **STUDY | {"seeds": 3})
-
-
 def test_of_two_studies_that_begin_at_once_in_a_folder_the_second_is_refused(tmp_path):
     """The other command comes between the look at the folder and the first file."""
     study = make_study(tiny_config(**STUDY | {"data.alpha": 3.0, "data.partition": "dirichlet"}))
@@ -242,35 +112,88 @@ def test_of_two_studies_that_begin_at_once_in_a_folder_the_second_is_refused(tmp
     assert go(tmp_path / "run", **STUDY)[1]
 
 
-def test_a_crew_whose_place_is_refused_removes_nothing(held):
-    class Place:
-        words = "nowhere"
-
-        def __enter__(self):
-            raise UserError("--on=slurm: there is no such partition")
-
-        def __exit__(self, *error):
-            pass
-
-    study, crew = make_study(tiny_config(**STUDY)), Crew(Place(), 2, [])
-    act = lambda folder, **_: run_or_resume(study, folder, overwrite=True, crew=crew, log=lambda line: None)  # noqa: E731
-    refused(held, "there is no such partition", act)
+def test_a_folder_of_something_else_is_refused_without_advice(tmp_path):
+    for name in ("metrics.jsonl", *OWN[:3], *OWN[5:9]):
+        folder, top = tmp_path / name.replace("/", "-"), name.split("/")[0]
+        put(folder, name, "zz.txt")
+        for overwrite in (False, True):
+            line = refused(folder, rf"it holds files of something else \({top}\)", overwrite=overwrite)
+            assert "--overwrite" not in line
 
 
-def test_growth_that_was_stopped_can_be_taken_back(held, finished):
+def test_whatever_the_lock_is_nothing_else_is_harmed(held, tmp_path):
+    lock, target = held / ".mdfl_jax.lock", tmp_path / "target"
+    target.write_text("mine")
+    lock.unlink(missing_ok=True)
+    lock.symlink_to(target)
+    refused(held, r"\.mdfl_jax\.lock cannot be written: ", seeds=3)
+    assert target.read_text() == "mine"
+    lock.unlink()
+    lock.mkdir()
+    refused(held, r"\.mdfl_jax\.lock cannot be written: ", seeds=3)
+    lock.rmdir()
+    lock.write_text("9" * 10**6)
+    go(held, **STUDY | {"seeds": 3})
+
+
+def test_folders_of_a_study_may_be_links_to_another_disk_and_growth_may_be_taken_back(held, finished, tmp_path):
+    for name in ("models", "runs"):
+        (held / name).rename(tmp_path / name)
+        (held / name).symlink_to(tmp_path / name)
     with pytest.raises(Interrupted):
         go(held, on_evaluation=lambda info: info.seeds[0] > 1, **STUDY | {"seeds": 3})
     assert go(held, **STUDY)[1]
     assert_same(held, finished)
+    assert (held / "models").is_symlink()
+    assert (held / "runs").is_symlink()
 
 
-def test_records_of_another_study_are_not_joined(held):
+def test_nothing_is_written_or_removed_through_a_linked_folder(held, tmp_path):
+    outside = tmp_path / "outside"
+    put(outside, "accuracy.png", "summary.csv", "a/events.out.tfevents.1", "0123456789abcdef.json")
+    before = contents(outside)
+    for name in ("figures", "tables", "loggers", "workers"):
+        shutil.rmtree(held / name, ignore_errors=True)
+        (held / name).symlink_to(outside)
+        for overwrite in (False, True):
+            refused(held, f"{name} is a link, and no file is written through it", seeds=3, overwrite=overwrite)
+        (held / name).unlink()
+    (held / "figures").symlink_to(outside)
+    workdirs.clear(held)
+    assert contents(outside) == before
+
+
+def test_a_directory_that_cannot_be_is_told(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "link").symlink_to(tmp_path / "gone")
+    for name, line in {
+        "file": f"{tmp_path / 'file'} is not a directory",
+        "file/a/b": f"{tmp_path / 'file'} is not a directory",
+        "link": "is not a directory",
+        "a" * 300: "File name too long",
+        "run": f"{tmp_path} cannot be read and written",
+    }.items():
+        if name == "run":
+            monkeypatch.setattr(os, "access", lambda path, mode: False)  # as for a user who is not root
+        for overwrite in (False, True):
+            with pytest.raises(UserError, match=re.escape(line)):
+                workdirs.inspect_workdir(tmp_path / name, {}, overwrite)
+
+
+def test_records_that_are_damaged_or_have_changed_places_are_refused(held, tmp_path):
+    """Within a study, and between two: a record is bound to its run."""
+    one, other = (run_path(held, name) for name in names_of(held))
+    whole = one.read_bytes()
+    one.write_bytes(whole[:3000])
+    said = refused(held, "the file is damaged", seeds=3)
+    assert said.endswith("remove the file, and the same command runs it again")
+    shutil.copy(other, one)
+    for act in (go, lambda folder, **_: merge([folder], tmp_path / "merged")):
+        refused(held, rf"{one.name}: no study writes such a record: it is that of the run '{other.name[:20]}", act=act,
+                title="new")  # fmt: skip
+    one.write_bytes(whole)
     (held / CONFIG).unlink()
     refused(held, "it holds runs of another study", **{"data.limit_train": 100})
     assert go(held, **STUDY)[1]
-
-
-def test_a_merge_does_not_replace_a_study_that_is_being_computed(held, finished):
     with Workers(held), pytest.raises(UserError, match="computes runs there"):
-        merge([finished], held, overwrite=True)
-    assert go(held, **STUDY)[1]
+        merge([held], held, overwrite=True)

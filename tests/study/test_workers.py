@@ -13,8 +13,8 @@ from shell import ROOT
 from small import TINY
 from studies import assert_same
 
-from mdfl_jax.study import crew, workers
-from mdfl_jax.study.crew import ThisMachine, parse_settings, shares
+from mdfl_jax.config.resolve import read_file
+from mdfl_jax.study import make_study, workers
 from mdfl_jax.study.progress import Looked, TallyOfFiles
 from mdfl_jax.study.workers import Workers
 
@@ -48,16 +48,6 @@ def begin(here, workdir, *more, **variables):
     return Started(here / "said", "sweep", *words, variables=TWO | variables)
 
 
-def until(holds, started=(), seconds=120):
-    """Waits until something holds, while none of these commands has ended."""
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end
-        for each in started:
-            assert each.is_alive(), each.ended()
-        time.sleep(0.02)
-
-
 def lines(workdir):
     path = workdir / "metrics.jsonl"
     return path.read_bytes().count(b"\n") if path.exists() else 0
@@ -70,9 +60,6 @@ def processes(workdir):
         about = json.loads(path.read_text())
         found += [about["process"]] if about["runs"] else []
     return found
-
-
-# The same command, started several times.
 
 
 @pytest.mark.long
@@ -98,22 +85,17 @@ def test_commands_on_one_folder_under_kills_are_one_study(here, alone, tmp_path)
     assert_same(workdir, alone)
 
 
-# Workers that one command starts.
-
-
 @pytest.mark.long
 def test_a_crew_replaces_who_is_killed_and_saves_all_when_it_is_stopped(here, alone, tmp_path):
     workdir = tmp_path / "run"
     command = begin(here, workdir, "--workers=2")
-    until(lambda: lines(workdir) > 40 and processes(workdir), [command])
+    command.until(lambda: lines(workdir) > 40 and processes(workdir))
     os.kill(processes(workdir)[0], signal.SIGKILL)
-    until(lambda: "another one takes its place" in command.err.read_text(), [command])
+    command.until(lambda: "another one takes its place" in command.err.read_text())
     command.kill(signal.SIGTERM)
     ended = command.ended()
     assert ended.status == 130
-    assert "on 2 workers of this machine, which share 2 cores" in ended.out
     said = ended.said().splitlines()
-    assert "worker" in said[0]
     assert "was lost: it was ended by SIGKILL" in said[0]
     assert said[-1] == f"stopped; the same command, without --overwrite, goes on where {workdir} was left"
     assert not (workdir / "workers").exists()
@@ -122,17 +104,18 @@ def test_a_crew_replaces_who_is_killed_and_saves_all_when_it_is_stopped(here, al
     assert ended.status == 0, ended
     assert "going on with the unfinished study" in ended.out
     assert_same(workdir, alone)
-    again = begin(here, workdir, "--workers=2").ended()
-    assert "holds this study, finished" in again.out
 
 
 @pytest.mark.long
 def test_a_worker_ends_when_nobody_waits_for_it(here, tmp_path):
     workdir = tmp_path / "run"
     command = begin(here, workdir, "--workers=2")
-    until(lambda: lines(workdir) > 20 and len(processes(workdir)) == 2, [command])
+    command.until(lambda: lines(workdir) > 20 and len(processes(workdir)) == 2)
     command.kill()
-    until(lambda: not (workdir / "workers").exists(), seconds=120)
+    end = time.monotonic() + 120
+    while (workdir / "workers").exists():
+        assert time.monotonic() < end
+        time.sleep(0.02)
     assert list(workdir.glob("runs/*.state.safetensors"))
 
 
@@ -145,33 +128,6 @@ def test_what_a_worker_says_is_wrong_is_said_once(here, tmp_path):
     assert ended.status == 2
     assert ended.said().startswith("error: ")
     assert ended.said().endswith("own.py:4: ImportError: no such module here\n")
-
-
-def test_workers_share_the_cores_or_the_cards(monkeypatch):
-    monkeypatch.setattr(crew.devices, "cards", list)
-    monkeypatch.setenv("XLA_FLAGS", "--a=1 --xla_force_host_platform_device_count=5")
-    of_each, what = shares(3)
-    assert [each["JAX_NUM_CPU_DEVICES"] for each in of_each] == ["2", "2", "2"]  # with one, a process rounds otherwise
-    assert (of_each[0]["XLA_FLAGS"], what) == ("--a=1 ", "5 cores")
-    assert {each["JAX_NUM_CPU_DEVICES"] for each in shares(7)[0]} == {"2"}
-    monkeypatch.setattr(crew.devices, "cards", lambda: ["0", "2", "3"])
-    assert shares(2)[0] == [{"CUDA_VISIBLE_DEVICES": "0,3"}, {"CUDA_VISIBLE_DEVICES": "2"}]
-    assert "several on one" not in ThisMachine(3, {}, ROOT).words
-    assert "which share 3 cards, several on one" in ThisMachine(4, {}, ROOT).words
-    shared = shares(4)[0]
-    assert [each["CUDA_VISIBLE_DEVICES"] for each in shared] == ["0", "2", "3", "0"]
-    assert {each["XLA_PYTHON_CLIENT_MEM_FRACTION"] for each in shared} == {"0.38"}
-
-
-def test_settings_have_the_names_that_each_package_knows():
-    given = parse_settings("partition=gpu, time=120,cpus=4,gpus=0.5,slurm_qos=x")
-    assert crew._settings(given, 0) == {
-        "slurm_partition": "gpu", "timeout_min": 120, "cpus_per_task": 4, "gpus_per_node": 0.5, "slurm_qos": "x",
-    }  # fmt: skip
-    assert crew._settings(parse_settings("cpus=2,address=auto"), 1) == {"num_cpus": 2, "address": "auto"}
-
-
-# Who is alive.
 
 
 def test_a_worker_of_another_machine_is_alive_as_long_as_its_file_is_touched(tmp_path, monkeypatch):
@@ -199,28 +155,17 @@ def test_a_worker_of_this_machine_is_alive_as_long_as_its_process(tmp_path):
         assert mine.others() == []
 
 
-# The progress of workers.
-
-
 def test_the_progress_of_workers_is_that_of_the_files(here, tmp_path):
-    from mdfl_jax.config.resolve import read_file
-    from mdfl_jax.study import make_study
-
     study, now = make_study(read_file(f"{here / 'study.py'}:")), [0.0]
     tally = TallyOfFiles(study, tmp_path, lambda: now[0])
     tally.take(Looked())
-    assert (tally.done, tally.total, tally.speed()) == (0, 8 * ROUNDS, "")
-    path = tmp_path / "metrics.jsonl"
-    line = {"point": "dcm", "seed": 0, "round": 8, "accuracy": 0.5}
-    path.write_text(json.dumps(line) + "\n" + json.dumps(line | {"point": "another", "round": 80}) + "\n{nothing\n")
-    with path.open("a") as file:
-        file.write(json.dumps(line | {"seed": 1, "accuracy": 0.7})[:20])  # it is just being written
+    path, line = tmp_path / "metrics.jsonl", {"point": "dcm", "seed": 0, "round": 8, "accuracy": 0.5}
+    foreign, unfinished = json.dumps(line | {"point": "another", "round": 80}), json.dumps(line | {"seed": 1})[:20]
+    path.write_text(f"{json.dumps(line)}\n{foreign}\n{{nothing\n{unfinished}")
     now[0] = 2.0
     tally.take(Looked())
     assert (tally.done, tally.rate, tally.values()) == (8, 4.0, "accuracy (%): dcm 50.0")
-    path.write_text(json.dumps(line | {"round": 4, "seed": 1, "accuracy": None, "objective": 2.5}) + "\n")  # anew
-    run = study.all_runs[0]
     (tmp_path / "runs").mkdir()
-    (tmp_path / "runs" / f"{study.name(run)}.safetensors").touch()
+    (tmp_path / "runs" / f"{study.name(study.all_runs[0])}.safetensors").touch()
     tally.take(Looked())
-    assert (tally.done, tally.where()) == (8 + 4 + ROUNDS, "1 of 8 runs have ended")
+    assert (tally.done, tally.where()) == (8 + ROUNDS, "1 of 8 runs have ended")
