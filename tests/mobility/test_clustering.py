@@ -41,13 +41,13 @@ def draw(grid, static_position, radius, draws=DRAWS, seed=0):
 
 
 WORLDS = {
-    "one client": (grid_world.square_grid(3), [(1, 2)], 1.0),
     "two on one spot and a third elsewhere": (grid_world.square_grid(3), [(1, 1), (1, 1), (3, 3)], 1.0),
-    "radius inf": (grid_world.square_grid(3), [(1, 1), (3, 3), (1, 3)], np.inf),
-    "no client": (grid_world.square_grid(2), [], 1.0),
     "second tie rule decides among many": (line(7), [(1, 2), (1, 3), (1, 4), (1, 6)], 1.0),
     "most uncovered goes before most in all": (line(9), [(1, 3), (1, 3), (1, 3), (1, 4), (1, 6), (1, 9)], 1.0),
     "square": (grid_world.square_grid(4), [(1, 1), (1, 3), (2, 4), (4, 2)], float(np.sqrt(2))),
+    "one client": (grid_world.square_grid(3), [(1, 2)], 1.0),
+    "radius inf": (grid_world.square_grid(3), [(1, 1), (3, 3), (1, 3)], np.inf),
+    "no client": (grid_world.square_grid(2), [], 1.0),
     "3-4-5": (grid_world.square_grid(5), [(1, 1), (4, 5)], 5.0),
 }
 

@@ -23,7 +23,7 @@ GRID = grid_world.square_grid(SIZE)
 NAMES = ("dam", "dcm")
 TIES = jax.random.key(7)
 CENTRES = jax.jit(centres_of)
-BOTH_FORMS = pytest.mark.parametrize("many", [False, True], ids=["few", "many"])
+BOTH_FORMS = pytest.mark.parametrize("many", [True, False], ids=["many", "few"])
 
 
 def world(share=0.5, tells=False, seed=0):

@@ -127,6 +127,7 @@ def test_whole_grid_at_integer_radii(size):
 
 def test_root_as_radius_in_single_precision():
     """A radius written as the root of a grid distance's square, sqrt(2) for the diagonal, reaches that distance."""
+    assert DISC(jnp.ones((2, 2)), np.float32(0))[0, 1]
     for squared, (a, b) in sorted({a * a + b * b: (a, b) for a in range(35) for b in range(35)}.items())[1:]:
         position = jnp.array([(1, 1), (1 + a, 1 + b)], jnp.float32)
         assert DISC(position, np.float32(np.sqrt(squared)))[0, 1], squared
