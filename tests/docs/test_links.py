@@ -1,5 +1,6 @@
 """What README.md and docs/ point at is there: pages, headings, files, modules, config files and arguments, keys."""
 
+import importlib
 import re
 from functools import cache
 from pathlib import Path
@@ -7,6 +8,7 @@ from urllib.parse import unquote
 
 import pytest
 
+from mdfl_jax.cli.families import listing
 from mdfl_jax.config.resolve import check_key
 
 ROOT = Path(__file__).parents[2]
@@ -54,6 +56,20 @@ def test_links_lead_to_files_and_headings(page):
         target = (page.parent / path).resolve() if path else page
         assert target.is_file(), f"{link}: there is no such file"
         assert not anchor or anchor in anchors(target), f"{link}: there is no such heading; there are {anchors(target)}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_printed_commands_name_modules_configs_and_arguments(page):
+    text = page.read_text()
+    for module in re.findall(r"python -m ((?:launch|benchmarks|examples)\.[\w.]*\w)", text):
+        path = ROOT / module.replace(".", "/")
+        assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file(), f"python -m {module}"
+    for path, argument in set(re.findall(r"\b(configs/\w+\.py)(?::(\w+))?", text)):
+        assert (ROOT / path).is_file(), path
+        if argument and argument != "ARGUMENT":
+            assert importlib.import_module(path[:-3].replace("/", ".")).get_config(argument)
+    for member in re.findall(r"--of=([\w.]*\w)", text):
+        assert listing(member)
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.name != "extending.md"], ids=lambda page: page.name)

@@ -32,6 +32,11 @@ def kept(monkeypatch):
     return found
 
 
+@pytest.mark.parametrize("seeds", [2, 3, 6, 20, 100])
+def test_the_seeds_of_a_statistic_are_in_its_interval(seeds):
+    assert plan.seeds_of(interval(np.random.default_rng(seeds).normal(size=seeds))) == seeds
+
+
 def test_the_plan_decides_all_claims_and_pays_for_each_seed_once(kept):
     wanted = {need.text: need for need in plan.needs()}
     assert {*wanted} == {"unsure", "open", "level"}
@@ -48,6 +53,34 @@ def test_the_plan_decides_all_claims_and_pays_for_each_seed_once(kept):
     last = next(step for step in steps if step.item == "madfl:b")
     assert plan.sharing(last) == ["madfl:a", "madfl:b"]
     assert plan.seeds_with(last) == {"s": last.seeds, "t": last.seeds, "u": 6}
+
+
+def test_a_platform_grows_what_it_ran_itself(kept):
+    assert [need.item for need in plan.needs("gpu")] == ["pame:c"]
+    assert [*plan.needs("cpu"), *plan.needs("gpu")] == plan.needs()
+    assert "The hours of pame:c are an accelerator's" in "\n".join(plan.lines())
+
+
+def test_an_item_of_a_card_that_shares_a_study_is_not_run_again_on_a_cpu(kept):
+    kept["pame:c"]["studies"] = {"s": {"seeds": 60, "run_seconds": 60}}
+    for step in plan.steps(plan.needs("cpu"), "cpu"):
+        assert plan.sharing(step, "cpu") == ["madfl:a", "madfl:b"]
+        assert plan.seeds_with(step, "cpu")["s"] == step.seeds
+
+
+def test_what_a_step_has_decided_stands_beside_what_it_was_to_decide(kept, monkeypatch, tmp_path):
+    monkeypatch.setattr(plan, "GROWN", tmp_path / "plan.json")
+    steps, before = plan.steps(plan.needs()), plan.undecided()
+    assert before == {("madfl:a", "unsure"), ("madfl:b", "open"), ("pame:c", "level")}
+    step = next(step for step in steps if step.item == "madfl:a")
+    kept["madfl:a"]["claims"][1] = claim("unsure", [0.4] * 5 + [0.5])
+    kept["madfl:b"]["claims"][0] = claim("open", [0.3] * 5 + [0.4])
+    plan.keep_outcome(step, before)
+    step, before = next(step for step in steps if step.item == "pame:c"), plan.undecided()
+    kept["pame:c"]["claims"][0]["verdict"] = "not measured"  # a new run has diverged
+    plan.keep_outcome(step, before)
+    assert "2 steps of the plan were run so far. They were to decide 2 claims" in plan.outcomes()
+    assert "they have decided 1 of these, and 1 more" in plan.outcomes()
 
 
 def test_as_many_seeds_as_are_planned_find_the_measured_difference_in_four_of_five_studies(kept):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.papers import components, variance
-from benchmarks.papers.components import BUT, deviation
+from benchmarks.papers.components import BUT, ONLY, component, deviation
 from mdfl_jax.config.points import points
 from mdfl_jax.config.resolve import resolve
 
@@ -26,6 +26,23 @@ def test_an_interval_holds_the_true_deviation_in_19_of_20_studies():
         low, high = deviation(list(rng.normal(means, 2.5, (3, 4)))).interval
         inside += low < 2.5 < high
     assert inside / studies == pytest.approx(0.95, abs=0.011)  # 3.2 standard errors
+
+
+def of_rules(random, dam, dcm):
+    values = {"random_movement": random, "dam": dam, "dcm": dcm}
+    return lambda rule: np.array(values[rule])
+
+
+def test_differences_are_paired_within_each_group():
+    groups = [of_rules([1.0, 2.0, 4.0], [2.0, 3.0, 5.0], [1.0, 4.0, 4.0]), of_rules([9.0, 7.0], [9.5, 7.5], [9.0, 8.0])]
+    entry = component("full gradient", ONLY, "init", groups)
+    found = entry["deviations"]
+    assert found["DAM - random"]["std"] == pytest.approx(
+        0
+    )  # 1 under each seed of a group, 0.5 under those of the other
+    assert found["DCM - random"]["std"] == pytest.approx(deviation([np.array([0, 2, 0]), np.array([0, 1])]).std)
+    assert {of["degrees"] for of in found.values()} == {3}
+    assert found["DCM"]["low"] < found["DCM"]["std"] < found["DCM"]["high"]
 
 
 @pytest.mark.parametrize("setting", [variance.FULL, variance.MINIBATCH])
