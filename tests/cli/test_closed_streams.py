@@ -7,11 +7,14 @@ import os
 import pty
 import signal
 import subprocess
+import sys
 
 import pytest
 from forked import Started, programs
 from shell import ROOT, without_stages
 from small import TINY
+
+from mdfl_jax.cli import streams
 
 CLOSED = 141
 
@@ -45,6 +48,17 @@ def finished(folder):
     return json.loads((folder / "run" / "config.json").read_text())["status"] == "finished"
 
 
+def test_a_stream_whose_reader_has_gone_drops_what_it_is_given(monkeypatch, capsys):
+    read, write = os.pipe()
+    os.close(read)
+    monkeypatch.setattr(sys, "stdout", open(write, "w"))  # noqa: SIM115
+    streams.install()
+    print("line", flush=True)
+    print("line")
+    assert (streams.status(0), streams.status(2)) == (CLOSED, 2)
+    assert capsys.readouterr().err == ""
+
+
 def test_a_list_of_which_one_line_is_read():
     (status, of_head), err = shell('"$@" | head -n 1', "-m", "launch.info", "--list")
     assert status in (0, CLOSED)  # 0 if the pipe took all of it before its reader left
@@ -54,6 +68,11 @@ def test_a_list_of_which_one_line_is_read():
 
 
 NO_ROOM = "standard output cannot be written: No space left on device; the command goes on without it\n"
+
+
+def test_an_output_that_finds_no_room_is_told():
+    (status,), err = shell('"$@" > /dev/full', "-m", "launch.info", "--list")
+    assert (status, err) == (CLOSED, NO_ROOM)
 
 
 @pytest.mark.long
