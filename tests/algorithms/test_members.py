@@ -43,6 +43,12 @@ CASES |= {
     "one_way": {"picks": "one way"},
     "largest": {"short contact": "largest", "cost.bandwidth": 150.0},
     "presence": {"presence": "markov"},
+    "judges_that_still_compute": {
+        **WORLDS["push"],
+        "algorithm": "push",
+        "aggregation": "reputation",
+        "problem": "softmax",
+    },
 }
 
 
