@@ -250,11 +250,15 @@ class Simulation:
 
     def draw(self, data: Any, hparams: Hparams, key: jax.Array) -> tuple[Any, Params]:
         """Draw the clients' data, as ``Task.partition`` returns it, and the first model, as ``Task.init`` does."""
-        return self.partition(data, hparams, key), self.task.init(data, stream(key, "init"))
+        with sharding.tracing_over(self.mesh):
+            clients = sharding.everywhere(self.partition, data, hparams, key)
+        return clients, self.task.init(data, stream(key, "init"))
 
     def world(self, hparams: Hparams, key: jax.Array, clients: Any) -> tuple[Any, RunFacts]:
         """Return the network's state before the first round, and the facts about the run."""
-        state = self.network.init(hparams.network, key, held_by(clients, self.num_clients))
+        held = held_by(clients, self.num_clients)
+        with sharding.tracing_over(self.mesh):  # its loops end where the compiler would ask all devices
+            state = sharding.everywhere(self.network.init, hparams.network, key, held)
         return state, self._facts(clients, state)
 
     def begin(self, hparams: Hparams, model: Params, network: Any) -> tuple[Carry, Sums, Rows]:

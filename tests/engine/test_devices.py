@@ -15,10 +15,12 @@ from mdfl_jax.algorithms.local import LocalNumbers
 from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.data.augment import Augmentation
 from mdfl_jax.data.partition.by_owner import OwnerNumbers
+from mdfl_jax.engine.programs import Placement, traced_steps
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.models import make_model
 from mdfl_jax.networks.meetings import FixedNumbers, MeetingsParams, meetings
 from mdfl_jax.networks.spatial import spatial
+from mdfl_jax.study.study import make_study
 from mdfl_jax.tasks import classification
 from mdfl_jax.tasks.gradients import Tiling
 from mdfl_jax.tasks.regression import LinearNumbers, regression
@@ -102,3 +104,17 @@ def test_four_devices_do_what_one_does(case):
     assert_trees_equal(models, same_models, 5e-5)
     assert max(float(np.ptp(leaf, axis=0).max()) for leaf in jax.tree.leaves(models)) > 1e-3  # what this is worth
     assert case in ("owners", "a sample") or unordered(text)[1] == []
+
+
+@pytest.mark.long
+def test_no_step_of_a_run_in_the_plane_has_a_collective_beside_another(tiny):
+    """Clients draw their first waypoints until one is far enough: a loop that the compiler would end on all devices."""
+    changes = {"network.mobility": "random_waypoint", "network.num_clients": 8, "network.num_mobile": 8}
+    changes |= {"network.contact": "swept", "network.radius": 250.0, "radio.name": "log_distance"}
+    changes |= {"radio.sharing": "turns", "engine.client_devices": 8, "seeds": 1, "data.partition": "dirichlet"}
+    group = make_study(tiny(**changes)).groups[0]
+    placement = Placement(group.simulation, 1)
+    turn = placement.inputs([group.hparams[0]], [0])[0]
+    found = {step.name: unordered(step.lower().compile().as_text()) for step in traced_steps(placement, turn, turn)}
+    assert found["rounds"][0] > 0
+    assert [name for name, (_, pairs) in found.items() if pairs] == []
