@@ -7,7 +7,6 @@ import random
 
 import pytest
 
-from mdfl_jax.config import default_config
 from tests.reference.configurations import (
     ALGORITHMS,
     ATTACKS,
@@ -17,7 +16,7 @@ from tests.reference.configurations import (
     SERVER,
     SLOTS,
     completed,
-    configured,
+    fixed,
 )
 from tests.reference.judge import judge
 from tests.reference.refusals import reasons
@@ -52,28 +51,25 @@ CASES |= {
 }
 
 
-def configuration(case):
-    """The configuration of a case, with what it is not refused together with."""
-    given = {slot: choice for slot, choice in CASES[case].items() if slot in SLOTS}
-    choices, clients = completed(random.Random(0), given), 6
+def changes_of(case):
+    """The changes for a case, with what it is not refused together with."""
+    own = {path: value for path, value in CASES[case].items() if path not in SLOTS}
+    choices = completed(random.Random(0), {slot: CASES[case][slot] for slot in SLOTS if slot in CASES[case]})
     choices = {} if choices == {"algorithm": "dpsgd"} else choices
     for slot, choice in MORE:
         more = {**choices, slot: choice}
         if slot not in choices and not ("proximal" in choices and slot == "work"):
-            choices = choices if reasons(configured(more, clients, 6, 1)) else more
+            choices = choices if reasons(fixed(more)) else more
     sweep = {"attacks": ATTACKS, "attacks_and_server": ("sign_flip", "scaled", "zero")}.get(case)
-    changes = configured(choices, clients, 6, 1) | {"seeds": 1 if sweep else 2}
-    if changes.get("algorithm.local_steps") == 2:
-        changes["algorithm.local_steps"] = 3  # the least in which a step sees two before it
-    changes |= {path: value for path, value in CASES[case].items() if path not in SLOTS}
-    config = default_config()
-    config.update_from_flattened_dict(changes | ({"sweep": f"attack.name={','.join(sweep)}"} if sweep else {}))
-    return config
+    own |= {"sweep": f"attack.name={','.join(sweep)}", "seeds": 1} if sweep else {"seeds": 2}
+    if choices.get("work") == "steps" or "proximal" in choices:
+        own["algorithm.local_steps"] = 3  # the least in which a step sees two before it
+    return fixed(choices | own)
 
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("case", CASES)
 def test_a_member_is_what_the_slow_simulator_says(case):
-    verdicts = judge(configuration(case))
+    verdicts = judge(changes_of(case))
     assert verdicts
     assert {verdict for _, verdict in verdicts} == {"equal"}

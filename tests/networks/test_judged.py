@@ -5,8 +5,7 @@ Each case joins choices of many slots, so that a fault in one of them has a test
 
 import pytest
 
-from mdfl_jax.config import default_config
-from tests.reference.configurations import configured
+from tests.reference.configurations import fixed
 from tests.reference.judge import judge
 
 CASES = {
@@ -37,9 +36,5 @@ CASES = {
 @pytest.mark.few(4)
 @pytest.mark.parametrize("case", CASES)
 def test_a_network_is_what_the_slow_simulator_says(case):
-    slots = {slot: choice for slot, choice in CASES[case].items() if "." not in slot}
-    changes = configured(slots, 6, 8, 1) | {"seeds": 2}
-    changes |= {path: value for path, value in CASES[case].items() if "." in path}
-    config = default_config()
-    config.update_from_flattened_dict(changes)
-    assert {verdict for _, verdict in judge(config)} == {"equal"}
+    verdicts = judge(fixed({"seeds": 2, **CASES[case]}, rounds=8))
+    assert {verdict for _, verdict in verdicts} == {"equal"}

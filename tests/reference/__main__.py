@@ -41,7 +41,6 @@ def tried(one):
     Raises:
       AssertionError: for a difference, and for a refusal or the lack of one that the table does not say.
     """
-    from mdfl_jax.config import default_config
     from mdfl_jax.core.errors import UserError
     from tests.reference.configurations import configured
     from tests.reference.judge import judge
@@ -51,10 +50,9 @@ def tried(one):
     for point in one.points():
         for row in reasons(configured(point, *one[1:4])):
             why.setdefault(row, point)
-    config, points = default_config(), list(one.points())
-    config.update_from_flattened_dict(one.changes())
+    points = list(one.points())
     try:
-        verdicts = judge(config)
+        verdicts = judge(one.changes())
     except UserError as error:
         if "\n" in str(error):
             raise AssertionError(f"a refusal of several lines: {error}") from None

@@ -304,6 +304,12 @@ def configured(choices, clients, rounds, every):
     return found | {"network.num_clients": clients, "rounds": rounds, "eval_every": every}
 
 
+def fixed(case, clients=6, rounds=6):
+    """The changes for a case that is not drawn: choices by slot, and by path what is set besides."""
+    choices = {slot: choice for slot, choice in case.items() if slot in SLOTS}
+    return configured(choices, clients, rounds, 1) | {path: value for path, value in case.items() if path not in SLOTS}
+
+
 class Drawn(NamedTuple):
     """What is drawn: choices by slot, sizes, and other choices of some slots, which share the compiled program."""
 

@@ -4,6 +4,7 @@ import functools
 
 import numpy as np
 
+from mdfl_jax.config import default_config
 from mdfl_jax.study import make_study
 from tests.reference.draws import Draws
 from tests.reference.fast import Batch, resolved
@@ -185,8 +186,8 @@ def differs(plain, moved):
     return False
 
 
-def judge(config):
-    """Runs a study on both.
+def judge(changes):
+    """Runs the study of some changes of the default configuration, values by path, on both.
 
     Returns:
       "equal" or "edge" of each run, run after run of each point.
@@ -195,6 +196,8 @@ def judge(config):
       UserError: if mdfl_jax refuses it.
       DifferenceError: if a run differs.
     """
+    config = default_config()
+    config.update_from_flattened_dict(changes)
     study, verdicts = make_study(config), []
     for group in study.groups:
         batch = Batch(study, group)

@@ -224,17 +224,10 @@ class Simulator:
             network = self.layers["attack"] = wrappers.Attacked(network, c, draws, self.seen[0], everybody)
         return network
 
-    def there(self, seen):
-        """Who can be in contact in the coming round."""
-        for layer in ("battery", "presence"):
-            if layer in self.layers:
-                return self.layers[layer].there(seen)
-        return np.ones(self.n, bool) if seen["there"] is None else seen["there"]
-
     def round(self, t):
         """Computes a round and returns what it was, as a dictionary of records."""
         c, n, seen, algorithm = self.c, self.n, self.seen[t], self.algorithm
-        there = self.there(seen)
+        there = self.network.there(seen)
         self.present = self.layers["presence"].there(seen) if "presence" in self.layers else there
         self.task.begin(t, there, seen["position"])
         self.world.samples = self.task.held

@@ -134,6 +134,10 @@ class World:
                 found.setdefault(int(row["round"]), []).append((int(row["i"]), int(row["j"])))
         return found
 
+    def there(self, seen):
+        """Who can be in contact in the coming round: those that the trace shows."""
+        return np.ones(self.n, bool) if seen["there"] is None else seen["there"]
+
     def graph(self, t):
         """Who hears whom on a graph that is not drawn."""
         if self.c["network.graph"] != "file":

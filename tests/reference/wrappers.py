@@ -26,6 +26,10 @@ class Wrapper:
     def start(self):
         """Makes the state before the first round."""
 
+    def there(self, seen):
+        """Who can be in contact in the coming round."""
+        return self.inner.there(seen)
+
     def observe(self, t, seen, heard, stats, joules):
         """Looks at a round that is over."""
 
@@ -144,7 +148,7 @@ class Presence(Wrapper):
         return np.ones(self.n, bool)  # trace
 
     def there(self, seen):
-        return self.says if seen["there"] is None else self.says & seen["there"]
+        return self.says & self.inner.there(seen)
 
     def links(self, t, seen):
         c, now = self.c, self.there(seen)
@@ -177,10 +181,7 @@ class Battery(Wrapper):
         self.left, self.harvested = self.first.copy(), np.zeros(self.n)
 
     def there(self, seen):
-        alive = self.left > 0
-        if hasattr(self.inner, "there"):
-            return alive & self.inner.there(seen)
-        return alive if seen["there"] is None else alive & seen["there"]
+        return (self.left > 0) & self.inner.there(seen)
 
     def links(self, t, seen):
         alive = self.left > 0
