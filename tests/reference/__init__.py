@@ -9,5 +9,5 @@ What is drawn at random is taken from the fast simulator: movement from its stat
 (`draws`). So all that follows from the draws is compared exactly. `fast` runs mdfl_jax, `configurations` draws, `judge`
 compares, and `refusals` is the table of the pairs that mdfl_jax refuses.
 
-`python -m tests.reference --minutes=30 --write` draws for half an hour and keeps the matrix of the pairs it has seen.
+`python -m tests.reference --minutes=30 --grow` draws for half an hour and adds to the matrix of the pairs it has seen.
 """

@@ -1,11 +1,11 @@
 """Draws configurations for some time, and reports which pairs of capabilities were seen.
 
-Command:   python -m tests.reference --minutes=30 --write      two processes; keeps benchmarks/results/reference.json
+Command:   python -m tests.reference --minutes=30 --grow       two processes; adds to benchmarks/results/reference.json
            python -m tests.reference --minutes=0.5 --seed=7    as a failure names it
 
-Each draw has a pair that few have seen, and many choices beside it that are not refused together. A difference ends
-the command with status 1, with the smallest configuration that still differs and the seed; so does a refusal that is
-not in the table, or a row of the table that is not refused.
+Each draw has a pair that the fewest have seen, and many choices beside it that are not refused together. A difference
+ends the command with status 1, with the smallest configuration that still differs and the seed; so does a refusal that
+is not in the table, or a row of the table that is not refused.
 """
 
 import argparse
@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from datetime import date
 from itertools import combinations
 from pathlib import Path
 
@@ -64,21 +65,28 @@ def tried(one):
     return [(points[k], verdict) for k, verdict in verdicts]
 
 
-def wanted_pair(rng, seen, pairs):
-    """A pair of choices that few draws have seen, the least seen of some random ones."""
-    some = rng.sample(pairs, 24)
-    return min(some, key=lambda pair: seen.get(pair, 0))
+def kept():
+    """The matrix so far: {(capability, capability): Counter of verdicts}."""
+    return {(a, b): Counter(counts) for a, b, counts in json.loads(KEPT.read_text())["pairs"]} if KEPT.exists() else {}
 
 
-def draw(minutes, seed, tally_file=None):
-    """Draws for some minutes in this process, and returns {(capability, capability): Counter of verdicts}."""
-    from tests.reference.configurations import PAIRS, SLOTS, capabilities, drawn
+def draw(minutes, seed, before, tally_file=None):
+    """Draws for some minutes in this process, and returns {(capability, capability): Counter of verdicts}.
+
+    Pairs that are often in the matrix ``before`` are drawn less often.
+    """
+    from tests.reference.configurations import PAIRS, SLOTS, capabilities, drawn, pair
     from tests.reference.refusals import reasons
 
-    rng, seen, found, until = random.Random(seed), Counter(), {}, time.monotonic() + 60 * minutes
+    rng, found, until = random.Random(seed), {}, time.monotonic() + 60 * minutes
     pairs = [(a, b) for a, b in combinations(PAIRS, 2) if a[0] != b[0]]
+    rng.shuffle(pairs)
+    seen, choice = Counter(), lambda name: tuple(name.split(": "))
+    for (a, b), counts in before.items():
+        if "algorithm: dpsgd" not in (a, b):  # the default, which nobody chooses
+            seen[pair(choice(a), choice(b))] = counts.total()
     while time.monotonic() < until:
-        one = drawn(rng, wanted_pair(rng, seen, pairs), seen, reasons)
+        one = drawn(rng, min(pairs, key=seen.__getitem__), seen, reasons)
         try:
             verdicts = tried(one)
         except Exception as error:
@@ -135,17 +143,17 @@ def main():
     parser.add_argument("--minutes", type=float, default=3.0)
     parser.add_argument("--seed", type=int, default=None, help="of the draws; by default the time")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--write", action="store_true", help=f"keep the matrix in {KEPT.relative_to(ROOT)}")
+    parser.add_argument("--grow", action="store_true", help=f"add what is drawn to {KEPT.relative_to(ROOT)}")
     parser.add_argument("--tally", default="", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     seed = int(time.time()) % 10**6 if asked.seed is None else asked.seed
     if asked.tally:
         prepare()
-        draw(asked.minutes, seed, asked.tally)
+        draw(asked.minutes, seed, kept() if asked.grow else {}, asked.tally)
         return 0
     with tempfile.TemporaryDirectory() as made:
         files = [Path(made) / str(k) for k in range(asked.workers)]
-        command = [sys.executable, "-m", "tests.reference", f"--minutes={asked.minutes}"]
+        command = [sys.executable, "-m", "tests.reference", f"--minutes={asked.minutes}", *["--grow"] * asked.grow]
         started = [
             subprocess.Popen([*command, f"--seed={seed + k}", f"--tally={file}"], cwd=ROOT)
             for k, file in enumerate(files)
@@ -159,9 +167,14 @@ def main():
     draws = sum(counts.total() for counts in found.values())
     print(f"seeds {seed} to {seed + asked.workers - 1}, {asked.minutes:g} minutes, {draws:,} times a pair was drawn")
     print(report(found))
-    if asked.write:
+    if asked.grow:
+        runs = json.loads(KEPT.read_text())["runs"] if KEPT.exists() else []
+        runs.append({"date": f"{date.today()}", "minutes": asked.minutes, "seed": seed, "workers": asked.workers})
+        for each, counts in kept().items():
+            found.setdefault(each, Counter()).update(counts)
+        print(f"with all {len(runs)} runs: {report(found)}")
         rows = [[*pair, dict(counts)] for pair, counts in sorted(found.items())]
-        about = {"minutes": asked.minutes, "seed": seed, "workers": asked.workers, "summary": report(found)}
+        about = {"runs": runs, "summary": report(found)}
         KEPT.write_text(json.dumps({**about, "pairs": rows}, separators=(",", ":")).replace('],["', '],\n["') + "\n")
     for each in failed:
         print(
