@@ -3,7 +3,7 @@
 mdfl report runs/digits [--x=bits] [--page_only]
 mdfl report runs/digits runs/radius [--out=runs/both] [--baseline="digits: dcm"]
 mdfl report runs
-mdfl report runs/digits --serve
+mdfl report runs/digits --follow
 mdfl report runs/digits --figure=accuracy --to=accuracy.pdf [--width=column] [--points="static; dcm"]
 mdfl report runs/digits --figure=map --to=map.gif [--rounds=60]
 mdfl report runs/digits --table --to=table.tex [--rows=mobility] [--columns=radius] [--metric=final_accuracy]
@@ -27,24 +27,6 @@ from mdfl_jax.report.compare import read_studies
 from mdfl_jax.report.read import ROUNDS, NotYetError, ReportData
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.study_files import CONFIG, run_files
-
-PORT = 8000  # of --serve
-
-
-class _PortParser(flags.ArgumentParser):
-    """Parses the port of --serve: without a value `PORT`."""
-
-    syntactic_help = "a port"
-
-    def parse(self, argument: str | int) -> int | None:
-        """Return the port, or None for --noserve."""
-        text = str(argument)
-        if text in ("true", "false"):
-            return PORT if text == "true" else None
-        if not text.isascii() or not text.isdigit() or int(text) > 65535:
-            raise ValueError("it must be a port, a number from 0 to 65535")
-        return int(text)
-
 
 _DIRS = flags.DEFINE_multi_string("workdir", [], "Folder of a study. Words stand for it too; several are compared.")
 _X = flags.DEFINE_string(
@@ -79,10 +61,9 @@ _POINTS = flags.DEFINE_string(
 )
 _ROUNDS = flags.DEFINE_integer("rounds", None, "Rounds of a moving map.", lower_bound=1)
 _FPS = flags.DEFINE_integer("fps", None, "Pictures a second of a moving map.", lower_bound=1)
-_SERVE: flags.FlagHolder = flags.DEFINE_bool(  # a switch, so that it needs no value
-    "serve", None, f"Show the page on this machine and follow the files; --serve=PORT: default {PORT}, 0 any free port."
+_FOLLOW = flags.DEFINE_bool(
+    "follow", None, "Write the page again while the study runs, until it has finished; the page reloads itself."
 )
-flags.FLAGS["serve"].parser = _PortParser()
 common.use_flag()
 WORDS, DOES = ("workdir",), "drawing tables, figures and the page"
 
@@ -106,8 +87,8 @@ def main() -> int:
         run, path = _some(_read(dirs, None)), Path(str(_TO.value))
         pivot.save(run, path, _ROWS.value or "", _COLUMNS.value or "", _METRIC.value or "final_accuracy")
         print(path)
-    elif asked == "serve":
-        _serve(dirs, int(_SERVE.value))
+    elif asked == "follow":
+        _follow(dirs)
     else:
         out = _given_out(Path(_OUT.value)) if _OUT.value else _default_folder(dirs) if len(dirs) > 1 else None
         print(_write(_read(dirs, out), out))
@@ -119,7 +100,7 @@ TAKES = {
     "index": ("out",),
     "figure": (*OF_STUDIES, "figure", "to", "width", "points", "rounds", "fps"),
     "table": (*OF_STUDIES, "table", "to", "points", "rows", "columns", "metric"),
-    "serve": (*OF_STUDIES, "serve"),
+    "follow": (*OF_STUDIES, "follow"),
     "report": (*OF_STUDIES, "out", "page_only"),
 }
 """What the command can be asked for, and the flags that each takes."""
@@ -134,7 +115,7 @@ def _asked(dirs: Sequence[Path]) -> str:
     """
     values = {name: flags.FLAGS[name].value for names in TAKES.values() for name in names}
     given = [name for name, value in values.items() if not (value is None or value is False or value in ("", []))]
-    asked = next((name for name in ("figure", "table", "serve") if name in given), "report")
+    asked = next((name for name in ("figure", "table", "follow") if name in given), "report")
     asked = "index" if len(dirs) == 1 and _holds_studies(dirs[0]) else asked
     for name in given:
         if name in TAKES[asked]:
@@ -142,7 +123,8 @@ def _asked(dirs: Sequence[Path]) -> str:
         if asked == "index":
             raise UserError(f"--{name} is for the report of a study; this folder holds several studies")
         if name in TAKES or name in TAKES["report"]:
-            raise UserError(f"--{asked} writes no report, so it cannot be combined with --{name}")
+            writes = "the page alone" if asked == "follow" else "no report"
+            raise UserError(f"--{asked} writes {writes}, so it cannot be combined with --{name}")
         home = next(of for of in ADD if name in TAKES[of])
         raise UserError(f"--{name} is for one {home}: {ADD[home]}")
     if values["figure"] == "list" and values["to"]:
@@ -283,21 +265,30 @@ def _with_settings(run: ReportData, text: str) -> list[int]:
     return [p for p in range(len(run.points)) if all(is_text_of(values[p], value) for values, value in tests)]
 
 
-def _serve(dirs: Sequence[Path], port: int) -> None:
-    """Show the page of studies that may still run, until Ctrl-C."""
-    from mdfl_jax.report import serve
+def _follow(dirs: Sequence[Path]) -> None:
+    """Write the page of studies that may still run until they have finished, or until Ctrl-C."""
+    from mdfl_jax.report.follow import follow
 
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a Ctrl-C is how the server ends
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a Ctrl-C is how the command may end
+    folder = _default_folder(dirs) if len(dirs) > 1 else dirs[0]
     names = ("config.json", "metrics.jsonl", "runs")
 
-    def make() -> str:
+    def make() -> tuple[str, bool]:
         try:
             for path in dirs:
-                if not (path / "config.json").exists() and (path.is_dir() or not path.exists()):
+                if not (path / CONFIG).exists() and (path.is_dir() or not path.exists()):
                     raise NotYetError(f"{path}: there is no study yet; the page waits for it")
-            return page.render(_read(dirs, None))
+            run = _read(dirs, folder)
+            return page.render(run), run.manifest.get("status") == "finished"
         except NotYetError as error:
             print(error, file=sys.stderr, flush=True)
-            return f'<!doctype html><html lang="en"><title>Waiting</title><body><p>{escape(error)}</p></body></html>'
+            text = f'<!doctype html><html lang="en"><title>Waiting</title><body><p>{escape(error)}</p></body></html>'
+            return text, False
 
-    serve.serve(make, lambda: [path / name for path in dirs for name in names], port)
+    path = folder / "report.html"
+    print(f"{path} shows the study as far as it is; it reloads itself until the study has finished", flush=True)
+    try:
+        folder.mkdir(exist_ok=True)
+        follow(make, lambda: [each / name for each in dirs for name in names], path)
+    except OSError as error:
+        raise UserError(f"{error.filename or path}: cannot be written: {error.strerror or error}") from None

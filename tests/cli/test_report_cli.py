@@ -1,12 +1,10 @@
 """`mdfl report`: one folder, several, one figure, and the mistakes of the command line, each in one line."""
 
-import contextlib
 import functools
 import json
 import shlex
+import shutil
 import signal
-import time
-import urllib.request
 
 import pytest
 from forked import Started, answers
@@ -43,7 +41,7 @@ run --table --to=a.tex => --table: it needs two varying settings
 two --table --to=a.tex --rows=alpha => --rows=alpha: unknown varying setting 'alpha'
 run --rows=radius => --rows is for one table: add --table
 run --labels=dcm => labels: 'dcm' is not of the form value=name
-run --serve=http => it must be a port, a number from 0 to 65535
+run --follow --out=a.html => --follow writes the page alone, so it cannot be combined with --out
 """
 WORKS = {
     "one": ["run", "--page_only"],
@@ -121,38 +119,22 @@ def test_what_works(answered, folder):
     assert (folder / "a.pdf").read_bytes() == (folder / "b.pdf").read_bytes()  # the same points, by name and by index
 
 
-@contextlib.contextmanager
-def serving(folder, name):
-    """Start `report NAME --serve=0` and give its address; Ctrl-C must end it with status 0."""
-    command = Started(folder.parent / "said", "mdfl", "report", name, "--serve=0", cwd=folder)
-    command.until(lambda: "\n" in command.out.read_text())
-    line = command.out.read_text()
-    assert line.startswith("http://127.0.0.1:"), line
+def test_the_page_waits_for_a_study_and_is_written_until_the_study_has_finished(folder):
+    later, reloads = folder / "later", "location.reload()"
+    command = Started(folder.parent / "said", "mdfl", "report", "later", "--follow", cwd=folder)
+
+    def until(text, *others):
+        command.until(lambda: all(word in (later / "report.html").read_text() for word in (text, *others)))
+
     try:
-        yield line.split(" ")[0]
+        command.until(lambda: (later / "report.html").exists())
+        until("later: there is no study yet; the page waits for it", reloads)
+        shutil.copytree(folder / "half", later, dirs_exist_ok=True)
+        until("This study is unfinished", reloads)
+        shutil.copytree(made(folder / "made", title="At last").workdir, later, dirs_exist_ok=True)
+        assert command.ended().status == 0
     finally:
         command.kill(signal.SIGINT)
-        assert command.ended().status == 0
-
-
-def get(address):
-    with urllib.request.urlopen(address, timeout=30) as answer:
-        return answer.read().decode()
-
-
-def changed(address, change):
-    """Changes the files of a study, and returns its page when it was made again."""
-    version = json.loads(get(f"{address}version"))["version"]
-    change()
-    for _ in range(120):
-        if json.loads(get(f"{address}version"))["version"] != version:
-            break
-        time.sleep(0.5)
-    return get(address)
-
-
-def test_the_page_waits_for_a_study_whose_folder_is_not_there_yet(folder):
-    with serving(folder, "later") as address:
-        assert "later: there is no study yet; the page waits for it" in get(address)
-        whole = made(folder / "made", title="At last").workdir
-        assert "At last" in changed(address, lambda: whole.rename(folder / "later"))
+    page = (later / "report.html").read_text()
+    assert "At last" in page
+    assert reloads not in page

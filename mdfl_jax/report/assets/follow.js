@@ -1,9 +1,9 @@
 "use strict";
-// The part of a served page (report/serve.py) that follows its files: it asks for the version of the page, and loads
-// the page anew when there is another one. Places, controls and the theme stay as the reader has left them.
+// The part of the page of an unfinished study (report/follow.py): it loads the page anew every few seconds. Places,
+// controls and the theme stay as the reader has left them.
 (() => {
-  const EVERY = 2000; // milliseconds between two questions
-  const KEPT = "mdfl-live";
+  const EVERY = 10000; // milliseconds until the page is loaded anew
+  const KEPT = "mdfl-follow";
   const waiting = {}; // the state of sections whose panel was not drawn again yet, by section
   const sections = () => [...document.querySelectorAll("main section[id]")];
   const controls = (section) => [...section.querySelectorAll("input, select")];
@@ -101,32 +101,11 @@
   for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => (down = false), true);
   const busy = () => down || [...document.querySelectorAll(".chart")].some((chart) => chart.map?.started);
 
-  const tell = (text) => {
-    let line = document.getElementById("live");
-    if (!line) {
-      line = document.createElement("p");
-      line.id = "live";
-      line.className = "note";
-      line.setAttribute("role", "status");
-      document.querySelector("main")?.prepend(line);
-    }
-    if (line.textContent !== text) line.textContent = text;
-  };
-
-  const version = Number(document.currentScript.dataset.version);
-  const ask = async () => {
-    try {
-      const answer = await (await fetch("/version", { cache: "no-store" })).json();
-      if (answer.version !== version && !busy()) {
-        sessionStorage.setItem(KEPT, JSON.stringify(state()));
-        location.reload();
-        return;
-      }
-      tell(answer.error ? `The page stays as it was, for it cannot be made anew: ${answer.error}` : "This page follows the study.");
-    } catch {
-      tell("The server has ended; this page no longer follows the study.");
-    }
-    setTimeout(ask, EVERY);
+  const again = () => {
+    if (!busy()) {
+      sessionStorage.setItem(KEPT, JSON.stringify(state()));
+      location.reload();
+    } else setTimeout(again, 1000);
   };
 
   addEventListener("DOMContentLoaded", () => {
@@ -134,6 +113,6 @@
     const kept = sessionStorage.getItem(KEPT);
     sessionStorage.removeItem(KEPT);
     if (kept) restore(JSON.parse(kept));
-    ask();
+    setTimeout(again, EVERY);
   });
 })();
