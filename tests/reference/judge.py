@@ -14,6 +14,7 @@ MODELS = 1e-5  # of the size of the models
 SCORES = 2e-4  # of a metric that is computed from models: sums over samples and rounds in single precision
 SMALL = 3e-3  # values below are compared with this size: the distance of equal models is their rounding
 ROUNDING = 1e-7  # of the size of a model, by which single precision may be off
+ADAM = 3  # times as far apart: it divides by the size of a gradient, and so by that of a small one's rounding
 LARGE = 1e6  # models of a run that explodes are not compared any longer
 
 
@@ -148,12 +149,15 @@ def compare(batch, index, found):
             apart = away(value, wanted)
             if apart > (0 if np.asarray(wanted).dtype.kind in "bi" else MODELS * 3):
                 raise told(name, apart, value, wanted)
+        most = MODELS * max(1, t / 4) * (ADAM if slow.c["algorithm.optimizer"] == "adam" else 1)
         for i in range(slow.n):
             size = max(np.abs(models[i]).max(), 0.1)
-            if (apart := away(fast.models[i], models[i], size)) > MODELS * max(1, t / 4):
+            if (apart := away(fast.models[i], models[i], size)) > most:
                 raise told(f"the model of client {i}", apart, fast.models[i], models[i])
         for name, wanted in scored.items():
-            apart = away(fast.metrics[name], wanted)
+            far = name == "consensus_distance" and np.abs(models[honest]).max() > 1  # equal models, far from zero
+            scale = max(wanted.max(), SMALL * np.abs(models[honest]).max() ** 2) if far else None
+            apart = away(fast.metrics[name], wanted, scale)
             if apart > SCORES and not is_undecided(name, fast.metrics[name], wanted, slow):
                 raise told(name, apart, fast.metrics[name], wanted)
 
