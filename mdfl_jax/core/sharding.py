@@ -380,8 +380,12 @@ def first(tree: Any, num_clients: int) -> Any:
 
 
 def held_by(clients: Clients, num_clients: int) -> Held:
-    """Return the sample and label counts of the N clients, without those of the padding clients."""
-    return Held(*first((clients.num_samples, clients.label_counts), num_clients))
+    """Return the sample and label counts of the N clients, without those of the padding clients.
+
+    On a mesh each device takes them from all rows: XLA confuses N of the rows of an array that is divided with all of
+    them, where both are needed on each device (jaxlib 0.10.2).
+    """
+    return everywhere(lambda *counts: Held(*first(counts, num_clients)), clients.num_samples, clients.label_counts)
 
 
 def fill(x: jax.Array, rows: int, value: Any, axes: int = 1) -> jax.Array:

@@ -256,8 +256,8 @@ class Simulation:
 
     def world(self, hparams: Hparams, key: jax.Array, clients: Any) -> tuple[Any, RunFacts]:
         """Return the network's state before the first round, and the facts about the run."""
-        held = held_by(clients, self.num_clients)
         with sharding.tracing_over(self.mesh):  # its loops end where the compiler would ask all devices
+            held = held_by(clients, self.num_clients)
             state = sharding.everywhere(self.network.init, hparams.network, key, held)
         return state, self._facts(clients, state)
 
@@ -447,8 +447,8 @@ class Simulation:
         task, network, rows = self.task, self.network, self.num_rows
         collected = self._collected(data, hparams, key, carry)
         clients = self._holding(data, carry.clients, collected)
-        held = held_by(clients, self.num_clients)
         with jax.named_scope("round"), sharding.tracing_over(self.mesh):
+            held = held_by(clients, self.num_clients)
             network_state, links = sharding.everywhere(
                 network.step, hparams.network, key, carry.round, carry.network, held
             )

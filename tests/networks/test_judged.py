@@ -13,6 +13,8 @@ CASES = {
                          "short contact": "resume", "links": "lists", "cost": "counted", "cost.bandwidth": float("inf"),
                          "radio.rate": "shannon", "radio.width": 200.0, "network.radius": 400.0,
                          "radio.shadowing_distance": 200.0},
+    "counts_of_padded_clients": {"devices": "two devices", "work": "equal epochs", "mixing": "fedavg",
+                                 "network.num_clients": 9, "seeds": 1},
     "interference": {"world": "random_waypoint", "channel": "interference", "failure": "link fading",
                      "radii": "radius spread", "network.radius": 400.0, "cost": "counted"},
     "bursts": {"world": "complete", "channel": "bursts", "problem": "softmax", "radio.burst_end": 0.8},

@@ -156,7 +156,7 @@ def compare(batch, index, found):
                 raise told(f"the model of client {i}", apart, fast.models[i], models[i])
         for name, wanted in scored.items():
             far = name == "consensus_distance" and np.abs(models[honest]).max() > 1  # equal models, far from zero
-            scale = max(wanted.max(), SMALL * np.abs(models[honest]).max() ** 2) if far else None
+            scale = max(np.max(wanted), SMALL * np.abs(models[honest]).max() ** 2) if far else None
             apart = away(fast.metrics[name], wanted, scale)
             if apart > SCORES and not is_undecided(name, fast.metrics[name], wanted, slow):
                 raise told(name, apart, fast.metrics[name], wanted)

@@ -54,6 +54,11 @@ def attack(c):
     return value(c, "attack.name")
 
 
+def most_heard(c):
+    """The neighbours that a client of a graph can have; of a barbell's two halves, one has a neighbour in the other."""
+    return c["network.num_clients"] // 2 if graph(c) == "barbell" else MOST_HEARD.get(graph(c), 99)
+
+
 def rule(c):
     return value(c, "algorithm.aggregation", "mean")
 
@@ -217,7 +222,7 @@ TABLE = [
     Refusal("attackers by place", "clients without places", lambda c: attack(c) and value(c, "attack.who") == "outermost"
             and lacks_places(c), "no places"),
     Refusal("rules for so many attackers", "graphs on which nobody hears enough", lambda c: algorithm(c) in WHOLE and
-            LEAST.get(rule(c), 0) > 1 + MOST_HEARD.get(graph(c), 99), "it would always fall back"),
+            LEAST.get(rule(c), 0) > 1 + most_heard(c), "it would always fall back"),
     Refusal("neighbour lists", "graphs that are matrices", lambda c: value(c, "engine.links") == "lists" and graph(c) in
             ("star", "complete", "barbell", "erdos_renyi", "random_regular", "small_world", "file"), "no lists of them"),
 ]  # fmt: skip
