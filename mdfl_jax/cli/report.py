@@ -12,12 +12,10 @@ python -m launch.report runs/digits
 
 import re
 import signal
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from absl import flags
-from markupsafe import escape
 
 from mdfl_jax.cli import common
 from mdfl_jax.core.errors import UserError, check_path, unknown_name
@@ -274,21 +272,14 @@ def _follow(dirs: Sequence[Path]) -> None:
     names = ("config.json", "metrics.jsonl", "runs")
 
     def make() -> tuple[str, bool]:
-        try:
-            for path in dirs:
-                if not (path / CONFIG).exists() and (path.is_dir() or not path.exists()):
-                    raise NotYetError(f"{path}: there is no study yet; the page waits for it")
-            run = _read(dirs, folder)
-            return page.render(run), run.manifest.get("status") == "finished"
-        except NotYetError as error:
-            print(error, file=sys.stderr, flush=True)
-            text = f'<!doctype html><html lang="en"><title>Waiting</title><body><p>{escape(error)}</p></body></html>'
-            return text, False
+        for path in dirs:
+            if not (path / CONFIG).exists() and (path.is_dir() or not path.exists()):
+                raise NotYetError(f"{path}: there is no study yet")
+        run = _read(dirs, folder)
+        return page.render(run), run.manifest.get("status") == "finished"
 
     path = folder / "report.html"
-    print(f"{path} shows the study as far as it is; it reloads itself until the study has finished", flush=True)
     try:
-        folder.mkdir(exist_ok=True)
         follow(make, lambda: [each / name for each in dirs for name in names], path)
     except OSError as error:
         raise UserError(f"{error.filename or path}: cannot be written: {error.strerror or error}") from None

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from mdfl_jax.report.read import NotYetError
 from mdfl_jax.storage import disk
 
 RELOADS = Path(__file__).parent / "assets" / "follow.js"  # the part of the page that loads it anew
@@ -26,7 +27,8 @@ def with_script(html: str) -> str:
 def follow(make: Callable[[], tuple[str, bool]], watched: Callable[[], list[Path]], path: Path) -> None:
     """Write a page when the files that it shows have changed, until it is the last one, or until Ctrl-C.
 
-    If the files cannot be read just now, as those of a running study, the page stays as it is, and a line says why.
+    Before there is anything to show, nothing is written: a study begins in an empty folder. If the files cannot be read
+    just now, as those of a running study, the page stays as it is. A line says why in both cases.
 
     Args:
       make: () -> (the page as HTML, whether it is the last one).
@@ -34,7 +36,7 @@ def follow(make: Callable[[], tuple[str, bool]], watched: Callable[[], list[Path
       path: the file of the page.
 
     Raises:
-      Exception: from the first call of ``make``.
+      Exception: from ``make``, before there is a page, unless it is a `NotYetError`.
       OSError: if the page cannot be written.
     """
     said, written = "", False
@@ -44,14 +46,17 @@ def follow(make: Callable[[], tuple[str, bool]], watched: Callable[[], list[Path
             try:
                 html, last = make()
             except Exception as error:
-                if not written:
+                if not written and not isinstance(error, NotYetError):
                     raise
                 why = " ".join(f"{error}".split()) or type(error).__name__
                 if why != said:
-                    print(f"the page stays as it was: {why}", file=sys.stderr, flush=True)
+                    print(f"the page {'stays as it was' if written else 'waits'}: {why}", file=sys.stderr, flush=True)
                 said = why
             else:
+                path.parent.mkdir(exist_ok=True)  # of a comparison
                 disk.write_text(path, html if last else with_script(html))
+                if not written:
+                    print(path, flush=True)
                 if last:
                     return
                 said, written = "", True

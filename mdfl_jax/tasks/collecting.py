@@ -210,8 +210,8 @@ class _Collector:
 
     def held(self, data: SupervisedData, clients: Regions, collected: Collected) -> Holding:
         """Return what clients hold; see `mdfl_jax.core.types.Collecting`."""
-        sample = collected.ring.reshape(-1)
-        owner = jnp.where(sample == NOTHING, -1, jnp.repeat(jnp.arange(self.rows), self.window * self.rate))
+        sample = collected.ring[: self.num_clients].reshape(-1)  # not of padding: devices change no draw
+        owner = jnp.where(sample == NOTHING, -1, jnp.repeat(jnp.arange(self.num_clients), self.window * self.rate))
         strata = self.divided(data).strata
         labels = strata[jnp.maximum(sample, 0) % strata.shape[0]]
         index = index_clients(owner, labels, self.rows, clients.label_counts.shape[1])

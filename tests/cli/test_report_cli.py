@@ -127,9 +127,10 @@ def test_the_page_waits_for_a_study_and_is_written_until_the_study_has_finished(
         command.until(lambda: all(word in (later / "report.html").read_text() for word in (text, *others)))
 
     try:
-        command.until(lambda: (later / "report.html").exists())
-        until("later: there is no study yet; the page waits for it", reloads)
-        shutil.copytree(folder / "half", later, dirs_exist_ok=True)
+        command.until(lambda: command.err.read_text() == "the page waits: later: there is no study yet\n")
+        assert not later.exists()  # where the study can begin
+        shutil.copytree(folder / "half", later)
+        command.until(lambda: command.out.read_text() == "later/report.html\n")
         until("This study is unfinished", reloads)
         shutil.copytree(made(folder / "made", title="At last").workdir, later, dirs_exist_ok=True)
         assert command.ended().status == 0

@@ -15,6 +15,8 @@ CASES = {
                          "radio.shadowing_distance": 200.0},
     "counts_of_padded_clients": {"devices": "two devices", "work": "equal epochs", "mixing": "fedavg",
                                  "network.num_clients": 9, "seeds": 1},
+    "collecting_with_padding": {"devices": "two devices", "work": "equal epochs", "samples": "collect",
+                                "network.num_clients": 5, "seeds": 1},
     "interference": {"world": "random_waypoint", "channel": "interference", "failure": "link fading",
                      "radii": "radius spread", "network.radius": 400.0, "cost": "counted"},
     "bursts": {"world": "complete", "channel": "bursts", "problem": "softmax", "radio.burst_end": 0.8},

@@ -169,13 +169,14 @@ def main():
     print(report(found))
     if asked.grow:
         runs = json.loads(KEPT.read_text())["runs"] if KEPT.exists() else []
-        runs.append({"date": f"{date.today()}", "minutes": asked.minutes, "seed": seed, "workers": asked.workers})
+        about = {"date": f"{date.today()}", "minutes": asked.minutes, "seed": seed, "workers": asked.workers}
+        runs.append(about | ({"ended_early": failed} if failed else {}))  # the seeds that found a difference
         for each, counts in kept().items():
             found.setdefault(each, Counter()).update(counts)
         print(f"with all {len(runs)} runs: {report(found)}")
         rows = [[*pair, dict(counts)] for pair, counts in sorted(found.items())]
-        about = {"runs": runs, "summary": report(found)}
-        KEPT.write_text(json.dumps({**about, "pairs": rows}, separators=(",", ":")).replace('],["', '],\n["') + "\n")
+        whole = {"runs": runs, "summary": report(found), "pairs": rows}
+        KEPT.write_text(json.dumps(whole, separators=(",", ":")).replace('],["', '],\n["') + "\n")
     for each in failed:
         print(
             f"a difference: python -m tests.reference --minutes={asked.minutes:g} --seed={each} --workers=1",

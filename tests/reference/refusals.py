@@ -55,8 +55,10 @@ def attack(c):
 
 
 def most_heard(c):
-    """The neighbours that a client of a graph can have; of a barbell's two halves, one has a neighbour in the other."""
-    return c["network.num_clients"] // 2 if graph(c) == "barbell" else MOST_HEARD.get(graph(c), 99)
+    """The neighbours that a client of a graph can have; in a barbell, one of the larger half hears the other half too."""
+    if graph(c) == "barbell":
+        return -(-c["network.num_clients"] // 2)
+    return 2 if value(c, "graph.directed", False) else MOST_HEARD.get(graph(c), 99)
 
 
 def rule(c):
