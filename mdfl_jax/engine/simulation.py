@@ -250,9 +250,7 @@ class Simulation:
 
     def draw(self, data: Any, hparams: Hparams, key: jax.Array) -> tuple[Any, Params]:
         """Draw the clients' data, as ``Task.partition`` returns it, and the first model, as ``Task.init`` does."""
-        with sharding.tracing_over(self.mesh):
-            clients = sharding.everywhere(self.partition, data, hparams, key)
-        return clients, self.task.init(data, stream(key, "init"))
+        return self.partition(data, hparams, key), self.task.init(data, stream(key, "init"))
 
     def world(self, hparams: Hparams, key: jax.Array, clients: Any) -> tuple[Any, RunFacts]:
         """Return the network's state before the first round, and the facts about the run."""

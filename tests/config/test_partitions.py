@@ -22,10 +22,12 @@ def test_by_place_draws_with_the_places_of_the_run(tiny, graph):
     study = make_study(config)
     (drawn,), (group,) = draw(study), study.groups
     labels = jnp.asarray(load("digits", limit_train=120).y_train)
-    init = jax.jit(lambda key: group.simulation.init(group.simulation.data, group.hparams[0], key)[1].position[0])
+    init = jax.jit(lambda key: group.simulation.init(group.simulation.data, group.hparams[0], key))
     for seed, counts in zip(study.seeds, drawn.counts):
         key = jax.random.key(seed)
-        owner = deal("by_place", stream(key, "partition"), labels, 6, 10, places=init(key), place_spread=0.15)
+        owner = deal(
+            "by_place", stream(key, "partition"), labels, 6, 10, places=init(key)[1].position[0], place_spread=0.15
+        )
         np.testing.assert_array_equal(counts, counts_of(np.asarray(owner), np.asarray(labels), 6, 10))
 
 
