@@ -79,9 +79,8 @@ def test_with_dissensus_gossip_stands_still_and_clipping_bounds_what_it_does():
     assert np.linalg.norm(moved, axis=1).max() <= 0.1
 
 
-PLACES = Places(
-    jnp.asarray(RNG.normal(size=(20, 2)), jnp.float32), jnp.zeros(20), jnp.arange(20) < 8
-)  # 8 mobile clients of 20
+CELLS = np.random.default_rng(10).integers(1, 5, size=(20, 2))  # the rounded mean tells equally far ones apart
+PLACES = Places(jnp.asarray(CELLS, jnp.float32), jnp.zeros(20), jnp.arange(20) < 8)  # 8 mobile clients of 20
 CHOOSE = jax.jit(lambda key, number, who, listed: choose(key, _params(number, who, listed), PLACES))
 
 
@@ -94,16 +93,22 @@ def _params(number, who, listed=np.zeros(20, bool)):
 def test_who_attacks(number, who, seed):
     listed = np.arange(20) % 2 == 0
     found = np.asarray(CHOOSE(jax.random.key(seed), number, WHO.index(who), listed))
-    outside = np.linalg.norm(np.asarray(PLACES.position) - np.mean(PLACES.position, axis=0), axis=1)
     assert found.sum() == number
     mobile = np.asarray(PLACES.is_mobile)
     if who in ("mobile", "static"):
         assert not (found & (mobile != (who == "mobile"))).any()
     if who == "listed":
         assert not (found & ~listed).any()
-    if who in ("most_central", "outermost") and number:
-        order = np.argsort(outside if who == "most_central" else -outside)
-        np.testing.assert_array_equal(np.flatnonzero(found), np.sort(order[:number]))
+
+
+@pytest.mark.parametrize(("who", "sign"), [("most_central", 1), ("outermost", -1)])
+def test_attackers_by_place_of_whom_equally_far_ones_are_drawn(who, sign):
+    score = sign * np.square(20 * CELLS - CELLS.sum(axis=0)).sum(axis=1)
+    for seed in range(10):
+        order = np.lexsort((jax.random.uniform(jax.random.key(seed), (20,)), score))
+        for number in range(20):
+            found = CHOOSE(jax.random.key(seed), number, WHO.index(who), np.zeros(20, bool))
+            np.testing.assert_array_equal(np.flatnonzero(found), np.sort(order[:number]))
 
 
 def test_random_attackers_are_drawn_evenly():

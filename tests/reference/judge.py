@@ -107,12 +107,14 @@ class Expected:
 
 
 def slow_run(batch, index, found, rounds=None):
-    """The slow simulator of a run; ``rounds`` are draws by which first models and those that are heard are rounded."""
+    """The slow simulator of a run; ``rounds`` are draws by which places, first models and heard ones are rounded."""
     given, c = batch.given(index, found), resolved(batch.experiments[index])
     if rounds is not None:
         rng = np.random.default_rng(rounds)
         given["rounded"] = lambda x: x + ROUNDING * max(np.abs(x).max(initial=0), 0.1) * rng.normal(size=x.shape)
         given["models"] = given["rounded"](given["models"])
+        if c["network.world"] == "plane":  # cells of a grid are exact
+            given["seen"] = [seen | {"position": given["rounded"](seen["position"])} for seen in given["seen"]]
     return Simulator(c, Draws(batch.key(index), batch.simulation.num_clients), given)
 
 
@@ -184,8 +186,8 @@ def differs(plain, moved):
             if away(y, x[i], max(np.abs(x[i]).max(), 0.1)) > MODELS:
                 return True
         for a, b in zip(before, after):
-            for name in ("rejected", "heard", "true_rejections"):
-                if name in a and (np.asarray(a[name]) != np.asarray(b[name])).any():
+            for name in ("rejected", "heard", "true_rejections", "link_rate"):
+                if name in a and away(a[name], b[name]) > (3 * MODELS if name == "link_rate" else 0):
                     return True
     return False
 

@@ -297,7 +297,7 @@ class Attacked(Wrapper):
             listed = [int(w) for w in c["attack.clients"].split(",")]
             may, count = np.isin(np.arange(n), listed), len(listed)
         elif who in ("most_central", "outermost"):
-            outside = ((place - place.mean(axis=0)) ** 2).sum(axis=1)
+            outside = ((n * place - place.sum(axis=0)) ** 2).sum(axis=1)
             score = outside if who == "most_central" else -outside
         order = sorted((i for i in range(n) if may[i]), key=lambda i: (score[i], drawn[i]))
         self.are = np.isin(np.arange(n), order[:count])

@@ -78,7 +78,8 @@ def choose(key: jax.Array, params: AttackedParams, places: Places) -> jax.Array:
     """
     num_clients = places.is_mobile.shape[0]
     draws = jax.random.uniform(key, (num_clients,))
-    outside = jnp.sum(jnp.square(places.position - jnp.mean(places.position, axis=0)), axis=1)
+    # Times the number of clients, so that on a grid clients equally far from the middle are exactly so.
+    outside = jnp.sum(jnp.square(num_clients * places.position - jnp.sum(places.position, axis=0)), axis=1)
     everybody, mobile, listed = jnp.ones(num_clients, bool), places.is_mobile, jnp.asarray(params.listed)
     may = jnp.stack([everybody, mobile, ~mobile, everybody, everybody, listed])[params.who]
     nothing = jnp.zeros(num_clients)
