@@ -21,9 +21,9 @@ from datetime import date
 from itertools import combinations
 from pathlib import Path
 
+DEFAULT = ("algorithm", "dpsgd")  # which nobody chooses
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "benchmarks" / "results" / "reference.json"
-ENOUGH = 20  # draws of a pair
 
 
 def prepare():
@@ -73,27 +73,33 @@ def kept():
 def draw(minutes, seed, before, tally_file=None):
     """Draws for some minutes in this process, and returns {(capability, capability): Counter of verdicts}.
 
-    Pairs that are often in the matrix ``before`` are drawn less often.
+    Pairs that are often in the matrix ``before`` are drawn less often, and those that are refused once.
     """
-    from tests.reference.configurations import PAIRS, SLOTS, capabilities, drawn, pair
+    from tests.reference.configurations import ENOUGH, PAIRS, SLOTS, capabilities, drawn, is_refused, pair
     from tests.reference.refusals import reasons
 
     rng, found, until = random.Random(seed), {}, time.monotonic() + 60 * minutes
     pairs = [(a, b) for a, b in combinations(PAIRS, 2) if a[0] != b[0]]
     rng.shuffle(pairs)
-    seen, choice = Counter(), lambda name: tuple(name.split(": "))
+    seen = Counter()
     for (a, b), counts in before.items():
-        if "algorithm: dpsgd" not in (a, b):  # the default, which nobody chooses
-            seen[pair(choice(a), choice(b))] = counts.total()
+        a, b = choice_of(a), choice_of(b)
+        if DEFAULT not in (a, b):
+            refused = set(counts) == {"refused"} and is_refused(a, b, reasons)
+            seen[pair(a, b)] = ENOUGH if refused else counts.total() - counts["refused"]
     while time.monotonic() < until:
-        one = drawn(rng, min(pairs, key=seen.__getitem__), seen, reasons)
+        wanted = min(pairs, key=seen.__getitem__)
+        one = drawn(rng, wanted, seen, reasons)
         try:
             verdicts = tried(one)
         except Exception as error:
             print(f"{one.changes()}\n  {error}\n  leaving out what can be left out ...", file=sys.stderr, flush=True)
             raise SystemExit(smallest(one, error)) from None
         for choices, verdict in verdicts:
-            seen.update(combinations([(slot, choices[slot]) for slot in SLOTS if slot in choices], 2))
+            if verdict == "refused":
+                seen[wanted] += ENOUGH // 3
+            else:
+                seen.update(combinations([(slot, choices[slot]) for slot in SLOTS if slot in choices], 2))
             for each in combinations(capabilities(choices), 2):
                 found.setdefault(each, Counter())[verdict] += 1
         if tally_file:
@@ -118,21 +124,28 @@ def smallest(one, error):
     return f"{one.choices}, {one.clients} clients, {one.rounds} rounds: {told}\n  {one.changes()}"
 
 
+def choice_of(name):
+    """The (slot, choice) of a name in the matrix."""
+    return tuple(name.split(": "))
+
+
 def report(found):
     """A text of how many pairs were equal, refused or not reached often enough."""
-    from tests.reference.configurations import PAIRS
+    from tests.reference.configurations import ENOUGH, PAIRS, is_refused
+    from tests.reference.refusals import reasons
 
-    names = [f"{slot}: {choice}" for slot, choice in (("algorithm", "dpsgd"), *PAIRS)]
+    names = [f"{slot}: {choice}" for slot, choice in (DEFAULT, *PAIRS)]
     possible = [(a, b) for a, b in combinations(sorted(names), 2) if a.split(":")[0] != b.split(":")[0]]
     judged = {pair: counts.get("equal", 0) for pair, counts in found.items()}
-    refused = {pair for pair, counts in found.items() if counts.get("refused") and not judged.get(pair)}
+    of_others = {pair for pair, counts in found.items() if counts.get("refused") and not judged.get(pair)}
+    refused = {(a, b) for a, b in of_others if is_refused(choice_of(a), choice_of(b), reasons)}
     full = sum(judged.get(pair, 0) >= ENOUGH for pair in possible)
     some = sum(0 < judged.get(pair, 0) < ENOUGH for pair in possible)
     edges = sum(counts.get("edge", 0) for counts in found.values())
     lines = [
         f"{len(possible):,} pairs of {len(names)} capabilities: "
         f"{full:,} equal in {ENOUGH} draws or more, {some:,} in fewer,",
-        f"{len(refused):,} refused in each draw, {len(possible) - full - some - len(refused):,} not reached; "
+        f"{len(refused):,} refused, {len(possible) - full - some - len(refused):,} not reached; "
         f"{edges:,} times a choice between equals decided",
     ]
     return "\n".join(lines)

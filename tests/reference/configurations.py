@@ -7,6 +7,7 @@ has one choice of some slots. `capabilities` names what a configuration has, for
 import csv
 import functools
 import itertools
+import random
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
@@ -232,7 +233,7 @@ OWN = {  # numbers that make a member act within a few rounds
 INTERVALS = {"algorithm.upload_from": 0, "algorithm.upload_until": 6, "algorithm.download_from": 0,
              "algorithm.download_until": 6}  # fmt: skip
 BASE = {
-    "seeds": 3, "data.name": "synthetic:linear", "data.shift": 1.0, "network.graph": "",
+    "seeds": 7, "data.name": "synthetic:linear", "data.shift": 1.0, "network.graph": "",
     "algorithm.lr": 0.05, "engine.client_devices": 1, "engine.links": "dense", "model.name": "linear",
 }  # fmt: skip
 SYNTHETIC = {"data.dimension": 5, "data.samples_per_client": 6, "data.truth_share": 1.0}
@@ -240,6 +241,7 @@ ORDER = {slot: place for place, slot in enumerate(SLOTS)}
 PAIRS = [(slot, choice) for slot, choices in SLOTS.items() for choice in choices]
 ASYNCHRONOUS = ("adpsgd", "push", "push_pull", "osgp", "swift")
 FIXED = ("d2", "extra", *COMPRESS)
+ENOUGH = 20  # cases of a pair: runs of a drawn configuration
 FEW = {"torus": (9, 12), "random_regular": (6, 12), "small_world": (6, 9, 12), "erdos_renyi": (6, 9)}
 
 
@@ -344,21 +346,22 @@ def drawn(rng, wanted, seen, refuses):
         since what is refused is judged too.
     """
     clients, rounds = rng.choice((6, 9, 5, 12)), rng.randint(3, 6)
-    any_choice, size = rng.random() < 0.15, rng.randint(8, 14)
-    choices = completed(rng, dict(wanted))
-    slots = rng.sample(list(SLOTS), len(SLOTS))
-    for slot in ["algorithm", *slots] if rng.random() < 0.8 else slots:
-        if len(choices) >= size:
-            break
-        if slot in choices:
-            continue
-        names = rng.sample(list(SLOTS[slot]), min(4, len(SLOTS[slot])))
-        names.sort(key=lambda name, slot=slot: sum(seen.get(pair((slot, name), had), 0) for had in choices.items()))
-        for name in names:
-            more = completed(rng, choices | {slot: name})
-            if any_choice or not refuses(configured(more, clients, rounds, 1)):
-                choices = more
-                break
+    any_choice, size = rng.random() < 0.15, rng.randint(9, 16)
+    choices, slots = completed(rng, dict(wanted)), set(rng.sample(list(SLOTS), 2 * len(SLOTS) // 3))
+    if rng.random() < 0.8:
+        slots.add("algorithm")
+
+    def missing(one):
+        """How many cases are missing of the pairs that a choice makes with the others."""
+        return sum(max(ENOUGH - seen.get(pair(one, had), 0), 0) for had in choices.items())
+
+    left = [one for one in rng.sample(PAIRS, len(PAIRS)) if one[0] in slots]
+    while len(choices) < size and (left := [(slot, name) for slot, name in left if slot not in choices]):
+        left.sort(key=missing)
+        slot, name = left.pop()
+        more = completed(rng, choices | {slot: name})
+        if any_choice or not refuses(configured(more, clients, rounds, 1)):
+            choices = more
     clients = clients if clients in FEW.get(choices.get("world"), (clients,)) else FEW[choices["world"]][0]
     # Where clients move, the slow simulator must see them after every round.
     every = rng.choice([1, 2]) if choices.get("world") in GRAPHS else 1
@@ -377,6 +380,14 @@ def drawn(rng, wanted, seen, refuses):
 def pair(a, b):
     """Two (slot, choice) in the order of the slots."""
     return (a, b) if ORDER[a[0]] <= ORDER[b[0]] else (b, a)
+
+
+def is_refused(one, other, refuses):
+    """Whether a pair is refused by itself, with whatever its two choices cannot be without."""
+    rng = random.Random(0)
+    choices = {slot: name for slot, name in (one, other) if (slot, name) != ("algorithm", "dpsgd")}
+    several = (configured(completed(rng, dict(choices)), rng.choice((6, 9, 12)), 4, 1) for _ in range(24))
+    return all(map(refuses, several))
 
 
 def smaller(one):
