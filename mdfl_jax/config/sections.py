@@ -44,7 +44,6 @@ from mdfl_jax.networks.spatial import ORDERS
 from mdfl_jax.networks.worlds import MOVERS, RELAY_PLACES
 from mdfl_jax.networks.wrappers.participation import PICKS
 from mdfl_jax.networks.wrappers.roadside import ServerConfig
-from mdfl_jax.storage.disk import CHOICES
 from mdfl_jax.tasks import GRADIENTS, PRECISIONS, TASKS, TaskKind, task_named
 from mdfl_jax.tasks.gradients import MAPPINGS
 from mdfl_jax.tasks.losses import LOSSES
@@ -360,12 +359,6 @@ class EngineConfig:
         0, "memory limit of a device in MiB; 0: by the memory that it has", at_least=0, in_runs=False
     )
     checkpoint_minutes: float = field(5.0, "minutes between checkpoints", above=0, in_runs=False)
-    on_full_disk: str = field(
-        "stop",
-        "a file has no room on the disk: the study stops, or waits until there is",
-        names=CHOICES,
-        in_runs=False,
-    )
     states_mib: int = field(
         256,
         "MiB that the last states of all runs may take in the workdir, so that rounds can be added; if they would "

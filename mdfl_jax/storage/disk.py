@@ -1,7 +1,6 @@
 """Writes files whole or not at all: bytes, texts, strict JSON and arrays. No JAX is needed.
 
-What cannot be written is one line that names the file and what is missing. A study waits for room on a full disk, or
-stops, as ``engine.on_full_disk`` says (`on_full_disk`).
+What cannot be written is one line that names the file, and on a full disk what is missing and what to do.
 
 What a file unpacks to is bounded, so that a small file of somebody else cannot fill the memory of this process.
 """
@@ -12,13 +11,11 @@ import json
 import math
 import os
 import secrets
-import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -114,12 +111,9 @@ def check_npz(path: str | Path) -> None:
                     )
 
 
-CHOICES = ("stop", "wait")
 FULL = (errno.ENOSPC, errno.EDQUOT)
 FAILED = (*FULL, errno.EROFS, errno.EIO, errno.EFBIG)  # what a file system may say at any time
 PART = ".part"  # the end of the name of a file that is not complete yet (`is_part`)
-RETRY = 5.0  # seconds from one attempt to the next
-_TICK = 0.2  # seconds after which a stop is noticed
 _MIB = 2**20
 
 
@@ -127,70 +121,21 @@ class DiskError(UserError):
     """A file could not be written. What was written before stays as it was."""
 
 
-class Waiting(NamedTuple):
-    """The behaviour on a full disk: whether to wait, where lines for the user go, and whether the run is stopped."""
-
-    waits: bool = False
-    log: Callable[[str], None] = print
-    stopping: Callable[[], bool] = lambda: False
-
-
-_waiting: ContextVar[Waiting] = ContextVar("waiting", default=Waiting())  # noqa: B039 - a NamedTuple
-
-
 @contextlib.contextmanager
-def _set(waiting: Waiting) -> Iterator[None]:
-    token = _waiting.set(waiting)
-    try:
-        yield
-    finally:
-        _waiting.reset(token)
-
-
-def on_full_disk(choice: str, log: Callable[[str], None]) -> contextlib.AbstractContextManager[None]:
-    """Wait for room on a full disk, or stop, inside this context manager.
-
-    Args:
-      choice: "stop" or "wait".
-      log: A function that takes lines for the user. It should not be silent: nothing else says why a run stands still.
-    """
-    return _set(Waiting(choice == "wait", log))
-
-
-def until(stopping: Callable[[], bool]) -> contextlib.AbstractContextManager[None]:
-    """Wait for room on a full disk only until the user has stopped the run, inside this context manager."""
-    return _set(_waiting.get()._replace(stopping=stopping))
-
-
-def attempt(path: Path, act: Callable[[], Any], needs: int = 0) -> None:
-    """Call a function that writes to a path, and on a full disk calls it again if the run waits for room.
+def writing(path: Path, needs: int = 0) -> Iterator[None]:
+    """Name the path that is written inside this context manager, if it cannot be.
 
     Args:
       path: The file or folder.
-      act: The function. If it raises an OSError, nothing of what it wrote may count.
-      needs: About how many bytes it writes; 0: unknown.
+      needs: About how many bytes are written; 0: unknown.
 
     Raises:
-      DiskError: If it cannot be written.
+      DiskError: In place of an OSError.
     """
-    waiting, told = _waiting.get(), False
-    while True:
-        try:
-            act()
-        except OSError as error:
-            line = _line(path, error, needs)
-            if error.errno not in FULL or not waiting.waits or waiting.stopping():
-                raise DiskError(line) from error
-            if not told:
-                waiting.log(f"{line}; waiting for room ...")
-            told = True
-            until = time.monotonic() + RETRY
-            while time.monotonic() < until and not waiting.stopping():
-                time.sleep(min(_TICK, RETRY))
-        else:
-            if told:
-                waiting.log(f"{path} is written; going on")
-            return
+    try:
+        yield
+    except OSError as error:
+        raise DiskError(_line(path, error, needs)) from error
 
 
 def write(path: Path, make: Callable[[Path], Any], needs: int = 0) -> None:
@@ -208,8 +153,7 @@ def write(path: Path, make: Callable[[Path], Any], needs: int = 0) -> None:
       DiskError: If it cannot be written. Nothing of it stays, and an earlier file stays as it was.
     """
     part = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}{PART}")
-
-    def act() -> None:
+    with writing(path, needs):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
@@ -219,8 +163,6 @@ def write(path: Path, make: Callable[[Path], Any], needs: int = 0) -> None:
             with contextlib.suppress(OSError):
                 part.unlink(missing_ok=True)
             raise
-
-    attempt(path, act, needs)
 
 
 def is_part(path: Path) -> bool:
@@ -259,14 +201,12 @@ class Appended:
 
     def __init__(self, path: Path, anew: bool = True):
         self.path = path
-        self._how = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | (os.O_TRUNC if anew else 0)
-        attempt(path, self._open)
-
-    def _open(self) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        if self.path.is_symlink():
-            self.path.unlink()
-        self._file = os.open(self.path, self._how, 0o666)
+        how = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | (os.O_TRUNC if anew else 0)
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if path.is_symlink():
+                path.unlink()
+            self._file = os.open(path, how, 0o666)
 
     def write(self, content: bytes) -> None:
         """Append bytes.
@@ -274,9 +214,8 @@ class Appended:
         Raises:
           DiskError: If they cannot be written.
         """
-
-        def act() -> None:
-            written = 0
+        written = 0
+        with writing(self.path, len(content)):
             try:
                 while written < len(content):
                     written += os.write(self._file, content[written:])
@@ -286,8 +225,6 @@ class Appended:
                     if written and end == os.fstat(self._file).st_size:
                         os.ftruncate(self._file, end - written)
                 raise
-
-        attempt(self.path, act, len(content))
 
     def close(self) -> None:
         """Close the file."""
@@ -301,7 +238,7 @@ def _line(path: Path, error: OSError, needs: int) -> str:
     if error.errno in FULL:
         why = "the quota is used up" if error.errno == errno.EDQUOT else "the disk is full"
         wanted = f"about {needs / _MIB:.2f} MiB needed, " if needs else ""
-        why += f" ({wanted}{_free(path)} free); make room, and the same command goes on"
+        why += f" ({wanted}{_free(path)} free); make room and run the same command again: finished runs are kept"
     return f"{path} cannot be written: {why}"
 
 

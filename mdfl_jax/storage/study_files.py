@@ -59,7 +59,8 @@ def locked(workdir: Path) -> Iterator[None]:
       DiskError: If the lock cannot be made.
     """
     lock = FileLock(workdir / LOCK)
-    disk.attempt(workdir / LOCK, lock.acquire)
+    with disk.writing(workdir / LOCK):
+        lock.acquire()
     try:
         yield
     finally:

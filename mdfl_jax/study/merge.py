@@ -90,7 +90,8 @@ def merge(
     manifest = restricted(manifest, list(files))
     manifest["runs_per_batch"] = _batch_sizes(manifest)
     inspect_workdir(out, manifest, overwrite)  # without a config.json, it may be left from a merge that was stopped
-    disk.attempt(out, lambda: out.mkdir(parents=True, exist_ok=True))
+    with disk.writing(out):
+        out.mkdir(parents=True, exist_ok=True)
     with locked(out):
         if others := Workers(out).others():
             raise UserError(f"--workdir={out}: {others[0]} computes runs there")
@@ -150,7 +151,6 @@ def _copy(record: RunRecord, out: Path) -> None:
     for path in (record.path, state_path(workdir, record.name), *models):
         new = out / path.parent.name / path.name
         if path.is_file() and not (new.is_file() and new.samefile(path)):  # equal links would both stay
-            disk.attempt(new, partial_of(new.parent.mkdir, parents=True, exist_ok=True))
             disk.write(new, partial_of(_link, path))
 
 

@@ -202,30 +202,30 @@ def run_or_resume(
         hosts.tell("fit")
         files.set_study(apart(lambda: memory.fit(study, log)) or study)
         set_precision(study.experiment)
-    disk.attempt(workdir, lambda: workdir.mkdir(parents=True, exist_ok=True))
+    with disk.writing(workdir):
+        workdir.mkdir(parents=True, exist_ok=True)
 
     def begin(others: Sequence[Worker]) -> None:
         if not options.is_worker:
             _begin(files, others, options.overwrite)
 
-    with disk.on_full_disk(study.experiment.engine.on_full_disk, print_to_stderr):
-        if options.crew:
-            with options.crew.place:  # what is wrong in its settings is found before anything is removed
-                with locked(workdir):
-                    begin(Workers(workdir).others())
-                options.crew.run(study, workdir, log, options.progress)
-        else:
-            with Workers(workdir) as workers:
-                with locked(workdir):
-                    others = workers.others()
-                    begin(others)
-                _run_missing(files, workers, options, not others)
-        if options.is_worker:
-            return {}, False
-        with locked(workdir):
-            if not Workers(workdir).others():
-                files.tidy()
-            return _write_views(files), False
+    if options.crew:
+        with options.crew.place:  # what is wrong in its settings is found before anything is removed
+            with locked(workdir):
+                begin(Workers(workdir).others())
+            options.crew.run(study, workdir, log, options.progress)
+    else:
+        with Workers(workdir) as workers:
+            with locked(workdir):
+                others = workers.others()
+                begin(others)
+            _run_missing(files, workers, options, not others)
+    if options.is_worker:
+        return {}, False
+    with locked(workdir):
+        if not Workers(workdir).others():
+            files.tidy()
+        return _write_views(files), False
 
 
 def _begin(files: RunFiles, others: Sequence[Worker], overwrite: bool) -> None:
@@ -259,7 +259,6 @@ def _run_missing(files: RunFiles, workers: Workers, options: RunOptions, is_firs
     if options.on_evaluation:
         sinks.append(Callback(study, options.on_evaluation, runner.stop))
     with (
-        disk.until(lambda: runner.stopping),
         handled(runner.stop, log, options.is_worker or hosts.many() > 1),
         contextlib.ExitStack() as stack,
     ):

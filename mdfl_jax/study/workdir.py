@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.results.records import RunRecord, from_devices, joined, write_record
 from mdfl_jax.storage import array_files, disk
 from mdfl_jax.storage.array_files import Arrays
-from mdfl_jax.storage.disk import attempt, is_part, plain
+from mdfl_jax.storage.disk import is_part, plain, writing
 from mdfl_jax.storage.provenance import provenance
 from mdfl_jax.storage.study_files import (
     CONFIG,
@@ -234,7 +234,8 @@ def clear(workdir: Path) -> None:
     except UserError:  # damaged, or of another version
         listed = ()
     for path in list(written_files(workdir, [str(name) for name in listed])):
-        attempt(path, partial(path.unlink, missing_ok=True))
+        with writing(path):
+            path.unlink(missing_ok=True)
         for folder in path.parents:
             if folder == workdir:
                 break

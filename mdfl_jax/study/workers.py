@@ -73,8 +73,9 @@ class Workers:
 
     def __enter__(self) -> Self:
         self._alive = FileLock(self.folder / f"{self.token}.lock")
-        disk.attempt(self.folder, lambda: self.folder.mkdir(exist_ok=True))
-        disk.attempt(self.folder, self._alive.acquire)
+        with disk.writing(self.folder):
+            self.folder.mkdir(exist_ok=True)
+            self._alive.acquire()
         try:
             self.take(())
         except BaseException:

@@ -34,8 +34,7 @@ MUTANTS = [
     Mutant("study/workdir.py", "if other := sorted(", "if other := False and sorted(", WORKDIR),
     Mutant("study/identity.py", '"switches": switches()}', '"switches": 0}', IDENTITY),
     # A full disk.
-    Mutant("storage/disk.py", "raise DiskError(line) from error", "raise", DISK),
-    Mutant("storage/disk.py", "if not told:", "if True:", f"{DISK}::test_what_waits_for_room_says_so_once_and_goes_on"),
+    Mutant("storage/disk.py", "raise DiskError(_line(path, error, needs)) from error", "raise", DISK),
     Mutant("storage/disk.py", "part.unlink(missing_ok=True)", "pass", DISK),
     Mutant("storage/disk.py", "os.ftruncate(self._file, end - written)", "pass", DISK),
     # Nobody reads the output; signals.

@@ -1,5 +1,6 @@
-"""A full disk: one line, what is finished stays, and the same command goes on; or the run waits for room."""
+"""A full disk: one line, what is finished stays, and the same command goes on."""
 
+import contextlib
 import errno
 import os
 from pathlib import Path
@@ -18,36 +19,30 @@ MANY = 10**6
 
 
 class Full:
-    """A disk on which a file gets its error as soon as it is to be complete, or while it is written."""
+    """A disk that is full after so many further writes: what is written then stays incomplete."""
 
     def __init__(self, monkeypatch):
-        self.left, self.number, self.seen, self.make_room_after = MANY, errno.ENOSPC, [], MANY
-        real = disk.attempt
+        self.left, self.number, self.seen = MANY, errno.ENOSPC, []
+        real = disk.writing
 
-        def attempt(path, act, needs=0):
-            def failing():
-                self.seen.append(path)
-                self.left -= 1
-                if self.left < 0 and path.suffix in ("", ".lock"):  # a folder or a lock
+        @contextlib.contextmanager
+        def writing(path, needs=0):
+            self.seen.append(path)
+            self.left -= 1
+            with real(path, needs), pytest.MonkeyPatch.context() as patch:
+                is_full = self.left < 0
+                if is_full and path.suffix in ("", ".lock"):  # a folder or a lock
                     self.fail()
-                elif self.left < 0:
-                    act_partly(act)
-                act()
+                if is_full:  # the last step of a new file, the first one of an appended piece
+                    patch.setattr(Path, "replace", self.fail)
+                    patch.setattr(os, "write", self.fail)
+                yield
+                if is_full:
+                    self.fail()
 
-            real(path, failing, needs)
-
-        def act_partly(act):
-            """The act, whose last step fails: the parts that it has written must not stay."""
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(Path, "replace", self.fail)
-                act()
-            self.fail()
-
-        monkeypatch.setattr(disk, "attempt", attempt)
+        monkeypatch.setattr(disk, "writing", writing)
 
     def fail(self, *_):
-        if len(self.seen) >= self.make_room_after:
-            self.left = MANY
         raise OSError(self.number, os.strerror(self.number))
 
 
@@ -82,7 +77,7 @@ def test_wherever_the_disk_is_full_the_line_names_the_file_and_the_study_goes_on
             run_study(study, folder)
         failed = full.seen[at]
         assert str(raised.value).startswith(f"{failed} cannot be written: the disk is full (")
-        assert "free); make room, and the same command goes on" in str(raised.value)
+        assert "free); make room and run the same command again: finished runs are kept" in str(raised.value)
         assert "\n" not in str(raised.value)
         assert not list(folder.rglob("*.part"))
         full.left = MANY
@@ -99,21 +94,9 @@ def test_other_errors_of_a_disk_are_one_line_too(tmp_path, full):
         (errno.EFBIG, "file too large"),
     ):
         full.number = number
-        choice = "stop" if number == errno.EDQUOT else "wait"  # only room is waited for
-        refused = pytest.raises(disk.DiskError, match=rf"a.json cannot be written: {words}")
-        with disk.on_full_disk(choice, pytest.fail), refused:
+        with pytest.raises(disk.DiskError, match=rf"a.json cannot be written: {words}"):
             write_json(tmp_path / "a.json", {})
         assert not list(tmp_path.iterdir())
-
-
-def test_what_waits_for_room_says_so_once_and_goes_on(full, tmp_path, monkeypatch):
-    monkeypatch.setattr(disk, "RETRY", 0.01)
-    full.left, full.make_room_after, lines = 0, 3, []
-    with disk.on_full_disk("wait", lines.append):
-        write_json(tmp_path / "a.json", {})
-    assert (tmp_path / "a.json").read_text() == "{}\n"
-    assert len(full.seen) == 4
-    assert [line.rpartition("; ")[2] for line in lines] == ["waiting for room ...", "going on"]
 
 
 def test_an_appended_piece_is_there_whole_or_not_at_all(tmp_path, monkeypatch):

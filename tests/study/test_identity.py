@@ -24,8 +24,7 @@ DEFAULTS = Path(__file__).with_name("defaults.json")
 NO_NUMBER = {
     *("labels", "data.categories"),  # the data are told by their content
     *("name", "title", "baseline", "target", "loggers", "select", "select_by", "x_axis", "data.dir", "trace.made_by"),
-    *("engine.runs_per_batch", "engine.memory_mib", "engine.checkpoint_minutes"),
-    *("engine.states_mib", "engine.on_full_disk"),
+    *("engine.runs_per_batch", "engine.memory_mib", "engine.checkpoint_minutes", "engine.states_mib"),
 }
 """The fields that change no number of a run."""
 
