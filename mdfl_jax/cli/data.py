@@ -7,7 +7,7 @@ they are the fields data.target to data.layout of a study. Edge lists and partit
 With --config=FILE, and perhaps --config.KEY=VALUE and --picture=FILE.png, it shows instead, without training, the data
 that the clients of a study will hold: the counts of the labels, and numbers that say how unequal they are.
 
---format=NAME  a format of docs/movement.md, such as sumo, csv_geo or gpx; by default found from the file
+--format=NAME  a format of docs/movement.md, such as sumo, csv_geo or gpx; by default that of its ending or its header
 --columns=NAMES  the columns of a table without a header, such as id,time,lon,lat
 --types=CAR,BUS, --times=BEGIN,END, --area=WEST,SOUTH,EAST,NORTH  the part of the file that is used
 --gaps=RULE    nodes that are not seen stand still (hold) or are gone (absent)
@@ -15,7 +15,6 @@ that the clients of a study will hold: the counts of the labels, and numbers tha
 --dt=SECONDS   length of a round; 0 takes the spacing of the samples
 """
 
-import csv
 import os
 import re
 from collections.abc import Mapping
@@ -27,14 +26,13 @@ from absl import flags
 
 from mdfl_jax.cli import common
 from mdfl_jax.core.errors import UserError, unknown_name
-from mdfl_jax.core.tables import marks_of
 from mdfl_jax.traces import load, part_of
 from mdfl_jax.traces.describe import describe
-from mdfl_jax.traces.formats.tables import NAMES, header_of, is_header
-from mdfl_jax.traces.reading import first_line, opened
+from mdfl_jax.traces.formats.tables import NAMES, header_in
+from mdfl_jax.traces.reading import opened
 
 _TRACE = flags.DEFINE_string("trace", None, "Trace file, plain or .gz.")
-_FORMAT = flags.DEFINE_string("format", "auto", "Its format; auto goes by the file's ending or content.")
+_FORMAT = flags.DEFINE_string("format", "auto", "Its format; auto goes by the file's ending or header.")
 _COLUMNS = flags.DEFINE_string("columns", "", "Names of a table's columns in their order, such as id,time,lon,lat.")
 _TYPES = flags.DEFINE_string("types", "", "Only nodes of these types, such as car,bus.")
 _TIMES = flags.DEFINE_string("times", "", "Only begin,end: seconds of the file, or dates with a time.")
@@ -93,10 +91,9 @@ def _may_be_samples(path: Path) -> bool:
     if path.suffix != ".csv" or not path.is_file():
         return path.is_dir() or path.suffix == ".npz"
     with open(path, encoding="utf-8-sig", errors="replace") as file:
-        line = first_line(file.read(2**16))
-    row = header_of(next(csv.reader([line], delimiter=marks_of([line])[0]), []))
-    known = [role for role, names in NAMES.items() if {role, *names} & {*row}]
-    return is_header(row) and len(known) < 3 and not {"i", "j"} <= {*row}
+        header = {*header_in(file.read(2**16))}
+    known = [role for role, names in NAMES.items() if {role, *names} & header]
+    return bool(header) and len(known) < 3 and not {"i", "j"} <= header
 
 
 def _samples(path: Path, fields: Mapping[str, str]) -> list[tuple[str, str]]:

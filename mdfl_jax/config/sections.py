@@ -158,7 +158,7 @@ class TraceConfig:
     )
     made_by: str = field("", "command that makes the file, named if the file is not there", traced=True, in_runs=False)
     format: str = _of_trace(
-        "auto", "file format; auto: by file ending or content", names=lambda: ("auto", *TRACE_FORMATS), traced=True
+        "auto", "file format; auto: by file ending or header", names=lambda: ("auto", *TRACE_FORMATS), traced=True
     )
     columns: str = _of_trace(
         "", "names of the columns of a table in their order, such as id,time,lon,lat; empty: as its header", traced=True

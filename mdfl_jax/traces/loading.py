@@ -1,7 +1,7 @@
 """Loads a trace of any format: finds the format, reads the file, takes a part of it, and converts degrees to metres.
 
-A format shows by a sign, which is in the ending of a file's name or in its first lines. If the signs are of two
-formats, or if what has been read may be something else, the file is refused in one line that says how to decide.
+A format shows by the ending of a file's name or by a header. If neither says it, or both say two formats, the file is
+refused in one line that names the field which decides.
 """
 
 import math
@@ -83,7 +83,7 @@ def projected(trace: Trace) -> Trace:
 
 
 def detect(path: str | Path, named: Sequence[str] = ()) -> tuple[str, str]:
-    """Find the format of a file or a folder by the ending of its name and by its first lines.
+    """Find the format of a file or a folder by the ending of its name and by its header.
 
     A format that both speak for is taken before those for which one of them does.
 
@@ -118,7 +118,10 @@ def detect(path: str | Path, named: Sequence[str] = ()) -> tuple[str, str]:
     if len(found) == 1:
         return next(iter(found.items()))
     if not found:
-        what = "a folder of traces" if is_folder else f"its beginning {begins[:40]!r}"
-        wrong(path, f"its format is not known from {what}; trace.format names one: {', '.join(names)}")
+        wrong(
+            path,
+            f"neither its ending nor a header says its format (it begins with {begins[:40]!r}); trace.format names it: "
+            f"{', '.join(names)}; or trace.columns names the columns of a table, such as time,id,x,y",
+        )
     signs = " or ".join(f"{name} ({sign})" for name, sign in found.items())
     wrong(path, f"it may be {signs}; trace.format says which, as in trace.format={next(iter(found))}")

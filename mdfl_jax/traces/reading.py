@@ -309,7 +309,7 @@ class TraceFormat(NamedTuple):
     Attributes:
       read: (path) -> the places in the unit of the file, or the contact list.
       endings: the endings of file names that are of this format, in lower case and without .gz.
-      sign: (the beginning of a file's text) -> by what a file is seen to be of this format, in words; "": it is not.
+      sign: (the beginning of a file's text) -> the header that only this format has, in words; "": there is none.
       folders: whether a trace may be a folder.
       takes_columns: whether ``read`` takes the names of the columns, ``named``.
     """

@@ -80,7 +80,7 @@ WRITERS = {
     "csv": (csv, ".csv"),
     "bonnmotion": (bonnmotion, ".movements"),
     "ns2": (ns2_of_sumo, ".tcl"),
-    "one": (one, ".txt"),
+    "one": (one, ".one"),
 }
 
 

@@ -49,7 +49,13 @@ CASES = [
     ("a.csv", "start,end,i,j\n5,4,1,2\n", "line 2: the contact starts at 5 and ends at 4, before that"),
     ("a.csv", "round,i,j\n", "it holds no contacts"),
     ("a", "", "the file is empty"),
-    ("a", "Call me Ishmael.\n", "its format is not known from its beginning 'Call me Ishmael.'; trace.format names"),
+    (
+        "a",
+        "Call me Ishmael.\n",
+        "neither its ending nor a header says its format (it begins with 'Call me Ishmael.'); tr",
+    ),
+    ("a", "20 1 2\n40 1 2\n", "trace.format names it: bonnmotion, cabspotting, contacts, csv, csv_geo, geolife, gpx,"),
+    ("a.csv", "0,a,1,2\n1,a,1,2\n", "or trace.columns names the columns of a table, such as time,id,x,y"),
 ]
 
 # Tables, people in contact and other public formats; what is so of any format is above.
@@ -64,24 +70,15 @@ CASES += [
     ("a", "t,seconds,id,x,y\n0,0,a,1,2\n", "t and seconds may both be the time; trace.columns names them"),
     ("a", "time,id,x,y,lon,lat\n0,a,1,2,3,4\n", "it has x and y, and lon and lat; trace.columns names them"),
     ("a", "time;id;x;y\n0,5;a;1;2\n", "time is '0,5'; it must be a number"),
-    ("a", "a,2008-02-02 10:00:00,11.5,48.1\n", "11.5 and 48.1 may be longitude and latitude or"),
     ("a", FAR, "look like degrees"),
     ("a.xml", BARE, "trace.format=sumo reads metres; trace.format=sumo_geo reads degrees"),
     ("a.xml", "<gpx></gpx>", "it may be sumo (a name that ends in .xml) or gpx (the text '<gpx'); trace.for"),
-    ("a", "0,1,5,7\n1,1,6,8\n", "it may be contacts (columns that may be start,end,i,j) or csv (columns without a"),
-    ("a", "0,1,2\n1,2,3\n", "its columns may be round,i,j or i,j,round; trace.columns says which"),
-    ("a", "1 2 100 160 1 0\n1 3 120 160 1 0\n2 3 130 190 1 0\n", "trace.format"),  # contacts of Haggle
-    ("a", "5 2 1082040961\n1 3 1082155839\n4 2 1082414391\n", "trace.format"),  # a list of SNAP, in seconds
     ("a.plt", PLT + "39.9,116.3,0,1,39744.1,2008-10-23\n", "line 7: 6 columns; a .plt has 7"),
     ("a.plt", PLT + "39.9,116.3,0,1,39744.1,23.10.2008,02:53\n", "time is '23.10.2008 02:53'"),
     ("a.gpx", "<gpx><trk><trkpt lat='1' lon='2'/></trk></gpx>", "a point of a track has no <time>"),
     ("a.gpx", "<!DOCTYPE gpx><gpx/>", "a document type (DOCTYPE, entities) is refused; GPX has none"),
-    ("a", "37.7 -122.3 0 1213084687\n37.7 -122.3 1\n", "line 2: 3 numbers; a line has latitude"),
-    ("a", "20 1 2\n40 1 1\n", "line 2: badge 1 is in contact with itself"),
-    ("a", "5 CONN 1 2 up\n6 CONN 2 1 up\n", "line 2: the connection of 1 and 2 comes up, and is up since line 1"),
-    ("a", "5 CONN 1 2 up\n4 CONN 2 1 down\n", "line 2: time goes back from 5 to 4"),
-    ("a", "0 20 0 9 0 9\n0 a 1 2\n0 a 1\n", "line 3: 3 words; a sample has time id x y"),
-    ("a", "0 4 0 10 0 2 0 45\n0 7 0 2 5\n4 7 10 2\n", "line 3: id '7' at time 4 has no z, and the samples be"),
+    ("a.one", "0 20 0 9 0 9\n0 a 1 2\n0 a 1\n", "line 3: 3 words; a sample has time id x y"),
+    ("a.one", "0 4 0 10 0 2 0 45\n0 7 0 2 5\n4 7 10 2\n", "line 3: id '7' at time 4 has no z, and the samples be"),
     ("a.csv", "time,id,x,y,z\n0,a,0,2,nan\n4,a,1,2,0\n", "line 2: id 'a' at time 0: z is nan; it must be finite"),
     ("a.xml", RISES, "id 'a' at time 4 has no z, and the samples before it have one; all have one, or no"),
     ("a.tcl", NS2 + "$node_(0) set Z_ 5\n" + NS2.replace("0)", "1)"), "node 1 has no height, and others have: set Z_"),
@@ -89,6 +86,15 @@ CASES += [
     ("a.net.xml", "<net></net>", "the network has no edge with a lane"),
     ("a.net.xml", "<net><edge id='a'><lane shape='0,0 1'/></edge></net>", "the point '1'; it must be x,y or x,y,z"),
     ("a.net.xml", "<net>", "the file is cut off"),
+]
+
+OF_FORMAT = [  # what only trace.format says
+    ("csv", "0,a,1,2\n1,a,1,2\n", "line 1: its first line is no header; trace.columns names them in the order"),
+    ("contacts", "0,1,2\n1,2,3\n", "line 1: its first line is no header; trace.columns names them in the order"),
+    ("cabspotting", "37.7 -122.3 0 1213084687\n37.7 -122.3 1\n", "line 2: 3 numbers; a line has latitude"),
+    ("sociopatterns", "20 1 2\n40 1 1\n", "line 2: badge 1 is in contact with itself"),
+    ("one_conn", "5 CONN 1 2 up\n6 CONN 2 1 up\n", "line 2: the connection of 1 and 2 comes up, and is up since"),
+    ("one_conn", "5 CONN 1 2 up\n4 CONN 2 1 down\n", "line 2: time goes back from 5 to 4"),
 ]
 
 
@@ -103,6 +109,9 @@ def test_a_wrong_file_is_one_line(tmp_path):
     for name, text, expected in CASES:
         (tmp_path / name).write_text(text)
         assert expected in of_file(tmp_path / name), text
+    for name, text, expected in OF_FORMAT:
+        (tmp_path / "a").write_text(text)
+        assert expected in told(load, tmp_path / "a", name), text
     whole = gzip.compress((STEP + "</fcd-export>").encode())
     for name, content, expected in (
         ("cut.xml.gz", whole[:-20], "the file is cut off: its gzip stream has no end"),

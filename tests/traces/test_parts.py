@@ -69,14 +69,16 @@ def test_types_of_sumo_classes_of_people_and_dates(tmp_path):
     (tmp_path / "fcd.xml").write_text(f"<fcd-export>{body}</fcd-export>")
     assert load(tmp_path / "fcd.xml", part=part_of("bus")).ids == ("a",)
     (tmp_path / "tij.dat").write_text("20 7 3 A B\n40 7 9 A A\n60 3 9 B A\n")
-    people = load(tmp_path / "tij.dat")
+    people = load(tmp_path / "tij.dat", "sociopatterns")
     assert dict(zip(people.ids, people.kinds)) == {"3": "B", "7": "A", "9": "A"}
-    of_a = load(tmp_path / "tij.dat", part=part_of("A"))
+    of_a = load(tmp_path / "tij.dat", "sociopatterns", part=part_of("A"))
     assert (of_a.ids, of_a.pair.tolist(), of_a.start.tolist()) == (("7", "9"), [[0, 1]], [20])
-    cut = load(tmp_path / "tij.dat", part=part_of(times="10,50"))
+    cut = load(tmp_path / "tij.dat", "sociopatterns", part=part_of(times="10,50"))
     assert (cut.start.tolist(), cut.end.tolist()) == ([10, 20, 40], [20, 40, 50])
     (tmp_path / "taxis.txt").write_text("".join(f"7,2008-02-02 15:{m}:00,116.5{m},39.9\n" for m in (10, 20, 30)))
-    trace = load(tmp_path / "taxis.txt", part=part_of(times="2008-02-02 15:10:10,2008-02-02 15:20:00"))
+    trace = load(
+        tmp_path / "taxis.txt", columns="id,time,lon,lat", part=part_of(times="2008-02-02 15:10:10,2008-02-02 15:20:00")
+    )
     assert trace.times.tolist() == [datetime(2008, 2, 2, 15, 20, tzinfo=UTC).timestamp()]
     (tmp_path / "a.movements").write_text("0 1 2 5 3 4\n")
     for name, fields, says in (
@@ -149,7 +151,7 @@ def test_a_folder_of_tables_is_one(tmp_path):
     for taxi in (3, 7):
         rows = "".join(f"{taxi},2008-02-02 15:{m}:00,116.5{m},39.9{taxi}\n" for m in (10, 20, 30))
         (tmp_path / f"{taxi}.txt").write_text(rows)
-    assert load(tmp_path).ids == ("3", "7")
+    assert load(tmp_path, columns="id,time,lon,lat").ids == ("3", "7")
     bare = tmp_path / "bare"
     bare.mkdir()
     for name in ("ann", "bob"):

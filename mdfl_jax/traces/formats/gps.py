@@ -15,7 +15,6 @@ from mdfl_jax.traces.reading import (
     TraceFormat,
     date_seconds,
     files_of,
-    first_line,
     lines_of,
     number,
     opened,
@@ -179,16 +178,6 @@ def read_gpx(path: str | Path) -> Trace:
     return _trace(path, "gpx", files_of(path), samples)
 
 
-def _cab_sign(text: str) -> str:
-    words = first_line(text).split()
-    try:
-        lat, lon, occupied, time = map(float, words)
-    except ValueError:
-        return ""
-    is_cab = abs(lat) <= 90 and abs(lon) <= 180 and occupied in (0, 1) and time > _EARLIEST
-    return "lines of a latitude, a longitude, 0 or 1, and seconds since 1970" if is_cab else ""
-
-
 def _sign(mark: str, text: str) -> str:
     return f"the text {mark!r}" if mark in text[:_HEADING] else ""
 
@@ -197,7 +186,7 @@ TRACE_FORMATS.register("geolife", doc="GeoLife's .plt: latitude,longitude,0,feet
     TraceFormat(read_geolife, (".plt",), partial(_sign, "Geolife trajectory"), folders=True)
 )
 TRACE_FORMATS.register("cabspotting", doc="Lines of latitude longitude occupancy seconds, the latest first.")(
-    TraceFormat(read_cabspotting, (), _cab_sign, folders=True)
+    TraceFormat(read_cabspotting, folders=True)
 )
 TRACE_FORMATS.register("gpx", doc="GPX 1.1: tracks of points with times.")(
     TraceFormat(read_gpx, (".gpx",), partial(_sign, "<gpx"), folders=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mdfl_jax.traces.reading import TRACE_FORMATS, Columns, TraceFormat, first_line, lines_of, number, opened, wrong
+from mdfl_jax.traces.reading import TRACE_FORMATS, Columns, TraceFormat, lines_of, number, opened, wrong
 from mdfl_jax.traces.trace import Contacts, Trace, numbered
 
 _EDGES = (6, 8)  # numbers of the first line of a movement: the bounds of time and of two or three axes
@@ -83,23 +83,9 @@ def read_connections(path: str | Path) -> Contacts:
     return numbered(start, end, list(zip(i, j)), str(path), "one_conn")
 
 
-def _movement_sign(text: str) -> str:
-    lines = [line.split() for line in text.splitlines()[:2]]
-    try:
-        bounds = [float(word) for word in lines[0]]
-        if len(lines) == 1:
-            are_bounds = len(bounds) in _EDGES and all(a < b for a, b in zip(bounds[::2], bounds[1::2]))
-            return "a line of bounds" if are_bounds else ""
-        sample = [float(word) for word in (lines[1][0], *lines[1][2:])]
-    except (ValueError, IndexError):
-        return ""
-    is_one = len(bounds) in _EDGES and len(sample) + 1 in _ROW and bounds[0] <= sample[0] <= bounds[1]
-    return "a first line of bounds, and samples within them" if is_one else ""
-
-
 TRACE_FORMATS.register("one", doc="ONE's movements: bounds, then lines of time id x y.")(
-    TraceFormat(read_movement, (".one",), _movement_sign)
+    TraceFormat(read_movement, (".one",))
 )
 TRACE_FORMATS.register("one_conn", doc="ONE's reports of connections: time CONN i j up, or down.")(
-    TraceFormat(read_connections, (), lambda text: "the word CONN" if " CONN " in first_line(text) else "")
+    TraceFormat(read_connections)
 )

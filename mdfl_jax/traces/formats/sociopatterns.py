@@ -6,7 +6,6 @@ the columns are blanks, tabs or commas.
 """
 
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 
 from mdfl_jax.traces.reading import (
@@ -22,10 +21,7 @@ from mdfl_jax.traces.reading import (
 from mdfl_jax.traces.trace import Contacts, numbered
 
 STEP = 20  # seconds
-MOST_STEPS = 1_000_000  # of a study, some months; larger numbers are probably seconds, as in other lists of contacts
 _COLUMNS = (3, 5)  # without and with the classes
-_FEW = 200  # lines by which the format is found
-_ENOUGH = 3  # instants in steps of 20 seconds that are no accident, whatever the first one is
 
 
 def _words(text: str) -> list[str]:
@@ -78,25 +74,9 @@ def read_sociopatterns(path: str | Path, time_first: bool) -> Contacts:
     return numbered([t - STEP for t in end], end, pairs, str(path), name, kinds)
 
 
-def _sign(text: str, time_first: bool) -> str:
-    lines = text[: text.rfind("\n") + 1].splitlines()[:_FEW]  # the last one may be cut off
-    split = _words if time_first else str.split  # three numbers with commas are rather rounds than steps
-    rows = [split(line) for line in lines if line.strip() and not line.startswith("#")]
-    if not rows or any(len(row) not in _COLUMNS or not all(map(str.isdecimal, row[:3])) for row in rows):
-        return ""
-    first, _, third = zip(*([int(word) for word in row[:3]] for row in rows))
-    rises = lambda column: all(a <= b for a, b in pairwise(column))  # noqa: E731
-    in_steps = len({t % STEP for t in first}) == 1 and (first[0] % STEP == 0 or len(set(first)) >= _ENOUGH)
-    in_seconds = rises(first) and first[0] > 0 and in_steps
-    if time_first:
-        return f"times in steps of {STEP} seconds before two whole numbers" if in_seconds else ""
-    in_order = rises(third) and third[-1] < MOST_STEPS and not rises(first) and not in_seconds
-    return "two whole numbers before one that rises" if in_order else ""
-
-
 TRACE_FORMATS.register("sociopatterns", doc="Contacts t i j in steps of 20 seconds, perhaps with classes.")(
-    TraceFormat(partial(read_sociopatterns, time_first=True), (), partial(_sign, time_first=True))
+    TraceFormat(partial(read_sociopatterns, time_first=True))
 )
 TRACE_FORMATS.register("sociopatterns_ijt", doc="Contacts i j t, where t counts steps of 20 seconds.")(
-    TraceFormat(partial(read_sociopatterns, time_first=False), (), partial(_sign, time_first=False))
+    TraceFormat(partial(read_sociopatterns, time_first=False))
 )

@@ -5,7 +5,6 @@ import itertools
 from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import NoReturn
 
@@ -13,7 +12,6 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.tables import is_number, marks_of
-from mdfl_jax.traces.plausible import FASTEST
 from mdfl_jax.traces.reading import (
     MOST_CLIENTS,
     TRACE_FORMATS,
@@ -33,7 +31,6 @@ from mdfl_jax.traces.trace import Contacts, Trace
 
 PLANE = ("time", "id", "x", "y")
 GLOBE = ("time", "id", "lon", "lat")
-METRES_A_DEGREE = 111_195
 BY_ROUND = ("round", "i", "j")
 BY_TIME = ("start", "end", "i", "j")
 NAMES: Mapping[str, Collection[str]] = {
@@ -99,7 +96,7 @@ class _Places:
 
     def __init__(self, path: str | Path, geographic: bool | None, named: Sequence[str] = (), node: str = ""):
         self.path, self.geographic, self.named, self.node = path, geographic, named, node
-        self.why, self.guess = "", list[str]()
+        self.why = ""
 
     def find(self, line: int, row: Sequence[str]) -> tuple[dict[str, int], bool]:
         """Return the index of the column of each role, and whether the row is a header, from the first row.
@@ -115,7 +112,7 @@ class _Places:
         if is_header(row):
             self.why = "by the header"
             return self._by_name(line, header_of(row)), True
-        return self._by_content(line, row), False
+        self._refuse("its first line is no header", line)
 
     def _by_name(self, line: int, names: Sequence[str]) -> dict[str, int]:
         places: dict[str, list[int]] = {}
@@ -139,28 +136,6 @@ class _Places:
             self._refuse(f"{both} may both be the {twice[0]}", line)
         return {role: places[role][0] for role in roles}
 
-    def _by_content(self, line: int, row: Sequence[str]) -> dict[str, int]:
-        """Find the columns of a table without a header: time,id,x,y, or where a column has dates, that is the time."""
-        if len(row) != len(PLANE):
-            self._refuse(f"{len(row)} columns and no header", line)
-        dates = [k for k, cell in enumerate(row) if date_seconds(cell) is not None]
-        self.why = "in the usual order: there is no header"
-        if not dates:
-            self.guess = list(row)
-            return {role: k for k, role in enumerate(GLOBE if self.geographic else PLANE)}
-        if len(dates) > 1:
-            self._refuse("two of its columns are dates", line)
-        name, *place = (k for k in range(len(row)) if k != dates[0])
-        self.why = f"column {dates[0] + 1} has dates, and there is no header"
-        a, b = (abs(number(self.path, line, "a place", row[k])) for k in place)
-        if self.geographic is False or (self.geographic is None and max(a, b) > 180):
-            return dict(zip(PLANE, (dates[0], name, *place)))
-        if max(a, b) <= 90 or min(a, b) > 90:
-            self._refuse(
-                f"{row[place[0]]} and {row[place[1]]} may be longitude and latitude or latitude and longitude", line
-            )
-        return dict(zip(GLOBE, (dates[0], name, *(place if a > b else place[::-1]))))
-
     def _refuse(self, why: str, line: int) -> NoReturn:
         wrong(self.path, f"{why}; trace.columns names them in the order of the file, such as id,time,lon,lat", line)
 
@@ -174,33 +149,30 @@ def read_csv(path: str | Path, geographic: bool | None = None, named: Sequence[s
     """Read a table of places: time, id, x and y in metres or longitude and latitude, and perhaps z in metres.
 
     Columns are divided by commas, semicolons or tabs. A header names them in any order, by one of `NAMES`, and may name
-    further ones. Times are seconds, or dates with times (ISO 8601). Without a header four columns are ``time,id,x,y``
-    if they can be nothing else; or one has dates, and the others are id and place. Rows may be sorted by time or by id,
-    but the times of each id must grow. The files of a folder are one table; a file there without a column of ids is a
-    node with its name.
+    further ones. Times are seconds, or dates with times (ISO 8601). Rows may be sorted by time or by id, but the times
+    of each id must grow. The files of a folder are one table; a file there without a column of ids is a node with its
+    name.
 
     Args:
       path: the file or the folder, plain or gzip.
-      geographic: whether places are degrees. None decides by the header, and takes metres where there is no header.
+      geographic: whether places are degrees; None: as the names of the columns say.
       named: the names of the columns in the order of the file; (): those of the header.
 
     Returns:
       The trace, in the unit of the file.
 
     Raises:
-      UserError: for columns that are not known or that may be read in two ways, a field that is not a finite number,
-        times of an id that do not grow, a sample given twice, or a longitude or latitude out of range.
+      UserError: for columns that are not known or named twice, a field that is not a finite number, times of an id that
+        do not grow, a sample given twice, or a longitude or latitude out of range.
     """
-    columns, guess, why = Columns(path), list[str](), ""
+    columns, why = Columns(path), ""
     is_folder = Path(path).is_dir()
     for node, file in files_of(path):
         found = _Places(file, geographic, named, node if is_folder else "")
         columns.path = file
         at = _add_table(columns, found, is_first=not why)
-        guess, why = guess or found.guess, why or (_said(at, found.why) if at else "")
+        why = why or (_said(at, found.why) if at else "")
     columns.path = path
-    if guess and (doubt := _doubt(columns, guess)):
-        wrong(path, f"{doubt}; trace.columns says it, as time,id,x,y or id,time,x,y")
     return columns.trace("csv", why=why)
 
 
@@ -250,47 +222,6 @@ def _seconds(text: str) -> float:
     return found
 
 
-def _doubt(columns: Columns, first: Sequence[str]) -> str:
-    """Say why a table without a header may not be one of ``time,id,x,y``; "" if it can be nothing else.
-
-    Args:
-      columns: what it is as ``time,id,x,y``.
-      first: its first row.
-    """
-    if numbers := [name for name in columns.ids if "." in name and is_number(name)]:
-        return f"if its second column has ids, one of them is {numbers[0]}"
-    time, node = np.frombuffer(columns.time), np.frombuffer(columns.node, np.int32)
-    if len(columns.ids) == len(time):
-        return "if its first two columns are time and id, no id has a second sample"
-    if (np.diff(time) < 0).any() and np.count_nonzero(np.diff(node)) >= len(columns.ids):
-        return "if its first two columns are time and id, its rows are sorted by neither"
-    if "." not in first[0] and all(map(is_number, columns.ids)):
-        instant = np.array(list(map(float, columns.ids)))[node]
-        if _pace(columns, time, instant) <= FASTEST:
-            return "its first two columns may be time and id, or id and time"
-    return ""
-
-
-def _pace(columns: Columns, node: np.ndarray, time: np.ndarray) -> float:
-    """Return the mean speed in m/s of the places of a table under a reading of its rows as samples of nodes.
-
-    Args:
-      columns: the table.
-      node, time: [n] the node and the time of each row.
-
-    Returns:
-      The speed; inf for a reading that cannot be: no node has a second sample, or the times of one do not grow.
-    """
-    order = np.argsort(node, kind="stable")
-    same = np.diff(node[order]) == 0
-    seconds = np.diff(time[order])[same]
-    if not len(seconds) or seconds.min() <= 0:
-        return np.inf
-    place = np.stack([np.frombuffer(of, np.float32)[order].astype(float) for of in (columns.x, columns.y)])
-    way = np.hypot(*np.diff(place))[same].sum() * (METRES_A_DEGREE if columns.geographic else 1)
-    return float(way / seconds.sum())
-
-
 def read_parquet(path: str | Path, named: Sequence[str] = ()) -> Trace:
     """Read a table of places of Parquet, as SUMO writes it, with pandas; its columns are called as those of `read_csv`.
 
@@ -327,34 +258,6 @@ def read_parquet(path: str | Path, named: Sequence[str] = ()) -> Trace:
     return columns.trace("parquet", why=_said(at, found.why))
 
 
-_ORDERS = (BY_ROUND, ("i", "j", "round"), BY_TIME, ("i", "j", "start", "end"))
-_FEW = 200  # rows by which the order of columns is found
-_HEAD = 1 << 16  # characters in which they are
-
-
-def _orders(rows: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
-    """Return the orders of columns in which rows without a header may be contacts.
-
-    Clients are whole numbers and not in contact with themselves, rounds do not fall, and contacts do not end before
-    they start.
-    """
-
-    def are_contacts(order: tuple[str, ...]) -> bool:
-        at = {name: [float(row[k]) for row in rows] for k, name in enumerate(order)}
-        clients = all(row[k].strip().isdecimal() for k, name in enumerate(order) if name in "ij" for row in rows)
-        others = all(i != j for i, j in zip(at["i"], at["j"]))
-        if "round" in at:
-            whole_rounds = all(row[order.index("round")].strip().isdecimal() for row in rows)
-            return clients and others and whole_rounds and all(a <= b for a, b in pairwise(at["round"]))
-        return clients and others and all(a <= b for a, b in zip(at["start"], at["end"]))
-
-    try:
-        fitting = [order for order in _ORDERS if {len(row) for row in rows} == {len(order)}]
-        return [order for order in fitting if are_contacts(order)]
-    except ValueError:
-        return []
-
-
 def read_contacts(path: str | Path, named: Sequence[str] = ()) -> Contacts:
     """Read a contact list, plain or gzip: ``round,i,j`` or, in seconds, ``start,end,i,j``.
 
@@ -362,13 +265,11 @@ def read_contacts(path: str | Path, named: Sequence[str] = ()) -> Contacts:
 
     Args:
       path: the file.
-      named: the names of the columns in the order of the file; (): those of the header. Without a header it is the one
-        order in which the first rows may be contacts.
+      named: the names of the columns in the order of the file; (): those of the header.
 
     Raises:
-      UserError: for other columns, for rows without a header that may have two orders, for a file without contacts, a
-        round or client that is not a whole number from 0, a client that is not below `MOST_CLIENTS`, a contact of a
-        client with itself, or one that ends before it starts.
+      UserError: for other columns, for a file without contacts, a round or client that is not a whole number from 0, a
+        client that is not below `MOST_CLIENTS`, a contact of a client with itself, or one that ends before it starts.
     """
     start, end, pair = array("d"), array("d"), array("i")
     at: dict[str, int] = {}
@@ -404,51 +305,31 @@ def _columns_of(path: str | Path, line: int, row: Sequence[str], named: Sequence
     layouts, remedy = (BY_ROUND, BY_TIME), "trace.columns names them in the order of the file, such as round,i,j"
     if named and len(named) != len(row):
         wrong(path, f"trace.columns names {len(named)} columns, and the file has {len(row)}; {remedy}", line)
-    names, why = tuple(named), "as trace.columns says"
-    if not names and is_header(row):
-        names, why = header_of(row), "by the header"
-    if not names:
-        with opened(path) as stream:
-            orders = _orders(_rows_of(stream.read(_HEAD).decode("utf-8-sig", errors="replace")))
-        if len(orders) > 1:
-            wrong(path, f"its columns may be {' or '.join(map(','.join, orders))}; trace.columns says which", line)
-        usual = [one for one in layouts if len(one) == len(row)]
-        names, why = (orders or usual or [()])[0], "the order in which they may be contacts: there is no header"
+    if not named and not is_header(row):
+        wrong(path, f"its first line is no header; {remedy}", line)
+    names, why = (tuple(named), "as trace.columns says") if named else (header_of(row), "by the header")
     fitting = [one for one in layouts if {*one} <= {*names}]
     if not fitting:
-        what = f"columns {','.join(names)}" if names else f"{len(row)} columns and no header"
-        wrong(path, f"{what}; they must be {' or '.join(map(','.join, layouts))}; {remedy}", line)
+        wanted = " or ".join(map(",".join, layouts))
+        wrong(path, f"columns {','.join(names)}; they must be {wanted}; {remedy}", line)
     at = {name: names.index(name) for name in fitting[0]}
     return at, _said(at, why)
 
 
-def _rows_of(text: str) -> list[list[str]]:
-    """Return the cells of the first complete lines of a text."""
-    lines = [line for line in text.splitlines()[:_FEW] if line.strip() and not line.startswith("#")]
-    if text[-1:] != "\n" and len(lines) > 1:
-        lines = lines[:-1]
-    return [line.split(marks_of([lines[0]])[0]) for line in lines]
+def header_in(text: str) -> tuple[str, ...]:
+    """Return the names of the header with which a text begins, in lower case; () if it is no table with a header."""
+    line = first_line(text)
+    row = next(csv.reader([line], delimiter=marks_of([line])[0], skipinitialspace=True), [])
+    return header_of(row) if len(row) > 1 and line[0] not in "<$" and is_header(row) else ()
 
 
 def _places_sign(text: str) -> str:
-    rows = _rows_of(text)
-    if not rows or len(rows[0]) < 2 or text[0] in "<$":
-        return ""
-    if is_header(rows[0]):
-        return "" if {"i", "j"} <= {*header_of(rows[0])} else "a header of columns"
-    if len(rows[0]) == len(PLANE):
-        are_values = not any(is_header([cell]) for cell in rows[0][-2:])
-        return "columns without a header" if are_values else ""
-    return "columns without a header" if len(rows[0]) > len(PLANE) and marks_of([first_line(text)])[0] != "\t" else ""
+    header = {*header_in(text)}
+    return "a header of columns" if header and not {"i", "j"} <= header else ""
 
 
 def _contacts_sign(text: str) -> str:
-    rows = _rows_of(text)
-    if not rows or marks_of([first_line(text)])[0] == "\t":
-        return ""
-    if len(rows[0]) > 1 and is_header(rows[0]):
-        return "a header with i and j" if {"i", "j"} <= {*header_of(rows[0])} else ""
-    return " or ".join(f"columns that may be {','.join(order)}" for order in _orders(rows))
+    return "a header with i and j" if {"i", "j"} <= {*header_in(text)} else ""
 
 
 TRACE_FORMATS.register("csv", doc="A table of time, id and x, y in metres or lon, lat in degrees.")(

@@ -4,7 +4,6 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +14,6 @@ from mdfl_jax.traces.reading import (
     Columns,
     TraceFormat,
     files_of,
-    first_line,
     lines_of,
     number,
     opened,
@@ -25,15 +23,6 @@ from mdfl_jax.traces.trace import Trace
 
 FLAT, DEEP = ("time", "x", "y"), ("time", "x", "y", "z")  # a waypoint of BonnMotion in the plane and in space
 _HEADER = "#3D"  # the first line of a file in space
-
-
-def _fits(words: Sequence[str], size: int) -> bool:
-    """Tell whether a line holds waypoints of so many numbers, whose times grow."""
-    try:
-        times = list(map(float, words))[::size]
-    except ValueError:
-        return False
-    return not len(words) % size and all(a < b for a, b in pairwise(times))
 
 
 def read_bonnmotion(path: str | Path, named: Sequence[str] = ()) -> Trace:
@@ -72,7 +61,6 @@ def read_bonnmotion(path: str | Path, named: Sequence[str] = ()) -> Trace:
     return columns.trace("bonnmotion", waypoints=True, why=f"a waypoint is {', '.join(form)}")
 
 
-_FEW = 50  # lines by which the format is found
 _NODE = r"\$node_\((?P<node>[\w#.:-]+)\)"
 _SET = re.compile(rf"{_NODE}\s+set\s+(?P<axis>[XYZ])_\s+(?P<value>\S+)$")
 _SETDEST = re.compile(rf"{_NODE}\s+setdest\s+(?P<x>\S+)\s+(?P<y>\S+)\s+(?P<speed>\S+)$")
@@ -246,30 +234,13 @@ def _corners(x: float, y: float, legs: Sequence[tuple[float, float, float, float
     return corners
 
 
-def _sign(text: str) -> str:
-    """Tell by what a text is seen to begin with lines of waypoints, and not with a table.
-
-    A table, such as a list of contacts, has lines of one length that begin with different numbers. As waypoints these
-    would be nodes that all have as many and appear at different times. Lines of one waypoint are nodes that stand.
-    """
-    lines = text.splitlines()[:_FEW]
-    if text[-1:] != "\n" and len(lines) < _FEW:
-        lines = lines[:-1] or lines  # the last one may be cut off
-    if lines and lines[0].strip() == _HEADER:
-        return f"the line {_HEADER}"
-    rows = [line.split() for line in lines if line.strip() and not line.startswith("#")]
-    fits = any(len(row) > len(FLAT) for row in rows) and all(_fits(row, len(FLAT)) for row in rows)
-    is_table = len({len(row) for row in rows}) == 1 and len({row[0] for row in rows}) > 1
-    return "lines of waypoints whose times grow" if fits and not is_table else ""
-
-
-def _script_sign(text: str) -> str:
-    return "commands of ns-2" if "$node_(" in text or re.match(r"\$ns_?\s+at\s", first_line(text)) else ""
+def _space_sign(text: str) -> str:
+    return f"the line {_HEADER}" if text.splitlines()[:1] == [_HEADER] else ""
 
 
 TRACE_FORMATS.register("bonnmotion", doc="BonnMotion's native format: a line of waypoints for each node.")(
-    TraceFormat(read_bonnmotion, (".movements",), _sign, takes_columns=True)
+    TraceFormat(read_bonnmotion, (".movements",), _space_sign, takes_columns=True)
 )
 TRACE_FORMATS.register("ns2", doc="A movement script of ns-2, with setdest, or SUMO's export of one.")(
-    TraceFormat(read_ns2, (".ns_movements", ".tcl"), _script_sign, folders=True)
+    TraceFormat(read_ns2, (".ns_movements", ".tcl"), folders=True)
 )
