@@ -31,7 +31,10 @@ def prepare():
     sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
     from shell import QUICK
 
-    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK} --xla_force_host_platform_device_count=2"
+    os.environ["XLA_FLAGS"] = (  # on a busy machine devices may wait long for one another, as in tests/conftest.py
+        f"{os.environ.get('XLA_FLAGS', '')} {QUICK} --xla_force_host_platform_device_count=2"
+        " --xla_cpu_collective_call_terminate_timeout_seconds=200"
+    )
     os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
     os.environ["JAX_PLATFORMS"] = "cpu"
 
