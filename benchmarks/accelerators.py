@@ -23,7 +23,7 @@ from mdfl_jax.cli import ahead, common
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.storage.provenance import commit
 
-_STUDY = flags.DEFINE_string("study", "", "Names of `STUDIES`, separated by commas; papers: all of docs/papers.md.")
+_STUDY = flags.DEFINE_string("study", "", "Names of `STUDIES`, separated by commas; papers: all of the papers.")
 
 RESULTS = Path(__file__).parent / "results"
 CIFAR = "configs/cifar_resnet.py"

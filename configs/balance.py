@@ -10,7 +10,7 @@ Command:   python -m launch.sweep --config=configs/balance.py:claim --scale=smal
 The numbers of the paper's tables were not at hand, so that the setting is ours: a random regular graph of degree 10,
 labels of Dirichlet 1, batches of 32. `small` has a linear model, fewer images, and 100 rounds.
 
-Expected:  docs/papers.md, the paper's claims beside our figures.
+Expected:  `python -m benchmarks.papers --page=papers`, the paper's claims beside our figures.
 """
 
 from ml_collections import ConfigDict

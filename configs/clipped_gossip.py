@@ -15,7 +15,7 @@ Its trimmed mean cuts two of five or six values on each side, the client's own a
 runs one seed, and here are three. `small` has a linear model, fewer images, and
 120 rounds.
 
-Expected:  docs/papers.md, the paper's figures beside ours.
+Expected:  `python -m benchmarks.papers --page=papers`, the paper's figures beside ours.
 """
 
 from functools import partial

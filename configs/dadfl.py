@@ -14,11 +14,11 @@ DADFL differs from MADFL in the weights (FedAvg), the learning rate (0.3, with m
 order of a round: clients move before they mix (`network.order=move_first`). The values on the axes of figure 3 are
 ours.
 At the paper's learning rate on MNIST, 0.3 with momentum 0.9, our models predict one class for good or diverge within 30
-rounds (docs/papers.md). `small` has the 0.03 of MADFL; `--config.algorithm.lr=0.03` sets
+rounds. `small` has the 0.03 of MADFL; `--config.algorithm.lr=0.03` sets
 it at the paper's size. `small` has 1,000 images (f4: 2,000), a smaller CNN, 300 rounds and three or six seeds; f5 is
 cut as madfl.py's f7a.
 
-Expected:  docs/papers.md, the paper's figures beside ours.
+Expected:  `python -m benchmarks.papers --page=papers`, the paper's figures beside ours.
 """
 
 from ml_collections import ConfigDict

@@ -37,7 +37,7 @@ for ResNet-9; we use group normalisation. Figure 10 is `virtual_download_once`, 
 `small` has batches of 16 (from f5b on 8, and 150 slots) and 1,000 test images; f4_cifar has LeNet with learning rate
 0.1, and 300 slots. Least squares and f7 are not cut.
 
-Expected:  docs/papers.md, the paper's figures beside ours, and docs/fedmobile.md.
+Expected:  `python -m benchmarks.papers --page=papers`, the paper's figures beside ours, and docs/fedmobile.md.
 """
 
 from collections.abc import Callable

@@ -24,7 +24,7 @@ program. `small` has a smaller CNN and 2,000 images (f3 to f8: 1,000, and three 
 learning rate of 0.1, so that the length of all steps is the paper's. Of CIFAR-10, f7a and f7b have 4,000 images, a
 CNN of 8 and 16 channels, batches of 32 and 300 rounds.
 
-Expected:  docs/papers.md, the paper's figures beside ours.
+Expected:  `python -m benchmarks.papers --page=papers`, the paper's figures beside ours.
 """
 
 from collections.abc import Iterable

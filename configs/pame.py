@@ -30,7 +30,7 @@ Each algorithm has its own grid, and its best point is chosen for each m (and n,
 bits to the target accuracy. BEER's step of gossip and ANQ's absolute error are in the grids. `small` has f2 and f7 in
 full, f8 with half the rounds, f9 with a quarter to a tenth of the coordinates, and small networks in f11 and f12.
 
-Expected:  docs/pame.md and docs/papers.md, the paper's figures beside ours.
+Expected:  docs/pame.md and `python -m benchmarks.papers --page=papers`, the paper's figures beside ours.
 """
 
 from collections.abc import Iterable

@@ -22,7 +22,8 @@ rounds (1,000) and the shards (4 a client); they are those of the code.
 width with 3 x 3 kernels, 200 rounds with a learning rate of 0.05, so that the length of all steps is the thesis's
 (`algorithm_1` keeps 0.01), and 500 test images.
 
-Expected:  docs/papers.md, the thesis's numbers beside ours. docs/thesis.md has the study on digits, with more seeds.
+Expected:  `python -m benchmarks.papers --page=papers`, the thesis's numbers beside ours.
+docs/thesis.md has the study on digits, with more seeds.
 """
 
 from collections.abc import Iterable

@@ -1,16 +1,16 @@
-"""Run the tables and figures of the papers, print ours beside the papers' claims, and write docs/papers.md.
+"""Run the tables and figures of the papers, and print ours beside the papers' claims.
 
 python -m benchmarks.papers --item=madfl:t2 [--scale=smoke|small|paper] [--seeds=N] [--workdir=DIR] [--write]
 python -m benchmarks.papers --plan                    how many seeds decide what is undecided, best first
 python -m benchmarks.papers --grow --hours=H          runs the plan from its beginning, for about so many hours
 python -m benchmarks.papers --foretell                what theory says of the claims of MADFL and DADFL, with 100 seeds
-python -m benchmarks.papers --pages
+python -m benchmarks.papers --page=papers             the claims and our verdicts; --page=papers_tables: all tables
 
 --item takes PAPER:ITEM, PAPER for all of a paper, or all; several with commas. A finished study is read, and an
-interrupted one goes on. --write keeps the outcome in benchmarks/results/papers/, and --pages makes docs/papers.md
-and docs/papers_tables.md from what is kept there. --seeds adds seeds to those of the studies. The studies lie in
---workdir, by default in the folder that the variable MDFL_PAPERS_DIR names: whatever is there is not run again. --grow
-writes outcomes and pages after each step of the plan.
+interrupted one goes on. --write keeps the outcome in benchmarks/results/papers/; from what is kept there, --page prints
+a page of the site. --seeds adds seeds to those of the studies. The studies lie in --workdir, by default in the folder
+that the variable MDFL_PAPERS_DIR names: whatever is there is not run again. --grow writes the outcomes after each step
+of the plan.
 """
 
 import json
@@ -39,10 +39,12 @@ _SEEDS = flags.DEFINE_integer(
     "seeds", 0, "The least number of seeds of each study; 0: the studies' own.", lower_bound=0
 )
 _PLAN = flags.DEFINE_bool("plan", False, "Print how many seeds decide the undecided claims, and run nothing.")
-_GROW = flags.DEFINE_bool("grow", False, "Run the plan, and write the outcomes and the pages.")
-_FORETELL = flags.DEFINE_bool("foretell", False, "Compute what theory says of claims, and write it and the pages.")
+_GROW = flags.DEFINE_bool("grow", False, "Run the plan, and write the outcomes.")
+_FORETELL = flags.DEFINE_bool("foretell", False, "Compute what theory says of claims, and write it.")
 _HOURS = flags.DEFINE_float("hours", 0.0, "With --grow, the hours after which no step begins.", lower_bound=0.0)
-_PAGES = flags.DEFINE_bool("pages", False, "Write the pages of docs/ from the results files, and run nothing.")
+_PAGE = flags.DEFINE_enum(
+    "page", None, ["papers", "papers_tables"], "Print a page that is made from the results files, and run nothing."
+)
 
 SMALL = "small"  # the scale that two cores can run
 
@@ -81,26 +83,18 @@ def grow(hours: float) -> None:
         for name in plan.sharing(step, platform):
             run(ITEMS[name], Studies(records.scale_of(name), Path(_WORKDIR.value), seeds=seeds), write=True)
         plan.keep_outcome(step, before)
-        write_pages()
-
-
-def write_pages() -> None:
-    """Write the pages of docs/ from the results files."""
-    for path, text in page.pages().items():
-        path.write_text(text)
-        print(path)
 
 
 def main() -> int:
-    """Run the items, or print the plan, or write the pages. Return exit status 130 if the user stopped a study."""
+    """Run the items, or print the plan or a page. Return exit status 130 if the user stopped a study."""
     catalogue.load()
-    for flag in (_PAGES, _PLAN, _GROW, _FORETELL):
+    for flag in (_PAGE, _PLAN, _GROW, _FORETELL):
         if flag.value and _ITEM.value:
             raise UserError(f"--{flag.name} is for all items, so --item={_ITEM.value} is for a command of its own")
     if _GROW.value != (_HOURS.value > 0):
         raise UserError(f"--hours={_HOURS.value:g}: --grow needs the hours that it may take, and nothing else does")
-    if _PAGES.value or _PLAN.value:
-        print("\n".join(plan.lines())) if _PLAN.value else write_pages()
+    if _PAGE.value or _PLAN.value:
+        print("\n".join(plan.lines()) if _PLAN.value else page.pages()[f"{_PAGE.value}.md"].rstrip())
         return 0
     if not (_ITEM.value or _GROW.value or _FORETELL.value):
         raise UserError("--item=PAPER:ITEM is missing, for example --item=madfl:t2; all is everything")
@@ -111,7 +105,6 @@ def main() -> int:
     try:
         if _FORETELL.value:
             foretold.write()
-            write_pages()
         if _GROW.value:
             grow(_HOURS.value)
         for item in items:

@@ -11,7 +11,7 @@ PAPERS = {
     "clipped_gossip": "ClippedGossip (He et al.: Byzantine-Robust Decentralized Learning via ClippedGossip)",
     "balance": "BALANCE (Fang et al.: Byzantine-Robust Decentralized Federated Learning)",
 }
-"""The papers by their modules, in the order of docs/papers.md."""
+"""The papers by their modules, in the order of the pages."""
 RANDOM = "starts from random weights here, and in the paper from ImageNet's (`--config.model.pretrained=FILE`)."
 NOTES = {
     "madfl": f"Figure 1 is a drawing of graphs, and table I lists symbols. CIFAR-10 {RANDOM}",

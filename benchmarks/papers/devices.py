@@ -1,4 +1,4 @@
-"""What the studies of the papers' size need on accelerators, for docs/papers.md.
+"""What the studies of the papers' size need on accelerators, for the page of the claims.
 
 `python -m benchmarks.accelerators --study=papers` writes the rows. They are estimates of the devices' compilers: memory
 is what a compiler plans, and hours are the length of a TPU's schedule. The compiler of GPUs writes no schedule, so the

@@ -39,13 +39,10 @@ _OTHERS = (
         about="Tools that draw a study while it runs; several are separated by commas.",
     ),
 )
-_MADE = "This page is made from the code: `python -m launch.info --pages=docs` writes it, and a test compares the two."
-_FIELDS = f"""# All fields
-
-{_MADE}
+_FIELDS = """# All fields
 
 A field is set in a config file (`config.network.radius = 2.0`), on the command line (`--config.network.radius=2.0`)
-or from Python (`{{"network.radius": 2.0}}`). The column "axis" says whether a sweep can vary a field. Sweep points that
+or from Python (`{"network.radius": 2.0}`). The column "axis" says whether a sweep can vary a field. Sweep points that
 differ only in `network.mobility` and in fields marked "traced" share one compiled program. Sweep points that differ in
 a field marked "static" are compiled separately.
 
@@ -108,10 +105,12 @@ def _of_members(path: str) -> list[str]:
 
 
 def _said(family: Family, name: str) -> list[str]:
-    """Return the lines of text with the formula of a member and its papers."""
+    """Return the lines of text with the formula of a member, its papers and what it needs."""
     member = family.registry.member(name)
     lines = [f"      formula: {line}" for line in _formulas(member.formula)]
-    return lines + [f"      source: {papers.in_words(member.cite)}"] * bool(member.cite)
+    lines += [f"      source: {papers.in_words(member.cite)}"] * bool(member.cite)
+    needs = family.needs(name)
+    return lines + [f"      {needs}"] * bool(needs)
 
 
 def _formulas(text: str) -> list[str]:
@@ -122,11 +121,11 @@ def _formulas(text: str) -> list[str]:
 def pages() -> dict[str, str]:
     """Return the pages in Markdown by their paths below docs/: all fields, and a page for each family."""
     found = {f"{FOLDER}/{name}.md": _family(name, family) for name, family in families().items()}
-    return {"fields.md": _fields(), **found}
+    return {"fields.md": fields(), **found}
 
 
-def _fields() -> str:
-    """Return the page of the fields that every study has, with the list of the families."""
+def fields() -> str:
+    """Return the page in Markdown of the fields that every study has, with the list of the families."""
     whole = schema()
     nested = [each for each in dataclasses.fields(whole) if dataclasses.is_dataclass(each.type)]
     lines = [_FIELDS, "## The study", "", *_section(whole, "")]
@@ -161,7 +160,7 @@ def _family(name: str, family: Family) -> str:
     lines = [
         f"# {family.title}",
         "",
-        f"`{family.field}` chooses, as in `--config.{family.field}={first}`. {_MADE}",
+        f"`{family.field}` chooses, as in `--config.{family.field}={first}`. `mdfl info {name}` prints these facts.",
         "",
     ]
     lines += [_prose(family.about), ""]

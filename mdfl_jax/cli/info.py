@@ -1,24 +1,22 @@
-"""Prints versions, devices and folders; with --list, the members of all families, such as algorithms and models.
+"""Prints versions, devices and folders; with --list, the members of all families, such as algorithms.
 
-mdfl info [--list] [algorithm | algorithm.pame | algorithm.lr]
-python -m launch.info [--list] [--of=algorithm | --of=algorithm.pame | --of=algorithm.lr] [--use=FILE]
+mdfl info [--list | --fields] [algorithm | algorithm.pame | algorithm.lr]
+python -m launch.info [--list | --fields] [--of=algorithm | --of=algorithm.pame | --of=algorithm.lr] [--use=FILE]
 """
 
 import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
 import jax
 from absl import flags
 
 from mdfl_jax.cli import common, families
 from mdfl_jax.core import devices
-from mdfl_jax.core.errors import UserError
 
 _LIST = flags.DEFINE_bool("list", False, "Every member of every family with its formula and its numbers.")
 _OF = flags.DEFINE_string("of", "", "A family (algorithm), a member (algorithm.pame) or a field (algorithm.lr) alone.")
-_PAGES = flags.DEFINE_string("pages", "", "Folder in which the pages of all fields and families are written anew.")
+_FIELDS = flags.DEFINE_bool("fields", False, "Every field that all studies have, in tables of Markdown.")
 common.use_flag()
 WORDS, DOES = ("of",), "asking JAX for its devices and members"
 PACKAGES = ("mdfl_jax", "jax", "jaxlib", "flax", "optax", "ml_collections", "numpy", "scipy")
@@ -29,8 +27,9 @@ def main() -> int:
     """Print the facts that a bug report or a paper's appendix needs, or what is known of the families."""
     common.setup_jax("")
     common.import_own_files()
-    if _PAGES.value:
-        return _write(Path(_PAGES.value))
+    if _FIELDS.value:
+        print(families.fields(), end="")
+        return 0
     if _LIST.value or _OF.value:
         print(families.listing(_OF.value))
         return 0
@@ -41,18 +40,6 @@ def main() -> int:
         print(f"device {device.platform}:{device.id} {device.device_kind}")
     print(f"compilation cache {common.default_cache()}")
     print(f"data directory {os.environ.get('MDFL_DATA_DIR') or 'not set (MDFL_DATA_DIR)'}")
-    return 0
-
-
-def _write(folder: Path) -> int:
-    """Write the pages of `families.pages` into a folder, and print their paths."""
-    for path, text in families.pages().items():
-        try:
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / path).write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise UserError(f"--pages={folder}: {error.filename} cannot be written: {error.strerror}") from None
-        print(folder / path)
     return 0
 
 

@@ -1,6 +1,4 @@
-"""docs/fields.md and docs/families/ are what the code declares: every field, every member, its formula and papers."""
-
-from pathlib import Path
+"""The pages of fields and families have what the code declares: every field, every member, its formula and papers."""
 
 import pytest
 
@@ -8,16 +6,13 @@ from mdfl_jax.cli.families import families, pages
 from mdfl_jax.config.resolve import all_fields
 from mdfl_jax.core import papers
 
-DOCS = Path(__file__).parents[2] / "docs"
 PAGES = pages()
 WITHOUT_FORMULA = ("data_name", "logger")
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_a_page_is_the_one_that_the_code_makes(path):
-    text = (DOCS / path).read_text()
-    assert PAGES[path] == text, "python -m launch.info --pages=docs writes it"
-    for table in text.split("\n\n"):
+def test_the_rows_of_a_table_have_as_many_cells(path):
+    for table in PAGES[path].split("\n\n"):
         rows = [line.replace("\\|", "") for line in table.splitlines() if line.startswith("|")]
         assert len({row.count("|") for row in rows}) <= 1, table
 

@@ -1,4 +1,4 @@
-"""The verdict on a claim, the choice of items, and the pages made from results files."""
+"""The verdict on a claim, the choice of items, and what the page says of a claim."""
 
 from importlib import import_module
 
@@ -68,11 +68,6 @@ def test_items_are_chosen_by_name_by_paper_or_all():
         chosen("madfl:t3")
     with pytest.raises(UserError, match=r"unknown item 'madlf' \(did you mean 'madfl'\?\)"):
         chosen("madlf")
-
-
-def test_the_pages_are_those_of_the_results_files():
-    for path, text in page.pages().items():
-        assert path.read_text() == text, "python -m benchmarks.papers --pages"
 
 
 def test_an_item_that_differs_says_why():
