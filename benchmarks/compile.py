@@ -114,7 +114,7 @@ def programs_of(study_name: str) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = [{"study": study_name, "points": "preparing", **watch.lap()}]
     compiler = Compiler()
     for group in study.groups:
-        first = next(group.batches(study.to_do(group)))
+        first = next(group.batches(group.runs(study.seeds)))
         program = Program(study, group, compiler, group.runs_per_batch)
         next(steps(program, first))
         points = f"{study.points[group.points[0]].id} ({len(group.points)})"

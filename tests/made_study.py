@@ -1,6 +1,7 @@
 """A finished study that no run has made: numbers drawn from the sweep point and the seed, written in milliseconds."""
 
 import dataclasses
+import itertools
 import zlib
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from mdfl_jax.results.records import Measured, PointArrays, RunRecord, from_devi
 from mdfl_jax.results.results import StudyResults, write_views
 from mdfl_jax.results.summary import PointRuns, summarize_point
 from mdfl_jax.storage.disk import plain, write_json
-from mdfl_jax.storage.study_files import CONFIG, STUDY_SCHEMA, restricted, run_name, run_path
+from mdfl_jax.storage.study_files import CONFIG, STUDY_SCHEMA, run_name, run_path
 from mdfl_jax.study.identity import name_run, other_config, run_config
 from mdfl_jax.study.study import runs_per_batch
 
@@ -75,12 +76,11 @@ def name_of(point: Point, seed: int, rounds: int = 0) -> str:
     return run_name(name_run(point.experiment, {}, {}), seed, rounds or point.experiment.rounds)
 
 
-def made(folder: Path, runs: list[tuple[int, int]] | None = None, **changes: Any) -> StudyResults:
-    """Writes the workdir of a tiny study, or of a part of it.
+def made(folder: Path, **changes: Any) -> StudyResults:
+    """Writes the workdir of a tiny study.
 
     Args:
       folder: The workdir.
-      runs: (index of the point, seed) of each run of the part; None: all runs.
       **changes: The configuration by path, as for `tiny_config`.
     """
     experiment = resolve(tiny_config(**changes))
@@ -93,12 +93,11 @@ def made(folder: Path, runs: list[tuple[int, int]] | None = None, **changes: Any
     whole = {"schema": STUDY_SCHEMA, "name": experiment.name, "title": experiment.title, "status": "running"}
     whole |= {"config": dataclasses.asdict(experiment), "points": entries, "seeds": seeds, "pretrained": []}
     whole |= {"runs_per_batch": [runs_per_batch(experiment, len(entries))]}
-    wanted = [(p, seed) for p in range(len(found)) for seed in seeds] if runs is None else runs
-    for p, seed in wanted:
-        of = measured(found[p].id, seed, experiment.rounds, experiment.eval_every)
-        own = found[p].experiment
-        put(folder, name_of(found[p], seed), of, run_config(own), other=other_config(own))
-    manifest = plain(restricted(whole, wanted))
+    for point, seed in itertools.product(found, seeds):
+        of = measured(point.id, seed, experiment.rounds, experiment.eval_every)
+        own = point.experiment
+        put(folder, name_of(point, seed), of, run_config(own), other=other_config(own))
+    manifest = plain(whole)
     write_json(folder / CONFIG, manifest)
     write_views(folder, manifest)
     return StudyResults.open(folder)

@@ -103,4 +103,4 @@ def assert_same(folder: Path, expected: Path, states: bool = True) -> None:
 
 def batches_of(study: Study) -> list[Batch]:
     """Return the batches of a study of which nothing is there, in their order."""
-    return [Batch(group, runs) for group in study.groups for runs in group.batches(study.to_do(group))]
+    return [Batch(group, runs) for group in study.groups for runs in group.batches(group.runs(study.seeds))]

@@ -119,7 +119,7 @@ class Studies:
         study = Study(workdir)
         self.used[config.name] = {
             "seeds": config.seeds,
-            "runs": len(made.all_runs),
+            "runs": len(made.runs),
             "rounds": config.rounds,
             "run_seconds": round(sum(p["run_seconds"] for p in study.points)),
             "cuts": [list(map(str, cut)) for cut in cuts(config, paper)] if paper is not None else [],

@@ -122,7 +122,7 @@ def child(wanted: "Wanted", config: "ConfigDict") -> int:
         group = study.groups[int(number)]
         begun = {
             "count": len(study.groups),
-            "all_runs": len(study.all_runs),
+            "all_runs": len(study.runs),
             "plan": plan(study),
             "points": [study.points[i].id for i in group.points],
         }

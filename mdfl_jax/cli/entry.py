@@ -12,7 +12,7 @@ from mdfl_jax.core.errors import of_environment, unknown_name
 
 COMMANDS = {
     "sweep": "runs a study: mdfl sweep digits, mdfl sweep ./my_study.py --config.rounds=100",
-    "merge": "puts workdirs together, other seeds, points or shards: mdfl merge runs/one runs/two --workdir=runs/all",
+    "merge": "puts workdirs together, other seeds, points or machines: mdfl merge runs/one runs/two --workdir=runs/all",
     "report": "makes the report of a study again, or compares several: mdfl report runs/digits runs/radius",
     "info": "prints versions and devices, or the members of the families: mdfl info --list, mdfl info algorithm.pame",
     "data": "describes a trace or a contact list, mdfl data FILE, or a study's data, mdfl data --config=digits",

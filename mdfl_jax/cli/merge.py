@@ -1,7 +1,7 @@
-"""Puts workdirs together as one study: other seeds, other sweep points, other machines, or shards.
+"""Puts workdirs together as one study: other seeds, other sweep points, or other machines.
 
-mdfl merge DIR DIR ... --workdir=OUT [--partial]
-python -m launch.merge DIR DIR ... --workdir=OUT [--partial]
+mdfl merge DIR DIR ... --workdir=OUT
+python -m launch.merge DIR DIR ... --workdir=OUT
 
 The workdirs are read and stay as they are. Neither the data nor the devices of the study are needed.
 """
@@ -15,7 +15,6 @@ from mdfl_jax.core.errors import UserError, check_path
 
 _PART = flags.DEFINE_multi_string("part", [], "Workdir of a part, as each word of the command.")
 _WORKDIR = flags.DEFINE_string("workdir", None, "Where the whole study goes.")
-_PARTIAL = flags.DEFINE_bool("partial", False, "Write what is there, although runs of the whole study are missing.")
 _OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace the study that --workdir holds, which may be a part.")
 _REPORT = flags.DEFINE_bool("report", True, "Make tables, figures and report.html of the whole study.")
 common.use_flag()
@@ -37,7 +36,7 @@ def main() -> int:
     out = Path(_WORKDIR.value)
     for given in (*_PART.value, out):
         check_path("the workdir", str(given))
-    summary = merge([Path(part) for part in _PART.value], out, _PARTIAL.value, _OVERWRITE.value)
+    summary = merge([Path(part) for part in _PART.value], out, _OVERWRITE.value)
     print(tables.text(summary, read_config(out)["config"]))
     if _REPORT.value:
         common.write_report(out)

@@ -6,9 +6,8 @@ python -m launch.sweep --config=configs/digits.py ...
 In place of digits there may be the name of another shipped study or the path of a config file, as in ./my_study.py.
 
 --workers=4 shares the runs among four processes of this machine, with --on=slurm or --on=ray among machines of a
-cluster. The same command may also be started several times on one folder, on any machines that share it. For machines
-that share no folder, add --shard=1/3, 2/3 and 3/3, or --shard=auto in a cluster; launch.merge puts the parts together.
-With --hosts the devices of several machines share each run.
+cluster. The same command may also be started several times on one folder, on any machines that share it. With --hosts
+the devices of several machines share each run.
 """
 
 import contextlib
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from ml_collections import ConfigDict
 
     from mdfl_jax.core.devices import Wanted
-    from mdfl_jax.study.shards import Shard
     from mdfl_jax.study.study import Study
 
 WORDS, DOES = ("config",), ""
@@ -33,9 +31,6 @@ common.study_flags()
 flags.adopt_module_key_flags(ahead)  # --help then lists them
 _WORKDIR = flags.DEFINE_string("workdir", "", "Where results go; runs/<name of the study> where left out.")
 _OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace the study that the workdir holds.")
-_SHARD = flags.DEFINE_string(
-    "shard", None, "K/N, such as 3/16: run only this part of the study, for launch.merge; auto: as the cluster says."
-)
 _WORKERS = flags.DEFINE_integer("workers", 1, "Processes that share the runs.", lower_bound=1, upper_bound=1000)
 _ON = flags.DEFINE_enum("on", "", ["", "slurm", "ray"], "Where the workers run; '' is this machine.")
 _HOSTS = flags.DEFINE_string(
@@ -59,20 +54,16 @@ def main() -> int:
     from mdfl_jax.study.ahead import memory
     from mdfl_jax.study.plan import plan
     from mdfl_jax.study.runner import about, follow
-    from mdfl_jax.study.shards import parse, part_of
     from mdfl_jax.study.signals import apart
 
     config = common.read_config()
     _check_not_swept(config)
     _check_together()
-    wanted, shard = _wanted(), None if _SHARD.value is None else parse(_SHARD.value)
-    worker = crew.as_worker()
+    wanted, worker = _wanted(), crew.as_worker()
     has_crew = worker is None and (_WORKERS.value > 1 or _ON.value != "")
     # A child uses no cache: a program that was compiled for an absent device can be stored, but not loaded again.
     common.setup_jax("" if ahead.is_child() else _CACHE.value, only_cpu=wanted is not None or has_crew)
     hosts.start(_HOSTS.value)
-    if wanted and shard:
-        raise UserError(f"--shard={shard} is given; --target={ahead.TARGET.value} is for a whole study, not for one")
     if wanted and wanted.kind != "cpu":
         return ahead.child(wanted, config) if ahead.is_child() else ahead.main(wanted)
     study = hosts.agree(lambda: make_study(config), about)
@@ -80,12 +71,6 @@ def main() -> int:
         with hosts.together():
             follow(study)
         return 0
-    if shard:
-        study = part_of(study, shard)
-        if not study.to_do():
-            num_runs = len(study.all_runs)
-            print(f"shard {shard}: nothing is left to do, since the study has {num_runs} run{'s' * (num_runs > 1)}")
-            return 0
     if _DRY_RUN.value:
         print(plan(study))
         told, fits = apart(lambda: memory.describe(study)) or ("", True)
@@ -95,12 +80,12 @@ def main() -> int:
         return _work(study, worker)
     try:
         with hosts.together():
-            return _run(study, shard, has_crew)
+            return _run(study, has_crew)
     except memory.TooLargeError as error:
         raise UserError(f"{error}{_smaller()}") from None
     except Interrupted:
-        workdir = _workdir(study, shard)
-        print(f"stopped; the same command, without --overwrite, goes on where {workdir} was left", file=sys.stderr)
+        goes_on = f"the same command, without --overwrite, goes on where {_workdir(study)} was left"
+        print(f"stopped; {goes_on}", file=sys.stderr)
         return 130
 
 
@@ -109,16 +94,15 @@ def _check_together() -> None:
     from mdfl_jax.core.errors import UserError
 
     if _HOSTS.value:
-        for flag in (_WORKERS, _ON, _SHARD, _DRY_RUN):
+        for flag in (_WORKERS, _ON, _DRY_RUN):
             if flag.value != flag.default:
                 raise UserError(f"--hosts={_HOSTS.value} is given with --{flag.name}: hosts compute one study together")
     asked = f"--on={_ON.value}" if _ON.value else f"--workers={_WORKERS.value}" if _WORKERS.value > 1 else ""
     if _CLUSTER.value and not _ON.value:
         raise UserError(f"--cluster={_CLUSTER.value} is for --on=slurm and --on=ray")
-    for flag, why in ((_SHARD, "a shard is a part for one process"), (ahead.TARGET, "it runs nothing"),
-                      (_DRY_RUN, "it runs nothing")):  # fmt: skip
+    for flag in (ahead.TARGET, _DRY_RUN):
         if asked and flag.value:
-            raise UserError(f"{asked} is given with --{flag.name}: {why}")
+            raise UserError(f"{asked} is given with --{flag.name}: it runs nothing")
 
 
 def _smaller() -> str:
@@ -165,11 +149,11 @@ def _wanted() -> "Wanted | None":
     return devices.parse(ahead.TARGET.value)
 
 
-def _workdir(study: "Study", shard: "Shard | None" = None) -> Path:
-    """Return the folder for the results. That of a shard is inside of that of the study."""
+def _workdir(study: "Study") -> Path:
+    """Return the folder for the results."""
     folder = Path(_WORKDIR.value or Path("runs") / study.experiment.name)
     check_path("--workdir", folder)
-    return folder / shard.folder if shard else folder
+    return folder
 
 
 def _work(study: "Study", many: int) -> int:
@@ -185,7 +169,7 @@ def _work(study: "Study", many: int) -> int:
     return 0
 
 
-def _run(study: "Study", shard: "Shard | None", has_crew: bool) -> int:
+def _run(study: "Study", has_crew: bool) -> int:
     """Run the study, continue it, or read what is finished, and print its results. Return the exit status."""
     from mdfl_jax.report import tables
     from mdfl_jax.study.crew import PLACES, Crew, command, parse_settings
@@ -193,7 +177,7 @@ def _run(study: "Study", shard: "Shard | None", has_crew: bool) -> int:
     from mdfl_jax.study.run import RunOptions, run_or_resume
     from mdfl_jax.study.workdir import manifest_of
 
-    workdir, many, settings = _workdir(study, shard), _WORKERS.value, parse_settings(_CLUSTER.value)
+    workdir, many, settings = _workdir(study), _WORKERS.value, parse_settings(_CLUSTER.value)
     place = PLACES[_ON.value](many, settings, workdir) if has_crew else None
     crew = Crew(place, many, command()) if place else None
 
@@ -213,7 +197,4 @@ def _run(study: "Study", shard: "Shard | None", has_crew: bool) -> int:
         print(f"warning: {tables.divergence_warning(point, values)}", file=sys.stderr)
     if _REPORT.value:
         common.write_report(workdir)
-    if shard:
-        whole, merge = workdir.parent, "mdfl merge" if sys.argv[0].startswith("mdfl ") else "python -m launch.merge"
-        print(f"shard {shard} is there; with the others: {merge} {whole / shard.all_folders} --workdir={whole}")
     return 0

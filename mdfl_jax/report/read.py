@@ -466,9 +466,9 @@ def read_workdir(workdir: Path, x_axis: str = "") -> ReportData:
     """
     manifest = read_study(workdir)
     if all(run_path(workdir, run).is_file() for _, _, run in runs_in(manifest)):
-        return make_report_data(StudyResults.open(workdir), x_axis, describe_missing(manifest))
+        return make_report_data(StudyResults.open(workdir), x_axis)
     results, remarks = read_unfinished(workdir, manifest)
-    return make_report_data(results, x_axis, (*remarks, *describe_missing(manifest)))
+    return make_report_data(results, x_axis, remarks)
 
 
 def make_report_data(results: StudyResults, x_axis: str = "", remarks: tuple[str, ...] = ()) -> ReportData:
@@ -772,25 +772,3 @@ def _named(points: Sequence[str]) -> str:
     """Return the names of sweep points, of many only the first ones and the number of the others."""
     more = f" and {len(points) - MOST} more" if len(points) > MOST else ""
     return "; ".join(points[:MOST]) + more
-
-
-def describe_missing(manifest: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return a sentence for the top of the page about the runs that are missing; none for a whole study.
-
-    Args:
-      manifest: the content of config.json. Its entry ``whole`` has the sweep points and seeds of the whole study.
-    """
-    whole = manifest.get("whole")
-    if not whole:
-        return ()
-    here = {point["id"]: seeds_of(manifest, p) for p, point in enumerate(manifest["points"])}
-    seeds = {str(of["id"]): [s for s in whole["seeds"] if s not in here.get(of["id"], ())] for of in whole["points"]}
-    missing = {name: found for name, found in seeds.items() if found}
-    count, total = sum(map(len, missing.values())), len(whole["points"]) * len(whole["seeds"])
-    told = [
-        f"{name} (seed{'s' if len(found) > 1 else ''} {', '.join(map(str, found))})" if name in here else name
-        for name, found in missing.items()
-    ]
-    what = f"shard {manifest['shard']} of a study" if manifest.get("shard") else "a part of a study"
-    said = f"This is {what}. Of its {total} runs, {count} are missing: {_named(told)}."
-    return (said,) if missing else ()

@@ -171,7 +171,7 @@ class StudyResults:
 
     @property
     def seeds(self) -> list[int]:
-        """The seeds of the study. A sweep point of a part of a study may have fewer (`seeds_of`)."""
+        """The seeds of the study. Without a config.json, a sweep point may have fewer (`seeds_of`)."""
         return self.manifest["seeds"]
 
     def seeds_of(self, point: int | str) -> list[int]:
@@ -230,7 +230,7 @@ class StudyResults:
         The axes are point, seed, round (of the evaluations) and client, as each metric needs them. Recorded positions
         have the axis each_round (from 0, before the first round) instead of round, and records of what happens in a
         round, such as links, the axis in_round (from 1). Sweep points may differ in the number of clients and in the
-        metrics that they have, those of a part of a study also in the seeds. What a sweep point does not have is NaN;
+        metrics that they have, without a config.json also in the seeds. What a sweep point does not have is NaN;
         of the arrays that are no metrics it is False or 0 (is_mobile, reached, label_counts).
         """
         return dataset(self)

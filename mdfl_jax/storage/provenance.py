@@ -58,7 +58,7 @@ def provenance() -> dict[str, Any]:
 
 
 def together(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return how a study was made whose runs were made in one way, or in several: by several commands, or on shards.
+    """Return how a study was made whose runs were made in one way, or in several, as by several commands.
 
     Args:
       parts: How each run was made, as `provenance` returns it.

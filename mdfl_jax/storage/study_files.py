@@ -41,7 +41,7 @@ STATE_SUFFIX = ".state" + SUFFIX
 
 _TEXT, _NUMBER = (str,), (int, float)
 _KINDS: dict[str, tuple[type, ...]] = {
-    "config": (dict,), "whole": (dict,), "overrides": (dict,),
+    "config": (dict,), "overrides": (dict,),
     "points": (list,), "seeds": (list,), "metrics": (list,), "files": (list,),
     "runs": (list,), "status": _TEXT, "id": _TEXT, "point": _TEXT, "accuracy_is": _TEXT,
     "seed": (int,), "round": (int,),
@@ -203,9 +203,6 @@ def read_config(workdir: Path) -> dict[str, Any]:
     for key, kind in kinds.items():
         if key in own and not isinstance(own[key], kind):
             raise UserError(f"{path}: {key} is {_short(own[key])}; no study writes such a value")
-    whole = content.get("whole", {"points": [], "seeds": []})
-    if not isinstance(whole.get("points"), list) or not isinstance(whole.get("seeds"), list):
-        raise UserError(f"{path}: whole is {_short(whole)}; no study writes such a value")
     ids = [str(point["id"]) for point in content["points"]]
     if twice := next((name for name in ids if ids.count(name) > 1), ""):
         raise UserError(f"{path}: two points are called {_short(twice)}")
@@ -213,7 +210,7 @@ def read_config(workdir: Path) -> dict[str, Any]:
         require(point, ("overrides", "runs"), path)
         if not isinstance(point.get("numbers", {}), dict):
             raise UserError(f"{path}: numbers is {_short(point['numbers'])}; no study writes such a value")
-        wrong = [run for run in point["runs"] if run is not None and not (isinstance(run, str) and RUN.fullmatch(run))]
+        wrong = [run for run in point["runs"] if not (isinstance(run, str) and RUN.fullmatch(run))]
         if wrong or len(point["runs"]) != len(point.get("seeds", content["seeds"])):
             raise UserError(f"{path}: the runs of point {_short(point['id'])} are {_short(wrong or point['runs'])}")
     if type(content["config"].get("rounds")) is not int:
@@ -222,37 +219,10 @@ def read_config(workdir: Path) -> dict[str, Any]:
 
 
 def runs_in(manifest: Mapping[str, Any]) -> Iterator[tuple[int, int, str]]:
-    """Yield (index of the point, seed, name of the run) for each run of a config.json that has a name."""
+    """Yield (index of the point, seed, name of the run) for each run of a config.json."""
     for p, point in enumerate(manifest["points"]):
         for seed, run in zip(seeds_of(manifest, p), point["runs"]):
-            if run:
-                yield p, seed, run
-
-
-def restricted(manifest: Mapping[str, Any], runs: Sequence[tuple[int, int]]) -> dict[str, Any]:
-    """Return the content of config.json for a part of a study.
-
-    Args:
-      manifest: That of the whole study.
-      runs: (index of the point, seed) of each run of the part.
-
-    Returns:
-      The same, if these are all runs. Otherwise ``points`` and ``seeds`` are those of the part: a point with other
-      seeds than the others has its own entry ``seeds``, and the entry ``whole`` has the points and the seeds of the
-      whole study.
-    """
-    points, seeds, wanted = manifest["points"], manifest["seeds"], set(runs)
-    if len(wanted) == len(points) * len(seeds):
-        return dict(manifest)
-    own = {p: [seed for seed in seeds if (p, seed) in wanted] for p in range(len(points))}
-    shared = [seed for seed in seeds if any(seed in of_point for of_point in own.values())]
-    there = []
-    for p, of_point in own.items():
-        if of_point:
-            names = [run for seed, run in zip(seeds, points[p]["runs"]) if seed in of_point]
-            there.append(points[p] | {"runs": names} | ({"seeds": of_point} if of_point != shared else {}))
-    whole = {"points": [{key: point[key] for key in ("id", "overrides")} for point in points], "seeds": seeds}
-    return {**manifest, "points": there, "seeds": shared, "whole": whole}
+            yield p, seed, run
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Puts the results of several workdirs together: other seeds, other sweep points, other machines, or shards.
+"""Puts the results of several workdirs together: other seeds, other sweep points, or other machines.
 
 Only their files are read: no data, no files of the user and no device are needed.
 """
@@ -7,10 +7,9 @@ import itertools
 import math
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from functools import partial as partial_of
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,6 @@ from mdfl_jax.storage.study_files import (
     STUDY_SCHEMA,
     locked,
     read_config,
-    restricted,
     state_path,
     written_files,
 )
@@ -46,24 +44,16 @@ Axes = dict[tuple[str, ...], list[tuple[Any, ...]]]
 MOST_NAMED = 8  # the points with missing runs that one line for the user names
 
 
-def merge(
-    folders: Sequence[Path],
-    out: Path,
-    partial: bool = False,
-    overwrite: bool = False,
-    log: Callable[[str], None] = print,
-) -> dict[str, Any]:
+def merge(folders: Sequence[Path], out: Path, overwrite: bool = False) -> dict[str, Any]:
     """Write the study that several workdirs hold together.
 
     The whole study has each combination of the values that the axes have in any part, under each seed of any part. It
     has the name, the title and so on of the first part.
 
     Args:
-      folders: The workdirs, each with a finished study or a part of one.
+      folders: The workdirs, each with a finished study.
       out: The workdir to write.
-      partial: Whether runs may be missing.
       overwrite: Whether ``out`` may hold an earlier study, which may be one of the parts.
-      log: A function that takes lines for the user.
 
     Returns:
       The content of summary.json.
@@ -81,13 +71,10 @@ def merge(
     files = _records(parts, manifest)
     wanted = [(p, seed) for p, point in enumerate(manifest["points"]) for seed in manifest["seeds"]]
     if missing := [run for run in wanted if run not in files]:
-        said = f"{len(missing)} of {len(wanted)} runs are missing: {_listed(manifest, missing)}"
-        if not partial:
-            raise UserError(f"{said}; add their workdirs, or --partial to write what is there")
-        log(said)
+        count = f"{len(missing)} of {len(wanted)}"
+        raise UserError(f"{count} runs are missing: {_listed(manifest, missing)}; add their workdirs")
     for p, point in enumerate(manifest["points"]):
-        point["runs"] = [files[p, seed].name if (p, seed) in files else None for seed in manifest["seeds"]]
-    manifest = restricted(manifest, list(files))
+        point["runs"] = [files[p, seed].name for seed in manifest["seeds"]]
     manifest["runs_per_batch"] = _batch_sizes(manifest)
     inspect_workdir(out, manifest, overwrite)  # without a config.json, it may be left from a merge that was stopped
     with disk.writing(out):
@@ -104,7 +91,7 @@ def merge(
             (out / STREETS).unlink(missing_ok=True)  # of the study that was there
         for part in parts:
             if (part.workdir / STREETS).is_file() and part.workdir.resolve() != out.resolve():
-                disk.write(out / STREETS, partial_of(shutil.copy, part.workdir / STREETS))
+                disk.write(out / STREETS, partial(shutil.copy, part.workdir / STREETS))
         summary = write_views(out, manifest | {"files": held})
         used = {name for record in files.values() for name in (record.name, *record.header["goes_on_from"])}
         for path in written_files(out, ()):
@@ -126,11 +113,6 @@ class Part:
         """The fields of its configuration by path."""
         return fields_of(self.manifest["config"])
 
-    @property
-    def whole(self) -> Mapping[str, Any]:
-        """All points and seeds of its study, those included that are missing here."""
-        return self.manifest.get("whole", self.manifest)
-
     def values(self, point: Mapping[str, Any], paths: Iterable[str]) -> tuple[Any, ...]:
         """Return the values of one of its points for some fields. One that it does not vary is as configured."""
         found = (point["overrides"].get(path, self.fields.get(path)) for path in paths)
@@ -151,7 +133,7 @@ def _copy(record: RunRecord, out: Path) -> None:
     for path in (record.path, state_path(workdir, record.name), *models):
         new = out / path.parent.name / path.name
         if path.is_file() and not (new.is_file() and new.samefile(path)):  # equal links would both stay
-            disk.write(new, partial_of(_link, path))
+            disk.write(new, partial(_link, path))
 
 
 def _link(path: Path, new: Path) -> None:
@@ -208,7 +190,7 @@ def _axes(parts: Sequence[Part]) -> Axes:
     if twice := [path for path in every if every.count(path) > 1]:
         raise UserError(f"{twice[0]} is tied to another field in the sweep of one part and not in that of another")
     return {
-        paths: list(dict.fromkeys(part.values(point, paths) for part in parts for point in part.whole["points"]))
+        paths: list(dict.fromkeys(part.values(point, paths) for part in parts for point in part.manifest["points"]))
         for paths in axes
     }
 
@@ -226,7 +208,7 @@ def _whole(parts: Sequence[Part]) -> dict[str, Any]:
         "+".join(tied) + "=" + ",".join("+".join(text_of(typed(p, v)) for p, v in zip(tied, value)) for value in values)
         for tied, values in axes.items()
     )
-    seeds = sorted({int(seed) for part in parts for seed in part.whole["seeds"]})
+    seeds = sorted({int(seed) for part in parts for seed in part.manifest["seeds"]})
     count, num_points = seeds[-1] - seeds[0] + 1, math.prod(len(values) for values in axes.values())
     if count * num_points > MOST_RUNS:
         raise UserError(

@@ -36,15 +36,12 @@ def plan(study: Study, on: str = "") -> str:
     """
     experiment, found = study.experiment, devices.devices()
     num_runs = len(study.points) * len(study.seeds)
-    to_do, shard = len(study.to_do()), f"shard {study.shard}: " if study.shard else ""
     lines = [
         f"{experiment.name}: {len(study.points)} points x {len(study.seeds)} seeds = {num_runs} runs "
         f"of {experiment.rounds} rounds, evaluated every {experiment.eval_every}; "
         f"{len(study.groups)} compiled program{'s' if len(study.groups) > 1 else ''}",
     ]
-    if study.runs is not None:
-        lines.append(f"  {shard}{to_do} of these runs {'are' if to_do > 1 else 'is'} done here")
-    for group in filter(study.to_do, study.groups):
+    for group in study.groups:
         data, models, params = group_bytes(study, group)
         lines.append(
             f"  {few_of([study.points[i].id for i in group.points])}: {group.simulation.num_params:,} parameters "
@@ -142,8 +139,8 @@ def _models_kept(study: Study) -> list[str]:
     if not files:
         return []
     sizes = {file_bytes(group) for group in study.groups}
-    count = files * len(study.to_do())
-    total = sum(files * len(study.to_do(group)) * file_bytes(group) for group in study.groups)
+    count = files * len(study.runs)
+    total = sum(files * len(group.runs(study.seeds)) * file_bytes(group) for group in study.groups)
     of_one = " or ".join(f"{size / 2**20:,.1f}" for size in sorted(sizes))
     return [f"  save={config.save}: {count:,} files of models, {of_one} MiB each, {total / 2**20:,.1f} MiB in all"]
 
@@ -152,7 +149,7 @@ def _records(study: Study) -> list[str]:
     """Return a line for each different size of the records of the rounds, or for the reason why they are not kept."""
     engine, runs = study.experiment.engine, Counter[Records]()
     for group in study.groups if engine.record_positions and engine.record_mib else ():
-        runs[group.simulation.records] += len(study.to_do(group))
+        runs[group.simulation.records] += len(group.runs(study.seeds))
     lines = []
     for found, count in runs.items():
         what, size = ", ".join(found.names), found.size / 2**20

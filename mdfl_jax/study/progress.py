@@ -55,9 +55,9 @@ class Tally:
 
     def __init__(self, study: Study, clock: Callable[[], float] = time.monotonic):
         self.study, self.clock = study, clock
-        self.groups = [group for group in study.groups if study.to_do(group)]
+        self.groups = study.groups
         self.programs, self.program, self.round, self.at_once = len(self.groups), 0, 0, 0
-        self.num_runs = len({study.name(run) for run in study.to_do()})
+        self.num_runs = len({study.name(run) for run in study.runs})
         self.total = study.experiment.rounds * self.num_runs
         self.compiling_since: float | None = None
         self.compile_seconds: list[float] = []
@@ -190,7 +190,7 @@ class TallyOfFiles(Tally):
         super().__init__(study, clock)
         self.workdir, self._read = workdir, 0
         self._begun: tuple[int, float] | None = None
-        self._names = {(study.points[run.point].id, str(run.seed)): (run, study.name(run)) for run in study.to_do()}
+        self._names = {(study.points[run.point].id, str(run.seed)): (run, study.name(run)) for run in study.runs}
 
     def take(self, event: Event) -> None:
         """Look at the files."""

@@ -180,7 +180,7 @@ def run_or_resume(
     log, files = options.log, RunFiles(study, workdir, options.log)
     held = workdirs.inspect_workdir(workdir, files.manifest, options.overwrite)
     there = set() if options.overwrite else files.finished()
-    missing = [run for run in study.to_do() if study.name(run) not in there]
+    missing = [run for run in study.runs if study.name(run) not in there]
     if not missing and options.is_worker:
         return {}, True
     if not missing:
@@ -188,11 +188,11 @@ def run_or_resume(
             if not Workers(workdir).others():
                 files.tidy()
             return _as_wanted(files, held), True
-    for run in study.to_do():
+    for run in study.runs:
         if study.name(run) in there:
             files.record(run)  # what cannot be read is told before anything is written
     further = {} if options.overwrite else files.check_more_rounds(missing)
-    wanted, told = len(study.to_do()), len(missing) < len(study.to_do())
+    wanted, told = len(study.runs), len(missing) < len(study.runs)
     if told:
         log(f"{workdir} has {wanted - len(missing)} of {wanted} runs; {len(missing)} are to be run")
     for at_round, count in further.items():

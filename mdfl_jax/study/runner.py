@@ -235,7 +235,7 @@ class Runner:
         study, self.log = files.study, files.log
         self.study, self.files, self.workers, self.sinks = study, files, workers, sinks
         self.is_told, self.many = not alone, many
-        self.runs = {study.name(run): run for run in reversed(study.to_do())}  # equal runs are done once
+        self.runs = {study.name(run): run for run in reversed(study.runs)}  # equal runs are done once
         self.runs = dict(reversed(self.runs.items()))
         self.sizes: dict[int, int] = {}  # the runs in a batch of each group, by its first point
         self.seen: set[str] = set()  # runs that the sinks have been told of

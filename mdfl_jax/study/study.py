@@ -10,7 +10,7 @@ once. Tracing takes about a second. The tests trace the package's own members.
 import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -284,9 +284,9 @@ def evenly(num_runs: int, at_most: int) -> int:
 
 
 def part_size(experiment: Experiment, simulation: Simulation, whole: int, num_runs: int) -> int:
-    """Return the number of runs in a batch of a part of a study, which has only some of the runs of a group.
+    """Return the number of runs in a batch where only some of the runs of a group are left, or are of this worker.
 
-    Where a device computes its runs one after another, a part of a study on several devices takes two or more of them,
+    Where a device computes its runs one after another, a batch on several devices has two or more of them,
     since compilers round in another way for a single one. Where runs are mapped together, the batch stays as it is. In
     both cases, the last run is repeated until the batch is full.
 
@@ -294,7 +294,7 @@ def part_size(experiment: Experiment, simulation: Simulation, whole: int, num_ru
       experiment: The configuration of the study.
       simulation: The simulation of the group.
       whole: The number of runs in a batch of the whole study.
-      num_runs: The number of runs of the group in the part.
+      num_runs: The number of runs of the group that are left.
     """
     if not in_turns(simulation, experiment.engine.runs_at_once):
         return whole
@@ -423,9 +423,6 @@ class Study(NamedTuple):
       names: For each point the name of the run of each seed (`mdfl_jax.study.identity`). Points whose runs are the
         same have equal names, and such a run is done once.
       inputs: The digests of the data and the files that the study reads, by field and name.
-      runs: The runs that are to be done here; None: all of the study. They are done in the order of the study, whatever
-        their order here.
-      shard: Which part of the study the runs are, such as '3/16'; '' if they are no shard.
       streets: [K, 4] float32 straight pieces of the streets for the map (``trace.streets``); None without any.
       traces: lines that say how the files of movement were read, and what of them may be a mistake.
     """
@@ -437,38 +434,13 @@ class Study(NamedTuple):
     seeds: list[int]
     names: list[list[str]]
     inputs: dict[str, str] = {}  # noqa: RUF012
-    runs: tuple[Run, ...] | None = None
-    shard: str = ""
     streets: np.ndarray | None = None
     traces: tuple[str, ...] = ()
 
     @property
-    def all_runs(self) -> list[Run]:
+    def runs(self) -> list[Run]:
         """All runs of the study, group after group and point after point: the order in which they are done."""
         return [run for group in self.groups for run in group.runs(self.seeds)]
-
-    def to_do(self, group: Group | None = None) -> list[Run]:
-        """Return the runs of the study, or of one of its groups, that are to be done, in their order."""
-        runs = group.runs(self.seeds) if group else self.all_runs
-        wanted = frozenset(runs if self.runs is None else self.runs)
-        return [run for run in runs if run in wanted]
-
-    def part(self, runs: Collection[Run]) -> "Study":
-        """Return the study of which only these runs are to be done.
-
-        The batches of a group become smaller if that many runs do not fill them, since an unfilled batch takes as long
-        as a full one. They have the form of those of the whole study, so that the results are the same (`part_size`).
-        """
-        found = self._replace(runs=tuple(runs))
-        groups = [
-            group._replace(
-                runs_per_batch=part_size(
-                    self.experiment, group.simulation, group.runs_per_batch, len(found.to_do(group))
-                )
-            )
-            for group in self.groups
-        ]
-        return found._replace(groups=groups)
 
     def name(self, run: Run) -> str:
         """Return the name of a run, as its files have it."""

@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import json
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -36,7 +35,6 @@ from mdfl_jax.storage.study_files import (
     WORKERS,
     begun_runs,
     read_config,
-    restricted,
     run_files,
     run_name,
     run_path,
@@ -83,8 +81,6 @@ def _program(point: Point) -> str:
 def manifest_of(study: Study, how_made: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content of config.json for a study that is to be run.
 
-    If only some runs of a study are to be done, it is that of a part (`mdfl_jax.storage.study_files.restricted`).
-
     Args:
       study: The study.
       how_made: The entries that say how its results are made (`mdfl_jax.storage.provenance`).
@@ -99,10 +95,10 @@ def manifest_of(study: Study, how_made: Mapping[str, Any]) -> dict[str, Any]:
         }
         for p, point in enumerate(study.points)
     ]
-    groups = [group for group in study.groups if study.to_do(group)]
-    metrics = {metric.name: metric for group in groups for metric in group.simulation.metrics}
-    own, meaning = [m.described._asdict() for m in metrics.values() if m not in BUILT_IN], accuracy_is(study, groups)
-    whole: dict[str, Any] = {
+    metrics = {metric.name: metric for group in study.groups for metric in group.simulation.metrics}
+    own = [m.described._asdict() for m in metrics.values() if m not in BUILT_IN]
+    meaning = accuracy_is(study, study.groups)
+    found: dict[str, Any] = {
         "schema": STUDY_SCHEMA,
         "name": study.experiment.name,
         "title": study.experiment.title,
@@ -119,14 +115,13 @@ def manifest_of(study: Study, how_made: Mapping[str, Any]) -> dict[str, Any]:
         "compile_seconds": None,
         "run_seconds": None,
     }
-    return plain(restricted(whole, [(run.point, run.seed) for run in study.to_do()]))
+    return plain(found)
 
 
 _OURS = {LOCK, WORKERS, RUNS, MODELS, LOGGERS, STREETS}
 """What may be in a folder without a study: files of runs, which a command takes over if they are of its study."""
 _MADE = {*VIEWS, TABLES, FIGURES, "report.html"}
 """What is made of records, and may thus lie beside them."""
-_SHARD = re.compile(r"shard-\d+-of-\d+")
 
 
 def check_place(workdir: Path) -> None:
@@ -184,7 +179,7 @@ def inspect_workdir(
         raise UserError(f"--workdir={workdir}: {link} is a link, and no file is written through it; remove the link")
     if CONFIG not in names:
         ours = _OURS | _MADE if any(run_files(workdir)) else _OURS
-        if other := sorted(name for name in names - ours if not _SHARD.fullmatch(name)):
+        if other := sorted(names - ours):
             raise UserError(
                 f"--workdir={workdir}: it holds files of something else ({other[0]}); choose another folder"
             )
@@ -261,7 +256,7 @@ class RunFiles:
 
     def __init__(self, study: Study, workdir: Path, log: Callable[[str], None]):
         self.workdir, self.log = workdir, log
-        self.made = provenance() | ({"shard": study.shard} if study.shard else {})
+        self.made = provenance()
         self.set_study(study)
 
     def set_study(self, study: Study) -> None:
@@ -409,7 +404,7 @@ class RunFiles:
         """
         for folder in ("", RUNS, MODELS, TABLES, FIGURES):
             disk.remove_parts(self.workdir / folder)
-        ended = {self.study.name(run) for run in self.study.to_do()} & self.finished()
+        ended = {self.study.name(run) for run in self.study.runs} & self.finished()
         for name in ended if ended and not self.keeps_states else ():
             state_path(self.workdir, name).unlink(missing_ok=True)
 

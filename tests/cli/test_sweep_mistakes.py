@@ -42,7 +42,6 @@ extra => unexpected argument 'extra'; settings are given as --name=value
 --config.seeds=1000000000 => seeds is 1000000000; it must be at least 1 and at most 1000000
 --config.rounds=100000000 => rounds is 100000000; it must be at most 2000000: a run has at most 1,000,000 evaluations
 --config.network.num_clients=1000000000 => num_clients is 1000000000; it must be at least 1 and at most 10
---shard=1/1000000000 => --shard=1/1000000000: K in K/N must be from 1 to N, and N from 1 to 1,000,000
 --target=h100 => --target=h100 is for --dry_run; a study runs on the devices that are there
 --workers=2 --dry_run => --workers=2 is given with --dry_run: it runs nothing
 --workers=2 --cluster=cpus=4 => --cluster=cpus=4 is for --on=slurm and --on=ray

@@ -52,8 +52,7 @@ def test_a_dry_run_describes_the_study(name, argument, images):
     config.engine.memory_mib = 1  # whether a second run would fit is then not asked, which compiles each program twice
     study = make_study(config)
     assert plan(study).startswith(f"{config.name}: {len(study.points)} point")
-    part = study.part(study.groups[0].runs(study.seeds[:1]))
-    told, fits = memory.describe(part)
+    told, fits = memory.describe(study._replace(groups=study.groups[:1], seeds=study.seeds[:1]))
     assert " of 1\n" in told
     assert fits == ("does not fit: " not in told)
     assert told.count("parameters a client") == told.count("GFLOP a round") == 1

@@ -26,7 +26,6 @@ NOT_RUN = {
     "loggers=mlflow": "needs its package: tests/study/test_loggers.py",
     "loggers=wandb": "needs an account or WANDB_MODE=offline: tests/study/test_loggers.py",
     "--target=": "needs the compiler of the device, some gigabytes, and minutes: tests/accelerators",
-    "runs/digits/shard-": "needs the shards",
     "--on=": "needs a cluster, or its package: tests/docs/test_hosts_page.py",
     "resnet18.safetensors": "needs torchvision's weights: tests/models/test_pretrained.py",
     "my_file.py": "stands for any of the examples below it, which tests/docs/test_extending.py runs",

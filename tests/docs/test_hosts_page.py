@@ -45,17 +45,15 @@ def shell(tmp_path):
     return run
 
 
-def whole(folder):
+def whole(folder, seeds=2):
     """Checks that a folder holds the whole study, as one process makes it."""
     assert json.loads((folder / "runs" / "digits" / "config.json").read_text())["status"] == "finished"
     with np.load(folder / "runs" / "digits" / "history.npz") as history:
-        assert history["0/accuracy"].shape == history["1/accuracy"].shape == (2, 3, 6)
+        assert history["0/accuracy"].shape == history["1/accuracy"].shape == (seeds, 3, 6)
 
 
 def test_the_page_has_a_script_for_each_way():
-    assert set(SCRIPTS) == {
-        "workers.sh", "slurm.sh", "submitit.sh", "ray.sh", "array.sbatch", "merge.sh", "srun.sh", "pod.sh",
-    }  # fmt: skip
+    assert set(SCRIPTS) == {"workers.sh", "slurm.sh", "submitit.sh", "ray.sh", "array.sbatch", "merge.sh"}
 
 
 @pytest.mark.long
@@ -76,3 +74,9 @@ def test_the_tasks_of_an_array_share_a_folder(tmp_path, shell):
     for _ in range(2):
         shell("array.sbatch")
     whole(tmp_path)
+
+
+@pytest.mark.long
+def test_machines_without_a_common_folder_compute_other_seeds(tmp_path, shell):
+    shell("merge.sh")
+    whole(tmp_path, seeds=6)

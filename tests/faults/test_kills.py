@@ -52,9 +52,9 @@ def chosen(calls):
 @pytest.mark.parametrize("kind", ["study", "growth", "overwriting", "merge", "report"])
 def test_commands_that_are_killed_at_each_write(tally, study, undisturbed, tmp_path, kind, first, every):
     """At the first and the last call of each name, and the command is started again."""
-    folder, parts, swept = tmp_path / "run", tmp_path / "parts", {"sweep": "network.mobility=static,dcm", "seeds": 2}
-    for name, runs in (("one", [(0, 0), (0, 1)]), ("two", [(1, 0), (1, 1)])):
-        made(parts / name, runs, **swept)
+    folder, parts = tmp_path / "run", tmp_path / "parts"
+    for seed, name in enumerate(("one", "two")):
+        made(parts / name, sweep="network.mobility=static,dcm", seeds=1, first_seed=seed)
     made(parts / "earlier", seeds=1)
     words = {
         "study": sweep(study, *SMALL),

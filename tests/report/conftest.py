@@ -55,7 +55,7 @@ def write_workdir(
     positions: bool = True,
     title: str | None = None,
 ) -> Path:
-    """Writes config.json, summary.json, metrics.jsonl and history.npz; one point for each dict of overrides."""
+    """Writes config.json, views and empty records; one point for each dict of overrides."""
     overrides = [{"network.mobility": name} for name in MOBILITY] if overrides is None else overrides
     folder.mkdir(parents=True, exist_ok=True)
     evals = np.arange(0, rounds + 1, every)
@@ -97,11 +97,17 @@ def write_workdir(
         for (s, e), mean in np.ndenumerate(accuracy.mean(2)):
             line = {"schema": 1, "point": name, "seed": s, "round": int(evals[e]), "accuracy": float(mean)}
             lines.append(line | {"train_loss": 0.3 if e else None, "lambda_2": None})
+    runs = [[f"dpsgd.static-{p:016x}-s{seed}-r{rounds}" for seed in range(seeds)] for p in range(len(points))]
+    (folder / "runs").mkdir(exist_ok=True)
+    for name in itertools.chain(*runs):
+        (folder / "runs" / f"{name}.safetensors").touch()
     manifest = {
         "schema": 2,
         "name": "synthetic",
         "config": config(rounds, every, clients, grid, seeds, radius),
-        "points": [{"id": of["id"], "overrides": of["overrides"], "runs": [None] * seeds} for of in points],
+        "points": [
+            {"id": of["id"], "overrides": of["overrides"], "runs": of_point} for of, of_point in zip(points, runs)
+        ],
         "seeds": list(range(seeds)),
         "commit": "0123abc",
         "versions": {"python": "3.11.9", "jax": "0.10.2", "mdfl_jax": "0.1.0"},
@@ -120,14 +126,14 @@ def write_workdir(
 
 @contextlib.contextmanager
 def told_by_views() -> Iterator[None]:
-    """Inside, a folder of `write_workdir`, which has no records, is read from its views."""
+    """Inside, a folder of `write_workdir`, whose records are empty, is read from its views."""
     from mdfl_jax.results.results import StudyResults
     from mdfl_jax.storage.study_files import read_config, read_lines, read_streets
 
     of_records = StudyResults.open.__func__  # type: ignore[attr-defined]
 
     def opened(cls: Any, workdir: Path) -> Any:
-        if (workdir / "runs").exists() or not (workdir / "summary.json").exists():
+        if not (workdir / "summary.json").exists() or any(path.stat().st_size for path in workdir.glob("runs/*")):
             return of_records(cls, workdir)
         manifest, summary = read_config(workdir), json.loads((workdir / "summary.json").read_text())
         with np.load(workdir / "history.npz") as history:

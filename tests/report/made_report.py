@@ -1,6 +1,7 @@
 """Changes the files of a synthetic workdir: its numbers, its entries, and the records of its rounds."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,15 +25,14 @@ def change(
 
 
 def unfinish(folder: Path, keep: Callable[[dict[str, Any]], bool] = lambda line: True, torn: bool = True) -> Path:
-    """Makes a finished study look as if it ran: no summary, no arrays, some lines, and the last of them incomplete."""
+    """Makes a finished study look as if it ran: some lines, the last of them incomplete, and no other results."""
     manifest = json.loads((folder / "config.json").read_text())
     manifest |= {"status": "running"}
-    for p, point in enumerate(manifest["points"]):
-        point["runs"] = [f"dpsgd.static-{p:016x}-s{seed}-r40" for seed in point.get("seeds", manifest["seeds"])]
     manifest["config"] |= {"baseline": "network.mobility=static", "target": 0.6}
     (folder / "config.json").write_text(json.dumps(manifest))
     (folder / "summary.json").unlink()
     (folder / "history.npz").unlink()
+    shutil.rmtree(folder / "runs")
     lines = [line for line in (folder / "metrics.jsonl").read_text().splitlines() if keep(json.loads(line))]
     text = "".join(f"{line}\n" for line in lines) + (lines[-1][:40] if torn and lines else "")
     (folder / "metrics.jsonl").write_text(text)

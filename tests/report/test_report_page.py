@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +43,7 @@ def without(key):
 
 
 MISTAKES = [
-    ("config.json", Path.unlink, ""),
+    ("config.json", lambda path: (path.unlink(), shutil.rmtree(path.parent / "runs")), ""),
     ("config.json", lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]), ""),
     ("config.json", lambda path: edit(path.parent, path.stem, schema=1), ": schema is 1; this version reads schema 2"),
     ("config.json", without("seeds"), ": lacks 'seeds'"),

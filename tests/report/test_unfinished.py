@@ -1,4 +1,4 @@
-"""Studies that are not whole: what there is, at one round, how far the study is, and which runs it lacks."""
+"""Studies that are not whole: what there is, at one round, and how far the study is."""
 
 import json
 
@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.report.page import render
 from mdfl_jax.report.read import NotYetError, read_workdir
 from tests.report.conftest import write_workdir
-from tests.report.made_report import edit, unfinish
+from tests.report.made_report import unfinish
 
 
 def accuracies(run, name):
@@ -54,12 +53,3 @@ def test_a_study_that_has_only_begun_and_a_broken_line_are_told(tmp_path):
     (folder / "metrics.jsonl").write_text("{broken\n" + (folder / "metrics.jsonl").read_text())
     with pytest.raises(UserError, match=r"metrics.jsonl:1: not valid JSON"):
         read_workdir(folder)
-
-
-def test_a_part_of_a_study_says_what_it_lacks(tmp_path):
-    whole = {"points": [{"id": name} for name in ("static", "dam", "dcm")], "seeds": [0, 1, 2]}
-    folder = write_workdir(tmp_path / "part", [{"network.mobility": name} for name in ("static", "dam")], seeds=2)
-    run = read_workdir(edit(folder, "config", whole=whole))
-    said = "This is a part of a study. Of its 9 runs, 5 are missing: static (seed 2); dam (seed 2); dcm."
-    assert run.remarks == (said,)
-    assert said in render(run)

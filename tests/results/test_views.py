@@ -16,7 +16,7 @@ from mdfl_jax.report.page import write_report
 from mdfl_jax.report.registry import FIGURES
 from mdfl_jax.results.records import read_study
 from mdfl_jax.results.results import StudyResults, write_views
-from mdfl_jax.storage.study_files import VIEWS, locked, read_config
+from mdfl_jax.storage.study_files import CONFIG, VIEWS, locked, read_config, run_path
 
 SWEEP = {
     "sweep": "network.mobility=static,dcm; network.radius=2,inf",
@@ -87,6 +87,13 @@ def test_a_folder_of_records_alone_is_a_study(whole, tmp_path):
         assert one.summary["points"][p]["final_accuracy"] == other.summary["points"][q]["final_accuracy"]
     write_views(tmp_path, read_study(tmp_path))
     assert StudyResults.open(tmp_path).points == other.points
+    kept = other.array("accuracy", 1)[[0, 2]]
+    (tmp_path / CONFIG).unlink()
+    run_path(tmp_path, other.manifest["points"][1]["runs"][1]).unlink()
+    lacking = StudyResults.open(tmp_path)
+    of = other.points[1]
+    assert (lacking.seeds, lacking.seeds_of(of)) == ([0, 1, 2], [0, 2])
+    np.testing.assert_array_equal(lacking.array("accuracy", of), kept)
     with pytest.raises(UserError, match="it holds no study: there is no config"):
         Results.load(tmp_path / "runs")
 

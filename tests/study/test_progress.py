@@ -93,7 +93,7 @@ def test_plain_lines_are_rare_and_complete(study, monkeypatch):
             assert len(said) == number
         point = study.points[first.runs[0].point].id
         assert said[2] == (
-            f"25 %: {len(first.runs)} of {len(study.to_do())} runs at round 4 of 4, program 1 of 2; "
+            f"25 %: {len(first.runs)} of {len(study.runs)} runs at round 4 of 4, program 1 of 2; "
             f"accuracy (%): {point} 40.5; 0.2 rounds/s, 2 min 33 s left"
         )
         shown.take(Ended(first))

@@ -166,6 +166,6 @@ def test_the_progress_of_workers_is_that_of_the_files(here, tmp_path):
     tally.take(Looked())
     assert (tally.done, tally.rate, tally.values()) == (8, 4.0, "accuracy (%): dcm 50.0")
     (tmp_path / "runs").mkdir()
-    (tmp_path / "runs" / f"{study.name(study.all_runs[0])}.safetensors").touch()
+    (tmp_path / "runs" / f"{study.name(study.runs[0])}.safetensors").touch()
     tally.take(Looked())
     assert (tally.done, tally.where()) == (8 + ROUNDS, "1 of 8 runs have ended")

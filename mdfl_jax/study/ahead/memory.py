@@ -226,8 +226,8 @@ def fit(study: Study, log: Callable[[str], None]) -> Study:
     groups = []
     for group in study.groups:
         unlike_rough = devices.backend() != "cpu" or engine.mapping == "vmap" or engine.runs_at_once > 1
-        num_runs = len(study.to_do(group))
-        if num_runs and (engine.memory_mib or unlike_rough or _rough(group) > limit / 2):
+        num_runs = len(group.runs(study.seeds))
+        if engine.memory_mib or unlike_rough or _rough(group) > limit / 2:
             plan = footprint(study, group)
             if not plan.most_runs:
                 raise _too_small(study, group, plan)
@@ -297,7 +297,7 @@ def _too_small(study: Study, group: Group, plan: Footprint) -> TooLargeError:
 def describe(study: Study) -> tuple[str, bool]:
     """Describe what every group needs, for ``launch.sweep --dry_run``. Also tell whether a run of each group fits."""
     lines, fits = list[str](), True
-    for group in filter(study.to_do, study.groups):
+    for group in study.groups:
         plan = footprint(study, group)
         lines += [
             f"  {'; '.join(study.points[i].id for i in group.points)}",
