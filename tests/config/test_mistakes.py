@@ -3,7 +3,6 @@
 The fields are given as texts (tests/tables.py), and the study is the tiny one of tests/tiny.py.
 """
 
-import gzip
 from types import MappingProxyType
 
 import numpy as np
@@ -122,8 +121,6 @@ graph.file=arrow.npy => client 0 hears 1 and not the other way round; graph.dire
 graph.file=rows.npy => the weights of client 0 sum to 0.8 in matrix 0; rows must sum to 1
 graph.file=nan.npy => a weight is not finite
 graph.file=half.npy | algorithm.participation=0.5 => graph.file 'half.npy' has weights; algorithm.participation must
-graph.file=ragged.txt => line 2: 3 columns where line 1 has 2
-graph.file=nothing.txt => it holds no line of numbers
 graph.file=two.npz => it must hold one array, and holds 2 (a, b)
 graph.file=cut.npz => cannot be read
 """
@@ -148,8 +145,6 @@ network.mobility=dcm | trace.file=town.csv => network.mobility dcm follows no tr
 & network.mobility=trace | trace.file=town.csv
 trace.file=/nope.csv => trace.file: trace '/nope.csv': there is no such file
 trace.streets=/nope.net.xml => trace.streets: trace '/nope.net.xml': there is no such file
-trace.file=empty.csv => the file is empty
-trace.file=cut.csv.gz => the file is cut off
 trace.file=list.csv => holds a contact list; network.mobility is trace, and network.world must be contacts
 network.num_clients=9 => network.num_clients is 9; 'town.csv' has 8 vehicles
 rounds=8 => lasts 6 s: 6 rounds of motion.dt 1, and rounds is 8; trace.at_end=hold or trace.at_end=repeat
@@ -221,10 +216,6 @@ model.name=cnn | model.widths=2x2x2x2 => 8 x 8 images of digits there must be at
 data.name=synthetic:linear | model.trainable=w => model.trainable is 'w'; it must be empty with data.name synthetic:line
 & data.dir=. | data.limit_train=0 | data.limit_test=0
 data.name=absent => unknown data.name 'absent'
-data.name=cut_data => cut_data.npz
-data.name=keys => needed: x_train
-data.name=shape => one shape
-data.name=pickled => no pickled objects
 & model.name=resnet18 | model.base_width=2
 model.pretrained=w.npz | model.name=cnn => model.name is cnn; it must be resnet18 or resnet50: 'w.npz' holds weights of
 model.pretrained=absent.npz => model.pretrained: 'absent.npz': there is no such file
@@ -256,8 +247,6 @@ N, RING = 6, oracle.links(6, "ring")
 TRACE = [  # eight vehicles for six seconds, the last one for two
     f"{t},v{i},{(100 * i + (37 * i + 20) * t) % 400},{60 * i}" for t in range(7) for i in range(8) if i < 7 or t <= 2
 ]
-IMAGES = {f"{kind}_{part}": np.zeros((30, 6, 6), np.uint8) if kind == "x" else np.arange(30) % 3
-          for kind in "xy" for part in ("train", "test")}  # fmt: skip
 SPEEDS = ("0", "1e39")  # the last is not finite in single precision
 FILES = {
     "loop.txt": "0,1\n2,2\n",
@@ -268,23 +257,15 @@ FILES = {
     "rows.npy": RING * 0.4,
     "half.npy": RING * 0.5,
     "nan.npy": np.full((N, N), np.nan),
-    "ragged.txt": "0,1\n0,1,2\n",
-    "nothing.txt": "# nothing\n",
     "two.npz": {"a": RING, "b": RING},
     "cut.npz": "not an archive",
     "town.csv": "\n".join(["time,id,x,y", *TRACE]),
-    "empty.csv": "",
-    "cut.csv.gz": gzip.compress(b"time,id,x,y\n0,a,1,2\n1,a,2,3\n")[:-4],
     "list.csv": "round,i,j\n0,0,1\n1,2,3\n2,4,5\n3,0,5\n",
     "soon.csv": "0,soon\n",
     "head.csv": "client,slot\n",
     "speeds.txt": "1 2 3 4 5 6",
     "speeds_2.txt": "1\n2\n",
     **{f"speeds_{last}.txt": f"1 2 3 4 5 {last}" for last in SPEEDS},
-    "whole.npz": IMAGES,
-    "keys.npz": {"x": IMAGES["x_train"]},
-    "shape.npz": IMAGES | {"x_test": IMAGES["x_test"][:, :5]},
-    "pickled.npz": IMAGES | {"y_train": np.array([{}] * 30, object)},
     "w.npz": random_tensors("resnet18", width=2),
 }
 
@@ -295,13 +276,12 @@ def folder(tmp_path_factory):
     made = tmp_path_factory.mktemp("files")
     for name, content in FILES.items():
         path = made / name
-        if isinstance(content, str | bytes):
-            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        if isinstance(content, str):
+            path.write_text(content)
         elif name.endswith(".npz"):
             np.savez(path, **content)
         else:
             np.save(path, content)
-    (made / "cut_data.npz").write_bytes((made / "whole.npz").read_bytes()[:-400])
     return made
 
 

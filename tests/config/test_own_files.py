@@ -1,6 +1,5 @@
 """Files of the user: which files count as such, how they are imported, and how an error in one of them is told."""
 
-import json
 import re
 import sys
 
@@ -78,22 +77,6 @@ def test_a_configuration_that_names_its_file_gets_the_numbers_of_its_members(rul
     for more in (["stroll.py", "b.py"], []):  # each file once, those of the configuration first
         add_used_files(config, more)
         assert config.use == "stroll.py,b.py"
-
-
-@pytest.mark.long
-def test_a_study_records_its_used_file_and_does_not_go_on_with_another(rule, tmp_path):
-    config = {**rule(), "motion.drift": 2}
-    results = mdfl_jax.run(config, tmp_path / "run")
-    manifest = json.loads((tmp_path / "run" / "config.json").read_text())
-    assert manifest["config"]["use"] == "stroll.py"
-    assert manifest["points"][0]["numbers"]["motion.drift"] == 2
-    places = results.array("position")[0]  # [rounds + 1, clients, 2] on a grid of 5 x 5, row by row
-    index = (places[..., 0] - 1) * 5 + places[..., 1] - 1
-    assert ((index[1:, :2] - index[:-1, :2]) % 25 == 2).all()
-    mdfl_jax.run(config, tmp_path / "run")  # finished: read
-    rule("client")
-    with pytest.raises(UserError, match=r"it holds another study \(.*\): own_files\.stroll\.py is '\w{16}' there and"):
-        mdfl_jax.run(config, tmp_path / "run")
 
 
 # Mistakes in members, told when the study is made.

@@ -105,15 +105,14 @@ def test_an_algorithm_whose_links_it_changes_is_refused_with_its_fields():
         make_study(with_fields(tiny_config(), SHORT | fields))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("order", [PICKED - 1, PICKED])
 def test_its_wrapper_acts_in_the_points_that_use_it(tmp_path, order):
     registered(order)
-    sweep = {"sweep": "opening.period+opening.hours=2+,2+even,4+even"}
+    sweep = {"opening.hours": "even", "sweep": "opening.period=2,4"}
     run_study(make_study(with_fields(tiny_config(), SHORT | sweep)), tmp_path)
     with np.load(tmp_path / "history.npz") as history:
-        found = {name: history[name] for name in history.files if name.endswith("/messages")}
-    every, second, fourth = (np.diff(messages, axis=1).sum(axis=-1)[0] for messages in found.values())
-    assert (every > 0).all()
+        second, fourth = (np.diff(history[f"{p}/messages"], axis=1).sum(axis=-1)[0] for p in range(2))
     np.testing.assert_array_equal(second > 0, [True, False, True, False])
     np.testing.assert_array_equal(fourth > 0, [True, False, False, False])
 

@@ -48,12 +48,3 @@ def test_heights_go_to_the_radio_that_reads_them(traced, tmp_path):
     left_out = make_study(traced(**up))
     assert all(hparams.network.trace.height is None for hparams in left_out.groups[0].hparams)
     assert f"  note: {file}: its heights are left out: radio.name is disc" in plan(left_out).splitlines()
-
-
-def test_a_part_of_a_file_has_the_vehicles_of_the_study(traced, tmp_path):
-    rows = [f"{t},v{i},{10 * i + t},0,{'bus' if i % 3 else 'car'}" for t in range(20) for i in range(9)]
-    (tmp_path / "types.csv").write_text("\n".join(["time,id,x,y,type", *rows, ""]))
-    part = {"trace.file": str(tmp_path / "types.csv"), "trace.types": "bus", "trace.times": "5,12"}
-    study = make_study(traced(**part, sweep="", baseline=""))
-    places = study.groups[0].hparams[0].network.trace.position
-    np.testing.assert_array_equal(places[0, 0, :, 0], [10 * i + 5 for i in range(9) if i % 3])
