@@ -5,7 +5,6 @@ import pytest
 
 from benchmarks.papers import catalogue, foretold
 from benchmarks.papers.foretold import Networks, foretell
-from configs import digits
 
 catalogue.load()
 RNG = np.random.default_rng(0)
@@ -48,11 +47,3 @@ def test_a_sign_that_the_form_of_the_dependence_decides_is_left_open():
 
     assert {np.sign(lead(power)["mean"]) for power in foretold.EXPONENTS} == {-1, 1}
     assert foretold.sign_of([lead(power) for power in foretold.EXPONENTS]) == 0
-
-
-def test_the_effective_b_is_that_of_the_networks_without_training():
-    config = digits.get_config()
-    config.rounds = 60
-    found = {point["overrides"]["network.mobility"]: b for point, b in foretold.effective(config, 20)}
-    assert np.isinf(found["static"]).all()
-    assert np.median(found["dcm"]) < np.median(found["random_movement"])

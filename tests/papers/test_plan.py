@@ -32,11 +32,6 @@ def kept(monkeypatch):
     return found
 
 
-@pytest.mark.parametrize("seeds", [2, 3, 6, 20, 100])
-def test_the_seeds_of_a_statistic_are_in_its_interval(seeds):
-    assert plan.seeds_of(interval(np.random.default_rng(seeds).normal(size=seeds))) == seeds
-
-
 def test_the_plan_decides_all_claims_and_pays_for_each_seed_once(kept):
     wanted = {need.text: need for need in plan.needs()}
     assert {*wanted} == {"unsure", "open", "level"}
@@ -59,13 +54,6 @@ def test_a_platform_grows_what_it_ran_itself(kept):
     assert [need.item for need in plan.needs("gpu")] == ["pame:c"]
     assert [*plan.needs("cpu"), *plan.needs("gpu")] == plan.needs()
     assert "The hours of pame:c are an accelerator's" in "\n".join(plan.lines())
-
-
-def test_an_item_of_a_card_that_shares_a_study_is_not_run_again_on_a_cpu(kept):
-    kept["pame:c"]["studies"] = {"s": {"seeds": 60, "run_seconds": 60}}
-    for step in plan.steps(plan.needs("cpu"), "cpu"):
-        assert plan.sharing(step, "cpu") == ["madfl:a", "madfl:b"]
-        assert plan.seeds_with(step, "cpu")["s"] == step.seeds
 
 
 def test_what_a_step_has_decided_stands_beside_what_it_was_to_decide(kept, monkeypatch, tmp_path):

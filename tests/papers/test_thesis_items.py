@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.papers import shares, thesis
-from benchmarks.papers.items import AGREES, DIFFERS, SIGN
+from benchmarks.papers.items import AGREES, SIGN
 from benchmarks.papers.shares import ByShare
 from benchmarks.papers.studies import Study
 from configs.thesis_digits import PERCENT
@@ -19,23 +19,18 @@ def statistic(values):
     return {"mean": float(np.mean(values)), "ci95": 0.1, "per_seed": list(map(float, values))}
 
 
-def point(axis, share, other, accuracy, lead, contacts=(0, 0)):
+def point(axis, share, other, accuracy, lead):
     return {
         "overrides": {"network.num_mobile": COUNTS[share], **({axis: other} if axis else {})},
         "final_accuracy": statistic(accuracy + NOISE),
         "group_gap": {"mean": statistic(lead + NOISE if share in shares.BOTH else NOISE * np.nan)},
-        "group_neighbours": {name: statistic(NOISE + n) for name, n in zip(("mobile", "other"), contacts)},
         "diverged": {},
     }
 
 
 def grid(percents, ratios, axis="network.ratio"):
     """Accuracy 0.5 + p / 1000 - a / 50 (2 points are lost at a = 1); leads fall from 4 points by 0.04 a per cent."""
-    return [
-        point(axis, p, a, 0.5 + p / 1000 - (a or 0) / 50, 0.04 - p / 2500, (900 - p, 400 + p))
-        for p in percents
-        for a in ratios
-    ]
+    return [point(axis, p, a, 0.5 + p / 1000 - (a or 0) / 50, 0.04 - p / 2500) for p in percents for a in ratios]
 
 
 @pytest.fixture
@@ -74,13 +69,3 @@ def test_small_ratios_are_negligible_and_speed_alone_costs(studies):
     assert {claim.verdict for claim in by_ratio.claims[:-1]} == {SIGN}
     assert {claim.verdict for claim in thesis.table_8(studies).claims[1:]} <= {SIGN, AGREES}
     assert by_ratio.claims[-1].text == "the loss is largest at p = 20 %"
-
-
-def test_contacts_of_the_groups(studies):
-    (more,) = thesis.figure_7(studies).claims
-    assert (more.ours["mean"], more.verdict) == (pytest.approx(490), AGREES)
-    _, narrower = thesis.figure_8(studies).claims
-    assert narrower.ours["mean"] == pytest.approx(150)
-    wider = [{**p, "group_neighbours": dict(zip(("other", "mobile"), p["group_neighbours"].values()))} for p in
-             studies("thesis:f8").points]  # fmt: skip
-    assert thesis.figure_7(lambda preset: type("Made", (), {"points": wider})).claims[0].verdict == DIFFERS

@@ -9,16 +9,6 @@ from mdfl_jax.config.points import points
 from mdfl_jax.config.resolve import resolve
 
 
-def test_the_deviation_is_that_within_the_groups():
-    """Oracle: the squares about the mean of each group, one by one."""
-    groups = [np.array([1.0, 3.0, 8.0]), np.array([100.0, 101.0]), np.array([-5.0, -5.0, 1.0, 1.0])]
-    squares = sum((x - sum(group) / len(group)) ** 2 for group in groups for x in group)
-    found = deviation(groups)
-    assert found.std == pytest.approx((squares / (2 + 1 + 3)) ** 0.5)
-    assert found.degrees == 6
-    assert deviation(groups[:1]).std == pytest.approx(np.std(groups[0], ddof=1))
-
-
 def test_an_interval_holds_the_true_deviation_in_19_of_20_studies():
     rng, inside, studies = np.random.default_rng(0), 0, 4000
     means = np.array([[10.0], [-3.0], [0.0]])
