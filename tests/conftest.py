@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from ml_collections import ConfigDict
 
@@ -141,6 +142,17 @@ def tiny() -> Callable[..., ConfigDict]:
     from tiny import tiny_config  # not before the environment is set
 
     return tiny_config
+
+
+@pytest.fixture(scope="session")
+def stand_ins(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory with small data sets of the shapes of those that the shipped studies read. Do not change it."""
+    folder, rng = tmp_path_factory.mktemp("data"), np.random.default_rng(0)
+    for name, shape in {"cifar10": (32, 32, 3), "mnist": (28, 28), "fashion_mnist": (28, 28)}.items():
+        images, labels = rng.integers(0, 256, (1700, *shape), np.uint8), (np.arange(1700) % 10).astype(np.int32)
+        train, test = {"x_train": images[:1500], "y_train": labels[:1500]}, {"x_test": images[1500:]}
+        np.savez(folder / f"{name}.npz", **train, **test, y_test=labels[1500:])
+    return folder
 
 
 @pytest.fixture

@@ -1,14 +1,12 @@
 """`--dry_run` of shipped studies: what it prints is made of the programs, which are compiled and not run.
 
-In this process, one program of a study of each kind of task, world and server, without optimisations and with a linear
-model on data sets: what is asked is whether such programs can be described, not how large they are. Then one whole
-command in a process of its own, of a study whose data are drawn by the seeds. All studies are made in test_configs.py.
+In this process, one program of a study, without optimisations and with a linear model on data sets: what is asked is
+whether such programs can be described, not how large they are. All studies are made in test_configs.py.
 """
 
 import importlib
 import sys
 
-import numpy as np
 import pytest
 
 from mdfl_jax.study import make_study
@@ -18,32 +16,19 @@ from mdfl_jax.study.plan import plan
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("unregistered")]
 CASES = [
     ("city", "small"),  # a trace
-    ("fedmobile_roadside", "manhattan"),  # a server at the roadside, in the plane
     ("fedmobile", "f3_rho,scale=smoke"),  # meetings
-    ("madfl", "t2,scale=smoke"),  # the grid
-    ("pame", "f2,scale=smoke"),  # a graph
     ("pame", "f8,scale=smoke"),  # drawn data
     ("text_transformer", ""),  # sequences
 ]
-IMAGES = {"mnist": (28, 28), "fashion_mnist": (28, 28), "cifar10": (32, 32, 3)}
-
-
-@pytest.fixture(scope="module")
-def images(tmp_path_factory):
-    folder, rng, labels = tmp_path_factory.mktemp("images"), np.random.default_rng(0), np.arange(1500) % 10
-    for name, shape in IMAGES.items():
-        train, test = rng.integers(0, 256, (1500, *shape), np.uint8), rng.integers(0, 256, (20, *shape), np.uint8)
-        np.savez(folder / f"{name}.npz", x_train=train, y_train=labels, x_test=test, y_test=labels[:20])
-    return str(folder)
 
 
 @pytest.mark.parametrize(("name", "argument"), CASES)
-def test_a_dry_run_describes_the_study(name, argument, images):
+def test_a_dry_run_describes_the_study(name, argument, stand_ins):
     sys.modules.pop(f"configs.{name}", None)  # what it registers, another test has unregistered
     module = importlib.import_module(f"configs.{name}")
     config = module.get_config(argument) if argument else module.get_config()
-    if config.data.name in IMAGES:
-        config.data.dir = images
+    if (stand_ins / f"{config.data.name}.npz").is_file():
+        config.data.dir = str(stand_ins)
         if config.data.samples_per_client:
             config.data.samples_per_client = 8
     if not config.data.name.startswith("synthetic:") and config.data.name != "python_topics":

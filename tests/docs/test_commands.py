@@ -1,9 +1,9 @@
 """Every command that README.md and docs/ print: its flags and fields exist; it runs or is traced, with few rounds."""
 
 import ast
+import functools
 import re
 
-import numpy as np
 import pytest
 from forked import Started
 from pages import PAGES, PLACEHOLDER, ROOT, commands, config_of, without_optional
@@ -85,23 +85,7 @@ def test_its_flags_exist_and_its_config_resolves(case):
 
 # What follows runs them, in processes of their own, in an empty folder in which configs/ is that of the checkout. Of a
 # page other than the README, studies that differ by their config and fields alone, and that no later command reads, are
-# made and their programs traced; only the first one is run.
-
-
-@pytest.fixture(scope="module")
-def stand_ins(tmp_path_factory):
-    """A data directory with small data sets of the shapes of those that the shipped studies read."""
-    folder, rng = tmp_path_factory.mktemp("data"), np.random.default_rng(0)
-    for name, shape in {"cifar10": (32, 32, 3), "mnist": (28, 28), "fashion_mnist": (28, 28)}.items():
-        images, labels = rng.integers(0, 256, (1200, *shape), np.uint8), (np.arange(1200) % 10).astype(np.int32)
-        np.savez(folder / f"{name}.npz", x_train=images[:1000], y_train=labels[:1000], x_test=images[1000:],
-                 y_test=labels[1000:])  # fmt: skip
-    return folder
-
-
-def axes_of(sweep):
-    """The axes of a sweep as texts: [(fields, values)]."""
-    return list(split_axes(sweep).items())
+# made and their programs traced; only the first one is run. What stands on several pages is traced, or told, once.
 
 
 def sweep_of(paths, values):
@@ -122,7 +106,7 @@ def shorter(arguments):
     if config.model.name.startswith(CONVOLUTIONAL):
         short["model.name"] = "linear"
     axes, by_two = [], "--workdir=runs/pairs" in arguments  # a table by two settings needs two values of each
-    for paths, values in axes_of(sweep):
+    for paths, values in split_axes(sweep).items():
         first = values[: 2 if by_two else 1]
         axes.append(sweep_of(paths, [v for v in values if v in first or sweep_of(paths, [v]) in baseline]))
     return [
@@ -142,6 +126,16 @@ def run(command, folder, variables):
     ended = Started(folder / ".said", *words, cwd=folder, variables=variables).ended()
     assert ended.status == 0, f"{arguments}: {ended.err[-2000:]}"
     return ended.out
+
+
+@functools.cache
+def traced(*arguments):
+    """Makes a shortened study and traces its programs."""
+    for group in make_study(with_fields(as_config(config_of(arguments)), fields_set(arguments))).groups:
+        check_traced(group.simulation, group.hparams)
+
+
+DONE: set[str] = set()  # the arguments of commands of earlier pages
 
 
 def is_only_made(command, page, behind):
@@ -173,10 +167,13 @@ def test_every_command_of_a_page_runs_or_is_traced(page, tmp_path, stand_ins, mo
             continue
         studies += command.program == "sweep"
         if studies > 1 and is_only_made(command, page, of_page[k + 1 :]):
-            arguments = shorter(without_optional(command.arguments))
-            for group in make_study(with_fields(as_config(config_of(arguments)), fields_set(arguments))).groups:
-                check_traced(group.simulation, group.hparams)
+            traced(
+                *(word for word in shorter(without_optional(command.arguments)) if not word.startswith("--workdir="))
+            )
             continue
+        if command.program == "info" and text in DONE:
+            continue
+        DONE.add(text)
         printed = run(command, tmp_path, {"HOME": "/nowhere"})
         for line in command.output if command.program in EXACT else ():
             assert line in printed.splitlines()

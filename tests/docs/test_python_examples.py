@@ -64,15 +64,18 @@ def test_the_examples_run(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.long
-def test_the_study_of_the_readme_runs(tmp_path, monkeypatch):
-    """Two rounds of it."""
+def test_the_examples_of_the_readme_run(tmp_path, monkeypatch, capsys):
+    """Its study and its function, with fewer rounds."""
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    example = next(block for block in blocks if "mdfl_jax.run(" in block)
+    study, function = (next(block for block in blocks if of in block) for of in ("mdfl_jax.run(", "simulate("))
     monkeypatch.chdir(tmp_path)
     names: dict = {}
-    exec(example.replace('"rounds": 40', '"rounds": 2, "eval_every": 2'), names)
+    exec(study.replace('"rounds": 40', '"rounds": 2, "eval_every": 2'), names)
     assert names["results"].array("accuracy", "dcm").shape == (3, 2, 20)
     assert (tmp_path / "runs" / "two" / "summary.json").is_file()
+    exec(function.replace("rounds=100, eval_every=20", "rounds=10, eval_every=2"), names)
+    assert names["history"].accuracy.shape == (4, 6, 20)
+    assert float(names["history"].accuracy[:, -1].mean()) > 0.2
 
 
 @pytest.fixture

@@ -1,19 +1,10 @@
-"""The tables of studies, from made-up results with known differences; clients with too few neighbours."""
+"""The tables of studies, from made-up results with known differences."""
 
 import numpy as np
 
-from benchmarks import quoted_adversaries, quoted_clocks
+from benchmarks import quoted_clocks
 
 NOISE = np.tile((-0.5, 0.5), 10)  # exact in binary
-
-
-def test_too_few_are_counted_as_by_simulation():
-    """Clients that are anywhere on the grid, drawn 2,000 times."""
-    places = np.random.default_rng(0).integers(0, 18, (2000, 20, 2))
-    near = np.square(places[:, :, None] - places[:, None]).sum(-1) <= 9
-    others = near.sum(-1) - 1
-    for needed in (2, 4):
-        assert abs(quoted_adversaries.too_few(needed) - ((others > 0) & (others < needed)).mean()) < 0.01
 
 
 def test_a_row_is_marked_where_it_differs_from_its_reference_of_the_same_seeds(monkeypatch):

@@ -27,21 +27,13 @@ def random_mix(rng, n, rounds, symmetric=True):
     return found
 
 
-@pytest.mark.parametrize("n", [3, 8, 20])
-def test_lambda_2_of_ring_and_complete_graph(n):
-    eigenvalues = (1 + 2 * np.cos(2 * np.pi * np.arange(1, n) / n)) / 3
-    assert mixing.contraction(ring(n)) == pytest.approx(np.square(eigenvalues).max(), abs=1e-12)
-    assert mixing.contraction(np.full((n, n), 1 / n)) == pytest.approx(0, abs=1e-12)
-    assert mixing.mixing_parameter(mixing.contraction(np.eye(n))) == 0
-    assert mixing.contraction(np.eye(1)) == 0
-
-
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10**6), st.booleans())
 def test_contraction_is_the_largest_change_of_the_distance_from_the_mean(seed, symmetric):
     rng = np.random.default_rng(seed)
     psi = random_mix(rng, 5, 1, symmetric)[0]
     factor = mixing.contraction(psi)
+    assert mixing.contraction(np.eye(1)) == mixing.mixing_parameter(mixing.contraction(np.eye(5))) == 0
     models = rng.standard_normal((5, 200))
     apart = models - models.mean(0)
     mixed = psi @ models

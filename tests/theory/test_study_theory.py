@@ -1,12 +1,9 @@
 """FedMobile's theory for the points of a study."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-from shell import without_stages
+from forked import answers
+from shell import ROOT
 
 from mdfl_jax.config import default_config
 from mdfl_jax.config.points import points
@@ -54,20 +51,20 @@ def test_gaps_are_those_that_the_server_draws():
 
 @pytest.mark.long
 def test_the_command_prints_a_line_a_point_or_one_error(tmp_path):
-    root = Path(__file__).parents[2]
-
-    def command(*args):
-        run = [sys.executable, "-m", "launch.theory", *args]
-        return subprocess.run(run, cwd=root, capture_output=True, text=True, check=False)
-
-    found = command("--config=configs/fedmobile_digits.py", "--config.server.pairs=0.1")
-    assert (found.returncode, without_stages(found.stderr)) == (0, "")
-    assert [line.split()[0] for line in found.stdout.splitlines()] == ["point", "fedmobile"]
-    refused = command("--config=configs/fedmobile_digits.py", "--config.sweep=", "--config.algorithm.name=dpsgd")
-    assert refused.returncode == 2
-    assert len(without_stages(refused.stderr).splitlines()) == 1
-    assert "clients that mix their models" in refused.stderr
-    missing = tmp_path / "missing"
-    nowhere = command("--config=configs/digits.py", f"--json={missing}/theory.json")
-    assert (nowhere.returncode, nowhere.stdout) == (2, "")
-    assert without_stages(nowhere.stderr) == f"error: --json={missing}/theory.json: there is no folder '{missing}'\n"
+    missing, server = tmp_path / "missing", "--config=configs/fedmobile_digits.py"
+    found, refused, nowhere = answers(
+        tmp_path,
+        "theory",
+        [
+            [server, "--config.server.pairs=0.1"],
+            [server, "--config.sweep=", "--config.algorithm.name=dpsgd"],
+            ["--config=configs/digits.py", f"--json={missing}/theory.json"],
+        ],
+        ROOT,
+    )
+    assert (found.status, found.err) == (0, "")
+    assert [line.split()[0] for line in found.out.splitlines()] == ["point", "fedmobile"]
+    assert (refused.status, refused.err.count("\n")) == (2, 1)
+    assert "clients that mix their models" in refused.err
+    assert (nowhere.status, nowhere.out) == (2, "")
+    assert nowhere.err == f"error: --json={missing}/theory.json: there is no folder '{missing}'\n"

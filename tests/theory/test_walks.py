@@ -67,19 +67,3 @@ def test_the_chain_of_random_movement_is_its_law():
     law = walks.stationary(chain / chain.sum(1, keepdims=True))
     np.testing.assert_allclose(law, reach.sum(1) / reach.sum(), rtol=1e-6)
     assert MOBILITIES["dcm"]().chain is None
-
-
-def test_exact_meeting_times_agree_with_a_simulated_walk():
-    grid = grid_points(6)
-    walk = walks.Walk(np.asarray(uniform_chain(grid, 2.0)), np.asarray(grid), radius=1.0)
-    rng, place = np.random.default_rng(0), np.array([2.0, 3.0])
-    running = walk.chain.cumsum(1)
-    places = rng.choice(36, p=walk.law, size=4000)
-    near = np.square(np.asarray(grid) - place).sum(1) <= 1
-    times, waiting = np.zeros(4000), ~near[places]
-    while waiting.any():
-        times[waiting] += 1
-        places = (running[places] < rng.random((4000, 1))).sum(1).clip(max=35)
-        waiting &= ~near[places]
-    error = times.std() / np.sqrt(4000)
-    assert abs(times.mean() - walk.meeting_time(place[None])) < 4 * error
