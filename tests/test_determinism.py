@@ -38,7 +38,7 @@ def whole(tmp_path_factory):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("size", [2, 3, 12])
+@pytest.mark.parametrize("size", [3, 12])
 def test_batches_of_any_size(tmp_path, whole, size):
     assert go(tmp_path / "run", **{"engine.runs_per_batch": size}) == whole()
 

@@ -1,16 +1,11 @@
-"""The configuration as the members make it: one's own as keys, axes and checks; what None stands for."""
+"""The configuration as the members make it: one's own as keys, axes and checks."""
 
 import pytest
 import small
 from tables import with_fields
 
-from mdfl_jax.algorithms import ALGORITHMS
-from mdfl_jax.algorithms.dpsgd import dpsgd
-from mdfl_jax.algorithms.local import LocalNumbers
-from mdfl_jax.algorithms.registry import register
-from mdfl_jax.config.checks import notes
 from mdfl_jax.config.resolve import check_key, resolve
-from mdfl_jax.config.sections import algorithm_numbers, schema
+from mdfl_jax.config.sections import schema
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import Numbers, number
 from mdfl_jax.mobility import MOBILITIES, Movement
@@ -63,33 +58,6 @@ def test_a_number_of_another_type_is_refused():
     add_rule(CountNumbers, "counting")
     other = "its number 'hop' has another type than that of 'counting'; choose another name"
     assert small.told(schema) == f"mobility 'hopping': {other}"
-
-
-def test_none_is_the_members_own_and_zero_is_zero(tiny):
-    """Each member has its default, and a value of the configuration is everybody's."""
-    found = {}
-    for name in ("dpsgd", "pame"):
-        for changes in ({}, {"algorithm.lr": 0.3, "algorithm.participation": 0.0}):
-            experiment = resolve(tiny(**{"algorithm.name": name}, **changes))
-            numbers = algorithm_numbers(experiment)
-            found[name, bool(changes)] = numbers.lr, numbers.participation
-        own = ALGORITHMS.numbers(name)()
-        assert found[name, False] == (own.lr, own.participation)
-        assert found[name, True] == (0.3, 0.0)
-    assert found["pame", False] != found["dpsgd", False]
-
-
-def test_a_number_says_itself_when_it_has_no_effect(tiny):
-    class ShyNumbers(LocalNumbers):
-        calm: float = number(0.5, "of the optimiser SGD", at_least=0, at_most=1, only_with="algorithm.optimizer=sgd")
-        reach: float = number(0.5, "how far it hears", at_least=0, at_most=1, part="links")
-
-    register("shy", ShyNumbers)(lambda settings: dpsgd(settings)._replace(needs=frozenset()))
-    own = {"algorithm.calm": 0.2, "algorithm.reach": 0.3}
-    assert set(notes(resolve(tiny(**{"algorithm.name": "shy", "algorithm.optimizer": "adam"}, **own)))) == {
-        "algorithm.calm is 0.2; it has no effect: algorithm.optimizer is adam",
-        "algorithm.reach is 0.3; it has no effect: shy does not use the links of the network",
-    }
 
 
 def test_bounds_and_checks_are_those_of_the_members_in_use(tiny):

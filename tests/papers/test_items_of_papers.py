@@ -11,6 +11,8 @@ import pytest
 import xarray as xr
 
 from benchmarks.papers import catalogue, rivals
+from benchmarks.papers.curves import Curves, slots_to
+from benchmarks.papers.fedmobile import BASE
 from benchmarks.papers.items import AGREES, DIFFERS, ITEMS, SIGN, UNDECIDED, UNKNOWN
 from benchmarks.papers.studies import Study
 from configs import pame
@@ -20,6 +22,7 @@ from mdfl_jax.core.outcomes import with_seeds
 
 catalogue.load()
 SLOTS = np.arange(0, 160, 10)
+FIXED = {**BASE, "pattern": "fixed"}  # ASYNC
 GAINS = {"async_fl": 0.0, "fedmobile_u": 0.02, "fedmobile_d": 0.03, "virtual_upload": 0.1, "virtual_download": -0.2}
 
 
@@ -129,7 +132,22 @@ class Attacked(Study):
             self.points.append({"id": point.id, "overrides": point.overrides, **numbers})
 
 
-STUDIES = {"fedmobile": FedMobile, "madfl": Grid, "dadfl": Grid, "pame": PaME}
+class Thesis(Study):
+    """A study in which p per cent of fast clients bring p / 10 points, lead by 4 - p / 25, and a ratio a costs 2 a."""
+
+    def __init__(self, preset):
+        self.points, noise = [], np.array([-0.001, 0.0, 0.001])  # alike at all points: paired differences have none
+        for point in points_of(preset):
+            network = point.experiment.network
+            p = 100 * network.num_mobile / network.num_clients
+            lead = with_seeds(0.04 - p / 2500 + noise) if 0 < p < 100 else {"per_seed": [np.nan] * 3}
+            numbers = {"final_accuracy": with_seeds(0.5 + p / 1000 - network.ratio / 50 + noise), "diverged": {}}
+            numbers |= {"group_gap": {"mean": lead}}
+            contacts = {"mobile": with_seeds(900 - p + noise), "other": with_seeds(400 + p + noise)}
+            self.points.append({"overrides": point.overrides, "group_neighbours": contacts} | numbers)
+
+
+STUDIES = {"fedmobile": FedMobile, "thesis": Thesis, "madfl": Grid, "dadfl": Grid, "pame": PaME}
 STUDIES |= {"clipped_gossip": Attacked, "balance": Attacked}
 
 
@@ -183,6 +201,22 @@ def test_the_verdicts_follow_from_the_accuracies():
     }.items():
         assert verdicts[text] == expected, text
     assert {claim.verdict for claim in claims_of("balance:claim")} == {AGREES}
+
+
+def test_the_numbers_are_those_of_the_made_studies():
+    """Curves rise until slot 150 to 75 % (ASYNC) and 81 % (FedMobile): 6 points times the mean of t / 150."""
+    found = {claim.text: claim for claim in claims_of("fedmobile:f4")}
+    assert found["FedMobile over ASYNC, Fashion-MNIST, random intervals"].ours["mean"] == pytest.approx(6 * 80 / 150)
+    assert found["FedMobile's slots to 70 %, fixed intervals"].ours["mean"] == 130
+    fewer = found["FedMobile needs fewer slots to 70 %, fixed intervals"]
+    assert fewer.ours["mean"] == pytest.approx(100 * (1 - 130 / 140))
+    curves = Curves.of(FedMobile("fedmobile:f4"))
+    assert slots_to(curves, 75.15, FIXED, "of the last seed").told == "1 of 3 seeds"
+    assert slots_to(curves, 90, FIXED, "of none").verdict == UNKNOWN
+    # Of the thesis: 2 of 48 clients are fast at p = 5 %, 38 at 80 %.
+    assert {claim.told for claim in claims_of("thesis:t7")} == {"-0.40 to -0.40 points"}
+    assert [claim.ours["mean"] for claim in claims_of("thesis:t4")[:-1]] == pytest.approx([-2] * 5)
+    assert [claim.ours["mean"] for claim in claims_of("thesis:f8")] == pytest.approx([500 - 3800 / 24, 150])
 
 
 @pytest.mark.parametrize("name", ["madfl:t2", "madfl:f2", "madfl:f3", "madfl:f6", "dadfl:f2", "dadfl:f3", "dadfl:f5"])

@@ -56,21 +56,6 @@ def test_a_platform_grows_what_it_ran_itself(kept):
     assert "The hours of pame:c are an accelerator's" in "\n".join(plan.lines())
 
 
-def test_what_a_step_has_decided_stands_beside_what_it_was_to_decide(kept, monkeypatch, tmp_path):
-    monkeypatch.setattr(plan, "GROWN", tmp_path / "plan.json")
-    steps, before = plan.steps(plan.needs()), plan.undecided()
-    assert before == {("madfl:a", "unsure"), ("madfl:b", "open"), ("pame:c", "level")}
-    step = next(step for step in steps if step.item == "madfl:a")
-    kept["madfl:a"]["claims"][1] = claim("unsure", [0.4] * 5 + [0.5])
-    kept["madfl:b"]["claims"][0] = claim("open", [0.3] * 5 + [0.4])
-    plan.keep_outcome(step, before)
-    step, before = next(step for step in steps if step.item == "pame:c"), plan.undecided()
-    kept["pame:c"]["claims"][0]["verdict"] = "not measured"  # a new run has diverged
-    plan.keep_outcome(step, before)
-    assert "2 steps of the plan were run so far. They were to decide 2 claims" in plan.outcomes()
-    assert "they have decided 1 of these, and 1 more" in plan.outcomes()
-
-
 def test_as_many_seeds_as_are_planned_find_the_measured_difference_in_four_of_five_studies(kept):
     need = next(need for need in plan.needs() if need.text == "unsure")
     ours = kept["madfl:a"]["claims"][1]["ours"]

@@ -43,9 +43,6 @@ def without(key):
 
 
 MISTAKES = [
-    ("config.json", lambda path: (path.unlink(), shutil.rmtree(path.parent / "runs")), ""),
-    ("config.json", lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]), ""),
-    ("config.json", lambda path: edit(path.parent, path.stem, schema=1), ": schema is 1; this version reads schema 2"),
     ("config.json", without("seeds"), ": lacks 'seeds'"),
     ("history.npz", lambda path: np.savez(path, **{"0/position": np.zeros((2, 3))}), ": 0/position has shape (2, 3)"),
     ("streets.npz", lambda path: np.savez(path, streets=np.zeros((2, 3))), ": streets has shape (2, 3); [K, 4] is"),
