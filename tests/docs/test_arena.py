@@ -1,11 +1,9 @@
 """What `benchmarks.arena` says of a study, against means in NumPy."""
 
 import numpy as np
-import pytest
 from scipy import stats
 
 from benchmarks import arena, beside
-from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.panels.rivals import Matrix
 from mdfl_jax.report.read import Axis
 
@@ -57,7 +55,3 @@ def test_rivals_beside_another_study_are_paired_by_setting_and_seed(monkeypatch)
     np.testing.assert_allclose(found["rows"][2]["difference"]["mean"], by_hand.mean())
     low, high = stats.t.interval(0.95, 11, by_hand.mean(), stats.sem(by_hand))
     np.testing.assert_allclose(found["rows"][2]["difference"]["half"], (high - low) / 2, rtol=1e-3)
-    with pytest.raises(UserError, match="--beside=theirs: it has no point"):
-        beside.beside("ours", Study(here), MATRIX, "theirs", {"network.movers": "most"})
-    with pytest.raises(UserError, match="--beside_point=dcm: it must be PATH=VALUE"):
-        beside.parsed("dcm")
