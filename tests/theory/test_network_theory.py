@@ -131,6 +131,7 @@ def test_p_of_the_mean_is_that_of_its_definition():
     assert QUANTITIES["p"].of(rounds, None) == 0
 
 
+@pytest.mark.long
 def test_how_often_a_rule_has_too_few_or_too_many_attackers_is_counted_before_the_run(tmp_path):
     """The first is the share that a run then measures; the second is a count over its recorded links."""
     changes = {"rounds": 8, "eval_every": 8, "seeds": 3, "network.radius": 2.5, "baseline": ""}
