@@ -45,6 +45,7 @@ def test_figures_and_panels_of_ones_own_are_on_the_page_at_their_place(make_work
         figure("mine", caption=lambda: "")(ranking)  # when it is declared, not after the study
 
 
+@pytest.mark.long
 def test_no_part_of_the_report_loads_jax():
     code = "import sys, mdfl_jax.report.page; from mdfl_jax.report.registry import FIGURES\n"
     code += "FIGURES.discover(); print('jax' in sys.modules)"

@@ -8,26 +8,10 @@ from tests.report.conftest import write_workdir
 from tests.report.kinds import write_page
 from tests.report.made_report import add_records
 
-long = pytest.mark.long
+pytestmark = pytest.mark.long  # a quick test of test_browser_page.py draws a map
 ROUNDS, CLIENTS = 40, 12
 
 
-def test_it_plays_pauses_and_scrubs(open_map):
-    page, section = open_map()
-    assert (of_map(page, "round"), of_map(page, "playing")) == (ROUNDS - 1, False)  # this reader wants no motion
-    before = pixels(page)
-    section.get_by_role("button", name="Play", exact=True).click()
-    page.wait_for_function("() => element.map.time > 0.5")
-    section.get_by_role("button", name="Pause").click()
-    time = of_map(page, "time")
-    page.wait_for_timeout(150)
-    assert (of_map(page, "playing"), of_map(page, "time")) == (False, time)
-    assert pixels(page) != before
-    section.get_by_role("slider", name="Round").fill("25")
-    assert section.locator(".map-line").first.inner_text().startswith(f"Round 25 of {ROUNDS}")
-
-
-@long
 def test_it_plays_from_the_start_in_view_goes_by_keys_and_clients_glide_or_step(open_report, recorded):
     page = open_report(recorded, height=500, moves=True)
     page.wait_for_function("() => document.getElementById('map').dataset.state === 'drawn'")  # not in view yet
@@ -59,17 +43,18 @@ def test_it_plays_from_the_start_in_view_goes_by_keys_and_clients_glide_or_step(
     assert of_map(page, "views.map((view) => [view.frame, view.point.point])") == [[7, 0], [7, 3]]
 
 
-@long
 def test_a_client_tells_of_itself_switches_change_the_picture_and_a_phone_has_one_map_under_the_other(
     open_map, recorded
 ):
     page, section = open_map()
+    assert (of_map(page, "round"), of_map(page, "playing")) == (ROUNDS - 1, False)  # this reader wants no motion
     section.get_by_role("combobox", name="Client").select_option("2")
     told = section.locator(".map-client").first
     counts = np.load(recorded / "history.npz")["0/label_counts"][0, 2]
     assert "Client 2, static" in told.inner_text()  # of the static point nobody moves
     assert f"{counts.sum()} samples of class {counts.argmax()} ({counts.max()})" in told.inner_text()
-    page.evaluate("element.map.goTo(12)")
+    section.get_by_role("slider", name="Round").fill("12")
+    assert section.locator(".map-line").first.inner_text().startswith(f"Round 12 of {ROUNDS}")
     for name in ("links", "ranges", "trails", "goals", "meetings", "pies", "numbers"):
         before = pixels(page, 1)
         section.locator(f"[data-switch={name}]").click()
@@ -84,7 +69,6 @@ def test_a_client_tells_of_itself_switches_change_the_picture_and_a_phone_has_on
     assert pixels(page) != before  # the colours of the page are those of the map
 
 
-@long
 @pytest.mark.parametrize("one_way", [True, False])  # two codes of links
 def test_what_is_drawn_is_what_was_recorded(open_map, tmp_path, one_way):
     """Places, links in one direction and in both, those present, meetings, accuracies, attackers, rejected models."""
@@ -134,7 +118,6 @@ def contacts(place, at, swept):
     return np.min([np.linalg.norm(way[:, None] - way, axis=-1) for way in ways], axis=0)
 
 
-@long
 def test_many_clients_are_dots_whose_links_are_those_of_all_pairs(open_map, tmp_path):
     """Of 1,200 vehicles in a plane, some of them absent, no links were recorded."""
     points = [{"network.mobility": "trace", "network.contact": contact} for contact in ("disc", "swept")]
