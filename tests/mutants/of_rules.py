@@ -220,7 +220,7 @@ MUTANTS = [
     Mutant("core/section.py", "names | {each.SECTION for each in sections_in(whole)}", "names", "config/test_sections.py"),
     Mutant("core/stopping.py", "stop_state.rounds + 1, moved &", "stop_state.rounds + 1, True &",
            "tasks/test_regression.py"),
-    Mutant("engine/simulation.py", "carry.messages + stats.messages", "stats.messages", "test_simulation.py"),
+    Mutant("engine/simulation.py", "carry.messages + stats.messages", "stats.messages", "test_golden.py"),
     Mutant("engine/programs.py", "shape[2:])[:num_runs]", "shape[2:])[-num_runs:]",
            "test_simulation.py::test_a_loop_equals_runs_on_devices"),
     # What is counted and written.
