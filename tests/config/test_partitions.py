@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from small import told
 from tiny import run_study
 
 from mdfl_jax.study import make_study
@@ -29,3 +30,11 @@ def test_what_is_shown_is_what_a_study_draws(tiny, tmp_path, changes, points):
         for drawn in shown:
             for point in drawn.points:
                 np.testing.assert_array_equal(history[f"{point}/label_counts"], drawn.counts)
+
+
+def test_natural_owners_are_at_least_as_many_as_clients(tiny, tmp_path):
+    images, labels = np.zeros((60, 4, 4), np.uint8), np.arange(60) % 3
+    np.savez(tmp_path / "owned.npz", x_train=images, y_train=labels, x_test=images, y_test=labels, client=labels)
+    of_owners = {"data.name": "owned", "data.dir": str(tmp_path), "data.limit_train": 0, "data.limit_test": 0}
+    config = tiny(**of_owners, **{"data.partition": "by_owner", "network.num_clients": 4, "network.num_mobile": 1})
+    assert "come from 3 owners, fewer than network.num_clients, which is 4" in told(make_study, config)

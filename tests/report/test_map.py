@@ -74,7 +74,21 @@ def test_computed_links_are_those_of_a_slow_search(seed, swept):
                     assert found[i, j] == (nearest <= radius)
 
 
-def test_a_study_without_places_has_no_movie(tmp_path):
+MISTAKES = [
+    ("map.mp4", {}, "ends in .gif"),
+    ("map.gif", {"points": [0, 1, 2]}, "one or two sweep points"),
+    ("map.gif", {"rounds": 0}, "rounds=0: it must be between 1 and"),
+    ("map.gif", {"fps": 99}, "fps=99: it must be between 1 and 50"),
+    ("map.gif", {"width": 0.1}, "width=0.1"),
+    ("none/map.gif", {"points": [0], "rounds": 1}, "cannot be written"),
+]
+
+
+def test_mistakes_are_one_line(run, tmp_path):
+    for name, options, said in MISTAKES:
+        with pytest.raises(UserError, match=f"^[^\n]*{re.escape(said)}[^\n]*$"):
+            save_movie(run, tmp_path / name, **options)
+    assert not list(tmp_path.iterdir())
     run = read_workdir(write_workdir(tmp_path / "run", seeds=1, rounds=10, positions=False))
     with pytest.raises(UserError, match="neither places nor links were recorded"):
         save_movie(run, tmp_path / "map.gif")
