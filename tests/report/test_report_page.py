@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import re
-import shutil
 from pathlib import Path
 
 import numpy as np
