@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 from dealing import counts_of, deal
 from scipy import stats
+from small import told, toy_dataset
+
+from mdfl_jax.data.partition.dirichlet_per_client import PerClientNumbers, draw_labels
 
 NUM_CLASSES = 10
 MANY, FEW = 20, 5  # the numbers of clients, with 500 samples of ten classes where possible: a new shape compiles
@@ -66,15 +69,14 @@ def dirichlet(seeds, labels, num_clients, alpha):
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 def test_every_sample_has_one_owner_and_the_key_decides(rule):
-    """Also of unequal classes, with one client, and for fewer samples than clients."""
-    few = np.array([9, 0, 9], np.int32)
-    for labels, num_clients in ((balanced(50), MANY), (unbalanced(), MANY), (balanced(50), 1), (few, MANY)):
-        owner = owners(rule, [0, 0, 1], labels, num_clients)
+    """Also of unequal classes, and for fewer samples than clients."""
+    for labels in (balanced(50), unbalanced(), np.array([9, 0, 9], np.int32)):
+        owner = owners(rule, [0, 0, 1], labels, MANY)
         assert owner.shape == (3, *labels.shape)
         assert owner.min() >= 0
-        assert owner.max() < num_clients
+        assert owner.max() < MANY
         np.testing.assert_array_equal(owner[0], owner[1])
-        assert (owner[0] != owner[2]).any() or num_clients == 1 or len(labels) == 3
+        assert (owner[0] != owner[2]).any() or len(labels) == 3
 
 
 def test_dirichlet_shares_follow_the_law():
@@ -151,8 +153,15 @@ def test_clients_hold_so_many_classes():
 
 
 def test_shards_are_dealt_at_random():
-    """Anyone may get the first shard, and the first and last shards go to one client with probability 2/14."""
-    drawn = owners(RULES["shards 3"], range(150), np.arange(50, dtype=np.int32), 5)
+    """Anyone may get the first shard, and the first and last shards go to one client with probability 2/14.
+
+    Shards are runs of the samples in the order of their labels.
+    """
+    labels = np.random.default_rng(0).integers(0, NUM_CLASSES, 60).astype(np.int32)
+    drawn = owners(RULES["shards 3"], range(150), labels, 5)[:, np.argsort(labels, kind="stable")]
+    runs = drawn.reshape(150, 15, 4)
+    assert (runs == runs[..., :1]).all()
+    assert all((np.bincount(of_seed[:, 0]) == 3).all() for of_seed in runs)
     assert stats.chisquare(np.bincount(drawn[:, 0], minlength=5)).pvalue > 1e-4
     together = (drawn[:, 0] == drawn[:, -1]).sum()
     assert stats.binomtest(int(together), 150, 1 / 7).pvalue > 1e-4
@@ -181,3 +190,68 @@ def test_sizes_follow_a_power_law_or_dirichlets():
     law = stats.beta(0.5, 4 * 0.5)
     assert abs((shares**2).mean() - (law.var() + law.mean() ** 2)) < 5 * (shares**2).std() / np.sqrt(shares.size)
     assert stats.kstest(shares[:, 0], law.cdf).pvalue > 1e-4
+
+
+SOME = np.random.default_rng(0).choice(4, 61, p=[0.5, 0.3, 0.2, 0]).astype(np.int32)  # label 3 is absent
+
+
+def test_sizes_are_as_asked_and_labels_those_of_the_shares():
+    """Equal sizes of all samples, or so many each; few labels a client with a small concentration, else all."""
+    for name, size in (("dirichlet_per_client", 0), ("dirichlet_per_client", 5), ("dirichlet_balanced", 0)):
+        for alpha in (0.01, 1e3):
+            numbers = {"alpha": alpha} | ({"samples_per_client": size} if size else {})
+            for owner in owners((name, numbers), range(4), SOME, 7, 4):
+                table = counts_of(owner, SOME, 7, 4)
+                held = table.sum(axis=1)
+                assert held.tolist() == [5] * 7 if size else sorted(held) == [8] * 2 + [9] * 5
+                pure = (table.max(axis=1) / held).mean()
+                assert pure > 0.7 if alpha < 1 else pure < 0.75 or (name, size) == ("dirichlet_per_client", 0), name
+    dataset = toy_dataset(20)
+    PerClientNumbers(samples_per_client=4).check_dataset(dataset, 5)
+    line = told(PerClientNumbers(samples_per_client=5).check_dataset, dataset, 5)
+    assert line.startswith("data.samples_per_client is 5; ")
+    assert "has 20 training samples" in line
+
+
+def test_of_a_turn_each_client_draws_among_what_is_left():
+    """Oracle: in each turn one client draws one label among the classes that have samples left."""
+    key_turns, key_shares, key_draws, _ = jax.random.split(jax.random.key(0), 4)
+    turns = np.asarray(jax.random.permutation(key_turns, 7))
+    log_shares = np.asarray(jax.random.loggamma(key_shares, 0.3, (7, 4)), np.float64)
+    left, expected = np.bincount(SOME, minlength=4), np.zeros((7, 4), int)
+    for turn in range(61):
+        noise = np.asarray(jax.random.gumbel(jax.random.fold_in(key_draws, turn), (4,)))
+        label = int(np.argmax(np.where(left > 0, log_shares[turns[turn % 7]] + noise, -np.inf)))
+        left[label] -= 1
+        expected[turns[turn % 7], label] += 1
+    owner = deal("dirichlet_balanced", jax.random.key(0), SOME, 7, 4, alpha=0.3)
+    np.testing.assert_array_equal(counts_of(np.asarray(owner), SOME, 7, 4), expected)
+
+
+def law_of_draws(share, left, count):
+    """The exact law of the counts of sequential draws: {counts: probability}."""
+    law = {(0,) * len(left): 1.0}
+    for _ in range(count):
+        after = {}
+        for taken, probability in law.items():
+            open_classes = [c for c in range(len(left)) if taken[c] < left[c]]
+            total = sum(share[c] for c in open_classes)
+            for c in open_classes:
+                key = tuple(k + (j == c) for j, k in enumerate(taken))
+                after[key] = after.get(key, 0.0) + probability * share[c] / total
+        law = after
+    return law
+
+
+def test_draws_have_the_law_of_sequential_draws_without_replacement():
+    """The Poisson race is a fast form of: draw a label, leave out classes that are used up, draw again."""
+    share, left, count, draws = np.array([0.6, 0.3, 0.1]), np.array([2, 3, 3]), 5, 8000
+    keys = jax.random.split(jax.random.key(0), draws)
+    found = jax.vmap(lambda key: draw_labels(key, jnp.log(share), jnp.array(left), jnp.int32(count), 6))(keys)
+    law = law_of_draws(share, left, count)
+    seen = dict.fromkeys(law, 0)
+    for taken in np.asarray(found).tolist():
+        seen[tuple(taken)] += 1  # any other key would be impossible under the law
+    observed, expected = np.array([(seen[taken], draws * law[taken]) for taken in law]).T
+    assert expected.min() > 5
+    assert stats.chisquare(observed, expected).pvalue > 1e-4
