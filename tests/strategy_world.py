@@ -1,4 +1,4 @@
-"""A small grid and a small plane in which strategies are played: three mobile clients and seven static ones."""
+"""Worlds in which rules of movement are played: grids of clients, and a small plane for strategies."""
 
 import functools
 
@@ -19,6 +19,29 @@ WIDTH, SPEED, DT, PLANE_RADIUS = np.array([400.0, 300.0]), 10.0, 8.0, 61.0
 LATTICE = np.asarray(lattice(jnp.asarray(WIDTH, jnp.float32)), float)
 # What oracles need of each world: the candidate points, the radius (no distance of two points), a step of a round.
 SCALES = {"grid": (GRID, RADIUS, STEP), "plane": (LATTICE, PLANE_RADIUS, SPEED * DT)}
+
+
+def crowd(size, clients, mobile, radius, step, seed=0, numbers=None, some_without_samples=False):
+    """A grid of clients whose places and label counts are drawn; the first ones are mobile."""
+    rng = np.random.default_rng(seed)
+    places, counts = rng.integers(0, size * size, clients), rng.integers(0, 9, (clients, 3))
+    if some_without_samples:
+        counts *= rng.random((clients, 1)) < 0.8
+    return GridWorld(
+        grid=grid_points(size),
+        start=jnp.asarray(places, jnp.int32),
+        is_mobile=jnp.arange(clients) < mobile,
+        label_counts=jnp.asarray(counts, jnp.int32),
+        radius=jnp.float32(radius),
+        max_step=jnp.float32(step),
+        numbers=numbers,
+    )
+
+
+def static_clients(w):
+    """Places and label counts of the static clients of a grid, as oracles take them."""
+    still = ~np.asarray(w.is_mobile)
+    return np.asarray(w.grid)[np.asarray(w.start)][still], np.asarray(w.label_counts)[still]
 
 
 def moving(rule, knowledge="oracle", world="grid"):

@@ -1,4 +1,4 @@
-"""Tables, IDX files, folders of Hugging Face's `datasets`, Python's help texts and arrays that a program gives."""
+"""IDX files, folders of Hugging Face's `datasets`, Python's help texts and arrays that a program gives."""
 
 import gzip
 import pydoc_data.topics
@@ -25,28 +25,6 @@ def refused(name, directory):
     line = told(load, name, str(directory))
     assert line.startswith(f"data.name={name!r}")
     return line
-
-
-# Tables.
-
-
-def table(folder, text, name="mine"):
-    (folder / f"{name}.csv").write_text(text)
-    return load(name, str(folder))
-
-
-def test_a_table_of_numbers_and_texts(tmp_path):
-    rows = [f"{k}.5, {'red' if k % 3 else 'blue'}, {k % 2}" for k in range(20)]
-    data = table(tmp_path, "size,colour,kind\n" + "\n".join(rows) + "\n")
-    features = np.array([[k + 0.5, k % 3 == 0, k % 3 != 0] for k in range(20)], np.float32)  # blue, red
-    test = np.array([k // 2 % 5 == 4 for k in range(20)])  # every fifth row of each label
-    np.testing.assert_array_equal(data.x_train, features[~test])
-    np.testing.assert_array_equal(data.x_test, features[test])
-    np.testing.assert_array_equal(data.y_train, np.arange(20)[~test] % 2)
-    np.testing.assert_array_equal(data.y_test, np.arange(20)[test] % 2)
-    assert (data.targets, data.num_classes, data.client) == (Targets.LABELS, 2, None)
-    assert names(str(tmp_path))[1] == "mine"
-    assert files_of("mine", str(tmp_path)) == [tmp_path / "mine.csv"]
 
 
 # IDX files.
@@ -172,17 +150,13 @@ def test_folders_of_lists_tokens_columns_and_images(tmp_path):
 
 def test_folders_that_cannot_be_read(tmp_path, monkeypatch):
     datasets = pytest.importorskip("datasets")
-    for k, (columns, says) in enumerate(
-        [
-            (
-                {"y": [1], "a": [[1.0, 2.0]], "b": [1.0]},
-                "columns besides y and client: a [2], b []; allowed: one, or s",
-            ),
-            ({"y": [1, 2], "a": [[1.0, 2.0], [1.0]]}, "column 'a' has values of [1] and [2]; allowed: numbers of one"),
-            ({"y": [1, 2, 3], "a": [[[1]], [[3]], [[None]]]}, "column 'a' has a missing value (None) in row 2"),
-            ({"y": [1, 2], "a": [1, 2], "client": [0, None]}, "column 'client' has a missing value (None) in row 1"),
-        ]
-    ):
+    missing = "has a missing value (None) in row"
+    for k, (columns, says) in enumerate([
+        ({"y": [1], "a": [[1.0, 2.0]], "b": [1.0]}, "columns besides y and client: a [2], b []; allowed: one, or s"),
+        ({"y": [1, 2], "a": [[1.0, 2.0], [1.0]]}, "column 'a' has values of [1] and [2]; allowed: numbers of one"),
+        ({"y": [1, 2, 3], "a": [[[1]], [[3]], [[None]]]}, f"column 'a' {missing} 2"),
+        ({"y": [1, 2], "a": [1, 2], "client": [0, None]}, f"column 'client' {missing} 1"),
+    ]):  # fmt: skip
         save_hf(tmp_path / f"mine{k}", columns)
         assert says in refused(f"hf:mine{k}", tmp_path)
     assert "no folder" in refused("hf:absent", tmp_path)

@@ -1,9 +1,10 @@
 """Partitions that follow something given: natural owners, a file, or the places of the clients."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from dealing import counts_of, deal
 from small import told
 
@@ -15,11 +16,10 @@ from mdfl_jax.data.sources import load
 LABELS = np.random.default_rng(0).integers(0, 3, 40).astype(np.int32)
 
 
-@pytest.mark.parametrize("num_clients", [1, 4, 9])
-def test_natural_owners_stay_whole_and_are_dealt_evenly(num_clients):
+def test_natural_owners_stay_whole_and_are_dealt_evenly():
     natural = np.random.default_rng(1).integers(0, 9, 200)
     natural[:9] = np.arange(9)  # each owner has a sample
-    for seed in range(4):
+    for seed, num_clients in itertools.product(range(3), (1, 4, 9)):
         owner = np.asarray(deal("by_owner", jax.random.key(seed), natural, num_clients, owners=natural))
         of_owner = [set(owner[natural == k].tolist()) for k in range(9)]
         assert all(len(clients) == 1 for clients in of_owner)

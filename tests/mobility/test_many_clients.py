@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from oracles import grid_world
 from oracles.laws import assert_law
+from strategy_world import crowd
 
 from mdfl_jax.mobility import MOBILITIES, GridWorld, Movement, meeting
 from mdfl_jax.mobility.clustering import cluster_centres, cluster_centres_by_place
@@ -17,17 +18,9 @@ SIZE, NUM_CLIENTS, MOBILE = 8, 30, 12
 RULES = [*map(Movement, ("static", "random_movement", "dam", "dcm")), Movement("dam", "met"), Movement("dcm", "met")]
 
 
-def crowd(seed=0, radius=2.0, tells=False, mobile=MOBILE):
-    rng = np.random.default_rng(seed)
-    return GridWorld(
-        grid=grid_points(SIZE),
-        start=jnp.asarray(rng.integers(0, SIZE * SIZE, NUM_CLIENTS), jnp.int32),
-        is_mobile=jnp.arange(NUM_CLIENTS) < mobile,
-        label_counts=jnp.asarray(rng.integers(0, 9, (NUM_CLIENTS, 3)), jnp.int32),
-        radius=jnp.float32(radius),
-        max_step=jnp.float32(2.5),
-        numbers=MetNumbers(warm_up_met=0.2, tell_met=tells).typed(),
-    )
+def world_of(seed=0, radius=2.0, tells=False, mobile=MOBILE):
+    numbers = MetNumbers(warm_up_met=0.2, tell_met=tells).typed()
+    return crowd(SIZE, NUM_CLIENTS, mobile, radius, 2.5, seed, numbers)
 
 
 def paths_of(movement, worlds, rounds=10):
@@ -52,7 +45,7 @@ def paths_of(movement, worlds, rounds=10):
 @pytest.mark.parametrize("dense", [2**22, 0], ids=["dense", "not dense"])
 def test_the_same_movement_draw_by_draw(movement, dense, monkeypatch):
     """Chunks, clients one by one, discs by rows, bits and pieces of the grid, but no tries: the same places."""
-    worlds = [crowd(0), crowd(1, 1.0, tells=True), crowd(2, np.inf, tells=True), crowd(3, 0.0, mobile=NUM_CLIENTS)]
+    worlds = [world_of(0), world_of(1, 1.0, True), world_of(2, np.inf, True), world_of(3, 0.0, mobile=NUM_CLIENTS)]
     expected = paths_of(movement, worlds)
     monkeypatch.setattr("mdfl_jax.mobility.grid.LARGEST_AT_ONCE", 0)
     monkeypatch.setattr("mdfl_jax.mobility.grid.LARGEST_DENSE", dense)
@@ -121,17 +114,3 @@ def test_law_of_destinations(name, tries, monkeypatch):
     moved = jax.jit(rule.step)(jax.random.key(1), world, (clients, (near, jnp.asarray(candidates))))[0]
     assert_law(np.asarray(moved.destination[:DRAWS]), law)
     np.testing.assert_array_equal(moved.destination[DRAWS:], places)
-
-
-def test_a_client_under_way_draws_nothing(monkeypatch):
-    """It moves on to its destination, which it keeps, and one that has arrived chooses another."""
-    monkeypatch.setattr("mdfl_jax.mobility.grid.LARGEST_AT_ONCE", 0)
-    monkeypatch.setattr("mdfl_jax.mobility.grid.LARGEST_DENSE", 0)
-    rule, world = MOBILITIES["dam"](), crowd(5)
-    clients, plan = rule.init(jax.random.key(0), world)
-    heading = clients.location.at[: MOBILE // 2].add(1) % (SIZE * SIZE)
-    moved = jax.jit(rule.step)(jax.random.key(2), world, (clients._replace(destination=heading), plan))[0]
-    np.testing.assert_array_equal(moved.destination[: MOBILE // 2], heading[: MOBILE // 2])
-    assert (moved.location[: MOBILE // 2] != clients.location[: MOBILE // 2]).all()
-    assert (moved.destination[MOBILE // 2 : MOBILE] != clients.destination[MOBILE // 2 : MOBILE]).any()
-    np.testing.assert_array_equal(moved.location[MOBILE:], clients.location[MOBILE:])

@@ -12,10 +12,10 @@ import pytest
 from oracles import grid_world
 from oracles import met as oracle
 from oracles.laws import assert_law
+from strategy_world import crowd, static_clients, trajectory
 
-from mdfl_jax.mobility import MOBILITIES, GridWorld, Movement, meeting
+from mdfl_jax.mobility import MOBILITIES, Movement, meeting
 from mdfl_jax.mobility.clustering import centres_of
-from mdfl_jax.mobility.grid import grid_points
 from mdfl_jax.mobility.meeting import MetNumbers, unpacked
 
 SIZE, MOBILE, STATIC, ROUNDS = 7, 3, 5, 25
@@ -27,20 +27,8 @@ BOTH_FORMS = pytest.mark.parametrize("many", [True, False], ids=["many", "few"])
 
 
 def world(share=0.5, tells=False, seed=0):
-    rng = np.random.default_rng(seed)
-    return GridWorld(
-        grid=grid_points(SIZE),
-        start=jnp.asarray(rng.integers(0, SIZE * SIZE, MOBILE + STATIC), jnp.int32),
-        is_mobile=jnp.arange(MOBILE + STATIC) < MOBILE,
-        label_counts=jnp.asarray(rng.integers(0, 9, (MOBILE + STATIC, 3)), jnp.int32),
-        radius=jnp.float32(1.5),
-        max_step=jnp.float32(2.0),
-        numbers=MetNumbers(warm_up_met=share, tell_met=tells).typed(),
-    )
-
-
-def static_clients(w):
-    return GRID[np.asarray(w.start)][MOBILE:], np.asarray(w.label_counts)[MOBILE:]
+    numbers = MetNumbers(warm_up_met=share, tell_met=tells).typed()
+    return crowd(SIZE, MOBILE + STATIC, MOBILE, 1.5, 2.0, seed, numbers)
 
 
 @pytest.fixture
@@ -51,22 +39,9 @@ def form(many, monkeypatch):
 
 
 @functools.cache
-def trajectory(name, many):
-    """(key, world) -> states before and after each of ROUNDS moves, the first first."""
-    rule = MOBILITIES.form(Movement(name, "met")).make()
-
-    @jax.jit
-    def run(key, w):
-        start = rule.init(TIES, w)
-
-        def body(state, t):
-            state = rule.step(jax.random.fold_in(key, t), w, state)
-            return state, state
-
-        states = jax.lax.scan(body, start, jnp.arange(ROUNDS))[1]
-        return jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), start, states)
-
-    return run
+def play(name, many):
+    """(key, world) -> states before and after each of ROUNDS moves, the first first; of one form."""
+    return trajectory.__wrapped__(Movement(name, "met"), ROUNDS)
 
 
 def as_bools(known, count=MOBILE + STATIC):
@@ -88,7 +63,7 @@ def test_knowledge_is_the_oracles_and_only_grows(name, many):
         told_more = False
         for seed in range(4):
             w = world(tells=tells, seed=seed)
-            states = trajectory(name, many)(jax.random.key(seed), w)
+            states = play(name, many)(jax.random.key(seed), w)
             met, paths = np.asarray(as_bools(states.met)), GRID[np.asarray(states.clients.location)[:, :MOBILE]]
             expected = oracle.knowledge(paths, static_clients(w)[0], 1.5, tells)
             assert [known_sets(m) for m in met] == expected
@@ -109,7 +84,7 @@ def test_law_of_the_next_place(name, many):
     share = 0.6
     w, rule = world(share, seed=3), MOBILITIES.form(Movement(name, "met")).make()
     position, counts = static_clients(w)
-    states = trajectory(name, many)(jax.random.key(3), w)
+    states = play(name, many)(jax.random.key(3), w)
     draws = 4000
     step = jax.jit(jax.vmap(lambda k, s: rule.step(k, w, s).clients.location, in_axes=(0, None)))
     ways = set()

@@ -9,34 +9,18 @@ import numpy as np
 import pytest
 from oracles import grid_world
 from oracles.laws import assert_law
+from strategy_world import crowd, static_clients
 
-from mdfl_jax.mobility import MOBILITIES, GridWorld
-from mdfl_jax.mobility.grid import grid_points
+from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.mobility.label_distances import counts_in_range, probabilities_from_counts
 
-SIZE, CLASSES = 5, 3
+SIZE = 5
 DRAWS = 20_000
 
 
 def world(num_mobile=2, radius=1.5, max_step=2.0, seed=0, num_clients=6, name="static"):
-    rng = np.random.default_rng(seed)
-    return GridWorld(
-        grid=grid_points(SIZE),
-        start=jnp.asarray(rng.integers(0, SIZE * SIZE, num_clients), jnp.int32),
-        is_mobile=jnp.arange(num_clients) < num_mobile,
-        label_counts=jnp.asarray(
-            rng.integers(0, 9, (num_clients, CLASSES)) * (rng.random((num_clients, 1)) < 0.8), jnp.int32
-        ),
-        radius=jnp.float32(radius),
-        max_step=jnp.float32(max_step),
-        numbers=MOBILITIES.numbers(name)().typed(),
-    )
-
-
-def static_clients(w):
-    """Places and counts of the static clients, as the oracle takes them."""
-    still = ~np.asarray(w.is_mobile)
-    return np.asarray(w.grid)[np.asarray(w.start)][still], np.asarray(w.label_counts)[still]
+    numbers = MOBILITIES.numbers(name)().typed()
+    return crowd(SIZE, num_clients, num_mobile, radius, max_step, seed, numbers, some_without_samples=True)
 
 
 @functools.cache
@@ -81,8 +65,8 @@ def test_distribution_aware_law(name):
             assert_law(places[:, i], grid_world.distribution_aware_law(here, own, *told))
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize("name", [name for name in MOBILITIES if MOBILITIES[name]().world == "grid"])
+@pytest.mark.few(4)
+@pytest.mark.parametrize("name", ["static", "random_movement", "waypoint", "dam", "dcm"])  # others are in test_strategies.py
 def test_static_clients_stay_and_mobile_ones_keep_the_limit(name):
     w, rule = world(num_mobile=3, max_step=2.0, num_clients=8, name=name), MOBILITIES[name]()
 
@@ -125,7 +109,7 @@ def test_destinations_are_as_likely_as_label_histograms_differ():
     """Of a few samples, none, or thousands as of MNIST; in single precision a sample among thousands blurs."""
     grid, rng, judged = grid_world.square_grid(SIZE), np.random.default_rng(0), 0
     for case in range(150):
-        own, *counts = rng.choice([0, 1, 4, 7_000], (5, 1)) * rng.random((5, CLASSES)) // 1
+        own, *counts = rng.choice([0, 1, 4, 7_000], (5, 1)) * rng.random((5, 3)) // 1
         radius = [0.0, 1.0, float(np.sqrt(2)), 2.0, 3.0, np.inf][case % 6]
         candidates = rng.random(len(grid)) < rng.choice([0.1, 0.7, 1.0])
         candidates[rng.integers(len(grid))] = True
@@ -142,11 +126,10 @@ def test_destinations_are_as_likely_as_label_histograms_differ():
     assert judged > 100
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_equal_proportions_are_exactly_no_distance(seed):
+def test_equal_proportions_are_exactly_no_distance():
     """Counts (a, b, c) times 1, 2, ... are one histogram: rounding must not make a preference out of them."""
-    rng = np.random.default_rng(seed)
-    line = np.array([(1, q) for q in range(1, 61)])
-    counts = rng.integers(1, 60, (60, 1)) * rng.integers(1, 120, 3)
-    found = probabilities(0, np.zeros(3, int), line, counts, line, 0.0, np.ones(60, bool))
-    np.testing.assert_allclose(found, np.full(60, 1 / 60), rtol=1e-4)
+    rng, line = np.random.default_rng(0), np.array([(1, q) for q in range(1, 61)])
+    for _ in range(5):
+        counts = rng.integers(1, 60, (60, 1)) * rng.integers(1, 120, 3)
+        found = probabilities(0, np.zeros(3, int), line, counts, line, 0.0, np.ones(60, bool))
+        np.testing.assert_allclose(found, np.full(60, 1 / 60), rtol=1e-4)

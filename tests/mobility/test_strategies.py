@@ -1,6 +1,7 @@
 """The strategies against loops over clients and places, on the grid and in the plane, and what they promise."""
 
 import itertools
+import re
 
 import jax
 import jax.numpy as jnp
@@ -28,8 +29,9 @@ from strategy_world import (
 from tiny import tiny_config
 
 from mdfl_jax import UserError
-from mdfl_jax.mobility import MOBILITIES, Movement
+from mdfl_jax.mobility import MOBILITIES, Movement, Sight, best, strategy
 from mdfl_jax.mobility.choosing import LARGEST, LARGEST_IN_PLANE, NEVER, Sites
+from mdfl_jax.mobility.registry import RENAMED
 from mdfl_jax.mobility.strategies.cover_tour import nearest_first, two_opt
 from mdfl_jax.mobility.strategies.dcm_weighted import dcm_weighted
 from mdfl_jax.mobility.strategies.learnt import COUNT
@@ -52,9 +54,8 @@ def ids(movements):
     return pytest.mark.parametrize("movement", movements, ids=str)
 
 
-@pytest.mark.few(3)
-@ids(CHOOSE)
-def test_clients_go_as_far_as_they_may_and_remember_whom_they_were_in_range_of(movement):
+def assert_as_told(movement):
+    """Clients go as far as they may, and remember whom they were in range of."""
     w, places, destination, states = played(movement, seed=1)
     points, radius, reach = SCALES[movement.world]
     steps = np.linalg.norm(np.diff(places, axis=0), axis=-1)
@@ -70,6 +71,12 @@ def test_clients_go_as_far_as_they_may_and_remember_whom_they_were_in_range_of(m
         way = points[destination[1:, :MOBILE]] - places[:-1, :MOBILE]
         share = np.minimum(reach / np.maximum(np.linalg.norm(way, axis=-1), 1e-6), 1.0)[..., None]
         np.testing.assert_allclose(places[1:, :MOBILE], places[:-1, :MOBILE] + share * way, atol=0.05)
+
+
+@pytest.mark.few(2)
+@ids(CHOOSE)
+def test_clients_go_as_far_as_they_may_and_remember_whom_they_were_in_range_of(movement):
+    assert_as_told(movement)
 
 
 def waiting(paths, static, points, radius, reach, now, i):
@@ -283,3 +290,23 @@ def test_bad_weights_are_one_line():
     for text in ("1 2 3", "a " * COUNT, "nan " * COUNT, ""):
         with pytest.raises(UserError, match=f"motion.weights is .*; it must hold {COUNT} numbers, separated by spaces"):
             make_study(tiny_config(**{"network.mobility": "learnt", "motion.weights": text}))
+
+
+@pytest.mark.usefixtures("unregistered")
+def test_a_strategy_of_ones_own_has_every_world_and_knowledge():
+    @strategy("nearest", everywhere=True)
+    def nearest(key: jax.Array, sight: Sight) -> jax.Array:
+        """Nearest: to the nearest place with a client in range."""
+        return best(key, jnp.where(sight.near(sight.known.astype(float)) > 0, -sight.travel, -jnp.inf), sight)
+
+    assert MOBILITIES.doc("nearest") == "Nearest: to the nearest place with a client in range."
+    found = {(form.knowledge, form.world) for form in MOBILITIES.forms("nearest")}
+    assert found == set(itertools.product(("oracle", "met"), ("grid", "plane")))
+    assert_as_told(Movement("nearest", "met", "plane"))
+
+
+def test_each_name_of_earlier_versions_is_refused_with_a_movement_that_exists():
+    for name, movement in RENAMED.items():
+        assert MOBILITIES.form(movement)
+        with pytest.raises(UserError, match=re.escape(f"in Python, Movement{tuple(movement)}")):
+            MOBILITIES.form(Movement(name))

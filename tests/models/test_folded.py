@@ -48,6 +48,7 @@ def trained(form, dtype=jnp.float32):
     return jax.jit(jax.vmap(of_client))(start["params"], IMAGES, statistics, MASKS)
 
 
+@pytest.mark.long
 def test_folded_is_batch_normalisation():
     """Values, gradients and running statistics of clients with all samples, some and none, to rounding."""
     (wanted, found) = (trained(form) for form in ("library", "folded"))

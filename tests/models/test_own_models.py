@@ -1,5 +1,6 @@
 """Models of a user's own in linen, nnx and functions: trained as their library does it, their draws, their errors."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -11,11 +12,13 @@ import optax
 import pytest
 from adapted import LR, N, batches, started, step, task_of, trained_by_linen, trained_by_the_task
 from flax import nnx
-from small import assert_trees_equal
+from small import assert_trees_equal, told
+from tiny import tiny_config
 
-from mdfl_jax.core.errors import UserError
-from mdfl_jax.models import SamplesLast, SampleSpec, adapt, client_model
+from mdfl_jax.core.own_files import errors_in_one_line
+from mdfl_jax.models import MODELS, SamplesLast, SampleSpec, adapt, client_model
 from mdfl_jax.models.adapters import draws, variables_of
+from mdfl_jax.study import make_study
 from mdfl_jax.tasks.gradients import Tiling
 
 SAMPLE = SampleSpec((4, 4, 1))
@@ -29,13 +32,10 @@ class Net(nn.Module):
     """As users write them: flax's own layers, told by ``train``."""
 
     rate: float = 0.0
-    norm: bool = True
 
     @nn.compact
     def __call__(self, x, train: bool):
-        x = nn.Conv(4, (3, 3))(x)
-        if self.norm:
-            x = nn.BatchNorm(use_running_average=not train, momentum=0.9)(x)
+        x = nn.BatchNorm(use_running_average=not train, momentum=0.9)(nn.Conv(4, (3, 3))(x))
         return nn.Dense(3)(nn.Dropout(self.rate, deterministic=not train)(flat(nn.relu(x))))
 
 
@@ -63,24 +63,15 @@ class Unknown(nn.Module):
         return nn.Dense(3)(nn.Dropout(self.rate, deterministic=not is_train)(flat(x)))
 
 
-class Streamed(nn.Module):
-    """Draws where it is given a stream."""
+class Last(nn.Module):
+    """With the samples last, [channels, H, W, B]; draws where it is given a stream."""
 
     rate: float = 0.5
 
     @nn.compact
     def __call__(self, x):
-        return nn.Dense(3)(nn.Dropout(self.rate, deterministic=not self.has_rng("dropout"))(flat(x)))
-
-
-class Last(nn.Module):
-    """With the samples last, and a stream."""
-
-    rate: float = 0.5
-
-    @nn.compact
-    def __call__(self, x):  # [channels, H, W, B]
-        return Streamed(self.rate, name="net")(x.reshape(-1, x.shape[-1]).T)
+        drop = nn.Dropout(self.rate, deterministic=not self.has_rng("dropout"))
+        return nn.Dense(3)(drop(x.reshape(-1, x.shape[-1]).T))
 
 
 class Held(nn.Module):
@@ -162,7 +153,7 @@ def own(models, i):
 
 
 TRAINED = {  # model, its forward pass in a training step, whether it may draw
-    "argument": (Net(), by_linen(Held(Net()), train=True), True),
+    "argument": (Net(0.5), by_linen(Held(Net(0.5)), train=True), True),
     "field": (Fielded(), by_linen(Fielded(train=True)), True),
     "own name": (adapt(Unknown(), "is_train"), by_linen(Held(Unknown()), is_train=True), True),
     "key": ((init, dropping), by_function(lambda p, x, key: dropping(p, x, key=key)), True),
@@ -220,8 +211,6 @@ def test_clients_train_as_nnx_does():
 
 
 DRAWING = {  # rate -> a model without batch statistics that drops at this rate in training
-    "argument": lambda rate: Net(rate, norm=False),
-    "stream": Streamed,
     "samples last": lambda rate: SamplesLast(Last(rate)),
     "functions": lambda rate: (init, dropping if rate else plain),
     "nnx": lambda rate: lambda rngs: NNXNet(rngs, rate=rate, norm=False),
@@ -230,20 +219,13 @@ DRAWING = {  # rate -> a model without batch statistics that drops at this rate 
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", DRAWING)
-def test_draws_differ_by_step_and_client_not_by_devices_and_an_evaluation_has_none(kind):
+def test_draws_do_not_depend_on_devices_and_an_evaluation_has_none(kind):
     make = DRAWING[kind]
     task = task_of(make(0.5))
-    (first, found), models, clients = step(task)
-    assert_trees_equal(first, step(task)[0][0])
-    assert not np.allclose(first, step(task, key=5)[0][0])
-    kernel = np.asarray(max(jax.tree.leaves(found), key=np.size))  # of the last layer
-    if kernel.shape[1] == 64:  # features that no sample of the minibatch let through, by client
-        dropped = [np.flatnonzero(np.abs(of_client).sum(axis=1) == 0) for of_client in kernel]
-        assert len({tuple(features) for features in dropped}) == N
-        # All six samples lose a feature with (1/2)^6; behind two layers that do not draw alike with (3/4)^6.
-        assert kind != "nnx" or np.mean([len(features) / 64 for features in dropped]) > 0.1
-    for elsewhere in ({"devices": 2}, {"tiling": Tiling(mapping="vmap")}, {"tiling": Tiling(mapping="scan")}):
-        assert_trees_equal((first, found), step(task_of(make(0.5), **elsewhere))[0], 1e-5)
+    found, models, clients = step(task)
+    assert not np.allclose(found[0], step(task, key=5)[0][0])
+    for elsewhere in ({"devices": 2}, {"tiling": Tiling(mapping="scan")}):
+        assert_trees_equal(found, step(task_of(make(0.5), **elsewhere))[0], 1e-5)
     without = task_of(make(0.0))
     assert_trees_equal(task.evaluate(task.data, clients, models), without.evaluate(without.data, clients, models))
 
@@ -283,7 +265,7 @@ def test_recurrent_cells_of_nnx_take_keys_for_zeros():
     assert all(np.any(leaf) for leaf in jax.tree.leaves(slopes))
 
 
-# What cannot be used. Mistakes that name a file and a line are in test_own_files.py.
+# What cannot be used.
 
 
 class Silent(nn.Module):
@@ -311,11 +293,56 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("model", "said"), MISTAKES, ids=[said[:40] for _, said in MISTAKES])
-def test_what_cannot_be_used_is_told_in_a_line(model, said):
-    is_call = getattr(model, "__name__", "") == "<lambda>"
-    with pytest.raises(UserError) as error:
-        model() if is_call else task_of(model)
-    assert said in str(error.value)
-    assert "\n" not in str(error.value)
-    assert (OFF in said) <= ("adapt(model, 'name')" in str(error.value))
+def test_what_cannot_be_used_is_told_in_a_line():
+    for model, said in MISTAKES:
+        line = told(model) if getattr(model, "__name__", "") == "<lambda>" else told(task_of, model)
+        assert said in line
+        assert (OFF in said) <= ("adapt(model, 'name')" in line)
+
+
+class Few(nn.Module):
+    @nn.compact  # here: returned float32[2, 5] for samples
+    def __call__(self, x):
+        return nn.Dense(5)(flat(x))
+
+
+class Untrained(nn.Module):
+    @nn.compact
+    def __call__(self, x, train=False):
+        x = nn.Dense(3)(flat(x))
+        return x + jnp.ones(4) if train else x  # here: cannot be trained:
+
+
+class Unmade(nnx.Module):
+    def __init__(self, rngs):
+        self.out = nnx.Linear("16", 3, rngs=rngs)  # here: cannot be made: TypeError:
+
+
+def uncalled(params, x):
+    return flat(x) @ params["none"]  # here: cannot be called with samples
+
+
+AT_A_LINE = {"Few": Few(), "Untrained": Untrained(), "Unmade": Unmade, "uncalled": (init, uncalled)}
+
+
+@errors_in_one_line()
+def study_of(model):
+    """What a study does with a model that a user's file registers."""
+    task_of(model)
+
+
+@pytest.mark.usefixtures("unregistered")
+def test_a_mistake_in_a_users_file_is_one_line_with_file_and_line():
+    rows = [text.partition("  # here: ") for text in Path(__file__).read_text().splitlines()]
+    here = {said: number for number, (_, mark, said) in enumerate(rows, 1) if mark and '"' not in said}
+    for model, said in zip(AT_A_LINE, here, strict=True):
+        line = told(study_of, AT_A_LINE[model])
+        assert f"{Path(__file__).name}:{here[said]}: the model {model} {said}" in line
+        assert line.count(Path(__file__).name) == 1
+
+    @MODELS.register("mine")
+    def mine(settings):
+        return None
+
+    line = told(make_study, tiny_config(**{"model.name": "mine", "algorithm.batch_size": 8}))
+    assert f"{Path(__file__).name}:{mine.__code__.co_firstlineno}: the model is None; it must be a module of " in line

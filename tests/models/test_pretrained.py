@@ -11,7 +11,6 @@ from oracles.resnet import logits, names_and_shapes, random_tensors
 from safetensors.numpy import save_file
 from small import told
 
-from mdfl_jax.core.errors import UserError
 from mdfl_jax.models import make_model
 from mdfl_jax.models.pretrained import match, read_tensors, resized
 
@@ -105,20 +104,15 @@ FAULTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_each_tensor_that_does_not_fit_is_named(fault):
-    tensors, line = FAULTS[fault]
-    assert told(lambda: match(tensors, shapes_of())) == line
-
-
-def test_models_that_the_weights_do_not_fit_are_refused():
-    tensors = random_tensors("resnet18", **SMALL)
-    with pytest.raises(UserError, match="it is of a ResNet-18; the model is a ResNet-50"):
-        match(tensors, shapes_of("resnet50"))
-    with pytest.raises(UserError, match=r"conv1.weight is \[4, 3, 3, 3\], and must be \[4, 1, 3, 3\] or \[4, 1, 7, 7"):
-        match(tensors, shapes_of(channels=1))
-    del tensors["fc.weight"], tensors["fc.bias"]
-    assert match(tensors, shapes_of())[0]["params"]["fc"] == {"kernel": None, "bias": None}
+def test_each_tensor_that_does_not_fit_is_named_and_so_is_another_network():
+    for tensors, line in FAULTS.values():
+        assert told(match, tensors, shapes_of()) == line
+    tensors = changed()
+    assert "it is of a ResNet-18; the model is a ResNet-50" in told(match, tensors, shapes_of("resnet50"))
+    of_grey = "conv1.weight is [4, 3, 3, 3], and must be [4, 1, 3, 3] or [4, 1, 7, 7"
+    assert of_grey in told(match, tensors, shapes_of(channels=1))
+    headless = changed(fc__weight=None, fc__bias=None)
+    assert match(headless, shapes_of())[0]["params"]["fc"] == {"kernel": None, "bias": None}
 
 
 def test_files_that_cannot_be_read_are_told_in_one_line(tmp_path):
@@ -145,12 +139,7 @@ def test_files_that_cannot_be_read_are_told_in_one_line(tmp_path):
         assert told(read_tensors, tmp_path / name).startswith(f"{str(tmp_path / name)!r}: {line}")
 
 
-class Code:
-    def __reduce__(self):
-        return print, ("code was run",)
-
-
-def test_pytorch_files(tmp_path, capsys):
+def test_pytorch_files(tmp_path):
     torch = pytest.importorskip("torch")
     tensors = random_tensors("resnet18", **SMALL)
     held = {name: torch.as_tensor(tensor) for name, tensor in tensors.items()}
@@ -160,15 +149,7 @@ def test_pytorch_files(tmp_path, capsys):
         read = read_tensors(tmp_path / "w.pth")
         assert list(read) == list(tensors)
         assert all(np.array_equal(read[name], tensor) for name, tensor in tensors.items())
-    for content, line in (
-        ({"a": Code()}, "it holds a pickle, which needs code to be read; only tensors are taken"),
-        (torch.nn.Linear(2, 2), "it holds a pickle, which needs code to be read; only tensors are taken"),
-    ):
-        torch.save(content, tmp_path / "bad.pth")
-        with pytest.raises(UserError, match=line) as error:
-            read_tensors(tmp_path / "bad.pth")
-        assert "\n" not in str(error.value)
-    assert "code was run" not in capsys.readouterr().out
+    torch.save(torch.nn.Linear(2, 2), tmp_path / "bad.pth")
+    assert "it holds a pickle, which needs code to be read" in told(read_tensors, tmp_path / "bad.pth")
     (tmp_path / "bad.pth").write_bytes((tmp_path / "w.pth").read_bytes()[:-50])
-    with pytest.raises(UserError, match="it is not a whole PyTorch file"):
-        read_tensors(tmp_path / "bad.pth")
+    assert "it is not a whole PyTorch file" in told(read_tensors, tmp_path / "bad.pth")

@@ -9,12 +9,17 @@ from mdfl_jax.core.numbers import fields_of
 from mdfl_jax.models import MODELS, SampleSpec, make_model
 
 
+def library_conv(x, kernel, stride=1, padding="SAME"):
+    if padding == "SAME":
+        padding = ((kernel.shape[0] // 2,) * 2,) * 2
+    return jax.lax.conv_general_dilated(
+        x, kernel, (stride, stride), padding, dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
+
+
 def library_resnet20(params, images):
     def conv(x, layer, stride):
-        kernel = layer["conv"]["kernel"]
-        out = jax.lax.conv_general_dilated(
-            x, kernel, (stride, stride), ((1, 1), (1, 1)), dimension_numbers=("NHWC", "HWIO", "NHWC")
-        )
+        out = library_conv(x, layer["conv"]["kernel"], stride)
         groups = out.reshape(*out.shape[:3], 8, -1)
         mean, var = (f(groups, axis=(1, 2, 4), keepdims=True) for f in (jnp.mean, jnp.var))
         norm = layer["norm"]["group"]
@@ -30,13 +35,33 @@ def library_resnet20(params, images):
     return x.mean(axis=(1, 2)) @ params["fc"]["kernel"] + params["fc"]["bias"]
 
 
+def library_lenet(params, images):
+    """LeNet-5 with the library's convolutions and pools."""
+    x = images
+    for name, padding in (("conv_0", "SAME"), ("conv_1", "VALID")):
+        x = jax.nn.relu(library_conv(x, params[name]["kernel"], 1, padding) + params[name]["bias"])
+        x = jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+    assert x.shape[1:] == (5, 5, 16)
+    x = jnp.transpose(x, (0, 3, 1, 2)).reshape(len(x), -1)
+    for k in range(3):
+        x = x @ params[f"Dense_{k}"]["kernel"] + params[f"Dense_{k}"]["bias"]
+        x = jax.nn.relu(x) if k < 2 else x
+    return x
+
+
+PUBLISHED = [
+    ("resnet20", {"norm": "group"}, library_resnet20, (2, 16, 16, 3)),
+    ("lenet", {}, library_lenet, (3, 28, 28, 1)),
+]
+
+
 @pytest.mark.long
-def test_resnet20_is_resnet20():
-    model = make_model("resnet20", 10, norm="group")
-    images = jax.random.normal(jax.random.key(0), (2, 16, 16, 3))
+@pytest.mark.parametrize(("name", "settings", "library", "shape"), PUBLISHED)
+def test_published_networks_are_what_they_are_called(name, settings, library, shape):
+    model, images = make_model(name, 10, **settings), jax.random.normal(jax.random.key(0), shape)
     params = jax.jit(model.init)(jax.random.key(1), images)["params"]
     logits = jax.jit(lambda p: model.apply({"params": p}, images))(params)
-    np.testing.assert_allclose(logits, library_resnet20(params, images), atol=1e-4)
+    np.testing.assert_allclose(logits, library(params, images), atol=1e-4)
 
 
 def sizes(name, side=32, channels=3, **numbers):
@@ -70,34 +95,5 @@ def test_every_model_gives_logits(name):
     variables, logits = jax.jit(lambda key: model.init_with_output(key, images)[::-1])(jax.random.key(1))
     assert logits.shape == (2, 7)
     assert bool(jnp.isfinite(logits).all())
-    one = jax.jit(model.apply)(variables, images[:1])
-    np.testing.assert_allclose(
-        one, logits[:1], atol=1e-5 * float(jnp.max(jnp.abs(logits)))
-    )  # a sample's logits do not depend on its batch
-
-
-def library_lenet(params, images):
-    """LeNet-5 with the library's convolutions and pools, images last axis channels."""
-
-    def conv(x, layer, padding):
-        out = jax.lax.conv_general_dilated(
-            x, layer["kernel"], (1, 1), padding, dimension_numbers=("NHWC", "HWIO", "NHWC")
-        )
-        out = jax.nn.relu(out + layer["bias"])
-        return jax.lax.reduce_window(out, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
-
-    x = conv(conv(images, params["conv_0"], "SAME"), params["conv_1"], "VALID")
-    assert x.shape[1:] == (5, 5, 16)
-    x = jnp.transpose(x, (0, 3, 1, 2)).reshape(len(x), -1)
-    for k in range(3):
-        x = x @ params[f"Dense_{k}"]["kernel"] + params[f"Dense_{k}"]["bias"]
-        x = jax.nn.relu(x) if k < 2 else x
-    return x
-
-
-@pytest.mark.long
-def test_lenet_is_lenet():
-    model = make_model("lenet", 10)
-    images = jax.random.normal(jax.random.key(0), (3, 28, 28, 1))
-    params = model.init(jax.random.key(1), images)["params"]
-    np.testing.assert_allclose(model.apply({"params": params}, images), library_lenet(params, images), atol=1e-4)
+    one = jax.jit(model.apply)(variables, images[:1])  # a sample's logits do not depend on its batch
+    np.testing.assert_allclose(one, logits[:1], atol=1e-5 * float(jnp.max(jnp.abs(logits))))

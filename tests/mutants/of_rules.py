@@ -8,6 +8,7 @@ FILES, GROUPS, CHECKPOINT, SELECT = (
     *("results/test_study_files.py", "results/test_groups.py"),
     *("study/test_growing.py", "results/test_select.py"),
 )
+FOLDED = "models/test_folded.py::test_folded_is_batch_normalisation"
 OF_SOME = "networks/test_clocks.py::test_gradients_of_some_clients_are_rows_of_those_of_all_and_of_no_others"
 LAW, DRAW_BY_DRAW, UNMET = (
     *("mobility/test_many_clients.py::test_law_of_destinations",
@@ -34,7 +35,7 @@ MUTANTS = [
     Mutant("mobility/label_distances.py", "(distance > SMALLEST_DISTANCE), d", "True, d", "mobility/test_movement.py"),
     Mutant("mobility/label_distances.py", "limit * LARGEST_DISTANCE <", "limit <", LAW),
     Mutant("mobility/label_distances.py", "_DISTANCE, of_bare, 0.0)", "_DISTANCE, 0.0, 0.0)", LAW),
-    Mutant("mobility/grid.py", "where_rows(due, clients, moved), due)", "moved, due)", "mobility/test_many_clients.py"),
+    Mutant("mobility/grid.py", "where_rows(due, clients, moved), due)", "moved, due)", LAW),
     Mutant("mobility/discs.py", "jnp.minimum(place + width, size - 1) + 1", "place + width", "mobility/test_clustering.py"),
     Mutant("mobility/clustering.py", "jnp.where(step > 0, covers_of_all, 0)", "0", DRAW_BY_DRAW),
     Mutant("mobility/meeting.py", "jnp.all(last < corner + side)", "True", DRAW_BY_DRAW),
@@ -138,8 +139,8 @@ MUTANTS = [
     Mutant("algorithms/dmgt_svrg.py", "sizes < 1 - CLOSE_TO_ONE", "sizes < 2", member("dmgt_svrg")),
     Mutant(COSTS, "jnp.where(stats.whole, state.whole, 0)", "0", judged("whole_gradients")),
     Mutant("exchange/compressors.py", "jnp.where(level > largest, x,", "jnp.where(level > 2 * largest, x,", "exchange/test_compressors.py"),
-    Mutant("models/folded.py", "along * number * spread", "along * spread", "models/test_folded.py"),
-    Mutant("models/folded.py", " - _column(const), 0.0)", ", 0.0)", "models/test_folded.py"),
+    Mutant("models/folded.py", "along * number * spread", "along * spread", FOLDED),
+    Mutant("models/folded.py", " - _column(const), 0.0)", ", 0.0)", FOLDED),
     Mutant("models/norm.py", "mean(wide) if x", "jnp.zeros(()) if x", "models/test_norm.py"),
     Mutant("algorithms/squarm_sgd.py", "(momentum * velocity + found), velocity)", "velocity, velocity)", member("squarm_sgd")),
     Mutant("algorithms/dfedavgm.py", "found), y), loss", "found), before), loss", member("dfedavgm")),

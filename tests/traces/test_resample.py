@@ -39,19 +39,6 @@ TWO = {
 }
 
 
-def test_gaps_and_windows():
-    """Samples are 1 s apart, so the 6 s from 3 to 9 are a gap (more than three times that)."""
-    table, held = (resample(trace_of(TWO), dt=2.5, gaps=gaps) for gaps in ("absent", "hold"))
-    assert (table.start, table.dt, table.position.dtype) == (0, 2.5, np.float32)
-    assert table.present[:, 0].tolist() == [True, True, False, False, True]
-    assert table.position[:, 0].tolist() == [[0, 0], [10, 25], [10, 30], [10, 30], [70, 40]]
-    np.testing.assert_array_equal(held.position, table.position)
-    assert held.present.all()
-    window = resample(trace_of(TWO), 1, rounds=3, start=4.5, gaps="absent", max_gap=100)
-    assert window.position[:, 0, 0].tolist() == [25, 35, 45, 55]
-    assert window.present[:, 1].tolist() == [True, True, False, False]
-
-
 @st.composite
 def random_samples(draw):
     """A few vehicles with samples at whole seconds, some missing."""
@@ -64,13 +51,27 @@ def random_samples(draw):
 
 
 @settings(max_examples=60, deadline=None)
-@given(random_samples(), st.sampled_from([0.5, 1.0, 1.7, 3.0]), st.sampled_from([1.0, 4.0, 100.0]), st.booleans())
-def test_resampling_equals_the_loop(ways, dt, max_gap, waypoints):
+@given(
+    random_samples(),
+    st.sampled_from([0.5, 1.0, 1.7, 3.0]),
+    st.sampled_from([1.0, 4.0, 100.0]),
+    st.booleans(),
+    st.sampled_from([0.0, 0.25]),
+)
+def test_resampling_equals_the_loop(ways, dt, max_gap, waypoints, skipped):
+    """From the beginning, or for three rounds from a later time on; a client that is held stands where it would."""
     trace = trace_of(ways, waypoints)
-    if trace.times[-1] - trace.times[0] < dt:
+    first, last = trace.times[0], trace.times[-1]
+    start = first + skipped * (last - first)
+    if last - start < 3 * dt:
         return
-    table = resample(trace, dt, gaps="absent", max_gap=max_gap)
-    for k, when in enumerate(trace.times[0] + dt * np.arange(len(table.position))):
+    window = {"rounds": 3, "start": start} if skipped else {}
+    table, held = (resample(trace, dt, gaps=gaps, max_gap=max_gap, **window) for gaps in ("absent", "hold"))
+    assert (table.start, table.dt, table.position.dtype) == (start, dt, np.float32)
+    assert len(table.position) == 4 or not skipped
+    np.testing.assert_array_equal(held.position, table.position)
+    assert held.present.all()
+    for k, when in enumerate(start + dt * np.arange(len(table.position))):
         for client, way in enumerate(ways.values()):
             place, known = oracle(way, when, np.inf if waypoints else max_gap, waypoints)
             assert table.present[k, client] == known
@@ -108,17 +109,11 @@ def test_which_vehicle_a_client_is():
         assert (table.position[..., 0] == places).all(), vehicles
         assert table.present.sum(axis=0).tolist() == there, vehicles
     held = resample(trace_of(FLEET), 1, num_clients=7, gaps="hold")
-    assert held.present[:, :5].all()
-    assert not held.present[:, 5:].any()
-
-
-def test_a_client_reuses_vehicles_one_after_another():
-    table = resample(trace_of(FLEET), 1, num_clients=2, vehicles="reuse", gaps="absent")
+    assert held.present.sum(axis=0).tolist() == [9] * 5 + [0] * 2
+    two, three = (resample(trace_of(FLEET), 1, num_clients=n, vehicles="reuse", gaps="absent") for n in (2, 3))
     # "early" then "later" then "last"; "whole" is there all the time; "short" finds no client free.
-    assert table.position[:, 0, 0].tolist() == [1, 1, 1, 4, 4, 4, 4, 5, 5]
-    assert table.position[:, 1, 0].tolist() == [3] * 9
-    assert table.present.all()
-    three = resample(trace_of(FLEET), 1, num_clients=3, vehicles="reuse", gaps="absent")
+    assert two.position[..., 0].T.tolist() == [[1, 1, 1, 4, 4, 4, 4, 5, 5], [3] * 9]
+    assert two.present.all()
     assert three.position[:, 2, 0].tolist() == [2, 2, 2, 2, 2, 2, 2, 5, 5]
     assert three.present[:, 2].tolist() == [False, True, True, False, False, False, False, True, True]
 
