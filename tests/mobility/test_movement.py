@@ -66,7 +66,9 @@ def test_distribution_aware_law(name):
 
 
 @pytest.mark.few(4)
-@pytest.mark.parametrize("name", ["static", "random_movement", "waypoint", "dam", "dcm"])  # others are in test_strategies.py
+@pytest.mark.parametrize(
+    "name", ["static", "random_movement", "waypoint", "dam", "dcm"]
+)  # others are in test_strategies.py
 def test_static_clients_stay_and_mobile_ones_keep_the_limit(name):
     w, rule = world(num_mobile=3, max_step=2.0, num_clients=8, name=name), MOBILITIES[name]()
 

@@ -226,6 +226,7 @@ def test_patrol_comes_round_in_its_period():
     assert stats.binomtest(int(share * N), N, 180 / length).pvalue > SMALLEST_P
 
 
+@pytest.mark.long
 def test_more_legs_than_a_round_holds_stay_inside_and_end_in_place():
     """A thousand metres a second among walls 120 m apart: more than 16 walls, folded at the end."""
     fast = {"speed_min": 5000.0, "speed_max": 6000.0, "leg_time": 1e6}

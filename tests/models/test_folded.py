@@ -63,6 +63,7 @@ def test_folded_is_batch_normalisation():
     assert np.all(np.abs(images[np.asarray(MASKS)]).max(axis=(1, 2, 3)) > 0)
 
 
+@pytest.mark.long
 def test_a_diverged_model_does_not_come_back_to_zero():
     """The results of a batch with a number that is none are none, as without the folding; zeros would look well."""
     start = jax.tree.map(lambda x: x[0], variables())

@@ -10,22 +10,52 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from adapted import LR, N, batches, started, step, task_of, trained_by_linen, trained_by_the_task
 from flax import nnx
-from small import assert_trees_equal, told
+from small import assert_trees_equal, told, toy_dataset, toy_hparams
 from tiny import tiny_config
 
 from mdfl_jax.core.own_files import errors_in_one_line
+from mdfl_jax.core.rng import stream
+from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.models import MODELS, SamplesLast, SampleSpec, adapt, client_model
 from mdfl_jax.models.adapters import draws, variables_of
 from mdfl_jax.study import make_study
+from mdfl_jax.tasks import classification
 from mdfl_jax.tasks.gradients import Tiling
+from mdfl_jax.tasks.supervised import drawn_batch, seed_of_block
 
+N, BATCH = 4, 6
 SAMPLE = SampleSpec((4, 4, 1))
 
 
 def flat(x):
     return x.reshape(x.shape[0], -1)
+
+
+def task_of(model, devices=1, **settings):
+    mesh = client_mesh(jax.devices()[:devices])
+    return classification(toy_dataset(), model, N, "iid", **{"batch_size": BATCH, "mesh": mesh} | settings)
+
+
+def step(task, key=1, apart=0.01):
+    """((loss [N], gradients) of models that differ by client, as later in a run; those models; the clients)."""
+    clients = task.partition(task.data, toy_hparams().task, jax.random.key(0))
+    one = task.init(task.data, jax.random.key(2))
+    models = jax.tree.map(lambda p: jnp.stack([p + apart * i * jnp.ones_like(p) for i in range(N)]), one)
+    gradient = jax.jit(lambda p: task.gradient(task.data, clients, p, jax.random.key(key)))
+    return gradient(models), models, clients
+
+
+def batch(task, clients, i):
+    """Client i's normalised images, labels and key of random draws in a step."""
+    key = jax.random.key(1)
+    sample = drawn_batch(key, clients.held, BATCH).sample[i]
+    images = (task.data.x_train[sample].astype(jnp.float32) - task.data.mean) / task.data.std
+    return images, task.data.y_train[sample], jax.random.key(seed_of_block(stream(key, "dropout"), i, 0))
+
+
+def mean_loss(outputs, labels):
+    return optax.softmax_cross_entropy_with_integer_labels(outputs, labels).mean()
 
 
 class Net(nn.Module):
@@ -164,50 +194,46 @@ TRAINED = {  # model, its forward pass in a training step, whether it may draw
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", TRAINED)
-def test_clients_train_as_their_library_and_optax_do(kind):
-    """Of clients with different models; dropout by the client's key of the round is compared too."""
+def test_clients_train_as_their_library_does(kind):
+    """Loss, gradient and new statistics of clients with different models; dropout by the client's key of the round."""
     model, forward, may_draw = TRAINED[kind]
     task = task_of(model)
     assert draws(client_model(model)) is may_draw
-    clients, models = started(task)
-    losses, after = trained_by_the_task(task, models, clients)
+    (losses, slopes), models, clients = step(task)
     for i in range(N):
-        wanted, variables = trained_by_linen(task, clients, own(models, i), forward, i)
-        np.testing.assert_allclose(losses[:, i], wanted, rtol=1e-4)
-        assert_trees_equal(own(after, i), variables, 1e-4)
-    assert np.ptp(losses, axis=0).min() > 0.01
+        images, labels, key = batch(task, clients, i)
+        variables, found = own(models, i), own(slopes, i)
+
+        def of_library(params, variables=variables, images=images, labels=labels, key=key):
+            outputs, moved = forward({**variables, "params": params}, images, key)
+            return mean_loss(outputs, labels), moved
+
+        (loss, moved), wanted = jax.value_and_grad(of_library, has_aux=True)(variables["params"])
+        np.testing.assert_allclose(losses[i], loss, rtol=1e-4)
+        assert_trees_equal(found["params"], wanted, 1e-4)
+        assert_trees_equal(statistics(variables, found), moved, 1e-4)
+    assert np.ptp(losses) > 0.01
 
 
-def trained_by_nnx(task, clients, make, i):
-    """(losses, module) of one client with nnx and optax alone."""
-    module = make(nnx.Rngs(jax.random.key(2)))
-    optimiser, losses = nnx.Optimizer(module, optax.sgd(LR), wrt=nnx.Param), []
-    module.train()
-
-    def mean_loss(module, images, labels):
-        return optax.softmax_cross_entropy_with_integer_labels(module(images), labels).mean()
-
-    for images, labels, key in batches(task, clients, i):
-        nnx.reseed(module, default=jax.random.fold_in(key, 0))  # the only stream of these modules
-        loss, slopes = nnx.value_and_grad(mean_loss)(module, images, labels)
-        optimiser.update(module, slopes)
-        losses.append(loss)
-    return np.stack(losses), module
+def statistics(before, slopes):
+    """The new statistics of a step: they move by their part of the gradient, whatever the length of the step."""
+    return {kind: jax.tree.map(jnp.subtract, before[kind], slopes[kind]) for kind in before if kind != "params"}
 
 
 @pytest.mark.long
 def test_clients_train_as_nnx_does():
     task = task_of(dropping_nnx)
-    clients, models = started(task, apart=0.0)
-    losses, after = trained_by_the_task(task, models, clients)
+    (losses, slopes), models, clients = step(task, apart=0.0)
     for i in range(N):
-        wanted, module = trained_by_nnx(task, clients, dropping_nnx, i)
-        np.testing.assert_allclose(losses[:, i], wanted, rtol=1e-4)
-        found = own(after, i)
-        for kind, of_module in (("params", nnx.Param), ("batch_stats", nnx.BatchStat)):
-            leaves = jax.tree.leaves(nnx.state(module, of_module))
-            assert_trees_equal(jax.tree.leaves(found.get(kind, {})), leaves, 1e-4)
-    assert np.ptp(losses, axis=0).min() > 0.01  # it has trained at all
+        module, (images, labels, key) = dropping_nnx(nnx.Rngs(jax.random.key(2))), batch(task, clients, i)
+        module.train()
+        nnx.reseed(module, default=jax.random.fold_in(key, 0))  # the only stream of these modules
+        loss, wanted = nnx.value_and_grad(lambda module, x=images, y=labels: mean_loss(module(x), y))(module)
+        np.testing.assert_allclose(losses[i], loss, rtol=1e-4)
+        found = own(slopes, i)
+        assert_trees_equal(jax.tree.leaves(found["params"]), jax.tree.leaves(wanted), 1e-4)
+        moved = jax.tree.leaves(nnx.state(module, nnx.BatchStat))
+        assert_trees_equal(jax.tree.leaves(statistics(own(models, i), found)), moved, 1e-4)
 
 
 DRAWING = {  # rate -> a model without batch statistics that drops at this rate in training

@@ -8,6 +8,7 @@ FILES, GROUPS, CHECKPOINT, SELECT = (
     *("results/test_study_files.py", "results/test_groups.py"),
     *("study/test_growing.py", "results/test_select.py"),
 )
+SIZES = "data/test_partition.py::test_sizes_are_as_asked_and_labels_those_of_the_shares"
 FOLDED = "models/test_folded.py::test_folded_is_batch_normalisation"
 OF_SOME = "networks/test_clocks.py::test_gradients_of_some_clients_are_rows_of_those_of_all_and_of_no_others"
 LAW, DRAW_BY_DRAW, UNMET = (
@@ -187,16 +188,18 @@ MUTANTS = [
     Mutant("exchange/partial.py", "words <= middle[:, None]", "words < middle[:, None]", "exchange/test_partial.py"),
     # What is learnt, from which data.
     Mutant(PARTITIONS, "size[:, None]).astype(jnp.int32)\n", "size[:, None]).astype(int) // 2\n", "data/test_partition.py"),
-    Mutant("data/partition/dirichlet_per_client.py", "< left[:, None]", "<= left[:, None]", "data/test_partition.py"),
-    Mutant("data/partition/dirichlet_per_client.py", "settings.numbers.samples_per_client * num_clients or ", "", "data/test_partition.py"),
-    Mutant("data/partition/dirichlet_per_client.py", "> known:", "> 2 * known:", "data/test_partition.py"),
-    Mutant("data/partition/dirichlet_balanced.py", "left > 0", "left >= 0", "data/test_partition.py"),
+    Mutant("data/partition/dirichlet_per_client.py", "< left[:, None]", "<= left[:, None]",
+           "data/test_partition.py::test_draws_have_the_law_of_sequential_draws_without_replacement"),
+    Mutant("data/partition/dirichlet_per_client.py", "settings.numbers.samples_per_client * num_clients or ", "", SIZES),
+    Mutant("data/partition/dirichlet_per_client.py", "> known:", "> 2 * known:", SIZES),
+    Mutant("data/partition/dirichlet_balanced.py", "left > 0", "left >= 0",
+           "data/test_partition.py::test_of_a_turn_each_client_draws_among_what_is_left"),
     Mutant("data/partition/by_place.py", "-0.5 *", "-1.0 *", "data/test_given_owners.py"),
     Mutant("data/heterogeneity.py", "2 * rank - count - 1", "2 * rank - count", "data/test_heterogeneity.py"),
     Mutant("metrics/built_in/on_request.py", "jnp.where(there, counts, 0)", "counts", "metrics/test_predictions.py"),
     Mutant("metrics/built_in/on_request.py", "jnp.sum(jnp.abs(gap))", "jnp.abs(jnp.sum(gap))", "metrics/test_predictions.py"),
     Mutant("data/partition/shards.py", 'dtype=jnp.int32), side="right")', 'dtype=jnp.int32), side="left")',
-           "data/test_partition.py"),
+           "data/test_partition.py::test_shards_are_dealt_at_random"),
     Mutant("data/augment.py", "rows = jnp.arange(height) + down", "rows = jnp.arange(height) - down", "data/test_batching.py"),
     Mutant("tasks/losses/cross_entropy.py", "jnp.where(there, found, 0.0)", "found", "tasks/losses"),
     Mutant("tasks/losses/squared_error.py", "jnp.square(targets - mean)", "jnp.square(targets)", "tasks/losses"),

@@ -42,7 +42,7 @@ def assert_read(trace, table):
         np.testing.assert_allclose(found[key], place, atol=2e-3)  # float32 about an origin
 
 
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32))
 def test_any_header_order_mark_and_further_columns(tmp_path_factory, seed):
     drawn = random.Random(seed)
