@@ -29,6 +29,7 @@ from strategy_world import (
 from tiny import tiny_config
 
 from mdfl_jax import UserError
+from mdfl_jax.core.sharding import held_by
 from mdfl_jax.mobility import MOBILITIES, Movement, Sight, best, strategy
 from mdfl_jax.mobility.choosing import LARGEST, LARGEST_IN_PLANE, NEVER, Sites
 from mdfl_jax.mobility.registry import RENAMED
@@ -110,10 +111,8 @@ def test_clients_go_where_their_worth_is_largest(where, rule, knowledge, worth_o
     assert unmet[-1].sum() < unmet[0].sum()  # there is something to explore
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("seed", range(2))
-def test_age_aware_goes_to_the_centre_of_largest_distance_times_age(seed):
-    w, places, destination, states = played("age_aware", seed)
+def test_age_aware_goes_to_the_centre_of_largest_distance_times_age():
+    w, places, destination, states = played("age_aware", 0)
     location, static, counts = states.clients.location, first_places(w)[MOBILE:], np.asarray(w.label_counts)
     centres = np.unique(states.sites.place[0][states.sites.valid[0]])
     for now, i in itertools.product(range(ROUNDS), range(MOBILE)):
@@ -266,11 +265,9 @@ def test_weighted_dcm_draws_by_label_distance_times_samples():
     assert_law(np.asarray(jax.vmap(lambda key: dcm_weighted(key, sight))(keys)), weight / weight.sum())
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("seed", range(2))
-def test_clients_go_where_the_policy_scores_most(seed):
-    weights = np.random.default_rng(seed).normal(size=COUNT).round(3)
-    world, _, destination, states = played("learnt", seed, weights=" ".join(map(str, weights)))
+def test_clients_go_where_the_policy_scores_most():
+    weights = np.random.default_rng(0).normal(size=COUNT).round(3)
+    world, _, destination, states = played("learnt", 0, weights=" ".join(map(str, weights)))
     static, counts = GRID[np.asarray(world.start)][MOBILE:], np.asarray(world.label_counts)
     location = states.clients.location
     visited = set()
@@ -290,6 +287,76 @@ def test_bad_weights_are_one_line():
     for text in ("1 2 3", "a " * COUNT, "nan " * COUNT, ""):
         with pytest.raises(UserError, match=f"motion.weights is .*; it must hold {COUNT} numbers, separated by spaces"):
             make_study(tiny_config(**{"network.mobility": "learnt", "motion.weights": text}))
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize(("seed", "ageing"), [(1, 1.0), (0, 0.0), (2, 2.0)])
+def test_clients_go_where_models_differed_most(seed, ageing):
+    rng, w, rule = np.random.default_rng(seed), world("staleness", seed, ageing=ageing), made("staleness")
+    places = np.asarray(w.start)
+    static = GRID[places[MOBILE:]]
+    state, step = rule.init(jax.random.key(7), w), jax.jit(rule.step)
+    centres = np.unique(np.asarray(state.sites.place)[np.asarray(state.sites.valid)])
+    remembered, paths = np.full((MOBILE, STATIC), np.nan), [GRID[places[:MOBILE]]]
+    chosen = 0
+    for now in range(ROUNDS):
+        location, destination = (np.asarray(x) for x in (state.clients.location, state.clients.destination))
+        moved = step(jax.random.key(now), w, state)
+        age = oracle.ages(np.stack(paths), static, RADIUS, now)
+        for i in range(MOBILE):
+            new = int(moved.clients.destination[i])
+            if location[i] != destination[i]:
+                assert new == destination[i]
+                continue
+            others = [c for c in centres if c != location[i]]
+            worth = {c: oracle.staleness(GRID[c], static, remembered[i], age[i], ageing, RADIUS) for c in others}
+            assert worth[new] >= max(worth.values()) * (1 - 1e-5)
+            chosen += len(set(worth.values())) > 1
+        apart = np.abs(rng.normal(size=(ALL, ALL))).astype(np.float32)
+        place = GRID[location]
+        heard = np.stack([oracle.in_range(one, place, RADIUS) for one in place]) & ~np.eye(ALL, dtype=bool)
+        state = rule.compare(moved, jnp.asarray(heard), jnp.asarray(apart))
+        remembered = np.where(heard[:MOBILE, MOBILE:], apart[:MOBILE, MOBILE:], remembered)
+        paths.append(GRID[np.asarray(state.clients.location)[:MOBILE]])
+    assert chosen > MOBILE
+
+
+def memory_of(state):
+    """The memory of the strategy, under any networks around the spatial one."""
+    while hasattr(state, "inner"):
+        state = state.inner
+    return state.rules[0]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"network.order": "move_first", "cost.joules_per_bit": 1.0, "algorithm.participation": 0.5},
+        {"engine.client_devices": 2},
+    ],
+    ids=["move_first, counted and thinned", "mesh"],
+)
+def test_a_round_tells_how_the_models_before_it_differed(changes):
+    changes = {"network.mobility": "staleness", "network.radius": 1.5, "rounds": 8, **changes}
+    (group,) = make_study(tiny_config(**changes)).groups
+    of, data, hparams, key = group.simulation, group.simulation.data, group.hparams[0], jax.random.key(3)
+    carry = jax.jit(lambda: of.first(data, hparams, key))()
+    held = held_by(jax.jit(lambda: of.partition(data, hparams, key))(), of.num_clients)
+    hears = jax.jit(lambda carry: of.network.step(hparams.network, key, carry.round, carry.network, held)[1].adjacency)
+    go = jax.jit(lambda carry: of.round(data, hparams, key, carry))
+    remembered, changed = np.asarray(memory_of(carry.network).differs), 0
+    assert (remembered == -1).all()
+    for _ in range(6):
+        heard = np.asarray(hears(carry))
+        flat = np.concatenate([np.reshape(x, (x.shape[0], -1)) for x in jax.tree.leaves(of.models(carry)[0])], 1)
+        apart = np.array([[np.linalg.norm(x - y) for y in flat.astype(float)] for x in flat.astype(float)])
+        carry = go(carry)
+        expected = np.where(heard, apart, remembered)
+        remembered = np.asarray(memory_of(carry.network).differs)
+        np.testing.assert_allclose(remembered, expected, atol=2e-5)
+        changed += (heard & (apart > 1e-3)).sum()
+    assert changed
 
 
 @pytest.mark.usefixtures("unregistered")
