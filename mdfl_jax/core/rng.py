@@ -7,19 +7,20 @@ initial model, and a resumed run draws the same numbers as an uninterrupted run.
 The key of a run may also be an array with a key for each stream, in the order of `STREAMS`, for studies in which only
 some streams follow the seed (`mdfl_jax.config.checks`).
 
-This module also gives JAX's Threefry another form for CPUs (`hashed`), in which programs compile sooner. The bits are
-the same.
+The programs of this package have another form of JAX's Threefry on CPUs (`small_threefry`), in which they compile
+sooner. The bits are the same.
 """
 
+import contextlib
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, get_args
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax._src.interpreters import mlir
 from jax.extend.random import threefry2x32_p
-from jax.interpreters import mlir
 
 ROTATIONS, PARITY = ((13, 15, 26, 6), (17, 29, 16, 24)), np.uint32(0x1BD11BDA)  # of Threefry-2x32
 Stream = Literal[
@@ -204,9 +205,18 @@ def hashed(key1: jax.Array, key2: jax.Array, word1: jax.Array, word2: jax.Array)
     return [both[:size].reshape(shape), both[size:].reshape(shape)]
 
 
-def install_threefry() -> None:
-    """Make `hashed` the form in which JAX compiles Threefry for CPUs, in the whole process."""
+_FORMS = mlir._platform_specific_lowerings["cpu"]  # JAX has no public name for the form that it has registered
+_OF_JAX = _FORMS[threefry2x32_p]
+
+
+@contextlib.contextmanager
+def small_threefry() -> Iterator[None]:
+    """Lower Threefry for CPUs as `hashed` in this block. The bits are the same, and programs compile sooner.
+
+    It is for the programs of this package. Those of the user keep JAX's form.
+    """
     mlir.register_lowering(threefry2x32_p, mlir.lower_fun(hashed, multiple_results=True), platform="cpu", inline=False)
-
-
-install_threefry()  # the same bits; programs for CPUs compile sooner
+    try:
+        yield
+    finally:
+        _FORMS[threefry2x32_p] = _OF_JAX

@@ -292,7 +292,8 @@ class TracedStep:
         results = [place for place, i in zip(self._lie, self.passed, strict=True) if i is None]
         shapes = self.placement.whole(self.jaxpr.in_avals)
         jitted = jax.jit(whole, in_shardings=self._inputs, out_shardings=results, donate_argnums=self._given)
-        return jitted.lower(*shapes)
+        with rng.small_threefry():
+            return jitted.lower(*shapes)
 
     def call(self, program: Callable[..., Any], *args: Any) -> Any:
         """Call the compiled program with the whole arguments, and return the whole result."""

@@ -14,7 +14,7 @@ from ml_collections import ConfigDict
 from mdfl_jax.config.checks import keys_of
 from mdfl_jax.config.points import Point
 from mdfl_jax.config.sections import Experiment, participation_of
-from mdfl_jax.core import devices, stages
+from mdfl_jax.core import devices, rng, stages
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.outcomes import interval
 from mdfl_jax.core.sharding import held_by
@@ -152,7 +152,8 @@ def in_shares(mix: jax.Array, share: jax.Array) -> jax.Array:
 def _compiled(group: Group, experiment: Experiment, num_rounds: int, num_seeds: int) -> Any:
     """Compile `simulated` for the points of a group, which differ from its first one in traced numbers only."""
     keys = keys_of(experiment, [0] * num_seeds)
-    program = simulated(group.simulation, num_rounds).lower(group.simulation.data, group.hparams[0], keys)
+    with rng.small_threefry():
+        program = simulated(group.simulation, num_rounds).lower(group.simulation.data, group.hparams[0], keys)
     return program.compile(devices.compiler_options())
 
 
