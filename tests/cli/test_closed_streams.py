@@ -59,20 +59,16 @@ def test_a_stream_whose_reader_has_gone_drops_what_it_is_given(monkeypatch, caps
     assert capsys.readouterr().err == ""
 
 
-def test_a_list_of_which_one_line_is_read():
-    (status, of_head), err = shell('"$@" | head -n 1', "-m", "launch.info", "--list")
-    assert status in (0, CLOSED)  # 0 if the pipe took all of it before its reader left
-    assert of_head == 0
-    assert "Traceback" not in err
-    assert "Error" not in err
-
-
 NO_ROOM = "standard output cannot be written: No space left on device; the command goes on without it\n"
 
 
-def test_an_output_that_finds_no_room_is_told():
-    (status,), err = shell('"$@" > /dev/full', "-m", "launch.info", "--list")
-    assert (status, err) == (CLOSED, NO_ROOM)
+def test_a_list_and_a_mistake_that_nobody_reads_or_that_find_no_room(arguments):
+    listed, wrong = ("-m", "launch.info", "--list"), ("-m", "launch.sweep", *arguments, "--config.rounds=-1")
+    (status, of_head), err = shell('"$@" | head -n 1', *listed)
+    assert status in (0, CLOSED)  # 0 if the pipe took all of it before its reader left
+    assert (of_head, err) == (0, "")
+    assert shell('"$@" > /dev/full', *listed) == ([CLOSED], NO_ROOM)
+    assert shell('"$@" 2>&1 | true', *wrong)[0][0] == 2
 
 
 @pytest.mark.long
@@ -132,8 +128,3 @@ def test_a_closed_terminal_stops_a_study_with_its_state_saved_and_does_not_under
     else:
         assert status == 130
         assert list((tmp_path / "run" / "runs").glob("*.safetensors"))
-
-
-def test_a_mistake_that_nobody_reads_keeps_its_status(arguments):
-    (status, _), _ = shell('"$@" 2>&1 | true', "-m", "launch.sweep", *arguments, "--config.rounds=-1")
-    assert status == 2

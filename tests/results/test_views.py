@@ -98,7 +98,7 @@ def test_a_folder_of_records_alone_is_a_study(whole, tmp_path):
         Results.load(tmp_path / "runs")
 
 
-FILES = ("metrics.jsonl", "summary.json", "history.npz", "config.json", "report.html")
+FILES = ("metrics.jsonl", "summary.json", "history.npz", "config.json", "report.html", "tables/summary.csv")
 
 
 def test_the_files_of_a_report_are_listed_and_nothing_is_written_through_a_link(folder, tmp_path, monkeypatch):
@@ -106,6 +106,8 @@ def test_the_files_of_a_report_are_listed_and_nothing_is_written_through_a_link(
     monkeypatch.setattr(figures, "drawn", lambda: {"accuracy": FIGURES["accuracy"]})  # the others take seconds
     for name in FILES:
         outside = tmp_path / name
+        for place in (outside, folder / name):
+            place.parent.mkdir(exist_ok=True)
         shutil.copy(folder / name, outside) if name == "config.json" else outside.write_text("mine")
         (folder / name).unlink(missing_ok=True)
         (folder / name).symlink_to(outside)

@@ -73,17 +73,15 @@ def test_each_evaluation_is_seen_once_and_in_order_with_the_values_of_the_histor
             np.testing.assert_array_equal(info.metrics[name], wanted, err_msg=name)
 
 
-@pytest.mark.parametrize(("at", "fails"), [(4, True), (14, False), (len(CALLS), True)])
-def test_a_stopped_study_goes_on_bit_for_bit(tiny, tmp_path, reference, at, fails):
+def test_a_stopped_study_goes_on_bit_for_bit(tiny, tmp_path, reference):
     """In the middle of a batch, in the second batch, and by an error after which only the results are to be written."""
-    error = RuntimeError("of the user") if fails else None
-    first, second = Watcher(at, error), Watcher()
-    with pytest.raises(RuntimeError if fails else Interrupted) as caught:
-        mdfl_jax.run(tiny(**STUDY), tmp_path, on_evaluation=first)
-    assert not fails or caught.value is error
-    together = at + at % 2  # both points of an evaluation are seen, but for an error in between
-    assert first.calls == CALLS[: at if fails else together]
-    results = mdfl_jax.run(tiny(**STUDY), tmp_path, on_evaluation=second)
-    assert second.calls == CALLS[together:]
-    assert_same(results, reference)
-    mdfl_jax.run(tiny(**STUDY), tmp_path, on_evaluation=pytest.fail)  # it is finished, and only read
+    done = 0
+    for at, upto, error in ((4, 4, RuntimeError("of the user")), (13, 14, None), (16, 16, RuntimeError("at the end"))):
+        watcher = Watcher(at - done, error)
+        with pytest.raises(RuntimeError if error else Interrupted) as caught:
+            mdfl_jax.run(tiny(**STUDY), tmp_path, on_evaluation=watcher)
+        assert not error or caught.value is error
+        assert watcher.calls == CALLS[done:upto]  # both points of an evaluation are seen, but for an error in between
+        done = upto
+    assert done == len(CALLS)
+    assert_same(mdfl_jax.run(tiny(**STUDY), tmp_path, on_evaluation=pytest.fail), reference)

@@ -86,21 +86,6 @@ def test_who_chooses_as_a_rule_does_has_the_numbers_of_the_study_step_for_step(n
 
 
 @pytest.mark.long
-def test_waiting_counts_the_rounds_since_each_mobile_client_was_in_range():
-    env, params = mdfl_jax.environment(config_of(**{"engine.record_positions": True}), reward="waiting")
-    actions = np.random.default_rng(0).integers(0, env.num_actions, (ROUNDS, 2))
-    _, rewards, _, metrics = played(env, params, actions)
-    first = jax.device_get(jax.jit(env.reset)(jax.random.key(0), params)[1].carry.network.places.position)
-    places = [first, *metrics["position"].reshape(-1, 8, 2)[-ROUNDS:]]
-    met = np.full((2, 6), -1)
-    for t, place in enumerate(places):
-        met[np.linalg.norm(place[:2, None] - place[None, 2:], axis=2) <= 2.0] = t
-        if t:
-            assert rewards[t - 1] == pytest.approx(-np.mean(t - met), abs=1e-5)
-    assert len(set(rewards.tolist())) > 3
-
-
-@pytest.mark.long
 def test_a_run_that_diverges_ends_its_episode_without_a_reward():
     env, params = mdfl_jax.environment(config_of(**{"algorithm.lr": 1e12}))
     _, rewards, done, _ = played(env, params, np.zeros((3, 2), int))
@@ -109,7 +94,15 @@ def test_a_run_that_diverges_ends_its_episode_without_a_reward():
     assert (rewards[done] == 0).all()
 
 
+def waited(met, position, t):
+    """The reward by hand; ``met`` is the round in which each mobile client was last in range of each other one."""
+    place = np.asarray(position)
+    met[np.linalg.norm(place[:2, None] - place[None, 2:], axis=2) <= 2.0] = t
+    return pytest.approx(-np.mean(t - met), abs=1e-5)
+
+
 def test_episodes_are_compiled_mapped_and_follow_one_another():
+    """Their rewards count the rounds since each mobile client was in range of another one."""
     env, params = mdfl_jax.environment(config_of(), reward="waiting")
     assert (env.num_agents, env.num_actions, env.num_steps) == (2, 49, ROUNDS)
     steps = ROUNDS + 2
@@ -120,17 +113,23 @@ def test_episodes_are_compiled_mapped_and_follow_one_another():
     for t in range(ROUNDS // 2):  # the second is half an episode ahead, so that they end at different times
         ahead = step(jax.random.key(0), ahead, actions[t, 1], params)[1]
     state = jax.tree.map(lambda *x: jnp.stack(x), alone, ahead)
+    met, rewarded = np.full((2, 6), -1), []
+    waited(met, alone.carry.network.places.position, 0)
     for t in range(steps):
         keys = jax.random.split(jax.random.key(t), 2)
         obs, state, rewards, done, _ = each(keys, state, actions[t], params)
         seen, alone, *told_alone = step(keys[0], alone, actions[t, 0], params)
         assert_trees_equal(jax.tree.map(lambda x: x[0], (obs, rewards, done)), (seen, *told_alone[:2]), 1e-6)
+        if t + 1 < ROUNDS:
+            assert told_alone[0] == waited(met, alone.carry.network.places.position, t + 1)
+            rewarded.append(float(told_alone[0]))
         assert done.tolist() == [t + 1 == ROUNDS, t + 1 == ROUNDS // 2]
         for i in np.flatnonzero(done):
             fresh, begun = one(keys[i], params)
             now = jax.tree.map(lambda x, i=i: x[i], state)
             assert_trees_equal((jax.tree.map(lambda x, i=i: x[i], obs), now.carry), (fresh, begun.carry), 1e-6)
             assert (jax.random.key_data(now.key) == jax.random.key_data(keys[i])).all()
+    assert len({*rewarded}) > 3
     assert int(alone.carry.round) == 2
     assert_trees_differ(obs.seen[0], obs.seen[1])
 

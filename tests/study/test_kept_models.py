@@ -1,0 +1,184 @@
+"""The models that a study keeps: plain flax evaluates them to its accuracies, and other studies start from them."""
+
+import flax.linen as nn
+import jax
+import numpy as np
+import pytest
+from made_study import made
+from small import told
+from tiny import run_study
+
+import mdfl_jax
+from mdfl_jax import Results
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.data.sources import load
+from mdfl_jax.models import MODELS, adapt
+from mdfl_jax.results.results import models_of
+from mdfl_jax.storage.model_files import read_header
+from mdfl_jax.study import make_study
+
+# Nothing of the state is left out between two halves: plain steps on all samples, links that never change, and no
+# draws in a round.
+STILL = {"sweep": "network.mobility=static", "seeds": 2, "eval_every": 2, "engine.runs_per_batch": 2}
+# The step is so long that the accuracy goes up and down, so that the best evaluation of a run is not always the last.
+LONG = {"seeds": 3, "rounds": 6, "algorithm.batch_size": 2, "algorithm.momentum": 0.9, "algorithm.lr": 1.0}
+SERVER = {"algorithm.name": "server_fedavg", "server.pattern": "fixed", "seeds": 1, "rounds": 2}
+
+
+def go(config, folder):
+    """What launch.sweep does, and the results."""
+    run_study(make_study(config), folder)
+    return Results.load(folder)
+
+
+def images_of():
+    """The test images of the studies as they are given to models, and their labels."""
+    digits = load("digits", limit_train=120, limit_test=60)
+    pixels = digits.x_train.astype(np.float64)
+    return ((digits.x_test - pixels.mean()) / pixels.std()).astype(np.float32), digits.y_test
+
+
+def accuracies(models):
+    """The test accuracies of linear models, [N], by plain flax: an oracle that shares nothing with the study."""
+    images, labels = images_of()
+
+    class Linear(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            return nn.Dense(10)(x.reshape(len(x), -1))
+
+    logits = jax.vmap(lambda variables: Linear().apply(variables, images))(models)
+    return np.mean(np.argmax(logits, axis=-1) == labels, axis=1)
+
+
+@pytest.fixture(scope="module")
+def half(tiny, tmp_path_factory):
+    """Four rounds, of which the models after two and after four are kept."""
+    return go(tiny(**STILL, rounds=4, save="every:2"), tmp_path_factory.mktemp("half") / "run")
+
+
+@pytest.mark.long
+def test_kept_models_have_the_accuracies_of_the_study(tiny, tmp_path):
+    final, best, every = (go(tiny(**LONG, save=save), tmp_path / save) for save in ("final", "best", "every:2"))
+    assert len(list(every.workdir.glob("models/*"))) == 3 * 3
+    accuracy = final.array("accuracy", 0)
+    means = accuracy.mean(axis=2, dtype=np.float64)  # [S, E]
+    best_at = np.argmax(means, axis=1)
+    assert (best_at < means.shape[1] - 1).any()  # or the test would not tell the best from the last
+    for s, name in enumerate(best.manifest["points"][0]["runs"]):
+        models = final.models(0, s)
+        np.testing.assert_allclose(accuracies(models), accuracy[s, -1], atol=1e-6)
+        judged = final.array("mean_model_accuracy", 0)[s, -1]
+        for one in (jax.tree.map(lambda leaf: leaf.mean(axis=0), models), final.model(0, s)):
+            np.testing.assert_allclose(accuracies(jax.tree.map(lambda x: x[None], one))[0], judged, atol=1e-6)
+        (path,), at = models_of(best.workdir, name).values(), best_at[s]
+        header, _ = read_header(path)
+        assert (header.seed, header.round, header.accuracy) == (s, 2 * at, means[s, at])
+        np.testing.assert_allclose(accuracies(best.models(0, s)), accuracy[s, at], atol=1e-6)
+        for e in (1, 2, 3):
+            np.testing.assert_allclose(accuracies(every.models(0, s, round=2 * e)), accuracy[s, e], atol=1e-6)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("unregistered")
+def test_batch_statistics_are_kept_and_a_server_starts_from_its_own_model(tiny, tmp_path):
+    class Normed(nn.Module):
+        @nn.compact
+        def __call__(self, x, train):
+            x = nn.BatchNorm(use_running_average=not train, name="a/b~")(x.reshape(len(x), -1))
+            return nn.Dense(10)(x)
+
+    MODELS.register("normed")(lambda settings: adapt(Normed()))
+    server = SERVER | {"algorithm.batch_size": 8, "model.name": "normed"}
+    first = go(tiny(**server, save="final"), tmp_path / "first")
+    models, one = first.models(), first.model()
+    assert set(models) == set(one) == {"params", "batch_stats"}
+    jax.tree.map(lambda a, b: np.testing.assert_equal(a.shape, (6, *b.shape)), models, one)
+    images, labels = images_of()
+    inner = {collection: tree["inner"] for collection, tree in one.items()}  # of the module that `adapt` wraps
+    accuracy = np.mean(np.argmax(Normed().apply(inner, images, train=False), axis=1) == labels)
+    np.testing.assert_allclose(accuracy, first.array("mean_model_accuracy")[0, -1], atol=1e-6)
+    given = {"model.pretrained": str(tmp_path / "first")}
+    with pytest.raises(UserError, match=r"pretrained_clients is own; it must be mean: with algorithm.name server_fed"):
+        make_study(tiny(**server, **given))
+    second = go(tiny(**server, **given, **{"model.pretrained_clients": "mean"}), tmp_path / "second")
+    for key in ("mean_model_loss", "loss"):
+        start = second.array(key)[:, 0]
+        wanted = first.array("mean_model_loss")[:, -1].reshape(-1, *[1] * (start.ndim - 1))
+        np.testing.assert_allclose(start, np.broadcast_to(wanted, start.shape), rtol=1e-6)
+
+
+def test_two_halves_are_the_whole(tiny, half, tmp_path):
+    """Bit by bit, where an algorithm has no memory beside its models and rounds draw nothing."""
+    whole = go(tiny(**STILL, rounds=8, save="final"), tmp_path / "whole")
+    rest = go(tiny(**STILL, rounds=4, save="final", **{"model.pretrained": str(half.workdir)}), tmp_path / "rest")
+    for key in ("accuracy", "loss", "consensus_distance"):
+        np.testing.assert_array_equal(half.array(key), whole.array(key)[:, :3])
+        np.testing.assert_array_equal(rest.array(key), whole.array(key)[:, 2:])
+    for seed in whole.seeds:
+        jax.tree.map(np.testing.assert_array_equal, rest.models(0, seed), whole.models(0, seed))
+    assert rest.manifest["pretrained"] == [
+        f"model.pretrained {str(half.workdir)!r}: models of the study 'tiny', point 'static', after round 4; each seed "
+        "starts from those of its own, each client from its own"
+    ]
+
+
+@pytest.mark.long
+def test_all_clients_start_from_the_mean_or_each_from_its_own_on_several_devices(tiny, half, tmp_path):
+    """From the mean, the number of clients may be another; a file is the start of every seed."""
+    file = models_of(half.workdir, half.manifest["points"][0]["runs"][1])[2]
+    given = {"model.pretrained": str(file), "model.pretrained_clients": "mean", "network.num_clients": 8}
+    found = go(tiny(**STILL | given, rounds=2), tmp_path / "mean")
+    assert found.array("accuracy").shape == (2, 2, 8)
+    np.testing.assert_allclose(found.array("accuracy")[:, 0], half.array("mean_model_accuracy")[1, 1], atol=1e-6)
+    np.testing.assert_allclose(found.array("consensus_distance")[:, 0], 0, atol=1e-6)
+    given = {"model.pretrained": str(half.workdir), "engine.client_devices": 4}
+    found = go(tiny(**STILL, rounds=2, **given), tmp_path / "own")
+    for key in ("loss", "consensus_distance"):
+        np.testing.assert_allclose(found.array(key)[:, 0], half.array(key)[:, -1], rtol=1e-5)
+
+
+@pytest.mark.long
+def test_a_point_starts_from_the_point_whose_settings_it_shares(tiny, tmp_path):
+    sweep = {"sweep": "network.mobility=static,dcm; algorithm.lr=0.1,0.2", "seeds": 1, "rounds": 2}
+    first = go(tiny(**sweep, save="final"), tmp_path / "first")
+    kept = [models_of(first.workdir, point["runs"][0])[2] for point in first.manifest["points"]]
+    given = {"model.pretrained": str(tmp_path / "first")}
+    again = make_study(tiny(**sweep, **given))
+    files = {group.points[i]: start.files[0] for group in again.groups for i, start in enumerate(group.starts)}
+    assert files == dict(enumerate(kept))
+    other = {"sweep": "algorithm.lr=0.2", "network.mobility": "dcm", "seeds": 1, "rounds": 2}
+    (group,) = make_study(tiny(**other, **given)).groups
+    assert group.starts[0].files[0] == kept[3]
+    names = r"name the models of one: \S*first/models/\S+ \(static, lr=0.1\); .*models/\S+ \(dcm, lr=0.2\)$"
+    with pytest.raises(UserError, match=f"none of its points has the settings of this point; {names}"):
+        make_study(tiny(**other | {"sweep": "algorithm.lr=0.3"}, **given))
+
+
+def test_models_that_do_not_fit_are_refused_in_one_line(tiny, half):
+    for changes, line in (
+        ({"model.pretrained": "runs/absent"}, "model.pretrained: 'runs/absent': it is no file, and 'runs/absent' is"),
+        ({"seeds": 3}, "run': point 'static' has no models of seed 2, from which the same seed would start"),
+        ({"network.num_clients": 8}, "holds the models of 6 clients, and network.num_clients is 8; model.pretrained_"),
+        ({"model.name": "cnn"}, "it has no tensor clients/params/"),
+        ({"data.name": "synthetic:linear"}, "it has no tensor clients/params/w, which the model"),
+        ({"model.pretrained": "", "model.pretrained_clients": "mean"}, "it must be own unless model.pretrained names"),
+    ):
+        given = {"model.pretrained": str(half.workdir), "rounds": 2}
+        assert line in told(make_study, tiny(**STILL | given | changes))
+
+
+def test_mistakes_in_asking_for_models_are_one_line(tiny, half, tmp_path):
+    (path,) = half.workdir.glob("models/*-s1-*@4.safetensors")
+    held = path.rename(half.workdir / "held")
+    nothing = Results.load(made(tmp_path / "run").workdir)
+    for line, ask in {
+        "the study has kept no models: its field save is ''; with save=final": nothing.models,
+        "the seed is 3; the study has 0, 1": lambda: half.models(0, 3),
+        "the round is 3; with save=every:2 those of": lambda: half.models(0, 0, round=3),
+        "the study has no workdir": lambda: half.without_workdir().models(),
+        "the file of the models of 'static', seed 1, is gone": lambda: half.models(0, 1, round=4),
+        "save is 'best'; kept models are files in a workdir": lambda: mdfl_jax.run(tiny(save="best"), progress=False),
+    }.items():
+        assert line in told(ask)
+    held.rename(path)
