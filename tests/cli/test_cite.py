@@ -25,31 +25,23 @@ def keys(text):
     return re.findall(r"^@\w+\{(.+),$", text, re.M)
 
 
-def test_alone_it_prints_the_software_and_with_a_config_the_papers_of_its_members(call, tmp_path):
-    status, out, err = call(cite)
-    assert (status, err, keys(out)) == (0, "", ["mdfl_jax"])
-    assert out == papers.papers()["mdfl_jax"].entry + "\n"
-    (tmp_path / "tiny.py").write_text(TINY)
-    sweep = "--config.sweep=algorithm.name=dpsgd,d2"
-    status, out, err = call(cite, f"--config={tmp_path / 'tiny.py'}", sweep, "--config.baseline=")
-    assert (status, err) == (0, "")
-    assert {"mdfl_jax", "lian2017", "tang2018d2", "madfl", "alpaydin1998"} <= set(keys(out))
-    assert keys(out)[0] == "mdfl_jax"
-    assert "% algorithm d2, algorithm 1\n@inproceedings{tang2018d2," in out
-    assert len(keys(out)) == len(set(keys(out)))
-    assert {"mdfl_jax", "fedmobile", "avdiukhin2021"} <= set(keys(call(cite, "fedmobile_digits")[1]))
-
-
 @pytest.mark.usefixtures("unregistered")
-def test_a_member_of_ones_own_may_bring_its_entry_or_names_a_known_one(call, tmp_path):
+def test_it_prints_the_software_and_the_papers_of_all_members_also_of_ones_own(call, tmp_path):
+    status, out, err = call(cite)
+    assert (status, out, err) == (0, papers.papers()["mdfl_jax"].entry + "\n", "")
     entry = "@misc{mine,\n  author = {Me, Myself},\n  title = {Mine},\n  year = {2026},\n}"
     (tmp_path / "rule.py").write_text(
         "from mdfl_jax.networks.mixing import MIXINGS\n\n"
         f"@MIXINGS.register('mine', cite={entry!r})\ndef mine(inputs):\n    return inputs.adjacency\n"
     )
     (tmp_path / "tiny.py").write_text(TINY)
-    given = f"--config={tmp_path / 'tiny.py'}", f"--use={tmp_path / 'rule.py'}", "--config.network.mixing=mine"
-    assert f"% mixing mine\n{entry}" in call(cite, *given)[1]
+    sweep = "--config.sweep=algorithm.name=dpsgd,d2", "--config.baseline=", "--config.network.mixing=mine"
+    status, out, err = call(cite, f"--config={tmp_path / 'tiny.py'}", f"--use={tmp_path / 'rule.py'}", *sweep)
+    assert (status, err, keys(out)[0]) == (0, "", "mdfl_jax")
+    assert {"lian2017", "tang2018d2", "madfl", "alpaydin1998"} <= set(keys(out))
+    assert "% algorithm d2, algorithm 1\n@inproceedings{tang2018d2," in out
+    assert f"% mixing mine\n{entry}" in out
+    assert len(keys(out)) == len(set(keys(out)))
     with pytest.raises(UserError, match=r"unknown paper 'lian201' \(did you mean 'lian201[78]'\?\)"):
         papers.cited("lian201")
 

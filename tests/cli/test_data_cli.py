@@ -97,7 +97,7 @@ def test_a_table_of_samples_is_told_from_a_trace_and_read_as_the_flags_say(told,
     assert "data.layout=channels_first reads it so" in layout
 
 
-def test_edge_lists_and_partitions_are_told(told, mistakes, folder):
+def test_edge_lists_and_partitions_are_told(told, folder):
     (folder / "ring.edges").write_text("4\n0 1\n1 2\n2 3\n3 0\n")
     (folder / "bare.txt").write_text("0 1\n1 2\n")
     (folder / "weighted.csv").write_text("0,1,0.3\n1,2,0.25\n")
@@ -112,11 +112,6 @@ def test_edge_lists_and_partitions_are_told(told, mistakes, folder):
         assert f"clients  {clients}\nlinks    {links} in both directions\ndegree   {degree}\n" in out
         assert f"read as  an edge list with {weights}" in out
     assert "clients    2\nlabels     3\nsamples    32, of a client 7 to 25\n" in partition
-    (folder / "bare.txt").write_text("0 1\n1 2\n2 x\n")
-    (folder / "config.json").write_text("{}")
-    line, pairs = mistakes("bare.txt", "config.json")
-    assert "line 3: '2,x' is not of numbers with commas or blanks between" in line
-    assert "is no partition of PFLlib: it has no pairs" in pairs
 
 
 def test_a_mistake_is_one_line_and_nothing_is_written(mistakes, folder):

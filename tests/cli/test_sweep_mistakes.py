@@ -148,6 +148,22 @@ def test_a_path_that_cannot_be_is_one_short_line(told, arguments, monkeypatch, t
             assert len(told(*(word.format(path) for word in arguments.split()))) < 1500
 
 
+def test_a_study_of_which_a_point_diverges_ends_with_a_warning_and_status_0(call, tmp_path):
+    (tmp_path / "tiny.py").write_text(TINY)
+    words = f"--config={tmp_path / 'tiny.py'}", f"--workdir={tmp_path / 'run'}", "--noreport", "--cache="
+    steps = "--config.sweep=algorithm.lr=0.1,1e30", "--config.baseline=", "--config.algorithm.weight_decay=0.01"
+    status, out, err = call(sweep, *words, *steps)
+    assert status == 0
+    assert out.startswith("tiny: 2 points x 2 seeds = 4 runs of 4 rounds, evaluated every 2; 1 compiled program")
+    (line,) = [line for line in err.splitlines() if line.startswith("warning: ")]
+    assert line.startswith("warning: lr=1e+30: diverged: seed 0 in round 1 with norm ")
+    assert "; seed 1 in round 1 with norm " in line
+    assert line.endswith(" (algorithm.lr is 1e+30; a smaller step may help)")
+    assert "models DIVERGED, and are in no mean: lr=1e+30 (seeds 0 and 1)" in " ".join(out.split())
+    status, _, err = call(sweep, *words, *steps)  # a finished study is not warned of again
+    assert (status, "warning" in err) == (0, False)
+
+
 @pytest.mark.long
 def test_a_study_that_fits_nowhere_names_what_makes_it_fit_and_no_dry_run_says_it_is_well(call, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)

@@ -4,10 +4,7 @@ from tests.mutants.mutant import Mutant
 
 PICKS, COSTS, RADIOS = ("networks/wrappers/participation.py", "networks/costs.py", "networks/radios")
 PARTITIONS = "data/partition/__init__.py"
-FILES, GROUPS, CHECKPOINT, SELECT = (
-    *("results/test_study_files.py", "results/test_groups.py"),
-    *("study/test_growing.py", "results/test_select.py"),
-)
+SUMMARY, CHECKPOINT, SELECT = "results/test_summary.py", "study/test_growing.py", "results/test_select.py"
 SIZES = "data/test_partition.py::test_sizes_are_as_asked_and_labels_those_of_the_shares"
 FOLDED = "models/test_folded.py::test_folded_is_batch_normalisation"
 OF_SOME = "networks/test_clocks.py::test_gradients_of_some_clients_are_rows_of_those_of_all_and_of_no_others"
@@ -234,8 +231,8 @@ MUTANTS = [
            "self.inner(samples, **flag_values(self.flags, True))", "models/test_own_models.py"),
     Mutant("metrics/values.py", "/ num_clients)\n", ")\n", "test_simulation.py"),
     Mutant("metrics/values.py", '"highest"))[-2]', '"highest"))[-1]', "test_simulation.py"),
-    Mutant("core/outcomes.py", "accuracy >= target", "accuracy > target", FILES),
-    Mutant("results/summary.py", 'column("accuracy_min")', 'column("accuracy_max")', FILES),
+    Mutant("core/outcomes.py", "accuracy >= target", "accuracy > target", SUMMARY),
+    Mutant("results/summary.py", 'column("accuracy_min")', 'column("accuracy_max")', SUMMARY),
     Mutant("results/summary.py", 'not m["diverged"] and ', "", SELECT),
     Mutant("results/summary.py", "LOSS else entry[by]", "LOSS else loss", SELECT),
     Mutant("results/summary.py", "(math.inf if judged is", "(0.0 if judged is", SELECT),
@@ -247,7 +244,7 @@ MUTANTS = [
            "results/test_power.py"),
     Mutant("config/presets.py", "(now or 0) > most", "most > (now or 0)", "config/test_presets.py"),
     Mutant("config/presets.py", 'if scale != "paper":', 'if scale == "smoke":', "config/test_presets.py"),
-    Mutant("results/lines.py", "(is_mobile, ~is_mobile)", "(~is_mobile, is_mobile)", GROUPS),
+    Mutant("results/lines.py", "(is_mobile, ~is_mobile)", "(~is_mobile, is_mobile)", SUMMARY),
     Mutant("study/runner.py", "in range(evaluations, ", "in range(0, ", CHECKPOINT),
     Mutant("core/numbers.py", "value >= bound", "value > bound", "config/test_config.py"),
     Mutant("traces/resampling.py", "(contacts.end - begin) / dt - 1e-9", "(contacts.end - begin) / dt + 1", "traces/test_resample.py"),

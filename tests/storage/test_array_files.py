@@ -138,21 +138,6 @@ def test_what_unpacks_to_more_than_it_declares_or_than_fits_is_not_unpacked(tmp_
     refused(path, "it unpacks to 0.1 GiB; this machine has 0.0 GiB of memory")
 
 
-def test_other_files_are_one_line(tmp_path):
-    path = tmp_path / "a.safetensors"
-    refused(path, "there is no such file")
-    save_file({"fc.weight": np.zeros(2)}, path)
-    refused(path, "its header is none of this program")
-    assert not is_of_kind(path, KIND)
-    for content in (b"", b"text", bytes(1000), b"\xff" * 1000, (2**63).to_bytes(8, "little")):
-        path.write_bytes(content)
-        refused(path)
-        assert not is_of_kind(path, KIND)
-    path.unlink()
-    path.mkdir()
-    refused(path)
-
-
 def test_an_array_of_another_run_is_none_of_the_header(tmp_path):
     """Of two files that have changed places, the header of the first tells that the arrays are others."""
     one, other = tmp_path / "one.safetensors", tmp_path / "other.safetensors"
@@ -162,20 +147,3 @@ def test_an_array_of_another_run_is_none_of_the_header(tmp_path):
     os.replace(other, one)
     with pytest.raises(UserError, match=r"one\.safetensors: .*the checksum of the array 'a' is wrong"):
         read_more(one, header, ["a"])
-
-
-def test_a_kill_while_writing_leaves_the_old_file_and_a_part_that_is_known(tmp_path, monkeypatch):
-    path = tmp_path / "a.safetensors"
-    write(path, KIND, {}, {"a": TWO}, compress=False)
-
-    def killed(*_, **__):
-        raise SystemExit
-
-    with monkeypatch.context() as patch:
-        for act in ("replace", "unlink"):  # as of a process that is gone
-            patch.setattr(f"pathlib.Path.{act}", killed)
-        with pytest.raises(SystemExit):
-            write(path, KIND, {}, {"a": TWO + 1}, compress=False)
-    assert read(path, KIND)[1]["a"].tolist() == [0, 0]
-    (part,) = [file for file in tmp_path.iterdir() if file != path]
-    assert disk.is_part(part)

@@ -54,6 +54,8 @@ def test_other_files_are_refused_in_one_line(tmp_path):
     save_file({"fc.weight": np.zeros(2)}, other)
     assert not any(map(is_saved, (other, tmp_path / "absent.safetensors", tmp_path)))
     assert "its header is none of this program" in told(read_header, other)
+    for path, line in ((tmp_path / "absent", "there is no such file"), (tmp_path, f"{tmp_path}: ")):
+        assert line in told(read, path)
     array_files.write(other, FORMAT, {"run": RUN}, {}, compress=False)
     assert told(read_header, other).endswith("w.safetensors: it holds no models of a study")
     array_files.write(other, "run 2", HEADER._asdict(), {}, compress=False)

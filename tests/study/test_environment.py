@@ -85,15 +85,6 @@ def test_who_chooses_as_a_rule_does_has_the_numbers_of_the_study_step_for_step(n
     assert len(np.unique(actions)) > 1
 
 
-@pytest.mark.long
-def test_a_run_that_diverges_ends_its_episode_without_a_reward():
-    env, params = mdfl_jax.environment(config_of(**{"algorithm.lr": 1e12}))
-    _, rewards, done, _ = played(env, params, np.zeros((3, 2), int))
-    assert done.any()
-    assert np.isfinite(rewards).all()
-    assert (rewards[done] == 0).all()
-
-
 def waited(met, position, t):
     """The reward by hand; ``met`` is the round in which each mobile client was last in range of each other one."""
     place = np.asarray(position)
@@ -132,6 +123,13 @@ def test_episodes_are_compiled_mapped_and_follow_one_another():
     assert len({*rewarded}) > 3
     assert int(alone.carry.round) == 2
     assert_trees_differ(obs.seen[0], obs.seen[1])
+    _, diverging = mdfl_jax.environment(config_of(**{"algorithm.lr": 1e12}), reward="waiting")
+    state, rewards = one(jax.random.key(1), diverging)[1], []
+    for t in range(3):
+        _, state, reward, done, _ = step(keys[0], state, actions[t, 0], diverging)
+        rewards += [float(reward)] if done else []
+    assert rewards
+    assert set(rewards) == {0.0}  # an episode that diverges ends without a reward
 
 
 def test_what_an_environment_cannot_have_is_one_line():
