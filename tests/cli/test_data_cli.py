@@ -1,6 +1,5 @@
 """`mdfl data --config`: the clients' data of a study without training, and its mistakes."""
 
-import functools
 import json
 from pathlib import Path
 
@@ -32,17 +31,14 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def call(tmp_path_factory):
-    """Runs command lines in a process of their own, for the flag --target is also one of `mdfl sweep`."""
-    return lambda *lines: answers(tmp_path_factory.mktemp("log"), "data", map(str.split, lines), Path.cwd())
+def told(tmp_path_factory):
+    """Runs command lines in one process of their own, for the flag --target is also one of `mdfl sweep`.
 
-
-@pytest.fixture
-def told(call):
-    """Runs command lines that succeed, or are wrong; returns what each prints, checked to be one line of an error."""
+    Returns what each prints: where it succeeds, or where it is wrong its error, checked to be one line.
+    """
 
     def said(*lines, status=0):
-        ended = call(*lines)
+        ended = answers(tmp_path_factory.mktemp("log"), "data", map(str.split, lines), Path.cwd())
         for of in ended:
             if status:
                 assert (of.status, of.out, of.err[:7], of.err.count("\n")) == (2, "", "error: ", 1), of
@@ -51,11 +47,6 @@ def told(call):
         return [of.err if status else of.out for of in ended]
 
     return said
-
-
-@pytest.fixture
-def mistakes(told):
-    return functools.partial(told, status=2)
 
 
 @pytest.mark.long
@@ -72,7 +63,7 @@ def test_counts_numbers_and_a_picture_for_each_data(told, folder):
     assert sorted(path.name for path in folder.glob("*.svg")) == ["clients_1.svg", "clients_2.svg"]
 
 
-def test_a_table_of_samples_is_told_from_a_trace_and_read_as_the_flags_say(told, mistakes, folder):
+def test_a_table_of_samples_is_told_from_a_trace_and_read_as_the_flags_say(told, folder):
     rows = [f"{k},{k % 7}.5,{k % 3 + 1}/2,{'ab'[k % 2]}" for k in range(40)]
     (folder / "mine.csv").write_text("\n".join(["size,x,share,kind", *rows]))
     (folder / "index.csv").write_text("\n".join([",x,share,label", *rows]))
@@ -91,7 +82,7 @@ def test_a_table_of_samples_is_told_from_a_trace_and_read_as_the_flags_say(told,
     assert "the features are size, share (3 texts)\n" in regression
     assert "[8, 6, 3], an image" in photos
     assert trace.startswith("trace")
-    share, index, layout = mistakes("mine.csv", "--trace=index.csv", "photos.npz")
+    share, index, layout = told("mine.csv", "--trace=index.csv", "photos.npz", status=2)
     assert "column 'share' has '1/2' in row 1" in share
     assert "index.csv': column 1 has no name, as the index that pandas writes" in index
     assert "data.layout=channels_first reads it so" in layout
@@ -114,8 +105,8 @@ def test_edge_lists_and_partitions_are_told(told, folder):
     assert "clients    2\nlabels     3\nsamples    32, of a client 7 to 25\n" in partition
 
 
-def test_a_mistake_is_one_line_and_nothing_is_written(mistakes, folder):
+def test_a_mistake_is_one_line_and_nothing_is_written(told, folder):
     cases = [line.split(" => ") for line in MISTAKES.strip("\n").splitlines()]
-    for (given, expected), said in zip(cases, mistakes(*(given for given, _ in cases)), strict=True):
+    for (given, expected), said in zip(cases, told(*(given for given, _ in cases), status=2), strict=True):
         assert expected in said, given
     assert {path.name for path in folder.iterdir()} <= {"tiny.py", "tiny.csv", "digits.csv", "__pycache__"}

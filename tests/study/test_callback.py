@@ -5,6 +5,7 @@ import threading
 
 import numpy as np
 import pytest
+from studies import assert_same
 
 import mdfl_jax
 from mdfl_jax import Interrupted
@@ -49,16 +50,10 @@ def reference(tiny, tmp_path_factory):
     return found[0]
 
 
-def assert_same(results, reference):
-    assert (results.workdir / "metrics.jsonl").read_bytes() == (reference.workdir / "metrics.jsonl").read_bytes()
-    assert results.arrays.keys() == reference.arrays.keys()
-    for name, values in reference.arrays.items():
-        np.testing.assert_array_equal(results.arrays[name], values, err_msg=name)
-
-
 def test_each_evaluation_is_seen_once_and_in_order_with_the_values_of_the_history(tiny, tmp_path, reference):
     watcher = Watcher(at=len(CALLS))  # a stop at the last evaluation stops nothing
-    assert_same(mdfl_jax.run(tiny(**STUDY), tmp_path, on_evaluation=watcher), reference)
+    mdfl_jax.run(tiny(**STUDY), tmp_path, on_evaluation=watcher)
+    assert_same(tmp_path, reference.workdir)
     assert watcher.calls == CALLS
     seconds = [info.seconds for info in watcher.seen]
     assert seconds == sorted(seconds)
@@ -84,4 +79,5 @@ def test_a_stopped_study_goes_on_bit_for_bit(tiny, tmp_path, reference):
         assert watcher.calls == CALLS[done:upto]  # both points of an evaluation are seen, but for an error in between
         done = upto
     assert done == len(CALLS)
-    assert_same(mdfl_jax.run(tiny(**STUDY), tmp_path, on_evaluation=pytest.fail), reference)
+    mdfl_jax.run(tiny(**STUDY), tmp_path, on_evaluation=pytest.fail)  # of which only the results are to be written
+    assert_same(tmp_path, reference.workdir)

@@ -62,7 +62,7 @@ def played(env, params, actions, seed=0):
 PLANE = {"network.world": "plane", "network.radius": 60.0, "motion.width": 200.0, "motion.height": 200.0,
          "motion.dt": 6.0, "motion.speed_min": 5.0}  # fmt: skip
 SAME = {
-    "dcm": {"algorithm.participation": 0.5, "cost.joules_per_metre": 2.0},
+    "random_movement": {"algorithm.participation": 0.5, "cost.joules_per_metre": 2.0},
     "dcm, met": {"motion.knowledge": "met"},
     "waiting, plane": PLANE | {"network.contact": "swept", "network.link_failure": 0.3},
 }

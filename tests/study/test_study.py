@@ -1,11 +1,7 @@
-"""Studies from Python: their configurations, arrays by point and metric, and mistakes."""
+"""Studies that are made: their configurations and programs, and what their plan says."""
 
-import numpy as np
-from made_study import made
-from small import told
 from tiny import tiny_config
 
-import mdfl_jax
 from mdfl_jax.config import default_config
 from mdfl_jax.config.resolve import as_config
 from mdfl_jax.study import make_study
@@ -48,21 +44,6 @@ def test_configurations_of_every_kind_say_the_same(tmp_path):
     same = [config, {"rounds": 40, "motion": {"speed_max": 5.0}}, {"rounds": 40, "motion.speed_max": 5.0}, path]
     assert len({as_config(one).to_json() for one in same}) == 1
     assert as_config(f"{path}:60").rounds == 60
-
-
-def test_arrays_by_point_and_metric(tmp_path):
-    results = made(tmp_path / "run", sweep=SMALL["sweep"])
-    assert results.array("accuracy", "dcm").shape == (2, 3, 6)
-    np.testing.assert_array_equal(results.array("accuracy", 1), results.array("accuracy", "dcm"))
-    np.testing.assert_array_equal(results.array("bits", -1), results["bits"].isel(point=1))  # the declaration's name
-    for index in (2, -3):
-        line = told(results.array, "accuracy", index)
-        assert line.startswith(f"the point is {index}; the study has 2 sweep points, ")
-    assert "unknown point 'dcn' (did you mean 'dcm'?)" in told(results.array, "accuracy", "dcn")
-    assert "unknown metric 'acuracy'" in told(results.array, "acuracy")
-    assert "it holds no study: there is no config.json" in told(mdfl_jax.Results.load, tmp_path)
-    (tmp_path / "config.json").write_text("{")
-    assert "config.json: not valid JSON" in told(mdfl_jax.Results.load, tmp_path)
 
 
 def test_a_plan_says_what_is_equal_who_attacks_and_what_has_no_effect():

@@ -54,7 +54,7 @@ def refused(folder, match, act=go, **more):
     return str(caught.value)
 
 
-LINKS = ("metrics.jsonl", "summary.json", "history.npz")  # those of a report: tests/results/test_views.py
+LINKS = ("metrics.jsonl", "summary.json", "history.npz")  # those of a report: tests/results/test_results.py
 
 
 def test_own_files_are_kept_and_links_are_not_followed(held, tmp_path):
