@@ -17,7 +17,7 @@ MUTANTS = [
     # Flipped bytes, and files that are those of another run.
     Mutant("storage/array_files.py", "if checksum != checksum_of(found)", "if False", ARRAYS),
     Mutant("storage/array_files.py", "_checksum_of_text(text[begins:])", "text[14:46]", ARRAYS),
-    Mutant("results/records.py", 'or header["run"] != self.name', "", WORKDIR),
+    Mutant("results/records.py", 'or header["run"] != self.name', "", RECORDS),
     Mutant("results/records.py", "if not fits or", "if", RECORDS),
     Mutant("results/records.py", ", parse_constant=_refuse", "", RECORDS),
     Mutant("storage/array_files.py", 'array.dtype.newbyteorder("=")', "array.dtype", ARRAYS),

@@ -3,16 +3,13 @@
 import importlib.util
 import itertools
 import json
-import os
 import shutil
 import struct
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
-from small import told
+from forked import Started
+from small import TINY, told
 
 import mdfl_jax
 from mdfl_jax import Interrupted
@@ -155,17 +152,15 @@ def test_it_has_what_metrics_jsonl_has_once_after_a_stop_and_a_kill(folders, nam
 
 
 @pytest.mark.long
-def test_wandb_without_an_account_is_one_line(tmp_path):
-    """In a process of its own, whose home has no account."""
+def test_wandb_without_an_account_is_one_line(tmp_path, monkeypatch):
     pytest.importorskip("wandb")
-    program = "import mdfl_jax, tiny; mdfl_jax.run(tiny.tiny_config(loggers='wandb'), 'run')"
-    hidden = {"WANDB_MODE", "WANDB_API_KEY", "WANDB_BASE_URL"}
-    own = {name: value for name, value in os.environ.items() if name not in hidden} | {"HOME": str(tmp_path)}
-    own["PYTHONPATH"] = os.pathsep.join(str(Path(__file__).parents[k]) for k in (1, 2))
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, cwd=tmp_path, env=own, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    line = done.stderr.splitlines()[-1]
-    assert "loggers has wandb: " in line, done.stderr
+    for name in ("WANDB_MODE", "WANDB_API_KEY", "WANDB_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "tiny.py").write_text(TINY)
+    words = f"--config={tmp_path / 'tiny.py'}", f"--workdir={tmp_path / 'run'}", "--noreport", "--config.loggers=wandb"
+    ended = Started(tmp_path / "said", "sweep", *words, variables={"HOME": str(tmp_path)}).ended()
+    line = ended.err.splitlines()[-1]
+    assert "loggers has wandb: " in line, ended
     assert line.endswith("; with WANDB_MODE=offline no account and no network are needed")
     assert not list((tmp_path / "run").glob("runs/*"))
 
