@@ -21,7 +21,8 @@ from mdfl_jax.study import make_study
 # draws in a round.
 STILL = {"sweep": "network.mobility=static", "seeds": 2, "eval_every": 2, "engine.runs_per_batch": 2}
 # The step is so long that the accuracy goes up and down, so that the best evaluation of a run is not always the last.
-LONG = {"seeds": 3, "rounds": 6, "algorithm.batch_size": 2, "algorithm.momentum": 0.9, "algorithm.lr": 1.0}
+LONG = {"sweep": "network.mobility=static,random_movement", "seeds": 3, "engine.runs_per_batch": 3, "rounds": 6}
+LONG |= {"algorithm.batch_size": 2, "algorithm.momentum": 0.9, "algorithm.lr": 1.0}
 SERVER = {"algorithm.name": "server_fedavg", "server.pattern": "fixed", "seeds": 1, "rounds": 2}
 
 
@@ -60,28 +61,29 @@ def half(tiny, tmp_path_factory):
 @pytest.mark.long
 def test_kept_models_have_the_accuracies_of_the_study(tiny, tmp_path):
     final, best, every = (go(tiny(**LONG, save=save), tmp_path / save) for save in ("final", "best", "every:2"))
-    assert len(list(every.workdir.glob("models/*"))) == 3 * 3
-    accuracy = final.array("accuracy", 0)
-    means = accuracy.mean(axis=2, dtype=np.float64)  # [S, E]
-    best_at = np.argmax(means, axis=1)
-    assert (best_at < means.shape[1] - 1).any()  # or the test would not tell the best from the last
-    for s, name in enumerate(best.manifest["points"][0]["runs"]):
-        models = final.models(0, s)
-        np.testing.assert_allclose(accuracies(models), accuracy[s, -1], atol=1e-6)
-        judged = final.array("mean_model_accuracy", 0)[s, -1]
-        for one in (jax.tree.map(lambda leaf: leaf.mean(axis=0), models), final.model(0, s)):
+    assert len(list(every.workdir.glob("models/*"))) == 2 * 3 * 3
+    not_last = 0
+    for p, seed in np.ndindex(2, 3):
+        accuracy, models = final.array("accuracy", p)[seed], final.models(p, seed)
+        means = accuracy.mean(axis=1, dtype=np.float64)
+        np.testing.assert_allclose(accuracies(models), accuracy[-1], atol=1e-6)
+        judged = final.array("mean_model_accuracy", p)[seed, -1]
+        for one in (jax.tree.map(lambda leaf: leaf.mean(axis=0), models), final.model(p, seed)):
             np.testing.assert_allclose(accuracies(jax.tree.map(lambda x: x[None], one))[0], judged, atol=1e-6)
-        (path,), at = models_of(best.workdir, name).values(), best_at[s]
+        (path,), at = models_of(best.workdir, best.manifest["points"][p]["runs"][seed]).values(), int(np.argmax(means))
+        not_last += at < len(means) - 1
         header, _ = read_header(path)
-        assert (header.seed, header.round, header.accuracy) == (s, 2 * at, means[s, at])
-        np.testing.assert_allclose(accuracies(best.models(0, s)), accuracy[s, at], atol=1e-6)
+        assert (header.point, header.seed) == (final.points[p], seed)
+        assert (header.round, header.accuracy) == (2 * at, means[at])
+        np.testing.assert_allclose(accuracies(best.models(p, seed)), accuracy[at], atol=1e-6)
         for e in (1, 2, 3):
-            np.testing.assert_allclose(accuracies(every.models(0, s, round=2 * e)), accuracy[s, e], atol=1e-6)
+            np.testing.assert_allclose(accuracies(every.models(p, seed, round=2 * e)), accuracy[e], atol=1e-6)
+    assert not_last  # or the test would not tell the best from the last
 
 
 @pytest.mark.long
 @pytest.mark.usefixtures("unregistered")
-def test_batch_statistics_are_kept_and_a_server_starts_from_its_own_model(tiny, tmp_path):
+def test_a_server_and_batch_statistics_are_kept(tiny, tmp_path):
     class Normed(nn.Module):
         @nn.compact
         def __call__(self, x, train):
@@ -89,8 +91,8 @@ def test_batch_statistics_are_kept_and_a_server_starts_from_its_own_model(tiny, 
             return nn.Dense(10)(x)
 
     MODELS.register("normed")(lambda settings: adapt(Normed()))
-    server = SERVER | {"algorithm.batch_size": 8, "model.name": "normed"}
-    first = go(tiny(**server, save="final"), tmp_path / "first")
+    config = tiny(**SERVER, save="final", **{"algorithm.batch_size": 8, "model.name": "normed"})
+    first = go(config, tmp_path / "first")
     models, one = first.models(), first.model()
     assert set(models) == set(one) == {"params", "batch_stats"}
     jax.tree.map(lambda a, b: np.testing.assert_equal(a.shape, (6, *b.shape)), models, one)
@@ -98,10 +100,15 @@ def test_batch_statistics_are_kept_and_a_server_starts_from_its_own_model(tiny, 
     inner = {collection: tree["inner"] for collection, tree in one.items()}  # of the module that `adapt` wraps
     accuracy = np.mean(np.argmax(Normed().apply(inner, images, train=False), axis=1) == labels)
     np.testing.assert_allclose(accuracy, first.array("mean_model_accuracy")[0, -1], atol=1e-6)
+
+
+@pytest.mark.long
+def test_a_server_starts_from_its_own_model(tiny, tmp_path):
+    first = go(tiny(**SERVER, save="final"), tmp_path / "first")
     given = {"model.pretrained": str(tmp_path / "first")}
     with pytest.raises(UserError, match=r"pretrained_clients is own; it must be mean: with algorithm.name server_fed"):
-        make_study(tiny(**server, **given))
-    second = go(tiny(**server, **given, **{"model.pretrained_clients": "mean"}), tmp_path / "second")
+        make_study(tiny(**SERVER, **given))
+    second = go(tiny(**SERVER, **given, **{"model.pretrained_clients": "mean"}), tmp_path / "second")
     for key in ("mean_model_loss", "loss"):
         start = second.array(key)[:, 0]
         wanted = first.array("mean_model_loss")[:, -1].reshape(-1, *[1] * (start.ndim - 1))
