@@ -12,7 +12,7 @@ from benchmarks import measure
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings, sgd
 from mdfl_jax.algorithms.registry import numbers_of
-from mdfl_jax.core.types import Algorithm, Links
+from mdfl_jax.core.types import Algorithm, Links, RoundContext
 from mdfl_jax.networks.mixing import metropolis_hastings
 
 NUM_CLIENTS, SIZE, DEGREE = 128, 10_000, 10
@@ -25,7 +25,7 @@ def _rounds(algorithm: Algorithm, numbers: Any, links: Links, state: Any, data: 
         residual = jnp.einsum("irl,il->ir", data, params) - target
         return jnp.mean(residual**2, axis=1) / 2, jnp.einsum("irl,ir->il", data, residual) / data.shape[1]
 
-    step = lambda s, key: (algorithm.round(numbers, key, s, links, gradient)[0], None)  # noqa: E731
+    step = lambda s, key: (algorithm.round(numbers, s, links, RoundContext(key, gradient))[0], None)  # noqa: E731
     return jax.lax.scan(step, state, jax.random.split(jax.random.key(1), ROUNDS))[0]
 
 

@@ -122,7 +122,7 @@ def exchange(rule: str) -> float:
     links = Links(hears, jnp.full(hears.shape, 1 / (NEIGHBOURS + 1)), senders=senders)
     numbers = AGGREGATIONS.numbers(rule)().typed()
     models = {"w": jax.random.normal(jax.random.key(0), (CLIENTS, PARAMETERS))}
-    program, _ = measure.compiled(lambda own: aggregate(rule, Heard(links, own, own, numbers)), models)
+    program, _ = measure.compiled(lambda own: aggregate(rule, Heard(links, own, own, numbers)).models, models)
     return measure.interleaved({rule: partial(program, models)}, 1)[rule][0]
 
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mdfl_jax.core.message_bits import total_bits, words
-from mdfl_jax.core.types import Links
+from mdfl_jax.core.types import Links, RoundContext
 
 RING = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (0, 2)]  # five clients; degrees 3, 2, 3, 2, 2
 
@@ -76,7 +76,7 @@ def run(algorithm, hparams, problem, links, start=None, details=False):
     """
     start = problem.start if start is None else start
     state = jax.jit(algorithm.init)(hparams, problem.tree(jnp.asarray(start)))
-    step = jax.jit(lambda key, s, links: algorithm.round(hparams, key, s, links, problem.gradient))
+    step = jax.jit(lambda key, s, links: algorithm.round(hparams, s, links, RoundContext(key, problem.gradient)))
     models, messages, bits, told = [problem.flat(algorithm.params(state))], [], [], []
     for t, given in enumerate(links):
         whole = given if isinstance(given, Links) else Links(*map(jnp.asarray, given))
@@ -96,7 +96,8 @@ def run_long(algorithm, hparams, problem, links, rounds, start=None):
 
     @jax.jit
     def whole():
-        step = lambda s, k: (algorithm.round(hparams, k, s, links, problem.gradient)[0], None)  # noqa: E731
+        of = lambda key: RoundContext(key, problem.gradient)  # noqa: E731
+        step = lambda s, k: (algorithm.round(hparams, s, links, of(k))[0], None)  # noqa: E731
         state = algorithm.init(hparams, problem.tree(jnp.asarray(start)))
         return algorithm.params(jax.lax.scan(step, state, jax.random.split(jax.random.key(0), rounds))[0])
 
@@ -110,6 +111,6 @@ def types_of_states(algorithm, hparams):
     states = [algorithm.init(hparams, single)]
     for t, (adjacency, mix) in enumerate((graph(), NO_LINKS)):
         links = Links(jnp.asarray(adjacency), jnp.asarray(mix))
-        step = lambda key, state, links: algorithm.round(hparams, key, state, links, problem.gradient)  # noqa: E731
+        step = lambda key, *of: algorithm.round(hparams, *of, RoundContext(key, problem.gradient))  # noqa: E731
         states.append(jax.eval_shape(step, jax.random.key(t), states[-1], links)[0])
     return [jax.tree.map(lambda x: (x.shape, x.dtype), state) for state in (states[0], states[-1])]

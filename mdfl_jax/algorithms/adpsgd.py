@@ -16,7 +16,7 @@ from mdfl_jax.core.metric import CURVE, TABLE, UNKNOWN, Metric
 from mdfl_jax.core.rng import own_draws
 from mdfl_jax.core.sharding import draw_pairs
 from mdfl_jax.core.trees import where_rows
-from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
+from mdfl_jax.core.types import Algorithm, ClientParams, Links, RoundContext, RoundStats
 from mdfl_jax.exchange.peers import random_pairs
 from mdfl_jax.metrics.over_clients import mean_of_known
 from mdfl_jax.metrics.values import HEARD
@@ -63,14 +63,14 @@ def finishing(links: Links) -> jax.Array:
 
 
 def finish(
-    settings: Settings, hparams: LocalNumbers, key: jax.Array, late: Late, links: Links, gradient: Gradient
+    settings: Settings, hparams: LocalNumbers, late: Late, links: Links, context: RoundContext
 ) -> tuple[ClientParams, Late, jax.Array]:
     """Compute the works that end in a round: the local steps from the snapshot.
 
     Returns:
       (what they change, [N, ...], zero for the others; the works with the optimiser states after it; the loss [N]).
     """
-    after, opt_state, loss = local_steps(settings, hparams, key, late.snapshot, late.opt_state, gradient)
+    after, opt_state, loss = local_steps(settings, hparams, late.snapshot, late.opt_state, context)
     ends = finishing(links)
     change = jax.tree.map(jnp.subtract, after, late.snapshot)
     change = where_rows(ends, change, jax.tree.map(jnp.zeros_like, change))
@@ -113,26 +113,28 @@ def in_pairs(settings: Settings, weigh: Weights, pulls: bool, update_first: bool
         return PairState(client_params, late, jnp.zeros(late.rounds.shape, jnp.float32))
 
     def do_round(
-        hparams: LocalNumbers, key: jax.Array, state: PairState, links: Links, gradient: Gradient
+        hparams: LocalNumbers, state: PairState, links: Links, context: RoundContext
     ) -> tuple[PairState, RoundStats]:
         ends = finishing(links)
-        change, late, loss = finish(settings, hparams, key, state.late, links, gradient)
+        change, late, loss = finish(settings, hparams, state.late, links, context)
         add = lambda x: jax.tree.map(jnp.add, x, change)  # noqa: E731
         params, age = (add(state.params), state.age + ends) if update_first else (state.params, state.age)
         starts = ends[: links.num_clients]
-        pairs = draw_pairs(lambda a, senders, starts: random_pairs(own_draws(key), a, starts, senders), links, starts)
+        draw = lambda a, senders, starts: random_pairs(own_draws(context.key), a, starts, senders)  # noqa: E731
+        pairs = draw_pairs(draw, links, starts)
         heard = links._replace(adjacency=pairs if pulls else pairs & links.senders.of(ends))
         weights = weigh(heard, age)
         heard = heard._replace(mix=weights + links.senders.on_own(1 - jnp.sum(weights, axis=1)))
         mine = settings.part(params)
-        params = settings.with_part(params, settings.aggregate(hparams, key, heard, mine))
+        part, report = settings.aggregate(hparams, heard, mine, settings.judging(context, params))
+        params = settings.with_part(params, part)
         oldest = jnp.max(jnp.where(heard.adjacency, links.senders.of(age), 0), axis=1)
         age = jnp.maximum(age, oldest)
         if not update_first:
             params, age = add(params), age + ends
         sent = messages_sent(heard.adjacency, links.senders)
         bits = count_bits(sent, dense_bits(mine) + (float_bits(mine) if sends_age else 0))
-        stats = RoundStats(loss, sent, bits, late.rounds.astype(jnp.float32), heard=heard)
+        stats = RoundStats(loss, sent, bits, late.rounds.astype(jnp.float32), heard=heard, report=report)
         return PairState(params, begin_next(late, links, params), age), stats
 
     return Algorithm(

@@ -11,7 +11,7 @@ from mdfl_jax.core.links import as_senders, in_use
 from mdfl_jax.core.message_bits import Bits, count_bits, float_bits, num_coordinates
 from mdfl_jax.core.sharding import everywhere
 from mdfl_jax.core.trees import rows_like
-from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
+from mdfl_jax.core.types import Algorithm, ClientParams, Links, RoundContext, RoundStats
 from mdfl_jax.exchange.active import takes_part
 from mdfl_jax.metrics.values import HEARD, mean_model
 
@@ -79,9 +79,10 @@ def allreduce(settings: Settings = Settings()) -> Algorithm:
     """
 
     def exchange(
-        hparams: LocalNumbers, key: jax.Array, links: Links, params: ClientParams
+        hparams: LocalNumbers, links: Links, params: ClientParams, context: RoundContext
     ) -> tuple[ClientParams, Links]:
-        params, members = settings.sent(hparams, key, links, params), takes_part(links, links.adjacency.shape[0])
+        members = takes_part(links, links.adjacency.shape[0])
+        params = settings.sent(hparams, context.key, links, params)
         if links.active is None:
             mean = mean_model(jax.tree.map(lambda p: p[: links.num_clients], params))
         else:
@@ -91,9 +92,9 @@ def allreduce(settings: Settings = Settings()) -> Algorithm:
     steps = local_then(settings, exchange, ())
 
     def do_round(
-        hparams: LocalNumbers, key: jax.Array, state: DPSGDState, links: Links, gradient: Gradient
+        hparams: LocalNumbers, state: DPSGDState, links: Links, context: RoundContext
     ) -> tuple[DPSGDState, RoundStats]:
-        state, stats = steps.round(hparams, key, state, links, gradient)
+        state, stats = steps.round(hparams, state, links, context)
         members = takes_part(links, links.adjacency.shape[0])
         messages = jnp.where(members, 2 * (jnp.sum(members, dtype=jnp.int32) - 1), 0)
         bits = ring_bits(settings.part(state.params), links.num_clients, links.active)

@@ -14,7 +14,7 @@ from mdfl_jax.algorithms.registry import RECURSION, register
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.rng import own_draws
 from mdfl_jax.core.trees import ravel
-from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
+from mdfl_jax.core.types import Algorithm, ClientParams, Links, RoundContext, RoundStats
 from mdfl_jax.exchange.compressors import ANQNumbers
 from mdfl_jax.metrics.values import HEARD
 
@@ -69,11 +69,11 @@ def anq_nids(settings: Settings = Settings()) -> Algorithm:
         return ANQNIDSState(client_params, x, jnp.zeros_like(x), jnp.zeros_like(x), jnp.int32(0))
 
     def do_round(
-        hparams: ANQNIDSNumbers, key: jax.Array, state: ANQNIDSState, links: Links, gradient: Gradient
+        hparams: ANQNIDSNumbers, state: ANQNIDSState, links: Links, context: RoundContext
     ) -> tuple[ANQNIDSState, RoundStats]:
         x, unravel = ravel(state.params)
         step = recursion_step(settings, hparams, state.round).astype(x.dtype)
-        loss, found = flat_gradient(hparams, key, state.params, gradient, step)
+        loss, found = flat_gradient(hparams, context, state.params, step)
         descent = step * found
         planned = 2 * x - state.before - (descent - state.descent)
         shrink = jnp.power(jnp.asarray(hparams.eta_decay, x.dtype), state.round.astype(x.dtype))
@@ -81,7 +81,7 @@ def anq_nids(settings: Settings = Settings()) -> Algorithm:
         if isinstance(numbers, ANQNumbers):
             numbers = numbers.replace(eta=jnp.asarray(numbers.eta, x.dtype) * shrink)
         shrunk = hparams.replace(compressor=numbers)
-        sent = send(settings, compressor, shrunk, own_draws(key), planned, state.known, links, state.round > 0)
+        sent = send(settings, compressor, shrunk, own_draws(context.key), planned, state.known, links, state.round > 0)
         mixed = jnp.where(state.round > 0, planned + pull(links, sent.estimate, settings) / 2, planned)
         following = ANQNIDSState(unravel(mixed), x, descent, sent.estimate, state.round + 1)
         return following, RoundStats(loss, sent.messages, sent.bits)

@@ -12,7 +12,7 @@ from mdfl_jax.core.message_bits import add_bits
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.rng import own_draws
 from mdfl_jax.core.trees import ravel
-from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
+from mdfl_jax.core.types import Algorithm, ClientParams, Links, RoundContext, RoundStats
 
 
 class BEERState(NamedTuple):
@@ -66,12 +66,12 @@ def beer(settings: Settings = Settings()) -> Algorithm:
         return BEERState(client_params, nothing, nothing, nothing, nothing, jnp.int32(0))
 
     def do_round(
-        hparams: BEERNumbers, key: jax.Array, state: BEERState, links: Links, gradient: Gradient
+        hparams: BEERNumbers, state: BEERState, links: Links, context: RoundContext
     ) -> tuple[BEERState, RoundStats]:
-        key_tracked, key_params = jax.random.split(own_draws(key))
+        key_tracked, key_params = jax.random.split(own_draws(context.key))
         x, unravel = ravel(state.params)
         pace, step = jnp.asarray(hparams.consensus_lr, x.dtype), recursion_step(settings, hparams, state.round)
-        loss, found = flat_gradient(hparams, key, state.params, gradient, step)
+        loss, found = flat_gradient(hparams, context, state.params, step)
         tracked = state.tracked + pace * pull(links, state.known_tracked, settings) + found - state.gradient
         of_tracked = send(
             settings, compressor, hparams, key_tracked, tracked, state.known_tracked, links, state.round > 0

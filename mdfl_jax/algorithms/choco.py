@@ -11,7 +11,7 @@ from mdfl_jax.algorithms.registry import RECURSION, register
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.rng import own_draws
 from mdfl_jax.core.trees import ravel
-from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
+from mdfl_jax.core.types import Algorithm, ClientParams, Links, RoundContext, RoundStats
 
 
 class ChocoState(NamedTuple):
@@ -50,13 +50,13 @@ def choco(settings: Settings = Settings()) -> Algorithm:
         return ChocoState(client_params, jnp.zeros_like(ravel(client_params)[0]), jnp.int32(0))
 
     def do_round(
-        hparams: ChocoNumbers, key: jax.Array, state: ChocoState, links: Links, gradient: Gradient
+        hparams: ChocoNumbers, state: ChocoState, links: Links, context: RoundContext
     ) -> tuple[ChocoState, RoundStats]:
         x, unravel = ravel(state.params)
         step = recursion_step(settings, hparams, state.round).astype(x.dtype)
-        loss, found = flat_gradient(hparams, key, state.params, gradient, step)
+        loss, found = flat_gradient(hparams, context, state.params, step)
         stepped = x - step * found
-        sent = send(settings, compressor, hparams, own_draws(key), stepped, state.estimate, links)
+        sent = send(settings, compressor, hparams, own_draws(context.key), stepped, state.estimate, links)
         mixed = stepped + jnp.asarray(hparams.consensus_lr, x.dtype) * pull(links, sent.estimate, settings)
         following = ChocoState(unravel(mixed), sent.estimate, state.round + 1)
         return following, RoundStats(loss, sent.messages, sent.bits)

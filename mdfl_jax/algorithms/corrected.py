@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from mdfl_jax.algorithms.local import AlgorithmNumbers, Settings, decayed_gradient, recursion_step, waiting
 from mdfl_jax.core.message_bits import count_bits, dense_bits, double_dense_bits
-from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
+from mdfl_jax.core.types import Algorithm, ClientParams, Links, Report, RoundContext, RoundStats
 
 
 class CorrectedState(NamedTuple):
@@ -39,16 +39,18 @@ class Moved(NamedTuple):
       params: [N, ...] the models x^(k+1).
       before: [N, ...] what the next round needs of this one.
       messages: [N] int32 messages that each client sent.
+      report: what the exchange reported.
     """
 
     params: ClientParams
     before: ClientParams
     messages: jax.Array
+    report: Report
 
 
-# (hparams, key of the round, links, state, descent [N, ...] = eta grad f(x^k)) -> Moved. In round 0 ``state.before``
-# holds the models and ``state.descent`` is zero.
-Move = Callable[[Any, jax.Array, Links, CorrectedState, ClientParams], Moved]
+# (hparams, links, state, descent [N, ...] = eta grad f(x^k), context) -> Moved. In round 0 ``state.before`` holds the
+# models and ``state.descent`` is zero.
+Move = Callable[[Any, Links, CorrectedState, ClientParams, RoundContext], Moved]
 
 
 def corrected(settings: Settings, move: Move, needs: Iterable[str]) -> Algorithm:
@@ -67,13 +69,16 @@ def corrected(settings: Settings, move: Move, needs: Iterable[str]) -> Algorithm
         return CorrectedState(client_params, client_params, nothing, jnp.int32(0))
 
     def do_round(
-        hparams: AlgorithmNumbers, key: jax.Array, state: CorrectedState, links: Links, gradient: Gradient
+        hparams: AlgorithmNumbers, state: CorrectedState, links: Links, context: RoundContext
     ) -> tuple[CorrectedState, RoundStats]:
         step = recursion_step(settings, hparams, state.round)
-        loss, found = decayed_gradient(gradient, hparams, step)(state.params, jax.random.fold_in(key, 0))
+        loss, found = decayed_gradient(context.gradient, hparams, step)(
+            state.params, jax.random.fold_in(context.key, 0)
+        )
         descent = jax.tree.map(lambda g: step.astype(g.dtype) * g, found)
-        moved = move(hparams, key, links, state, descent)
-        stats = RoundStats(loss, moved.messages, count_bits(moved.messages, dense_bits(state.params)))
+        moved = move(hparams, links, state, descent, context)
+        bits = count_bits(moved.messages, dense_bits(state.params))
+        stats = RoundStats(loss, moved.messages, bits, report=moved.report)
         return CorrectedState(moved.params, moved.before, descent, state.round + 1), stats
 
     params = lambda state: state.params  # noqa: E731

@@ -1,6 +1,5 @@
 """D2: D-PSGD without the error that clients with unlike data cause, from the difference of two rounds' gradients."""
 
-import jax
 import jax.numpy as jnp
 
 from mdfl_jax.algorithms.corrected import CorrectedState, Moved, corrected, extrapolated
@@ -8,7 +7,7 @@ from mdfl_jax.algorithms.local import AlgorithmNumbers, Settings
 from mdfl_jax.algorithms.registry import RECURSION, register
 from mdfl_jax.core.message_bits import messages_sent
 from mdfl_jax.core.numbers import number
-from mdfl_jax.core.types import FIXED, SYMMETRIC, Algorithm, ClientParams, Links
+from mdfl_jax.core.types import FIXED, SYMMETRIC, Algorithm, ClientParams, Links, RoundContext
 
 
 class D2Numbers(AlgorithmNumbers):
@@ -42,10 +41,13 @@ def d2(settings: Settings = Settings()) -> Algorithm:
     step size of their own round.
     """
 
-    def move(hparams: D2Numbers, key: jax.Array, links: Links, state: CorrectedState, descent: ClientParams) -> Moved:
+    def move(
+        hparams: D2Numbers, links: Links, state: CorrectedState, descent: ClientParams, context: RoundContext
+    ) -> Moved:
         share = jnp.asarray(hparams.laziness, links.mix.dtype)
         weights = (1 - share) * links.mix + share * links.senders.own(links.mix.shape[0]).astype(links.mix.dtype)
-        params = settings.aggregate(hparams, key, links._replace(mix=weights), extrapolated(state, descent))
-        return Moved(params, state.params, messages_sent(links.adjacency, links.senders))
+        lazier = links._replace(mix=weights)
+        params, report = settings.aggregate(hparams, lazier, extrapolated(state, descent), context)
+        return Moved(params, state.params, messages_sent(links.adjacency, links.senders), report)
 
     return corrected(settings, move, ("adjacency", "mix", SYMMETRIC, FIXED))

@@ -10,7 +10,7 @@ from mdfl_jax.algorithms.local import CompressedNumbers, Settings, recursion_ste
 from mdfl_jax.algorithms.registry import RECURSION, register
 from mdfl_jax.core.rng import own_draws
 from mdfl_jax.core.trees import ravel
-from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
+from mdfl_jax.core.types import Algorithm, ClientParams, Links, RoundContext, RoundStats
 
 
 class DCDState(NamedTuple):
@@ -53,13 +53,13 @@ def dcd_psgd(settings: Settings = Settings()) -> Algorithm:
         return DCDState(client_params, ravel(client_params)[0], jnp.int32(0))
 
     def do_round(
-        hparams: DCDNumbers, key: jax.Array, state: DCDState, links: Links, gradient: Gradient
+        hparams: DCDNumbers, state: DCDState, links: Links, context: RoundContext
     ) -> tuple[DCDState, RoundStats]:
         x, unravel = ravel(state.params)
         step = recursion_step(settings, hparams, state.round).astype(x.dtype)
-        loss, found = flat_gradient(hparams, key, state.params, gradient, step)
+        loss, found = flat_gradient(hparams, context, state.params, step)
         wanted = x + pull(links, state.known, settings) - step * found
-        sent = send(settings, compressor, hparams, own_draws(key), wanted, state.known, links)
+        sent = send(settings, compressor, hparams, own_draws(context.key), wanted, state.known, links)
         moved = jnp.where((sent.messages > 0)[:, None], sent.estimate, wanted)
         return DCDState(unravel(moved), sent.estimate, state.round + 1), RoundStats(loss, sent.messages, sent.bits)
 

@@ -10,7 +10,7 @@ from mdfl_jax.algorithms.registry import register
 from mdfl_jax.core.message_bits import count_bits, dense_bits, double_dense_bits, messages_sent
 from mdfl_jax.core.numbers import Setting, number
 from mdfl_jax.core.trees import each
-from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
+from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundContext, RoundStats
 
 
 class DFedAvgMState(NamedTuple):
@@ -48,12 +48,12 @@ def dfedavgm(settings: Settings = Settings()) -> Algorithm:
         return DFedAvgMState(client_params, jnp.int32(0))
 
     def do_round(
-        hparams: DFedAvgMNumbers, key: jax.Array, state: DFedAvgMState, links: Links, gradient: Gradient
+        hparams: DFedAvgMNumbers, state: DFedAvgMState, links: Links, context: RoundContext
     ) -> tuple[DFedAvgMState, RoundStats]:
         def step(carry: tuple[ClientParams, ...], k: jax.Array, gradient: Gradient) -> tuple[Any, jax.Array]:
             y, before = carry
             eta = recursion_step(settings, hparams, state.step + k)
-            loss, found = decayed_gradient(gradient, hparams, eta)(y, jax.random.fold_in(key, k))
+            loss, found = decayed_gradient(gradient, hparams, eta)(y, jax.random.fold_in(context.key, k))
 
             def moved(y: jax.Array, before: jax.Array, g: jax.Array) -> jax.Array:
                 return y - eta.astype(y.dtype) * g + jnp.asarray(hparams.momentum, y.dtype) * (y - before)
@@ -61,11 +61,12 @@ def dfedavgm(settings: Settings = Settings()) -> Algorithm:
             plain = lambda y, before, g: y - eta.astype(y.dtype) * g  # noqa: E731
             return (each(moved, plain, y, before, found), y), loss
 
-        work = local_work(settings, hparams, key, state.params, gradient)
+        work = local_work(settings, hparams, state.params, context)
         (y, _), loss = work.take(step, (state.params, state.params))
         sent = messages_sent(links.adjacency, links.senders)
-        stats = RoundStats(loss, sent, count_bits(sent, dense_bits(y)))
-        return DFedAvgMState(settings.aggregate(hparams, key, links, y), state.step + work.num_steps), stats
+        params, report = settings.aggregate(hparams, links, y, settings.judging(context))
+        stats = RoundStats(loss, sent, count_bits(sent, dense_bits(y)), report=report)
+        return DFedAvgMState(params, state.step + work.num_steps), stats
 
     needs = frozenset({"adjacency", "mix"})
     return Algorithm(needs, init, do_round, lambda state: state.params, double_bits=double_dense_bits)

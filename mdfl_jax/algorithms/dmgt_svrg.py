@@ -15,7 +15,7 @@ from mdfl_jax.core.numbers import Setting, number
 from mdfl_jax.core.rng import own_draws
 from mdfl_jax.core.sharding import choose, everywhere, take_steps
 from mdfl_jax.core.trees import where_rows
-from mdfl_jax.core.types import SYMMETRIC, Algorithm, ClientParams, Gradient, Links, RoundStats
+from mdfl_jax.core.types import SYMMETRIC, Algorithm, ClientParams, Links, RoundContext, RoundStats
 
 OF_THE_LINKS = 1.0  # the value of mixing_rate with which it is computed in each round
 LARGEST_MATRIX = 256  # clients; the eigenvalues of a matrix of this size take some milliseconds on a CPU
@@ -95,8 +95,9 @@ def dmgt_svrg(settings: Settings = Settings()) -> Algorithm:
         return DMGTSVRGState(client_params, client_params, nothing, begun, nothing, nothing, jnp.int32(0))
 
     def do_round(
-        hparams: DMGTSVRGNumbers, key: jax.Array, state: DMGTSVRGState, links: Links, gradient: Gradient
+        hparams: DMGTSVRGNumbers, state: DMGTSVRGState, links: Links, context: RoundContext
     ) -> tuple[DMGTSVRGState, RoundStats]:
+        gradient = context.gradient
         contract.takes(gradient, "whole", "by which dmgt_svrg asks for the gradient over all samples of a client")
         x, is_first, steps = state.params, state.round == 0, hparams.gossip_steps
         step = recursion_step(settings, hparams, state.round)
@@ -105,17 +106,17 @@ def dmgt_svrg(settings: Settings = Settings()) -> Algorithm:
         def gossip(z: ClientParams, exchange: int) -> ClientParams:
             def once(pair: tuple[ClientParams, ClientParams], k: jax.Array) -> tuple[tuple, None]:
                 now, before = pair
-                heard = settings.aggregate(hparams, key, links, now, which=exchange * steps + k)
+                heard, _ = settings.aggregate(hparams, links, now, context, which=exchange * steps + k)
                 b = lambda leaf: weight.astype(leaf.dtype)  # noqa: E731
                 return (jax.tree.map(lambda h, z: (1 + b(h)) * h - b(z) * z, heard, before), now), None
 
             return take_steps(once, (z, z), steps)[0][0]
 
-        drawn = jax.random.uniform(own_draws(key), state.begun.shape, jnp.float32) < hparams.anchor_probability
+        drawn = jax.random.uniform(own_draws(context.key), state.begun.shape, jnp.float32) < hparams.anchor_probability
         renewed = drawn | ~state.begun
         whole = choose(
             jnp.any(renewed),
-            lambda models, known: gradient(models, jax.random.fold_in(key, 1), whole=True)[1],
+            lambda models, known: gradient(models, jax.random.fold_in(context.key, 1), whole=True)[1],
             lambda models, known: known,
             x,
             state.anchor_gradient,
@@ -127,7 +128,7 @@ def dmgt_svrg(settings: Settings = Settings()) -> Algorithm:
             corrected = jax.tree.map(lambda g, h, known: g - h + known, here, there, state.anchor_gradient)
             return loss, where_rows(state.begun, corrected, whole)
 
-        loss, estimate = decayed_gradient(reduced, hparams, step)(x, jax.random.fold_in(key, 0))
+        loss, estimate = decayed_gradient(reduced, hparams, step)(x, jax.random.fold_in(context.key, 0))
         planned = jax.tree.map(lambda s, new, old: s + new - old, state.tracked, estimate, state.estimate)
         tracked = jax.tree.map(lambda own, mixed: jnp.where(is_first, own, mixed), planned, gossip(planned, 0))
         descended = jax.tree.map(lambda x, s: x - step.astype(x.dtype) * s, x, tracked)

@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 
 from mdfl_jax.algorithms.local import LocalNumbers, Settings, init_optimizer, local_steps
 from mdfl_jax.algorithms.registry import register
 from mdfl_jax.core import contract
 from mdfl_jax.core.message_bits import count_bits, dense_bits, double_dense_bits, messages_sent
-from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
+from mdfl_jax.core.types import Algorithm, ClientParams, Exchanged, Gradient, Links, RoundContext, RoundStats
+from mdfl_jax.exchange.aggregation import reported
 from mdfl_jax.metrics.values import HEARD
 
 
@@ -22,8 +22,8 @@ class DPSGDState(NamedTuple):
     opt_state: Any
 
 
-# (hparams, key of the round, links, client_params) -> (client_params after it, the links over which models went)
-Exchange = Callable[[Any, jax.Array, Links, ClientParams], tuple[ClientParams, Links]]
+# (hparams, links, client_params, context) -> (client_params after it, perhaps with a report; the links of the models)
+Exchange = Callable[[Any, Links, ClientParams, RoundContext], tuple[ClientParams | Exchanged, Links]]
 
 
 def local_then(
@@ -46,18 +46,18 @@ def local_then(
         return DPSGDState(client_params, init_optimizer(optimizer(hparams), client_params))
 
     def do_round(
-        hparams: LocalNumbers, key: jax.Array, state: DPSGDState, links: Links, gradient: Gradient
+        hparams: LocalNumbers, state: DPSGDState, links: Links, context: RoundContext
     ) -> tuple[DPSGDState, RoundStats]:
         params, opt_state, loss = local_steps(
-            settings, hparams, key, state.params, state.opt_state, gradient, partial(seen, hparams)
+            settings, hparams, state.params, state.opt_state, context, partial(seen, hparams)
         )
         mine = settings.part(params)
-        exchanged = exchange(hparams, key, links, mine)
-        told = exchanged[-1] if isinstance(exchanged, tuple) and isinstance(exchanged[-1], Links) else links
-        contract.like(exchange, exchanged, (mine, told))
-        part, heard = exchanged
+        found = exchange(hparams, links, mine, settings.judging(context, params))
+        are_two = isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], Links)
+        (part, report), heard = (reported(found[0]), found[1]) if are_two else (Exchanged(found), links)
+        contract.like(exchange, (part, heard) if are_two else found, (mine, heard))
         sent = messages_sent(heard.adjacency, heard.senders)
-        stats = RoundStats(loss, sent, count_bits(sent, dense_bits(mine)), heard=heard)
+        stats = RoundStats(loss, sent, count_bits(sent, dense_bits(mine)), heard=heard, report=report)
         return DPSGDState(settings.with_part(params, part), opt_state), stats
 
     return Algorithm(
@@ -74,9 +74,9 @@ def gossip(settings: Settings) -> Exchange:
     """Make the exchange x <- W x, or another aggregation, which sends one message a link."""
 
     def exchange(
-        hparams: LocalNumbers, key: jax.Array, links: Links, params: ClientParams
-    ) -> tuple[ClientParams, Links]:
-        return settings.aggregate(hparams, key, links, params), links
+        hparams: LocalNumbers, links: Links, params: ClientParams, context: RoundContext
+    ) -> tuple[Exchanged, Links]:
+        return settings.aggregate(hparams, links, params, context), links
 
     return exchange
 
@@ -92,7 +92,7 @@ def local_only(settings: Settings = Settings()) -> Algorithm:
     """Local training: every client learns alone and sends nothing, as a reference for decentralized learning."""
 
     def nothing(
-        hparams: LocalNumbers, key: jax.Array, links: Links, params: ClientParams
+        hparams: LocalNumbers, links: Links, params: ClientParams, context: RoundContext
     ) -> tuple[ClientParams, Links]:
         return params, links._replace(adjacency=jnp.zeros_like(links.adjacency))
 

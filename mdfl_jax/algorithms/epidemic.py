@@ -11,7 +11,7 @@ from mdfl_jax.core.links import Senders
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.rng import own_draws
 from mdfl_jax.core.sharding import draw_pairs
-from mdfl_jax.core.types import Algorithm, ClientParams, Links
+from mdfl_jax.core.types import Algorithm, ClientParams, Exchanged, Links, RoundContext
 from mdfl_jax.exchange.peers import random_receivers, random_regular_part
 from mdfl_jax.metrics.values import HEARD
 from mdfl_jax.networks.mixing import uniform
@@ -26,11 +26,12 @@ class EpidemicNumbers(LocalNumbers):
 
 def _make(settings: Settings, draw: Callable[[jax.Array, jax.Array, Number, Senders], jax.Array]) -> Algorithm:
     def exchange(
-        hparams: EpidemicNumbers, key: jax.Array, links: Links, params: ClientParams
-    ) -> tuple[ClientParams, Links]:
-        received = draw_pairs(lambda adjacency, whose: draw(own_draws(key), adjacency, hparams.num_peers, whose), links)
+        hparams: EpidemicNumbers, links: Links, params: ClientParams, context: RoundContext
+    ) -> tuple[Exchanged, Links]:
+        key = own_draws(context.key)
+        received = draw_pairs(lambda adjacency, whose: draw(key, adjacency, hparams.num_peers, whose), links)
         drawn = links._replace(adjacency=received, mix=uniform(received, links.senders))
-        return settings.aggregate(hparams, key, drawn, params), drawn
+        return settings.aggregate(hparams, drawn, params, context), drawn
 
     return local_then(settings, exchange, ("adjacency",))._replace(metrics=(HEARD,))
 

@@ -6,7 +6,7 @@ from mdfl_jax.algorithms.corrected import CorrectedState, Moved, corrected
 from mdfl_jax.algorithms.local import AlgorithmNumbers, Settings
 from mdfl_jax.algorithms.registry import RECURSION, register
 from mdfl_jax.core.message_bits import messages_sent
-from mdfl_jax.core.types import FIXED, SYMMETRIC, Algorithm, ClientParams, Links
+from mdfl_jax.core.types import FIXED, SYMMETRIC, Algorithm, ClientParams, Links, RoundContext
 
 
 @register(
@@ -29,12 +29,13 @@ def extra(settings: Settings = Settings()) -> Algorithm:
     """
 
     def move(
-        hparams: AlgorithmNumbers, key: jax.Array, links: Links, state: CorrectedState, descent: ClientParams
+        hparams: AlgorithmNumbers, links: Links, state: CorrectedState, descent: ClientParams, context: RoundContext
     ) -> Moved:
         # Here ``before`` is W~ x^(k-1), and x^0 in round 0, where the line for x^1 is a case of the general one.
-        x, heard = state.params, settings.aggregate(hparams, key, links, state.params)
+        x = state.params
+        heard, report = settings.aggregate(hparams, links, x, context)
         params = jax.tree.map(lambda x, h, b, d, e: x + h - b - (d - e), x, heard, state.before, descent, state.descent)
         half_way = jax.tree.map(lambda x, h: (x + h) / 2, x, heard)
-        return Moved(params, half_way, messages_sent(links.adjacency, links.senders))
+        return Moved(params, half_way, messages_sent(links.adjacency, links.senders), report)
 
     return corrected(settings, move, ("adjacency", "mix", SYMMETRIC, FIXED))

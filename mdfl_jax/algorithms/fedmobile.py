@@ -25,7 +25,7 @@ from mdfl_jax.core.numbers import Setting, number
 from mdfl_jax.core.rng import own_draws
 from mdfl_jax.core.sharding import everywhere
 from mdfl_jax.core.trees import each, rows_like
-from mdfl_jax.core.types import BEFORE, Algorithm, ClientParams, Gradient, Links, RoundStats
+from mdfl_jax.core.types import BEFORE, Algorithm, ClientParams, Links, RoundContext, RoundStats
 from mdfl_jax.exchange.active import takes_part
 from mdfl_jax.exchange.compressors import COMPRESSORS
 from mdfl_jax.exchange.relay import (
@@ -271,7 +271,7 @@ def _make(settings: Settings, variant: Variant) -> Algorithm:
         return jax.tree.map(leaf, told, cleared, error), after_exchange(private, uploads, relays), bits
 
     def do_round(
-        hparams: Any, key: jax.Array, state: FedMobileState, links: Links, gradient: Gradient
+        hparams: Any, state: FedMobileState, links: Links, context: RoundContext
     ) -> tuple[FedMobileState, RoundStats]:
         rows = state.version.shape[0]
         everyone, meetings = takes_part(links, rows), meetings_of(links)
@@ -281,20 +281,21 @@ def _make(settings: Settings, variant: Variant) -> Algorithm:
             downloads |= everyone & (state.slot - meetings.last == hparams.download_after)
 
         # 1. The server.
-        told = settings.sent(hparams, key, links, state.held)
+        told = settings.sent(hparams, context.key, links, state.held)
         server = _delivered(state.server, told, state.params, uploads, links.num_clients)
         state = state._replace(version=jnp.where(downloads, state.slot, state.version))
 
         # 2. Relays. A model that a source downloaded in this slot is not in its row yet, so it is read from the server.
         relays, state = _exchanges(variant, hparams, state, links, meetings)
-        held, private, update_bits = hand_over(hparams, key, state, told, links, uploads, relays)
+        held, private, update_bits = hand_over(hparams, context.key, state, told, links, uploads, relays)
         fresh = downloads | (relays.takes & downloads[relays.source])
-        offered = settings.sent(hparams, key, links, state.params if state.copies is None else state.copies, which=1)
+        own = state.params if state.copies is None else state.copies
+        offered = settings.sent(hparams, context.key, links, own, which=1)
         params = _replaced(state.params, offered, server, fresh, relays)
         copies = None if state.copies is None else _replaced(state.copies, offered, server, fresh, relays)
 
         # 3. Local steps.
-        stepped, opt_state, loss = local_steps(settings, hparams, key, params, state.opt_state, gradient)
+        stepped, opt_state, loss = local_steps(settings, hparams, params, state.opt_state, context)
         add_move = lambda m, before, after: m + (before - after)  # noqa: E731
         sum_up = partial(each, add_move, lambda m, before, after: m)  # statistics are not accumulated
         if private is not None:

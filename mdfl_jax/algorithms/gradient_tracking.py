@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from mdfl_jax.algorithms.local import AlgorithmNumbers, Settings, decayed_gradient, recursion_step
 from mdfl_jax.algorithms.registry import RECURSION, register
 from mdfl_jax.core.message_bits import count_bits, dense_bits, double_dense_bits, messages_sent
-from mdfl_jax.core.types import SYMMETRIC, Algorithm, ClientParams, Gradient, Links, RoundStats
+from mdfl_jax.core.types import SYMMETRIC, Algorithm, ClientParams, Links, RoundContext, RoundStats
 
 
 class TrackingState(NamedTuple):
@@ -51,17 +51,17 @@ def gradient_tracking(settings: Settings = Settings()) -> Algorithm:
         return TrackingState(client_params, nothing, nothing, jnp.int32(0))
 
     def do_round(
-        hparams: AlgorithmNumbers, key: jax.Array, state: TrackingState, links: Links, gradient: Gradient
+        hparams: AlgorithmNumbers, state: TrackingState, links: Links, context: RoundContext
     ) -> tuple[TrackingState, RoundStats]:
         x = state.params
         step = recursion_step(settings, hparams, state.round)
-        loss, found = decayed_gradient(gradient, hparams, step)(x, jax.random.fold_in(key, 0))
-        heard = settings.aggregate(hparams, key, links, state.tracked)  # all zeros in round 0
+        loss, found = decayed_gradient(context.gradient, hparams, step)(x, jax.random.fold_in(context.key, 0))
+        heard, of_tracked = settings.aggregate(hparams, links, state.tracked, context)  # all zeros in round 0
         tracked = jax.tree.map(lambda h, g, before: h + g - before, heard, found, state.gradient)
         stepped = jax.tree.map(lambda x, y: x - step.astype(x.dtype) * y, x, tracked)
-        params = settings.aggregate(hparams, key, links, stepped, which=1)
+        params, of_params = settings.aggregate(hparams, links, stepped, context, which=1)
         messages = messages_sent(links.adjacency, links.senders) * jnp.where(state.round == 0, 1, 2)
-        stats = RoundStats(loss, messages, count_bits(messages, dense_bits(x)))
+        stats = RoundStats(loss, messages, count_bits(messages, dense_bits(x)), report=of_params.after(of_tracked))
         return TrackingState(params, tracked, found, state.round + 1), stats
 
     needs = frozenset({"adjacency", "mix", SYMMETRIC})

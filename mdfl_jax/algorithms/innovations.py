@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from mdfl_jax.algorithms.local import AlgorithmNumbers, CompressedNumbers, Settings, decayed_gradient
 from mdfl_jax.core.message_bits import Bits, count_bits, double_dense_bits, double_sparse_bits, messages_sent
 from mdfl_jax.core.trees import ravel
-from mdfl_jax.core.types import FIXED, SYMMETRIC, Algorithm, ClientParams, Gradient, Links
+from mdfl_jax.core.types import FIXED, SYMMETRIC, Algorithm, ClientParams, Links, RoundContext
 from mdfl_jax.exchange.compressors import COMPRESSORS, Compressor, bits_of, compressed, num_kept
 from mdfl_jax.exchange.gossip import mix
 
@@ -79,24 +79,24 @@ def pull(links: Links, estimate: jax.Array, settings: Settings) -> jax.Array:
 
 def flat_gradient(
     hparams: AlgorithmNumbers,
-    key: jax.Array,
+    context: RoundContext,
     client_params: ClientParams,
-    gradient: Gradient,
     step: jax.Array,
     index: int | jax.Array = 0,
 ) -> tuple[jax.Array, jax.Array]:
     """Compute gradients with weight decay, as vectors, on the minibatch of one local step of the round.
 
     Args:
-      hparams, gradient, step: as for `mdfl_jax.algorithms.local.decayed_gradient`.
-      key: the key of the round.
+      hparams, step: as for `mdfl_jax.algorithms.local.decayed_gradient`.
+      context: the round, with its key and its gradient function.
       client_params: [N, ...] the models.
       index: the index of the local step, from 0.
 
     Returns:
       (loss [N], gradients [N, n]).
     """
-    loss, found = decayed_gradient(gradient, hparams, step)(client_params, jax.random.fold_in(key, index))
+    own = jax.random.fold_in(context.key, index)
+    loss, found = decayed_gradient(context.gradient, hparams, step)(client_params, own)
     return loss, ravel(found)[0]
 
 

@@ -10,7 +10,7 @@ from mdfl_jax.algorithms.registry import register
 from mdfl_jax.core.message_bits import count_bits, dense_bits, double_dense_bits, messages_sent
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.trees import each, rows_like
-from mdfl_jax.core.types import SYMMETRIC, Algorithm, ClientParams, Gradient, Links, RoundStats
+from mdfl_jax.core.types import SYMMETRIC, Algorithm, ClientParams, Gradient, Links, RoundContext, RoundStats
 
 
 class KGTState(NamedTuple):
@@ -49,14 +49,14 @@ def kgt(settings: Settings = Settings()) -> Algorithm:
         return KGTState(client_params, jax.tree.map(jnp.zeros_like, client_params), jnp.int32(0))
 
     def do_round(
-        hparams: KGTNumbers, key: jax.Array, state: KGTState, links: Links, gradient: Gradient
+        hparams: KGTNumbers, state: KGTState, links: Links, context: RoundContext
     ) -> tuple[KGTState, RoundStats]:
-        x, work = state.params, local_work(settings, hparams, key, state.params, gradient)
+        x, work = state.params, local_work(settings, hparams, state.params, context)
         eta = recursion_step(settings, hparams, state.round * work.num_steps)
         step_size = lambda leaf: eta.astype(leaf.dtype)  # noqa: E731
 
         def step(y: ClientParams, index: jax.Array, gradient: Gradient) -> tuple[ClientParams, jax.Array]:
-            loss, found = decayed_gradient(gradient, hparams, eta)(y, jax.random.fold_in(key, index))
+            loss, found = decayed_gradient(gradient, hparams, eta)(y, jax.random.fold_in(context.key, index))
             corrected = lambda y, g, c: y - step_size(y) * (g + c)  # noqa: E731
             return each(corrected, lambda y, g, c: y - step_size(y) * g, y, found, state.correction), loss
 
@@ -69,11 +69,12 @@ def kgt(settings: Settings = Settings()) -> Algorithm:
 
         moved = lambda x, y: x - jnp.asarray(hparams.exchange_lr, x.dtype) * (x - y)  # noqa: E731
         z = each(mean_step, lambda x, y: jnp.zeros_like(x), x, y)
-        heard = settings.aggregate(hparams, key, links, z)
+        heard, of_steps = settings.aggregate(hparams, links, z, context)
         correction = jax.tree.map(lambda c, own, mixed: c - own + mixed, state.correction, z, heard)
-        params = settings.aggregate(hparams, key, links, each(moved, lambda x, y: y, x, y), which=1)
+        ends = each(moved, lambda x, y: y, x, y)
+        params, of_models = settings.aggregate(hparams, links, ends, context, which=1)
         messages = 2 * messages_sent(links.adjacency, links.senders)
-        stats = RoundStats(loss, messages, count_bits(messages, dense_bits(x)))
+        stats = RoundStats(loss, messages, count_bits(messages, dense_bits(x)), report=of_models.after(of_steps))
         return KGTState(params, correction, state.round + 1), stats
 
     needs = frozenset({"adjacency", "mix", SYMMETRIC})

@@ -24,11 +24,10 @@ from mdfl_jax.core.trees import (
     where_rows,
     with_trained,
 )
-from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, Params, RoundStats
+from mdfl_jax.core.types import Algorithm, ClientParams, Exchanged, Gradient, Links, Params, RoundContext, RoundStats
 from mdfl_jax.data.batching import Epochs
 from mdfl_jax.exchange.aggregation import AGGREGATIONS, Heard, aggregate
 from mdfl_jax.exchange.sending import Sending, sent
-from mdfl_jax.exchange.under_way import now
 
 Number = Any  # a traced scalar or a Python number
 _of_links = functools.partial(number, part="links", source="PaME V-D")
@@ -163,13 +162,8 @@ class Settings(NamedTuple):
     sends: tuple[Sending, ...] = ()
 
     def part(self, model: ClientParams) -> ClientParams:
-        """Return the part of models [N, ...] that is exchanged: not the batch statistics and leaves that stay local.
-
-        The round under way keeps the rest, for rules that judge what is heard as whole models.
-        """
+        """Return the part of models [N, ...] that is exchanged: not the batch statistics and leaves that stay local."""
         part = trees.exchanged(model, self.local_statistics)
-        if self.shared or self.local_statistics:
-            now().whole = lambda heard: self.with_part(model, heard)
         if not self.shared:
             return part
         return with_trained(part, chosen_leaves(trained(part), self.shared, "model.shared"))
@@ -187,24 +181,54 @@ class Settings(NamedTuple):
         attacked = () if links.attackers is None else (lie_to_all,)
         return sent((*self.sends, *attacked), hparams, key, links, vectors, which)
 
+    def judging(self, context: RoundContext, model: ClientParams | None = None) -> RoundContext:
+        """Return the context of the exchange that follows local work, for rules that judge what a client hears.
+
+        They judge it on the minibatch of the first local step, also where that is one of an epoch.
+
+        Args:
+          context: the context of the round.
+          model: [N, ...] the models of which the clients exchange the `part`. The rules judge what is heard with their
+            other leaves. None: whole models are exchanged.
+        """
+        if self.num_local_epochs and context.epochs is not None:
+            context = context._replace(judged_on=lambda: self.epochs(context).batch(jnp.int32(0)))
+        loss = context.loss
+        if loss is None or model is None or not (self.shared or self.local_statistics):
+            return context
+        return context._replace(loss=lambda part, **batch: loss(self.with_part(model, part), **batch))
+
+    def epochs(self, context: RoundContext) -> Epochs:
+        """Return the minibatches of the local epochs of a round.
+
+        Raises:
+          UserError: if the task has no epochs (when the round is traced).
+        """
+        if context.epochs is None:
+            raise UserError(
+                f"algorithm.local_epochs is {self.num_local_epochs}; it must be 0: the task has no minibatches of "
+                "epochs (Task.epochs)"
+            )
+        return context.epochs(stream(context.key, "epochs"), self.num_local_epochs, self.equal_steps)
+
     def aggregate(
-        self, hparams: AlgorithmNumbers, key: jax.Array, links: Links, own: ClientParams, which: Number = 0
-    ) -> ClientParams:
+        self, hparams: AlgorithmNumbers, links: Links, own: ClientParams, context: RoundContext, which: Number = 0
+    ) -> Exchanged:
         """Send the models of all clients over the links, and combine what each client hears with its own model.
 
         Args:
           hparams: the algorithm's numbers.
-          key: the key of the round.
           links: the links, with the weights ``mix`` of the mean.
           own: [N, ...] the models, or other vectors of their shape.
+          context: the context of the round, or that of `judging` after local work.
           which: the index of the exchange, for algorithms with several in a round.
 
         Returns:
-          [N, ...] what each client has after the exchange, by the rule ``aggregation``.
+          What each client has after the exchange, [N, ...], by the rule ``aggregation``, and what the rule reports. The
+          algorithm returns the report in its `RoundStats`.
         """
-        told = self.sent(hparams, key, links, own, which)
-        is_once = isinstance(which, int)
-        heard = Heard(links, own, told, hparams.aggregation, self.mixing_bound, is_once)
+        told = self.sent(hparams, context.key, links, own, which)
+        heard = Heard(links, own, told, hparams.aggregation, self.mixing_bound, context)
         return aggregate(self.aggregation, lie_to_each(heard, AGGREGATIONS.traits(self.aggregation).weighs))
 
 
@@ -255,8 +279,8 @@ def waiting(algorithm: Algorithm) -> Algorithm:
     """
 
     @functools.wraps(algorithm.round)
-    def do_round(hparams: Any, key: jax.Array, state: Any, links: Links, gradient: Gradient) -> tuple[Any, RoundStats]:
-        following, stats = algorithm.round(hparams, key, state, links, gradient)
+    def do_round(hparams: Any, state: Any, links: Links, context: RoundContext) -> tuple[Any, RoundStats]:
+        following, stats = algorithm.round(hparams, state, links, context)
         waits = ~jnp.any(links.adjacency) & (links.num_clients > 1)
         kept = jax.tree.map(lambda old, new: jnp.where(waits, old, new), state, following)
         return kept, stats._replace(computed=jnp.broadcast_to(~waits, stats.loss.shape))
@@ -296,9 +320,9 @@ def with_per_sample(algorithm: Algorithm, change: Callable[[Any, Params], Params
     """
 
     @functools.wraps(algorithm.round)
-    def do_round(hparams: Any, key: jax.Array, state: Any, links: Links, gradient: Gradient) -> tuple[Any, RoundStats]:
-        changed = functools.partial(gradient, per_sample=functools.partial(change, hparams))
-        return algorithm.round(hparams, key, state, links, changed)
+    def do_round(hparams: Any, state: Any, links: Links, context: RoundContext) -> tuple[Any, RoundStats]:
+        changed = functools.partial(context.gradient, per_sample=functools.partial(change, hparams))
+        return algorithm.round(hparams, state, links, context._replace(gradient=changed))
 
     return algorithm._replace(round=do_round)
 
@@ -379,33 +403,22 @@ class LocalWork(NamedTuple):
         return self.num_steps if self.epochs is None else self.epochs.steps
 
 
-def local_work(
-    settings: Settings, hparams: AlgorithmNumbers, key: jax.Array, start: ClientParams, gradient: Gradient
-) -> LocalWork:
+def local_work(settings: Settings, hparams: AlgorithmNumbers, start: ClientParams, context: RoundContext) -> LocalWork:
     """Return the local work of a round, as the settings want it.
 
     Args:
       settings: the number of steps, or of epochs, and whether FedProx's term is added.
       hparams: the algorithm's numbers, for ``proximal``.
-      key: the key of the round. In epochs it draws the orders of the samples.
       start: [N, ...] the models before the first step.
-      gradient: the task's gradient function, bound to the data and the clients.
+      context: the round. In epochs its key draws the orders of the samples.
 
     Raises:
       UserError: if the task has no epochs (when the round is traced).
     """
-    gradient = near(gradient, start, hparams.proximal) if settings.proximal else gradient
+    gradient = near(context.gradient, start, hparams.proximal) if settings.proximal else context.gradient
     if not settings.num_local_epochs:
         return LocalWork(gradient, settings.num_local_steps)
-    under_way = now()
-    if under_way.epochs is None:
-        raise UserError(
-            f"algorithm.local_epochs is {settings.num_local_epochs}; it must be 0: the task has no minibatches of "
-            "epochs (Task.epochs)"
-        )
-    epochs = under_way.epochs(stream(key, "epochs"), settings.num_local_epochs, settings.equal_steps)
-    if under_way.loss is not None:
-        under_way.loss = functools.partial(under_way.loss, batch=epochs.batch(jnp.int32(0)))
+    epochs = settings.epochs(context)
     return LocalWork(gradient, everywhere(jnp.max, epochs.steps), epochs)
 
 
@@ -430,10 +443,9 @@ def near(gradient: Gradient, start: ClientParams, strength: Number) -> Gradient:
 def local_steps(
     settings: Settings,
     hparams: AlgorithmNumbers,
-    key: jax.Array,
     client_params: ClientParams,
     opt_state: Any,
-    gradient: Gradient,
+    context: RoundContext,
     seen: Callable[[Gradient], Gradient] = lambda gradient: gradient,
 ) -> tuple[ClientParams, Any, jax.Array]:
     """Take local steps x_i <- x_i - eta g_i of every client with its optimiser (MADFL II-B, local update).
@@ -441,10 +453,9 @@ def local_steps(
     Args:
       settings: the optimiser, and how much local work there is.
       hparams: the algorithm's numbers.
-      key: the key of this round; each step folds in its index.
       client_params: [N, ...] the models.
       opt_state: [N, ...] the optimiser states.
-      gradient: the task's gradient function, bound to the data and the clients.
+      context: the round; each step folds its index into the key.
       seen: makes the gradient function that the optimiser follows.
 
     Returns:
@@ -454,10 +465,10 @@ def local_steps(
 
     def step(carry: tuple[ClientParams, Any], index: jax.Array, gradient: Gradient) -> tuple[Any, jax.Array]:
         params, state = carry
-        loss, gradients = seen(gradient)(params, jax.random.fold_in(key, index))
+        loss, gradients = seen(gradient)(params, jax.random.fold_in(context.key, index))
         updates, state = optimizer_updates(optimizer, gradients, state, params)
         return (optax.apply_updates(params, updates), state), loss
 
-    work = local_work(settings, hparams, key, client_params, gradient)
+    work = local_work(settings, hparams, client_params, context)
     (params, state), loss = work.take(step, (client_params, opt_state))
     return params, state, loss

@@ -7,7 +7,7 @@ from mdfl_jax.algorithms.corrected import CorrectedState, Moved, corrected, extr
 from mdfl_jax.algorithms.local import AlgorithmNumbers, Settings
 from mdfl_jax.algorithms.registry import RECURSION, register
 from mdfl_jax.core.message_bits import messages_sent
-from mdfl_jax.core.types import SYMMETRIC, Algorithm, ClientParams, Links
+from mdfl_jax.core.types import SYMMETRIC, Algorithm, ClientParams, Links, RoundContext
 from mdfl_jax.metrics.values import HEARD
 
 
@@ -29,12 +29,13 @@ def nids(settings: Settings = Settings()) -> Algorithm:
     """
 
     def move(
-        hparams: AlgorithmNumbers, key: jax.Array, links: Links, state: CorrectedState, descent: ClientParams
+        hparams: AlgorithmNumbers, links: Links, state: CorrectedState, descent: ClientParams, context: RoundContext
     ) -> Moved:
         is_first = state.round == 0
         planned = extrapolated(state, descent)
-        heard = settings.aggregate(hparams, key, links, planned)
+        heard, report = settings.aggregate(hparams, links, planned, context)
         params = jax.tree.map(lambda p, h: jnp.where(is_first, p, (p + h) / 2), planned, heard)
-        return Moved(params, state.params, jnp.where(is_first, 0, messages_sent(links.adjacency, links.senders)))
+        messages = jnp.where(is_first, 0, messages_sent(links.adjacency, links.senders))
+        return Moved(params, state.params, messages, report)
 
     return corrected(settings, move, ("adjacency", "mix", SYMMETRIC))._replace(metrics=(HEARD,))

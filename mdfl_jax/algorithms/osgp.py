@@ -12,7 +12,7 @@ from mdfl_jax.algorithms.sgp import SGPState, begun, biased_steps
 from mdfl_jax.core.message_bits import count_bits, dense_bits, float_bits, messages_sent
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.trees import rows_like, where_rows
-from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
+from mdfl_jax.core.types import Algorithm, ClientParams, Links, RoundContext, RoundStats
 from mdfl_jax.exchange.gossip import mix
 from mdfl_jax.metrics.values import HEARD
 
@@ -70,10 +70,10 @@ def osgp(settings: Settings = Settings()) -> Algorithm:
         return OSGPState(own, inbox, nothing, none, none)
 
     def do_round(
-        hparams: OSGPNumbers, key: jax.Array, state: OSGPState, links: Links, gradient: Gradient
+        hparams: OSGPNumbers, state: OSGPState, links: Links, context: RoundContext
     ) -> tuple[OSGPState, RoundStats]:
         ends, senders, own = finishing(links), links.senders, state.own
-        z, opt_state, loss = biased_steps(settings, hparams, key, own, gradient)
+        z, opt_state, loss = biased_steps(settings, hparams, own, context)
         z, opt_state = where_rows(ends, (z, opt_state), (own.params, own.opt_state))
         hearers = senders.sums(links.adjacency)
         kept = jnp.maximum(own.weight / (1 + hearers), jnp.minimum(own.weight, hparams.least_weight))
@@ -82,7 +82,7 @@ def osgp(settings: Settings = Settings()) -> Algorithm:
         parts = jnp.where(adjacency, senders.of((own.weight - kept) / jnp.maximum(hearers, 1)), 0)
         kept = jnp.where(pushes, kept, own.weight)
         mine = settings.part(z)
-        told = settings.sent(hparams, key, links._replace(adjacency=adjacency), mine)
+        told = settings.sent(hparams, context.key, links._replace(adjacency=adjacency), mine)
         inbox = jax.tree.map(jnp.add, state.inbox, mix(parts, told, settings.mixing_bound, senders))
         weight = state.weight + jnp.sum(parts, axis=1)
         messages, waited = state.messages + jnp.sum(adjacency, axis=1), state.waited + state.messages

@@ -16,7 +16,7 @@ from mdfl_jax.core.numbers import Setting, number
 from mdfl_jax.core.rng import own_draws
 from mdfl_jax.core.sharding import choose, draw_pairs
 from mdfl_jax.core.trees import ravel, rows_like, trained, with_trained
-from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
+from mdfl_jax.core.types import Algorithm, ClientParams, Links, RoundContext, RoundStats
 from mdfl_jax.exchange.compressors import num_kept
 from mdfl_jax.exchange.partial import partial_average, random_coordinates, random_neighbours
 from mdfl_jax.metrics.values import HEARD
@@ -93,9 +93,9 @@ def pame(settings: Settings = Settings()) -> Algorithm:
         return PaMEState(client_params, opt_state, jnp.int32(0), jnp.zeros_like(ones), ones, jnp.zeros_like(ones))
 
     def do_round(
-        hparams: PaMENumbers, key: jax.Array, state: PaMEState, links: Links, gradient: Gradient
+        hparams: PaMENumbers, state: PaMEState, links: Links, context: RoundContext
     ) -> tuple[PaMEState, RoundStats]:
-        key_period, key_neighbours, key_coordinates = jax.random.split(own_draws(key), 3)
+        key_period, key_neighbours, key_coordinates = jax.random.split(own_draws(context.key), 3)
         own, unravel = ravel(settings.part(state.params))
         num_clients, size = own.shape
         low, high = jnp.asarray(hparams.period_min, jnp.int32), jnp.asarray(hparams.period_max, jnp.int32)
@@ -108,7 +108,7 @@ def pame(settings: Settings = Settings()) -> Algorithm:
         picked = draw_pairs(pick, links) & turn[:, None]
         messages = messages_sent(picked, links.senders)
         heard = jnp.where(turn, jnp.maximum(jnp.sum(picked, axis=1, dtype=jnp.int32), 1), state.heard)
-        count, told = _num_sent(hparams, size), settings.sent(hparams, key, links, own)
+        count, told = _num_sent(hparams, size), settings.sent(hparams, context.key, links, own)
         changed = None if told is own else told  # else the exchange below would have the models as two arguments
 
         def exchange(own: jax.Array) -> jax.Array:
@@ -120,7 +120,7 @@ def pame(settings: Settings = Settings()) -> Algorithm:
         part = unravel(choose(jnp.any(picked), exchange, lambda own: own, own))
         averaged = settings.with_part(state.params, part)
 
-        loss, gradients = gradient(averaged, jax.random.fold_in(key, 0))
+        loss, gradients = context.gradient(averaged, jax.random.fold_in(context.key, 0))
         updates, opt_state = optimizer_updates(settings.optimizer(hparams), gradients, state.opt_state, averaged)
         growth = jnp.asarray(hparams.penalty_growth, own.dtype)
         shrink = jnp.power(growth, -state.round.astype(own.dtype)) / heard.astype(own.dtype)

@@ -14,7 +14,7 @@ from mdfl_jax.algorithms.registry import register
 from mdfl_jax.core.message_bits import count_bits, dense_bits, double_dense_bits, messages_sent
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.trees import each
-from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
+from mdfl_jax.core.types import Algorithm, ClientParams, Links, RoundContext, RoundStats
 
 
 class QuasiGlobalState(NamedTuple):
@@ -49,10 +49,10 @@ def _make(settings: Settings, nesterov: bool) -> Algorithm:
         return QuasiGlobalState(client_params, jax.tree.map(jnp.zeros_like, client_params), jnp.int32(0))
 
     def do_round(
-        hparams: QuasiGlobalNumbers, key: jax.Array, state: QuasiGlobalState, links: Links, gradient: Gradient
+        hparams: QuasiGlobalNumbers, state: QuasiGlobalState, links: Links, context: RoundContext
     ) -> tuple[QuasiGlobalState, RoundStats]:
         eta = recursion_step(settings, hparams, state.round)
-        loss, found = decayed_gradient(gradient, hparams, eta)(state.params, jax.random.fold_in(key, 0))
+        loss, found = decayed_gradient(context.gradient, hparams, eta)(state.params, jax.random.fold_in(context.key, 0))
 
         def stepped(x: jax.Array, velocity: jax.Array, g: jax.Array) -> jax.Array:
             beta = jnp.asarray(hparams.momentum, x.dtype)
@@ -61,7 +61,7 @@ def _make(settings: Settings, nesterov: bool) -> Algorithm:
 
         plain = lambda x, velocity, g: x - eta.astype(x.dtype) * g  # noqa: E731
         half = each(stepped, plain, state.params, state.velocity, found)
-        params = settings.aggregate(hparams, key, links, half)
+        params, report = settings.aggregate(hparams, links, half, context)
 
         def followed(velocity: jax.Array, x: jax.Array, new: jax.Array) -> jax.Array:
             mu, step = jnp.asarray(hparams.momentum_memory, x.dtype), eta.astype(x.dtype)
@@ -70,7 +70,7 @@ def _make(settings: Settings, nesterov: bool) -> Algorithm:
 
         velocity = each(followed, lambda velocity, x, new: velocity, state.velocity, state.params, params)
         sent = messages_sent(links.adjacency, links.senders)
-        stats = RoundStats(loss, sent, count_bits(sent, dense_bits(params)))
+        stats = RoundStats(loss, sent, count_bits(sent, dense_bits(params)), report=report)
         return QuasiGlobalState(params, velocity, state.round + 1), stats
 
     needs = frozenset({"adjacency", "mix"})

@@ -9,7 +9,7 @@ from mdfl_jax.algorithms.allreduce import mean_of
 from mdfl_jax.algorithms.local import LocalNumbers, Settings, init_optimizer, local_steps
 from mdfl_jax.algorithms.registry import register
 from mdfl_jax.core.message_bits import count_bits, dense_bits, double_dense_bits, no_bits
-from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
+from mdfl_jax.core.types import Algorithm, ClientParams, Links, RoundContext, RoundStats
 from mdfl_jax.exchange.active import takes_part
 from mdfl_jax.exchange.relay import TRAFFIC_METRICS, Traffic, add_traffic, no_traffic
 from mdfl_jax.metrics.values import HEARD
@@ -45,12 +45,12 @@ def server_fedavg(settings: Settings = Settings()) -> Algorithm:
         return FedAvgState(client_params, init_optimizer(settings.optimizer(hparams), client_params), server, traffic)
 
     def do_round(
-        hparams: LocalNumbers, key: jax.Array, state: FedAvgState, links: Links, gradient: Gradient
+        hparams: LocalNumbers, state: FedAvgState, links: Links, context: RoundContext
     ) -> tuple[FedAvgState, RoundStats]:
         members = takes_part(links, links.adjacency.shape[0])
         start = jax.tree.map(lambda x, p: jnp.broadcast_to(x, p.shape), state.server, state.params)
-        stepped, opt_state, loss = local_steps(settings, hparams, key, start, state.opt_state, gradient)
-        mean = mean_of(settings.sent(hparams, key, links, stepped), members)
+        stepped, opt_state, loss = local_steps(settings, hparams, start, state.opt_state, context)
+        mean = mean_of(settings.sent(hparams, context.key, links, stepped), members)
         server = jax.tree.map(lambda x, old: jnp.where(jnp.any(members), x, old), mean, state.server)
         one, none = members.astype(jnp.int32), jnp.zeros(members.shape, jnp.int32)
         sent = Traffic(one, one, none, none, count_bits(2 * one, dense_bits(stepped)), no_bits(len(members)))

@@ -13,7 +13,7 @@ from mdfl_jax.core import trees
 from mdfl_jax.core.links import ALL_PAIRS, Senders
 from mdfl_jax.core.message_bits import count_bits, dense_bits, float_bits, messages_sent
 from mdfl_jax.core.trees import rows_like
-from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
+from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundContext, RoundStats
 from mdfl_jax.exchange.aggregation import Heard, weighted_mean
 from mdfl_jax.networks.mixing import uniform
 
@@ -56,19 +56,19 @@ def begun(settings: Settings, hparams: LocalNumbers, client_params: ClientParams
 
 
 def biased_steps(
-    settings: Settings, hparams: LocalNumbers, key: jax.Array, state: SGPState, gradient: Gradient
+    settings: Settings, hparams: LocalNumbers, state: SGPState, context: RoundContext
 ) -> tuple[ClientParams, Any, jax.Array]:
     """Take the local steps in x = w z, so that z moves 1 / w times as far: (z [N, ...], optimiser states, loss [N])."""
     longer = lambda u: u / rows_like(state.weight, u).astype(u.dtype)  # noqa: E731
 
     def step(carry: tuple[ClientParams, Any], index: jax.Array, gradient: Gradient) -> tuple[Any, jax.Array]:
         z, opt_state = carry
-        loss, found = gradient(z, jax.random.fold_in(key, index))
+        loss, found = gradient(z, jax.random.fold_in(context.key, index))
         updates, opt_state = optimizer_updates(settings.optimizer(hparams), found, opt_state, z)
         updates = trees.each(longer, lambda u: u, updates)  # a statistic's step is one in z
         return (optax.apply_updates(z, updates), opt_state), loss
 
-    work = local_work(settings, hparams, key, state.params, gradient)
+    work = local_work(settings, hparams, state.params, context)
     (z, opt_state), loss = work.take(step, (state.params, state.opt_state))
     return z, opt_state, loss
 
@@ -92,15 +92,15 @@ def sgp(settings: Settings = Settings()) -> Algorithm:
     """
 
     def do_round(
-        hparams: LocalNumbers, key: jax.Array, state: SGPState, links: Links, gradient: Gradient
+        hparams: LocalNumbers, state: SGPState, links: Links, context: RoundContext
     ) -> tuple[SGPState, RoundStats]:
-        z, opt_state, loss = biased_steps(settings, hparams, key, state, gradient)
+        z, opt_state, loss = biased_steps(settings, hparams, state, context)
         mine = settings.part(z)
         pushed = push_weights(links.adjacency, links.senders).astype(state.weight.dtype)
         pushed = pushed * links.senders.of(state.weight)
         weight = jnp.sum(pushed, axis=1)
         weighed = links._replace(mix=pushed / weight[:, None])
-        told = settings.sent(hparams, key, links, mine)
+        told = settings.sent(hparams, context.key, links, mine)
         heard = weighted_mean(Heard(weighed, mine, told, mixing_bound=settings.mixing_bound))
         sent = messages_sent(links.adjacency, links.senders)
         stats = RoundStats(loss, sent, count_bits(sent, dense_bits(mine) + float_bits(mine)))

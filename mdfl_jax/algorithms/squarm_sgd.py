@@ -14,7 +14,7 @@ from mdfl_jax.algorithms.registry import register
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.rng import own_draws
 from mdfl_jax.core.trees import each, ravel
-from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
+from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundContext, RoundStats
 from mdfl_jax.metrics.values import HEARD
 
 
@@ -64,26 +64,26 @@ def squarm_sgd(settings: Settings = Settings()) -> Algorithm:
         return SquarmState(client_params, nothing, nothing, jnp.int32(0))
 
     def do_round(
-        hparams: SquarmNumbers, key: jax.Array, state: SquarmState, links: Links, gradient: Gradient
+        hparams: SquarmNumbers, state: SquarmState, links: Links, context: RoundContext
     ) -> tuple[SquarmState, RoundStats]:
         x, unravel = ravel(state.params)
         # 1 for parameters, 0 for batch statistics, which have no momentum.
         heavy = each(jnp.ones_like, jnp.zeros_like, jax.tree.map(lambda p: p[:1], state.params))
         momentum = ravel(heavy)[0] * jnp.asarray(hparams.momentum, x.dtype)
-        work = local_work(settings, hparams, key, state.params, gradient)
+        work = local_work(settings, hparams, state.params, context)
         first = state.round * work.num_steps  # schedules count local steps, not rounds
         pace = lambda index: recursion_step(settings, hparams, first + index).astype(x.dtype)  # noqa: E731
 
         def step(carry: tuple[jax.Array, jax.Array], index: jax.Array, gradient: Gradient) -> tuple[Any, jax.Array]:
             x, velocity = carry
-            loss, found = flat_gradient(hparams, key, unravel(x), gradient, pace(index), index)
+            loss, found = flat_gradient(hparams, context._replace(gradient=gradient), unravel(x), pace(index), index)
             velocity = momentum * velocity + found
             return (x - pace(index) * (momentum * velocity + found), velocity), loss
 
         (x, velocity), loss = work.take(step, (x, state.velocity))
         moved = jnp.sum(jnp.square(x - state.estimate), axis=1)
         far = moved > jnp.asarray(hparams.trigger, x.dtype) * jnp.square(pace(jnp.int32(work.num_steps - 1)))
-        sent = send(settings, compressor, hparams, own_draws(key), x, state.estimate, links, far)
+        sent = send(settings, compressor, hparams, own_draws(context.key), x, state.estimate, links, far)
         x = x + jnp.asarray(hparams.consensus_lr, x.dtype) * pull(links, sent.estimate, settings)
         following = SquarmState(unravel(x), velocity, sent.estimate, state.round + 1)
         return following, RoundStats(loss, sent.messages, sent.bits)

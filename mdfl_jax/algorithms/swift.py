@@ -9,7 +9,7 @@ from mdfl_jax.algorithms.adpsgd import STALENESS, Late, begin_next, begun, finis
 from mdfl_jax.algorithms.local import LocalNumbers, Settings
 from mdfl_jax.algorithms.registry import register
 from mdfl_jax.core.message_bits import count_bits, dense_bits, float_bits, messages_sent
-from mdfl_jax.core.types import SYMMETRIC, Algorithm, ClientParams, Gradient, Links, RoundStats
+from mdfl_jax.core.types import SYMMETRIC, Algorithm, ClientParams, Links, RoundContext, RoundStats
 from mdfl_jax.metrics.values import HEARD
 
 
@@ -40,22 +40,23 @@ def swift(settings: Settings = Settings()) -> Algorithm:
         return SwiftState(late, jnp.ones(late.rounds.shape, jnp.float32))
 
     def do_round(
-        hparams: LocalNumbers, key: jax.Array, state: SwiftState, links: Links, gradient: Gradient
+        hparams: LocalNumbers, state: SwiftState, links: Links, context: RoundContext
     ) -> tuple[SwiftState, RoundStats]:
         ends, senders = finishing(links), links.senders
-        change, late, loss = finish(settings, hparams, key, state.late, links, gradient)
+        change, late, loss = finish(settings, hparams, state.late, links, context)
         adjacency = links.adjacency & ends[:, None]
         slower = jnp.minimum(1, senders.of(state.works) / state.works[:, None])
         weights = jnp.where(adjacency, links.mix * slower, 0)
         heard = links._replace(adjacency=adjacency, mix=weights + senders.on_own(1 - jnp.sum(weights, axis=1)))
         mine = settings.part(late.snapshot)
-        mixed = settings.with_part(late.snapshot, settings.aggregate(hparams, key, heard, mine))
-        models = jax.tree.map(jnp.add, mixed, change)
+        judging = settings.judging(context, late.snapshot)
+        part, report = settings.aggregate(hparams, heard, mine, judging)
+        models = jax.tree.map(jnp.add, settings.with_part(late.snapshot, part), change)
         number = jnp.maximum(jnp.sum(adjacency, axis=1), 1)
         age = jnp.sum(jnp.where(adjacency, senders.of(late.rounds), 0), axis=1) / number
         sent = messages_sent(adjacency, senders)
         bits = count_bits(sent, dense_bits(mine) + float_bits(mine))
-        stats = RoundStats(loss, sent, bits, age.astype(jnp.float32), heard=heard)
+        stats = RoundStats(loss, sent, bits, age.astype(jnp.float32), heard=heard, report=report)
         return SwiftState(begin_next(late, links, models), state.works + ends), stats
 
     return Algorithm(

@@ -315,6 +315,33 @@ class Network(NamedTuple):
     hold: Callable[[Any, jax.Array], Any] | None = None
 
 
+class Report(NamedTuple):
+    """What the exchanges of a round report, besides the models. An algorithm returns it in `RoundStats`.
+
+    Attributes:
+      screened: what the rule of aggregation has done with the models (`mdfl_jax.exchange.screening.Screened`); None: it
+        does not say.
+      memory: what an exchange remembers until the next round: of a rule of aggregation a number of each pair of clients
+        (`mdfl_jax.exchange.aggregation.Memory`), of clients that send parts of their models what they have last sent
+        (`mdfl_jax.exchange.largest`). None: nothing.
+    """
+
+    screened: Any = None
+    memory: jax.Array | None = None
+
+    def after(self, before: "Report") -> "Report":
+        """Return what this exchange and one before it in the same round have reported."""
+        screened = self.screened and self.screened.joined(before.screened)
+        return Report(screened, before.memory if self.memory is None else self.memory)
+
+
+class Exchanged(NamedTuple):
+    """The result of an exchange: what each client has after it, [N, ...], and what is reported of it."""
+
+    models: ClientParams
+    report: Report = Report()
+
+
 class RoundStats(NamedTuple):
     """Statistics of one round.
 
@@ -329,8 +356,7 @@ class RoundStats(NamedTuple):
       computed: [N] bool, the clients that computed gradients; None: all that take part in the round and have samples.
       whole: [N] bool, the clients that computed a gradient over all their samples besides those of every round; None:
         nobody.
-      screened: what the rule of aggregation did with the models that clients heard
-        (`mdfl_jax.exchange.screening.Screened`). The engine adds it; None: it does not tell.
+      report: what the exchanges of the round reported.
     """
 
     loss: jax.Array
@@ -340,7 +366,7 @@ class RoundStats(NamedTuple):
     heard: Links | None = None
     computed: jax.Array | None = None
     whole: jax.Array | None = None
-    screened: Any = None
+    report: Report = Report()
 
 
 class Observed(NamedTuple):
@@ -363,6 +389,30 @@ class Observed(NamedTuple):
 Gradient = Callable[..., tuple[jax.Array, ClientParams]]  # `Task.gradient`, with the data and the clients given
 
 
+class RoundContext(NamedTuple):
+    """What an algorithm's round may use besides its state and the links. The engine makes it.
+
+    Attributes:
+      key: the key of the round.
+      gradient: the task's gradient function, with the data and the clients already given (`Task.gradient`).
+      progress: [] float32, the share of the run's rounds that are over.
+      loss: (models [N, ...]) -> [N], the loss of each model on the minibatch of the client of its row, NaN where it has
+        no samples; it also takes ``batch``, other minibatches. None: unknown.
+      epochs: (key, number of epochs, whether all clients take equally many steps) -> the minibatches of a round of
+        local epochs (`Task.epochs`); None: the task has none.
+      judged_on: () -> the minibatches on which what is heard is judged; None: those of the round's first step.
+      memory: what the exchange of an earlier round has remembered (`Report.memory`); None: nothing.
+    """
+
+    key: jax.Array
+    gradient: Gradient
+    progress: jax.Array | float = 0.0
+    loss: Callable[..., jax.Array] | None = None
+    epochs: Callable[[jax.Array, int, bool], Any] | None = None
+    judged_on: Callable[[], Any] | None = None
+    memory: jax.Array | None = None
+
+
 class Algorithm(NamedTuple):
     """The computation and the communication of a round, as pure functions.
 
@@ -370,8 +420,8 @@ class Algorithm(NamedTuple):
       needs: the fields of Links that the algorithm reads, and the promises that it relies on: `SYMMETRIC`, `FIXED`.
       init: (hparams.algorithm, client_params) -> state. A leaf with the number of rows of client_params must have one
         row for each client.
-      round: (hparams.algorithm, key, state, links, gradient) -> (state, RoundStats). ``gradient`` is the task's, with
-        the data and the clients already given; ``key`` is the key of the round.
+      round: (hparams.algorithm, state, links, context) -> (state, RoundStats), with the links of the round and its
+        `RoundContext`.
       params: (state) -> client_params [N, ...], the models to evaluate.
       global_model: (state) -> params [1, ...], if the algorithm has a global model, for example at a server; None: the
         global model is the mean of the clients' models.
@@ -388,7 +438,7 @@ class Algorithm(NamedTuple):
 
     needs: frozenset[str]
     init: Callable[[Any, ClientParams], Any]
-    round: Callable[[Any, jax.Array, Any, Links, Gradient], tuple[Any, RoundStats]]
+    round: Callable[[Any, Any, Links, RoundContext], tuple[Any, RoundStats]]
     params: Callable[[Any], ClientParams]
     global_model: Callable[[Any], ClientParams] | None = None
     double_bits: Callable[[Any, int], float] | None = None

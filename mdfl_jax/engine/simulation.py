@@ -46,13 +46,14 @@ from mdfl_jax.core.types import (
     Network,
     Observed,
     Params,
+    Report,
+    RoundContext,
     RoundStats,
     RunFacts,
     Schedule,
     Score,
     Task,
 )
-from mdfl_jax.exchange import under_way
 from mdfl_jax.exchange.active import gradient_of, links_of_active, round_of_active
 from mdfl_jax.metrics.declare import check_metrics, metrics_of
 from mdfl_jax.metrics.evaluation import (
@@ -460,16 +461,22 @@ class Simulation:
             gradient = gradient_of(of_rows.finishes, of_all)
             before = self._renewed(data, hparams, key, carry.algorithm, links)
             of_epochs = task.epochs and partial(task.epochs, learnt, clients)
-            with under_way.traced(self._under_way(of_all, of_epochs, of_round, carry, clients)) as exchanges:
-                algorithm_state, stats = round_of_active(self.algorithm)(
-                    hparams.algorithm, of_round, before, of_rows, gradient
-                )
+            context = RoundContext(
+                of_round,
+                gradient,
+                progress=carry.round.astype(jnp.float32) / self.schedule.rounds,
+                loss=_judge(of_all, of_round, clients),
+                epochs=of_epochs,
+                memory=carry.memory,
+            )
+            algorithm_state, stats = round_of_active(self.algorithm)(hparams.algorithm, before, of_rows, context)
             contract.like(self.algorithm.round, algorithm_state, carry.algorithm)
             contract.arrays(self.algorithm.round, stats.loss, (rows,), float)
             contract.arrays(self.algorithm.round, stats.messages, (rows,), int)
         heard = heard_links(links, stats)
-        screened = exchanges.screened and exchanges.screened.of_first(self.num_clients, links.senders)
-        stats = first(stats._replace(heard=None), self.num_clients)._replace(screened=screened)
+        screened, memory = stats.report
+        stats = first(stats._replace(heard=None, report=Report()), self.num_clients)
+        stats = stats._replace(report=Report(screened and screened.of_first(self.num_clients, links.senders)))
         stats = self._with_lessons(stats, links)
         has_samples = held.num_samples > 0
         computed = has_samples
@@ -495,7 +502,7 @@ class Simulation:
             bits=bits,
             stop_state=stop_state,
             divergence=divergence,
-            memory=None if carry.memory is None else of_types(exchanges.memory, carry.memory),
+            memory=self._remembered(memory, carry.memory),
             collected=collected,
         )
         return self._settle(after)._replace(clients=carry.clients), sums, recorded
@@ -548,24 +555,17 @@ class Simulation:
         models = jax.tree.map(lambda p: jnp.broadcast_to(p, (self.num_rows, *p.shape)), model)
         return models if hparams.start is None else jax.tree.map(_for_rows, hparams.start, models)
 
-    def _under_way(
-        self, gradient: Gradient, epochs: Any, key: jax.Array, carry: Carry, clients: Any
-    ) -> under_way.UnderWay:
-        """Return what a round may ask for: losses on the minibatches of its first step, epochs, time and memory.
-
-        The gradient function is that of all clients, since also one that still computes judges what it hears.
-        """
-        first_step = jax.random.fold_in(key, 0)
-
-        def loss(models: ClientParams, **batch: Any) -> jax.Array:
-            return jnp.where(clients.num_samples > 0, gradient(models, first_step, **batch)[0], jnp.nan)
-
-        return under_way.UnderWay(
-            loss=loss,
-            epochs=epochs,
-            progress=carry.round.astype(jnp.float32) / self.schedule.rounds,
-            memory=carry.memory,
-        )
+    def _remembered(self, memory: Any, before: Any) -> Any:
+        """Return what the rule of aggregation remembers after a round; ``before``: before it, None for nothing."""
+        if before is None:
+            return None
+        if memory is None:
+            returned = "RoundStats(..., report=report) with that of models, report = settings.aggregate(...)"
+            raise UserError(
+                f"{contract.where(self.algorithm.round)} returned no report of its exchange, by which the rule of "
+                f"aggregation remembers; it must return {returned}"
+            )
+        return of_types(memory, before)
 
     def _observed(self, hparams: Hparams, carry: Carry, network_state: Any, heard: Links, stats: RoundStats) -> Any:
         """Let a network look at the round that was computed, if it wants to, and return its state after that."""
@@ -833,6 +833,19 @@ def check_needs(
     if missing:
         needs = " and ".join(dict.fromkeys(NEEDS.get(need, need) for need in sorted(missing)))
         raise UserError(f"{name} needs {needs}, which {network_name} does not give")
+
+
+def _judge(gradient: Gradient, key: jax.Array, clients: Any) -> Callable[..., jax.Array]:
+    """Return the loss of models on the minibatches of a round's first step, NaN for a client without samples.
+
+    The gradient function is that of all clients, since also one that still computes judges what it hears.
+    """
+    first_step = jax.random.fold_in(key, 0)
+
+    def loss(models: ClientParams, **batch: Any) -> jax.Array:
+        return jnp.where(clients.num_samples > 0, gradient(models, first_step, **batch)[0], jnp.nan)
+
+    return loss
 
 
 def _for_rows(given: jax.Array, like: jax.Array) -> jax.Array:

@@ -15,9 +15,9 @@ import jax.numpy as jnp
 from mdfl_jax.core import contract
 from mdfl_jax.core.sharding import everywhere, stacked
 from mdfl_jax.core.trees import rows_like, where_rows
-from mdfl_jax.core.types import Algorithm, Gradient, Links, RoundStats
+from mdfl_jax.core.types import Algorithm, Gradient, Links, RoundContext, RoundStats
 
-Round = Callable[[Any, jax.Array, Any, Links, Gradient], tuple[Any, RoundStats]]
+Round = Callable[[Any, Any, Links, RoundContext], tuple[Any, RoundStats]]
 
 
 def links_of_active(links: Links) -> Links:
@@ -75,11 +75,11 @@ def round_of_active(algorithm: Algorithm) -> Round:
     those after the round.
     """
 
-    def do_round(hparams: Any, key: jax.Array, state: Any, links: Links, gradient: Gradient) -> tuple[Any, RoundStats]:
+    def do_round(hparams: Any, state: Any, links: Links, context: RoundContext) -> tuple[Any, RoundStats]:
         active, attackers = links.active, links.attackers
         if attackers is not None:
-            gradient = _without(attackers.untrained, gradient)
-        following, stats = algorithm.round(hparams, key, state, links, gradient)
+            context = context._replace(gradient=_without(attackers.untrained, context.gradient))
+        following, stats = algorithm.round(hparams, state, links, context)
         if active is None and attackers is None:
             return following, stats
         rows = links.adjacency.shape[0]

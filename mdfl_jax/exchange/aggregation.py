@@ -16,7 +16,7 @@ from mdfl_jax.core.metric import Metric
 from mdfl_jax.core.numbers import fields_of
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.trees import rows_like
-from mdfl_jax.core.types import ClientParams, Links
+from mdfl_jax.core.types import ClientParams, Exchanged, Links, RoundContext
 from mdfl_jax.exchange import largest
 from mdfl_jax.exchange.gossip import mix
 
@@ -32,8 +32,8 @@ class Heard(NamedTuple):
         has changed them on the way (`mdfl_jax.exchange.sending`).
       numbers: the numbers of the rule.
       mixing_bound: the setting of `mdfl_jax.exchange.gossip.mix`; it changes the speed alone.
-      told: whether a rule may tell the round under way what it did (`mdfl_jax.exchange.under_way`). In a loop that is
-        traced once for all its steps it may not.
+      context: the round, for rules that ask for losses, for the progress of the run, or for what they remember; None:
+        there is none.
       lies: [N, ...] what attackers who know everything send to each client in place of their models; None: nothing.
       liars: [N, K] bool, over the places of the links: the senders that send it; None with ``lies``.
     """
@@ -43,7 +43,7 @@ class Heard(NamedTuple):
     sent: ClientParams
     numbers: Any = None
     mixing_bound: int = 0
-    told: bool = True
+    context: RoundContext | None = None
     lies: ClientParams | None = None
     liars: jax.Array | None = None
 
@@ -76,7 +76,7 @@ class RuleTraits(NamedTuple):
     metrics: tuple[Metric, ...] = ()
 
 
-Aggregation = Callable[[Heard], ClientParams]
+Aggregation = Callable[[Heard], ClientParams | Exchanged]
 HOMES = ("mdfl_jax.exchange", "mdfl_jax.exchange.rules")
 AGGREGATIONS: Registry[Aggregation] = Registry("aggregation", home=HOMES, traits=RuleTraits())
 
@@ -84,11 +84,17 @@ AGGREGATIONS: Registry[Aggregation] = Registry("aggregation", home=HOMES, traits
 @AGGREGATIONS.register(
     "mean", formula="x_i+ = W_ii x_i + sum over the others of W_ij y_j", traits=RuleTraits(keeps_mean=True)
 )
-def weighted_mean(heard: Heard) -> ClientParams:
+def mean(heard: Heard) -> ClientParams | Exchanged:
     """Compute the mean with the weights of the mixing matrix (network.mixing), where a client trusts its own model."""
+    if heard.links.counts is None:
+        return weighted_mean(heard)
+    memory = heard.context and heard.context.memory
+    return largest.mean(heard.links, heard.own, heard.sent, memory, heard.mixing_bound)
+
+
+def weighted_mean(heard: Heard) -> ClientParams:
+    """Compute the mean of whole models with the weights of the mixing matrix."""
     links, senders = heard.links, heard.links.senders
-    if links.counts is not None:
-        return largest.mean(links, heard.own, heard.sent, heard.mixing_bound)
     if heard.sent is heard.own and heard.liars is None:
         return mix(links.mix, heard.own, heard.mixing_bound, senders)
     mine = senders.own(links.mix.shape[0])
@@ -103,8 +109,13 @@ def weighted_mean(heard: Heard) -> ClientParams:
     return found if heard.liars is None else add(found, heard.liars, heard.lies)
 
 
-def aggregate(rule: str, heard: Heard) -> ClientParams:
-    """Combine the models that each client hears with its own, by a rule of `AGGREGATIONS`: [N, ...].
+def reported(found: ClientParams | Exchanged) -> Exchanged:
+    """Return the result of an exchange that may report nothing, and then returns the models alone."""
+    return found if isinstance(found, Exchanged) else Exchanged(found)
+
+
+def aggregate(rule: str, heard: Heard) -> Exchanged:
+    """Combine the models that each client hears with its own, by a rule of `AGGREGATIONS`.
 
     Raises:
       UserError: for an unknown rule, for numbers of another rule, or if the rule returns other shapes.
@@ -115,6 +126,6 @@ def aggregate(rule: str, heard: Heard) -> ClientParams:
             f"aggregation {rule} needs numbers of {needed.__name__}, and the algorithm's are of "
             f"{type(heard.numbers).__name__}; numbers_of(ALGORITHM, aggregation={rule!r}) makes them"
         )
-    combined = combine(heard)
-    contract.like(combine, combined, heard.own)
-    return combined
+    found = reported(combine(heard))
+    contract.like(combine, found.models, heard.own)
+    return found

@@ -10,7 +10,6 @@ The links of a round say how many coordinates each of them carries (`Links.count
 coordinates and of their indices (`mdfl_jax.core.message_bits.sparse_bits`).
 """
 
-import dataclasses
 import functools
 from typing import Any, NamedTuple
 
@@ -20,9 +19,8 @@ import jax.numpy as jnp
 from mdfl_jax.core.message_bits import Bits, count_within, sparse_bits, sum_bits
 from mdfl_jax.core.sharding import by_rows, choose
 from mdfl_jax.core.trees import ravel
-from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
+from mdfl_jax.core.types import Algorithm, ClientParams, Exchanged, Links, Report, RoundContext, RoundStats
 from mdfl_jax.exchange.gossip import mix
-from mdfl_jax.exchange.under_way import now, traced
 
 
 class PartState(NamedTuple):
@@ -37,26 +35,28 @@ class PartState(NamedTuple):
     last: jax.Array
 
 
-def mean(links: Links, own: ClientParams, sent: ClientParams, mixing_bound: int = 0) -> ClientParams:
+def mean(
+    links: Links, own: ClientParams, sent: ClientParams, last: jax.Array | None = None, mixing_bound: int = 0
+) -> Exchanged:
     """Compute x_i + sum_j W_ij m_ij (y_j - x_i), where m_ij are one at the coordinates that the link carries.
 
-    The round under way is told what has been sent. Where all links carry whole models, this is the weighted mean with
-    the mixing matrix, bit for bit.
+    Where all links carry whole models, this is the weighted mean with the mixing matrix, bit for bit.
 
     Args:
       links: the links, with ``counts``.
       own: [N, ...] the models x.
       sent: [N, ...] what the clients send, y.
+      last: [N, n] the value of each coordinate that each client has last sent; None: that of ``own``.
       mixing_bound: as of `mdfl_jax.exchange.gossip.mix`.
 
     Returns:
-      [N, ...].
+      The models, [N, ...], and as the memory what each client has last sent after it.
     """
-    senders, counts, under_way = links.senders, links.counts, now()
+    senders, counts = links.senders, links.counts
     (x, unravel), (y, _) = ravel(own), ravel(sent)
     num_rows, size = x.shape
     assert counts is not None
-    last = x if under_way.memory is None else under_way.memory
+    last = x if last is None else last
     carried = jnp.where(links.adjacency, counts, 0)
     most = jnp.max(senders.opposite(carried), axis=1)  # who gets more than another gets the same and more
 
@@ -80,8 +80,8 @@ def mean(links: Links, own: ClientParams, sent: ClientParams, mixing_bound: int 
     def in_whole() -> tuple[ClientParams, jax.Array]:
         return mix(links.mix, sent, mixing_bound, senders), jnp.where(most[:, None] > 0, y, last)
 
-    models, under_way.memory = choose(jnp.any(links.adjacency & (counts < size)), in_parts, in_whole)
-    return models
+    models, memory = choose(jnp.any(links.adjacency & (counts < size)), in_parts, in_whole)
+    return Exchanged(models, Report(memory=memory))
 
 
 def _size(last: Any) -> tuple[int, int]:
@@ -125,20 +125,18 @@ def in_parts(algorithm: Algorithm, part: Any) -> Algorithm:
         return PartState(algorithm.init(hparams, client_params), ravel(part(client_params))[0])
 
     @functools.wraps(algorithm.round)
-    def do_round(
-        hparams: Any, key: jax.Array, state: PartState, links: Links, gradient: Gradient
-    ) -> tuple[PartState, RoundStats]:
+    def do_round(hparams: Any, state: PartState, links: Links, context: RoundContext) -> tuple[PartState, RoundStats]:
         if links.budget is None:  # nobody says what fits: whole models are sent
-            inner, stats = algorithm.round(hparams, key, state.inner, links, gradient)
+            inner, stats = algorithm.round(hparams, state.inner, links, context)
             return state._replace(inner=inner), stats
         size, width, counts = *_size(state.last), fitting(links.budget, state.last)
-        with traced(dataclasses.replace(now(), memory=state.last)) as exchanges:
-            inner, stats = algorithm.round(hparams, key, state.inner, links._replace(counts=counts), gradient)
+        remembering = context._replace(memory=state.last)
+        inner, stats = algorithm.round(hparams, state.inner, links._replace(counts=counts), remembering)
         heard = links if stats.heard is None else stats.heard
         bits = Bits(*(jnp.where(heard.adjacency, word, 0) for word in sparse_bits(size, counts, width)))
         heard = heard._replace(bits=bits.rounded())
-        assert exchanges.memory is not None
-        return PartState(inner, exchanges.memory), stats._replace(bits=_sums(bits, heard), heard=heard)
+        assert stats.report.memory is not None
+        return PartState(inner, stats.report.memory), stats._replace(bits=_sums(bits, heard), heard=heard)
 
     global_model = algorithm.global_model
     return algorithm._replace(

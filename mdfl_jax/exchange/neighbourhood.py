@@ -19,10 +19,9 @@ from mdfl_jax.core.numbers import Numbers, Setting, number
 from mdfl_jax.core.registry import caller
 from mdfl_jax.core.sharding import by_rows, fill, take_steps
 from mdfl_jax.core.trees import ravel, where_rows
-from mdfl_jax.core.types import Algorithm, ClientParams
+from mdfl_jax.core.types import Algorithm, Exchanged, Report
 from mdfl_jax.exchange.aggregation import AGGREGATIONS, Heard, Memory, RuleTraits
 from mdfl_jax.exchange.screening import DETECTIONS, FELL_BACK, Screened
-from mdfl_jax.exchange.under_way import now
 
 AT_ONCE = {"cpu": 2**20}  # bytes of the models that are read for the clients computed at a time
 LARGE = 2**28  # the same on accelerators
@@ -154,7 +153,7 @@ def for_one_client(
     origin = caller()
 
     def add(rule: OneClient) -> OneClient:
-        def combine(heard: Heard) -> ClientParams:
+        def combine(heard: Heard) -> Exchanged:
             return over_clients(rule, heard, asks_losses, memory)
 
         metrics = (FELL_BACK, *(DETECTIONS if rejects else ()))
@@ -166,16 +165,8 @@ def for_one_client(
     return add
 
 
-def over_clients(
-    rule: OneClient, heard: Heard, asks_losses: bool = False, memory: Memory | None = None
-) -> ClientParams:
-    """Apply a rule of one client to all clients, and tell the round under way what it did: [N, ...].
-
-    Raises:
-      UserError: for a rule with a memory in an algorithm whose exchanges are steps of a loop.
-    """
-    if memory and not heard.told:
-        raise UserError("an algorithm that exchanges in a loop cannot use a rule of aggregation with a memory")
+def over_clients(rule: OneClient, heard: Heard, asks_losses: bool = False, memory: Memory | None = None) -> Exchanged:
+    """Apply a rule of one client to all clients, and report what it did."""
     links, senders = heard.links, heard.links.senders
     known = memory and _remembered(memory, heard)
     places = known if known is None or senders.ids is None else jnp.take_along_axis(known, senders.ids, axis=1)
@@ -188,19 +179,17 @@ def over_clients(
 
     losses = losses_of(heard) if asks_losses else None
     combined, (used, alone, learnt) = of_clients(decided, heard, (losses, places))
-    if heard.told:
-        judged = links.adjacency & ~alone[:, None]
-        now().tell(Screened(alone, judged, judged & ~used))
+    judged = links.adjacency & ~alone[:, None]
     if known is not None:
         me, num_clients = jnp.arange(known.shape[0])[:, None], links.num_clients
         known = learnt if senders.ids is None else known.at[me, senders.ids].set(learnt)
-        now().memory = known[:num_clients, :num_clients]
-    return combined
+        known = known[:num_clients, :num_clients]
+    return Exchanged(combined, Report(Screened(alone, judged, judged & ~used), known))
 
 
 def _remembered(memory: Memory, heard: Heard) -> jax.Array:
-    """Return what is left of the memory of the round under way, with rows and columns of padding clients."""
-    num_clients, kept = heard.links.num_clients, now().memory
+    """Return what is left of the memory of earlier rounds, with rows and columns of padding clients."""
+    num_clients, kept = heard.links.num_clients, heard.context and heard.context.memory
     kept = memory.begins(heard.numbers, num_clients) if kept is None else kept
     return fill(memory.fades(heard.numbers, kept), heard.links.adjacency.shape[0], 0, axes=2)
 
@@ -224,10 +213,10 @@ def of_clients(function: Callable[[Neighbourhood, Any], tuple[jax.Array, Any]], 
     Returns:
       (the vectors as models [N, ...], the trees [N, ...]).
     """
-    links, senders, progress = heard.links, heard.links.senders, now().progress
+    links, senders, progress = heard.links, heard.links.senders, heard.context.progress if heard.context else 0.0
     num_rows = links.adjacency.shape[0]
     links_of = (senders.ids, links.adjacency, senders.own(num_rows), links.mix, heard.liars)
-    whole = (heard.sent, heard.numbers, jnp.float32(0) if progress is None else progress)
+    whole = (heard.sent, heard.numbers, jnp.float32(progress))
 
     def of_rows(rows: Any, whole: Any) -> Any:
         sent, numbers, progress = whole
@@ -254,14 +243,15 @@ def of_clients(function: Callable[[Neighbourhood, Any], tuple[jax.Array, Any]], 
 def losses_of(heard: Heard) -> jax.Array:
     """Return the loss of each model that a client hears, and of its own, on its own minibatch: [N, K].
 
-    Leaves that are not exchanged are the receiver's own. They are NaN for a client without samples; outside of a round
-    under way all are zero.
+    They are NaN for a client without samples. Without a context, all are zero.
     """
-    links, senders, loss, whole = heard.links, heard.links.senders, now().loss, now().whole
+    links, senders, context = heard.links, heard.links.senders, heard.context
     mine = senders.own(links.adjacency.shape[0])
     nothing = jnp.zeros(mine.shape)
-    if loss is None:
+    if context is None or context.loss is None:
         return nothing
+    batch = {"batch": context.judged_on()} if context.judged_on else {}
+    loss = functools.partial(context.loss, **batch)
 
     def at_place(found: jax.Array, k: jax.Array) -> tuple[jax.Array, jax.Array]:
         ids = k if senders.ids is None else senders.ids[:, k]
@@ -269,7 +259,7 @@ def losses_of(heard: Heard) -> jax.Array:
         if heard.liars is not None:
             models = where_rows(heard.liars[:, k], heard.lies, models)
         judged = where_rows(mine[:, k], heard.own, models)
-        return found.at[:, k].set(loss(judged if whole is None else whole(judged))), k
+        return found.at[:, k].set(loss(judged)), k
 
     return take_steps(at_place, nothing, mine.shape[1])[0]
 

@@ -38,7 +38,7 @@ class Screened(NamedTuple):
 
 def _alone(view: Any) -> jax.Array:
     """Return [N] whether each client fell back, 0 or 1; NaN where exchanges are steps of a loop, and nobody tells."""
-    screened = view.stats.screened
+    screened = view.stats.report.screened
     return jnp.full(view.stats.loss.shape, jnp.nan) if screened is None else screened.alone.astype(jnp.float32)
 
 
@@ -59,7 +59,7 @@ def _rejections(name: str, of_attackers: bool, label: str) -> Metric:
     """Declare [2] float32: the share of some messages to honest clients that the rule rejected, and their number."""
 
     def counted(view: Any) -> jax.Array:
-        found, attackers, senders = view.stats.screened, view.links.attackers, view.links.senders
+        found, attackers, senders = view.stats.report.screened, view.links.attackers, view.links.senders
         if found is None:
             return jnp.full(2, jnp.nan)
         bad = jnp.zeros(found.alone.shape, bool) if attackers is None else attackers.are
@@ -86,7 +86,7 @@ def _rejections(name: str, of_attackers: bool, label: str) -> Metric:
 
 
 def _packed(view: Any) -> jax.Array:
-    links, found = view.links, view.stats.screened
+    links, found = view.links, view.stats.report.screened
     rejected = jnp.zeros_like(links.adjacency) if found is None else found.rejected
     return jnp.packbits(as_matrix(rejected, links.senders), axis=1)
 

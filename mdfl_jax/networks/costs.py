@@ -35,9 +35,19 @@ from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.rng import stream
 from mdfl_jax.core.section import Built, Rule, Section, field, is_counted, section, switch
 from mdfl_jax.core.totals import Total, add, no_total
-from mdfl_jax.core.types import BEFORE, NEVER, Algorithm, ClientParams, Clients, Links, Network, Observed, RoundStats
+from mdfl_jax.core.types import (
+    BEFORE,
+    NEVER,
+    Algorithm,
+    ClientParams,
+    Clients,
+    Links,
+    Network,
+    Observed,
+    RoundContext,
+    RoundStats,
+)
 from mdfl_jax.data.batching import Epochs
-from mdfl_jax.exchange import under_way
 from mdfl_jax.networks.contact import Met
 from mdfl_jax.networks.link_filters import LinkFilter
 from mdfl_jax.networks.wrappers.wrapper import wrap
@@ -177,10 +187,10 @@ def _rounds(algorithm: Algorithm, numbers: Any, model: Any, count: int) -> list[
 
     state, found = algorithm.init(numbers, _drawn(model, 0)), []
     once = Epochs(jnp.zeros((1, 2), jnp.int32), jnp.arange(2), jnp.ones(2, jnp.int32), 1, False)
-    with under_way.traced(under_way.UnderWay(epochs=lambda key, num_epochs, equal: once)):
-        for index in range(count):
-            state, stats = algorithm.round(numbers, jax.random.key(2 + index), state, links, gradient)
-            found.append(stats)
+    for index in range(count):
+        context = RoundContext(jax.random.key(2 + index), gradient, epochs=lambda key, num_epochs, equal: once)
+        state, stats = algorithm.round(numbers, state, links, context)
+        found.append(stats)
     return found
 
 

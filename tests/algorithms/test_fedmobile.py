@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings, sgd
 from mdfl_jax.algorithms.registry import resolved
-from mdfl_jax.core.types import Links
+from mdfl_jax.core.types import Links, RoundContext
 
 N, SLOTS = 6, 40
 VARIANTS = ("fedmobile", "fedmobile_u", "fedmobile_d", "fedmobile_local", "fedmobile_auto", "async_fl",
@@ -72,7 +72,7 @@ def test_nothing_is_lost(name, compressor, extra):
         def step(state, slot):
             t, adjacency, *met = slot
             links = Links(adjacency, jnp.eye(N), *met)
-            state, _ = algorithm.round(hparams, jax.random.fold_in(key, t), state, links, noisy)
+            state, _ = algorithm.round(hparams, state, links, RoundContext(jax.random.fold_in(key, t), noisy))
             return state, (state.server, state.held)
 
         return jax.lax.scan(step, algorithm.init(hparams, jnp.ones((N, 7))), slots)[1]
@@ -109,7 +109,8 @@ def test_no_step_is_delivered_twice(name):
             t, meets, last, following, partner = slot
             links = Links(partner[:, None] == jnp.arange(N), jnp.eye(N), meets, last, following, partner)
             mark = jax.nn.one_hot(t * N + jnp.arange(N), size)
-            state, _ = algorithm.round(hparams, jax.random.key(0), state, links, lambda p, k: (jnp.zeros(N), mark))
+            context = RoundContext(jax.random.key(0), lambda p, k: (jnp.zeros(N), mark))
+            state, _ = algorithm.round(hparams, state, links, context)
             return state, (state.server, state.held)
 
         return jax.lax.scan(step, algorithm.init(hparams, jnp.zeros((N, size))), slots)[1]

@@ -17,7 +17,7 @@ from mdfl_jax.algorithms.dfedsam import sharpness_aware
 from mdfl_jax.algorithms.local import Settings, sgd
 from mdfl_jax.algorithms.registry import numbers_of
 from mdfl_jax.algorithms.sgp import push_weights
-from mdfl_jax.core.types import Links
+from mdfl_jax.core.types import Links, RoundContext
 
 LR = 0.125  # exact in single precision, in which an optimiser has it
 CLOSE = {"rtol": 1e-10, "atol": 1e-10}
@@ -177,7 +177,7 @@ PUSH = ALGORITHMS["sgp"](PLAIN)
 @jax.jit
 def push_once(state, links):
     """A round without gradients."""
-    return PUSH.round(numbers_of("sgp"), jax.random.key(0), state, links, still)[0]
+    return PUSH.round(numbers_of("sgp"), state, links, RoundContext(jax.random.key(0), still))[0]
 
 
 @settings(max_examples=20, deadline=None)

@@ -72,10 +72,10 @@ def test_with_dissensus_gossip_stands_still_and_clipping_bounds_what_it_does():
     tree = {"w": jnp.asarray(MODELS)}
     heard = lie_to_each(Heard(links_of("dissensus", apart=1.0), tree, tree))
     hears_one = (HEARS & ARE).any(axis=1)
-    np.testing.assert_allclose(aggregate("mean", heard)["w"][hears_one], MODELS[hears_one], atol=1e-5)
+    np.testing.assert_allclose(aggregate("mean", heard).models["w"][hears_one], MODELS[hears_one], atol=1e-5)
     far = lie_to_each(Heard(links_of("dissensus", apart=1e6), tree, tree))
     numbers = AGGREGATIONS.numbers("clipped_gossip")(clip_radius=0.1).typed()
-    moved = np.asarray(aggregate("clipped_gossip", far._replace(numbers=numbers))["w"]) - MODELS
+    moved = np.asarray(aggregate("clipped_gossip", far._replace(numbers=numbers)).models["w"]) - MODELS
     assert np.linalg.norm(moved, axis=1).max() <= 0.1
 
 

@@ -108,7 +108,7 @@ MISTAKES = {  # member: (the fields that use it, the error, its file)
         r"wrong\.py:7: exchange returned .*; it must return \(.*, Links\(.*\)\)",
         "import jax\nfrom mdfl_jax.algorithms.dpsgd import local_then\nfrom mdfl_jax.algorithms.local import Settings\n"
         "from mdfl_jax.algorithms.registry import register\n@register('wrong')\ndef wrong(settings=Settings()):\n"
-        "    def exchange(hparams, key, links, params):\n        return params\n"
+        "    def exchange(hparams, links, params, context):\n        return params\n"
         "    return local_then(settings, exchange, ())\n",
     ),
     "compressor": (
@@ -150,8 +150,8 @@ from mdfl_jax.core.types import Algorithm, RoundStats
 
 @register("forgetful", ignores=())
 def forgetful(settings=Settings()):
-    def do_round(hparams, key, models, links, gradient):
-        loss, found = gradient(models, key)
+    def do_round(hparams, models, links, context):
+        loss, found = context.gradient(models, context.key)
         models = jax.tree.map(lambda x, g: jnp.tensordot(links.mix, x - hparams.lr * g, 1), models, found)
         sent = messages_sent(links.adjacency, links.senders)
         return models, RoundStats(loss, sent, count_bits(sent, dense_bits(models)))

@@ -12,7 +12,7 @@ from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import resolved
 from mdfl_jax.core.links import as_matrix
 from mdfl_jax.core.sharding import heard_links
-from mdfl_jax.core.types import Links
+from mdfl_jax.core.types import Links, RoundContext
 from mdfl_jax.metrics.values import HEARD
 
 LATER = {"beer", "dcd_psgd"}  # what they hear changes their models in the next round
@@ -34,7 +34,7 @@ def test_who_heard_whom_is_whose_model_changed_whose(name):
         def step(key, state, links, moved):
             ids = {*map(id, jax.tree.leaves(models(state)))}
             move = lambda x: x + 100.0 * moved.reshape(-1, *[1] * (x.ndim - 1)) if id(x) in ids else x  # noqa: E731
-            return algorithm.round(numbers, key, jax.tree.map(move, state), links, problem.gradient)
+            return algorithm.round(numbers, jax.tree.map(move, state), links, RoundContext(key, problem.gradient))
 
         def models(state):  # in the words of the state, if it has such a field: models may be made of them
             return state.params if hasattr(state, "params") else algorithm.params(state)

@@ -15,10 +15,9 @@ from tiny import tiny_config
 
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.config.checks import notes
-from mdfl_jax.core.types import Links
+from mdfl_jax.core.types import Links, RoundContext
 from mdfl_jax.exchange.aggregation import AGGREGATIONS, Heard, aggregate
 from mdfl_jax.exchange.neighbourhood import comparators, losses_of, sum_of_ranked
-from mdfl_jax.exchange.under_way import UnderWay, traced
 from mdfl_jax.networks.mixing import metropolis_hastings
 from mdfl_jax.study import make_study
 from mdfl_jax.study.plan import plan
@@ -72,8 +71,8 @@ def program(rule):
     """One compiled program of a rule for all cases."""
 
     def combined(heard):
-        with traced(UnderWay(lambda models: loss_of(models), progress=jnp.float32(PROGRESS))):
-            return aggregate(rule, Heard(*heard))
+        context = RoundContext(jax.random.key(0), None, PROGRESS, lambda models: loss_of(models))
+        return aggregate(rule, Heard(*heard, context=context)).models
 
     return jax.jit(combined)
 
@@ -128,9 +127,10 @@ def test_models_are_judged_with_the_batch_statistics_of_the_judge():
     def loss(models):
         return loss_of(models["params"]) + 100 * jnp.abs(models["batch_stats"]["b"][:, 0])
 
-    with traced(UnderWay(loss)):
-        parts = {of: settings.part(named(getattr(heard, of))) for of in ("sent", "own")}
-        found = losses_of(heard._replace(**parts))
+    whole = {of: named(getattr(heard, of)) for of in ("sent", "own")}
+    context = settings.judging(RoundContext(jax.random.key(0), None, loss=loss), whole["own"])
+    parts = {of: settings.part(models) for of, models in whole.items()}
+    found = losses_of(heard._replace(**parts, context=context))
     models = np.where(np.eye(N, dtype=bool)[:, :, None], own, sent)
     expected = np.linalg.norm(models - TARGETS[:, None], axis=2) + 100 * np.abs(own[:, :1])
     np.testing.assert_allclose(found, expected, rtol=1e-5)
@@ -160,7 +160,7 @@ def test_rules_are_those_of_byzfl():
     changed = {"geometric_median": {"weiszfeld_steps": 300}, "clipped_gossip": {"clip_radius": byzfl_outputs.TAU}}
     for rule in ("median", "nnm_median", "geometric_median", "clipped_gossip"):
         numbers = AGGREGATIONS.numbers(rule)(**changed.get(rule, {})).typed()
-        found = aggregate(rule, Heard(links, own, own, numbers))["w"]
+        found = aggregate(rule, Heard(links, own, own, numbers)).models["w"]
         np.testing.assert_allclose(found, np.broadcast_to(judge[rule], found.shape), rtol=1e-5, atol=1e-5, err_msg=rule)
 
 
@@ -213,8 +213,9 @@ def test_a_rule_says_whether_it_reads_the_mixing_weights_and_keeps_the_mean_and_
     assert traits.keeps_mean == kept
     with jax.enable_x64(True):
         double = heard._replace(**{of: {"w": jnp.zeros((N, D))} for of in ("own", "sent")})
-        with traced(UnderWay(loss_of, progress=jnp.float32(PROGRESS))):
-            assert jax.eval_shape(lambda: aggregate(rule, double))["w"].dtype == jnp.float64
+        context = RoundContext(jax.random.key(0), None, PROGRESS, loss_of)
+        found = jax.eval_shape(lambda: aggregate(rule, double._replace(context=context)).models)
+        assert found["w"].dtype == jnp.float64
 
 
 def test_a_study_notes_mixing_weights_without_effect():

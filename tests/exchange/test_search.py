@@ -8,6 +8,7 @@ import pytest
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings, sgd
 from mdfl_jax.algorithms.registry import numbers_of
+from mdfl_jax.core.types import RoundContext
 from mdfl_jax.exchange.relay import best_share
 from mdfl_jax.networks.meetings import MeetingsParams, meetings
 
@@ -32,7 +33,7 @@ def staleness(name, pattern, rate):
         def step(carry, slot):
             state, links = network.step(params, key, slot, carry[0], None)
             ones = lambda p, k: (jnp.zeros(N), jnp.ones((N, 1)))  # noqa: E731
-            after, _ = algorithm.round(hparams, key, carry[1], links, ones)
+            after, _ = algorithm.round(hparams, carry[1], links, RoundContext(key, ones))
             return (state, after), (jnp.mean(after.held), jnp.mean(slot - after.version))
 
         start = network.init(params, key, None), algorithm.init(hparams, jnp.zeros((N, 1)))

@@ -9,7 +9,7 @@ from small import assert_trees_equal
 from mdfl_jax import UserError
 from mdfl_jax.algorithms import ALGORITHMS, numbers_of
 from mdfl_jax.algorithms.local import Settings
-from mdfl_jax.core.types import BEFORE, NEVER, Links
+from mdfl_jax.core.types import BEFORE, NEVER, Links, RoundContext
 from mdfl_jax.exchange.sending import sent
 
 N = 4
@@ -35,8 +35,9 @@ def after(name, sends, rounds=3):
     algorithm = ALGORITHMS[name](Settings(sends=sends))
     numbers = numbers_of(name, period_min=1, period_max=1, participation=1.0).typed()
     state = algorithm.init(numbers, MODELS)
+    step = jax.jit(lambda numbers, state, key: algorithm.round(numbers, state, LINKS, RoundContext(key, quadratic)))
     for t in range(rounds):
-        state, stats = jax.jit(algorithm.round, static_argnums=4)(numbers, jax.random.key(t), state, LINKS, quadratic)
+        state, stats = step(numbers, state, jax.random.key(t))
     return algorithm.params(state), stats
 
 

@@ -26,7 +26,7 @@ def judged(case):
 
 
 MUTANTS = [
-    Mutant("engine/simulation.py", "_under_way(of_all, of_ep", "_under_way(gradient, of_ep", member("judges_that_still_compute")),
+    Mutant("engine/simulation.py", "_judge(of_all, ", "_judge(gradient, ", member("judges_that_still_compute")),
     # Who moves where.
     Mutant("mobility/label_distances.py", "histogram - reference", "histogram", "mobility/test_movement.py"),
     Mutant("mobility/label_distances.py", "counts_near + own_counts.", "counts_near + 0 * own_counts.", "mobility/test_movement.py"),

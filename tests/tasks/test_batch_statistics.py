@@ -11,7 +11,7 @@ from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings, adam, sgd
 from mdfl_jax.algorithms.registry import ignored_by, numbers_of, resolved
 from mdfl_jax.core.trees import trained
-from mdfl_jax.core.types import Links
+from mdfl_jax.core.types import Links, RoundContext
 from mdfl_jax.data.partition import DirichletNumbers
 from mdfl_jax.tasks import classification
 from mdfl_jax.tasks.gradients import Tiling
@@ -69,7 +69,8 @@ def round_of(name, local=False, optimizer=sgd(), **numbers):
     algorithm = ALGORITHMS[name](Settings(optimizer, local_statistics=local))
     hparams = numbers_of(name, **{"lr": 0.05, "weight_decay": 0.3, **numbers})
     links, state = Links(jnp.asarray(RING), jnp.asarray(MIX)), algorithm.init(hparams, before)
-    round_ = jax.jit(lambda state: algorithm.round(hparams, KEY, state, links, gradient_of(WHOLE, clients)))
+    context = RoundContext(KEY, gradient_of(WHOLE, clients))
+    round_ = jax.jit(lambda state: algorithm.round(hparams, state, links, context))
     state, stats = round_(state)
     return algorithm.params(state), stats, before, clients
 
@@ -112,7 +113,7 @@ def test_recursions_bring_everybodys_statistics_to_the_mean_of_the_batches(name)
         return jnp.zeros(N), {"params": still, "batch_stats": {"norm": pull}}
 
     def body(state, key):
-        state = algorithm.round(hparams, key, state, links, gradient)[0]
+        state = algorithm.round(hparams, state, links, RoundContext(key, gradient))[0]
         return state, algorithm.params(state)["batch_stats"]["norm"]["var"].min()
 
     run = jax.jit(lambda s: jax.lax.scan(body, s, jax.random.split(KEY, 400)))
@@ -141,7 +142,7 @@ def test_a_server_met_now_and_then_has_statistics_between_those_of_its_clients(n
         partner = jnp.where(t % 2 == 0, jnp.array([1, 0, 3, 2]), jnp.array([3, 2, 1, 0]))
         meeting = me[:, None] == partner
         links = Links(meeting, jnp.eye(N), last == t, last, last + interval, partner)
-        state = algorithm.round(hparams, KEY, state, links, gradient)[0]
+        state = algorithm.round(hparams, state, links, RoundContext(KEY, gradient))[0]
         return state, (algorithm.global_model(state)["batch_stats"], algorithm.params(state)["batch_stats"])
 
     run = jax.jit(lambda s: jax.lax.scan(body, s, jnp.arange(400, dtype=jnp.int32)))
