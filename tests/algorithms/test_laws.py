@@ -7,8 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from least_squares import NO_LINKS, Problem, graph, run, run_long
 
 from mdfl_jax import UserError
@@ -16,8 +14,6 @@ from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.dfedsam import sharpness_aware
 from mdfl_jax.algorithms.local import Settings, sgd
 from mdfl_jax.algorithms.registry import numbers_of
-from mdfl_jax.algorithms.sgp import push_weights
-from mdfl_jax.core.types import Links, RoundContext
 
 LR = 0.125  # exact in single precision, in which an optimiser has it
 CLOSE = {"rtol": 1e-10, "atol": 1e-10}
@@ -85,44 +81,6 @@ def test_dpsgd_stays_in_a_neighbourhood_that_shrinks_with_the_step():
         assert 0.4 < narrow / wide < 0.65  # of order of the step
 
 
-def test_kgt_finds_the_solution_in_spite_of_local_steps():
-    setting, problem = PLAIN._replace(num_local_steps=4), Problem()
-    apart = [farthest(name, problem, {"lr": 0.05}, 3000, None, setting) for name in ("kgt", "dpsgd")]
-    assert apart[0] < 1e-8 < 0.05 < apart[1]
-
-
-def test_d2_needs_its_laziness_where_the_smallest_eigenvalue_is_below_a_third():
-    """Two groups of three, each linked with all of the other: Metropolis-Hastings weights have the eigenvalue -1/2."""
-    links = graph([(i, j) for i in range(3) for j in range(3, 6)], 6)
-    assert np.linalg.eigvalsh(links[1]).min() < -0.49
-    assert farthest("d2", Problem(num_clients=6), {"lr": 0.1}, 4000, links) < 1e-6
-    assert not farthest("d2", Problem(num_clients=6), {"lr": 0.1, "laziness": 0.0}, 300, links) < 1e6
-
-
-def test_pame_comes_near_the_common_solution():
-    """Unlike clients, a fifth of the coordinates of a fifth of the neighbours: far nearer than learning alone."""
-    problem, everybody = Problem(spread=0.5), graph([(i, j) for i in range(5) for j in range(i)])
-    problem.start[:] = 0
-    found, alone = (after_many("pame", problem, {"lr": 0.25}, 1500, links) for links in (everybody, NO_LINKS))
-    distance = lambda w: np.linalg.norm(w - problem.solution, axis=1).mean()  # noqa: E731
-    assert distance(found) < 0.3 * distance(alone)
-
-
-@pytest.mark.parametrize("rate", [0.0, 1.0])
-def test_gossip_of_several_steps_keeps_the_mean_and_is_faster_by_chebyshev(rate):
-    """Without gradients a round is K steps of gossip; where the rate is that of the links, models come nearer."""
-    problem, (_, mix) = Problem(), graph()
-    problem.gradient = still
-    hparams = numbers_of("dmgt_svrg", gossip_steps=4, mixing_rate=rate)
-    found = run(ALGORITHMS["dmgt_svrg"](Settings()), hparams, problem, [graph()])[0][1]
-    np.testing.assert_allclose(found.mean(axis=0), problem.start.mean(axis=0), **CLOSE)
-    plain = np.linalg.matrix_power(mix, 4) @ problem.start
-    if rate == 0:
-        np.testing.assert_allclose(found, plain, **CLOSE)
-    else:
-        assert found.std(axis=0).max() < plain.std(axis=0).max()
-
-
 def test_a_schedule_that_ends_at_zero_leaves_the_momentum_finite():
     problem = Problem()
     algorithm = ALGORITHMS["qg_dsgdm"](Settings(schedule=lambda k: jnp.where(k < 3, 1.0, 0.0)))
@@ -161,48 +119,3 @@ def test_a_task_that_cannot_give_what_an_algorithm_asks_for_is_told_so():
 
 
 # SGP, over links of one direction.
-
-
-def directed(rng, num_clients=5, density=0.4):
-    """Links of one direction, with a circle that makes all reach all."""
-    adjacency = rng.random((num_clients, num_clients)) < density
-    np.fill_diagonal(adjacency, False)
-    adjacency[(np.arange(num_clients) + 1) % num_clients, np.arange(num_clients)] = True
-    return adjacency
-
-
-PUSH = ALGORITHMS["sgp"](PLAIN)
-
-
-@jax.jit
-def push_once(state, links):
-    """A round without gradients."""
-    return PUSH.round(numbers_of("sgp"), state, links, RoundContext(jax.random.key(0), still))[0]
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.floats(0, 1))
-def test_pushing_keeps_the_sums(seed, density):
-    """Gradients of zero: the sums of x = w z and of w stay; P is column-stochastic, and zero where nobody hears."""
-    rng = np.random.default_rng(seed)
-    adjacency = directed(rng, 6, density)
-    with jax.enable_x64(True):
-        pushed = np.asarray(push_weights(jnp.asarray(adjacency)))
-        np.testing.assert_allclose(pushed.sum(axis=0), 1, **CLOSE)
-        assert ((pushed > 0) == (adjacency | np.eye(6, dtype=bool))).all()
-        z = rng.normal(size=(6, 3))
-        state, links = PUSH.init(numbers_of("sgp"), {"w": jnp.asarray(z)}), Links(jnp.asarray(adjacency), jnp.eye(6))
-        for _ in range(4):
-            state = push_once(state, links)
-            weight = np.asarray(state.weight)
-            np.testing.assert_allclose(weight.sum(), 6, **CLOSE)
-            np.testing.assert_allclose(weight @ np.asarray(state.params["w"]), z.sum(axis=0), **CLOSE)
-
-
-def test_push_sum_finds_the_exact_average_and_row_weights_do_not():
-    problem, adjacency = Problem(), directed(np.random.default_rng(3))
-    problem.gradient = still
-    mean = problem.start.mean(axis=0)
-    uniform = (adjacency + np.eye(5)) / (adjacency + np.eye(5)).sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(after_many("sgp", problem, {}, 300, (adjacency, uniform), PLAIN), [mean] * 5, **CLOSE)
-    assert np.abs(after_many("dpsgd", problem, {}, 300, (adjacency, uniform)) - mean).max() > 0.05

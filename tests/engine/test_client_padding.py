@@ -21,7 +21,6 @@ from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.exchange.gossip import mix
 from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.networks.graphs import GraphParams
-from mdfl_jax.networks.meetings import MeetingsParams, meetings
 
 D = 37  # parameters of a model
 NUMBERS = numbers_of("dpsgd", lr=np.float32(0.1))
@@ -57,33 +56,10 @@ def quadratic(num_clients, mesh=None):
     return Task(num_clients, None, partition, init, gradient, evaluate, spread=Spread(mesh, by_client))
 
 
-def round_over_all(num_clients):
-    """A compiled round over eight devices, from and to states that lie where `layout` says."""
-    task, network = quadratic(num_clients, client_mesh()), meetings(num_clients)
-    simulation = Simulation(task, network, ALGORITHMS["dpsgd"](Settings()), Schedule(6, 6))
-    hparams, key = Hparams((), MeetingsParams(pairs=0.8), NUMBERS), jax.random.key(0)
-    shapes = jax.eval_shape(simulation.init, None, hparams, key)[0]
-    lies = lambda x, place: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place)  # noqa: E731
-    carry = jax.tree.map(lies, shapes, simulation.layout(shapes))
-    return jax.jit(simulation.round).lower(None, hparams, key, carry).compile()
-
-
 def exchanged(program):
     """The collectives of a program that move models."""
     kinds = "all-gather|all-reduce|reduce-scatter|collective-permute|all-to-all"
     return re.findall(rf"f32\[[\d,]*\b{D}\b[\d,]*\]\S* (?:{kinds})(?:-start)?\(", program.as_text())
-
-
-@pytest.mark.parametrize(("num_clients", "rows"), [(8, 1), (11, 2)])
-def test_models_are_mixed_by_collectives_between_devices_that_hold_their_rows(num_clients, rows):
-    program = round_over_all(num_clients)
-    assert exchanged(program)
-    [before] = re.findall(rf"f32\[(\d+),{D}\]\S* parameter\(\d+\), sharding.*algorithm.params", program.as_text())
-    assert int(before) == rows
-    whole = {leaf.shape for leaf in jax.tree.leaves(program.out_info.algorithm) if leaf.ndim == 2}
-    after = jax.tree.leaves(program.output_shardings.algorithm.params)
-    assert whole == {(8 * rows, D)}
-    assert [place.shard_shape((8 * rows, D)) for place in after] == [(rows, D)]
 
 
 def over_lists(graph, num_clients, num_devices):

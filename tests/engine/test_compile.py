@@ -101,15 +101,3 @@ def compare(found, expected, declared):
         exact = found[one.name].dtype.kind != "f" or "accuracy" in one.name
         check = np.testing.assert_array_equal if exact else np.testing.assert_allclose
         check(found[one.name], expected[one.name], **({} if exact else {"rtol": 1e-5, "atol": 1e-6}))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("which", ["draw", "rounds"])
-def test_an_error_of_the_compiler_reaches_the_study(program, monkeypatch, which):
-    def compile_one(one, *args, **kwargs):
-        if f"@jit_{which} " in one.as_text():
-            raise MemoryError("RESOURCE_EXHAUSTED")
-
-    monkeypatch.setattr(jax.stages.Lowered, "compile", compile_one)
-    with pytest.raises(MemoryError, match="RESOURCE_EXHAUSTED"):
-        started(program())

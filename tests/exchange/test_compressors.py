@@ -54,26 +54,6 @@ def test_messages_have_the_shape_and_type_of_what_is_sent(name):
         assert (value.shape, value.dtype, bits.shape, bits.dtype) == ((N, SIZE), kind, (N, 2), jnp.uint32)
 
 
-TOP_K, SIGN = made("top_k"), made("sign")
-
-
-@settings(max_examples=50, deadline=None)
-@given(rows)
-def test_top_k_and_sign_are_contractions(x):
-    """Top-k keeps the largest; sign sends one size for all coordinates."""
-    kept, signs = (
-        np.asarray(f(NUMBERS[of], jax.random.key(0), x)[0], float) for f, of in ((TOP_K, "top_k"), (SIGN, "sign"))
-    )
-    for mine, whole in zip(kept, x.astype(float)):
-        largest = sorted(range(SIZE), key=lambda at: -abs(whole[at]))[:8]
-        assert (mine == [whole[at] if at in largest else 0 for at in range(SIZE)]).all()
-        assert np.square(mine - whole).sum() <= (1 - 8 / SIZE) * np.square(whole).sum() * (1 + 1e-12)
-    whole = x.astype(float)
-    norm, one_norm = np.square(whole).sum(axis=1), np.abs(whole).sum(axis=1)
-    assert (np.abs(np.square(signs - whole).sum(axis=1) - (norm - one_norm**2 / SIZE)) <= 1e-5 * norm + 1e-30).all()
-    assert all(len(np.unique(np.abs(row))) == 1 for row in signs)
-
-
 def test_random_compressors_are_off_by_what_they_promise_in_the_mean():
     """A contraction of random coordinates, not scaled up; noise of the variance asked for; QSGD's bound."""
     x = jax.random.normal(jax.random.key(1), (N, SIZE)).at[2].set(0)

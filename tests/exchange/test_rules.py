@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import byzfl_outputs
-from scipy import stats
 from small import told
 from tiny import tiny_config
 
@@ -138,17 +137,6 @@ def test_models_are_judged_with_the_batch_statistics_of_the_judge():
 
 def named(x):
     return {"params": {"w": x["w"]}, "batch_stats": {"b": x["b"]}}
-
-
-def test_the_trimmed_mean_is_scipys():
-    both, own, sent = drawn(3, 1.0)
-    trimmed = combined("trimmed_share", both, own, sent)[:, 1:]
-    for i in range(1, N):
-        others = sent[both[i]]
-        cut = int(np.floor(0.3 * len(others)))
-        kept = len(others) - 2 * cut
-        expected = (own[i] + kept * stats.trim_mean(others, 0.3, axis=0)) / (kept + 1)
-        np.testing.assert_allclose(trimmed[i], expected, rtol=1e-4, atol=1e-5)
 
 
 def test_rules_are_those_of_byzfl():

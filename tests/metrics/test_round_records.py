@@ -4,20 +4,18 @@ import jax
 import numpy as np
 import pytest
 from oracles import grid_world
-from small import PATTERNS, assert_trees_equal, toy_hparams, toy_task
+from small import PATTERNS, toy_hparams, toy_task
 
 from mdfl_jax import Schedule, simulate
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.core.metric import record
 from mdfl_jax.metrics import metrics_of
 from mdfl_jax.metrics.evaluation import choose_records
-from mdfl_jax.mobility import Motion
-from mdfl_jax.networks.spatial import SpatialParams, rule_numbers, spatial
+from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.tasks.regression import LinearNumbers, regression
 
 N, ROUNDS_RUN = 6, 6
 SCHEDULE = Schedule(ROUNDS_RUN, 2, record_positions=True, record_mib=1)
-WITHOUT = {"links", "destination", "centre"}
 
 
 def heard(links, num_clients=N):
@@ -59,38 +57,6 @@ def test_centres_are_those_of_a_greedy_cover_and_the_destinations_of_dcm(grid):
     assert grid_world.is_possible_outcome(frozenset(chosen), points, history.position[0, 2:].astype(int), 2.0)
     goals = history.destination[~np.isnan(history.destination).any(axis=2)]
     assert {tuple(goal) for goal in goals.tolist()} <= set(places)
-
-
-@pytest.mark.long
-def test_recording_changes_no_other_value(grid):
-    run = jax.jit(simulate(toy_task(N), spatial(N, 5, PATTERNS), dpsgd(), SCHEDULE._replace(record_mib=0)))
-    for p, recorded in enumerate(grid):
-        plain = jax.device_get(run(toy_hparams(p), jax.random.key(4)))
-        assert set(recorded) - set(plain) == WITHOUT
-        assert_trees_equal(dict(plain), {name: recorded[name] for name in plain})
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("rule", ["random_waypoint", "patrol"])
-def test_destinations_of_the_plane_lie_ahead(rule):
-    """A client moves straight towards its destination as long as it keeps it; those of a patrol are its waypoints."""
-    corners = [(50.0, 50.0), (250.0, 50.0), (250.0, 250.0)]
-    values = {"speed_min": 10.0, "speed_max": 20.0, "loop": "; ".join(f"{x:g},{y:g}" for x, y in corners)}
-    motion = Motion(width=300.0, height=300.0, dt=2.0)
-    rules = tuple(numbers.traced() for numbers in rule_numbers((rule,), **values))
-    params = SpatialParams(num_mobile=4, radius=60.0, motion=motion, rules=rules)
-    run = jax.jit(simulate(toy_task(N), spatial(N, mobility=[rule]), dpsgd(), Schedule(12, 6, True, record_mib=1)))
-    history = jax.device_get(run(toy_hparams()._replace(network=params), jax.random.key(2)))
-    goal, place = history.destination.astype(float), history.position.astype(float)
-    assert np.isnan(goal[:, 4:]).all()
-    kept = (goal[1:] == goal[:-1]).all(axis=2)
-    assert kept.sum() > 10
-    for t, i in np.argwhere(kept):
-        rest = [np.hypot(*(place[t + k, i] - goal[t + 1, i])) for k in (1, 2)]
-        walked = np.hypot(*(place[t + 2, i] - place[t + 1, i]))
-        assert rest[0] - rest[1] == pytest.approx(walked, abs=1e-2)  # each metre walked is a metre nearer
-    if rule == "patrol":
-        assert {tuple(g) for g in goal[:, :4].reshape(-1, 2)} <= set(corners)
 
 
 @pytest.mark.parametrize(

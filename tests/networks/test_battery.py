@@ -7,17 +7,13 @@ import pytest
 from small import toy_hparams
 from worlds import holding, played
 
-from mdfl_jax.core.types import FIXED
 from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.mobility.plane import Motion
 from mdfl_jax.networks.costs import CostParams, CountedParams, Work, counted
-from mdfl_jax.networks.fixed import fixed_graph
-from mdfl_jax.networks.graphs import GraphParams
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.networks.wrappers.battery import BatteryParams, powered
 
 N, ROUNDS = 6, 14
-RING = fixed_graph(N, "ring")
 
 
 def battery(inner, **numbers):
@@ -26,18 +22,6 @@ def battery(inner, **numbers):
 
 def costs(**numbers):
     return CostParams(**{name: np.float32(value) for name, value in numbers.items()})
-
-
-def test_who_harvests_less_than_a_round_takes_takes_part_in_that_share_of_the_rounds():
-    """A round takes 8 J of 20 J and brings 2 J: three rounds, and then every fourth one."""
-    assert FIXED in RING.gives - powered(RING).gives
-    params = CountedParams(battery(GraphParams(), capacity=20, harvest=2), costs(joules_per_sample=2))
-    states, links = played(
-        counted(powered(RING), Work(batch_size=4)), params, ROUNDS, holding(np.full(N, 9)), bits=1000
-    )
-    wakes = [0, 1, 2, 3, 7, 11]
-    np.testing.assert_array_equal(links.active, np.isin(np.arange(ROUNDS), wakes)[:, None].repeat(N, 1))
-    assert states.inner.left[:5, 0].tolist() == [20, 14, 8, 2, -4]
 
 
 def test_who_has_no_energy_stands_still():

@@ -9,9 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import grid_world
+from worlds import played
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.networks.contact import at_rest, closest_squared, contact_time, disc, swept, swept_neighbours
+from mdfl_jax.networks.link_filters import draw_radii, failure_probability
+from mdfl_jax.networks.spatial import SpatialParams, spatial
 from tests.reference.world import closest, time_within
 
 SWEPT, CLOSEST, DISC, TIME = (jax.jit(function) for function in (swept, closest_squared, disc, contact_time))
@@ -132,3 +135,21 @@ def test_root_as_radius_in_single_precision():
         position = jnp.array([(1, 1), (1 + a, 1 + b)], jnp.float32)
         assert DISC(position, np.float32(np.sqrt(squared)))[0, 1], squared
         assert not DISC(position, np.float32(np.sqrt(squared - 0.5)))[0, 1], squared
+
+
+def test_fading_and_drawn_radii_at_their_ends():
+    squared = jnp.array([[0.0, 25.0, 100.0, 400.0]])
+    np.testing.assert_allclose(failure_probability(squared, jnp.float32(10), 0.1, 0.4), [[0.1, 0.2, 0.5, 0.5]])
+    np.testing.assert_allclose(failure_probability(squared, jnp.inf, 0.1, 0.4), [[0.1] * 4])
+    np.testing.assert_allclose(failure_probability(squared[:, :1], jnp.float32(0), 0.9, 0.4), [[0.9]])
+    assert np.isinf(draw_radii(jax.random.key(0), jnp.inf, jnp.float32(1.0), 500)).all()
+
+
+def test_the_longest_list_that_a_round_needed_is_told():
+    """Also where only an earlier round needed more."""
+    params = SpatialParams(20, radius=1.0, max_step=4.0)
+    (states, _), (_, links) = (played(spatial(30, 6, max_neighbours=most), params, 4) for most in (4, 0))
+    degrees = links.adjacency.sum(axis=2).max(axis=1)
+    assert states.needed[1:].tolist() == (np.maximum.accumulate(degrees) + 1).tolist()
+    assert states.needed[1] > 5
+    assert degrees[1] < degrees[0]

@@ -1,4 +1,4 @@
-"""Radios: path loss by hand and by standards, laws of shadowing, fading and bursts, rates; both forms agree."""
+"""Radios: path loss by hand and by standards, laws of shadowing and fading, heights, rates, what a plan tells."""
 
 import jax
 import jax.numpy as jnp
@@ -7,18 +7,14 @@ import pytest
 from oracles import radio as oracle
 from scipy import stats
 from tiny import tiny_config
-from worlds import matrices, played
+from worlds import played
 
 from mdfl_jax.core.links import ALL_PAIRS
 from mdfl_jax.core.rng import stream_at
 from mdfl_jax.core.sharding import Held
 from mdfl_jax.mobility.plane import Motion
 from mdfl_jax.mobility.trace import of_one_form, tracks
-from mdfl_jax.networks import fixed_graph
 from mdfl_jax.networks.contact import Met
-from mdfl_jax.networks.costs import CostParams, Work, link_filter
-from mdfl_jax.networks.graphs import GraphParams
-from mdfl_jax.networks.link_filters import chained
 from mdfl_jax.networks.radios import air_to_ground
 from mdfl_jax.networks.radios.fading import NakagamiNumbers
 from mdfl_jax.networks.radios.its_g5 import TABLE as ITS_G5
@@ -34,14 +30,6 @@ from mdfl_jax.traces import TraceTable
 
 N, ROUNDS = 24, 5
 PLANE = SpatialParams(16, radius=np.float32(150.0), motion=Motion(500.0, 500.0, 5.0))
-SIGNAL = LogDistanceNumbers().traced()
-
-
-def plane(parts, lists=0, contact="disc", costs=()):
-    own = radio(parts)
-    filters = [each for each in (own, *costs) if each]
-    mobility = ("random_waypoint",)
-    return spatial(N, mobility=mobility, contact=contact, link_filter=chained(filters), max_neighbours=lists)
 
 
 def test_losses_are_those_of_the_standards_and_by_hand():
@@ -125,7 +113,7 @@ def lost_between(distance, *heights):
     return oracle.free_space(np.hypot(distance, high - low) / 1000, 2000) + 2.3
 
 
-FLYING = plane(Parts("air_to_ground"))
+FLYING = spatial(N, mobility=("random_waypoint",), link_filter=radio(Parts("air_to_ground")))
 
 
 @pytest.mark.few(1)
@@ -197,48 +185,6 @@ def test_who_has_no_height_in_the_trace_has_that_of_the_radio():
         np.testing.assert_array_equal(played(network, numbers, 3)[1].rate, expected.rate)
         of_heights = played(network, numbers._replace(trace=traces[0]), 3)[1]
         assert np.array_equal(of_heights.rate, expected.rate) == (mobility == 1)
-
-
-WHOLE = Parts("log_distance", "nakagami", "its_g5", "turns", shadowed=True, bursts=True)
-DRONES = Parts("air_to_ground", "", "its_g5")
-SHADOWED = SIGNAL.replace(shadowing=np.float32(4))
-BURSTS = {"burst": np.float32(0.3), "burst_end": np.float32(0.5)}
-NUMBERS = {
-    WHOLE: RadioParams(SHADOWED, NakagamiNumbers().traced(), **BURSTS),
-    DRONES: RadioParams(air_to_ground.AirToGroundNumbers(environment="high_rise", height_spread=0.5).traced()),
-}
-
-
-@pytest.mark.few(2)
-@pytest.mark.parametrize("contact", ["disc", "swept"])
-@pytest.mark.parametrize("parts", [WHOLE, DRONES])
-def test_lists_mean_what_matrices_mean(parts, contact):
-    short = link_filter(Work(), "resume")
-    cost = CostParams(link_bits=np.float32(1.5e7), latency=np.float32(0.01))
-    numbers = PLANE._replace(link_filter=(NUMBERS[parts], cost))
-    dense, listed = (played(plane(parts, lists, contact, (short,)), numbers, ROUNDS)[1] for lists in (0, N - 1))
-    found, rate = dense.adjacency, dense.rate
-    np.testing.assert_array_equal(found, found.swapaxes(1, 2))
-    np.testing.assert_array_equal(found, matrices(listed.senders, listed.adjacency))
-    np.testing.assert_allclose(rate, matrices(listed.senders, listed.rate), rtol=1e-4)
-    assert (rate[found] > 0).all()
-    assert 0 < found.sum() < np.sum(rate > 0)  # some contacts are too short
-
-
-def test_bursts_are_gilberts_chain_also_on_a_graph():
-    """Stationary from the first round on: a share of 0.05 / 0.25 of the pairs in bursts of five rounds in the mean."""
-    network = fixed_graph(N, "complete", link_filter=radio(Parts(bursts=True)))
-    numbers = GraphParams(link_filter=RadioParams(burst=np.float32(0.05), burst_end=np.float32(0.2)))
-    links = played(network, numbers, 300)[1]
-    good = links.adjacency
-    np.testing.assert_array_equal(links.in_radius, np.broadcast_to(~np.eye(N, dtype=bool), good.shape))
-    np.testing.assert_array_equal(links.outage, links.in_radius & ~good)
-    np.testing.assert_array_equal(good, good.swapaxes(1, 2))
-    bad = ~good[:, *np.triu_indices(N, 1)]
-    assert bad[0].mean() == pytest.approx(0.2, abs=0.08)
-    assert bad.mean() == pytest.approx(0.2, abs=0.02)
-    assert bad[1:][bad[:-1]].mean() == pytest.approx(0.8, abs=0.02)
-    assert bad[1:][~bad[:-1]].mean() == pytest.approx(0.05, abs=0.01)
 
 
 def test_rates_by_hand_and_by_the_tables():

@@ -15,7 +15,7 @@ from mdfl_jax.mobility.trace import tracks
 from mdfl_jax.networks.contact import contact_list
 from mdfl_jax.networks.costs import CostParams, Work, link_filter
 from mdfl_jax.networks.spatial import SpatialParams, spatial
-from mdfl_jax.traces import GAPS, Contacts, ContactTable, TraceTable, contact_table, load, resample
+from mdfl_jax.traces import GAPS, Contacts, TraceTable, contact_table, load, resample
 from mdfl_jax.traces.describe import describe
 
 N = 6
@@ -72,27 +72,6 @@ def test_paths_join_the_places_of_the_rounds_of_those_who_are_there_and_did_not_
         there = table.present[k * substeps : (k + 1) * substeps + 1].all(axis=0)
         np.testing.assert_array_equal(present.throughout, there)
         np.testing.assert_array_equal(present.now, table.present[(k + 1) * substeps])
-
-
-CONTACTS = ContactTable(
-    edges=np.array([[0, 1], [1, 0], [2, 5], [3, 4], [4, 3], [0, 5]], np.int32),
-    offsets=np.array([0, 3, 3, 6]),
-    num_clients=N,
-)
-
-
-@pytest.mark.parametrize(("at_end", "rounds"), [("hold", [0, 1, 2, 2, 2]), ("repeat", [0, 1, 2, 0, 1])])
-def test_contact_lists_are_the_links_of_each_round(at_end, rounds):
-    listed = SpatialParams(trace=contact_list(CONTACTS, at_end))
-    history, places = play(network("fedavg", ("contacts",), contact="swept"), listed, 5)
-    for (adjacency, mix, _), k in zip(history, rounds):
-        expected = np.zeros((N, N), bool)
-        for i, j in CONTACTS.edges[CONTACTS.offsets[k] : CONTACTS.offsets[k + 1]]:
-            expected[i, j] = True
-        np.testing.assert_array_equal(adjacency, expected)
-        np.testing.assert_allclose(mix.sum(axis=1), 1, rtol=1e-6)
-    np.testing.assert_allclose(np.linalg.norm(places.position, axis=1), 1, rtol=1e-6)
-    assert not places.distance_moved.any()
 
 
 @functools.cache

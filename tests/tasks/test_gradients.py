@@ -10,7 +10,7 @@ import pytest
 from small import assert_trees_equal, toy_dataset
 
 from mdfl_jax.data.batching import cut_blocks, draw_minibatch
-from mdfl_jax.data.partition import DirichletNumbers
+from mdfl_jax.data.partition import DirichletNumbers, PartitionNumbers
 from mdfl_jax.models import make_model
 from mdfl_jax.tasks import SupervisedClients, classification
 from mdfl_jax.tasks.gradients import Tiling, cut
@@ -152,3 +152,19 @@ def test_forms_of_convolution_and_computing_again_agree_through_whole_models():
     assert float(jnp.linalg.norm(plain[1]["stage_0"]["Conv_0"]["kernel"])) > 0.1
     assert_trees_equal(jax.jit(partial(both, form="filtering"))(params), plain, 5e-5)
     assert_trees_equal(jax.jit(partial(both, remat=True))(params), plain, 1e-6)
+
+
+@pytest.mark.parametrize("batch_size", [0, 5])
+def test_gradients_of_some_clients_are_rows_of_those_of_all_and_of_no_others(batch_size):
+    """Also where runs with different clients are mapped together: the loop is then that of the run with the most."""
+    by_four = Tiling(block_size=5, tile=20)
+    task = classification(toy_dataset(), make_model("linear", 3), 9, "iid", batch_size=batch_size, tiling=by_four)
+    clients = task.partition(task.data, PartitionNumbers(), KEY)
+    params = jax.vmap(lambda k: task.init(task.data, k))(jax.random.split(jax.random.key(1), 9))
+    of = lambda only: task.gradient(task.data, clients, params, jax.random.key(2), only=only)  # noqa: E731
+    some = jnp.asarray(np.random.default_rng(0).random((4, 9)) < np.array([[0], [0.3], [0.6], [1]]))
+    whole = jax.jit(lambda: task.gradient(task.data, clients, params, jax.random.key(2)))()
+    found = jax.jit(jax.vmap(of))(some)
+    for k in range(4):
+        rows = lambda leaf, k=k: jnp.where(some[k].reshape(-1, *[1] * (leaf.ndim - 1)), leaf, 0)  # noqa: E731
+        assert_trees_equal(jax.tree.map(lambda leaf, k=k: leaf[k], found), jax.tree.map(rows, whole), 1e-6)
