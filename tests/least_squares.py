@@ -4,8 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mdfl_jax.core.message_bits import total_bits, words
-from mdfl_jax.core.types import Links, RoundContext
+from mdfl_jax.core.types import Links
 
 RING = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (0, 2)]  # five clients; degrees 3, 2, 3, 2, 2
 
@@ -37,11 +36,6 @@ class Problem:
         self.b += np.einsum("irl,il->ir", self.a, spread * rng.normal(size=(num_clients, size)))
         self.start = rng.normal(size=(num_clients, size))
 
-    def gradient_of(self, i, w, rows=slice(None)):
-        """In NumPy, of one client, over some of its rows."""
-        a, b = self.a[i][rows], self.b[i][rows]
-        return a.T @ (a @ w - b) / len(b)
-
     def drawn(self, key):
         """[N, batch] the rows of a minibatch."""
         return jax.random.randint(key, (self.num_clients, self.batch), 0, self.a.shape[1])
@@ -69,36 +63,25 @@ class Problem:
         return jnp.mean(residual**2, axis=1) / 2, self.tree(found.astype(x.dtype))
 
 
-def run(algorithm, hparams, problem, links, start=None, details=False):
-    """Rounds over given links; (models [R + 1, N, n], messages [R, N], bits [R, N], the last state).
-
-    Links are (adjacency, mix) or whole `Links`. With ``details`` the fifth result is `RoundStats.details`, [R, ...].
-    """
-    start = problem.start if start is None else start
-    state = jax.jit(algorithm.init)(hparams, problem.tree(jnp.asarray(start)))
-    step = jax.jit(lambda key, s, links: algorithm.round(hparams, s, links, RoundContext(key, problem.gradient)))
-    models, messages, bits, told = [problem.flat(algorithm.params(state))], [], [], []
+def run(algorithm, hparams, problem, links):
+    """Rounds over given links (adjacency, mix); (models [R + 1, N, n], the last state)."""
+    state = jax.jit(algorithm.init)(hparams, problem.tree(jnp.asarray(problem.start)))
+    step = jax.jit(lambda key, s, links: algorithm.round(hparams, key, s, links, problem.gradient)[0])
+    models = [problem.flat(algorithm.params(state))]
     for t, given in enumerate(links):
-        whole = given if isinstance(given, Links) else Links(*map(jnp.asarray, given))
-        state, stats = step(jax.random.key(t), state, whole)
+        state = step(jax.random.key(t), state, Links(*map(jnp.asarray, given)))
         models.append(problem.flat(algorithm.params(state)))
-        messages.append(np.asarray(stats.messages))
-        bits.append(total_bits(words(stats.bits)))
-        told.append(stats.details)
-    found = np.stack(models), np.stack(messages), np.stack(bits), state
-    return (*found, np.stack(told)) if details else found
+    return np.stack(models), state
 
 
-def run_long(algorithm, hparams, problem, links, rounds, start=None):
+def run_long(algorithm, hparams, problem, links, rounds):
     """The models after many rounds over the same links, in one program."""
-    start = problem.start if start is None else start
     links = Links(jnp.asarray(links[0]), jnp.asarray(links[1]))
 
     @jax.jit
     def whole():
-        of = lambda key: RoundContext(key, problem.gradient)  # noqa: E731
-        step = lambda s, k: (algorithm.round(hparams, s, links, of(k))[0], None)  # noqa: E731
-        state = algorithm.init(hparams, problem.tree(jnp.asarray(start)))
+        step = lambda s, k: (algorithm.round(hparams, k, s, links, problem.gradient)[0], None)  # noqa: E731
+        state = algorithm.init(hparams, problem.tree(jnp.asarray(problem.start)))
         return algorithm.params(jax.lax.scan(step, state, jax.random.split(jax.random.key(0), rounds))[0])
 
     return problem.flat(whole())

@@ -8,7 +8,8 @@ import pytest
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings, sgd
 from mdfl_jax.algorithms.registry import resolved
-from mdfl_jax.core.types import Links, RoundContext
+from mdfl_jax.core.types import Links
+from mdfl_jax.exchange.relay import best_share
 
 N, SLOTS = 6, 40
 VARIANTS = ("fedmobile", "fedmobile_u", "fedmobile_d", "fedmobile_local", "fedmobile_auto", "async_fl",
@@ -76,3 +77,11 @@ def test_no_step_is_delivered_twice(name):
         delivered_late += (kept.sum(axis=2) > 9).sum()
     if name == "fedmobile_u":
         assert delivered_late > 0  # some hold more than they can have made: they carry for others
+
+
+@pytest.mark.parametrize("k", [1e-2, 0.3, 1.0, 5.0, 25.0, 200.0, 1e4])
+def test_the_automatic_share_is_the_best_on_a_grid(k):
+    """The least mean bound Delta - (1 - exp(-k u^2)) (1 - u) Delta / 2 over all shares."""
+    u = np.linspace(0, 1, 20_001)
+    bound = 1 - (1 - np.exp(-k * u**2)) * (1 - u) / 2
+    assert abs(float(best_share(k)) - u[np.argmin(bound)]) < 2e-3

@@ -21,7 +21,8 @@ from tests.reference.configurations import (
 from tests.reference.judge import judge
 from tests.reference.refusals import reasons
 
-MORE = (("work", "steps"), ("optimizer", "momentum"), ("decay", "weight decay"), ("schedule", "exponential"))
+MORE = (("work", "steps"), ("optimizer", "momentum"), ("decay", "weight decay"), ("schedule", "exponential"),
+        ("cost", "counted"))  # fmt: skip
 WORLDS = {"sgp": {"failure": "link failure"}, "osgp": {"clock": "at once"}, "swift": {"clock": "at once"}}
 WORLDS |= {name: {"clock": "at once", "world": "complete", "rounds": 16} for name in ("adpsgd", "push", "push_pull")}
 WORLDS |= {name: {"server": "random", "world": "random_movement"} for name in SERVER}

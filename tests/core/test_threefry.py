@@ -3,11 +3,8 @@
 import jax
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 
 from mdfl_jax.core import rng
-
-WORDS = st.integers(0, 2**32 - 1)
 
 
 def oracle(key: tuple[int, int], counter: tuple[int, int]) -> tuple[int, int]:

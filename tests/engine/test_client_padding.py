@@ -1,8 +1,6 @@
-"""Clients that fill up the devices' rows change nothing: what is padded, and whole runs over eight devices."""
+"""Devices that share a run over neighbour lists: what they receive, and rows that fill them up."""
 
 import re
-from functools import partial
-from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,46 +12,15 @@ from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import numbers_of
 from mdfl_jax.core.links import Reach, Senders
-from mdfl_jax.core.rng import per_client
-from mdfl_jax.core.sharding import client_mesh, padded, replicate, tracing_over
-from mdfl_jax.core.types import Score, Spread, Task
+from mdfl_jax.core.sharding import client_mesh, replicate, tracing_over
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.exchange.gossip import mix
 from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.networks.graphs import GraphParams
+from mdfl_jax.tasks.regression import LinearNumbers, regression
 
 D = 37  # parameters of a model
 NUMBERS = numbers_of("dpsgd", lr=np.float32(0.1))
-
-
-class Wishes(NamedTuple):
-    """Clients of the quadratic task."""
-
-    wish: Any
-    num_samples: Any
-    label_counts: Any
-
-
-def quadratic(num_clients, mesh=None):
-    """Each client wishes for a model of its own, and sees it with noise: what compiles in no time."""
-    rows = padded(num_clients, mesh)
-
-    def partition(data, hparams, key):
-        real = jnp.arange(rows) < num_clients
-        return Wishes(jax.random.normal(key, (rows, D)), real.astype(jnp.int32), real[:, None].astype(jnp.int32))
-
-    def gradient(data, clients, params, key):
-        noise = jax.vmap(lambda k: jax.random.normal(k, (D,)))(per_client(key, rows))
-        found = jnp.where(clients.num_samples[:, None] > 0, params["w"] - clients.wish + 0.1 * noise, 0)
-        return jnp.sum(jnp.square(found), axis=1), {"w": found}
-
-    def evaluate(data, clients, params):
-        size = jnp.mean(jnp.square(params["w"] - 1), axis=1)
-        return Score(jnp.exp(-size), size)
-
-    by_client = partial(jax.tree.map, lambda _: True)
-    init = lambda data, key: {"w": jax.random.normal(key, (D,))}  # noqa: E731
-    return Task(num_clients, None, partition, init, gradient, evaluate, spread=Spread(mesh, by_client))
 
 
 def exchanged(program):
@@ -66,8 +33,9 @@ def over_lists(graph, num_clients, num_devices):
     """A whole run of D-PSGD on a graph whose links are neighbour lists, compiled."""
     mesh = client_mesh(jax.devices()[:num_devices])
     network = fixed_graph(num_clients, graph, lists=True)
-    simulation = Simulation(quadratic(num_clients, mesh), network, ALGORITHMS["dpsgd"](Settings()), Schedule(6, 6))
-    hparams, key = Hparams((), GraphParams(), NUMBERS), jax.random.key(0)
+    task = regression("linear", num_clients, D, 3, test_samples=2, mesh=mesh)
+    simulation = Simulation(task, network, ALGORITHMS["dpsgd"](Settings()), Schedule(6, 6))
+    hparams, key = Hparams(LinearNumbers(shift=1.0).typed(), GraphParams(), NUMBERS), jax.random.key(0)
     whole = lambda: simulation.advance(None, hparams, key, simulation.init(None, hparams, key)[0])  # noqa: E731
     return jax.jit(whole).lower().compile()
 

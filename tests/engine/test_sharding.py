@@ -9,14 +9,11 @@ from jax.sharding import NamedSharding, PartitionSpec
 from small import PATTERNS, assert_trees_differ, assert_trees_equal, computed, toy_dataset, toy_hparams
 
 from mdfl_jax import Schedule
-from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.algorithms.local import Settings
-from mdfl_jax.algorithms.registry import numbers_of
 from mdfl_jax.core.sharding import CLIENT, by_rows, choose, client_mesh, everywhere, replicate, tracing_over
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.models import make_model
-from mdfl_jax.networks.meetings import MeetingsParams, meetings
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.tasks import classification
 from mdfl_jax.tasks.gradients import Tiling
@@ -73,33 +70,6 @@ def test_runs_over_a_mesh_are_runs_on_one_device(num_devices, columns, at_once):
     first, second = (jax.tree.map(lambda x, i=i: x[i], expected[0]) for i in (0, 1))
     assert_trees_differ(first, second, 1e-2)
     assert (expected[1].consensus_distance[:, -1] > 0.01).all()
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("batch_size", "settings"),
-    [(0, Settings(num_local_steps=2)), *((10, Settings(num_local_epochs=2, equal_steps=e)) for e in (False, True))],
-    ids=["steps", "epochs", "equal epochs"],
-)
-def test_local_steps_and_epochs_over_devices_are_those_on_one_and_no_loop_has_a_collective(batch_size, settings):
-    """Where clients hold unlike numbers of samples and some nothing; FedMobile hands models over beside its steps."""
-    found = []
-    for devices in (1, 4):
-        simulation = Simulation(
-            make(batch_size, devices), meetings(N), ALGORITHMS["fedmobile"](settings), Schedule(2, 2)
-        )
-        hparams = HPARAMS._replace(network=MeetingsParams(), algorithm=numbers_of("fedmobile", lr=np.float32(0.1)))
-
-        def whole(key, simulation=simulation, hparams=hparams):
-            start = simulation.init(simulation.data, hparams, key)[0]
-            return simulation.advance(simulation.data, hparams, key, start)
-
-        compiled = jax.jit(whole).lower(jax.random.key(3)).compile()
-        found.append(compiled(jax.random.key(3))[0].algorithm.params)
-        number, apart = unordered(compiled.as_text())
-        assert bool(number) == (devices > 1)
-        assert not apart
-    assert_trees_equal(*found, TOLERANCE)
 
 
 def over_two(inner):

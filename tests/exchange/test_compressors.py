@@ -25,7 +25,6 @@ N, SIZE = 3, 40
 f32 = np.float32
 VALUES = {"transmission": f32(0.2), "levels": np.int32(5), "eta": f32(0.1), "omega": f32(0.1), "noise": f32(0.5)}
 NUMBERS = {name: from_values(COMPRESSORS.numbers(name), VALUES) for name in COMPRESSORS}
-rows = hnp.arrays(f32, (N, SIZE), elements=st.floats(-100, 100, width=32))
 
 
 def made(name):
@@ -44,14 +43,6 @@ def squared_errors(name, x, draws):
     value = jax.vmap(lambda k: made(name)(NUMBERS[name], k, x)[0])(jax.random.split(jax.random.key(0), draws))
     errors = np.square(np.asarray(value, np.float64) - np.asarray(x)).sum(axis=2)
     return errors.mean(axis=0), errors.std(axis=0) / np.sqrt(draws), np.square(np.asarray(x, np.float64)).sum(axis=1)
-
-
-@pytest.mark.few(3)
-@pytest.mark.parametrize("name", list(COMPRESSORS))
-def test_messages_have_the_shape_and_type_of_what_is_sent(name):
-    for kind in (jnp.float32, jnp.bfloat16):
-        value, bits = made(name)(NUMBERS[name], jax.random.key(0), jnp.ones((N, SIZE), kind))
-        assert (value.shape, value.dtype, bits.shape, bits.dtype) == ((N, SIZE), kind, (N, 2), jnp.uint32)
 
 
 def test_random_compressors_are_off_by_what_they_promise_in_the_mean():
@@ -120,16 +111,6 @@ def test_anq_keeps_its_inequality_at_its_largest_level_and_beyond(omega):
     numbers, one = NUMBERS["anq"].replace(eta=f32(1), omega=f32(omega)), levels[:, None]
     bits = made("anq")(numbers, jax.random.key(0), x[:, None])[1]
     np.testing.assert_array_equal(total_bits(bits), np.asarray(elias_bits(jnp.asarray(one)))[:, 0] + 32 * exact)
-
-
-def test_anq_is_the_coarsest_of_its_kind():
-    """Half-way between two points the inequality holds with equality: wider gaps would break it."""
-    eta, omega = 0.3, 0.25
-    points = eta / omega * (((1 + omega) / (1 - omega)) ** np.arange(12) - 1)
-    middle = (points[1:] + points[:-1]) / 2
-    np.testing.assert_allclose((points[1:] - points[:-1]) / 2, eta + omega * middle)
-    for shift, expected in ((-1e-4, range(11)), (1e-4, range(1, 12))):
-        assert anq(jnp.asarray(middle * (1 + shift), jnp.float32), eta, omega)[0].tolist() == list(expected)
 
 
 def test_the_code_of_levels_can_be_told_apart_and_grows_with_the_logarithm():

@@ -18,7 +18,7 @@ from mdfl_jax.exchange.gossip import (
 )
 from mdfl_jax.networks.mixing import fedavg, metropolis_hastings
 
-CASES = settings(deadline=None, max_examples=60, derandomize=True)
+CASES = settings(deadline=None, max_examples=25, derandomize=True)
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-6}
 BOUNDS = {5: (2,), 12: (3, 11)}  # few, so that few programs are compiled
 MIX = jax.jit(mix, static_argnums=2)
@@ -83,11 +83,10 @@ def test_lists_and_choice_equal_the_dense_product(weights, seed):
     assert_equal(listed(weights, params, n + 2)[1], exact)
 
 
-@pytest.mark.parametrize("clients", [5, 20])
-@pytest.mark.parametrize("places", [1, 2, 9, 10, 17])
-def test_sums_over_lists_are_those_of_a_matrix(clients, places):
+@pytest.mark.parametrize("places", [1, 9, 17])
+def test_sums_over_lists_are_those_of_a_matrix(places):
     """Of receivers that use all places, some and none, in passes that are full, begun and empty."""
-    rng = np.random.default_rng(places)
+    clients, rng = 20, np.random.default_rng(places)
     ids = rng.integers(0, clients, (clients, places)).astype(np.int32)
     used = np.arange(places) < (np.arange(clients) * 3 % (places + 1))[:, None]
     weights = np.where(used, rng.random((clients, places)), 0).astype(np.float32)

@@ -152,7 +152,7 @@ def test_rules_are_those_of_byzfl():
         np.testing.assert_allclose(found, np.broadcast_to(judge[rule], found.shape), rtol=1e-5, atol=1e-5, err_msg=rule)
 
 
-@pytest.mark.parametrize("size", [1, 3, 7, 16, 40])
+@pytest.mark.parametrize("size", [1, 7, 40])
 def test_columns_are_sorted_by_the_network_and_beyond_it(size):
     """By the zero-one principle for small sizes: a network that sorts all zeros and ones sorts everything."""
     if size <= 16:

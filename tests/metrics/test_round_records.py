@@ -12,15 +12,9 @@ from mdfl_jax.core.metric import record
 from mdfl_jax.metrics import metrics_of
 from mdfl_jax.metrics.evaluation import choose_records
 from mdfl_jax.networks.spatial import spatial
-from mdfl_jax.tasks.regression import LinearNumbers, regression
 
 N, ROUNDS_RUN = 6, 6
 SCHEDULE = Schedule(ROUNDS_RUN, 2, record_positions=True, record_mib=1)
-
-
-def heard(links, num_clients=N):
-    """The adjacency [..., N, N] from packed bits."""
-    return np.unpackbits(np.asarray(links), axis=-1, count=num_clients).astype(bool)
 
 
 @pytest.fixture(scope="module")
@@ -84,18 +78,3 @@ def test_of_many_clients_the_records_of_one_byte_are_kept():
         assert (records.names, records.kept, records.why) == (names, True, "")
         assert {metric.name for metric in measured if metric.record} == {"position", *names}
     assert records.size == 400 * 257
-
-
-@pytest.mark.long
-def test_after_the_stop_nothing_happens():
-    task = regression("linear", 6, 4, 40)
-    schedule = Schedule(60, 20, record_positions=True, record_mib=1, stop_std=1e-3)
-    run = jax.jit(simulate(task, spatial(6, 3, ["dam"]), dpsgd(), schedule))
-    hparams = toy_hparams(0, lr=0.2)._replace(task=LinearNumbers())
-    history = jax.device_get(run(hparams, jax.random.key(0)))
-    done = int(history.rounds_done[-1])
-    assert 3 <= done < 60
-    assert heard(history.links[:done]).any(axis=(1, 2)).all()
-    assert not history.links[done:].any()
-    assert np.isnan(history.destination[done:]).all()
-    assert (history.position[done:] == history.position[done]).all()

@@ -13,19 +13,25 @@ CASES = {
                          "short contact": "resume", "links": "lists", "cost": "counted", "cost.bandwidth": float("inf"),
                          "radio.rate": "shannon", "radio.width": 200.0, "network.radius": 400.0,
                          "radio.shadowing_distance": 200.0},
+    "interference": {"world": "random_waypoint", "channel": "interference", "failure": "link fading",
+                     "radii": "radius spread", "network.radius": 400.0, "cost": "counted"},
     "counts_of_padded_clients": {"devices": "two devices", "work": "equal epochs", "mixing": "fedavg",
                                  "network.num_clients": 9, "seeds": 1},
     "collecting_with_padding": {"devices": "two devices", "work": "equal epochs", "samples": "collect",
                                 "network.num_clients": 5, "seeds": 1},
-    "interference": {"world": "random_waypoint", "channel": "interference", "failure": "link fading",
-                     "radii": "radius spread", "network.radius": 400.0, "cost": "counted"},
     "bursts": {"world": "complete", "channel": "bursts", "problem": "softmax", "radio.burst_end": 0.8},
     "speed_aware": {"world": "random_walk", "contact": "swept", "mixing": "speed_aware_auto", "radii": "radius spread",
                     "failure": "link failure", "short contact": "next_contact", "order": "move first"},
     "lazy": {"world": "random_movement", "mixing": "lazy", "failure": "link fading", "contact": "swept",
              "clock": "in contact"},
     "deadline": {"world": "random_movement", "deadline": "deadline", "mixing": "fedavg", "problem": "skewed"},
-    "batteries": {"world": "random_movement", "energy": "chargers", "cost.joules_per_metre": 0.1},
+    "batteries": {"world": "random_movement", "energy": "chargers", "work": "steps", "cost.joules_per_metre": 0.1},
+    "lists_of_a_directed_graph": {"world": "exponential", "links": "lists", "mixing": "uniform",
+                                  "failure": "link failure"},
+    "messages_go_on": {"world": "contacts", "links": "lists", "short contact": "next_contact", "cost.bandwidth": 300.0},
+    "picks": {"algorithm": "nids", "world": "random_movement", "picks": "participation", "cost": "counted"},
+    "picks_that_stay": {"algorithm": "d2", "world": "random_regular", "picks": "participation"},
+    "collecting": {"samples": "drift", "world": "random_movement", "presence": "markov"},
     "newcomers": {"world": "complete", "presence": "markov", "newcomers": "neighbour", "absent": "train"},
     "comers": {"world": "trace with gaps", "presence": "of the trace", "newcomers": "initial", "contact": "swept",
                "optimizer": "momentum"},
@@ -37,7 +43,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("case", CASES)
 def test_a_network_is_what_the_slow_simulator_says(case):
     verdicts = judge(fixed({"seeds": 2, **CASES[case]}, rounds=8))

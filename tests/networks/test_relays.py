@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from small import told
+from tiny import tiny_config
 from worlds import ends
 
-from mdfl_jax.config import default_config
 from mdfl_jax.networks.worlds import MOVERS, RELAY_PLACES, moving, places_of_relays
 from mdfl_jax.study import make_study
 
@@ -78,43 +78,28 @@ def test_equal_places_are_drawn():
 
 
 def small(**changes):
-    config = default_config()
-    changes = {
-        **{"rounds": 6, "eval_every": 6, "data.name": "digits", "data.limit_train": 200, "data.alpha": 0.1},
-        **{"network.num_clients": 11, "network.num_mobile": 3, "network.grid_size": 9, "network.radius": 2.0},
-        **{"network.relays": 3, "network.max_step": 2.0, "model.name": "linear"},
-        **changes,
-    }
-    config.update_from_flattened_dict(changes)
-    return config
+    start = {"rounds": 6, "eval_every": 6, "data.limit_train": 200, "data.partition": "dirichlet", "seeds": 1,
+             "network.num_clients": 11, "network.num_mobile": 3, "network.grid_size": 9, "network.radius": 2.0,
+             "network.relays": 3, "network.max_step": 2.0, "network.movers": "least_data",
+             "network.mobility": "random_movement"}  # fmt: skip
+    return make_study(tiny_config(**start | changes))
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize(
-    ("mobility", "movers"), [("waiting on the grid", "least_data"), ("random_waypoint", "first"), ("waiting", "first")]
-)
-def test_relays_hold_no_data_and_stand_and_all_else_is_as_without_them(mobility, movers):
-    on_grid = mobility == "waiting on the grid"
-    where = {} if on_grid else {"network.radius": 90.0, "network.world": "plane"}
-    world = {"network.mobility": mobility.removesuffix(" on the grid"), "network.movers": movers, **where}
-    with_relays = ends(make_study(small(**world, sweep="network.relay_places=" + ",".join(RELAY_PLACES))))
-    ((without, _),) = ends(make_study(small(**world, **{"network.relays": 0, "network.num_clients": 8})))
-    places = []
-    for start, end in with_relays:
-        counts = np.asarray(start.world.label_counts)
-        assert (counts[8:] == 0).all()
-        np.testing.assert_array_equal(counts[:8], without.world.label_counts)
-        before, after = (np.asarray(carry.places.position) for carry in (start, end))
-        np.testing.assert_array_equal(before[8:], after[8:])
-        np.testing.assert_array_equal(start.world.start[:8], without.world.start)
-        np.testing.assert_array_equal(start.places.is_mobile[:8], without.places.is_mobile)
-        assert (before[:8] != after[:8]).any()
-        places.append(before[8:])
-    assert len({each.tobytes() for each in places}) > 2
+def test_relays_hold_no_data_and_stand_and_all_else_is_as_without_them():
+    ((start, end),) = ends(small())
+    ((without, _),) = ends(small(**{"network.relays": 0, "network.num_clients": 8}))
+    counts = np.asarray(start.world.label_counts)
+    assert (counts[8:] == 0).all()
+    np.testing.assert_array_equal(counts[:8], without.world.label_counts)
+    before, after = (np.asarray(carry.places.position) for carry in (start, end))
+    np.testing.assert_array_equal(before[8:], after[8:])
+    np.testing.assert_array_equal(start.world.start[:8], without.world.start)
+    np.testing.assert_array_equal(start.places.is_mobile[:8], without.places.is_mobile)
+    assert (before[:8] != after[:8]).any()
 
 
 def test_more_places_than_relays_can_look_at_are_one_line():
-    line = told(lambda: ends(make_study(small(**{"network.grid_size": 2000}))))
+    line = told(lambda: ends(small(**{"network.grid_size": 2000})))
     assert "network.relays is 3; with 11 clients and 4,000,000 places it must be 0" in line
 
 

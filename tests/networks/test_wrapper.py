@@ -27,6 +27,6 @@ def test_a_metric_of_an_inner_network_reads_its_own_state_and_numbers():
     inner = counted(spatial(6, 5, ("static",)))
     first, *others = inner.metrics
     inner = inner._replace(metrics=(dataclasses.replace(first, each_round=lambda view: view), *others))
-    (found, *_) = wrap(inner).metrics
+    (found, *_) = wrap(inner, init=inner.init, step=inner.step).metrics
     view = View(None, Around("numbers"), Around("before"), Around("state"))
     assert found.each_round(view) == View(inner, "numbers", "before", "state")

@@ -1,4 +1,4 @@
-"""Data that come on the way: what clients hold against lists in Python, and what is there now against turned images."""
+"""Data that are turned on the way, and those that are tested; the reference has what clients hold."""
 
 import jax
 import jax.numpy as jnp
@@ -16,15 +16,9 @@ AREA = np.zeros(2, np.float32), np.full(2, 10, np.float32)
 NUMBERS = CollectingNumbers(DirichletNumbers(np.float32(0.3)), *AREA, np.int32(EVERY))
 
 
-def made(drift="", batch_size=0, num_relays=0, mesh=None, **asked):
-    dataset = toy_dataset()
-    asked = {"partition": "dirichlet", "batch_size": batch_size} | asked
-    inner = classification(dataset, make_model("linear", CLASSES), SIDE**2, mesh=mesh, **asked)
-    return inner, collecting(inner, N, RATE, WINDOW, SIDE, CLASSES, drift, num_relays)
-
-
 def test_what_is_found_and_what_is_tested_is_turned():
-    inner, task = made("rotation", batch_size=8)
+    inner = classification(toy_dataset(), make_model("linear", CLASSES), SIDE**2, partition="dirichlet", batch_size=8)
+    task = collecting(inner, N, RATE, WINDOW, SIDE, CLASSES, "rotation", 0)
     n, images = len(inner.data.y_train), np.asarray(inner.data.x_train)
     params = jax.tree.map(lambda p: jnp.stack([p] * N), inner.init(inner.data, KEY))
     for q in range(4):
