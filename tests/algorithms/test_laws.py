@@ -50,6 +50,7 @@ def farthest(name, problem, *args):
         ("d2", {"lr": 0.1}),
         ("nids", {"lr": 0.2}),
         ("gradient_tracking", {"lr": 0.05}),
+        ("kgt", {"lr": 0.05}),
         ("beer", {"lr": 0.03125, "consensus_lr": 0.25, "transmission": 0.5}),
         ("anq_nids", {"lr": 0.125, "eta": 0.1, "omega": 0.1, "eta_decay": 0.97}),
     ],
@@ -95,9 +96,6 @@ def test_a_task_that_cannot_give_what_an_algorithm_asks_for_is_told_so():
     problem.gradient = lambda params, key: still(params, key)
     with pytest.raises(UserError, match="has no argument 'whole', by which dmgt_svrg asks"):
         run(ALGORITHMS["dmgt_svrg"](Settings()), numbers_of("dmgt_svrg"), problem, [graph()])
-
-
-# SGP, over links of one direction.
 
 
 @pytest.mark.parametrize("name", [name for name in ALGORITHMS if ALGORITHMS[name](Settings()).asynchronous])

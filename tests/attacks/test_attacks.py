@@ -1,4 +1,4 @@
-"""Attacks: what byzfl sends, who attacks, what it does, and what a study then counts. The reference has each attack."""
+"""Attacks: who attacks, and what a study then counts. The reference has each attack."""
 
 import itertools
 import json
@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles import byzfl_outputs
 from small import told
 from tables import cases, with_fields
 from tiny import run_study, tiny_config
@@ -18,16 +17,6 @@ from mdfl_jax.attacks.registry import ATTACKS, Target, names
 from mdfl_jax.core.types import Places
 from mdfl_jax.networks.wrappers.attacked import WHO, AttackedParams, choose
 from mdfl_jax.study import make_study
-
-
-def test_attacks_are_those_of_byzfl():
-    judge = np.load(byzfl_outputs.FILE)
-    models = jnp.asarray(judge["models"], jnp.float32)
-    bad = jnp.arange(len(models)) == 4
-    changed = {"a_little_is_enough": {"deviations": 1.5}, "inner_product": {"strength": 0.4}}
-    for name, numbers in changed.items():
-        target = Target(models[0], models, ~bad, bad, jnp.ones(len(models)), ATTACKS.numbers(name)(**numbers).typed())
-        np.testing.assert_allclose(ATTACKS[name].to_each(target), judge[name], rtol=1e-5, atol=1e-5, err_msg=name)
 
 
 @pytest.mark.parametrize("name", [name for name in names() if ATTACKS[name].to_each])

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles import byzfl_outputs
 from small import told
 from tiny import tiny_config
 
@@ -137,19 +136,6 @@ def test_models_are_judged_with_the_batch_statistics_of_the_judge():
 
 def named(x):
     return {"params": {"w": x["w"]}, "batch_stats": {"b": x["b"]}}
-
-
-def test_rules_are_those_of_byzfl():
-    """Everybody hears everybody, and all weights are the same (tests/oracles/byzfl_outputs.py)."""
-    judge = np.load(byzfl_outputs.FILE)
-    num_clients = len(judge["models"])
-    links = Links(~jnp.eye(num_clients, dtype=bool), jnp.full((num_clients, num_clients), 1 / num_clients))
-    own = {"w": jnp.asarray(judge["models"], jnp.float32)}
-    changed = {"geometric_median": {"weiszfeld_steps": 300}, "clipped_gossip": {"clip_radius": byzfl_outputs.TAU}}
-    for rule in ("median", "nnm_median", "geometric_median", "clipped_gossip"):
-        numbers = AGGREGATIONS.numbers(rule)(**changed.get(rule, {})).typed()
-        found = aggregate(rule, Heard(links, own, own, numbers)).models["w"]
-        np.testing.assert_allclose(found, np.broadcast_to(judge[rule], found.shape), rtol=1e-5, atol=1e-5, err_msg=rule)
 
 
 @pytest.mark.parametrize("size", [1, 7, 40])

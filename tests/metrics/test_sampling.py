@@ -10,15 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small import PATTERNS, toy_dataset, toy_hparams, toy_task
 
-from mdfl_jax import Schedule, UserError
+from mdfl_jax import Schedule
 from mdfl_jax.algorithms.dpsgd import dpsgd
-from mdfl_jax.engine.simulation import Simulation, simulate
+from mdfl_jax.engine.simulation import simulate
 from mdfl_jax.metrics import over_clients
 from mdfl_jax.metrics.sampling import draw_clients, error_of_clients, error_of_samples, half_width, sampled_scores
 from mdfl_jax.models import make_model
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.tasks import classification
-from mdfl_jax.tasks.regression import regression
 from mdfl_jax.tasks.scoring import GROUPS
 
 N = 12
@@ -152,23 +151,6 @@ def test_a_run_is_the_same_and_only_its_evaluations_are_of_a_sample():
     np.testing.assert_allclose(found.mean_model_accuracy, plain.mean_model_accuracy, rtol=1e-5)
     assert (found.sampling_error[:, 1:4] > 0).all()
     assert np.array_equal(other.evaluated, found.evaluated), "the same clients for all rules under one seed"
-
-
-@pytest.mark.parametrize(
-    ("task", "changes", "says"),
-    [
-        ("toy", {"eval_clients": 3}, r"eval_clients is 3; it must be 0 \(all\) or 4 to 12"),
-        ("toy", {"eval_samples": 31}, r"eval_samples is 31; it must be 0 \(all\) or 20 to 30"),
-        ("synthetic", {"eval_samples": 50}, "eval_samples is 50; this task is always tested on all its test samples"),
-        ("toy", {"eval_clients": 6, "global_only": True}, "eval_clients is 6; it must be 0 with judged=global"),
-        ("toy", {"eval_clients": 6, "metrics": ("personal_accuracy",)}, "with the metric 'personal_accuracy'"),
-    ],
-)
-def test_a_sample_that_cannot_be_drawn_is_told(task, changes, says):
-    made = toy_task(N) if task == "toy" else regression("linear", N, 4, 3)
-    with pytest.raises(UserError, match=says) as error:
-        Simulation(made, spatial(N, 5, ["static"]), dpsgd(), Schedule(2, 2, **changes))
-    assert "\n" not in str(error.value)
 
 
 @settings(max_examples=40, deadline=None)

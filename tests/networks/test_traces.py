@@ -28,22 +28,6 @@ def table_of(rows=9, seed=0, absent=0.3):
     return TraceTable(position, rng.random((rows, N)) >= absent, 0.0, 1.0)
 
 
-def network(mixing="metropolis_hastings", mobility=("trace",), **options):
-    return spatial(N, mobility=mobility, mixing=mixing, **options)
-
-
-def params(table, at_end="hold", radius=np.inf, **options):
-    return SpatialParams(radius=np.float32(radius), trace=tracks(table, at_end), **options)
-
-
-def play(network, params, rounds):
-    """Adjacency, mix and places of each round of a network, and the places after the last one."""
-    states, links = played(network, params, rounds, holding(np.arange(1, N + 1)))
-    places = network.places(states)
-    history = list(zip(links.adjacency, links.mix, places.position))
-    return history, jax.tree.map(lambda leaf: leaf[-1], places)
-
-
 def paths(data, rounds):
     """Places and paths of the rule itself, round by round, each with the round's number."""
     rule = MOBILITIES["trace"]()
@@ -76,9 +60,8 @@ def test_paths_join_the_places_of_the_rounds_of_those_who_are_there_and_did_not_
 
 @functools.cache
 def of_lists(short_contact, max_neighbours):
-    return network(
-        "fedavg", ("contacts",), max_neighbours=max_neighbours, link_filter=link_filter(Work(), short_contact)
-    )
+    how = {"max_neighbours": max_neighbours, "link_filter": link_filter(Work(), short_contact)}
+    return spatial(N, mobility=("contacts",), mixing="fedavg", **how)
 
 
 @pytest.mark.parametrize("short_contact", ["drop", "resume"])
@@ -127,7 +110,7 @@ def padded_list(table):
     return found._replace(edges=edges, slots=np.arange(most, dtype=np.int32), seconds=seconds)
 
 
-SHARED = network()
+SHARED = spatial(N, mobility=("trace",))
 
 
 @settings(max_examples=25, deadline=None)
@@ -140,7 +123,8 @@ def test_a_description_counts_the_contacts_of_the_study(tmp_path_factory, seed, 
     path = tmp_path_factory.mktemp("trace") / "t.csv"
     path.write_text("\n".join(["time,id,x,y", *rows, ""]))
     trace = load(path, "csv")
-    history, _ = play(SHARED, params(resample(trace, 1.0, 8, N, gaps=gaps), radius=radius), 8)
-    pairs = np.array([adjacency.sum() / 2 for adjacency, *_ in history])
+    followed = tracks(resample(trace, 1.0, 8, N, gaps=gaps), "hold")
+    links = played(SHARED, SpatialParams(radius=np.float32(radius), trace=followed), 8, holding(np.ones(N)))[1]
+    pairs = links.adjacency.sum(axis=(1, 2)) / 2
     told = dict(describe(trace, radius, 1.0, gaps))["contacts"]
     assert told == f"mean {pairs.mean():.1f}, largest {pairs.max():.0f} pairs a round; a pair is two links"

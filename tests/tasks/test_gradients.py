@@ -1,6 +1,6 @@
-"""Gradients by every mapping, cut, precision and form of convolution against the plain loss of each client alone."""
+"""Gradients by every mapping, cut and precision against the plain loss of each client alone."""
 
-from functools import cache, partial
+from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,6 @@ COMPILE_FULLY = True
 
 N, BATCH = 7, 10
 DATA = toy_dataset(num_train=91, side=6)
-NUMBERS = {"linear": {}, "cnn": {"widths": (3, 4), "kernel": 3, "hidden": 5}, "gn_lenet": {}}
 KEY = jax.random.key(0)
 TILINGS = [
     Tiling(4, 8, "chunk"),  # 4 divides neither the batch nor the clients' samples, 2 blocks not their number
@@ -33,13 +32,9 @@ TILINGS = [
 TOLERANCE = 1e-5  # of gradients of order one: sums in another order
 
 
-def model_of(model="linear", **settings):
-    return make_model(model, 3, **{**NUMBERS[model], **settings})
-
-
-def make(model="linear", batch_size=0, tiling=Tiling(), precision="float32", **settings):
-    module = model_of(model, **settings)
-    return classification(DATA, module, N, batch_size=batch_size, tiling=tiling, precision=precision)
+def make(batch_size=0, tiling=Tiling(), precision="float32"):
+    model = make_model("linear", 3)
+    return classification(DATA, model, N, batch_size=batch_size, tiling=tiling, precision=precision)
 
 
 @cache
@@ -59,17 +54,17 @@ def clients_of(batch_size=0, tiling=Tiling()):
     return SupervisedClients(divided().held, blocks)
 
 
-def models(model="linear", **settings):
+def models():
     """A random model for each client."""
-    rng, task = np.random.default_rng(0), make(model, **settings)
+    rng, task = np.random.default_rng(0), make()
     shapes = jax.eval_shape(task.init, task.data, KEY)
     return jax.tree.map(lambda p: jnp.asarray(rng.normal(size=(N, *p.shape)) / 4, jnp.float32), shapes)
 
 
-def gradients(model="linear", batch_size=0, tiling=Tiling(), precision="float32", whole=False, **settings):
-    task, clients = make(model, batch_size, tiling, precision, **settings), clients_of(batch_size, tiling)
+def gradients(batch_size=0, tiling=Tiling(), precision="float32", whole=False):
+    task, clients = make(batch_size, tiling, precision), clients_of(batch_size, tiling)
     gradient = jax.jit(lambda params: task.gradient(task.data, clients, params, KEY, whole=whole))
-    return gradient(models(model, **{k: v for k, v in settings.items() if k in ("kernel", "widths")}))
+    return gradient(models())
 
 
 def normalised(images):
@@ -78,9 +73,9 @@ def normalised(images):
 
 
 @cache
-def plain(model, batch_size):
+def plain(batch_size):
     """(loss, gradients) by autodiff of each client's mean loss: no blocks, no padding."""
-    module, held = model_of(model), jax.device_get(divided().held)
+    module, held = make_model("linear", 3), jax.device_get(divided().held)
     if batch_size:
         samples = [draw_minibatch(jax.random.fold_in(KEY, i), divided().held, i, batch_size) for i in range(N)]
     else:
@@ -93,7 +88,7 @@ def plain(model, batch_size):
         losses = optax.softmax_cross_entropy_with_integer_labels(logits, DATA.y_train)
         return jnp.sum(losses * count) / jnp.maximum(jnp.sum(count), 1)
 
-    return jax.jit(jax.vmap(jax.value_and_grad(mean_loss)))(models(model), counts)
+    return jax.jit(jax.vmap(jax.value_and_grad(mean_loss)))(models(), counts)
 
 
 CASES = [(0, tiling) for tiling in TILINGS] + [(BATCH, tiling) for tiling in TILINGS[:3]]
@@ -102,11 +97,11 @@ CASES = [(0, tiling) for tiling in TILINGS] + [(BATCH, tiling) for tiling in TIL
 @pytest.mark.few(3)
 @pytest.mark.parametrize(("batch_size", "tiling"), CASES, ids=str)
 def test_mappings_and_tilings_give_the_plain_gradient(batch_size, tiling):
-    found, expected = gradients("linear", batch_size, tiling), plain("linear", batch_size)
+    found, expected = gradients(batch_size, tiling), plain(batch_size)
     assert_trees_equal(found, expected, TOLERANCE)
     assert max(float(jnp.max(jnp.abs(g))) for g in jax.tree.leaves(expected[1])) > 0.1
     if batch_size:  # the gradient of all samples beside minibatches
-        assert_trees_equal(gradients(batch_size=BATCH, tiling=tiling, whole=True), plain("linear", 0), TOLERANCE)
+        assert_trees_equal(gradients(batch_size=BATCH, tiling=tiling, whole=True), plain(0), TOLERANCE)
 
 
 def test_a_round_over_all_samples_computes_no_block_without_samples(monkeypatch):
@@ -120,12 +115,12 @@ def test_a_round_over_all_samples_computes_no_block_without_samples(monkeypatch)
     monkeypatch.setattr(Learner, "of_block", of_samples)
     one_by_one = Tiling(4, 4, "scan")
     assert not np.asarray(clients_of(0, one_by_one).blocks.mask).any(axis=1).all()
-    assert all(np.isfinite(x).all() for x in jax.tree.leaves(gradients("linear", 0, one_by_one)))
+    assert all(np.isfinite(x).all() for x in jax.tree.leaves(gradients(0, one_by_one)))
 
 
 def test_bfloat16_gradients_and_scores_are_near_and_models_are_kept_in_float32():
     """Each leaf's gradient within 3 % of float32's, in norm over all clients; losses within 1 %; and not the same."""
-    found, (loss, exact) = gradients("linear", precision="bfloat16"), plain("linear", 0)
+    found, (loss, exact) = gradients(precision="bfloat16"), plain(0)
     np.testing.assert_allclose(found[0], loss, rtol=1e-2)
     for a, b in zip(jax.tree.leaves(found[1]), jax.tree.leaves(exact), strict=True):
         assert a.dtype == jnp.float32
@@ -135,23 +130,6 @@ def test_bfloat16_gradients_and_scores_are_near_and_models_are_kept_in_float32()
     score, expected = (jax.jit(task.evaluate)(task.data, None, models()) for task in (low, high))
     np.testing.assert_allclose(score.loss, expected.loss, rtol=1e-2)
     assert not np.array_equal(score.loss, expected.loss)
-
-
-def test_forms_of_convolution_and_computing_again_agree_through_whole_models():
-    """Stacked clients, two stages: what reaches the first kernel has gone back through the second convolution."""
-    own = {"kernel": 3, "widths": (2, 4)}
-    params = models("gn_lenet", **own)
-    weights = np.random.default_rng(1).normal(size=(N, len(DATA.y_test), 3)).astype(np.float32) / len(DATA.y_test)
-
-    def both(params, form="library", remat=False):
-        module = model_of("gn_lenet", convolution=form, remat=remat, **own)
-        logits, back = jax.vjp(jax.vmap(lambda p: module.apply({"params": p}, normalised(DATA.x_test))), params)
-        return logits, back(weights)[0]
-
-    plain = jax.jit(both)(params)
-    assert float(jnp.linalg.norm(plain[1]["stage_0"]["Conv_0"]["kernel"])) > 0.1
-    assert_trees_equal(jax.jit(partial(both, form="filtering"))(params), plain, 5e-5)
-    assert_trees_equal(jax.jit(partial(both, remat=True))(params), plain, 1e-6)
 
 
 @pytest.mark.parametrize("batch_size", [0, 5])

@@ -13,7 +13,6 @@ from mdfl_jax.core.trees import STATISTICS
 from mdfl_jax.data.batching import draw_minibatch
 from mdfl_jax.tasks import classification, summed
 from mdfl_jax.tasks.gradients import Tiling
-from mdfl_jax.tasks.regression import LinearNumbers, regression
 
 N, KEY = 4, jax.random.key(3)
 
@@ -71,19 +70,6 @@ def test_clipped_gradients_of_samples(batch_size, mapping):
     in_sum = jax.jit(lambda: summed(task, batch_size).gradient(task.data, clients, params, KEY, per_sample=clip)[1])()
     counts = batch_size or np.asarray(clients.num_samples)[:, None]
     np.testing.assert_allclose(in_sum["Dense_0"]["bias"], found["Dense_0"]["bias"] * counts, rtol=1e-5)
-
-
-def test_clipped_gradients_of_a_regression():
-    task = regression("linear", N, 5, 6)
-    clients = jax.jit(task.partition)(None, LinearNumbers(l2=0.1).typed(), jax.random.key(0))
-    params = {"w": models(task)["w"]}
-    found = jax.jit(lambda: task.gradient(None, clients, params, KEY, clip)[1]["w"])()
-    features, targets = (np.asarray(x) for x in clients.train)
-    for i in range(N):
-        w = np.asarray(params["w"][i])
-        each = [(a @ w - b) * a for a, b in zip(features[i], targets[i])]
-        expected = np.mean([g * min(1, 0.5 / np.linalg.norm(g)) for g in each], axis=0) + 0.1 * w
-        np.testing.assert_allclose(found[i], expected, rtol=1e-4, atol=1e-6)
 
 
 def test_what_has_no_gradients_of_samples_is_told():

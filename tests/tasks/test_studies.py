@@ -53,6 +53,8 @@ def test_a_study_of_given_arrays_goes_on_with_the_same_arrays_only(tmp_path):
 
 
 MISTAKES = [
+    (arrays(), {"metrics": "personal_acuracy"}, "did you mean 'personal_accuracy'"),
+    (arrays(), {"metrics": "loss"}, "'loss' is measured in every study; on request are"),
     (arrays(), {"metrics": "class_accuracy"}, "'class_accuracy' needs test samples with labels, one each, which"),
     (arrays(), {"metrics": "local_accuracy"}, "'local_accuracy' needs test samples with natural owners (the array"),
     (arrays(), {"model.loss": "cross_entropy"}, "model.loss is cross_entropy; mine has regression targets"),
