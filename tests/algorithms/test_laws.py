@@ -13,6 +13,7 @@ from mdfl_jax import UserError
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings, sgd
 from mdfl_jax.algorithms.registry import numbers_of
+from mdfl_jax.exchange.relay import best_share
 
 LR = 0.125  # exact in single precision, in which an optimiser has it
 CLOSE = {"rtol": 1e-10, "atol": 1e-10}
@@ -113,3 +114,11 @@ def test_models_of_algorithms_without_rounds_come_together(name):
         np.testing.assert_allclose(models.mean(axis=1), models[:1].mean(axis=1).repeat(rounds + 1, 0), atol=1e-12)
     if name == "osgp":
         assert float(jnp.sum(state.own.weight + state.weight)) == pytest.approx(n, abs=1e-9)
+
+
+@pytest.mark.parametrize("k", [1e-2, 0.3, 1.0, 5.0, 25.0, 200.0, 1e4])
+def test_the_automatic_share_of_fedmobile_is_the_best_on_a_grid(k):
+    """The least mean bound Delta - (1 - exp(-k u^2)) (1 - u) Delta / 2 over all shares."""
+    u = np.linspace(0, 1, 20_001)
+    bound = 1 - (1 - np.exp(-k * u**2)) * (1 - u) / 2
+    assert abs(float(best_share(k)) - u[np.argmin(bound)]) < 2e-3

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles import grid_world
 from worlds import played
 
 from mdfl_jax.core.errors import UserError
@@ -114,18 +113,6 @@ def test_a_list_too_short_tells_the_true_degree():
     np.testing.assert_array_equal(matrix, ~np.eye(60, dtype=bool))
     with pytest.raises(UserError, match="max_degree is 0; it must be at least 1"):
         swept_neighbours(*at_rest(position), 1.0, 0)
-
-
-@pytest.mark.parametrize("size", [18, pytest.param(35, marks=pytest.mark.long)])
-def test_whole_grid_at_integer_radii(size):
-    """Every pair of a G x G grid is judged as in float64, at each radius from 0 to beyond the diagonal."""
-    grid = grid_world.square_grid(size)
-    squared = ((grid[:, None, :] - grid[None, :, :]) ** 2).sum(-1)
-    others = ~np.eye(len(grid), dtype=bool)
-    for radius in range(int(size * 1.5) + 1):
-        expected = (np.sqrt(squared.astype(np.float64)) <= radius) & others
-        got = np.asarray(DISC(jnp.asarray(grid, jnp.float32), float(radius)))
-        np.testing.assert_array_equal(got, expected, err_msg=f"radius {radius}")
 
 
 def test_root_as_radius_in_single_precision():
