@@ -8,6 +8,7 @@ FILES, GROUPS, CHECKPOINT, SELECT = (
     *("results/test_study_files.py", "results/test_groups.py"),
     *("study/test_growing.py", "results/test_select.py"),
 )
+REFUSED = "networks/test_judged.py::test_an_algorithm_is_refused_on_a_network_that_does_not_promise_what_it_needs"
 OF_SOME = "tasks/test_gradients.py::test_gradients_of_some_clients_are_rows_of_those_of_all_and_of_no_others"
 LAW, DRAW_BY_DRAW, UNMET = (
     *("mobility/test_many_clients.py::test_law_of_destinations",
@@ -97,7 +98,7 @@ MUTANTS = [
     Mutant(COSTS, "carried(state.ids, state.seconds, senders)", "state.seconds", judged("messages_go_on")),
     Mutant("networks/spatial.py", "round_index + 1, state", "round_index, state", judged("speed_aware")),
     Mutant(PICKS, 'if picks == "one_way":', 'if picks == "":', member("one_way")),
-    Mutant(PICKS, "({SYMMETRIC} if p", "(set() if p", judged("picks")),
+    Mutant(PICKS, "({SYMMETRIC} if p", "(set() if p", REFUSED),
     # What theory says of a network.
     Mutant("theory/mixing.py", "psi[..., 1:even:2, :, :] @ psi", "psi", "theory/test_mixing.py"),
     Mutant("theory/mixing.py", "@ (distance + centre)", "@ distance + centre", "theory/test_mixing.py"),

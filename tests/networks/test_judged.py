@@ -4,9 +4,13 @@ Each case joins choices of many slots, so that a fault in one of them has a test
 """
 
 import pytest
+from small import told
 
+from mdfl_jax.config import default_config
+from mdfl_jax.study import make_study
 from tests.reference.configurations import fixed
 from tests.reference.judge import judge
+from tests.reference.refusals import reasons
 
 CASES = {
     "shadows_in_turns": {"world": "random_waypoint", "radio": "shadowing", "channel": "turns", "contact": "swept",
@@ -28,8 +32,9 @@ CASES = {
     "batteries": {"world": "random_movement", "energy": "chargers", "work": "steps", "cost.joules_per_metre": 0.1},
     "lists_of_a_directed_graph": {"world": "exponential", "links": "lists", "mixing": "uniform",
                                   "failure": "link failure"},
-    "messages_go_on": {"world": "contacts", "links": "lists", "short contact": "next_contact", "cost.bandwidth": 300.0,
-                       "trace.at_end": "repeat", "rounds": 16},
+    "messages_go_on": {"world": "random_movement", "links": "lists", "short contact": "resume", "contact": "swept",
+                       "cost.bandwidth": 100.0},
+    "contacts_again": {"world": "contacts", "links": "lists", "trace.at_end": "repeat", "rounds": 16},
     "picks": {"algorithm": "nids", "world": "random_movement", "picks": "participation", "cost": "counted"},
     "picks_that_stay": {"algorithm": "d2", "world": "random_regular", "picks": "participation"},
     "collecting": {"samples": "drift", "world": "random_movement", "presence": "markov"},
@@ -49,3 +54,23 @@ CASES = {
 def test_a_network_is_what_the_slow_simulator_says(case):
     verdicts = judge(fixed({"seeds": 2, **CASES[case]}, rounds=8))
     assert {verdict for _, verdict in verdicts} == {"equal"}
+
+
+REFUSED = [
+    {"algorithm": "nids", "picks": "one way"},
+    {"algorithm": "nids", "world": "exponential"},
+    {"algorithm": "nids", "failure": "link failure"},
+    {"algorithm": "nids", "mixing": "fedavg"},
+    {"algorithm": "d2", "world": "random_movement"},
+    {"algorithm": "d2", "world": "ring", "presence": "markov"},
+    {"algorithm": "d2", "world": "ring", "energy": "battery"},
+    {"algorithm": "d2", "world": "ring", "channel": "bursts"},
+]
+
+
+def test_an_algorithm_is_refused_on_a_network_that_does_not_promise_what_it_needs():
+    for case in REFUSED:
+        assert reasons(fixed(case))
+        config = default_config()
+        config.update_from_flattened_dict(fixed(case))
+        assert case["algorithm"] in told(make_study, config), case
