@@ -111,7 +111,7 @@ MUTANTS = [
     # What a round costs.
     Mutant("networks/contact.py", "jnp.maximum(nearest - half, 0)", "jnp.minimum(nearest - half, 0)", "networks/test_contact.py"),
     Mutant(COSTS, "jnp.where(contact, before + seconds, 0 if forgets else before)", "before + seconds", "networks/test_traces.py"),
-    Mutant(COSTS, "jnp.minimum(rate, met.senders.opposite(rate))", "rate", judged("shadows_in_turns")),
+    Mutant(COSTS, "jnp.minimum(rate, met.senders.opposite(rate))", "rate", judged("rates_in_turns")),
     Mutant(COSTS, "heard.rate, 0)) / receivers", "heard.rate, 0))", judged("shadows_in_turns")),
     Mutant("exchange/largest.py", "rank[who] < carried", "rank[who] <= carried", member("largest")),
     Mutant("exchange/largest.py", "rank < most[:, None]", "rank < size", member("largest")),
