@@ -41,6 +41,7 @@ CASES |= {
     "equal_epochs": {"work": "equal epochs", "problem": "skewed", "algorithm": "kgt"},
     "minibatches": {"batch": "minibatch", "algorithm": "dmgt_svrg"},
     "one_way": {"picks": "one way"},
+    "some_are_silent": {"algorithm": "squarm_sgd", "algorithm.trigger": 200.0},
     "largest": {"short contact": "largest", "cost.bandwidth": 150.0},
     "presence": {"presence": "markov"},
     "judges_that_still_compute": {

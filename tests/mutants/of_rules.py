@@ -70,7 +70,7 @@ MUTANTS = [
     Mutant("core/sharding.py", "* own - reach", "* own", "engine/test_client_padding.py"),
     Mutant("tasks/supervised.py", "or (not of_batch and", "or (of_batch and", "tasks/test_gradients.py"),
     Mutant("core/sharding.py", "links.adjacency & speaks", "links.adjacency",
-           member("squarm_sgd")),
+           member("some_are_silent")),
     Mutant("algorithms/pame.py", "_replace(adjacency=picked)", "_replace()", member("pame")),
     Mutant("algorithms/local.py", "~waits, stats.loss.shape", "True, stats.loss.shape", judged("waits")),
     # Neighbour lists.
@@ -111,7 +111,7 @@ MUTANTS = [
     # What a round costs.
     Mutant("networks/contact.py", "jnp.maximum(nearest - half, 0)", "jnp.minimum(nearest - half, 0)", "networks/test_contact.py"),
     Mutant(COSTS, "jnp.where(contact, before + seconds, 0 if forgets else before)", "before + seconds", "networks/test_traces.py"),
-    Mutant(COSTS, "jnp.minimum(rate, met.senders.opposite(rate))", "rate", judged("rates_in_turns")),
+    Mutant(COSTS, "jnp.minimum(rate, met.senders.opposite(rate))", "rate", "networks/test_costs.py"),
     Mutant(COSTS, "heard.rate, 0)) / receivers", "heard.rate, 0))", judged("shadows_in_turns")),
     Mutant("exchange/largest.py", "rank[who] < carried", "rank[who] <= carried", member("largest")),
     Mutant("exchange/largest.py", "rank < most[:, None]", "rank < size", member("largest")),

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from worlds import played
+from worlds import holding, played
 
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import LocalNumbers, Settings
@@ -14,6 +14,7 @@ from mdfl_jax.core.links import ALL_PAIRS
 from mdfl_jax.core.message_bits import sparse_bits, total_bits, words
 from mdfl_jax.mobility import Motion
 from mdfl_jax.mobility.registry import rule_numbers
+from mdfl_jax.networks.contact import Met
 from mdfl_jax.networks.costs import (
     SHORT_CONTACTS,
     CostParams,
@@ -22,6 +23,7 @@ from mdfl_jax.networks.costs import (
     add,
     client_speeds,
     in_time,
+    link_filter,
     no_total,
     probe,
 )
@@ -55,6 +57,16 @@ def test_a_message_as_long_as_the_contact_is_carried():
         found.append(bool(carries[0, 1]))
     assert np.flatnonzero(found).tolist() == [9, 19]
     assert SHORT_CONTACTS["drop"].step(jnp.float32(0.1), None, jnp.ones((2, 2), bool), one, ALL_PAIRS)[0].all()
+
+
+def test_the_slower_direction_of_a_link_decides():
+    """100 bits in a contact of one second."""
+    rule, cost = link_filter(Work(), "drop"), CostParams(link_bits=np.float32(100))
+    state, contact = rule.init(cost, jax.random.key(0), holding([1, 1]), 0), ~jnp.eye(2, dtype=bool)
+    for slower, carries in ((50.0, False), (150.0, True)):
+        rate = jnp.array([[0.0, 200.0], [slower, 0.0]])
+        found, _ = rule.step(cost, state, None, Met(ALL_PAIRS, contact, lasted=jnp.ones((2, 2)), rate=rate))
+        assert found.heard[contact].tolist() == [carries] * 2
 
 
 @pytest.mark.parametrize(("each", "count"), [(0.6, 7), (0.1, 3), (0.01, 20)])

@@ -23,8 +23,6 @@ CASES = {
                                  "network.num_clients": 9, "seeds": 1},
     "collecting_with_padding": {"devices": "two devices", "work": "equal epochs", "samples": "collect",
                                 "network.num_clients": 5, "seeds": 1},
-    "rates_in_turns": {"world": "random_waypoint", "radio": "shannon", "channel": "turns", "short contact": "resume",
-                       "network.radius": 400.0, "radio.width": 40.0, "seeds": 1},
     "bursts": {"world": "complete", "channel": "bursts", "problem": "softmax", "radio.burst_end": 0.8},
     "speed_aware": {"world": "random_walk", "contact": "swept", "mixing": "speed_aware_auto", "radii": "radius spread",
                     "failure": "link failure", "short contact": "next_contact", "order": "move first"},
