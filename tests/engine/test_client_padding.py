@@ -40,6 +40,7 @@ def over_lists(graph, num_clients, num_devices):
     return jax.jit(whole).lower().compile()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("graph", "num_clients", "num_devices", "rows"),
     [("ring", 22, 8, 3), ("torus", 36, 4, 6), ("torus", 36, 8, 0)],
