@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mdfl_jax.core.types import Links
+from mdfl_jax.core.types import Links, RoundContext
 
 RING = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (0, 2)]  # five clients; degrees 3, 2, 3, 2, 2
 
@@ -66,7 +66,7 @@ class Problem:
 def run(algorithm, hparams, problem, links):
     """Rounds over given links (adjacency, mix); (models [R + 1, N, n], the last state)."""
     state = jax.jit(algorithm.init)(hparams, problem.tree(jnp.asarray(problem.start)))
-    step = jax.jit(lambda key, s, links: algorithm.round(hparams, key, s, links, problem.gradient)[0])
+    step = jax.jit(lambda key, s, links: algorithm.round(hparams, s, links, RoundContext(key, problem.gradient))[0])
     models = [problem.flat(algorithm.params(state))]
     for t, given in enumerate(links):
         state = step(jax.random.key(t), state, Links(*map(jnp.asarray, given)))
@@ -80,7 +80,8 @@ def run_long(algorithm, hparams, problem, links, rounds):
 
     @jax.jit
     def whole():
-        step = lambda s, k: (algorithm.round(hparams, k, s, links, problem.gradient)[0], None)  # noqa: E731
+        of = lambda key: RoundContext(key, problem.gradient)  # noqa: E731
+        step = lambda s, k: (algorithm.round(hparams, s, links, of(k))[0], None)  # noqa: E731
         state = algorithm.init(hparams, problem.tree(jnp.asarray(problem.start)))
         return algorithm.params(jax.lax.scan(step, state, jax.random.split(jax.random.key(0), rounds))[0])
 

@@ -4,10 +4,9 @@ from tests.mutants.mutant import Mutant
 
 PICKS, COSTS, RADIOS = ("networks/wrappers/participation.py", "networks/costs.py", "networks/radios")
 PARTITIONS = "data/partition/__init__.py"
-FILES, GROUPS, CHECKPOINT, SELECT = (
-    *("results/test_study_files.py", "results/test_groups.py"),
-    *("study/test_growing.py", "results/test_select.py"),
-)
+SUMMARY, CHECKPOINT, SELECT = "results/test_summary.py", "study/test_growing.py", "results/test_select.py"
+SIZES = "data/test_partition.py::test_sizes_are_as_asked_and_labels_those_of_the_shares"
+FOLDED = "models/test_folded.py::test_folded_is_batch_normalisation"
 REFUSED = "networks/test_judged.py::test_an_algorithm_is_refused_on_a_network_that_does_not_promise_what_it_needs"
 OF_SOME = "tasks/test_gradients.py::test_gradients_of_some_clients_are_rows_of_those_of_all_and_of_no_others"
 LAW, DRAW_BY_DRAW, UNMET = (
