@@ -80,6 +80,15 @@ def _compiler() -> Iterator[list[Any]]:
         yield shared
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _small_threefry() -> Iterator[None]:
+    """Also programs of the tests' own have the package's form of random numbers, which compiles sooner."""
+    from mdfl_jax.core import rng  # not before the environment is set
+
+    with rng.small_threefry():
+        yield
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _compile_as_told(request: pytest.FixtureRequest, _compiler: list[Any]) -> None:
     """Programs are dropped where the next ones are compiled in another manner, and when they take gigabytes."""

@@ -205,18 +205,16 @@ def hashed(key1: jax.Array, key2: jax.Array, word1: jax.Array, word2: jax.Array)
     return [both[:size].reshape(shape), both[size:].reshape(shape)]
 
 
-_FORMS = mlir._platform_specific_lowerings["cpu"]  # JAX has no public name for the form that it has registered
-_OF_JAX = _FORMS[threefry2x32_p]
-
-
 @contextlib.contextmanager
 def small_threefry() -> Iterator[None]:
     """Lower Threefry for CPUs as `hashed` in this block. The bits are the same, and programs compile sooner.
 
     It is for the programs of this package. Those of the user keep JAX's form.
     """
+    forms = mlir._platform_specific_lowerings["cpu"]  # JAX has no public name for the form that is registered
+    before = forms[threefry2x32_p]
     mlir.register_lowering(threefry2x32_p, mlir.lower_fun(hashed, multiple_results=True), platform="cpu", inline=False)
     try:
         yield
     finally:
-        _FORMS[threefry2x32_p] = _OF_JAX
+        forms[threefry2x32_p] = before

@@ -233,7 +233,7 @@ OWN = {  # numbers that make a member act within a few rounds
 INTERVALS = {"algorithm.upload_from": 0, "algorithm.upload_until": 6, "algorithm.download_from": 0,
              "algorithm.download_until": 6}  # fmt: skip
 BASE = {
-    "seeds": 7, "data.name": "synthetic:linear", "data.shift": 1.0, "network.graph": "",
+    "seeds": 3, "data.name": "synthetic:linear", "data.shift": 1.0, "network.graph": "",
     "algorithm.lr": 0.05, "engine.client_devices": 1, "engine.links": "dense", "model.name": "linear",
 }  # fmt: skip
 SYNTHETIC = {"data.dimension": 5, "data.samples_per_client": 6, "data.truth_share": 1.0}
@@ -320,6 +320,7 @@ class Drawn(NamedTuple):
     rounds: int
     every: int
     others: dict
+    seeds: int = 3
 
     def points(self):
         """The choices of each sweep point."""
@@ -331,11 +332,12 @@ class Drawn(NamedTuple):
         """The changes of the default configuration, with a sweep over the other choices."""
         found = configured(self.choices, self.clients, self.rounds, self.every)
         fields = {"attack": "attack.name", "world": "network.mobility"}
+        found["seeds"] = self.seeds
         found["sweep"] = "; ".join(f"{fields[slot]}={','.join(names)}" for slot, names in self.others.items())
         return found
 
 
-def drawn(rng, wanted, seen, refuses):
+def drawn(rng, wanted, seen, refuses, seeds=3):
     """Draws choices, with those of ``wanted`` among them, and many others that few draws have seen beside them.
 
     Args:
@@ -344,9 +346,10 @@ def drawn(rng, wanted, seen, refuses):
       seen: how often pairs of these were judged.
       refuses: whether fields are refused. Choices that are refused with the others are not added; a few draws add any,
         since what is refused is judged too.
+      seeds: the seeds of each point.
     """
     clients, rounds = rng.choice((6, 9, 5, 12)), rng.randint(3, 6)
-    any_choice, size = rng.random() < 0.15, rng.randint(9, 16)
+    any_choice, size = rng.random() < 0.15, rng.randint(8, 14)
     choices, slots = completed(rng, dict(wanted)), set(rng.sample(list(SLOTS), 2 * len(SLOTS) // 3))
     if rng.random() < 0.8:
         slots.add("algorithm")
@@ -374,7 +377,7 @@ def drawn(rng, wanted, seen, refuses):
                 if any_choice or not refuses(configured(choices | {slot: name}, clients, every * rounds, every))
             ]
             others[slot] = list(dict.fromkeys([choices[slot], *more]))[:3]
-    return Drawn(choices, clients, every * rounds, every, others)
+    return Drawn(choices, clients, every * rounds, every, others, seeds)
 
 
 def pair(a, b):
