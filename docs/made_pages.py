@@ -26,7 +26,7 @@ def on_files(files: Any, config: Any) -> None:
 
 
 def on_page_markdown(markdown: str, page: Any, **rest: Any) -> str:
-    """Handle each page of the site, for mkdocs."""
+    """Make links of the commands on a page that is a file, for mkdocs."""
     return markdown if page.file.src_uri in PAGES else linked(markdown)
 
 

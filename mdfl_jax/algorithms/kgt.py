@@ -52,6 +52,7 @@ def kgt(settings: Settings = Settings()) -> Algorithm:
         hparams: KGTNumbers, state: KGTState, links: Links, context: RoundContext
     ) -> tuple[KGTState, RoundStats]:
         x, work = state.params, local_work(settings, hparams, state.params, context)
+        judging = settings.judging(context)
         eta = recursion_step(settings, hparams, state.round * work.num_steps)
         step_size = lambda leaf: eta.astype(leaf.dtype)  # noqa: E731
 
@@ -69,10 +70,10 @@ def kgt(settings: Settings = Settings()) -> Algorithm:
 
         moved = lambda x, y: x - jnp.asarray(hparams.exchange_lr, x.dtype) * (x - y)  # noqa: E731
         z = each(mean_step, lambda x, y: jnp.zeros_like(x), x, y)
-        heard, of_steps = settings.aggregate(hparams, links, z, context)
+        heard, of_steps = settings.aggregate(hparams, links, z, judging)
         correction = jax.tree.map(lambda c, own, mixed: c - own + mixed, state.correction, z, heard)
         ends = each(moved, lambda x, y: y, x, y)
-        params, of_models = settings.aggregate(hparams, links, ends, context, which=1)
+        params, of_models = settings.aggregate(hparams, links, ends, judging, which=1)
         messages = 2 * messages_sent(links.adjacency, links.senders)
         stats = RoundStats(loss, messages, count_bits(messages, dense_bits(x)), report=of_models.after(of_steps))
         return KGTState(params, correction, state.round + 1), stats

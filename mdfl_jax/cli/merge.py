@@ -1,4 +1,4 @@
-"""Puts workdirs together as one study: other seeds, other sweep points, or other machines.
+"""Puts workdirs together as one study: of other seeds or other sweep points, perhaps from other machines.
 
 mdfl merge DIR DIR ... --workdir=OUT
 python -m launch.merge DIR DIR ... --workdir=OUT

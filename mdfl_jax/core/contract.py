@@ -57,6 +57,25 @@ def arrays(function: Callable[..., Any], found: Any, shape: tuple[int, ...], kin
     return found
 
 
+def reported(function: Callable[..., Any], found: Any, why: str) -> Any:
+    """Check that a round has returned a part of the report of its exchange, and return this part.
+
+    Args:
+      function: the round, which the message names.
+      found: the part; None: it has not.
+      why: what the part is for, in words.
+
+    Raises:
+      UserError: if it has not. An exchange whose report cannot be returned, as in a loop, cannot have such a rule.
+    """
+    if found is None:
+        raise UserError(
+            f"{where(function)} returned no report of its exchange, {why}; what settings.aggregate reports belongs "
+            "into RoundStats(..., report=report), or into Exchanged(models, report) of an exchange of local_then"
+        )
+    return found
+
+
 def of_kind(shape: tuple[int, ...], kind: Any) -> jax.ShapeDtypeStruct:
     """Return the shape of an array of floats, whole numbers or bools, for the argument ``wanted`` of `like`."""
     return jax.ShapeDtypeStruct(shape, {float: jnp.float32, int: jnp.int32, bool: jnp.bool_}[kind])

@@ -7,13 +7,15 @@ initial model, and a resumed run draws the same numbers as an uninterrupted run.
 The key of a run may also be an array with a key for each stream, in the order of `STREAMS`, for studies in which only
 some streams follow the seed (`mdfl_jax.config.checks`).
 
-The programs of this package have another form of JAX's Threefry on CPUs (`small_threefry`), in which they compile
-sooner. The bits are the same.
+The programs of studies have another form of JAX's Threefry on CPUs (`small_threefry`), in which they compile sooner.
+The bits are the same.
 """
 
 import contextlib
+import threading
 import zlib
 from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any, Literal, get_args
 
 import jax
@@ -205,16 +207,26 @@ def hashed(key1: jax.Array, key2: jax.Array, word1: jax.Array, word2: jax.Array)
     return [both[:size].reshape(shape), both[size:].reshape(shape)]
 
 
+_FORMS = mlir._platform_specific_lowerings["cpu"]  # JAX has no public name for the form that is registered
+_FORM = SimpleNamespace(lock=threading.Lock(), blocks=0, of_jax=None)  # the blocks of all threads that are open
+
+
 @contextlib.contextmanager
 def small_threefry() -> Iterator[None]:
     """Lower Threefry for CPUs as `hashed` in this block. The bits are the same, and programs compile sooner.
 
-    It is for the programs of this package. Those of the user keep JAX's form.
+    It is for the programs of studies. After the last open block of all threads JAX has its own form again.
     """
-    forms = mlir._platform_specific_lowerings["cpu"]  # JAX has no public name for the form that is registered
-    before = forms[threefry2x32_p]
-    mlir.register_lowering(threefry2x32_p, mlir.lower_fun(hashed, multiple_results=True), platform="cpu", inline=False)
+    with _FORM.lock:
+        _FORM.blocks += 1
+        if _FORM.blocks == 1:
+            _FORM.of_jax = _FORMS[threefry2x32_p]
+            form = mlir.lower_fun(hashed, multiple_results=True)
+            mlir.register_lowering(threefry2x32_p, form, platform="cpu", inline=False)
     try:
         yield
     finally:
-        forms[threefry2x32_p] = before
+        with _FORM.lock:
+            _FORM.blocks -= 1
+            if not _FORM.blocks:
+                _FORMS[threefry2x32_p] = _FORM.of_jax

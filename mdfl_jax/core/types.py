@@ -330,7 +330,7 @@ class Report(NamedTuple):
     memory: jax.Array | None = None
 
     def after(self, before: "Report") -> "Report":
-        """Return what this exchange and one before it in the same round have reported."""
+        """Return what this exchange and one before it in the same round reported; of two memories the later one."""
         screened = self.screened and self.screened.joined(before.screened)
         return Report(screened, before.memory if self.memory is None else self.memory)
 

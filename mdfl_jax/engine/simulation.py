@@ -502,7 +502,7 @@ class Simulation:
             bits=bits,
             stop_state=stop_state,
             divergence=divergence,
-            memory=self._remembered(memory, carry.memory),
+            memory=None if carry.memory is None else of_types(memory, carry.memory),
             collected=collected,
         )
         return self._settle(after)._replace(clients=carry.clients), sums, recorded
@@ -554,18 +554,6 @@ class Simulation:
         """Return the models with which clients begin: the one that the task drew, or those that are given."""
         models = jax.tree.map(lambda p: jnp.broadcast_to(p, (self.num_rows, *p.shape)), model)
         return models if hparams.start is None else jax.tree.map(_for_rows, hparams.start, models)
-
-    def _remembered(self, memory: Any, before: Any) -> Any:
-        """Return what the rule of aggregation remembers after a round; ``before``: before it, None for nothing."""
-        if before is None:
-            return None
-        if memory is None:
-            returned = "RoundStats(..., report=report) with that of models, report = settings.aggregate(...)"
-            raise UserError(
-                f"{contract.where(self.algorithm.round)} returned no report of its exchange, by which the rule of "
-                f"aggregation remembers; it must return {returned}"
-            )
-        return of_types(memory, before)
 
     def _observed(self, hparams: Hparams, carry: Carry, network_state: Any, heard: Links, stats: RoundStats) -> Any:
         """Let a network look at the round that was computed, if it wants to, and return its state after that."""

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.core import contract
 from mdfl_jax.core.message_bits import Bits, count_within, sparse_bits, sum_bits
 from mdfl_jax.core.sharding import by_rows, choose
 from mdfl_jax.core.trees import ravel
@@ -135,8 +136,8 @@ def in_parts(algorithm: Algorithm, part: Any) -> Algorithm:
         heard = links if stats.heard is None else stats.heard
         bits = Bits(*(jnp.where(heard.adjacency, word, 0) for word in sparse_bits(size, counts, width)))
         heard = heard._replace(bits=bits.rounded())
-        assert stats.report.memory is not None
-        return PartState(inner, stats.report.memory), stats._replace(bits=_sums(bits, heard), heard=heard)
+        last = contract.reported(algorithm.round, stats.report.memory, "by which messages in parts are remembered")
+        return PartState(inner, last), stats._replace(bits=_sums(bits, heard), heard=heard)
 
     global_model = algorithm.global_model
     return algorithm._replace(

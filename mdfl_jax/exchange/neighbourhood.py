@@ -13,15 +13,16 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.core import contract
 from mdfl_jax.core.devices import backend
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import Numbers, Setting, number
 from mdfl_jax.core.registry import caller
 from mdfl_jax.core.sharding import by_rows, fill, take_steps
 from mdfl_jax.core.trees import ravel, where_rows
-from mdfl_jax.core.types import Algorithm, Exchanged, Report
+from mdfl_jax.core.types import Algorithm, Exchanged, Links, Report, RoundContext, RoundStats
 from mdfl_jax.exchange.aggregation import AGGREGATIONS, Heard, Memory, RuleTraits
-from mdfl_jax.exchange.screening import DETECTIONS, FELL_BACK, Screened
+from mdfl_jax.exchange.screening import DETECTIONS, FELL_BACK, REJECTED, Screened
 
 AT_ONCE = {"cpu": 2**20}  # bytes of the models that are read for the clients computed at a time
 LARGE = 2**28  # the same on accelerators
@@ -195,11 +196,24 @@ def _remembered(memory: Memory, heard: Heard) -> jax.Array:
 
 
 def with_rule(algorithm: Algorithm, rule: str) -> Algorithm:
-    """Return an algorithm that remembers and measures what its rule of aggregation needs; "" for none."""
+    """Return an algorithm that remembers and measures what its rule of aggregation needs; "" for none.
+
+    Its round raises a UserError where a rule remembers, or rejects models, and the algorithm returns no report of it.
+    """
     traits = AGGREGATIONS.traits(rule) if rule else RuleTraits()
     memory = traits.memory
     begins = memory and (lambda hparams, num_clients: memory.begins(hparams.aggregation, num_clients))
-    return algorithm._replace(metrics=(*algorithm.metrics, *traits.metrics), memory=begins)
+    measured = algorithm._replace(metrics=(*algorithm.metrics, *traits.metrics), memory=begins)
+    if memory is None and REJECTED not in traits.metrics:
+        return measured
+
+    @functools.wraps(algorithm.round)
+    def do_round(hparams: Any, state: Any, links: Links, context: RoundContext) -> tuple[Any, RoundStats]:
+        following, stats = algorithm.round(hparams, state, links, context)
+        contract.reported(algorithm.round, stats.report.screened, f"by which {rule} is measured")
+        return following, stats
+
+    return measured._replace(round=do_round)
 
 
 def of_clients(function: Callable[[Neighbourhood, Any], tuple[jax.Array, Any]], heard: Heard, rest: Any = None) -> Any:

@@ -37,7 +37,7 @@ class Screened(NamedTuple):
 
 
 def _alone(view: Any) -> jax.Array:
-    """Return [N] whether each client fell back, 0 or 1; NaN where exchanges are steps of a loop, and nobody tells."""
+    """Return [N] whether each client fell back, 0 or 1; NaN where the round reports nothing of it."""
     screened = view.stats.report.screened
     return jnp.full(view.stats.loss.shape, jnp.nan) if screened is None else screened.alone.astype(jnp.float32)
 

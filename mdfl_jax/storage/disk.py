@@ -238,7 +238,7 @@ def _line(path: Path, error: OSError, needs: int) -> str:
     if error.errno in FULL:
         why = "the quota is used up" if error.errno == errno.EDQUOT else "the disk is full"
         wanted = f"about {needs / _MIB:.2f} MiB needed, " if needs else ""
-        why += f" ({wanted}{_free(path)} free); make room and run the same command again: finished runs are kept"
+        why += f" ({wanted}{_free(path)} free); make room and run the same command again"
     return f"{path} cannot be written: {why}"
 
 

@@ -1,4 +1,4 @@
-"""Puts the results of several workdirs together: other seeds, other sweep points, or other machines.
+"""Puts the results of several workdirs together: of other seeds or other sweep points, perhaps from other machines.
 
 Only their files are read: no data, no files of the user and no device are needed.
 """

@@ -46,7 +46,7 @@ from mdfl_jax.config.sections import (
     numbers_in,
     task_of,
 )
-from mdfl_jax.core import devices, hosts, own_files, stages
+from mdfl_jax.core import devices, hosts, own_files, rng, stages
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.own_files import place, shown, words
 from mdfl_jax.core.section import PICKED, Built, is_counted, sections_in
@@ -525,6 +525,7 @@ def hparams_of_points(
 
 @stages.stage("preparing the study")
 @own_files.errors_in_one_line()
+@rng.small_threefry()
 def make_study(config: ConfigDict) -> Study:
     """Check a configuration, load its data and build its simulations. Nothing is written.
 

@@ -111,6 +111,16 @@ MISTAKES = {  # member: (the fields that use it, the error, its file)
         "    def exchange(hparams, links, params, context):\n        return params\n"
         "    return local_then(settings, exchange, ())\n",
     ),
+    "report": (
+        {"algorithm.name": "wrong", "algorithm.aggregation": "reputation"},
+        r"wrong\.py:9: do_round returned no report .*, by which reputation is measured; .* Exchanged\(.*",
+        "import jax\nfrom mdfl_jax.algorithms import ALGORITHMS\nfrom mdfl_jax.algorithms.local import Settings\n"
+        "from mdfl_jax.algorithms.registry import register\nfrom mdfl_jax.core.types import Report\n"
+        "@register('wrong', ignores=())\ndef wrong(settings=Settings()):\n    inner = ALGORITHMS['dpsgd'](settings)\n"
+        "    def do_round(*of):\n        state, stats = inner.round(*of)\n"
+        "        return state, stats._replace(report=Report())\n"
+        "    return inner._replace(round=do_round)\n",
+    ),
     "compressor": (
         {"algorithm.name": "choco", "network.graph": "ring", "algorithm.compressor": "wrong"},
         r"wrong\.py:2: compress returned float32\[6, 3\]; it must be float32\[6, 650\]",

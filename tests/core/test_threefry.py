@@ -57,13 +57,23 @@ from mdfl_jax.core import rng
 with rng.small_threefry():
     inside = draw()
 print(before == draw(), "barrier" in before, "barrier" in inside)
+from mdfl_jax.config import default_config
+from mdfl_jax.engine.programs import Placement, traced_steps
+from mdfl_jax.study import make_study
+config = default_config()
+config.data.name, config.data.dimension = "synthetic:linear", 3
+config.network.num_clients, config.network.num_mobile = 4, 2
+group = make_study(config).groups[0]
+placement = Placement(group.simulation, 1)
+runs = placement.inputs(group.hparams, __import__("numpy").zeros((1, 1), "uint32"))[0]
+print("barrier" in next(iter(traced_steps(placement, runs, runs))).lower().as_text(), before == draw())
 """
 
 
 def test_programs_of_the_user_keep_the_form_of_jax():
-    """In the form of the package, each draw is behind barriers."""
+    """In the form of the package, each draw is behind barriers; a step of a study has this form."""
     done = subprocess.run([sys.executable, "-c", PROGRAM], check=True, capture_output=True, text=True)
-    assert done.stdout == "True False True\n"
+    assert done.stdout == "True False True\nTrue True\n"
 
 
 @pytest.mark.parametrize("columns", [3, 10_000, 65_536, 100_003, 2**31])

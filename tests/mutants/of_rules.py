@@ -28,6 +28,8 @@ def judged(case):
 
 MUTANTS = [
     Mutant("engine/simulation.py", "_judge(of_all, ", "_judge(gradient, ", member("judges_that_still_compute")),
+    Mutant("algorithms/local.py", "judged_on=lambda: self", "memory=lambda: self", member("judges_of_epochs")),
+    Mutant("engine/programs.py", "with rng.small_threefry():", "if True:", "core/test_threefry.py"),
     # Who moves where.
     Mutant("mobility/label_distances.py", "histogram - reference", "histogram", "mobility/test_movement.py"),
     Mutant("mobility/label_distances.py", "counts_near + own_counts.", "counts_near + 0 * own_counts.", "mobility/test_movement.py"),

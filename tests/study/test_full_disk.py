@@ -46,6 +46,21 @@ class Full:
         raise OSError(self.number, os.strerror(self.number))
 
 
+def test_a_process_that_is_killed_while_it_writes_leaves_the_old_file_and_a_part_that_is_known(tmp_path, monkeypatch):
+    write_json(tmp_path / "a.json", 1)
+
+    def killed(*_, **__):
+        raise SystemExit
+
+    with monkeypatch.context() as patch:
+        for act in ("replace", "unlink"):  # as of a process that is gone
+            patch.setattr(Path, act, killed)
+        with pytest.raises(SystemExit):
+            write_json(tmp_path / "a.json", 2)
+    assert (tmp_path / "a.json").read_text().strip() == "1"
+    assert [disk.is_part(file) for file in tmp_path.iterdir() if file.name != "a.json"] == [True]
+
+
 @pytest.fixture
 def full(monkeypatch):
     return Full(monkeypatch)
@@ -77,7 +92,7 @@ def test_wherever_the_disk_is_full_the_line_names_the_file_and_the_study_goes_on
             run_study(study, folder)
         failed = full.seen[at]
         assert str(raised.value).startswith(f"{failed} cannot be written: the disk is full (")
-        assert "free); make room and run the same command again: finished runs are kept" in str(raised.value)
+        assert "free); make room and run the same command again" in str(raised.value)
         assert "\n" not in str(raised.value)
         assert not list(folder.rglob("*.part"))
         full.left = MANY
