@@ -92,7 +92,7 @@ def draw(minutes, seed, before, tally_file=None):
             seen[pair(a, b)] = ENOUGH if refused else counts.total() - counts["refused"]
     while time.monotonic() < until:
         wanted = min(pairs, key=seen.__getitem__)
-        one = drawn(rng, wanted, seen, reasons, seeds=7 if before else 3)
+        one = drawn(rng, wanted, seen, reasons, grows=bool(before))
         try:
             verdicts = tried(one)
         except Exception as error:

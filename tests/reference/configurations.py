@@ -241,6 +241,14 @@ ORDER = {slot: place for place, slot in enumerate(SLOTS)}
 PAIRS = [(slot, choice) for slot, choices in SLOTS.items() for choice in choices]
 ASYNCHRONOUS = ("adpsgd", "push", "push_pull", "osgp", "swift")
 FIXED = ("d2", "extra", *COMPRESS)
+MEETING = {  # what reads or holds the state of others, where most faults were: half of the draws have some together
+    "algorithm": ASYNCHRONOUS,
+    "aggregation": ("reputation", "ubar"),
+    "clock": ("at once", "in contact"),
+    "work": ("epochs", "equal epochs"),
+    "leaves": ("shared",),
+    "presence": ("markov", "poisson", "table"),
+}
 ENOUGH = 20  # cases of a pair: runs of a drawn configuration
 FEW = {"torus": (9, 12), "random_regular": (6, 12), "small_world": (6, 9, 12), "erdos_renyi": (6, 9)}
 
@@ -337,7 +345,7 @@ class Drawn(NamedTuple):
         return found
 
 
-def drawn(rng, wanted, seen, refuses, seeds=3):
+def drawn(rng, wanted, seen, refuses, grows=False):
     """Draws choices, with those of ``wanted`` among them, and many others that few draws have seen beside them.
 
     Args:
@@ -346,11 +354,14 @@ def drawn(rng, wanted, seen, refuses, seeds=3):
       seen: how often pairs of these were judged.
       refuses: whether fields are refused. Choices that are refused with the others are not added; a few draws add any,
         since what is refused is judged too.
-      seeds: the seeds of each point.
+      grows: whether the matrix grows: then more seeds are drawn, and nothing but what it misses.
     """
     clients, rounds = rng.choice((6, 9, 5, 12)), rng.randint(3, 6)
     any_choice, size = rng.random() < 0.15, rng.randint(8, 14)
     choices, slots = completed(rng, dict(wanted)), set(rng.sample(list(SLOTS), 2 * len(SLOTS) // 3))
+    for slot in rng.sample(list(MEETING), 3) if rng.random() < 0.5 and not grows else ():
+        more = completed(rng, {slot: rng.choice(MEETING[slot])} | choices)
+        choices = choices if refuses(configured(more, clients, rounds, 1)) else more
     if rng.random() < 0.8:
         slots.add("algorithm")
 
@@ -377,7 +388,7 @@ def drawn(rng, wanted, seen, refuses, seeds=3):
                 if any_choice or not refuses(configured(choices | {slot: name}, clients, every * rounds, every))
             ]
             others[slot] = list(dict.fromkeys([choices[slot], *more]))[:3]
-    return Drawn(choices, clients, every * rounds, every, others, seeds)
+    return Drawn(choices, clients, every * rounds, every, others, 7 if grows else 3)
 
 
 def pair(a, b):
