@@ -8,7 +8,7 @@ import threading
 import time
 
 import pytest
-from studies import assert_same, go, ignore, stop_at
+from studies import assert_same, go, stop_at
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.results.records import read_study
@@ -118,7 +118,7 @@ class History:
         other, new = self.base / f"other-{self.folder.name}", self.base / f"{int(self.folder.name) + 1}"
         held = dict(zip(("seeds", "rounds", "points"), self.held()))
         go(other, **self.changes(**held | {"first_seed": held["seeds"], "seeds": 1}))
-        merge([other, self.folder], new, log=ignore)
+        merge([other, self.folder], new)
         self.folder, self.wanted["seeds"] = new, max(self.wanted["seeds"], held["seeds"] + 1)
 
     def lose_views(self):
