@@ -72,9 +72,8 @@ def corrected(settings: Settings, move: Move, needs: Iterable[str]) -> Algorithm
         hparams: AlgorithmNumbers, state: CorrectedState, links: Links, context: RoundContext
     ) -> tuple[CorrectedState, RoundStats]:
         step = recursion_step(settings, hparams, state.round)
-        loss, found = decayed_gradient(context.gradient, hparams, step)(
-            state.params, jax.random.fold_in(context.key, 0)
-        )
+        key = jax.random.fold_in(context.key, 0)
+        loss, found = decayed_gradient(context.gradient, hparams, step)(state.params, key)
         descent = jax.tree.map(lambda g: step.astype(g.dtype) * g, found)
         moved = move(hparams, links, state, descent, context)
         bits = count_bits(moved.messages, dense_bits(state.params))

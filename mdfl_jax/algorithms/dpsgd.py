@@ -11,7 +11,7 @@ from mdfl_jax.algorithms.registry import register
 from mdfl_jax.core import contract
 from mdfl_jax.core.message_bits import count_bits, dense_bits, double_dense_bits, messages_sent
 from mdfl_jax.core.types import Algorithm, ClientParams, Exchanged, Gradient, Links, RoundContext, RoundStats
-from mdfl_jax.exchange.aggregation import reported
+from mdfl_jax.exchange.aggregation import as_exchanged
 from mdfl_jax.metrics.values import HEARD
 
 
@@ -54,7 +54,7 @@ def local_then(
         mine = settings.part(params)
         found = exchange(hparams, links, mine, settings.judging(context, params))
         are_two = isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], Links)
-        (part, report), heard = (reported(found[0]), found[1]) if are_two else (Exchanged(found), links)
+        (part, report), heard = (as_exchanged(found[0]), found[1]) if are_two else (Exchanged(found), links)
         contract.like(exchange, (part, heard) if are_two else found, (mine, heard))
         sent = messages_sent(heard.adjacency, heard.senders)
         stats = RoundStats(loss, sent, count_bits(sent, dense_bits(mine)), heard=heard, report=report)

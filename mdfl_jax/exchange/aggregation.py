@@ -109,7 +109,7 @@ def weighted_mean(heard: Heard) -> ClientParams:
     return found if heard.liars is None else add(found, heard.liars, heard.lies)
 
 
-def reported(found: ClientParams | Exchanged) -> Exchanged:
+def as_exchanged(found: ClientParams | Exchanged) -> Exchanged:
     """Return the result of an exchange that may report nothing, and then returns the models alone."""
     return found if isinstance(found, Exchanged) else Exchanged(found)
 
@@ -126,6 +126,6 @@ def aggregate(rule: str, heard: Heard) -> Exchanged:
             f"aggregation {rule} needs numbers of {needed.__name__}, and the algorithm's are of "
             f"{type(heard.numbers).__name__}; numbers_of(ALGORITHM, aggregation={rule!r}) makes them"
         )
-    found = reported(combine(heard))
+    found = as_exchanged(combine(heard))
     contract.like(combine, found.models, heard.own)
     return found

@@ -1,7 +1,6 @@
 """The signals that stop a study: the first saves its state, the second stops at once. Also while XLA compiles."""
 
 import contextlib
-import contextvars
 import os
 import signal
 import sys
@@ -83,7 +82,7 @@ def apart(act: Callable[[], T], is_stopping: Callable[[], bool] = lambda: False)
         except BaseException as error:
             errors.append(error)
 
-    thread = threading.Thread(target=contextvars.copy_context().run, args=(run,), name=_COMPILING, daemon=True)
+    thread = threading.Thread(target=run, name=_COMPILING, daemon=True)
     thread.start()
     while thread.is_alive():
         thread.join(_TICK)
