@@ -1,4 +1,4 @@
-"""Every config file and argument builds, and the README's own rule is the file that runs."""
+"""Every config file and argument builds, and the rule that docs/movement.md prints is the file that runs."""
 
 import importlib
 from pathlib import Path
@@ -54,6 +54,6 @@ def test_config_builds(name, argument, stand_ins):
     assert any(index is not None for index in study.baselines) == bool(config.baseline)
 
 
-def test_readme_own_rule_is_the_config_file():
+def test_the_rule_on_the_page_of_movement_is_the_config_file():
     rule = (ROOT / "configs" / "own_rule.py").read_text().split('"""', 2)[2].strip()
-    assert rule in (ROOT / "README.md").read_text()
+    assert rule in (ROOT / "docs" / "movement.md").read_text()

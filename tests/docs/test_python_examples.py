@@ -22,11 +22,11 @@ LEARNT = ["A table", "A regression", "Sequences of tokens"]
 def test_every_example_is_run_and_short():
     kept = ["Keep the models", "Start from kept models"]
     seen = ["Look at the results", "Plot", "Play a map in a notebook"]
-    assert list(EXAMPLES) == ["Run a study", *seen, *kept, "Stop early", "Log in your own way"]
+    assert list(EXAMPLES) == ["Run a study", *seen, *kept, "Stop early", "Log in your own way", "One pure function"]
     assert PYTHON.count("```python") == len(EXAMPLES)
     assert max(len(example.splitlines()) for example in EXAMPLES.values()) <= 16
     assert set(LEARNT) <= set(OF_DATA)
-    assert DATA.count("```python") == 6  # and two scripts that need files from elsewhere
+    assert DATA.count("```python") == 5  # and two scripts that need files from elsewhere
 
 
 @pytest.mark.long
@@ -61,21 +61,22 @@ def test_the_examples_run(tmp_path, monkeypatch, capsys):
     last = {(point, int(seed)): float(accuracy) for point, seed, r, accuracy, _ in rows if r == "40"}
     for point, seed in last:
         assert last[point, seed] == pytest.approx(float(first.accuracy.sel(point=point, seed=seed, round=40).mean()))
+    exec(EXAMPLES["One pure function"].replace("rounds=100, eval_every=20", "rounds=10, eval_every=2"), names)
+    assert names["history"].accuracy.shape == (4, 6, 20)
+    assert float(names["history"].accuracy[:, -1].mean()) > 0.2
 
 
 @pytest.mark.long
-def test_the_examples_of_the_readme_run(tmp_path, monkeypatch, capsys):
-    """Its study and its function, with fewer rounds."""
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    study, function = (next(block for block in blocks if of in block) for of in ("mdfl_jax.run(", "simulate("))
+def test_the_example_of_the_readme_runs(tmp_path, monkeypatch):
+    """Its study and its plot, with fewer rounds."""
+    (study,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert study.count("\n") <= 6
     monkeypatch.chdir(tmp_path)
     names: dict = {}
-    exec(study.replace('"rounds": 40', '"rounds": 2, "eval_every": 2'), names)
-    assert names["results"].array("accuracy", "dcm").shape == (3, 2, 20)
-    assert (tmp_path / "runs" / "two" / "summary.json").is_file()
-    exec(function.replace("rounds=100, eval_every=20", "rounds=10, eval_every=2"), names)
-    assert names["history"].accuracy.shape == (4, 6, 20)
-    assert float(names["history"].accuracy[:, -1].mean()) > 0.2
+    exec(study.replace('"rounds": 100', '"rounds": 2, "eval_every": 2'), names)
+    assert names["results"].array("accuracy", "dcm").shape == (4, 2, 20)
+    assert (tmp_path / "runs" / "first" / "summary.json").is_file()
+    assert (tmp_path / "accuracy.png").stat().st_size > 5000
 
 
 @pytest.fixture
