@@ -62,7 +62,7 @@ GALLERY = (
     Entry(
         "grid",
         "A grid of clients",
-        "Twenty clients, five of them mobile: who goes where the labels are unlike its own learns most.",
+        "Twenty clients, five of them mobile, under four mobility rules.",
         ["--config=configs/digits.py"],
         "accuracy",
         "configs.md#the-demo",
@@ -70,7 +70,7 @@ GALLERY = (
     Entry(
         "map",
         "Where they are, and where they go",
-        "The first places, the discs of contact, and the first steps of the mobile clients.",
+        "First places, ranges, and first steps of the mobile clients.",
         ["--config=configs/digits.py", "--config.rounds=40", "--config.seeds=2", "--config.sweep=network.mobility=dcm"],
         "map",
         "movement.md",
@@ -78,7 +78,7 @@ GALLERY = (
     Entry(
         "plane",
         "Mobility models of the plane",
-        "Eight models at one mean speed: groups and waypoints meet most others.",
+        "Contacts under eight models at one mean speed.",
         ["--config=configs/waypoint_digits.py", "--config.seeds=3"],
         "contacts",
         "movement.md",
@@ -86,7 +86,7 @@ GALLERY = (
     Entry(
         "trace",
         "A recorded trace of a town",
-        "Vehicles of a trace in SUMO's format, some of which leave for a while; parked ones; a Manhattan model.",
+        "Vehicles of a trace in SUMO's format.",
         ["--config=configs/trace_digits.py", "--config.seeds=3"],
         "map",
         "movement.md#your-own-traces",
@@ -94,7 +94,7 @@ GALLERY = (
     Entry(
         "city",
         "A hundred vehicles of a city",
-        "An hour of a city's traffic, cut to a hundred vehicles: driving spreads what the parked cannot hear.",
+        "Driving and parked vehicles of SUMO's traffic.",
         ["--config=configs/city.py:small"],
         "accuracy",
         "movement.md#a-city",
@@ -102,7 +102,7 @@ GALLERY = (
     Entry(
         "fedmobile",
         "A server that clients meet at times",
-        "FedMobile relays models between clients while they are away from the server; its rivals wait.",
+        "FedMobile relays models between meetings; its rivals wait.",
         ["--config=configs/fedmobile_digits.py"],
         "accuracy",
         "fedmobile.md",
@@ -110,7 +110,7 @@ GALLERY = (
     Entry(
         "roadside",
         "Road-side units",
-        "Vehicles on a street grid meet the server at four units, and each other on the way.",
+        "Vehicles on a street grid meet the server at four units.",
         ["--config=configs/fedmobile_roadside.py", "--config.seeds=1"],
         "map",
         "fedmobile.md",
@@ -118,7 +118,7 @@ GALLERY = (
     Entry(
         "pame",
         "Partial messages",
-        "PaME sends a part of each model: the accuracy of a regression against the megabits that a client has sent.",
+        "PaME sends a part of each model: accuracy against the megabits sent.",
         [
             "--config=configs/pame.py:f3",
             "--config.sweep=algorithm.transmission=0.1,0.2,0.4,1",
@@ -134,7 +134,7 @@ GALLERY = (
     Entry(
         "theory",
         "Theory before training",
-        "What the networks of the demo promise, over seeds and without a model: connectivity, mixing, meeting times.",
+        "Connectivity, mixing and meeting times of the demo's networks.",
         ["--config=configs/digits.py", "--rounds=100"],
         "theory",
         "theory.md",
@@ -142,7 +142,7 @@ GALLERY = (
     Entry(
         "strategies",
         "Strategies against each other",
-        "Waiting at meeting places, going where the models are stale, and DCM, in one setting.",
+        "Four rules in one setting of the arena.",
         ["--config=configs/arena.py:centre,rules=random_movement+dcm+waiting+staleness", "--config.seeds=4"],
         "final_accuracy",
         "strategies.md",
@@ -150,7 +150,7 @@ GALLERY = (
     Entry(
         "groups",
         "Fast and slow clients",
-        "The thesis's question: how far are fast clients ahead of slow ones, and what do the slow ones gain?",
+        "How far fast clients are ahead of slow ones (the thesis).",
         ["--config=configs/thesis_digits.py:p_non_iid", "--config.seeds=3"],
         "groups",
         "thesis.md",
@@ -158,7 +158,7 @@ GALLERY = (
     Entry(
         "costs",
         "Contacts that are too short",
-        "A radio of three bandwidths: what a model costs in seconds and joules, and which contacts carry it.",
+        "A radio of three bandwidths, and which contacts carry a model.",
         ["--config=configs/costs.py", "--config.seeds=4"],
         "final_accuracy",
         "costs.md",
@@ -166,7 +166,7 @@ GALLERY = (
     Entry(
         "graphs",
         "Fixed graphs",
-        "Ring, torus, exponential, random and complete graphs of sixteen clients, without movement.",
+        "Five graphs of sixteen clients, without movement.",
         ["--config=configs/graphs_digits.py", "--config.seeds=3"],
         "accuracy",
         "graphs.md",
@@ -174,7 +174,7 @@ GALLERY = (
     Entry(
         "data",
         "Who holds what",
-        "Classes that are divided unequally: the samples of each class that each client holds.",
+        "Samples of each class that each client holds.",
         ["--config=configs/digits.py", "--config.rounds=20", "--config.seeds=1", "--config.sweep=data.alpha=0.05,0.5"],
         "label_counts",
         "data.md",
@@ -201,8 +201,8 @@ def page() -> str:
     parts = [
         "# Gallery",
         "",
-        "A picture and its commands for each kind of study. Each takes seconds to some minutes on two CPU cores, and"
-        " needs no download. `python -m benchmarks.gallery` runs them and writes this page.",
+        "Each study takes seconds to minutes on two CPU cores, and needs no download."
+        " `python -m benchmarks.gallery` runs them and writes this page.",
     ]
     for entry in GALLERY:
         parts += ["", f"## {entry.title}", "", f"{entry.text} [More]({entry.page})", ""]
