@@ -31,7 +31,6 @@ NOT_RUN = {
     "my_file.py": "stands for any of the examples below it, which tests/docs/test_extending.py runs",
     "./my_study.py": "stands for a file of the reader",
     "mobility.my_rule": "tests/docs/test_tasks.py",
-    "algorithm.mine": "stands for a member of the reader",
     "configs/city.py ": "needs SUMO's traffic of 57 MB; the study of a hundred vehicles is run",
     "configs/city.py:roadside ": "needs SUMO's traffic of 57 MB; the study of a hundred vehicles is run",
 }
