@@ -104,22 +104,6 @@ def worst() -> list[str]:
     return markdown(["rule", "worst mean (%)", "under", "worst seed (%)", f"seeds below {COLLAPSED:g} %"], lines)
 
 
-def movement() -> list[str]:
-    """Return movements and radii: neighbours, contamination, and accuracies without and under sign flips."""
-    accuracy = of_study("movement", "accuracy", (RULE, *SETTING))
-    early, late, near = (of_study("movement", key, (RULE, *SETTING)) for key in ("early", "late", "neighbours"))
-    lines = []
-    for place in PLACES:
-        first = ("mean", *place, "sign_flip", *TWO)
-        line = [f"`{place[0]}`", str(place[1]), f"{float(near[first]):.1f}"]
-        line += [f"{early[first].mean():.0f}", f"{late[first].mean():.0f}"]
-        for rule in FEW_RULES:
-            line.append(", ".join(_level(accuracy[rule, *place, at, *TWO]) for at in ("", "sign_flip")))
-        lines.append(line)
-    header = ["movement", "Rc", "neighbours", "within reach (%), first 20 rounds", "last 20"]
-    return markdown([*header, *(f"`{rule}`" for rule in FEW_RULES)], lines)
-
-
 def differences() -> list[str]:
     """Return what other movements add to contamination, and to what sign flips take, beside random movement."""
     accuracy = of_study("movement", "accuracy", (RULE, *SETTING))
@@ -170,7 +154,6 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "adversaries_worst": worst,
     "adversaries_skewed": lambda: rules("skewed", BEST_RULES, FEW_ATTACKS),
     "adversaries_mnist": lambda: rules("mnist", IMAGE_RULES, FEW_ATTACKS),
-    "adversaries_movement": movement,
     "adversaries_differences": differences,
     "adversaries_who": who,
 }
