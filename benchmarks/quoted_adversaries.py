@@ -16,7 +16,6 @@ from configs.attacked import (
     BEST_RULES,
     FEW_ATTACKS,
     FEW_RULES,
-    IMAGE_RULES,
     MORE_ATTACKS,
     NUMBERS,
     PLACES,
@@ -153,7 +152,6 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "adversaries_rules": lambda: rules("rules", RULES, ATTACKS),
     "adversaries_worst": worst,
     "adversaries_skewed": lambda: rules("skewed", BEST_RULES, FEW_ATTACKS),
-    "adversaries_mnist": lambda: rules("mnist", IMAGE_RULES, FEW_ATTACKS),
     "adversaries_differences": differences,
     "adversaries_who": who,
 }
