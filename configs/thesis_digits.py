@@ -17,7 +17,7 @@ was chosen at p = 0 with other seeds. The number of fast clients is p N, rounded
 The thesis: accuracy grows with p (+2.73 to +8.97 points above p = 0), fast clients lead (by +4.81 points at p = 5 % and
            +0.90 at 80 %), and a = 1 costs accuracy (-0.56 to -5.11 points).
 Expected:  accuracy +3.3 to +14.5 points above p = 0, leads of +4.2 to +0.7 points, and accuracy with a = 1 minus that
-           of plain averaging of -3.2 to 0.0 points. docs/thesis.md has all tables with their intervals.
+           of plain averaging of -3.2 to 0.0 points. docs/thesis.md has the main tables.
 Measured:  p_non_iid 38 s, p_iid 28 s, a_non_iid 64 s, a_iid 60 s on two CPU cores, with compiling.
 """
 

@@ -17,6 +17,7 @@ from mdfl_jax.core.rng import own_draws
 from mdfl_jax.core.sharding import draw_pairs
 from mdfl_jax.core.trees import where_rows
 from mdfl_jax.core.types import Algorithm, ClientParams, Links, RoundContext, RoundStats
+from mdfl_jax.exchange.active import Finishing
 from mdfl_jax.exchange.peers import random_pairs
 from mdfl_jax.metrics.over_clients import mean_of_known
 from mdfl_jax.metrics.values import HEARD
@@ -59,7 +60,8 @@ def begun(settings: Settings, hparams: LocalNumbers, client_params: ClientParams
 
 def finishing(links: Links) -> jax.Array:
     """Return [N] bool, the clients whose work ends in the round; without clocks that of everybody does."""
-    return jnp.ones(links.adjacency.shape[0], bool) if links.finishes is None else links.finishes
+    finishing = links.get(Finishing)
+    return jnp.ones(links.adjacency.shape[0], bool) if finishing is None else finishing.who
 
 
 def finish(

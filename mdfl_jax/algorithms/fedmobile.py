@@ -25,14 +25,13 @@ from mdfl_jax.core.numbers import Setting, number
 from mdfl_jax.core.rng import own_draws
 from mdfl_jax.core.sharding import everywhere
 from mdfl_jax.core.trees import each, rows_like
-from mdfl_jax.core.types import BEFORE, Algorithm, ClientParams, Links, RoundContext, RoundStats
+from mdfl_jax.core.types import BEFORE, Algorithm, ClientParams, Links, Meetings, RoundContext, RoundStats
 from mdfl_jax.exchange.active import takes_part
 from mdfl_jax.exchange.compressors import COMPRESSORS
 from mdfl_jax.exchange.relay import (
     RELAYED_DOWNLOAD,
     RELAYED_UPLOAD,
     TRAFFIC_METRICS,
-    Meetings,
     Private,
     Relays,
     Search,
@@ -313,10 +312,12 @@ def _make(settings: Settings, variant: Variant) -> Algorithm:
             traffic=add_traffic(state.traffic, sent),
         )
         over = everywhere(relayed, relays, links.senders)
-        heard = links._replace(adjacency=over, at_server=uploads | downloads)  # also through an imaginary channel
+        heard = links._replace(
+            adjacency=over, server=Meetings(uploads | downloads)
+        )  # also through an imaginary channel
         return state, RoundStats(loss, sent.messages, sent.bits, relays, heard)
 
-    needs = {"at_server", "last_server", "next_server"}
+    needs = {"server"}
     return Algorithm(
         needs=frozenset(needs | {"adjacency"} if variant.relays else needs),
         init=lambda hparams, client_params: _init_state(settings, variant, hparams, client_params),

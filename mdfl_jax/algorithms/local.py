@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import optax
 
 from mdfl_jax.attacks.lying import lie_to_all, lie_to_each
+from mdfl_jax.attacks.registry import Attackers
 from mdfl_jax.core import trees
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import Numbers, Setting, nested, number
@@ -178,7 +179,7 @@ class Settings(NamedTuple):
         self, hparams: AlgorithmNumbers, key: jax.Array, links: Links, vectors: ClientParams, which: Number = 0
     ) -> ClientParams:
         """Return what the clients send in place of their vectors [N, ...]; `mdfl_jax.exchange.sending.sent`."""
-        attacked = () if links.attackers is None else (lie_to_all,)
+        attacked = () if links.get(Attackers) is None else (lie_to_all,)
         return sent((*self.sends, *attacked), hparams, key, links, vectors, which)
 
     def judging(self, context: RoundContext, model: ClientParams | None = None) -> RoundContext:
@@ -191,7 +192,7 @@ class Settings(NamedTuple):
           model: [N, ...] the models of which the clients exchange the `part`. The rules judge what is heard with their
             other leaves. None: whole models are exchanged.
         """
-        if self.num_local_epochs and context.epochs is not None:
+        if self.num_local_epochs and context.passes is not None:
             context = context._replace(judged_on=lambda: self.epochs(context).batch(jnp.int32(0)))
         loss = context.loss
         if loss is None or model is None or not (self.shared or self.local_statistics):
@@ -204,12 +205,12 @@ class Settings(NamedTuple):
         Raises:
           UserError: if the task has no epochs (when the round is traced).
         """
-        if context.epochs is None:
+        if context.passes is None:
             raise UserError(
                 f"algorithm.local_epochs is {self.num_local_epochs}; it must be 0: the task has no minibatches of "
-                "epochs (Task.epochs)"
+                "epochs (Task.passes)"
             )
-        return context.epochs(stream(context.key, "epochs"), self.num_local_epochs, self.equal_steps)
+        return context.passes(stream(context.key, "epochs"), self.num_local_epochs, self.equal_steps)
 
     def aggregate(
         self, hparams: AlgorithmNumbers, links: Links, own: ClientParams, context: RoundContext, which: Number = 0

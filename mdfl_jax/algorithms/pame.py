@@ -17,6 +17,7 @@ from mdfl_jax.core.rng import own_draws
 from mdfl_jax.core.sharding import choose, draw_pairs
 from mdfl_jax.core.trees import ravel, rows_like, trained, with_trained
 from mdfl_jax.core.types import Algorithm, ClientParams, Links, RoundContext, RoundStats
+from mdfl_jax.exchange.active import Finishing
 from mdfl_jax.exchange.compressors import num_kept
 from mdfl_jax.exchange.partial import partial_average, random_coordinates, random_neighbours
 from mdfl_jax.metrics.values import HEARD
@@ -103,7 +104,7 @@ def pame(settings: Settings = Settings()) -> Algorithm:
         # A client that is absent from round 0 draws its period when it comes, and so does one that begins anew.
         period = jnp.where(state.works == 0, drawn, state.period)
         # Works of several slots might never end in a slot that the period divides, so clients with clocks count works.
-        turn = (state.round if links.finishes is None else state.works) % period == 0
+        turn = (state.round if links.get(Finishing) is None else state.works) % period == 0
         pick = lambda near, senders: random_neighbours(key_neighbours, near, hparams.participation, senders)  # noqa: E731
         picked = draw_pairs(pick, links) & turn[:, None]
         messages = messages_sent(picked, links.senders)

@@ -9,7 +9,7 @@ from mdfl_jax.algorithms.allreduce import mean_of
 from mdfl_jax.algorithms.local import LocalNumbers, Settings, init_optimizer, local_steps
 from mdfl_jax.algorithms.registry import register
 from mdfl_jax.core.message_bits import count_bits, dense_bits, double_dense_bits, no_bits
-from mdfl_jax.core.types import Algorithm, ClientParams, Links, RoundContext, RoundStats
+from mdfl_jax.core.types import Algorithm, ClientParams, Links, Meetings, RoundContext, RoundStats
 from mdfl_jax.exchange.active import takes_part
 from mdfl_jax.exchange.relay import TRAFFIC_METRICS, Traffic, add_traffic, no_traffic
 from mdfl_jax.metrics.values import HEARD
@@ -54,7 +54,7 @@ def server_fedavg(settings: Settings = Settings()) -> Algorithm:
         server = jax.tree.map(lambda x, old: jnp.where(jnp.any(members), x, old), mean, state.server)
         one, none = members.astype(jnp.int32), jnp.zeros(members.shape, jnp.int32)
         sent = Traffic(one, one, none, none, count_bits(2 * one, dense_bits(stepped)), no_bits(len(members)))
-        nobody = links._replace(adjacency=jnp.zeros_like(links.adjacency), at_server=members)
+        nobody = links._replace(adjacency=jnp.zeros_like(links.adjacency), server=Meetings(members))
         following = FedAvgState(stepped, opt_state, server, add_traffic(state.traffic, sent))
         return following, RoundStats(loss, sent.messages, sent.bits, heard=nobody)
 

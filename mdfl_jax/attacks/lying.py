@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.attacks.registry import ATTACKS, Target, names
+from mdfl_jax.attacks.registry import ATTACKS, Attackers, Target, names
 from mdfl_jax.core.sharding import choose_of
 from mdfl_jax.core.trees import where_rows
 from mdfl_jax.core.types import ClientParams, Links
@@ -17,7 +17,7 @@ from mdfl_jax.exchange.neighbourhood import Neighbourhood, of_clients
 
 def lie_to_all(hparams: Any, key: jax.Array, links: Links, vectors: ClientParams) -> ClientParams:
     """Return what clients send, in which the attackers' vectors are those of the attack. It is a map of `sent`."""
-    attackers = links.attackers
+    attackers = links.get(Attackers)
     if attackers is None:
         return vectors
     honest = takes_part(links, attackers.are.shape[0]) & ~attackers.are
@@ -38,7 +38,7 @@ def lie_to_each(heard: Heard, weighs: bool = True) -> Heard:
       weighs: whether the rule uses the mixing matrix. If it does not, attackers count all models alike, as He,
         Karimireddy and Jaggi do.
     """
-    links, attackers = heard.links, heard.links.attackers
+    links, attackers = heard.links, heard.links.get(Attackers)
     if attackers is None or all(ATTACKS[name].to_each is None for name in names()):
         return heard
     tells = attackers.are & attackers.has(lambda attack: attack.to_each is not None)

@@ -6,6 +6,7 @@ is meant, so that a sweep over attacks compiles once.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -13,8 +14,10 @@ import jax.numpy as jnp
 
 from mdfl_jax.core.metric import Metric
 from mdfl_jax.core.registry import Registry
-from mdfl_jax.core.sharding import fill
-from mdfl_jax.core.types import ClientParams
+from mdfl_jax.core.trees import fill
+from mdfl_jax.core.types import Algorithm, ClientParams, Links, RoundContext, RoundStats
+from mdfl_jax.exchange.active import computed_by, gradient_without, where_moving
+from mdfl_jax.exchange.screening import Untrusted
 
 
 class Target(NamedTuple):
@@ -83,8 +86,10 @@ class Attack(NamedTuple):
 ATTACKS: Registry[Attack] = Registry("attack", home="mdfl_jax.attacks.members")
 
 
-class Attackers(NamedTuple):
-    """The attackers of a round (`Links.attackers`).
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Attackers(Untrusted):
+    """The attackers of a round (`mdfl_jax.core.types.Links.get`).
 
     Attributes:
       are: [N] bool, who attacks.
@@ -93,7 +98,6 @@ class Attackers(NamedTuple):
       numbers: the numbers of all attacks, in the order of `names`.
     """
 
-    are: jax.Array
     untrained: jax.Array
     still: jax.Array
     which: jax.Array
@@ -102,7 +106,17 @@ class Attackers(NamedTuple):
     def of_rows(self, rows: int) -> "Attackers":
         """Return the attackers among more rows, of which the last are padding clients."""
         of_all = lambda mask: fill(mask, rows, False)  # noqa: E731
-        return self._replace(are=of_all(self.are), untrained=of_all(self.untrained), still=of_all(self.still))
+        return replace(self, are=of_all(self.are), untrained=of_all(self.untrained), still=of_all(self.still))
+
+    def around(self, algorithm: Algorithm) -> Algorithm:
+        """Return the algorithm whose attackers may compute nothing, or keep the state that they have."""
+
+        def do_round(hparams: Any, state: Any, links: Links, context: RoundContext) -> tuple[Any, RoundStats]:
+            context = context._replace(gradient=gradient_without(self.untrained, context.gradient))
+            following, stats = algorithm.round(hparams, state, links, context)
+            return where_moving(~self.still, following, state), computed_by(~self.untrained, stats)
+
+        return algorithm._replace(round=do_round)
 
     def has(self, of: Callable[[Attack], bool]) -> jax.Array:
         """Return whether the attack in use has a property, [] bool."""
@@ -113,7 +127,7 @@ def attackers_of(are: jax.Array, which: jax.Array, numbers: tuple[Any, ...]) -> 
     """Return the attackers of a round; the arguments are the fields of `Attackers`."""
     one = Attackers(are, are, are, which, numbers)
     untrained, still = one.has(lambda attack: not attack.trains), one.has(lambda attack: not attack.moves_on)
-    return one._replace(untrained=are & untrained, still=are & still)
+    return replace(one, untrained=are & untrained, still=are & still)
 
 
 def names() -> tuple[str, ...]:

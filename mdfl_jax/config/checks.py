@@ -467,7 +467,7 @@ def _ignored_parts(experiment: Experiment) -> Iterator[Rule]:
     unweighed = rule and not AGGREGATIONS.traits(rule).weighs
     yield "mixing", unweighed, f"algorithm.aggregation {rule} does not use the network's weights"
     yield "mixing", "mix" not in needs, f"{name} does not use the network's weights"
-    yield "links", not needs & {"adjacency", "at_server"}, f"{name} does not use the links of the network"
+    yield "links", not needs & {"adjacency", "server"}, f"{name} does not use the links of the network"
     yield "epochs", not experiment.algorithm.local_epochs, "algorithm.local_epochs is 0"
     yield "picks", not picks, "no neighbours are picked for the algorithm"
     yield "samples", not task_of(experiment).of_datasets, "each seed draws its own data"

@@ -469,7 +469,7 @@ def _network_for(algorithm: str) -> str:
     needs = ALGORITHMS[algorithm](Settings()).needs
     weights = "symmetric mixing weights" if SYMMETRIC in needs else "mixing weights" if "mix" in needs else ""
     links = weights or ("links" if "adjacency" in needs else "")
-    server = "a server that clients meet" if "at_server" in needs else ""
+    server = "a server that clients meet" if "server" in needs else ""
     said = ", ".join(filter(None, (server, links, "links that stay the same" if FIXED in needs else "")))
     mixes = " It mixes by `algorithm.aggregation`." if aggregation_in_use(algorithm, "mean") else ""
     return f"Needs {said or 'no links'}.{mixes}"

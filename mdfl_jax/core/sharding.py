@@ -33,7 +33,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from mdfl_jax.core import hosts
 from mdfl_jax.core.devices import current
 from mdfl_jax.core.links import ALL_PAIRS, Reach, Senders
-from mdfl_jax.core.types import BEFORE, NEVER, Clients, Links, Renewed, RoundStats
+from mdfl_jax.core.trees import fill
+from mdfl_jax.core.types import BEFORE, NEVER, Channel, Clients, Links, Meetings, RoundStats
 
 SEED, CLIENT = "seed", "client"
 SPLIT, SAME = PartitionSpec(CLIENT), PartitionSpec()  # leaves that the clients divide, and those alike on all devices
@@ -388,22 +389,6 @@ def held_by(clients: Clients, num_clients: int) -> Held:
     return everywhere(lambda *counts: Held(*first(counts, num_clients)), clients.num_samples, clients.label_counts)
 
 
-def fill(x: jax.Array, rows: int, value: Any, axes: int = 1) -> jax.Array:
-    """Pad an array with a leading client axis to more rows.
-
-    Args:
-      x: [N, ...], or [N, N, ...] where ``axes`` is 2.
-      rows: the number of rows after padding, at least N.
-      value: the value of the new elements.
-      axes: the number of leading axes to pad, 1 or 2.
-
-    Returns:
-      [rows, ...], or [rows, rows, ...] where ``axes`` is 2.
-    """
-    extra = [(0, rows - x.shape[0])] * axes + [(0, 0)] * (x.ndim - axes)
-    return jnp.pad(x, extra, constant_values=value)
-
-
 def pad_links(links: Links, rows: int) -> Links:
     """Pad the links of N clients to more rows. A padding client has no links and gives its own model the weight 1."""
     num_clients = links.adjacency.shape[0]
@@ -412,23 +397,18 @@ def pad_links(links: Links, rows: int) -> Links:
     others = jnp.arange(rows) >= num_clients
     axes, senders = 2 if links.senders.ids is None else 1, pad_senders(links.senders, rows)
     mix = fill(links.mix, rows, 0, axes) + senders.on_own(others.astype(links.mix.dtype))
-    optional = lambda x, value: None if x is None else fill(x, rows, value)  # noqa: E731
-    partner = optional(links.partner, 0)
+    optional = lambda x, value, axes=1: None if x is None else fill(x, rows, value, axes)  # noqa: E731
+    partner, server, channel = optional(links.partner, 0), links.server, links.channel
     return Links(
         adjacency=fill(links.adjacency, rows, False, axes),
         mix=mix,
-        at_server=optional(links.at_server, False),
-        last_server=optional(links.last_server, BEFORE),
-        next_server=optional(links.next_server, NEVER),
-        partner=None if partner is None else jnp.where(others, jnp.arange(rows, dtype=partner.dtype), partner),
-        real=num_clients,
-        senders=senders,
+        senders=senders._replace(real=num_clients),
         active=optional(links.active, False),
-        renewed=links.renewed and Renewed(fill(links.renewed.who, rows, False), fill(links.renewed.teacher, rows, 0)),
-        before_picks=None if links.before_picks is None else fill(links.before_picks, rows, False, axes),
-        attackers=links.attackers and links.attackers.of_rows(rows),
-        finishes=optional(links.finishes, False),
-        budget=None if links.budget is None else fill(links.budget, rows, 0, axes),
+        partner=None if partner is None else jnp.where(others, jnp.arange(rows, dtype=partner.dtype), partner),
+        server=server
+        and Meetings(fill(server.now, rows, False), optional(server.last, BEFORE), optional(server.following, NEVER)),
+        channel=Channel(optional(channel.audible, False, axes), capacity=optional(channel.capacity, 0, axes)),
+        extra=tuple(extra.of_rows(rows) for extra in links.extra),
     )
 
 
@@ -441,20 +421,23 @@ def heard_links(links: Links, stats: RoundStats) -> Links:
     """
     num_clients, heard = links.num_clients, stats.heard
     if heard is None:
-        speaks = links.senders.of(stats.messages[:num_clients] > 0)
-        return links._replace(adjacency=links.adjacency & speaks, partner=None, before_picks=None)
+        return over_links(links, stats.messages[:num_clients])
     columns, lists = slice(num_clients) if heard.senders.ids is None else slice(None), heard.senders
     cut = lambda x: None if x is None else x[:num_clients]  # noqa: E731
-    at_server = links.at_server if heard.at_server is None else cut(heard.at_server)
-    adjacency, bits = heard.adjacency[:num_clients, columns], heard.bits
+    bits = heard.channel.bits
     return Links(
-        adjacency,
-        links.mix,
-        at_server,
-        senders=lists._replace(ids=cut(lists.ids), back=cut(lists.back)),
-        rate=links.rate,
-        bits=None if bits is None else bits[:num_clients, columns],
+        adjacency=heard.adjacency[:num_clients, columns],
+        mix=links.mix,
+        senders=lists._replace(ids=cut(lists.ids), back=cut(lists.back), real=None),
+        server=links.server if heard.server is None else Meetings(heard.server.now[:num_clients]),
+        channel=Channel(rate=links.channel.rate, bits=None if bits is None else bits[:num_clients, columns]),
     )
+
+
+def over_links(links: Links, messages: jax.Array) -> Links:
+    """Return the links over which messages went if those who sent any, [N], were heard over all of their links."""
+    speaks = links.senders.of(messages > 0)
+    return links._replace(adjacency=links.adjacency & speaks, partner=None).of_channel(audible=None)
 
 
 def pad_senders(senders: Senders, rows: int) -> Senders:
@@ -485,5 +468,5 @@ def draw_pairs(draw: Callable[..., jax.Array], links: Links, *args: Any) -> jax.
     if senders.ids is None or senders.back is None:
         adjacency = links.adjacency[:num_clients, :num_clients]
         return fill(everywhere(lambda a, *args: draw(a, ALL_PAIRS, *args), adjacency, *args), rows, False, axes=2)
-    senders = senders._replace(ids=senders.ids[:num_clients], back=senders.back[:num_clients])
+    senders = senders._replace(ids=senders.ids[:num_clients], back=senders.back[:num_clients], real=None)
     return fill(everywhere(draw, links.adjacency[:num_clients], senders, *args), rows, False)

@@ -7,7 +7,7 @@ sender j. With neighbour lists, `mdfl_jax.core.links.Senders` says who the sende
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import jax
 from jax.sharding import Mesh
@@ -16,6 +16,7 @@ from mdfl_jax.core.links import ALL_PAIRS, Lists, Senders
 from mdfl_jax.core.message_bits import Bits
 from mdfl_jax.core.metric import Metric
 from mdfl_jax.core.stopping import NORM
+from mdfl_jax.core.trees import fill
 
 Array = Any  # jax.Array inside a program, numpy.ndarray once results are on the host
 Params = Any  # a pytree of one client's parameters
@@ -52,14 +53,128 @@ class Hparams(NamedTuple):
     Attributes:
       task, network, algorithm: the numbers of the three main parts.
       start: the models from which the clients start, a tree as `Task.init` returns it with leaves [N, ...], or
-        [1, ...] for one model of all; None: the model that the task draws. Only the start of a run reads it, and
-        newcomers that begin anew.
+        [1, ...] for one model of all; None: the model that the task draws.
     """
 
     task: Any
     network: Any
     algorithm: Any
     start: Any = None
+
+
+class Meetings(NamedTuple):
+    """The clients' meetings with the server, as a round knows them.
+
+    Attributes:
+      now: [N] bool, whether each client meets the server in this round.
+      last: [N] int32 round of the latest meeting, which may be this round; a negative number (`BEFORE`) before the
+        first meeting. None: not known.
+      following: [N] int32 round of the next meeting after this round, known or expected; `NEVER` if there is none.
+        None: not known.
+    """
+
+    now: jax.Array
+    last: Array = None
+    following: Array = None
+
+
+class Channel(NamedTuple):
+    """What is known of the messages over the links of a round. Costs and metrics read it.
+
+    Attributes:
+      audible: [N, K] bool, the senders that each client can hear, where ``adjacency`` has only some of them; None:
+        ``adjacency`` has all of them.
+      rate: [N, K] float32, the bits per second over each link; None: not known.
+      capacity: [N, K] float32, the bits that each link carries at most, ``inf`` where it carries a whole model; None:
+        all links carry whole models.
+      bits: [N, K] float32, the bits that went over each link, of links over which messages went (`RoundStats.heard`);
+        None: a sender's bits are shared equally among those that heard it.
+    """
+
+    audible: jax.Array | None = None
+    rate: jax.Array | None = None
+    capacity: jax.Array | None = None
+    bits: jax.Array | None = None
+
+
+class Extra:
+    """What a wrapper of networks adds to the links of a round, for those who know its class (`Links.get`).
+
+    A subclass is a frozen dataclass that `jax.tree_util.register_dataclass` has registered. It says itself what becomes
+    of it, and of the round of an algorithm, so that neither the engine nor another wrapper has to know it.
+    """
+
+    def of_rows(self, rows: int) -> Self:
+        """Return it for more rows, of which the last are padding clients. Its arrays have a leading client axis."""
+        return jax.tree.map(lambda x: fill(x, rows, 0), self)
+
+    def among(self, kept: jax.Array) -> Self:
+        """Return what is left of it if the links of a round are those of ``kept`` only, [N, K] bool."""
+        return self
+
+    def around(self, algorithm: "Algorithm") -> "Algorithm":
+        """Return the algorithm whose round takes account of it."""
+        return algorithm
+
+
+ExtraT = TypeVar("ExtraT", bound=Extra)
+
+
+class Links(NamedTuple):
+    """Everything that an algorithm knows about the network in a round.
+
+    A network fills the fields that it names in ``gives``.
+
+    Attributes:
+      adjacency: [N, K] bool, adjacency[i, j] is True if i receives from the sender at place j; there are no self loops.
+      mix: [N, K] float mixing matrix; its rows sum to one.
+      senders: the clients for which the K places stand.
+      active: [N] bool, the clients that take part in the round (`mdfl_jax.exchange.active`); None: all. An inactive
+        client keeps its state and neither computes nor sends. The network need not remove its links. A network whose
+        active clients change must not promise `FIXED`.
+      partner: [N] int32 the only neighbour of each client, or the client itself if it has none; given where links are
+        disjoint pairs.
+      server: the meetings with the server; None: there is none.
+      channel: what is known of the messages over the links.
+      extra: what wrappers add, in the order in which they wrap.
+    """
+
+    adjacency: jax.Array
+    mix: jax.Array
+    senders: Senders = ALL_PAIRS
+    active: jax.Array | None = None
+    partner: jax.Array | None = None
+    server: Meetings | None = None
+    channel: Channel = Channel()
+    extra: tuple[Extra, ...] = ()
+
+    @property
+    def num_clients(self) -> int:
+        """The number of clients, N, without padding clients."""
+        return self.adjacency.shape[0] if self.senders.real is None else self.senders.real
+
+    @property
+    def audible(self) -> jax.Array:
+        """[N, K] bool, the senders that each client can hear, picked for the algorithm or not."""
+        return self.adjacency if self.channel.audible is None else self.channel.audible
+
+    def get(self, kind: type[ExtraT]) -> ExtraT | None:
+        """Return what a wrapper has added, by its class; None if no wrapper has."""
+        return next((extra for extra in self.extra if isinstance(extra, kind)), None)
+
+    def adding(self, extra: Extra) -> "Links":
+        """Return the links with what a wrapper adds."""
+        return self._replace(extra=(*self.extra, extra))
+
+    def of_channel(self, **known: jax.Array | None) -> "Links":
+        """Return the links with changes of the fields of `Channel`."""
+        return self._replace(channel=self.channel._replace(**known))
+
+
+BEFORE = -1  # the value of Meetings.last before the first meeting: all clients start with the server's first model
+NEVER = 2**30  # the value of Meetings.following if there is no further meeting; sums with it stay in 32 bits
+SYMMETRIC = "symmetric"  # promise of a network: mix is symmetric and doubly stochastic in every round
+FIXED = "fixed"  # promise of a network: the links are the same in every round that has any links
 
 
 Tally = Callable[[jax.Array, jax.Array, jax.Array], Any]  # (logits, labels, mask) -> sums, see `Scoring.over_test`
@@ -106,13 +221,13 @@ class Scoring(NamedTuple):
     part: Any = None
 
 
-class Collecting(NamedTuple):
-    """How clients come by their samples during a run, as pure functions; their state lies in that of the run.
+class Changes(NamedTuple):
+    """How what clients hold changes during a run, as pure functions; their state lies in that of the run.
 
     Attributes:
       start: the state before the first round.
-      step: (data, hparams.task, key, round, clients, positions [N, 2], there [N] bool, state) -> the state after the
-        clients that are there have collected, at these places, when the round begins. ``clients`` are those of
+      step: (data, hparams.task, key, round, clients, positions [N, 2], there [N] bool, state) -> the state when the
+        round begins, of clients that are at these places, if they are there. ``clients`` are those of
         ``Task.partition``; ``key`` is the seed's.
       held: (data, clients, state) -> the clients with the samples that they hold now. The other functions of the task,
         and the network, get these in place of ``clients``.
@@ -148,13 +263,14 @@ class Task(NamedTuple):
         float32. They are then drawn before the data, so they must not depend on it.
       owner: (data, hparams.task, key) -> [n] int32, the client that holds each training sample as ``partition`` divides
         them, -1 for nobody, with the same fourth argument; None if there are no samples to divide.
-      poison: (data, clients, attackers) -> data from which the attackers' gradients are those of changed samples
-        (`mdfl_jax.attacks`); None if the task has no samples with labels.
-      epochs: (data, clients, key, number of epochs, whether all clients take equally many steps) -> the minibatches of
-        a round of local epochs (`mdfl_jax.data.batching.Epochs`); None if the task has none.
+      in_round: (data, clients, links) -> the data from which clients learn in a round with these links; None: always
+        the same.
+      passes: (data, clients, key, number of passes, whether all clients take equally many steps) -> the minibatches of
+        a round in which clients go so many times through their samples (`mdfl_jax.data.batching`); None: the task has
+        none.
       spread: how a simulation lies on devices.
       scoring: what evaluations and metrics may use of the test samples.
-      collecting: how clients come by samples during a run; None: they hold those of ``partition`` from first to last.
+      changes: how what clients hold changes during a run; None: they hold the same samples from first to last.
     """
 
     num_clients: int
@@ -167,99 +283,11 @@ class Task(NamedTuple):
     validate: Callable[[Any, Any, ClientParams], jax.Array] | None = None
     by_place: bool = False
     owner: Callable[..., jax.Array] | None = None
-    poison: Callable[[Any, Any, Any], Any] | None = None
-    epochs: Callable[..., Any] | None = None
+    in_round: Callable[[Any, Any, Links], Any] | None = None
+    passes: Callable[..., Any] | None = None
     spread: Spread = Spread()
     scoring: Scoring = Scoring()
-    collecting: Collecting | None = None
-
-
-class Renewed(NamedTuple):
-    """Clients that begin anew, before a round, with the state that the algorithm has at its start.
-
-    Attributes:
-      who: [N] bool.
-      teacher: [N] int32, the client whose model each of them takes; itself: it takes the first model.
-    """
-
-    who: jax.Array
-    teacher: jax.Array
-
-
-class Links(NamedTuple):
-    """Everything that an algorithm knows about the network in a round.
-
-    A network fills the fields that it names in ``gives``.
-
-    Attributes:
-      adjacency: [N, K] bool, adjacency[i, j] is True if i receives from the sender at place j; there are no self loops.
-      mix: [N, K] float mixing matrix; its rows sum to one.
-      at_server: [N] bool, whether each client meets the server in this round.
-      last_server: [N] int32 round of the latest meeting with the server, which may be this round; a negative number
-        (`BEFORE`) before the first meeting.
-      next_server: [N] int32 round of the next meeting after this round, known or expected; `NEVER` if there is none.
-      partner: [N] int32 the only neighbour of each client, or the client itself if it has none; given where links are
-        disjoint pairs.
-      real: the number of rows that are clients, which come first; None: all. Networks leave it out. The other rows are
-        padding clients, which have no samples and no links and are excluded from all sums over clients.
-      senders: the clients for which the K places stand.
-      active: [N] bool, the clients that take part in the round (`mdfl_jax.exchange.active`); None: all. An inactive
-        client keeps its state and neither computes nor sends. The network need not remove its links. A network whose
-        active clients change must not promise `FIXED`.
-      renewed: the clients that begin anew in the round (`Renewed`); None: nobody.
-      before_picks: [N, K] bool, the senders that each client could hear, where ``adjacency`` has only those that were
-        picked for the algorithm, or whose work ends, too; None: ``adjacency`` has all of them. Metrics read it, and
-        algorithms do not.
-      attackers: who attacks in this round, and how (`mdfl_jax.attacks.registry.Attackers`); None: nobody.
-      finishes: [N] bool, the clients whose local work ends in this round (`mdfl_jax.networks.wrappers.clocks`); the
-        others go on with it, and their gradients are zero. None: a round is the work of every client.
-      rate: [N, K] float32, the bits per second over each link. Costs read it, and algorithms do not; None: the network
-        does not know it.
-      in_radius: [N, K] bool, the senders within a client's radius, of which a radio leaves out those in outage; None:
-        no radio does. Metrics read it, and algorithms do not.
-      outage: [N, K] bool, those of ``in_radius`` that are in outage in this round; None with ``in_radius``.
-      budget: [N, K] float32, the bits that a link carries at most, ``inf`` where it carries a whole model; None: all
-        carry whole models.
-      counts: [N, K] int32, the coordinates that fit the budget (`mdfl_jax.exchange.largest`); None: all.
-      bits: [N, K] float32, the bits that went over each link, of links over which messages went (`RoundStats.heard`);
-        None: a sender's bits are shared equally among those that heard it.
-    """
-
-    adjacency: jax.Array
-    mix: jax.Array
-    at_server: jax.Array | None = None
-    last_server: jax.Array | None = None
-    next_server: jax.Array | None = None
-    partner: jax.Array | None = None
-    real: int | None = None
-    senders: Senders = ALL_PAIRS
-    active: jax.Array | None = None
-    renewed: Renewed | None = None
-    before_picks: jax.Array | None = None
-    attackers: Any = None
-    finishes: jax.Array | None = None
-    rate: jax.Array | None = None
-    in_radius: jax.Array | None = None
-    outage: jax.Array | None = None
-    budget: jax.Array | None = None
-    counts: jax.Array | None = None
-    bits: jax.Array | None = None
-
-    @property
-    def num_clients(self) -> int:
-        """The number of clients, N, without padding clients."""
-        return self.adjacency.shape[0] if self.real is None else self.real
-
-    @property
-    def audible(self) -> jax.Array:
-        """[N, K] bool, the senders that each client could hear, picked for the algorithm or not."""
-        return self.adjacency if self.before_picks is None else self.before_picks
-
-
-BEFORE = -1  # the value of last_server before the first meeting: all clients start with the server's first model
-NEVER = 2**30  # the value of next_server if there is no further meeting; sums with it stay in 32 bits
-SYMMETRIC = "symmetric"  # promise of a network: mix is symmetric and doubly stochastic in every round
-FIXED = "fixed"  # promise of a network: the links are the same in every round that has any links
+    changes: Changes | None = None
 
 
 class Places(NamedTuple):
@@ -294,8 +322,8 @@ class Network(NamedTuple):
       lists: what is known of the neighbour lists, if the links are no matrices [N, N].
       there: (state) -> [N] bool, the clients that are there in the coming round, so that they can be in contact; None:
         all always are.
-      honest: (state) -> [N] bool, the clients that are no attackers: means over clients, the mean model and the
-        consensus are theirs; None: all.
+      counted: (state) -> [N] bool, the clients that count: means over clients, the mean model and the consensus are
+        theirs; None: all.
       hold: (state, [N] bool) -> the state in whose coming round these clients stand still, and no others; None: nobody
         moves, or the network cannot stop those that do.
     """
@@ -311,7 +339,7 @@ class Network(NamedTuple):
     compares: bool = False
     lists: Lists | None = None
     there: Callable[[Any], jax.Array] | None = None
-    honest: Callable[[Any], jax.Array] | None = None
+    counted: Callable[[Any], jax.Array] | None = None
     hold: Callable[[Any, jax.Array], Any] | None = None
 
 
@@ -351,7 +379,7 @@ class RoundStats(NamedTuple):
       bits: the number of bits in these messages, for each client.
       details: further arrays [N, ...] of the round for the algorithm's own metrics (`RoundView.stats`); None for none.
       heard: the links over which messages went: who heard whom (``adjacency`` over ``senders``), and who exchanged
-        models with the server (``at_server``; None: those that met it). Its other fields do not count. None: every
+        models with the server (``server``; None: those that met it). Its other fields do not count. None: every
         client that sent a message was heard over all its links.
       computed: [N] bool, the clients that computed gradients; None: all that take part in the round and have samples.
       whole: [N] bool, the clients that computed a gradient over all their samples besides those of every round; None:
@@ -398,19 +426,21 @@ class RoundContext(NamedTuple):
       progress: [] float32, the share of the run's rounds that are over.
       loss: (models [N, ...]) -> [N], the loss of each model on the minibatch of the client of its row, NaN where it has
         no samples; it also takes ``batch``, other minibatches. None: unknown.
-      epochs: (key, number of epochs, whether all clients take equally many steps) -> the minibatches of a round of
-        local epochs (`Task.epochs`); None: the task has none.
+      passes: (key, number of passes, whether all clients take equally many steps) -> the minibatches of a round in
+        which clients go so many times through their samples (`Task.passes`); None: the task has none.
       judged_on: () -> the minibatches on which what is heard is judged; None: those of the round's first step.
       memory: what the exchange of an earlier round has remembered (`Report.memory`); None: nothing.
+      first_models: () -> the models [N, ...] with which clients begin; None: unknown.
     """
 
     key: jax.Array
     gradient: Gradient
     progress: jax.Array | float = 0.0
     loss: Callable[..., jax.Array] | None = None
-    epochs: Callable[[jax.Array, int, bool], Any] | None = None
+    passes: Callable[[jax.Array, int, bool], Any] | None = None
     judged_on: Callable[[], Any] | None = None
     memory: jax.Array | None = None
+    first_models: Callable[[], ClientParams] | None = None
 
 
 class Algorithm(NamedTuple):
@@ -432,8 +462,9 @@ class Algorithm(NamedTuple):
         is thinned for it.
       metrics: the algorithm's own metrics, which are measured in addition to those of every study.
       memory: (hparams.algorithm, N) -> what its rule of aggregation remembers before the first round; None: nothing.
-      asynchronous: whether clients exchange models while they compute, so that it reads `Links.finishes`. In a round of
-        any other algorithm, clients with clocks take part when their work ends (`Links.active`).
+      asynchronous: whether clients exchange models while they compute, so that it reads whose work ends in a round
+        (`mdfl_jax.exchange.active.Finishing`). With any other algorithm a client takes part when its work ends
+        (`Links.active`).
     """
 
     needs: frozenset[str]
@@ -451,7 +482,7 @@ class Algorithm(NamedTuple):
     @property
     def own_server(self) -> bool:
         """Whether it has a server that all clients reach in every round, whatever meetings the network has."""
-        return self.global_model is not None and "at_server" not in self.needs
+        return self.global_model is not None and "server" not in self.needs
 
 
 class Schedule(NamedTuple):

@@ -320,7 +320,7 @@ def traced_steps(placement: Placement, runs: Runs, start: Runs, before: bool = T
 
     Args:
       placement: how the runs of the batch lie on the devices.
-      runs: the inputs of a turn, which have models from files only if newcomers begin with them.
+      runs: the inputs of a turn, which have models from files only if rounds read them, too.
       start: the inputs of the start of these runs, which may have models from files.
       before: whether to trace the evaluation before the first round too.
     """

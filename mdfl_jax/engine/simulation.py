@@ -19,7 +19,7 @@ from jax.sharding import Mesh
 
 from mdfl_jax.core import contract, sharding
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.message_bits import Bits, add_bits, count_bits, dense_bits, no_bits, words
+from mdfl_jax.core.message_bits import Bits, add_bits, no_bits, words
 from mdfl_jax.core.metric import HOLDS, Metric
 from mdfl_jax.core.rng import stream, stream_at
 from mdfl_jax.core.sharding import Held, first, heard_links, held_by, largest_of_runs, pad_links
@@ -33,7 +33,7 @@ from mdfl_jax.core.stopping import (
     update_divergence,
     update_stop_state,
 )
-from mdfl_jax.core.trees import exchanged, of_types, rows_like, trained, where_rows
+from mdfl_jax.core.trees import exchanged, of_types, trained
 from mdfl_jax.core.types import (
     FIXED,
     SYMMETRIC,
@@ -54,7 +54,7 @@ from mdfl_jax.core.types import (
     Score,
     Task,
 )
-from mdfl_jax.exchange.active import gradient_of, links_of_active, round_of_active
+from mdfl_jax.exchange.active import computed_by, in_round, links_of_active
 from mdfl_jax.metrics.declare import check_metrics, metrics_of
 from mdfl_jax.metrics.evaluation import (
     Evaluation,
@@ -83,9 +83,7 @@ from mdfl_jax.tasks.scoring import MANY
 NEEDS = {
     "adjacency": "links between clients",
     "mix": "mixing weights",
-    "at_server": "meetings with a server",
-    "last_server": "meetings with a server",
-    "next_server": "known next meetings with a server",
+    "server": "meetings with a server",
     SYMMETRIC: "symmetric mixing weights",
     FIXED: "the same links in every round",
 }
@@ -114,7 +112,7 @@ class Carry(NamedTuple):
       stop_state: the state of the stop rule; None where there is none.
       divergence: whether the run has diverged.
       memory: what the rule of aggregation remembers of pairs of clients; None where it remembers nothing.
-      collected: what clients have collected on the way; None where they hold their samples from the first round on.
+      task: the task's state, of one that `Task.changes`; None of others.
     """
 
     round: jax.Array
@@ -126,7 +124,7 @@ class Carry(NamedTuple):
     stop_state: StopState | None
     divergence: Divergence
     memory: Any = None
-    collected: Any = None
+    task: Any = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -204,7 +202,7 @@ class Simulation:
     @cached_property
     def _measured(self) -> tuple[tuple[Metric, ...], Records]:
         task, network, schedule = self.task, self.network, self.schedule
-        of_sample = metrics_of_sample(schedule.eval_clients, schedule.eval_samples, network.honest is not None)
+        of_sample = metrics_of_sample(schedule.eval_clients, schedule.eval_samples, network.counted is not None)
         of_lists = (LIST_PLACES,) if self.counts_places else ()
         metrics = metrics_of(network.metrics, self.algorithm.metrics, of_sample, of_lists, asked=schedule.metrics)
         check_metrics(task, metrics, schedule.eval_clients)
@@ -282,7 +280,7 @@ class Simulation:
             stop_state=initial_stop_state(jax.tree.leaves(model)[0].dtype) if self.schedule.stop_std else None,
             divergence=no_divergence(),
             memory=self.algorithm.memory and self.algorithm.memory(hparams.algorithm, num_clients),
-            collected=self.task.collecting and self.task.collecting.start,
+            task=self.task.changes and self.task.changes.start,
         )
         before = rows_before(self.by_round, self.network, hparams.network, network, num_clients)
         none = no_rows(self.metrics, num_clients)
@@ -357,12 +355,12 @@ class Simulation:
           UserError: if the value of a metric does not have the declared shape or a suitable type.
         """
         params, one = self._client_models(carry.algorithm), self._judged_model(carry.algorithm, carry.network)
-        clients = self._holding(data, clients, carry.collected)
+        clients = self._holding(data, clients, carry.task)
         computed = rounds_computed(carry.divergence, carry.round, self.schedule.eval_every)
         score, of_one, sample = self._scores(data, key, clients, carry, params, one)
-        if (honest := self._honest(carry.network)) is not None:
-            counted = sample or everyone(self.num_clients)
-            sample = counted._replace(stands_for=jnp.where(honest, counted.stands_for, 0))
+        if (counted := self._counted(carry.network)) is not None:
+            sample = sample or everyone(self.num_clients)
+            sample = sample._replace(stands_for=jnp.where(counted, sample.stands_for, 0))
         score, of_one = (jax.tree.map(carry.divergence.result, found) for found in (score, of_one))
         at = Evaluation(
             task=self.task,
@@ -444,8 +442,8 @@ class Simulation:
           (state after the round, sums that include the round, its values of the metrics with one value a round).
         """
         task, network, rows = self.task, self.network, self.num_rows
-        collected = self._collected(data, hparams, key, carry)
-        clients = self._holding(data, carry.clients, collected)
+        task_state = self._changed(data, hparams, key, carry)
+        clients = self._holding(data, carry.clients, task_state)
         with jax.named_scope("round"), sharding.tracing_over(self.mesh):
             held = held_by(clients, self.num_clients)
             network_state, links = sharding.everywhere(
@@ -454,22 +452,20 @@ class Simulation:
             contract.like(network.step, network_state, carry.network)
             network_state = of_types(network_state, carry.network)
             links = links_of_active(links)
-            attacks = links.attackers is not None
-            learnt = task.poison(data, clients, links.attackers) if task.poison and attacks else data
+            learnt = task.in_round(data, clients, links) if task.in_round else data
             of_round, of_rows = stream_at(key, "batch", carry.round), pad_links(links, rows)
-            of_all = partial(task.gradient, learnt, clients)
-            gradient = gradient_of(of_rows.finishes, of_all)
-            before = self._renewed(data, hparams, key, carry.algorithm, links)
-            of_epochs = task.epochs and partial(task.epochs, learnt, clients)
+            gradient = partial(task.gradient, learnt, clients)
             context = RoundContext(
                 of_round,
                 gradient,
                 progress=carry.round.astype(jnp.float32) / self.schedule.rounds,
-                loss=_judge(of_all, of_round, clients),
-                epochs=of_epochs,
+                loss=_judge(gradient, of_round, clients),
+                passes=task.passes and partial(task.passes, learnt, clients),
                 memory=carry.memory,
+                first_models=lambda: self._first_models(hparams, task.init(data, stream(key, "init"))),
             )
-            algorithm_state, stats = round_of_active(self.algorithm)(hparams.algorithm, before, of_rows, context)
+            algorithm = in_round(self.algorithm, of_rows)
+            algorithm_state, stats = algorithm.round(hparams.algorithm, carry.algorithm, of_rows, context)
             contract.like(self.algorithm.round, algorithm_state, carry.algorithm)
             contract.arrays(self.algorithm.round, stats.loss, (rows,), float)
             contract.arrays(self.algorithm.round, stats.messages, (rows,), int)
@@ -477,17 +473,13 @@ class Simulation:
         screened, memory = stats.report
         stats = first(stats._replace(heard=None, report=Report()), self.num_clients)
         stats = stats._replace(report=Report(screened and screened.of_first(self.num_clients, links.senders)))
-        stats = self._with_lessons(stats, links)
         has_samples = held.num_samples > 0
-        computed = has_samples
-        for also in (links.finishes, stats.computed):
-            computed = computed if also is None else computed & also
-        stats = stats._replace(computed=computed)
+        stats = computed_by(has_samples, stats)
         network_state = self._observed(hparams, carry, network_state, heard, stats)
         divergence = self._diverged(carry, algorithm_state)
         stop_state = self._stopped(data, clients, carry, algorithm_state, divergence)
-        honest = self._honest(network_state)
-        counts = has_samples if honest is None else has_samples & honest
+        counted = self._counted(network_state)
+        counts = has_samples if counted is None else has_samples & counted
         loss = jnp.where(counts, stats.loss, jnp.nan)
         view = RoundView(links, heard, stats, loss, network, hparams.network, carry.network, network_state)
         sums = add_round(self.metrics, sums, view)
@@ -503,52 +495,28 @@ class Simulation:
             stop_state=stop_state,
             divergence=divergence,
             memory=None if carry.memory is None else of_types(memory, carry.memory),
-            collected=collected,
+            task=task_state,
         )
         return self._settle(after)._replace(clients=carry.clients), sums, recorded
 
-    def _collected(self, data: Any, hparams: Hparams, key: jax.Array, carry: Carry) -> Any:
-        """Let the clients collect samples where they are, if they do, and return what they have collected."""
-        collecting, network = self.task.collecting, self.network
-        if collecting is None:
+    def _changed(self, data: Any, hparams: Hparams, key: jax.Array, carry: Carry) -> Any:
+        """Return the task's state when a round begins, of a task that `Task.changes`."""
+        changes, network = self.task.changes, self.network
+        if changes is None:
             return None
-        with jax.named_scope("collect"), sharding.tracing_over(self.mesh):
+        with jax.named_scope("changes"), sharding.tracing_over(self.mesh):
             there = network.there(carry.network) if network.there else jnp.ones(self.num_clients, bool)
             where = network.places(carry.network).position, there
             return sharding.everywhere(
-                collecting.step, data, hparams.task, key, carry.round, carry.clients, *where, carry.collected
+                changes.step, data, hparams.task, key, carry.round, carry.clients, *where, carry.task
             )
 
-    def _holding(self, data: Any, clients: Any, collected: Any) -> Any:
+    def _holding(self, data: Any, clients: Any, task_state: Any) -> Any:
         """Return the clients with the samples that they hold, from those of ``Task.partition``."""
-        if self.task.collecting is None:
+        if self.task.changes is None:
             return clients
         with sharding.tracing_over(self.mesh):
-            return sharding.everywhere(self.task.collecting.held, data, clients, collected)
-
-    def _renewed(self, data: Any, hparams: Hparams, key: jax.Array, state: Any, links: Links) -> Any:
-        """Return the algorithm's state before a round in which some clients begin anew (`Links.renewed`)."""
-        if links.renewed is None:
-            return state
-        rows, own = self.num_rows, self.algorithm.params(state)
-        who, teacher = pad_links(links, rows).renewed or links.renewed
-        first = self._first_models(hparams, self.task.init(data, stream(key, "init")))
-        taught = sharding.everywhere(lambda models, of: jax.tree.map(lambda p: p[of], models), own, teacher)
-        models = where_rows(who, where_rows(teacher != jnp.arange(rows), taught, first), own)
-        fresh = self.algorithm.init(hparams.algorithm, models)
-        chosen = lambda of_client, new, old: jnp.where(rows_like(who, new), new, old) if of_client else old  # noqa: E731
-        return jax.tree.map(chosen, sharding.stacked(state, rows), fresh, state)
-
-    def _with_lessons(self, stats: RoundStats, links: Links) -> RoundStats:
-        """Add to the messages of a round the whole models from which clients began that took a neighbour's."""
-        if links.renewed is None:
-            return stats
-        who, teacher = links.renewed
-        told = who & (teacher != jnp.arange(self.num_clients))
-        lessons = jnp.zeros_like(stats.messages).at[teacher].add(told.astype(stats.messages.dtype))
-        whole = jax.tree.map(lambda leaf: jnp.zeros((1, *leaf.shape), leaf.dtype), self.model)
-        bits = add_bits(stats.bits, count_bits(lessons, dense_bits(whole)))
-        return stats._replace(messages=stats.messages + lessons, bits=bits)
+            return sharding.everywhere(self.task.changes.held, data, clients, task_state)
 
     def _first_models(self, hparams: Hparams, model: Params) -> ClientParams:
         """Return the models with which clients begin: the one that the task drew, or those that are given."""
@@ -567,10 +535,10 @@ class Simulation:
         return of_types(state, carry.network)
 
     def _diverged(self, carry: Carry, algorithm_state: Any) -> Divergence:
-        """Look at the norms of the models after a round, those of honest clients and the algorithm's global one."""
+        """Look at the norms of the models after a round, those of clients that count and the algorithm's global one."""
         algorithm = self.algorithm
         with jax.named_scope("divergence"):
-            norm = largest_norm(algorithm.params(algorithm_state), self.num_clients, self._honest(carry.network))
+            norm = largest_norm(algorithm.params(algorithm_state), self.num_clients, self._counted(carry.network))
             if algorithm.global_model:
                 norm = jnp.maximum(norm, largest_norm(algorithm.global_model(algorithm_state), 1))
             return update_divergence(carry.divergence, norm, self.schedule.diverged_norm, carry.round + 1)
@@ -602,11 +570,11 @@ class Simulation:
     def _judged_model(self, state: Any, network_state: Any) -> ClientParams:
         """Return the judged model, [1, ...]: the algorithm's global model, or the mean of the clients' models."""
         own = self.algorithm.global_model
-        return own(state) if own else mean_model(self._client_models(state), self._honest(network_state))
+        return own(state) if own else mean_model(self._client_models(state), self._counted(network_state))
 
-    def _honest(self, network_state: Any) -> jax.Array | None:
-        """Return the clients that are no attackers, [N] bool; None where nobody attacks."""
-        return self.network.honest(network_state) if self.network.honest else None
+    def _counted(self, network_state: Any) -> jax.Array | None:
+        """Return the clients that count, [N] bool; None: all (`Network.counted`)."""
+        return self.network.counted(network_state) if self.network.counted else None
 
     def _scores(
         self, data: Any, key: jax.Array, clients: Any, carry: Carry, params: ClientParams, one: ClientParams
@@ -826,7 +794,7 @@ def check_needs(
 def _judge(gradient: Gradient, key: jax.Array, clients: Any) -> Callable[..., jax.Array]:
     """Return the loss of models on the minibatches of a round's first step, NaN for a client without samples.
 
-    The gradient function is that of all clients, since also one that still computes judges what it hears.
+    The gradient function is that of all clients, since also one whose work goes on judges what it hears.
     """
     first_step = jax.random.fold_in(key, 0)
 

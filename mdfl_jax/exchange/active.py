@@ -2,11 +2,11 @@
 
 A network says in `Links.active` who takes part. The links of the others are removed here, in one place, and one wrapper
 serves the rounds of all algorithms. If `Links.active` is None, everybody takes part and no program has a further
-operation. Attackers (`Links.attackers`) may take part without training, or send without changing their own state.
+operation.
 """
 
 import functools
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -15,20 +15,42 @@ import jax.numpy as jnp
 from mdfl_jax.core import contract
 from mdfl_jax.core.sharding import everywhere, stacked
 from mdfl_jax.core.trees import rows_like, where_rows
-from mdfl_jax.core.types import Algorithm, Gradient, Links, RoundContext, RoundStats
+from mdfl_jax.core.types import Algorithm, Extra, Gradient, Links, RoundContext, RoundStats
 
-Round = Callable[[Any, Any, Links, RoundContext], tuple[Any, RoundStats]]
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Finishing(Extra):
+    """The clients whose local work ends in a round, where a work takes each client its own number of rounds.
+
+    The others go on with their work, and their gradients are zero. Without it a round is the work of every client.
+
+    Attributes:
+      who: [N] bool.
+    """
+
+    who: jax.Array
+
+    def around(self, algorithm: Algorithm) -> Algorithm:
+        """Return the algorithm in whose round only these clients compute."""
+
+        def do_round(hparams: Any, state: Any, links: Links, context: RoundContext) -> tuple[Any, RoundStats]:
+            context = context._replace(gradient=gradient_of(self.who, context.gradient))
+            following, stats = algorithm.round(hparams, state, links, context)
+            return following, computed_by(self.who, stats)
+
+        return algorithm._replace(round=do_round)
 
 
 def links_of_active(links: Links) -> Links:
     """Remove the links from and to clients that take no part in the round, and their meetings with the server.
 
     The weights of removed links go to the receivers' own models. So rows of the mixing matrix still sum to one, and a
-    symmetric matrix stays symmetric. With clocks (`Links.finishes`), clients whose work goes on stay in range.
+    symmetric matrix stays symmetric. Clients whose work goes on (`Finishing`) stay in range.
     """
     if links.active is None:
         return links
-    return everywhere(functools.partial(links_among, stay=links.finishes is not None), links, links.active)
+    return everywhere(functools.partial(links_among, stay=links.get(Finishing) is not None), links, links.active)
 
 
 def links_among(links: Links, active: jax.Array, stay: bool = False) -> Links:
@@ -37,25 +59,27 @@ def links_among(links: Links, active: jax.Array, stay: bool = False) -> Links:
     Args:
       links: the links of a round.
       active: the clients that keep their links among each other.
-      stay: whether the others stay in range, for metrics (`Links.before_picks`).
+      stay: whether the others stay in range, for metrics (`Links.audible`).
     """
     me = jnp.arange(active.shape[0], dtype=jnp.int32)
     kept = active[:, None] & links.senders.of(active)
     others = ~links.senders.own(active.shape[0])
     removed = jnp.sum(jnp.where(others & ~kept, links.mix, 0), axis=1)
-    partner = links.partner
+    partner, server, audible = links.partner, links.server, links.channel.audible
     if partner is not None:
         partner = jnp.where(active & active[partner], partner, me.astype(partner.dtype))
-    among = lambda x: x if x is None or stay else x & kept  # noqa: E731
-    return links._replace(
+    if stay:
+        audible = links.audible
+    elif audible is not None:
+        audible = audible & kept
+    among = links._replace(
         adjacency=links.adjacency & kept,
-        before_picks=links.audible if stay else among(links.before_picks),
-        in_radius=among(links.in_radius),
-        outage=among(links.outage),
         mix=jnp.where(others & ~kept, 0, links.mix) + links.senders.on_own(removed),
-        at_server=None if links.at_server is None else links.at_server & active,
         partner=partner,
+        server=server and server._replace(now=server.now & active),
+        extra=links.extra if stay else tuple(extra.among(kept) for extra in links.extra),
     )
+    return among.of_channel(audible=audible)
 
 
 def takes_part(links: Links, rows: int) -> jax.Array:
@@ -64,58 +88,64 @@ def takes_part(links: Links, rows: int) -> jax.Array:
     return is_client if links.active is None else is_client & links.active
 
 
-def round_of_active(algorithm: Algorithm) -> Round:
-    """Make the round of an algorithm in which only the active clients of `Links.active` change and count.
-
-    Attackers that do not train have gradients of zero and compute nothing, and those that stand still keep their rows
-    of the state.
+def in_round(algorithm: Algorithm, links: Links) -> Algorithm:
+    """Return the algorithm as it computes a round with these links: what wrappers make of it, for those who are active.
 
     An inactive client keeps its rows of the state, and it has sent no message. The loss that is recorded for it is that
     of the model that it keeps. Parts of the state that have no row for each client, such as the model of a server, are
     those after the round.
     """
+    if links.active is not None:
+        algorithm = _of_active(algorithm, links.active)
+    for extra in reversed(links.extra):  # the first wrapper is the outermost
+        algorithm = extra.around(algorithm)
+    return algorithm
 
+
+def _of_active(algorithm: Algorithm, active: jax.Array) -> Algorithm:
     def do_round(hparams: Any, state: Any, links: Links, context: RoundContext) -> tuple[Any, RoundStats]:
-        active, attackers = links.active, links.attackers
-        if attackers is not None:
-            context = context._replace(gradient=_without(attackers.untrained, context.gradient))
         following, stats = algorithm.round(hparams, state, links, context)
-        if active is None and attackers is None:
-            return following, stats
-        rows = links.adjacency.shape[0]
-        moves = jnp.ones(rows, bool) if active is None else active
-        if attackers is not None:
-            moves &= ~attackers.still
+        messages, bits = jax.tree.map(lambda count: jnp.where(active, count, 0), (stats.messages, stats.bits))
+        stats = computed_by(active, stats._replace(messages=messages, bits=bits))
+        return where_moving(active, following, state), stats
 
-        def chosen(of_client: bool, new: jax.Array, old: jax.Array) -> jax.Array:
-            return jnp.where(rows_like(moves, new), new, old) if of_client else new
-
-        following = jax.tree.map(chosen, stacked(following, rows), following, state)
-        computes = jnp.ones(rows, bool) if active is None else active
-        if attackers is not None:
-            computes &= ~attackers.untrained
-        stats = stats._replace(computed=computes if stats.computed is None else computes & stats.computed)
-        if active is None:
-            return following, stats
-        nothing = jax.tree.map(lambda count: jnp.where(active, count, 0), (stats.messages, stats.bits))
-        return following, stats._replace(messages=nothing[0], bits=nothing[1])
-
-    return do_round
+    return algorithm._replace(round=do_round)
 
 
-def gradient_of(clients: jax.Array | None, gradient: Gradient) -> Gradient:
-    """Return the gradient function of some clients, [N] bool; that of the others is zero. None: of all clients.
+def where_moving(moves: jax.Array, following: Any, state: Any, of_all: bool = True) -> Any:
+    """Return an algorithm's state of which only the rows of some clients, [rows] bool, have changed.
+
+    Args:
+      moves: whose rows change.
+      following: the state after the change.
+      state: the state before.
+      of_all: whether parts of the state without a row for each client change, too.
+    """
+
+    def chosen(of_client: bool, new: jax.Array, old: jax.Array) -> jax.Array:
+        if not of_client:
+            return new if of_all else old
+        return jnp.where(rows_like(moves, new), new, old)
+
+    return jax.tree.map(chosen, stacked(following, moves.shape[0]), following, state)
+
+
+def computed_by(clients: jax.Array, stats: RoundStats) -> RoundStats:
+    """Return the statistics of a round in which at most these clients, [rows] bool, computed gradients."""
+    return stats._replace(computed=clients if stats.computed is None else clients & stats.computed)
+
+
+def gradient_of(clients: jax.Array, gradient: Gradient) -> Gradient:
+    """Return the gradient function of some clients, [N] bool; that of the others is zero.
 
     A task that has the argument ``only`` (`Task.gradient`) leaves the work of the others out.
     """
-    if clients is None:
-        return gradient
     if contract.has_argument(gradient, "only"):
         return functools.partial(gradient, only=clients)
-    return _without(~clients, gradient)
+    return gradient_without(~clients, gradient)
 
 
-def _without(clients: jax.Array, gradient: Gradient) -> Gradient:
+def gradient_without(clients: jax.Array, gradient: Gradient) -> Gradient:
     """Return the gradient function with zero gradients for some clients, [N] bool."""
 
     @functools.wraps(gradient)

@@ -86,7 +86,7 @@ AGGREGATIONS: Registry[Aggregation] = Registry("aggregation", home=HOMES, traits
 )
 def mean(heard: Heard) -> ClientParams | Exchanged:
     """Compute the mean with the weights of the mixing matrix (network.mixing), where a client trusts its own model."""
-    if heard.links.counts is None:
+    if heard.links.get(largest.Parts) is None:
         return weighted_mean(heard)
     memory = heard.context and heard.context.memory
     return largest.mean(heard.links, heard.own, heard.sent, memory, heard.mixing_bound)

@@ -6,11 +6,12 @@ parameters alone the same coordinates would be sent in every round, and the othe
 single peer knows would take a model for each pair of clients. A receiver takes its own value where a sender sends none,
 as in JWINS.
 
-The links of a round say how many coordinates each of them carries (`Links.counts`). A message has the bits of its
+The links of a round say how many coordinates each of them carries (`Parts`). A message has the bits of its
 coordinates and of their indices (`mdfl_jax.core.message_bits.sparse_bits`).
 """
 
 import functools
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -20,7 +21,7 @@ from mdfl_jax.core import contract
 from mdfl_jax.core.message_bits import Bits, count_within, sparse_bits, sum_bits
 from mdfl_jax.core.sharding import by_rows, choose
 from mdfl_jax.core.trees import ravel
-from mdfl_jax.core.types import Algorithm, ClientParams, Exchanged, Links, Report, RoundContext, RoundStats
+from mdfl_jax.core.types import Algorithm, ClientParams, Exchanged, Extra, Links, Report, RoundContext, RoundStats
 from mdfl_jax.exchange.gossip import mix
 
 
@@ -36,6 +37,18 @@ class PartState(NamedTuple):
     last: jax.Array
 
 
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Parts(Extra):
+    """How much of a model each link of a round carries.
+
+    Attributes:
+      counts: [N, K] int32, the number of coordinates.
+    """
+
+    counts: jax.Array
+
+
 def mean(
     links: Links, own: ClientParams, sent: ClientParams, last: jax.Array | None = None, mixing_bound: int = 0
 ) -> Exchanged:
@@ -44,7 +57,7 @@ def mean(
     Where all links carry whole models, this is the weighted mean with the mixing matrix, bit for bit.
 
     Args:
-      links: the links, with ``counts``.
+      links: the links, with their `Parts`.
       own: [N, ...] the models x.
       sent: [N, ...] what the clients send, y.
       last: [N, n] the value of each coordinate that each client has last sent; None: that of ``own``.
@@ -53,10 +66,11 @@ def mean(
     Returns:
       The models, [N, ...], and as the memory what each client has last sent after it.
     """
-    senders, counts = links.senders, links.counts
+    senders, parts = links.senders, links.get(Parts)
     (x, unravel), (y, _) = ravel(own), ravel(sent)
     num_rows, size = x.shape
-    assert counts is not None
+    assert parts is not None
+    counts = parts.counts
     last = x if last is None else last
     carried = jnp.where(links.adjacency, counts, 0)
     most = jnp.max(senders.opposite(carried), axis=1)  # who gets more than another gets the same and more
@@ -90,18 +104,18 @@ def _size(last: Any) -> tuple[int, int]:
     return last.shape[1], int(jnp.finfo(last.dtype).bits)
 
 
-def fitting(budget: jax.Array, last: Any) -> jax.Array:
+def fitting(capacity: jax.Array, last: Any) -> jax.Array:
     """Return how many of the coordinates of `PartState.last` each link carries.
 
     Args:
-      budget: [N, K] `Links.budget`.
+      capacity: [N, K] bits (`mdfl_jax.core.types.Channel`).
       last: [N, n]; only its shape and type matter.
 
     Returns:
       [N, K] int32, one at least: a link is there since one of them fits.
     """
     size, width = _size(last)
-    return jnp.maximum(count_within(size, budget, width), 1)
+    return jnp.maximum(count_within(size, capacity, width), 1)
 
 
 def _ranks(sent: jax.Array, last: jax.Array) -> jax.Array:
@@ -112,14 +126,14 @@ def _ranks(sent: jax.Array, last: jax.Array) -> jax.Array:
 
 
 def in_parts(algorithm: Algorithm, part: Any) -> Algorithm:
-    """Make an algorithm whose clients send as much of their models as the links carry (`Links.budget`).
+    """Make an algorithm whose clients send as much of their models as the links carry (`mdfl_jax.core.types.Channel`).
 
     Args:
       algorithm: one that in a round mixes models once, by the rule ``mean``, and sends over each link a whole one.
       part: (models [N, ...]) -> the part of them that is exchanged (`mdfl_jax.algorithms.local.Settings.part`).
 
     Returns:
-      The algorithm. It counts the bits that each link has carried, `Links.bits`.
+      The algorithm. It counts the bits that each link has carried.
     """
 
     def init(hparams: Any, client_params: ClientParams) -> PartState:
@@ -127,15 +141,15 @@ def in_parts(algorithm: Algorithm, part: Any) -> Algorithm:
 
     @functools.wraps(algorithm.round)
     def do_round(hparams: Any, state: PartState, links: Links, context: RoundContext) -> tuple[PartState, RoundStats]:
-        if links.budget is None:  # nobody says what fits: whole models are sent
+        if links.channel.capacity is None:  # nobody says what fits: whole models are sent
             inner, stats = algorithm.round(hparams, state.inner, links, context)
             return state._replace(inner=inner), stats
-        size, width, counts = *_size(state.last), fitting(links.budget, state.last)
+        size, width, counts = *_size(state.last), fitting(links.channel.capacity, state.last)
         remembering = context._replace(memory=state.last)
-        inner, stats = algorithm.round(hparams, state.inner, links._replace(counts=counts), remembering)
+        inner, stats = algorithm.round(hparams, state.inner, links.adding(Parts(counts)), remembering)
         heard = links if stats.heard is None else stats.heard
         bits = Bits(*(jnp.where(heard.adjacency, word, 0) for word in sparse_bits(size, counts, width)))
-        heard = heard._replace(bits=bits.rounded())
+        heard = heard.of_channel(bits=bits.rounded())
         last = contract.reported(algorithm.round, stats.report.memory, "by which messages in parts are remembered")
         return PartState(inner, last), stats._replace(bits=_sums(bits, heard), heard=heard)
 

@@ -18,8 +18,8 @@ from mdfl_jax.core.devices import backend
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import Numbers, Setting, number
 from mdfl_jax.core.registry import caller
-from mdfl_jax.core.sharding import by_rows, fill, take_steps
-from mdfl_jax.core.trees import ravel, where_rows
+from mdfl_jax.core.sharding import by_rows, take_steps
+from mdfl_jax.core.trees import fill, ravel, where_rows
 from mdfl_jax.core.types import Algorithm, Exchanged, Links, Report, RoundContext, RoundStats
 from mdfl_jax.exchange.aggregation import AGGREGATIONS, Heard, Memory, RuleTraits
 from mdfl_jax.exchange.screening import DETECTIONS, FELL_BACK, REJECTED, Screened

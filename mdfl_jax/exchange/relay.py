@@ -40,32 +40,16 @@ from mdfl_jax.core.metric import CLIENTS, HOLDS, Metric, record
 from mdfl_jax.core.numbers import Numbers
 from mdfl_jax.core.sharding import choose
 from mdfl_jax.core.trees import ravel, rows_like
-from mdfl_jax.core.types import BEFORE, NEVER, Array, ClientParams, Links
+from mdfl_jax.core.types import BEFORE, NEVER, Array, ClientParams, Links, Meetings
 from mdfl_jax.exchange.compressors import COMPRESSORS, bits_of, compressed
 
 HALVINGS = 16  # bisection steps; the interval, measured in slots, is then exact to 2/3 / 2^16 of a gap
 
 
-class Meetings(NamedTuple):
-    """The clients' meetings with the server, as seen in one slot.
-
-    Attributes:
-      now: [N] bool, whether the client meets the server in this slot.
-      last: [N] int32 the slot of the last meeting, including this slot; -1 before the first meeting.
-      following: [N] int32 the slot of the next meeting after this slot.
-    """
-
-    now: jax.Array
-    last: jax.Array
-    following: jax.Array
-
-
 def meetings_of(links: Links) -> Meetings:
     """Read the meetings from the links of a slot, on a network with a server."""
-    assert links.at_server is not None
-    assert links.last_server is not None
-    assert links.next_server is not None
-    return Meetings(links.at_server, jnp.maximum(links.last_server, BEFORE), links.next_server)
+    assert links.server is not None
+    return links.server._replace(last=jnp.maximum(links.server.last, BEFORE))
 
 
 class Search(NamedTuple):

@@ -1,6 +1,7 @@
 """What rules of aggregation do with the models that clients hear, as metrics."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -9,6 +10,19 @@ import numpy as np
 
 from mdfl_jax.core.links import Senders, as_matrix
 from mdfl_jax.core.metric import CLIENT_BYTES, CLIENTS, CURVE, NOTHING, ROUNDS, TABLE, UNKNOWN, Metric, record
+from mdfl_jax.core.types import Extra
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Untrusted(Extra):
+    """Clients that do not send what the algorithm says.
+
+    Attributes:
+      are: [N] bool.
+    """
+
+    are: jax.Array
 
 
 class Screened(NamedTuple):
@@ -59,7 +73,7 @@ def _rejections(name: str, of_attackers: bool, label: str) -> Metric:
     """Declare [2] float32: the share of some messages to honest clients that the rule rejected, and their number."""
 
     def counted(view: Any) -> jax.Array:
-        found, attackers, senders = view.stats.report.screened, view.links.attackers, view.links.senders
+        found, attackers, senders = view.stats.report.screened, view.links.get(Untrusted), view.links.senders
         if found is None:
             return jnp.full(2, jnp.nan)
         bad = jnp.zeros(found.alone.shape, bool) if attackers is None else attackers.are

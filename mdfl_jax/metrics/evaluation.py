@@ -19,6 +19,7 @@ from mdfl_jax.core.links import ALL_PAIRS, Senders, no_senders
 from mdfl_jax.core.metric import Metric
 from mdfl_jax.core.stopping import Divergence
 from mdfl_jax.core.types import Algorithm, Array, ClientParams, Links, Network, Places, RoundStats, Score, Task
+from mdfl_jax.exchange.active import Finishing
 from mdfl_jax.metrics.values import LAMBDA_2_LIMIT, num_neighbours
 
 RECORD_LIMIT = 256  # the largest N of which all are kept; the links of a round take N N / 8 bytes
@@ -66,7 +67,7 @@ class RoundView(NamedTuple):
 
     def of_finished(self, values: jax.Array) -> jax.Array:
         """Return values [N] with zero for the clients that have finished no work in the round; it may go on."""
-        if self.links.finishes is None:
+        if self.links.get(Finishing) is None:
             return values
         assert self.stats.computed is not None  # works end with clocks, which know who computed
         return jnp.where(self.stats.computed, values, 0)
@@ -177,7 +178,7 @@ class Evaluation(NamedTuple):
     @property
     def honest(self) -> jax.Array | None:
         """[N] bool, the clients that are no attackers; None: nobody attacks."""
-        return self.network.honest(self.network_state) if self.network.honest else None
+        return self.network.counted(self.network_state) if self.network.counted else None
 
     def by_round(self, name: str) -> jax.Array:
         """Return the values of a metric's ``each_round``, [rounds since the last evaluation, ...].

@@ -24,7 +24,7 @@ import numpy as np
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.geometry import squared_distance, squared_reach, within
 from mdfl_jax.core.links import ALL_PAIRS, Senders, as_senders, from_pairs, heard_from, in_use
-from mdfl_jax.core.types import Links
+from mdfl_jax.core.types import Channel, Extra, Links
 from mdfl_jax.mobility.rule import Path
 from mdfl_jax.mobility.trace import check_at_end
 from mdfl_jax.traces.trace import ContactTable
@@ -469,8 +469,8 @@ class Met(NamedTuple):
       radius: [N] communication radii, or [N, K] those of the links; None where clients have no places.
       duration: [] the seconds of movement in a round; None where clients have no places.
       rate: [N, K] float32 bits per second over each link; None: the network does not know it.
-      in_radius, outage: [N, K] bool, as of `mdfl_jax.core.types.Links`; None: nothing is in outage.
-      budget: [N, K] float32 bits that each link carries at most (`mdfl_jax.core.types.Links.budget`); None: no limit.
+      capacity: [N, K] float32 bits that each link carries at most (`mdfl_jax.core.types.Channel`); None: no limit.
+      extra: what else link filters know of the contacts, for the links (`mdfl_jax.core.types.Extra`).
     """
 
     senders: Senders
@@ -484,14 +484,13 @@ class Met(NamedTuple):
     radius: jax.Array | None = None
     duration: Any = None
     rate: jax.Array | None = None
-    in_radius: jax.Array | None = None
-    outage: jax.Array | None = None
-    budget: jax.Array | None = None
+    capacity: jax.Array | None = None
+    extra: tuple[Extra, ...] = ()
 
     def links(self, adjacency: jax.Array, mix: jax.Array) -> Links:
         """Return the links of the round that are left, with what is known of them."""
-        links = Links(adjacency, mix, senders=self.senders, rate=self.rate, budget=self.budget)
-        return links._replace(in_radius=self.in_radius, outage=self.outage)
+        channel = Channel(rate=self.rate, capacity=self.capacity)
+        return Links(adjacency, mix, self.senders, channel=channel, extra=self.extra)
 
     def seconds(self) -> jax.Array:
         """Compute the seconds of each contact in the round, [N, K] float32 (`seconds_in_contact`)."""

@@ -42,6 +42,7 @@ from mdfl_jax.core.types import (
     ClientParams,
     Clients,
     Links,
+    Meetings,
     Network,
     Observed,
     RoundContext,
@@ -107,7 +108,7 @@ def work_of(algorithm: Algorithm, numbers: Any, model: Any, batch_size: int, epo
       batch_size: samples of a minibatch; 0: all samples of the client.
       epochs: the epochs of local work; 0: the algorithm takes local steps.
     """
-    uses_links = bool({"adjacency", "mix", "partner", "at_server"} & algorithm.needs)
+    uses_links = bool({"adjacency", "mix", "partner", "server"} & algorithm.needs)
     return Work(gradient_calls(algorithm, numbers, model), batch_size, uses_links, epochs)
 
 
@@ -173,7 +174,8 @@ def _rounds(algorithm: Algorithm, numbers: Any, model: Any, count: int) -> list[
     """Compute rounds of two clients that hear each other and meet a server, and return their statistics."""
     everybody, own = jnp.ones(2, bool), jnp.eye(2, dtype=bool)
     slots = jnp.zeros(2, jnp.int32)
-    links = Links(~own, jnp.full((2, 2), 0.5), everybody, slots + BEFORE, slots + NEVER, jnp.array([1, 0], jnp.int32))
+    server, partner = Meetings(everybody, slots + BEFORE, slots + NEVER), jnp.array([1, 0], jnp.int32)
+    links = Links(~own, jnp.full((2, 2), 0.5), partner=partner, server=server)
 
     def gradient_of_a_probe(params: ClientParams, key: jax.Array) -> tuple[jax.Array, ClientParams]:
         return jnp.zeros(2, jax.tree.leaves(params)[0].dtype), _drawn(model, 1)
@@ -188,7 +190,7 @@ def _rounds(algorithm: Algorithm, numbers: Any, model: Any, count: int) -> list[
     state, found = algorithm.init(numbers, _drawn(model, 0)), []
     once = Epochs(jnp.zeros((1, 2), jnp.int32), jnp.arange(2), jnp.ones(2, jnp.int32), 1, False)
     for index in range(count):
-        context = RoundContext(jax.random.key(2 + index), gradient, epochs=lambda key, num_epochs, equal: once)
+        context = RoundContext(jax.random.key(2 + index), gradient, passes=lambda key, num_passes, equal: once)
         state, stats = algorithm.round(numbers, state, links, context)
         found.append(stats)
     return found
@@ -463,7 +465,7 @@ def link_filter(work: Work, short_contact: str = IGNORE, deadline: bool = False)
             need, done = jnp.float32(1), jnp.where(need > 0, done / need, jnp.where(done > 0, jnp.inf, 0))
         carries, contacts = rule.step(need, state.contacts, met.heard, done, met.senders)
         if rule.in_parts:
-            met = met._replace(budget=budgets(params, lasted, rate))
+            met = met._replace(capacity=budgets(params, lasted, rate))
         return met._replace(heard=carries), state._replace(contacts=contacts)
 
     return LinkFilter(init, step, keeps_fixed=rule is None, needs_seconds=rule is not None)
@@ -538,8 +540,8 @@ def received_bits(bits: jax.Array, heard: Links) -> jax.Array:
     >>> received_bits(jnp.array([6.0, 0.0, 0.0]), Links(adjacency, jnp.eye(3))).tolist()
     [0.0, 3.0, 3.0]
     """
-    if heard.bits is not None:
-        return jnp.sum(jnp.where(heard.adjacency, heard.bits, 0), axis=1)
+    if heard.channel.bits is not None:
+        return jnp.sum(jnp.where(heard.adjacency, heard.channel.bits, 0), axis=1)
     heard_by = heard.senders.sums(heard.adjacency)
     share = jnp.where(heard_by > 0, bits / jnp.maximum(heard_by, 1), 0)
     return heard.senders.sum_of(heard.adjacency.astype(bits.dtype), share)
@@ -560,13 +562,14 @@ def airtime(params: CostParams, messages: jax.Array, bits: jax.Array, heard: Lin
     Returns:
       [N] float32 seconds.
     """
-    if heard.rate is None:
+    senders, rate, on_links = heard.senders, heard.channel.rate, heard.channel.bits
+    if rate is None:
         return sending_seconds(params, messages, bits)
-    senders, waits = heard.senders, sending_seconds(params, messages, jnp.zeros_like(bits))
-    if heard.bits is not None:
-        return waits + senders.sums(jnp.where(heard.adjacency, heard.bits / heard.rate, 0))
+    waits = sending_seconds(params, messages, jnp.zeros_like(bits))
+    if on_links is not None:
+        return waits + senders.sums(jnp.where(heard.adjacency, on_links / rate, 0))
     receivers = jnp.maximum(senders.sums(heard.adjacency), 1)
-    return waits + bits * (senders.sums(jnp.where(heard.adjacency, 1 / heard.rate, 0)) / receivers)
+    return waits + bits * (senders.sums(jnp.where(heard.adjacency, 1 / rate, 0)) / receivers)
 
 
 def counted(network: Network, work: Work = Work()) -> Network:
@@ -611,8 +614,8 @@ def counted(network: Network, work: Work = Work()) -> Network:
         if stats.computed is not None:
             samples, computing = (jnp.where(stats.computed, x, 0) for x in (samples, computing))
         bits = stats.bits.rounded()
-        rate = heard.rate if work.uses_links else None  # all-reduce sends over other links than those of the network
-        sending = airtime(cost, stats.messages, bits, heard._replace(rate=rate))
+        known = heard if work.uses_links else heard.of_channel(rate=None)  # all-reduce sends over links of its own
+        sending = airtime(cost, stats.messages, bits, known)
         received = received_bits(bits, heard)
         joules = cost.joules_per_sample * samples + cost.joules_per_bit * bits + cost.joules_per_bit_received * received
         state = state._replace(

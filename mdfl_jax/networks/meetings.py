@@ -17,12 +17,11 @@ from mdfl_jax.core.metric import NOTHING, record
 from mdfl_jax.core.numbers import Numbers, Setting, number
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.rng import stream, stream_at
-from mdfl_jax.core.types import BEFORE, NEVER, SYMMETRIC, Clients, Links, Network, Places
+from mdfl_jax.core.types import BEFORE, NEVER, SYMMETRIC, Clients, Links, Meetings, Network, Places
 from mdfl_jax.mobility.trace import on_circle
 from mdfl_jax.storage.number_lines import whole_numbers
 
 SLOTS = 10**6  # the longest gap that may be set, in slots; sums of a few gaps stay far below NEVER
-SERVER_FIELDS = frozenset({"at_server", "last_server", "next_server"})
 
 
 class MeetingsParams(NamedTuple):
@@ -251,18 +250,14 @@ def random_pairs(key: jax.Array, num_clients: int, rate: jax.Array | float) -> j
     return jnp.zeros(num_clients, jnp.int32).at[order].set(jnp.where(paired, mate, order))
 
 
-def pair_links(
-    partner: jax.Array, at_server: jax.Array, last: jax.Array, following: jax.Array, lists: bool = False
-) -> Links:
+def pair_links(partner: jax.Array, server: Meetings, lists: bool = False) -> Links:
     """Make the links of disjoint pairs. The two weights of a pair are one half; a client that is alone keeps its model.
 
     If an algorithm does not read the matrices, the compiler removes them from the program.
 
     Args:
       partner: [N] int32, see `mdfl_jax.core.types.Links`.
-      at_server: [N] bool, whether each client meets the server in this slot.
-      last: [N] int32, the slots of the last meetings.
-      following: [N] int32, the slots of the next meetings.
+      server: the meetings with the server in this slot.
       lists: whether the links are neighbour lists, of two places, and not matrices.
 
     Returns:
@@ -276,13 +271,13 @@ def pair_links(
         # The mate of a client is at place 1, and there the client is its mate's own one.
         place = jnp.broadcast_to(jnp.arange(2, dtype=jnp.int32), adjacency.shape)
         senders = Senders(jnp.stack([client, partner], axis=1), place, jnp.int32(2))
-        return Links(adjacency, weights, at_server, last, following, partner, senders=senders)
+        return Links(adjacency, weights, senders, partner=partner, server=server)
     mate = partner[:, None] == client
     alone = client[:, None] == client
-    return Links(mate & ~alone, 0.5 * mate + 0.5 * alone, at_server, last, following, partner)
+    return Links(mate & ~alone, 0.5 * mate + 0.5 * alone, partner=partner, server=server)
 
 
-MET_SERVER = record("met_server", lambda view: view.heard.at_server, NOTHING, dtype="bool")
+MET_SERVER = record("met_server", lambda view: view.heard.server.now, NOTHING, dtype="bool")
 """The record of who met the server in each round, of a network that has one."""
 
 
@@ -340,14 +335,14 @@ def meetings(num_clients: int, pattern: str = "fixed", lists: bool = False) -> N
         following = jnp.where(at_server, drawn, state.following)
         mean = jnp.asarray(rule.mean(params), jnp.float32) if rule.mean else observed_mean(last, met)
         told = jnp.where(params.known_next, following, expected_next(last, mean, slot))
-        links = pair_links(random_pairs(key_pairs, num_clients, params.pairs), at_server, last, told, lists)
+        links = pair_links(random_pairs(key_pairs, num_clients, params.pairs), Meetings(at_server, last, told), lists)
         return MeetingsState(last, following, met), links
 
     def places(state: MeetingsState) -> Places:
         world = on_circle(num_clients)
         return Places(world.start, jnp.zeros(num_clients), world.is_mobile)
 
-    gives = frozenset({"adjacency", "mix", "partner", SYMMETRIC}) | SERVER_FIELDS
+    gives = frozenset({"adjacency", "mix", "partner", "server", SYMMETRIC})
     return Network(
         num_clients=num_clients,
         gives=gives,

@@ -25,7 +25,7 @@ from mdfl_jax.core import sharding
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.rng import number_of, stream_at
 from mdfl_jax.core.section import Rule, Section, field, is_counted, section
-from mdfl_jax.core.types import Collecting, Task
+from mdfl_jax.core.types import Changes, Task
 from mdfl_jax.data.batching import index_clients
 from mdfl_jax.mobility.area import area
 from mdfl_jax.mobility.registry import world_in
@@ -195,7 +195,7 @@ class _Collector:
         there: jax.Array,
         before: Collected,
     ) -> Collected:
-        """Let clients collect in a round; see `mdfl_jax.core.types.Collecting`."""
+        """Let clients collect in a round; see `mdfl_jax.core.types.Changes`."""
         drift = DRIFTS[self.drift](round_index // jnp.maximum(numbers.every, 1))
         held, count = clients.held.held, self.side**2
         region = (region_of(numbers, position, self.side) - drift.regions) % count
@@ -209,7 +209,7 @@ class _Collector:
         return Collected(ring, self._rows(held.label_counts[region], 0), jnp.asarray(drift.turns, jnp.int32))
 
     def held(self, data: SupervisedData, clients: Regions, collected: Collected) -> Holding:
-        """Return what clients hold; see `mdfl_jax.core.types.Collecting`."""
+        """Return what clients hold; see `mdfl_jax.core.types.Changes`."""
         sample = collected.ring[: self.num_clients].reshape(-1)  # not of padding: devices change no draw
         owner = jnp.where(sample == NOTHING, -1, jnp.repeat(jnp.arange(self.num_clients), self.window * self.rate))
         strata = self.divided(data).strata
@@ -282,8 +282,8 @@ def collecting(
         validate=task.validate and hold(task.validate),
         by_place=True,
         owner=None,
-        poison=task.poison and hold(task.poison),
-        epochs=task.epochs and hold(task.epochs),
+        in_round=task.in_round and hold(task.in_round),
+        passes=task.passes and hold(task.passes),
         spread=task.spread._replace(by_client=None),
         scoring=scoring._replace(
             over_test=over_test and hold(over_test),
@@ -291,7 +291,7 @@ def collecting(
             labels_here=lambda clients: clients.here,
             part=part and part._replace(evaluate=hold(part.evaluate)),
         ),
-        collecting=Collecting(empty, of.step, of.held),
+        changes=Changes(empty, of.step, of.held),
     )
 
 

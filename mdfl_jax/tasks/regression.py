@@ -292,7 +292,7 @@ def regression(
         of.evaluate,
         objective=of.objective,
         validate=of.validate,
-        epochs=of.epochs if batch_size else None,
+        passes=of.epochs if batch_size else None,
         spread=Spread(mesh, _by_client),
     )
 

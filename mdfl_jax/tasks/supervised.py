@@ -17,7 +17,7 @@ from mdfl_jax.core.flops import Products, products
 from mdfl_jax.core.numbers import Numbers
 from mdfl_jax.core.rng import stream
 from mdfl_jax.core.trees import STATISTICS, chosen_leaves, joined_leaves, rows_like, trained, with_trained
-from mdfl_jax.core.types import ClientParams, Params, Score, Scoring, Spread, Tally, Task
+from mdfl_jax.core.types import ClientParams, Links, Params, Score, Scoring, Spread, Tally, Task
 from mdfl_jax.data.augment import check_augmentation, draw_views, show
 from mdfl_jax.data.batching import (
     Batch,
@@ -242,9 +242,14 @@ class Learner:
         blocks = None if self.asked.batch_size else self.all_blocks(index)
         return SupervisedClients(index, blocks, self.frozen(data, key) if self.asked.trainable else None)
 
-    def poison(self, data: SupervisedData, clients: SupervisedClients, attackers: Attackers) -> SupervisedData:
-        """Return the data with the attackers, who learn from changed samples."""
-        return data._replace(poison=Poison(attackers.are, attackers.which, attackers.numbers))
+    def in_round(self, data: SupervisedData, clients: SupervisedClients, links: Links) -> SupervisedData:
+        """Return the data with the attackers of the round, who learn from changed samples."""
+        attackers = links.get(Attackers)
+        return (
+            data
+            if attackers is None
+            else data._replace(poison=Poison(attackers.are, attackers.which, attackers.numbers))
+        )
 
     def all_blocks(self, held: ClientIndex) -> Blocks:
         """Cut all samples of the clients into blocks, as many as the devices of the mesh divide."""
@@ -409,8 +414,8 @@ def _make(asked: TaskRequest) -> Task:
         validate=learner.validate if dataset.x_validation is not None else None,
         by_place=getattr(PARTITIONS.numbers(asked.partition), "needs_places", False),
         owner=learner.owner,
-        poison=learner.poison if dataset.targets is Targets.LABELS else None,
-        epochs=learner.epochs if asked.batch_size else None,
+        in_round=learner.in_round if dataset.targets is Targets.LABELS else None,
+        passes=learner.epochs if asked.batch_size else None,
         spread=Spread(asked.mesh, _by_client, learner.sizes.alone),
         scoring=Scoring(
             in_turn=learner.sizes.chunk > 0,

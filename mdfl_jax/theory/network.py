@@ -125,14 +125,14 @@ def simulated(simulation: Simulation, num_rounds: int) -> Any:
         def step(state: Any, index: jax.Array) -> tuple[Any, tuple[jax.Array, jax.Array]]:
             after, links = network.step(hparams.network, key, index, state, held)
             mix = links.mix
-            if links.budget is not None:
+            if links.channel.capacity is not None:
                 last = jax.eval_shape(simulation.init, data, hparams, key)[0].algorithm.last
-                mix = in_shares(mix, fitting(links.budget, last) / last.shape[1])
+                mix = in_shares(mix, fitting(links.channel.capacity, last) / last.shape[1])
             return of_types(after, state), (links.adjacency, mix)
 
         adjacency, mix = jax.lax.scan(step, start, jnp.arange(num_rounds, dtype=jnp.int32))[1]
         places = network.places(start)
-        attacker = ~network.honest(start) if network.honest else jnp.zeros(network.num_clients, bool)
+        attacker = ~network.counted(start) if network.counted else jnp.zeros(network.num_clients, bool)
         return adjacency, mix, held.label_counts, places.is_mobile, places.position, attacker
 
     return jax.jit(jax.vmap(one, in_axes=(None, None, 0)))

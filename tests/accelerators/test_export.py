@@ -79,7 +79,7 @@ def lowered(platform, part, **changes):
 @pytest.mark.parametrize(("name", "platform"), [*zip(ALGORITHMS, itertools.cycle(["cuda", "tpu"]))])
 def test_a_round_of_every_algorithm(name, platform):
     """Each on one of the platforms: their forms are those of the models and of the mixing, which they share."""
-    serves = bool(ALGORITHMS[name](Settings()).needs & {"at_server", "next_server", "last_server"})
+    serves = bool(ALGORITHMS[name](Settings()).needs & {"server"})
     text = lowered(platform, "round", **{"algorithm.name": name}, **(SERVER if serves else COMPLETE))
     assert "stablehlo.dot_general" in text
 

@@ -36,7 +36,7 @@ from mdfl_jax.study.study import check_traced
 from mdfl_jax.tasks import classification
 
 N, ROUNDS, DEVICES = 12, 4, 5
-AT_SERVER = [name for name in ALGORITHMS if "at_server" in ALGORITHMS[name](Settings()).needs]
+AT_SERVER = [name for name in ALGORITHMS if "server" in ALGORITHMS[name](Settings()).needs]
 AWAKE = np.arange(N) % 3 != 0  # the others sleep
 NUMBERS = {"lr": 0.05, "period_min": 1, "period_max": 2, "num_peers": 2}
 NUMBERS |= {"upload_from": 0, "upload_until": 4, "download_from": 0, "download_until": 4}

@@ -1,6 +1,7 @@
 """A section that lies in one file: its fields, rules, numbers and wrapper are found, and only where it is in use."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ from mdfl_jax.config.checks import notes
 from mdfl_jax.config.points import group_points, points
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.numbers import Numbers, number
+from mdfl_jax.core.own_files import import_file
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.section import PICKED, Family, Section, field, section, sections_in
 from mdfl_jax.core.types import FIXED
@@ -128,3 +130,12 @@ def test_its_wrapper_acts_in_the_points_that_use_it(tmp_path, order):
 def test_points_on_both_sides_of_a_section_have_programs_of_their_own(sweep, programs):
     registered()
     assert len(group_points(points(made(sweep=sweep, cost__joules_per_sample="1")))) == programs
+
+
+def test_a_wrapper_of_one_file_has_its_field_its_check_and_its_metric(tmp_path):
+    import_file(str(Path(__file__).parents[2] / "examples" / "sleeping.py"))
+    with pytest.raises(UserError, match=r"^sleep\.every is 1; it must be 0 or at least 2: "):
+        made(sleep__every="1")
+    summary = run_study(make_study(with_fields(tiny_config(), SHORT | {"sweep": "sleep.every=2,4"})), tmp_path)
+    awake = [point["awake"]["mean"] for point in summary["points"]]  # of 6 clients 1, 3, 5, or 1, 5, sleep in round 3
+    np.testing.assert_allclose(awake, [3 / 6, 4 / 6])

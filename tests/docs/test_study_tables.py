@@ -1,8 +1,9 @@
 """The tables of studies, from made-up results with known differences."""
 
 import numpy as np
+from scipy.stats import binom
 
-from benchmarks import quoted_clocks
+from benchmarks import quoted_adversaries, quoted_clocks
 
 NOISE = np.tile((-0.5, 0.5), 10)  # exact in binary
 
@@ -31,4 +32,21 @@ def test_a_row_is_marked_where_it_differs_from_its_reference_of_the_same_seeds(m
         ["90.2 +, 300 s", "90.0 +, 300 s"],
         ["89.0, 300 s", "2 of 20 diverged, later"],
         ["80.0 -, 300 s", "50.0, 300 s"],
+    ]
+
+
+def test_the_worst_attack_of_a_rule_is_that_of_its_means_and_a_seed_counts_once(monkeypatch):
+    level = {("krum", ""): 99.0, ("krum", "zero"): 80.0, ("krum", "replay"): 70.0, ("median", "zero"): 90.0}
+    rows = [
+        {"at": {"algorithm.aggregation": rule, "attack.name": attack}, "accuracy": list(mean + 40 * NOISE)}
+        for (rule, attack), mean in level.items()
+    ]
+    rows.append({"at": {"algorithm.aggregation": "median", "attack.name": "replay"}, "accuracy": [None] * 20})
+    monkeypatch.setattr(quoted_adversaries, "results", lambda name: {"rows": rows})
+    monkeypatch.setattr(quoted_adversaries, "RULES", ("median", "krum"))
+    monkeypatch.setattr(quoted_adversaries, "ATTACKS", ("zero",))
+    monkeypatch.setattr(quoted_adversaries, "MORE_ATTACKS", ("replay",))
+    low, high = 50 + 2 * binom.ppf((0.025, 0.975), 20, 0.5)  # of ten seeds at 50 and ten at 90
+    assert quoted_adversaries.worst()[2:] == [
+        f"| `krum` | 70.0 ({low:.1f} to {high:.1f}) | `replay` | 50.0 | 10 of 20 |"
     ]

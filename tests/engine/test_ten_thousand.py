@@ -40,7 +40,7 @@ def plane(**options):
 def world_for(algorithm):
     """A network that gives what an algorithm needs, and its numbers."""
     needs = ALGORITHMS[algorithm](Settings()).needs
-    if "at_server" in needs:
+    if "server" in needs:
         return roadside(plane(), 4, one_at_a_time=False), UNITS
     return (fixed_graph(N, "ring", lists=True), GraphParams()) if FIXED in needs else (plane(), PLANE)
 

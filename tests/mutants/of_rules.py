@@ -67,7 +67,7 @@ MUTANTS = [
     Mutant("networks/mixing.py", "astype(mix.dtype) + mix) / 2", "astype(mix.dtype) + mix) / 3", judged("lazy")),
     Mutant(PICKS, "(picked | senders.opposite(picked)) & adj", "picked & adj", judged("picks")),
     Mutant("networks/graphs.py", "jnp.minimum(apart, num_clients - apart)", "apart", "networks/test_graphs.py"),
-    Mutant(PICKS, ", before_picks=links.audible", "", member("one_way")),
+    Mutant(PICKS, ".of_channel(audible=links.audible)", "", member("one_way")),
     Mutant("core/sharding.py", "* own - reach", "* own", "engine/test_client_padding.py"),
     Mutant("tasks/supervised.py", "or (not of_batch and", "or (of_batch and", "tasks/test_gradients.py"),
     Mutant("core/sharding.py", "links.adjacency & speaks", "links.adjacency",

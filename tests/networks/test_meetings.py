@@ -23,7 +23,7 @@ TABLE = MeetingsParams(table=meeting_table([0, 0, 3, 5, 5, 5], [9, 4, 0, 7, 30, 
 def test_last_and_next_are_those_of_a_table():
     """The other patterns are those of the reference."""
     links = history("table", TABLE, slots=40)
-    at, last, following = (np.asarray(x) for x in (links.at_server, links.last_server, links.next_server))
+    at, last, following = map(np.asarray, links.server)
     for t, i in np.ndindex(at.shape):
         met = np.flatnonzero(at[:, i])
         assert last[t, i] == max([m for m in met if m <= t], default=-1)
@@ -32,14 +32,14 @@ def test_last_and_next_are_those_of_a_table():
 
 
 def gaps_of(links):
-    at = np.asarray(links.at_server)
+    at = np.asarray(links.server.now)
     return np.concatenate([np.diff(np.flatnonzero(at[:, i])) for i in range(at.shape[1])])
 
 
 def test_random_gaps_are_uniform():
     links = history("random", slots=4000)
     gaps = gaps_of(links)
-    assert np.asarray(links.at_server).argmax(axis=0).tolist() == list(range(N))
+    assert np.asarray(links.server.now).argmax(axis=0).tolist() == list(range(N))
     assert (gaps.min(), gaps.max()) == (30, 50)
     share = np.bincount(gaps, minlength=51)[30:] / len(gaps)
     assert (abs(share - 1 / 21) < 5 * np.sqrt(1 / 21 / len(gaps))).all()
@@ -59,9 +59,9 @@ def test_exponential_gaps_are_truncated():
 def test_expected_meetings():
     """Not known: the pattern's mean gap after the last, of a table the mean seen so far; after this slot always."""
     links = history("exponential", MeetingsParams(known_next=False))
-    last, following = np.asarray(links.last_server), np.asarray(links.next_server)
+    last, following = np.asarray(links.server.last), np.asarray(links.server.following)
     assert (following == np.maximum(last + 30, np.arange(SLOTS)[:, None] + 1)).all()
-    table = np.asarray(history("table", TABLE._replace(known_next=False), slots=40).next_server)
+    table = np.asarray(history("table", TABLE._replace(known_next=False), slots=40).server.following)
     assert table[3, 5] == NEVER  # nobody has told of a meeting yet
     assert table[7, 5] == 15  # one gap of 8 slots, from the start
     assert table[8, 5] == 12  # 8 and 1: 4.5 slots, rounded to the even number

@@ -166,7 +166,7 @@ def test_the_heights_of_a_trace_decide_the_elevation(lists):
             lost = lost_between(d, *heights)
             kinds.add(int(np.sum(heights <= 1.5)))
             assert found.adjacency[k, i, place]
-            snr = 10 * np.log10(2 ** (float(found.rate[k, i, place]) / 1e6) - 1)
+            snr = 10 * np.log10(2 ** (float(found.channel.rate[k, i, place]) / 1e6) - 1)
             np.testing.assert_allclose(23 + 95 - snr, lost, atol=0.05)
     assert len(kinds) == 3
 
@@ -179,7 +179,7 @@ def test_who_has_no_height_in_the_trace_has_that_of_the_radio():
     network = spatial(4, mobility=("trace",), link_filter=radio(Parts("air_to_ground", "", "shannon")))
     numbers = SpatialParams(4, np.float32(1e4), link_filter=own)
     of_heights, same, expected = (
-        played(network, numbers._replace(trace=t), 3)[1].rate for t in (*traces, tracks(plain))
+        played(network, numbers._replace(trace=t), 3)[1].channel.rate for t in (*traces, tracks(plain))
     )
     np.testing.assert_array_equal(same, expected)
     assert not np.array_equal(of_heights, expected)

@@ -56,8 +56,8 @@ class Expected:
     def __init__(self, slow, records):
         self.n, self.records, self.scores = slow.n, records, slow.evaluate()
 
-    def total(self, name):
-        return sum(np.asarray(each[name], float) for each in self.records)
+    def total(self, name):  # in a round without it, as one in which a recursion waits, there was none of it
+        return sum(np.asarray(each.get(name, 0), float) for each in self.records)
 
     def mean(self, name):
         return self.total(name) / len(self.records)
@@ -74,7 +74,7 @@ class Expected:
 
     def values(self):
         """The metrics by name: exact ones, and (computed from models) those that are compared less sharply."""
-        last, have = self.records[-1], self.records[0]
+        last, have = self.records[-1], set().union(*self.records)
         exact = {"messages": self.scores["messages"], "bits": self.scores["bits"]}
         for name in ("num_neighbours", "num_heard", "share_present", "contamination", "fell_back"):
             if name in have:

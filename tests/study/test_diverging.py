@@ -82,7 +82,7 @@ def test_a_global_model_that_explodes_before_those_of_the_clients_is_seen():
     one, huge = {"w": jnp.ones((3, 4))}, {"w": jnp.full((1, 4), 1e6)}
     algorithm = SimpleNamespace(params=lambda state: one, global_model=lambda state: huge)
     bound, everybody = SimpleNamespace(diverged_norm=1e3), lambda network_state: None
-    parts = SimpleNamespace(algorithm=algorithm, num_clients=3, schedule=bound, _honest=everybody)
+    parts = SimpleNamespace(algorithm=algorithm, num_clients=3, schedule=bound, _counted=everybody)
     seen = Simulation._diverged(
         parts, SimpleNamespace(divergence=no_divergence(), round=jnp.int32(4), network=None), None
     )

@@ -11,7 +11,7 @@ from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings, adam, sgd
 from mdfl_jax.algorithms.registry import ignored_by, numbers_of, resolved
 from mdfl_jax.core.trees import trained
-from mdfl_jax.core.types import Links, RoundContext
+from mdfl_jax.core.types import Links, Meetings, RoundContext
 from mdfl_jax.data.partition import DirichletNumbers
 from mdfl_jax.tasks import classification
 from mdfl_jax.tasks.gradients import Tiling
@@ -141,7 +141,7 @@ def test_a_server_met_now_and_then_has_statistics_between_those_of_its_clients(n
         last = t - (t - 5 * me) % interval
         partner = jnp.where(t % 2 == 0, jnp.array([1, 0, 3, 2]), jnp.array([3, 2, 1, 0]))
         meeting = me[:, None] == partner
-        links = Links(meeting, jnp.eye(N), last == t, last, last + interval, partner)
+        links = Links(meeting, jnp.eye(N), partner=partner, server=Meetings(last == t, last, last + interval))
         state = algorithm.round(hparams, state, links, RoundContext(KEY, gradient))[0]
         return state, (algorithm.global_model(state)["batch_stats"], algorithm.params(state)["batch_stats"])
 

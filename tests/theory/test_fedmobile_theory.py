@@ -25,7 +25,7 @@ def simulated(pattern, rho):
     def whole(key):
         def step(state, slot):
             state, links = network.step(params, key, slot, state, None)
-            return state, (links.last_server, links.next_server, links.partner)
+            return state, (links.server.last, links.server.following, links.partner)
 
         return jax.lax.scan(step, network.init(params, key, None), jnp.arange(SLOTS))[1]
 

@@ -27,7 +27,7 @@ from mdfl_jax.core.numbers import Numbers, number
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.rng import number_of, stream
 from mdfl_jax.core.section import Family, Rule, Section, field, section, switch
-from mdfl_jax.core.types import Clients
+from mdfl_jax.core.types import Clients, Extra
 from mdfl_jax.metrics.over_clients import mean_of_known
 from mdfl_jax.mobility.registry import world_in
 from mdfl_jax.networks.contact import Met, link_radius
@@ -57,6 +57,24 @@ class SignalNumbers(Numbers):
         above=0,
         part="shadowing",
     )
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Outages(Extra):
+    """The links of a round that a radio leaves out.
+
+    Attributes:
+      in_radius: [N, K] bool, the senders within a client's radius.
+      are: [N, K] bool, those of them that are in outage.
+    """
+
+    in_radius: jax.Array
+    are: jax.Array
+
+    def among(self, kept: jax.Array) -> "Outages":
+        """Return those of the links that are left."""
+        return Outages(self.in_radius & kept, self.are & kept)
 
 
 class PathLoss(NamedTuple):
@@ -282,7 +300,7 @@ def radio(parts: Parts) -> LinkFilter | None:
             dark = shadowing(state.waves, met) * params.signal.shadowing if state.waves is not None else 0
             met, snr = signals(params, state.drawn, gain - dark, met)
         if outages:
-            met = met._replace(in_radius=in_radius, outage=in_radius & ~met.heard)
+            met = met._replace(extra=(*met.extra, Outages(in_radius, in_radius & ~met.heard)))
         if not carries:
             return met, state
         bits = rate.bits(_typed(params.rate), snr) if rate and snr is not None else params.bandwidth
@@ -329,9 +347,14 @@ def _share(at: Any, part: str, whole: str) -> jax.Array:
     return jnp.where(number > 0, parts / jnp.maximum(number, 1), jnp.nan)
 
 
+def _number(links: jax.Array) -> jax.Array:
+    """Return the number of links [N, K] of each client, [N] float32."""
+    return jnp.sum(links, axis=1).astype(jnp.float32)
+
+
 def _rates(view: Any) -> jax.Array:
     """Return [N] float32, the sum of the bits per second over the links on which each client can hear."""
-    return jnp.sum(jnp.where(view.links.audible, view.links.rate, 0), axis=1)
+    return jnp.sum(jnp.where(view.links.audible, view.links.channel.rate, 0), axis=1)
 
 
 OUTAGES = (
@@ -339,7 +362,7 @@ OUTAGES = (
         "within_radius",
         lambda at: at.mean_over_rounds("within_radius"),
         UNKNOWN,
-        each_round=lambda view: jnp.sum(view.links.in_radius, axis=1).astype(jnp.float32),
+        each_round=lambda view: _number(view.links.get(Outages).in_radius),
         label="clients within the radius",
         summary=False,
     ),
@@ -347,7 +370,7 @@ OUTAGES = (
         "outage",
         lambda at: _share(at, "outage", "within_radius"),
         UNKNOWN,
-        each_round=lambda view: jnp.sum(view.links.outage, axis=1).astype(jnp.float32),
+        each_round=lambda view: _number(view.links.get(Outages).are),
         over_clients=mean_of_known,
         label="outage (%)",
         scale=0.01,

@@ -114,7 +114,7 @@ def attacked(network: Network, metrics: tuple[Metric, ...] = (), reaches_all: bo
         begun, always = round_index >= params.from_round, state.attackers
         now = attackers_of(always.are & begun, always.which, always.numbers)
         heard = jnp.min(jnp.where(links.adjacency, links.senders.of(state.age), NEVER), axis=1)
-        met = jnp.ones_like(always.are) if reaches_all else links.at_server
+        met = jnp.ones_like(always.are) if reaches_all else links.server and links.server.now
         at_server = state.at_server
         if met is not None:  # within a round a word goes to the server and from it to all who meet it
             at_server = jnp.minimum(at_server, jnp.min(jnp.where(met, state.age, NEVER)))
@@ -123,10 +123,10 @@ def attacked(network: Network, metrics: tuple[Metric, ...] = (), reaches_all: bo
         age, at_server = (
             jnp.where(begun, x, y) for x, y in ((age, state.age), (jnp.minimum(at_server + 1, NEVER), state.at_server))
         )
-        return state._replace(inner=inner, age=age, at_server=at_server), links._replace(attackers=now)
+        return state._replace(inner=inner, age=age, at_server=at_server), links.adding(now)
 
     own = (ATTACKER, CONTAMINATION, *metrics)
-    return wrap(network, init=init, step=step, metrics=own, honest=lambda state: ~state.attackers.are)
+    return wrap(network, init=init, step=step, metrics=own, counted=lambda state: ~state.attackers.are)
 
 
 def _attack_needs(name: str) -> str:
@@ -239,13 +239,13 @@ class AttackConfig(Section):
     def wrap(self, network: Network, whole: Any, built: Built) -> Network:
         """Return the network with attackers."""
         measured = measures_of_attacks() if has_own_measures(whole) else ()
-        return attacked(network, measured, reaches_all=not built.algorithm.needs & {"adjacency", "at_server"})
+        return attacked(network, measured, reaches_all=not built.algorithm.needs & {"adjacency", "server"})
 
     def check_task(self, whole: Any, task: Task) -> None:
         """Check that the task has samples that the attack can change."""
         name, data = self.name, whole.data.name
         attack, shape = ATTACKS[name], getattr(task.data, "x_train", np.zeros(0)).shape
-        if attack.poison and task.poison is None:
+        if attack.poison and not task.scoring.num_labels:
             raise UserError(f"attack.name is {name}, which changes labels; the samples of data.name {data} have none")
         if attack.of_images and len(shape) != IMAGES:
             raise UserError(f"attack.name is {name}, which needs images; the samples of data.name {data} are none")

@@ -1,7 +1,7 @@
 """Clocks of the clients' own: a round is a slot of time, and each client computes for as many slots as its work takes.
 
 How long a client computes is what the costs say (`mdfl_jax.networks.costs.computing_seconds`): samples, and speeds that
-are drawn or given. Nobody waits for the slowest client. `Links.finishes` says whose local work ends in a slot; its next
+are drawn or given. Nobody waits for the slowest client. `Finishing` says whose local work ends in a slot; its next
 work begins in the slot after it. What happens meanwhile is the algorithm's business (`Algorithm.asynchronous`).
 """
 
@@ -17,7 +17,7 @@ from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.metric import NOTHING, Metric
 from mdfl_jax.core.section import Built, Rule, Section, field, section
 from mdfl_jax.core.types import FIXED, Clients, Links, Network
-from mdfl_jax.exchange.active import links_among, links_of_active
+from mdfl_jax.exchange.active import Finishing, links_among, links_of_active
 from mdfl_jax.metrics.values import HEARD
 from mdfl_jax.networks.costs import MARGIN, CostParams, Work, computing_seconds, read_speeds
 from mdfl_jax.networks.wrappers.wrapper import wrap
@@ -93,7 +93,7 @@ def with_clocks(network: Network, work: Work, asynchronous: bool, joins: str = "
         if not asynchronous:
             links = links_among(links, finishes, stay=True)._replace(active=finishes)
         left = jnp.where(finishes, state.slots, left)
-        return ClockState(inner, state.slots, left), links._replace(finishes=finishes)
+        return ClockState(inner, state.slots, left), links.adding(Finishing(finishes))
 
     gives = network.gives if asynchronous else network.gives - {FIXED}
     return wrap(network, init=init, step=step, gives=gives, metrics=(WORKS,) if asynchronous else (HEARD, WORKS))

@@ -87,7 +87,7 @@ def _picks_that_stay(key: jax.Array, links: Links, rate: jax.Array | float) -> j
 
 def _check(network: Network, stay: bool, picks: str) -> None:
     """Check that a network can be thinned in this way; the arguments are those of `partial_participation`."""
-    if "at_server" in network.gives:
+    if "server" in network.gives:
         raise UserError("algorithm.participation and the periods must be 1 on a network with a server")
     if stay and FIXED not in network.gives:
         raise UserError("picks can stay only over the same links in every round, which this network does not give")
@@ -103,7 +103,7 @@ def partial_participation(network: Network, stay: bool = False, picks: str = "bo
     There are links only in rounds whose index is a multiple of the period; in the others every client keeps its model.
     Each client picks ceil(nu d_i) of its d_i neighbours. It also hears the clients that pick it, so it hears about
     nu d_i to 2 nu d_i of them. The weights are Metropolis-Hastings on these links. If nu is 1, they are those of the
-    inner network. The others stay in range (`Links.before_picks`), for metrics.
+    inner network. The others stay in range (`Links.audible`), for metrics.
 
     If picks are one-way, a client hears only those that it has picked, and messages are as many as PaME's. The weights
     are 1 / (1 + max(k_i, k_j)) with the numbers k of clients that i and j hear. Rows sum to one, but columns do not, so
@@ -146,7 +146,7 @@ def partial_participation(network: Network, stay: bool = False, picks: str = "bo
         turn = round_index % jnp.maximum(jnp.asarray(params.period, jnp.int32), 1) == 0
         mix = jnp.where(jnp.asarray(params.participation) >= 1, links.mix, metropolis_hastings(kept, links.senders))
         mix = jnp.where(turn, mix, links.senders.own(network.num_clients).astype(mix.dtype))
-        picked = links._replace(adjacency=kept & turn, mix=mix, before_picks=links.audible)
+        picked = links._replace(adjacency=kept & turn, mix=mix).of_channel(audible=links.audible)
         return ParticipationState(inner, state.links), picked
 
     gives = network.gives - ({SYMMETRIC} if picks == "one_way" else set()) - (set() if stay else {FIXED})

@@ -1,7 +1,7 @@
 """Who is there in a round: clients that come and go, whatever the network, what they do meanwhile, and how they begin.
 
 A member of the family says who is there; a trace may say it, too. Who is away has no links. By `Links.active` it also
-stands still, or it trains on, as set. What a client that comes knows is told to the engine by `Links.renewed`.
+stands still, or it trains on, as set. What a client that comes knows is said by `Renewed`.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,13 +14,27 @@ import jax.numpy as jnp
 import numpy as np
 
 from mdfl_jax.core.errors import UserError, unknown_name
+from mdfl_jax.core.message_bits import add_bits, count_bits, dense_bits
 from mdfl_jax.core.metric import CURVE, TABLE, UNKNOWN, Metric
 from mdfl_jax.core.numbers import Numbers, Setting, number
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.rng import number_of, stream
 from mdfl_jax.core.section import Built, Family, Rule, Section, field, section
-from mdfl_jax.core.types import FIXED, NEVER, Clients, Links, Network, Renewed
-from mdfl_jax.exchange.active import links_among
+from mdfl_jax.core.sharding import everywhere, over_links
+from mdfl_jax.core.trees import where_rows
+from mdfl_jax.core.types import (
+    FIXED,
+    NEVER,
+    Algorithm,
+    ClientParams,
+    Clients,
+    Extra,
+    Links,
+    Network,
+    RoundContext,
+    RoundStats,
+)
+from mdfl_jax.exchange.active import links_among, where_moving
 from mdfl_jax.mobility.registry import movement_of
 from mdfl_jax.networks.spatial import PRESENT
 from mdfl_jax.networks.wrappers.wrapper import wrap
@@ -165,6 +179,43 @@ class PresenceState(NamedTuple):
     waits: jax.Array
 
 
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Renewed(Extra):
+    """Clients that begin anew, before a round, with the state that the algorithm has at its start.
+
+    Attributes:
+      who: [N] bool.
+      teacher: [N] int32, the client whose model each of them takes; itself: it takes the first model.
+    """
+
+    who: jax.Array
+    teacher: jax.Array
+
+    def around(self, algorithm: Algorithm) -> Algorithm:
+        """Return the algorithm that begins a round with these clients anew, and counts the models that they take."""
+
+        def do_round(hparams: Any, state: Any, links: Links, context: RoundContext) -> tuple[Any, RoundStats]:
+            assert context.first_models is not None
+            own, first = algorithm.params(state), context.first_models()
+            begun = self.begin(algorithm, hparams, state, own, first)
+            following, stats = algorithm.round(hparams, begun, links, context)
+            heard = over_links(links, stats.messages) if stats.heard is None else stats.heard
+            told = self.who & (self.teacher != jnp.arange(self.who.shape[0]))
+            lessons = jnp.zeros_like(stats.messages).at[self.teacher].add(told.astype(stats.messages.dtype))
+            bits = add_bits(stats.bits, count_bits(lessons, dense_bits(jax.tree.map(lambda x: x[:1], first))))
+            return following, stats._replace(messages=stats.messages + lessons, bits=bits, heard=heard)
+
+        return algorithm._replace(round=do_round)
+
+    def begin(self, algorithm: Algorithm, hparams: Any, state: Any, own: ClientParams, first: ClientParams) -> Any:
+        """Return the algorithm's state, of models ``own``, with these clients at its start."""
+        rows = self.who.shape[0]
+        taught = everywhere(lambda models, of: jax.tree.map(lambda p: p[of], models), own, self.teacher)
+        models = where_rows(self.who, where_rows(self.teacher != jnp.arange(rows), taught, first), own)
+        return where_moving(self.who, algorithm.init(hparams, models), state, of_all=False)
+
+
 def coming_and_going(network: Network, name: str, absent: str = "idle", newcomers: str = "kept") -> Network:
     """Make a network whose clients come and go. ``hparams.network`` becomes a `PresenceParams`.
 
@@ -219,7 +270,8 @@ def coming_and_going(network: Network, name: str, absent: str = "idle", newcomer
             teacher = place if ids is None else jnp.take_along_axis(ids, place[:, None], axis=1)[:, 0]
             renewed, waits = Renewed(taught, jnp.where(taught, teacher, me).astype(jnp.int32)), waits & ~taught
         active = now if links.active is None else now & links.active
-        links = links._replace(active=active if absent == "idle" else links.active, renewed=renewed)
+        links = links._replace(active=active if absent == "idle" else links.active)
+        links = links if renewed is None else links.adding(renewed)
         return PresenceState(inner, said(params, key, round_index + 1, state.says), now, waits), links
 
     others = network._replace(metrics=tuple(metric for metric in network.metrics if metric is not PRESENT))

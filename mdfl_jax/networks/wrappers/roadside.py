@@ -19,13 +19,12 @@ from mdfl_jax.core.numbers import of_fixed_types
 from mdfl_jax.core.rng import stream_at
 from mdfl_jax.core.section import Built, Family, Rule, Section, field, section
 from mdfl_jax.core.trees import of_types
-from mdfl_jax.core.types import BEFORE, FIXED, NEVER, SYMMETRIC, Clients, Links, Network
+from mdfl_jax.core.types import BEFORE, FIXED, NEVER, SYMMETRIC, Clients, Links, Meetings, Network
 from mdfl_jax.mobility.area import check_inside, parse_places
 from mdfl_jax.mobility.registry import world_in
 from mdfl_jax.networks.meetings import (
     MET_SERVER,
     PATTERNS,
-    SERVER_FIELDS,
     MeetingsParams,
     expected_next,
     meetings,
@@ -193,15 +192,16 @@ def roadside(inner: Network, rounds: int, known_next: bool = True, one_at_a_time
         else:
             following = state.following[jnp.minimum(slot, rounds - 1)]
         moved, links = inner.step(params.inner, key, slot, state.inner, clients)
+        meetings = Meetings(at_server, last, following)
         if one_at_a_time:
             partner = matching(jax.random.fold_in(stream_at(key, "link", slot), 1), links.adjacency, links.senders)
-            pairs = pair_links(partner, at_server, last, following, lists=links.senders.ids is not None)
+            pairs = pair_links(partner, meetings, lists=links.senders.ids is not None)
             links = pairs._replace(active=links.active)
         else:
-            links = links._replace(at_server=at_server, last_server=last, next_server=following)
+            links = links._replace(server=meetings)
         return RoadsideState(moved, last, met, state.following, state.reached), links
 
-    gives = inner.gives | SERVER_FIELDS
+    gives = inner.gives | {"server"}
     if one_at_a_time:  # pairs are drawn in every slot, also if no client moves, so the links are not FIXED
         gives = gives - {FIXED} | {"partner", SYMMETRIC}
     own: dict[str, Any] = {"gives": frozenset(gives), "metrics": (MET_SERVER,), "reached": lambda state: state.reached}

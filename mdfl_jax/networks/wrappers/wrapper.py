@@ -22,7 +22,7 @@ def wrap(network: Network, *, init: Callable[..., Any], step: Callable[..., Any]
       **changes: other fields of `Network` that differ. ``metrics`` are the wrapper's own; those of the inner network
         come first. A function gets the state and the numbers of the wrapper.
     """
-    reached, observe, lists, honest = network.reached, network.observe, network.lists, network.honest
+    reached, observe, lists, counted = network.reached, network.observe, network.lists, network.counted
     there, hold = network.there, network.hold
     needed = lists and lists.needed
     own_metrics = changes.pop("metrics", ())
@@ -33,7 +33,7 @@ def wrap(network: Network, *, init: Callable[..., Any], step: Callable[..., Any]
         and (lambda params, state, seen: state._replace(inner=observe(params.inner, state.inner, seen))),
         lists=lists and lists._replace(needed=needed and (lambda state: needed(state.inner))),
         there=there and (lambda state: there(state.inner)),
-        honest=honest and (lambda state: honest(state.inner)),
+        counted=counted and (lambda state: counted(state.inner)),
         hold=hold and (lambda state, stands: state._replace(inner=hold(state.inner, stands))),
         metrics=(*(_from_outside(network, metric) for metric in network.metrics), *own_metrics),
     )
