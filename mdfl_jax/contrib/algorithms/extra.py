@@ -2,9 +2,9 @@
 
 import jax
 
-from mdfl_jax.algorithms.corrected import CorrectedState, Moved, corrected
 from mdfl_jax.algorithms.local import AlgorithmNumbers, Settings
 from mdfl_jax.algorithms.registry import RECURSION, register
+from mdfl_jax.contrib.algorithms.corrected import CorrectedState, Moved, corrected
 from mdfl_jax.core.message_bits import messages_sent
 from mdfl_jax.core.types import FIXED, SYMMETRIC, Algorithm, ClientParams, Links, RoundContext
 

@@ -3,9 +3,9 @@
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.algorithms.corrected import CorrectedState, Moved, corrected, extrapolated
 from mdfl_jax.algorithms.local import AlgorithmNumbers, Settings
 from mdfl_jax.algorithms.registry import RECURSION, register
+from mdfl_jax.contrib.algorithms.corrected import CorrectedState, Moved, corrected, extrapolated
 from mdfl_jax.core.message_bits import messages_sent
 from mdfl_jax.core.types import SYMMETRIC, Algorithm, ClientParams, Links, RoundContext
 from mdfl_jax.metrics.values import HEARD
