@@ -10,6 +10,8 @@ import mdfl_jax
 MEMBERS = {  # by the folder of a family: where the registries are
     "algorithms": ["algorithms.registry.ALGORITHMS"],
     "contrib/algorithms": ["algorithms.registry.ALGORITHMS"],
+    "contrib/robust/attacks": ["attacks.registry.ATTACKS"],
+    "contrib/robust/rules": ["exchange.aggregation.AGGREGATIONS"],
     "attacks/members": ["attacks.registry.ATTACKS"],
     "data/formats": ["data.formats.FORMATS"],
     "data/partition": ["data.partition.PARTITIONS"],

@@ -3,6 +3,8 @@
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.contrib.robust.rules.krum import KrumNumbers, krum
+from mdfl_jax.contrib.robust.rules.trimming import TrimmedMeanNumbers, trimmed_mean
 from mdfl_jax.core.numbers import Numbers
 from mdfl_jax.exchange.neighbourhood import (
     BoundedNumbers,
@@ -13,9 +15,8 @@ from mdfl_jax.exchange.neighbourhood import (
     smallest,
     squared_distances,
 )
-from mdfl_jax.exchange.rules.coordinates import TrimmedMeanNumbers, median, trimmed_mean
+from mdfl_jax.exchange.rules.coordinates import median
 from mdfl_jax.exchange.rules.geometric_median import GeometricMedianNumbers, geometric_median
-from mdfl_jax.exchange.rules.krum import KrumNumbers, krum
 
 
 def nearest_first(rule: OneClient) -> OneClient:
