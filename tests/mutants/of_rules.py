@@ -49,7 +49,7 @@ MUTANTS = [
     Mutant("mobility/rules/random_waypoint.py", "(numbers.pause_max > 0)", "(numbers.pause_max > 9)", "mobility/test_plane_models.py"),
     Mutant("mobility/choosing.py", "jnp.where(told[:, None], memory.last, NEVER)", "memory.last", "mobility/test_strategies.py"),
     Mutant("mobility/choosing.py", "known &= memory.last[index] != NEVER", "pass", UNMET),
-    Mutant("study/environment.py", "carry.round >= sim", "carry.round > sim", "study/test_environment.py"),
+    Mutant("contrib/environment/environment.py", "carry.round >= sim", "carry.round > sim", "contrib/environment/test_environment.py"),
     Mutant("mobility/strategies/waiting.py", "sight.age**sight", "sight.age*sight", "mobility/test_strategies.py"),
     Mutant("mobility/strategies/spectral.py", "vector - vector[sight.me]", "vector", "mobility/test_strategies.py"),
     Mutant("mobility/strategies/dcm_weighted.py", "sight.distance * ", "", "mobility/test_strategies.py"),
