@@ -10,6 +10,8 @@ import mdfl_jax
 MEMBERS = {  # by the folder of a family: where the registries are
     "algorithms": ["algorithms.registry.ALGORITHMS"],
     "contrib/algorithms": ["algorithms.registry.ALGORITHMS"],
+    "contrib/mobility": ["mobility.registry.MOBILITIES"],
+    "contrib/strategies": ["mobility.registry.MOBILITIES"],
     "contrib/robust/attacks": ["attacks.registry.ATTACKS"],
     "contrib/robust/rules": ["exchange.aggregation.AGGREGATIONS"],
     "attacks/members": ["attacks.registry.ATTACKS"],
@@ -35,7 +37,7 @@ def test_a_file_in_the_folder_of_a_family_is_a_member(tmp_path):
     shutil.copytree(package, tmp_path / package.name, ignore=shutil.ignore_patterns("__pycache__", "assets"))
     look = "import mdfl_jax.traces.formats.waypoints\n"  # the last file of its folder, imported first
     for folder, registries in MEMBERS.items():
-        mine = "mine_too" if folder.startswith("contrib/") else "mine"  # a family may have members in both
+        mine = f"mine_of_{folder.rpartition('/')[2]}" if folder.startswith("contrib/") else "mine"  # no name twice
         found = [path.rpartition(".") for path in registries]
         imports = "".join(map(IMPORT.format, found))
         made = "".join(f"{name}.register('{mine}')(mine)\n" for *_, name in found)

@@ -88,7 +88,7 @@ class Registry(Generic[T]):
         numbers: "type[Numbers] | None" = None,
         home: str | tuple[str, ...] = (),
         traits: Any = None,
-        contrib: str = "",
+        contrib: str | tuple[str, ...] = (),
     ):
         """Make an empty registry.
 
@@ -98,11 +98,11 @@ class Registry(Generic[T]):
           home: the package whose modules register the members, or several packages. They are imported at the first
             look-up, so a new file there is a new member.
           traits: the traits of members that are registered without traits of their own.
-          contrib: the package in `CONTRIB` that is a further home, such as "algorithms". It may be missing.
+          contrib: the package in `CONTRIB` that is a further home, such as "algorithms", or several. It may be missing.
         """
         self.kind, self._usual, self._traits = kind, numbers, traits
         self._homes = (home,) if isinstance(home, str) else home
-        self._homes += (f"{CONTRIB}.{contrib}",) * bool(contrib)
+        self._homes += tuple(f"{CONTRIB}.{name}" for name in ((contrib,) if isinstance(contrib, str) else contrib))
         self._is_complete = False
         self._looking: set[int] = set()  # the threads that are importing the members
         self._members: dict[str, Member] = {}
