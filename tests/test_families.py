@@ -10,6 +10,9 @@ import mdfl_jax
 MEMBERS = {  # by the folder of a family: where the registries are
     "algorithms": ["algorithms.registry.ALGORITHMS"],
     "contrib/algorithms": ["algorithms.registry.ALGORITHMS"],
+    "contrib/formats/data": ["data.formats.FORMATS"],
+    "contrib/formats/sources": ["data.sources.PREPARED"],
+    "contrib/formats/traces": ["traces.reading.TRACE_FORMATS"],
     "contrib/mobility": ["mobility.registry.MOBILITIES"],
     "contrib/strategies": ["mobility.registry.MOBILITIES"],
     "contrib/robust/attacks": ["attacks.registry.ATTACKS"],
@@ -17,7 +20,7 @@ MEMBERS = {  # by the folder of a family: where the registries are
     "attacks/members": ["attacks.registry.ATTACKS"],
     "data/formats": ["data.formats.FORMATS"],
     "data/partition": ["data.partition.PARTITIONS"],
-    "data/sources": ["data.sources.SOURCES", "data.sources.PREPARED"],
+    "data/sources": ["data.sources.SOURCES"],
     "exchange": ["exchange.aggregation.AGGREGATIONS", "exchange.compressors.COMPRESSORS"],
     "models/zoo": ["models.model.MODELS"],
     "networks": ["networks.graphs.GRAPHS", "networks.meetings.PATTERNS", "networks.mixing.MIXINGS",
@@ -35,7 +38,7 @@ IMPORT = "from mdfl_jax.{0[0]} import {0[2]}\n"
 def test_a_file_in_the_folder_of_a_family_is_a_member(tmp_path):
     package = Path(mdfl_jax.__file__).parent
     shutil.copytree(package, tmp_path / package.name, ignore=shutil.ignore_patterns("__pycache__", "assets"))
-    look = "import mdfl_jax.traces.formats.waypoints\n"  # the last file of its folder, imported first
+    look = "import mdfl_jax.contrib.formats.traces.waypoints\n"  # the last file of its folder, imported first
     for folder, registries in MEMBERS.items():
         mine = f"mine_of_{folder.rpartition('/')[2]}" if folder.startswith("contrib/") else "mine"  # no name twice
         found = [path.rpartition(".") for path in registries]

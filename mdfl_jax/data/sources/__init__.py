@@ -1,6 +1,6 @@
 """Loads a data set by its name: sources without a directory, files in a data directory, and prepared data sets.
 
-A file of this folder registers sources in `SOURCES`, or a reader of prepared data sets in `PREPARED`.
+A file of this folder registers sources in `SOURCES`. `mdfl_jax.contrib.formats` has readers of prepared data sets.
 """
 
 import contextlib
@@ -46,7 +46,7 @@ GIVEN = "given:"  # the beginning of the names of data sets that a Python progra
 Arrays = tuple[dict[str, np.ndarray], int]
 
 
-PREPARED: Registry[Callable[[str, str], Arrays]] = Registry("prefix of data.name", home="mdfl_jax.data.sources")
+PREPARED: Registry[Callable[[str, str], Arrays]] = Registry("prefix of data.name", contrib="formats.sources")
 """Readers of data sets that other libraries have prepared, by the beginning of the names of these sets.
 
 A reader is a function (rest of the name, data directory) -> (arrays by name, the number of classes that the set
