@@ -519,7 +519,7 @@ def parse_save(text: str, rounds: int, eval_every: int) -> Save:
     return Save("every", every)
 
 
-LOGGERS: Registry[Any] = Registry("logger", home="mdfl_jax.study.loggers")
+LOGGERS: Registry[Any] = Registry("logger", contrib="loggers")
 """Loggers: name -> a subclass of `mdfl_jax.study.loggers.line_logger.LineLogger`."""
 
 

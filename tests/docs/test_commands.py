@@ -23,8 +23,8 @@ SHARED = {"sweep": ("ahead",)}  # modules whose flags a command has too
 ALWAYS = {"config", "scale", "use", "help", "flagfile"}
 EXACT = ("theory", "new", "data")  # run as printed, and what is printed below them is what they print
 NOT_RUN = {
-    "loggers=mlflow": "needs its package: tests/study/test_loggers.py",
-    "loggers=wandb": "needs an account or WANDB_MODE=offline: tests/study/test_loggers.py",
+    "loggers=mlflow": "needs its package: tests/contrib/loggers/test_loggers.py",
+    "loggers=wandb": "needs an account or WANDB_MODE=offline: tests/contrib/loggers/test_loggers.py",
     "--target=": "needs the compiler of the device, some gigabytes, and minutes: tests/accelerators",
     "--on=": "needs a cluster, or its package: tests/docs/test_hosts_page.py",
     "resnet18.safetensors": "needs torchvision's weights: tests/models/test_pretrained.py",
