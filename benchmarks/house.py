@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[1]
 CONTRIB = "contrib"  # the room of what the core can do without
 ORDER = (
     *("core", "storage", "traces", "data", "exchange", "attacks", "models", "mobility", "tasks", "metrics", "networks"),
-    *("algorithms", "engine", "config", "results", "report", "study", "theory", "cli", CONTRIB),
+    *("algorithms", "engine", "config", "results", "report", "study", "cli", CONTRIB),
 )
 """The rooms from the ground up. A room imports only rooms that stand before it."""
 PARTS = ("core", CONTRIB)

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from mdfl_jax.contrib.theory import walks
+from mdfl_jax.contrib.theory.mixing import next_links
 from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.mobility.grid import grid_points
 from mdfl_jax.mobility.rules.random_movement import uniform_chain
-from mdfl_jax.theory import walks
-from mdfl_jax.theory.mixing import next_links
 
 
 def adjacency_of(rounds, n):

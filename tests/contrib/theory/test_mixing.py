@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components
 
+from mdfl_jax.contrib.theory import mixing
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.theory import mixing
 
 
 def ring(n):

@@ -14,6 +14,8 @@ from ml_collections import ConfigDict
 from mdfl_jax.config.checks import keys_of
 from mdfl_jax.config.points import Point
 from mdfl_jax.config.sections import Experiment, participation_of
+from mdfl_jax.contrib.theory.mixing import exact
+from mdfl_jax.contrib.theory.quantities import QUANTITIES, Rounds
 from mdfl_jax.core import devices, rng, stages
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.outcomes import interval
@@ -27,8 +29,6 @@ from mdfl_jax.networks.costs import is_filtered
 from mdfl_jax.networks.wrappers.battery import EnergyConfig
 from mdfl_jax.networks.wrappers.roadside import ServerConfig
 from mdfl_jax.study.study import Group, Study, make_study
-from mdfl_jax.theory.mixing import exact
-from mdfl_jax.theory.quantities import QUANTITIES, Rounds
 
 BATCH = 4_000_000  # entries of the mixing matrices of the rounds and seeds that are computed together: 32 MB
 MOST = 100_000_000  # of one seed: 0.8 GB, and about 2.5 GB in all

@@ -7,7 +7,7 @@ Its hitting times solve linear equations (Levin, Peres: Markov Chains and Mixing
 
 import numpy as np
 
-from mdfl_jax.theory.mixing import NEVER
+from mdfl_jax.contrib.theory.mixing import NEVER
 
 MARGIN = 1 + 1e-6  # of a squared distance, as in `mdfl_jax.core.geometry.squared_reach`
 
@@ -34,7 +34,7 @@ def meeting_times(following: np.ndarray, is_mobile: np.ndarray) -> np.ndarray:
     not met in half of the rounds counts as this half, so that the value is a lower bound where this happens.
 
     Args:
-      following: [S, R, N, N] int32 from `mdfl_jax.theory.mixing.next_links`.
+      following: [S, R, N, N] int32 from `mdfl_jax.contrib.theory.mixing.next_links`.
       is_mobile: [S, N] bool.
 
     Returns:
@@ -55,7 +55,7 @@ def cover_times(following: np.ndarray, is_mobile: np.ndarray) -> tuple[np.ndarra
     Where all clients are mobile, it is until all of them are met.
 
     Args:
-      following: [S, R, N, N] int32 from `mdfl_jax.theory.mixing.next_links`.
+      following: [S, R, N, N] int32 from `mdfl_jax.contrib.theory.mixing.next_links`.
       is_mobile: [S, N] bool.
 
     Returns:

@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from mdfl_jax.contrib.theory import fedmobile as theory
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.networks.meetings import PATTERNS, MeetingsParams, meetings
-from mdfl_jax.theory import fedmobile as theory
 
 N, SLOTS, BURN_IN = 400, 700, 300
 LAWS = {

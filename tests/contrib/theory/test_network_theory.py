@@ -14,12 +14,12 @@ from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.config import default_config
 from mdfl_jax.config.points import points
 from mdfl_jax.config.resolve import resolve
+from mdfl_jax.contrib.theory import mixing, network, pictures
+from mdfl_jax.contrib.theory.quantities import QUANTITIES, Rounds
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.study import make_study
-from mdfl_jax.theory import mixing, network, pictures
-from mdfl_jax.theory.quantities import QUANTITIES, Rounds
 
 
 def tiny(**changes):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mdfl_jax.theory import pame
+from mdfl_jax.contrib.theory import pame
 
 
 def ring(n):

@@ -30,7 +30,7 @@ def main() -> int:
     common.setup_jax(common.default_cache(), only_cpu=True)
     from mdfl_jax.config.points import points
     from mdfl_jax.config.resolve import resolve
-    from mdfl_jax.theory import fedmobile, network, pictures
+    from mdfl_jax.contrib.theory import fedmobile, network, pictures
 
     if _JSON.value and not Path(_JSON.value).absolute().parent.is_dir():
         raise UserError(f"--json={_JSON.value}: there is no folder {str(Path(_JSON.value).parent)!r}")

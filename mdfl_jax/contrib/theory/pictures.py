@@ -21,7 +21,7 @@ def draw(points: Sequence[Mapping[str, Any]]) -> Figure:
     rounds, over all seeds, whose union with the rounds after it, in all so many, is connected.
 
     Args:
-      points: the entries 'points' of the content of ``--json`` (`mdfl_jax.theory.network.as_json`).
+      points: the entries 'points' of the content of ``--json`` (`mdfl_jax.contrib.theory.network.as_json`).
     """
     figure, (left, right) = make_panels(2, 2, 4.4, 3.2)
     colours = itertools.cycle(PALETTE)

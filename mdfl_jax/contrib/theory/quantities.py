@@ -11,6 +11,8 @@ from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.pame import PaMENumbers
 from mdfl_jax.algorithms.registry import aggregation_in_use
 from mdfl_jax.config.sections import Experiment, is_partial, numbers_in
+from mdfl_jax.contrib.theory import mixing, pame, walks
+from mdfl_jax.contrib.theory.mixing import num_components, strong_window
 from mdfl_jax.core.registry import Registry, caller
 from mdfl_jax.exchange.aggregation import AGGREGATIONS
 from mdfl_jax.exchange.neighbourhood import RobustNumbers
@@ -18,8 +20,6 @@ from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.mobility.grid import grid_points
 from mdfl_jax.mobility.registry import movement_of
 from mdfl_jax.networks.costs import is_filtered, sends_parts
-from mdfl_jax.theory import mixing, pame, walks
-from mdfl_jax.theory.mixing import num_components, strong_window
 
 LARGEST_GRID = 40  # grid points of a side of which the chain, of L x L numbers, is solved in about a second
 

@@ -8,7 +8,7 @@ from shell import ROOT
 from mdfl_jax.config import default_config
 from mdfl_jax.config.points import points
 from mdfl_jax.config.resolve import resolve
-from mdfl_jax.theory.fedmobile import HEADER, table
+from mdfl_jax.contrib.theory.fedmobile import HEADER, table
 
 
 def study(**changes):
