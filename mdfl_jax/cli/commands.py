@@ -1,6 +1,14 @@
 """The commands of `mdfl`: those of the core are modules of this folder, and a folder of contrib registers its own."""
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from mdfl_jax.core.registry import CONTRIB, Registry
+
+if TYPE_CHECKING:
+    from ml_collections import ConfigDict
+
+    from mdfl_jax.core.devices import Wanted
 
 OF_CORE = {
     "sweep": "runs a study: mdfl sweep digits, mdfl sweep ./my_study.py --config.rounds=100",
@@ -13,6 +21,9 @@ OF_CORE = {
 }
 OF_CONTRIB: Registry[str] = Registry("command", home=CONTRIB)
 """The commands of contrib: name -> the module. A folder registers them in its `__init__.py`, with a line of help."""
+
+DRY_RUNS: "Registry[Callable[[Wanted, ConfigDict, str], int]]" = Registry("device of a dry run", contrib="estimates")
+"""Dry runs for devices that are not there: kind of the device -> (device, configuration, effort) -> exit status."""
 
 
 def commands() -> dict[str, str]:

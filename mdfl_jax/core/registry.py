@@ -103,6 +103,7 @@ class Registry(Generic[T]):
         self.kind, self._usual, self._traits = kind, numbers, traits
         self._homes = (home,) if isinstance(home, str) else home
         self._homes += tuple(f"{CONTRIB}.{name}" for name in ((contrib,) if isinstance(contrib, str) else contrib))
+        self._missing: list[str] = []  # the homes in `CONTRIB` that are not there
         self._is_complete = False
         self._looking: set[int] = set()  # the threads that are importing the members
         self._members: dict[str, Member] = {}
@@ -161,7 +162,9 @@ class Registry(Generic[T]):
         self._looking.add(thread)  # another thread, which needs all members, imports the same modules and so waits
         try:
             for home in self._homes:
-                for name in _modules(home):
+                if (names := _modules(home)) is None:
+                    self._missing.append(home)
+                for name in names or ():
                     importlib.import_module(f"{home}.{name}")
             self._is_complete = True
         finally:  # after an interrupt too: the next look-up finds the others
@@ -182,8 +185,9 @@ class Registry(Generic[T]):
         return self._members[name]
 
     def unknown(self, name: str) -> str:
-        """Return the error line for a name that no member has."""
-        return unknown_name(self.kind, name, self)
+        """Return the error line for a name that no member has. It names the homes that are missing."""
+        line = unknown_name(self.kind, name, self)
+        return f"{line}; {' and '.join(self._missing)} may have it, and is not installed" if self._missing else line
 
     def numbers(self, name: str) -> "type[Numbers]":
         """Return the class of a member's numbers.
@@ -248,12 +252,16 @@ class Registry(Generic[T]):
         return iter(sorted(self._members))
 
 
-def _modules(home: str) -> list[str]:
-    """Return the names of the modules of a package in their order. A package of `CONTRIB` may be missing."""
+def _modules(home: str) -> list[str] | None:
+    """Return the names of the modules of a package in their order; None for a package of `CONTRIB` that is missing.
+
+    Raises:
+      ModuleNotFoundError: if a module of the core is missing, or one that the package imports.
+    """
     try:
         package = importlib.import_module(home)
     except ModuleNotFoundError as error:
         if not home.startswith(CONTRIB) or not f"{home}.".startswith(f"{error.name}."):
             raise
-        return []
+        return None
     return sorted(module.name for module in pkgutil.iter_modules(package.__path__))

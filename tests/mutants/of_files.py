@@ -48,7 +48,7 @@ MUTANTS = [
     Mutant("study/runner.py", "if error is self.error or (asked", "if (asked", MEMORY),
     Mutant("storage/disk.py", "bounds.append(int(file.read_text()))", "pass", MEMORY),
     # Data that the seeds draw; other devices; fields that change no number.
-    Mutant("study/ahead/memory.py", "sum(leaf.nbytes for leaf in jax.tree.leaves(tree))",
+    Mutant("study/memory.py", "sum(leaf.nbytes for leaf in jax.tree.leaves(tree))",
            "jax.tree.leaves(tree)[0].nbytes", DRY_RUN),
     Mutant("engine/simulation.py", "x[own] if of_clients", "x[own] if False", DEVICES),
     Mutant("config/sections.py", '"headline of the report", in_runs=False', '"headline of the report"',

@@ -1,13 +1,13 @@
 """Compiles the programs of a study for a device that is not present, and reports what its compiler says of them.
 
 Those of each group are compiled in a child process of its own, since a failed check inside the compiler may abort the
-process. The child process runs `account`, and `describe` puts the result in words. `cli/ahead.py` starts the child
-processes.
+process. The child process runs `account`, and `describe` puts the result in words. `mdfl_jax.contrib.estimates.dry_run`
+starts the child processes.
 
 The devices are topologies of TPUs and GPUs, whose own compilers run on any machine. The compiler for TPUs comes with
 the package libtpu, that for GPUs with JAX's CUDA plugin. Neither needs a device or a driver, but before JAX starts the
 environment must say that there is no device (`ENVIRONMENT`). The compiler for GPUs may abort the process, so it runs in
-a child process (`mdfl_jax.study.ahead.accounts`).
+a child process (`mdfl_jax.contrib.estimates.accounts`).
 """
 
 import importlib.util
@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
+from mdfl_jax.contrib.estimates import meters
 from mdfl_jax.core import devices
 from mdfl_jax.core.devices import KINDS, Target, Wanted
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.sharding import CLIENT, SEED
 from mdfl_jax.engine.programs import Placement, in_turns
-from mdfl_jax.study.ahead import meters
-from mdfl_jax.study.ahead.memory import MIB, Need, device_limit, epoch_steps, following, need_of, round_flops, steps_of
+from mdfl_jax.study.memory import MIB, Need, device_limit, epoch_steps, following, need_of, round_flops, steps_of
 from mdfl_jax.study.study import Study
 
 ENVIRONMENT = {

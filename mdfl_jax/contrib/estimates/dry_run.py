@@ -13,8 +13,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from absl import flags
-
+from mdfl_jax.cli.commands import DRY_RUNS
+from mdfl_jax.core.devices import KINDS
 from mdfl_jax.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -22,22 +22,32 @@ if TYPE_CHECKING:
 
     from mdfl_jax.core.devices import Wanted
 
-TARGET = flags.DEFINE_string(
-    "target", "", "With --dry_run: the device to compile for, such as tpu-v5e:2x2 or h100; it need not be there."
-)
-EFFORT = flags.DEFINE_enum(
-    "effort",
-    "quick",
-    ["least", "quick", "full"],
-    "With --target: how hard a TPU's compiler tries; on other devices, and of studies, always in full.",
-)
 CHILD = "MDFL_JAX_AHEAD"  # the environment variable; its value is NUMBER:FILE
 ESTIMATES = "these are the compiler's estimates for a device that was not at hand, not measurements"
 
 
+def run(wanted: "Wanted", config: "ConfigDict", effort: str) -> int:
+    """Compile the programs of a study for a device, each in a child process, or one of them if this is the child.
+
+    Args:
+      wanted: the device.
+      config: the configuration of the study.
+      effort: how hard the compiler of a TPU tries.
+
+    Returns:
+      The exit status.
+    """
+    return child(wanted, config, effort) if CHILD in os.environ else main(wanted)
+
+
+for _kind in KINDS:
+    if _kind != "cpu":
+        DRY_RUNS.register(_kind)(run)
+
+
 def main(wanted: "Wanted") -> int:
     """Compile every program and print the results. Return exit status 1 if one does not compile or does not fit."""
-    from mdfl_jax.study.ahead import accounts
+    from mdfl_jax.contrib.estimates import accounts
 
     accounts.check_installed(wanted)
     bad, number, count = 0, 0, 1
@@ -70,19 +80,20 @@ def in_a_child(number: int, arguments: list[str]) -> dict[str, Any]:
       arguments: the arguments of the command `sweep`, which include ``--dry_run`` and ``--target``.
 
     Returns:
-      The child's results (`mdfl_jax.study.ahead.accounts.account`). If the program did not compile, they have the
+      The child's results (`mdfl_jax.contrib.estimates.accounts.account`). If the program did not compile, they have the
       key "failure" with a message.
 
     Raises:
       UserError: if the child found a mistake of the user.
     """
-    from mdfl_jax.study.ahead.accounts import ENVIRONMENT
+    from mdfl_jax.contrib.estimates.accounts import ENVIRONMENT
     from mdfl_jax.study.crew import error_in
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "found.json"
         task = {CHILD: f"{number}:{path}"}
-        command = [sys.executable, "-m", "mdfl_jax.cli.entry", "sweep", *arguments]
+        # Without a cache: a program that was compiled for an absent device can be stored, but not loaded again.
+        command = [sys.executable, "-m", "mdfl_jax.cli.entry", "sweep", *arguments, "--cache="]
         done = subprocess.run(command, env=os.environ | ENVIRONMENT | task, capture_output=True, text=True, check=False)
         if done.returncode == 0:
             return json.loads(path.read_text())
@@ -104,16 +115,11 @@ def _last_words(said: str, status: int) -> str:
     return f"the compiler's process {end_in_words(status)}: {word[:400]}"
 
 
-def is_child() -> bool:
-    """Tell whether this process is a child that compiles one program."""
-    return CHILD in os.environ
-
-
-def child(wanted: "Wanted", config: "ConfigDict") -> int:
+def child(wanted: "Wanted", config: "ConfigDict", effort: str) -> int:
     """Compile one program and write the results to the file in `CHILD`. A compiler's error is written as a result."""
+    from mdfl_jax.contrib.estimates import accounts
     from mdfl_jax.core import devices
     from mdfl_jax.study import make_study
-    from mdfl_jax.study.ahead import accounts
     from mdfl_jax.study.plan import plan
 
     number, path = os.environ[CHILD].split(":", 1)
@@ -128,7 +134,7 @@ def child(wanted: "Wanted", config: "ConfigDict") -> int:
         }
         Path(path).write_text(json.dumps(begun))  # the parent needs these if the compiler aborts
         try:
-            found = accounts.account(study, int(number), EFFORT.value)
+            found = accounts.account(study, int(number), effort)
         except Exception as error:  # compilers raise many types
             if isinstance(error, UserError):
                 raise

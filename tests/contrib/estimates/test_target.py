@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from mdfl_jax import UserError
-from mdfl_jax.cli import ahead
+from mdfl_jax.contrib.estimates import accounts, dry_run
 from mdfl_jax.core.devices import parse
-from mdfl_jax.study.ahead import accounts
 
 
 def test_names():
@@ -36,11 +35,11 @@ def children(monkeypatch, *ends):
     def run(command, env, **_):
         status, said, found = left.pop(0)
         if found is not None:
-            Path(env[ahead.CHILD].split(":", 1)[1]).write_text(json.dumps(found))
+            Path(env[dry_run.CHILD].split(":", 1)[1]).write_text(json.dumps(found))
         assert command[:4] == [sys.executable, "-m", "mdfl_jax.cli.entry", "sweep"]
         return subprocess.CompletedProcess(command, status, "", said)
 
-    monkeypatch.setattr(ahead.subprocess, "run", run)
+    monkeypatch.setattr(dry_run.subprocess, "run", run)
     monkeypatch.setattr(accounts, "check_installed", lambda wanted: None)
 
 
@@ -56,7 +55,7 @@ def test_a_compiler_that_aborts_is_reported_with_its_program_and_the_next_one_is
     begun = {"count": 2, "plan": "the plan", "points": ["first"]}
     said = "noise\nF0101 triton_tiling.cc:40] Check failed: a == b (1 vs. 2)\n*** stack\nframes\n"
     children(monkeypatch, (-6, said, begun), (0, "", FOUND))
-    assert ahead.main(parse("h100")) == 1
+    assert dry_run.main(parse("h100")) == 1
     out = capsys.readouterr().out
     assert "first\n    does not compile: the compiler's process was ended by SIGABRT: F0101" in out
     assert "Check failed: a == b (1 vs. 2)" in out
@@ -74,5 +73,5 @@ def test_a_compiler_that_aborts_is_reported_with_its_program_and_the_next_one_is
 def test_a_program_that_does_not_fit_tells_what_to_change_and_a_batch_is_split(runs, fit, says, monkeypatch, capsys):
     too_much = FOUND | {"count": 1, "bytes": FOUND["bytes"] | {"temporary": 2**25}}
     children(monkeypatch, (0, "", too_much | {"runs_on_a_device": runs, "runs_that_fit": fit}))
-    assert ahead.main(parse("h100")) == (fit == 0)
+    assert dry_run.main(parse("h100")) == (fit == 0)
     assert says in capsys.readouterr().out

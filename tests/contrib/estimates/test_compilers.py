@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.accelerators import stand_ins
-from mdfl_jax.cli.ahead import in_a_child
-from mdfl_jax.study.ahead.accounts import DEAREST, ENVIRONMENT, PLUGINS
+from mdfl_jax.contrib.estimates.accounts import DEAREST, ENVIRONMENT, PLUGINS
+from mdfl_jax.contrib.estimates.dry_run import in_a_child
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CONFIGS = [
     "digits.py", "own_rule.py", "graphs_digits.py", "waypoint_digits.py", "met_digits.py", "trace_digits.py",
     "thesis_digits.py:p_non_iid", "fedmobile_digits.py", "fedmobile_roadside.py:town", "fedmobile.py:f3_variants",
@@ -90,7 +90,8 @@ def test_chips_that_share_a_run_send_a_round_s_models_and_no_more(images):
 DONATED = """
 import jax, jax.numpy as jnp
 from mdfl_jax.core import devices
-from mdfl_jax.study.ahead import accounts, memory
+from mdfl_jax.contrib.estimates import accounts
+from mdfl_jax.study import memory
 
 def program(x, which):
     def step(x, _):

@@ -2,8 +2,8 @@
 
 import pytest
 
+from mdfl_jax.contrib.estimates.meters import Collective, Operation, read
 from mdfl_jax.core.devices import KINDS
-from mdfl_jax.study.ahead.meters import Collective, Operation, read
 
 V5E = KINDS["tpu-v5e"]
 
