@@ -32,7 +32,7 @@ common.study_flags()
 _WORKDIR = flags.DEFINE_string("workdir", "", "Where results go; runs/<name of the study> where left out.")
 _OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace the study that the workdir holds.")
 _WORKERS = flags.DEFINE_integer("workers", 1, "Processes that share the runs.", lower_bound=1, upper_bound=1000)
-_ON = flags.DEFINE_enum("on", "", ["", "slurm", "ray"], "Where the workers run; '' is this machine.")
+_ON = flags.DEFINE_string("on", "", "Where the workers run, slurm or ray; '' is this machine.")
 _HOSTS = flags.DEFINE_string(
     "hosts", "", "Hosts whose devices share each run: I/K@HOST:PORT on the I-th of K hosts; auto: as the cluster says."
 )
@@ -97,9 +97,11 @@ def main() -> int:
 
 
 def _check_together() -> None:
-    """Refuse flags that do not go with several workers."""
+    """Refuse flags that do not go with several workers, and a place that is not there."""
     from mdfl_jax.core.errors import UserError
+    from mdfl_jax.study.crew import place_of
 
+    place_of(_ON.value)
     if _HOSTS.value:
         for flag in (_WORKERS, _ON, _DRY_RUN):
             if flag.value != flag.default:
@@ -179,13 +181,13 @@ def _work(study: "Study", many: int) -> int:
 def _run(study: "Study", has_crew: bool) -> int:
     """Run the study, continue it, or read what is finished, and print its results. Return the exit status."""
     from mdfl_jax.report import tables
-    from mdfl_jax.study.crew import PLACES, Crew, command, parse_settings
+    from mdfl_jax.study.crew import Crew, command, parse_settings, place_of
     from mdfl_jax.study.plan import plan
     from mdfl_jax.study.run import RunOptions, run_or_resume
     from mdfl_jax.study.workdir import manifest_of
 
     workdir, many, settings = _workdir(study), _WORKERS.value, parse_settings(_CLUSTER.value)
-    place = PLACES[_ON.value](many, settings, workdir) if has_crew else None
+    place = place_of(_ON.value)(many, settings, workdir) if has_crew else None
     crew = Crew(place, many, command()) if place else None
 
     def begins(study: "Study", resume: bool) -> None:
