@@ -134,7 +134,7 @@ def _check_is_called(field: str, function: Any, arguments: int) -> None:
         pass
 
 
-FIGURES: Registry[Panel] = Registry("figure", home="mdfl_jax.report.panels")
+FIGURES: Registry[Panel] = Registry("figure", home="mdfl_jax.report.panels", contrib="panels")
 
 
 def figure(

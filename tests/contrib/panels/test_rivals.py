@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from mdfl_jax.report.panels.rivals import END, differences, matrix_of, measures, reference_of, tally
+from mdfl_jax.contrib.panels.rivals import END, differences, matrix_of, measures, reference_of, tally
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import FIGURES
 from mdfl_jax.results.statistics import simultaneous

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdfl_jax.report.panels import contacts as of
+from mdfl_jax.contrib.panels import contacts as of
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import FIGURES
 from tests.report.conftest import write_workdir

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from mdfl_jax.report.panels import by_setting
-from mdfl_jax.report.panels.by_setting import crossings
+from mdfl_jax.contrib.panels import by_setting
+from mdfl_jax.contrib.panels.by_setting import crossings
 from mdfl_jax.report.registry import FIGURES
 
 MOVES, RADII, SIZES = ("dcm", "static"), (1.0, 2.0, 3.0, 4.0), (0.01, 0.1, 1.0)
