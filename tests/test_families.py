@@ -17,6 +17,7 @@ MEMBERS = {  # by the folder of a family: where the registries are
     "contrib/loggers": ["config.checks.LOGGERS"],
     "contrib/mobility": ["mobility.registry.MOBILITIES"],
     "contrib/strategies": ["mobility.registry.MOBILITIES"],
+    "contrib/movie": ["report.registry.MOVIES"],
     "contrib/panels": ["report.registry.FIGURES"],
     "contrib/robust/attacks": ["attacks.registry.ATTACKS"],
     "contrib/robust/rules": ["exchange.aggregation.AGGREGATIONS"],

@@ -186,8 +186,12 @@ class Registry(Generic[T]):
 
     def unknown(self, name: str) -> str:
         """Return the error line for a name that no member has. It names the homes that are missing."""
-        line = unknown_name(self.kind, name, self)
-        return f"{line}; {' and '.join(self._missing)} may have it, and is not installed" if self._missing else line
+        return f"{unknown_name(self.kind, name, self)}{self.lacks()}"
+
+    def lacks(self) -> str:
+        """Return the end of an error line, with the homes in `CONTRIB` that are missing; "" if all are there."""
+        self.discover()
+        return f"; {' and '.join(self._missing)} may have it, and is not installed" if self._missing else ""
 
     def numbers(self, name: str) -> "type[Numbers]":
         """Return the class of a member's numbers.

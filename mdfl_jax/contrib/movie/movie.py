@@ -32,6 +32,7 @@ from mdfl_jax.report.panels.map import (
     shown_points,
 )
 from mdfl_jax.report.read import ReportData, rounds_done
+from mdfl_jax.report.registry import MOVIES
 from mdfl_jax.report.setting import CIRCLE, World, circle, worlds_of
 from mdfl_jax.report.style import INSIDE, STYLE, looks
 
@@ -212,6 +213,7 @@ def draw_pictures(study: ReportData, points: Sequence[int], rounds: int, width: 
 DEFAULT_ROUNDS, DEFAULT_FPS, DEFAULT_WIDTH = 40, 12, 7.2
 
 
+@MOVIES.register(".gif")
 def save_movie(
     study: ReportData,
     path: Path,
