@@ -11,6 +11,7 @@ MEMBERS = {  # by the folder of a family: where the registries are
     "algorithms": ["algorithms.registry.ALGORITHMS"],
     "contrib/algorithms": ["algorithms.registry.ALGORITHMS"],
     "contrib/cluster": ["study.crew.PLACES"],
+    "contrib/convolutions": ["models.conv.FORMS"],
     "contrib/formats/data": ["data.formats.FORMATS"],
     "contrib/formats/sources": ["data.sources.PREPARED"],
     "contrib/formats/traces": ["traces.reading.TRACE_FORMATS"],

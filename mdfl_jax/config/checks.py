@@ -52,6 +52,7 @@ from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.mobility.registry import movement_of, world_in
 from mdfl_jax.mobility.rule import FILES, WORLDS
 from mdfl_jax.models import MODELS
+from mdfl_jax.models.conv import FORMS
 from mdfl_jax.models.pretrained import READERS, TWINS
 from mdfl_jax.networks.costs import remembers_all, sends_parts
 from mdfl_jax.networks.graphs import GRAPHS
@@ -163,8 +164,8 @@ def _task(experiment: Experiment) -> Iterator[Rule]:
     allowed = f"{enumerated(task.precisions, 'or')} with data.name {name}"
     engine = experiment.engine
     yield "engine.precision", engine.precision not in task.precisions, allowed
-    halves = engine.convolution == "onednn" and engine.precision == "bfloat16"
-    yield "engine.convolution", halves, "another form with engine.precision bfloat16: oneDNN's is in float32"
+    halves = engine.convolution in FORMS and FORMS[engine.convolution].of_float32 and engine.precision == "bfloat16"
+    yield "engine.convolution", halves, "another form with engine.precision bfloat16: this one is in float32"
     for field in ("loss", "trainable"):
         yield f"model.{field}", getattr(model, field) and not task.of_datasets, f"empty with data.name {name}"
     yield "data.name", not name, "digits, the name of an .npz in data.dir, or tfds:<name>"

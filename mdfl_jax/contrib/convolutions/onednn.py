@@ -27,6 +27,7 @@ import jax.numpy as jnp
 
 from mdfl_jax.core.devices import backend, computes_512_bits, num_cores
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.models.conv import FORMS, SAMPLES, Form
 
 PACKAGE, FILE, OPENMP = "onednn-cpu-gomp", "libdnnl.so.3", "libgomp.so.1"
 INSTALL = "pip install 'mdfl_jax[onednn]'"
@@ -500,3 +501,14 @@ def gradients(packed: jax.Array, kernel: jax.Array, dy: jax.Array) -> tuple[jax.
     packed_dy = _call("pack_y", shape, dy)
     dx = _call("backward_data", shape, kernel, packed_dy)
     return dx, _call("backward_weights", shape, packed, packed_dy)
+
+
+FORMS.register("onednn", doc="That of oneDNN, on a CPU.")(
+    Form(
+        lambda x, kernel, _: forward(x, kernel),
+        lambda *args: gradients(*args[:-1]),
+        of_stride_one=True,
+        of_float32=True,
+        pays=lambda kernel, extent: pays(kernel, math.prod(extent), few_samples=extent[2] < SAMPLES),
+    )
+)

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, PartitionSpec
 
+from mdfl_jax.contrib.convolutions import onednn
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.models import conv, onednn
+from mdfl_jax.models import conv
 from mdfl_jax.models.conv import convolution
 
 installed = pytest.mark.skipif(bool(onednn.why_absent()), reason=f"oneDNN is not here: {onednn.why_absent()}")
