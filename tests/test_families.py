@@ -20,6 +20,7 @@ MEMBERS = {  # by the folder of a family: where the registries are
     "contrib/strategies": ["mobility.registry.MOBILITIES"],
     "contrib/movie": ["report.registry.MOVIES"],
     "contrib/panels": ["report.registry.FIGURES"],
+    "contrib/pretrained": ["models.weights.WEIGHTS"],
     "contrib/robust/attacks": ["attacks.registry.ATTACKS"],
     "contrib/robust/rules": ["exchange.aggregation.AGGREGATIONS"],
     "attacks/members": ["attacks.registry.ATTACKS"],

@@ -53,7 +53,7 @@ from mdfl_jax.mobility.registry import movement_of, world_in
 from mdfl_jax.mobility.rule import FILES, WORLDS
 from mdfl_jax.models import MODELS
 from mdfl_jax.models.conv import FORMS
-from mdfl_jax.models.pretrained import READERS, TWINS
+from mdfl_jax.models.weights import WEIGHTS
 from mdfl_jax.networks.costs import remembers_all, sends_parts
 from mdfl_jax.networks.graphs import GRAPHS
 from mdfl_jax.networks.wrappers.attacked import AttackConfig
@@ -184,8 +184,9 @@ def _start(experiment: Experiment) -> Iterator[Rule]:
     if model.pretrained:
         drawn = not task_of(experiment).of_datasets
         yield "model.pretrained", drawn, f"empty with data.name {experiment.data.name}"
-        weights = f"{enumerated(list(TWINS), 'or')}: {model.pretrained!r} holds weights of such a model"
-        yield "model.name", model.name not in TWINS, weights
+        models = WEIGHTS[Path(model.pretrained).suffix].models
+        weights = f"{enumerated(list(models), 'or')}: {model.pretrained!r} holds weights of such a model"
+        yield "model.name", model.name not in models, weights
         norm = from_values(MODELS.numbers(model.name), vars(model)).norm
         yield "model.pretrained", norm != "batch", f"empty with model.norm {norm}: weights are of networks with batch"
 
@@ -371,7 +372,7 @@ def wants_lists(experiment: Experiment) -> bool:
 def names_saved(text: str) -> bool:
     """Tell whether a value of `model.pretrained` names kept models of a study, in place of a file of weights."""
     path = Path(text)
-    return bool(text) and (path.is_dir() or path.suffix not in READERS or _is_saved(path))
+    return bool(text) and (path.is_dir() or path.suffix not in WEIGHTS or _is_saved(path))
 
 
 def _is_saved(path: Path) -> bool:

@@ -27,7 +27,7 @@ NOT_RUN = {
     "loggers=wandb": "needs an account or WANDB_MODE=offline: tests/contrib/loggers/test_loggers.py",
     "--target=": "needs the compiler of the device, some gigabytes, and minutes: tests/accelerators",
     "--on=": "needs a cluster, or its package: tests/docs/test_hosts_page.py",
-    "resnet18.safetensors": "needs torchvision's weights: tests/models/test_pretrained.py",
+    "resnet18.safetensors": "needs torchvision's weights: tests/contrib/pretrained/test_pretrained.py",
     "my_file.py": "stands for any of the examples below it, which tests/docs/test_extending.py runs",
     "./my_study.py": "stands for a file of the reader",
     "mobility.my_rule": "tests/docs/test_tasks.py",

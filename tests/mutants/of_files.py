@@ -8,7 +8,7 @@ RULES = "test_points_whose_rules_are_others_go_on_in_one_program"
 STREAMS, SIGNALS = "cli/test_closed_streams.py", "study/test_signals.py"
 NOHUP = f"{STREAMS}::test_a_closed_terminal_stops_a_study_with_its_state_saved_and_does_not_under_nohup"
 MEMORY, BOUNDS, SWEEP = "study/test_out_of_memory.py", "cli/test_sweep_mistakes.py", "config/test_sweep.py"
-WEIGHTS, TRACES = "models/test_hostile_weights.py", "traces/test_bounds.py"
+WEIGHTS, TRACES = "contrib/pretrained/test_hostile_weights.py", "traces/test_bounds.py"
 DIVERGING, IDENTITY = "study/test_diverging.py", "study/test_identity.py"
 DRY_RUN = "configs/test_dry_run.py::test_a_dry_run_describes_the_study[pame-f8,scale=smoke]"
 DEVICES = "study/test_other_devices.py::test_a_study_that_goes_on_with_other_devices_counts_the_same"
@@ -64,8 +64,8 @@ MUTANTS = [
     Mutant("cli/common.py", "word if len(word) <= LONGEST else", "word if True else", BOUNDS),
     Mutant("cli/common.py", "error = error.__context__", "error = None", BOUNDS),
     # Files of somebody else.
-    Mutant("models/pretrained.py", '"sparse" in last', '"sparse" == last', WEIGHTS),
-    Mutant("models/pretrained.py", '"/code/" in name or name.endswith("/constants.pkl")', "False", WEIGHTS),
+    Mutant("contrib/pretrained/pretrained.py", '"sparse" in last', '"sparse" == last', WEIGHTS),
+    Mutant("contrib/pretrained/pretrained.py", '"/code/" in name or name.endswith("/constants.pkl")', "False", WEIGHTS),
     Mutant("storage/disk.py", "if needed != entry.file_size and", "if False and", WEIGHTS),
     Mutant("storage/disk.py", "if size > ANYWHERE and size > (there", "if False and size > (there", WEIGHTS),
     Mutant("traces/describe.py", "for text in doubts(trace, usual)", "for text in ()",

@@ -13,7 +13,7 @@ import zipfile
 import numpy as np
 from small import told
 
-from mdfl_jax.models.pretrained import read_tensors
+from mdfl_jax.contrib.pretrained.pretrained import read_tensors
 from mdfl_jax.storage import disk, model_files
 
 DENSE = b"ctorch._utils\n_rebuild_tensor_v2\n."

@@ -23,6 +23,7 @@ import numpy as np
 from safetensors.numpy import load_file
 
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.models.weights import WEIGHTS, WeightFormat
 from mdfl_jax.storage.disk import check_npz, check_size
 
 NEEDS_CODE = "it holds a pickle, which needs code to be read; only tensors are taken"
@@ -165,7 +166,7 @@ def read_tensors(path: str | Path) -> dict[str, np.ndarray]:
     """Read the tensors of a weights file.
 
     A prefix of `PREFIXES` is removed if all names have it. A PyTorch file may hold the tensors themselves, or a
-    dictionary that has them under one of the keys `mdfl_jax.models.pretrained.STATE_DICTS`.
+    dictionary that has them under one of the keys `mdfl_jax.contrib.pretrained.pretrained.STATE_DICTS`.
 
     Args:
       path: a file that ends in .safetensors, .npz, .pth or .pt.
@@ -270,7 +271,7 @@ def match(tensors: Mapping[str, np.ndarray], shapes: Any) -> tuple[Any, Report]:
     num_batches_tracked are ignored, because they are not needed.
 
     Args:
-      tensors: the tensors by name, from `mdfl_jax.models.pretrained.read_tensors`.
+      tensors: the tensors by name, from `mdfl_jax.contrib.pretrained.pretrained.read_tensors`.
       shapes: the shapes of the model's variables, from ``jax.eval_shape(model.init, ...)``.
 
     Returns:
@@ -407,3 +408,7 @@ def _fault(name: str, tensor: np.ndarray, shape: tuple[int, ...]) -> str:
     if name.endswith("running_var") and single.min() < 0:
         return "holds a variance below zero"
     return ""
+
+
+for _ending in READERS:
+    WEIGHTS.register(_ending, doc="Tensors with torchvision's names.")(WeightFormat(tuple(TWINS), read_tensors, match))

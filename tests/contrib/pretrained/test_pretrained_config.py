@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from oracles.resnet import random_tensors
 
-from mdfl_jax.models import pretrained
+from mdfl_jax.contrib.pretrained import pretrained
 from mdfl_jax.study import make_study
 from mdfl_jax.study.plan import plan
 

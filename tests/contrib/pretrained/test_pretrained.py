@@ -11,8 +11,8 @@ from oracles.resnet import logits, names_and_shapes, random_tensors
 from safetensors.numpy import save_file
 from small import told
 
+from mdfl_jax.contrib.pretrained.pretrained import match, read_tensors, resized
 from mdfl_jax.models import make_model
-from mdfl_jax.models.pretrained import match, read_tensors, resized
 
 CLASSES, WIDTH = 10, 4
 SMALL = {"width": WIDTH, "num_classes": CLASSES, "stem": 3}
