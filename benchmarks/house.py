@@ -119,9 +119,8 @@ def private_of_core(modules: Mapping[str, Path]) -> list[str]:
                 of_core |= {alias.asname or alias.name for alias in node.names}
                 found += [f"{name}: {alias.name}" for alias in node.names if is_private(alias.name)]
         for node in ast.walk(ast.parse(path.read_text())):
-            is_read = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in of_core
-            if is_read and is_private(node.attr):
-                found.append(f"{name}: {node.value.id}.{node.attr}")
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and is_private(node.attr):
+                found += [f"{name}: {node.value.id}.{node.attr}"] * (node.value.id in of_core)
     return found
 
 

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import mdfl_jax
 
 MEMBERS = {  # by the folder of a family: where the registries are
@@ -56,4 +58,36 @@ def test_a_file_in_the_folder_of_a_family_is_a_member(tmp_path):
     look += "from mdfl_jax.metrics import METRICS\nassert 'mine' in METRICS\n"
     look += "from mdfl_jax.algorithms import mine\nassert mine is ALGORITHMS['mine']\n"
     found = subprocess.run([sys.executable, "-c", look], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
+
+
+WITHOUT = """
+import mdfl_jax
+from mdfl_jax.cli import families
+from mdfl_jax.cli.commands import DRY_RUNS, commands
+
+assert "theory" not in commands() and not list(DRY_RUNS)
+families.listing()
+small = {"rounds": 2, "eval_every": 2, "seeds": 1, "model.name": "linear", "network.num_clients": 6}
+mdfl_jax.run(small, workdir="study", progress=False)
+for changed, missing in (
+    ({"algorithm.name": "swift"}, "algorithms"),
+    ({"network.mobility": "patrol"}, "mobility, mdfl_jax.contrib.strategies"),
+    ({"algorithm.aggregation": "krum"}, "robust.rules"),
+    ({"loggers": "wandb"}, "loggers"),
+):
+    try:
+        mdfl_jax.run(small | changed, workdir="other", progress=False)
+    except mdfl_jax.UserError as error:
+        assert str(error).endswith(f"; not installed: mdfl_jax.contrib.{missing}"), error
+    else:
+        raise AssertionError(changed)
+"""
+
+
+@pytest.mark.long
+def test_the_core_works_without_contrib_and_an_error_names_what_is_missing(tmp_path):
+    package = Path(mdfl_jax.__file__).parent
+    shutil.copytree(package, tmp_path / package.name, ignore=shutil.ignore_patterns("__pycache__", "contrib"))
+    found = subprocess.run([sys.executable, "-c", WITHOUT], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stderr

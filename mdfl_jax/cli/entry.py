@@ -7,7 +7,7 @@ import sys
 
 from mdfl_jax import __version__
 from mdfl_jax.cli import streams
-from mdfl_jax.cli.commands import commands, module_of
+from mdfl_jax.cli.commands import OF_CONTRIB, commands, module_of
 from mdfl_jax.core import stages
 from mdfl_jax.core.errors import of_environment, unknown_name
 
@@ -35,7 +35,7 @@ def main() -> None:
 def _check(name: str) -> None:
     """Refuse a command that is not there, such as one of a folder of contrib that was left out."""
     if name not in COMMANDS:
-        print(f"error: {unknown_name('command', name, COMMANDS)}", file=sys.stderr)
+        print(f"error: {unknown_name('command', name, COMMANDS)}{OF_CONTRIB.lacks()}", file=sys.stderr)
         sys.exit(2)
 
 

@@ -544,7 +544,7 @@ def parse_loggers(text: str) -> list[str]:
     names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     for name in names:
         if name not in LOGGERS:
-            raise UserError(f"loggers: {unknown_name(LOGGERS.kind, name, LOGGERS)}")
+            raise UserError(f"loggers: {LOGGERS.unknown(name)}")
         package, install = LOGGERS[name].package, LOGGERS[name].install or LOGGERS[name].package
         if package and not importlib.util.find_spec(package):
             raise UserError(f"loggers is {text!r}; {name} needs the package {package}: pip install {install!r}")

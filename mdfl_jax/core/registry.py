@@ -191,7 +191,7 @@ class Registry(Generic[T]):
     def lacks(self) -> str:
         """Return the end of an error line, with the homes in `CONTRIB` that are missing; "" if all are there."""
         self.discover()
-        return f"; {' and '.join(self._missing)} may have it, and is not installed" if self._missing else ""
+        return f"; not installed: {', '.join(self._missing)}" if self._missing else ""
 
     def numbers(self, name: str) -> "type[Numbers]":
         """Return the class of a member's numbers.

@@ -284,7 +284,7 @@ def _files(name: str, directory: str) -> tuple[Format, list[Path]]:
         raise UserError(
             unknown_name("data.name", name, known)
             + "; another name is that of a file <data.dir>/<name>.npz, and neither data.dir"
-            f" nor the environment variable MDFL_DATA_DIR is set{_how_to_get(name)}"
+            f" nor the environment variable MDFL_DATA_DIR is set{_how_to_get(name)}{PREPARED.lacks()}"
         )
-    missing = f"; no file {os.path.join(path, name + '.npz')!r}{_how_to_get(name)}"
+    missing = f"; no file {os.path.join(path, name + '.npz')!r}{_how_to_get(name)}{PREPARED.lacks()}"
     raise UserError(unknown_name("data.name", name, known) + missing)
