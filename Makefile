@@ -34,7 +34,7 @@ mutants: $(VENV)/tested
 # Every shipped config compiled for devices that need not be there; it installs their compilers, some gigabytes.
 accelerators: $(VENV)/tested
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[aot-tpu,aot-gpu]'
-	MDFL_ACCELERATORS=all $(BIN)/python -m pytest -q tests/accelerators
+	MDFL_ACCELERATORS=all $(BIN)/python -m pytest -q tests/accelerators tests/contrib/estimates
 
 # The notebook is executed for the site; the file with its outputs stays as it is. --strict: a link that leads nowhere, in
 # a page or a docstring, is an error.

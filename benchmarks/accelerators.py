@@ -19,10 +19,13 @@ import numpy as np
 from absl import flags
 
 from benchmarks.papers.devices import STUDIES as PAPERS
-from mdfl_jax.cli import ahead, common
+from mdfl_jax.cli import common
+from mdfl_jax.contrib.estimates.dry_run import in_a_child
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.storage.provenance import commit
 
+_TARGET = flags.DEFINE_string("target", "", "Devices to compile for, separated by commas.")
+_EFFORT = flags.DEFINE_enum("effort", "quick", ["least", "quick", "full"], "How hard a TPU's compiler tries.")
 _STUDY = flags.DEFINE_string("study", "", "Names of `STUDIES`, separated by commas; papers: all of the papers.")
 
 RESULTS = Path(__file__).parent / "results"
@@ -58,8 +61,8 @@ def stand_ins(folder: Path) -> None:
 def row_of(study: str, target: str) -> dict[str, Any]:
     """Compile the first program of a study for a target; return the row of estimates."""
     config, *rest = STUDIES[study]
-    asked = ["--dry_run", f"--target={target}", f"--effort={ahead.EFFORT.value}"]
-    found = ahead.in_a_child(LARGEST.get(study, 0), [f"--config={config}", *asked, *rest])
+    asked = ["--dry_run", f"--target={target}", f"--effort={_EFFORT.value}"]
+    found = in_a_child(LARGEST.get(study, 0), [f"--config={config}", *asked, *rest])
     kept = {key: value for key, value in found.items() if key not in ("plan", "count")}
     return {"study": study, "target": target, "command": " ".join([config, *rest]), "commit": commit()} | kept
 
@@ -76,7 +79,7 @@ def main() -> int:
         if "MDFL_DATA_DIR" not in os.environ:
             stand_ins(Path(folder))
             os.environ["MDFL_DATA_DIR"] = folder
-        for target in (ahead.TARGET.value or "tpu-v5e,h100").split(","):  # the flag may name several targets
+        for target in (_TARGET.value or "tpu-v5e,h100").split(","):  # the flag may name several targets
             path = RESULTS / f"accelerators-{target.replace(':', '-')}.json"
             rows = {row["study"]: row for row in json.loads(path.read_text())["rows"]} if path.exists() else {}
             for name in names:

@@ -19,8 +19,8 @@ from absl import flags
 from benchmarks.beside import accuracy_with_data, beside, over_all, parsed
 from benchmarks.measure import RESULTS, WRITE
 from mdfl_jax.cli import common
+from mdfl_jax.contrib.panels.rivals import Matrix, differences, matrix_of, mean_of_known, measures, reference_of, tally
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.report.panels.rivals import Matrix, differences, matrix_of, mean_of_known, measures, reference_of, tally
 from mdfl_jax.report.read import ReportData, read_workdir
 
 _MADE = flags.DEFINE_string("arena", "", "The workdir of the finished study.")

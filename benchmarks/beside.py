@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from mdfl_jax.contrib.panels.rivals import Matrix
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.outcomes import t_quantile
-from mdfl_jax.report.panels.rivals import Matrix
 from mdfl_jax.report.read import ReportData, read_workdir
 from mdfl_jax.report.results import Results
 

@@ -156,7 +156,7 @@ def measure_row(row: Row, path: Path) -> dict[str, Any]:
     from mdfl_jax.config.resolve import as_config
     from mdfl_jax.engine.programs import Compiler
     from mdfl_jax.study import make_study
-    from mdfl_jax.study.ahead.memory import MIB, need_of, round_flops
+    from mdfl_jax.study.memory import MIB, need_of, round_flops
     from mdfl_jax.study.runner import Program
     from mdfl_jax.study.study import Run
 

@@ -7,7 +7,8 @@ Command:   python -m benchmarks.house                  prints the figures of the
 
 A room is a folder of `mdfl_jax/`. An arrow is an import of one room by another, wherever the import stands: inside a
 function or under TYPE_CHECKING too. `ORDER` says which room may import which. tests/test_house.py allows no arrow
-upward, no circle of modules, and no loose module at the top.
+upward, no circle of modules, and no loose module at the top. The core is every room but `contrib/`, the highest one, so
+the core imports nothing of it.
 """
 
 import argparse
@@ -23,11 +24,13 @@ from types import FrameType
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
+CONTRIB = "contrib"  # the room of what the core can do without
 ORDER = (
     *("core", "storage", "traces", "data", "exchange", "attacks", "models", "mobility", "tasks", "metrics", "networks"),
-    *("algorithms", "engine", "config", "results", "report", "study", "theory", "cli"),
+    *("algorithms", "engine", "config", "results", "report", "study", "cli", CONTRIB),
 )
 """The rooms from the ground up. A room imports only rooms that stand before it."""
+PARTS = ("core", CONTRIB)
 COUNTED = ("benchmarks", "configs", "examples", "launch", "tests")  # folders beside the package whose lines are counted
 HOUSE = ("config", "study", "engine", "storage", "results")  # the rooms around the rules that are simulated
 Graph = Mapping[str, Sequence[str]]
@@ -104,6 +107,28 @@ def loose(modules: Mapping[str, Path]) -> list[str]:
     return [name for name, path in modules.items() if path.parent.name == "mdfl_jax" and path.name != "__init__.py"]
 
 
+def private_of_core(modules: Mapping[str, Path]) -> list[str]:
+    """Return the private names of the core that contrib imports or reads, each as 'importer: name'."""
+    found = []
+    for name, path in modules.items():
+        if room_of(name) != CONTRIB:
+            continue
+        of_core = set()  # what the module knows of the core, by the names that it has here
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module and room_of(node.module) not in ("", CONTRIB):
+                of_core |= {alias.asname or alias.name for alias in node.names}
+                found += [f"{name}: {alias.name}" for alias in node.names if is_private(alias.name)]
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and is_private(node.attr):
+                found += [f"{name}: {node.value.id}.{node.attr}"] * (node.value.id in of_core)
+    return found
+
+
+def is_private(name: str) -> bool:
+    """Tell whether a name begins with one underscore, as in `_name`."""
+    return name.startswith("_") and not name.startswith("__")
+
+
 def arrows(graph: Graph) -> set[tuple[str, str]]:
     """Return the pairs (room, room that it imports)."""
     pairs = {(room_of(name), room_of(other)) for name, others in graph.items() for other in others}
@@ -150,9 +175,13 @@ def describe() -> str:
     graph = graph_of(modules)
     pairs = arrows(graph)
     floor = floors(pairs)
+    parts = {part: {n: p for n, p in modules.items() if (room_of(n) == CONTRIB) == (part == CONTRIB)} for part in PARTS}
     lines = [
-        f"modules {len(modules)}, lines {all_lines(list(modules.values())):,}, "
-        f"lines of code {sum(map(code_lines, modules.values())):,}",
+        *(
+            f"{part}: modules {len(of)}, lines {all_lines(list(of.values())):,}, "
+            f"lines of code {sum(map(code_lines, of.values())):,}"
+            for part, of in parts.items()
+        ),
         f"loose modules {len(loose(modules))}, circles {len(circles(graph))}, imports upward {len(upward(graph))}",
         f"rooms {len(ORDER)}, arrows between rooms {len(pairs)}, floors {max(floor.values())}",
         *(f"lines of {name}/ {all_lines(list((ROOT / name).rglob('*.py'))):,}" for name in COUNTED),
@@ -163,6 +192,12 @@ def describe() -> str:
         own = [path for name, path in modules.items() if room_of(name) == room]
         below = " ".join(other for other in ORDER if (room, other) in pairs)
         lines.append(f"{room:<12}{floor[room]:>6}{len(own):>9}{sum(map(code_lines, own)):>8,}  {below}")
+    lines += ["", f"{'of contrib':<18}{'modules':>9}{'code':>8}"]
+    folders: dict[str, list[Path]] = {}
+    for name, path in parts[CONTRIB].items():
+        if folder := ".".join(name.split(".")[2:3]):
+            folders.setdefault(folder, []).append(path)
+    lines += [f"{folder:<18}{len(own):>9}{sum(map(code_lines, own)):>8,}" for folder, own in folders.items()]
     return "\n".join(lines)
 
 

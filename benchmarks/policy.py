@@ -8,7 +8,7 @@ with; 100 to 139 are never used. The weights of ``learnt`` were trained by the s
 command finds similar weights and not the same ones.
 
 Every `CHECK_EVERY` generations the present policy is compared with ``waiting``, as which it began, over all 20 seeds
-and settings. The weights of the best of these comparisons go to `mdfl_jax/mobility/strategies/learnt.py`. The state is
+and settings. The weights of the best of these comparisons go to `mdfl_jax/contrib/strategies/learnt.py`. The state is
 kept in --workdir after each generation; the same command goes on from it.
 """
 
@@ -28,7 +28,7 @@ from benchmarks import measure
 from benchmarks.evolution import PAIRS, RATE, SIGMA, evolved, search_of
 from configs import arena
 from mdfl_jax.cli import common
-from mdfl_jax.mobility.strategies.learnt import START
+from mdfl_jax.contrib.strategies.learnt import START
 from mdfl_jax.storage.provenance import commit
 from mdfl_jax.study import make_study
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchmarks.quoted import markdown, results, rule_named
+from mdfl_jax.contrib.panels.rivals import EQUAL
 from mdfl_jax.core.errors import UserError, unknown_name
-from mdfl_jax.report.panels.rivals import EQUAL
 
 SHORT = {
     "mean over the evaluations": "over all rounds",

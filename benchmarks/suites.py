@@ -17,13 +17,14 @@ import numpy as np
 
 from benchmarks import measure
 from benchmarks.rounds import ROUNDS, images, prepare, simulation
+from mdfl_jax.contrib.convolutions import onednn
 from mdfl_jax.core import sharding
 from mdfl_jax.data.partition import DirichletNumbers
 from mdfl_jax.data.sources import load
 from mdfl_jax.exchange.gossip import NeighbourList, mix, mix_dense, mix_listed, neighbour_list
 from mdfl_jax.mobility import MOBILITIES, Mobility
 from mdfl_jax.mobility.grid import GridWorld, grid_points
-from mdfl_jax.models import make_model, onednn
+from mdfl_jax.models import make_model
 from mdfl_jax.models.conv import FORMS, convolution
 from mdfl_jax.tasks import classification
 

@@ -20,8 +20,8 @@ import optax
 
 import mdfl_jax
 from configs import arena
+from mdfl_jax.contrib.strategies.learnt import features
 from mdfl_jax.mobility import Sight, best, strategy
-from mdfl_jax.mobility.strategies.learnt import features
 from mdfl_jax.results.statistics import difference
 
 ENVS, STEPS, EPOCHS, MINIBATCHES = 16, 64, 4, 4

@@ -1,4 +1,4 @@
-"""``python -m launch.theory`` is the command ``mdfl theory`` of a checkout: `mdfl_jax/cli/theory.py`."""
+"""``python -m launch.theory`` is the command ``mdfl theory`` of a checkout: `mdfl_jax/contrib/theory/command.py`."""
 
 import sys
 

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from mdfl_jax.core.types import Algorithm, Hparams, Links, Network, Schedule, Task
     from mdfl_jax.engine.simulation import simulate
     from mdfl_jax.report.results import Results
-    from mdfl_jax.study.environment import environment
     from mdfl_jax.study.events import EvaluationInfo
     from mdfl_jax.study.run import run
     from mdfl_jax.study.runner import Interrupted
@@ -35,7 +34,7 @@ _HOMES = {
     "EvaluationInfo": "study.events",
     "Interrupted": "study.runner",
     "Results": "report.results",
-    "environment": "study.environment",
+    "environment": "contrib.environment.environment",
     "run": "study.run",
     "simulate": "engine.simulation",
 }

@@ -31,7 +31,7 @@ def test_every_package_that_is_imported_is_a_dependency():
 
 
 def test_every_extra_that_a_message_names_exists():
-    form = r"mdfl_jax\[([a-z-]+)\]'|extra=\"([a-z-]+)\"|_package\(\"([a-z-]+)\""
+    form = r"mdfl_jax\[([a-z-]+)\]'|extra=\"([a-z-]+)\"|package\(\"([a-z-]+)\""
     named = {extra for path in FILES for found in re.findall(form, path.read_text()) for extra in found if extra}
     assert named >= {"hf", "tfds", "slurm", "ray"}
     assert named <= set(PROJECT["optional-dependencies"])

@@ -5,14 +5,30 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import mdfl_jax
 
 MEMBERS = {  # by the folder of a family: where the registries are
     "algorithms": ["algorithms.registry.ALGORITHMS"],
+    "contrib/algorithms": ["algorithms.registry.ALGORITHMS"],
+    "contrib/cluster": ["study.crew.PLACES"],
+    "contrib/convolutions": ["models.conv.FORMS"],
+    "contrib/formats/data": ["data.formats.FORMATS"],
+    "contrib/formats/sources": ["data.sources.PREPARED"],
+    "contrib/formats/traces": ["traces.reading.TRACE_FORMATS"],
+    "contrib/loggers": ["config.checks.LOGGERS"],
+    "contrib/mobility": ["mobility.registry.MOBILITIES"],
+    "contrib/strategies": ["mobility.registry.MOBILITIES"],
+    "contrib/movie": ["report.registry.MOVIES"],
+    "contrib/panels": ["report.registry.FIGURES"],
+    "contrib/pretrained": ["models.weights.WEIGHTS"],
+    "contrib/robust/attacks": ["attacks.registry.ATTACKS"],
+    "contrib/robust/rules": ["exchange.aggregation.AGGREGATIONS"],
     "attacks/members": ["attacks.registry.ATTACKS"],
     "data/formats": ["data.formats.FORMATS"],
     "data/partition": ["data.partition.PARTITIONS"],
-    "data/sources": ["data.sources.SOURCES", "data.sources.PREPARED"],
+    "data/sources": ["data.sources.SOURCES"],
     "exchange": ["exchange.aggregation.AGGREGATIONS", "exchange.compressors.COMPRESSORS"],
     "models/zoo": ["models.model.MODELS"],
     "networks": ["networks.graphs.GRAPHS", "networks.meetings.PATTERNS", "networks.mixing.MIXINGS",
@@ -30,15 +46,48 @@ IMPORT = "from mdfl_jax.{0[0]} import {0[2]}\n"
 def test_a_file_in_the_folder_of_a_family_is_a_member(tmp_path):
     package = Path(mdfl_jax.__file__).parent
     shutil.copytree(package, tmp_path / package.name, ignore=shutil.ignore_patterns("__pycache__", "assets"))
-    look = "import mdfl_jax.traces.formats.waypoints\n"  # the last file of its folder, imported first
+    look = "import mdfl_jax.contrib.formats.traces.waypoints\n"  # the last file of its folder, imported first
     for folder, registries in MEMBERS.items():
+        mine = f"mine_of_{folder.rpartition('/')[2]}" if folder.startswith("contrib/") else "mine"  # no name twice
         found = [path.rpartition(".") for path in registries]
         imports = "".join(map(IMPORT.format, found))
-        made = "".join(f"{name}.register('mine')(mine)\n" for *_, name in found)
+        made = "".join(f"{name}.register('{mine}')(mine)\n" for *_, name in found)
         (tmp_path / package.name / folder / "mine.py").write_text(f"{imports}\ndef mine(*given):\n    ...\n\n{made}")
-        look += imports + "".join(f"assert 'mine' in {name}, {name}.kind\n" for *_, name in found)
+        look += imports + "".join(f"assert '{mine}' in {name}, {name}.kind\n" for *_, name in found)
     (tmp_path / package.name / "metrics" / "built_in" / "mine.py").write_text(METRIC)
     look += "from mdfl_jax.metrics import METRICS\nassert 'mine' in METRICS\n"
     look += "from mdfl_jax.algorithms import mine\nassert mine is ALGORITHMS['mine']\n"
     found = subprocess.run([sys.executable, "-c", look], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
+
+
+WITHOUT = """
+import mdfl_jax
+from mdfl_jax.cli import families
+from mdfl_jax.cli.commands import DRY_RUNS, commands
+
+assert "theory" not in commands() and not list(DRY_RUNS)
+families.listing()
+small = {"rounds": 2, "eval_every": 2, "seeds": 1, "model.name": "linear", "network.num_clients": 6}
+mdfl_jax.run(small, workdir="study", progress=False)
+for changed, missing in (
+    ({"algorithm.name": "swift"}, "algorithms"),
+    ({"network.mobility": "patrol"}, "mobility, mdfl_jax.contrib.strategies"),
+    ({"algorithm.aggregation": "krum"}, "robust.rules"),
+    ({"loggers": "wandb"}, "loggers"),
+):
+    try:
+        mdfl_jax.run(small | changed, workdir="other", progress=False)
+    except mdfl_jax.UserError as error:
+        assert str(error).endswith(f"; not installed: mdfl_jax.contrib.{missing}"), error
+    else:
+        raise AssertionError(changed)
+"""
+
+
+@pytest.mark.long
+def test_the_core_works_without_contrib_and_an_error_names_what_is_missing(tmp_path):
+    package = Path(mdfl_jax.__file__).parent
+    shutil.copytree(package, tmp_path / package.name, ignore=shutil.ignore_patterns("__pycache__", "contrib"))
+    found = subprocess.run([sys.executable, "-c", WITHOUT], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stderr

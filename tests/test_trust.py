@@ -82,7 +82,7 @@ def test_every_test_that_the_page_names_is_there():
 def test_the_bounds_of_the_page_are_those_of_the_code():
     from mdfl_jax.config import checks, points
     from mdfl_jax.config.resolve import all_fields
-    from mdfl_jax.models import pretrained
+    from mdfl_jax.contrib.pretrained import pretrained
     from mdfl_jax.traces import reading
     from mdfl_jax.traces.formats import tables
     from mdfl_jax.traces.resampling import MAX_ROUNDS, MOST_LINKS, MOST_PLACES

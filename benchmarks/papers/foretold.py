@@ -65,7 +65,7 @@ def effective(config: ConfigDict, seeds: int) -> list[tuple[dict[str, Any], np.n
     """Return the points of a configuration, each with the effective B [S] of its network, which may be infinite."""
     from mdfl_jax.config.points import points
     from mdfl_jax.config.resolve import resolve
-    from mdfl_jax.theory import network
+    from mdfl_jax.contrib.theory import network
 
     alone, found = network.alone(config, seeds, 0), []
     every = points(resolve(alone))

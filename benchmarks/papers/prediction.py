@@ -65,7 +65,7 @@ def known_of(study: Study, config: ConfigDict, part: Callable[[Mapping[str, obje
     """
     from mdfl_jax.config.points import points
     from mdfl_jax.config.resolve import resolve
-    from mdfl_jax.theory import network
+    from mdfl_jax.contrib.theory import network
 
     trained = {point["id"]: point for point in study.points}
     alone = network.alone(config, THEORY_SEEDS, 0)
@@ -122,7 +122,7 @@ def ordered(points: Sequence[Known], name: str, sign: float) -> float:
 
 def ranking(points: Sequence[Known]) -> Table:
     """Make the table of all quantities that differ between the points, the best predictor first."""
-    from mdfl_jax.theory.quantities import QUANTITIES
+    from mdfl_jax.contrib.theory.quantities import QUANTITIES
 
     parts = list(dict.fromkeys(point.part for point in points))
     accuracy, rows = np.array([point.accuracy for point in points]), []

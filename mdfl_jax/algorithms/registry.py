@@ -21,7 +21,9 @@ class AlgorithmTraits(NamedTuple):
     keeps_sum: bool = False
 
 
-ALGORITHMS: Registry[Factory] = Registry("algorithm", LocalNumbers, "mdfl_jax.algorithms", AlgorithmTraits())
+ALGORITHMS: Registry[Factory] = Registry(
+    "algorithm", LocalNumbers, "mdfl_jax.algorithms", AlgorithmTraits(), contrib="algorithms"
+)
 RECURSION = ("momentum", "optimizer", "local_steps", "statistics")
 """The settings ignored by an algorithm whose recursion contains one gradient step a round."""
 IGNORABLE = ("aggregation", "compressor", "sends", *RECURSION)

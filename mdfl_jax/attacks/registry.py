@@ -83,7 +83,7 @@ class Attack(NamedTuple):
     metrics: tuple[Metric, ...] = ()
 
 
-ATTACKS: Registry[Attack] = Registry("attack", home="mdfl_jax.attacks.members")
+ATTACKS: Registry[Attack] = Registry("attack", home="mdfl_jax.attacks.members", contrib="robust.attacks")
 
 
 @jax.tree_util.register_dataclass

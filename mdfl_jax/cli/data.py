@@ -159,8 +159,7 @@ def _show_clients() -> int:
     """Print the clients' data of a study, once for each group of sweep points that draw the same."""
     from mdfl_jax.report.panels import label_counts
     from mdfl_jax.report.style import save_picture
-    from mdfl_jax.study import make_study
-    from mdfl_jax.study.ahead import partitions
+    from mdfl_jax.study import make_study, partitions
 
     path = Path(_PICTURE.value)
     if _PICTURE.value:

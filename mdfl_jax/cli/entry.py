@@ -7,19 +7,11 @@ import sys
 
 from mdfl_jax import __version__
 from mdfl_jax.cli import streams
+from mdfl_jax.cli.commands import OF_CONTRIB, commands, module_of
 from mdfl_jax.core import stages
 from mdfl_jax.core.errors import of_environment, unknown_name
 
-COMMANDS = {
-    "sweep": "runs a study: mdfl sweep digits, mdfl sweep ./my_study.py --config.rounds=100",
-    "merge": "puts workdirs together, other seeds, points or machines: mdfl merge runs/one runs/two --workdir=runs/all",
-    "report": "makes the report of a study again, or compares several: mdfl report runs/digits runs/radius",
-    "info": "prints versions and devices, or the members of the families: mdfl info --list, mdfl info algorithm.pame",
-    "data": "describes a trace or a contact list, mdfl data FILE, or a study's data, mdfl data --config=digits",
-    "theory": "prints what theory says of a study, without running it: mdfl theory fedmobile_digits",
-    "new": "writes a member of your own to begin with: mdfl new mobility my_rule",
-    "cite": "prints what a paper cites, as BibTeX: mdfl cite; with the papers of a study: mdfl cite runs/digits",
-}
+COMMANDS = commands()
 SHORT = ("cite", "info", "new")  # commands that take no longer than their imports, and so do not tell what they do
 
 
@@ -33,13 +25,18 @@ def main() -> None:
     if word == "--version":
         print(f"mdfl_jax {__version__}")
         sys.exit(0)
-    if word not in COMMANDS:
-        print(f"error: {unknown_name('command', word, COMMANDS)}", file=sys.stderr)
-        sys.exit(2)
+    _check(word)
     sys.argv = [f"mdfl {word}", *sys.argv[2:]]
     if (folder := _current_folder()) not in sys.path:
         sys.path.insert(0, folder)  # as python -m does, so that config files can import their neighbours
     start(word)
+
+
+def _check(name: str) -> None:
+    """Refuse a command that is not there, such as one of a folder of contrib that was left out."""
+    if name not in COMMANDS:
+        print(f"error: {unknown_name('command', name, COMMANDS)}{OF_CONTRIB.lacks()}", file=sys.stderr)
+        sys.exit(2)
 
 
 def _current_folder() -> str:
@@ -57,6 +54,7 @@ def start(name: str) -> None:
     Args:
       name: the name of the command, one of `COMMANDS`.
     """
+    _check(name)
     streams.install()
     _current_folder()
     os.environ["MPLBACKEND"] = "agg"  # figures are files, whatever the environment says
@@ -65,7 +63,7 @@ def start(name: str) -> None:
             with stages.stage(f"starting {name}"):
                 from mdfl_jax.cli import common
 
-                command = importlib.import_module(f"mdfl_jax.cli.{name}")
+                command = importlib.import_module(module_of(name))
         except ModuleNotFoundError as error:
             if str(error.name).partition(".")[0] == "mdfl_jax":
                 raise

@@ -86,7 +86,8 @@ def listing(only: str = "") -> str:
             usual = [] if member else _numbers(family, family.registry.usual, _line)
             lines += ["  usual numbers, of which a member may lack some", *usual] if usual else []
             for each in [member] if member else family.registry:
-                lines += [f"  {each}  {family.registry.doc(each)}".rstrip(), *_said(family, each)]
+                contrib = " (contrib)" * family.registry.member(each).is_contrib
+                lines += [f"  {each}{contrib}  {family.registry.doc(each)}".rstrip(), *_said(family, each)]
                 lines += [f"      {line}".rstrip() for line in family.registry.told(each).split("\n")] * bool(member)
                 numbers = family.registry.numbers(each)
                 lines += [line for line in _numbers(family, numbers, _line) if line not in usual]

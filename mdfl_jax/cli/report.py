@@ -23,6 +23,7 @@ from mdfl_jax.core.outcomes import is_text_of
 from mdfl_jax.report import compare, figures, page, pivot
 from mdfl_jax.report.compare import read_studies
 from mdfl_jax.report.read import ROUNDS, NotYetError, ReportData
+from mdfl_jax.report.registry import MOVIES
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.study_files import CONFIG, run_files
 
@@ -199,17 +200,15 @@ def _save_figure(run: ReportData) -> None:
         print("\n".join(f"{name:16} {what}" for name, what in figures.list_figures(run)))
         return
     name, path, width = str(_FIGURE.value), Path(str(_TO.value)), figures.width_in_inches(_WIDTH.value or "page")
-    moves = path.suffix == figures.MOVIE
+    moves = path.suffix in MOVIES
     figures.check_figure(run, name, path)
     if not moves and (_ROUNDS.value or _FPS.value):
         flag = "rounds" if _ROUNDS.value else "fps"
         raise UserError(f"--{flag} is for a moving map: --figure=map --to=FILE.gif, not {path.name}")
     if moves:
-        from mdfl_jax.report.movie import save_movie
-
         points = None if _POINTS.value is None else _indices(run, _POINTS.value)
         rate = {} if _FPS.value is None else {"fps": _FPS.value}
-        print(save_movie(run, path, points, _ROUNDS.value, width=width, **rate))
+        print(MOVIES[path.suffix](run, path, points, _ROUNDS.value, width=width, **rate))
     else:
         figures.save_figure(_some(run), name, path, width)
         print(path)

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from mdfl_jax.cli import ahead, common
+from mdfl_jax.cli import common
+from mdfl_jax.cli.commands import DRY_RUNS
 from mdfl_jax.core.errors import check_path
 
 if TYPE_CHECKING:
@@ -28,17 +29,25 @@ if TYPE_CHECKING:
 
 WORDS, DOES = ("config",), ""
 common.study_flags()
-flags.adopt_module_key_flags(ahead)  # --help then lists them
 _WORKDIR = flags.DEFINE_string("workdir", "", "Where results go; runs/<name of the study> where left out.")
 _OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace the study that the workdir holds.")
 _WORKERS = flags.DEFINE_integer("workers", 1, "Processes that share the runs.", lower_bound=1, upper_bound=1000)
-_ON = flags.DEFINE_enum("on", "", ["", "slurm", "ray"], "Where the workers run; '' is this machine.")
+_ON = flags.DEFINE_string("on", "", "Where the workers run, slurm or ray; '' is this machine.")
 _HOSTS = flags.DEFINE_string(
     "hosts", "", "Hosts whose devices share each run: I/K@HOST:PORT on the I-th of K hosts; auto: as the cluster says."
 )
 _CLUSTER = flags.DEFINE_string("cluster", "", "Settings of the cluster, such as partition=gpu,time=120,cpus=4,gpus=1.")
 _CACHE = flags.DEFINE_string("cache", common.default_cache(), "Folder of compiled programs; '' keeps none.")
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Compile, say what the study takes, and write nothing.")
+_TARGET = flags.DEFINE_string(
+    "target", "", "With --dry_run: the device to compile for, such as tpu-v5e:2x2 or h100; it need not be there."
+)
+_EFFORT = flags.DEFINE_enum(
+    "effort",
+    "quick",
+    ["least", "quick", "full"],
+    "With --target: how hard a TPU's compiler tries; on other devices, and of studies, always in full.",
+)
 _REPORT = flags.DEFINE_bool("report", True, "Make tables, figures and report.html at the end.")
 
 
@@ -50,8 +59,7 @@ def main() -> int:
     """
     from mdfl_jax.core import hosts
     from mdfl_jax.core.errors import UserError
-    from mdfl_jax.study import Interrupted, crew, make_study
-    from mdfl_jax.study.ahead import memory
+    from mdfl_jax.study import Interrupted, crew, make_study, memory
     from mdfl_jax.study.plan import plan
     from mdfl_jax.study.runner import about, follow
     from mdfl_jax.study.signals import apart
@@ -61,11 +69,10 @@ def main() -> int:
     _check_together()
     wanted, worker = _wanted(), crew.as_worker()
     has_crew = worker is None and (_WORKERS.value > 1 or _ON.value != "")
-    # A child uses no cache: a program that was compiled for an absent device can be stored, but not loaded again.
-    common.setup_jax("" if ahead.is_child() else _CACHE.value, only_cpu=wanted is not None or has_crew)
+    common.setup_jax(_CACHE.value, only_cpu=wanted is not None or has_crew)
     hosts.start(_HOSTS.value)
     if wanted and wanted.kind != "cpu":
-        return ahead.child(wanted, config) if ahead.is_child() else ahead.main(wanted)
+        return DRY_RUNS[wanted.kind](wanted, config, _EFFORT.value)
     study = hosts.agree(lambda: make_study(config), about)
     if not hosts.is_first():
         with hosts.together():
@@ -90,9 +97,11 @@ def main() -> int:
 
 
 def _check_together() -> None:
-    """Refuse flags that do not go with several workers."""
+    """Refuse flags that do not go with several workers, and a place that is not there."""
     from mdfl_jax.core.errors import UserError
+    from mdfl_jax.study.crew import place_of
 
+    place_of(_ON.value)
     if _HOSTS.value:
         for flag in (_WORKERS, _ON, _DRY_RUN):
             if flag.value != flag.default:
@@ -100,7 +109,7 @@ def _check_together() -> None:
     asked = f"--on={_ON.value}" if _ON.value else f"--workers={_WORKERS.value}" if _WORKERS.value > 1 else ""
     if _CLUSTER.value and not _ON.value:
         raise UserError(f"--cluster={_CLUSTER.value} is for --on=slurm and --on=ray")
-    for flag in (ahead.TARGET, _DRY_RUN):
+    for flag in (_TARGET, _DRY_RUN):
         if asked and flag.value:
             raise UserError(f"{asked} is given with --{flag.name}: it runs nothing")
 
@@ -140,13 +149,13 @@ def _wanted() -> "Wanted | None":
     from mdfl_jax.core import devices
     from mdfl_jax.core.errors import UserError
 
-    if not ahead.TARGET.value:
-        if ahead.EFFORT.present:
-            raise UserError(f"--effort={ahead.EFFORT.value} is for --dry_run --target; studies are compiled in full")
+    if not _TARGET.value:
+        if _EFFORT.present:
+            raise UserError(f"--effort={_EFFORT.value} is for --dry_run --target; studies are compiled in full")
         return None
     if not _DRY_RUN.value:
-        raise UserError(f"--target={ahead.TARGET.value} is for --dry_run; a study runs on the devices that are there")
-    return devices.parse(ahead.TARGET.value)
+        raise UserError(f"--target={_TARGET.value} is for --dry_run; a study runs on the devices that are there")
+    return devices.parse(_TARGET.value)
 
 
 def _workdir(study: "Study") -> Path:
@@ -172,13 +181,13 @@ def _work(study: "Study", many: int) -> int:
 def _run(study: "Study", has_crew: bool) -> int:
     """Run the study, continue it, or read what is finished, and print its results. Return the exit status."""
     from mdfl_jax.report import tables
-    from mdfl_jax.study.crew import PLACES, Crew, command, parse_settings
+    from mdfl_jax.study.crew import Crew, command, parse_settings, place_of
     from mdfl_jax.study.plan import plan
     from mdfl_jax.study.run import RunOptions, run_or_resume
     from mdfl_jax.study.workdir import manifest_of
 
     workdir, many, settings = _workdir(study), _WORKERS.value, parse_settings(_CLUSTER.value)
-    place = PLACES[_ON.value](many, settings, workdir) if has_crew else None
+    place = place_of(_ON.value)(many, settings, workdir) if has_crew else None
     crew = Crew(place, many, command()) if place else None
 
     def begins(study: "Study", resume: bool) -> None:

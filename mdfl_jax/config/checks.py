@@ -52,7 +52,8 @@ from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.mobility.registry import movement_of, world_in
 from mdfl_jax.mobility.rule import FILES, WORLDS
 from mdfl_jax.models import MODELS
-from mdfl_jax.models.pretrained import READERS, TWINS
+from mdfl_jax.models.conv import FORMS
+from mdfl_jax.models.weights import WEIGHTS
 from mdfl_jax.networks.costs import remembers_all, sends_parts
 from mdfl_jax.networks.graphs import GRAPHS
 from mdfl_jax.networks.wrappers.attacked import AttackConfig
@@ -163,8 +164,8 @@ def _task(experiment: Experiment) -> Iterator[Rule]:
     allowed = f"{enumerated(task.precisions, 'or')} with data.name {name}"
     engine = experiment.engine
     yield "engine.precision", engine.precision not in task.precisions, allowed
-    halves = engine.convolution == "onednn" and engine.precision == "bfloat16"
-    yield "engine.convolution", halves, "another form with engine.precision bfloat16: oneDNN's is in float32"
+    halves = engine.convolution in FORMS and FORMS[engine.convolution].of_float32 and engine.precision == "bfloat16"
+    yield "engine.convolution", halves, "another form with engine.precision bfloat16: this one is in float32"
     for field in ("loss", "trainable"):
         yield f"model.{field}", getattr(model, field) and not task.of_datasets, f"empty with data.name {name}"
     yield "data.name", not name, "digits, the name of an .npz in data.dir, or tfds:<name>"
@@ -183,8 +184,9 @@ def _start(experiment: Experiment) -> Iterator[Rule]:
     if model.pretrained:
         drawn = not task_of(experiment).of_datasets
         yield "model.pretrained", drawn, f"empty with data.name {experiment.data.name}"
-        weights = f"{enumerated(list(TWINS), 'or')}: {model.pretrained!r} holds weights of such a model"
-        yield "model.name", model.name not in TWINS, weights
+        models = WEIGHTS[Path(model.pretrained).suffix].models
+        weights = f"{enumerated(list(models), 'or')}: {model.pretrained!r} holds weights of such a model"
+        yield "model.name", model.name not in models, weights
         norm = from_values(MODELS.numbers(model.name), vars(model)).norm
         yield "model.pretrained", norm != "batch", f"empty with model.norm {norm}: weights are of networks with batch"
 
@@ -370,7 +372,7 @@ def wants_lists(experiment: Experiment) -> bool:
 def names_saved(text: str) -> bool:
     """Tell whether a value of `model.pretrained` names kept models of a study, in place of a file of weights."""
     path = Path(text)
-    return bool(text) and (path.is_dir() or path.suffix not in READERS or _is_saved(path))
+    return bool(text) and (path.is_dir() or path.suffix not in WEIGHTS or _is_saved(path))
 
 
 def _is_saved(path: Path) -> bool:
@@ -519,7 +521,7 @@ def parse_save(text: str, rounds: int, eval_every: int) -> Save:
     return Save("every", every)
 
 
-LOGGERS: Registry[Any] = Registry("logger", home="mdfl_jax.study.loggers")
+LOGGERS: Registry[Any] = Registry("logger", contrib="loggers")
 """Loggers: name -> a subclass of `mdfl_jax.study.loggers.line_logger.LineLogger`."""
 
 
@@ -542,7 +544,7 @@ def parse_loggers(text: str) -> list[str]:
     names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     for name in names:
         if name not in LOGGERS:
-            raise UserError(f"loggers: {unknown_name(LOGGERS.kind, name, LOGGERS)}")
+            raise UserError(f"loggers: {LOGGERS.unknown(name)}")
         package, install = LOGGERS[name].package, LOGGERS[name].install or LOGGERS[name].package
         if package and not importlib.util.find_spec(package):
             raise UserError(f"loggers is {text!r}; {name} needs the package {package}: pip install {install!r}")

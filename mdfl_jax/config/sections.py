@@ -340,7 +340,9 @@ class EngineConfig:
         "precision of the models' arithmetic; float64, which some tasks have, is also the precision of the weights",
         names=(*PRECISIONS, "float64"),
     )
-    convolution: str = field("auto", "form of the convolutions", names=("auto", *FORMS, *OF_NETWORKS))
+    convolution: str = field(
+        "auto", "form of the convolutions", names=lambda: ("auto", *FORMS.as_registered(), *OF_NETWORKS)
+    )
     remat: bool = field(False, "compute stages again for the gradient instead of storing them")
     links: str = field(
         "auto",

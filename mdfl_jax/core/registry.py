@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # numbers import JAX, and reports are made without JAX
     from mdfl_jax.core.numbers import Numbers
 
 T = TypeVar("T")
+CONTRIB = "mdfl_jax.contrib"  # the package of what the core can do without; it may be missing
 _FOR_CALLERS = re.compile(r"\n\s*\n(?:Args|Attributes|Raises|Returns|Yields|>>> ).*", re.DOTALL)  # of a docstring
 
 
@@ -60,6 +61,11 @@ class Member(NamedTuple):
     file: str = ""
     home: str = ""
 
+    @property
+    def is_contrib(self) -> bool:
+        """Whether the member is in `CONTRIB`, and so no part of the core."""
+        return self.home.startswith(f"{CONTRIB}.")
+
 
 class Registry(Generic[T]):
     """The members of one family, by name.
@@ -77,7 +83,12 @@ class Registry(Generic[T]):
     """
 
     def __init__(
-        self, kind: str, numbers: "type[Numbers] | None" = None, home: str | tuple[str, ...] = (), traits: Any = None
+        self,
+        kind: str,
+        numbers: "type[Numbers] | None" = None,
+        home: str | tuple[str, ...] = (),
+        traits: Any = None,
+        contrib: str | tuple[str, ...] = (),
     ):
         """Make an empty registry.
 
@@ -87,9 +98,12 @@ class Registry(Generic[T]):
           home: the package whose modules register the members, or several packages. They are imported at the first
             look-up, so a new file there is a new member.
           traits: the traits of members that are registered without traits of their own.
+          contrib: the package in `CONTRIB` that is a further home, such as "algorithms", or several. It may be missing.
         """
         self.kind, self._usual, self._traits = kind, numbers, traits
         self._homes = (home,) if isinstance(home, str) else home
+        self._homes += tuple(f"{CONTRIB}.{name}" for name in ((contrib,) if isinstance(contrib, str) else contrib))
+        self._missing: list[str] = []  # the homes in `CONTRIB` that are not there
         self._is_complete = False
         self._looking: set[int] = set()  # the threads that are importing the members
         self._members: dict[str, Member] = {}
@@ -148,8 +162,9 @@ class Registry(Generic[T]):
         self._looking.add(thread)  # another thread, which needs all members, imports the same modules and so waits
         try:
             for home in self._homes:
-                modules = pkgutil.iter_modules(importlib.import_module(home).__path__)
-                for name in sorted(module.name for module in modules):
+                if (names := _modules(home)) is None:
+                    self._missing.append(home)
+                for name in names or ():
                     importlib.import_module(f"{home}.{name}")
             self._is_complete = True
         finally:  # after an interrupt too: the next look-up finds the others
@@ -170,8 +185,13 @@ class Registry(Generic[T]):
         return self._members[name]
 
     def unknown(self, name: str) -> str:
-        """Return the error line for a name that no member has."""
-        return unknown_name(self.kind, name, self)
+        """Return the error line for a name that no member has. It names the homes that are missing."""
+        return f"{unknown_name(self.kind, name, self)}{self.lacks()}"
+
+    def lacks(self) -> str:
+        """Return the end of an error line, with the homes in `CONTRIB` that are missing; "" if all are there."""
+        self.discover()
+        return f"; not installed: {', '.join(self._missing)}" if self._missing else ""
 
     def numbers(self, name: str) -> "type[Numbers]":
         """Return the class of a member's numbers.
@@ -221,14 +241,31 @@ class Registry(Generic[T]):
         return name in self._members
 
     def as_registered(self) -> tuple[str, ...]:
-        """Return the names in the order of their registration: first those of the homes, by module, then the others.
+        """Return the names in the order of their registration: those of the core, of contrib, and then the others.
 
-        So the order does not depend on which module of a home was imported first.
+        Those of the core and of contrib are in the order of their modules. So the order does not depend on which module
+        of a home was imported first.
         """
         self.discover()
-        home = {name: member.home for name, member in self._members.items()}
-        return (*sorted(filter(home.get, home), key=home.__getitem__), *(name for name in home if not home[name]))
+        order = {name: (member.is_contrib, member.home) for name, member in self._members.items()}
+        at_home = [name for name, (_, home) in order.items() if home]
+        return (*sorted(at_home, key=order.__getitem__), *(name for name in order if name not in at_home))
 
     def __iter__(self) -> Iterator[str]:
         self.discover()
         return iter(sorted(self._members))
+
+
+def _modules(home: str) -> list[str] | None:
+    """Return the names of the modules of a package in their order; None for a package of `CONTRIB` that is missing.
+
+    Raises:
+      ModuleNotFoundError: if a module of the core is missing, or one that the package imports.
+    """
+    try:
+        package = importlib.import_module(home)
+    except ModuleNotFoundError as error:
+        if not home.startswith(CONTRIB) or not f"{home}.".startswith(f"{error.name}."):
+            raise
+        return None
+    return sorted(module.name for module in pkgutil.iter_modules(package.__path__))

@@ -78,7 +78,7 @@ class RuleTraits(NamedTuple):
 
 Aggregation = Callable[[Heard], ClientParams | Exchanged]
 HOMES = ("mdfl_jax.exchange", "mdfl_jax.exchange.rules")
-AGGREGATIONS: Registry[Aggregation] = Registry("aggregation", home=HOMES, traits=RuleTraits())
+AGGREGATIONS: Registry[Aggregation] = Registry("aggregation", home=HOMES, traits=RuleTraits(), contrib="robust.rules")
 
 
 @AGGREGATIONS.register(

@@ -1,7 +1,7 @@
 """The mobility rules by name, and in which worlds and with which knowledge each of them moves clients.
 
-The files of `mdfl_jax.mobility.rules` and `mdfl_jax.mobility.strategies` register the rules. They are imported at the
-first look-up, so a new file there is a new rule.
+The files of `mdfl_jax.mobility.rules` and `mdfl_jax.mobility.strategies` register the rules, and `mdfl_jax.contrib` has
+more of both. They are imported at the first look-up, so a new file there is a new rule.
 """
 
 from collections.abc import Callable, Sequence
@@ -56,7 +56,8 @@ class Mobilities(Registry[Callable[[], Mobility]]):
     """The registry of mobility rules. Most of them have one form; strategies have one for each world and knowledge."""
 
     def __init__(self) -> None:
-        super().__init__("mobility", home=("mdfl_jax.mobility.rules", "mdfl_jax.mobility.strategies"))
+        home = ("mdfl_jax.mobility.rules", "mdfl_jax.mobility.strategies")
+        super().__init__("mobility", home=home, contrib=("mobility", "strategies"))
         self._forms: dict[str, tuple[Form, ...]] = {}
 
     def register_forms(

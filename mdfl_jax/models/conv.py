@@ -17,7 +17,6 @@ and half of the multiplications and copies of filtering along the width alone. I
 results agree with the direct form to about 1e-5. It is faster where the products are long; see `pays_in_both`.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -30,10 +29,10 @@ from jax.custom_batching import custom_vmap
 
 from mdfl_jax.core.devices import backend
 from mdfl_jax.core.errors import UserError, unknown_name
-from mdfl_jax.models import onednn, space_to_depth
+from mdfl_jax.core.registry import Registry
+from mdfl_jax.models import space_to_depth
 from mdfl_jax.models.folded import Product
 
-OF_STRIDE_ONE = ("filtering", "onednn")
 OF_NETWORKS = {  # forms of several layers together, each a module here: what a network must have
     "space_to_depth": "stages of convolutions and pools without a normalisation",
     "folded": "bottlenecks with batch normalisation",
@@ -48,24 +47,23 @@ OF_A_GPU = "of a GPU"  # the name of `_BY_MODELS`
 def convolution(x: jax.Array, kernel: jax.Array, form: str = "patches", stride: int = 1) -> jax.Array:
     """Convolution with zero padding of (size - 1) / 2 on each side. At stride one it keeps the height and the width.
 
-    For the backward pass, only x (for oneDNN in its format) and the kernel are kept. The patches or transformed inputs,
-    which are several times larger, are computed again for the gradient of the kernel.
+    For the backward pass, only x (in the format of the form) and the kernel are kept. The patches or transformed
+    inputs, which are several times larger, are computed again for the gradient of the kernel.
 
     Args:
       x: [C, H, W, B] activations, samples last.
       kernel: [size, size, C, O], size odd.
       form: one of `FORMS`: patches times a matrix ("patches"), minimal filtering ("filtering", for sizes 3 to 7 and
-        stride one: `filtered`, or `filtered_2d` where it is faster), the library's ("library"), or that of oneDNN on a
-        CPU ("onednn", for stride one and float32: `mdfl_jax.models.onednn`).
+        stride one: `filtered`, or `filtered_2d` where it is faster), the library's ("library"), or one of
+        `mdfl_jax.contrib.convolutions`.
       stride: the distance of two output pixels in input pixels, in both directions.
 
     Returns:
       [O, H', W', B] with H' = ceil(H / stride) and W' = ceil(W / stride).
 
     Raises:
-      UserError: for an unknown form, one of `OF_NETWORKS`, which no convolution has by itself, or oneDNN where it is
-        not installed, in another precision than float32 or on another device than a CPU; for another stride than one
-        with `OF_STRIDE_ONE`.
+      UserError: for an unknown form, one of `OF_NETWORKS`, which no convolution has by itself, or one that is not
+        possible here; for another stride than one with a form that is of stride one.
     """
     return _form(form, stride).forward(x, kernel, stride)[0]
 
@@ -88,21 +86,34 @@ class Form(NamedTuple):
     Attributes:
       forward: (x, kernel, stride) -> (the result, x as ``gradients`` takes it).
       gradients: (x as from ``forward``, kernel, dy, stride) -> (dx, d_kernel).
+      of_stride_one: whether the form is for stride one only, and for kernels of more than one pixel.
+      of_float32: whether the form is in float32 only.
+      pays: (kernel shape, H, W, B) -> whether it is the fastest form on a CPU, for stride one, sizes 3 to 7 and
+        float32; None: `default_form` decides.
     """
 
     forward: Callable[[jax.Array, jax.Array, int], tuple[jax.Array, jax.Array]]
     gradients: Callable[[jax.Array, jax.Array, jax.Array, int], tuple[jax.Array, jax.Array]]
+    of_stride_one: bool = False
+    of_float32: bool = False
+    pays: Callable[[Sequence[int], Sequence[int]], bool] | None = None
+
+
+FORMS: Registry[Form] = Registry("form of a convolution", home="mdfl_jax.models", contrib="convolutions")
+"""The forms by name."""
 
 
 def _form(name: str, stride: int) -> Form:
     """Return a form by its name, or raise `UserError` as `convolution` does."""
     if name in OF_NETWORKS:
         raise _not_possible(name, f"this model, which has no {OF_NETWORKS[name]}")
-    if name not in (*FORMS, OF_A_GPU):
-        raise UserError(f"convolution: {unknown_name('form', name, (*FORMS, *OF_NETWORKS))}")
-    if name in OF_STRIDE_ONE and stride > 1:
+    if name == OF_A_GPU:
+        return _BY_MODELS
+    if name not in FORMS:
+        raise UserError(f"convolution: {unknown_name('form', name, (*FORMS, *OF_NETWORKS))}{FORMS.lacks()}")
+    if FORMS[name].of_stride_one and stride > 1:
         raise UserError(f"convolution: the form {name} is for stride one, not {stride}")
-    return FORMS.get(name, _BY_MODELS)
+    return FORMS[name]
 
 
 def _keeps_x(function: Callable[..., jax.Array]) -> Callable[..., tuple[jax.Array, jax.Array]]:
@@ -485,12 +496,11 @@ def _kernels(kernel: jax.Array, num_points: int) -> jax.Array:
     return jnp.einsum("pi,qj,ijco->pqoc", t, t, kernel).reshape(num_points**2, *kernel.shape[:1:-1])
 
 
-FORMS = {
-    "patches": Form(_keeps_x(_of_patches), _of_patches_gradients),
-    "filtering": Form(_keeps_x(_filtered), _filtered_gradients),
-    "library": Form(_keeps_x(_library), _library_gradients),
-    "onednn": Form(lambda x, kernel, _: onednn.forward(x, kernel), lambda *args: onednn.gradients(*args[:-1])),
-}
+FORMS.register("patches", doc="Patches times a matrix.")(Form(_keeps_x(_of_patches), _of_patches_gradients))
+FORMS.register("filtering", doc="Minimal filtering.")(
+    Form(_keeps_x(_filtered), _filtered_gradients, of_stride_one=True)
+)
+FORMS.register("library", doc="The library's.")(Form(_keeps_x(_library), _library_gradients))
 # The library's for a model by itself, and patches for models that are mapped together.
 _BY_MODELS = Form(_keeps_x(_by_models(_library, _of_patches)), _by_models(_library_gradients, _of_patches_gradients))
 
@@ -500,10 +510,9 @@ def default_form(
 ) -> str:
     """Return the fastest form of a convolution on the target, by the measurements in benchmarks/README.md.
 
-    On a CPU, for stride one, sizes 3 to 7 and float32, the form is oneDNN's where that is installed and pays
-    (`onednn.pays`). Where it is not, the form is minimal filtering for sizes 3 to 5 and several input channels. All
-    else has patches. Minimal filtering increases rounding errors (along the width about ten times), for which bfloat16
-    is not precise enough.
+    On a CPU, for stride one, sizes 3 to 7 and float32, it is a form that says that it pays there (`Form.pays`). If none
+    does, the form is minimal filtering for sizes 3 to 5 and several input channels. All else has patches. Minimal
+    filtering increases rounding errors (along the width about ten times), for which bfloat16 is not precise enough.
 
     On a TPU, the form is the library's. On a GPU, it is the library's for a model by itself. Models that are mapped
     together have patches, hence one batched product: the library would start a kernel for each of them.
@@ -519,8 +528,9 @@ def default_form(
         return "library" if backend() == "tpu" else OF_A_GPU
     if dtype != jnp.float32 or stride > 1 or not 3 <= size <= 7:
         return "patches"
-    if onednn.pays(kernel_shape, math.prod(extent), few_samples=extent[2] < SAMPLES):
-        return "onednn"
+    for name in FORMS:
+        if (pays := FORMS[name].pays) and pays(kernel_shape, extent):
+            return name
     return "filtering" if size <= 5 and channels > 1 else "patches"
 
 
@@ -582,7 +592,8 @@ class Conv(nn.Module):
     Attributes:
       features: the number of output channels.
       size: the height and width of the kernel, odd.
-      form: one of `FORMS`; empty: `default_form`. `OF_STRIDE_ONE` are replaced by patches for other strides and size 1.
+      form: one of `FORMS`; empty: `default_form`. Forms of stride one are replaced by patches for other strides and
+        size 1.
       stride: the distance of two output pixels in input pixels.
       use_bias: whether to add one number for each channel.
       kernel_init: the initialiser of the kernel.
@@ -613,7 +624,7 @@ class Conv(nn.Module):
             bias = self.param("bias", nn.initializers.zeros_init(), (self.features,))
             return y + jnp.tile(bias, y.shape[0] // self.features)[:, None, None, None]
         form, stride = self.form or default_form(shape, x.dtype, self.stride, x.shape[1:]), self.stride
-        if form in OF_STRIDE_ONE and (self.size == 1 or stride > 1):
+        if (self.size == 1 or stride > 1) and form in FORMS and FORMS[form].of_stride_one:
             form = "patches"
         if self.size == 1:  # a product with every stride-th pixel
             x, stride = x[:, ::stride, ::stride], 1

@@ -19,7 +19,7 @@ from mdfl_jax.core import own_files
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.report.picture import mean_line
 from mdfl_jax.report.read import ROUNDS, ReportData
-from mdfl_jax.report.registry import FIGURES, Panel, in_order
+from mdfl_jax.report.registry import FIGURES, MOVIES, Panel, in_order
 from mdfl_jax.report.sheet import write_csv
 from mdfl_jax.report.style import (
     COLUMN,
@@ -115,7 +115,7 @@ def draw_figure(study: ReportData, name: str) -> Figure:
 
 WIDTHS = {"column": COLUMN, "page": PAGE}
 NARROWEST, WIDEST = 2.0, 40.0  # inches
-MOVIE, NUMBERS = ".gif", ".csv"
+NUMBERS = ".csv"
 NARROW = 5.0  # a narrower figure has its legend above or below
 LETTER, HANDLE, LINE = 0.062, 0.5, 0.16  # inches: of a letter, of the line beside a label, and of a line of a legend
 
@@ -150,11 +150,12 @@ def check_figure(study: ReportData, name: str, path: Path) -> None:
       UserError: if there is no such figure, if it does not apply to the study, if the file has another ending, or if
         its folder does not exist.
     """
-    if path.suffix == MOVIE:
+    if path.suffix in MOVIES:
         if name != "map":
             raise UserError(f"--to={path}: only the map moves; {name} is saved as {', '.join(UNSTAMPED)}")
     elif path.suffix not in (*UNSTAMPED, NUMBERS):
-        raise UserError(f"--to={path}: it must end in {', '.join((*UNSTAMPED, NUMBERS))}, or for the map in {MOVIE}")
+        moving = f", or for the map in {', '.join(MOVIES)}" if any(MOVIES) else MOVIES.lacks()
+        raise UserError(f"--to={path}: it must end in {', '.join((*UNSTAMPED, NUMBERS))}{moving}")
     known = applying(study)
     if name not in known:
         if name in drawn():

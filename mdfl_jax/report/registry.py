@@ -24,6 +24,7 @@ import math
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -134,7 +135,13 @@ def _check_is_called(field: str, function: Any, arguments: int) -> None:
         pass
 
 
-FIGURES: Registry[Panel] = Registry("figure", home="mdfl_jax.report.panels")
+FIGURES: Registry[Panel] = Registry("figure", home="mdfl_jax.report.panels", contrib="panels")
+MOVIES: Registry[Callable[..., Path]] = Registry("moving picture", contrib="movie")
+"""What writes the map as a moving picture, by the ending of the file, such as .gif.
+
+A writer takes the study, the path, the indices of the sweep points, the number of rounds, the pictures a second and the
+width in inches, of which each but the first two may be left out. It returns the path.
+"""
 
 
 def figure(

@@ -4,31 +4,29 @@ A worker is the same command once more in the same folder (`WORKER` tells it so)
 runs of a folder (`mdfl_jax.study.workers`). So this module divides nothing and gathers nothing. It looks at the files
 of the study as anybody may, and it is no fault if it dies: its workers save their states, and the same command goes on.
 
-A place is where workers run: as processes of this machine, as jobs of SLURM (submitit), or as tasks of Ray. It starts
+A place is where workers run: as processes of this machine, or on a cluster (`mdfl_jax.contrib.cluster`). It starts
 a worker, tells how it is, and cancels it: the worker then saves its state and ends. There is no more to a place.
 Each worker runs at the end of a pipe that the process which has started it holds open. When the pipe closes, for
 whatever reason, the worker saves its state and ends. So no signal has to reach it, and none outlives its place.
 """
 
 import contextlib
-import importlib.util
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Protocol, Self
 
 from mdfl_jax.core import devices
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.storage.study_files import WORKERS, locked
+from mdfl_jax.core.registry import Registry
+from mdfl_jax.storage.study_files import locked
 from mdfl_jax.study.progress import Looked, Progress, TallyOfFiles
 from mdfl_jax.study.runner import Interrupted
 from mdfl_jax.study.signals import handled
@@ -38,14 +36,6 @@ from mdfl_jax.study.workers import Workers
 _HOST_DEVICES = re.compile(r"--xla_force_host_platform_device_count=(\d+)")
 _MEMORY = "XLA_PYTHON_CLIENT_MEM_FRACTION"
 _ALONE = 0.75  # the share of a card's memory that JAX takes if nobody says otherwise
-_MINUTES = 60  # of a job, if the user sets none: a worker whose time is over saves its state, and another one goes on
-_PASSED_ON = ("JAX_", "XLA_", "MDFL_", "WANDB_", "PYTHONPATH")  # variables that Ray's other machines do not know
-_COMMON = {  # what settings are called here: for submitit, and for Ray
-    "partition": ("slurm_partition", ""),
-    "time": ("timeout_min", ""),
-    "cpus": ("cpus_per_task", "num_cpus"),
-    "gpus": ("gpus_per_node", "num_gpus"),
-}
 
 
 class Order(NamedTuple):
@@ -167,127 +157,17 @@ def shares(many: int) -> tuple[list[dict[str, str]], str]:
     return found, number(all_devices, "core")
 
 
-class Slurm:
-    """Jobs of SLURM, submitted by submitit; with the setting executor=local, processes that submitit starts here.
+PLACES: Registry[Callable[[int, Mapping[str, str], Path], Place]] = Registry("place of workers", contrib="cluster")
+"""The places other than this machine by the value of --on: name -> what makes the place, as `ThisMachine`."""
 
-    Args:
-      many: The number of workers.
-      settings: The parameters of submitit, by name.
-      workdir: The folder of the study, which all machines of the cluster see.
+
+def place_of(on: str) -> Callable[[int, Mapping[str, str], Path], Place]:
+    """Return what makes a place; "" is this machine.
+
+    Raises:
+      UserError: If there is no such place.
     """
-
-    def __init__(self, many: int, settings: Mapping[str, str], workdir: Path):
-        self.submitit, self.folder = _package("slurm", "submitit"), workdir.absolute() / WORKERS / "submitit"
-        self.settings = {"name": "mdfl_jax", "timeout_min": _MINUTES, **_settings(settings, 0)}
-        self.kind = kind = str(self.settings.pop("executor", "slurm"))
-        if kind == "slurm" and not shutil.which("sbatch"):
-            raise UserError(
-                "--on=slurm: there is no SLURM here, since no command sbatch is found; --cluster=executor=local starts "
-                "processes of this machine in its place"
-            )
-        self.is_local = kind == "local"
-        self.variables = shares(many)[0] if self.is_local else [{}]
-        self.words = f"{many} job{'s' * (many > 1)} of {'submitit on this machine' if self.is_local else 'SLURM'}"
-
-    def __enter__(self) -> Self:
-        try:
-            self.executor = self.submitit.AutoExecutor(folder=self.folder, cluster=self.kind)
-            self.executor.update_parameters(**self.settings)
-        except Exception as error:  # submitit raises many types for what is wrong in the settings
-            self.__exit__()
-            raise UserError(f"--on=slurm, --cluster: {_in_a_line(error)}") from error
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
-        with contextlib.suppress(OSError):  # a worker has a file there
-            self.folder.parent.rmdir()
-
-    def start(self, number: int, order: Order) -> Any:
-        """Submit a job."""
-        order.variables.update(self.variables[number % len(self.variables)])
-        with _silent_children() if self.is_local else contextlib.nullcontext():
-            return self.executor.submit(_function(order))
-
-    def poll(self, job: Any) -> State:
-        """Return how a job is."""
-        if not job.done():
-            return State(None)
-        if not job.paths.result_pickle.exists() and (self.is_local or "CANCEL" in job.state):
-            return State(-1, "its job was ended")  # of another job, submitit waits for this file
-        try:
-            return State(*job.result())
-        except Exception as error:  # the job was killed or cancelled, or its time was over
-            return State(-1, _in_a_line(error))
-
-    def cancel(self, job: Any) -> None:
-        """Cancel a job. SLURM and submitit give it the time to save its state."""
-        job.cancel(check=False)
-
-
-class Ray:
-    """Tasks of Ray: on the cluster that the setting address or RAY_ADDRESS names, else on one that is started here.
-
-    Args:
-      many: The number of workers.
-      settings: The address, and the options of the tasks by name.
-      workdir: The folder of the study, which all machines of the cluster see.
-    """
-
-    def __init__(self, many: int, settings: Mapping[str, str], workdir: Path):
-        self.ray, self.options = _package("ray", "ray"), {"max_retries": 0, **_settings(settings, 1)}
-        self.address = self.options.pop("address", None) or os.environ.get("RAY_ADDRESS")
-        where = f"at {self.address}" if self.address else "on this machine"
-        self.words = f"{many} task{'s' * (many > 1)} of Ray {where}"
-        self.variables = [{k: v for k, v in os.environ.items() if k.startswith(_PASSED_ON)} for _ in range(many)]
-        if not self.address:
-            self.variables = [before | more for before, more in zip(self.variables, shares(many)[0])]
-            cores = devices.num_cores() / many
-            self.options.setdefault("num_cpus", int(cores) or cores)
-            self.options.setdefault("num_gpus", len(devices.cards()) / many)
-        elif "num_cpus" in self.options:
-            cores = max(int(self.options["num_cpus"]), 1)
-            self.variables = [before | {"JAX_NUM_CPU_DEVICES": str(cores)} for before in self.variables]
-
-    def __enter__(self) -> Self:
-        alone = {} if self.address else {"include_dashboard": False}
-        try:
-            with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # JAX's, of os.fork
-                self.ray.init(address=self.address or "local", log_to_driver=False, logging_level="ERROR", **alone)
-            self.ray.remote(**self.options)(lambda: None)  # checks the options
-        except Exception as error:
-            self.__exit__()
-            raise UserError(f"--on=ray, --cluster: {_in_a_line(error)}") from error
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.ray.shutdown()
-
-    def start(self, number: int, order: Order) -> Any:
-        """Submit a task."""
-        order.variables.update(self.variables[number])
-        return self.ray.remote(**self.options)(_function(order)).remote()
-
-    def poll(self, job: Any) -> State:
-        """Return how a task is."""
-        if not self.ray.wait([job], timeout=0)[0]:
-            return State(None)
-        try:
-            return State(*self.ray.get(job))
-        except self.ray.exceptions.RayError as error:
-            return State(-1, _in_a_line(error))
-
-    def cancel(self, job: Any) -> None:
-        """Cancel a task: Ray raises a KeyboardInterrupt in it."""
-        self.ray.cancel(job)
-
-
-PLACES: dict[str, Callable[[int, Mapping[str, str], Path], Place]] = {
-    "": ThisMachine,
-    "slurm": Slurm,
-    "ray": Ray,
-}
-"""The places by the value of --on."""
+    return PLACES[on] if on else ThisMachine
 
 
 def parse_settings(text: str) -> dict[str, str]:
@@ -306,85 +186,6 @@ def parse_settings(text: str) -> dict[str, str]:
             raise UserError(f"--cluster={text}: {part!r} is no key=value, such as partition=gpu,time=120,cpus=4")
         found[key] = value
     return found
-
-
-def _settings(given: Mapping[str, str], column: int) -> dict[str, Any]:
-    """Return settings by the names that submitit (column 0) or Ray (1) gives them, numbers as numbers."""
-    found: dict[str, Any] = {}
-    for key, value in given.items():
-        name = _COMMON.get(key, (key, key))[column]
-        if not name:
-            raise UserError(f"--cluster={key}={value} is for --on=slurm; Ray's tasks have no {key}")
-        is_number = re.fullmatch(r"\d+(\.\d+)?", value)
-        found[name] = (float(value) if "." in value else int(value)) if is_number else value
-    return found
-
-
-def _package(place: str, name: str) -> Any:
-    """Import the package of a place.
-
-    Raises:
-      UserError: If it is not installed.
-    """
-    if importlib.util.find_spec(name) is None:
-        raise UserError(f"--on={place} needs the package {name}: pip install 'mdfl_jax[{place}]'")
-    return importlib.import_module(name)
-
-
-def _function(order: Order) -> Callable[[], tuple[int, str]]:
-    """Return the function that runs a worker on another machine: (its status, what it has said on standard error).
-
-    It is sent by its code, since it is no function of a module. So the process there imports nothing of this package.
-    """
-    command, folder, variables = order
-
-    def work() -> tuple[int, str]:
-        import os
-        import subprocess
-        import tempfile
-        import time
-
-        with tempfile.TemporaryFile("w+", errors="replace") as said:
-            process = subprocess.Popen(
-                command,
-                cwd=folder,
-                env={**os.environ, **variables},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=said,
-                start_new_session=True,
-            )
-            try:
-                while process.poll() is None:
-                    time.sleep(0.1)
-            finally:
-                assert process.stdin is not None
-                process.stdin.close()
-                process.wait()
-            said.seek(0)
-            return process.returncode, said.read()
-
-    return work
-
-
-def _in_a_line(error: BaseException) -> str:
-    """Return the first line of what an error says."""
-    lines: Sequence[str] = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
-
-
-@contextlib.contextmanager
-def _silent_children() -> Iterator[None]:
-    """Let processes that are started meanwhile say nothing: submitit's own one ends with a traceback when cancelled."""
-    sys.stderr.flush()
-    kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, 2)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nothing)
 
 
 WORKER = "MDFL_JAX_WORKER"  # the variable of a worker: how many there are

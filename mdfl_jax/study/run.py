@@ -25,8 +25,8 @@ from mdfl_jax.storage import disk
 from mdfl_jax.storage.disk import write_arrays, write_json
 from mdfl_jax.storage.study_files import CONFIG, METRICS, STREETS, VIEWS, locked, read_config, read_streets, runs_in
 from mdfl_jax.storage.study_files import LOGGERS as FOLDER
+from mdfl_jax.study import memory
 from mdfl_jax.study import workdir as workdirs
-from mdfl_jax.study.ahead import memory
 from mdfl_jax.study.crew import Crew
 from mdfl_jax.study.events import Callback, MetricsFile, OnEvaluation, Sink
 from mdfl_jax.study.identity import in_words

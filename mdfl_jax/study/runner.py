@@ -26,8 +26,7 @@ from mdfl_jax.storage.array_files import Arrays
 from mdfl_jax.storage.disk import plain
 from mdfl_jax.storage.provenance import commit, versions
 from mdfl_jax.storage.study_files import locked
-from mdfl_jax.study import states
-from mdfl_jax.study.ahead import memory
+from mdfl_jax.study import memory, states
 from mdfl_jax.study.events import Compiling, Ended, Evaluated, Event, Found, Sink, lines_of
 from mdfl_jax.study.identity import run_config
 from mdfl_jax.study.keeping import Keeper, Kept, write_models

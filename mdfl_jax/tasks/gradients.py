@@ -237,7 +237,7 @@ def block_gradients(
     needed, bound = sharding.largest_of_runs(-(-jnp.sum(has_samples) // at_once)), parts.client.shape[0]
 
     def more(state: tuple[jax.Array, Any]) -> jax.Array:
-        return (state[0] < needed) & (state[0] < bound)  # the bound is for `study.ahead.meters`
+        return (state[0] < needed) & (state[0] < bound)  # the bound is for `mdfl_jax.contrib.estimates.meters`
 
     def step(state: tuple[jax.Array, Any]) -> tuple[jax.Array, Any]:
         k, sums = state

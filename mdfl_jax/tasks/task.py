@@ -37,7 +37,7 @@ class TaskRequest(NamedTuple):
       model: a model of the samples, as `mdfl_jax.models.client_model` takes it; None without a data set.
       partition: a name of `mdfl_jax.data.partition.PARTITIONS`.
       augmentation: how training images are augmented.
-      pretrained: initial variables of the model, see `mdfl_jax.models.pretrained.match`.
+      pretrained: initial variables of the model, see `mdfl_jax.models.weights.WeightFormat`.
       loss: a name of `mdfl_jax.tasks.losses.LOSSES`; empty: the natural one of the data set's targets.
       loss_numbers: the numbers of the loss; None: its defaults.
       trainable: patterns of the paths of the model's leaves that are trained; empty: all.

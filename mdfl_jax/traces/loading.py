@@ -39,7 +39,7 @@ def load(path: str | Path, format: str = "auto", columns: str = "", part: Part =
       UserError: for an unknown format, or a file that is not in this format; the readers say more.
     """
     if format not in ("auto", *TRACE_FORMATS):
-        raise UserError(unknown_name("trace format", format, ("auto", *TRACE_FORMATS)))
+        raise UserError(unknown_name("trace format", format, ("auto", *TRACE_FORMATS)) + TRACE_FORMATS.lacks())
     named = [of.strip() for of in columns.split(",")] if columns else []
     name, sign = (format, "as trace.format says") if format != "auto" else detect(path, named)
     if Path(path).is_dir() and not TRACE_FORMATS[name].folders:

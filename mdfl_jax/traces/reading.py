@@ -321,7 +321,9 @@ class TraceFormat(NamedTuple):
     takes_columns: bool = False
 
 
-TRACE_FORMATS: Registry[TraceFormat] = Registry("trace format", home="mdfl_jax.traces.formats")
+TRACE_FORMATS: Registry[TraceFormat] = Registry(
+    "trace format", home="mdfl_jax.traces.formats", contrib="formats.traces"
+)
 """The formats by name. A format that ends in ``_geo`` reads x and y as longitude and latitude."""
 
 

@@ -18,7 +18,7 @@ from shell import ROOT
 from small import TINY
 
 from mdfl_jax.cli import common, sweep
-from mdfl_jax.study import crew
+from mdfl_jax.contrib.cluster import slurm
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module")  # ml_collections
 LONG = "a" * 5000
@@ -94,7 +94,7 @@ def test_a_missing_config_file_compiler_package_or_cluster_is_told(mistake, told
     assert "the compiler of that device is not installed; pip install -e '.[aot-tpu]'" in line
     assert "--on=slurm needs the package submitit: pip install 'mdfl_jax[slurm]'" in told("--on=slurm")
     assert "--on=ray needs the package ray: pip install 'mdfl_jax[ray]'" in told("--on=ray")
-    monkeypatch.setattr(crew, "_package", lambda place, name: None)
+    monkeypatch.setattr(slurm, "package", lambda place, name: None)
     monkeypatch.setattr(shutil, "which", lambda name: None)
     line = told("--on=slurm")
     assert "there is no SLURM here, since no command sbatch is found; --cluster=executor=local starts" in line

@@ -9,8 +9,7 @@ import sys
 
 import pytest
 
-from mdfl_jax.study import make_study
-from mdfl_jax.study.ahead import memory
+from mdfl_jax.study import make_study, memory
 from mdfl_jax.study.plan import plan
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("unregistered")]

@@ -4,7 +4,7 @@ import numpy as np
 from scipy import stats
 
 from benchmarks import arena, beside
-from mdfl_jax.report.panels.rivals import Matrix
+from mdfl_jax.contrib.panels.rivals import Matrix
 from mdfl_jax.report.read import Axis
 
 SETTINGS = ["num mobile = 1, radius = 2", "num mobile = 3, radius = 2"]

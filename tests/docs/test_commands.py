@@ -10,6 +10,7 @@ from pages import PAGES, PLACEHOLDER, ROOT, commands, config_of, without_optiona
 from tables import with_fields
 
 from mdfl_jax.cli import entry
+from mdfl_jax.cli.commands import module_of
 from mdfl_jax.config import points
 from mdfl_jax.config.resolve import as_config, resolve
 from mdfl_jax.core.sweep_text import split_axes
@@ -19,15 +20,14 @@ from mdfl_jax.study.study import check_traced
 pytestmark = pytest.mark.usefixtures("unregistered")  # some shipped studies register a member
 PRINTED = [(page, command) for page in PAGES for command in commands(page)]
 OURS = [(page, command) for page, command in PRINTED if command.is_ours]
-SHARED = {"sweep": ("ahead",)}  # modules whose flags a command has too
 ALWAYS = {"config", "scale", "use", "help", "flagfile"}
 EXACT = ("theory", "new", "data")  # run as printed, and what is printed below them is what they print
 NOT_RUN = {
-    "loggers=mlflow": "needs its package: tests/study/test_loggers.py",
-    "loggers=wandb": "needs an account or WANDB_MODE=offline: tests/study/test_loggers.py",
-    "--target=": "needs the compiler of the device, some gigabytes, and minutes: tests/accelerators",
+    "loggers=mlflow": "needs its package: tests/contrib/loggers/test_loggers.py",
+    "loggers=wandb": "needs an account or WANDB_MODE=offline: tests/contrib/loggers/test_loggers.py",
+    "--target=": "needs the compiler of the device, some gigabytes, and minutes: tests/contrib/estimates",
     "--on=": "needs a cluster, or its package: tests/docs/test_hosts_page.py",
-    "resnet18.safetensors": "needs torchvision's weights: tests/models/test_pretrained.py",
+    "resnet18.safetensors": "needs torchvision's weights: tests/contrib/pretrained/test_pretrained.py",
     "my_file.py": "stands for any of the examples below it, which tests/docs/test_extending.py runs",
     "./my_study.py": "stands for a file of the reader",
     "mobility.my_rule": "tests/docs/test_tasks.py",
@@ -40,9 +40,9 @@ FOREIGN = {"venv", "git", "gcloud", "srun", "cd", "export", "python", "python3",
 
 
 @functools.cache
-def flags_of(module):
-    """The names of the flags that a module of the commands defines, by its source."""
-    tree = ast.parse((ROOT / "mdfl_jax" / "cli" / f"{module}.py").read_text())
+def flags_of(command):
+    """The names of the flags that the module of a command defines, by its source."""
+    tree = ast.parse(ROOT.joinpath(*module_of(command).split(".")).with_suffix(".py").read_text())
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
     names = [call.args[0] for call in calls if call.func.attr.startswith("DEFINE_")]
     several = [node.generators[0] for node in ast.walk(tree) if isinstance(node, ast.DictComp)]
@@ -66,7 +66,7 @@ def test_there_are_commands_and_none_is_unknown():
 
 def test_their_flags_exist():
     for page, command in OURS:
-        known = {*ALWAYS, *flags_of(command.program)}.union(*map(flags_of, SHARED.get(command.program, ())))
+        known = {*ALWAYS, *flags_of(command.program)}
         words = without_optional(command.arguments)
         flags = [re.match(r"--(?:no)?([a-z_]+)", word)[1] for word in words if word.startswith("--")]
         assert set(flags) <= known, f"{page.name}: {command.words}"

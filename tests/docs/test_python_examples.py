@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 import mdfl_jax
-from mdfl_jax.theory.quantities import QUANTITIES, Rounds
+from mdfl_jax.contrib.theory.quantities import QUANTITIES, Rounds
 
 ROOT = Path(__file__).parents[2]
 PYTHON, DATA, THEORY = ((ROOT / "docs" / f"{name}.md").read_text() for name in ("python", "data", "theory"))

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from mdfl_jax.contrib.pretrained.pretrained import read_tensors
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.sources import load as load_data
-from mdfl_jax.models.pretrained import read_tensors
 from mdfl_jax.networks.costs import read_speeds
 from mdfl_jax.networks.fixed import read_matrices
 from mdfl_jax.networks.meetings import read_meetings

@@ -29,14 +29,14 @@ from strategy_world import (
 from tiny import tiny_config
 
 from mdfl_jax import UserError
+from mdfl_jax.contrib.strategies.dcm_weighted import dcm_weighted
+from mdfl_jax.contrib.strategies.learnt import COUNT
+from mdfl_jax.contrib.strategies.spectral import spectral
 from mdfl_jax.core.sharding import held_by
 from mdfl_jax.mobility import MOBILITIES, Movement, Sight, best, strategy
 from mdfl_jax.mobility.choosing import LARGEST, LARGEST_IN_PLANE, NEVER, Sites
 from mdfl_jax.mobility.registry import RENAMED
 from mdfl_jax.mobility.strategies.cover_tour import nearest_first, two_opt
-from mdfl_jax.mobility.strategies.dcm_weighted import dcm_weighted
-from mdfl_jax.mobility.strategies.learnt import COUNT
-from mdfl_jax.mobility.strategies.spectral import spectral
 from mdfl_jax.study import make_study
 
 ROUNDS = 30

@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mdfl_jax.models import conv, onednn
+from mdfl_jax.contrib.convolutions import onednn
+from mdfl_jax.models import conv
 from mdfl_jax.models.conv import FORMS, Conv, convolution
 
 
@@ -22,7 +23,7 @@ SHAPES = [(3, 1, 4, 8), (5, 3, 2, 7), (1, 2, 3, 4)]
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", list(FORMS))
 @pytest.mark.parametrize(("size", "channels", "features", "side"), SHAPES)
 def test_convolution_and_its_gradients(size, channels, features, side, form):
     if form == "filtering" and size == 1:

@@ -8,7 +8,7 @@ RULES = "test_points_whose_rules_are_others_go_on_in_one_program"
 STREAMS, SIGNALS = "cli/test_closed_streams.py", "study/test_signals.py"
 NOHUP = f"{STREAMS}::test_a_closed_terminal_stops_a_study_with_its_state_saved_and_does_not_under_nohup"
 MEMORY, BOUNDS, SWEEP = "study/test_out_of_memory.py", "cli/test_sweep_mistakes.py", "config/test_sweep.py"
-WEIGHTS, TRACES = "models/test_hostile_weights.py", "traces/test_bounds.py"
+WEIGHTS, TRACES = "contrib/pretrained/test_hostile_weights.py", "traces/test_bounds.py"
 DIVERGING, IDENTITY = "study/test_diverging.py", "study/test_identity.py"
 DRY_RUN = "configs/test_dry_run.py::test_a_dry_run_describes_the_study[pame-f8,scale=smoke]"
 DEVICES = "study/test_other_devices.py::test_a_study_that_goes_on_with_other_devices_counts_the_same"
@@ -48,7 +48,7 @@ MUTANTS = [
     Mutant("study/runner.py", "if error is self.error or (asked", "if (asked", MEMORY),
     Mutant("storage/disk.py", "bounds.append(int(file.read_text()))", "pass", MEMORY),
     # Data that the seeds draw; other devices; fields that change no number.
-    Mutant("study/ahead/memory.py", "sum(leaf.nbytes for leaf in jax.tree.leaves(tree))",
+    Mutant("study/memory.py", "sum(leaf.nbytes for leaf in jax.tree.leaves(tree))",
            "jax.tree.leaves(tree)[0].nbytes", DRY_RUN),
     Mutant("engine/simulation.py", "x[own] if of_clients", "x[own] if False", DEVICES),
     Mutant("config/sections.py", '"headline of the report", in_runs=False', '"headline of the report"',
@@ -64,8 +64,8 @@ MUTANTS = [
     Mutant("cli/common.py", "word if len(word) <= LONGEST else", "word if True else", BOUNDS),
     Mutant("cli/common.py", "error = error.__context__", "error = None", BOUNDS),
     # Files of somebody else.
-    Mutant("models/pretrained.py", '"sparse" in last', '"sparse" == last', WEIGHTS),
-    Mutant("models/pretrained.py", '"/code/" in name or name.endswith("/constants.pkl")', "False", WEIGHTS),
+    Mutant("contrib/pretrained/pretrained.py", '"sparse" in last', '"sparse" == last', WEIGHTS),
+    Mutant("contrib/pretrained/pretrained.py", '"/code/" in name or name.endswith("/constants.pkl")', "False", WEIGHTS),
     Mutant("storage/disk.py", "if needed != entry.file_size and", "if False and", WEIGHTS),
     Mutant("storage/disk.py", "if size > ANYWHERE and size > (there", "if False and size > (there", WEIGHTS),
     Mutant("traces/describe.py", "for text in doubts(trace, usual)", "for text in ()",

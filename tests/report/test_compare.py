@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from mdfl_jax.contrib.panels import traffic
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.compare import names_of, pairs_of, read_studies, why_unpaired, write_differences
 from mdfl_jax.report.page import render, write
-from mdfl_jax.report.panels import traffic
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import in_order
 from mdfl_jax.report.verdict import verdict

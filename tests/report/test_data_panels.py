@@ -5,7 +5,8 @@ import dataclasses
 import numpy as np
 from scipy import stats
 
-from mdfl_jax.report.panels import groups, label_counts
+from mdfl_jax.contrib.panels import groups
+from mdfl_jax.report.panels import label_counts
 from mdfl_jax.report.registry import FIGURES
 
 SWEEP = [{"data.alpha": 0.1, "network.mobility": "dam"}, {"data.alpha": 0.1, "network.mobility": "dcm"}]

@@ -4,12 +4,12 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from mdfl_jax.contrib.estimates import accounts
+from mdfl_jax.contrib.estimates.meters import Collective, Cost, Meters, Operation
 from mdfl_jax.core.devices import KINDS
 from mdfl_jax.core.flops import count_flops
 from mdfl_jax.models.conv import convolution
-from mdfl_jax.study import make_study
-from mdfl_jax.study.ahead import accounts, memory
-from mdfl_jax.study.ahead.meters import Collective, Cost, Meters, Operation
+from mdfl_jax.study import make_study, memory
 
 
 def test_a_round_is_credited_the_same_however_it_is_computed(tiny):

@@ -8,8 +8,7 @@ from tiny import run_study, tiny_config
 
 from mdfl_jax.core.errors import out_of_memory
 from mdfl_jax.storage import disk
-from mdfl_jax.study import make_study
-from mdfl_jax.study.ahead import memory
+from mdfl_jax.study import make_study, memory
 from mdfl_jax.study.runner import Program
 
 CPU = "INTERNAL: Error dispatching computation: Out of memory allocating 3600000000 bytes."

@@ -66,7 +66,7 @@ def of_ending(ending: str, read: Callable[..., dict[str, Any]], place: int, is_t
     )
 
 
-FORMATS: Registry[Format] = Registry("format of data files", home="mdfl_jax.data.formats")
+FORMATS: Registry[Format] = Registry("format of data files", home="mdfl_jax.data.formats", contrib="formats.data")
 
 
 def in_order() -> list[Format]:

@@ -1,6 +1,6 @@
 """Loads a data set by its name: sources without a directory, files in a data directory, and prepared data sets.
 
-A file of this folder registers sources in `SOURCES`, or a reader of prepared data sets in `PREPARED`.
+A file of this folder registers sources in `SOURCES`. `mdfl_jax.contrib.formats` has readers of prepared data sets.
 """
 
 import contextlib
@@ -46,7 +46,7 @@ GIVEN = "given:"  # the beginning of the names of data sets that a Python progra
 Arrays = tuple[dict[str, np.ndarray], int]
 
 
-PREPARED: Registry[Callable[[str, str], Arrays]] = Registry("prefix of data.name", home="mdfl_jax.data.sources")
+PREPARED: Registry[Callable[[str, str], Arrays]] = Registry("prefix of data.name", contrib="formats.sources")
 """Readers of data sets that other libraries have prepared, by the beginning of the names of these sets.
 
 A reader is a function (rest of the name, data directory) -> (arrays by name, the number of classes that the set
@@ -284,7 +284,7 @@ def _files(name: str, directory: str) -> tuple[Format, list[Path]]:
         raise UserError(
             unknown_name("data.name", name, known)
             + "; another name is that of a file <data.dir>/<name>.npz, and neither data.dir"
-            f" nor the environment variable MDFL_DATA_DIR is set{_how_to_get(name)}"
+            f" nor the environment variable MDFL_DATA_DIR is set{_how_to_get(name)}{PREPARED.lacks()}"
         )
-    missing = f"; no file {os.path.join(path, name + '.npz')!r}{_how_to_get(name)}"
+    missing = f"; no file {os.path.join(path, name + '.npz')!r}{_how_to_get(name)}{PREPARED.lacks()}"
     raise UserError(unknown_name("data.name", name, known) + missing)

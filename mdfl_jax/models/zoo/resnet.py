@@ -1,7 +1,7 @@
 """Residual networks for small images: ResNet-18 and -50 of MADFL and DADFL, ResNet-20 of PaME, ResNet-9 of FedMobile.
 
 Layers have torchvision's names (conv1, layer1_0 for layer1.0, downsample, fc), so that checkpoints can be converted
-(`mdfl_jax.models.pretrained`). ``model.norm`` selects the normalisation after each convolution. Without one,
+(`mdfl_jax.contrib.pretrained`). ``model.norm`` selects the normalisation after each convolution. Without one,
 convolutions have biases, and the last one of each residual branch starts from zero (as in Fixup; Zhang et al., ICLR
 2019). Otherwise the sums would grow with the depth.
 """

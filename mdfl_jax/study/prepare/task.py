@@ -38,10 +38,10 @@ from mdfl_jax.data.partition import PARTITIONS
 from mdfl_jax.data.sources import load
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.models import MODELS, ModelSettings, client_model
-from mdfl_jax.models.pretrained import Report, match, read_tensors
+from mdfl_jax.models.weights import WEIGHTS, Used
 from mdfl_jax.results.results import StudyResults, models_of
 from mdfl_jax.storage.array_files import SUFFIX
-from mdfl_jax.storage.model_files import CLIENTS, GLOBAL, Header, mean_of, named, read
+from mdfl_jax.storage.model_files import CLIENTS, GLOBAL, Header, is_saved, mean_of, named, read
 from mdfl_jax.storage.model_files import read_header as header_of
 from mdfl_jax.storage.study_files import CONFIG
 from mdfl_jax.storage.study_files import MODELS as FOLDER
@@ -145,8 +145,8 @@ def build_task(
       experiment: The configuration of any point of the group.
       dataset: The data set, from `load_dataset`.
       mesh: The devices that share each run, if any.
-      pretrained: The variables from which the model starts, as `mdfl_jax.models.pretrained.match` returns them; None:
-        all are drawn at random.
+      pretrained: The variables from which the model starts, as `mdfl_jax.models.weights.WeightFormat.match` returns
+        them; None: all are drawn at random.
       made: The tasks of the study so far, by what was asked for. Groups that learn the same share a task, so its arrays
         lie on the device once and its model is traced once. Those with pretrained variables have tasks of their own.
 
@@ -211,7 +211,7 @@ class Pretrained(NamedTuple):
 
     tree: Any
     file: str
-    report: Report
+    report: Used
 
     def describe(self) -> str:
         """Describe the file and the use of its tensors in one line."""
@@ -235,11 +235,12 @@ class PretrainedFiles:
             return None
         model = build_model(experiment, dataset)
         shapes = jax.eval_shape(model.init, jax.random.key(0), jnp.zeros((1, *spec_of(dataset).shape)))
+        weights = WEIGHTS[Path(file).suffix]
         if file not in self.read:
             with errors_about("model.pretrained"):
-                self.read[file] = read_tensors(file)
+                self.read[file] = weights.read(file)
         with errors_about(f"model.pretrained: {file!r}"):
-            tree, report = match(self.read[file], shapes)
+            tree, report = weights.match(self.read[file], shapes)
         return Pretrained(tree, file, report)
 
 
@@ -313,6 +314,8 @@ def start_of(experiment: Experiment, model: Any, seeds: Sequence[int]) -> Start 
 
 def _files(path: Path, experiment: Experiment, seeds: Sequence[int]) -> dict[int, Path]:
     """Return the file from which each seed starts: the last one that a run of the same seed has kept."""
+    if path.is_file() and (lacks := WEIGHTS.lacks()) and not is_saved(path):
+        raise UserError(f"{str(path)!r}: it holds no models of a study{lacks}")
     if path.is_file() or path.suffix == SUFFIX:
         return dict.fromkeys(seeds, path)
     workdir, wanted = (path.parent.parent, path.name) if path.parent.name == FOLDER else (path, "")

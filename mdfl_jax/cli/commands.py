@@ -1,0 +1,36 @@
+"""The commands of `mdfl`: those of the core are modules of this folder, and a folder of contrib registers its own."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from mdfl_jax.core.registry import CONTRIB, Registry
+
+if TYPE_CHECKING:
+    from ml_collections import ConfigDict
+
+    from mdfl_jax.core.devices import Wanted
+
+OF_CORE = {
+    "sweep": "runs a study: mdfl sweep digits, mdfl sweep ./my_study.py --config.rounds=100",
+    "merge": "puts workdirs together, other seeds, points or machines: mdfl merge runs/one runs/two --workdir=runs/all",
+    "report": "makes the report of a study again, or compares several: mdfl report runs/digits runs/radius",
+    "info": "prints versions and devices, or the members of the families: mdfl info --list, mdfl info algorithm.pame",
+    "data": "describes a trace or a contact list, mdfl data FILE, or a study's data, mdfl data --config=digits",
+    "new": "writes a member of your own to begin with: mdfl new mobility my_rule",
+    "cite": "prints what a paper cites, as BibTeX: mdfl cite; with the papers of a study: mdfl cite runs/digits",
+}
+OF_CONTRIB: Registry[str] = Registry("command", home=CONTRIB)
+"""The commands of contrib: name -> the module. A folder registers them in its `__init__.py`, with a line of help."""
+
+DRY_RUNS: "Registry[Callable[[Wanted, ConfigDict, str], int]]" = Registry("device of a dry run", contrib="estimates")
+"""Dry runs for devices that are not there: kind of the device -> (device, configuration, effort) -> exit status."""
+
+
+def commands() -> dict[str, str]:
+    """Return the commands with a line of help each."""
+    return OF_CORE | {name: OF_CONTRIB.doc(name) for name in OF_CONTRIB}
+
+
+def module_of(name: str) -> str:
+    """Return the module of a command. It has a function ``main``, and says what `mdfl_jax.cli.common.run` takes."""
+    return f"mdfl_jax.cli.{name}" if name in OF_CORE else OF_CONTRIB[name]

@@ -1,0 +1,1 @@
+"""Further algorithms. `mdfl_jax.algorithms` exports these too under their names."""

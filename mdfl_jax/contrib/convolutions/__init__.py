@@ -1,0 +1,1 @@
+"""Further forms of the convolution (`mdfl_jax.models.conv.FORMS`)."""

@@ -1,0 +1,1 @@
+"""A study as an environment, in which policies for mobile clients are trained."""

@@ -1,0 +1,1 @@
+"""What a study needs and takes on devices that are not there, from their compilers."""

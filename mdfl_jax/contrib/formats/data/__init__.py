@@ -1,0 +1,1 @@
+"""Further formats of the files of a data directory."""

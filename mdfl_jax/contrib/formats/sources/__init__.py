@@ -1,0 +1,1 @@
+"""Readers of data sets that other libraries have prepared."""

@@ -1,0 +1,1 @@
+"""Further rules of movement."""

@@ -1,0 +1,1 @@
+"""The map of a study as a moving picture."""

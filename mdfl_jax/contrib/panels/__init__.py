@@ -1,0 +1,1 @@
+"""Further figures and panels of the page of a study."""

@@ -1,0 +1,1 @@
+"""Weights of torchvision's ResNets, from which a study can start."""

@@ -1,0 +1,1 @@
+"""Further attacks and further robust rules of aggregation."""

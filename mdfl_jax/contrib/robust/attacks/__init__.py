@@ -1,0 +1,1 @@
+"""Further attacks, near relatives in one file."""

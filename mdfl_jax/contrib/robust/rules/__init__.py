@@ -1,0 +1,1 @@
+"""Further robust rules, near relatives in one file."""

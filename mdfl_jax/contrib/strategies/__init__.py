@@ -1,0 +1,1 @@
+"""Further movement strategies: how a mobile client chooses the place for which it heads."""

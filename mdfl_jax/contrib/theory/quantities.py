@@ -1,0 +1,322 @@
+"""The quantities that `launch.theory` computes from the rounds of a network: a registration for each."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from mdfl_jax.algorithms import ALGORITHMS
+from mdfl_jax.algorithms.pame import PaMENumbers
+from mdfl_jax.algorithms.registry import aggregation_in_use
+from mdfl_jax.config.sections import Experiment, is_partial, numbers_in
+from mdfl_jax.contrib.theory import mixing, pame, walks
+from mdfl_jax.contrib.theory.mixing import num_components, strong_window
+from mdfl_jax.core.registry import Registry, caller
+from mdfl_jax.exchange.aggregation import AGGREGATIONS
+from mdfl_jax.exchange.neighbourhood import RobustNumbers
+from mdfl_jax.mobility import MOBILITIES
+from mdfl_jax.mobility.grid import grid_points
+from mdfl_jax.mobility.registry import movement_of
+from mdfl_jax.networks.costs import is_filtered, sends_parts
+
+LARGEST_GRID = 40  # grid points of a side of which the chain, of L x L numbers, is solved in about a second
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """The links of a network in R rounds under S seeds.
+
+    A link that carries a part of a model is whole in ``adjacency`` and counts with this part in ``mix``.
+
+    Attributes:
+      adjacency: [S, R, N, N] bool, [..., i, j] is true where i hears j.
+      mix: [S, R, N, N] float64 mixing matrices; rows sum to one.
+      label_counts: [S, N, C] the samples of each label that each client holds.
+      is_mobile: [S, N] bool; False everywhere in a network that is not a space.
+      position: [S, N, 2] the places before the first round.
+      attacker: [S, N] bool, who attacks once the attack has begun.
+    """
+
+    adjacency: np.ndarray
+    mix: np.ndarray
+    label_counts: np.ndarray
+    is_mobile: np.ndarray
+    position: np.ndarray
+    attacker: np.ndarray
+
+    @cached_property
+    def num_clients(self) -> int:
+        """The number of clients, N."""
+        return self.adjacency.shape[-1]
+
+    @cached_property
+    def contractions(self) -> dict[int, np.ndarray]:
+        """The contraction of each window of B = 1, 2, 4, ... rounds: {B: [S, R // B]} (`mixing.contraction`)."""
+        return {size: mixing.contraction(psi) for size, psi in mixing.windows(self.mix)}
+
+    @cached_property
+    def worst_p(self) -> dict[int, np.ndarray]:
+        """The mixing parameter p that holds in every window of B rounds: {B: [S]}."""
+        return {size: mixing.mixing_parameter(factors.max(1)) for size, factors in self.contractions.items()}
+
+    @cached_property
+    def keeps_mean(self) -> np.ndarray:
+        """[S] bool, whether all mixing matrices are doubly stochastic, so that mixing keeps the mean model."""
+        return (np.abs(self.mix.sum(-2) - 1) < 1e-5).all((1, 2))
+
+    @cached_property
+    def spread(self) -> mixing.Spread:
+        """How fast models come together, and how far gradients keep them apart (`mixing.spread`)."""
+        samples = self.label_counts.sum(-1, keepdims=True)
+        return mixing.spread(self.mix, self.label_counts / np.maximum(samples, 1))
+
+    @cached_property
+    def following(self) -> np.ndarray:
+        """[S, R, N, N] int32, the next round of each link (`unions.next_links`)."""
+        return mixing.next_links(self.adjacency)
+
+    @cached_property
+    def closing(self) -> np.ndarray:
+        """[S, R] int32, the round in which the union from each round on connects all (`unions.closing_rounds`)."""
+        return mixing.closing_rounds(self.following)
+
+    @cached_property
+    def effective(self) -> np.ndarray:
+        """[S, ceil(R / 2)] the effective B of each first round (`unions.effective_windows`)."""
+        return mixing.effective_windows(self.closing)
+
+    @cached_property
+    def best_windows(self) -> tuple[np.ndarray, np.ndarray]:
+        """The B with the smallest windowed factor [S], NaN without a finite one, and this factor [S]."""
+        sizes = np.array(list(self.worst_p))
+        factors = np.stack([mixing.windowed_factor(p, size) for size, p in self.worst_p.items()])
+        best, least = factors.argmin(0), factors.min(0)
+        return np.where(np.isfinite(least), sizes[best].astype(float), np.nan), least
+
+
+Values = np.ndarray | None
+
+
+class Quantity(NamedTuple):
+    """A number that theory computes for each seed.
+
+    Attributes:
+      label: its label in the table, with the symbol of the paper.
+      source: where the paper defines it.
+      of: (rounds, the sweep point's configuration) -> [S], which may hold ``inf`` and NaN; None for points to which
+        the quantity does not apply.
+    """
+
+    label: str
+    source: str
+    of: Callable[[Rounds, Experiment], Values]
+
+
+QUANTITIES: Registry[Quantity] = Registry("quantity of theory")
+
+
+def quantity(name: str, label: str, source: str = "") -> Callable[[Callable[[Rounds, Experiment], Values]], Quantity]:
+    """Return a decorator that registers a function (rounds, configuration) -> [S] as a `Quantity`."""
+
+    def add(of: Callable[[Rounds, Experiment], Values]) -> Quantity:
+        return QUANTITIES.register(name, doc=label, origin=caller())(Quantity(label, source, of))
+
+    return add
+
+
+@quantity("degree", "neighbours of a client, mean")
+def _degree(rounds: Rounds, experiment: Experiment) -> Values:
+    return rounds.adjacency.sum(-1).mean((1, 2))
+
+
+@quantity("components", "components of a round's graph, mean")
+def _components(rounds: Rounds, experiment: Experiment) -> Values:
+    return num_components(rounds.adjacency).mean(1)
+
+
+@quantity("connected", "rounds with a connected graph, share", "MADFL property 1 with B = 1")
+def _connected(rounds: Rounds, experiment: Experiment) -> Values:
+    return (rounds.closing == np.arange(rounds.closing.shape[1])).mean(1)
+
+
+@quantity("lambda_2", "lambda_2 of W^T W of a round, mean", "MADFL III")
+def _lambda_2(rounds: Rounds, experiment: Experiment) -> Values:
+    return rounds.contractions[1].mean(1)
+
+
+@quantity("p", "p that holds in every round", "MADFL assumption 3")
+def _p(rounds: Rounds, experiment: Experiment) -> Values:
+    return rounds.worst_p[1]
+
+
+@quantity("p_mean", "p of the mean of W^T W", "Boyd et al. 2006")
+def _p_mean(rounds: Rounds, experiment: Experiment) -> Values:
+    seeds, number, clients = rounds.mix.shape[:3]
+    flat, columns = rounds.mix.reshape(seeds, number * clients, clients), rounds.mix.sum(2)
+    # The sum of W^T (I - J) W over the rounds, as two products.
+    whole = flat.swapaxes(1, 2) @ flat - columns.swapaxes(1, 2) @ columns / clients
+    return mixing.mixing_parameter(np.linalg.eigvalsh(whole / number)[:, -1])
+
+
+@quantity("effective_b", "effective B of union windows, median", "MADFL property 1")
+def _effective_b(rounds: Rounds, experiment: Experiment) -> Values:
+    return np.quantile(rounds.effective, 0.5, axis=1, method="higher")
+
+
+@quantity("effective_b_90", "effective B of union windows, 90 % quantile", "MADFL property 1")
+def _effective_b_90(rounds: Rounds, experiment: Experiment) -> Values:
+    return np.quantile(rounds.effective, 0.9, axis=1, method="higher")
+
+
+@quantity("strong_b", "B of B-strong connectivity", "MADFL property 1")
+def _strong_b(rounds: Rounds, experiment: Experiment) -> Values:
+    return strong_window(rounds.closing)
+
+
+def _is_bounded(rounds: Rounds, experiment: Experiment) -> np.ndarray:
+    """[S] bool, whether mixing keeps the mean model: clients may send each other different parts of their models."""
+    return rounds.keeps_mean & (not sends_parts(experiment))
+
+
+@quantity("bound", "A_0 / tau of theorem 1", "MADFL eq. 8")
+def _bound(rounds: Rounds, experiment: Experiment) -> Values:
+    windows, clients = strong_window(rounds.closing), rounds.num_clients
+    found = [mixing.consensus_factor(p, clients, b) for p, b in zip(rounds.worst_p[1], windows)]
+    return np.where(_is_bounded(rounds, experiment), found, np.nan)
+
+
+@quantity("window", "windowed form: B", "docs/theory.md")
+def _window(rounds: Rounds, experiment: Experiment) -> Values:
+    return np.where(_is_bounded(rounds, experiment), rounds.best_windows[0], np.nan)
+
+
+@quantity("window_p", "windowed form: p of every window", "docs/theory.md")
+def _window_p(rounds: Rounds, experiment: Experiment) -> Values:
+    sizes, seeds = rounds.best_windows[0], range(len(rounds.mix))
+    found = [rounds.worst_p[int(size)][s] if np.isfinite(size) else np.nan for s, size in zip(seeds, sizes)]
+    return np.where(_is_bounded(rounds, experiment), found, np.nan)
+
+
+@quantity("window_bound", "windowed form: A_0 / tau", "docs/theory.md")
+def _window_bound(rounds: Rounds, experiment: Experiment) -> Values:
+    return np.where(_is_bounded(rounds, experiment), rounds.best_windows[1], np.nan)
+
+
+@quantity("halving", "halving time of mixing (rounds)", "docs/theory.md")
+def _halving(rounds: Rounds, experiment: Experiment) -> Values:
+    return rounds.spread.halving
+
+
+@quantity("drift", "drift", "docs/theory.md")
+def _drift(rounds: Rounds, experiment: Experiment) -> Values:
+    return rounds.spread.drift
+
+
+@quantity("label_drift", "label drift", "docs/theory.md")
+def _label_drift(rounds: Rounds, experiment: Experiment) -> Values:
+    labelled = np.count_nonzero(rounds.label_counts.sum((0, 1))) > 1  # linear regression has no labels
+    return rounds.spread.labels if labelled else np.full(len(rounds.mix), np.nan)
+
+
+@quantity("meeting", "meeting time (rounds)", "docs/theory.md")
+def _meeting(rounds: Rounds, experiment: Experiment) -> Values:
+    return walks.meeting_times(rounds.following, rounds.is_mobile)
+
+
+@lru_cache(maxsize=4)
+def _walk(experiment: Experiment) -> walks.Walk | None:
+    """Return the walk of one mobile client, if its rule is a chain and a client is met whenever it is in range.
+
+    None also if the walk cannot reach all grid points, or if there are too many of them.
+    """
+    network = experiment.network
+    rule = None if network.graph else MOBILITIES.form(movement_of(experiment)).make()
+    plain = not (network.radius_spread or network.link_failure or network.link_fading) and network.contact == "disc"
+    plain &= not is_filtered(experiment) and not is_partial(experiment)
+    if rule is None or rule.chain is None or not plain or network.grid_size > LARGEST_GRID:
+        return None
+    grid = grid_points(network.grid_size)
+    chain = np.asarray(rule.chain(grid, network.max_step))
+    return walks.Walk(chain, np.asarray(grid), network.radius) if num_components(chain > 0) == 1 else None
+
+
+@quantity("meeting_exact", "meeting time, exact (rounds)", "docs/theory.md")
+def _meeting_exact(rounds: Rounds, experiment: Experiment) -> Values:
+    walk = _walk(experiment)
+    if walk is None:
+        return None
+    return np.array([walk.meeting_time(places[~mobile]) for places, mobile in zip(rounds.position, rounds.is_mobile)])
+
+
+@quantity("cover", "cover time of one mobile client (rounds)", "MADFL III-A2")
+def _cover(rounds: Rounds, experiment: Experiment) -> Values:
+    return walks.cover_times(rounds.following, rounds.is_mobile)[0]
+
+
+@quantity("cover_bound", "cover time of one, exact bound (rounds)", "Matthews 1988")
+def _cover_bound(rounds: Rounds, experiment: Experiment) -> Values:
+    walk = _walk(experiment)
+    if walk is None:
+        return None
+    return np.array([walk.cover_bound(places[~mobile]) for places, mobile in zip(rounds.position, rounds.is_mobile)])
+
+
+@quantity("cover_together", "cover time of all together (rounds)", "MADFL III-A2")
+def _cover_together(rounds: Rounds, experiment: Experiment) -> Values:
+    return walks.cover_times(rounds.following, rounds.is_mobile)[1]
+
+
+def _rule(experiment: Experiment) -> RobustNumbers | None:
+    """Return the numbers of the rule of aggregation, if it promises something as long as few attack."""
+    rule = aggregation_in_use(experiment.algorithm.name, experiment.algorithm.aggregation)
+    numbers = numbers_in(experiment, AGGREGATIONS, rule) if rule else None
+    return numbers if isinstance(numbers, RobustNumbers) else None
+
+
+@quantity("too_few", "too few heard for the rule, share", "docs/adversaries.md")
+def _too_few(rounds: Rounds, experiment: Experiment) -> Values:
+    rule, heard = _rule(experiment), rounds.adjacency.sum(-1)
+    return None if rule is None else ((heard > 0) & (heard + 1 < rule.least())).mean((1, 2))
+
+
+@quantity("outvoted", "more attackers heard than the rule bears, share", "docs/adversaries.md")
+def _outvoted(rounds: Rounds, experiment: Experiment) -> Values:
+    rule, attack = _rule(experiment), rounds.attacker[:, None, :]
+    if rule is None or not attack.any():
+        return None
+    hostile = (rounds.adjacency & attack[..., None, :]).sum(-1)
+    lost = (hostile > np.asarray(rule.bears(rounds.adjacency.sum(-1) + 1))) & ~attack
+    return lost.sum((1, 2)) / np.broadcast_to(~attack, lost.shape).sum((1, 2))
+
+
+def _pame(rounds: Rounds, experiment: Experiment) -> pame.Conditions | None:
+    numbers = numbers_in(experiment, ALGORITHMS, experiment.algorithm.name)
+    if not isinstance(numbers, PaMENumbers):
+        return None
+    given = numbers.participation, numbers.transmission, numbers.penalty_growth, numbers.period_min
+    return pame.conditions(rounds.adjacency[:, 0], *given)
+
+
+@quantity("zeta", "zeta of the first graph", "PaME assumption 1")
+def _zeta(rounds: Rounds, experiment: Experiment) -> Values:
+    return pame.zeta(rounds.adjacency[:, 0]) if _pame(rounds, experiment) else None
+
+
+@quantity("pame_left", "condition (12), left side", "PaME (12)")
+def _pame_left(rounds: Rounds, experiment: Experiment) -> Values:
+    found = _pame(rounds, experiment)
+    return found and found.left
+
+
+@quantity("pame_right", "condition (12), right side", "PaME (12)")
+def _pame_right(rounds: Rounds, experiment: Experiment) -> Values:
+    found = _pame(rounds, experiment)
+    return found and found.right
+
+
+@quantity("pame_holds", "conditions (11), (12) hold, share of seeds", "PaME (11), (12)")
+def _pame_holds(rounds: Rounds, experiment: Experiment) -> Values:
+    found = _pame(rounds, experiment)
+    return found and found.hold.astype(float)

@@ -1,1 +1,0 @@
-"""The bounds and probabilities that the papers prove, as functions of numbers, computed on the host."""

@@ -1,0 +1,70 @@
+"""FedMobile's theory for the points of a study."""
+
+import numpy as np
+import pytest
+from forked import answers
+from shell import ROOT
+
+from mdfl_jax.config import default_config
+from mdfl_jax.config.points import points
+from mdfl_jax.config.resolve import resolve
+from mdfl_jax.contrib.theory.fedmobile import HEADER, table
+
+
+def study(**changes):
+    config = default_config()
+    config.update_from_flattened_dict(
+        {"algorithm.name": "fedmobile", "server.pattern": "fixed", "server.pairs": 0.5, "network.num_mobile": 0}
+        | changes
+    )
+    return points(resolve(config))
+
+
+def by_loop(begin, end, rho, chance):
+    """One slot at a time: no relay is met with 1 - rho * chance(slots left)."""
+    missed = 1.0
+    for left in range(end - begin + 1):
+        missed *= 1 - rho * chance(left)
+    return 1 - missed
+
+
+def test_a_row_is_the_theory_of_its_point():
+    """Gaps of 50: the next meeting is in s = 1 .. 50 slots with 1 / 50 each, the last one was 0 .. 49 slots ago."""
+    header, first, second = table(study(sweep="server.pairs=0.1,0.5")).splitlines()
+    assert header.split() == " ".join(HEADER).split()
+    for line, rho in ((first, 0.1), (second, 0.5)):
+        *_, delta, mean, upload, download, met_up, met_down = line.split()
+        assert (delta, mean, upload, download) == ("50", "50", "40", "45")
+        assert float(met_up) == pytest.approx(by_loop(10, 40, rho, lambda left: left / 50), abs=1e-4)
+        assert float(met_down) == pytest.approx(by_loop(5, 25, rho, lambda past: (past + 1) / 50), abs=1e-4)
+
+
+def test_gaps_are_those_that_the_server_draws():
+    drawn = study(**{"server.pattern": "random", "server.gap_min": 3, "server.gap_max": 5})
+    assert table(drawn).splitlines()[1].split()[-6:-4] == ["5", "4"]
+    (point,) = study(**{"server.pattern": "exponential"})
+    exponential = table([point]).splitlines()[1].split()
+    assert exponential[-6] == "80"
+    slots = np.ceil(np.random.default_rng(0).exponential(30.0, 400_000))
+    assert float(exponential[-5]) == pytest.approx(slots[slots <= 80].mean(), rel=0.01)
+
+
+@pytest.mark.long
+def test_the_command_prints_a_line_a_point_or_one_error(tmp_path):
+    missing, server = tmp_path / "missing", "--config=configs/fedmobile_digits.py"
+    found, refused, nowhere = answers(
+        tmp_path,
+        "theory",
+        [
+            [server, "--config.server.pairs=0.1"],
+            [server, "--config.sweep=", "--config.algorithm.name=dpsgd"],
+            ["--config=configs/digits.py", f"--json={missing}/theory.json"],
+        ],
+        ROOT,
+    )
+    assert (found.status, found.err) == (0, "")
+    assert [line.split()[0] for line in found.out.splitlines()] == ["point", "fedmobile"]
+    assert (refused.status, refused.err.count("\n")) == (2, 1)
+    assert "clients that mix their models" in refused.err
+    assert (nowhere.status, nowhere.out) == (2, "")
+    assert nowhere.err == f"error: --json={missing}/theory.json: there is no folder '{missing}'\n"
