@@ -14,6 +14,7 @@ the core imports nothing of it.
 import argparse
 import ast
 import os
+import re
 import sys
 import tempfile
 import threading
@@ -33,6 +34,10 @@ ORDER = (
 PARTS = ("core", CONTRIB)
 COUNTED = ("benchmarks", "configs", "examples", "launch", "tests")  # folders beside the package whose lines are counted
 HOUSE = ("config", "study", "engine", "storage", "results")  # the rooms around the rules that are simulated
+CAPABILITIES = re.compile(
+    "attack|batter|radio|outage|clock|collect|presence|newcomer|renew|roadside|epoch|poison|budget|honest",
+    re.IGNORECASE,
+)
 Graph = Mapping[str, Sequence[str]]
 
 
@@ -169,6 +174,45 @@ def all_lines(paths: Iterator[Path] | Sequence[Path]) -> int:
     return sum(len(path.read_text().splitlines()) for path in paths)
 
 
+def fields_of_nouns() -> dict[str, int]:
+    """Return how many fields the central types have."""
+    wanted = {"Links", "Network", "Algorithm", "Task", "RoundStats", "RoundContext", "Metric", "Experiment"}
+    found = {}
+    for path in (ROOT / "mdfl_jax" / name for name in ("core/types.py", "core/metric.py", "config/sections.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and node.name in wanted:
+                found[node.name] = sum(isinstance(part, ast.AnnAssign) for part in node.body)
+    return found
+
+
+def lines_naming_capabilities() -> list[str]:
+    """Return the lines of the engine and the central types, without imports, that name what a wrapper does."""
+    package = ROOT / "mdfl_jax"
+    files = [package / name for name in ("core/types.py", "core/links.py", "exchange/gossip.py")]
+    lines = [line for path in (*files, *sorted((package / "engine").rglob("*.py"))) for line in path.open()]
+    return [line for line in lines if CAPABILITIES.search(line) and not line.startswith(("from ", "import "))]
+
+
+def names_in_several_modules(modules: Mapping[str, Path]) -> list[str]:
+    """Return the public names of functions, classes and constants that two or more modules define."""
+    homes: dict[str, set[str]] = {}
+    for module, path in modules.items():
+        for node in ast.parse(path.read_text()).body:
+            names = [node.name] if isinstance(node, ast.FunctionDef | ast.ClassDef) else []
+            if isinstance(node, ast.Assign | ast.AnnAssign):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                names = [target.id for target in targets if isinstance(target, ast.Name)]
+            for name in names:
+                homes.setdefault(name, set()).add(module)
+    return sorted(name for name, of in homes.items() if len(of) > 1 and not name.startswith("_"))
+
+
+def words_of_docs() -> int:
+    """Count the words of the pages in the repository, as `wc -w` does."""
+    pages = [*ROOT.glob("*.md"), *(ROOT / "benchmarks").glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    return sum(len(page.read_text().split()) for page in pages)
+
+
 def describe() -> str:
     """Return the figures of the package and of each room as text."""
     modules = modules_of()
@@ -185,6 +229,10 @@ def describe() -> str:
         f"loose modules {len(loose(modules))}, circles {len(circles(graph))}, imports upward {len(upward(graph))}",
         f"rooms {len(ORDER)}, arrows between rooms {len(pairs)}, floors {max(floor.values())}",
         *(f"lines of {name}/ {all_lines(list((ROOT / name).rglob('*.py'))):,}" for name in COUNTED),
+        f"words of docs {words_of_docs():,}",
+        "fields: " + ", ".join(f"{noun} {count}" for noun, count in fields_of_nouns().items()),
+        f"lines of the engine and the central types that name capabilities {len(lines_naming_capabilities())}",
+        f"public names in several modules {len(names_in_several_modules(modules))}",
         "",
         f"{'room':<12}{'floor':>6}{'modules':>9}{'code':>8}  imports",
     ]
