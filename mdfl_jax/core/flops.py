@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
-from jax.interpreters import partial_eval
 
 from mdfl_jax.core.sharding import CLIENT
+from mdfl_jax.core.traced import live, sub_programs
 
 
 class Products(NamedTuple):
@@ -43,7 +43,7 @@ def products(jaxpr: Jaxpr | ClosedJaxpr) -> Products:
 
 
 def _count(jaxpr: Jaxpr) -> Products:
-    jaxpr = partial_eval.dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))[0]  # which does not look into a while
+    jaxpr = live(jaxpr)[0]
     flops = outputs = 0.0
     for equation in jaxpr.eqns:
         name, params = equation.primitive.name, equation.params
@@ -91,13 +91,3 @@ def _of_convolution(image: tuple[int, ...], kernel: tuple[int, ...], out: tuple[
         if dilation > 1:
             pixels = pixels // out[numbers.out_spec[2 + axis]] * image[numbers.lhs_spec[2 + axis]]
     return 2.0 * pixels * taps
-
-
-def sub_programs(params: dict[str, Any]) -> list[Jaxpr]:
-    """Return the programs inside of an equation, such as the body of a loop, from the equation's parameters."""
-    found = []
-    for value in params.values():
-        for item in value if isinstance(value, tuple | list) else (value,):
-            if isinstance(item, Jaxpr | ClosedJaxpr):
-                found.append(item.jaxpr if isinstance(item, ClosedJaxpr) else item)
-    return found

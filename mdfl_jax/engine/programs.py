@@ -24,11 +24,11 @@ import jax
 import jax.extend.core as jex
 import jax.numpy as jnp
 import numpy as np
-from jax.interpreters.partial_eval import dce_jaxpr
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from mdfl_jax.core import devices, hosts, rng, sharding
 from mdfl_jax.core.devices import current
+from mdfl_jax.core.traced import live
 from mdfl_jax.core.types import Hparams, RunFacts
 from mdfl_jax.engine.simulation import Carry, Simulation
 from mdfl_jax.metrics.history import Metrics
@@ -268,7 +268,7 @@ class TracedStep:
         inputs = {var: i for i, var in enumerate(closed.jaxpr.invars) if owners[i] in passes}
         outs = closed.jaxpr.outvars
         self.passed = [inputs.get(var) if isinstance(var, jex.Var) else None for var in outs]
-        needed, used = dce_jaxpr(closed.jaxpr, [i is None for i in self.passed])
+        needed, used = live(closed.jaxpr, [i is None for i in self.passed])
         self.used = [i for i, read in enumerate(used) if read]
         self.jaxpr = jex.ClosedJaxpr(needed, closed.consts)
         shapes = placement.whole(closed.out_avals)

@@ -18,11 +18,11 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from jax.interpreters import partial_eval
 
 from mdfl_jax.core.contract import where
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.own_files import words
+from mdfl_jax.core.traced import live
 from mdfl_jax.core.trees import STATISTICS, has_statistics
 from mdfl_jax.models.model import SampleSpec
 
@@ -262,7 +262,7 @@ def depends_on_key(function: Callable[..., Any], *shapes: Any) -> bool:
     (True, False)
     """
     traced = jax.make_jaxpr(function)(jax.random.key(0), *shapes).jaxpr
-    return bool(partial_eval.dce_jaxpr(traced, [True] * len(traced.outvars))[1][0])
+    return bool(live(traced)[1][0])
 
 
 def _written(model: Any) -> Any:

@@ -26,7 +26,6 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.flops import sub_programs
 from mdfl_jax.core.links import Senders, carried, no_senders
 from mdfl_jax.core.message_bits import float_bits, sparse_bits, total_bits, words
 from mdfl_jax.core.metric import AXIS, HOLDS, TABLE, TARGET, Metric
@@ -35,6 +34,7 @@ from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.rng import stream
 from mdfl_jax.core.section import Built, Rule, Section, field, is_counted, section, switch
 from mdfl_jax.core.totals import Total, add, no_total
+from mdfl_jax.core.traced import sub_programs
 from mdfl_jax.core.types import (
     BEFORE,
     NEVER,

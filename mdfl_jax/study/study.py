@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 import optax
-from jax.interpreters.partial_eval import dce_jaxpr
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
@@ -51,6 +50,7 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.own_files import place, shown, words
 from mdfl_jax.core.section import PICKED, Built, is_counted, sections_in
 from mdfl_jax.core.sharding import SEED, client_mesh
+from mdfl_jax.core.traced import live
 from mdfl_jax.core.types import FIXED, SYMMETRIC, Hparams, Task
 from mdfl_jax.core.types import Schedule as RunSchedule
 from mdfl_jax.data.dataset import Dataset
@@ -341,7 +341,7 @@ def check_traced(simulation: Simulation, hparams: Sequence[Hparams]) -> frozense
 
         given = hparams[0].algorithm, simulation.data, hparams[0], *args
         closed, shapes = jax.make_jaxpr(of_numbers, return_shape=True)(*given)
-        used = dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars))[1]
+        used = live(closed.jaxpr)[1]
         read.update(name for name, is_used in zip(names, used) if is_used)
         return shapes
 
