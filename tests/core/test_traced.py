@@ -1,4 +1,4 @@
-"""What a traced program depends on. JAX's elimination of dead code has no public name; this test tells if it changes."""
+"""What a traced program depends on. JAX has no public name for it; this test tells if it changes."""
 
 import jax
 import jax.numpy as jnp
