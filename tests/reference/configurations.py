@@ -249,6 +249,10 @@ MEETING = {  # what reads or holds the state of others, where most faults were: 
     "leaves": ("shared",),
     "presence": ("markov", "poisson", "table"),
 }
+TOGETHER = (
+    ("algorithm", "aggregation", "clock"), ("aggregation", "work", "leaves"), ("algorithm", "presence", "clock"),
+    ("aggregation", "presence", "leaves"),
+)  # fmt: skip
 ENOUGH = 20  # cases of a pair: runs of a drawn configuration
 FEW = {"torus": (9, 12), "random_regular": (6, 12), "small_world": (6, 9, 12), "erdos_renyi": (6, 9)}
 
@@ -359,9 +363,10 @@ def drawn(rng, wanted, seen, refuses, grows=False):
     clients, rounds = rng.choice((6, 9, 5, 12)), rng.randint(3, 6)
     any_choice, size = rng.random() < 0.15, rng.randint(8, 14)
     choices, slots = completed(rng, dict(wanted)), set(rng.sample(list(SLOTS), 2 * len(SLOTS) // 3))
-    for slot in rng.sample(list(MEETING), 3) if rng.random() < 0.5 and not grows else ():
-        more = completed(rng, {slot: rng.choice(MEETING[slot])} | choices)
-        choices = choices if refuses(configured(more, clients, rounds, 1)) else more
+    if rng.random() < 0.5 and not grows:  # some of these together come first, then what is wanted, if it fits them
+        met = completed(rng, {slot: rng.choice(MEETING[slot]) for slot in rng.choice(TOGETHER)})
+        more = completed(rng, dict(wanted) | met)
+        choices = met if refuses(configured(more, clients, rounds, 1)) else more
     if rng.random() < 0.8:
         slots.add("algorithm")
 
