@@ -27,7 +27,9 @@ def judged(case):
 
 
 MUTANTS = [
-    Mutant("engine/simulation.py", "_judge(of_all, ", "_judge(gradient, ", member("judges_that_still_compute")),
+    Mutant("exchange/active.py", "(gradient=gradient_of(self.who, context.gradient))",
+           "(gradient=(g := gradient_of(self.who, context.gradient)), loss=lambda m, **b: g(m, jax.random.fold_in(context.key, 0), **b)[0])",
+           member("judges_that_still_compute")),
     Mutant("algorithms/local.py", "judged_on=lambda: self", "memory=lambda: self", member("judges_of_epochs")),
     Mutant("engine/programs.py", "with rng.small_threefry():", "if True:", "core/test_threefry.py"),
     # Who moves where.
@@ -113,7 +115,7 @@ MUTANTS = [
     Mutant("networks/contact.py", "jnp.maximum(nearest - half, 0)", "jnp.minimum(nearest - half, 0)", "networks/test_contact.py"),
     Mutant(COSTS, "jnp.where(contact, before + seconds, 0 if forgets else before)", "before + seconds", "networks/test_traces.py"),
     Mutant(COSTS, "jnp.minimum(rate, met.senders.opposite(rate))", "rate", "networks/test_costs.py"),
-    Mutant(COSTS, "heard.rate, 0)) / receivers", "heard.rate, 0))", judged("shadows_in_turns")),
+    Mutant(COSTS, "1 / rate, 0)) / receivers", "1 / rate, 0))", judged("shadows_in_turns")),
     Mutant("exchange/largest.py", "rank[who] < carried", "rank[who] <= carried", member("largest")),
     Mutant("exchange/largest.py", "rank < most[:, None]", "rank < size", member("largest")),
     Mutant("core/message_bits.py", "jnp.maximum(listed, by_map)", "listed", "exchange/test_compressors.py"),
@@ -171,9 +173,10 @@ MUTANTS = [
     Mutant("tasks/collecting.py", "position, self.side) - drift.regions", "position, self.side)", judged("collecting")),
     Mutant("tasks/collecting.py", "turned(data.x_test, clients.turns)", "data.x_test", "tasks/test_collecting.py"),
     Mutant("tasks/collecting.py", "there[:, None] & (size > 0)", "size > 0", judged("collecting")),
-    Mutant("engine/simulation.py", "jnp.where(rows_like(who, new), new, old)", "new", judged("comers")),
+    Mutant("networks/wrappers/presence.py", "where_moving(self.who, ", "where_moving(self.who | True, ", judged("comers")),
     Mutant("exchange/active.py", "links.senders.on_own(removed)", "0", member("presence")),
-    Mutant("exchange/active.py", "jnp.where(rows_like(moves, new), new, old) if", "new if", "algorithms/test_contract.py"),
+    Mutant("exchange/active.py", "return jnp.where(rows_like(moves, new), new, old)", "return new",
+           "algorithms/test_contract.py"),
     Mutant("networks/wrappers/wrapper.py", "params=view.params.inner, before", "before", "networks/test_wrapper.py"),
     Mutant("tasks/gradients.py", "jnp.where(block.mask[place], g, 0)", "g", "tasks/test_per_sample.py"),
     Mutant("core/trees.py", "matches(keys) == inside else", "matches(keys) else", "tasks/test_leaves.py"),
