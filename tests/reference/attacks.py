@@ -44,7 +44,7 @@ def to_all(c, vectors, attackers, active, noise):
         elif name == "gaussian":
             said[j] = c["attack.deviation"] * noise()[j]
         elif name == "mimic":
-            said[j] = vectors[next((i for i in range(len(vectors)) if active[i] and not attackers[i]), 0)]
+            said[j] = vectors[next((i for i in range(len(vectors)) if active[i] and not attackers[i]), j)]
     return said
 
 

@@ -49,14 +49,15 @@ ATTACKS.register("zero", doc="Attackers send zeros.", formula="y_j = 0")(Attack(
 
 
 def mimic(numbers: Numbers, key: jax.Array, vectors: ClientParams, honest: jax.Array) -> ClientParams:
-    """Return the vector of the first honest client that takes part in the round, for all."""
-    victim = jnp.argmax(honest)
-    return jax.tree.map(lambda x: jnp.broadcast_to(x[victim], x.shape), vectors)
+    """Return the vector of the first honest client that takes part in the round, for all; if none does, their own."""
+    victim, some = jnp.argmax(honest), jnp.any(honest)
+    return jax.tree.map(lambda x: jnp.where(some, x[victim], x), vectors)
 
 
 ATTACKS.register(
     "mimic",
-    doc="Attackers all send what the first honest client of the round sends, so that this client counts too much.",
+    doc="Attackers all send what the first honest client of the round sends, so that this client counts too much. "
+    "In a round without one they send their own.",
     formula="y_j = x_v for one honest client v",
     cite="karimireddy2022",
 )(Attack(mimic))
