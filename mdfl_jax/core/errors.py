@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-MOST = 24  # names in a line
+_MOST = 24  # names in a line
 SHRINK = (
     "less is needed with fewer clients, samples or parameters, a smaller algorithm.batch_size or engine.tile, "
     "engine.mapping=scan or engine.remat=true"
@@ -63,7 +63,7 @@ def out_of_memory(error: BaseException) -> str | None:
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
     """Return the error line for an unknown name. The line suggests the most similar known name, if there is one.
 
-    Of more than `MOST` known names, the line gives the most similar ones and how many there are.
+    Of more than `_MOST` known names, the line gives the most similar ones and how many there are.
 
     Args:
       kind: what the name stands for, for example "mixing".
@@ -76,10 +76,10 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
     names = sorted(filter(None, known))
     near = nearest(name, names)
     hint = f" (did you mean {near!r}?)" if near else ""
-    if len(names) <= MOST:
+    if len(names) <= _MOST:
         return f"unknown {kind} {name!r}{hint}; known: {', '.join(names)}"
     likeness = {known: difflib.SequenceMatcher(None, name, known).ratio() for known in names}
-    alike = sorted(sorted(names, key=likeness.__getitem__)[-MOST // 2 :])
+    alike = sorted(sorted(names, key=likeness.__getitem__)[-_MOST // 2 :])
     return f"unknown {kind} {name!r}{hint}; among the {len(names)} known: {', '.join(alike)}"
 
 

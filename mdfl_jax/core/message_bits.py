@@ -15,7 +15,7 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.links import ALL_PAIRS, Senders
 from mdfl_jax.core.rng import product_words
 
-WORD = 32  # the width of a word, in bits
+_WORD = 32  # the width of a word, in bits
 
 
 class Bits(NamedTuple):
@@ -32,7 +32,7 @@ class Bits(NamedTuple):
     def rounded(self) -> jax.Array:
         """Return the counts in single precision; below 2^40 the nearest number, since halves of words are exact."""
         high, middle, low = self.high, self.low >> 16, self.low & 0xFFFF
-        return high.astype(jnp.float32) * 2.0**WORD + middle.astype(jnp.float32) * 2.0**16 + low.astype(jnp.float32)
+        return high.astype(jnp.float32) * 2.0**_WORD + middle.astype(jnp.float32) * 2.0**16 + low.astype(jnp.float32)
 
 
 def as_bits(count: Bits | jax.Array | int) -> Bits:
@@ -40,7 +40,7 @@ def as_bits(count: Bits | jax.Array | int) -> Bits:
     if isinstance(count, Bits):
         return count
     if isinstance(count, int):
-        return Bits(np.uint32(count >> WORD), np.uint32(count & 0xFFFFFFFF))
+        return Bits(np.uint32(count >> _WORD), np.uint32(count & 0xFFFFFFFF))
     low = jnp.asarray(count).astype(jnp.uint32)
     return Bits(jnp.zeros_like(low), low)
 
@@ -93,7 +93,7 @@ def words(bits: Bits) -> jax.Array:
 
 def total_bits(words: Any) -> np.ndarray:
     """Convert counts [..., 2], as `words` returns them, to float64 [...] on the host, exact below 2^53."""
-    return np.asarray(words)[..., 0].astype(np.float64) * 2**WORD + np.asarray(words)[..., 1]
+    return np.asarray(words)[..., 0].astype(np.float64) * 2**_WORD + np.asarray(words)[..., 1]
 
 
 def messages_sent(adjacency: jax.Array, senders: Senders = ALL_PAIRS) -> jax.Array:

@@ -17,8 +17,8 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError, unknown_name
 
-LARGEST = 2**31 - 1  # the compiled programs use 32-bit integers
-KINDS: dict[Any, Any] = {int: np.int32, bool: np.bool_, float: np.float32}
+_LARGEST = 2**31 - 1  # the compiled programs use 32-bit integers
+_KINDS: dict[Any, Any] = {int: np.int32, bool: np.bool_, float: np.float32}
 BOUNDS = {
     "at_least": (lambda value, bound: value >= bound, "at least"),
     "above": (lambda value, bound: value > bound, "greater than"),
@@ -148,7 +148,7 @@ class Numbers:
                 found[field.name] = value._converted(array)
             elif field.metadata.get("traced"):
                 value = read(value) if read and isinstance(value, str) else value
-                found[field.name] = array(value, KINDS.get(kinds[field.name], np.float32))
+                found[field.name] = array(value, _KINDS.get(kinds[field.name], np.float32))
         return self.replace(**found)
 
 
@@ -200,7 +200,7 @@ def from_values(kind: type[Numbers], values: dict[str, Any]) -> Any:
 
 def of_fixed_types(params: Any) -> Any:
     """Return a NamedTuple whose numbers are NumPy scalars of fixed types, so that no point is compiled again."""
-    return params._replace(**{n: KINDS[type(x)](x) for n, x in params._asdict().items() if type(x) in KINDS})
+    return params._replace(**{n: _KINDS[type(x)](x) for n, x in params._asdict().items() if type(x) in _KINDS})
 
 
 def single(value: float) -> float:
@@ -248,8 +248,8 @@ def _check_item(path: str, value: Any, rules: Any) -> None:
         raise UserError(f"{path} is {value}{rounded}; it must be {' and '.join(allowed)}")
     if isinstance(value, float) and math.isfinite(value) and math.isinf(seen):
         raise UserError(f"{path} is {value}, inf in single precision; it must be inf, or below 3.4e38")
-    if isinstance(value, int) and abs(value) > LARGEST:
+    if isinstance(value, int) and abs(value) > _LARGEST:
         side = "at most" if value > 0 else "at least -"
-        raise UserError(f"{path} is {value}; it must be {side}{' ' if value > 0 else ''}{LARGEST}")
+        raise UserError(f"{path} is {value}; it must be {side}{' ' if value > 0 else ''}{_LARGEST}")
     if rules.get("odd") and value % 2 == 0:
         raise UserError(f"{path} is {value}; it must be odd")

@@ -15,7 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 
-PATIENCE = 1.0  # seconds of silence that a stage may last
+_PATIENCE = 1.0  # seconds of silence that a stage may last
 
 
 class _Teller:
@@ -66,7 +66,7 @@ def to_stderr(line: str) -> None:
 
 
 @contextlib.contextmanager
-def telling(say: Callable[[str], None] = to_stderr, patience: float = PATIENCE) -> Iterator[None]:
+def telling(say: Callable[[str], None] = to_stderr, patience: float = _PATIENCE) -> Iterator[None]:
     """Tell the stages within this context that last longer than ``patience`` seconds. It is entered once at a time.
 
     Args:

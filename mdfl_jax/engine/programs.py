@@ -34,7 +34,7 @@ from mdfl_jax.engine.simulation import Carry, Simulation
 from mdfl_jax.metrics.history import Metrics
 
 DEVICE = "device"  # the axis of the devices that compute runs of their own
-HELD = 60  # programs that wait for an equal one; each takes about 10 MiB of the host's memory
+_HELD = 60  # programs that wait for an equal one; each takes about 10 MiB of the host's memory
 
 
 class Runs(NamedTuple):
@@ -408,6 +408,6 @@ class Compiler:
         name = hashlib.sha256(text.encode()).hexdigest()
         program = self._known.pop(name, None) or pool.submit(lowered.compile, options)
         self._known[name] = program  # at the end, so that the first one is the one that was not needed for longest
-        if len(self._known) > HELD:
+        if len(self._known) > _HELD:
             del self._known[next(iter(self._known))]
         return program

@@ -80,7 +80,7 @@ from mdfl_jax.metrics.values import differences, mean_model
 from mdfl_jax.networks.costs import LinkLoad, probe
 from mdfl_jax.tasks.scoring import MANY
 
-NEEDS = {
+_NEEDS = {
     "adjacency": "links between clients",
     "mix": "mixing weights",
     "server": "meetings with a server",
@@ -787,7 +787,7 @@ def check_needs(
     """
     missing = algorithm.needs - network.gives
     if missing:
-        needs = " and ".join(dict.fromkeys(NEEDS.get(need, need) for need in sorted(missing)))
+        needs = " and ".join(dict.fromkeys(_NEEDS.get(need, need) for need in sorted(missing)))
         raise UserError(f"{name} needs {needs}, which {network_name} does not give")
 
 

@@ -20,7 +20,7 @@ from mdfl_jax.core.types import ClientParams
 
 DENSE_UP_TO = 64  # clients; up to this number the product is as fast as the lists (benchmarks/README.md)
 RECEIVERS = 8  # receivers computed at a time over neighbour lists on a CPU
-PLACES = 8  # places of neighbour lists that are added in one pass over the sums
+_PLACES = 8  # places of neighbour lists that are added in one pass over the sums
 DEFAULT_BOUND = 16  # senders of a receiver, the receiver itself included
 
 
@@ -120,7 +120,7 @@ def listed_sums(weights: jax.Array, ids: jax.Array, client_params: ClientParams)
       [N, ...] of at least single precision.
     """
     num_clients = ids.shape[0]
-    last = ((0, 0), (0, -(ids.shape[1] - 1) % PLACES))  # rows of whole passes: the last sender again, of weight zero
+    last = ((0, 0), (0, -(ids.shape[1] - 1) % _PLACES))  # rows of whole passes: the last sender again, of weight zero
     weights, ids = jnp.pad(weights, last), jnp.pad(ids, last, mode="edge")
     size = ids.shape[1]
     of_leaf = lambda x: x.astype(jnp.promote_types(x.dtype, jnp.float32))  # noqa: E731
@@ -133,11 +133,11 @@ def listed_sums(weights: jax.Array, ids: jax.Array, client_params: ClientParams)
             return rows_like(weight[:, k].astype(jnp.promote_types(x.dtype, jnp.float32)), x) * of_leaf(x[sender[:, k]])
 
         def with_places(step: jax.Array, so_far: ClientParams) -> ClientParams:
-            places = [1 + step * PLACES + k for k in range(PLACES)]
+            places = [1 + step * _PLACES + k for k in range(_PLACES)]
             return jax.tree.map(lambda total, x: sum((term(k, x) for k in places), total), so_far, client_params)
 
         start = jax.tree.map(partial(term, jnp.int32(0)), client_params)
-        return jax.lax.fori_loop(0, (used + PLACES - 2) // PLACES, with_places, start)
+        return jax.lax.fori_loop(0, (used + _PLACES - 2) // _PLACES, with_places, start)
 
     if backend() != "cpu" or num_clients <= RECEIVERS:
         return of_receivers((weights, ids))

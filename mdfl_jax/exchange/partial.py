@@ -25,7 +25,7 @@ from mdfl_jax.exchange.gossip import listed_sums
 _Search = tuple[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array]
 IN_CACHE = 80_000  # words searched at a time on a CPU: they stay in the cache during the some 14 passes over them
 RECEIVERS = 32  # receivers averaged at a time on a CPU, so that clients that listen to nobody in a round cost nothing
-ROUNDING = 2.0**-21  # the relative rounding error allowed for a single-precision share times a whole number
+_ROUNDING = 2.0**-21  # the relative rounding error allowed for a single-precision share times a whole number
 
 
 def share_of(share: Array | float, size: Array | int) -> jax.Array:
@@ -42,7 +42,7 @@ def share_of(share: Array | float, size: Array | int) -> jax.Array:
     [1, 2000, 7, 2, 7]
     """
     product = jnp.asarray(share, jnp.result_type(float)) * jnp.asarray(size)
-    return jnp.clip(jnp.ceil(product * (1 - ROUNDING)).astype(jnp.int32), 0, size)
+    return jnp.clip(jnp.ceil(product * (1 - _ROUNDING)).astype(jnp.int32), 0, size)
 
 
 def floor_of(share: Array | float, size: Array | int) -> jax.Array:
@@ -52,7 +52,7 @@ def floor_of(share: Array | float, size: Array | int) -> jax.Array:
     (63, 1)
     """
     product = jnp.asarray(share, jnp.result_type(float)) * jnp.asarray(size)
-    return jnp.floor(product * (1 + ROUNDING)).astype(jnp.int32)
+    return jnp.floor(product * (1 + _ROUNDING)).astype(jnp.int32)
 
 
 def in_chunks(

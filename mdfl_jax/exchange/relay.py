@@ -43,7 +43,7 @@ from mdfl_jax.core.trees import ravel, rows_like
 from mdfl_jax.core.types import BEFORE, NEVER, Array, ClientParams, Links, Meetings
 from mdfl_jax.exchange.compressors import COMPRESSORS, bits_of, compressed
 
-HALVINGS = 16  # bisection steps; the interval, measured in slots, is then exact to 2/3 / 2^16 of a gap
+_HALVINGS = 16  # bisection steps; the interval, measured in slots, is then exact to 2/3 / 2^16 of a gap
 
 
 def meetings_of(links: Links) -> Meetings:
@@ -297,7 +297,7 @@ def best_share(rate: Array) -> jax.Array:
         too_long = jnp.expm1(k * u * u) > 2 * k * u * (1 - u)
         return jnp.where(too_long, low, u), jnp.where(too_long, u, high)
 
-    low, high = jax.lax.fori_loop(0, HALVINGS, halve, (jnp.zeros_like(k), jnp.full_like(k, 2 / 3)))
+    low, high = jax.lax.fori_loop(0, _HALVINGS, halve, (jnp.zeros_like(k), jnp.full_like(k, 2 / 3)))
     return (low + high) / 2
 
 

@@ -23,7 +23,7 @@ from mdfl_jax.exchange.active import Finishing
 from mdfl_jax.metrics.values import LAMBDA_2_LIMIT, num_neighbours
 
 RECORD_LIMIT = 256  # the largest N of which all are kept; the links of a round take N N / 8 bytes
-MIB = 2**20
+_MIB = 2**20
 
 Rows = dict[str, jax.Array]  # by the name of the metric, [rounds, ...]
 
@@ -293,8 +293,8 @@ def choose_records(
     why = ""
     if positions and limit_mib and not few:
         why = f"are recorded of at most {RECORD_LIMIT} clients, and there are {num_clients:,}"
-    elif positions and 0 < limit_mib * MIB < size:
-        why = f"would take {size / MIB:,.1f} MiB of a run, and engine.record_mib is {limit_mib:g}"
+    elif positions and 0 < limit_mib * _MIB < size:
+        why = f"would take {size / _MIB:,.1f} MiB of a run, and engine.record_mib is {limit_mib:g}"
     kept = positions and limit_mib > 0 and not why
     measured = tuple(metric for metric in metrics if metric not in others or (kept and metric in few))
     return measured, Records(tuple(metric.name for metric in asked), size, kept, why)

@@ -432,7 +432,7 @@ def choosing(strategy: Strategy, terrain: Terrain, knowledge: str = ORACLE) -> M
 
     Args:
       strategy: the strategy.
-      terrain: what the world gives, `GRID` or `PLANE`.
+      terrain: what the world gives, `GRID` or `_PLANE`.
       knowledge: what clients know of static clients, one of `mdfl_jax.mobility.rule.KNOWLEDGE`.
 
     Returns:
@@ -573,7 +573,7 @@ GRID = Terrain(
 # largest step is what the fastest client goes in a round. Who is met is seen at the ends of rounds, and not on the way.
 
 POINTS = LATTICE_SIDE * LATTICE_SIDE
-EVENTS = 2  # of a round: a client sets out, and rests where it arrives
+_EVENTS = 2  # of a round: a client sets out, and rests where it arrives
 
 
 class Body(NamedTuple):
@@ -584,7 +584,7 @@ class Body(NamedTuple):
 
 
 def _begin(world: PlaneWorld) -> Body:
-    return Body(at_rest(world.start), no_path(world.start, EVENTS))
+    return Body(at_rest(world.start), no_path(world.start, _EVENTS))
 
 
 def _chart(world: PlaneWorld, body: Body) -> GridWorld:
@@ -646,13 +646,13 @@ def _in_plane(keys: jax.Array, world: PlaneWorld, memory: Memory, chosen: jax.Ar
     time = jnp.sqrt(jnp.sum(jnp.square(way), axis=1)) / jax.vmap(draw)(per_client(keys[0], count))
     velocity = way / jnp.where(time > 0, time, 1.0)[:, None]
     sets_out = clients._replace(velocity=velocity, time_left=time)
-    moved, path = travel(keys[1], sets_out, _rest, world.is_mobile, world.size, motion.dt, motion.boundary, EVENTS)
+    moved, path = travel(keys[1], sets_out, _rest, world.is_mobile, world.size, motion.dt, motion.boundary, _EVENTS)
     heading = jnp.where(world.is_mobile, chosen, memory.clients.destination)
     shown = memory.clients._replace(location=_present(count), destination=heading)
     return memory._replace(clients=shown, body=Body(moved, path))
 
 
-PLANE = Terrain(
+_PLANE = Terrain(
     world="plane",
     numbers=PlaneStrategyNumbers,
     begin=_begin,
@@ -671,7 +671,7 @@ PLANE = Terrain(
 )
 """The plane for clients that choose."""
 
-TERRAINS = {terrain.world: terrain for terrain in (GRID, PLANE)}
+TERRAINS = {terrain.world: terrain for terrain in (GRID, _PLANE)}
 
 
 def forms_of(

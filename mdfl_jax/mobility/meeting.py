@@ -52,16 +52,16 @@ from mdfl_jax.mobility.label_distances import counts_of, distances, histograms, 
 from mdfl_jax.mobility.rule import Mobility
 
 SIDE = 64  # rows and columns of the piece of the grid on which one of many clients chooses
-WORD = 32
+_WORD = 32
 
 
 def packed(mask: jax.Array) -> jax.Array:
     """Pack [..., n] bool into bits: [..., ceil(n / 32)] uint32, the first entry in the first word's lowest bit."""
     count = mask.shape[-1]
-    words = -(-count // WORD)
-    full = jnp.pad(mask, [(0, 0)] * (mask.ndim - 1) + [(0, words * WORD - count)])
-    bits = full.reshape(*mask.shape[:-1], words, WORD).astype(jnp.uint32)
-    return jnp.sum(bits << jnp.arange(WORD, dtype=jnp.uint32), axis=-1, dtype=jnp.uint32)
+    words = -(-count // _WORD)
+    full = jnp.pad(mask, [(0, 0)] * (mask.ndim - 1) + [(0, words * _WORD - count)])
+    bits = full.reshape(*mask.shape[:-1], words, _WORD).astype(jnp.uint32)
+    return jnp.sum(bits << jnp.arange(_WORD, dtype=jnp.uint32), axis=-1, dtype=jnp.uint32)
 
 
 def unpacked(words: jax.Array, count: int) -> jax.Array:
@@ -70,7 +70,7 @@ def unpacked(words: jax.Array, count: int) -> jax.Array:
     >>> unpacked(packed(jnp.arange(40) % 3 == 0), 40)[..., :7].tolist()
     [True, False, False, True, False, False, True]
     """
-    bits = (words[..., None] >> jnp.arange(WORD, dtype=jnp.uint32)) & 1
+    bits = (words[..., None] >> jnp.arange(_WORD, dtype=jnp.uint32)) & 1
     return bits.reshape(*words.shape[:-1], -1)[..., :count] > 0
 
 
@@ -82,7 +82,7 @@ def num_bits(words: jax.Array) -> jax.Array:
 def votes_of(words: jax.Array, voting: jax.Array, count: int) -> jax.Array:
     """Count for each bit of words [N, W] in how many of the rows [N] bool it is set: [count] int32."""
     of_bit = lambda bit: jnp.sum(((words >> bit) & 1) * voting[:, None], axis=0, dtype=jnp.int32)  # noqa: E731
-    return jax.lax.map(of_bit, jnp.arange(WORD, dtype=jnp.uint32)).T.reshape(-1)[:count]
+    return jax.lax.map(of_bit, jnp.arange(_WORD, dtype=jnp.uint32)).T.reshape(-1)[:count]
 
 
 class MetNumbers(Numbers):
@@ -345,8 +345,8 @@ def now_met_by_bits(world: GridWorld, location: jax.Array, met: jax.Array) -> ja
     size, mobile = math.isqrt(points), world.is_mobile
 
     def note(met: jax.Array, other: jax.Array, is_there: jax.Array) -> jax.Array:
-        bit = jnp.where(is_there, jnp.uint32(1) << (other % WORD).astype(jnp.uint32), jnp.uint32(0))
-        return met.at[rows, other // WORD].set(met[rows, other // WORD] | bit, unique_indices=True)
+        bit = jnp.where(is_there, jnp.uint32(1) << (other % _WORD).astype(jnp.uint32), jnp.uint32(0))
+        return met.at[rows, other // _WORD].set(met[rows, other // _WORD] | bit, unique_indices=True)
 
     static = standing(world.start, ~mobile, points)
     met = over_near(note, met, static, location, mobile, size, world.radius)
@@ -405,7 +405,7 @@ def met_mobility(by_centres: bool) -> Mobility:
         num_clients, points, as_bits = world.start.shape[0], world.grid.shape[0], is_many(world)
 
         def nobody(count: int) -> jax.Array:
-            of_words = jnp.zeros((num_clients, -(-count // WORD)), jnp.uint32)
+            of_words = jnp.zeros((num_clients, -(-count // _WORD)), jnp.uint32)
             return of_words if as_bits else jnp.zeros((num_clients, count), bool)
 
         return Knowledge(

@@ -24,7 +24,7 @@ BOUNDARIES = ("reflect", "wrap", "clamp")
 REFLECT, WRAP, CLAMP = range(3)
 MAX_EVENTS = 16
 LATTICE_SIDE = 25  # points along a side of the lattice
-SHORTEST = 1e-4  # as a share of a round; a leg with less time left than this is over
+_SHORTEST = 1e-4  # as a share of a round; a leg with less time left than this is over
 
 
 class Motion(NamedTuple):
@@ -273,7 +273,7 @@ def travel(
         # By rounding, a client may reach a wall just before the end of its leg. The leg is then over, so that the wall
         # does not reflect the client for the tiny rest of it.
         rest = client.time_left - use
-        rest = jnp.where(rest < SHORTEST * dt, 0.0, rest)
+        rest = jnp.where(rest < _SHORTEST * dt, 0.0, rest)
         left = r.left - use
         path = _write(r.path, jumps, r.last + 1, (dt - r.left) / dt, place)
         slot = r.last + 1 + jumps

@@ -34,7 +34,7 @@ IN_TRAINING = {
     "use_running_average": False,
 }
 """Names by which models distinguish training from evaluation, with their values in training."""
-KEYS = ("key", "rng", "rngs", "rng_key", "prng_key", "dropout_key")
+_KEYS = ("key", "rng", "rngs", "rng_key", "prng_key", "dropout_key")
 """Names of the argument of ``apply`` that is a key for random draws."""
 KEYWORD = "deterministic"  # the argument and the field of flax's layers with dropout
 OWN_FLAGS = ("training", "is_training")  # attributes of users' modules; `train` is a method of every module
@@ -466,7 +466,7 @@ class FunctionModel(ClientModel):
     """A client model of a pair of functions, as Haiku makes them, or of one's own.
 
     ``init(key, samples)`` returns the parameters: any tree of floating-point arrays. ``apply(params, samples)`` returns
-    the outputs. ``apply`` may also have an argument of `KEYS`, which is a key for random draws in training and None in
+    the outputs. ``apply`` may also have an argument of `_KEYS`, which is a key for random draws in training and None in
     evaluation, and arguments of `IN_TRAINING`. All these are found by their names, so they may stand anywhere behind
     ``params``.
 
@@ -485,7 +485,7 @@ class FunctionModel(ClientModel):
         self.make, self.adapted_from = init, apply
         arguments = parameters_of(apply)
         self.flags = flags_in(arguments)
-        self.key = next((name for name in arguments if name in KEYS), "")
+        self.key = next((name for name in arguments if name in _KEYS), "")
         self.draws = bool(self.flags or self.key)
         self.between = self._before_samples(arguments)
 

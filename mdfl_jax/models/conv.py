@@ -37,7 +37,7 @@ OF_NETWORKS = {  # forms of several layers together, each a module here: what a 
     "space_to_depth": "stages of convolutions and pools without a normalisation",
     "folded": "bottlenecks with batch normalisation",
 }
-POINTS = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5)  # the first five or all of them, with infinity
+_POINTS = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5)  # the first five or all of them, with infinity
 LONG, SAMPLES = 512, 32  # the smallest number of columns of a product, and the smallest number of samples
 CHANNELS = (16, 64)  # the smallest and the largest number of channels; measured in benchmarks/README.md
 OF_A_GPU = "of a GPU"  # the name of `_BY_MODELS`
@@ -232,7 +232,7 @@ def transforms(taps: int, num_points: int) -> Transforms:
     >>> (t.outer @ ((t.kernel @ taps) * (t.inner @ signal))).round(4).tolist()
     [8.0, 14.0, 20.0, 26.0]
     """
-    points = np.array(POINTS[: num_points - 1])
+    points = np.array(_POINTS[: num_points - 1])
     # The inputs' polynomials are zero at all points but one, and that of infinity at all. All numbers are exact.
     others = [*(np.delete(points, i) for i in range(len(points))), points]
     divisors = np.array([*(np.prod(point - of) for point, of in zip(points, others)), 1.0])

@@ -32,7 +32,7 @@ from mdfl_jax.traces.trace import ContactTable
 CONTACTS = ("disc", "swept")
 # Rows of the matrix that are computed at a time. The intermediate results then stay in the cache, which is five times
 # faster than all rows at once.
-ROWS = 64
+_ROWS = 64
 BLOCK, CHUNK, WORD = 128, 512, 32  # of neighbour lists: rows, columns that are tested at a time, and bits of a word
 Pair = tuple[jax.Array, jax.Array]
 
@@ -203,14 +203,14 @@ def over_links(
       [N, D].
     """
     pieces, used = segments(*path)
-    rows = jnp.moveaxis(row_blocks(ids.T, ROWS), -1, 1), jnp.moveaxis(row_blocks(values.T, ROWS), -1, 1)
+    rows = jnp.moveaxis(row_blocks(ids.T, _ROWS), -1, 1), jnp.moveaxis(row_blocks(values.T, _ROWS), -1, 1)
 
     def of_block(block: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
         mine, (sender, value) = block[0], block[1:]
         pair = lambda a, b: of_pair(a, b, value)  # noqa: E731
         return over_pieces(pair, combine, start, mine[..., None], pieces[:, :, sender], used)
 
-    found = jax.lax.map(of_block, (row_blocks(pieces, ROWS), *rows))
+    found = jax.lax.map(of_block, (row_blocks(pieces, _ROWS), *rows))
     return found.reshape(-1, ids.shape[1])[: ids.shape[0]]
 
 
@@ -232,7 +232,7 @@ def closest_squared(times: jax.Array, points: jax.Array) -> jax.Array:
       [N, N], symmetric; ``inf`` for two clients whose paths have no common time.
     """
     pieces, used = segments(times, points)
-    rows = row_blocks(pieces, ROWS)
+    rows = row_blocks(pieces, _ROWS)
     least = jax.lax.map(lambda block: closest_of_rows(block, pieces, used), rows)
     return least.reshape(-1, times.shape[0])[: times.shape[0]]
 
@@ -319,7 +319,7 @@ def contact_time(
         near = lambda a, b: time_on(a, b, squared_radius.T)  # noqa: E731
         return over_pieces(near, jnp.add, 0.0, rows[..., None], pieces[:, :, None], used)
 
-    blocks = jax.lax.map(of_block, (row_blocks(pieces, ROWS), row_blocks(reach, ROWS)))
+    blocks = jax.lax.map(of_block, (row_blocks(pieces, _ROWS), row_blocks(reach, _ROWS)))
     found = blocks.reshape(-1, num_clients)[:num_clients]
     # Both directions of a contact must be judged alike, but their sums over pieces are rounded in another order.
     return jnp.where(jnp.eye(num_clients, dtype=bool), 0, (found + found.T) / 2)

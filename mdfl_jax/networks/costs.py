@@ -54,7 +54,7 @@ from mdfl_jax.networks.link_filters import LinkFilter
 from mdfl_jax.networks.wrappers.wrapper import wrap
 
 MARGIN = 1e-5  # relative; seconds in single precision may be wrong by this much
-LEVELS = 3  # of the speeds 1, 1 / r, 1 / r^2
+_LEVELS = 3  # of the speeds 1, 1 / r, 1 / r^2
 IGNORE = "ignore"  # the value of cost.short_contact with which every contact carries messages, whatever it lasts
 _NAME = "gradient_of_a_probe"
 
@@ -267,7 +267,7 @@ def client_speeds(params: CostParams, key: jax.Array, num_clients: int) -> jax.A
         return jnp.asarray(params.speeds, jnp.float32)
     sigma = jnp.asarray(params.speed_spread, jnp.float32)
     normal = jax.random.normal(stream(key, "cost"), (num_clients,), jnp.float32)
-    dealt = jax.random.permutation(jax.random.fold_in(stream(key, "cost"), 1), num_clients) % LEVELS
+    dealt = jax.random.permutation(jax.random.fold_in(stream(key, "cost"), 1), num_clients) % _LEVELS
     slower = jnp.asarray(params.speed_ratio, jnp.float32) ** dealt
     return jnp.exp(sigma * normal - jnp.square(sigma) / 2) / slower
 
@@ -604,7 +604,7 @@ def counted(network: Network, work: Work = Work()) -> Network:
         inner, links = network.step(params.inner, key, round_index, state.inner, clients)
         return state._replace(inner=inner), links
 
-    passed = wrap(network, init=init, step=step, metrics=(SECONDS, JOULES))
+    passed = wrap(network, init=init, step=step, metrics=(_SECONDS, JOULES))
 
     def observe(params: CountedParams, state: CountedState, seen: Observed) -> CountedState:
         cost, heard, stats = params.cost, seen.heard, seen.stats
@@ -640,7 +640,7 @@ def _joules(at: Any) -> jax.Array:
 
 
 _SHOWN = frozenset({AXIS, TABLE, TARGET})
-SECONDS = Metric("seconds", _seconds, HOLDS, shape=(), unit="s", label="simulated seconds", shown=_SHOWN)
+_SECONDS = Metric("seconds", _seconds, HOLDS, shape=(), unit="s", label="simulated seconds", shown=_SHOWN)
 JOULES = Metric("joules", _joules, HOLDS, unit="J", label="joules per client", shown=_SHOWN)
 
 

@@ -26,7 +26,7 @@ from mdfl_jax.networks.graphs import GRAPHS, Graph, GraphParams
 from mdfl_jax.networks.link_filters import LinkFilter, surviving
 from mdfl_jax.networks.mixing import MIXINGS, SYMMETRIC_MIXINGS, MixingInputs
 
-TOLERANCE = 1e-5  # absolute tolerance of the row sums of given weights, and of their symmetry
+_TOLERANCE = 1e-5  # absolute tolerance of the row sums of given weights, and of their symmetry
 
 
 class GraphState(NamedTuple):
@@ -230,7 +230,7 @@ def given(
         mix = at_round(table if params.matrices is None else params.matrices, round_index)
         return state, Links((mix != 0) & ~own, mix.astype(float))
 
-    symmetric = np.allclose(table, table.swapaxes(1, 2), rtol=0, atol=TOLERANCE)
+    symmetric = np.allclose(table, table.swapaxes(1, 2), rtol=0, atol=_TOLERANCE)
     return Network(
         num_clients=num_clients,
         gives=frozenset({"adjacency", "mix"} | ({SYMMETRIC} if symmetric else set()) | ({FIXED} if fixed else set())),
@@ -256,7 +256,7 @@ def check_matrices(table: np.ndarray) -> None:
         return
     if not np.isfinite(table).all():
         raise UserError("a weight is not finite")
-    wrong = np.argwhere(np.abs(table.sum(axis=2) - 1) > TOLERANCE)
+    wrong = np.argwhere(np.abs(table.sum(axis=2) - 1) > _TOLERANCE)
     if len(wrong):
         t, i = wrong[0]
         raise UserError(f"the weights of client {i} sum to {table[t, i].sum():g} in matrix {t}; rows must sum to 1")

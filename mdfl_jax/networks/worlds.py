@@ -36,7 +36,7 @@ from mdfl_jax.mobility.rule import PROGRAMS, WORLDS, Form, WorldKind
 from mdfl_jax.mobility.trace import ListWorld, on_circle
 
 RELAY_PLACES = ("random", "gaps", "hubs", "bridges")
-LARGEST = 2**24  # places times clients
+_LARGEST = 2**24  # places times clients
 INTEGERS = ("boundary", "warm_up")
 MOVERS = ("first", "most_data", "least_data", "most_central", "least_central")
 
@@ -85,13 +85,13 @@ def places_of_relays(
       [K] int32, indices of candidates.
 
     Raises:
-      UserError: for more than `LARGEST` places times clients.
+      UserError: for more than `_LARGEST` places times clients.
     """
     count, points = place.shape[0] + num_relays, candidates.shape[0]
-    if count * points > LARGEST:
+    if count * points > _LARGEST:
         raise UserError(
             f"network.relays is {num_relays}; with {count:,} clients and {points:,} places it must be 0: at most "
-            f"{LARGEST:,} places times clients are looked at"
+            f"{_LARGEST:,} places times clients are looked at"
         )
     everywhere = jnp.concatenate([place, jnp.zeros((num_relays, 2), place.dtype)])
     standing = jnp.concatenate([stands, jnp.zeros(num_relays, bool)])

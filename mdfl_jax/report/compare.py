@@ -380,7 +380,7 @@ def _unlike(studies: Mapping[str, ReportData]) -> list[str]:
     return [f"{said}: {'; '.join(differ)}."] if differ else []
 
 
-HEADER = ("point", "baseline", "difference_mean", "difference_ci95", "paired", "pairs", "why_not_paired")
+_HEADER = ("point", "baseline", "difference_mean", "difference_ci95", "paired", "pairs", "why_not_paired")
 
 
 class Same(NamedTuple):
@@ -474,7 +474,7 @@ def write_differences(study: ReportData, folder: Path) -> Path:
 
     It has each sweep point's difference to its baseline, as fractions, and whether it is paired.
     """
-    rows: list[Sequence[Any]] = [HEADER]
+    rows: list[Sequence[Any]] = [_HEADER]
     for point in study.points:
         gap = point.get("difference_to_baseline") or {}
         numbers = (gap.get(key) for key in ("mean", "ci95", "paired", "seeds", "why"))

@@ -35,7 +35,7 @@ from mdfl_jax.report.style import (
 from mdfl_jax.results.results import StudyResults
 from mdfl_jax.storage import disk
 
-DPI = 150
+_DPI = 150
 
 
 def write_figures(study: ReportData) -> dict[str, Path]:
@@ -85,7 +85,7 @@ def png_of(study: ReportData, name: str) -> bytes:
 def _bytes(figure: Figure, kind: str) -> bytes:
     """Return a figure as the bytes of a file."""
     file = io.BytesIO()
-    figure.savefig(file, format=kind, dpi=DPI, metadata=UNSTAMPED[f".{kind}"])
+    figure.savefig(file, format=kind, dpi=_DPI, metadata=UNSTAMPED[f".{kind}"])
     return file.getvalue()
 
 

@@ -15,7 +15,7 @@ from mdfl_jax.storage import disk
 RELOADS = Path(__file__).parent / "assets" / "follow.js"  # the part of the page that loads it anew
 CHECK_EVERY = 1.0  # seconds between two checks whether the files have changed
 REST = 5.0  # seconds between two pages, at least
-SHARE = 0.2  # of the time that may be spent on making the page, which takes time from the study
+_SHARE = 0.2  # of the time that may be spent on making the page, which takes time from the study
 
 
 def with_script(html: str) -> str:
@@ -60,7 +60,7 @@ def follow(make: Callable[[], tuple[str, bool]], watched: Callable[[], list[Path
                 if last:
                     return
                 said, written = "", True
-            time.sleep(max(REST, (time.monotonic() - begin) * (1 / SHARE - 1)))
+            time.sleep(max(REST, (time.monotonic() - begin) * (1 / _SHARE - 1)))
             while _state(watched()) == seen:
                 time.sleep(CHECK_EVERY)
     except KeyboardInterrupt:

@@ -28,7 +28,7 @@ MOST_NAMES = 25  # a legend has at most so many entries
 MANY_ROWS = 40  # of more rows each is low
 MOST_TEXTS = 12  # of more columns of cells the page writes no numbers
 LETTER, HANDLE = 0.066, 0.5  # the width in inches of a letter of a legend, and of a line with its distances
-HEADER = ("panel", "name", "x", "x_value", "y", "y_value", "low", "high")
+_HEADER = ("panel", "name", "x", "x_value", "y", "y_value", "low", "high")
 
 
 class Scale(NamedTuple):
@@ -327,7 +327,7 @@ class Plot(NamedTuple):
         return panel | {"xaxis": _on_page(self.y), "yaxis": axis | ({"tickfont": {"size": 10}} if many else {})}
 
     def numbers(self) -> Iterator[list[Any]]:
-        """Yield the numbers of all series, as `HEADER` names them, or of all cells."""
+        """Yield the numbers of all series, as `_HEADER` names them, or of all cells."""
         if cells := self.cells:
             for row, column, value, _ in cells.known():
                 half, place = float(cells.halves[row, column]), (self.x.title, cells.columns[column], self.y.title)
@@ -426,7 +426,7 @@ class Picture(NamedTuple):
 
     def numbers(self) -> list[Sequence[Any]]:
         """Return the numbers behind the picture as rows of a table, the header first."""
-        header = (*HEADER[:6], "value", *HEADER[6:]) if self.plots[0].cells else HEADER
+        header = (*_HEADER[:6], "value", *_HEADER[6:]) if self.plots[0].cells else _HEADER
         return [header, *(row for plot in self.plots for row in plot.numbers())]
 
     def _explain(self, drawn: Figure, handles: dict[str, Any]) -> None:

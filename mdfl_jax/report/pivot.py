@@ -109,7 +109,7 @@ def write(study: ReportData) -> list[Path]:
     return sheet.write(study.workdir / "tables" / "pivot", found.sheet, found.numbers) if found else []
 
 
-ENDINGS = (".md", ".tex", ".csv")
+_ENDINGS = (".md", ".tex", ".csv")
 
 
 def save(study: ReportData, path: Path, rows: str, columns: str, metric: str) -> None:
@@ -118,8 +118,8 @@ def save(study: ReportData, path: Path, rows: str, columns: str, metric: str) ->
     Raises:
       UserError: as `pivot`, or if the file cannot be written.
     """
-    if path.suffix not in ENDINGS:
-        raise UserError(f"--to={path}: a table ends in {', '.join(ENDINGS)}")
+    if path.suffix not in _ENDINGS:
+        raise UserError(f"--to={path}: a table ends in {', '.join(_ENDINGS)}")
     found = pivot(study, rows, columns, metric)
     if found is None:
         raise UserError("--table: it needs two varying settings; tables/summary.tex has a row for each point")

@@ -670,7 +670,7 @@ def rounds_counted(study: ReportData, point: int) -> int | None:
     return at if done is None else done if at is None else min(done, at)
 
 
-MOST = 6  # so many sweep points are named in a sentence
+_MOST = 6  # so many sweep points are named in a sentence
 
 
 class NotYetError(UserError):
@@ -770,5 +770,5 @@ def _describe_progress(manifest: Mapping[str, Any], runs: Mapping[str, Runs], at
 
 def _named(points: Sequence[str]) -> str:
     """Return the names of sweep points, of many only the first ones and the number of the others."""
-    more = f" and {len(points) - MOST} more" if len(points) > MOST else ""
-    return "; ".join(points[:MOST]) + more
+    more = f" and {len(points) - _MOST} more" if len(points) > _MOST else ""
+    return "; ".join(points[:_MOST]) + more

@@ -149,7 +149,7 @@ def _reach(value: object) -> float:
     return float("inf") if found is None else found
 
 
-MANY = 9  # of more numbers, only the first and the last are named
+_MANY = 9  # of more numbers, only the first and the last are named
 SAMPLED = {"eval_clients": "clients", "eval_samples": "test samples"}
 
 
@@ -176,7 +176,7 @@ class _Words:
             plain = self.study.value(0, path)
             text, labels = show(plain), labels_for(self.labels, path)
             return None if plain in (None, "") else short(labels[text]) if text in labels else _in_words(text)
-        if len(ordered := list(self.axes[path].numbers)) > MANY:
+        if len(ordered := list(self.axes[path].numbers)) > _MANY:
             return f"{len(ordered)} values from {_in_words(ordered[0])} to {_in_words(ordered[-1])}"
         *first, last = map(_in_words, dict.fromkeys(self.axes[path].texts))
         return f"{', '.join(first)} or {last}"

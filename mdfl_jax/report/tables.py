@@ -14,7 +14,7 @@ from mdfl_jax.report.sheet import write as write_sheet
 from mdfl_jax.results.statistics import power_in_words
 
 BITS_PER_MEGABYTE = 8e6
-DATA = ("data.", "network.num_clients")  # settings that decide which data a client holds: how their paths begin
+_DATA = ("data.", "network.num_clients")  # settings that decide which data a client holds: how their paths begin
 FEW_SEEDS = 6  # so many seeds are named one by one
 SUSPECTS = ("algorithm.lr", "algorithm.consensus_lr")  # steps that are known to be too long if a run diverges
 COMPRESSOR = "algorithm.compressor"  # one that loses much may let errors grow from round to round
@@ -214,7 +214,7 @@ def _apart(summary: Mapping[str, Any]) -> list[str]:
         other = by_id.get(point.get("baseline", summary["baseline"]))
         if other and (gap := point.get("difference_to_baseline")) and gap.get("paired", True):
             mine, theirs = point["overrides"], other["overrides"]
-            found |= dict.fromkeys(p for p in mine if p.startswith(DATA) and mine[p] != theirs.get(p))
+            found |= dict.fromkeys(p for p in mine if p.startswith(_DATA) and mine[p] != theirs.get(p))
     return list(found)
 
 

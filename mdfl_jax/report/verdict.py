@@ -100,8 +100,8 @@ def _by_seed(point: Point, measure: Measure) -> dict[int, float]:
     return {seed: float(value) for seed, value in by_seed if value is not None and not math.isnan(float(value))}
 
 
-FEW = 3  # so many sweep points are named one by one; of more, only their number is given
-MANY = 6  # with more sweep points, some interval may well exclude 0 by chance
+_FEW = 3  # so many sweep points are named one by one; of more, only their number is given
+_MANY = 6  # with more sweep points, some interval may well exclude 0 by chance
 
 
 Leads = Sequence[tuple[Point, Lead]]  # the other points, and the lead of the best one over each
@@ -150,7 +150,7 @@ def verdict(
         said += _contrary(leads, measure, names)
     said += _equal(points, names)
     said += _select(summary, config)
-    if len(ranked) > MANY and measure.format_point(ranked[0]).count("±"):
+    if len(ranked) > _MANY and measure.format_point(ranked[0]).count("±"):
         said.append("Each interval is of one comparison by itself, not adjusted for the number of points.")
     if measure.key == ACCURACY.key:
         said += [*_target(points, config.get("target"), names), *_objective(points, names)]
@@ -176,8 +176,8 @@ def _best(best: Point, leads: Leads, measure: Measure, names: Mapping[str, str])
 def _equal(points: Sequence[Point], names: Mapping[str, str]) -> list[str]:
     """Return a sentence for each group of points that are equal in all seeds: what differs in them has no effect."""
     groups = [[names[name] for name in ids] for ids in equal_points(points)]
-    told = [enumerated(of) if len(of) <= MANY else f"{of[0]} and {len(of) - 1} others" for of in groups[:FEW]]
-    more = [f"So are the points of {len(groups) - FEW} more groups."] if len(groups) > FEW else []
+    told = [enumerated(of) if len(of) <= _MANY else f"{of[0]} and {len(of) - 1} others" for of in groups[:_FEW]]
+    more = [f"So are the points of {len(groups) - _FEW} more groups."] if len(groups) > _FEW else []
     return [*(f"{who} are equal in all seeds: what differs in them has no effect here." for who in told), *more]
 
 
@@ -210,7 +210,7 @@ def _tell(best: Point, leads: Leads, measure: Measure, names: Mapping[str, str])
         whom = names[leads[0][0]["id"]] if len(leads) == 1 else "each of the others"
         intervals = "interval excludes 0" if len(leads) == 1 else "intervals exclude 0"
         return f"{these} can tell it from {whom} ({kind}95 % {intervals})"
-    if len(unclear) > FEW:
+    if len(unclear) > _FEW:
         many = "any" if len(unclear) == len(leads) else str(len(unclear))
         return f"{these} cannot tell it from {many} of the other {len(leads)} points ({kind}95 % intervals include 0)"
     whom = enumerated([names[point["id"]] for point in unclear], "or")
@@ -224,7 +224,7 @@ def _contrary(leads: Leads, measure: Measure, names: Mapping[str, str]) -> list[
     if not against:
         return []
     whom = [f"{names[point['id']]} (by {measure.format(-of.mean, of.half, measure.of_gap)})" for point, of in against]
-    who = enumerated(whom) if len(whom) <= FEW else f"{len(whom)} points"
+    who = enumerated(whom) if len(whom) <= _FEW else f"{len(whom)} points"
     verb = "is" if len(whom) == 1 else "are"
     return [f"The means are over different seeds: over the common ones, {who} {verb} better."]
 
@@ -251,7 +251,7 @@ def _target(points: Sequence[Point], target: float | None, names: Mapping[str, s
     first = [names[name] for name, at in reached.items() if at == soonest]
     if len(first) == len(points):
         return [f"All sweep points reach {aim} in round {soonest}."]
-    who = enumerated(first) if len(first) <= FEW else f"{len(first)} of them"
+    who = enumerated(first) if len(first) <= _FEW else f"{len(first)} of them"
     many = "All" if len(reached) == len(points) else f"{len(reached)} of {len(points)}"
     return [f"{many} sweep points reach{'es' if len(reached) == 1 else ''} {aim}, first {who} in round {soonest}."]
 
@@ -281,7 +281,7 @@ def _diverged(points: Sequence[Point], names: Mapping[str, str], why: Callable[[
     lost = [point for point in points if point.get("diverged")]
     if not lost:
         return []
-    if len(lost) > FEW:
+    if len(lost) > _FEW:
         return [f"Models diverged under some seed in {len(lost)} of {len(points)} points; these runs are in no mean."]
     whom = [f"{names[point['id']]} ({seeds_in_words(point)})" for point in lost]
     causes = [f"{names[point['id']]}: {cause}" for point in lost if (cause := why(point))]

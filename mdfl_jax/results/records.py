@@ -448,7 +448,7 @@ def study_of(records: list[RunRecord]) -> dict[str, Any]:
     return {**head, "config": config, "points": points, "seeds": seeds, **made}
 
 
-DATA = "{data}"  # in a title: the data set in use
+_DATA = "{data}"  # in a title: the data set in use
 DATA_IN_WORDS = {
     "digits": "handwritten digits",
     "mnist": "MNIST",
@@ -466,12 +466,12 @@ def title_of(manifest: Mapping[str, Any]) -> str:
     'Clients learn CIFAR-10'
     """
     title = str(manifest.get("title") or manifest.get("name") or "")
-    if DATA not in title:
+    if _DATA not in title:
         return title
     usual = ((manifest.get("config") or {}).get("data") or {}).get("name")
     used = dict.fromkeys(str(point["overrides"].get("data.name", usual)) for point in manifest.get("points") or ())
     names = [DATA_IN_WORDS.get(name, name.replace("_", " ")) for name in used or [str(usual)]]
-    return title.replace(DATA, enumerated(names))
+    return title.replace(_DATA, enumerated(names))
 
 
 def read_records(workdir: Path, manifest: Mapping[str, Any]) -> list[list[RunRecord]]:

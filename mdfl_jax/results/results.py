@@ -45,8 +45,8 @@ FACT_LABELS = {
     "is_mobile": "whether a client is mobile",
     "reached": "whether a client ever meets the server",
 }
-NAMES: Mapping[Any, str] = {CLIENTS: "client", CLIENT_BYTES: "client_byte", CLASSES: "label"}
-SECONDS = ("compile_seconds", "run_seconds")
+_NAMES: Mapping[Any, str] = {CLIENTS: "client", CLIENT_BYTES: "client_byte", CLASSES: "label"}
+_SECONDS = ("compile_seconds", "run_seconds")
 STATES, EVENTS = "each_round", "in_round"
 """The axes of values of every round: of R + 1 states, the first before the first round, and of what R rounds do."""
 
@@ -146,7 +146,7 @@ class StudyResults:
         arrays = [PointArrays(of_point) for of_point in records]
         ids = [point["id"] for point in manifest["points"]]
         lines = [line for name, of in zip(ids, records) for record in of for line in lines_of_point(name, record)]
-        seconds_of = lambda of: {key: sum(getattr(run, key) for run in of) for key in SECONDS}  # noqa: E731
+        seconds_of = lambda of: {key: sum(getattr(run, key) for run in of) for key in _SECONDS}  # noqa: E731
         points = [
             PointRuns({of.seed: of.lines for of in of_point}, *rest)
             for of_point, *rest in zip(records, arrays, map(seconds_of, records))
@@ -347,7 +347,7 @@ def _own_axes(key: str, shape: Sequence[str | int], count: int) -> list[str]:
       shape: the declared axes. Those of the files may be fewer: two words of bits become one number.
       count: the number of axes in the files.
     """
-    names = [NAMES.get(shape[k] if k < len(shape) else 0, f"{key}_axis") for k in range(count)]
+    names = [_NAMES.get(shape[k] if k < len(shape) else 0, f"{key}_axis") for k in range(count)]
     before = [names[:k].count(name) for k, name in enumerate(names)]
     return [f"{name}_{same + 1}" if same else name for name, same in zip(names, before)]
 

@@ -189,10 +189,10 @@ def parse_settings(text: str) -> dict[str, str]:
 
 
 WORKER = "MDFL_JAX_WORKER"  # the variable of a worker: how many there are
-MOST = 1000  # workers
+_MOST = 1000  # workers
 LOST = 3  # workers that may be lost one after another without any progress between
 LOOK = 0.5  # seconds from one look at the workers to the next
-PATIENCE = 60.0  # seconds that cancelled workers have to save their states
+_PATIENCE = 60.0  # seconds that cancelled workers have to save their states
 
 
 class Crew:
@@ -238,7 +238,7 @@ class Crew:
             time.sleep(LOOK)
             progress.take(Looked())
             if self.stopping and until == float("inf"):
-                until = time.monotonic() + PATIENCE
+                until = time.monotonic() + _PATIENCE
                 for job in jobs.values():
                     self.place.cancel(job)
             for number, job in list(jobs.items()):

@@ -40,7 +40,7 @@ GROWS = ("seeds", "first_seed", "sweep", "rounds")
 DIGESTS = ("own_files", "inputs", "switches")  # entries of the configuration in config.json that are no fields
 SWITCHES = ("jax_threefry_partitionable", "jax_default_prng_impl", "jax_random_seed_offset")
 """The switches of JAX, or variables of the environment, that change random numbers."""
-MOST_NAMED = 6  # the differences that one line for the user names
+_MOST_NAMED = 6  # the differences that one line for the user names
 
 
 class Field(NamedTuple):
@@ -59,8 +59,8 @@ class Field(NamedTuple):
 def in_words(fields: Iterable[Field]) -> str:
     """Return the differences in words, the first ones if there are many."""
     lines = [str(field) for field in fields]
-    more = [f"and {len(lines) - MOST_NAMED} more fields"] if len(lines) > MOST_NAMED else []
-    return ", ".join([*lines[:MOST_NAMED], *more])
+    more = [f"and {len(lines) - _MOST_NAMED} more fields"] if len(lines) > _MOST_NAMED else []
+    return ", ".join([*lines[:_MOST_NAMED], *more])
 
 
 @cache

@@ -41,7 +41,7 @@ from mdfl_jax.study.workdir import inspect_workdir
 from mdfl_jax.study.workers import Workers
 
 Axes = dict[tuple[str, ...], list[tuple[Any, ...]]]
-MOST_NAMED = 8  # the points with missing runs that one line for the user names
+_MOST_NAMED = 8  # the points with missing runs that one line for the user names
 
 
 def merge(folders: Sequence[Path], out: Path, overwrite: bool = False) -> dict[str, Any]:
@@ -258,5 +258,5 @@ def _listed(manifest: Mapping[str, Any], runs: Sequence[tuple[int, int]]) -> str
     for p, seed in runs:
         points.setdefault(manifest["points"][p]["id"], []).append(seed)
     words = [f"point {name!r}, seeds {', '.join(map(str, seeds))}" for name, seeds in points.items()]
-    more = [f"and {len(words) - MOST_NAMED} more points"] if len(words) > MOST_NAMED else []
-    return "; ".join([*words[:MOST_NAMED], *more])
+    more = [f"and {len(words) - _MOST_NAMED} more points"] if len(words) > _MOST_NAMED else []
+    return "; ".join([*words[:_MOST_NAMED], *more])

@@ -12,7 +12,7 @@ from mdfl_jax.core.types import RunFacts
 from mdfl_jax.data.heterogeneity import Heterogeneity, heterogeneity
 from mdfl_jax.study.study import Group, Study
 
-WORDS = {
+_WORDS = {
     "total_variation": "total variation distance",
     "earth_movers": "earth mover's distance (1-norm)",
     "effective_classes": "effective classes of a client",
@@ -127,9 +127,9 @@ def _table(counts: np.ndarray, groups: str) -> list[str]:
 def _numbers(counts: np.ndarray) -> list[str]:
     """List the numbers of `heterogeneity` of counts [S, N, C], with mean and standard deviation over the seeds."""
     of_seeds = np.array([heterogeneity(of_seed) for of_seed in counts])
-    width = max(map(len, WORDS.values()))
+    width = max(map(len, _WORDS.values()))
     rows = [f"{'over the seeds':{width}}  {'mean':>9}  {'std':>9}"]
     for name, values in zip(Heterogeneity._fields, of_seeds.T):
         deviation = f"{values.std(ddof=1):9.4g}" if len(values) > 1 else f"{'-':>9}"
-        rows.append(f"{WORDS[name]:{width}}  {values.mean():9.4g}  {deviation}")
+        rows.append(f"{_WORDS[name]:{width}}  {values.mean():9.4g}  {deviation}")
     return rows

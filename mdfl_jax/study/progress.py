@@ -30,12 +30,12 @@ class Looked(NamedTuple):
 
 
 Event = events.Event | Looked
-FEW = 6  # points whose values are all shown; of more points, only the best one and the baseline are
+_FEW = 6  # points whose values are all shown; of more points, only the best one and the baseline are
 
 
 def few_of(ids: Sequence[str]) -> str:
     """Return the ids of points in words, shortened if they are many."""
-    return "; ".join(ids[:FEW]) + (f"; and {len(ids) - FEW} more" if len(ids) > FEW else "")
+    return "; ".join(ids[:_FEW]) + (f"; and {len(ids) - _FEW} more" if len(ids) > _FEW else "")
 
 
 class Tally:
@@ -160,7 +160,7 @@ class Tally:
         found = {point: float(np.mean(values)) if values else math.nan for point, values in of_points.items()}
         if not found:
             return ""
-        if len(self.study.points) <= FEW:
+        if len(self.study.points) <= _FEW:
             listed = ", ".join(self._value(point, value) for point, value in found.items())
         else:
             listed = "; ".join(self._of_many(found))
@@ -249,7 +249,7 @@ def duration(seconds: float) -> str:
 TICK = 1.0  # seconds between two refreshments without an event
 LINE_EVERY = 30.0  # seconds between two plain lines, at least
 QUIET = 1.0  # seconds that a program may be compiled without a line
-FORMAT = "{l_bar}{bar}| {n_fmt}/{total_fmt} rounds [{elapsed}{postfix}]"
+_FORMAT = "{l_bar}{bar}| {n_fmt}/{total_fmt} rounds [{elapsed}{postfix}]"
 
 
 class _Display(Protocol):
@@ -351,7 +351,7 @@ class Progress(events.Sink):
 
     def __enter__(self) -> Self:
         if self.shown:
-            bar = tqdm(total=self.tally.total, bar_format=FORMAT, disable=None, dynamic_ncols=True)
+            bar = tqdm(total=self.tally.total, bar_format=_FORMAT, disable=None, dynamic_ncols=True)
             self.display = _Lines(self.tally, self.log, self.clock) if bar.disable else _Bar(self.tally, bar)
             self.ticker = threading.Thread(target=self._tick, name="progress", daemon=True)
             self.ticker.start()

@@ -29,7 +29,7 @@ from mdfl_jax.study.prepare.task import build_task
 from mdfl_jax.study.study import Batch, Group, Study, build_simulation, hparams_of_points, with_links
 
 FORMAT = "state 2"
-MIB = 2**20
+_MIB = 2**20
 SECONDS = "wall/seconds"  # the saved seconds [2] of compiling and of running; no metric's name has a slash
 _LEAF = "carry/"
 ROUND = "carry/0000"  # the round is the first field of a state (`mdfl_jax.engine.simulation.Carry`)
@@ -85,7 +85,7 @@ def leaves_of(group: Group) -> dict[str, jax.ShapeDtypeStruct]:
 def mib(study: Study) -> float:
     """Return about how many MiB the last states of all runs of a study take, whichever of them are to be done."""
     sizes = (len(of.points) * x.size * x.dtype.itemsize for of in study.groups for x in leaves_of(of).values())
-    return len(study.seeds) * sum(sizes) / MIB
+    return len(study.seeds) * sum(sizes) / _MIB
 
 
 def notes(study: Study) -> list[str]:

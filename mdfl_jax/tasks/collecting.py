@@ -33,7 +33,7 @@ from mdfl_jax.mobility.rule import FILES
 from mdfl_jax.tasks.supervised import IMAGES, SupervisedClients, SupervisedData
 from mdfl_jax.tasks.task import TASKS, task_named
 
-OWN = number_of("collecting")  # folded into the key: the partition splits its keys from the same stream
+_OWN = number_of("collecting")  # folded into the key: the partition splits its keys from the same stream
 TURNS = 4  # quarter turns after which an image is as it was
 LARGEST_RINGS = 2**26  # samples that all clients of a run keep, whose indices take 256 MiB
 NOTHING = -1  # in the place of a sample that was not collected
@@ -199,7 +199,7 @@ class _Collector:
         drift = DRIFTS[self.drift](round_index // jnp.maximum(numbers.every, 1))
         held, count = clients.held.held, self.side**2
         region = (region_of(numbers, position, self.side) - drift.regions) % count
-        own = jax.random.fold_in(stream_at(key, "partition", round_index), OWN)
+        own = jax.random.fold_in(stream_at(key, "partition", round_index), _OWN)
         size, first = held.num_samples[region][:, None], held.first[region][:, None]
         drawn = jax.random.randint(own, (self.num_clients, self.rate), 0, jnp.maximum(size, 1))
         n = held.sample.shape[0]

@@ -18,7 +18,7 @@ from mdfl_jax.core.types import ClientParams, Params
 from mdfl_jax.data.batching import Blocks, default_block_size
 
 MAPPINGS = ("chunk", "scan", "vmap")
-SHARE = 0.25  # the share of an accelerator's memory for the activations of a tile
+_SHARE = 0.25  # the share of an accelerator's memory for the activations of a tile
 LARGEST_TILE = 16_384
 WHOLE_BLOCK = 32  # samples that keep a CPU busy; with smaller blocks, two or more at once are faster
 SMALLEST_BLOCK, LARGEST_BLOCK = {"tpu": 128, "gpu": 32}, 1024  # samples, in full-batch rounds; a TPU has 128 lanes
@@ -128,7 +128,7 @@ def _cut_for_accelerator(tiling: Tiling, batch_size: int, share: int, work: Work
     Convolutions of models that are mapped together become grouped ones, which run at half the rate of plain ones or
     less. Therefore one block is computed at a time where it is enough work (`ENOUGH`).
     """
-    tile = tiling.tile or max(min(int(devices.current().memory * SHARE // work.bytes), LARGEST_TILE), 1)
+    tile = tiling.tile or max(min(int(devices.current().memory * _SHARE // work.bytes), LARGEST_TILE), 1)
     if batch_size:
         block_size = tiling.block_size or tile
         block_size = -(-batch_size // -(-batch_size // block_size))

@@ -19,7 +19,7 @@ from mdfl_jax.tasks.gradients import PerSample
 from mdfl_jax.tasks.scoring import MANY, by_group
 from mdfl_jax.tasks.task import TASKS, TaskKind, TaskRequest
 
-KINDS = ("linear", "logistic")
+_KINDS = ("linear", "logistic")
 NOISE = 0.5  # standard deviation of the noise in the targets of the linear regression
 
 
@@ -277,8 +277,8 @@ def regression(
     Raises:
       UserError: for an unknown kind or precision.
     """
-    if kind not in KINDS:
-        raise UserError(unknown_name("regression", kind, KINDS))
+    if kind not in _KINDS:
+        raise UserError(unknown_name("regression", kind, _KINDS))
     if precision not in ("float32", "float64"):
         raise UserError(f"precision is {precision}; a regression has float32 or float64")
     rows, dtype = sharding.padded(num_clients, mesh), jnp.dtype(precision)

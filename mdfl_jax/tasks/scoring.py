@@ -24,7 +24,7 @@ Summed = Callable[[Any, jax.Array, jax.Array, jax.Array], Any]
 
 MANY = 512  # of more models, only a group is computed at a time, so that memory does not grow with their number
 CHUNK = 128  # test samples of a chunk for such a group: long enough for a product of matrices to be fast
-AT_ONCE = 512  # samples (models of a group x samples of a chunk) that are computed together at least
+_AT_ONCE = 512  # samples (models of a group x samples of a chunk) that are computed together at least
 GROUPS = 20  # groups of the drawn samples; the error is estimated from the scores without each group (jackknife)
 
 
@@ -82,7 +82,7 @@ class Evaluator(NamedTuple):
     @property
     def at_once(self) -> int:
         """The samples that are computed together where models are computed in groups."""
-        return max(4 * self.tile, AT_ONCE)
+        return max(4 * self.tile, _AT_ONCE)
 
     def score(self, data: Any, client_params: ClientParams) -> Score:
         """Compute the accuracy and loss of M models on all test samples.

@@ -23,15 +23,15 @@ import numpy as np
 
 from mdfl_jax.core.devices import Kind
 
-ROUND = "round"  # the named scope of a round's operations, see `mdfl_jax.engine.simulation`
+_ROUND = "round"  # the named scope of a round's operations, see `mdfl_jax.engine.simulation`
 EPOCHS = re.compile(r"\bepochs\)*/while$")  # the loop over the steps of epochs, see `mdfl_jax.algorithms.local`
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
 
 
-BYTES = dict.fromkeys(("pred", "s8", "u8"), 1) | dict.fromkeys(("bf16", "f16", "s16", "u16"), 2)
-BYTES |= dict.fromkeys(("f64", "s64", "u64"), 8)  # others: 4
+_BYTES = dict.fromkeys(("pred", "s8", "u8"), 1) | dict.fromkeys(("bf16", "f16", "s16", "u16"), 2)
+_BYTES |= dict.fromkeys(("f64", "s64", "u64"), 8)  # others: 4
 PASSES = {"highest": 6, "high": 3}  # products of bfloat16 that a product of float32 takes
-PICKS = ("dynamic-slice", "slice", "gather")  # they read as much of their first operand as they return
+_PICKS = ("dynamic-slice", "slice", "gather")  # they read as much of their first operand as they return
 # They move nothing. Of custom calls there are only those that name a buffer or pack the indices of a gather.
 STILL = (
     *("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "opt-barrier", "custom-call"),
@@ -125,7 +125,7 @@ def arrays_of(shape: str) -> list[Array]:
     """Return the arrays of a shape, which may be that of a tuple."""
     found = []
     for kind, sides, order, layout in _ARRAY.findall(shape):
-        width, lengths = BYTES.get(kind, 4), tuple(map(int, sides.split(","))) if sides else ()
+        width, lengths = _BYTES.get(kind, 4), tuple(map(int, sides.split(","))) if sides else ()
         padded = [lengths[int(axis)] for axis in order.split(",")] if order else list(lengths[::-1])
         tile = re.search(r"T\(([\d,]+)\)", layout)
         for axis, side in enumerate(reversed(tile.group(1).split(",")) if tile else ()):
@@ -162,7 +162,7 @@ def bytes_moved(instruction: Instruction, here: Computation, program: Program) -
 
 def _read(user: Instruction, index: int, size: int, program: Program) -> int:
     """Return the bytes that an instruction reads of its operand ``index``, which has ``size`` bytes."""
-    if user.kind in PICKS and index == 0:
+    if user.kind in _PICKS and index == 0:
         return min(size, user.arrays[0].space)
     if user.kind == "dynamic-update-slice" and index == 0:
         return 0
@@ -391,7 +391,7 @@ class _Reader(NamedTuple):
         sums = self.known[name, inside] = _nothing()
         begun: dict[str, tuple[str, int]] = {}  # collectives that have started: their kind, and the cycles before them
         for each in self.program.get(name, {}).values():
-            here = inside or f"/{ROUND}/" in each.source
+            here = inside or f"/{_ROUND}/" in each.source
             if each.kind == "while":
                 (body,), (condition,) = each.named("body"), each.named("condition")
                 turns = self.turns(condition) or (self.epoch_steps if EPOCHS.search(each.source) else 0)
@@ -438,7 +438,7 @@ class _Reader(NamedTuple):
         an evaluation.
         """
         sources = [each.source for each in self.program.get(name, {}).values() if each.source]
-        return 2 * sum(f"/{ROUND}/" in source for source in sources) > len(sources)
+        return 2 * sum(f"/{_ROUND}/" in source for source in sources) > len(sources)
 
     def count_collective(self, sums: _Sums, each: Instruction, begun: dict[str, tuple[str, int]]) -> None:
         """Count a collective at its single or starting instruction, and at its end whether it ran alone.

@@ -19,8 +19,8 @@ from mdfl_jax.study.loggers.line_logger import LineLogger, LoggedRun, numbers_of
 from mdfl_jax.study.study import Study
 
 RUN, LAST = "mdfl_jax.run", "mdfl_jax.round"  # tags: which run it is, and its last round
-MOST = 100  # parameters that MLflow takes at once
-SECONDS = itertools.count(60)
+_MOST = 100  # parameters that MLflow takes at once
+_SECONDS = itertools.count(60)
 """How long to wait for another process. MLflow keeps what it has opened by its address, even if the file is removed, as
 by --overwrite. So each logger has an address of its own."""
 
@@ -67,7 +67,7 @@ class MLflow(LineLogger):
 
         logging.getLogger("mlflow.store.db").setLevel(logging.CRITICAL)  # of new tables, and errors at length
         self.folder.mkdir(parents=True, exist_ok=True)
-        return MlflowClient(f"sqlite:///{self.folder.absolute() / 'mlflow.db'}?timeout={next(SECONDS)}")
+        return MlflowClient(f"sqlite:///{self.folder.absolute() / 'mlflow.db'}?timeout={next(_SECONDS)}")
 
     @cached_property
     def _experiment(self) -> str:
@@ -108,8 +108,8 @@ class MLflow(LineLogger):
         name = f"{run.point}, seed {run.seed}"
         made = self._client.create_run(self._experiment, tags={RUN: run.folder}, run_name=name).info.run_id
         params = [Param(path, str(value)) for path, value in flat(run.config).items()]
-        for start in range(0, len(params), MOST):
-            self._client.log_batch(made, params=params[start : start + MOST], synchronous=True)
+        for start in range(0, len(params), _MOST):
+            self._client.log_batch(made, params=params[start : start + _MOST], synchronous=True)
         return _Opened(made, -1, True)
 
     def end(self, run: LoggedRun) -> None:

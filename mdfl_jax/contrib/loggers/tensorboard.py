@@ -17,7 +17,7 @@ from mdfl_jax.storage.disk import Appended
 from mdfl_jax.study.loggers.line_logger import LineLogger, LoggedRun, numbers_of
 from mdfl_jax.study.study import Study
 
-EVENTS = "events.out.tfevents."  # TensorBoard reads the files of a folder in the order of their names
+_EVENTS = "events.out.tfevents."  # TensorBoard reads the files of a folder in the order of their names
 
 
 class _EventFile:
@@ -29,9 +29,9 @@ class _EventFile:
     """
 
     def __init__(self, folder: Path, first_round: int):
-        there = [path.name.removeprefix(EVENTS).partition(".")[0] for path in folder.glob(EVENTS + "*")]
+        there = [path.name.removeprefix(_EVENTS).partition(".")[0] for path in folder.glob(_EVENTS + "*")]
         number = 1 + max((int(found) for found in there if found.isdecimal()), default=0)
-        name = f"{EVENTS}{number:010}.{platform.node()}"
+        name = f"{_EVENTS}{number:010}.{platform.node()}"
         self._file, self._waiting = Appended(folder / name), [b""]
         self._add(file_version="brain.Event:2", step=first_round)
         if first_round:
@@ -94,7 +94,7 @@ class TensorBoard(LineLogger):
         from tensorboardX.summary import hparams, text
 
         folder = self.folder / run.folder
-        for earlier in () if first_round else folder.glob(EVENTS + "*"):
+        for earlier in () if first_round else folder.glob(_EVENTS + "*"):
             earlier.unlink()
         file = self._files[run.folder] = _EventFile(folder, first_round)
         file.add(text("config", f"```json\n{json.dumps(run.config, indent=2)}\n```"))

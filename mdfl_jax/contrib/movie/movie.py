@@ -36,7 +36,7 @@ from mdfl_jax.report.registry import MOVIES
 from mdfl_jax.report.setting import CIRCLE, World, circle, worlds_of
 from mdfl_jax.report.style import INSIDE, STYLE, looks
 
-DPI = 100
+_DPI = 100
 PER_ROUND = 3  # pictures from one round to the next
 LAST_ROUNDS = 5  # the length of the paths
 LINK, CLIENT = "#3a3f45", "#1d2126"
@@ -178,7 +178,7 @@ def draw_pictures(study: ReportData, points: Sequence[int], rounds: int, width: 
     worlds = [worlds_of(study)[p] for p in points]
     extent = worlds[0].high - worlds[0].low
     each = width / len(points)
-    drawn = Figure(figsize=(width, min(2.2 * each, each * float(extent[1] / extent[0]) + 0.75)), dpi=DPI)
+    drawn = Figure(figsize=(width, min(2.2 * each, each * float(extent[1] / extent[0]) + 0.75)), dpi=_DPI)
     canvas = FigureCanvasAgg(drawn)
     metric = coloured_by(study, points)
     norm = _scale(study, points, metric, rounds) if metric else None

@@ -33,7 +33,7 @@ MOST_PARTS = 12  # more parts of a grid are not drawn
 WIDE = 20  # numbers are on a logarithmic axis if the largest is at least so many times the smallest
 TICKS = 15  # of more values, only some have a tick
 LEAST_VALUES = 3  # two values are no curve
-NAMED = 6  # so many lines are named in a caption
+_NAMED = 6  # so many lines are named in a caption
 STEP_SIZE = "lr"  # so end the paths of the settings that are step sizes
 
 
@@ -333,7 +333,7 @@ def heat_map(study: ReportData, grid: Grid) -> Picture:
     return Picture(plots, size, columns, pixels, shared=True)
 
 
-SHARE = 0.9
+_SHARE = 0.9
 BEST = "the best point"  # if all lines have this reference, the panel says no more than the one of responses
 
 
@@ -387,7 +387,7 @@ def crossings(study: ReportData) -> tuple[Part, list[Crossing]] | None:
         return None
     wide = is_wide([spot.x for line in lines for spot in line.finite])
     references = [line_reference(study, line, lines) for line in lines]
-    found = [crossing(line, words, SHARE * value, wide) for line, (words, value) in zip(lines, references)]
+    found = [crossing(line, words, _SHARE * value, wide) for line, (words, value) in zip(lines, references)]
     levels = {each.threshold: each.line.colour for each in found}
     levels = levels if len(levels) > 1 else dict.fromkeys(levels, "soft")
     marks = [diamond(each.at, each.threshold, each.line.colour) for each in found if each.at is not None]
@@ -405,12 +405,12 @@ def _threshold_caption(study: ReportData, shown: tuple[Part, list[Crossing]]) ->
     places = [
         (f"{each.line.label}: " if each.line.label else "")
         + (f"at {plain(each.at)}" if each.at is not None else "from the start" if each.is_above else "never")
-        for each in found[:NAMED]
+        for each in found[:_NAMED]
     ]
-    more = f"; {len(found) - NAMED} more lines" if len(found) > NAMED else ""
+    more = f"; {len(found) - _NAMED} more lines" if len(found) > _NAMED else ""
     return (
         f"{describe_accuracy(study).capitalize()} against {part.x.title}, with 95 % intervals over the seeds."
-        f" Dotted: {100 * SHARE:g} % of the accuracy of {whose}. The mean reaches it {'; '.join(places)}{more}."
+        f" Dotted: {100 * _SHARE:g} % of the accuracy of {whose}. The mean reaches it {'; '.join(places)}{more}."
         " Between two values it is interpolated."
     )
 
@@ -446,11 +446,11 @@ def step_sizes_of(study: ReportData) -> Part | None:
 
 def _step_sizes_caption(study: ReportData, shown: Part) -> str:
     axis, lines = shown.x, shown.lines
-    best = [f"{line.label or 'all'}: {plain(mark.x[0])}" for line, mark in zip(lines[:NAMED], shown.marks)]
-    more = f"; {len(lines) - NAMED} more lines" if len(lines) > NAMED else ""
+    best = [f"{line.label or 'all'}: {plain(mark.x[0])}" for line, mark in zip(lines[:_NAMED], shown.marks)]
+    more = f"; {len(lines) - _NAMED} more lines" if len(lines) > _NAMED else ""
     values = list(axis.numbers.values())
     ends = [line.label or "the line" for line, mark in zip(lines, shown.marks) if mark.x[0] in (values[0], values[-1])]
-    edge = f" At an end of the values, so that others may be better: {'; '.join(ends[:NAMED])}." if ends else ""
+    edge = f" At an end of the values, so that others may be better: {'; '.join(ends[:_NAMED])}." if ends else ""
     lost = sum(not math.isfinite(spot.mean) for line in lines for spot in line.spots)
     verbs = ("has", "is") if lost == 1 else ("have", "are")
     gone = f" {lost} of the points {verbs[0]} no finite accuracy and {verbs[1]} left out." if lost else ""

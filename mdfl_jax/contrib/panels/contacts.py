@@ -134,7 +134,7 @@ def in_blocks(values: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
     return np.array(middle), np.array([block.mean() for block in blocks])
 
 
-MOST_POINTS = 12  # sweep points in the panel; others would hide each other
+_MOST_POINTS = 12  # sweep points in the panel; others would hide each other
 MOST_TIMES, MOST_STEPS = 50, 400  # values of a line over the rounds, steps of a distribution
 
 
@@ -149,7 +149,7 @@ class View(NamedTuple):
     logy: bool = False
 
 
-VIEWS = (
+_VIEWS = (
     View("windows", "Rounds that connect everybody", "rounds of a window", "connected windows (%)", logx=True),
     View("components", "Separate groups", "round", "connected components"),
     View("degree", "Contacts of a client", "round", "contacts of a client"),
@@ -185,7 +185,7 @@ class Measured(NamedTuple):
 
 
 def measured(study: ReportData) -> Measured:
-    """Measure the contacts of the sweep points that differ in them, at most `MOST_POINTS`."""
+    """Measure the contacts of the sweep points that differ in them, at most `_MOST_POINTS`."""
     styles, groups, stopped = looks(study), dict[bytes, list[int]](), False
     for p in range(len(study.points)):
         links = study.history(p, "links")
@@ -195,8 +195,8 @@ def measured(study: ReportData) -> Measured:
             groups.setdefault(b"".join(seen), []).append(p)
             stopped |= done is not None and done < links.shape[1]
     chosen = list(groups.values())
-    if len(chosen) > MOST_POINTS:
-        chosen = [chosen[i] for i in np.linspace(0, len(chosen) - 1, MOST_POINTS).round().astype(int)]
+    if len(chosen) > _MOST_POINTS:
+        chosen = [chosen[i] for i in np.linspace(0, len(chosen) - 1, _MOST_POINTS).round().astype(int)]
     found = []
     for first, *others in chosen:
         contacts = recorded_contacts(study, first)
@@ -232,7 +232,7 @@ def _statistics(study: ReportData, p: int, contacts: Contacts) -> tuple[dict[str
 
 def _views(lines: list[Lines]) -> list[View]:
     """Return the views that say something. That of an eigenvalue which is always 1 says nothing."""
-    found = [view for view in VIEWS if any(view.key in of_point.found for of_point in lines)]
+    found = [view for view in _VIEWS if any(view.key in of_point.found for of_point in lines)]
     eigenvalues = [of_point.found["lambda_2"][1] for of_point in lines if "lambda_2" in of_point.found]
     tells = any((values < 0.999).any() for values in eigenvalues)
     return [view for view in found if view.key != "lambda_2" or tells]

@@ -8,8 +8,8 @@ from mdfl_jax.report.registry import figure
 from mdfl_jax.report.style import has_intervals, looks, main_axis
 
 MAX_POINTS = 7  # the number of colours of the palette
-NAMED = 4  # of more sweep points that are left out for one reason, only their number is given
-GROUPS = (("mobile", 0), ("other", 1))  # with their dashes
+_NAMED = 4  # of more sweep points that are left out for one reason, only their number is given
+_GROUPS = (("mobile", 0), ("other", 1))  # with their dashes
 
 
 def shown_points(study: ReportData) -> list[int]:
@@ -47,7 +47,7 @@ def _left_out(study: ReportData) -> str:
     for look, why in zip(looks(study), _why_left_out(study)):
         names.setdefault(why, []).append(look.label)
     names.pop("", None)
-    reasons = [f"{', '.join(of) if len(of) <= NAMED else f'{len(of)} points'} ({why})" for why, of in names.items()]
+    reasons = [f"{', '.join(of) if len(of) <= _NAMED else f'{len(of)} points'} ({why})" for why, of in names.items()]
     return f" Not drawn: {'; '.join(reasons)}." if reasons else ""
 
 
@@ -91,12 +91,12 @@ def groups(study: ReportData, shown: list[int]) -> Picture:
     """
     accuracy, lead, met = list[Series](), list[Series](), list[Series]()
     for look, curve in ((looks(study)[p], study.curve(p).of_results) for p in shown):
-        for name, dash in GROUPS:
+        for name, dash in _GROUPS:
             whose, mean = f"{look.label}, {name} clients", 100 * curve.values[f"accuracy_{name}"].mean(0)
             accuracy.append(Series(whose, look.colour, curve.rounds, mean, dash=dash))
             met.append(accuracy[-1]._replace(y=contacts(curve, name).mean(0)))
         lead.append(mean_line(look.label, (look.colour, 0), curve.rounds, _leads(curve), legend=look.label))
-    keys = [Series("", "soft", [], [], dash=dash, legend=f"{name} clients") for name, dash in GROUPS]
+    keys = [Series("", "soft", [], [], dash=dash, legend=f"{name} clients") for name, dash in _GROUPS]
     panels = {
         "test accuracy (%)": [*accuracy, *keys],
         "lead of the mobile clients (points)": lead,

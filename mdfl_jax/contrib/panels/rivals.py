@@ -158,7 +158,7 @@ def tally(found: Differences) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return better.sum(axis=0), worse.sum(axis=0), np.isfinite(found.half).sum(axis=0)
 
 
-COLOURS = "RdBu"
+_COLOURS = "RdBu"
 LEAST_RANGE = 2.0  # points; smaller differences are not in full colour
 IN_COLOUR = 0.9  # of the differences; the others are beyond the colours, so that one far behind leaves no other pale
 MOST_ROWS = 60  # of the figure for files
@@ -237,6 +237,6 @@ def rivals(study: ReportData, shown: Compared) -> Picture:
     largest = max(LEAST_RANGE, float(np.nanquantile(np.abs(mean), IN_COLOUR)))
     names = matrix.settings[:MOST_ROWS], [spaced(matrix.rivals[c]) for c in columns]
     label, ends = f"over {spaced(matrix.rivals[reference])} (points)", (-largest, largest)
-    cells = Cells(mean, half, *names, label, ends, COLOURS, signed=True)
+    cells = Cells(mean, half, *names, label, ends, _COLOURS, signed=True)
     plot = Plot("", Scale(""), Scale(""), (), cells=cells)
     return Picture([plot], (7.2, min(1.4 + 0.24 * len(mean), 9.5)))

@@ -15,7 +15,7 @@ from mdfl_jax.report.style import describe_first_seed, looks
 ROUTES = 6  # the number of clients whose routes are drawn; more would hide the units
 MAX_COLUMNS = 1000  # of the raster on the page
 INK, FAINT = "#333333", "#c9c9c9"
-COLOURS = ("#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C564B")
+_COLOURS = ("#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C564B")
 
 
 def at_unit(path: np.ndarray, units: np.ndarray, unit_range: float) -> np.ndarray:
@@ -118,7 +118,7 @@ def roadside(study: ReportData, shown: Meetings) -> Figure:
     drawn = Figure(figsize=(9.6, 4.4))
     ground, raster = drawn.subplots(1, 2, width_ratios=[1, 1.15])
     draw_ground(ground, world)
-    for client, colour in zip(some, COLOURS):
+    for client, colour in zip(some, _COLOURS):
         draw_route(ground, world, path[:, client : client + 1], colour)
         ground.scatter(*path[0, client], s=26, color=colour, zorder=4, edgecolors="white", linewidths=0.6)
     ground.set_title(f"units, their range, and {len(some)} of {clients} routes")
@@ -126,7 +126,7 @@ def roadside(study: ReportData, shown: Meetings) -> Figure:
     time, client = np.nonzero(met[:, order])
     raster.scatter(time, client, s=5, marker="s", color=FAINT, linewidths=0)
     rank = {int(c): int(np.flatnonzero(order == c)[0]) for c in some}
-    for c, colour in zip(some, COLOURS):
+    for c, colour in zip(some, _COLOURS):
         of_client = np.flatnonzero(met[:, c])
         raster.scatter(of_client, np.full(len(of_client), rank[int(c)]), s=7, marker="s", color=colour, linewidths=0)
     never = int((~met.any(axis=0)).sum())

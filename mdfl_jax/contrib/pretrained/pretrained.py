@@ -42,7 +42,7 @@ PREFIXES = ("module.", "_orig_mod.", "model.")
 """Prefixes that data parallelism, torch.compile and Lightning add to all names."""
 TWINS = {"resnet18": "ResNet-18", "resnet50": "ResNet-50"}
 """The models with a counterpart in torchvision: name in `MODELS` -> name of the architecture."""
-KNOWN: dict[tuple[tuple[int, ...], bool], str] = {  # (blocks of the stages, bottlenecks) -> architecture
+_KNOWN: dict[tuple[tuple[int, ...], bool], str] = {  # (blocks of the stages, bottlenecks) -> architecture
     ((2, 2, 2, 2), False): "ResNet-18",
     ((3, 4, 6, 3), False): "ResNet-34",
     ((3, 4, 6, 3), True): "ResNet-50",
@@ -51,7 +51,7 @@ KNOWN: dict[tuple[tuple[int, ...], bool], str] = {  # (blocks of the stages, bot
 }
 STEM, HEAD = "conv1.weight", ("fc.weight", "fc.bias")
 LEAVES = {"kernel": "weight", "scale": "weight", "bias": "bias", "mean": "running_mean", "var": "running_var"}
-RENAMED = (
+_RENAMED = (
     (r"^layer(\d+)_(\d+)\.", r"layer\1.\2."),
     (r"conv(\d)\.conv\.", r"conv\1."),
     (r"conv(\d)\.norm\.batch\.", r"bn\1."),
@@ -309,7 +309,7 @@ def torch_name(path: tuple[Any, ...]) -> str:
     """
     _, *parts, leaf = (entry.key for entry in path)
     name = ".".join((*parts, LEAVES[leaf]))
-    for pattern, replacement in RENAMED:
+    for pattern, replacement in _RENAMED:
         name = re.sub(pattern, replacement, name)
     return name
 
@@ -358,7 +358,7 @@ def _check_architecture(tensors: Mapping[str, Any], wanted: Mapping[str, Any]) -
     if not architecture(tensors)[0]:
         held = ", ".join(list(tensors)[:3]) or "nothing"
         raise UserError(f"no name in it is of a ResNet's blocks, as layer1.0.conv1.weight; it begins with {held}")
-    held_is, wanted_is = KNOWN.get(architecture(tensors)), KNOWN.get(architecture(wanted))
+    held_is, wanted_is = _KNOWN.get(architecture(tensors)), _KNOWN.get(architecture(wanted))
     if held_is and held_is != wanted_is:
         raise UserError(f"it is of a {held_is}; the model is a {wanted_is or 'network of another form'}")
 

@@ -24,7 +24,7 @@ COUNT = FEATURES * (1 + HIDDEN) + 2 * HIDDEN
 # As waiting: of the logarithm of the squared ages, and log 0.5 for each round of the way.
 START = (0.0, 4.0, 0.0, 4 * float(np.log(0.5)), *[0.0] * (COUNT - 4))
 # The best of the policies that training compared with waiting (benchmarks/results/policy.json).
-WEIGHTS = (
+_WEIGHTS = (
     "-0.262 2.694 0.395 -2.566 -0.370 -0.432 0.885 -0.090 "
     "-0.609 0.788 0.138 0.336 0.522 0.200 -0.707 0.120 "
     "-0.300 0.312 0.121 0.189 -0.147 1.356 -0.398 -0.599 "
@@ -49,7 +49,7 @@ class LearntNumbers(StrategyNumbers):
     """The numbers of ``learnt``."""
 
     weights: str = number(
-        WEIGHTS,
+        _WEIGHTS,
         f"{COUNT} weights: {FEATURES} of the features, {FEATURES} x {HIDDEN} into hidden units, offsets, out of them",
         read=read_weights,
     )

@@ -31,10 +31,10 @@ from mdfl_jax.networks.wrappers.roadside import ServerConfig
 from mdfl_jax.study.study import Group, Study, make_study
 
 BATCH = 4_000_000  # entries of the mixing matrices of the rounds and seeds that are computed together: 32 MB
-MOST = 100_000_000  # of one seed: 0.8 GB, and about 2.5 GB in all
-BINS = 24  # lengths of windows of the curve of the union windows
+_MOST = 100_000_000  # of one seed: 0.8 GB, and about 2.5 GB in all
+_BINS = 24  # lengths of windows of the curve of the union windows
 WIDTH = 118  # characters of a line; more points continue in a further block
-ROUNDING = 1e-9  # an interval that is smaller relative to the mean is rounding error
+_ROUNDING = 1e-9  # an interval that is smaller relative to the mean is rounding error
 
 
 class Observed(NamedTuple):
@@ -107,8 +107,8 @@ def check_points(points: Sequence[Point]) -> None:
         clients, rounds = point.experiment.network.num_clients, point.experiment.rounds
         if clients > LAMBDA_2_LIMIT:
             raise UserError(f"network.num_clients is {clients}; theory computes matrices of at most {LAMBDA_2_LIMIT}")
-        if rounds * clients**2 > MOST:
-            least = MOST // clients**2
+        if rounds * clients**2 > _MOST:
+            least = _MOST // clients**2
             raise UserError(f"rounds is {rounds}; theory of {clients} clients takes at most {least} (see --rounds)")
 
 
@@ -165,7 +165,7 @@ def observe(rounds: Rounds, experiment: Experiment, only: Collection[str] = ()) 
         none = np.zeros((len(rounds.mix), 0))
         return Observed(values, none[0], none, none[0], none)
     window_p = np.stack([1 - factors.mean(1) for factors in rounds.contractions.values()], axis=1)
-    union = np.unique(np.geomspace(1, max(rounds.effective.shape[1], 1), BINS).round())
+    union = np.unique(np.geomspace(1, max(rounds.effective.shape[1], 1), _BINS).round())
     connected = (rounds.effective[:, None, :] <= union[:, None]).mean(2)
     return Observed(values, np.array(list(rounds.contractions)), window_p, union, connected)
 
@@ -271,7 +271,7 @@ def cell(values: np.ndarray) -> str:
         return f"{_short(float(np.quantile(known, 0.5, method='lower')))}; {infinite:.0%} inf"
     found = interval(known)
     half = found["ci95"] or 0.0
-    return _short(found["mean"]) + (f" ± {_short(half, 2)}" if half > ROUNDING * abs(found["mean"]) else "")
+    return _short(found["mean"]) + (f" ± {_short(half, 2)}" if half > _ROUNDING * abs(found["mean"]) else "")
 
 
 def _blocks(names: list[str], columns: list[list[str]], labels: list[str]) -> list[str]:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.style import DASHES, MOBILITY, MOBILITY_COLOURS, PALETTE, UNSTAMPED, make_panels, save_picture
 
-ENDINGS = tuple(UNSTAMPED)
+_ENDINGS = tuple(UNSTAMPED)
 NAME = "theory"
 
 
@@ -61,7 +61,7 @@ def save(points: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]:
     Raises:
       UserError: if a file cannot be written.
     """
-    paths = [folder / f"{NAME}{ending}" for ending in ENDINGS]
+    paths = [folder / f"{NAME}{ending}" for ending in _ENDINGS]
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:

@@ -9,7 +9,7 @@ import numpy as np
 
 from mdfl_jax.contrib.theory.mixing import NEVER
 
-MARGIN = 1 + 1e-6  # of a squared distance, as in `mdfl_jax.core.geometry.squared_reach`
+_MARGIN = 1 + 1e-6  # of a squared distance, as in `mdfl_jax.core.geometry.squared_reach`
 
 
 def _to_meet(is_mobile: np.ndarray) -> np.ndarray:
@@ -109,7 +109,7 @@ class Walk:
         """Compute the mean rounds until the client is within the radius of a grid point [2], from each one: [L]."""
         key = tuple(map(float, place))
         if key not in self._times:
-            near = np.square(self.grid - place).sum(1) <= self.radius**2 * MARGIN
+            near = np.square(self.grid - place).sum(1) <= self.radius**2 * _MARGIN
             columns = self._fundamental[:, near]
             weights = np.linalg.solve(columns[near], np.ones(near.sum()))
             times = (1 - columns @ weights) / (self.law[near] @ weights)

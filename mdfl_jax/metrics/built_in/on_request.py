@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mdfl_jax.metrics.evaluation import Evaluation
 
 BINS = 15  # of the confidence, as Guo et al. use
-NEEDS = ("over_test", "num_labels")
+_NEEDS = ("over_test", "num_labels")
 
 
 def _least_known(values: np.ndarray) -> float:
@@ -64,7 +64,7 @@ def accuracy_by_class(at: "Evaluation", models: "ClientParams") -> tuple[Any, An
     shape=(CLASSES,),
     label="accuracy, mean over the labels (%)",
     **_SHARES,
-    needs=NEEDS,
+    needs=_NEEDS,
 )
 def class_accuracy(at: "Evaluation") -> Any:
     """[C] float32, the accuracy of the judged model on the test samples of each label; NaN for a label without any."""
@@ -79,7 +79,7 @@ def class_accuracy(at: "Evaluation") -> Any:
     still=HOLDS,
     label="personal accuracy (%)",
     **_SHARES,
-    needs=NEEDS,
+    needs=_NEEDS,
     of_all=True,
 )
 def personal_accuracy(at: "Evaluation") -> Any:
@@ -97,7 +97,7 @@ def personal_accuracy(at: "Evaluation") -> Any:
     still=HOLDS,
     label="accuracy where clients are (%)",
     **_SHARES,
-    needs=(*NEEDS, "labels_here"),
+    needs=(*_NEEDS, "labels_here"),
     of_all=True,
 )
 def accuracy_here(at: "Evaluation") -> Any:
@@ -148,7 +148,7 @@ def local_accuracy(at: "Evaluation") -> Any:
     shown={TABLE, CURVE},
     scale=0.01,
     on_request=True,
-    needs=NEEDS,
+    needs=_NEEDS,
 )
 def calibration_error(at: "Evaluation") -> Any:
     """[] float32, the expected calibration error (ECE) of the judged model.

@@ -31,7 +31,7 @@ ENVIRONMENTS = {
 """a, b, and the excess losses in dB at 2 GHz with and without a line of sight (Al-Hourani et al., 2014)."""
 FLYING = ("mobile", "static", "all")
 LIGHT = 299_792_458.0  # metres a second
-HALVINGS = 40
+_HALVINGS = 40
 NEAREST, FARTHEST = -3.0, 12.0  # of the search for a reach, powers of ten in metres
 
 
@@ -111,7 +111,7 @@ def reach(numbers: AirToGroundNumbers, most: jax.Array, mine: jax.Array, theirs:
         return jnp.where(fits, middle, low), jnp.where(fits, high, middle)
 
     start = jnp.zeros(jnp.broadcast_shapes(most.shape, mine.shape, theirs.shape), jnp.float32)
-    low = jax.lax.fori_loop(0, HALVINGS, halve, (start + NEAREST, start + FARTHEST))[0]
+    low = jax.lax.fori_loop(0, _HALVINGS, halve, (start + NEAREST, start + FARTHEST))[0]
     return jnp.where(loss(numbers, jnp.float32(0), mine, theirs) <= most, 10**low, 0)
 
 

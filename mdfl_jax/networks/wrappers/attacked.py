@@ -19,8 +19,8 @@ from mdfl_jax.core.types import Clients, Links, Network, Places, Task
 from mdfl_jax.networks.wrappers.wrapper import wrap
 from mdfl_jax.tasks.supervised import IMAGES
 
-OWN = number_of("attackers")  # folded into the key, since the inner network draws from the same stream
-NEVER = 2**30  # rounds
+_OWN = number_of("attackers")  # folded into the key, since the inner network draws from the same stream
+_NEVER = 2**30  # rounds
 WHO = ("random", "mobile", "static", "most_central", "outermost", "listed")
 """Who attacks: any clients, mobile or static ones, those nearest to or farthest from the middle, or those listed."""
 _of_attack = partial(field, part="attack")
@@ -102,10 +102,10 @@ def attacked(network: Network, metrics: tuple[Metric, ...] = (), reaches_all: bo
 
     def init(params: AttackedParams, key: jax.Array, clients: Clients) -> AttackedState:
         inner = network.init(params.inner, key, clients)
-        are = choose(jax.random.fold_in(stream(key, "placement"), OWN), params, network.places(inner))
-        age = jnp.where(are, 0, NEVER).astype(jnp.int32)
+        are = choose(jax.random.fold_in(stream(key, "placement"), _OWN), params, network.places(inner))
+        age = jnp.where(are, 0, _NEVER).astype(jnp.int32)
         attackers = attackers_of(are, jnp.asarray(params.which, jnp.int32), params.numbers)
-        return AttackedState(inner, attackers, age, jnp.int32(NEVER), jnp.asarray(params.memory, jnp.int32))
+        return AttackedState(inner, attackers, age, jnp.int32(_NEVER), jnp.asarray(params.memory, jnp.int32))
 
     def step(
         params: AttackedParams, key: jax.Array, round_index: jax.Array, state: AttackedState, clients: Clients
@@ -113,15 +113,15 @@ def attacked(network: Network, metrics: tuple[Metric, ...] = (), reaches_all: bo
         inner, links = network.step(params.inner, key, round_index, state.inner, clients)
         begun, always = round_index >= params.from_round, state.attackers
         now = attackers_of(always.are & begun, always.which, always.numbers)
-        heard = jnp.min(jnp.where(links.adjacency, links.senders.of(state.age), NEVER), axis=1)
+        heard = jnp.min(jnp.where(links.adjacency, links.senders.of(state.age), _NEVER), axis=1)
         met = jnp.ones_like(always.are) if reaches_all else links.server and links.server.now
         at_server = state.at_server
         if met is not None:  # within a round a word goes to the server and from it to all who meet it
-            at_server = jnp.minimum(at_server, jnp.min(jnp.where(met, state.age, NEVER)))
+            at_server = jnp.minimum(at_server, jnp.min(jnp.where(met, state.age, _NEVER)))
             heard = jnp.where(met, jnp.minimum(heard, at_server), heard)
-        age = jnp.where(always.are, 0, jnp.minimum(jnp.minimum(state.age, heard) + 1, NEVER))
+        age = jnp.where(always.are, 0, jnp.minimum(jnp.minimum(state.age, heard) + 1, _NEVER))
         age, at_server = (
-            jnp.where(begun, x, y) for x, y in ((age, state.age), (jnp.minimum(at_server + 1, NEVER), state.at_server))
+            jnp.where(begun, x, y) for x, y in ((age, state.age), (jnp.minimum(at_server + 1, _NEVER), state.at_server))
         )
         return state._replace(inner=inner, age=age, at_server=at_server), links.adding(now)
 

@@ -32,7 +32,7 @@ from mdfl_jax.networks.spatial import PRESENT
 from mdfl_jax.networks.wrappers.roadside import at_units
 from mdfl_jax.networks.wrappers.wrapper import wrap
 
-OWN = number_of("battery")  # folded into the key, since the costs draw from the same stream
+_OWN = number_of("battery")  # folded into the key, since the costs draw from the same stream
 _of_energy, _of_chargers = (partial(field, part=part) for part in ("energy", "chargers"))
 
 
@@ -90,7 +90,7 @@ def powered(network: Network) -> Network:
     hold = network.hold or (lambda state, stands: state)
 
     def init(params: BatteryParams, key: jax.Array, clients: Clients) -> BatteryState:
-        drawn = jax.random.uniform(jax.random.fold_in(stream(key, "cost"), OWN), (network.num_clients,), minval=-1)
+        drawn = jax.random.uniform(jax.random.fold_in(stream(key, "cost"), _OWN), (network.num_clients,), minval=-1)
         capacity = params.capacity * (1 + params.spread * drawn)
         left, inner = params.start * capacity, network.init(params.inner, key, clients)
         return BatteryState(hold(inner, left <= 0), capacity, no_total(network.num_clients), left)

@@ -20,7 +20,7 @@ from mdfl_jax.networks.mixing import metropolis_hastings
 from mdfl_jax.networks.wrappers.wrapper import wrap
 
 # This number is folded into the key, since the inner network draws from the same streams.
-OWN = number_of("participation")
+_OWN = number_of("participation")
 PICKS = ("both_ways", "one_way")
 """How two clients exchange of which one has picked the other: both send, or only the one that is picked."""
 
@@ -132,7 +132,7 @@ def partial_participation(network: Network, stay: bool = False, picks: str = "bo
         if not stay:
             return ParticipationState(inner, None)
         links = network.step(params.inner, key, jnp.int32(0), inner, clients)[1]
-        own = jax.random.fold_in(stream(key, "placement"), OWN)
+        own = jax.random.fold_in(stream(key, "placement"), _OWN)
         return ParticipationState(inner, _picks_that_stay(own, links, params.participation))
 
     def step(
@@ -141,7 +141,7 @@ def partial_participation(network: Network, stay: bool = False, picks: str = "bo
         inner, links = network.step(params.inner, key, round_index, state.inner, clients)
         kept = state.links
         if kept is None:
-            own = jax.random.fold_in(stream_at(key, "link", round_index), OWN)
+            own = jax.random.fold_in(stream_at(key, "link", round_index), _OWN)
             kept = pick_links(own, links.adjacency, params.participation, links.senders, picks)
         turn = round_index % jnp.maximum(jnp.asarray(params.period, jnp.int32), 1) == 0
         mix = jnp.where(jnp.asarray(params.participation) >= 1, links.mix, metropolis_hastings(kept, links.senders))

@@ -16,7 +16,7 @@ from mdfl_jax.report.registry import Chart, figure
 from mdfl_jax.report.style import INSIDE, MOBILE, STATIC, UNSTAMPED, describe_first_seed, looks
 
 # The total variation distance, as a share of its largest value, in words.
-LEVELS = ((0.1, "almost equally"), (0.35, "somewhat unequally"), (0.65, "unequally"), (np.inf, "very unequally"))
+_LEVELS = ((0.1, "almost equally"), (0.35, "somewhat unequally"), (0.65, "unequally"), (np.inf, "very unequally"))
 MAX_DATA = 12  # so many different divisions of the data are on the page; a sweep of alpha has one for each value
 
 
@@ -64,7 +64,7 @@ def inequality(counts: np.ndarray) -> str:
         return ""
     found, classes, clients = heterogeneity(counts), counts.shape[1], counts.shape[0]
     level = found.total_variation / max(1 - 1 / classes, 1e-9)
-    words = next(word for bound, word in LEVELS if level <= bound)
+    words = next(word for bound, word in _LEVELS if level <= bound)
     empty = f"; {found.empty:.0f} of {clients} clients hold none" if found.empty else ""
     small, large = (f"{size:.0f}" for size in (found.smallest, found.largest))
     sizes = (

@@ -20,7 +20,7 @@ from mdfl_jax.report.registry import LEVELS, MISSING, Chart, encode_array, figur
 from mdfl_jax.report.setting import CIRCLE, GRID, World, circle, worlds_of
 from mdfl_jax.report.style import INSIDE, MOBILE, STAYS, describe_first_seed, looks, main_axis, make_panels
 
-MOST_POINTS = 20  # of more sweep points, a choice is on the page
+_MOST_POINTS = 20  # of more sweep points, a choice is on the page
 BUDGET = 12_000_000  # the length of the text of all sweep points together; longer ones are shown in fewer rounds
 RELAYS = ("relay_upload", "relay_download")  # arrays [S, R, N]: which client relayed for each; -1 for none
 OF_ROUNDS = ("present", "met_server", *RELAYS)  # arrays [S, R, ...]: what happens when a round begins
@@ -29,7 +29,7 @@ OF_PLACES = ("destination", "centre")  # arrays [S, R, N, 2]: places that hold a
 COLOURED = ("accuracy", "loss")  # the colour of a client is the first of these metrics that was measured
 
 
-def shown_points(study: ReportData, most: int = MOST_POINTS) -> list[int]:
+def shown_points(study: ReportData, most: int = _MOST_POINTS) -> list[int]:
     """Return the sweep points of which the page has a playback, by index in increasing order.
 
     These are all that have a world if they are few. Otherwise the baseline, the best one and one of each value of the

@@ -13,7 +13,7 @@ from mdfl_jax.storage.disk import plain
 from mdfl_jax.study.events import Ended, Evaluated, Event, Found, Sink
 from mdfl_jax.study.study import Run, Study
 
-LONGEST = 100  # letters of a folder's name
+_LONGEST = 100  # letters of a folder's name
 WORDS = ("schema", "point", "seed", "round")  # entries of a line that are no measured values
 
 
@@ -129,7 +129,7 @@ def folder_names(ids: Sequence[str]) -> list[str]:
     """
     found: list[str] = []
     for text in ids:
-        name = wanted = re.sub(r"[^\w.,=+-]+", "_", text)[:LONGEST].strip(".") or "point"
+        name = wanted = re.sub(r"[^\w.,=+-]+", "_", text)[:_LONGEST].strip(".") or "point"
         tries = 1
         while name in found:
             tries += 1

@@ -8,7 +8,7 @@ from mdfl_jax.core.numbers import Numbers, Setting, number
 from mdfl_jax.exchange.aggregation import Memory
 from mdfl_jax.exchange.neighbourhood import Decision, Neighbourhood, for_one_client, weighted_sum
 
-MOST_CLIENTS = 4096  # a score of each pair then takes 64 MiB a run
+_MOST_CLIENTS = 4096  # a score of each pair then takes 64 MiB a run
 
 
 class ReputationNumbers(Numbers):
@@ -21,10 +21,10 @@ class ReputationNumbers(Numbers):
 
     def check(self, setting: Setting) -> None:
         """Check that the scores of all pairs fit the memory."""
-        if setting.num_clients > MOST_CLIENTS:
+        if setting.num_clients > _MOST_CLIENTS:
             raise UserError(
                 f"network.num_clients is {setting.num_clients}; {setting.member} keeps a score of each pair, so it "
-                f"must be at most {MOST_CLIENTS}"
+                f"must be at most {_MOST_CLIENTS}"
             )
 
 
