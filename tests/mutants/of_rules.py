@@ -97,7 +97,7 @@ MUTANTS = [
     Mutant("networks/spatial.py", "jnp.maximum(state.needed, senders.most)", "senders.most", "networks/test_contact.py"),
     Mutant("metrics/values.py", "smallest = jnp.minimum(label, heard)", "smallest = heard", "metrics/test_spectrum.py"),
     Mutant("metrics/values.py", "adjacency | senders.opposite(adjacency)", "adjacency", "metrics/test_spectrum.py"),
-    Mutant("exchange/gossip.py", "(used + _PLACES - 2) // _PLACES", "(used - 1) // PLACES", "exchange/test_gossip.py"),
+    Mutant("exchange/gossip.py", "(used + _PLACES - 2) // _PLACES", "(used - 1) // _PLACES", "exchange/test_gossip.py"),
     Mutant(COSTS, "carried(state.ids, state.seconds, senders)", "state.seconds", judged("messages_go_on")),
     Mutant("networks/spatial.py", "round_index + 1, state", "round_index, state", judged("speed_aware")),
     Mutant(PICKS, 'if picks == "one_way":', 'if picks == "":', member("one_way")),
