@@ -21,7 +21,7 @@ import jax
 from mdfl_jax.core import hosts
 from mdfl_jax.core.errors import UserError, unknown_name
 
-# The effort of a TPU's compiler, from -1 to 1 (benchmarks/README.md); "quick" is the largest effort that saves time.
+# The effort of a TPU's compiler, from -1 to 1 (benchmarks/tried.md); "quick" is the largest effort that saves time.
 EFFORTS = {"full": 0.0, "quick": -0.5, "least": -1.0}
 UNKNOWN_MEMORY = 16 * 2**30  # bytes; assumed for a device that does not report its memory
 
@@ -37,7 +37,7 @@ class Kind(NamedTuple):
       host: the smallest topology of this kind that the TPU's compiler accepts; a target may use only some of its chips.
       called: the name of this TPU in JAX.
       vmem: the vector memory in KiB that one operation may use, where more than the compiler's default of 16 MiB makes
-        programs faster (benchmarks/README.md); 0: the default.
+        programs faster (benchmarks/tried.md); 0: the default.
       bandwidth: the rate of a TPU's main memory, in bytes/s.
       tile: the side of the matrix unit of a TPU.
     """

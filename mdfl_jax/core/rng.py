@@ -187,7 +187,8 @@ def hashed(key1: jax.Array, key2: jax.Array, word1: jax.Array, word2: jax.Array)
     JAX's generator is Threefry-2x32 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011). For CPUs,
     JAX writes each use as a loop over arrays of the shape that is drawn. Every such loop becomes about six compiled
     functions, and the compiler unrolls them for shapes such as [3, 3, 1, 8], those of the kernels of convolutions. For
-    small models this was a third of all compile time (benchmarks/README.md). Other devices keep JAX's own form.
+    small models this was a third of all compile time; benchmarks/tried.md compares the forms. Other devices keep
+    JAX's own form.
 
     Args:
       key1, key2: the words of the key, uint32.

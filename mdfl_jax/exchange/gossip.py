@@ -18,7 +18,7 @@ from mdfl_jax.core.sharding import by_near_rows, by_rows
 from mdfl_jax.core.trees import rows_like
 from mdfl_jax.core.types import ClientParams
 
-DENSE_UP_TO = 64  # clients; up to this number the product is as fast as the lists (benchmarks/README.md)
+DENSE_UP_TO = 64  # clients; up to this number the product is as fast as the lists (benchmarks/tried.md)
 RECEIVERS = 8  # receivers computed at a time over neighbour lists on a CPU
 _PLACES = 8  # places of neighbour lists that are added in one pass over the sums
 DEFAULT_BOUND = 16  # senders of a receiver, the receiver itself included

@@ -3,7 +3,7 @@
 Every client has its own kernel, so ``vmap`` of a library convolution becomes a grouped convolution, which is slow on
 CPUs. Here activations are [channels, height, width, samples], and a convolution is a product of matrices. All copies
 are then of long contiguous parts of memory, and pooling, biases and activations run along the samples. The forms and
-their times are in benchmarks/README.md.
+their times are in benchmarks/tried.md.
 
 **Minimal filtering along the width.** A filter with k taps takes m * k multiplications for m outputs. Computed from the
 values of polynomials at m + k - 1 points, it takes only m + k - 1 multiplications (Cook and Toom; Winograd; for layers
@@ -39,7 +39,7 @@ OF_NETWORKS = {  # forms of several layers together, each a module here: what a 
 }
 _POINTS = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5)  # the first five or all of them, with infinity
 LONG, SAMPLES = 512, 32  # the smallest number of columns of a product, and the smallest number of samples
-CHANNELS = (16, 64)  # the smallest and the largest number of channels; measured in benchmarks/README.md
+CHANNELS = (16, 64)  # the smallest and the largest number of channels; measured in benchmarks/tried.md
 OF_A_GPU = "of a GPU"  # the name of `_BY_MODELS`
 
 
@@ -508,7 +508,7 @@ _BY_MODELS = Form(_keeps_x(_by_models(_library, _of_patches)), _by_models(_libra
 def default_form(
     kernel_shape: tuple[int, ...], dtype: jnp.dtype, stride: int = 1, extent: Sequence[int] = (0, 0, 0)
 ) -> str:
-    """Return the fastest form of a convolution on the target, by the measurements in benchmarks/README.md.
+    """Return the fastest form of a convolution on the target, by the measurements in benchmarks/tried.md.
 
     On a CPU, for stride one, sizes 3 to 7 and float32, it is a form that says that it pays there (`Form.pays`). If none
     does, the form is minimal filtering for sizes 3 to 5 and several input channels. All else has patches. Minimal

@@ -81,7 +81,7 @@ def default_tile(sample_shape: tuple[int, ...]) -> int:
     """Return the number of samples that a CPU computes at the same time.
 
     The transformed inputs of a tile should fit the cache. The result is 32 for MNIST and CIFAR-10 and 160 for the 8 x 8
-    digits, which were the fastest sizes measured (benchmarks/README.md).
+    digits, which were the fastest sizes measured (benchmarks/tried.md).
     """
     return min(max(25088 // max(math.prod(sample_shape), 1), WHOLE_BLOCK), 160)
 

@@ -31,7 +31,7 @@ from mdfl_jax.models.conv import FORMS, SAMPLES, Form
 
 PACKAGE, FILE, OPENMP = "onednn-cpu-gomp", "libdnnl.so.3", "libgomp.so.1"
 INSTALL = "pip install 'mdfl_jax[onednn]'"
-FLOPS = 2**24  # of a forward pass, from which on oneDNN is faster where it suits; measured in benchmarks/README.md
+FLOPS = 2**24  # of a forward pass, from which on oneDNN is faster where it suits; measured in benchmarks/tried.md
 # What an operation takes and makes: x [C, H, W, B], a kernel [k, k, C, O] and y [O, H, W, B], or their gradients.
 OPERATIONS = {
     "pack_x": ("x", "packed_x"),
