@@ -134,6 +134,27 @@ class Section:
           UserError: If the point asks for what the task does not have.
         """
 
+    def owners(self, whole: Any) -> tuple[int, int] | None:
+        """Return among how many the task within `wrap_task` divides the data, and how many of these get none.
+
+        None: among the clients, of which relays get none.
+        """
+        return None
+
+    def wrap_task(self, task: Task, whole: Any, num_strata: int) -> Task:
+        """Return the task with what the section puts around it. It is called if the section is in use.
+
+        Args:
+          task: the task, whose clients are the `owners`.
+          whole: the configuration.
+          num_strata: the number of labels, or of strata, by which the data are divided.
+        """
+        return task
+
+    def task_params(self, inner: Any, whole: Any) -> Any:
+        """Return the traced numbers of `wrap_task`, around those of the task within."""
+        return inner
+
     def wrap(self, network: Network, whole: Any, built: Built) -> Network:
         """Return the network with what the section puts around it. It is called if the section is in use.
 
@@ -165,7 +186,9 @@ class Section:
 
 
 SECTIONS: Registry[type[Section]] = Registry(
-    "section", home=("mdfl_jax.networks", "mdfl_jax.networks.radios", "mdfl_jax.networks.wrappers", "mdfl_jax.tasks")
+    "section",
+    home=("mdfl_jax.networks", "mdfl_jax.networks.radios", "mdfl_jax.networks.wrappers"),
+    contrib=("collecting", "energy"),
 )
 """The sections that lie in one file each."""
 

@@ -9,17 +9,17 @@ from scipy import stats
 from tiny import tiny_config
 from worlds import played
 
+from mdfl_jax.contrib.radios import air_to_ground
+from mdfl_jax.contrib.radios.its_g5 import TABLE as ITS_G5
+from mdfl_jax.contrib.radios.nr_sidelink import TABLE as SIDELINK
 from mdfl_jax.core.links import ALL_PAIRS
 from mdfl_jax.core.rng import stream_at
 from mdfl_jax.core.sharding import Held
 from mdfl_jax.mobility.plane import Motion
 from mdfl_jax.mobility.trace import of_one_form, tracks
 from mdfl_jax.networks.contact import Met
-from mdfl_jax.networks.radios import air_to_ground
 from mdfl_jax.networks.radios.fading import NakagamiNumbers
-from mdfl_jax.networks.radios.its_g5 import TABLE as ITS_G5
 from mdfl_jax.networks.radios.log_distance import LogDistanceNumbers, loss, reach
-from mdfl_jax.networks.radios.nr_sidelink import TABLE as SIDELINK
 from mdfl_jax.networks.radios.radio import FADINGS, HEIGHTS, Parts, RadioParams, best_rate, radio
 from mdfl_jax.networks.radios.rates import ShannonNumbers, TableNumbers, by_table, check_table, shannon
 from mdfl_jax.networks.radios.shadowing import draw_waves, shadowing

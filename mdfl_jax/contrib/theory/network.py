@@ -14,6 +14,7 @@ from ml_collections import ConfigDict
 from mdfl_jax.config.checks import keys_of
 from mdfl_jax.config.points import Point
 from mdfl_jax.config.sections import Experiment, participation_of
+from mdfl_jax.contrib.energy.battery import EnergyConfig
 from mdfl_jax.contrib.theory.mixing import exact
 from mdfl_jax.contrib.theory.quantities import QUANTITIES, Rounds
 from mdfl_jax.core import devices, rng, stages
@@ -26,7 +27,6 @@ from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.exchange.largest import fitting
 from mdfl_jax.metrics.values import LAMBDA_2_LIMIT
 from mdfl_jax.networks.costs import is_filtered
-from mdfl_jax.networks.wrappers.battery import EnergyConfig
 from mdfl_jax.networks.wrappers.roadside import ServerConfig
 from mdfl_jax.study.study import Group, Study, make_study
 

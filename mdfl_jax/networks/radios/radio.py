@@ -121,9 +121,9 @@ class Sharing(NamedTuple):
 
 # (numbers, draw) -> the gain of the fading [N, K], whose mean is one; draw(k) is the k-th uniform draw of each pair.
 Fading = Callable[[Any, Callable[[jax.Array | int], jax.Array]], jax.Array]
-RADIOS: Registry[PathLoss | None] = Registry("radio", home=HOME)
+RADIOS: Registry[PathLoss | None] = Registry("radio", home=HOME, contrib="radios")
 FADINGS: Registry[Fading] = Registry("fading", home=HOME)
-RATES: Registry[Rate] = Registry("rate", home=HOME)
+RATES: Registry[Rate] = Registry("rate", home=HOME, contrib="radios")
 SHARINGS: Registry[Sharing] = Registry("sharing", home=HOME)
 
 

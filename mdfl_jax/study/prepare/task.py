@@ -30,6 +30,7 @@ from mdfl_jax.core.contract import where
 from mdfl_jax.core.errors import UserError, errors_about
 from mdfl_jax.core.numbers import from_values
 from mdfl_jax.core.own_files import is_own
+from mdfl_jax.core.section import Section, sections_in
 from mdfl_jax.core.types import Hparams, Task
 from mdfl_jax.data.augment import Augmentation
 from mdfl_jax.data.dataset import Dataset, Targets, hold_out
@@ -46,7 +47,6 @@ from mdfl_jax.storage.model_files import read_header as header_of
 from mdfl_jax.storage.study_files import CONFIG
 from mdfl_jax.storage.study_files import MODELS as FOLDER
 from mdfl_jax.tasks import GRADIENTS, TASKS, TaskRequest, spec_of, task_named
-from mdfl_jax.tasks.collecting import CollectingConfig
 from mdfl_jax.tasks.gradients import Tiling
 from mdfl_jax.tasks.losses import LOSSES, check_loss, loss_named
 
@@ -161,9 +161,8 @@ def build_task(
             "(0: full batch)"
         )
     clients, relays = experiment.network.num_clients, experiment.network.relays
-    collecting = CollectingConfig.of(experiment)
-    collects = collecting.in_use(experiment)
-    num_owners, others = (collecting.regions**2, 0) if collects else (clients, relays)
+    wrappers = [each for each in sections_in(experiment) if type(each).wrap_task is not Section.wrap_task]
+    num_owners, others = next((each.owners(experiment) for each in wrappers), None) or (clients, relays)
     if dataset is not None:
         task_numbers(experiment).check_dataset(dataset, num_owners - others)
     loss, loss_numbers = ("", None) if dataset is None else loss_of(experiment, dataset)
@@ -183,21 +182,22 @@ def build_task(
     )
     of_study = made if made is not None and pretrained is None else {}
     of_model = experiment.model, engine.convolution, engine.remat
-    key = data.name, asked, id(dataset), of_model, collects and (collecting, clients, relays)
+    key = data.name, asked, id(dataset), of_model, (*wrappers, clients, relays) if wrappers else ()
     if key not in of_study:
         model = None if dataset is None else build_model(experiment, dataset)
         task = task_of(experiment).make(asked._replace(dataset=dataset, model=model, pretrained=pretrained))
-        if collects:
-            assert dataset is not None
-            task = collecting.wrap_task(task, experiment, dataset.num_strata)
+        for each in wrappers:
+            task = each.wrap_task(task, experiment, dataset.num_strata if dataset is not None else 0)
         of_study[key] = task
     return GRADIENTS[experiment.algorithm.gradient](of_study[key], batch_size)
 
 
 def task_params(experiment: Experiment) -> Any:
     """Return the traced numbers of a point's task, `Hparams.task`."""
-    numbers, collecting = task_numbers(experiment).traced(), CollectingConfig.of(experiment)
-    return collecting.task_params(numbers, experiment) if collecting.in_use(experiment) else numbers
+    numbers = task_numbers(experiment).traced()
+    for each in sections_in(experiment):
+        numbers = each.task_params(numbers, experiment)
+    return numbers
 
 
 class Pretrained(NamedTuple):

@@ -7,11 +7,11 @@ import pytest
 from small import toy_hparams
 from worlds import holding, played
 
+from mdfl_jax.contrib.energy.battery import BatteryParams, powered
 from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.mobility.plane import Motion
 from mdfl_jax.networks.costs import CostParams, CountedParams, Work, counted
 from mdfl_jax.networks.spatial import spatial
-from mdfl_jax.networks.wrappers.battery import BatteryParams, powered
 
 N, ROUNDS = 6, 14
 

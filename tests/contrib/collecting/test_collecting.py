@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 from small import assert_trees_equal, toy_dataset
 
+from mdfl_jax.contrib.collecting.collecting import CollectingNumbers, collecting
 from mdfl_jax.data.partition import DirichletNumbers
 from mdfl_jax.models import make_model
 from mdfl_jax.tasks import classification
-from mdfl_jax.tasks.collecting import CollectingNumbers, collecting
 
 N, SIDE, RATE, WINDOW, CLASSES, EVERY = 5, 2, 3, 4, 3, 3
 KEY = jax.random.key(4)

@@ -354,6 +354,10 @@ class CollectingConfig(Section):
         """Yield that nothing is read of it if clients hold their samples from the first round on."""
         yield "collecting", not self.in_use(whole), "data.collect is 0"
 
+    def owners(self, whole: Any) -> tuple[int, int]:
+        """Return the regions, which hold the samples that clients collect."""
+        return self.regions**2, 0
+
     def wrap_task(self, task: Task, whole: Any, num_strata: int) -> Task:
         """Return a task whose clients collect, around one whose clients are the regions."""
         network = whole.network

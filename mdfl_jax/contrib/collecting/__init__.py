@@ -1,0 +1,1 @@
+"""Clients that collect their samples on the way, and samples that drift."""

@@ -1,0 +1,1 @@
+"""Clients with batteries, which harvest and charge."""

@@ -1,0 +1,1 @@
+"""Further radios: drones above streets, and the rates of IEEE 802.11p and of 5G sidelinks."""
