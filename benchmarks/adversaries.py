@@ -22,6 +22,7 @@ from benchmarks.papers.studies import Studies, Study, setting_of
 from benchmarks.quoted_adversaries import picture
 from configs import attacked
 from mdfl_jax.cli import common
+from mdfl_jax.core import program_cache
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.style import save_picture
 
@@ -66,7 +67,7 @@ def main() -> int:
         return 0
     if not _STUDY.value:
         raise UserError("--study is ''; it must be arguments of configs/attacked.py, as in --study=movement,rules")
-    common.setup_jax(common.default_cache())
+    common.setup_jax(program_cache.default_folder())
     from mdfl_jax.study import Interrupted  # imports JAX
 
     studies = Studies("", Path(_WORKDIR.value))

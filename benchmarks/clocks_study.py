@@ -19,6 +19,7 @@ from benchmarks.papers.studies import Studies
 from benchmarks.quoted_clocks import PACED, ROUNDS
 from configs import clocks
 from mdfl_jax.cli import common
+from mdfl_jax.core import program_cache
 
 _WORKDIR = flags.DEFINE_string("workdir", "runs/clocks", "The folder of the studies' workdirs.")
 
@@ -58,7 +59,7 @@ def setting_of(row: dict[str, Any]) -> tuple[Any, ...]:
 
 def main() -> int:
     """Run or read the studies and write their results."""
-    common.setup_jax(common.default_cache())
+    common.setup_jax(program_cache.default_folder())
     from mdfl_jax.study import Interrupted  # imports JAX
 
     studies, rows = Studies("", Path(_WORKDIR.value)), {}

@@ -28,6 +28,7 @@ from benchmarks.papers.cells import markdown
 from benchmarks.papers.items import ITEMS, Item, chosen
 from benchmarks.papers.studies import Studies
 from mdfl_jax.cli import common
+from mdfl_jax.core import program_cache
 from mdfl_jax.core.errors import UserError
 
 _ITEM = flags.DEFINE_string("item", "", "The items: PAPER:ITEM, PAPER or all; several with commas.")
@@ -99,7 +100,7 @@ def main() -> int:
     if not (_ITEM.value or _GROW.value or _FORETELL.value):
         raise UserError("--item=PAPER:ITEM is missing, for example --item=madfl:t2; all is everything")
     items = chosen(_ITEM.value) if _ITEM.value else []
-    common.setup_jax(common.default_cache())
+    common.setup_jax(program_cache.default_folder())
     from mdfl_jax.study import Interrupted  # imports JAX
 
     try:

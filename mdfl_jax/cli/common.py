@@ -2,7 +2,6 @@
 
 import functools
 import logging
-import os
 import re
 import signal
 import sys
@@ -14,8 +13,8 @@ from absl import app, flags
 
 from mdfl_jax.cli import streams
 from mdfl_jax.config.presets import SCALES
-from mdfl_jax.core import own_files, stages
-from mdfl_jax.core.errors import SHRINK, UserError, check_path, nearest, of_environment, out_of_memory
+from mdfl_jax.core import own_files, program_cache, stages
+from mdfl_jax.core.errors import SHRINK, UserError, nearest, of_environment, out_of_memory
 from mdfl_jax.storage import disk
 from mdfl_jax.study import signals
 
@@ -251,20 +250,7 @@ def setup_jax(cache: str, only_cpu: bool = False) -> None:
 
     from mdfl_jax.core import devices
 
-    check_path("--cache", cache)
-    if os.path.exists(cache) and not os.path.isdir(cache):
-        raise UserError(f"--cache={cache}: it is not a directory")
+    program_cache.keep_programs(cache, "--cache")
     devices.use_all_cores()
     if only_cpu:
         jax.config.update("jax_platforms", "cpu")
-    if cache:
-        jax.config.update("jax_compilation_cache_dir", cache)
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)  # a study has a dozen small ones too
-        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-
-
-def default_cache() -> str:
-    """Return the folder for compiled programs: JAX_COMPILATION_CACHE_DIR, or one in the user's cache directory."""
-    given = os.environ.get("JAX_COMPILATION_CACHE_DIR")
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return given if given is not None else os.path.join(base, "mdfl_jax", "xla")

@@ -12,7 +12,7 @@ import jax
 from absl import flags
 
 from mdfl_jax.cli import common, families
-from mdfl_jax.core import devices
+from mdfl_jax.core import devices, program_cache
 
 _LIST = flags.DEFINE_bool("list", False, "Every member of every family with its formula and its numbers.")
 _OF = flags.DEFINE_string("of", "", "A family (algorithm), a member (algorithm.pame) or a field (algorithm.lr) alone.")
@@ -38,7 +38,7 @@ def main() -> int:
         print(f"{name} {_version(name)}")
     for device in jax.devices():
         print(f"device {device.platform}:{device.id} {device.device_kind}")
-    print(f"compilation cache {common.default_cache()}")
+    print(f"compilation cache {program_cache.default_folder()}")
     print(f"data directory {os.environ.get('MDFL_DATA_DIR') or 'not set (MDFL_DATA_DIR)'}")
     return 0
 

@@ -19,6 +19,7 @@ from absl import flags
 
 from mdfl_jax.cli import common
 from mdfl_jax.cli.commands import DRY_RUNS
+from mdfl_jax.core import program_cache
 from mdfl_jax.core.errors import check_path
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ _HOSTS = flags.DEFINE_string(
     "hosts", "", "Hosts whose devices share each run: I/K@HOST:PORT on the I-th of K hosts; auto: as the cluster says."
 )
 _CLUSTER = flags.DEFINE_string("cluster", "", "Settings of the cluster, such as partition=gpu,time=120,cpus=4,gpus=1.")
-_CACHE = flags.DEFINE_string("cache", common.default_cache(), "Folder of compiled programs; '' keeps none.")
+_CACHE = flags.DEFINE_string("cache", program_cache.default_folder(), "Folder of compiled programs; '' keeps none.")
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Compile, say what the study takes, and write nothing.")
 _TARGET = flags.DEFINE_string(
     "target", "", "With --dry_run: the device to compile for, such as tpu-v5e:2x2 or h100; it need not be there."

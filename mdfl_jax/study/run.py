@@ -15,7 +15,7 @@ from ml_collections import ConfigDict
 
 from mdfl_jax.config.checks import LOGGERS, parse_loggers
 from mdfl_jax.config.resolve import Config, as_config, default_config
-from mdfl_jax.core import devices, hosts
+from mdfl_jax.core import devices, hosts, program_cache
 from mdfl_jax.core.errors import UserError, check_path
 from mdfl_jax.data import sources
 from mdfl_jax.report.results import Results
@@ -80,6 +80,7 @@ def run(
     progress: bool = True,
     on_evaluation: OnEvaluation | None = None,
     data: Mapping[str, Any] | None = None,
+    cache: str | Path | None = None,
 ) -> Results:
     """Run a study on all CPU cores or accelerators, as the command `launch.sweep` does.
 
@@ -97,6 +98,8 @@ def run(
         `mdfl_jax.EvaluationInfo`. If it returns True, the study is stopped after this evaluation. An evaluation that an
         earlier run of the study has saved is not shown again.
       data: arrays x_train, y_train, x_test, y_test, ... (docs/data.md) in place of the data set of ``data.name``.
+      cache: the folder in which compiled programs are kept for later calls and processes; None: that of the commands
+        (`mdfl info` prints it), or the one that JAX is set to; "": none.
 
     Returns:
       The results, which equal those of the command with the same configuration.
@@ -117,8 +120,10 @@ def run(
     devices.use_all_cores()
     log = print_to_stderr if progress else ignore
     options = RunOptions(overwrite, progress, log, on_evaluation)
-    study = _make_study_of(as_config(config), data)
     with contextlib.ExitStack() as stack:
+        folder_of_programs = program_cache.default_folder() if cache is None else str(cache)
+        stack.enter_context(program_cache.programs_kept(folder_of_programs))
+        study = _make_study_of(as_config(config), data)
         if workdir is not None:
             check_path("workdir", workdir)
             left = f"the same call, without overwrite, goes on where {workdir} was left"

@@ -15,6 +15,7 @@ from pathlib import Path
 from absl import flags
 
 from mdfl_jax.cli import common
+from mdfl_jax.core import program_cache
 from mdfl_jax.core.errors import UserError
 
 WORDS, DOES = ("config",), "working out the theory"
@@ -27,7 +28,7 @@ _FIGURES = flags.DEFINE_string("figures", "", "Folder for the pictures theory.pn
 
 def main() -> int:
     """Print the quantities of the networks, and a line for each sweep point that relays."""
-    common.setup_jax(common.default_cache(), only_cpu=True)
+    common.setup_jax(program_cache.default_folder(), only_cpu=True)
     from mdfl_jax.config.points import points
     from mdfl_jax.config.resolve import resolve
     from mdfl_jax.contrib.theory import fedmobile, network, pictures

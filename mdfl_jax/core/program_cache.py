@@ -1,0 +1,64 @@
+"""The folder in which JAX keeps compiled programs for later processes: of the commands, and of `mdfl_jax.run`."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+
+from mdfl_jax.core.errors import UserError, check_path
+
+FOLDER = "jax_compilation_cache_dir"
+SETTINGS = {  # a study has a dozen small programs, too
+    "jax_persistent_cache_min_compile_time_secs": 0.0,
+    "jax_persistent_cache_min_entry_size_bytes": -1,
+}
+
+
+def default_folder() -> str:
+    """Return the folder for compiled programs: JAX_COMPILATION_CACHE_DIR, or one in the user's cache directory."""
+    given = os.environ.get("JAX_COMPILATION_CACHE_DIR")
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return given if given is not None else os.path.join(base, "mdfl_jax", "xla")
+
+
+def keep_programs(folder: str, name: str = "cache") -> None:
+    """Keep compiled programs in a folder from now on.
+
+    Args:
+      folder: the folder; '' keeps none.
+      name: what the user has given it by, for error lines.
+
+    Raises:
+      UserError: if the folder is there and is no directory, or can be no path.
+    """
+    import jax
+
+    check_path(name, folder)
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        raise UserError(f"{name}={folder}: it is not a directory")
+    if folder:
+        for setting, value in {FOLDER: folder, **SETTINGS}.items():
+            jax.config.update(setting, value)
+
+
+@contextlib.contextmanager
+def programs_kept(folder: str) -> Iterator[None]:
+    """Keep compiled programs in a folder for a while; then JAX is set as before. A folder that JAX has stays its own.
+
+    Raises:
+      UserError: as `keep_programs` does.
+    """
+    import jax
+    from jax.experimental.compilation_cache import compilation_cache
+
+    before = {name: getattr(jax.config, name) for name in (FOLDER, *SETTINGS)}
+    if before[FOLDER]:
+        yield
+        return
+    keep_programs(folder)
+    compilation_cache.reset_cache()  # JAX looks at the folder once, with its first program
+    try:
+        yield
+    finally:
+        for setting, value in before.items():
+            jax.config.update(setting, value)
+        compilation_cache.reset_cache()
