@@ -10,6 +10,9 @@ import jax
 import numpy as np
 from tiny import tiny_config
 
+from mdfl_jax.config.points import program_key
+from mdfl_jax.config.resolve import all_fields, replace_all
+from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.metrics import METRICS
 from mdfl_jax.results.records import RunRecord
 from mdfl_jax.results.results import models_of
@@ -17,19 +20,39 @@ from mdfl_jax.storage import array_files
 from mdfl_jax.storage.model_files import FORMAT as MODELS_FORMAT
 from mdfl_jax.storage.study_files import read_config, run_path, runs_in, state_path
 from mdfl_jax.study import make_study, run_or_resume
-from mdfl_jax.study.identity import SWITCHES
+from mdfl_jax.study.identity import SWITCHES, not_in_runs
 from mdfl_jax.study.states import FORMAT, SECONDS
-from mdfl_jax.study.study import Batch, Study
+from mdfl_jax.study.study import Batch, Group, Study
+
+
+SIMULATIONS: dict[Any, Simulation] = {}
+PROGRAMS: dict[int, Any] = {}
+"""What programs are made from, by the id of each of `SIMULATIONS`: equal ones are compiled once (conftest.py)."""
 
 
 def ignore(line: str) -> None:
     """Take a line for the user."""
 
 
+def _told(study: Study, group: Group, *but: str) -> str:
+    """Tell from what a simulation is made, but for some fields, and for those on which no run depends."""
+    key = program_key(study.points[group.points[0]].experiment)
+    alike = {path: all_fields()[path].default for path in (*not_in_runs(), "seeds", "first_seed", *but)}
+    return repr((replace_all(key.settings, alike), key.switches, group.rules, group.simulation.mesh))
+
+
 @functools.lru_cache(maxsize=64)
 def _made(state: tuple[Any, ...], changes: Any) -> Study:
-    """Make a tiny study, one that reads no files once: as long as nothing else is registered or switched on in JAX."""
-    return make_study(tiny_config(**dict(changes)))
+    """Make a tiny study, one that reads no files once: as long as nothing else is registered or switched on in JAX.
+
+    Studies whose simulations would be equal have one, and programs are compiled once for any number of rounds.
+    """
+    study, groups = make_study(tiny_config(**dict(changes))), []
+    for group in study.groups:
+        one = SIMULATIONS.setdefault((state, _told(study, group)), group.simulation)
+        PROGRAMS[id(one)] = state, _told(study, group, *["rounds"] * (study.experiment.algorithm.lr_schedule == "constant"))
+        groups.append(group._replace(simulation=one))
+    return study._replace(groups=groups)
 
 
 def go(
