@@ -24,7 +24,6 @@ from mdfl_jax.study.identity import SWITCHES, not_in_runs
 from mdfl_jax.study.states import FORMAT, SECONDS
 from mdfl_jax.study.study import Batch, Group, Study
 
-
 SIMULATIONS: dict[Any, Simulation] = {}
 PROGRAMS: dict[int, Any] = {}
 """What programs are made from, by the id of each of `SIMULATIONS`: equal ones are compiled once (conftest.py)."""
@@ -34,10 +33,10 @@ def ignore(line: str) -> None:
     """Take a line for the user."""
 
 
-def _told(study: Study, group: Group, *but: str) -> str:
-    """Tell from what a simulation is made, but for some fields, and for those on which no run depends."""
+def _told(study: Study, group: Group, but: tuple[str, ...] = ("seeds", "first_seed")) -> str:
+    """Tell what a simulation is made from, but for some fields, and for those on which no run depends."""
     key = program_key(study.points[group.points[0]].experiment)
-    alike = {path: all_fields()[path].default for path in (*not_in_runs(), "seeds", "first_seed", *but)}
+    alike = {path: all_fields()[path].default for path in (*not_in_runs(), *but)}
     return repr((replace_all(key.settings, alike), key.switches, group.rules, group.simulation.mesh))
 
 
@@ -50,9 +49,19 @@ def _made(state: tuple[Any, ...], changes: Any) -> Study:
     study, groups = make_study(tiny_config(**dict(changes))), []
     for group in study.groups:
         one = SIMULATIONS.setdefault((state, _told(study, group)), group.simulation)
-        PROGRAMS[id(one)] = state, _told(study, group, *["rounds"] * (study.experiment.algorithm.lr_schedule == "constant"))
+        PROGRAMS[id(one)] = (
+            state,
+            _told(study, group, *["rounds"] * (study.experiment.algorithm.lr_schedule == "constant")),
+        )
         groups.append(group._replace(simulation=one))
     return study._replace(groups=groups)
+
+
+def study_of(**changes: Any) -> Study:
+    """Return a tiny study, changed by path."""
+    reads_files = "use" in changes or any(name.endswith((".dir", ".file", ".table", ".pretrained")) for name in changes)
+    state = (*METRICS, *(repr(getattr(jax.config, name)) for name in SWITCHES))
+    return _made.__wrapped__(state, changes) if reads_files else _made(state, tuple(sorted(changes.items())))
 
 
 def go(
@@ -63,11 +72,8 @@ def go(
     **changes: Any,
 ) -> tuple[dict[str, Any], bool]:
     """Do what launch.sweep does with a tiny study. Return its summary, and whether all was there before."""
-    reads_files = "use" in changes or any(name.endswith((".dir", ".file", ".table")) for name in changes)
-    state = (*METRICS, *(repr(getattr(jax.config, name)) for name in SWITCHES))
-    study = _made.__wrapped__(state, changes) if reads_files else _made(state, tuple(sorted(changes.items())))
     options = {"log": log, "progress": False, "on_evaluation": on_evaluation, "overwrite": overwrite}
-    return run_or_resume(study, folder, **options)
+    return run_or_resume(study_of(**changes), folder, **options)
 
 
 def stop_at(number: int) -> Callable[[Any], bool]:
