@@ -47,12 +47,11 @@ def _made(state: tuple[Any, ...], changes: Any) -> Study:
     Studies whose simulations would be equal have one, and programs are compiled once for any number of rounds.
     """
     study, groups = make_study(tiny_config(**dict(changes))), []
+    counts_rounds = study.experiment.algorithm.lr_schedule != "constant"
     for group in study.groups:
-        one = SIMULATIONS.setdefault((state, _told(study, group)), group.simulation)
-        PROGRAMS[id(one)] = (
-            state,
-            _told(study, group, *["rounds"] * (study.experiment.algorithm.lr_schedule == "constant")),
-        )
+        told = _told(study, group)
+        one = SIMULATIONS.setdefault((state, told), group.simulation)
+        PROGRAMS[id(one)] = state, told if counts_rounds else _told(study, group, ("seeds", "first_seed", "rounds"))
         groups.append(group._replace(simulation=one))
     return study._replace(groups=groups)
 
