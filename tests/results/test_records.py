@@ -147,10 +147,3 @@ def test_lines_that_are_not_of_the_run_are_one_line(whole, tmp_path):
     for text in texts:
         junk = {LINES: np.frombuffer(text.encode(), np.uint8)}
         assert told(changed(whole, tmp_path / "a", lambda _, arrays, junk=junk: arrays.update(junk))), text[:80]
-
-
-def test_records_that_have_changed_places_are_one_line(whole, tmp_path):
-    folder = shutil.copytree(whole, tmp_path / "a")
-    one, other = sorted((folder / "runs").iterdir())[:2]
-    shutil.copy(one, other)
-    assert f"{other}: no study writes such a record: it is that of the run '{one.stem}'" in told(folder)
