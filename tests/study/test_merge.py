@@ -86,7 +86,7 @@ def test_a_study_without_a_sweep_is_a_point_of_another(tmp_path):
     baseline = {"baseline": "network.mobility=static"}
     made(tmp_path / "a", **baseline, sweep="network.mobility=static,dcm")
     made(tmp_path / "b", **baseline, **{"network.mobility": "dam"})
-    merge([tmp_path / "b", tmp_path / "a"], tmp_path / "out")
+    merge([tmp_path / "a", tmp_path / "b"], tmp_path / "out")
     assert manifest(tmp_path / "out")["config"]["sweep"] == "network.mobility=static,dcm,dam"
     assert [p["id"] for p in manifest(tmp_path / "out")["points"]] == ["static", "dcm", "dam"]
 
