@@ -91,7 +91,7 @@ def changed(whole, folder, change):
     return folder
 
 
-JUNK = [None, [], {}, "text", -1, 10**30, 1.5, True, [None], [[0]], {"a": 1}, "9" * 5000]
+JUNK = [None, [], {}, "text", -1, 10**30, [[0]], "9" * 5000]
 
 
 def test_whatever_a_header_says_is_read_or_one_line(whole, tmp_path):
@@ -118,8 +118,8 @@ def test_arrays_of_other_shapes_and_types_are_read_or_one_line(whole, tmp_path):
         "complex": lambda of: of.astype(np.complex64),
         "NaN": lambda of: np.full(of.shape, np.nan, np.float16),
     }
-    for key in record.shapes:
-        for name, way in ways.items():
+    for number, key in enumerate(record.shapes):
+        for name, way in list(ways.items())[number % 2 :: 2]:
 
             def change(_, arrays, key=key, way=way):
                 new = way(arrays.pop(key))

@@ -155,13 +155,13 @@ def test_a_row_a_client_of_an_evaluation(results):
 
 
 def test_the_report_is_that_of_the_command(results, tmp_path, monkeypatch):
-    monkeypatch.setattr(figures, "drawn", lambda: {"map": FIGURES["map"]})  # the others take seconds
+    monkeypatch.setattr(figures, "drawn", lambda: {"accuracy": FIGURES["accuracy"]})  # the others take seconds
     page = write_report(results.workdir).read_bytes()
     tables = {file.name: file.read_bytes() for file in (results.workdir / "tables").iterdir()}
     elsewhere = results.without_workdir().report(tmp_path / "new" / "folder")
     assert elsewhere.read_bytes() == page
     assert {file.name: file.read_bytes() for file in (elsewhere.parent / "tables").iterdir()} == tables
-    ours, theirs = (folder / "figures" / "map.png" for folder in (results.workdir, elsewhere.parent))
+    ours, theirs = (folder / "figures" / "accuracy.png" for folder in (results.workdir, elsewhere.parent))
     assert theirs.read_bytes() == ours.read_bytes()
 
 
