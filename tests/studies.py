@@ -47,7 +47,8 @@ def _made(state: tuple[Any, ...], changes: Any) -> Study:
     Studies whose simulations would be equal have one, and programs are compiled once for any number of rounds.
     """
     study, groups = make_study(tiny_config(**dict(changes))), []
-    counts_rounds = study.experiment.algorithm.lr_schedule != "constant"
+    algorithm = study.experiment.algorithm
+    counts_rounds = algorithm.name != "dpsgd" or algorithm.lr_schedule != "constant"  # how many there are in all
     for group in study.groups:
         told = _told(study, group)
         one = SIMULATIONS.setdefault((state, told), group.simulation)
@@ -127,6 +128,11 @@ def assert_same(folder: Path, expected: Path, states: bool = True) -> None:
             found = (array_files.read(of, MODELS_FORMAT)[1] for of in (kept[at_round], path))
             assert_trees(*found, path)
     assert not [path for path in folder.rglob("*") if path.name.endswith(".part") or path.name == "workers"]
+
+
+def contents(folder: Path) -> dict[Path, bytes | None]:
+    """Return the bytes of all files below a folder, and None for each folder."""
+    return {path: None if path.is_dir() else path.read_bytes() for path in folder.rglob("*")}
 
 
 def batches_of(study: Study) -> list[Batch]:

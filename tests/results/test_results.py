@@ -18,7 +18,7 @@ from mdfl_jax.report.page import write_report
 from mdfl_jax.report.registry import FIGURES
 from mdfl_jax.results.records import read_study
 from mdfl_jax.results.results import StudyResults, write_views
-from mdfl_jax.storage.study_files import CONFIG, VIEWS, locked, read_config, run_path
+from mdfl_jax.storage.study_files import CONFIG, locked, read_config, run_path
 
 SWEEP = {
     "sweep": "network.mobility=static,dcm; network.radius=2,inf",
@@ -68,14 +68,8 @@ def test_the_files_have_the_keys_that_the_documentation_promises(whole):
     assert table - {"list_places"} <= written["metrics.jsonl"]
 
 
-def test_views_are_made_again_whatever_has_become_of_them(folder):
-    before = {name: (folder / name).read_bytes() for name in (*VIEWS, "config.json")}
-    (folder / "summary.json").unlink()
-    (folder / "metrics.jsonl").write_text("{half of")
-    (folder / "history.npz").write_bytes(b"\xff")
-    assert len(Results.load(folder).lines) == 4 * 3 * 3  # no view is read
-    write_views(folder, read_config(folder))
-    assert {name: (folder / name).read_bytes() for name in before} == before
+def test_a_study_without_a_run_is_not_finished(folder):
+    """That views are made again, whatever has become of them, is in tests/study/test_store.py and tests/faults."""
     next((folder / "runs").iterdir()).unlink()
     with pytest.raises(UserError, match="the study there is not finished: 1 of its 12 runs are not there"):
         Results.load(folder)

@@ -1,12 +1,11 @@
 """Seeds, sweep points and rounds are added to a study: the result is that of one go, or the command says why not."""
 
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
 from small import told
-from studies import assert_same, go, names_of, stop_at, without_seconds
+from studies import assert_same, contents, go, names_of, stop_at, without_seconds
 from tiny import tiny_config
 
 from mdfl_jax.core.errors import UserError
@@ -31,11 +30,6 @@ def computed(monkeypatch):
 
     monkeypatch.setattr(Program, "advance", advance)
     return seen
-
-
-def contents(folder: Path) -> dict[Path, bytes]:
-    """Return the bytes of all files."""
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.fixture(scope="module")
