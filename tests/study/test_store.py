@@ -147,7 +147,7 @@ class History:
 
     def held(self):
         found = read_study(self.folder)
-        points = tuple(f"{point['overrides']['network.radius']:g}" for point in found["points"])
+        points = tuple(f"{float(point['overrides']['network.radius']):g}" for point in found["points"])
         return len(found["seeds"]), found["config"]["rounds"], points
 
 
