@@ -55,8 +55,9 @@ def _resident() -> int:
 def _compiler() -> Iterator[list[Any]]:
     """The studies of this process share their compiled programs, and those of one simulation are traced once."""
     import jax
+    from studies import PROGRAMS  # not before the environment is set
 
-    from mdfl_jax.study import runner  # not before the environment is set
+    from mdfl_jax.study import runner
 
     class Shared(runner.Compiler):
         def __init__(self) -> None:
@@ -66,7 +67,8 @@ def _compiler() -> Iterator[list[Any]]:
 
         def programs(self, placement: Any, runs: Any, start: Any) -> Any:
             shapes = [(x.shape, str(x.dtype)) for x in jax.tree.leaves((runs, start))]
-            key = (id(placement.simulation), placement.num_runs, placement.at_once, *placement.devices, str(shapes))
+            told = PROGRAMS.get(id(placement.simulation), id(placement.simulation))
+            key = (told, placement.at_once, *placement.devices, str(shapes))
             with self.lock:  # a simulation that is held has a number of its own
                 found = self.known.pop(key, None) or (placement.simulation, super().programs(placement, runs, start))
                 self.known[key] = found

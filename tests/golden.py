@@ -1,9 +1,10 @@
 """The histories of small studies, kept in the repository: what a change of the code must not change unnoticed.
 
 Command:   python -m tests.golden          makes tests/golden.npz anew, after a change that is meant
-           python -m tests.golden kgt      makes the named studies alone, as those of a new algorithm
+           python -m tests.golden plane    makes the named studies alone, as those of a new movement
 
-The studies have every algorithm and every family of movement. Whole numbers (bits, messages, links)
+The studies have every family of movement and one algorithm: what the others draw is pinned by tests/reference, which
+is given the places, the partition and the first models. Whole numbers (bits, messages, links)
 must be equal on every machine and with every version of JAX. Floats are compared within `TOLERANCE`: compilers and
 versions sum in another order, and an accuracy may move by a test sample.
 """
@@ -21,24 +22,15 @@ TOLERANCE = {"rtol": 1e-2, "atol": 0.02}
 KEPT = ("accuracy", "loss", "consensus_distance", "bits_sent", "messages", "links", "position", "uploads", "downloads")
 GRID = "static,random_movement,waypoint,dam,dcm"
 PLANE = "random_walk,random_waypoint,gauss_markov,levy_walk,group,patrol,manhattan,random_direction"
-FULL = {"network.graph": "complete", "network.num_mobile": 0, "algorithm.lr": 0.05}
 SHORT = {"seeds": 1, "rounds": 2, "eval_every": 1, "algorithm.batch_size": 4}
-WITH_A_SERVER = {"server.pattern": "exponential"}
 STUDIES: dict[str, dict[str, Any]] = {
     "grid": {"sweep": f"network.mobility={GRID}"},
     "met": {"sweep": "network.mobility=dam,dcm; motion.knowledge=met"},
     "strategies": {"sweep": "network.mobility=age_aware,cover_tour,coordinated,spectral"},
     "plane": {"sweep": f"network.mobility={PLANE}", "network.radius": 150.0, "network.link_failure": 0.1},
+    "dpsgd": {"network.graph": "complete", "network.num_mobile": 0, "algorithm.lr": 0.05},
 }
-
-
-def studies() -> dict[str, dict[str, Any]]:
-    """Returns the changes of the tiny configuration of every study: those of movement, and one for each algorithm."""
-    from mdfl_jax.algorithms import ALGORITHMS
-
-    serves = lambda name: name.startswith(("fedmobile", "virtual", "async_fl", "server_"))  # noqa: E731
-    of_algorithms = {name: {"algorithm.name": name, **(WITH_A_SERVER if serves(name) else FULL)} for name in ALGORITHMS}
-    return STUDIES | of_algorithms
+"""The changes of the tiny configuration of every study."""
 
 
 def history(name: str, folder: Path) -> dict[str, np.ndarray]:
@@ -46,7 +38,7 @@ def history(name: str, folder: Path) -> dict[str, np.ndarray]:
     from mdfl_jax.study import make_study
     from tests.tiny import run_study, tiny_config
 
-    config = tiny_config(**{"network.mobility": "static"} | SHORT | studies()[name])
+    config = tiny_config(**{"network.mobility": "static"} | SHORT | STUDIES[name])
     run_study(make_study(config), folder)
     with np.load(folder / "history.npz") as found:
         return {key: found[key] for key in found.files if key.rpartition("/")[2] in KEPT}
@@ -58,7 +50,7 @@ def main(names: list[str]) -> int:
     if names:
         with np.load(FILE) as kept:
             arrays = {key: kept[key] for key in kept.files if key.partition("/")[0] not in names}
-    for name in names or studies():
+    for name in names or STUDIES:
         with tempfile.TemporaryDirectory() as folder:
             arrays |= {f"{name}/{key}": array for key, array in history(name, Path(folder)).items()}
         print(name, flush=True)

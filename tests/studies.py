@@ -10,6 +10,9 @@ import jax
 import numpy as np
 from tiny import tiny_config
 
+from mdfl_jax.config.points import program_key
+from mdfl_jax.config.resolve import all_fields, replace_all
+from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.metrics import METRICS
 from mdfl_jax.results.records import RunRecord
 from mdfl_jax.results.results import models_of
@@ -17,19 +20,48 @@ from mdfl_jax.storage import array_files
 from mdfl_jax.storage.model_files import FORMAT as MODELS_FORMAT
 from mdfl_jax.storage.study_files import read_config, run_path, runs_in, state_path
 from mdfl_jax.study import make_study, run_or_resume
-from mdfl_jax.study.identity import SWITCHES
+from mdfl_jax.study.identity import SWITCHES, not_in_runs
 from mdfl_jax.study.states import FORMAT, SECONDS
-from mdfl_jax.study.study import Batch, Study
+from mdfl_jax.study.study import Batch, Group, Study
+
+SIMULATIONS: dict[Any, Simulation] = {}
+PROGRAMS: dict[int, Any] = {}
+"""What programs are made from, by the id of each of `SIMULATIONS`: equal ones are compiled once (conftest.py)."""
 
 
 def ignore(line: str) -> None:
     """Take a line for the user."""
 
 
+def _told(study: Study, group: Group, but: tuple[str, ...] = ("seeds", "first_seed")) -> str:
+    """Tell what a simulation is made from, but for some fields, and for those on which no run depends."""
+    key = program_key(study.points[group.points[0]].experiment)
+    alike = {path: all_fields()[path].default for path in (*not_in_runs(), *but)}
+    return repr((replace_all(key.settings, alike), key.switches, group.rules, group.simulation.mesh))
+
+
 @functools.lru_cache(maxsize=64)
 def _made(state: tuple[Any, ...], changes: Any) -> Study:
-    """Make a tiny study, one that reads no files once: as long as nothing else is registered or switched on in JAX."""
-    return make_study(tiny_config(**dict(changes)))
+    """Make a tiny study, one that reads no files once: as long as nothing else is registered or switched on in JAX.
+
+    Studies whose simulations would be equal have one, and programs are compiled once for any number of rounds.
+    """
+    study, groups = make_study(tiny_config(**dict(changes))), []
+    algorithm = study.experiment.algorithm
+    counts_rounds = algorithm.name != "dpsgd" or algorithm.lr_schedule != "constant"  # how many there are in all
+    for group in study.groups:
+        told = _told(study, group)
+        one = SIMULATIONS.setdefault((state, told), group.simulation)
+        PROGRAMS[id(one)] = state, told if counts_rounds else _told(study, group, ("seeds", "first_seed", "rounds"))
+        groups.append(group._replace(simulation=one))
+    return study._replace(groups=groups)
+
+
+def study_of(**changes: Any) -> Study:
+    """Return a tiny study, changed by path."""
+    reads_files = "use" in changes or any(name.endswith((".dir", ".file", ".table", ".pretrained")) for name in changes)
+    state = (*METRICS, *(repr(getattr(jax.config, name)) for name in SWITCHES))
+    return _made.__wrapped__(state, changes) if reads_files else _made(state, tuple(sorted(changes.items())))
 
 
 def go(
@@ -40,11 +72,8 @@ def go(
     **changes: Any,
 ) -> tuple[dict[str, Any], bool]:
     """Do what launch.sweep does with a tiny study. Return its summary, and whether all was there before."""
-    reads_files = "use" in changes or any(name.endswith((".dir", ".file", ".table")) for name in changes)
-    state = (*METRICS, *(repr(getattr(jax.config, name)) for name in SWITCHES))
-    study = _made.__wrapped__(state, changes) if reads_files else _made(state, tuple(sorted(changes.items())))
     options = {"log": log, "progress": False, "on_evaluation": on_evaluation, "overwrite": overwrite}
-    return run_or_resume(study, folder, **options)
+    return run_or_resume(study_of(**changes), folder, **options)
 
 
 def stop_at(number: int) -> Callable[[Any], bool]:
@@ -99,6 +128,11 @@ def assert_same(folder: Path, expected: Path, states: bool = True) -> None:
             found = (array_files.read(of, MODELS_FORMAT)[1] for of in (kept[at_round], path))
             assert_trees(*found, path)
     assert not [path for path in folder.rglob("*") if path.name.endswith(".part") or path.name == "workers"]
+
+
+def contents(folder: Path) -> dict[Path, bytes | None]:
+    """Return the bytes of all files below a folder, and None for each folder."""
+    return {path: None if path.is_dir() else path.read_bytes() for path in folder.rglob("*")}
 
 
 def batches_of(study: Study) -> list[Batch]:

@@ -1,10 +1,7 @@
 """Presets at three scales, and what each scale cuts."""
 
-import pytest
-
 from mdfl_jax.config import default_config
 from mdfl_jax.config.presets import Preset, cuts, preset_config, shrink
-from mdfl_jax.core.errors import UserError
 
 
 def _paper():
@@ -32,10 +29,3 @@ def test_smoke_bounds_every_preset_by_one_rule():
     tiny.seeds, tiny.data.limit_train, tiny.data.validation = 1, 50, 0
     shrink(tiny)
     assert (tiny.seeds, tiny.data.limit_train, tiny.data.validation) == (1, 50, 0)  # nothing grows
-
-
-def test_an_item_in_parts_names_them():
-    presets = dict.fromkeys(("f5b", "f5c", "f50", "f9_1000"), PRESETS["t2"])
-    for item, line in (("f5", "argument 'f5' is in parts here: f5b, f5c"), ("f9", "is in parts here: f9_1000")):
-        with pytest.raises(UserError, match=line):
-            preset_config("ours", presets, item)

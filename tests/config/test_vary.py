@@ -4,7 +4,6 @@ import jax
 import numpy as np
 import pytest
 
-from mdfl_jax import run
 from mdfl_jax.config.checks import keys_of
 from mdfl_jax.config.points import group_points, points
 from mdfl_jax.config.resolve import resolve
@@ -46,26 +45,3 @@ def test_what_a_program_may_leave_out_is_a_part_of_its_key(tiny, monkeypatch):
     both = points(resolve(tiny(sweep="algorithm.momentum=0,0.5,0.9;network.link_failure=0,0.1,0.2")))
     monkeypatch.delitem(SWITCHES, "is_large")
     assert group_points(both) == [[0], [1, 2], [3, 6], [4, 5, 7, 8]]
-
-
-@pytest.mark.long
-def test_only_what_follows_the_seed_differs_between_seeds(tiny):
-    """Who has which samples, where clients start, who is mobile, the first model, the paths, the minibatches."""
-    sources = ("partition", "placement", "init", "mobility", "batch")
-    config = tiny(seeds=3, **{"data.partition": "dirichlet", "data.alpha": 0.3, "algorithm.batch_size": 8})
-    everything = run(config)
-    config.vary, config.sweep, config.held_seed = "init", f"vary={','.join(sources)}", 1
-    found = run(config)
-    for source in sources:
-        of = {key: found.array(key, source) for key in ("label_counts", "position", "accuracy")}
-        first = {
-            "partition": of["label_counts"],
-            "placement": of["position"][:, 0],
-            "init": of["accuracy"][:, 0],
-        }
-        for name, values in first.items():
-            assert any((values[0] != values[k]).any() for k in (1, 2)) == (name == source), (name, source)
-        paths = any((of["position"][0] != of["position"][k]).any() for k in (1, 2))
-        assert paths == (source in ("placement", "mobility")), source
-        assert (of["accuracy"][0, -1] != of["accuracy"][2, -1]).any(), source  # everything matters in the end
-        np.testing.assert_array_equal(of["accuracy"][1], everything.array("accuracy")[1])  # the held seed itself

@@ -1,5 +1,7 @@
 """Blocks: every sample once, of its owner; crops and flips against NumPy. Minibatches are those of tests/reference."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -56,19 +58,20 @@ def test_views_are_the_crops_and_their_mirror_images(backend, monkeypatch):
         wanted = every_view(image, crop, flip)
         assert len(wanted) == augmentation.num_views
         views = jnp.arange(augmentation.num_views)
-        shown = show(augmentation, jnp.asarray(IMAGES), jnp.full(len(wanted), i), views)
+        shown = jax.jit(partial(show, augmentation))(IMAGES, jnp.full(len(wanted), i), views)
         assert shown.dtype == jnp.uint8
         np.testing.assert_array_equal(shown, wanted)
 
 
 def test_views_are_equally_likely_and_depend_on_the_step_and_on_nobody_else():
-    views = draw_views(Augmentation(1, True), KEY, jnp.zeros(200, jnp.int32), jnp.arange(18_000).reshape(200, 90))
+    draw = jax.jit(draw_views, static_argnums=0)
+    views = draw(Augmentation(1, True), KEY, jnp.zeros(200, jnp.int32), jnp.arange(18_000).reshape(200, 90))
     counts = np.bincount(np.asarray(views).reshape(-1), minlength=18)
     assert len(counts) == 18
     assert np.all(np.abs(counts - 1000) < 150)  # five standard deviations
     augmentation = Augmentation(4, True)
     client, place = jnp.array([0, 0, 1, 2]), jnp.arange(8) + 8 * jnp.array([0, 1, 0, 0])[:, None]
-    drawn = draw_views(augmentation, KEY, client, place)
-    np.testing.assert_array_equal(drawn[2:3], draw_views(augmentation, KEY, client[2:3], place[2:3]))
+    drawn = draw(augmentation, KEY, client, place)
+    np.testing.assert_array_equal(drawn[2:3], draw(augmentation, KEY, client[2:3], place[2:3]))
     assert len({tuple(row) for row in np.asarray(drawn)}) == 4
-    assert not np.array_equal(drawn, draw_views(augmentation, jax.random.key(1), client, place))
+    assert not np.array_equal(drawn, draw(augmentation, jax.random.key(1), client, place))

@@ -139,7 +139,7 @@ def agrees(data, x, y, owner):
 
 
 def test_a_drawn_table_is_read_right_or_refused(tmp_path):
-    wrong, refused, right, cases = [], 0, 0, 150
+    wrong, refused, right, cases = [], 0, 0, 60
     for seed in range(cases):
         frame, form, truth, may_be_refused = case(np.random.default_rng(seed))
         try:

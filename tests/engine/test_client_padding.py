@@ -34,7 +34,7 @@ def over_lists(graph, num_clients, num_devices):
     mesh = client_mesh(jax.devices()[:num_devices])
     network = fixed_graph(num_clients, graph, lists=True)
     task = regression("linear", num_clients, D, 3, test_samples=2, mesh=mesh)
-    simulation = Simulation(task, network, ALGORITHMS["dpsgd"](Settings()), Schedule(6, 6))
+    simulation = Simulation(task, network, ALGORITHMS["dpsgd"](Settings()), Schedule(2, 2))
     hparams, key = Hparams(LinearNumbers(shift=1.0).typed(), GraphParams(), NUMBERS), jax.random.key(0)
     whole = lambda: simulation.advance(None, hparams, key, simulation.init(None, hparams, key)[0])  # noqa: E731
     return jax.jit(whole).lower().compile()
@@ -43,7 +43,7 @@ def over_lists(graph, num_clients, num_devices):
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("graph", "num_clients", "num_devices", "rows"),
-    [("ring", 22, 8, 3), ("torus", 36, 4, 6), ("torus", 36, 8, 0)],
+    [("ring", 10, 4, 3), ("torus", 36, 4, 6), ("torus", 36, 8, 0)],
 )
 def test_devices_receive_only_the_models_next_to_their_own(graph, num_clients, num_devices, rows):
     """Bit-equal to one device; with padding, where the ends of the ring are apart; all where half of them are near."""

@@ -1,6 +1,6 @@
 """Devices that share a run do what one does: every kind of task, metric and record, with clients they do not divide.
 
-The algorithms and compressors are in tests/algorithms/test_contract.py.
+The algorithms and compressors are in tests/algorithms/test_contract.py, steps and epochs in tests/reference.
 """
 
 import jax
@@ -11,8 +11,7 @@ from small import PATTERNS, Normalised, assert_trees_equal, toy_dataset, toy_hpa
 
 from mdfl_jax import Hparams, Schedule
 from mdfl_jax.algorithms import ALGORITHMS
-from mdfl_jax.algorithms.local import LocalNumbers, Settings
-from mdfl_jax.algorithms.registry import numbers_of
+from mdfl_jax.algorithms.local import LocalNumbers
 from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.data.augment import Augmentation
 from mdfl_jax.data.partition.by_owner import OwnerNumbers
@@ -68,20 +67,7 @@ def the_stop_rule(mesh):
     return of, Hparams(LinearNumbers(shift=0.5, l2=0.1), params, LocalNumbers(lr=np.float32(0.1)))
 
 
-def fedmobile(mesh, batch_size=0, **settings):
-    """Models are handed over beside the local steps; clients hold unlike numbers of samples, and some nothing."""
-    task = classification(
-        toy_dataset(), make_model("linear", 3), N, batch_size=batch_size, tiling=Tiling(4, 8), mesh=mesh
-    )
-    of = Simulation(task, meetings(N), ALGORITHMS["fedmobile"](Settings(**settings)), Schedule(2, 2))
-    numbers = numbers_of("fedmobile", lr=np.float32(0.1))
-    return of, toy_hparams(alpha=0.05)._replace(network=MeetingsParams(), algorithm=numbers)
-
-
 CASES = {
-    "steps": lambda mesh: fedmobile(mesh, num_local_steps=2),
-    "epochs": lambda mesh: fedmobile(mesh, 10, num_local_epochs=2),
-    "equal epochs": lambda mesh: fedmobile(mesh, 10, num_local_epochs=2, equal_steps=True),
     "predictions": predictions,
     "owners": owners,
     "a sample": a_sample,

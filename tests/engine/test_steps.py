@@ -25,20 +25,3 @@ def test_arrays_without_elements_are_no_inputs_of_a_device():
     lowered = made.lower()
     assert not re.search(r"manual_computation.*[<x]0x", lowered.as_text())
     jax.tree.map(np.testing.assert_array_equal, made.call(lowered.compile(), *args), jax.vmap(f)(*args))
-
-
-def test_what_passes_by_is_the_same_array_and_not_donated():
-    def f(x, both):
-        moved = jax.lax.scan(lambda c, _: ({"a": c["a"] + x, "b": c["b"]}, None), both, None, length=3)[0]
-        return moved, jnp.sum(x)
-
-    both = {"a": np.ones((2, 3), np.float32), "b": np.zeros((2, 1), np.float32)}
-    x, both = jax.device_put((np.arange(6, dtype=np.float32).reshape(2, 3), both), PLACEMENT.by_device)
-    wanted = jax.device_get(jax.vmap(f)(x, both))
-    made = TracedStep(PLACEMENT, "f", f, (x, both), (1,), 1)
-    found = made.call(made.lower().compile(), x, both)
-    jax.tree.map(np.testing.assert_array_equal, found, wanted)
-    assert found[0]["b"] is both["b"]
-    assert both["a"].is_deleted()
-    assert not both["b"].is_deleted()
-    assert not x.is_deleted()

@@ -84,7 +84,7 @@ def study(name):
     return simulation, Hparams(toy_hparams().task, params, resolved(algorithm, "", {}).typed())
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", [*STUDIES])
 def test_no_array_of_all_pairs_is_computed(name):
     simulation, numbers = study(name)

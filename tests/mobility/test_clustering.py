@@ -8,22 +8,6 @@ from oracles import grid_world
 from scipy import stats
 
 from mdfl_jax.mobility.clustering import cluster_centres
-from mdfl_jax.mobility.discs import half_widths, sums_in_range
-
-RADII = [0.0, 1.0, float(np.sqrt(2)), 2.5, float(np.sqrt(13)), 5.0, np.inf]
-SUMS = jax.jit(sums_in_range)
-
-
-@pytest.mark.parametrize("radius", RADII)
-def test_sums_are_those_of_all_pairs(radius):
-    size, rng = 7, np.random.default_rng(0)
-    inside = [[k for k in range(size) if grid_world.distance((0, 0), (row, k)) <= radius] for row in range(size)]
-    assert half_widths(size, radius).tolist() == [max(found, default=-1) for found in inside]
-    grid, values = grid_world.square_grid(size), rng.integers(0, 1000, (size, size, 3))
-    near = np.array([[grid_world.distance(place, there) <= radius for there in grid] for place in grid], int)
-    expected = near @ values.reshape(-1, 3)
-    np.testing.assert_array_equal(SUMS(jnp.asarray(values, jnp.int32), radius).reshape(-1, 3), expected)
-
 
 JIT_CENTRES = jax.jit(jax.vmap(cluster_centres, in_axes=(0, None, None, None)))
 DRAWS = 8_000

@@ -93,7 +93,7 @@ def exploring(paths, static, points, radius, reach, now, i):
     return oracle.exploring(paths, points, static, radius, now, i, reach, 0.5, 2.0)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @BOTH
 @pytest.mark.parametrize(
     ("rule", "knowledge", "worth_of"),
@@ -103,7 +103,7 @@ def test_clients_go_where_their_worth_is_largest(where, rule, knowledge, worth_o
     """Where most waits; where the ground was out of range for longest; the clients expected where none was met."""
     w, places, destination, states = played(moving(rule, knowledge, where), seed=1)
     points, static, paths = SCALES[where][0], first_places(w)[MOBILE:], places[:, :MOBILE]
-    for now, i in itertools.product(range(0, ROUNDS, 2), range(MOBILE)):
+    for now, i in itertools.product(range(0, ROUNDS, 4), range(MOBILE)):
         worth = worth_of(paths, static, *SCALES[where], now, i)
         worth[np.linalg.norm(points - places[now, i], axis=1) < 1e-3] = -1  # a client goes on
         assert worth[destination[now + 1, i]] >= worth.max() * (1 - 1e-4)
@@ -143,13 +143,17 @@ def test_coordinated_clients_go_to_different_centres_if_there_are_enough():
     assert tried
 
 
+@jax.jit
+def shortened(distance, length):
+    return two_opt(distance, nearest_first(distance, jnp.arange(len(distance)) < length), length)
+
+
 @pytest.mark.parametrize("length", [1, 2, 3, 8])
 def test_a_tour_has_every_place_once_and_no_exchange_shortens_it(length):
     for seed in range(5):
         place = np.random.default_rng(seed).random((10, 2)) * 20
         distance = np.linalg.norm(place[:, None] - place, axis=-1)
-        first = nearest_first(jnp.asarray(distance, jnp.float32), jnp.arange(10) < length)
-        tour = np.asarray(two_opt(jnp.asarray(distance, jnp.float32), first, jnp.int32(length)))[:length]
+        tour = np.asarray(shortened(jnp.asarray(distance, jnp.float32), length))[:length]
         assert sorted(tour.tolist()) == list(range(length))
         best = oracle.tour_length(distance, tour)
         for a, b in itertools.combinations(range(length), 2):
@@ -369,7 +373,7 @@ def test_a_strategy_of_ones_own_has_every_world_and_knowledge():
     assert MOBILITIES.doc("nearest") == "Nearest: to the nearest place with a client in range."
     found = {(form.knowledge, form.world) for form in MOBILITIES.forms("nearest")}
     assert found == set(itertools.product(("oracle", "met"), ("grid", "plane")))
-    assert_as_told(Movement("nearest", "met", "plane"))
+    assert_as_told(Movement("nearest", "met", "grid"))
 
 
 def test_each_name_of_earlier_versions_is_refused_with_a_movement_that_exists():

@@ -39,7 +39,7 @@ MUTANTS = [
     Mutant("mobility/label_distances.py", "limit * LARGEST_DISTANCE <", "limit <", LAW),
     Mutant("mobility/label_distances.py", "_DISTANCE, of_bare, 0.0)", "_DISTANCE, 0.0, 0.0)", LAW),
     Mutant("mobility/grid.py", "where_rows(due, clients, moved), due)", "moved, due)", LAW),
-    Mutant("mobility/discs.py", "jnp.minimum(place + width, size - 1) + 1", "place + width", "mobility/test_clustering.py"),
+    Mutant("mobility/discs.py", "jnp.minimum(place + width, size - 1) + 1", "place + width", "mobility/test_many_clients.py"),
     Mutant("mobility/clustering.py", "jnp.where(step > 0, covers_of_all, 0)", "0", DRAW_BY_DRAW),
     Mutant("mobility/meeting.py", "jnp.all(last < corner + side)", "True", DRAW_BY_DRAW),
     Mutant("mobility/clustering.py", "tied = gain == jnp.max(gain)", "tied = gain > 0", "mobility/test_clustering.py"),

@@ -6,7 +6,6 @@ import re
 import pytest
 
 from benchmarks.papers import catalogue
-from benchmarks.papers.items import ITEMS
 from mdfl_jax.config.points import points
 from mdfl_jax.config.presets import SCALES
 from mdfl_jax.config.resolve import resolve
@@ -30,11 +29,3 @@ def test_presets_resolve_at_every_scale_and_have_nothing_that_the_paper_has_not(
         assert (config.data.crop, config.data.flip, config.engine.precision) == (0, False, "float32"), name
     rows = re.findall(r"^\| ([\w, ]+?) +\|.*\| ([\d,]+) x ([\d,]+) +\|$", module.__doc__, re.M)
     assert {name: counts for names, *counts in rows for name in names.split(", ")} == found
-
-
-def test_the_items_name_presets_that_exist():
-    presets = {paper: importlib.import_module(f"configs.{paper}").PRESETS for paper in catalogue.PAPERS}
-    known = {f"{paper}:{name}" for paper, names in presets.items() for name in names}
-    for item in ITEMS.values():
-        if item.name.partition(":")[0] in catalogue.PAPERS:
-            assert set(item.presets) <= known, item.name

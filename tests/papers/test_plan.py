@@ -50,12 +50,6 @@ def test_the_plan_decides_all_claims_and_pays_for_each_seed_once(kept):
     assert plan.seeds_with(last) == {"s": last.seeds, "t": last.seeds, "u": 6}
 
 
-def test_a_platform_grows_what_it_ran_itself(kept):
-    assert [need.item for need in plan.needs("gpu")] == ["pame:c"]
-    assert [*plan.needs("cpu"), *plan.needs("gpu")] == plan.needs()
-    assert "The hours of pame:c are an accelerator's" in "\n".join(plan.lines())
-
-
 def test_as_many_seeds_as_are_planned_find_the_measured_difference_in_four_of_five_studies(kept):
     need = next(need for need in plan.needs() if need.text == "unsure")
     ours = kept["madfl:a"]["claims"][1]["ours"]

@@ -18,7 +18,7 @@ from mdfl_jax.report.page import write_report
 from mdfl_jax.report.registry import FIGURES
 from mdfl_jax.results.records import read_study
 from mdfl_jax.results.results import StudyResults, write_views
-from mdfl_jax.storage.study_files import CONFIG, VIEWS, locked, read_config, run_path
+from mdfl_jax.storage.study_files import CONFIG, locked, read_config, run_path
 
 SWEEP = {
     "sweep": "network.mobility=static,dcm; network.radius=2,inf",
@@ -68,14 +68,8 @@ def test_the_files_have_the_keys_that_the_documentation_promises(whole):
     assert table - {"list_places"} <= written["metrics.jsonl"]
 
 
-def test_views_are_made_again_whatever_has_become_of_them(folder):
-    before = {name: (folder / name).read_bytes() for name in (*VIEWS, "config.json")}
-    (folder / "summary.json").unlink()
-    (folder / "metrics.jsonl").write_text("{half of")
-    (folder / "history.npz").write_bytes(b"\xff")
-    assert len(Results.load(folder).lines) == 4 * 3 * 3  # no view is read
-    write_views(folder, read_config(folder))
-    assert {name: (folder / name).read_bytes() for name in before} == before
+def test_a_study_without_a_run_is_not_finished(folder):
+    """That views are made again, whatever has become of them, is in tests/study/test_store.py and tests/faults."""
     next((folder / "runs").iterdir()).unlink()
     with pytest.raises(UserError, match="the study there is not finished: 1 of its 12 runs are not there"):
         Results.load(folder)
@@ -155,13 +149,13 @@ def test_a_row_a_client_of_an_evaluation(results):
 
 
 def test_the_report_is_that_of_the_command(results, tmp_path, monkeypatch):
-    monkeypatch.setattr(figures, "drawn", lambda: {"map": FIGURES["map"]})  # the others take seconds
+    monkeypatch.setattr(figures, "drawn", lambda: {"accuracy": FIGURES["accuracy"]})  # the others take seconds
     page = write_report(results.workdir).read_bytes()
     tables = {file.name: file.read_bytes() for file in (results.workdir / "tables").iterdir()}
     elsewhere = results.without_workdir().report(tmp_path / "new" / "folder")
     assert elsewhere.read_bytes() == page
     assert {file.name: file.read_bytes() for file in (elsewhere.parent / "tables").iterdir()} == tables
-    ours, theirs = (folder / "figures" / "map.png" for folder in (results.workdir, elsewhere.parent))
+    ours, theirs = (folder / "figures" / "accuracy.png" for folder in (results.workdir, elsewhere.parent))
     assert theirs.read_bytes() == ours.read_bytes()
 
 

@@ -17,7 +17,8 @@ from mdfl_jax import Schedule
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.core.stopping import largest_norm, no_divergence, update_divergence
 from mdfl_jax.engine.simulation import Simulation
-from mdfl_jax.networks.spatial import spatial
+from mdfl_jax.networks.fixed import fixed_graph
+from mdfl_jax.networks.graphs import GraphParams
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.results.results import models_of
 from mdfl_jax.study import Interrupted, make_study
@@ -188,8 +189,8 @@ def test_a_run_that_has_diverged_computes_no_more_rounds():
         return algorithm.round(*args)
 
     schedule = Schedule(6, 2, diverged_norm=1e-9)  # every model is beyond this bound
-    simulation = Simulation(toy_task(), spatial(6, 5), algorithm._replace(round=counted), schedule)
-    inputs = simulation.data, toy_hparams(mobility=0), jax.random.key(0)
+    simulation = Simulation(toy_task(), fixed_graph(6, "ring"), algorithm._replace(round=counted), schedule)
+    inputs = simulation.data, toy_hparams()._replace(network=GraphParams()), jax.random.key(0)
     carry, _ = jax.jit(simulation.init)(*inputs)
     advance = jax.jit(simulation.advance)
     for _ in range(3):

@@ -6,12 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
-from studies import assert_same
-from tiny import run_study, tiny_config
+from studies import assert_same, study_of
+from tiny import run_study
 
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.disk import write_json
-from mdfl_jax.study import make_study
 
 STUDY = {"sweep": "network.mobility=static,random_movement", "engine.runs_per_batch": 2, "save": "final"}
 STUDY |= {"loggers": "tensorboard"}
@@ -68,7 +67,7 @@ def full(monkeypatch):
 
 @pytest.fixture(scope="module")
 def study():
-    return make_study(tiny_config(**STUDY))
+    return study_of(**STUDY)
 
 
 @pytest.fixture(scope="module")

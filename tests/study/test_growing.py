@@ -1,19 +1,19 @@
 """Seeds, sweep points and rounds are added to a study: the result is that of one go, or the command says why not."""
 
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
 from small import told
-from studies import assert_same, go, names_of, stop_at, without_seconds
+from studies import assert_same, contents, go, names_of, stop_at, without_seconds
+from tiny import tiny_config
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.storage import array_files
 from mdfl_jax.storage.study_files import run_path, state_path
-from mdfl_jax.study import Interrupted, states
+from mdfl_jax.study import Interrupted, make_study, states
 from mdfl_jax.study.runner import Program
-from mdfl_jax.study.states import FORMAT
+from mdfl_jax.study.states import FORMAT, is_independent
 
 STUDY = {"sweep": "", "seeds": 2, "algorithm.batch_size": 4, "algorithm.momentum": 0.9}
 STUDY |= {"engine.runs_per_batch": 1, "engine.client_devices": 1}  # so that all runs of as many rounds have one program
@@ -32,11 +32,6 @@ def computed(monkeypatch):
     return seen
 
 
-def contents(folder: Path) -> dict[Path, bytes]:
-    """Return the bytes of all files."""
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 @pytest.fixture(scope="module")
 def short(tmp_path_factory):
     folder = tmp_path_factory.mktemp("short") / "run"
@@ -49,6 +44,20 @@ def less(short, tmp_path):
     return shutil.copytree(short, tmp_path / "run")
 
 
+def test_a_program_is_independent_of_the_rounds_unless_its_steps_change_over_all_of_them():
+    small = {"data.name": "synthetic:linear", "network.graph": "ring", "network.num_mobile": 0}
+    for schedule, is_the_same in (("constant", True), ("cosine", False)):
+        study = make_study(tiny_config(**small, **{"algorithm.lr_schedule": schedule}))
+        assert is_independent(study, study.groups[0], 2) == is_the_same
+
+
+@pytest.fixture
+def independent(monkeypatch):
+    """What the test above sees to takes seconds for each study."""
+    monkeypatch.setattr(states, "is_independent", lambda *_: True)
+
+
+@pytest.mark.usefixtures("independent")
 def test_rounds_and_seeds_are_added_to_a_finished_and_to_an_unfinished_study(less, tmp_path, computed):
     """From the last states, or those in its middle; of the evaluations that are there none is made again."""
     grown, said = STUDY | {"rounds": 6, "seeds": 3}, []
@@ -83,29 +92,29 @@ def test_equal_runs_of_two_points_are_computed_once(tmp_path, computed):
     assert [line.count("accuracy_min") for line in (tmp_path / "metrics.jsonl").read_text().splitlines()] == [1] * 8
 
 
-def test_what_is_no_part_of_the_wanted_study_is_told_before_anything_is_written(less, tmp_path):
-    cosine, no_states = {"algorithm.lr_schedule": "cosine"}, shutil.copytree(less, tmp_path / "no-states")
-    go(tmp_path / "cosine", **STUDY | cosine, rounds=2)
+def test_what_is_no_part_of_the_wanted_study_is_told_before_anything_is_written(less, tmp_path, monkeypatch):
+    monkeypatch.setattr(states, "is_independent", lambda *_: False)
+    no_states = shutil.copytree(less, tmp_path / "no-states")
     for path in no_states.glob("runs/*.state.safetensors"):
         path.unlink()
     for folder, changes, line in (
         (less, {"network.radius": 2.0, "rounds": 4}, r"(tiny): network.radius is 3.0 there and 2.0 here;"),
         (less, {"seeds": 1}, "seeds is 2 there and 1 here"),
         (less, {"seeds": 3, "first_seed": 1}, "first_seed is 0 there and 1 here"),
-        (less, cosine, "algorithm.lr_schedule is 'constant' there and 'cosine' here"),
+        (less, {"algorithm.lr_schedule": "cosine"}, "algorithm.lr_schedule is 'constant' there and 'cosine' here"),
         (less, {"sweep": "network.mobility=dcm,dam"}, "network.mobility"),
-        (tmp_path / "cosine", cosine | {"rounds": 4}, "4 here, and rounds cannot be added, since the first"),
+        (less, {"rounds": 4}, "4 here, and rounds cannot be added, since the first"),
         (no_states, {"rounds": 4}, "state of point 'base', seed 0, was not kept (engine.states_mib"),
     ):
         before = contents(folder)
         said = told(go, folder, **STUDY | {"rounds": 2} | changes)
         assert line in said
-        assert folder != less or said.endswith("choose another folder, or add --overwrite")
+        assert folder != less or "rounds" in changes or said.endswith("choose another folder, or add --overwrite")
         assert contents(folder) == before
 
 
-def test_a_state_that_does_not_fit_is_refused_and_named(less, tmp_path, monkeypatch):
-    monkeypatch.setattr(states, "is_independent", lambda *_: True)  # which takes a second, and is tested above
+@pytest.mark.usefixtures("independent")
+def test_a_state_that_does_not_fit_is_refused_and_named(less):
     runs = [run_path(less, name) for name in names_of(less)]
     one, other = (state_path(less, name) for name in names_of(less))
     before, (header, arrays) = one.read_bytes(), array_files.read(one, FORMAT)

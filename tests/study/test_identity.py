@@ -1,5 +1,6 @@
 """What makes two runs the same: each field by its declaration, files and code by their content, and JAX's switches."""
 
+import contextlib
 import dataclasses
 import json
 from pathlib import Path
@@ -7,7 +8,8 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from studies import go
+from made_study import measured, put
+from studies import go, study_of
 from tiny import tiny_config
 
 from mdfl_jax.config.resolve import all_fields, default_config, resolve
@@ -16,7 +18,8 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import fields_of
 from mdfl_jax.storage.disk import plain
 from mdfl_jax.study import identity, make_study
-from mdfl_jax.study.identity import GROWS, RESULTS, SWITCHES, name_run, of_dataset
+from mdfl_jax.study.identity import GROWS, RESULTS, SWITCHES, name_run, of_dataset, other_config, run_config
+from mdfl_jax.study.runner import Program
 
 DEFAULTS = Path(__file__).with_name("defaults.json")
 """The defaults of all fields on which runs depend, and the version of the numbers for which they were written."""
@@ -44,6 +47,25 @@ def defaults_now():
 def names(**changes):
     """The names of the runs of a tiny study, by point."""
     return make_study(tiny_config(**{"seeds": 1} | changes)).names
+
+
+class Begun(BaseException):
+    """A study has written what it is, and would compile its program."""
+
+
+def compile(program):
+    raise Begun
+
+
+def recorded(folder, **changes):
+    """Writes a study of two rounds, whose records nobody has computed."""
+    with pytest.MonkeyPatch.context() as patch, contextlib.suppress(Begun):
+        patch.setattr(Program, "compile", compile)
+        go(folder, rounds=2, **changes)
+    study = study_of(rounds=2, **changes)
+    for run in study.runs:
+        of = study.points[run.point].experiment
+        put(folder, study.name(run), measured("made", run.seed, 2), run_config(of), other=other_config(of))
 
 
 def with_other(experiment, path):
@@ -94,16 +116,16 @@ def test_the_digest_of_a_data_set_is_that_of_its_samples(tiny, tmp_path):
         dataset._replace(x_test=dataset.x_test[:-1]),
     ):
         assert of_dataset(other) != of_dataset(dataset)
-    config = {"rounds": 2, "seeds": 1, "data.name": "mine", "data.limit_train": 0, "data.limit_test": 0}
+    config = {"seeds": 1, "data.name": "mine", "data.limit_train": 0, "data.limit_test": 0}
     arrays = {f"{of}_{part}": getattr(dataset, f"{of}_{part}") for part in ("train", "test") for of in ("x", "y")}
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
         np.savez(tmp_path / folder / "mine.npz", **arrays)
-    go(tmp_path / "run", **config, **{"data.dir": str(tmp_path / "a")})
-    assert go(tmp_path / "run", **config, **{"data.dir": str(tmp_path / "b")})[1]  # of another folder
+    recorded(tmp_path / "run", **config, **{"data.dir": str(tmp_path / "a")})
+    assert names(**config, **{"data.dir": str(tmp_path / "a")}) == names(**config, **{"data.dir": str(tmp_path / "b")})
     np.savez(tmp_path / "b" / "mine.npz", **arrays | {"x_train": images})
     with pytest.raises(UserError, match=r"data\.name=mine has changed"):
-        go(tmp_path / "run", **config, **{"data.dir": str(tmp_path / "b")})
+        go(tmp_path / "run", rounds=2, **config, **{"data.dir": str(tmp_path / "b")})
 
 
 def test_a_file_may_be_moved_and_renamed_but_not_changed(tmp_path):
@@ -140,7 +162,7 @@ def test_own_code_is_told_by_its_content_and_by_that_of_all_that_it_imports(tmp_
     texts = {"rule": RULE, "own_helper": "from own_numbers import VALUE", "own_numbers": "VALUE = 2.0"}
     for name, text in texts.items():
         (folder / f"{name}.py").write_text(text)
-    go(tmp_path / "run", **{"seeds": 1, "rounds": 2, "use": str(folder / "rule.py")})
+    recorded(tmp_path / "run", seeds=1, use=str(folder / "rule.py"))
     first = names(use=str(folder / "rule.py"))
     monkeypatch.chdir(folder)
     assert names(use="rule.py") == first
@@ -154,7 +176,7 @@ def test_own_code_is_told_by_its_content_and_by_that_of_all_that_it_imports(tmp_
 
 
 def test_the_switches_of_jax_that_change_random_numbers_are_a_part_of_it(tmp_path):
-    go(tmp_path, seeds=1, rounds=2)
+    recorded(tmp_path, seeds=1)
     others = {"jax_default_prng_impl": "rbg", "jax_random_seed_offset": 1}
     for name in SWITCHES:
         before = getattr(jax.config, name)
@@ -164,7 +186,6 @@ def test_the_switches_of_jax_that_change_random_numbers_are_a_part_of_it(tmp_pat
                 go(tmp_path, seeds=2, rounds=2)
         finally:
             jax.config.update(name, before)
-    assert go(tmp_path, seeds=1, rounds=2)[1]
 
 
 if __name__ == "__main__":

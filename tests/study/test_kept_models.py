@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from made_study import made
 from small import told
-from tiny import run_study
+from studies import go
 
 import mdfl_jax
 from mdfl_jax import Results
@@ -26,9 +26,9 @@ LONG |= {"algorithm.batch_size": 2, "algorithm.momentum": 0.9, "algorithm.lr": 1
 SERVER = {"algorithm.name": "server_fedavg", "server.pattern": "fixed", "seeds": 1, "rounds": 2}
 
 
-def go(config, folder):
+def results(folder, **changes):
     """What launch.sweep does, and the results."""
-    run_study(make_study(config), folder)
+    go(folder, **changes)
     return Results.load(folder)
 
 
@@ -55,12 +55,12 @@ def accuracies(models):
 @pytest.fixture(scope="module")
 def half(tiny, tmp_path_factory):
     """Four rounds, of which the models after two and after four are kept."""
-    return go(tiny(**STILL, rounds=4, save="every:2"), tmp_path_factory.mktemp("half") / "run")
+    return results(tmp_path_factory.mktemp("half") / "run", **STILL, rounds=4, save="every:2")
 
 
 @pytest.mark.long
 def test_kept_models_have_the_accuracies_of_the_study(tiny, tmp_path):
-    final, best, every = (go(tiny(**LONG, save=save), tmp_path / save) for save in ("final", "best", "every:2"))
+    final, best, every = (results(tmp_path / save, **LONG, save=save) for save in ("final", "best", "every:2"))
     assert len(list(every.workdir.glob("models/*"))) == 2 * 3 * 3
     not_last = 0
     for p, seed in np.ndindex(2, 3):
@@ -91,8 +91,8 @@ def test_a_server_and_batch_statistics_are_kept(tiny, tmp_path):
             return nn.Dense(10)(x)
 
     MODELS.register("normed")(lambda settings: adapt(Normed()))
-    config = tiny(**SERVER, save="final", **{"algorithm.batch_size": 8, "model.name": "normed"})
-    first = go(config, tmp_path / "first")
+    changes = SERVER | {"algorithm.batch_size": 8, "model.name": "normed"}
+    first = results(tmp_path / "first", **changes, save="final")
     models, one = first.models(), first.model()
     assert set(models) == set(one) == {"params", "batch_stats"}
     jax.tree.map(lambda a, b: np.testing.assert_equal(a.shape, (6, *b.shape)), models, one)
@@ -104,11 +104,11 @@ def test_a_server_and_batch_statistics_are_kept(tiny, tmp_path):
 
 @pytest.mark.long
 def test_a_server_starts_from_its_own_model(tiny, tmp_path):
-    first = go(tiny(**SERVER, save="final"), tmp_path / "first")
+    first = results(tmp_path / "first", **SERVER, save="final")
     given = {"model.pretrained": str(tmp_path / "first")}
     with pytest.raises(UserError, match=r"pretrained_clients is own; it must be mean: with algorithm.name server_fed"):
         make_study(tiny(**SERVER, **given))
-    second = go(tiny(**SERVER, **given, **{"model.pretrained_clients": "mean"}), tmp_path / "second")
+    second = results(tmp_path / "second", **SERVER, **given, **{"model.pretrained_clients": "mean"})
     for key in ("mean_model_loss", "loss"):
         start = second.array(key)[:, 0]
         wanted = first.array("mean_model_loss")[:, -1].reshape(-1, *[1] * (start.ndim - 1))
@@ -117,8 +117,8 @@ def test_a_server_starts_from_its_own_model(tiny, tmp_path):
 
 def test_two_halves_are_the_whole(tiny, half, tmp_path):
     """Bit by bit, where an algorithm has no memory beside its models and rounds draw nothing."""
-    whole = go(tiny(**STILL, rounds=8, save="final"), tmp_path / "whole")
-    rest = go(tiny(**STILL, rounds=4, save="final", **{"model.pretrained": str(half.workdir)}), tmp_path / "rest")
+    whole = results(tmp_path / "whole", **STILL, rounds=8, save="final")
+    rest = results(tmp_path / "rest", **STILL, rounds=4, save="final", **{"model.pretrained": str(half.workdir)})
     for key in ("accuracy", "loss", "consensus_distance"):
         np.testing.assert_array_equal(half.array(key), whole.array(key)[:, :3])
         np.testing.assert_array_equal(rest.array(key), whole.array(key)[:, 2:])
@@ -135,12 +135,12 @@ def test_all_clients_start_from_the_mean_or_each_from_its_own_on_several_devices
     """From the mean, the number of clients may be another; a file is the start of every seed."""
     file = models_of(half.workdir, half.manifest["points"][0]["runs"][1])[2]
     given = {"model.pretrained": str(file), "model.pretrained_clients": "mean", "network.num_clients": 8}
-    found = go(tiny(**STILL | given, rounds=2), tmp_path / "mean")
+    found = results(tmp_path / "mean", **STILL | given, rounds=2)
     assert found.array("accuracy").shape == (2, 2, 8)
     np.testing.assert_allclose(found.array("accuracy")[:, 0], half.array("mean_model_accuracy")[1, 1], atol=1e-6)
     np.testing.assert_allclose(found.array("consensus_distance")[:, 0], 0, atol=1e-6)
     given = {"model.pretrained": str(half.workdir), "engine.client_devices": 4}
-    found = go(tiny(**STILL, rounds=2, **given), tmp_path / "own")
+    found = results(tmp_path / "own", **STILL, rounds=2, **given)
     for key in ("loss", "consensus_distance"):
         np.testing.assert_allclose(found.array(key)[:, 0], half.array(key)[:, -1], rtol=1e-5)
 
@@ -148,7 +148,7 @@ def test_all_clients_start_from_the_mean_or_each_from_its_own_on_several_devices
 @pytest.mark.long
 def test_a_point_starts_from_the_point_whose_settings_it_shares(tiny, tmp_path):
     sweep = {"sweep": "network.mobility=static,dcm; algorithm.lr=0.1,0.2", "seeds": 1, "rounds": 2}
-    first = go(tiny(**sweep, save="final"), tmp_path / "first")
+    first = results(tmp_path / "first", **sweep, save="final")
     kept = [models_of(first.workdir, point["runs"][0])[2] for point in first.manifest["points"]]
     given = {"model.pretrained": str(tmp_path / "first")}
     again = make_study(tiny(**sweep, **given))

@@ -1,15 +1,16 @@
 """Workdirs put together: parts of a study give the study, and what does not fit together is told in a line."""
 
-import json
 import re
+import shutil
 import time
 
 import numpy as np
 from made_study import made
 from small import told
+from studies import assert_same, contents
 
 from mdfl_jax.results.records import read_records, write_record
-from mdfl_jax.storage.study_files import VIEWS
+from mdfl_jax.storage.study_files import VIEWS, read_config
 from mdfl_jax.study.merge import merge
 
 SWEEP = {
@@ -21,47 +22,13 @@ FIRST, LAST = ({**SWEEP, "seeds": 2, "first_seed": seed} for seed in (0, 1))
 ALONE = {**LAST, "seeds": 1, "first_seed": 2}
 
 
-def assert_same(found, expected):
-    """Byte-equal arrays and lines, and an equal summary; each part has its own seconds of compiling."""
-    for name in ("history.npz", "metrics.jsonl"):
-        assert (found / name).read_bytes() == (expected / name).read_bytes(), name
-    ours, theirs = (json.loads((folder / "summary.json").read_text()) for folder in (found, expected))
-    for point in (*ours["points"], *theirs["points"]):
-        del point["compile_seconds"]
-    assert ours == theirs
-
-
-def manifest(folder):
-    return json.loads((folder / "config.json").read_text())
-
-
-def test_other_seeds_and_other_points_give_the_study_of_all(tmp_path):
-    whole = {"sweep": "network.mobility=static,dcm,dam", "seeds": 4, "baseline": "network.mobility=static"}
-    made(tmp_path / "whole", **whole)
-    two = whole | {"sweep": "network.mobility=static,dcm", "seeds": 2}
-    made(tmp_path / "a", **two)
-    made(tmp_path / "b", **two, first_seed=2)
-    alone = {"seeds": 4, "baseline": "network.mobility=static", "network.mobility": "dam"}
-    made(tmp_path / "c", **alone)
-    for name in VIEWS:  # they are merged from the records: views of another part change no number
-        (tmp_path / "a" / name).rename(tmp_path / name)
-        (tmp_path / "b" / name).rename(tmp_path / "a" / name)
-        (tmp_path / name).rename(tmp_path / "b" / name)
-    merge([tmp_path / name for name in "bac"], tmp_path / "merged")
-    config = manifest(tmp_path / "merged")["config"]
-    assert (config["sweep"], config["seeds"], config["first_seed"]) == (whole["sweep"], 4, 0)
-    assert [p["id"] for p in manifest(tmp_path / "merged")["points"]] == ["static", "dcm", "dam"]
-    lines = [json.loads(line) for line in (tmp_path / "merged" / "metrics.jsonl").read_text().splitlines()]
-    assert [line["point"] for line in lines] == [name for name in ("static", "dcm", "dam") for _ in range(12)]
-
-
 def test_runs_in_two_parts_must_agree(tmp_path):
     made(tmp_path / "a", **FIRST)
     made(tmp_path / "b", **LAST)
     made(tmp_path / "whole", **SWEEP)
     merge([tmp_path / "a", tmp_path / "b"], tmp_path / "out")
     assert_same(tmp_path / "out", tmp_path / "whole")
-    record = read_records(tmp_path / "b", manifest(tmp_path / "b"))[1][0]
+    record = read_records(tmp_path / "b", read_config(tmp_path / "b"))[1][0]
     found = record.measured()
     found.arrays["loss"][0, 0] = np.nextafter(found.arrays["loss"][0, 0], np.float32(2))
     write_record(record.path, found, record.header)
@@ -74,15 +41,15 @@ def test_a_merge_that_is_done_again_leaves_nothing_else(tmp_path):
     made(tmp_path / "a", **FIRST)
     made(tmp_path / "b", **ALONE)
     merge([tmp_path / "a", tmp_path / "b"], tmp_path / "out")
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    before = contents(tmp_path)
     for folder in ("", "runs"):
         (tmp_path / "out" / folder / ".name.0123456789abcdef.part").write_text("half")
     merge([tmp_path / "a", tmp_path / "b"], tmp_path / "out", overwrite=True)
-    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert contents(tmp_path) == before
     (tmp_path / "out" / "config.json").unlink()  # it is written last
     next((tmp_path / "out" / "runs").glob("*.safetensors")).unlink()
     merge([tmp_path / "a", tmp_path / "b"], tmp_path / "out")
-    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert contents(tmp_path) == before
 
 
 def test_missing_runs_are_listed_and_may_be_added(tmp_path):
@@ -94,9 +61,21 @@ def test_missing_runs_are_listed_and_may_be_added(tmp_path):
     assert told(merge, parts, out) == f"{words}; add their workdirs"
     assert not out.exists()
     made(tmp_path / "c", **SWEEP | {"sweep": other.replace("2", "2,inf").replace("static,", "")})
+    for name in VIEWS:  # it is merged from the records: views of another part change no number
+        shutil.copy(tmp_path / "a" / name, tmp_path / "c" / name)
     made(tmp_path / "whole", **SWEEP)
     merge([*parts, tmp_path / "c"], out)
     assert_same(out, tmp_path / "whole")
+
+
+def test_a_study_without_a_sweep_is_a_point_of_another(tmp_path):
+    baseline = {"baseline": "network.mobility=static"}
+    made(tmp_path / "a", **baseline, sweep="network.mobility=static,dcm")
+    made(tmp_path / "b", **baseline, **{"network.mobility": "dam"})
+    merge([tmp_path / "a", tmp_path / "b"], tmp_path / "out")
+    found = read_config(tmp_path / "out")
+    assert found["config"]["sweep"] == "network.mobility=static,dcm,dam"
+    assert [p["id"] for p in found["points"]] == ["static", "dcm", "dam"]
 
 
 def test_what_does_not_fit_together_is_told(tmp_path):

@@ -3,16 +3,16 @@
 import jax
 import pytest
 from small import told
-from studies import assert_same
-from tiny import run_study, tiny_config
+from studies import assert_same, study_of
+from tiny import run_study
 
 from mdfl_jax.core.errors import out_of_memory
 from mdfl_jax.storage import disk
-from mdfl_jax.study import make_study, memory
+from mdfl_jax.study import memory
 from mdfl_jax.study.runner import Program
 
 CPU = "INTERNAL: Error dispatching computation: Out of memory allocating 3600000000 bytes."
-STUDY = {"sweep": "network.mobility=static,random_movement", "seeds": 4, "engine.runs_per_batch": 4, "rounds": 6}
+STUDY = {"sweep": "network.radius=2,3", "seeds": 4, "engine.runs_per_batch": 4, "rounds": 6}
 
 
 class Short:
@@ -31,9 +31,17 @@ class Short:
         monkeypatch.setattr(Program, "advance", advance)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _one_device():
+    """The number of runs that are on the devices together is no part of the program of one device."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jax, "local_devices", lambda *_, of=jax.local_devices()[:1], **__: of)
+        yield
+
+
 @pytest.fixture(scope="module")
 def study():
-    return make_study(tiny_config(**STUDY))
+    return study_of(**STUDY)
 
 
 @pytest.fixture(scope="module")
@@ -66,9 +74,7 @@ def test_one_run_that_does_not_fit_is_one_line(study, tmp_path, monkeypatch):
     monkeypatch.setattr(Program, "compile", compile)
     lines: list[str] = []
     said = told(run_study, study, tmp_path, log=lines.append)
-    assert said.startswith(
-        "not enough memory for one run at a time (3,433.2 MiB asked for): static; random_movement: 6"
-    )
+    assert said.startswith("not enough memory for one run at a time (3,433.2 MiB asked for): radius=2; radius=3: 6")
     assert [line.rpartition(" ")[2] for line in lines if "split" in line] == ["2", "1"]
 
 
@@ -114,4 +120,4 @@ def test_a_container_and_ulimit_bound_the_memory(tmp_path, monkeypatch):
             (groups / name).write_text(f"{text}\n")
         (tmp_path / "cgroup").write_bytes(group.encode(errors="surrogateescape"))
         assert disk.host_memory() == bound, group
-    assert memory.device_limit() == int(memory.SHARE * (2**29 // len(jax.local_devices())))
+    assert memory.device_limit() == int(memory.SHARE * (2**29 // len(jax.devices())))

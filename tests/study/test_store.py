@@ -14,13 +14,19 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.results.records import read_study
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.study_files import CONFIG, VIEWS, run_files, state_path
-from mdfl_jax.study import Interrupted
+from mdfl_jax.study import Interrupted, states
 from mdfl_jax.study.merge import merge
 from mdfl_jax.study.workdir import RunFiles
 
 STUDY = {"algorithm.batch_size": 4, "algorithm.momentum": 0.9, "engine.runs_per_batch": 3}
 COSTS = {"cost.seconds_per_sample": 0.5, "cost.bandwidth": 1e4, "cost.joules_per_metre": 1.0}
-POINTS = ("static", "dcm", "dam")
+POINTS = ("2", "3", "inf")
+
+
+@pytest.fixture(autouse=True)
+def _rounds_change_no_program(monkeypatch):
+    """That this is looked at, which takes seconds, is tested in test_growing.py."""
+    monkeypatch.setattr(states, "is_independent", lambda *_: True)
 
 
 class Killed(BaseException):
@@ -53,13 +59,13 @@ class History:
         self.base, self.draw, self.folder = base, random.Random(seed), base / "0"
         self.study = STUDY | {"save": self.draw.choice(["", "best", "every:2"]), "engine.client_devices": seed % 2}
         self.study |= COSTS if seed % 5 == 4 else {}
-        self.wanted = {"seeds": 1, "rounds": 2, "points": ("static",), "title": "", "target": 0.3}
+        self.wanted = {"seeds": 1, "rounds": 2, "points": ("3",), "title": "", "target": 0.3}
 
     def changes(self, **other):
         """The configuration that is asked for."""
         wanted = self.wanted | other
         points = ",".join(wanted.pop("points"))
-        return self.study | wanted | {"sweep": f"network.mobility={points}"}
+        return self.study | wanted | {"sweep": f"network.radius={points}"}
 
     def run(self):
         try:
@@ -141,7 +147,7 @@ class History:
 
     def held(self):
         found = read_study(self.folder)
-        points = tuple(point["overrides"]["network.mobility"] for point in found["points"])
+        points = tuple(f"{float(point['overrides']['network.radius']):g}" for point in found["points"])
         return len(found["seeds"]), found["config"]["rounds"], points
 
 
@@ -168,7 +174,7 @@ def test_two_commands_on_one_folder_share_the_runs(tmp_path, monkeypatch):
     """Each run is computed by one of them, both see all results, and one with more seeds may begin meanwhile."""
     monkeypatch.setattr("mdfl_jax.study.runner.WAIT", 0.01)
     changes = STUDY | {"seeds": 3, "rounds": 2, "engine.runs_per_batch": 1}
-    changes |= {"sweep": "network.mobility=static,random_movement"}
+    changes |= {"sweep": "network.radius=2,3"}
     for seeds in (2, 3):  # what is compiled here the threads have
         go(tmp_path / "one-go", **changes | {"seeds": seeds})
     computed, found, real = [], [], RunFiles.finish

@@ -2,7 +2,6 @@
 
 from tiny import tiny_config
 
-from mdfl_jax.config import default_config
 from mdfl_jax.config.resolve import as_config
 from mdfl_jax.study import make_study
 from mdfl_jax.study.plan import plan
@@ -28,22 +27,6 @@ def test_programs_that_learn_the_same_have_one_copy_of_the_data():
         member, asked = study.points[group.points[0]].experiment, group.simulation.task.gradient.__self__.asked
         assert asked.batch_size == member.algorithm.batch_size
         assert bool(asked.model.widths) == (member.model.name == "mlp")
-
-
-def test_configurations_of_every_kind_say_the_same(tmp_path):
-    config = default_config()
-    config.rounds, config.motion.speed_max = 40, 5.0
-    path = tmp_path / "own.py"
-    path.write_text(
-        "from mdfl_jax.config import default_config\n"
-        "def get_config(rounds='40'):\n"
-        "    config = default_config()\n"
-        "    config.rounds, config.motion.speed_max = int(rounds), 5.0\n"
-        "    return config\n"
-    )
-    same = [config, {"rounds": 40, "motion": {"speed_max": 5.0}}, {"rounds": 40, "motion.speed_max": 5.0}, path]
-    assert len({as_config(one).to_json() for one in same}) == 1
-    assert as_config(f"{path}:60").rounds == 60
 
 
 def test_a_plan_says_what_is_equal_who_attacks_and_what_has_no_effect():

@@ -5,7 +5,7 @@ import re
 import shutil
 
 import pytest
-from studies import assert_same, go, names_of
+from studies import assert_same, contents, go, names_of
 from tiny import tiny_config
 
 from mdfl_jax.core.errors import UserError
@@ -38,10 +38,6 @@ def put(folder, *names):
     for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(f"my {name}")
-
-
-def contents(folder):
-    return {path: None if path.is_dir() else path.read_bytes() for path in folder.rglob("*")}
 
 
 def refused(folder, match, act=go, **more):
