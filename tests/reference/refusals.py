@@ -222,7 +222,7 @@ TABLE = [
     Refusal("mobile attackers", "nobody moves", lambda c: attack(c) and value(c, "attack.who") == "mobile" and
             (lacks_places(c) or value(c, "network.mobility") == "static"), "nobody moves"),
     Refusal("attackers by place", "clients without places", lambda c: attack(c) and value(c, "attack.who") == "outermost"
-            and lacks_places(c), "no places"),
+            and (lacks_places(c) or value(c, "network.mobility") == "contacts"), "no places"),
     Refusal("rules for so many attackers", "graphs on which nobody hears enough", lambda c: algorithm(c) in WHOLE and
             LEAST.get(rule(c), 0) > 1 + most_heard(c), "it would always fall back"),
     Refusal("neighbour lists", "graphs that are matrices", lambda c: value(c, "engine.links") == "lists" and graph(c) in

@@ -16,6 +16,7 @@ from mdfl_jax.core.numbers import of_fixed_types
 from mdfl_jax.core.rng import number_of, stream
 from mdfl_jax.core.section import Built, Family, Rule, Section, field, section, switch
 from mdfl_jax.core.types import Clients, Links, Network, Places, Task
+from mdfl_jax.mobility.registry import world_in
 from mdfl_jax.networks.wrappers.wrapper import wrap
 from mdfl_jax.tasks.supervised import IMAGES
 
@@ -224,6 +225,8 @@ class AttackConfig(Section):
         yield "attack.who", needs_places and network.graph, of_graph
         of_pairs = f"another one: drawn pairs (server.pattern is {whole.server.pattern}) know no places"
         yield "attack.who", needs_places and drawn, of_pairs
+        of_list = f"another one: network.mobility {network.mobility} knows no places"
+        yield "attack.who", needs_places and world_in(whole) == "contacts", of_list
         listed = self.who == "listed"
         yield "attack.clients", self.clients and not listed, "empty unless attack.who is listed"
         if listed:
