@@ -28,8 +28,7 @@ LOGGERS = "loggers"  # each logger has a folder of its name there
 WORKERS = "workers"  # who computes which runs at present
 LOCK = ".mdfl_jax.lock"
 TABLES, FIGURES = "tables", "figures"
-MAY_BE_LINKS = (RUNS, MODELS)  # folders that may lie on another disk: their files have names that nobody else uses
-NO_LINKS = (LOGGERS, WORKERS, TABLES, FIGURES)
+FOLDERS = (RUNS, MODELS, LOGGERS, WORKERS, TABLES, FIGURES)  # nothing is written or removed through a link in their place
 METRICS = "metrics.jsonl"
 STREETS = "streets.npz"  # the streets of the map, [K, 4] "streets": straight pieces from (x, y) to (x, y)
 _OF_LOGGERS = ("events.out.tfevents.*", "mlflow.db*", "seed-*.json")  # the last: what the logger of wandb remembers
@@ -105,7 +104,7 @@ def begun_runs(workdir: Path) -> set[str]:
 def written_files(workdir: Path, listed: Collection[str]) -> Iterator[Path]:
     """Yield the files of a workdir that a study has written: no other one may ever be removed.
 
-    Nothing is found behind a link, but behind those of `MAY_BE_LINKS`.
+    Nothing is found behind a link.
 
     Args:
       workdir: The folder.
@@ -113,11 +112,10 @@ def written_files(workdir: Path, listed: Collection[str]) -> Iterator[Path]:
     """
 
     def is_own(path: Path) -> bool:
-        inner = path.relative_to(workdir).parents
-        return not any((workdir / of).is_symlink() for of in inner if str(of) not in (".", *MAY_BE_LINKS))
+        return not any((workdir / of).is_symlink() for of in path.relative_to(workdir).parents if str(of) != ".")
 
     for folder, pattern in ((RUNS, rf"({RUN.pattern})(\.state)?"), (MODELS, rf"({RUN.pattern})@\d+")):
-        for path in sorted((workdir / folder).glob("*" + SUFFIX)):
+        for path in filter(is_own, sorted((workdir / folder).glob("*" + SUFFIX))):
             if re.fullmatch(pattern, path.name.removesuffix(SUFFIX)):
                 yield path
     for pattern in _OF_LOGGERS:

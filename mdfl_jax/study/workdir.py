@@ -23,10 +23,10 @@ from mdfl_jax.storage.provenance import provenance
 from mdfl_jax.storage.study_files import (
     CONFIG,
     FIGURES,
+    FOLDERS,
     LOCK,
     LOGGERS,
     MODELS,
-    NO_LINKS,
     RUNS,
     STREETS,
     STUDY_SCHEMA,
@@ -175,8 +175,11 @@ def inspect_workdir(
         names = {path.name for path in workdir.iterdir() if not is_part(path)} if workdir.exists() else set()
     except OSError as error:
         raise UserError(f"--workdir={workdir}: {error.strerror or error}") from error
-    if link := next((name for name in NO_LINKS if (workdir / name).is_symlink()), ""):
-        raise UserError(f"--workdir={workdir}: {link} is a link, and no file is written through it; remove the link")
+    if link := next((name for name in FOLDERS if (workdir / name).is_symlink()), ""):
+        raise UserError(
+            f"--workdir={workdir}: {link} is a link, and no file is written through it; remove the link, or choose a "
+            "workdir on the other disk"
+        )
     if CONFIG not in names:
         ours = _OURS | _MADE if any(run_files(workdir)) else _OURS
         if other := sorted(names - ours):

@@ -9,7 +9,7 @@ from studies import assert_same, go, names_of
 from tiny import tiny_config
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.storage.study_files import CONFIG, run_path
+from mdfl_jax.storage.study_files import CONFIG, FOLDERS, run_path
 from mdfl_jax.study import Interrupted, make_study, run_or_resume
 from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.merge import merge
@@ -134,29 +134,29 @@ def test_whatever_the_lock_is_nothing_else_is_harmed(held, tmp_path):
     go(held, **STUDY | {"seeds": 3})
 
 
-def test_folders_of_a_study_may_be_links_to_another_disk_and_growth_may_be_taken_back(held, finished, tmp_path):
-    for name in ("models", "runs"):
-        (held / name).rename(tmp_path / name)
-        (held / name).symlink_to(tmp_path / name)
+def test_a_workdir_may_be_a_link_and_growth_may_be_taken_back(held, finished, tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(held)
     with pytest.raises(Interrupted):
-        go(held, on_evaluation=lambda info: info.seeds[0] > 1, **STUDY | {"seeds": 3})
-    assert go(held, **STUDY)[1]
+        go(link, on_evaluation=lambda info: info.seeds[0] > 1, **STUDY | {"seeds": 3})
+    assert go(link, **STUDY)[1]
     assert_same(held, finished)
-    assert (held / "models").is_symlink()
-    assert (held / "runs").is_symlink()
 
 
 def test_nothing_is_written_or_removed_through_a_linked_folder(held, tmp_path):
     outside = tmp_path / "outside"
     put(outside, "accuracy.png", "summary.csv", "a/events.out.tfevents.1", "0123456789abcdef.json")
+    for path in (held / "runs").iterdir():
+        shutil.copy(path, outside)
     before = contents(outside)
-    for name in ("figures", "tables", "loggers", "workers"):
+    for name in FOLDERS:
         shutil.rmtree(held / name, ignore_errors=True)
         (held / name).symlink_to(outside)
         for overwrite in (False, True):
             refused(held, f"{name} is a link, and no file is written through it", seeds=3, overwrite=overwrite)
         (held / name).unlink()
-    (held / "figures").symlink_to(outside)
+    for name in FOLDERS:
+        (held / name).symlink_to(outside)
     workdirs.clear(held)
     assert contents(outside) == before
 
