@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 from filelock import FileLock
 
-from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.errors import UserError, errors_about
 from mdfl_jax.core.metric import SCHEMA
 from mdfl_jax.core.outcomes import seeds_of
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.array_files import SUFFIX
 from mdfl_jax.storage.disk import check_npz
+from mdfl_jax.storage.given import LARGE, open_file, read_text
 
 CONFIG = "config.json"  # which runs a study has, and how it was made
 RUNS = "runs"  # the records and the states of runs
@@ -128,12 +129,10 @@ def written_files(workdir: Path, listed: Collection[str]) -> Iterator[Path]:
 
 
 def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file; is the run finished?") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot be read: {error}") from None
+    if not path.exists():
+        raise UserError(f"{path}: no such file; is the run finished?")
+    with errors_about(str(path)):
+        return read_text(path, LARGE)
 
 
 def _parse(text: str, where: str, schema: int, keys: Collection[str] = _KINDS) -> dict[str, Any]:
@@ -267,9 +266,10 @@ def read_streets(workdir: Path) -> np.ndarray:
     if not path.is_file():
         return no_streets()
     try:
-        check_npz(path)
-        with np.load(path) as file:
-            found = file["streets"].astype(float)
+        with open_file(path, LARGE) as stream:
+            check_npz(stream)
+            stream.seek(0)
+            found = np.load(stream)["streets"].astype(float)
     except Exception as error:  # whatever the readers make of damaged bytes
         raise UserError(f"{path}: cannot be read: {error}") from None
     if found.ndim != 2 or found.shape[1] != 4:

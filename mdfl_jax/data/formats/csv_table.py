@@ -29,6 +29,8 @@ from mdfl_jax.core.tables import DECIMAL_COMMA, is_name, marks_of
 from mdfl_jax.data.dataset import for_testing, in_single
 from mdfl_jax.data.files import while_reading
 from mdfl_jax.data.formats import FORMATS, NO_COLUMNS, TableColumns, of_ending
+from mdfl_jax.storage.disk import host_memory
+from mdfl_jax.storage.given import LARGE, check_file
 
 TARGETS, OWNER = ("label", "target"), "client"
 NEARLY = {
@@ -144,6 +146,7 @@ def _table(path: Path, where: str) -> Any:
 
     with while_reading(where, "a CSV file with a header"), warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # rows that are longer than the header
+        check_file(path, min(LARGE, host_memory()))
         with open(path, encoding="utf-8-sig", newline="") as file:
             lines = list(itertools.islice((line for line in file if line.strip()), 2)) or [""]
         if len(marks := marks_of(lines)) > 1:

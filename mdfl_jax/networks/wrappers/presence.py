@@ -38,7 +38,7 @@ from mdfl_jax.exchange.active import links_among, where_moving
 from mdfl_jax.mobility.registry import movement_of
 from mdfl_jax.networks.spatial import PRESENT
 from mdfl_jax.networks.wrappers.wrapper import wrap
-from mdfl_jax.storage.number_lines import whole_numbers
+from mdfl_jax.storage.given import whole_numbers
 
 OWN = number_of("presence")  # folded into the key, since other networks draw from the same stream
 ABSENT = ("idle", "train")
