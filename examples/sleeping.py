@@ -22,7 +22,7 @@ class Sleep(NamedTuple):
     every: Any = None
 
 
-@section("sleep", order=15)
+@section("sleep", order=15, switch="every")
 @dataclass(frozen=True)
 class SleepConfig(Section):
     """Clients that sleep."""

@@ -2,6 +2,7 @@
 
 import functools
 import logging
+import os
 import re
 import signal
 import sys
@@ -14,8 +15,9 @@ from absl import app, flags
 from mdfl_jax.cli import streams
 from mdfl_jax.config.presets import SCALES
 from mdfl_jax.core import own_files, program_cache, stages
-from mdfl_jax.core.errors import SHRINK, UserError, nearest, of_environment, out_of_memory
+from mdfl_jax.core.errors import SHRINK, UserError, errors_about, nearest, of_environment, out_of_memory
 from mdfl_jax.storage import disk
+from mdfl_jax.storage.given import CODE, import_given, read_text
 from mdfl_jax.study import signals
 
 if TYPE_CHECKING:
@@ -71,7 +73,7 @@ def import_own_files() -> None:
 
         files += files_of(fields_given().get("use", ""))
     for path in files:
-        own_files.import_file(path)
+        import_given(path)
 
 
 def read_config() -> "ConfigDict":
@@ -120,6 +122,7 @@ def parse_flags(argv: Sequence[str], words: Sequence[str] = ()) -> list[str]:
     known.set_gnu_getopt(True)  # words may stand before flags
     logging.getLogger("absl").setLevel(logging.ERROR)  # absl's warnings would add lines
     try:
+        _check_flag_files(argv[1:])
         arguments = known.read_flags_from_files(list(argv[1:]), force_gnu=True)
         rest = known([argv[0], *(_as_settings(arguments) if "set" in known else arguments)])[1:]
         for flag in (known[name] for name in words):
@@ -128,6 +131,8 @@ def parse_flags(argv: Sequence[str], words: Sequence[str] = ()) -> list[str]:
             taken, rest = (rest, []) if isinstance(flag, flags.MultiFlag) else (rest[0], rest[1:])
             flag.parse(taken)
             flag.using_default_value = False
+    except UserError as error:
+        fail(str(error))
     except flags.UnrecognizedFlagError as error:
         fail(_unknown_flag(error))
     except flags.Error as error:
@@ -135,6 +140,18 @@ def parse_flags(argv: Sequence[str], words: Sequence[str] = ()) -> list[str]:
     if rest:
         fail(f"unexpected argument {rest[0]!r}; settings are given as --name=value")
     return [argv[0]]
+
+
+def _check_flag_files(arguments: Iterable[str]) -> None:
+    """Check the files of --flagfile, and those that they name, before absl opens them."""
+    seen, waiting = set[str](), list(arguments)[::-1]
+    while waiting:
+        if given := re.fullmatch(r"--?flagfile(?:=(.*))?", waiting.pop().strip(), re.DOTALL):
+            path = os.path.expanduser(given[1] if given[1] is not None else waiting.pop() if waiting else "")
+            if path and path not in seen:
+                seen.add(path)
+                with errors_about(f"--flagfile={path}"):
+                    waiting += read_text(path, CODE).splitlines()
 
 
 def _unknown_flag(error: flags.UnrecognizedFlagError) -> str:

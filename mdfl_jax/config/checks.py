@@ -45,7 +45,7 @@ from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.numbers import fields_of, from_values
 from mdfl_jax.core.outcomes import enumerated
 from mdfl_jax.core.registry import Registry
-from mdfl_jax.core.section import Rule, sections, switch
+from mdfl_jax.core.section import Rule, is_counted, sections, switch
 from mdfl_jax.core.sweep_text import labels_of
 from mdfl_jax.exchange.aggregation import AGGREGATIONS
 from mdfl_jax.mobility import MOBILITIES
@@ -436,35 +436,54 @@ def _declared(experiment: Experiment) -> Iterator[tuple[str, Mapping[str, Any]]]
 
 def _unread(experiment: Experiment) -> Iterator[tuple[str, str]]:
     """Yield the fields and the numbers that nothing in use reads, with the reason, as they declare it."""
-    ignored: dict[str, str] = {}
+    ignored, off = dict[str, str](), _switched_off(experiment)
     for part, is_ignored, why in _ignored_parts(experiment):
         if is_ignored:
             ignored.setdefault(part, why)
     for path, rules in _declared(experiment):
         other, _, values = rules.get("only_with", "").partition("=")
-        if rules.get("part") in ignored:
-            yield path, ignored[rules["part"]]
+        if path in off or rules.get("part") in ignored:
+            yield path, off.get(path) or ignored[rules["part"]]
         elif other and str(attrgetter(other)(experiment)) not in values.split(","):
             yield path, f"{other} is {_shown(experiment, other)}"
+
+
+def _switched_off(experiment: Experiment) -> dict[str, str]:
+    """Return the fields of the sections that their switch keeps out of use, with the reason."""
+    found = dict[str, str]()
+    for kind in sections():
+        config, switch = kind.of(experiment), f"{kind.SECTION}.{kind.SWITCH}"
+        if kind.SWITCH and not config.in_use(experiment):
+            value = getattr(config, kind.SWITCH)
+            why = f"{switch} is {f'{value:g}' if isinstance(value, float) else value if value != '' else 'empty'}"
+            found |= {f"{kind.SECTION}.{each.name}": why for each in dataclasses.fields(kind)}
+            del found[switch]
+    return found
 
 
 def _ignored_parts(experiment: Experiment) -> Iterator[Rule]:
     """Yield the parts of a study, whether the members in use ignore them, and why."""
     network, pattern, name = experiment.network, ServerConfig.of(experiment).pattern, experiment.algorithm.name
     needs, pairs = ALGORITHMS[name](Settings()).needs, pattern not in ("", "roadside")
-    drawn = f"under server.pattern {pattern} pairs are drawn"
+    by_pairs = f"under server.pattern {pattern} pairs are drawn"
     picks = is_partial(experiment) and participation_of(experiment)[0] < 1
-    for part in ("places", "steps", "plane", "knowledge", "trace"):
+    for part in ("places", "world", "steps", "grid", "plane", "knowledge", "trace"):
         yield part, network.graph, f"the links are those of network.graph {network.graph}"
-        yield part, pairs, drawn
+        yield part, pairs, by_pairs
     yield "graph", not network.graph, "network.graph is empty"
+    yield "relays", not network.relays, "network.relays is 0"
+    in_space = not network.graph and not pairs
+    has_slots = is_counted(experiment) and (in_space or ClockConfig.of(experiment).in_use(experiment))
+    in_metres = in_space and world_in(experiment) != "grid"
+    lasts = has_slots or in_metres or PresenceConfig.of(experiment).in_use(experiment)
+    yield "seconds", not lasts, "nothing takes place in seconds"
     if not network.graph and not pairs:
         movement, world = movement_of(experiment), world_in(experiment)
         for part, homes in (("grid", ["grid"]), ("steps", ["grid"]), ("plane", ["plane"]), ("trace", FILES)):
             yield part, world not in homes, f"with network.mobility {movement} clients move in the {WORLDS[world]}"
         knows_nothing = f"network.mobility {movement.rule} uses no such knowledge"
         yield "knowledge", not MOBILITIES.form(movement).knowledge, knows_nothing
-    yield "mixing", pairs, drawn
+    yield "mixing", pairs, by_pairs
     rule = aggregation_in_use(name, experiment.algorithm.aggregation)
     unweighed = rule and not AGGREGATIONS.traits(rule).weighs
     yield "mixing", unweighed, f"algorithm.aggregation {rule} does not use the network's weights"
@@ -472,7 +491,9 @@ def _ignored_parts(experiment: Experiment) -> Iterator[Rule]:
     yield "links", not needs & {"adjacency", "server"}, f"{name} does not use the links of the network"
     yield "epochs", not experiment.algorithm.local_epochs, "algorithm.local_epochs is 0"
     yield "picks", not picks, "no neighbours are picked for the algorithm"
-    yield "samples", not task_of(experiment).of_datasets, "each seed draws its own data"
+    drawn = not task_of(experiment).of_datasets
+    yield "samples", drawn, "each seed draws its own data"
+    yield "models", drawn, f"data.name {experiment.data.name} has its own model"
     for kind in sections():
         yield from kind.of(experiment).ignored(experiment)
 

@@ -23,11 +23,12 @@ from ml_collections.config_dict import placeholder
 from mdfl_jax.config.checks import check_together
 from mdfl_jax.config.sections import Experiment, flat, schema
 from mdfl_jax.core import numbers
-from mdfl_jax.core.errors import UserError, check_path, unknown_name
-from mdfl_jax.core.own_files import import_file, place
+from mdfl_jax.core.errors import UserError, check_path, errors_about, unknown_name
+from mdfl_jax.core.own_files import place
 from mdfl_jax.core.sweep_text import split_axes
 from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.mobility.registry import movement_of
+from mdfl_jax.storage.given import CODE, check_file, import_given
 
 RENAMED = {"network.warm_up_met": "motion.warm_up_met", "network.tell_met": "motion.tell_met"}
 """Fields that had another path in earlier versions."""
@@ -259,8 +260,8 @@ def read_file(path: str | Path) -> ConfigDict:
       Exception: whatever the file raises.
     """
     file, _, argument = str(path).partition(":")
-    if not os.path.isfile(file):
-        raise UserError(f"config {file!r}: there is no such file")
+    with errors_about(f"config {file!r}"):
+        check_file(file, CODE)
     above = str(folder().parent)
     if Path(file).resolve().parent == folder():  # no other folder called configs comes before
         sys.path.insert(0, above)
@@ -317,7 +318,7 @@ def find(word: str) -> str:
       UserError: for an unknown name or a missing file; the message suggests the most similar shipped study.
     """
     name, colon, argument = word.partition(":")
-    if os.path.isfile(name):
+    if os.path.exists(name) and not os.path.isdir(name):
         return word
     if name in names():
         return str(folder() / f"{name}.py") + colon + argument
@@ -348,7 +349,7 @@ def import_used(config: Mapping[str, Any] | ConfigDict) -> None:
     if not isinstance(text, str):
         raise UserError(f"use is {text!r}; it must be a text, the paths of files separated by commas")
     for path in files_of(text):
-        import_file(path)
+        import_given(path)
 
 
 def add_used_files(config: ConfigDict | dict[str, Any], files: Iterable[str]) -> None:

@@ -89,6 +89,7 @@ class NetworkConfig:
         "where relays stand: far from all (gaps), near many (hubs), or between groups out of range (bridges)",
         names=RELAY_PLACES,
         traced=True,
+        part="relays",
     )
     grid_size: int = field(18, "side G of the G x G grid, in grid points", at_least=1, at_most=46_340, part="grid")
     radius: float = _of_places(
@@ -103,7 +104,7 @@ class NetworkConfig:
     mobility: str = _of_places(
         "random_movement", "rule by which the mobile clients move; no effect with a graph", names=MOBILITIES
     )
-    world: str = field(OWN, "where clients move; auto: in the rule's own world", names=(OWN, *WORLDS))
+    world: str = field(OWN, "where clients move; auto: in the rule's own world", names=(OWN, *WORLDS), part="world")
     contact: str = _of_places(
         "disc", "clients in range at the round's beginning (disc), or during the last movement (swept)", names=CONTACTS
     )
@@ -129,7 +130,7 @@ class MotionConfig:
 
     width: float = _metres(500.0, "width of the plane, in metres", above=0, part="plane")
     height: float = _metres(500.0, "height of the plane, in metres", above=0, part="plane")
-    dt: float = _metres(1.0, "duration of a round, in seconds", above=0)
+    dt: float = _metres(1.0, "duration of a round, in seconds", above=0, part="seconds")
     boundary: str = field(
         "reflect", "what happens to a leg that meets a wall", names=BOUNDARIES, traced=True, part="plane"
     )
@@ -156,7 +157,9 @@ class TraceConfig:
         file=True,
         folder=True,
     )
-    made_by: str = field("", "command that makes the file, named if the file is not there", traced=True, in_runs=False)
+    made_by: str = _of_trace(
+        "", "command that makes the file, named if the file is not there", traced=True, in_runs=False
+    )
     format: str = _of_trace(
         "auto", "file format; auto: by file ending or header", names=lambda: ("auto", *TRACE_FORMATS), traced=True
     )
@@ -245,7 +248,7 @@ class DataConfig:
 class ModelConfig:
     """The model that every client trains, and the loss that it minimises."""
 
-    name: str = field("cnn", "name of the model", names=MODELS)
+    name: str = field("cnn", "name of the model", names=MODELS, part="models")
     loss: str = field("", "loss on a data set; empty: the natural one of its targets", names=lambda: ("", *LOSSES))
     pretrained: str = field(
         "",

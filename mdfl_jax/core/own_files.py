@@ -266,11 +266,9 @@ def import_file(path: str) -> None:
       path: the file, relative to the current folder or absolute.
 
     Raises:
-      UserError: if there is no such file, or if it raises an error; the message names the line.
+      UserError: if it raises an error; the message names the line.
     """
     whole = os.path.abspath(path)
-    if not os.path.isfile(whole):
-        raise UserError(f"use is {path!r}: there is no such file")
     state = os.stat(whole)
     version = state.st_mtime_ns, state.st_size
     if _imported.get(whole) == version:

@@ -70,12 +70,13 @@ class Section:
     Whether a section is in use decides which program a sweep point needs, so points on both sides do not share one.
 
     Attributes:
-      SECTION, ORDER: The arguments of `section`.
+      SECTION, ORDER, SWITCH: The arguments of `section`.
       FAMILIES: The families of members whose numbers the section holds.
     """
 
     SECTION: ClassVar[str] = ""
     ORDER: ClassVar[int] = 0
+    SWITCH: ClassVar[str] = ""
     FAMILIES: ClassVar[tuple[Family, ...]] = ()
 
     @classmethod
@@ -193,7 +194,7 @@ SECTIONS: Registry[type[Section]] = Registry(
 """The sections that lie in one file each."""
 
 
-def section(name: str, order: int) -> Callable[[type[Section]], type[Section]]:
+def section(name: str, order: int, switch: str = "") -> Callable[[type[Section]], type[Section]]:
     """Return a decorator that registers a section.
 
     Args:
@@ -201,11 +202,13 @@ def section(name: str, order: int) -> Callable[[type[Section]], type[Section]]:
         added to it.
       order: The wrappers are put around the network in this order. Those below `PICKED` decide what an algorithm finds;
         the others see what is left of it after neighbours are picked. Link filters and rules have the same order.
+      switch: The field that brings the section into use. Without it the other fields have no effect: a note says so.
+        Empty: there is no such field.
     """
     origin = caller()
 
     def add(kind: type[Section]) -> type[Section]:
-        kind.SECTION, kind.ORDER = name, order
+        kind.SECTION, kind.ORDER, kind.SWITCH = name, order, switch
         return SECTIONS.register(name, origin=origin)(kind)
 
     return add

@@ -20,6 +20,7 @@ MAX_VOCABULARY = 2**20
 SAMPLES = "uint8 grey levels, floats, or tokens [n, T] of whole numbers from 0 with another integer dtype"
 ROWS = 65_536  # rows of an array that are converted to numbers of 64 bits at once
 SMALLEST, LARGEST = 1e-30, 1e30  # sizes between which sums, products and quotients stay within single precision
+EXACT = 2**24  # single precision has all whole numbers up to this size
 COARSE = 2.0**-12  # of a column's deviation; numbers are measured from their mean if single precision is coarser
 FEW = 4  # the most channels that samples may seem to have in front, or behind against data.layout
 LAYOUTS = ("auto", "channels_last", "channels_first")
@@ -370,6 +371,44 @@ def in_single(where: str, splits: Mapping[str, np.ndarray], axis: str) -> tuple[
     away = np.where(coarse, mean, 0.0)
     single = {k: np.ascontiguousarray(of - away if coarse.any() else of, np.float32) for k, of in splits.items()}
     return single, coarse
+
+
+def whole_as_floats(where: str, what: str, values: np.ndarray) -> tuple[np.ndarray, int]:
+    """Convert whole numbers to floats that stay as many different ones in single precision.
+
+    Where they would not, the number in their middle is subtracted while they are whole: times in nanoseconds and
+    identifiers differ by less than the spacing of floats of their size.
+
+    Args:
+      where: the beginning of an error message.
+      what: what the numbers are, for an error message.
+      values: integers, or objects that are Python integers.
+
+    Returns:
+      float64 of the same shape, and what is subtracted; 0: nothing.
+
+    Raises:
+      UserError: for a number that is larger than `LARGEST`, or if single precision still cannot tell them apart.
+    """
+    low, high = int(values.min()), int(values.max())
+    if (size := max(-low, high)) <= EXACT:
+        return values.astype(np.float64), 0
+    if size > LARGEST:
+        raise UserError(f"{where}: {what} has a number of {len(str(size))} digits; allowed: numbers up to {LARGEST:g}")
+    fits = values.dtype == np.int64 and high - low < 2**63
+
+    def minus(numbers: np.ndarray, away: int) -> np.ndarray:
+        return (numbers - away if fits else numbers.astype(object) - away).astype(np.float64)
+
+    known, apart = np.unique(values), 0
+    for away in (0, (low + high) // 2):
+        apart = len(np.unique(minus(known, away).astype(np.float32)))
+        if apart == len(known):
+            return minus(values, away), away
+    raise UserError(
+        f"{where}: {what} has {len(known):,} different whole numbers, of which single precision tells {apart:,} apart; "
+        "allowed: numbers in a coarser unit"
+    )
 
 
 def _targets(where: str, split: str, array: np.ndarray, x: np.ndarray) -> tuple[Targets, np.ndarray]:

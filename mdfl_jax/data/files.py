@@ -11,6 +11,7 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.own_files import words
 from mdfl_jax.core.tables import is_number
 from mdfl_jax.storage.disk import check_npz
+from mdfl_jax.storage.given import LARGE, open_file, read_text
 
 
 @contextlib.contextmanager
@@ -34,8 +35,6 @@ def while_reading(where: str, allowed: str = "", extra: str = "", place: str = "
     except UserError as error:
         raise error if extra or str(error).startswith(where) else UserError(f"{where}: {error}") from None
     except Exception as error:
-        if isinstance(error, FileNotFoundError) and not place:
-            raise UserError(f"{where}: there is no such file") from error
         if extra and isinstance(error, ImportError):
             raise UserError(f"{where}: {words(error)}; install the extra: pip install 'mdfl_jax[{extra}]'") from error
         what = f"cannot be read{place and ' from '}{place} ({words(error)})"
@@ -74,7 +73,7 @@ def number_rows(
     Raises:
       UserError: for a file without rows, or for a row with a word or with another length; the message has its line.
     """
-    lines = [(k, line.strip()) for k, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1)]
+    lines = [(k, line.strip()) for k, line in enumerate(read_text(path).splitlines(), 1)]
     cut = [(k, line.split("," if "," in line else None)) for k, line in lines if line and not line.startswith("#")]
     if cut and not any(map(is_number, cut[0][1])):
         del cut[0]
@@ -102,10 +101,9 @@ def arrays_in(path: str | Path) -> dict[str, np.ndarray]:
       UserError: if they do not fit in the memory.
       Exception: whatever `zipfile` and NumPy raise for a damaged file, or for one with objects.
     """
-    if zipfile.is_zipfile(path):
-        check_npz(path)
-    loaded = np.load(path, allow_pickle=False)
-    if isinstance(loaded, np.ndarray):
-        return {"": loaded}
-    with loaded:
-        return {name: loaded[name] for name in loaded.files}
+    with open_file(path, LARGE) as file:
+        if zipfile.is_zipfile(file):
+            check_npz(file)
+        file.seek(0)
+        loaded = np.load(file, allow_pickle=False)
+        return {"": loaded} if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}

@@ -17,7 +17,6 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -25,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
-from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.errors import UserError, errors_about
 from mdfl_jax.core.links import Senders, carried, no_senders
 from mdfl_jax.core.message_bits import float_bits, sparse_bits, total_bits, words
 from mdfl_jax.core.metric import AXIS, HOLDS, TABLE, TARGET, Metric
@@ -52,6 +51,7 @@ from mdfl_jax.data.batching import Epochs
 from mdfl_jax.networks.contact import Met
 from mdfl_jax.networks.link_filters import LinkFilter
 from mdfl_jax.networks.wrappers.wrapper import wrap
+from mdfl_jax.storage.given import read_text
 
 MARGIN = 1e-5  # relative; seconds in single precision may be wrong by this much
 _LEVELS = 3  # of the speeds 1, 1 / r, 1 / r^2
@@ -826,10 +826,8 @@ def read_speeds(file: str, num_clients: int) -> np.ndarray:
       UserError: If the file cannot be read, or does not hold N finite numbers above 0.
     """
     given = f"cost.speeds {file!r}"
-    try:
-        words = Path(file).read_text().replace(",", " ").split()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{given} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    with errors_about(given):
+        words = read_text(file).replace(",", " ").split()
     speeds = []
     for word in words:
         try:

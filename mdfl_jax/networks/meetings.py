@@ -19,7 +19,7 @@ from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.rng import stream, stream_at
 from mdfl_jax.core.types import BEFORE, NEVER, SYMMETRIC, Clients, Links, Meetings, Network, Places
 from mdfl_jax.mobility.trace import on_circle
-from mdfl_jax.storage.number_lines import whole_numbers
+from mdfl_jax.storage.given import whole_numbers
 
 SLOTS = 10**6  # the longest gap that may be set, in slots; sums of a few gaps stay far below NEVER
 

@@ -7,9 +7,10 @@ numbers depend on (`mdfl_jax.study.identity`). All else that a study shows is ma
 is made of them.
 """
 
+import contextlib
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,7 +23,7 @@ from mdfl_jax.core.outcomes import enumerated, name_of
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
 from mdfl_jax.storage import array_files
-from mdfl_jax.storage.array_files import SUFFIX
+from mdfl_jax.storage.array_files import SUFFIX, Arrays
 from mdfl_jax.storage.disk import dumps
 from mdfl_jax.storage.study_files import (
     CONFIG,
@@ -187,6 +188,18 @@ def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is no number of JSON")
 
 
+@contextlib.contextmanager
+def _remedy(path: Path) -> Iterator[None]:
+    """Add to the line about a damaged record what to do."""
+    try:
+        yield
+    except UserError as error:
+        if not path.exists():
+            raise
+        line = f"{error}; remove the file, and the command of the study runs it again"
+        raise UserError(line) from error.__cause__
+
+
 class RunRecord:
     """The record of a run in its file. Arrays and lines are read when they are asked for.
 
@@ -203,12 +216,13 @@ class RunRecord:
 
     def __init__(self, path: Path):
         self.path, self.name = path, path.name.removesuffix(SUFFIX)
-        self.header, _ = array_files.read(path, FORMAT, only=())
-        self.shapes = array_files.shapes_in(self.header)
-        try:
-            self._check()
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
-            raise UserError(f"{path}: no study writes such a record: {error}") from None
+        with _remedy(path):
+            self.header, _ = array_files.read(path, FORMAT, only=())
+            self.shapes = array_files.shapes_in(self.header)
+            try:
+                self._check()
+            except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+                raise UserError(f"{path}: no study writes such a record: {error}") from None
 
     def _check(self) -> None:
         """Check names, types and shapes against the declarations of the metrics."""
@@ -269,7 +283,11 @@ class RunRecord:
         """
         if key not in self.shapes:
             raise KeyError(key)
-        return array_files.read_more(self.path, self.header, [key])[key]
+        return self._read([key])[key]
+
+    def _read(self, names: Iterable[str]) -> Arrays:
+        with _remedy(self.path):
+            return array_files.read_more(self.path, self.header, names)
 
     def dtype(self, key: str) -> np.dtype:
         """Return the type of an array, without reading the array."""
@@ -283,7 +301,11 @@ class RunRecord:
     @cached_property
     def lines(self) -> list[dict[str, Any]]:
         """The lines of metrics.jsonl, without the id of the sweep point, in the order of the evaluations."""
-        text = self.array(_LINES).tobytes()
+        with _remedy(self.path):
+            return self._parsed(array_files.read_more(self.path, self.header, [_LINES])[_LINES].tobytes())
+
+    def _parsed(self, text: bytes) -> list[dict[str, Any]]:
+        """Return the lines, after a check that they are those of this run."""
         try:
             lines = json.loads(text, parse_constant=_refuse)
             if [(line["seed"], line["round"]) for line in lines] != [(self.seed, at) for at in self.rounds.tolist()]:
@@ -298,7 +320,7 @@ class RunRecord:
 
     def measured(self) -> Measured:
         """Read all that the run has measured."""
-        arrays = array_files.read_more(self.path, self.header, [*self.keys, *self.fact_names])
+        arrays = self._read([*self.keys, *self.fact_names])
         facts = {name: arrays.pop(name) for name in self.fact_names}
         return Measured(self.seed, self.rounds, arrays, facts, self.lines, self.compile_seconds, self.run_seconds)
 

@@ -23,6 +23,7 @@ from safetensors.numpy import save
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.disk import check_size
+from mdfl_jax.storage.given import LARGE, check_file
 
 Arrays = dict[str, np.ndarray]
 KEY = "mdfl_jax"  # of the metadata
@@ -92,9 +93,10 @@ def write(path: Path, kind: str, header: Mapping[str, Any], arrays: Mapping[str,
 def is_of_kind(path: str | Path, kind: str) -> bool:
     """Tell whether a file is of a kind, from its metadata alone."""
     try:
+        check_file(path, LARGE)
         with safe_open(path, framework="numpy") as file:
             return _parse(file).get(_KIND) == kind
-    except (OSError, SafetensorError, ValueError):
+    except (OSError, SafetensorError, ValueError):  # a UserError is a ValueError
         return False
 
 
@@ -156,9 +158,8 @@ def read_more(path: Path, header: Mapping[str, Any], names: Iterable[str]) -> Ar
 def _one_line(path: Path) -> Iterator[None]:
     """Turn whatever the readers raise into one line that names the file."""
     try:
+        check_file(path, LARGE)
         yield
-    except FileNotFoundError:
-        raise UserError(f"{path}: there is no such file") from None
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
     except Exception as error:  # whatever the readers make of damaged bytes

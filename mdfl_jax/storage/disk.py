@@ -15,7 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -84,11 +84,11 @@ def check_size(size: int) -> None:
         raise UserError(f"it unpacks to {size / GIB:,.1f} GiB; this machine has {there / GIB:,.1f} GiB of memory")
 
 
-def check_npz(path: str | Path) -> None:
+def check_npz(path: str | Path | IO[bytes]) -> None:
     """Check the sizes of the arrays of an .npz file, before any of them is read.
 
     Args:
-      path: the file.
+      path: the file, or its stream.
 
     Raises:
       UserError: if they do not fit, or if the header of an array says another size than the archive.

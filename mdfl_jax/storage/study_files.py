@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 from filelock import FileLock
 
-from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.errors import UserError, errors_about
 from mdfl_jax.core.metric import SCHEMA
 from mdfl_jax.core.outcomes import seeds_of
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.array_files import SUFFIX
 from mdfl_jax.storage.disk import check_npz
+from mdfl_jax.storage.given import LARGE, open_file, read_text
 
 CONFIG = "config.json"  # which runs a study has, and how it was made
 RUNS = "runs"  # the records and the states of runs
@@ -28,8 +29,7 @@ LOGGERS = "loggers"  # each logger has a folder of its name there
 WORKERS = "workers"  # who computes which runs at present
 LOCK = ".mdfl_jax.lock"
 TABLES, FIGURES = "tables", "figures"
-MAY_BE_LINKS = (RUNS, MODELS)  # folders that may lie on another disk: their files have names that nobody else uses
-NO_LINKS = (LOGGERS, WORKERS, TABLES, FIGURES)
+FOLDERS = (RUNS, MODELS, LOGGERS, WORKERS, TABLES, FIGURES)  # no file is written or removed through a link to one
 METRICS = "metrics.jsonl"
 STREETS = "streets.npz"  # the streets of the map, [K, 4] "streets": straight pieces from (x, y) to (x, y)
 _OF_LOGGERS = ("events.out.tfevents.*", "mlflow.db*", "seed-*.json")  # the last: what the logger of wandb remembers
@@ -105,7 +105,7 @@ def begun_runs(workdir: Path) -> set[str]:
 def written_files(workdir: Path, listed: Collection[str]) -> Iterator[Path]:
     """Yield the files of a workdir that a study has written: no other one may ever be removed.
 
-    Nothing is found behind a link, but behind those of `MAY_BE_LINKS`.
+    Nothing is found behind a link.
 
     Args:
       workdir: The folder.
@@ -113,11 +113,10 @@ def written_files(workdir: Path, listed: Collection[str]) -> Iterator[Path]:
     """
 
     def is_own(path: Path) -> bool:
-        inner = path.relative_to(workdir).parents
-        return not any((workdir / of).is_symlink() for of in inner if str(of) not in (".", *MAY_BE_LINKS))
+        return not any((workdir / of).is_symlink() for of in path.relative_to(workdir).parents if str(of) != ".")
 
     for folder, pattern in ((RUNS, rf"({RUN.pattern})(\.state)?"), (MODELS, rf"({RUN.pattern})@\d+")):
-        for path in sorted((workdir / folder).glob("*" + SUFFIX)):
+        for path in filter(is_own, sorted((workdir / folder).glob("*" + SUFFIX))):
             if re.fullmatch(pattern, path.name.removesuffix(SUFFIX)):
                 yield path
     for pattern in _OF_LOGGERS:
@@ -130,12 +129,10 @@ def written_files(workdir: Path, listed: Collection[str]) -> Iterator[Path]:
 
 
 def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file; is the run finished?") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot be read: {error}") from None
+    if not path.exists():
+        raise UserError(f"{path}: no such file; is the run finished?")
+    with errors_about(str(path)):
+        return read_text(path, LARGE)
 
 
 def _parse(text: str, where: str, schema: int, keys: Collection[str] = _KINDS) -> dict[str, Any]:
@@ -269,9 +266,10 @@ def read_streets(workdir: Path) -> np.ndarray:
     if not path.is_file():
         return no_streets()
     try:
-        check_npz(path)
-        with np.load(path) as file:
-            found = file["streets"].astype(float)
+        with open_file(path, LARGE) as stream:
+            check_npz(stream)
+            stream.seek(0)
+            found = np.load(stream)["streets"].astype(float)
     except Exception as error:  # whatever the readers make of damaged bytes
         raise UserError(f"{path}: cannot be read: {error}") from None
     if found.ndim != 2 or found.shape[1] != 4:

@@ -89,11 +89,11 @@ def mib(study: Study) -> float:
 
 
 def notes(study: Study) -> list[str]:
-    """Return a line for the plan if the last states are not kept, so that rounds cannot be added later."""
+    """Return a line for the plan if the last states are not kept, so that with more rounds the runs begin anew."""
     size, most = mib(study), study.experiment.engine.states_mib
     if size <= most:
         return []
-    return [f"  last states take {size:,.1f} MiB, and engine.states_mib is {most}: no rounds can be added later"]
+    return [f"  last states take {size:,.1f} MiB, and engine.states_mib is {most}: with more rounds, runs begin anew"]
 
 
 class Beginning(NamedTuple):

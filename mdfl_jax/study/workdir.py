@@ -23,10 +23,10 @@ from mdfl_jax.storage.provenance import provenance
 from mdfl_jax.storage.study_files import (
     CONFIG,
     FIGURES,
+    FOLDERS,
     LOCK,
     LOGGERS,
     MODELS,
-    NO_LINKS,
     RUNS,
     STREETS,
     STUDY_SCHEMA,
@@ -175,8 +175,11 @@ def inspect_workdir(
         names = {path.name for path in workdir.iterdir() if not is_part(path)} if workdir.exists() else set()
     except OSError as error:
         raise UserError(f"--workdir={workdir}: {error.strerror or error}") from error
-    if link := next((name for name in NO_LINKS if (workdir / name).is_symlink()), ""):
-        raise UserError(f"--workdir={workdir}: {link} is a link, and no file is written through it; remove the link")
+    if link := next((name for name in FOLDERS if (workdir / name).is_symlink()), ""):
+        raise UserError(
+            f"--workdir={workdir}: {link} is a link, and no file is written through it; remove the link, or choose a "
+            "workdir on the other disk"
+        )
     if CONFIG not in names:
         ours = _OURS | _MADE if any(run_files(workdir)) else _OURS
         if other := sorted(names - ours):
@@ -257,6 +260,7 @@ class RunFiles:
     def __init__(self, study: Study, workdir: Path, log: Callable[[str], None]):
         self.workdir, self.log = workdir, log
         self.made = provenance()
+        self._noted = set[Path]()
         self.set_study(study)
 
     def set_study(self, study: Study) -> None:
@@ -279,10 +283,7 @@ class RunFiles:
         Raises:
           UserError: If it cannot be read.
         """
-        try:
-            return RunRecord(run_path(self.workdir, self.study.name(run)))
-        except UserError as error:
-            raise UserError(f"{error}; remove the file, and the same command runs it again") from error.__cause__
+        return RunRecord(run_path(self.workdir, self.study.name(run)))
 
     def fewer_rounds(self, run: Run) -> list[int]:
         """Return the rounds of the same run with fewer rounds that have a record or a state, in their order."""
@@ -297,27 +298,39 @@ class RunFiles:
         """Return the name of the same run with another number of rounds."""
         return run_name(without_rounds(self.study.name(run)).rpartition("-s")[0], run.seed, rounds)
 
+    def _state(self, name: str) -> dict[str, Any] | None:
+        """Return what the file of a state says of it; None if the state is missing or damaged."""
+        path = state_path(self.workdir, name)
+        try:
+            header, _ = array_files.read(path, FORMAT)
+            if header["run"] != name:
+                raise ValueError("it is the state of another run")
+            return {**header, "evaluations": int(header["evaluations"]), "earlier": str(header["earlier"])}
+        except (UserError, KeyError, TypeError, ValueError):
+            is_noted = not path.exists() or path in self._noted or run_path(self.workdir, name).is_file()
+            if not is_noted:  # a run with a record is counted by `check_more_rounds`
+                self.log(f"{path} is damaged; its run begins anew")
+                self._noted.add(path)
+        return None
+
     def beginning(self, run: Run) -> Beginning:
-        """Find the state from which a run goes on: its own, or that of the same run with fewer rounds."""
+        """Find the state from which a run goes on: its own, or that of the same run with fewer rounds.
+
+        A damaged state is one that is not there.
+        """
         name = self.study.name(run)
-        own = state_path(self.workdir, name)
-        if own.is_file():
-            try:
-                header, _ = array_files.read(own, FORMAT, only=())
-                if not header["ended"]:  # otherwise it has the last evaluation alone, and its record is gone
-                    return Beginning(int(header["evaluations"]), name, str(header["earlier"]))
-            except (UserError, KeyError, TypeError, ValueError):
-                self.log(f"{own} is damaged; its run begins anew")
-                own.unlink(missing_ok=True)
+        own = self._state(name)
+        if own and not own["ended"]:  # otherwise it has the last evaluation alone, and its record is gone
+            return Beginning(own["evaluations"], name, own["earlier"])
         for rounds in reversed(self.fewer_rounds(run)):
             fewer = self.name_with(run, rounds)
-            if not state_path(self.workdir, fewer).is_file():
+            state = self._state(fewer)
+            if state is None:
                 continue
-            header, _ = array_files.read(state_path(self.workdir, fewer), FORMAT, only=())
-            if header["ended"] and run_path(self.workdir, fewer).is_file():
+            if state["ended"] and run_path(self.workdir, fewer).is_file():
                 return Beginning(rounds // self.study.experiment.eval_every, fewer, fewer)
-            if not header["ended"] and not self.study.experiment.save.startswith("every"):  # models have the run's name
-                return Beginning(int(header["evaluations"]), fewer, str(header["earlier"]))
+            if not state["ended"] and not self.study.experiment.save.startswith("every"):  # models have the run's name
+                return Beginning(state["evaluations"], fewer, state["earlier"])
         return Beginning()
 
     def check_more_rounds(self, missing: Iterable[Run]) -> dict[int, int]:
@@ -330,25 +343,24 @@ class RunFiles:
           How many runs go on from a state of fewer rounds, by the round of this state.
 
         Raises:
-          UserError: If the last state of a run was not kept, or if anything depends on the number of rounds in all, so
-            that the first rounds would be others in a study of more rounds.
+          UserError: If anything depends on the number of rounds in all, so that the first rounds would be others in a
+            study of more rounds; if a record to which rounds are added is damaged.
         """
         study = self.study
         group_of = {p: group for group in study.groups for p in group.points}
         checked = set()
         found: dict[int, int] = {}
+        anew = 0
         for run in {study.name(run): run for run in missing}.values():
             beginning, fewer = self.beginning(run), self.fewer_rounds(run)
             lost = [rounds for rounds in fewer if run_path(self.workdir, self.name_with(run, rounds)).is_file()]
-            if not (lost or beginning.state) or beginning.state == study.name(run):  # an unfinished run may begin anew
+            if beginning.state == study.name(run):  # an unfinished run may begin anew
+                continue
+            if not beginning.state:
+                anew += bool(lost)
                 continue
             group, point = group_of[run.point], study.points[run.point].id
             words = f"--workdir={self.workdir}: rounds is {fewer[-1]} there and {study.experiment.rounds} here"
-            if not beginning.state:
-                raise UserError(
-                    f"{words}, and the last state of point {point!r}, seed {run.seed}, was not kept "
-                    "(engine.states_mib); rounds cannot be added"
-                )
             asked = id(group), fewer[-1]
             if asked not in checked and not states.is_independent(study, group, fewer[-1]):
                 raise UserError(
@@ -357,8 +369,12 @@ class RunFiles:
                     "eval_clients or eval_samples, or if neighbour lists must be longer for the further rounds"
                 )
             checked.add(asked)
+            if beginning.earlier:
+                RunRecord(run_path(self.workdir, beginning.earlier)).measured()  # what is damaged is told now
             at_round = beginning.evaluations * study.experiment.eval_every
             found[at_round] = found.get(at_round, 0) + 1
+        if anew:
+            self.log(f"{anew} of the runs in {self.workdir} begin anew: their last states are missing or damaged")
         return found
 
     def finish(

@@ -6,7 +6,6 @@ The readers are in `mdfl_jax.traces.formats`, a file for each kind of format. `m
 import gzip
 import io
 import math
-import os
 import zlib
 from array import array
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.registry import Registry
+from mdfl_jax.storage.given import LARGE, check_file
 from mdfl_jax.traces.trace import Contacts, Trace
 
 # In metres. Beyond it float32 is coarser than 4 mm, so places are measured from an origin near the first sample.
@@ -49,8 +49,10 @@ def opened(path: str | Path) -> Iterator[IO[bytes]]:
       UserError: for a file that is missing, empty, not a file, unreadable, damaged or cut off. This includes errors of
         decoding that occur while the caller reads the stream.
     """
-    if not os.path.isfile(path):
-        wrong(path, "it is not a file" if os.path.exists(path) else "there is no such file")
+    try:
+        check_file(path, LARGE)
+    except UserError as error:
+        wrong(path, str(error))
     try:
         with open(path, "rb") as raw:
             magic = raw.peek(2)[:2]

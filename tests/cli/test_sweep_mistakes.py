@@ -31,7 +31,7 @@ ARGUMENTS = """
 extra => unexpected argument 'extra'; settings are given as --name=value
 --overwrite=maybe => flag --overwrite=maybe: it must be true or false
 --workdir => Missing value for flag --workdir
---flagfile=/nope => Unable to open flagfile
+--flagfile=/nope => --flagfile=/nope: there is no such file
 --config.network.radis=3 => unknown config key 'network.radis' (did you mean 'network.radius'?); among the
 --config.data.name=/nowhere/mine.csv => data.name is '/nowhere/mine.csv', a path; a file is named by its folder
 --config.data.name=cifar10 => reads a prepared one; data.name=digits needs no files, as in mdfl sweep digits

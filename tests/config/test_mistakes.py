@@ -94,7 +94,7 @@ algorithm.name=nids | network.graph=exponential => nids needs symmetric mixing w
 PRESENCE = """
 presence.name=poisson | presence.at_start=7 => presence.at_start is 7; it must be at most network.num_clients, which is
 presence.name=table => presence.file is ''; it must be a file of lines client,from,to: presence.name is table
-presence.name=table | presence.file=none.csv => presence.file 'none.csv' cannot be read: No such file
+presence.name=table | presence.file=none.csv => presence.file 'none.csv': there is no such file
 presence.name=trace => presence.name is trace; it must be another one: trace.gaps is hold, so that no client is ever
 presence.name=trace | trace.gaps=absent => presence.name is trace; it must be another one: network.mobility random_m
 presence.name=markov | algorithm.name=kgt | presence.newcomers=initial => presence.newcomers is initial; it must be kept
@@ -166,14 +166,14 @@ server.units=1;2 => server.units: '1' is not of the form x,y
 server.units=2,6 => server.units: the place 2,6 is outside of the area 1..5 x 1..5
 & algorithm.name=async_fl | server.pattern=table
 server.file= => server.file is ''; it must be a file of lines client,slot: server.pattern is table
-server.file=none.csv => server.file 'none.csv' cannot be read: No such file
+server.file=none.csv => server.file 'none.csv': there is no such file
 server.file=soon.csv => line 1: '0,soon' is not client,slot
 server.file=head.csv => holds no meeting
 & algorithm.name=fedmobile | server.pattern=fixed
 cost.short_contact=drop => cost.short_contact is drop; it must be ignore with server.pattern fixed: the durations of
 """
 COSTS = """
-cost.speeds=none.txt => cost.speeds 'none.txt' cannot be read: No such file
+cost.speeds=none.txt => cost.speeds 'none.txt': there is no such file
 cost.speeds=speeds.txt | cost.speed_spread=0.5 => cost.speed_spread is 0.5; it must be 0 where cost.speeds names a file
 cost.speeds=speeds_2.txt => cost.speeds 'speeds_2.txt' holds 2 numbers; network.num_clients is 6
 cost.speeds=speeds_0.txt => 0 is no speed; it must be greater than 0 and finite

@@ -1,6 +1,7 @@
 """A section that lies in one file: its fields, rules, numbers and wrapper are found, and only where it is in use."""
 
-from dataclasses import dataclass
+import contextlib
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,13 +12,13 @@ from tables import with_fields
 from tiny import run_study, tiny_config
 
 from mdfl_jax import UserError
-from mdfl_jax.config.checks import notes
+from mdfl_jax.config.checks import check_used, notes, unused
 from mdfl_jax.config.points import group_points, points
-from mdfl_jax.config.resolve import resolve
+from mdfl_jax.config.resolve import all_fields, check_value, resolve
 from mdfl_jax.core.numbers import Numbers, number
 from mdfl_jax.core.own_files import import_file
 from mdfl_jax.core.registry import Registry
-from mdfl_jax.core.section import PICKED, Family, Section, field, section, sections_in
+from mdfl_jax.core.section import PICKED, Family, Section, field, section, sections, sections_in
 from mdfl_jax.core.types import FIXED
 from mdfl_jax.exchange.active import links_among
 from mdfl_jax.networks.wrappers.wrapper import wrap
@@ -45,13 +46,13 @@ def registered(order=PICKED - 1):
     """A section from outside of the package: in some rounds nobody hears anybody."""
     HOURS.register("even", Even)(lambda numbers, index: index % numbers.period == 0)
 
-    @section("opening", order=order)
+    @section("opening", order=order, switch="hours")
     @dataclass(frozen=True)
     class OpeningConfig(Section):
         """When clients may talk."""
 
         hours: str = field("", "rounds with links; empty: all", names=lambda: ("", *HOURS))
-        most: int = field(9, "the most rounds", at_least=1, part="opening")
+        most: int = field(9, "the most rounds", at_least=1)
 
         FAMILIES = (Family(HOURS, "Hours", "opening", "opening.hours"),)
 
@@ -60,9 +61,6 @@ def registered(order=PICKED - 1):
 
         def rules(self, whole):
             yield "opening.hours", self.hours and whole.rounds > self.most, f"empty with more than {self.most} rounds"
-
-        def ignored(self, whole):
-            yield "opening", not self.hours, "opening.hours is empty"
 
         def wrap(self, network, whole, built):
             def init(params, key, clients):
@@ -96,6 +94,52 @@ def test_a_section_from_outside_is_a_part_of_the_configuration():
     with pytest.raises(UserError, match=r"^opening\.period is 0; it must be at least 1"):
         made(opening__hours="even", opening__period="0")
     assert notes(made(opening__most="7")) == ["opening.most is 7; it has no effect: opening.hours is empty"]
+
+
+GIVES_WAY = {"network.graph", "network.num_clients", "network.num_mobile", "network.movers", "network.mixing"}
+OFF: dict[str, tuple[set[str], set[str]]] = {
+    "": ({"graph", "motion", "trace"}, set()),
+    "network.graph=ring": ({"motion", "network", "trace"}, GIVES_WAY | {"network.link_failure"}),
+    "server.pattern=exponential": ({"motion", "network", "trace"}, GIVES_WAY),
+    "data.name=synthetic:linear": ({"model"}, {"model.pretrained", "model.shared"}),  # told when the task is made
+}
+"""What is set => the sections that are off then, and the fields of them that are read all the same."""
+
+
+def other_value(path, each):
+    """A value that a field may have, and that is not its default."""
+    names = each.metadata.get("names", ())
+    numbers = (not each.default, 1, 2, 0.25, 0.5, *(names() if callable(names) else names), "0,1", (8,))
+    for value in numbers:
+        with contextlib.suppress(UserError):
+            if (found := check_value(path, value)) != each.default:
+                return found
+    raise AssertionError(path)
+
+
+@pytest.mark.parametrize("given", OFF)
+def test_each_field_of_a_section_that_is_off_is_refused_or_noted(given):
+    """All declared fields, also the numbers of members; a field of a section with a wrapper may bring it into use."""
+    off, read = OFF[given]
+    base = dict([given.split("=")]) if given else {}
+    own = {f"{kind.SECTION}.{each.name}" for kind in sections() for each in fields(kind)}
+    members = {kind.SECTION for kind in sections() if kind.FAMILIES}
+    own |= {path for path, each in all_fields().items() if "own" in each.metadata and path.split(".")[0] in members}
+    silent = []
+    for path, each in all_fields().items():
+        if path in read or not (path.split(".")[0] in off or (path in own and not given)):
+            continue
+        value = other_value(path, each)
+        try:
+            found = resolve(tiny_config(**base | {path: value}))
+            check_used([found])
+        except UserError:
+            continue
+        lines = [line for line in notes(found) + unused([found]) if line.startswith(f"{path} is ")]
+        if not lines and not any(path.split(".")[0] == kind.SECTION for kind in map(type, sections_in(found))):
+            silent.append(path)
+        assert len(lines) <= 1, lines
+    assert silent == []
 
 
 def test_an_algorithm_whose_links_it_changes_is_refused_with_its_fields():

@@ -54,6 +54,32 @@ def test_columns_that_may_be_something_else_are_asked_for(tmp_path):
     assert "data.target is 'a'; it must be empty: data.name='digits' is no table" in line
 
 
+BEYOND = {"stamp": 2**60, "beyond": 2**70, "below": -(2**62), "second": 1_700_000_000, "unsigned": 2**63}
+
+
+def test_whole_numbers_beyond_single_precision_stay_as_many(tmp_path):
+    """They are centred while they are whole, as features and as targets; a number of names and a label is none."""
+    for name, first in BEYOND.items():
+        steps = np.arange(60) if name != "second" else 1000 * np.arange(60)
+        whole = [first + int(step) for step in steps]
+        found = read(tmp_path, table(**{name: whole}))
+        column = np.concatenate([found.x_train[:, 2], found.x_test[:, 2]])
+        assert np.array_equal(np.sort(column) - column.min(), steps)
+        target = read(tmp_path, table(target=whole).drop(columns="label"))
+        numbers = np.concatenate([target.y_train, target.y_test])
+        assert np.array_equal(np.sort(numbers[:, 0]) - numbers.min(), steps)
+        middle = (whole[0] + whole[-1]) // 2
+        assert (f"{name} minus {middle:,}" in found.about) == (name != "second")
+    apart = [2**60 + k for k in range(30)] + [2**61 + k for k in range(30)]
+    for frame in (
+        table(stamp=apart),
+        table(target=apart).drop(columns="label"),
+        table(stamp=[2**10 * k for k in apart]),
+    ):
+        line = told(read, tmp_path, frame)
+        assert " has 60 different whole numbers, of which single precision tells 2 apart; allowed: numbers in a" in line
+
+
 SPELT = """1,000 2,500 | 0,126 7,5 | 12% 7% | 1.037,1 1.040,2 | 5.3kg 7kg | 0x1f 0x2a | 1/2 3/4 | <5 >=7 | ~10k ~2M
 2024-01-31 2024-02-01 | 08:30 17:05 | 31.1.2024 1.2.24 | 18-24 25-34 | 1_000 2_000 | $5 $7 | (5) (7) | 1d5 2d7
 \u22121 \u22122 | \u0663\u066b5 \u0661 | 1st 2nd | 5% low | 1..5 6..9 | 3,5,7 1,5 | \u00bd \u00be | 5+ 7+"""

@@ -24,7 +24,7 @@ MUTANTS = [
     Mutant("study/states.py", 'if header["run"] != beginning.state:', "if False:", GROWING),
     # A kill between two writes, and what it leaves.
     Mutant("storage/disk.py", "part.replace(path)", "path.write_bytes(part.read_bytes())", f"{WORKDIR} {DISK}"),
-    Mutant("study/workdir.py", 'if not header["ended"]:  # otherwise', "if True:  # otherwise", STORE),
+    Mutant("study/workdir.py", 'if own and not own["ended"]:  # otherwise', "if own:  # otherwise", STORE),
     # Runs that go on.
     Mutant("study/states.py", "np.zeros(leaf.shape, leaf.dtype) if row is None else row", "row",
            f"{GROWING}::{RULES}"),

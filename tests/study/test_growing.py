@@ -94,9 +94,9 @@ def test_equal_runs_of_two_points_are_computed_once(tmp_path, computed):
 
 def test_what_is_no_part_of_the_wanted_study_is_told_before_anything_is_written(less, tmp_path, monkeypatch):
     monkeypatch.setattr(states, "is_independent", lambda *_: False)
-    no_states = shutil.copytree(less, tmp_path / "no-states")
-    for path in no_states.glob("runs/*.state.safetensors"):
-        path.unlink()
+    damaged = shutil.copytree(less, tmp_path / "damaged")
+    path = run_path(damaged, names_of(damaged)[0])
+    path.write_bytes(path.read_bytes()[:-1])
     for folder, changes, line in (
         (less, {"network.radius": 2.0, "rounds": 4}, r"(tiny): network.radius is 3.0 there and 2.0 here;"),
         (less, {"seeds": 1}, "seeds is 2 there and 1 here"),
@@ -104,7 +104,7 @@ def test_what_is_no_part_of_the_wanted_study_is_told_before_anything_is_written(
         (less, {"algorithm.lr_schedule": "cosine"}, "algorithm.lr_schedule is 'constant' there and 'cosine' here"),
         (less, {"sweep": "network.mobility=dcm,dam"}, "network.mobility"),
         (less, {"rounds": 4}, "4 here, and rounds cannot be added, since the first"),
-        (no_states, {"rounds": 4}, "state of point 'base', seed 0, was not kept (engine.states_mib"),
+        (damaged, {"rounds": 4}, "; remove the file, and the command of the study runs it again"),
     ):
         before = contents(folder)
         said = told(go, folder, **STUDY | {"rounds": 2} | changes)
@@ -116,8 +116,8 @@ def test_what_is_no_part_of_the_wanted_study_is_told_before_anything_is_written(
 @pytest.mark.usefixtures("independent")
 def test_a_state_that_does_not_fit_is_refused_and_named(less):
     runs = [run_path(less, name) for name in names_of(less)]
-    one, other = (state_path(less, name) for name in names_of(less))
-    before, (header, arrays) = one.read_bytes(), array_files.read(one, FORMAT)
+    one = state_path(less, names_of(less)[0])
+    header, arrays = array_files.read(one, FORMAT)
     name = next(name for name in arrays if name.startswith("carry/.algorithm"))
     absent = {key: values for key, values in arrays.items() if key != name}
     for wrong in (absent, arrays | {"carry/.old_name": np.zeros(3)}, arrays | {name: np.float64(arrays[name])}):
@@ -125,8 +125,26 @@ def test_a_state_that_does_not_fit_is_refused_and_named(less):
         array_files.write(one, FORMAT, kept, wrong, compress=False)
         with pytest.raises(UserError, match=r"state\.safetensors: the state does not fit"):
             go(less, **STUDY, rounds=4)
-    for content, line in ((other.read_bytes(), "it is the state of"), (before[:-1], "the file is")):
-        one.write_bytes(content)
-        with pytest.raises(UserError, match=rf"state\.safetensors: {line}"):
-            go(less, **STUDY, rounds=4)
     assert all(path.is_file() for path in runs)
+
+
+def test_a_damaged_or_missing_state_is_one_that_is_not_there(less, tmp_path):
+    """Whatever has become of the states of shorter runs, the study is that of one go, and one note says it."""
+    go(tmp_path / "one-go", **STUDY, rounds=4)
+    paths = [state_path(less, name) for name in names_of(less)]
+    whole = [path.read_bytes() for path in paths]
+    middle = len(whole[0]) - 100  # of the arrays: the header is as it was
+    flipped = whole[0][:middle] + bytes([whole[0][middle] ^ 1]) + whole[0][middle + 1 :]
+    for content in (None, b"", whole[0][:-1], flipped, whole[1]):
+        folder, said = shutil.copytree(less, tmp_path / "copy"), list[str]()
+        path = folder / paths[0].relative_to(less)
+        path.unlink()
+        if content is not None:
+            path.write_bytes(content)
+        go(folder, said.append, **STUDY, rounds=4)
+        assert [line for line in said if "begin anew" in line] == [
+            f"1 of the runs in {folder} begin anew: their last states are missing or damaged"
+        ]
+        assert f"1 of the runs in {folder} go on from round 2" in said
+        assert_same(folder, tmp_path / "one-go")
+        shutil.rmtree(folder)

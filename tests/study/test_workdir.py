@@ -9,7 +9,8 @@ from studies import assert_same, contents, go, names_of
 from tiny import tiny_config
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.storage.study_files import CONFIG, run_path
+from mdfl_jax.report.read import read_workdir
+from mdfl_jax.storage.study_files import CONFIG, FOLDERS, run_path
 from mdfl_jax.study import Interrupted, make_study, run_or_resume
 from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.merge import merge
@@ -130,29 +131,29 @@ def test_whatever_the_lock_is_nothing_else_is_harmed(held, tmp_path):
     go(held, **STUDY | {"seeds": 3})
 
 
-def test_folders_of_a_study_may_be_links_to_another_disk_and_growth_may_be_taken_back(held, finished, tmp_path):
-    for name in ("models", "runs"):
-        (held / name).rename(tmp_path / name)
-        (held / name).symlink_to(tmp_path / name)
+def test_a_workdir_may_be_a_link_and_growth_may_be_taken_back(held, finished, tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(held)
     with pytest.raises(Interrupted):
-        go(held, on_evaluation=lambda info: info.seeds[0] > 1, **STUDY | {"seeds": 3})
-    assert go(held, **STUDY)[1]
+        go(link, on_evaluation=lambda info: info.seeds[0] > 1, **STUDY | {"seeds": 3})
+    assert go(link, **STUDY)[1]
     assert_same(held, finished)
-    assert (held / "models").is_symlink()
-    assert (held / "runs").is_symlink()
 
 
 def test_nothing_is_written_or_removed_through_a_linked_folder(held, tmp_path):
     outside = tmp_path / "outside"
     put(outside, "accuracy.png", "summary.csv", "a/events.out.tfevents.1", "0123456789abcdef.json")
+    for path in (held / "runs").iterdir():
+        shutil.copy(path, outside)
     before = contents(outside)
-    for name in ("figures", "tables", "loggers", "workers"):
+    for name in FOLDERS:
         shutil.rmtree(held / name, ignore_errors=True)
         (held / name).symlink_to(outside)
         for overwrite in (False, True):
             refused(held, f"{name} is a link, and no file is written through it", seeds=3, overwrite=overwrite)
         (held / name).unlink()
-    (held / "figures").symlink_to(outside)
+    for name in FOLDERS:
+        (held / name).symlink_to(outside)
     workdirs.clear(held)
     assert contents(outside) == before
 
@@ -179,8 +180,9 @@ def test_records_that_are_damaged_or_have_changed_places_are_refused(held, tmp_p
     one, other = (run_path(held, name) for name in names_of(held))
     whole = one.read_bytes()
     one.write_bytes(whole[:3000])
-    said = refused(held, "the file is damaged", seeds=3)
-    assert said.endswith("remove the file, and the same command runs it again")
+    for act in (go, lambda folder, **_: merge([folder], tmp_path / "merged"), lambda folder, **_: read_workdir(folder)):
+        said = refused(held, "the file is damaged", act=act, seeds=3)
+        assert said.endswith("; remove the file, and the command of the study runs it again")
     shutil.copy(other, one)
     for act in (go, lambda folder, **_: merge([folder], tmp_path / "merged")):
         refused(held, rf"{one.name}: no study writes such a record: it is that of the run '{other.name[:20]}", act=act,

@@ -14,7 +14,6 @@ With a drift, what is where changes after every so many rounds, one step at a ti
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -295,10 +294,7 @@ def collecting(
     )
 
 
-_of_collecting = partial(field, part="collecting")
-
-
-@section("data", order=80)
+@section("data", order=80, switch="collect")
 @dataclass(frozen=True)
 class CollectingConfig(Section):
     """The fields of the section data about samples that clients collect on the way."""
@@ -310,11 +306,11 @@ class CollectingConfig(Section):
         at_least=0,
         part="samples",
     )
-    regions: int = _of_collecting(
+    regions: int = field(
         3, "regions along a side of the area; partition divides the samples among them", at_least=1, at_most=100
     )
-    window: int = _of_collecting(50, "rounds whose samples a client keeps", at_least=1)
-    drift: str = _of_collecting(
+    window: int = field(50, "rounds whose samples a client keeps", at_least=1)
+    drift: str = field(
         "",
         "what changes after every drift_every rounds: the samples of each region are those of the region before it "
         "(places), or what is found, and all test samples, is turned by a quarter turn (rotation)",
@@ -349,10 +345,6 @@ class CollectingConfig(Section):
             why = f"with data.collect {self.collect} and costs: they count one amount of work"
             yield "algorithm.batch_size", not config.batch_size, f"1 or more {why}"
             yield "algorithm.local_epochs", config.local_epochs > 0, f"0 {why}"
-
-    def ignored(self, whole: Any) -> Iterator[Rule]:
-        """Yield that nothing is read of it if clients hold their samples from the first round on."""
-        yield "collecting", not self.in_use(whole), "data.collect is 0"
 
     def owners(self, whole: Any) -> tuple[int, int]:
         """Return the regions, which hold the samples that clients collect."""

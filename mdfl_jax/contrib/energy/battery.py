@@ -33,7 +33,7 @@ from mdfl_jax.networks.wrappers.roadside import at_units
 from mdfl_jax.networks.wrappers.wrapper import wrap
 
 _OWN = number_of("battery")  # folded into the key, since the costs draw from the same stream
-_of_energy, _of_chargers = (partial(field, part=part) for part in ("energy", "chargers"))
+_of_chargers = partial(field, part="chargers")
 
 
 class BatteryParams(NamedTuple):
@@ -128,7 +128,7 @@ def powered(network: Network) -> Network:
     return passed._replace(observe=observe)
 
 
-@section("energy", order=20)
+@section("energy", order=20, switch="capacity")
 @dataclass(frozen=True)
 class EnergyConfig(Section):
     """Batteries, from which clients take the joules that the section cost counts. Who has none left is silent."""
@@ -136,16 +136,16 @@ class EnergyConfig(Section):
     capacity: float = field(
         0.0, "joules that a client's battery holds; 0: energy never ends", at_least=0, finite=True, traced=True
     )
-    spread: float = _of_energy(
+    spread: float = field(
         0.0, "capacities are drawn in [1 - spread, 1 + spread] times the capacity", at_least=0, below=1, traced=True
     )
-    start: float = _of_energy(
+    start: float = field(
         1.0, "charge before the first round, as a share of the capacity", above=0, at_most=1, traced=True
     )
-    harvest: float = _of_energy(
+    harvest: float = field(
         0.0, "joules that each client gathers in a round, up to its capacity", at_least=0, finite=True, traced=True
     )
-    chargers: str = _of_energy("", "places of chargers 'x,y; x,y; ...' in the world's unit; empty: none")
+    chargers: str = field("", "places of chargers 'x,y; x,y; ...' in the world's unit; empty: none")
     charger_range: float = _of_chargers(
         0.0, "distance within which clients are at a charger", at_least=0, finite=True, traced=True
     )
@@ -182,9 +182,8 @@ class EnergyConfig(Section):
             check_inside(whole, "energy.chargers", parse_places(self.chargers, "energy.chargers"))
 
     def ignored(self, whole: Any) -> Iterator[Rule]:
-        """Yield that nothing is read of it without batteries, and nothing of chargers if there are none."""
-        yield "energy", not self.capacity, "energy.capacity is 0"
-        yield "chargers", not (self.capacity and self.chargers), "energy.chargers is empty"
+        """Yield that nothing is read of chargers if there are none."""
+        yield "chargers", not self.chargers, "energy.chargers is empty"
 
     def notes(self, whole: Any) -> Iterator[Rule]:
         """Yield batteries that nothing empties, and chargers that give nothing."""

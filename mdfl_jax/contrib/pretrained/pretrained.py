@@ -25,6 +25,7 @@ from safetensors.numpy import load_file
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.models.weights import WEIGHTS, WeightFormat
 from mdfl_jax.storage.disk import check_npz, check_size
+from mdfl_jax.storage.given import LARGE, check_file
 
 NEEDS_CODE = "it holds a pickle, which needs code to be read; only tensors are taken"
 STATE_DICTS = ("state_dict", "model_state_dict", "model")
@@ -183,8 +184,7 @@ def read_tensors(path: str | Path) -> dict[str, np.ndarray]:
     try:
         if suffix not in READERS:
             raise UserError(f"it ends in {suffix!r}; a weights file ends in {', '.join(READERS)}")
-        if not Path(path).is_file():
-            raise UserError("there is no such file")
+        check_file(path, LARGE)
         return without_prefix(READERS[suffix](path))
     except UserError as error:
         raise UserError(f"{str(path)!r}: {error}") from None

@@ -26,9 +26,11 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.tables import DECIMAL_COMMA, is_name, marks_of
-from mdfl_jax.data.dataset import for_testing, in_single
+from mdfl_jax.data.dataset import for_testing, in_single, whole_as_floats
 from mdfl_jax.data.files import while_reading
 from mdfl_jax.data.formats import FORMATS, NO_COLUMNS, TableColumns, of_ending
+from mdfl_jax.storage.disk import host_memory
+from mdfl_jax.storage.given import LARGE, check_file
 
 TARGETS, OWNER = ("label", "target"), "client"
 NEARLY = {
@@ -80,8 +82,9 @@ def read(files: list[Path], where: str, columns: TableColumns = NO_COLUMNS) -> d
     _check_names(inputs, columns, where)
     if not inputs:
         raise UserError(f"{where}: columns found: {', '.join(table.columns)}; allowed: a feature and a target at least")
-    features = _features(table[inputs], columns.categories, where)
-    y = _target(table[target].to_numpy(), target, target in columns.categories, where)
+    features, moved = _features(table[inputs], columns.categories, where)
+    y, away = _target(table[target].to_numpy(), target, target in columns.categories, where)
+    moved[target] = away
     client = np.unique(table[owner].to_numpy(), return_inverse=True)[1] if owner else None
     group = client if client is not None else y if y.dtype.kind == "i" else np.zeros(len(y), int)
     test = for_testing(group)
@@ -98,10 +101,17 @@ def read(files: list[Path], where: str, columns: TableColumns = NO_COLUMNS) -> d
     single, coarse = in_single(where, {"train": x[~test], "test": x[test]}, "x")
     owners = {} if client is None else {"client": client[~test], "client_test": client[test]}
     arrays = {"x_train": single["train"], "y_train": y[~test], "x_test": single["test"], "y_test": y[test], **owners}
-    return {**arrays, "about": _about(target, y, owner, features, coarse)}
+    return {**arrays, "about": _about(target, y, owner, features, coarse, moved)}
 
 
-def _about(target: str, y: np.ndarray, owner: str, features: Mapping[str, np.ndarray], coarse: np.ndarray) -> str:
+def _about(
+    target: str,
+    y: np.ndarray,
+    owner: str,
+    features: Mapping[str, np.ndarray],
+    coarse: np.ndarray,
+    moved: Mapping[str, int],
+) -> str:
     """Return a line that says what each column of a table is."""
     kind = f"{len(np.unique(y))} labels" if y.dtype.kind == "i" else "a regression"
     width = np.array([values.shape[1] for values in features.values()])
@@ -111,6 +121,7 @@ def _about(target: str, y: np.ndarray, owner: str, features: Mapping[str, np.nda
     said += f"the owners are the column {owner}, " if owner else ""
     said += f"the features are {', '.join(words[:FEW])}{more}"
     centred = [name for name, of in zip(np.repeat(list(features), width), coarse) if of]
+    said += "".join(f"; {name} minus {away:,}" for name, away in list(moved.items())[:FEW] if away)
     return said + (f"; {', '.join(centred[:FEW])} minus the mean, since float32 is too coarse" if centred else "")
 
 
@@ -144,6 +155,7 @@ def _table(path: Path, where: str) -> Any:
 
     with while_reading(where, "a CSV file with a header"), warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # rows that are longer than the header
+        check_file(path, min(LARGE, host_memory()))
         with open(path, encoding="utf-8-sig", newline="") as file:
             lines = list(itertools.islice((line for line in file if line.strip()), 2)) or [""]
         if len(marks := marks_of(lines)) > 1:
@@ -221,6 +233,11 @@ def _are_whole(texts: Iterable[str]) -> bool:
     return all(_WHOLE.fullmatch(text) for text in texts)
 
 
+def _long(texts: Iterable[str]) -> np.ndarray:
+    """Return whole numbers that are still texts as Python integers."""
+    return np.array(list(map(int, texts)), object)
+
+
 def _is_cell(name: str) -> bool:
     """Tell whether the name of a column is rather the cell of a sample: it has digits and no letter, as 1,000 or <5."""
     return any(map(str.isnumeric, name)) and not any(map(str.isalpha, name)) and not _are_numbers([name])[0]
@@ -257,20 +274,27 @@ def _target_column(columns: list[str], where: str) -> str:
     return named[0] if named else columns[-1]
 
 
-def _features(table: Any, categories: Sequence[str], where: str) -> dict[str, np.ndarray]:
-    """Return each column as features [n, F]: F = 1 for numbers, and the number of different values for names."""
+def _features(table: Any, categories: Sequence[str], where: str) -> tuple[dict[str, np.ndarray], dict[str, int]]:
+    """Return each column as features, and what is subtracted from columns of whole numbers (`whole_as_floats`).
+
+    Features are [n, F]: F = 1 for numbers, and the number of different values for names.
+    """
     is_number = [of.kind in "iufb" and name not in categories for name, of in zip(table.columns, table.dtypes)]
     numbers = iter(table.loc[:, is_number].to_numpy(np.float64).T[:, :, None])
-    return {
-        name: next(numbers) if known else _of_texts(table[name].to_numpy(), name, name in categories, where)
-        for name, known in zip(table.columns, is_number)
-    }
+    found, moved = dict[str, np.ndarray](), dict[str, int]()
+    for name, of, known in zip(table.columns, table.dtypes, is_number):
+        found[name] = next(numbers) if known else np.zeros((0, 1))
+        is_long = not known and name not in categories and _are_whole(table[name])
+        if is_long or (known and of.kind in "iu"):
+            whole = _long(table[name]) if is_long else table[name].to_numpy()
+            found[name], moved[name] = whole_as_floats(where, f"column {name!r}", whole[:, None])
+        elif not known:
+            found[name] = _of_texts(table[name].to_numpy(), name, name in categories, where)
+    return found, moved
 
 
 def _of_texts(values: np.ndarray, name: str, are_names: bool, where: str) -> np.ndarray:
     if not are_names:
-        if _are_whole(values):
-            return values.astype(str).astype(np.float64)[:, None]
         _check_texts(values.tolist(), name, where)
     known, place = np.unique(values, return_inverse=True)
     if len(known) > MOST_VALUES:
@@ -281,8 +305,8 @@ def _of_texts(values: np.ndarray, name: str, are_names: bool, where: str) -> np.
     return np.eye(len(known))[place]
 
 
-def _target(values: np.ndarray, name: str, are_names: bool, where: str) -> np.ndarray:
-    """Return the targets: int [n] labels, or float [n]."""
+def _target(values: np.ndarray, name: str, are_names: bool, where: str) -> tuple[np.ndarray, int]:
+    """Return the targets, int [n] labels or float [n], and what is subtracted from whole numbers."""
     is_long = values.dtype.kind not in "iufb" and _are_whole(values)
     is_number = values.dtype.kind in "iuf" or is_long
     if values.dtype.kind == "f" and not np.isfinite(values).all():
@@ -296,18 +320,20 @@ def _target(values: np.ndarray, name: str, are_names: bool, where: str) -> np.nd
                 "to be learnt 'target', or data.categories=label takes its values as classes"
             )
         if is_number and (name == "target" or (name != "label" and values.dtype.kind == "f")):
-            return values.astype(str).astype(np.float64) if is_long else values.astype(np.float64)
+            if values.dtype.kind == "f":
+                return values, 0
+            return whole_as_floats(where, f"column {name!r}", _long(values) if is_long else values)
         if not is_number and values.dtype.kind != "b" and name != "label":
             _check_texts(values.tolist(), name, where)  # a last column, whose cells say whether they are classes
     if not is_number and values.dtype.kind != "b":
         values = values.astype(str)
-    classes, place = np.unique(np.array(list(map(int, values)), object) if is_long else values, return_inverse=True)
+    classes, place = np.unique(_long(values) if is_long else values, return_inverse=True)
     if is_number and not are_names and name != "label" and len(classes) > MOST_CLASSES:
         raise UserError(
             f"{where}: column {name!r} has {len(classes):,} different whole numbers; its name must be label if they "
             "are classes, or target if they are the numbers of a regression"
         )
-    return place
+    return place, 0
 
 
 FORMATS.register("csv", doc="Tables of comma-separated values.")(of_ending(".csv", read, place=1, is_table=True))

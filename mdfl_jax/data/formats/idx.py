@@ -16,6 +16,7 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.files import while_reading
 from mdfl_jax.data.formats import FORMATS, Format
 from mdfl_jax.storage.disk import check_size
+from mdfl_jax.storage.given import LARGE, open_file
 
 FILES = {
     "x_train": "train-images-idx3-ubyte",
@@ -64,8 +65,8 @@ def read_idx(path: Path, where: str) -> np.ndarray:
         plain = path.name.removesuffix(".gz")
         raise UserError(f"{where}: a file is missing in {str(path.parent)!r}; allowed: {plain} or {plain}.gz")
     where = f"{where}, file {str(path)!r}"
-    opened = gzip.open if path.suffix == ".gz" else open
-    with while_reading(where, "an undamaged IDX file"), opened(path, "rb") as stream:
+    with while_reading(where, "an undamaged IDX file"), open_file(path, LARGE) as file:
+        stream = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
         shape = _shape(stream, where)
         size = math.prod(shape)
         check_size(size)

@@ -11,6 +11,7 @@ from mdfl_jax.data.dataset import KEYS, OPTIONAL_KEYS
 from mdfl_jax.data.files import while_reading
 from mdfl_jax.data.formats import FORMATS, of_ending
 from mdfl_jax.storage.disk import check_npz
+from mdfl_jax.storage.given import LARGE, open_file
 
 ALIKE = 0.75  # the likeness (`difflib`) from which a name is taken for a misspelt one
 
@@ -23,16 +24,16 @@ def read(files: list[Path], where: str) -> dict[str, np.ndarray]:
     Raises:
       UserError: if the file is damaged, lacks one of the four arrays, or has one whose name is probably misspelt.
     """
-    with while_reading(where, "an undamaged npz, no pickled objects"):
-        check_npz(files[0])
-        with zipfile.ZipFile(files[0]) as archive:
-            members = {member.removesuffix(".npy"): member for member in archive.namelist()}
-            if not members.keys() >= set(KEYS):
-                found = ", ".join(repr(key) for key in sorted(members)[:10]) or "none"
-                raise UserError(f"{where}: keys found: {found}; needed: {', '.join(KEYS)}")
-            for name in sorted(members):
-                _check_name(name, where)
-            return {key: _read_member(archive, members[key]) for key in (*KEYS, *OPTIONAL_KEYS) if key in members}
+    undamaged = while_reading(where, "an undamaged npz, no pickled objects")
+    with undamaged, open_file(files[0], LARGE) as file, zipfile.ZipFile(file) as archive:
+        check_npz(file)
+        members = {member.removesuffix(".npy"): member for member in archive.namelist()}
+        if not members.keys() >= set(KEYS):
+            found = ", ".join(repr(key) for key in sorted(members)[:10]) or "none"
+            raise UserError(f"{where}: keys found: {found}; needed: {', '.join(KEYS)}")
+        for name in sorted(members):
+            _check_name(name, where)
+        return {key: _read_member(archive, members[key]) for key in (*KEYS, *OPTIONAL_KEYS) if key in members}
 
 
 def _check_name(name: str, where: str) -> None:

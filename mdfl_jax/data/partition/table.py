@@ -1,7 +1,6 @@
 """The partition ``table``: a file says who holds which samples, or how many of each label."""
 
 import json
-from pathlib import Path
 from typing import NoReturn
 
 import jax
@@ -13,6 +12,7 @@ from mdfl_jax.core.numbers import Setting, number
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.data.files import arrays_in, number_rows, while_reading, whole
 from mdfl_jax.data.partition import PARTITIONS, PartitionNumbers, PartitionSettings, deal_by_counts
+from mdfl_jax.storage.given import read_text
 
 HELD = "Size of samples for labels in clients"  # the entry of PFLlib's config.json
 LARGEST = 2**24  # numbers are single precision, which has all whole numbers up to this one
@@ -40,7 +40,7 @@ def read_table(path: str) -> np.ndarray:
         if path.endswith(".npz"):
             found = _of_arrays(arrays_in(path), where)
         elif path.endswith(".json"):
-            found = _of_json(Path(path).read_text(encoding="utf-8"), where)
+            found = _of_json(read_text(path), where)
         else:
             found = np.array([row for _, row in number_rows(path, whole)], np.int64)
             found = found[:, 0] if found.shape[1] == 1 else found

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -24,7 +23,6 @@ _OWN = number_of("attackers")  # folded into the key, since the inner network dr
 _NEVER = 2**30  # rounds
 WHO = ("random", "mobile", "static", "most_central", "outermost", "listed")
 """Who attacks: any clients, mobile or static ones, those nearest to or farthest from the middle, or those listed."""
-_of_attack = partial(field, part="attack")
 
 
 class AttackedParams(NamedTuple):
@@ -138,25 +136,25 @@ def _attack_needs(name: str) -> str:
     return mixes or (f"Needs {kind}." if attack.poison else "")
 
 
-@section("attack", order=60)
+@section("attack", order=60, switch="name")
 @dataclass(frozen=True)
 class AttackConfig(Section):
     """Which clients attack, from when, and how. Tables and curves are then of the honest clients."""
 
     name: str = field("", "what attackers do; empty: nobody attacks", names=lambda: ("", *ATTACKS), traced=True)
     number: int = field(1, "number of attackers", at_least=0, traced=True, part="attackers")
-    share: float = _of_attack(
+    share: float = field(
         0.0, "share of the clients that attack, in place of the number", at_least=0, below=1, traced=True
     )
-    who: str = _of_attack(
+    who: str = field(
         "random",
         "who attacks: any clients, mobile or static ones, those in the middle or outside, or those of attack.clients",
         names=WHO,
         traced=True,
     )
-    clients: str = _of_attack("", "the clients that attack with attack.who listed, as 0,3", traced=True)
-    from_round: int = _of_attack(0, "first round of the attack", at_least=0, traced=True)
-    memory: int = _of_attack(
+    clients: str = field("", "the clients that attack with attack.who listed, as 0,3", traced=True)
+    from_round: int = field(0, "first round of the attack", at_least=0, traced=True)
+    memory: int = field(
         20,
         "rounds within which a client counts as within reach of an attacker, by a chain of contacts",
         at_least=0,
@@ -233,9 +231,7 @@ class AttackConfig(Section):
             self.listed(whole)
 
     def ignored(self, whole: Any) -> Iterator[Rule]:
-        """Yield that nothing is read of it without an attack, and what says how many attack."""
-        yield "attack", not self.name, "attack.name is empty"
-        yield "attackers", not self.name, "attack.name is empty"
+        """Yield what else says how many attack."""
         yield "attackers", self.who == "listed", "attack.clients says who attacks"
         yield "attackers", bool(self.share), "attack.share says how many attack"
 

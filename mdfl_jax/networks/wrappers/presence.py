@@ -6,7 +6,7 @@ stands still, or it trains on, as set. What a client that comes knows is said by
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -38,15 +38,13 @@ from mdfl_jax.exchange.active import links_among, where_moving
 from mdfl_jax.mobility.registry import movement_of
 from mdfl_jax.networks.spatial import PRESENT
 from mdfl_jax.networks.wrappers.wrapper import wrap
-from mdfl_jax.storage.number_lines import whole_numbers
+from mdfl_jax.storage.given import whole_numbers
 
 OWN = number_of("presence")  # folded into the key, since other networks draw from the same stream
 ABSENT = ("idle", "train")
 """What clients do that are away: nothing, or they train alone."""
 NEWCOMERS = ("kept", "initial", "neighbour")
 """The model with which a client comes: its own, the first one, or that of the first neighbour that it hears."""
-
-_of_presence = partial(field, part="presence")
 
 
 class Moment(NamedTuple):
@@ -304,14 +302,14 @@ def read_stays(path: str, num_clients: int) -> np.ndarray:
     return stays
 
 
-@section("presence", order=10)
+@section("presence", order=10, switch="name")
 @dataclass(frozen=True)
 class PresenceConfig(Section):
     """Clients that come and go, what they do while they are away, and the models with which they come."""
 
     name: str = field("", "who is there in a round; empty: all clients, always", names=lambda: ("", *PRESENCES))
-    absent: str = _of_presence("idle", "clients that are away do nothing (idle), or train alone (train)", names=ABSENT)
-    newcomers: str = _of_presence(
+    absent: str = field("idle", "clients that are away do nothing (idle), or train alone (train)", names=ABSENT)
+    newcomers: str = field(
         "kept",
         "a client that comes goes on with its own model (kept), or begins anew with the first model (initial) or with "
         "that of the first neighbour that it hears (neighbour)",
@@ -342,10 +340,6 @@ class PresenceConfig(Section):
         yield "presence.name", self.name and pattern, misses
         held = f"another one: trace.gaps is {whole.trace.gaps}, so that no client is ever away"
         yield "presence.name", self.name == "trace" and whole.trace.gaps != "absent", held
-
-    def ignored(self, whole: Any) -> Iterator[Rule]:
-        """Yield that nothing is read of it if nobody is ever away."""
-        yield "presence", not self.name, "presence.name is empty"
 
     def describe(self, whole: Any) -> str:
         """Return the member."""

@@ -211,7 +211,7 @@ def roadside(inner: Network, rounds: int, known_next: bool = True, one_at_a_time
     return passed
 
 
-@section("server", order=5)
+@section("server", order=5, switch="pattern")
 @dataclass(frozen=True)
 class ServerConfig(Section):
     """A server that clients meet now and then, for the algorithms that use one. A slot is a round.
@@ -225,7 +225,12 @@ class ServerConfig(Section):
     )
     file: str = field("", "pattern table: file of lines client,slot", file=True)
     pairs: float = field(
-        0.5, "share of clients paired in a slot, rho; no effect with roadside", at_least=0, at_most=1, traced=True
+        0.5,
+        "share of clients paired in a slot, rho; no effect with roadside",
+        at_least=0,
+        at_most=1,
+        traced=True,
+        part="pairs",
     )
     known_next: bool = field(
         True,
@@ -233,8 +238,12 @@ class ServerConfig(Section):
         "the last",
     )
     units: str = field("", "roadside: places of the units 'x,y; x,y; ...' in the world's unit")
-    unit_range: float = field(100.0, "roadside: distance within which clients meet a unit", at_least=0, traced=True)
-    one_at_a_time: bool = field(True, "roadside: a client talks to one other in a slot; else to all in range")
+    unit_range: float = field(
+        100.0, "roadside: distance within which clients meet a unit", at_least=0, traced=True, part="units"
+    )
+    one_at_a_time: bool = field(
+        True, "roadside: a client talks to one other in a slot; else to all in range", part="units"
+    )
 
     FAMILIES = (
         Family(
@@ -267,8 +276,10 @@ class ServerConfig(Section):
             yield f"network.{name}", fails, f"0 under server.pattern {pattern}: pairs are drawn"
 
     def ignored(self, whole: Any) -> Iterator[Rule]:
-        """Yield that nothing is read of it where the server is always there."""
-        name = whole.algorithm.name
+        """Yield that nothing is read of it where the server is always there, and what other patterns read."""
+        name, pattern = whole.algorithm.name, self.pattern
+        yield "pairs", pattern == "roadside", f"with server.pattern {pattern} the places say who is paired"
+        yield "units", pattern != "roadside", f"server.pattern is {pattern}, and it must be roadside"
         yield "server", whole.serves_all, f"with {name} all clients reach the server in every round"
 
     def describe(self, whole: Any) -> str:

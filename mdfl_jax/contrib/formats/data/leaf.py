@@ -19,6 +19,7 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.tables import is_number
 from mdfl_jax.data.files import while_reading
 from mdfl_jax.data.formats import FORMATS, Format
+from mdfl_jax.storage.given import read_text
 
 SPLITS = ("train", "test")
 PARTS = ("users", "num_samples", "user_data")
@@ -84,7 +85,7 @@ def read(paths: list[Path], where: str) -> dict[str, Any]:
 def _users(path: Path, where: str) -> dict[str, Any]:
     """Return what a file holds of each user, after a check of its parts."""
     with while_reading(where, "a file of JSON as LEAF writes it"):
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_text(path))
         if not isinstance(content, dict) or not set(PARTS) <= set(content):
             raise UserError(f"{where}: it has not the parts {', '.join(PARTS)}")
         users, counts, data = [*map(str, content["users"])], content["num_samples"], content["user_data"]
