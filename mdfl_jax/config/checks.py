@@ -450,7 +450,7 @@ def _unread(experiment: Experiment) -> Iterator[tuple[str, str]]:
 
 def _switched_off(experiment: Experiment) -> dict[str, str]:
     """Return the fields of the sections that their switch keeps out of use, with the reason."""
-    found = {}
+    found = dict[str, str]()
     for kind in sections():
         config, switch = kind.of(experiment), f"{kind.SECTION}.{kind.SWITCH}"
         if kind.SWITCH and not config.in_use(experiment):
