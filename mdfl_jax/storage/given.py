@@ -4,10 +4,11 @@ A device, a pipe or a file that the system makes up may have no end, and a pipe 
 regular file is opened, and only up to a size. The caller names the field and the path.
 """
 
+import io
 import os
 import stat
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
@@ -49,7 +50,7 @@ def check_file(path: str | Path, most: int = TABLE) -> None:
         raise UserError(f"it has {found.st_size:,} bytes; {allowed}")
 
 
-def open_file(path: str | Path, most: int = TABLE) -> IO[bytes]:
+def open_file(path: str | Path, most: int = TABLE) -> io.BufferedReader:
     """Open a file for reading, after `check_file`.
 
     Raises:

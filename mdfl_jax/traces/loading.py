@@ -19,7 +19,6 @@ from mdfl_jax.traces.trace import Contacts, Trace
 
 EARTH_RADIUS = 6_371_008.8  # metres, the IUGG mean radius R1
 
-MOST_SECONDS = 2.0**53  # double precision has all whole numbers up to this size
 _HEAD = 1 << 16  # bytes at the beginning of a file, by which its format is found
 _TRIED = 20  # files of a folder by which its format is found
 
@@ -49,7 +48,6 @@ def load(path: str | Path, format: str = "auto", columns: str = "", part: Part =
         wrong(path, f"trace.columns is {columns!r}, and the format {name} has columns of its own; it must be empty")
     loaded = TRACE_FORMATS[name].read(path, **({"named": named} if named else {}))
     loaded = replace(loaded, why="; ".join(filter(None, (sign, loaded.why))))
-    _check_times(path, *((loaded.start, loaded.end) if isinstance(loaded, Contacts) else (loaded.times,)))
     if isinstance(loaded, Contacts):
         return loaded if part == ALL else of_contacts(loaded, part)
     if part != ALL:
@@ -65,15 +63,6 @@ def load(path: str | Path, format: str = "auto", columns: str = "", part: Part =
             said.append(f"trace.format={name}_geo reads degrees")
         wrong(path, "; ".join(said))
     return loaded
-
-
-def _check_times(path: str | Path, *times: np.ndarray) -> None:
-    """Refuse times so large that different whole numbers of a file are equal in double precision."""
-    largest = max((float(of.flat[place]) for of in times for place in (of.argmin(), of.argmax())), key=abs)
-    if abs(largest) >= MOST_SECONDS:
-        wrong(
-            path, f"it has the time {largest:.0f}; allowed: seconds below 2^53, up to which all whole numbers are exact"
-        )
 
 
 def projected(trace: Trace) -> Trace:

@@ -18,7 +18,7 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.registry import Registry
-from mdfl_jax.storage.given import LARGE, check_file
+from mdfl_jax.storage.given import LARGE, open_file
 from mdfl_jax.traces.trace import Contacts, Trace
 
 # In metres. Beyond it float32 is coarser than 4 mm, so places are measured from an origin near the first sample.
@@ -29,6 +29,8 @@ HIGHEST = 1e38  # near the largest float32
 # Bounds, so that no file fills the memory; a sample takes about 20 bytes while it is read.
 MOST_SAMPLES = 500_000_000
 MOST_CLIENTS = 1_000_000  # in a contact list, as in a study
+EXACT = 2.0**53  # floats have all whole numbers up to this size
+BELOW = "a whole number must be below 2^53, up to which floats tell all apart"
 LONGEST_LINE = 2**26  # characters of a line; bytes of an element of XML
 
 
@@ -50,11 +52,11 @@ def opened(path: str | Path) -> Iterator[IO[bytes]]:
         decoding that occur while the caller reads the stream.
     """
     try:
-        check_file(path, LARGE)
+        file = open_file(path, LARGE)
     except UserError as error:
         wrong(path, str(error))
     try:
-        with open(path, "rb") as raw:
+        with file as raw:
             magic = raw.peek(2)[:2]
             if not magic:
                 wrong(path, "the file is empty")
@@ -108,8 +110,11 @@ def number(path: str | Path, line: int, name: str, text: str) -> float:
         value = float(text)
     except ValueError:
         wrong(path, f"{name} is {text!r}; it must be a number", line)
-    if not math.isfinite(value):
-        wrong(path, f"{name} is {text}; it must be finite", line)
+    if not abs(value) < EXACT:
+        if text.strip().lstrip("+-").isdecimal():
+            wrong(path, f"{name} is {text}; {BELOW}", line)
+        if not math.isfinite(value):
+            wrong(path, f"{name} is {text}; it must be finite", line)
     return value
 
 
@@ -211,11 +216,13 @@ class Columns:
                 self.origin = origin_near(x, y, self.geographic)
             node = self.ids[name] = len(self.last)
             self.kinds.append(kind)
-            self.last.append(-math.inf)
+            self.last.append(-EXACT)
             self.at.append(-1)
-        if not self.last[node] < time < math.inf:
+        if not self.last[node] < time < EXACT:
             if not math.isfinite(time):
                 wrong(self.path, f"time is {time}; it must be finite", line)
+            if abs(time) >= EXACT:
+                wrong(self.path, f"time is {time:.0f}; {BELOW}", line)
             if time == self.last[node]:
                 place, at = (np.float32(x - self.origin[0]), np.float32(y - self.origin[1])), self.at[node]
                 if place == (self.x[at], self.y[at]) and (z is None or (self.z and np.float32(z) == self.z[at])):

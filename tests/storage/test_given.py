@@ -1,5 +1,6 @@
 """What is no regular file, or too large a one, is refused in one line and unread, whatever names it."""
 
+import ast
 import os
 import re
 import signal
@@ -10,6 +11,7 @@ import pytest
 from small import told
 from tiny import tiny_config
 
+import mdfl_jax
 from mdfl_jax.cli.common import parse_flags
 from mdfl_jax.config.resolve import all_fields, read_file
 from mdfl_jax.study import make_study
@@ -85,6 +87,23 @@ def test_streets_configs_flags_and_data_that_are_no_regular_file(odd, tmp_path, 
         for line in lines:
             assert kind in line
             assert "; allowed: a regular file of at most " in line
+
+
+READING = ("config", "contrib/formats", "data", "mobility", "networks", "traces")
+
+
+def test_nothing_else_opens_files_of_the_user():
+    """In the rooms that read what fields name, no file is opened for reading but by `mdfl_jax.storage.given`."""
+    package = Path(mdfl_jax.__file__).parent
+    found = []
+    for path in (path for room in READING for path in sorted((package / room).rglob("*.py"))):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call):
+                name = ast.unparse(node.func)
+                writes = [of for of in node.args if isinstance(of, ast.Constant) and str(of.value).startswith("w")]
+                opens = name in ("open", "gzip.open") or name.endswith((".read_text", ".read_bytes"))
+                found += [f"{path.name}:{node.lineno}"] if opens and not writes else []
+    assert found == []
 
 
 def test_what_is_no_text_is_named(tmp_path):

@@ -15,6 +15,7 @@ Nothing is guessed: a column without a name, or one that is nearly called as the
 """
 
 import csv
+import io
 import itertools
 import re
 import warnings
@@ -30,7 +31,7 @@ from mdfl_jax.data.dataset import for_testing, in_single, whole_as_floats
 from mdfl_jax.data.files import while_reading
 from mdfl_jax.data.formats import FORMATS, NO_COLUMNS, TableColumns, of_ending
 from mdfl_jax.storage.disk import host_memory
-from mdfl_jax.storage.given import LARGE, check_file
+from mdfl_jax.storage.given import LARGE, open_file
 
 TARGETS, OWNER = ("label", "target"), "client"
 NEARLY = {
@@ -155,9 +156,9 @@ def _table(path: Path, where: str) -> Any:
 
     with while_reading(where, "a CSV file with a header"), warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # rows that are longer than the header
-        check_file(path, min(LARGE, host_memory()))
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            lines = list(itertools.islice((line for line in file if line.strip()), 2)) or [""]
+        with open_file(path, min(LARGE, host_memory())) as file:
+            text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+            lines = list(itertools.islice((line for line in text if line.strip()), 2)) or [""]
         if len(marks := marks_of(lines)) > 1:
             shown = " or ".join(map(repr, marks))
             raise UserError(f"{where}: {shown} may divide its columns; allowed: names and cells without the other one")
