@@ -16,10 +16,10 @@ from mdfl_jax.networks.wrappers.wrapper import wrap
 
 
 class Sleep(NamedTuple):
-    """The traced numbers of the wrapper, or its state, around those of the inner network."""
+    """The traced numbers of the wrapper, or its state (who is awake), around those of the inner network."""
 
     inner: Any
-    every: Any = None
+    own: Any
 
 
 @section("sleep", order=15, switch="every")
@@ -37,13 +37,13 @@ class SleepConfig(Section):
 
     def wrap(self, network, whole, built):
         def init(params, key, clients):
-            return Sleep(network.init(params.inner, key, clients))
+            return Sleep(network.init(params.inner, key, clients), jnp.ones(network.num_clients, bool))
 
         def step(params, key, round_index, state, clients):
             inner, links = network.step(params.inner, key, round_index, state.inner, clients)
-            awake = (round_index + jnp.arange(network.num_clients)) % params.every != 0
+            awake = (round_index + jnp.arange(network.num_clients)) % params.own != 0
             active = awake if links.active is None else awake & links.active
-            return Sleep(inner), links._replace(active=active)  # links to sleepers, and their rows, are cut for it
+            return Sleep(inner, awake), links._replace(active=active)  # their links are cut for it
 
         return wrap(network, init=init, step=step, gives=network.gives - {FIXED}, metrics=(AWAKE,))
 
@@ -53,5 +53,5 @@ class SleepConfig(Section):
 
 AWAKE = Metric(
     "awake", lambda at: at.mean_over_rounds("awake"), UNKNOWN, shape=(), label="clients awake (%)", scale=0.01,
-    each_round=lambda view: jnp.mean(view.links.active.astype(jnp.float32)), shown={TABLE, CURVE}
+    each_round=lambda view: jnp.mean(view.state.own.astype(jnp.float32)), shown={TABLE, CURVE}
 )  # fmt: skip

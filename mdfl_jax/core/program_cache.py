@@ -24,7 +24,7 @@ def keep_programs(folder: str, name: str = "cache") -> None:
     """Keep compiled programs in a folder from now on.
 
     Args:
-      folder: the folder; '' keeps none.
+      folder: the folder; "" keeps none.
       name: what the user has given it by, for error lines.
 
     Raises:
@@ -35,14 +35,16 @@ def keep_programs(folder: str, name: str = "cache") -> None:
     check_path(name, folder)
     if os.path.exists(folder) and not os.path.isdir(folder):
         raise UserError(f"{name}={folder}: it is not a directory")
-    if folder:
-        for setting, value in {FOLDER: folder, **SETTINGS}.items():
-            jax.config.update(setting, value)
+    for setting, value in {FOLDER: folder or None, **SETTINGS}.items():
+        jax.config.update(setting, value)
 
 
 @contextlib.contextmanager
-def programs_kept(folder: str) -> Iterator[None]:
-    """Keep compiled programs in a folder for a while; then JAX is set as before. A folder that JAX has stays its own.
+def programs_kept(folder: str | None) -> Iterator[None]:
+    """Keep compiled programs in a folder for a while; then JAX is set as before.
+
+    Args:
+      folder: the folder; "" keeps none. None: that of JAX if it has one, else the default.
 
     Raises:
       UserError: as `keep_programs` does.
@@ -51,10 +53,7 @@ def programs_kept(folder: str) -> Iterator[None]:
     from jax.experimental.compilation_cache import compilation_cache
 
     before = {name: getattr(jax.config, name) for name in (FOLDER, *SETTINGS)}
-    if before[FOLDER]:
-        yield
-        return
-    keep_programs(folder)
+    keep_programs((before[FOLDER] or default_folder()) if folder is None else os.path.expanduser(folder))
     compilation_cache.reset_cache()  # JAX looks at the folder once, with its first program
     try:
         yield

@@ -145,6 +145,9 @@ class Section:
     def wrap_task(self, task: Task, whole: Any, num_strata: int) -> Task:
         """Return the task with what the section puts around it. It is called if the section is in use.
 
+        Groups whose sections and numbers of clients are equal share a task, so nothing else may decide it. Only one
+        section in use may do this.
+
         Args:
           task: the task, whose clients are the `owners`.
           whole: the configuration.

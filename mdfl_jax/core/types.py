@@ -108,8 +108,8 @@ class Extra:
         """Return it for more rows, of which the last are padding clients. Its arrays have a leading client axis."""
         return jax.tree.map(lambda x: fill(x, rows, 0), self)
 
-    def among(self, kept: jax.Array) -> Self:
-        """Return what is left of it if the links of a round are those of ``kept`` only, [N, K] bool."""
+    def among(self, kept: jax.Array, clients: jax.Array) -> Self:
+        """Return what is left of it if only links of ``kept`` stay, [N, K] bool: those among ``clients``, [N] bool."""
         return self
 
     def around(self, algorithm: "Algorithm") -> "Algorithm":

@@ -77,7 +77,7 @@ def links_among(links: Links, active: jax.Array, stay: bool = False) -> Links:
         mix=jnp.where(others & ~kept, 0, links.mix) + links.senders.on_own(removed),
         partner=partner,
         server=server and server._replace(now=server.now & active),
-        extra=links.extra if stay else tuple(extra.among(kept) for extra in links.extra),
+        extra=links.extra if stay else tuple(extra.among(kept, active) for extra in links.extra),
     )
     return among.of_channel(audible=audible)
 

@@ -98,8 +98,8 @@ def run(
         `mdfl_jax.EvaluationInfo`. If it returns True, the study is stopped after this evaluation. An evaluation that an
         earlier run of the study has saved is not shown again.
       data: arrays x_train, y_train, x_test, y_test, ... (docs/data.md) in place of the data set of ``data.name``.
-      cache: the folder in which compiled programs are kept for later calls and processes; None: that of the commands
-        (`mdfl info` prints it), or the one that JAX is set to; "": none.
+      cache: the folder in which compiled programs are kept for later calls and processes; "": none. None: the one that
+        JAX is set to, or else that of the commands (`mdfl info` prints it).
 
     Returns:
       The results, which equal those of the command with the same configuration.
@@ -121,8 +121,7 @@ def run(
     log = print_to_stderr if progress else ignore
     options = RunOptions(overwrite, progress, log, on_evaluation)
     with contextlib.ExitStack() as stack:
-        folder_of_programs = program_cache.default_folder() if cache is None else str(cache)
-        stack.enter_context(program_cache.programs_kept(folder_of_programs))
+        stack.enter_context(program_cache.programs_kept(None if cache is None else str(cache)))
         study = _make_study_of(as_config(config), data)
         if workdir is not None:
             check_path("workdir", workdir)

@@ -37,12 +37,15 @@ def test_programs_are_kept_for_a_while_and_jax_is_then_set_as_before(tmp_path, u
     jax.clear_caches()
     with programs_kept(str(folder)):
         compiled(0.25)  # the same program, which is read
-        with programs_kept(str(other)):  # JAX has a folder already
+        with programs_kept(None):  # JAX has a folder already
             compiled(0.625)
+        with programs_kept(""):
+            compiled(0.875)
+            assert getattr(jax.config, FOLDER) is None
+        with programs_kept(str(other)):
+            compiled(0.125)
     assert len(list(folder.glob("*-cache"))) == programs + 1
-    assert not other.exists()
-    with programs_kept(""):
-        assert getattr(jax.config, FOLDER) is None
+    assert list(other.glob("*-cache"))
 
 
 def test_a_folder_that_is_a_file_is_refused(tmp_path, unset):

@@ -55,6 +55,8 @@ class Links:
             self.at_server = self.at_server & some
         if self.partner is not None:
             self.partner = np.array([p if some[i] and some[p] else i for i, p in enumerate(self.partner)])
+        if self.renewed is not None:  # who hears its teacher no more goes on with its own model
+            self.renewed = {i: j for i, j in self.renewed.items() if i == j or (some[i] and some[j])}
         return self
 
 

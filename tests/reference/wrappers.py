@@ -223,14 +223,11 @@ class Clocks(Wrapper):
             can = there if self.asynchronous else ends
             ends = ends & np.array([any(links.hears[i, j] and can[j] for j in range(self.n)) for i in range(self.n)])
         if not self.asynchronous:
-            in_range, in_radius, outage = (
-                links.audible.copy(),
-                links.in_radius,
-                links.outage,
-            )  # who computes stays there
-            links.in_range = links.in_radius = links.outage = None
+            stay = links.audible.copy(), links.in_radius, links.outage, links.renewed  # who computes stays there
+            links.in_range = links.in_radius = links.outage = links.renewed = None
             links.among(ends)
-            links.in_range, links.in_radius, links.outage, links.active = in_range, in_radius, outage, ends
+            links.in_range, links.in_radius, links.outage, links.renewed = stay
+            links.active = ends
         self.remain = np.where(ends, self.slots, self.remain)
         links.finishes = ends
         return links

@@ -72,7 +72,7 @@ class Outages(Extra):
     in_radius: jax.Array
     are: jax.Array
 
-    def among(self, kept: jax.Array) -> "Outages":
+    def among(self, kept: jax.Array, clients: jax.Array) -> "Outages":
         """Return those of the links that are left."""
         return Outages(self.in_radius & kept, self.are & kept)
 

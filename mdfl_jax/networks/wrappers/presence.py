@@ -190,6 +190,11 @@ class Renewed(Extra):
     who: jax.Array
     teacher: jax.Array
 
+    def among(self, kept: jax.Array, clients: jax.Array) -> "Renewed":
+        """Return those whose model does not come from, or go to, a client that another wrapper has silenced."""
+        itself = self.teacher == jnp.arange(self.who.shape[0])
+        return Renewed(self.who & (itself | (clients & clients[self.teacher])), self.teacher)
+
     def around(self, algorithm: Algorithm) -> Algorithm:
         """Return the algorithm that begins a round with these clients anew, and counts the models that they take."""
 
@@ -227,6 +232,7 @@ def coming_and_going(network: Network, name: str, absent: str = "idle", newcomer
       newcomers: one of `NEWCOMERS`. A client that comes begins anew with this model, with the state that the algorithm
         has at its start; with ``kept`` it goes on with what it had. With ``neighbour`` this happens in the first round
         in which it hears a client that is not waiting for a neighbour itself; if it hears several, it is the first one.
+        If one of the two is silent then for another reason, as without energy, it goes on with its own model.
 
     Raises:
       UserError: for an unknown name.
