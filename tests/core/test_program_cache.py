@@ -28,6 +28,7 @@ def compiled(number):
 def test_programs_are_kept_for_a_while_and_jax_is_then_set_as_before(tmp_path, unset):
     before = [getattr(jax.config, name) for name in NAMES]
     folder, other = tmp_path / "programs", tmp_path / "other"
+    jax.clear_caches()  # so that small programs of earlier tests are compiled here, too
     with programs_kept(str(folder)):
         compiled(0.25)
     programs = len(list(folder.glob("*-cache")))
