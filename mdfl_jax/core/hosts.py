@@ -27,7 +27,7 @@ from mdfl_jax.core import stages
 from mdfl_jax.core.errors import UserError
 
 T = TypeVar("T")
-_PATIENCE = 120.0  # seconds for which the hosts wait until all have come
+PATIENCE = 120.0  # seconds for which the hosts wait until all have come
 HEARTBEAT = 60  # seconds after which a silent host counts as lost
 FORM = "I/K@HOST:PORT, such as 2/4@10.0.0.1:8476 for the second of four hosts, where HOST is the first one, or auto"
 _POLL = 500  # milliseconds for which a host waits for a word before it looks for signals
@@ -70,13 +70,13 @@ def start(given: str) -> None:
     jax.config.update("jax_enable_preemption_service", False)  # it takes SIGTERM, which saves the state of a study
 
     def give_up() -> None:  # in JAX's own time, its runtime would abort with the stack of its calls
-        print(f"error: --hosts={given}: not all hosts have come within {_PATIENCE:g} s", file=sys.stderr, flush=True)
+        print(f"error: --hosts={given}: not all hosts have come within {PATIENCE:g} s", file=sys.stderr, flush=True)
         os._exit(2)
 
-    timer = threading.Timer(_PATIENCE, give_up)
+    timer = threading.Timer(PATIENCE, give_up)
     timer.start()
     try:
-        jax.distributed.initialize(initialization_timeout=int(10 * _PATIENCE) + 1, **own)
+        jax.distributed.initialize(initialization_timeout=int(10 * PATIENCE) + 1, **own)
     except (ValueError, RuntimeError, OSError, KeyError) as error:
         if str(error).startswith("coordinator_address"):
             clusters = "SLURM step, Open MPI, TPU pod or Kubernetes job"

@@ -93,7 +93,6 @@ def test_equal_runs_of_two_points_are_computed_once(tmp_path, computed):
 
 
 def test_what_is_no_part_of_the_wanted_study_is_told_before_anything_is_written(less, tmp_path, monkeypatch):
-    monkeypatch.setattr(states, "is_independent", lambda *_: False)
     damaged = shutil.copytree(less, tmp_path / "damaged")
     path = run_path(damaged, names_of(damaged)[0])
     path.write_bytes(path.read_bytes()[:-1])
@@ -107,6 +106,7 @@ def test_what_is_no_part_of_the_wanted_study_is_told_before_anything_is_written(
         (damaged, {"rounds": 4}, "; remove the file, and the command of the study runs it again"),
     ):
         before = contents(folder)
+        monkeypatch.setattr(states, "is_independent", lambda *_, independent=folder == damaged: independent)
         said = told(go, folder, **STUDY | {"rounds": 2} | changes)
         assert line in said
         assert folder != less or "rounds" in changes or said.endswith("choose another folder, or add --overwrite")

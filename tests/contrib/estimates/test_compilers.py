@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.accelerators import stand_ins
 from mdfl_jax.contrib.estimates.accounts import DEAREST, ENVIRONMENT, PLUGINS
 from mdfl_jax.contrib.estimates.dry_run import in_a_child
 
@@ -35,7 +34,8 @@ def needs(backend):
 @pytest.fixture(scope="module")
 def images(tmp_path_factory):
     folder = tmp_path_factory.mktemp("images")
-    stand_ins(folder)
+    write = f"from benchmarks.accelerators import stand_ins, Path; stand_ins(Path({str(folder)!r}))"
+    subprocess.run([sys.executable, "-c", write], check=True, cwd=ROOT)  # its flags are those of a process of its own
     return folder
 
 
