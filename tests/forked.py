@@ -164,9 +164,9 @@ def _answer(command: str, lines: list[list[str]], inside: Inside) -> None:
     """As the patch of a command: answer command lines in its place, print what each of them did, and end."""
     from absl import flags
 
-    from mdfl_jax.cli import common
+    from mdfl_jax.cli import commands, common
 
-    module, found = importlib.import_module(f"mdfl_jax.cli.{command}"), []
+    module, found = importlib.import_module(commands.module_of(command)), []
     with inside():
         for line in lines:
             flags.FLAGS.unparse_flags()
