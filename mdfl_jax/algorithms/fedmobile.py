@@ -312,9 +312,8 @@ def _make(settings: Settings, variant: Variant) -> Algorithm:
             traffic=add_traffic(state.traffic, sent),
         )
         over = everywhere(relayed, relays, links.senders)
-        heard = links._replace(
-            adjacency=over, server=Meetings(uploads | downloads)
-        )  # also through an imaginary channel
+        met = Meetings(uploads | downloads)  # also through an imaginary channel
+        heard = links._replace(adjacency=over, server=met)
         return state, RoundStats(loss, sent.messages, sent.bits, relays, heard)
 
     needs = {"server"}

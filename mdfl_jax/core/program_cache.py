@@ -33,6 +33,7 @@ def keep_programs(folder: str, name: str = "cache") -> None:
     import jax
 
     check_path(name, folder)
+    folder = os.path.expanduser(folder)
     if os.path.exists(folder) and not os.path.isdir(folder):
         raise UserError(f"{name}={folder}: it is not a directory")
     for setting, value in {FOLDER: folder or None, **SETTINGS}.items():
@@ -53,7 +54,7 @@ def programs_kept(folder: str | None) -> Iterator[None]:
     from jax.experimental.compilation_cache import compilation_cache
 
     before = {name: getattr(jax.config, name) for name in (FOLDER, *SETTINGS)}
-    keep_programs((before[FOLDER] or default_folder()) if folder is None else os.path.expanduser(folder))
+    keep_programs((before[FOLDER] or default_folder()) if folder is None else folder)
     compilation_cache.reset_cache()  # JAX looks at the folder once, with its first program
     try:
         yield

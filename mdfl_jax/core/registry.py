@@ -160,6 +160,7 @@ class Registry(Generic[T]):
         if self._is_complete or thread in self._looking:  # a member's module may look up others
             return
         self._looking.add(thread)  # another thread, which needs all members, imports the same modules and so waits
+        self._missing.clear()  # of a look-up that was interrupted
         try:
             for home in self._homes:
                 if (names := _modules(home)) is None:
