@@ -15,7 +15,7 @@ BROWSER = command -v chromium >/dev/null || command -v chromium-browser >/dev/nu
 .PHONY: browser demo test test-long faults mutants accelerators docs lint format clean
 
 demo: $(VENV)/installed
-	$(BIN)/python -m launch.sweep --config=configs/digits.py
+	$(BIN)/mdfl sweep digits
 
 test: $(VENV)/tested browser
 	$(BIN)/ruff check .

@@ -29,7 +29,7 @@ class Entry(NamedTuple):
       name: the name of its picture.
       title: what it is, in a few words.
       text: what the picture shows, in a sentence.
-      study: the arguments of `launch.sweep`.
+      study: the arguments of `mdfl sweep`.
       figure: the figure of its report that is shown; "theory": the study is not run, and theory draws its networks.
       page: the page that says more.
     """
@@ -51,10 +51,10 @@ class Entry(NamedTuple):
         """Return the commands that make the picture, as words."""
         file = f"{self.folder}.png"
         if self.figure == "theory":
-            return [["python", "-m", "launch.theory", *self.study, "--seeds=20", f"--figures={self.folder}"]]
+            return [["mdfl", "theory", *self.study, "--seeds=20", f"--figures={self.folder}"]]
         return [
-            ["python", "-m", "launch.sweep", *self.study, f"--workdir={self.folder}", "--noreport"],
-            ["python", "-m", "launch.report", self.folder, f"--figure={self.figure}", f"--to={file}"],
+            ["mdfl", "sweep", *self.study, f"--workdir={self.folder}", "--noreport"],
+            ["mdfl", "report", self.folder, f"--figure={self.figure}", f"--to={file}"],
         ]
 
 
@@ -63,7 +63,7 @@ GALLERY = (
         "grid",
         "A grid of clients",
         "Twenty clients, five of them mobile, under four mobility rules.",
-        ["--config=configs/digits.py"],
+        ["digits"],
         "accuracy",
         "configs.md#the-demo",
     ),
@@ -71,7 +71,7 @@ GALLERY = (
         "map",
         "Where they are, and where they go",
         "First places, ranges, and first steps of the mobile clients.",
-        ["--config=configs/digits.py", "--config.rounds=40", "--config.seeds=2", "--config.sweep=network.mobility=dcm"],
+        ["digits", "--config.rounds=40", "--config.seeds=2", "--config.sweep=network.mobility=dcm"],
         "map",
         "movement.md",
     ),
@@ -79,7 +79,7 @@ GALLERY = (
         "plane",
         "Mobility models of the plane",
         "Contacts under eight models at one mean speed.",
-        ["--config=configs/waypoint_digits.py", "--config.seeds=3"],
+        ["waypoint_digits", "--config.seeds=3"],
         "contacts",
         "movement.md",
     ),
@@ -87,7 +87,7 @@ GALLERY = (
         "trace",
         "A recorded trace of a town",
         "Vehicles of a trace in SUMO's format.",
-        ["--config=configs/trace_digits.py", "--config.seeds=3"],
+        ["trace_digits", "--config.seeds=3"],
         "map",
         "movement.md#your-own-traces",
     ),
@@ -95,7 +95,7 @@ GALLERY = (
         "city",
         "A hundred vehicles of a city",
         "Driving and parked vehicles of SUMO's traffic.",
-        ["--config=configs/city.py:small"],
+        ["city:small"],
         "accuracy",
         "movement.md#a-city",
     ),
@@ -103,7 +103,7 @@ GALLERY = (
         "fedmobile",
         "A server that clients meet at times",
         "FedMobile relays models between meetings; its rivals wait.",
-        ["--config=configs/fedmobile_digits.py"],
+        ["fedmobile_digits"],
         "accuracy",
         "fedmobile.md",
     ),
@@ -111,7 +111,7 @@ GALLERY = (
         "roadside",
         "Road-side units",
         "Vehicles on a street grid meet the server at four units.",
-        ["--config=configs/fedmobile_roadside.py", "--config.seeds=1"],
+        ["fedmobile_roadside", "--config.seeds=1"],
         "map",
         "fedmobile.md",
     ),
@@ -120,7 +120,7 @@ GALLERY = (
         "Partial messages",
         "PaME sends a part of each model: accuracy against the megabits sent.",
         [
-            "--config=configs/pame.py:f3",
+            "pame:f3",
             "--config.sweep=algorithm.transmission=0.1,0.2,0.4,1",
             "--config.network.num_clients=32",
             "--config.algorithm.batch_size=0",
@@ -135,7 +135,7 @@ GALLERY = (
         "theory",
         "Theory before training",
         "Connectivity, mixing and meeting times of the demo's networks.",
-        ["--config=configs/digits.py", "--rounds=100"],
+        ["digits", "--rounds=100"],
         "theory",
         "theory.md",
     ),
@@ -143,7 +143,7 @@ GALLERY = (
         "strategies",
         "Strategies against each other",
         "Four rules in one setting of the arena.",
-        ["--config=configs/arena.py:centre,rules=random_movement+dcm+waiting+staleness", "--config.seeds=4"],
+        ["arena:centre,rules=random_movement+dcm+waiting+staleness", "--config.seeds=4"],
         "final_accuracy",
         "strategies.md",
     ),
@@ -151,7 +151,7 @@ GALLERY = (
         "groups",
         "Fast and slow clients",
         "How far fast clients are ahead of slow ones (the thesis).",
-        ["--config=configs/thesis_digits.py:p_non_iid", "--config.seeds=3"],
+        ["thesis_digits:p_non_iid", "--config.seeds=3"],
         "groups",
         "thesis.md",
     ),
@@ -159,7 +159,7 @@ GALLERY = (
         "costs",
         "Contacts that are too short",
         "A radio of three bandwidths, and which contacts carry a model.",
-        ["--config=configs/costs.py", "--config.seeds=4"],
+        ["costs", "--config.seeds=4"],
         "final_accuracy",
         "costs.md",
     ),
@@ -167,7 +167,7 @@ GALLERY = (
         "graphs",
         "Fixed graphs",
         "Five graphs of sixteen clients, without movement.",
-        ["--config=configs/graphs_digits.py", "--config.seeds=3"],
+        ["graphs_digits", "--config.seeds=3"],
         "accuracy",
         "graphs.md",
     ),
@@ -175,7 +175,7 @@ GALLERY = (
         "data",
         "Who holds what",
         "Samples of each class that each client holds.",
-        ["--config=configs/digits.py", "--config.rounds=20", "--config.seeds=1", "--config.sweep=data.alpha=0.05,0.5"],
+        ["digits", "--config.rounds=20", "--config.seeds=1", "--config.sweep=data.alpha=0.05,0.5"],
         "label_counts",
         "data.md",
     ),
@@ -185,8 +185,8 @@ GALLERY = (
 def printed(words: Sequence[str]) -> str:
     """Return a command as a shell takes it.
 
-    >>> printed(["python", "-m", "x", "--config.sweep=a=1,2; b=3"])
-    'python -m x --config.sweep="a=1,2; b=3"'
+    >>> printed(["mdfl", "sweep", "x", "--config.sweep=a=1,2; b=3"])
+    'mdfl sweep x --config.sweep="a=1,2; b=3"'
     """
 
     def quote(word: str) -> str:
@@ -213,12 +213,11 @@ def page() -> str:
 
 def make(entry: Entry, base: Path) -> None:
     """Run the commands of an entry in a folder, and keep its picture."""
-    if not (base / "configs").exists():
-        (base / "configs").symlink_to(ROOT / "configs")
     for words in entry.commands:
         print(printed(words), flush=True)
         there = {"PYTHONPATH": str(ROOT), "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-        subprocess.run([sys.executable, *words[1:]], cwd=base, check=True, env={**os.environ, **there})
+        command = [sys.executable, "-m", "mdfl_jax.cli.entry", *words[1:]]
+        subprocess.run(command, cwd=base, check=True, env={**os.environ, **there})
     made = base / (f"{entry.folder}/theory.png" if entry.figure == "theory" else f"{entry.folder}.png")
     PICTURES.mkdir(parents=True, exist_ok=True)
     with Image.open(made) as picture:

@@ -38,7 +38,7 @@ STUDIES = {
     " --config.engine.client_devices=2 --config.data.limit_train=600 --config.data.limit_test=100"
     " --config.model.base_width=4",
 }
-"""The arguments of `launch.sweep` for each study. `SHORT` reduces the number of rounds."""
+"""The arguments of `mdfl sweep` for each study. `SHORT` reduces the number of rounds."""
 
 SHORT = {
     "pame": "--config.rounds=60 --config.eval_every=20",

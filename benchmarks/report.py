@@ -136,7 +136,7 @@ def write(folder: Path, variant: str, size: Size = Size(), views: bool = True) -
 
 
 def row(workdir: Path, variant: str, repeats: int) -> dict[str, Any]:
-    """Time `python -m launch.report`, with tables, figures and page, and weigh report.html.
+    """Time `mdfl report`, with tables, figures and page, and weigh report.html.
 
     Args:
       workdir: The folder of a finished study, to which nothing is written.

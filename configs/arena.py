@@ -1,8 +1,8 @@
 """The arena: mobility rules and strategies against each other, with the same data, places and mobile clients.
 
-Command:   python -m launch.sweep --config=configs/arena.py:digits
+Command:   mdfl sweep arena:digits
            A rule of your own (docs/extending.md), in the file my_rule.py, against two others:
-           python -m launch.sweep --config=configs/arena.py:centre,rules=waypoint+dcm+my_rule --use=my_rule.py
+           mdfl sweep arena:centre,rules=waypoint+dcm+my_rule --use=my_rule.py
 
 | study           | settings                                                                  | runs x rounds |
 |-----------------|---------------------------------------------------------------------------|---------------|

@@ -1,6 +1,6 @@
 """What do attackers do to moving clients, and which robust rule helps? Digits, and MNIST for the main comparison.
 
-Command:   python -m launch.sweep --config=configs/attacked.py:STUDY
+Command:   mdfl sweep attacked:STUDY
 Expected:  docs/adversaries.md has the tables.
 
 | STUDY    | what varies                                                                          | runs x rounds |

@@ -1,6 +1,6 @@
 """The claim of BALANCE's abstract (Fang et al. 2024): it does better than other rules under attacks.
 
-Command:   python -m launch.sweep --config=configs/balance.py:claim --scale=small
+Command:   mdfl sweep balance:claim --scale=small
            The data folder holds mnist.npz (docs/data.md).
 
 | item  | study                                                                       | runs x rounds |

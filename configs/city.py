@@ -1,10 +1,10 @@
 """Five thousand vehicles of a city learn handwritten digits: an hour of SUMO's traffic, with lights and queues.
 
 Command:   python configs/data/make_city.py       (once: makes the traffic in the data directory, needs the extra sumo)
-           MDFL_DATA_DIR=DIR python -m launch.sweep --config=configs/city.py
-           MDFL_DATA_DIR=DIR python -m launch.sweep --config=configs/city.py:roadside   (FedMobile, road-side units)
-           python -m launch.sweep --config=configs/city.py:small             (a hundred vehicles, needs nothing)
-           python -m launch.sweep --config=configs/city.py:small_roadside
+           MDFL_DATA_DIR=DIR mdfl sweep city
+           MDFL_DATA_DIR=DIR mdfl sweep city:roadside   (FedMobile, road-side units)
+           mdfl sweep city:small             (a hundred vehicles, needs nothing)
+           mdfl sweep city:small_roadside
 
 Expected:  85 % with one seed. small: driving vehicles 80 %, the same ones parked 44 %.
 Measured:  10 minutes on two CPU cores (Intel Xeon); the traffic 8 minutes, once. small: 9 s of rounds.

@@ -1,6 +1,6 @@
 """The study of ClippedGossip's figure 6 (He, Karimireddy, Jaggi): a ring of five honest clients among attackers.
 
-Command:   python -m launch.sweep --config=configs/clipped_gossip.py:f6_16 --scale=small
+Command:   mdfl sweep clipped_gossip:f6_16 --scale=small
            The data folder holds mnist.npz (docs/data.md).
 
 | item         | study                                                                   | runs x rounds |

@@ -1,6 +1,6 @@
 """Do clients that wait for nobody learn sooner, where some are sixteen times slower, and how do they move for it?
 
-Command:   python -m launch.sweep --config=configs/clocks.py:STUDY
+Command:   mdfl sweep clocks:STUDY
 Expected:  with clocks 80 % after 350 to 450 s if clients move, in rounds not within 1,600 s; over a slow channel
            a linear model after 180 to 320 s, a CNN after 450 to 550 s or, if it is dropped, never (docs/time.md).
 

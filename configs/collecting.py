@@ -1,6 +1,6 @@
 """Data that come on the way: clients collect digits where they are, keep some of them, and what is where may change.
 
-Command:   python -m launch.sweep --config=configs/collecting.py
+Command:   mdfl sweep collecting
 Expected:  without a drift static 47 %, random movement 93 %, DCM 93 %; with rotation 28, 37 and 39 % if all is
            kept, and 36, 57 and 61 % if 20 rounds are (docs/collecting.md).
 Measured:  seven minutes on two CPU cores that were shared with other programs; 207 s of processor time.

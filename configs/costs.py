@@ -1,6 +1,6 @@
 """Movement when contacts are short: the demo's setting with a radio whose bandwidth decides which contacts count.
 
-Command:   python -m launch.sweep --config=configs/costs.py
+Command:   mdfl sweep costs
 Expected:  DAM 90, 87 and 80 % with inf, 12 and 8 kbit/s, random movement 87, 82 and 78 %, static 44 % (docs/costs.md).
 Measured:  six minutes on two CPU cores that were shared with other programs; 193 s of processor time.
 

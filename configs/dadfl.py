@@ -1,6 +1,6 @@
 """The studies of DADFL (Reza et al.), a preset for each figure.
 
-Command:   python -m launch.sweep --config=configs/dadfl.py:ITEM --scale=small
+Command:   mdfl sweep dadfl:ITEM --scale=small
            The data folder holds mnist.npz or cifar10.npz (docs/data.md): MDFL_DATA_DIR=DIR or --config.data.dir=DIR.
 
 | item | study                                                                           | runs x rounds |

@@ -1,6 +1,6 @@
 """The demo study: moving clients learn real handwritten digits.
 
-Command:   python -m launch.sweep --config=configs/digits.py
+Command:   mdfl sweep digits
 Expected:  static 44 %, random movement 87 %, DAM 88 %, DCM 90 % (the README has the intervals).
 Measured:  55 s on two CPU cores (Intel Xeon), 61 s with an empty compilation cache.
 """

@@ -1,6 +1,6 @@
 """The demo with another model: an LSTM reads a digit row by row.
 
-Command:   python -m launch.sweep --config=configs/digits_lstm.py
+Command:   mdfl sweep digits_lstm
 Expected:  static 39 %, random movement 73 %, DCM 79 % (docs/configs.md has the intervals).
 Measured:  110 s of processor time (Intel Xeon); 449 s on two cores that much other work shared.
 """

@@ -1,6 +1,6 @@
 """The studies of FedMobile, a preset for each figure.
 
-Command:   python -m launch.sweep --config=configs/fedmobile.py:ITEM --scale=small
+Command:   mdfl sweep fedmobile:ITEM --scale=small
            f4 to f16 need fashion_mnist.npz (f4_cifar: cifar10.npz): MDFL_DATA_DIR=DIR or --config.data.dir=DIR.
 
 | item         | figure       | study                                                              | runs x slots |

@@ -1,8 +1,8 @@
 """FedMobile and its rivals on handwritten digits: clients meet a server every 50 slots and relay in between.
 
-Command:   python -m launch.sweep --config=configs/fedmobile_digits.py
-           python -m launch.sweep --config=configs/fedmobile_digits.py:random       (gaps of 30 to 50 slots)
-           python -m launch.sweep --config=configs/fedmobile_digits.py:exponential  (mean 30, at most 80)
+Command:   mdfl sweep fedmobile_digits
+           mdfl sweep fedmobile_digits:random       (gaps of 30 to 50 slots)
+           mdfl sweep fedmobile_digits:exponential  (mean 30, at most 80)
 Expected:  accuracy of the server's model (mean_model_accuracy), three seeds: async_fl 79 %, fedmobile 81 %,
            virtual_upload 81 %, virtual_download 62 %.
 Measured:  the rounds took 121 s on two CPU cores that ran much other work at the same time.

@@ -1,7 +1,7 @@
 """Vehicles on a Manhattan street grid meet a server at four road-side units, and meet each other on the way.
 
-Command:   python -m launch.sweep --config=configs/fedmobile_roadside.py
-           python -m launch.sweep --config=configs/fedmobile_roadside.py:town    (vehicles of a SUMO trace)
+Command:   mdfl sweep fedmobile_roadside
+           mdfl sweep fedmobile_roadside:town    (vehicles of a SUMO trace)
 Expected:  accuracy of the server's model (mean_model_accuracy), three seeds: async_fl 68 %, fedmobile 71 %,
            fedmobile_auto 75 %. 5 to 7 of the 50 vehicles never meet a unit.
 Measured:  the rounds took 57 s on two CPU cores that ran much other work at the same time.

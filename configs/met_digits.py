@@ -1,7 +1,7 @@
 """Distribution-aware movement without an oracle, compared with random movement and with the oracle rules.
 
-Command:   python -m launch.sweep --config=configs/met_digits.py
-           python -m launch.sweep --config=configs/met_digits.py:warm_up
+Command:   mdfl sweep met_digits
+           mdfl sweep met_digits:warm_up
 Expected:  random movement 87 %, DAM 89 %, DCM 91 %, and by those met 90 % and 89 % (intervals: docs/without_oracle.md).
 Measured:  113 s of rounds and 18 s of compiling, on two CPU cores that ran other work at the same time.
 

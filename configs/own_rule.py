@@ -1,6 +1,6 @@
 """An example of a mobility rule that a user writes, compared with random movement and DCM.
 
-Command:   python -m launch.sweep --config=configs/own_rule.py
+Command:   mdfl sweep own_rule
 Expected:  random movement 87 %, wanderer 89 %, DCM 90 %.
 Measured:  29 s of rounds on two CPU cores, and 13 s of compiling the first time.
 """

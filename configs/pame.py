@@ -1,6 +1,6 @@
 """The studies of PaME (Sha et al.), a preset for each figure: PaME alone, and against its rivals.
 
-Command:   python -m launch.sweep --config=configs/pame.py:ITEM --scale=small
+Command:   mdfl sweep pame:ITEM --scale=small
            For f11 and f12 the data folder holds fashion_mnist.npz or cifar10.npz (docs/data.md).
 
 | item                       | study                                                            | runs x rounds |

@@ -1,6 +1,6 @@
 """A small transformer learns English text, character by character, from moving clients.
 
-Command:   python -m launch.sweep --config=configs/text_transformer.py
+Command:   mdfl sweep text_transformer
 Expected:  static 31 %, random movement 36 % of the characters (docs/configs.md has the intervals).
 Measured:  102 s of processor time (Intel Xeon); 222 s on two cores that much other work shared.
 """

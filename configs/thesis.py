@@ -1,6 +1,6 @@
 """The studies of the thesis: fast and slow clients learn CIFAR-10, a preset for each table and figure.
 
-Command:   python -m launch.sweep --config=configs/thesis.py:ITEM --scale=small
+Command:   mdfl sweep thesis:ITEM --scale=small
            The data folder holds cifar10.npz (docs/data.md): MDFL_DATA_DIR=DIR or --config.data.dir=DIR.
 
 | item                                | study                                                         | runs x rounds |

@@ -1,6 +1,6 @@
 """Fast and slow clients on scikit-learn's digits: the mobility study of the thesis, small enough for a laptop.
 
-Command:   python -m launch.sweep --config=configs/thesis_digits.py:ARGUMENT
+Command:   mdfl sweep thesis_digits:ARGUMENT
 
 | argument    | tables of the thesis | study                                                              | runs |
 |-------------|----------------------|--------------------------------------------------------------------|------|

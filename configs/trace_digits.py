@@ -1,6 +1,6 @@
 """Vehicles learn handwritten digits: a recorded trace compared with parked vehicles and a Manhattan model.
 
-Command:   python -m launch.sweep --config=configs/trace_digits.py
+Command:   mdfl sweep trace_digits
 Expected:  the trace 55 %, Manhattan 51 %, parked 41 % (docs/movement.md has the intervals).
 Measured:  the rounds took 51 s on two CPU cores that ran other work at the same time.
 

@@ -1,6 +1,6 @@
 """Which movement spreads knowledge best? Eight mobility models of the plane at one mean speed, on digits.
 
-Command:   python -m launch.sweep --config=configs/waypoint_digits.py
+Command:   mdfl sweep waypoint_digits
 Expected:  group 85 %, random waypoint 77 %, random direction and Levy walk 63 %, the others less (docs/movement.md).
 Measured:  110 s of rounds and 92 s of compiling, on two CPU cores that ran other work at the same time.
 

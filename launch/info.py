@@ -4,7 +4,7 @@ import sys
 
 if __name__ == "__main__":
     if not __package__:
-        print("error: start it in the checkout's folder as python -m launch.info", file=sys.stderr)
+        print("error: start it as mdfl info", file=sys.stderr)
         sys.exit(2)
     from mdfl_jax.cli import entry
 

@@ -33,24 +33,23 @@ class Command(NamedTuple):
     @property
     def program(self) -> str:
         """The name of the command, such as sweep, make or benchmarks.quote, without the variables before it."""
-        if ours := [word for word in self.words if word.startswith("launch.")]:
-            return ours[0].removeprefix("launch.")
         words = [word for word in self.words if not re.match(r"[A-Z_]+=", word)]
         if "-m" in words:
             return words[words.index("-m") + 1]
-        return words[1] if words[0] == "mdfl" else words[0].rpartition("/")[2]
+        programs = [word.rpartition("/")[2] for word in words]
+        return words[programs.index("mdfl") + 1] if "mdfl" in programs else programs[0]
 
     @property
     def arguments(self) -> list[str]:
         """The words behind the name of the command, without a redirection of the shell."""
-        known = next(i for i, word in enumerate(self.words) if re.sub(r"^launch\.|^.*/", "", word) == self.program)
+        known = next(i for i, word in enumerate(self.words) if word.rpartition("/")[2] == self.program)
         behind = self.words[known + 1 :]
         return behind[: behind.index(">")] if ">" in behind else behind
 
     @property
     def is_ours(self) -> bool:
         """Whether it is one of the simulator's own commands."""
-        return "mdfl" in self.words[:2] or any(word.startswith("launch.") for word in self.words)
+        return any(word.rpartition("/")[2] == "mdfl" for word in self.words)
 
 
 def blocks(text: str) -> list[Block]:
@@ -89,7 +88,7 @@ def commands(page: Path) -> list[Command]:
     text = page.read_text()
     found = [command for block in blocks(text) for command in commands_of(block)]
     prose = re.sub(r"^(```+).*?^\1", lambda block: "\n" * block[0].count("\n"), text, flags=re.M | re.S)
-    for span in re.finditer(r"`((?:python -m (?:launch|benchmarks)\.|mdfl |make )[^`]+)`", prose):
+    for span in re.finditer(r"`((?:python -m benchmarks\.|mdfl |make )[^`]+)`", prose):
         line = prose.count("\n", 0, span.start()) + 1
         found.append(Command(shlex.split(span[1].replace("\n", " "), comments=True), [], line))
     return found
@@ -108,7 +107,7 @@ def config_of(arguments: list[str]) -> str:
             given = word.partition("=")[2]
             return resolve.find(given) if given.partition(":")[0] in resolve.names() else given
     named = [word for word in arguments if not word.startswith("-") and not PLACEHOLDER.search(word)]
-    if not named or named[0].endswith((".xml", ".csv")):  # a trace is no study
+    if not named or named[0].endswith((".xml", ".xml.gz", ".csv")):  # a trace is no study
         return ""
     return resolve.find(named[0]) if named[0].partition(":")[0] in resolve.names() else named[0]
 

@@ -71,7 +71,7 @@ def go(
     overwrite: bool = False,
     **changes: Any,
 ) -> tuple[dict[str, Any], bool]:
-    """Do what launch.sweep does with a tiny study. Return its summary, and whether all was there before."""
+    """Do what `mdfl sweep` does with a tiny study. Return its summary, and whether all was there before."""
     options = {"log": log, "progress": False, "on_evaluation": on_evaluation, "overwrite": overwrite}
     return run_or_resume(study_of(**changes), folder, **options)
 

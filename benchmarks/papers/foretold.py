@@ -1,7 +1,7 @@
 """What theory foretells of the claims of MADFL and DADFL, from their networks alone, without training.
 
 Their claims compare settings that differ in movement and radio: the rule, M, Rc and Rm. So an item is made once more,
-with 1 / B in place of the accuracies, where B is the effective B of the union windows of a network (`launch.theory`):
+with 1 / B in place of the accuracies, where B is the effective B of the union windows of a network (`mdfl theory`):
 from a round on, the fewest rounds whose links, together, connect all clients. Networks are cheap, so there are many
 more seeds than training has.
 

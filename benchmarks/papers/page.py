@@ -15,7 +15,7 @@ Every table and figure with results of five papers is an item; so are claims of 
 has the studies of an item; items may share one. The [tables of all items](papers_tables.md) are on another page.
 
 ```
-python -m launch.sweep --config=configs/madfl.py:t2 --scale=small         # the study alone, with its report
+mdfl sweep madfl:t2 --scale=small         # the study alone, with its report
 python -m benchmarks.papers --item=madfl:t2 --scale=small [--write]       # our figures beside the paper's claims
 python -m benchmarks.papers --plan                # how many seeds would decide what is undecided, and the hours
 python -m benchmarks.papers --grow --hours=8      # runs this plan, best claims an hour first

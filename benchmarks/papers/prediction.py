@@ -3,7 +3,7 @@
 The items prediction:f3 (the study of MADFL's figure 3: accuracy over M, Rc and Rm under random movement, DAM and DCM)
 and prediction:rules (all rules of the grid on digits, 200 rounds, and those of the plane).
 
-For each quantity of `launch.theory`: Spearman's rank correlation with the final accuracy over the sweep points, of
+For each quantity of `mdfl theory`: Spearman's rank correlation with the final accuracy over the sweep points, of
 means over the seeds, with the 95 % interval of a bootstrap over the points; the same over the points of each part; and
 the share of pairs of rules, at the same setting, that it puts into the right order, given the sign of the correlation.
 """

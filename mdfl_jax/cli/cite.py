@@ -3,7 +3,7 @@
 mdfl cite > software.bib
 mdfl cite runs/digits > study.bib     of a study that has been run
 mdfl cite fedmobile_digits            of a config file, or of the name of a shipped study
-python -m launch.cite --config=configs/digits.py [--config.network.mobility=waiting]
+mdfl cite digits [--config.network.mobility=waiting]
 """
 
 from pathlib import Path

@@ -131,6 +131,8 @@ def parse_flags(argv: Sequence[str], words: Sequence[str] = ()) -> list[str]:
             taken, rest = (rest, []) if isinstance(flag, flags.MultiFlag) else (rest[0], rest[1:])
             flag.parse(taken)
             flag.using_default_value = False
+    except SystemExit:  # absl has printed the help, and would end with status 1
+        sys.exit(0)
     except UserError as error:
         fail(str(error))
     except flags.UnrecognizedFlagError as error:

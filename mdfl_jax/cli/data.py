@@ -1,4 +1,4 @@
-"""Describes a trace, a contact list or a data set: mdfl data FILE, or python -m launch.data --trace=FILE
+"""Describes a trace, a contact list or a data set: mdfl data FILE
 
 A data set is a file or folder of docs/data.md. A table is one unless its header names columns of a trace, or if one of
 the flags --target=COLUMN, --owner=COLUMN, --drop=COLUMNS, --categories=COLUMNS and --layout=AXES says how it is read;

@@ -1,4 +1,4 @@
-"""The command `mdfl` of an installed package: ``mdfl sweep digits`` and so on, one subcommand for each launcher."""
+"""The command `mdfl`: ``mdfl sweep digits`` and so on, one subcommand for each module of this folder."""
 
 import contextlib
 import importlib
@@ -16,7 +16,7 @@ SHORT = ("cite", "info", "new")  # commands that take no longer than their impor
 
 
 def main() -> None:
-    """Run the subcommand that the command line names. The rest of the command line is that of the launcher."""
+    """Run the subcommand that the command line names. The rest of the command line belongs to it."""
     word = sys.argv[1] if len(sys.argv) > 1 else "--help"
     if word in ("--help", "-h", "-help", "--helpfull", "help"):
         lines = ["usage: mdfl COMMAND [ARGUMENTS]", "", *(f"  {name:8}{what}" for name, what in COMMANDS.items())]
@@ -26,7 +26,7 @@ def main() -> None:
         print(f"mdfl_jax {__version__}")
         sys.exit(0)
     _check(word)
-    sys.argv = [f"mdfl {word}", *sys.argv[2:]]
+    del sys.argv[1]
     if (folder := _current_folder()) not in sys.path:
         sys.path.insert(0, folder)  # as python -m does, so that config files can import their neighbours
     start(word)
@@ -55,6 +55,7 @@ def start(name: str) -> None:
       name: the name of the command, one of `COMMANDS`.
     """
     _check(name)
+    sys.argv[0] = f"mdfl {name}"  # also if launch/ has started it: what is recorded and printed is this command
     streams.install()
     _current_folder()
     os.environ["MPLBACKEND"] = "agg"  # figures are files, whatever the environment says

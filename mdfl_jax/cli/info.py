@@ -1,7 +1,6 @@
 """Prints versions, devices and folders; with --list, the members of all families, such as algorithms.
 
-mdfl info [--list | --fields] [algorithm | algorithm.pame | algorithm.lr]
-python -m launch.info [--list | --fields] [--of=algorithm | --of=algorithm.pame | --of=algorithm.lr] [--use=FILE]
+mdfl info [--list | --fields] [algorithm | algorithm.pame | algorithm.lr] [--use=FILE]
 """
 
 import os

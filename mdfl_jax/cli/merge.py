@@ -1,7 +1,6 @@
 """Puts workdirs together as one study: of other seeds or other sweep points, perhaps from other machines.
 
 mdfl merge DIR DIR ... --workdir=OUT
-python -m launch.merge DIR DIR ... --workdir=OUT
 
 The workdirs are read and stay as they are. Neither the data nor the devices of the study are needed.
 """

@@ -1,6 +1,6 @@
 """Writes an example of a member of your own, which runs at once, into the current folder.
 
-mdfl new KIND NAME, or python -m launch.new KIND NAME
+mdfl new KIND NAME
 KIND: mobility, algorithm, aggregation, attack, compressor, graph, mixing, metric, model, loss, partition, dataset or
 figure
 
@@ -10,7 +10,6 @@ The examples are those of docs/extending.md.
 import importlib.util
 import keyword
 import re
-import sys
 from pathlib import Path
 
 from absl import flags
@@ -40,7 +39,7 @@ SECTIONS = {
 """The section of docs/extending.md that has the example of each kind."""
 HEAD = '''"""{section} of your own: the example of docs/extending.md.
 
-Run it with:       mdfl sweep ./{name}.py        (from a checkout: python -m launch.sweep --config={name}.py)
+Run it with:       mdfl sweep ./{name}.py
 Use it elsewhere:  add --use={name}.py to the command of any study
 """
 
@@ -121,5 +120,5 @@ def main() -> int:
     check(_KIND.value, _NAME.value)
     own = write(_KIND.value, _NAME.value, Path())
     print(f"wrote {own}")
-    print(f"  mdfl sweep ./{own}" if sys.argv[0].startswith("mdfl ") else f"  python -m launch.sweep --config={own}")
+    print(f"  mdfl sweep ./{own}")
     return 0

@@ -7,7 +7,6 @@ mdfl report runs/digits --follow
 mdfl report runs/digits --figure=accuracy --to=accuracy.pdf [--width=column] [--points="static; dcm"]
 mdfl report runs/digits --figure=map --to=map.gif [--rounds=60]
 mdfl report runs/digits --table --to=table.tex [--rows=mobility] [--columns=radius] [--metric=final_accuracy]
-python -m launch.report runs/digits
 """
 
 import re

@@ -1,7 +1,6 @@
 """Runs a study: every point of a config's sweep under every seed. Then it makes the tables, figures and report.
 
 mdfl sweep digits [--workdir=DIR] [--config.network.radius=2.0] [--overwrite]
-python -m launch.sweep --config=configs/digits.py ...
 
 In place of digits there may be the name of another shipped study or the path of a config file, as in ./my_study.py.
 

@@ -2,7 +2,7 @@
 
 Only this module asks JAX for the backend. All code that differs between CPUs and accelerators (forms of convolutions,
 blocks, mappings, mixing) calls `backend` here. Therefore a program can be compiled for another target:
-`launch.sweep --dry_run --target=tpu-v5e:2x2` compiles a study with that device's own compiler on any machine.
+`mdfl sweep --dry_run --target=tpu-v5e:2x2` compiles a study with that device's own compiler on any machine.
 """
 
 import contextlib

@@ -18,7 +18,7 @@ SHRINK = (
 class UserError(ValueError):
     """A mistake of the user. Its message is one line that names the field, its value and the allowed values.
 
-    The launchers print the line on standard error and exit with status 2; a library caller catches a ``ValueError``.
+    The commands print the line on standard error and exit with status 2; a library caller catches a ``ValueError``.
     """
 
 

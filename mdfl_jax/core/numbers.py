@@ -1,7 +1,7 @@
 """Declares the numbers (parameters) of a member of a family, once, in the member's own file.
 
 A mobility rule, an algorithm, a compressor and so on is registered with a class of its numbers. Config fields,
-command-line flags, sweep axes, checks, error texts and the output of `launch.info --list` are all made from this class.
+command-line flags, sweep axes, checks, error texts and the output of `mdfl info --list` are all made from this class.
 `None` in a configuration means the member's default, which is the paper's number where a paper gives one.
 """
 

@@ -41,10 +41,7 @@ def devices() -> list[str]:
 
 def _started_as() -> list[str]:
     """Return the words of the command before its arguments. The command `mdfl` leaves them in ``sys.argv[0]``."""
-    if sys.argv[0].startswith("mdfl "):
-        return sys.argv[0].split()
-    path = Path(sys.argv[0])
-    return ["python", "-m", f"launch.{path.stem}" if path.parent.name == "launch" else "launch.sweep"]
+    return sys.argv[0].split() if sys.argv[0].startswith("mdfl ") else ["python", Path(sys.argv[0]).name]
 
 
 def started() -> str:

@@ -295,8 +295,7 @@ def _why(state: State) -> str:
 
 def command() -> list[str]:
     """Return the command of a worker: the one that was started."""
-    program = ["mdfl_jax.cli.entry", "sweep"] if sys.argv[0].startswith("mdfl ") else ["launch.sweep"]
-    return [sys.executable, "-m", *program, *sys.argv[1:]]
+    return [sys.executable, "-m", "mdfl_jax.cli.entry", "sweep", *sys.argv[1:]]
 
 
 def as_worker() -> int | None:

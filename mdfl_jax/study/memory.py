@@ -295,7 +295,7 @@ def _too_small(study: Study, group: Group, plan: Footprint) -> TooLargeError:
 
 
 def describe(study: Study) -> tuple[str, bool]:
-    """Describe what every group needs, for ``launch.sweep --dry_run``. Also tell whether a run of each group fits."""
+    """Describe what every group needs, for ``mdfl sweep --dry_run``. Also tell whether a run of each group fits."""
     lines, fits = list[str](), True
     for group in study.groups:
         plan = footprint(study, group)

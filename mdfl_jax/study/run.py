@@ -82,7 +82,7 @@ def run(
     data: Mapping[str, Any] | None = None,
     cache: str | Path | None = None,
 ) -> Results:
-    """Run a study on all CPU cores or accelerators, as the command `launch.sweep` does.
+    """Run a study on all CPU cores or accelerators, as the command `mdfl sweep` does.
 
     Args:
       config: a configuration made from `mdfl_jax.config.default_config`; or a dictionary of the values that differ

@@ -1,4 +1,4 @@
-"""Commands in this process: parsed and run as the launchers do, without absl's own start."""
+"""Commands in this process: parsed and run as `mdfl` does, without absl's own start."""
 
 import sys
 
@@ -13,7 +13,7 @@ def call(monkeypatch, capfd):
     """Runs a command, given by its module and its arguments: (exit status, standard output, standard error)."""
 
     def run(command, *args):
-        argv = [command.__name__.rpartition(".")[2], *map(str, args)]
+        argv = [f"mdfl {command.__name__.rpartition('.')[2]}", *map(str, args)]
         monkeypatch.setattr(sys, "argv", argv)
         capfd.readouterr()
         try:

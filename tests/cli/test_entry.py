@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from absl import flags
+from forked import Started
 
 import mdfl_jax
 from mdfl_jax.cli import common, entry, sweep
@@ -34,6 +35,13 @@ def test_alone_it_lists_every_command_and_an_unknown_one_is_one_line(monkeypatch
     out, err = capsys.readouterr()
     known = ", ".join(sorted(entry.COMMANDS))
     assert (out, err) == ("", f"error: unknown command 'swep' (did you mean 'sweep'?); known: {known}\n")
+
+
+def test_the_help_of_each_command_ends_well(tmp_path):
+    for name in entry.COMMANDS:
+        ended = Started(tmp_path / name, "mdfl", name, "--help").ended()
+        assert (ended.status, ended.err) == (0, "")
+        assert f"mdfl {name} " in ended.out.partition("\nflags:\n")[0]
 
 
 def parse(argv, words):
@@ -76,9 +84,9 @@ def test_a_name_finds_a_shipped_study_and_a_path_a_file(tmp_path, monkeypatch):
         resolve.find("configs/digits")
 
 
-def test_a_launcher_started_as_a_file_says_how_it_is_started(tmp_path):
+def test_a_module_of_launch_started_as_a_file_says_how_it_is_started(tmp_path):
     for name in entry.COMMANDS:
         command = [sys.executable, "-S", str(ROOT / "launch" / f"{name}.py")]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
         assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr == f"error: start it in the checkout's folder as python -m launch.{name}\n"
+        assert done.stderr == f"error: start it as mdfl {name}\n"

@@ -35,7 +35,7 @@ def test_a_wrong_kind_or_name_is_refused():
 
 def test_the_command_writes_a_file_under_its_name_and_overwrites_none(call, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    written = "wrote slow_walk.py\n  python -m launch.sweep --config=slow_walk.py\n"
+    written = "wrote slow_walk.py\n  mdfl sweep ./slow_walk.py\n"
     assert call(new, "mobility", "slow_walk") == (0, written, "")
     text = Path("slow_walk.py").read_text()
     assert "restless" not in text.lower()

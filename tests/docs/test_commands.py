@@ -31,8 +31,8 @@ NOT_RUN = {
     "my_file.py": "stands for any of the examples below it, which tests/docs/test_extending.py runs",
     "./my_study.py": "stands for a file of the reader",
     "mobility.my_rule": "tests/docs/test_tasks.py",
-    "configs/city.py ": "needs SUMO's traffic of 57 MB; the study of a hundred vehicles is run",
-    "configs/city.py:roadside ": "needs SUMO's traffic of 57 MB; the study of a hundred vehicles is run",
+    "city ": "needs SUMO's traffic of 57 MB; the study of a hundred vehicles is run",
+    "city:roadside ": "needs SUMO's traffic of 57 MB; the study of a hundred vehicles is run",
 }
 FOLLOWED = {"tasks.md", "tutorial.md", "gallery.md"}  # as printed: by tests/docs/test_tasks.py, benchmarks/gallery.py
 CONVOLUTIONAL = ("cnn", "lenet", "gn_lenet", "resnet")
@@ -123,9 +123,7 @@ def run(command, folder, variables):
     arguments = without_optional(command.arguments)
     if command.program == "sweep":
         arguments = [*shorter(arguments), "--overwrite", *["--noreport"] * ("--dry_run" not in arguments)]
-    mdfl = ["mdfl"] if "mdfl" in command.words[:1] else []
-    words = [*mdfl, command.program, *arguments]
-    ended = Started(folder / ".said", *words, cwd=folder, variables=variables).ended()
+    ended = Started(folder / ".said", "mdfl", command.program, *arguments, cwd=folder, variables=variables).ended()
     assert ended.status == 0, f"{arguments}: {ended.err[-2000:]}"
     return ended.out
 

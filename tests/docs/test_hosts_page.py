@@ -20,9 +20,8 @@ SCRIPTS = dict(re.findall(r'^```\w+ title="([^"]+)"\n(.*?)^```', PAGE, re.M | re
 
 @pytest.fixture
 def shell(tmp_path):
-    """Runs a script of the page by name in a folder whose configs/digits.py is a study of a second."""
-    (tmp_path / "configs").mkdir()
-    (tmp_path / "configs" / "digits.py").write_text(TINY.replace('"tiny", "A tiny study"', '"digits", "Digits"'))
+    """Runs a script of the page by name in a folder whose file `digits`, which comes before the shipped study, takes a second."""
+    (tmp_path / "digits").write_text(TINY.replace('"tiny", "A tiny study"', '"digits", "Digits"'))
     kept = {
         name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "OMPI_", "TPU_", "PYTEST"))
     }

@@ -71,10 +71,13 @@ def test_printed_commands_name_modules_configs_and_arguments(page):
     for module in re.findall(r"python -m ((?:launch|benchmarks|examples)\.[\w.]*\w)", text):
         path = ROOT / module.replace(".", "/")
         assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file(), f"python -m {module}"
-    for path, argument in set(re.findall(r"\b(configs/\w+\.py)(?::(\w+))?", text)):
-        assert (ROOT / path).is_file(), path
-        if argument and argument != "ARGUMENT":
-            assert importlib.import_module(path[:-3].replace("/", ".")).get_config(argument)
+    studies = re.findall(r"\bmdfl (?:sweep|theory) (\w+)(?::(\w+))?(?![\w./])", text)
+    for name, argument in {*studies, *re.findall(r"\bconfigs/(\w+)\.py(?::(\w+))?", text)}:
+        if name.isupper():  # a placeholder, such as STUDY
+            continue
+        assert (ROOT / "configs" / f"{name}.py").is_file(), name
+        if argument and not argument.isupper():
+            assert importlib.import_module(f"configs.{name}").get_config(argument)
     for member in re.findall(r"--of=([\w.]*\w)", text):
         assert listing(member)
 

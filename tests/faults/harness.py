@@ -44,7 +44,7 @@ GROWN = ("--config.seeds=2", "--config.rounds=6", "--config.engine.runs_per_batc
 
 
 def sweep(study: Path, *flags: str) -> Callable[[Path], tuple[object, ...]]:
-    """Return a function that makes the words of launch.sweep from the workdir."""
+    """Return a function that makes the words of `mdfl sweep` from the workdir."""
     return lambda folder: ("sweep", f"--config={study}", f"--workdir={folder}", "--noreport", *flags)
 
 

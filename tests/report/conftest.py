@@ -114,7 +114,7 @@ def write_workdir(
         "devices": ["TFRT_CPU_0", "TFRT_CPU_1"],
         "compile_seconds": 12.8,
         "run_seconds": 40.0,
-        "command": "python -m launch.sweep --config=configs/synthetic.py",
+        "command": "mdfl sweep synthetic",
         "status": "finished",
     } | ({} if title is None else {"title": title})
     (folder / "config.json").write_text(json.dumps(manifest))

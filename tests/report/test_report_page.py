@@ -27,7 +27,7 @@ def test_page_tells_the_remarks_the_verdict_the_setting_the_captions_and_the_mak
         " on a grid of 10 x 10",
         "mean over 3 seeds",
         "The labels are divided very unequally",
-        "<code>python -m launch.sweep --config=configs/synthetic.py</code>",
+        "<code>mdfl sweep synthetic</code>",
         "0123abc",
         "jax 0.10.2",
         "<dd>2 x TFRT_CPU</dd>",

@@ -27,7 +27,7 @@ SERVER = {"algorithm.name": "server_fedavg", "server.pattern": "fixed", "seeds":
 
 
 def results(folder, **changes):
-    """What launch.sweep does, and the results."""
+    """What `mdfl sweep` does, and the results."""
     go(folder, **changes)
     return Results.load(folder)
 

@@ -43,7 +43,7 @@ def alone(here):
 
 
 def begin(here, workdir, *more, **variables):
-    """Starts launch.sweep on two host devices."""
+    """Starts `mdfl sweep` on two host devices."""
     words = [f"--config={here / 'study.py'}", f"--workdir={workdir}", "--noreport", *more]
     return Started(here / "said", "sweep", *words, variables=TWO | variables)
 

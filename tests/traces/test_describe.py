@@ -1,4 +1,4 @@
-"""What launch.data says of a trace, against plain loops, and how it says it."""
+"""What `mdfl data` says of a trace, against plain loops, and how it says it."""
 
 import itertools
 import math

@@ -1,6 +1,6 @@
-"""Prints what theory says of a study, without running it: mdfl theory digits, or python -m launch.theory
+"""Prints what theory says of a study, without running it.
 
-python -m launch.theory --config=configs/digits.py [--config.network.radius=2] [--seeds=100] [--rounds=1000]
+mdfl theory digits [--config.network.radius=2] [--seeds=100] [--rounds=1000]
 
 For each sweep point whose clients mix their models: the graphs of the rounds, lambda_2 and p of MADFL, union windows,
 bounds, meeting and cover times, and PaME's conditions, from the network alone, the mean over seeds with the 95 %

@@ -1,4 +1,4 @@
-"""The pictures of `launch.theory`: how windows of rounds contract, and how soon unions of rounds are connected."""
+"""The pictures of `mdfl theory`: how windows of rounds contract, and how soon unions of rounds are connected."""
 
 import itertools
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The quantities that `launch.theory` computes from the rounds of a network: a registration for each."""
+"""The quantities that `mdfl theory` computes from the rounds of a network: a registration for each."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
