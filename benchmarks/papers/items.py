@@ -12,12 +12,13 @@ Rows = list[list[str]]
 Table = tuple[str, list[str], Rows]  # title, header, rows
 
 AGREES, SIGN, UNDECIDED, DIFFERS, UNKNOWN = "agrees", "same sign, other size", "undecided", "differs", "not measured"
+OWN = "no claim"
 ROUNDING = 1e-6  # of a mean over seeds that are all alike
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One statement of a paper, and what we measured.
+    """One statement of a paper, or a comparison of our own, and what we measured.
 
     Attributes:
       text: the statement.
@@ -29,6 +30,8 @@ class Claim:
       told: what we found in words, for a statement that is not a number.
       level: whether the paper's number is a level, as 115 slots, and no difference, which could also be zero.
       unsure: whether the seeds leave open if a statement that is not a number holds.
+      own: whether the paper does not make this comparison, as one to a target accuracy that it does not name.
+      every: the rounds between two evaluations, where these limit how finely a number of rounds is known.
     """
 
     text: str
@@ -39,6 +42,8 @@ class Claim:
     told: str = ""
     level: bool = False
     unsure: bool = False
+    own: bool = False
+    every: int = 0
 
     @property
     def verdict(self) -> str:
@@ -46,10 +51,13 @@ class Claim:
 
         Of a number: it agrees if the 95 % interval is on the claimed side of zero and holds the paper's value (or no
         value is claimed). The size is another one if the interval is on this side without that value. It is undecided
-        if the interval holds zero, and it differs if the interval is on the other side. Of a level: it agrees if the
-        interval holds the paper's, and is undecided if it would also hold one half as large again. A statement agrees
-        or differs, or is undecided if it depends on which of our seeds one takes.
+        if the interval holds zero, and it differs if the interval is on the other side. A level agrees if the interval
+        holds it. An interval that holds the paper's value, and is wider than half of it to each side, decides nothing.
+        A statement agrees or differs, or is undecided if it depends on which of our seeds one takes. A comparison of
+        our own has no verdict.
         """
+        if self.own:
+            return OWN
         if self.ours is None or (isinstance(self.ours, Mapping) and self.ours["mean"] is None):
             return UNKNOWN
         if not isinstance(self.ours, Mapping):
@@ -58,11 +66,12 @@ class Claim:
         mean, half = float(self.ours["mean"]), float(self.ours["ci95"] or 0)
         if mean != mean or half != half:  # runs that diverged
             return UNKNOWN
+        apart = self.paper is not None and abs(mean - self.paper) > half + ROUNDING
+        wide = self.paper is not None and half > abs(self.paper) / 2
         if self.level and self.paper is not None:
-            apart = abs(mean - self.paper) > half + ROUNDING
-            return DIFFERS if apart else UNDECIDED if half > abs(self.paper) / 2 else AGREES
+            return DIFFERS if apart else UNDECIDED if wide else AGREES
         if sign * mean - half > 0:
-            return SIGN if self.paper is not None and abs(mean - self.paper) > half + ROUNDING else AGREES
+            return SIGN if apart else UNDECIDED if wide else AGREES
         return DIFFERS if sign * mean + half < 0 else UNDECIDED
 
     def as_json(self) -> dict[str, Any]:
@@ -73,6 +82,7 @@ class Claim:
         return {
             **{"text": self.text, "paper": self.paper, "unit": self.unit, "ours": ours, "told": self.told},
             "verdict": self.verdict,
+            **({"every": self.every} if self.every else {}),
         }
 
 

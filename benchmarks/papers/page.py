@@ -1,13 +1,14 @@
 """Makes the pages papers.md and papers_tables.md of the site from the results files of the items."""
 
-from collections.abc import Mapping, Set
+from collections import Counter
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 from benchmarks.papers import devices, foretold, plan, records
 from benchmarks.papers.catalogue import NOTES, PAPERS
 from benchmarks.papers.cells import markdown, short
 from benchmarks.papers.components import HELD
-from benchmarks.papers.items import AGREES, ITEMS, Item, Table
+from benchmarks.papers.items import AGREES, ITEMS, OWN, UNDECIDED, Item, Table
 
 HEAD = """# The papers, reproduced
 
@@ -28,15 +29,17 @@ table. `smoke` only shows, in seconds to minutes, that everything runs.
 **Verdicts.** For a number, ours is the mean with its 95 % interval over seeds (differences are paired by seed). It
 *agrees* if the interval lies on the claimed side of zero and holds the paper's number, if there is one. *Same sign,
 other size*: it lies on this side, without the paper's number. *Undecided*: it holds zero. *Differs*: it lies on the
-other side. A level, as 115 slots, agrees if the interval holds it, and is undecided if the interval is also wider than
-half of it to each side. A statement that is not a number agrees or differs; what we found stands in its place, and it
-is undecided if it depends on the seeds that one takes; of a smallest value that is enough, the values in brackets are
-those that the seeds do not exclude. *Not measured*: some runs diverged or did not reach what is compared. *Not run*:
-the time that `small` takes has not been spent on it. *GPU* beside the seeds: they ran on a graphics card, all others on
-CPUs. The figures are in float32 on both; `madfl:f7b` was run on both, and the final accuracies of its first six seeds,
-which are means over clients, differ by at most 0.6 points under movement and by 2.2 for clients that stay.
-`fedmobile:f9` and `f11` were run on both too, with twenty seeds: the means over slots and seeds differ by at most 0.06
-points.
+other side. A level, as 115 slots, agrees if the interval holds it. An interval that holds the paper's number, and is
+wider than half of it to each side, leaves the claim undecided. *Evaluated every 10*: a number of rounds is not known
+more finely, also where all seeds have the same one. What a paper does not claim stands below its table, without a
+verdict: it is a comparison of our own, as one to a target accuracy that the paper does not name. A statement that is
+not a number agrees or differs; what we found stands in its place, and it is undecided if it depends on the seeds that
+one takes; of a smallest value that is enough, the values in brackets are those that the seeds do not exclude. *Not
+measured*: some runs diverged or did not reach what is compared. *Not run*: the time that `small` takes has not been
+spent on it. *GPU* beside the seeds: they ran on a graphics card, all others on CPUs. The figures are in float32 on
+both; `madfl:f7b` was run on both, and the final accuracies of its first six seeds, which are means over clients, differ
+by at most 0.6 points under movement and by 2.2 for clients that stay. `fedmobile:f9` and `f11` were run on both too,
+with twenty seeds: the means over slots and seeds differ by at most 0.06 points.
 """
 TABLES_HEAD = """# The papers, reproduced: all tables
 
@@ -105,14 +108,15 @@ def ours(claim: Mapping[str, Any]) -> str:
     sign = "+" if claim["unit"] == "points" else ""
     half = "" if measured["ci95"] is None else f" ± {short(float(measured['ci95']), 2)}"
     value = f"{short(float(measured['mean']), 3, sign)}{half} {claim['unit']}".rstrip()
+    value += f", evaluated every {claim['every']}" if claim.get("every") else ""
     return f"{value}; {claim['told']}" if claim["told"] else value
 
 
 def command(item: Item, scale: str) -> str:
-    """Return the config of an item's first study, with the scale, and the presets of the others."""
+    """Return the command of an item's first study, with the scale, and the presets of the others."""
     stem = item.presets[0].partition(":")[0]
     first, *others = (preset.partition(":")[2] for preset in item.presets)
-    config = f"configs/{stem}.py:{first}" + ("" if scale == "paper" else f" --scale={scale}")
+    config = f"mdfl sweep {stem}:{first}" + ("" if scale == "paper" else f" --scale={scale}")
     return ", ".join(f"`{words}`" for words in (config, *others))
 
 
@@ -122,9 +126,9 @@ def _rows(item: Item, found: Mapping[str, Any], by_chance: Set[tuple[str, str]])
     platform, _ = records.device_of(found)
     told += f", {platform.upper()}" if platform != "cpu" else ""
     lines, theory = [], foretold.kept().get(item.name, {})
-    for i, claim in enumerate(found["claims"]):
+    for i, claim in enumerate(claim for claim in found["claims"] if claim["verdict"] != OWN):
         verdict = claim["verdict"] if claim["verdict"] == AGREES else f"**{claim['verdict']}**"
-        if (item.name, claim["text"]) in by_chance:
+        if (item.name, claim["text"]) in by_chance and claim["verdict"] != UNDECIDED:
             verdict += " †"
         first = [item.title, told, command(item, found["scale"])] if i == 0 else [""] * 3
         cells = [first[0], claim["text"], papers(claim), ours(claim), verdict]
@@ -156,7 +160,8 @@ def _section(paper: str, title: str, by_chance: Set[tuple[str, str]]) -> list[st
     theory = (" theory |", " :-: |") if foretold.tells(paper) else ("", "")
     lines = [f"## {title}", "", f"| item | the paper's claim | its size | ours | verdict |{theory[0]} scale | study |"]
     lines += [f"| :-- | :-- | --: | --: | :-- |{theory[1]} :-- | :-- |"]
-    cuts, why, seconds = dict[str, list[str]](), list[str](), dict[str, dict[str, float]]()
+    cuts, why, own = dict[str, list[str]](), list[str](), list[str]()
+    seconds = dict[str, dict[str, float]]()
     for item in items:
         found = records.kept(item.name)
         if found is None:
@@ -164,14 +169,19 @@ def _section(paper: str, title: str, by_chance: Set[tuple[str, str]]) -> list[st
             lines.append(f"| {item.title} | | | | not run |{none} | {command(item, 'paper')} |")
             continue
         lines += _rows(item, found, by_chance)
+        ours_alone = [f"{claim['text']} | {ours(claim)} |" for claim in found["claims"] if claim["verdict"] == OWN]
+        own += [f"| {item.title if i == 0 else ''} | {row}" for i, row in enumerate(ours_alone)]
         platform, kind = records.device_of(found)
         by_study = seconds.setdefault("CPUs" if platform == "cpu" else kind, {})
         by_study |= {name: study["run_seconds"] for name, study in found["studies"].items()}  # items share studies
         if found["scale"] != "paper" and (cut := _cuts(found)):
             cuts.setdefault(cut, []).append(item.name.partition(":")[2])
-        if item.why and any(claim["verdict"] != AGREES for claim in found["claims"]):
+        if item.why and any(claim["verdict"] not in (AGREES, OWN) for claim in found["claims"]):
             why += [f"**{item.title}.** {item.why}", ""]
     lines += ["", NOTES[paper], "", *why]
+    if own:
+        lines += ["Comparisons of our own, which the paper does not claim:", ""]
+        lines += ["| item | comparison | ours |", "| :-- | :-- | --: |", *own, ""]
     if cuts:
         lines += ["What `small` cuts (in brackets the paper's value; of images, 0 is all):", ""]
         lines += [f"- {', '.join(names)}: {cut}" for cut, names in cuts.items()] + [""]
@@ -181,17 +191,22 @@ def _section(paper: str, title: str, by_chance: Set[tuple[str, str]]) -> list[st
     return lines + devices.section(paper)
 
 
+def _counts(found: Iterable[Mapping[str, Any]]) -> str:
+    """Return how many claims of some results have each verdict, as in '5 agrees, 2 undecided'."""
+    verdicts = Counter(claim["verdict"] for result in found for claim in result["claims"] if claim["verdict"] != OWN)
+    return ", ".join(f"{count} {name}" for name, count in verdicts.most_common()) or "none"
+
+
 def summary() -> list[str]:
-    """Return how many items were run, and how many claims have each verdict."""
-    found = [records.kept(item.name) for item in ITEMS.values() if item.name.partition(":")[0] in PAPERS]
-    verdicts: dict[str, int] = {}
-    for result in found:
-        for claim in result["claims"] if result else ():
-            verdicts[claim["verdict"]] = verdicts.get(claim["verdict"], 0) + 1
-    told = ", ".join(f"{count} {name}" for name, count in sorted(verdicts.items(), key=lambda pair: -pair[1]))
-    run = sum(result is not None for result in found)
+    """Return how many items were run at which scale, and how many claims have each verdict."""
+    of_papers = [item for item in ITEMS.values() if item.name.partition(":")[0] in PAPERS]
+    found = [result for item in of_papers if (result := records.kept(item.name))]
+    at_size, cut = ([result for result in found if (result["scale"] == "paper") == whole] for whole in (True, False))
+    own = sum(claim["verdict"] == OWN for result in found for claim in result["claims"])
     return [
-        f"**So far**: {run} of {len(found)} items were run. Of their claims: {told or 'none'}.",
+        f"**So far**: {len(found)} of {len(of_papers)} items were run, {len(at_size)} of them at the paper's size and"
+        f" {len(cut)} at the scale `small`. Claims at the paper's size: {_counts(at_size)}. Claims at `small`:"
+        f" {_counts(cut)}. Comparisons of our own: {own}.",
         "",
         plan.chance(),
         "",

@@ -20,7 +20,7 @@ SCRIPTS = dict(re.findall(r'^```\w+ title="([^"]+)"\n(.*?)^```', PAGE, re.M | re
 
 @pytest.fixture
 def shell(tmp_path):
-    """Runs a script of the page by name in a folder whose file `digits`, which comes before the shipped study, takes a second."""
+    """Runs a script of the page by name in a folder with a file `digits`, a study that takes a second."""
     (tmp_path / "digits").write_text(TINY.replace('"tiny", "A tiny study"', '"digits", "Digits"'))
     kept = {
         name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "OMPI_", "TPU_", "PYTEST"))

@@ -5,7 +5,7 @@ from importlib import import_module
 import pytest
 
 from benchmarks.papers import catalogue, devices, items, page, records
-from benchmarks.papers.items import AGREES, DIFFERS, SIGN, UNDECIDED, UNKNOWN, Claim, chosen
+from benchmarks.papers.items import AGREES, DIFFERS, OWN, SIGN, UNDECIDED, UNKNOWN, Claim, chosen
 from mdfl_jax.core.errors import UserError
 
 catalogue.load()
@@ -21,6 +21,7 @@ def test_the_verdict():
         (of(3, 2), 8, 0, SIGN),
         (of(12, 2), 8, 0, SIGN),
         (of(1, 2), 8, 0, UNDECIDED),
+        (of(7, 5), 8, 0, UNDECIDED),  # on the side of the paper's number, and too wide to tell its size
         (of(-3, 2), 8, 0, DIFFERS),
         (of(-7, 2), -8, 0, AGREES),
         (of(7, 2), None, 1, AGREES),
@@ -35,6 +36,19 @@ def test_the_verdict():
         assert Claim("a claim", ours, paper, sign=sign).verdict == verdict, (ours, paper, sign)
     for mean, half, verdict in ((153, 20, DIFFERS), (120, 20, AGREES), (153, 136, UNDECIDED), (90, 20, DIFFERS)):
         assert Claim("slots to 70 %", of(mean, half), 115, level=True).verdict == verdict, (mean, half)
+    assert Claim("rounds to our target", of(7, 2), sign=-1, own=True).verdict == OWN
+
+
+def test_a_number_of_rounds_says_how_finely_it_is_known():
+    kept = Claim("fewer rounds", of(-80, 0), sign=1, unit="rounds", own=True, every=10).as_json()
+    assert page.ours(kept) == "-80 ± 0 rounds, evaluated every 10"
+
+
+def test_a_comparison_of_our_own_stands_apart_and_is_not_counted():
+    claims, own = page.pages()["papers.md"].split("Comparisons of our own, which the paper does not claim:")
+    assert "than dmgt_svrg" in own
+    assert "than dmgt_svrg" not in claims.split("## PaME")[1]
+    assert f" {items.OWN}" not in claims
 
 
 def test_what_diverged_is_unknown_and_none_in_json():

@@ -111,7 +111,7 @@ class PaME(Study):
         self.temporary = tempfile.TemporaryDirectory()
         workdir = Path(self.temporary.name)
         experiment = points_of(preset)[0].experiment
-        config = {"rounds": experiment.rounds, "data": {"dimension": experiment.data.dimension}}
+        config = {"eval_every": 10, "rounds": experiment.rounds, "data": {"dimension": experiment.data.dimension}}
         (workdir / "config.json").write_text(json.dumps({"config": config}))
         (workdir / "summary.json").write_text(json.dumps({"points": [entry(p) for p in points_of(preset)]}))
         super().__init__(workdir)

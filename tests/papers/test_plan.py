@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import ttest_1samp
 
 from benchmarks.papers import plan
-from benchmarks.papers.items import Claim
+from benchmarks.papers.items import SIGN, Claim
 from mdfl_jax.core.outcomes import interval
 
 
@@ -55,6 +55,16 @@ def test_as_many_seeds_as_are_planned_find_the_measured_difference_in_four_of_fi
     ours = kept["madfl:a"]["claims"][1]["ours"]
     drawn = np.random.default_rng(0).normal(abs(ours["mean"]), ours["std"], (4000, need.seeds))
     assert (ttest_1samp(drawn, 0, axis=1).pvalue < 0.05).mean() == pytest.approx(0.8, abs=0.03)
+
+
+def test_another_size_is_as_likely_chance_as_its_distance_from_the_papers(monkeypatch):
+    values = np.random.default_rng(2).normal(5.0, 1.0, 8)
+    paper = float(values.mean()) + 1.5
+    of = {"studies": {}, "claims": [claim("smaller", values, paper)]}
+    monkeypatch.setattr(plan, "results", lambda: iter([("madfl:a", of)]))
+    ((_, told, p),) = plan.numbers()
+    assert told["verdict"] == SIGN
+    assert p == pytest.approx(ttest_1samp(values, paper).pvalue)
 
 
 def test_the_correction_is_that_of_benjamini_and_hochberg(monkeypatch):
