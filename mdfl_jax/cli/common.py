@@ -65,6 +65,17 @@ def fields_given() -> dict[str, str]:
     return {key: value for key, _, value in (text.partition("=") for text in value_of("set"))}
 
 
+def fields_of_user(config: str) -> set[str] | None:
+    """Return the fields that the user has set: those of the command line; None, for all, with a config file of hers."""
+    from mdfl_jax.config import resolve  # imports JAX
+    from mdfl_jax.core.sweep_text import split_axes
+
+    if Path(resolve.find(config).partition(":")[0]).resolve().parent != resolve.folder():
+        return None
+    given = fields_given()
+    return {*given, *(path for paths in split_axes(given.get("sweep", "")) for path in paths)}
+
+
 def import_own_files() -> None:
     """Import the files of --use and of --config.use, which register members."""
     files = list(value_of("use"))

@@ -79,7 +79,7 @@ def main() -> int:
             follow(study)
         return 0
     if _DRY_RUN.value:
-        print(plan(study))
+        print(plan(study, given=common.fields_of_user(common.value_of("config"))))
         told, fits = apart(lambda: memory.describe(study)) or ("", True)
         print(told if fits else f"{told}{_smaller()}")
         return 0 if fits else 1
@@ -191,7 +191,8 @@ def _run(study: "Study", has_crew: bool) -> int:
     crew = Crew(place, many, command()) if place else None
 
     def begins(study: "Study", resume: bool) -> None:
-        print(plan(study, place.words if place else ""), flush=True)
+        given = common.fields_of_user(common.value_of("config"))
+        print(plan(study, place.words if place else "", given), flush=True)
         if resume:
             print(f"going on with the unfinished study in {workdir} (--overwrite starts anew)", flush=True)
 

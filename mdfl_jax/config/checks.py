@@ -392,36 +392,37 @@ def _notes(experiment: Experiment) -> Iterator[Rule]:
         section, _, name = path.rpartition(".")
         part: Any = attrgetter(section)(experiment)
         is_set = getattr(part, name) != type(part).__dataclass_fields__[name].default
-        yield path, is_set, f"it has no effect: {why}"
+        yield path, is_set, f"ignored: {why}"
     for kind in sections():
         yield from kind.of(experiment).notes(experiment)
     if experiment.algorithm.statistics == "local" and MODELS[model.name].__module__.startswith("mdfl_jax."):
         norm = getattr(numbers_in(experiment, MODELS, model.name), "norm", "")  # a user's model must be built to know
         yield "algorithm.statistics", norm != "batch", f"{model.name} has no batch statistics"
     given, lists = experiment.engine.max_neighbours, wants_lists(experiment)
-    why = f"it has no effect: engine.links=auto uses matrices for these {network.num_clients:,} clients"
+    why = f"ignored: engine.links=auto uses matrices for these {network.num_clients:,} clients"
     yield "engine.max_neighbours", given and not lists, why
     known = network.graph or ServerConfig.of(experiment).pattern.removesuffix("roadside")
-    yield "engine.max_neighbours", given and lists and known, f"it has no effect: the neighbours in {known} are known"
+    yield "engine.max_neighbours", given and lists and known, f"ignored: the neighbours in {known} are known"
 
 
-def unused(experiments: Sequence[Experiment]) -> list[str]:
-    """Return warnings about numbers of members that no sweep point uses, one line for each."""
+def unused(experiments: Sequence[Experiment]) -> dict[str, str]:
+    """Return warnings about hyperparameters of entries that no sweep point uses, one line for each, by their paths."""
     used = {
         f"{family.section}.{name}"
         for experiment in experiments
         for family, _, numbers in in_use(experiment)
         for name in fields_of(type(numbers))
     }
-    lines: dict[str, None] = {}
+    lines: dict[str, str] = {}
     for experiment in experiments:
         for section in dict.fromkeys(family.section for family in families()):
             part = getattr(experiment, section)
             for each in dataclasses.fields(part):
                 path, own, value = f"{section}.{each.name}", each.metadata.get("own"), getattr(part, each.name)
                 if own and value is not None and path not in used:
-                    lines[f"{path} is {value}; it has no effect: it is a number of {enumerated(own, 'and')}"] = None
-    return list(lines)
+                    users = f"{enumerated(own, 'and')} {'use' if len(own) > 1 else 'uses'}"
+                    lines[path] = f"{path} is {value}; ignored: only {users} it"
+    return lines
 
 
 def _declared(experiment: Experiment) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -63,7 +63,7 @@ def out_of_memory(error: BaseException) -> str | None:
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
     """Return the error line for an unknown name. The line suggests the most similar known name, if there is one.
 
-    Of more than `_MOST` known names, the line gives the most similar ones and how many there are.
+    Of more than `_MOST` known names, the line gives that one, or else some similar ones, and how many there are.
 
     Args:
       kind: what the name stands for, for example "mixing".
@@ -78,6 +78,8 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
     hint = f" (did you mean {near!r}?)" if near else ""
     if len(names) <= _MOST:
         return f"unknown {kind} {name!r}{hint}; known: {', '.join(names)}"
+    if near:
+        return f"unknown {kind} {name!r}{hint}; {len(names)} are known"
     likeness = {known: difflib.SequenceMatcher(None, name, known).ratio() for known in names}
     alike = sorted(sorted(names, key=likeness.__getitem__)[-_MOST // 2 :])
     return f"unknown {kind} {name!r}{hint}; among the {len(names)} known: {', '.join(alike)}"

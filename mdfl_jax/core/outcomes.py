@@ -128,6 +128,15 @@ def known_seeds(statistic: Mapping[str, Any]) -> int:
     return int(sum(value is not None and not math.isnan(float(value)) for value in values))
 
 
+FEWEST = 3  # seeds of an interval that is printed: of two, Student's t is 12.7
+
+
+def half_width(statistic: Mapping[str, Any]) -> float | None:
+    """Return the half-width of the 95 % interval that is printed; None for a mean over fewer than `FEWEST` seeds."""
+    seeds = statistic.get("seeds") or known_seeds(statistic)
+    return None if 0 < seeds < FEWEST else statistic.get("ci95")
+
+
 def number(value: Any) -> float:
     """Return a number of metrics.jsonl, where null stands for NaN and a text for an infinity.
 

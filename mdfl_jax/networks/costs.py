@@ -724,7 +724,7 @@ class CostConfig(Section):
 
     def notes(self, whole: Any) -> Iterator[Rule]:
         """Yield what needs a time of computing or of sending; where the sweep varies costs, a point may be free."""
-        unused = "it has no effect: cost.seconds_per_sample is 0"
+        unused = "ignored: cost.seconds_per_sample is 0"
         computes_at_once = not self.seconds_per_sample and not varies_costs(whole)
         yield "cost.deadline", computes_at_once and has_deadline(whole), unused
         yield "cost.speed_spread", computes_at_once and self.speed_spread > 0, unused
@@ -732,7 +732,7 @@ class CostConfig(Section):
         yield "cost.speeds", computes_at_once and self.speeds, unused
         sends_at_once = sends_without_rate(whole) and not self.latency
         noted = sends_at_once and self.short_contact != IGNORE
-        yield "cost.short_contact", noted, "it has no effect: messages take no time"
+        yield "cost.short_contact", noted, "ignored: messages take no time"
 
     def describe(self, whole: Any) -> str:
         """Return what happens to contacts that are too short."""

@@ -210,7 +210,8 @@ def _who(words: _Words) -> str:
     who = f"{clients} clients" if clients else "The clients"
     if not words.has("network.graph") and not words.has("server.pattern"):
         mobile = words.value("network.num_mobile")
-        if mobile not in (None, "0") and not _by_list(words):
+        by_file = words.everywhere(lambda p: place_of(words.study, p) in BY_FILE)
+        if mobile not in (None, "0") and not by_file:
             who += f", {'all' if mobile == clients else mobile} of them mobile,"
     drawn = _is_drawn(words)
     task = "" if drawn else words.clause(" train {}", "model.name")

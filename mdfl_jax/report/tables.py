@@ -2,16 +2,16 @@
 
 import math
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from mdfl_jax.core.metric import TABLE, TARGET, Shown
-from mdfl_jax.core.outcomes import chosen_words, enumerated, known_seeds
+from mdfl_jax.core.outcomes import chosen_words, enumerated, half_width, known_seeds
 from mdfl_jax.report.read import ReportData, as_number, chosen, declared, is_attacked, spaced, sweep_axes, value_of
 from mdfl_jax.report.sheet import MISSING, Cell, Sheet, in_text, mean_of, number, number_with
 from mdfl_jax.report.sheet import write as write_sheet
-from mdfl_jax.results.statistics import power_in_words
+from mdfl_jax.results.statistics import difference, power_in_words
 
 BITS_PER_MEGABYTE = 8e6
 _DATA = ("data.", "network.num_clients")  # settings that decide which data a client holds: how their paths begin
@@ -44,7 +44,7 @@ class NumberColumn(NamedTuple):
         found, mean = point.get(self.key), mean_of(point.get(self.key))
         if self.is_share:
             return percent_cell(found, "+" if self.key == DIFFERENCE else "-")
-        half = found.get("ci95") if isinstance(found, Mapping) else None
+        half = half_width(found) if isinstance(found, Mapping) else None
         mean = None if mean is None else mean / self.divisor
         if mean is None or half is None or not math.isfinite(mean):
             return Cell(number(mean), mean)
@@ -114,11 +114,8 @@ def sheet(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None, f
     settings = setting_columns(summary["points"], config, full)
     found = [(column, column.cells(summary)) for column in number_columns(summary)]
     kept = [of for of in found if {cell.text for cell in of[1]} != {MISSING} or of[0].key == "rounds_to_target"]
-    bold = {
-        (row, len(settings) + k)
-        for k, (column, cells) in enumerate(kept)
-        for row in (best_of(cells, max) if column.key == "final_accuracy" else ())
-    }
+    accuracy = next((len(settings) + k for k, (column, _) in enumerate(kept) if column.key == "final_accuracy"), 0)
+    bold = {(row, accuracy) for row in most_accurate(summary["points"])}
     rows = zip(*(column.cells for column in settings), *(cells for _, cells in kept))
     header = [*(column.title for column in settings), *(column.header for column, _ in kept)]
     return Sheet(header, [[cell.text for cell in row] for row in rows], len(settings), frozenset(bold), about)
@@ -128,6 +125,29 @@ def best_of(cells: Sequence[Cell], better: Callable[[Sequence[float]], float]) -
     """Return the places of the best number of several cells, by ``max`` or ``min``; none of a single one."""
     known = [cell.number for cell in cells if cell.number is not None]
     return [i for i, cell in enumerate(cells) if len(known) > 1 and cell.number == better(known)]
+
+
+def most_accurate(points: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Return the places of the points of summary.json that are printed bold.
+
+    These are the one with the highest final accuracy, and those from which its seeds do not tell it: the 95 % interval
+    of the difference, paired by seed, includes 0, or is not known.
+    """
+    best = best_of([percent_cell(point["final_accuracy"]) for point in points], max)
+    if not best:
+        return []
+    values = [_by_seed(point) for point in points]
+    known = [p for p, of in enumerate(values) if of]
+    gaps = {p: difference(values[best[0]], values[p]) for p in known} if values[best[0]] else {}
+    ties = [p for p, gap in gaps.items() if (half := half_width(gap)) is None or gap["mean"] <= half]
+    return sorted({*best, *ties})
+
+
+def _by_seed(point: Mapping[str, Any]) -> dict[int, float]:
+    """Return the final accuracy of a point by its seed, of the runs that have one."""
+    values = point["final_accuracy"].get("per_seed") or []
+    by_seed = zip(point.get("seeds") or range(len(values)), values)
+    return {seed: float(value) for seed, value in by_seed if value is not None and not math.isnan(float(value))}
 
 
 def table(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> tuple[list[str], list[list[str]]]:
@@ -163,7 +183,7 @@ def text(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None, wi
     shown = sheet(summary, config)
     rows = [[cell.replace("±", "+-") for cell in row] for row in shown.rows]
     lines = in_text(shown._replace(rows=rows), width or shutil.get_terminal_size((160, 24)).columns)
-    return "\n".join([*lines, *([power_in_words(summary["power"])] if summary.get("power") else ())])
+    return "\n".join([*lines, *filter(None, [power_in_words(summary.get("power"))])])
 
 
 def note(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> str:
@@ -171,7 +191,11 @@ def note(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) ->
     counts = {known_seeds(point["final_accuracy"]) for point in summary["points"]} - {0}
     least, seeds = min(counts, default=0), max(counts, default=0)
     over = f"{seeds} seeds" if least == seeds else f"{least} to {seeds} seeds"
-    few = ("no run has a result", "one seed, hence no interval")
+    few = (
+        "no run has a result",
+        "one seed, hence no interval",
+        "mean over two seeds, which are too few for an interval",
+    )
     spread = few[seeds] if seeds < len(few) else f"mean and 95 % Student-t interval over {over}"
     of = " of the global model" if (config or {}).get("judged") == "global" else ""
     of = of or (" of the honest clients" if is_attacked(summary["points"], config or {}) else "")
@@ -182,8 +206,7 @@ def note(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) ->
     if len(summary["points"]) > 1 and gaps:
         paired = [gap.get("paired", True) for gap in gaps]
         how = "paired by seed" + ("" if all(paired) else " where this is possible") if any(paired) else "not paired"
-        whose = f" {summary['baseline']}" if summary["baseline"] else " of its settings"
-        parts.append(f"differences in percentage points, {how}, to the baseline{whose}")
+        parts.append(f"differences in percentage points, {how}, to {_compared_with(summary)}")
         if apart := _apart(summary):
             parts.append(f"pairs that differ in {', '.join(apart)} share the seed, but not the same data")
     if added := [point["sampling"]["ci95"] for point in summary["points"] if point.get("sampling")]:
@@ -205,6 +228,19 @@ def note(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) ->
     if target is not None:
         parts.append(f"target: {100 * target:g} % test accuracy")
     return "; ".join(parts) + "."
+
+
+def _compared_with(summary: Mapping[str, Any]) -> str:
+    """Return in words to which row a difference is: the baseline, or of several the one with the same settings."""
+    if summary["baseline"]:
+        return f"the baseline {summary['baseline']}"
+    by_id = {point["id"]: point for point in summary["points"]}
+    pairs = [(p["overrides"], by_id[p["baseline"]]["overrides"]) for p in by_id.values() if p.get("baseline") in by_id]
+    same = [
+        path for path in (pairs[0][0] if pairs else ()) if all(one.get(path) == other.get(path) for one, other in pairs)
+    ]
+    names = enumerated([spaced(path.rpartition(".")[2]) for path in same])
+    return f"the row 'baseline' with the same {names}" if same else "their baselines"
 
 
 def _apart(summary: Mapping[str, Any]) -> list[str]:
@@ -247,23 +283,19 @@ class Column(NamedTuple):
       title: the heading, with the unit.
       cells: one for each sweep point.
       is_name: whether it is a setting that tells the sweep points apart.
+      bold: the rows that are printed bold.
     """
 
     key: str
     title: str
     cells: list[Cell]
     is_name: bool = False
+    bold: Collection[int] = ()
 
     @property
     def says_something(self) -> bool:
         """Whether a cell has a value that is not zero; a column without one is left out."""
         return self.is_name or any(cell.number not in (None, 0.0) for cell in self.cells)
-
-    @property
-    def best(self) -> int | None:
-        """The row with the highest final accuracy, which is printed bold; None for other columns and for one row."""
-        best = best_of(self.cells, max) if self.key == "final_accuracy" else []
-        return best[0] if best else None
 
 
 def setting_columns(
@@ -295,7 +327,8 @@ def page_columns(study: ReportData) -> list[Column]:
     for column in number_columns(study.summary):
         title = f"difference to {against} (points)" if column.key == DIFFERENCE else column.title or column.header
         title = f"{title.removesuffix(' to target')} to {goal}" if title.endswith(" to target") else title
-        found.append(Column(column.key, title, column.cells(study.summary)))
+        bold = most_accurate(study.summary["points"]) if column.key == "final_accuracy" else ()
+        found.append(Column(column.key, title, column.cells(study.summary), bold=bold))
     return [column for column in found if column.says_something]
 
 
@@ -307,7 +340,7 @@ def percent_cell(statistic: Mapping[str, Any] | None, sign: str = "-") -> Cell:
     mean = mean_of(statistic)
     if not statistic or mean is None or math.isnan(mean):
         return Cell(MISSING, None)
-    text, half = format(100 * mean, f"{sign}.2f"), statistic.get("ci95")
+    text, half = format(100 * mean, f"{sign}.2f"), half_width(statistic)
     return Cell((text if half is None else f"{text} ± {100 * half:.2f}") + on_seeds(statistic), 100 * mean)
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mdfl_jax.core.outcomes import chosen_words, enumerated, known_seeds, selected_fields
+from mdfl_jax.core.outcomes import FEWEST, chosen_words, enumerated, half_width, known_seeds, selected_fields
 from mdfl_jax.report.read import chosen, point_labels, spaced, sweep_axes
 from mdfl_jax.report.tables import cause_of_divergence, equal_points, on_seeds, seeds_in_words, values_of
 from mdfl_jax.results import statistics
@@ -39,7 +39,7 @@ class Measure(NamedTuple):
     def format_point(self, point: Point) -> str:
         """Return the mean of a sweep point with its interval as text, and with its seeds if some have no result."""
         found = point.get(self.key) or {}
-        return self.format(self.mean(point), found.get("ci95"), self.unit) + on_seeds(found)
+        return self.format(self.mean(point), half_width(found), self.unit) + on_seeds(found)
 
 
 ACCURACY = Measure("final_accuracy", "final test accuracy", 1, 100.0, " %", " points")
@@ -87,7 +87,7 @@ def find_lead(best: Point, other: Point, measure: Measure, paired: Paired = alwa
     if found["mean"] is None:
         return Lead(measure.sign * (measure.mean(best) - measure.mean(other)), None)
     partly = found["paired"] and one.keys() != two.keys()
-    return Lead(measure.sign * found["mean"], found["ci95"], found["seeds"], partly)
+    return Lead(measure.sign * found["mean"], half_width(found), found["seeds"], partly)
 
 
 def _by_seed(point: Point, measure: Measure) -> dict[int, float]:
@@ -146,7 +146,7 @@ def verdict(
     else:
         leads = [(point, find_lead(ranked[0], point, measure, paired)) for point in ranked[1:]]
         said = [_best(ranked[0], leads, measure, names)]
-        said += [f"{statistics.power_in_words(summary['power'])}."] if tells_power else []
+        said += filter(None, [statistics.power_in_words(summary["power"])]) if tells_power else []
         said += _contrary(leads, measure, names)
     said += _equal(points, names)
     said += _select(summary, config)
@@ -158,19 +158,26 @@ def verdict(
 
 
 def _best(best: Point, leads: Leads, measure: Measure, names: Mapping[str, str]) -> str:
-    """Return the sentence about the best of several sweep points."""
+    """Return the sentences about the best of several sweep points; the first one says so if no difference was found."""
     against, gap = next(((point, of) for point, of in leads if point["id"] == best.get("baseline")), leads[0])
     is_baseline = best["id"] in (point.get("baseline") for point, _ in leads)
     role = "the baseline" if against["id"] == best.get("baseline") else "the runner-up"
     over = f", over their {_counted(gap)}" if gap.partly else ""
     title = f"{names[best['id']]}{', the baseline,' if is_baseline else ''}"
-    clear = all(of.certain for _, of in leads)
-    claim = "is best" if clear else f"has the {'highest' if measure.sign > 0 else 'lowest'} mean"
-    return (
-        f"{title} {claim}: {measure.format_point(best)} {measure.words},"
-        f" {_gap(gap, measure)} {names[against['id']]}, {role}{over};"
-        f" {_tell(best, leads, measure, names)}."
-    )
+    has = f"has the {'highest' if measure.sign > 0 else 'lowest'} mean"
+    told = _tell(best, leads, measure, names)
+    if all(of.unclear and of.half is not None for _, of in leads):
+        size = measure.format(gap.mean, gap.half, measure.of_gap)
+        who = f"between {names[best['id']]} and {names[against['id']]}" if len(leads) == 1 else "among the sweep points"
+        whom = "" if len(leads) == 1 else f"{names[best['id']]} minus {names[against['id']]}: "
+        return f"No difference was found {who} ({whom}{size}{over}; {told}). {title} {has}: {_mean(best, measure)}."
+    claim = "is best" if all(of.certain for _, of in leads) else has
+    beside = f"{_gap(gap, measure)} {names[against['id']]}, {role}{over}"
+    return f"{title} {claim}: {_mean(best, measure)}, {beside}; {told}."
+
+
+def _mean(point: Point, measure: Measure) -> str:
+    return f"{measure.format_point(point)} {measure.words}"
 
 
 def _equal(points: Sequence[Point], names: Mapping[str, str]) -> list[str]:
@@ -192,7 +199,7 @@ def _counted(gap: Lead) -> str:
 
 
 def _tell(best: Point, leads: Leads, measure: Measure, names: Mapping[str, str]) -> str:
-    """Return the clause that says whether the seeds can tell the best sweep point from the others."""
+    """Return the clause that says from which of the other sweep points the best one differs significantly."""
     counts = {of.pairs for _, of in leads if of.pairs is not None}
     if all(of.pairs is not None for _, of in leads):
         common = "common " if any(of.partly for _, of in leads) else ""
@@ -200,22 +207,20 @@ def _tell(best: Point, leads: Leads, measure: Measure, names: Mapping[str, str])
     else:
         count = known_seeds(best[measure.key])
         common, kind, seeds = "", "", str(count) if count and not counts - {count} else ""
-    if seeds == "1":
-        return f"one {common}seed cannot tell whether this is chance"
-    these = f"these {seeds} {common}seeds" if seeds else "these seeds"
+    if seeds.isdigit() and int(seeds) < FEWEST:
+        few = "one seed is" if seeds == "1" else "two seeds are"
+        return f"{few.replace(' ', f' {common}', 1)} too few for an interval"
+    by = f"{kind}95 % interval{'s' * (len(leads) > 1)}{f', {seeds} {common}seeds' if seeds else ''}"
     unclear = [point for point, of in leads if of.unclear]
+    if len(unclear) == len(leads):
+        return by
     if not unclear and any(of.contrary for _, of in leads):
-        return f"{these} contradict this order"
+        return f"the {common}seeds contradict this order ({by})"
     if not unclear:
-        whom = names[leads[0][0]["id"]] if len(leads) == 1 else "each of the others"
-        intervals = "interval excludes 0" if len(leads) == 1 else "intervals exclude 0"
-        return f"{these} can tell it from {whom} ({kind}95 % {intervals})"
+        return f"significantly better{' than all others' if len(leads) > 1 else ''} ({by})"
     if len(unclear) > _FEW:
-        many = "any" if len(unclear) == len(leads) else str(len(unclear))
-        return f"{these} cannot tell it from {many} of the other {len(leads)} points ({kind}95 % intervals include 0)"
-    whom = enumerated([names[point["id"]] for point in unclear], "or")
-    intervals = "intervals include 0" if len(unclear) > 1 else "interval includes 0"
-    return f"{these} cannot tell it from {whom} ({kind}95 % {intervals})"
+        return f"no significant difference from {len(unclear)} of the other {len(leads)} points ({by})"
+    return f"no significant difference from {enumerated([names[point['id']] for point in unclear], 'or')} ({by})"
 
 
 def _contrary(leads: Leads, measure: Measure, names: Mapping[str, str]) -> list[str]:

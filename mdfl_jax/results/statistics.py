@@ -213,16 +213,22 @@ def power_of(differences: Mapping[str, Sequence[float] | np.ndarray]) -> dict[st
     return {"power": POWER, "difference": CLAIMED, "points": found} if found else None
 
 
-def power_in_words(power: Mapping[str, Any]) -> str:
-    """Return the entry `power` of summary.json in words: the differences that the seeds find, least to largest."""
+def power_in_words(power: Mapping[str, Any] | None) -> str:
+    """Return the entry `power` of summary.json in words: the least differences that the seeds detect.
+
+    Of points with fewer than `outcomes.FEWEST` seeds, and of differences above 100 points, nothing is said.
+    """
+    points = [of for of in (power or {}).get("points", ()) if of["seeds"] >= outcomes.FEWEST]
+    points = [of for of in points if of["smallest_difference"] <= 1]
+    if not power or not points:
+        return ""
 
     def span(key: str, scale: float = 1.0) -> str:
-        found = [scale * point[key] for point in power["points"]]
+        found = [scale * point[key] for point in points]
         return " to ".join(dict.fromkeys(f"{of:.2g}" if of < 10 else f"{of:.0f}" for of in (min(found), max(found))))
 
-    apart = span("smallest_difference", 100)
-    which = ", depending on the sweep point" if " to " in apart else ""
     return (
-        f"With {span('seeds')} seeds, differences of about {apart} percentage points can be told from chance{which};"
-        f" a difference of {100 * power['difference']:g} takes {span('seeds_for_difference')} seeds"
+        f"Minimum detectable difference ({100 * power['power']:.0f} % power, {span('seeds')} seeds):"
+        f" {span('smallest_difference', 100)} points; {100 * power['difference']:g} points take"
+        f" {span('seeds_for_difference')} seeds."
     )

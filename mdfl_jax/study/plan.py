@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import jax
 import numpy as np
@@ -27,12 +27,13 @@ from mdfl_jax.study.study import Group, Study
 from mdfl_jax.tasks.losses import LOSSES, loss_named
 
 
-def plan(study: Study, on: str = "") -> str:
+def plan(study: Study, on: str = "", given: Collection[str] | None = None) -> str:
     """Describe in words what will be run: points x seeds, rounds, parameters and memory.
 
     Args:
       study: The study.
       on: What it is run on; "": the devices of this process.
+      given: The fields that the user has set, of which a note says so if no sweep point uses them; None: all.
     """
     experiment, found = study.experiment, devices.devices()
     num_runs = len(study.points) * len(study.seeds)
@@ -57,7 +58,8 @@ def plan(study: Study, on: str = "") -> str:
     noted = _without_effect(study)
     noted |= dict.fromkeys(line for point in study.points for line in member_notes(point.experiment))
     noted |= dict.fromkeys(filter(None, (few_heard(point.experiment) for point in study.points)))
-    noted |= dict.fromkeys(unused([p.experiment for p in study.points]))
+    idle = unused([p.experiment for p in study.points])
+    noted |= {line: None for path, line in idle.items() if given is None or path in given}
     told = (*_targets(study), *_beyond_the_data(study), *study.traces, *_absent(study), *study.pretrained)
     noted |= dict.fromkeys((*_never_carried(study), *told))
     known = {line.partition(" is ")[0] for line in noted}
@@ -122,7 +124,7 @@ def _never_read(study: Study) -> Iterator[str]:
                 value = getattr(config, name)
                 is_default = value is None or (name in own and value == own[name].default)
                 if not (elsewhere or is_default):
-                    yield f"algorithm.{name} is {value}; it has no effect: algorithm.name {config.name} never reads it"
+                    yield f"algorithm.{name} is {value}; ignored: algorithm.name {config.name} never reads it"
 
 
 def _sampled(study: Study) -> list[str]:

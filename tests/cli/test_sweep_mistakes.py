@@ -32,7 +32,7 @@ extra => unexpected argument 'extra'; settings are given as --name=value
 --overwrite=maybe => flag --overwrite=maybe: it must be true or false
 --workdir => Missing value for flag --workdir
 --flagfile=/nope => --flagfile=/nope: there is no such file
---config.network.radis=3 => unknown config key 'network.radis' (did you mean 'network.radius'?); among the
+--config.network.radis=3 => unknown config key 'network.radis' (did you mean 'network.radius'?); 
 --config.data.name=/nowhere/mine.csv => data.name is '/nowhere/mine.csv', a path; a file is named by its folder
 --config.data.name=cifar10 => reads a prepared one; data.name=digits needs no files, as in mdfl sweep digits
 --config.engine.client_devices=3 => engine.client_devices is 3; it must divide the 8 devices: 1, 2, 4 or 8

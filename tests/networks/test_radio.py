@@ -209,9 +209,9 @@ def test_a_plan_tells_what_has_no_effect_and_what_never_fits():
     told = plan(make_study(tiny_config(**PLANNED)))
     for line in (
         "network.radius is 50.0; nobody is heard beyond it, and without shadowing and fading a signal reaches 121",
-        "radio.threshold is 3.0; it has no effect: radio.rate its_g5 needs 4.1 dB",
-        "radio.shadowing_distance is 9.0; it has no effect: radio.shadowing is 0",
-        "radio.burst_end is 0.5; it has no effect: radio.burst is 0",
+        "radio.threshold is 3.0; ignored: radio.rate its_g5 needs 4.1 dB",
+        "radio.shadowing_distance is 9.0; ignored: radio.shadowing is 0",
+        "radio.burst_end is 0.5; ignored: radio.burst is 0",
     ):
         assert f"note: {line}" in told
     assert "no contact ever carries" not in told
@@ -221,7 +221,7 @@ def test_a_plan_tells_what_has_no_effect_and_what_never_fits():
     )
     assert f"note: {never}, the most, and a round lasts 0.0015 s" in told
     told = plan(make_study(tiny_config(**{"radio.sharing": "turns"})))
-    assert "note: radio.sharing is turns; it has no effect: cost.bandwidth is inf and radio.rate is empty" in told
+    assert "note: radio.sharing is turns; ignored: cost.bandwidth is inf and radio.rate is empty" in told
 
 
 def test_heights_say_how_far_a_signal_reaches_and_no_link_has_more_than_the_best_rate():

@@ -46,6 +46,33 @@ def test_printed_numbers_are_those_worked_out_by_hand_and_missing_ones_dashes():
     assert tables.raw_table(summary)[1][1] == ["dcm", "dcm", 0.7, 0.025, *[None] * 10, 3, 0]
 
 
+def test_bold_are_the_best_and_what_the_seeds_do_not_tell_from_it():
+    def of(*values):
+        return {"final_accuracy": {"mean": sum(values) / len(values), "per_seed": list(values)}}
+
+    low, best, tie = of(0.40, 0.42, 0.44), of(0.60, 0.65, 0.61), of(0.59, 0.66, 0.605)
+    assert tables.most_accurate([low, best, tie]) == [1, 2]
+    assert tables.most_accurate([low, best]) == [1]
+    assert tables.most_accurate([low]) == []
+    lost = {"final_accuracy": {"mean": None, "per_seed": [None, None, None]}}
+    assert tables.most_accurate([lost, best, low]) == [1]
+
+
+def test_the_note_says_to_which_baseline_a_difference_goes():
+    summary, gap = made(), {"mean": 0.1, "ci95": 0.01}
+    assert "paired by seed, to the baseline static" in tables.note(summary)
+    summary["baseline"] = None
+    points = summary["points"] = [
+        point(f"{rule} {radius}", [0.5, 0.1], {"network.mobility": rule, "network.radius": radius})
+        | {"baseline": f"{rule} 3", "difference_to_baseline": None if radius == 3 else gap}
+        for rule in ("static", "dcm")
+        for radius in (3, 5)
+    ]
+    for one in points:
+        del one["overrides"]["algorithm.name"]
+    assert "to the row 'baseline' with the same mobility" in tables.note(summary)
+
+
 def edited(folder, *changes):
     """The workdir with changed entries of the points of its summary, one dict for each point."""
     return edit(folder, points=lambda points: [p | c for p, c in itertools.zip_longest(points, changes, fillvalue={})])
@@ -59,7 +86,7 @@ def test_columns_of_the_page_have_the_printed_texts_and_exact_numbers_and_say_so
     assert [cell.text for cell in found["final_accuracy"].cells] == [row[header.index("accuracy (%)")] for row in rows]
     exact = [100 * point["final_accuracy"]["mean"] for point in run.points]
     assert [cell.number for cell in found["final_accuracy"].cells] == exact
-    assert found["final_accuracy"].best == exact.index(max(exact))
+    assert exact.index(max(exact)) in found["final_accuracy"].bold
     assert found["bits_sent_per_client"].cells[0].number == 200.0  # 1.6e9 bits
     named = edited(folder, *[{"id": of["id"], "baseline": "random_movement"} for of in run.points])
     found = {column.key: column for column in page_columns(read_workdir(named))}["difference_to_baseline"]

@@ -39,21 +39,32 @@ def test_the_best_is_told_with_its_interval_its_paired_lead_and_whether_the_seed
     # By hand: the mean of 60, 65 and 61 is 62, its interval 4.303 * 2.646 / sqrt(3) = 6.57; the differences are 20, 21
     # and 19, with the mean 20 and the interval 4.303 * 1 / sqrt(3) = 2.48.
     assert said == (
-        "dcm is best: 62.00 ± 6.57 % final test accuracy, 20.00 ± 2.48 points above static, the baseline; these 3 seeds"
-        " can tell it from each of the others (paired 95 % intervals exclude 0)."
+        "dcm is best: 62.00 ± 6.57 % final test accuracy, 20.00 ± 2.48 points above static, the baseline; significantly"
+        " better than all others (paired 95 % intervals, 3 seeds)."
     )
     (said,) = told(
         point("static", STATIC, STATIC), point("dam", [0.59, 0.66, 0.605], STATIC), point("dcm", DCM, STATIC)
     )
     assert said.startswith("dcm has the highest mean: 62.00 ± 6.57 %")
-    assert said.endswith("these 3 seeds cannot tell it from dam (paired 95 % interval includes 0).")
+    assert said.endswith("; no significant difference from dam (paired 95 % intervals, 3 seeds).")
+    # The differences are 0.01, -0.01 and 0.005: their mean is 0.17 points, the interval 4.303 * 1.041 / sqrt(3) = 2.59.
+    (said,) = told(point("dam", [0.59, 0.66, 0.605]), point("dcm", DCM))
+    assert said == (
+        "No difference was found between dcm and dam (0.17 ± 2.59 points; paired 95 % interval, 3 seeds)."
+        " dcm has the highest mean: 62.00 ± 6.57 % final test accuracy."
+    )
     (said,) = told(point("static", DCM, DCM), point("dam", DAM, DCM))
     assert said.startswith(
         "static, the baseline, is best: 62.00 ± 6.57 % final test accuracy, 10.00 ± 0.00 points above"
     )
     (said,) = told(point("static", [0.4], [0.4]), point("dcm", [0.6], [0.4]))
     assert said.startswith("dcm has the highest mean: 60.00 % final test accuracy, 20.00 points above static")
-    assert said.endswith("one seed cannot tell whether this is chance.")
+    assert said.endswith("one seed is too few for an interval.")
+    (said,) = told(point("static", [0.4, 0.5], [0.4, 0.5]), point("dcm", [0.6, 0.7], [0.4, 0.5]))
+    assert said == (
+        "dcm has the highest mean: 65.00 % final test accuracy, 20.00 points above static, the baseline; two seeds are"
+        " too few for an interval."
+    )
     (said,) = told(point("dcm", DCM))
     assert said == "The final test accuracy is 62.00 ± 6.57 % (mean over 3 seeds with its 95 % interval)."
 
@@ -64,14 +75,15 @@ def test_diverged_points_are_told_and_are_not_ranked_and_without_accuracies_the_
     assert said[0].startswith("dam is best")
     assert said[1] == "Models diverged in dcm (seeds 0 and 2); these runs are in no mean."
     assert told(lost) == ["No sweep point has a finite result at the end.", said[1]]
-    points = [point("a", None, objective=statistic([2.0, 2.2])), point("b", None, objective=statistic([1.0, 1.3]))]
-    (said,) = told(*points)  # the differences are 1 and 0.9: 0.95 with the interval 12.706 * 0.0707 / sqrt(2) = 0.635
-    assert said.startswith("b is best: 1.15 ± 1.906 final objective, 0.95 ± 0.6353 below a, the runner-up")
+    points = [point("a", None, objective=statistic([2.0, 2.2, 2.1]))]
+    points += [point("b", None, objective=statistic([1.0, 1.3, 1.15]))]
+    (said,) = told(*points)  # the differences are 1, 0.9 and 0.95: the interval is 4.303 * 0.05 / sqrt(3) = 0.1242
+    assert said.startswith("b is best: 1.15 ± 0.3726 final objective, 0.95 ± 0.1242 below a, the runner-up")
 
 
 @pytest.mark.filterwarnings("ignore:Precision loss")  # scipy, where all values are equal
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=9), st.booleans())
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=3, max_size=9), st.booleans())
 def test_the_lead_is_certain_exactly_if_a_t_test_rejects(pairs, paired):
     """The paired test, or Welch's of studies that share no data; seeds that the other lacks are left out of pairs."""
     a, b = (list(values) for values in zip(*pairs))

@@ -33,11 +33,11 @@ def test_a_plan_says_what_is_equal_who_attacks_and_what_has_no_effect():
     rivals = {"sweep": "algorithm.name=dpsgd,dfedavgm,dfedsam", "algorithm.rho": 0.0}
     attacks = {"sweep": "attack.name+attack.number=+2,sign_flip+2,zero+1"}
     for changes, said, not_said in (
-        (rivals, "note: algorithm.local_steps is 1, at which dfedavgm is dpsgd", "no effect"),
-        (rivals, "note: algorithm.rho is 0, at which dfedsam is dpsgd", "no effect"),
+        (rivals, "note: algorithm.local_steps is 1, at which dfedavgm is dpsgd", "ignored"),
+        (rivals, "note: algorithm.rho is 0, at which dfedsam is dpsgd", "ignored"),
         (rivals | {"algorithm.local_steps": 2, "algorithm.rho": 0.1}, "", "is dpsgd"),
         (attacks, "  1 or 2 of the clients attack (random) in 2 of the 3 points; accuracies and losses", "no effect"),
-        ({"attack.number": 2}, "note: attack.number is 2; it has no effect: attack.name is empty", "clients attack"),
+        ({"attack.number": 2}, "note: attack.number is 2; ignored: attack.name is empty", "clients attack"),
         (
             {"sweep": "network.radius=1,2", "baseline": "network.mobility=static"},
             "no differences: the sweep does not vary the field of the baseline, network.mobility=static",

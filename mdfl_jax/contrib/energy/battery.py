@@ -188,10 +188,10 @@ class EnergyConfig(Section):
     def notes(self, whole: Any) -> Iterator[Rule]:
         """Yield batteries that nothing empties, and chargers that give nothing."""
         uses = any(value > 0 for name, value in vars(whole.cost).items() if name.startswith("joules"))
-        unused = "it has no effect: nothing takes energy, since all cost.joules_per_... are 0"
+        unused = "ignored: nothing takes energy, since all cost.joules_per_... are 0"
         yield "energy.capacity", self.capacity and not uses and not varies_costs(whole), unused
         charges = not self.chargers or self.charge or "energy.charge" in whole.sweep
-        yield "energy.chargers", self.capacity and not charges, "it has no effect: energy.charge is 0"
+        yield "energy.chargers", self.capacity and not charges, "ignored: energy.charge is 0"
 
     def describe(self, whole: Any) -> str:
         """Return the capacity."""

@@ -47,6 +47,8 @@ def main() -> int:
         )
     if any(observed):
         print(network.table(all_points, observed))
+        if words := network.conclusion(all_points, observed):
+            print(words)
     if relaying:
         print(relaying)
     content = network.as_json(all_points, observed, config)

@@ -1,6 +1,7 @@
 """Simulates the networks of a study without training, and shows the quantities of theory of each sweep point."""
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,7 @@ from mdfl_jax.contrib.theory.mixing import exact
 from mdfl_jax.contrib.theory.quantities import QUANTITIES, Rounds
 from mdfl_jax.core import devices, rng, stages
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.outcomes import interval
+from mdfl_jax.core.outcomes import enumerated, interval
 from mdfl_jax.core.sharding import held_by
 from mdfl_jax.core.trees import of_types
 from mdfl_jax.core.types import Hparams
@@ -305,6 +306,38 @@ def table(points: Sequence[Point], observed: Sequence[Observed | None]) -> str:
     shown = [name for name in QUANTITIES.as_registered() if any(of_point(found, name) != "-" for _, found in pairs)]
     columns = [[of_point(found, name) for name in shown] for _, found in pairs]
     return "\n".join(_blocks([name for name, _ in pairs], columns, [QUANTITIES[name].label for name in shown]))
+
+
+def conclusion(points: Sequence[Point], observed: Sequence[Observed | None]) -> str:
+    """Return in a sentence how soon the links of each point connect all clients; "" where no point has an effective B.
+
+    Points are ordered by the median of the effective B over the seeds. Two neighbours in this order are named together
+    if the 95 % interval of their difference, paired by seed, includes zero, or if neither connects all clients.
+    """
+    pairs = [(point.id, of.values) for point, of in zip(points, observed) if of]
+    found = [(name, values["effective_b"]) for name, values in pairs if "effective_b" in values]
+    found.sort(key=lambda of: float(np.median(of[1])))
+    if len(found) < 2:
+        return "".join(f"In words: the links of {cell(values)} rounds connect all clients." for _, values in found)
+    groups = [[found[0][0]]]
+    for (_, before), (name, values) in itertools.pairwise(found):
+        if _apart(before, values):
+            groups.append([])
+        groups[-1].append(name)
+    never = [name for name, values in found if np.isinf(np.median(values))]
+    order = ", then ".join(enumerated(of) for of in groups if of[0] not in never)
+    said = [f"the links connect all clients soonest under {order}"] if order else []
+    said += [f"under {enumerated(never)} mostly never"] if never else []
+    return f"In words: {'; '.join(said)}. MADFL's bound on the error grows with this time, the effective B."
+
+
+def _apart(soon: np.ndarray, late: np.ndarray) -> bool:
+    """Tell whether the seeds [S] tell two effective B apart; an infinite one is later than any finite one."""
+    if np.isinf(np.median(late)):
+        return not np.isinf(np.median(soon))
+    both = np.isfinite(soon) & np.isfinite(late)
+    gap = interval((late - soon)[both]) if both.sum() > 2 else {"mean": 0.0, "ci95": None}
+    return gap["ci95"] is not None and gap["mean"] > gap["ci95"]
 
 
 def as_json(points: Sequence[Point], observed: Sequence[Observed | None], config: ConfigDict) -> dict[str, Any]:

@@ -509,12 +509,12 @@ class RadioConfig(Section):
         """Yield what another part or the radius of the network hides."""
         found = self.members(whole)
         taken = self.sharing and not SHARINGS[self.sharing].heard_too
-        unused = "it has no effect: cost.bandwidth is inf and radio.rate is empty"
+        unused = "ignored: cost.bandwidth is inf and radio.rate is empty"
         yield "radio.sharing", sends_without_rate(whole) and taken, unused
         by_signal, least = RADIOS[self.name] is not None, least_snr(*found)
         passed = vars(self)["threshold"]
         noted = by_signal and passed is not None and least > passed
-        yield "radio.threshold", noted, f"it has no effect: radio.rate {self.rate} needs {least:g} dB"
+        yield "radio.threshold", noted, f"ignored: radio.rate {self.rate} needs {least:g} dB"
         reach = reach_alone(*found)
         why = f"nobody is heard beyond it, and without shadowing and fading a signal reaches {reach:.4g}"
         yield "network.radius", reach > whole.network.radius, why

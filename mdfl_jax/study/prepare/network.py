@@ -121,7 +121,7 @@ class TraceFiles:
         range_of = f"heights from the ground, {heights_of(trace)}, are those of radio.name {radio.name}"
         self.notes[f"trace.file {file}: {range_of}"] = None
         for path, value in replaced.items():
-            self.notes[f"{path} is {value}; it has no effect: {file!r} has heights"] = None
+            self.notes[f"{path} is {value}; ignored: {file!r} has heights"] = None
         return found
 
 
