@@ -124,14 +124,12 @@ def latex(shown: Sheet) -> str:
 def in_text(shown: Sheet, width: int) -> list[str]:
     """Return the lines of a table for a terminal, in aligned columns; what does not fit in the width goes on below.
 
-    Headings have several lines only where one would make the table too wide.
+    Headings have several lines, at most three, only where one would make the table too wide.
     """
     longest = [max(map(len, cells)) for cells in zip(*shown.rows)]
     headings = [[title] for title in shown.header]
     if sum(max(size, len(title)) + 2 for size, title in zip(longest, shown.header)) - 2 > width:
-        headings = [
-            textwrap.wrap(title, max(size, 12), break_long_words=False) for title, size in zip(shown.header, longest)
-        ]
+        headings = [_in_lines(title, max(size, 12)) for title, size in zip(shown.header, longest)]
     widths = [max(size, *map(len, lines)) for size, lines in zip(longest, headings)]
     high = max(map(len, headings))
     above = [[""] * (high - len(lines)) + lines for lines in headings]
@@ -150,6 +148,12 @@ def in_text(shown: Sheet, width: int) -> list[str]:
             blocks.append([*names])
         blocks[-1].append(k)
     return [*"\n\n".join("\n".join(block(columns)) for columns in blocks).split("\n"), *textwrap.wrap(shown.note, 110)]
+
+
+def _in_lines(title: str, width: int) -> list[str]:
+    """Break a heading at its spaces into at most three lines, of this width or the least greater one."""
+    broken = (textwrap.wrap(title, wide, break_long_words=False) for wide in range(width, width + len(title)))
+    return next((lines for lines in broken if len(lines) <= 3), [title])
 
 
 def write(path: Path, shown: Sheet, numbers: Iterable[Iterable[Any]]) -> list[Path]:

@@ -25,7 +25,7 @@ from mdfl_jax.report.read import Axis, ReportData, is_attacked
 # The palette of Okabe and Ito without its yellow, which is too pale for a line on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C564B")
 MOBILITY_COLOURS = {
-    "static": "#555555",
+    "static": "#767676",  # 3:1 at least on white and on the dark page
     "random_movement": "#E69F00",
     "dam": "#0072B2",
     "dcm": "#D55E00",

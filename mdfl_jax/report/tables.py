@@ -232,9 +232,9 @@ def note(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) ->
 
 def _compared_with(summary: Mapping[str, Any]) -> str:
     """Return in words to which row a difference is: the baseline, or of several the one with the same settings."""
-    if summary["baseline"]:
-        return f"the baseline {summary['baseline']}"
     by_id = {point["id"]: point for point in summary["points"]}
+    if summary["baseline"] in by_id:
+        return f"the baseline {summary['baseline']}"
     pairs = [(p["overrides"], by_id[p["baseline"]]["overrides"]) for p in by_id.values() if p.get("baseline") in by_id]
     same = [
         path for path in (pairs[0][0] if pairs else ()) if all(one.get(path) == other.get(path) for one, other in pairs)

@@ -61,7 +61,7 @@ def test_bold_are_the_best_and_what_the_seeds_do_not_tell_from_it():
 def test_the_note_says_to_which_baseline_a_difference_goes():
     summary, gap = made(), {"mean": 0.1, "ci95": 0.01}
     assert "paired by seed, to the baseline static" in tables.note(summary)
-    summary["baseline"] = None
+    summary["baseline"] = "network.radius=3"
     points = summary["points"] = [
         point(f"{rule} {radius}", [0.5, 0.1], {"network.mobility": rule, "network.radius": radius})
         | {"baseline": f"{rule} 3", "difference_to_baseline": None if radius == 3 else gap}

@@ -161,8 +161,8 @@ const mdfl = {
     );
     const below = 90; // between two rows, for labels and titles
     // On paper, rows are lower where the chart and its caption would else not be on one page.
-    const page = "printed" in document.documentElement.dataset ? 780 - asked.length * below - 60 : Infinity;
-    const shrink = Math.min(1, Math.max(0.6, page / asked.reduce((sum, height) => sum + height, 0)));
+    const page = "printed" in document.documentElement.dataset ? 860 - asked.length * below - 60 : Infinity;
+    const shrink = Math.min(1, Math.max(0.4, page / asked.reduce((sum, height) => sum + height, 0)));
     const heights = asked.map((height) => height * shrink);
     const whole = heights.reduce((sum, height) => sum + height + below, -below);
     const aside = Math.min(0.4, Math.max(90, ...panels.map(({ aside = 0 }) => aside)) / room);

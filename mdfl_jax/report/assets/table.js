@@ -59,9 +59,13 @@
     table.parentElement.before(mdfl.make("div", { class: "row tools" }, label, told));
   };
 
-  // The edge of a table that goes on to the right fades.
+  // The edge of a table that goes on to the right is dashed.
   const markEdge = (box) => {
-    const mark = () => box.classList.toggle("goes-on", box.scrollWidth - box.clientWidth - box.scrollLeft > 2);
+    const mark = () => {
+      const hidden = box.scrollWidth - box.clientWidth;
+      box.classList.toggle("fits", hidden <= 2);
+      box.classList.toggle("goes-on", hidden - box.scrollLeft > 2);
+    };
     box.addEventListener("scroll", mark);
     new ResizeObserver(mark).observe(box);
   };
