@@ -141,7 +141,7 @@ GALLERY = (
     ),
     Entry(
         "strategies",
-        "Strategies against each other",
+        "Policies against each other",
         "Four rules in one setting of the arena.",
         ["arena:centre,rules=random_movement+dcm+waiting+staleness", "--config.seeds=4"],
         "final_accuracy",

@@ -39,7 +39,7 @@ WHY_MOBILE = (
 WHY_LEADS = (
     "With twenty seeds ([tables](papers_tables.md)) DCM's lead over random movement is 9.9 points with one mobile "
     "client and 4.0 with nine, DAM's 4.8 and 2.2; with 1,000 rounds DCM's is 7.3 and 2.7 "
-    "([below](#nearer-to-the-papers-settings), eight seeds). The paper says that \"both DAM and DCM achieve larger "
+    '([below](#nearer-to-the-papers-settings), eight seeds). The paper says that "both DAM and DCM achieve larger '
     "gains over random mobility as |C_m| increases\", and theory has the paper's sign. **Nobody knows which of the "
     "three is wrong.** Random movement is 41.3 points below the connected network (90.0 %) with one mobile client and "
     "9.7 with nine, so that less is left to gain. DCM gains 24 % of what is left with one and 41 % with nine: this "

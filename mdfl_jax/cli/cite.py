@@ -1,4 +1,4 @@
-"""Prints what a paper cites, as BibTeX: the software, and the papers of the members that a study uses.
+"""Prints what a paper cites, as BibTeX: the software, and the papers of the entries that a study uses.
 
 mdfl cite > software.bib
 mdfl cite runs/digits > study.bib     of a study that has been run

@@ -52,7 +52,7 @@ def scale_flag() -> flags.FlagHolder:
 @functools.cache
 def use_flag() -> flags.FlagHolder:
     """Define --use=FILE, which may be given several times."""
-    return flags.DEFINE_multi_string("use", [], "Python file that registers members of your own.")
+    return flags.DEFINE_multi_string("use", [], "Python file that registers entries of your own.")
 
 
 def value_of(flag: str) -> Any:

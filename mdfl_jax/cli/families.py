@@ -1,6 +1,6 @@
-"""What is known of the families, their members and all fields: as text for a terminal, and as pages in Markdown.
+"""What is known of the registries, their entries and all fields: as text for a terminal, and as pages in Markdown.
 
-Everything is read from the declarations: a member's description, formula and papers are those of its registration.
+Everything is read from the declarations: an entry's description, formula and papers are those of its registration.
 """
 
 import dataclasses
@@ -21,8 +21,8 @@ from mdfl_jax.core.section import Family
 from mdfl_jax.data.sources import SOURCES
 
 T = TypeVar("T")
-ROOT = Path(__file__).parents[2]  # of the paths of members
-FOLDER = "families"  # of the pages of the families, below docs/
+ROOT = Path(__file__).parents[2]  # of the paths of entries
+FOLDER = "families"  # of the pages of the registries, below docs/
 _OTHERS = (
     Family(
         SOURCES,
@@ -46,23 +46,23 @@ or from Python (`{"network.radius": 2.0}`). The column "axis" says whether a swe
 differ only in `network.mobility` and in fields marked "traced" share one compiled program. Sweep points that differ in
 a field marked "static" are compiled separately.
 
-These are the fields that every study has. A number of a member of a family, such as `algorithm.lr` or `data.alpha`, is
-a field too, and is on the page of the family. If a configuration does not set it, it has the default of the member in
-use.
+These are the fields that every study has. A hyperparameter of an entry, such as `algorithm.lr` or `data.alpha`, is a
+field too, and stands on the page of the registry. If a configuration does not set it, it has the default of the entry
+in use.
 """
 _COLUMNS = ("default", "allowed", "axis", "meaning")
 
 
 def families() -> dict[str, Family]:
-    """Return the families, and the data sources, by the names that `mdfl info NAME` takes."""
+    """Return the registries, and the data sources, by the names that `mdfl info NAME` takes."""
     return {re.sub(r"\W", "_", family.registry.kind): family for family in (*of_members(), *_OTHERS)}
 
 
 def listing(only: str = "") -> str:
-    """List the families with their members, formulas and numbers, as text.
+    """List the registries with their entries, formulas and hyperparameters, as text.
 
     Args:
-      only: The name of a family, a member or a field, such as 'algorithm', 'algorithm.pame' or 'algorithm.lr'; empty:
+      only: The name of a registry, an entry or a field, such as 'algorithm', 'algorithm.pame' or 'algorithm.lr'; empty:
         all families.
 
     Raises:
@@ -77,14 +77,14 @@ def listing(only: str = "") -> str:
         exact = [path for path in paths if path.rpartition(".")[2] == only]
         near = exact[0] if exact else nearest(only, known) or nearest(only, paths)
         meant = f" (did you mean {near!r}?)" if near else ""
-        raise UserError(f"unknown family {only!r}{meant}; known: {', '.join(sorted(known))}")
+        raise UserError(f"unknown registry {only!r}{meant}; known: {', '.join(sorted(known))}")
     lines = []
     for name, family in known.items():
         if kind in ("", name):
-            lines.append(f"{name}: {family.field}{f', numbers {family.section}.*' if family.section else ''}")
+            lines.append(f"{name}: {family.field}{f', hyperparameters {family.section}.*' if family.section else ''}")
             lines += [f"  {family.about}"] * bool(kind)
             usual = [] if member else _numbers(family, family.registry.usual, _line)
-            lines += ["  usual numbers, of which a member may lack some", *usual] if usual else []
+            lines += ["  usual hyperparameters, of which an entry may lack some", *usual] if usual else []
             for each in [member] if member else family.registry:
                 contrib = " (contrib)" * family.registry.member(each).is_contrib
                 lines += [f"  {each}{contrib}  {family.registry.doc(each)}".rstrip(), *_said(family, each)]
@@ -95,7 +95,7 @@ def listing(only: str = "") -> str:
 
 
 def _of_members(path: str) -> list[str]:
-    """Return a line for each declaration of a number, with the members that have it."""
+    """Return a line for each declaration of a number, with the entries that have it."""
     found: dict[str, list[str]] = {}
     for family in families().values():
         for each in family.registry:
@@ -106,7 +106,7 @@ def _of_members(path: str) -> list[str]:
 
 
 def _said(family: Family, name: str) -> list[str]:
-    """Return the lines of text with the formula of a member, its papers and what it needs."""
+    """Return the lines of text with the formula of an entry, its papers and what it needs."""
     member = family.registry.member(name)
     lines = [f"      formula: {line}" for line in _formulas(member.formula)]
     lines += [f"      source: {papers.in_words(member.cite)}"] * bool(member.cite)
@@ -120,13 +120,13 @@ def _formulas(text: str) -> list[str]:
 
 
 def pages() -> dict[str, str]:
-    """Return the pages in Markdown by their paths below docs/: all fields, and a page for each family."""
+    """Return the pages in Markdown by their paths below docs/: all fields, and a page for each registry."""
     found = {f"{FOLDER}/{name}.md": _family(name, family) for name, family in families().items()}
     return {"fields.md": fields(), **found}
 
 
 def fields() -> str:
-    """Return the page in Markdown of the fields that every study has, with the list of the families."""
+    """Return the page in Markdown of the fields that every study has, with the list of the registries."""
     whole = schema()
     nested = [each for each in dataclasses.fields(whole) if dataclasses.is_dataclass(each.type)]
     lines = [_FIELDS, "## The study", "", *_section(whole, "")]
@@ -135,9 +135,9 @@ def fields() -> str:
         doc = (kind.__doc__ or "").strip()
         lines += ["", f"## {section.name}", "", *(line.strip() for line in doc.splitlines()), ""]
         lines += _section(kind, f"{section.name}.")  # type: ignore[arg-type]
-    lines += ["", "## Families", ""]
+    lines += ["", "## Registries", ""]
     lines += _table(
-        ("family", "chosen by", "members"),
+        ("registry", "chosen by", "entries"),
         (
             (f"[{of.title}]({FOLDER}/{name}.md)", f"`{of.field}`", ", ".join(f"`{each}`" for each in of.registry))
             for name, of in families().items()
@@ -147,7 +147,7 @@ def fields() -> str:
 
 
 def _section(kind: type, prefix: str) -> list[str]:
-    """Return the table of the fields of a section that are no numbers of members."""
+    """Return the table of the fields of a section that are no hyperparameters of entries."""
     declared = (each for each in dataclasses.fields(kind) if "doc" in each.metadata and "own" not in each.metadata)
     fields = {prefix + each.name: each for each in declared}
     rows = [_cells(path, each, can_be_axis(path)) for path, each in fields.items()]
@@ -155,7 +155,7 @@ def _section(kind: type, prefix: str) -> list[str]:
 
 
 def _family(name: str, family: Family) -> str:
-    """Return the page of a family: its members in a table, and each with its formula, papers and numbers."""
+    """Return the page of a registry: its entries in a table, and each with its formula, papers and hyperparameters."""
     registry = family.registry
     usual, first = _numbers(family, registry.usual, _cells), next(iter(registry))
     lines = [
@@ -166,14 +166,14 @@ def _family(name: str, family: Family) -> str:
     ]
     lines += [_prose(family.about), ""]
     needs = {each: family.needs(each) for each in registry}
-    head = ("member", "what it is", "source", "needs")[: 4 if any(needs.values()) else 3]
+    head = ("entry", "what it is", "source", "needs")[: 4 if any(needs.values()) else 3]
     source = {each: papers.in_words(registry.member(each).cite) for each in registry}
     rows = [
         (f"[`{each}`](#{each.replace(':', '')})", registry.doc(each), source[each], needs[each]) for each in registry
     ]
     lines += _table(head, [row[: len(head)] for row in rows])
     if usual:
-        lines += ["", "## Numbers of all members", "", "A member may lack some of them.", ""]
+        lines += ["", "## Hyperparameters of all entries", "", "An entry may lack some of them.", ""]
         lines += _table(("field", *_COLUMNS), usual)
     for each in registry:
         lines += ["", *_member(family, each, usual)]
@@ -185,7 +185,7 @@ def _family(name: str, family: Family) -> str:
 
 
 def _member(family: Family, name: str, usual: list[tuple[str, ...]]) -> list[str]:
-    """Return the section of a member in the page of its family."""
+    """Return the section of an entry in the page of its registry."""
     member = family.registry.member(name)
     lines = [f"## `{name}`", "", _prose(family.registry.doc(name)), ""]
     if member.formula:
@@ -212,7 +212,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def _numbers(family: Family, kind: type[Numbers], described: Callable[[str, dataclasses.Field], T]) -> list[T]:
-    """Return the numbers of a member, each as a function of its path and field describes it."""
+    """Return the hyperparameters of an entry, each as a function of its path and field describes it."""
     return [described(f"{family.section}.{name}", field) for name, field in fields_of(kind).items()]
 
 

@@ -1,4 +1,4 @@
-"""Prints versions, devices and folders; with --list, the members of all families, such as algorithms.
+"""Prints versions, devices and folders; with --list, the entries of all registries, such as algorithms.
 
 mdfl info [--list | --fields] [algorithm | algorithm.pame | algorithm.lr] [--use=FILE]
 """
@@ -13,11 +13,13 @@ from absl import flags
 from mdfl_jax.cli import common, families
 from mdfl_jax.core import devices, program_cache
 
-_LIST = flags.DEFINE_bool("list", False, "Every member of every family with its formula and its numbers.")
-_OF = flags.DEFINE_string("of", "", "A family (algorithm), a member (algorithm.pame) or a field (algorithm.lr) alone.")
+_LIST = flags.DEFINE_bool("list", False, "Every entry of every registry with its formula and its hyperparameters.")
+_OF = flags.DEFINE_string(
+    "of", "", "A registry (algorithm), an entry (algorithm.pame) or a field (algorithm.lr) alone."
+)
 _FIELDS = flags.DEFINE_bool("fields", False, "Every field that all studies have, in tables of Markdown.")
 common.use_flag()
-WORDS, DOES = ("of",), "asking JAX for its devices and members"
+WORDS, DOES = ("of",), "asking JAX for its devices and entries"
 PACKAGES = ("mdfl_jax", "jax", "jaxlib", "flax", "optax", "ml_collections", "numpy", "scipy")
 OPTIONAL = ("tensorflow-datasets", "array_record")
 

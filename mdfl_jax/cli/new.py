@@ -1,4 +1,4 @@
-"""Writes an example of a member of your own, which runs at once, into the current folder.
+"""Writes an example of an entry of your own, which runs at once, into the current folder.
 
 mdfl new KIND NAME
 KIND: mobility, algorithm, aggregation, attack, compressor, graph, mixing, metric, model, loss, partition, dataset or
@@ -17,7 +17,7 @@ from absl import flags
 from mdfl_jax.cli import common
 from mdfl_jax.core.errors import UserError, unknown_name
 
-_KIND = flags.DEFINE_string("kind", "", "Family of the member, as the first word.")
+_KIND = flags.DEFINE_string("kind", "", "Registry of the entry, as the first word.")
 _NAME = flags.DEFINE_string("name", "", "Its name, as the second word; the file is called NAME.py.")
 WORDS, DOES = ("kind", "name"), ""
 
@@ -68,7 +68,7 @@ def check(kind: str, name: str) -> None:
     """Check the kind and the name of a new member.
 
     Raises:
-      UserError: if there is no such kind; if the name is no identifier, is that of a member of this kind, or is that of
+      UserError: if there is no such kind; if the name is no identifier, is that of an entry of this kind, or is that of
         a module, which a file of this name would hide.
     """
     from mdfl_jax.config.sections import families
@@ -93,11 +93,11 @@ def check(kind: str, name: str) -> None:
 
 
 def write(kind: str, name: str, folder: Path) -> Path:
-    """Write the file of a member and return its path.
+    """Write the file of an entry and return its path.
 
     Args:
       kind: one of `SECTIONS`.
-      name: the name of the member, checked by `check`.
+      name: the name of the entry, checked by `check`.
       folder: where the file goes.
 
     Raises:

@@ -2,10 +2,10 @@
 
 A rule names a field, says whether its value is refused, and says what it must be and why. `check_together` turns the
 first rule that refuses a value into one line: "network.order is move_first; it must be mix_first: a graph knows no
-places". The conditions of a rule are computed only if the rules before it refuse nothing. What a single member of a
-family can check, it checks itself.
+places". Checking stops at the first violation. What a single entry of a
+registry can check, it checks itself.
 
-The texts are `save` (kept models), `loggers`, `server.units`, and `vary` (random streams). By default a seed decides
+The texts are `save` (checkpoints), `loggers`, `server.units`, and `vary` (random streams). By default a seed decides
 all draws of a run. A study of where the variance over seeds comes from lets only some streams follow the seed (`vary`),
 and all others draw as under one seed (`held_seed`). The key of such a run is an array with a key for each stream
 (`mdfl_jax.core.rng`), so sweep points with different streams share one program.
@@ -64,13 +64,13 @@ from mdfl_jax.storage.model_files import is_saved
 from mdfl_jax.storage.study_files import MODELS as FOLDER
 from mdfl_jax.tasks import TASKS
 
-OWN, MEAN = "own", "mean"  # where each client starts: with its own kept model, or all with their mean
+OWN, MEAN = "own", "mean"  # where each client starts: with its own checkpoint, or all with their mean
 LISTS_ABOVE = 512  # clients; up to this number matrices are as fast, and lambda_2 and records need them anyway
 MOST_EVALUATIONS = 1_000_000  # of a run
 
 
 def check_together(experiment: Experiment) -> None:
-    """Check a configuration as a whole: its fields against each other, and the numbers of the members in use.
+    """Check a configuration as a whole: its fields against each other, and the hyperparameters of the entries in use.
 
     Raises:
       UserError: If the fields contradict each other. The message names the fields and their values.
@@ -172,14 +172,14 @@ def _task(experiment: Experiment) -> Iterator[Rule]:
 
 
 def _start(experiment: Experiment) -> Iterator[Rule]:
-    """Yield the rules for weights that are not drawn: pretrained ones, or kept models. No file is read."""
+    """Yield the rules for weights that are not drawn: pretrained ones, or checkpoints. No file is read."""
     model, name = experiment.model, experiment.algorithm.name
     if names_saved(model.pretrained):
         is_server = ALGORITHMS[name](Settings()).global_model
         why = f"{MEAN}: with algorithm.name {name} all clients start from the global model"
         yield "model.pretrained_clients", model.pretrained_clients == OWN and is_server, why
         return
-    unless = f"{OWN} unless model.pretrained names kept models of a study, and it is {model.pretrained!r}"
+    unless = f"{OWN} unless model.pretrained names checkpoints of a study, and it is {model.pretrained!r}"
     yield "model.pretrained_clients", model.pretrained_clients != OWN, unless
     if model.pretrained:
         drawn = not task_of(experiment).of_datasets
@@ -370,13 +370,13 @@ def wants_lists(experiment: Experiment) -> bool:
 
 
 def names_saved(text: str) -> bool:
-    """Tell whether a value of `model.pretrained` names kept models of a study, in place of a file of weights."""
+    """Tell whether a value of `model.pretrained` names checkpoints of a study, in place of a file of weights."""
     path = Path(text)
     return bool(text) and (path.is_dir() or path.suffix not in WEIGHTS or _is_saved(path))
 
 
 def _is_saved(path: Path) -> bool:
-    """Tell whether a file holds kept models. A file of this package's layout that cannot be read is one, too."""
+    """Tell whether a file holds checkpoints. A file of this package's layout that cannot be read is one, too."""
     return is_saved(path) or (path.suffix == ".safetensors" and path.parent.name == FOLDER)
 
 
@@ -426,7 +426,7 @@ def unused(experiments: Sequence[Experiment]) -> dict[str, str]:
 
 
 def _declared(experiment: Experiment) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield what the fields of the sections and the numbers of the members in use declare, by their paths."""
+    """Yield what the fields of the sections and the hyperparameters of the entries in use declare, by their paths."""
     for section in dataclasses.fields(experiment):
         for each in dataclasses.fields(section.type) if dataclasses.is_dataclass(section.type) else ():
             yield f"{section.name}.{each.name}", {} if "own" in each.metadata else each.metadata
@@ -463,7 +463,7 @@ def _switched_off(experiment: Experiment) -> dict[str, str]:
 
 
 def _ignored_parts(experiment: Experiment) -> Iterator[Rule]:
-    """Yield the parts of a study, whether the members in use ignore them, and why."""
+    """Yield the parts of a study, whether the entries in use ignore them, and why."""
     network, pattern, name = experiment.network, ServerConfig.of(experiment).pattern, experiment.algorithm.name
     needs, pairs = ALGORITHMS[name](Settings()).needs, pattern not in ("", "roadside")
     by_pairs = f"under server.pattern {pattern} pairs are drawn"
@@ -505,7 +505,7 @@ class Save(NamedTuple):
     Attributes:
       when: "" (no models), "final" (those after the last round), "best" (those at the evaluation with the best
         accuracy of the run) or "every" (those after every K-th round).
-      every: K, the rounds between two kept models; 0 unless ``when`` is "every".
+      every: K, the rounds between two checkpoints; 0 unless ``when`` is "every".
     """
 
     when: str = ""

@@ -230,7 +230,7 @@ def to_cite(points: Iterable[Point]) -> Citations:
 
 
 def _of_point(point: Point) -> Iterator[Citations]:
-    """Yield what each member cites that a point uses."""
+    """Yield what each entry cites that a point uses."""
     for family, name, _ in in_use(point.experiment):
         yield citations_of(family.registry.member(name).cite, f"{family.registry.kind} {name}")
     data = point.experiment.data.name

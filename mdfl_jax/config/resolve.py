@@ -41,7 +41,7 @@ Config: TypeAlias = ConfigDict | Mapping[str, Any] | str | Path
 def default_config() -> ConfigDict:
     """Return every field with its default, to be changed by a config file. Unknown fields cannot be added.
 
-    The numbers of members are None, which stands for the member's own default.
+    The hyperparameters of entries are None, which stands for the entry's own default.
     """
     tree = ConfigDict(dataclasses.asdict(schema()()))
     for path, field in all_fields().items():
@@ -85,7 +85,7 @@ def check_key(path: str) -> dataclasses.Field:
 
 
 def check_value(path: str, value: Any) -> Any:
-    """Return a value in the type of its field, after checking its bounds. None is kept for a member's number.
+    """Return a value in the type of its field, after checking its bounds. None is kept for an entry's number.
 
     Raises:
       UserError: If the value is not allowed. The message names the field, its value and what is allowed.
@@ -101,7 +101,7 @@ def _checked(path: str, field: dataclasses.Field, value: Any) -> Any:
     if field.type is str and (rules.get("file") or "\0" in value):
         check_path(path, value)
     errors = []
-    for declared in rules.get("declared", (rules,)):  # of several members with this number, one must allow the value
+    for declared in rules.get("declared", (rules,)):  # of several entries with this number, one must allow the value
         try:
             numbers.check_value(path, value, declared)
             return value
@@ -273,7 +273,7 @@ def read_file(path: str | Path) -> ConfigDict:
         if "get_config" not in made:
             raise UserError(
                 f"config {file!r}: it has no function get_config, which returns the configuration; a file that only "
-                f"registers members is given by --use={file}"
+                f"registers entries is given by --use={file}"
             )
         config = made["get_config"](*filter(None, [argument]))
     except (AttributeError, KeyError) as error:
@@ -361,7 +361,7 @@ def add_used_files(config: ConfigDict | dict[str, Any], files: Iterable[str]) ->
 
 
 def completed(config: Any) -> Any:
-    """Import the files that a configuration uses, and add the numbers of their members to it, in place.
+    """Import the files that a configuration uses, and add the numbers of their entries to it, in place.
 
     A config file calls `default_config` before these files are imported, so that the tree lacks these numbers.
 

@@ -1,7 +1,7 @@
-"""Every field of a configuration: the sections with their own fields, and the numbers of members that they hold.
+"""Every field of a configuration: the sections with their own fields, and the hyperparameters of the entries.
 
-A section declares its fields with default, bounds and meaning. The members of a family (mobility rules, algorithms and
-so on) declare their own numbers, which become fields of the family's section; `schema` is the complete configuration.
+A section declares its fields with default, bounds and meaning. The entries of a registry (mobility rules, algorithms
+and so on) declare their hyperparameters, which become fields of a section; `schema` is the complete configuration.
 Sweep points may differ in a field that is marked ``traced`` without compiling again. The checks are in
 `mdfl_jax.config.resolve` (one field) and `mdfl_jax.config.checks` (several). A section that puts a wrapper around the
 network lies with all that is its own in the wrapper's file (`mdfl_jax.core.section`).
@@ -258,7 +258,7 @@ class ModelConfig:
     )
     pretrained_clients: str = field(
         "own",
-        "with kept models: each client starts from its own, or all from the mean (or global) one",
+        "with checkpoints: each client starts from its own, or all from the mean (or global) one",
         names=("own", "mean"),
     )
     trainable: str = field(
@@ -393,7 +393,7 @@ class Experiment:
         "what follows ': ' is told once; 'network.radius=radio range; network.radius=3=near'",
         in_runs=False,
     )
-    use: str = field("", "Python files that register members of your own, separated by commas; imported first")
+    use: str = field("", "Python files that register entries of your own, separated by commas; imported first")
     sweep: str = field("", "axes of the sweep: 'network.mobility=static,dcm; data.alpha=0.05,0.1'")
     baseline: str = field(
         "", "setting of the point that others are compared with: 'network.mobility=random_movement'", in_runs=False
@@ -465,7 +465,7 @@ class Experiment:
 
 
 def _with_samples(experiment: Experiment, name: str) -> str:
-    """Return the name of a member that only tasks with a data set use."""
+    """Return the name of an entry that only tasks with a data set use."""
     return name if task_of(experiment).of_datasets else ""
 
 
@@ -523,7 +523,7 @@ _FAMILIES = (
     ),
     Family(
         MOBILITIES,
-        "Mobility rules and strategies",
+        "Mobility rules and policies",
         "motion",
         "network.mobility",
         lambda of, name: "" if of.network.graph else name,
@@ -589,7 +589,7 @@ _FAMILIES = (
 
 
 def families() -> tuple[Family, ...]:
-    """Return the families of members: those of the whole configuration, and those of sections that lie in one file."""
+    """Return the registries of entries: of the whole configuration, and of sections that lie in one file."""
     return (*_FAMILIES, *(family for kind in sections() for family in kind.FAMILIES))
 
 
@@ -597,12 +597,12 @@ _schemas: dict[Any, type[Experiment]] = {}
 
 
 def schema() -> type[Experiment]:
-    """Return the configuration as a dataclass, with a field for each number of the members registered so far.
+    """Return the configuration as a dataclass, with a field for each number of the entries registered so far.
 
     The default of these fields is None.
 
     Raises:
-      UserError: If two members declare a number of the same name with different types, or one traced and one static.
+      UserError: If two entries declare a number of the same name with different types, or one traced and one static.
     """
     members = tuple((family, name, family.registry.numbers(name)) for family in families() for name in family.registry)
     key = (*members, *sections())
@@ -625,7 +625,7 @@ def schema() -> type[Experiment]:
 
 
 def _own_fields(members: Iterable[tuple[Family, str, type[Numbers]]]) -> dict[str, list[tuple[str, Any, Any]]]:
-    """Return the numbers of the members by section, in the form that `dataclasses.make_dataclass` takes."""
+    """Return the hyperparameters of the entries by section, in the form that `dataclasses.make_dataclass` takes."""
     found: dict[str, dict[str, tuple[Any, dict[str, Any]]]] = {}
     for family, member, numbers in members:
         kinds, section = kinds_of(numbers), found.setdefault(family.section, {})
@@ -649,7 +649,7 @@ def _own_fields(members: Iterable[tuple[Family, str, type[Numbers]]]) -> dict[st
 
 
 def numbers_in(experiment: Experiment, registry: Registry, member: str) -> Any:
-    """Return the numbers of a member: the values that the configuration sets, else the member's own defaults."""
+    """Return the numbers of an entry: the values that the configuration sets, else the entry's own defaults."""
     family = next(family for family in families() if family.registry is registry)
     values = vars(getattr(experiment, family.section))
     if registry is ALGORITHMS:
@@ -669,7 +669,7 @@ def movement_numbers(experiment: Experiment, movement: Movement) -> Any:
 
 
 def traced_numbers(experiment: Experiment, registry: Registry, member: str) -> Any:
-    """Return the numbers of a member as NumPy scalars of fixed type, or None if the registry has no such member."""
+    """Return the numbers of an entry as NumPy scalars of fixed type, or None if the registry has no such member."""
     return numbers_in(experiment, registry, member).traced() if member in registry else None
 
 
@@ -703,7 +703,7 @@ def is_proximal(experiment: Experiment) -> bool:
 
 
 def in_use(experiment: Experiment) -> Iterator[tuple[Family, str, Numbers]]:
-    """Yield each member that a configuration uses, with its family and its numbers."""
+    """Yield each entry that a configuration uses, with its registry and its numbers."""
     for family in families():
         name = family.used(experiment, attrgetter(family.field)(experiment))
         if name in family.registry:
@@ -711,7 +711,7 @@ def in_use(experiment: Experiment) -> Iterator[tuple[Family, str, Numbers]]:
 
 
 def effective(experiment: Experiment) -> dict[str, Any]:
-    """Return the numbers of the members in use by path, {'algorithm.lr': 0.1, ...}, including their defaults.
+    """Return the hyperparameters of the entries in use by path, {'algorithm.lr': 0.1, ...}, including their defaults.
 
     `network.world` is among them, as the world in which clients move, unless a graph ties them.
     """
@@ -724,7 +724,7 @@ def effective(experiment: Experiment) -> dict[str, Any]:
 
 
 def setting_of(experiment: Experiment, member: str = "") -> Setting:
-    """Return the values of the configuration that the checks of a member may read."""
+    """Return the values of the configuration that the checks of an entry may read."""
     network, motion, pattern = experiment.network, experiment.motion, ServerConfig.of(experiment).pattern
     law = getattr(numbers_in(experiment, PATTERNS, pattern), "gap_law", None) if pattern in PATTERNS else None
     return Setting(
@@ -741,7 +741,7 @@ def setting_of(experiment: Experiment, member: str = "") -> Setting:
 
 
 def check_members(experiment: Experiment) -> None:
-    """Check the numbers of the members in use, first each one alone and then all of a member together.
+    """Check the hyperparameters of the entries in use, first each one alone and then all of an entry together.
 
     Raises:
       UserError: If a number is not allowed. The message names the numbers and their values.
@@ -752,7 +752,7 @@ def check_members(experiment: Experiment) -> None:
 
 
 def member_notes(experiment: Experiment) -> list[str]:
-    """Return the warnings of the members in use about settings that are probably not intended, one line for each."""
+    """Return the warnings of the entries in use about settings that are probably not intended, one line for each."""
     return [note for _, name, numbers in in_use(experiment) for note in numbers.notes(setting_of(experiment, name))]
 
 

@@ -89,7 +89,7 @@ class Section:
         return False
 
     def rules(self, whole: Any) -> Iterator[Rule]:
-        """Yield the rules for its fields. Those that follow are computed only if these refuse nothing.
+        """Yield the rules for its fields. Checking stops at the first violation.
 
         Raises:
           UserError: If a field whose text has a form of its own is of another one.

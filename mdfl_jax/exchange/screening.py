@@ -61,7 +61,7 @@ FELL_BACK = Metric(
     lambda at: at.mean_over_rounds("fell_back"),
     UNKNOWN,
     each_round=_alone,
-    label="rounds with too few heard for the rule (%)",
+    label="rounds with too few neighbours for the rule (%)",
     scale=0.01,
     shown={TABLE, CURVE},
     optional=True,

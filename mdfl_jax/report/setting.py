@@ -195,8 +195,18 @@ class _Words:
         return self.everywhere(lambda p: self.study.value(p, path))
 
 
+SPELLED = {
+    "inf": "infinity",
+    "dam": "DAM (distribution-aware movement)",
+    "dcm": "DCM (distribution-aware cluster-centre movement)",
+    "dpsgd": "D-PSGD (decentralized parallel stochastic gradient descent)",
+    "metropolis_hastings": "Metropolis-Hastings",
+}
+"""Values that have another form in a sentence, which says once what an abbreviation stands for."""
+
+
 def _in_words(text: str) -> str:
-    return "infinity" if text == "inf" else spaced(text)
+    return SPELLED.get(text) or spaced(text)
 
 
 def _is_drawn(words: _Words) -> bool:
@@ -209,10 +219,12 @@ def _who(words: _Words) -> str:
     clients = words.value("network.num_clients")
     who = f"{clients} clients" if clients else "The clients"
     if not words.has("network.graph") and not words.has("server.pattern"):
-        mobile = words.value("network.num_mobile")
-        by_file = words.everywhere(lambda p: place_of(words.study, p) in BY_FILE)
-        if mobile not in (None, "0") and not by_file:
-            who += f", {'all' if mobile == clients else mobile} of them mobile,"
+        mobile, by_trace = (
+            words.value("network.num_mobile"),
+            words.everywhere(lambda p: place_of(words.study, p) == "trace"),
+        )
+        if by_trace or (mobile not in (None, "0") and not _by_list(words)):
+            who += f", {'all' if by_trace or mobile == clients else mobile} of them mobile,"
     drawn = _is_drawn(words)
     task = "" if drawn else words.clause(" train {}", "model.name")
     task += words.clause(" learn {}" if drawn or not task else " on {}", "data.name")
@@ -249,8 +261,8 @@ def _meeting(words: _Words) -> str:
     if words.has("server.pattern"):
         return place + words.clause(". Clients meet a server at road-side units of range {} m", "server.unit_range")
     if not words.everywhere(lambda p: study.value(p, "algorithm.aggregation") in (None, "", "mean")):
-        return place + words.clause(". Clients combine the models that they hear by {}", "algorithm.aggregation")
-    return place + words.clause(". Models are mixed by {}", "network.mixing")
+        return place + words.clause(". Clients combine the models that they receive by {}", "algorithm.aggregation")
+    return place + words.clause(". Models are averaged with {} mixing weights", "network.mixing")
 
 
 def _attack(words: _Words) -> str:
@@ -292,7 +304,7 @@ def _movement(words: _Words, file: str) -> str:
 def _length(words: _Words) -> str:
     """Return the clause about rounds, evaluations and seeds."""
     seeds = len(words.study.manifest["seeds"])
-    length = words.clause("A run lasts {} rounds", "rounds") + words.clause(", with a test every {}", "eval_every")
+    length = words.clause("A run lasts {} rounds", "rounds") + words.clause(", evaluated every {} rounds", "eval_every")
     of = [words.clause(f"{{}} {what}", field) for field, what in SAMPLED.items() if words.has(field)]
     length += f" (of a sample of {' and '.join(of)}; of all at the first and the last)" if of else ""
     if seeds > 1:
@@ -351,7 +363,7 @@ def _entries(study: ReportData) -> list[Entry]:
 
 
 def _cited(citations: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the papers that the members of a study cite, with what each is cited for; "" for none."""
+    """Return the papers that the entries of a study cite, with what each is cited for; "" for none."""
     listed = [f"{Paper(key, of['entry']).short} ({'; '.join(of['for'])})" for key, of in citations.items()]
     return ". ".join([*listed, "mdfl cite FOLDER prints the BibTeX entries"]) if listed else ""
 

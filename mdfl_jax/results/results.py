@@ -1,4 +1,4 @@
-"""The class `StudyResults`: everything that a finished study has measured, as arrays, tables and kept models.
+"""The class `StudyResults`: everything that a finished study has measured, as arrays, tables and checkpoints.
 
 And the files that are made of its records, at any time: metrics.jsonl, summary.json and history.npz. They are for
 people and for other tools. No code of this package reads them again.

@@ -1,4 +1,4 @@
-"""Files of named arrays with a header, in the format safetensors: records of runs, their states, and kept models.
+"""Files of named arrays with a header, in the format safetensors: records of runs, their states, and checkpoints.
 
 Any reader of safetensors can open such a file. Its metadata have one key, "mdfl_jax", a JSON text: the kind of the
 file, its header, the type and a checksum of each array, and a checksum of this text. So damage to any number is

@@ -24,7 +24,7 @@ from mdfl_jax.storage.given import LARGE, open_file, read_text
 
 CONFIG = "config.json"  # which runs a study has, and how it was made
 RUNS = "runs"  # the records and the states of runs
-MODELS = "models"  # the kept models
+MODELS = "models"  # the checkpoints
 LOGGERS = "loggers"  # each logger has a folder of its name there
 WORKERS = "workers"  # who computes which runs at present
 LOCK = ".mdfl_jax.lock"

@@ -286,7 +286,7 @@ def digests(experiment: Experiment, data: str, starts: Iterable[Path]) -> dict[s
     Args:
       experiment: The configuration of the point.
       data: The digest of its data set (`of_dataset`); '' if the task draws its data.
-      starts: The files of the kept models from which its runs start.
+      starts: The files of the checkpoints from which its runs start.
     """
     found = {f"data.name={experiment.data.name}": data} if data else {}
     found |= {name: _digest_of(path) for name, path in files_in(experiment).items()}

@@ -1,6 +1,6 @@
 """The models that a study keeps (the field `save`): which they are, and how they come from the devices to files.
 
-The compiled programs know nothing of kept models: the state of the algorithms is copied to the host, and the models are
+The compiled programs know nothing of checkpoints: the state of the algorithms is copied to the host, and the models are
 taken from it there. With ``save=best`` the best models so far stay on the host until the batch ends, and are a part of
 its saved state, so that a killed study continues with the same ones.
 """

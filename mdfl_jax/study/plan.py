@@ -165,7 +165,7 @@ def _records(study: Study) -> list[str]:
 
 
 def file_bytes(group: Group) -> int:
-    """Return the bytes of the arrays in a file of kept models: those of N clients and of the global model, if any."""
+    """Return the bytes of the arrays in a file of checkpoints: those of N clients and of the global model, if any."""
     leaves = jax.tree.leaves(jax.eval_shape(group.simulation.models, group.carry))
     return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
 

@@ -140,7 +140,7 @@ def run(
 
 def _check_writes_nothing(study: Study) -> None:
     """Refuse settings that ask for files in a workdir."""
-    for field, what in (("save", "kept models"), ("loggers", "the lines of loggers")):
+    for field, what in (("save", "checkpoints"), ("loggers", "the lines of loggers")):
         if value := getattr(study.experiment, field):
             raise UserError(f"{field} is {value!r}; {what} are files in a workdir, and none is given")
 

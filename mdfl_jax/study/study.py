@@ -369,7 +369,7 @@ class Group(NamedTuple):
       rules: How the clients of the points move.
       dataset: The data set from which the simulation was built; None if the task draws its data.
       pretrained: The pretrained weights from which the simulation was built, if any.
-      starts: The kept models from which the runs of each point start, in the order of ``points``; None for a point
+      starts: The checkpoints from which the runs of each point start, in the order of ``points``; None for a point
         whose first model is drawn or has pretrained weights.
       unread: The numbers of the algorithm that its program does not read, found where members are the user's own.
     """
@@ -460,7 +460,7 @@ class Study(NamedTuple):
 
     @property
     def pretrained(self) -> list[str]:
-        """Lines that say how pretrained weights and kept models were used, one line for each file and model."""
+        """Lines that say how pretrained weights and checkpoints were used, one line for each file and model."""
         starts = [start for group in self.groups for start in (group.pretrained, *group.starts) if start]
         return list(dict.fromkeys(start.describe() for start in starts))
 

@@ -203,10 +203,13 @@ def _of_links(stats: Sequence[LinkStats]) -> list[tuple[str, str]]:
     present, contacts, alone, components, largest = np.array(stats, float).T
     clients = max(present.sum(), 1.0)
     return [
-        ("there", f"mean {present.mean():.1f}, largest {present.max():.0f} ids at once"),
+        ("nodes present", f"mean {present.mean():.1f}, max {present.max():.0f}"),
         ("contacts", f"mean {contacts.mean():.1f}, largest {contacts.max():.0f} pairs a round; a pair is two links"),
         ("degree", f"mean {2 * contacts.sum() / clients:.2f}; without a neighbour {alone.sum() / clients:.1%}"),
-        ("components", f"mean {components.mean():.1f}; the largest holds {largest.sum() / clients:.1%} of those there"),
+        (
+            "components",
+            f"mean {components.mean():.1f}; the largest holds {largest.sum() / clients:.1%} of those present",
+        ),
     ]
 
 

@@ -219,7 +219,7 @@ data.name=absent => unknown data.name 'absent'
 & model.name=resnet18 | model.base_width=2
 model.pretrained=w.npz | model.name=cnn => model.name is cnn; it must be resnet18 or resnet50: 'w.npz' holds weights of
 model.pretrained=absent.npz => model.pretrained: 'absent.npz': there is no such file
-model.pretrained_clients=mean => it must be own unless model.pretrained names kept models of a study
+model.pretrained_clients=mean => it must be own unless model.pretrained names checkpoints of a study
 """
 MOVEMENT = """
 network.order=first => network.order: unknown order 'first' (did you mean 'mix_first'?); known: mix_first, move_first

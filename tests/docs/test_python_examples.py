@@ -20,7 +20,7 @@ LEARNT = ["A table", "A regression", "Sequences of tokens"]
 
 
 def test_every_example_is_run_and_short():
-    kept = ["Keep the models", "Start from kept models"]
+    kept = ["Keep the models", "Start from checkpoints"]
     seen = ["Look at the results", "Plot", "Play a map in a notebook"]
     assert list(EXAMPLES) == ["Run a study", *seen, *kept, "Stop early", "Log in your own way", "One pure function"]
     assert PYTHON.count("```python") == len(EXAMPLES)
@@ -48,7 +48,7 @@ def test_the_examples_run(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out.startswith("<Map of random_movement, seed 1; a notebook plays it> ")
     exec(EXAMPLES["Keep the models"], names)
     assert capsys.readouterr().out.split() == ["[0.", *["0."] * 18, "0.]"]
-    exec(EXAMPLES["Start from kept models"], names)
+    exec(EXAMPLES["Start from checkpoints"], names)
     ended = names["kept"].accuracy.sel(point="random_movement", round=40).mean("client")
     assert capsys.readouterr().out.count(str(float(ended[0]))[:6]) == 1
     exec(EXAMPLES["Stop early"], names)

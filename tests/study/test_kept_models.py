@@ -184,7 +184,7 @@ def test_mistakes_in_asking_for_models_are_one_line(tiny, half, tmp_path):
         "the round is 3; with save=every:2 those of": lambda: half.models(0, 0, round=3),
         "the study has no workdir": lambda: half.without_workdir().models(),
         "the file of the models of 'static', seed 1, is gone": lambda: half.models(0, 1),
-        "save is 'best'; kept models are files in a workdir": lambda: mdfl_jax.run(tiny(save="best"), progress=False),
+        "save is 'best'; checkpoints are files in a workdir": lambda: mdfl_jax.run(tiny(save="best"), progress=False),
     }.items():
         assert line in told(ask)
     for path in held:

@@ -55,11 +55,11 @@ def test_a_small_trace_in_words():
         "presence": "median 1.5 s an id; 1 come after the beginning, 1 leave before the end: they are gone "
         "(trace.gaps=absent)",
         "rounds": "2 of 1 s; contacts at radius 50 m, at 2 of their beginnings:",
-        "there": "mean 3.0, largest 3 ids at once",
+        "nodes present": "mean 3.0, max 3",
         # 0 s: walker with both; 1 s: walker with both
         "contacts": "mean 2.0, largest 2 pairs a round; a pair is two links",
         "degree": "mean 1.33; without a neighbour 0.0%",
-        "components": "mean 1.0; the largest holds 100.0% of those there",
+        "components": "mean 1.0; the largest holds 100.0% of those present",
     }
 
 

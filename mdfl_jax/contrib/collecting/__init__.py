@@ -1,1 +1,1 @@
-"""Clients that collect their samples on the way, and samples that drift."""
+"""Streaming data: clients collect their samples as they move, and samples drift."""

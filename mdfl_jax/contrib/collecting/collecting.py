@@ -1,4 +1,4 @@
-"""Data that come on the way: clients collect samples where they are, and what is there may change.
+"""Streaming data: clients collect samples where they are, and what is there may change.
 
 The area is divided into k x k equal regions, and the partition divides the training samples among the regions in place
 of the clients. In each round a client draws some of the samples of the region in which it stands, with replacement. It
@@ -239,7 +239,7 @@ def collecting(
     drift: str = "",
     num_relays: int = 0,
 ) -> Task:
-    """Make a task whose clients collect their samples on the way. ``hparams.task`` becomes a `CollectingNumbers`.
+    """Make a task whose clients collect their samples as they move. ``hparams.task`` becomes a `CollectingNumbers`.
 
     Args:
       task: a task of a data set (`mdfl_jax.tasks.supervised`), whose clients are the k x k regions.
@@ -297,7 +297,7 @@ def collecting(
 @section("data", order=80, switch="collect")
 @dataclass(frozen=True)
 class CollectingConfig(Section):
-    """The fields of the section data about samples that clients collect on the way."""
+    """The fields of the section data about samples that clients collect as they move."""
 
     collect: int = field(
         0,
@@ -325,7 +325,7 @@ class CollectingConfig(Section):
     )
 
     def in_use(self, whole: Any) -> bool:
-        """Tell whether clients collect their samples on the way."""
+        """Tell whether clients collect their samples as they move."""
         return self.collect > 0 and TASKS[task_named(whole.data.name)].of_datasets
 
     def rules(self, whole: Any) -> Iterator[Rule]:

@@ -216,7 +216,7 @@ def _refused(study: Study, experiment: Experiment) -> Iterator[tuple[str, bool, 
     yield "network.num_mobile", network.num_mobile < 1, "at least 1: each mobile client is an agent"
     yield "network.order", network.order != "mix_first", "mix_first: clients else move before an agent acts"
     yield "motion.warm_up", experiment.motion.warm_up > 0, "0: clients else move before an agent acts"
-    yield "model.pretrained", any(study.groups[0].starts), "'' or a file of weights: kept models belong to seeds"
+    yield "model.pretrained", any(study.groups[0].starts), "'' or a file of weights: checkpoints belong to seeds"
     yield "attack.name", bool(AttackConfig.of(experiment).name), "'': rewards are of all clients"
     yield "eval_clients", experiment.eval_clients > 0, "0: rewards are of all clients"
     yield "eval_samples", experiment.eval_samples > 0, "0: rewards are of all test samples"

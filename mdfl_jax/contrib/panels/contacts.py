@@ -1,8 +1,8 @@
 """The panel of the contacts: how the network changes, when contacts begin again, and what windows of rounds connect.
 
 A contact array [R, N, N] tells who is in contact in each round. It is symmetric: two clients are in contact in a round
-if at least one of them can hear the other. An array of the same form, of those of whom one heard the other, tells what
-windows of rounds connect: models travel only by what is heard.
+if at least one of them can receive from the other. An array of the same form has the pairs of whom one did receive from
+the other, and tells what windows of rounds connect: models travel only by what is received.
 """
 
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from mdfl_jax.report.style import describe_end, describe_first_seed, looks
 
 
 class Contacts(NamedTuple):
-    """Who was in contact in each of R rounds, who heard whom, and the same without directions: [R, N, N] bool each."""
+    """Who was in contact in each of R rounds, who received from whom, and the same without directions; [R, N, N] bool."""
 
     contact: np.ndarray
     heard: np.ndarray
@@ -150,12 +150,12 @@ class View(NamedTuple):
 
 
 _VIEWS = (
-    View("windows", "Rounds that connect everybody", "rounds of a window", "connected windows (%)", logx=True),
+    View("windows", "Jointly connected windows", "rounds of a window", "jointly connected windows (%)", logx=True),
     View("components", "Separate groups", "round", "connected components"),
     View("degree", "Contacts of a client", "round", "contacts of a client"),
-    View("heard", "Heard by a client", "round", "heard by a client"),
-    View("gaps", "Inter-contact times", "rounds until the next contact", "share at least as long", True, True),
-    View("durations", "Contact durations", "rounds of a contact", "share at least as long", True, True),
+    View("heard", "Received by a client", "round", "models received by a client"),
+    View("gaps", "Inter-contact times", "x: rounds until the next contact", "P(gap >= x)", True, True),
+    View("durations", "Contact durations", "x: rounds of a contact", "P(duration >= x)", True, True),
     View("lambda_2", "Second eigenvalue of W^T W", "round", "lambda_2"),
 )
 
@@ -253,9 +253,9 @@ def _caption(study: ReportData, shown: Measured) -> str:
     until += ", without the rounds after the stop rule has ended a run" if stopped else ""
     means = [f"{of.label}: {of.typical['degree']:.1f} and {_in_rounds(of.typical['window'])}" for of in lines[:4]]
     return (
-        f"Who hears whom under {describe_first_seed(study)}{some}{until}; a window of rounds connects everybody if all"
-        " that is heard in it makes a connected graph. The mean number of contacts of a client in a round, and the"
-        f" length of which every window connects everybody: {'; '.join(means)}."
+        f"Who receives from whom under {describe_first_seed(study)}{some}{until}; a window of rounds is jointly"
+        " connected if all that is received in it makes a connected graph. The mean number of contacts of a client in a"
+        f" round, and the length of which every window is jointly connected: {'; '.join(means)}."
     )
 
 

@@ -275,13 +275,13 @@ def _rule(experiment: Experiment) -> RobustNumbers | None:
     return numbers if isinstance(numbers, RobustNumbers) else None
 
 
-@quantity("too_few", "too few heard for the rule, share", "docs/adversaries.md")
+@quantity("too_few", "too few neighbours for the rule, share", "docs/adversaries.md")
 def _too_few(rounds: Rounds, experiment: Experiment) -> Values:
     rule, heard = _rule(experiment), rounds.adjacency.sum(-1)
     return None if rule is None else ((heard > 0) & (heard + 1 < rule.least())).mean((1, 2))
 
 
-@quantity("outvoted", "more attackers heard than the rule bears, share", "docs/adversaries.md")
+@quantity("outvoted", "more attackers received than the rule bears, share", "docs/adversaries.md")
 def _outvoted(rounds: Rounds, experiment: Experiment) -> Values:
     rule, attack = _rule(experiment), rounds.attacker[:, None, :]
     if rule is None or not attack.any():

@@ -156,7 +156,7 @@ class AttackConfig(Section):
     from_round: int = field(0, "first round of the attack", at_least=0, traced=True)
     memory: int = field(
         20,
-        "rounds within which a client counts as within reach of an attacker, by a chain of contacts",
+        "rounds within which a chain of contacts connects a client to an attacker",
         at_least=0,
         traced=True,
     )
@@ -300,7 +300,7 @@ CONTAMINATION = Metric(
     UNKNOWN,
     shape=(),
     each_round=_contaminated,
-    label="honest clients within reach of an attacker (%)",
+    label="honest clients connected to an attacker (%)",
     scale=0.01,
     shown={TABLE, CURVE},
 )

@@ -722,7 +722,7 @@ mdfl.map.showClient = (view, i, colour, shown) => {
       else if (list[e + 1] === i && list === links.pairs) heard.push(list[e]);
     }
   heard.sort((a, b) => a - b);
-  if (mdfl.map.knowsLinks(point) && !links.over) lines.push(heard.length ? `hears ${heard.slice(0, 12).join(", ")}${heard.length > 12 ? " …" : ""}` : "hears nobody");
+  if (mdfl.map.knowsLinks(point) && !links.over) lines.push(heard.length ? `receives from ${heard.slice(0, 12).join(", ")}${heard.length > 12 ? " …" : ""}` : "hears nobody");
   const rejects = links.rejected.filter((_, e) => e % 2 && links.rejected[e - 1] === i).sort((a, b) => a - b);
   if (rejects.length) lines.push(`rejects ${rejects.slice(0, 12).join(", ")}${rejects.length > 12 ? " …" : ""}`);
   if (mdfl.map.bit(point.met_server, frame, i)) lines.push("meets the server");
@@ -756,8 +756,8 @@ mdfl.map.legend = (element, { points, shown, colour, data, make, relays }) => {
   add(any(stays), '<rect x="6" y="2" width="10" height="10"/>', any(({ mobiles }) => mobiles.length) ? "client that stays" : "client");
   add(any(({ mobiles }) => mobiles.length), '<circle cx="11" cy="7" r="5.5"/>', "client that moves");
   add(any(({ present, clients }) => present && clients <= mdfl.map.MANY), '<circle cx="11" cy="7" r="3.5" stroke-dasharray="2 2"/>', "absent");
-  add(shown.links && any(mdfl.map.knowsLinks), '<path d="M1 7h20"/>', any(({ links }) => links) ? "heard in this round" : "link of this round");
-  add(shown.links && any(({ links }) => links && !links.mutual), '<path d="M1 7h20" stroke-dasharray="3 3"/>', "heard one way only");
+  add(shown.links && any(mdfl.map.knowsLinks), '<path d="M1 7h20"/>', any(({ links }) => links) ? "received in this round" : "link of this round");
+  add(shown.links && any(({ links }) => links && !links.mutual), '<path d="M1 7h20" stroke-dasharray="3 3"/>', "received one way only");
   add(any(({ attackers }) => attackers), '<path d="M11 0l7 7-7 7-7-7z" stroke-width="2.2"/>', "attacker");
   add(shown.links && any(({ rejected }) => rejected), '<path d="M1 7h20"/><path d="M6 2v10" stroke-width="2.4"/>', "model rejected, at the bar");
   add(shown.ranges && any(({ world }) => world.kind !== "circle" && world.radius !== null), '<circle cx="11" cy="7" r="6" fill="var(--accent)" fill-opacity=".15" stroke="var(--soft)" stroke-width=".8"/>', "radio range");

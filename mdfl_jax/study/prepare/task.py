@@ -1,7 +1,7 @@
 """Builds the task of a configuration: its data set, its model, and first models that are not drawn.
 
-Pretrained weights, or kept models of an earlier study: the field `model.pretrained` names them. Each file of pretrained
-weights is read once and matched with the model of each program. Kept models are one file of one run (all seeds start
+Pretrained weights, or checkpoints of an earlier study: the field `model.pretrained` names them. Each file of pretrained
+weights is read once and matched with the model of each program. Checkpoints are one file of one run (all seeds start
 from it), the folder of one sweep point (models/POINT in the workdir of the earlier study), or that workdir. In a
 folder, a seed starts from the file of the same seed, and of several rounds from the last one. In a workdir with several
 sweep points, a point starts from the one whose settings it shares.
@@ -245,7 +245,7 @@ class PretrainedFiles:
 
 
 class Start(NamedTuple):
-    """The kept models from which the runs of one sweep point start.
+    """The checkpoints from which the runs of one sweep point start.
 
     Attributes:
       given: The value of `model.pretrained`.
@@ -294,7 +294,7 @@ def start_of(experiment: Experiment, model: Any, seeds: Sequence[int]) -> Start 
       seeds: The seeds of the study.
 
     Returns:
-      The start; None if `model.pretrained` names no kept models.
+      The start; None if `model.pretrained` names no checkpoints.
 
     Raises:
       UserError: If there are no such models, or if they do not fit the point's model or its number of clients.

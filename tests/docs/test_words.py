@@ -1,0 +1,78 @@
+"""One word for one thing: what has a name in the field, and a name here, has no other name where a user reads."""
+
+import ast
+import re
+
+import pytest
+from pages import PAGES, ROOT
+
+from mdfl_jax.cli import families
+from mdfl_jax.cli.commands import commands
+
+OTHER_NAMES = {
+    r"kept models?": "checkpoint",
+    r"famil(y|ies)": "registry",
+    r"members?": "entry",
+    r"(?<!who )heard": "received",
+    r"strateg(y|ies)": "policy",
+    r"data that come on the way": "streaming data",
+    r"told from chance": "minimum detectable difference",
+    r"(can|cannot) tell (it|them) from": "significantly better, no significant difference",
+    r"connects? everybody": "jointly connected",
+    r"share at least as long": "P(duration >= x)",
+    r"it has no effect:": "ignored:",
+    r"python -m launch": "mdfl",
+}
+"""Words that have another name here, as patterns, with this name."""
+ALLOWED = {  # where a word has another meaning, or is explained
+    "glossary.md": ("member and family", "(`heard`)"),
+    "hosts.md": ("python -m launch.sweep --config=... --hosts=auto",),  # named once: how TPU VMs and scripts call it
+}
+CODE = re.compile(r"^(```+).*?^\1[ \t]*$|`[^`\n]*`|\]\([^)]*\)", re.M | re.S)
+
+
+def wrong(text):
+    """The words of a text that have another name, with this name."""
+    return {
+        found[0]: name for word, name in OTHER_NAMES.items() for found in re.finditer(rf"\b{word}", text, re.IGNORECASE)
+    }
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages_use_the_words_of_the_glossary(page):
+    text = page.read_text()
+    for allowed in ALLOWED.get(page.name, ()):
+        assert text.count(allowed) == 1, allowed
+        text = text.replace(allowed, "")
+    assert wrong(CODE.sub("", text)) == {}
+    assert "python -m launch" not in text
+
+
+def texts_of(path):
+    """The texts of a module that are no names: its strings of several words, without what an f-string computes."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield node.value
+
+
+HELP = [*(ROOT / "mdfl_jax" / "cli").glob("*.py"), ROOT / "mdfl_jax" / "contrib" / "theory" / "command.py"]
+OF_PAGE = [
+    path for folder in ("report", "contrib/panels") for path in sorted((ROOT / "mdfl_jax" / folder).rglob("*.py"))
+]
+
+
+@pytest.mark.parametrize("path", [*HELP, *OF_PAGE], ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_the_help_of_commands_and_the_sentences_of_the_report_use_them(path):
+    tree = ast.parse(path.read_text())
+    inner = [
+        ast.get_docstring(node, clean=False)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+    ]
+    shown = [text for text in texts_of(path) if text not in inner]
+    assert wrong(CODE.sub("", "\n".join(shown))) == {}
+
+
+def test_the_help_of_fields_and_the_lines_of_commands_use_them():
+    assert wrong("\n".join(commands().values())) == {}
+    assert wrong(CODE.sub("", families.fields())) == {}
