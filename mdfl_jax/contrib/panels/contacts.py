@@ -18,7 +18,7 @@ from mdfl_jax.report.style import describe_end, describe_first_seed, looks
 
 
 class Contacts(NamedTuple):
-    """Who was in contact in each of R rounds, who received from whom, and the same without directions; [R, N, N] bool."""
+    """Who was in contact in each of R rounds, who received from whom, and the same without directions, [R, N, N]."""
 
     contact: np.ndarray
     heard: np.ndarray
