@@ -25,7 +25,7 @@ from mdfl_jax.tasks import classification
 from mdfl_jax.tasks.gradients import Tiling
 from mdfl_jax.tasks.regression import LinearNumbers, regression
 
-N = 7
+N = 8
 
 
 def simulation(task, schedule, hparams=None):

@@ -322,6 +322,8 @@ def configured(choices, clients, rounds, every):
             found[{"server.units": "server.unit_range", "energy.chargers": "energy.charger_range"}[path]] = (
                 1.2 if on_grid else 150.0
             )
+    if "radio.shadowing" in found and not on_grid:
+        found["radio.shadowing_distance"] = 200.0  # single precision knows phases of a thousand waves to 1e-4 only
     if not ("radio.name" in found and on_grid):
         found.pop("radio.reference_loss", None)
     return found | {"network.num_clients": clients, "rounds": rounds, "eval_every": every}
