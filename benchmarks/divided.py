@@ -92,8 +92,8 @@ def measured(algorithm: str, number: int, form: str) -> dict[str, Any]:
 def main() -> int:
     """Measure all rows, each in a process of its own, and write results/divided-<platform>.json."""
     if _ONLY.value:
-        algorithm, number, form = _ONLY.value.split(",")
-        print(json.dumps(measured(algorithm, int(number), form)))
+        name, columns, form = _ONLY.value.split(",")
+        print(json.dumps(measured(name, int(columns), form)))
         return 0
     rows = []
     for algorithm in SETTINGS:
