@@ -766,7 +766,9 @@ def links_fail(experiment: Experiment) -> bool:
 def is_partial(experiment: Experiment) -> bool:
     """Whether the network must be thinned: participation is partial, and the algorithm does not apply it itself."""
     participation, period = participation_of(experiment)
-    return (participation < 1 or period > 1) and not ALGORITHMS[experiment.algorithm.name](Settings()).participates
+    return (participation < 1 or period > 1) and not ALGORITHMS[experiment.algorithm.name](
+        Settings()
+    ).traits.participates
 
 
 def participation_of(experiment: Experiment) -> tuple[float, int]:

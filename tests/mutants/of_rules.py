@@ -140,7 +140,7 @@ MUTANTS = [
     Mutant("algorithms/gradient_tracking.py", "h + g - before", "h + g", member("gradient_tracking")),
     Mutant("algorithms/dmgt_svrg.py", "where_rows(renewed, whole,", "where_rows(drawn, whole,", member("dmgt_svrg")),
     Mutant("algorithms/dmgt_svrg.py", "sizes < 1 - CLOSE_TO_ONE", "sizes < 2", member("dmgt_svrg")),
-    Mutant(COSTS, "jnp.where(stats.whole, state.whole, 0)", "0", judged("whole_gradients")),
+    Mutant(COSTS, "jnp.where(stats.report.whole, state.whole, 0)", "0", judged("whole_gradients")),
     Mutant("exchange/compressors.py", "jnp.where(level > largest, x,", "jnp.where(level > 2 * largest, x,", "exchange/test_compressors.py"),
     Mutant("models/folded.py", "along * number * spread", "along * spread", FOLDED),
     Mutant("models/folded.py", " - _column(const), 0.0)", ", 0.0)", FOLDED),

@@ -254,7 +254,7 @@ def coming_and_going(network: Network, name: str, absent: str = "idle", newcomer
         return PresenceState(network.init(params.inner, key, clients), says, everybody, ~everybody)
 
     def there(state: PresenceState) -> jax.Array:
-        return state.says & network.there(state.inner) if network.there else state.says
+        return state.says & network.hooks.there(state.inner) if network.hooks.there else state.says
 
     def step(
         params: PresenceParams, key: jax.Array, round_index: jax.Array, state: PresenceState, clients: Clients
@@ -357,7 +357,7 @@ class PresenceConfig(Section):
         Raises:
           UserError: If they do so as a trace says, and the network follows none.
         """
-        if self.name == "trace" and network.there is None:
+        if self.name == "trace" and network.hooks.there is None:
             movement = movement_of(whole)
             raise UserError(f"presence.name is trace; it must be another one: network.mobility {movement} follows none")
         return coming_and_going(network, self.name, self.absent, self.newcomers)
@@ -374,7 +374,7 @@ SHARE_PRESENT = Metric(
     lambda at: at.mean_over_rounds("share_present"),
     UNKNOWN,
     shape=(),
-    each_round=lambda view: jnp.mean(view.network.there(view.before).astype(jnp.float32)),
+    each_round=lambda view: jnp.mean(view.network.hooks.there(view.before).astype(jnp.float32)),
     label="clients that are there (%)",
     scale=0.01,
     shown={TABLE, CURVE},
