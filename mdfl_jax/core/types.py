@@ -298,7 +298,7 @@ class Task(NamedTuple):
       evaluate: (data, clients, client_params [M, ...]) -> Score of M models on the test samples.
       spread: how a simulation lies on devices.
       scoring: what evaluations and metrics may use.
-      hooks: how clients divide, renew and go through their samples.
+      hooks: what it may do with the samples of the clients.
     """
 
     num_clients: int
