@@ -175,8 +175,8 @@ def test_bits_of_messages_in_double_precision():
         assert ALGORITHMS[name](Settings()).traits.double_bits(None, 10) == 640, name
     for name in ("anq_nids", "beer", "choco", "dcd_psgd", "squarm_sgd"):
         sparse = ALGORITHMS[name](Settings(compressor="top_k"))
-        assert sparse.double_bits(numbers_of(name, "top_k"), 1000) == 63 * 200 + 1000, name
-        assert ALGORITHMS[name](Settings(compressor="sign")).double_bits is None, name
+        assert sparse.traits.double_bits(numbers_of(name, "top_k"), 1000) == 63 * 200 + 1000, name
+        assert ALGORITHMS[name](Settings(compressor="sign")).traits.double_bits is None, name
     assert ALGORITHMS["allreduce"](Settings()).traits.double_bits is None
     few = numbers_of("pame", transmission=np.float32(0.01))
     assert ALGORITHMS["pame"](Settings()).traits.double_bits(few, 10_000) == 63 * 100 + 10_000  # PaME (8)
