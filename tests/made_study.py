@@ -19,7 +19,7 @@ from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.results.lines import metric_lines
 from mdfl_jax.results.records import Measured, PointArrays, RunRecord, from_devices, write_record
-from mdfl_jax.results.results import StudyResults, write_views
+from mdfl_jax.results.results import Results, write_views
 from mdfl_jax.results.summary import PointRuns, summarize_point
 from mdfl_jax.storage.disk import plain, write_json
 from mdfl_jax.storage.study_files import CONFIG, STUDY_SCHEMA, run_name, run_path
@@ -76,7 +76,7 @@ def name_of(point: Point, seed: int, rounds: int = 0) -> str:
     return run_name(name_run(point.experiment, {}, {}), seed, rounds or point.experiment.rounds)
 
 
-def made(folder: Path, **changes: Any) -> StudyResults:
+def made(folder: Path, **changes: Any) -> Results:
     """Writes the workdir of a tiny study.
 
     Args:
@@ -100,4 +100,4 @@ def made(folder: Path, **changes: Any) -> StudyResults:
     manifest = plain(whole)
     write_json(folder / CONFIG, manifest)
     write_views(folder, manifest)
-    return StudyResults.open(folder)
+    return Results.open(folder)

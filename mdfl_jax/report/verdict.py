@@ -2,14 +2,16 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from mdfl_jax.core.outcomes import chosen_words, enumerated, known_seeds, selected_fields
-from mdfl_jax.report.read import chosen, point_labels, spaced, sweep_axes
-from mdfl_jax.report.tables import cause_of_divergence, equal_points, on_seeds, seeds_in_words, values_of
+from mdfl_jax.core.outcomes import chosen_words, enumerated, known_seeds
+from mdfl_jax.report.compare import pairs_of
+from mdfl_jax.report.tables import cause_of_divergence, equal_points, on_seeds, seeds_in_words
 from mdfl_jax.results import statistics
+from mdfl_jax.results.results import Results
 
 Point = Mapping[str, Any]
 Paired = Callable[[str, str], bool]  # whether the runs of two sweep points, given by their ids, are paired by seed
@@ -107,29 +109,19 @@ _MANY = 6  # with more sweep points, some interval may well exclude 0 by chance
 Leads = Sequence[tuple[Point, Lead]]  # the other points, and the lead of the best one over each
 
 
-def verdict(
-    summary: Mapping[str, Any],
-    config: Mapping[str, Any],
-    paired: Paired = always_paired,
-    manifest_points: Sequence[Mapping[str, Any]] = (),
-) -> list[str]:
+def verdict(study: Results) -> list[str]:
     """Return what a study has shown, in sentences; the first one says which sweep point is best.
 
     The points are ranked by their final accuracy. If a study has no accuracy, they are ranked by the objective, or by
     the loss of the mean model. Of a sweep with `select` only the chosen points count.
-
-    Args:
-      summary: the content of summary.json.
-      config: the resolved base configuration.
-      paired: tells whether two sweep points are paired by seed (`mdfl_jax.report.compare.pairs_of`).
-      manifest_points: the sweep points of config.json, whose numbers may explain why runs have diverged.
     """
-    points = [{"baseline": summary.get("baseline"), **point} for point in chosen(summary)["points"]]
-    by = selected_fields(config.get("select")) if summary.get("selected") else ()
-    axes = [axis for axis in sweep_axes(points, config) if axis.path not in by]
-    names = {point["id"]: _quoted(spaced(label)) for point, label in zip(points, point_labels(points, axes))}
+    study = study.chosen()
+    summary, config, paired = study.summary, study.config, pairs_of(study)
+    points = [{"baseline": summary.get("baseline"), **point} for point in study.outcomes]
+    names = {name: _quoted(label) for name, label in zip(study.points, study.labels)}
     measure = next((of for of in MEASURES if any(np.isfinite(of.mean(point)) for point in points)), None)
-    lost = _diverged(points, names, lambda point: cause_of_divergence(values_of(point, manifest_points, config)))
+    values = {name: partial(study.value, p) for p, name in enumerate(study.points)}
+    lost = _diverged(points, names, lambda point: cause_of_divergence(values[point["id"]]))
     if measure is None:
         return ["No sweep point has a finite result at the end.", *lost]
     if measure is ACCURACY:

@@ -5,7 +5,7 @@ from scipy import stats
 
 from benchmarks import arena, beside
 from mdfl_jax.contrib.panels.rivals import Matrix
-from mdfl_jax.report.read import Axis
+from mdfl_jax.results.axes import Axis
 
 SETTINGS = ["num mobile = 1, radius = 2", "num mobile = 3, radius = 2"]
 RULES = ["waypoint", "dcm", "waiting"]

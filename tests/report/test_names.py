@@ -15,9 +15,10 @@ from mdfl_jax.report import pivot, sheet, tables
 from mdfl_jax.report.figures import draw_figure
 from mdfl_jax.report.page import render
 from mdfl_jax.report.panels.curves import MANY, facets_on_page
-from mdfl_jax.report.read import read_workdir, sweep_axes
 from mdfl_jax.report.style import looks
 from mdfl_jax.report.verdict import verdict
+from mdfl_jax.results.axes import sweep_axes
+from mdfl_jax.results.results import Results
 from tests.report.conftest import write_workdir
 from tests.report.made_report import edit
 
@@ -27,7 +28,7 @@ TWO = [{"network.mobility": rule, "network.radius": radius} for rule, radius in 
 
 
 def labelled(folder, labels=LABELS):
-    return read_workdir(edit(folder, "config", config=lambda config: config | {"labels": labels}))
+    return Results.read(edit(folder, "config", config=lambda config: config | {"labels": labels})).shown()
 
 
 @pytest.fixture(scope="module")
@@ -94,8 +95,8 @@ def test_a_table_by_two_settings_has_the_means_and_bold_best_ones(folder):
     found = pivot.pivot(run)
     assert found.sheet.header == ["mobility", "1", "2", "inf"]
     assert [row[0] for row in found.sheet.rows] == ["No movement", "dam", "DCM"]
-    means = np.array([point["final_accuracy"]["mean"] for point in run.points]).reshape(3, 3)
-    halves = np.array([point["final_accuracy"]["ci95"] for point in run.points]).reshape(3, 3)
+    means = np.array([point["final_accuracy"]["mean"] for point in run.outcomes]).reshape(3, 3)
+    halves = np.array([point["final_accuracy"]["ci95"] for point in run.outcomes]).reshape(3, 3)
     expected = [[f"{100 * m:.2f} ± {100 * h:.2f}" for m, h in zip(*of)] for of in zip(means, halves)]
     assert [row[1:] for row in found.sheet.rows] == expected
     assert found.sheet.bold == {(int(row), 1 + k) for k, row in enumerate(means.argmax(0))}

@@ -3,8 +3,8 @@
 import itertools
 
 from mdfl_jax.report import tables
-from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.tables import page_columns
+from mdfl_jax.results.results import Results
 from tests.report.made_report import edit
 
 
@@ -53,19 +53,19 @@ def edited(folder, *changes):
 
 def test_columns_of_the_page_have_the_printed_texts_and_exact_numbers_and_say_something(make_workdir):
     folder = make_workdir(rounds=10)
-    run = read_workdir(folder)
+    run = Results.read(folder).shown()
     found = {column.key: column for column in page_columns(run)}
     header, rows = tables.table(run.summary, run.config)
     assert [cell.text for cell in found["final_accuracy"].cells] == [row[header.index("accuracy (%)")] for row in rows]
-    exact = [100 * point["final_accuracy"]["mean"] for point in run.points]
+    exact = [100 * point["final_accuracy"]["mean"] for point in run.outcomes]
     assert [cell.number for cell in found["final_accuracy"].cells] == exact
     assert found["final_accuracy"].best == exact.index(max(exact))
     assert found["bits_sent_per_client"].cells[0].number == 200.0  # 1.6e9 bits
-    named = edited(folder, *[{"id": of["id"], "baseline": "random_movement"} for of in run.points])
-    found = {column.key: column for column in page_columns(read_workdir(named))}["difference_to_baseline"]
+    named = edited(folder, *[{"id": of["id"], "baseline": "random_movement"} for of in run.outcomes])
+    found = {column.key: column for column in page_columns(Results.read(named).shown())}["difference_to_baseline"]
     assert (found.title, found.cells[1]) == ("difference to random movement (points)", ("baseline", 0.0))
     nothing = {"distance_moved_per_mobile_client": 0.0, "rounds_to_target": None, "worst_client_accuracy": None}
-    run = read_workdir(edited(folder, *[nothing] * 4))
+    run = Results.read(edited(folder, *[nothing] * 4)).shown()
     keys = [column.key for column in page_columns(run)]
     assert keys == ["network.mobility", "final_accuracy", "difference_to_baseline", "bits_sent_per_client"]
     assert {"distance_moved_per_mobile_client", "rounds_to_target"} <= set(tables.raw_table(run.summary)[0])

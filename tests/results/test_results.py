@@ -17,7 +17,7 @@ from mdfl_jax.report import figures
 from mdfl_jax.report.page import write_report
 from mdfl_jax.report.registry import FIGURES
 from mdfl_jax.results.records import read_study
-from mdfl_jax.results.results import StudyResults, write_views
+from mdfl_jax.results.results import write_views
 from mdfl_jax.storage.study_files import CONFIG, locked, read_config, run_path
 
 SWEEP = {
@@ -77,7 +77,7 @@ def test_a_study_without_a_run_is_not_finished(folder):
 
 def test_a_folder_of_records_alone_is_a_study(whole, tmp_path):
     shutil.copytree(whole / "runs", tmp_path / "runs")
-    one, other = StudyResults.open(whole), StudyResults.open(tmp_path)
+    one, other = Results.open(whole), Results.open(tmp_path)
     place = {point["runs"][0]: p for p, point in enumerate(other.manifest["points"])}
     for p, point in enumerate(one.manifest["points"]):
         q = place[point["runs"][0]]
@@ -87,11 +87,11 @@ def test_a_folder_of_records_alone_is_a_study(whole, tmp_path):
             np.testing.assert_array_equal(one.array(key, p), other.array(key, q))
         assert one.summary["points"][p]["final_accuracy"] == other.summary["points"][q]["final_accuracy"]
     write_views(tmp_path, read_study(tmp_path))
-    assert StudyResults.open(tmp_path).points == other.points
+    assert Results.open(tmp_path).points == other.points
     kept = other.array("accuracy", 1)[[0, 2]]
     (tmp_path / CONFIG).unlink()
     run_path(tmp_path, other.manifest["points"][1]["runs"][1]).unlink()
-    lacking = StudyResults.open(tmp_path)
+    lacking = Results.open(tmp_path)
     of = other.points[1]
     assert (lacking.seeds, lacking.seeds_of(of)) == ([0, 1, 2], [0, 2])
     np.testing.assert_array_equal(lacking.array("accuracy", of), kept)

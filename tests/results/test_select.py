@@ -6,7 +6,7 @@ from tiny import run_study
 
 from mdfl_jax.config import default_config
 from mdfl_jax.report import tables
-from mdfl_jax.report.read import read_workdir
+from mdfl_jax.results.results import Results
 from mdfl_jax.results.summary import select
 from mdfl_jax.study import make_study
 
@@ -74,7 +74,7 @@ def test_a_study_reports_the_best_points_only_keeps_all_and_tells_the_rounds_of_
     for chosen in summary["selected"]:
         members = [p for p in summary["points"] if p["id"].startswith(chosen["of"]["algorithm.name"])]
         assert chosen["validation_loss"] == min(p["validation_loss"]["mean"] for p in members)
-    run = read_workdir(tmp_path / "run")
+    run = Results.read(tmp_path / "run").shown()
     assert [p["id"] for p in run.points] == [e["id"] for e in summary["selected"]]
     assert [axis.path for axis in run.axes] == ["algorithm.name"]
     assert len(tables.table(summary, run.config)[1]) == 2

@@ -10,8 +10,8 @@ import pytest
 from tiny import run_study, tiny_config
 
 from mdfl_jax.report.page import write_report
-from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import in_order
+from mdfl_jax.results.results import Results
 from mdfl_jax.study import make_study
 from tests.report.browser.pages import by_axe, fits
 from tests.report.kinds import KINDS, write_page
@@ -26,7 +26,7 @@ def test_every_kind_of_page_draws_its_panels_is_accessible_and_prints(open_repor
     page = open_report(folder_of(kind), 360, "dark")
     shown = show_all(page)
     if kind not in ("unfinished", "compared"):
-        run = read_workdir(folder_of(kind))
+        run = Results.read(folder_of(kind)).shown()
         assert shown == {name for name, panel in in_order().items() if panel.applies(run) and panel.chart}
     assert page.locator("main img").count() == 0  # no panel has only a picture, and no text has become an element
     pytest.importorskip("axe_playwright_python")
