@@ -62,7 +62,6 @@ ROUNDS = "rounds"  # the usual x axis
 STATES, EVENTS = "each_round", "in_round"
 """The axes of values of every round: of R + 1 states, the first before the first round, and of what R rounds do."""
 _SCORES = {metric.in_files for metric in BUILT_IN if metric.sampled}  # of clients who do not count they are NaN
-_FIRST = {"label_counts": 3, "is_mobile": 2, "position": 4}  # arrays of which the first seed is shown: their axes
 
 
 class MetricInfo(NamedTuple):
@@ -148,7 +147,7 @@ class Results:
             raise UserError(
                 f"{workdir}: the study there is not finished: {len(absent)} of its {total} runs are not there"
             )
-        return cls.of_records(manifest, read_records(workdir, manifest), workdir, read_streets(workdir))
+        return cls.of_records(manifest, read_records(workdir, manifest), workdir)
 
     @classmethod
     def read(cls, workdir: str | Path) -> Self:
@@ -172,16 +171,13 @@ class Results:
         return cls(manifest, summary, lines, {}, workdir, read_streets(workdir), remarks=remarks)
 
     @classmethod
-    def of_records(
-        cls, manifest: dict[str, Any], records: Sequence[Sequence[RunRecord]], workdir: Path, streets: np.ndarray
-    ) -> Self:
+    def of_records(cls, manifest: dict[str, Any], records: Sequence[Sequence[RunRecord]], workdir: Path) -> Self:
         """Make the results of records.
 
         Args:
           manifest: the content of config.json.
           records: the records of each of its sweep points, in the order of the seeds.
           workdir: the folder of the study.
-          streets: as in the attributes.
         """
         every = [record for of_point in records for record in of_point]
         if other := next((of for of in every if not np.array_equal(of.rounds, every[0].rounds)), None):
@@ -196,7 +192,7 @@ class Results:
         ]
         meanings = dict.fromkeys(record.header.get("accuracy_is") for record in every)
         summary = summarize(manifest, points, in_order(records), "; ".join(filter(None, meanings)))
-        return cls(manifest | seconds_of(every), summary, lines, StudyArrays(arrays), workdir, streets)
+        return cls(manifest | seconds_of(every), summary, lines, StudyArrays(arrays), workdir, read_streets(workdir))
 
     def without_workdir(self) -> Self:
         """Return the same results without a folder, since a temporary folder is removed."""
@@ -620,12 +616,8 @@ def kept(found_in: Callable[Concatenate[Results, Rest], Result]) -> Callable[Con
 
 @kept
 def _first_seed(study: Results, point: int, name: str) -> np.ndarray | None:
-    array, axes = study.history(point, name), _FIRST.get(name)
-    if array is None:
-        return None
-    if not len(array) or axes not in (None, array.ndim):
-        raise UserError(f"{study.workdir}: {name} has shape {array.shape}; {axes} axes with a first seed are needed")
-    return np.array(array[0])
+    array = study.history(point, name)
+    return None if array is None else np.array(array[0])
 
 
 def rounds_done(study: Results, point: int) -> int | None:
@@ -863,7 +855,7 @@ def write_views(workdir: Path, manifest: Mapping[str, Any]) -> Results:
     every = [record for of_point in records for record in of_point]
     made = together([record.header["made"] for record in every])
     about = {name: value for name, value in manifest.items() if name != "parts"} | made | {"status": "finished"}
-    results = Results.of_records(about, records, workdir, read_streets(workdir))
+    results = Results.of_records(about, records, workdir)
     disk.write_text(workdir / METRICS, "".join(json.dumps(line) + "\n" for line in results.lines))
     write_json(workdir / "summary.json", results.summary)
     write_arrays(workdir / "history.npz", results.arrays, sum(record.nbytes for record in every))

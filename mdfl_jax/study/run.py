@@ -22,7 +22,7 @@ from mdfl_jax.results.records import read_records
 from mdfl_jax.results.results import Results, write_views
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.disk import write_arrays, write_json
-from mdfl_jax.storage.study_files import CONFIG, METRICS, STREETS, VIEWS, locked, read_config, read_streets, runs_in
+from mdfl_jax.storage.study_files import CONFIG, METRICS, STREETS, VIEWS, locked, read_config, runs_in
 from mdfl_jax.storage.study_files import LOGGERS as FOLDER
 from mdfl_jax.study import memory
 from mdfl_jax.study import workdir as workdirs
@@ -281,7 +281,7 @@ def _write_views(files: RunFiles) -> Results:
         return write_views(workdir, manifest | {"files": there.get("files", [])})
     more = "another command has added runs to this study, and writes the files of all when they are there"
     files.log(f"{workdir}: {more}")
-    return Results.of_records(manifest, read_records(workdir, manifest), workdir, read_streets(workdir))
+    return Results.of_records(manifest, read_records(workdir, manifest), workdir)
 
 
 def _as_wanted(files: RunFiles, held: WorkdirContent) -> Results:

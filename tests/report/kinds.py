@@ -44,7 +44,7 @@ def compared(folder: Path) -> Results:
     """A finished study and an unfinished one, as one."""
     edit(write_workdir(folder / "one"), "config", name=HOSTILE)
     unfinish(write_workdir(folder / "two"), lambda row: row["round"] <= 20)
-    return read_studies([folder / "one", folder / "two"], folder)
+    return read_studies([folder / "one", folder / "two"])
 
 
 KINDS: dict[str, Callable[[Path], Path | Results]] = {

@@ -70,7 +70,7 @@ def test_points_of_all_studies_stand_together_and_are_paired_where_data_and_plac
     assert (found["paired"], found["seeds"], run.outcomes[3]["baseline"]) == (True, 3, "first: static")
     other = read_studies(two, baseline="second: dcm")
     gap = seeds_of(two[0], "static") - seeds_of(two[1], "dcm")
-    assert other.points[0]["difference_to_baseline"]["mean"] == pytest.approx(gap.mean())
+    assert other.outcomes[0]["difference_to_baseline"]["mean"] == pytest.approx(gap.mean())
 
 
 def changed_array(key):
@@ -106,15 +106,15 @@ def test_common_seeds_are_paired_point_by_point(tmp_path):
     a, b = write_workdir(tmp_path / "a", TWO, seeds=3), write_workdir(tmp_path / "b", TWO, seeds=5)
     for folder in (a, b):  # label counts of the synthetic study depend on the number of seeds
         change(folder, arrays=lambda arrays: {key: array for key, array in arrays.items() if "label" not in key})
-    assert read_studies([a, b]).points[2]["difference_to_baseline"]["seeds"] == 3
+    assert read_studies([a, b]).outcomes[2]["difference_to_baseline"]["seeds"] == 3
     one = write_workdir(tmp_path / "c", [{"data.alpha": 0.1}, {"data.alpha": 1.0}])
     run = read_studies([one, write_workdir(tmp_path / "d", [{"data.alpha": 10.0}, {"data.alpha": 0.1}])])
     paired, ids = pairs_of(run), run.points
     found = {(mine, other) for mine in ids[:2] for other in ids[2:] if paired(mine, other) and paired(other, mine)}
     assert found == {("c: 0.1", "d: 0.1")}
     assert paired(*ids[:2])  # one study
-    assert "paired" not in verdict(run.summary, run.config, paired)[0]  # the interval of some of them is Welch's
-    assert "(paired 95 %" in verdict(run.only([0, 3]).summary, run.config, pairs_of(run.only([0, 3])))[0]
+    assert "paired" not in verdict(run)[0]  # the interval of some of them is Welch's
+    assert "(paired 95 %" in verdict(run.only([0, 3]))[0]
 
 
 def test_studies_of_different_length_are_compared_in_all_panels_at_the_last_common_round(tmp_path):
@@ -156,8 +156,8 @@ def test_a_comparison_writes_into_its_own_folder_only(two, tmp_path):
     before = {path: path.stat().st_mtime_ns for folder in two for path in folder.rglob("*")}
     folder = tmp_path / "both"
     folder.mkdir()
-    run = read_studies(two, folder)
-    assert write(run) == folder / "report.html"
+    run = read_studies(two)
+    assert write(run, folder) == folder / "report.html"
     path = write_differences(run, folder / "tables")
     assert before == {path: path.stat().st_mtime_ns for folder in two for path in folder.rglob("*")}
     rows = list(csv.DictReader(path.open()))

@@ -43,7 +43,6 @@ def without(key):
 
 MISTAKES = [
     ("config.json", without("seeds"), ": lacks 'seeds'"),
-    ("history.npz", lambda path: np.savez(path, **{"0/position": np.zeros((2, 3))}), ": 0/position has shape (2, 3)"),
     ("streets.npz", lambda path: np.savez(path, streets=np.zeros((2, 3))), ": streets has shape (2, 3); [K, 4] is"),
 ]
 
@@ -61,4 +60,4 @@ def test_the_setting_and_the_note_tell_the_sample_of_clients(make_workdir):
     folder = edit(make_workdir(), points=lambda of: [p | {"sampling": {"ci95": 0.04, "round": 2}} for p in of])
     run = Results.read(edit(folder, "config", config=lambda of: of | {"eval_clients": 4, "eval_samples": 500})).shown()
     assert "with a test every 10 (of a sample of 4 clients and 500 test samples; of all at" in describe_setting(run)
-    assert "of a sample, which adds an error of at most 4.00 points (95 %)" in note(run.summary, run.config)
+    assert "of a sample, which adds an error of at most 4.00 points (95 %)" in note(run)

@@ -2,7 +2,6 @@
 
 import importlib
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,8 +20,7 @@ def setting_of(config, path):
     manifest = json.loads(json.dumps(manifest_of(make_study(config), {}), default=str))
     points = [{"id": p["id"], "overrides": p["overrides"], "final_accuracy": {}} for p in manifest["points"]]
     arrays = {} if path is None else {f"{p}/position": path[None] for p in range(len(points))}
-    summary, places = {"points": points, "baseline": ""}, tuple(range(len(points)))
-    return describe_setting(Results(Path("run"), manifest, summary, {}, arrays=arrays, places=places))
+    return describe_setting(Results(manifest, {"points": points, "baseline": ""}, [], arrays, None))
 
 
 def shipped(name):

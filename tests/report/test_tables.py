@@ -5,7 +5,7 @@ import itertools
 from mdfl_jax.report import tables
 from mdfl_jax.report.tables import page_columns
 from mdfl_jax.results.results import Results
-from tests.report.made_report import edit
+from tests.report.made_report import edit, of_summary
 
 
 def point(name, accuracy, overrides=(), **others):
@@ -29,11 +29,11 @@ def made():
 
 def test_printed_numbers_are_those_worked_out_by_hand_and_missing_ones_dashes():
     summary = made()
-    header, rows = tables.table(summary)
+    header, rows, *_ = tables.sheet(of_summary(summary))
     assert header[:2] == ["mobility", "accuracy (%)"]  # the settings that do not differ have no column
     assert rows[0] == ["static", "61.24 ± 1.00", "baseline", "25.00 ± 3.14", "-", "200", "0"]
     assert rows[1] == ["dcm", "70.00 ± 2.50", "+8.76 ± 0.50", "25.00 ± 3.14", "120", "0.312", "1235"]
-    lines = tables.text(summary, {"target": 0.7}).splitlines()
+    lines = tables.text(of_summary(summary, {"target": 0.7})).splitlines()
     above = next(i for i, line in enumerate(lines) if set(line) == {"-"})
     assert len({len(line) for line in lines[above - 1 : above + 3]}) == 1  # headings of several lines stand on the rule
     assert "70.00 +- 2.50" in lines[above + 2]
@@ -42,8 +42,8 @@ def test_printed_numbers_are_those_worked_out_by_hand_and_missing_ones_dashes():
     for key in ("difference_to_baseline", "worst_client_accuracy", "rounds_to_target", "bits_sent_per_client"):
         bare[key] = None
     del bare["distance_moved_per_mobile_client"]
-    assert tables.table(summary)[1][1] == ["dcm", "70.00 ± 2.50", "-", "-", "-", "-", "-"]
-    assert tables.raw_table(summary)[1][1] == ["dcm", "dcm", 0.7, 0.025, *[None] * 10, 3, 0]
+    assert tables.sheet(of_summary(summary)).rows[1] == ["dcm", "70.00 ± 2.50", "-", "-", "-", "-", "-"]
+    assert tables.raw_table(of_summary(summary))[1][1] == ["dcm", "dcm", 0.7, 0.025, *[None] * 10, 3, 0]
 
 
 def edited(folder, *changes):
@@ -55,7 +55,7 @@ def test_columns_of_the_page_have_the_printed_texts_and_exact_numbers_and_say_so
     folder = make_workdir(rounds=10)
     run = Results.read(folder).shown()
     found = {column.key: column for column in page_columns(run)}
-    header, rows = tables.table(run.summary, run.config)
+    header, rows = tables.sheet(run)[:2]
     assert [cell.text for cell in found["final_accuracy"].cells] == [row[header.index("accuracy (%)")] for row in rows]
     exact = [100 * point["final_accuracy"]["mean"] for point in run.outcomes]
     assert [cell.number for cell in found["final_accuracy"].cells] == exact
@@ -68,4 +68,4 @@ def test_columns_of_the_page_have_the_printed_texts_and_exact_numbers_and_say_so
     run = Results.read(edited(folder, *[nothing] * 4)).shown()
     keys = [column.key for column in page_columns(run)]
     assert keys == ["network.mobility", "final_accuracy", "difference_to_baseline", "bits_sent_per_client"]
-    assert {"distance_moved_per_mobile_client", "rounds_to_target"} <= set(tables.raw_table(run.summary)[0])
+    assert {"distance_moved_per_mobile_client", "rounds_to_target"} <= set(tables.raw_table(run)[0])

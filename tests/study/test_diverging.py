@@ -174,7 +174,7 @@ def test_means_stand_on_the_seeds_that_did_not_diverge(bounded, free, crossed, t
     folder = shutil.copytree(bounded, tmp_path / "run")
     manifest = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(manifest | {"status": "running"}))
-    (read,) = Results.read(folder).shown().points
+    (read,) = Results.read(folder).shown().outcomes
     for key in ("diverged", "divergence", "rounds_to_target"):
         assert read[key] == point[key], key
     assert read["final_accuracy"]["mean"] == pytest.approx(point["final_accuracy"]["mean"])
