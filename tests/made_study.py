@@ -41,8 +41,8 @@ def measured(point: str, seed: int, rounds: int = 4, every: int = 2, mobile: int
         else:
             shape = metric.dims(CLIENTS, 1)[1:] if metric.by_round else metric.dims(CLIENTS)
             drawn = rng.random((rows, *shape))[: rounds + 1 if metric.by_round else len(evaluated)]
-        whole = np.issubdtype(metric.dtype, np.integer)
-        values[metric.name] = (256 * drawn if whole else drawn).astype(metric.dtype)
+        whole = np.issubdtype(metric.rows.dtype, np.integer)
+        values[metric.name] = (256 * drawn if whole else drawn).astype(metric.rows.dtype)
     values["rounds_done"] = evaluated
     values["bits"] = (1000 * values["bits"]).astype(np.uint32)
     values["messages"] = (1000 * values["messages"]).astype(np.int32)

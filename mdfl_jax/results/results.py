@@ -61,7 +61,7 @@ _SECONDS = ("compile_seconds", "run_seconds")
 ROUNDS = "rounds"  # the usual x axis
 STATES, EVENTS = "each_round", "in_round"
 """The axes of values of every round: of R + 1 states, the first before the first round, and of what R rounds do."""
-_SCORES = {metric.in_files for metric in BUILT_IN if metric.sampled}  # of clients who do not count they are NaN
+_SCORES = {metric.in_files for metric in BUILT_IN if metric.scores.sampled}  # of clients who do not count they are NaN
 
 
 class MetricInfo(NamedTuple):

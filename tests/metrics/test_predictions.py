@@ -33,7 +33,7 @@ def dataset():
 def measured():
     """The models after two rounds, their logits for the test samples, and all metrics on request."""
     task = toy_task(N, dataset=dataset())
-    schedule = Schedule(2, 2, metrics=tuple(one.name for one in ON_REQUEST if "labels_here" not in one.needs))
+    schedule = Schedule(2, 2, metrics=tuple(one.name for one in ON_REQUEST if "labels_here" not in one.scores.needs))
     simulation = Simulation(task, spatial(N, 5, ["static"]), dpsgd(), schedule)
     hparams, key = toy_hparams(0, alpha=0.3, lr=0.05), jax.random.key(0)
     carry, _ = jax.jit(simulation.init)(simulation.data, hparams, key)
