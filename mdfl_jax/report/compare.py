@@ -75,11 +75,6 @@ def pairs_of(study: Results) -> Callable[[str, str], bool]:
     return paired
 
 
-def common_seeds(a: Results, p: int, b: Results, q: int) -> int:
-    """Return the number of seeds that two sweep points have in common."""
-    return len(set(a.seeds_of(p)) & set(b.seeds_of(q)))
-
-
 def _used(study: Results, p: int, path: str) -> Any:
     """Return the value that a sweep point uses; where the configuration names none, it is the number of the member."""
     mine = study.numbers(p)
@@ -158,8 +153,8 @@ def references(
         if baseline not in known:
             raise UserError(unknown_name("baseline", baseline, known))
         return [known[baseline]] * len(points)
-    ids, usual = {study.points[p]: p for p in first}, study.summary.get("baseline")
-    own = {p: ids.get(str(study.outcomes[p].get("baseline", usual))) for p in first}
+    ids = {study.points[p]: p for p in first}
+    own = {p: ids.get(study.outcomes[p]["baseline"]) for p in first}
     only = {ref for ref in own.values() if ref is not None} or set(first)
     found: list[int | None] = []
     for p, q in enumerate(counterparts(points, parts)):
@@ -409,11 +404,13 @@ def describe_pairing(study: Results) -> Iterator[str]:
     ids = study.points
     twins = counterparts(study.outcomes, study.parts)
     for p, (a, q) in enumerate(study.parts):
-        others = [twins[p], ids.index(study.outcomes[p]["baseline"]) if study.outcomes[p].get("baseline") else None]
+        base = study.outcomes[p]["baseline"]
+        others = [twins[p], ids.index(base) if base else None]
         for b, r in dict.fromkeys(study.parts[other] for other in others if other is not None):
             if a is not b:
                 pair = study.studies.index(a), study.studies.index(b)
-                of_pairs.setdefault(pair, []).append((why_unpaired(a, q, b, r), common_seeds(a, q, b, r)))
+                common = set(a.seeds_of(q)) & set(b.seeds_of(r))
+                of_pairs.setdefault(pair, []).append((why_unpaired(a, q, b, r), len(common)))
     for (i, j), found in of_pairs.items():
         seeds, reasons = max(count for _, count in found), list(dict.fromkeys(why for why, _ in found if why))
         one, two = names[i], names[j]

@@ -290,11 +290,7 @@ class Plots:
 
     def _key(self, study: Results, metric: str) -> str:
         """Return the key of a metric in metrics.jsonl, and check that it was measured."""
-        key = next((shown.key for shown in self._results.declared.values() if shown.name == metric), metric)
-        measured = dict.fromkeys(of for curve in study.curves.values() for of in curve.values)
-        if key not in measured:
-            raise UserError(unknown_name("metric", metric, measured))
-        return key
+        return study.key_of(metric, dict.fromkeys(of for curve in study.curves.values() for of in curve.values))
 
     def _scale(self, key: str) -> float:
         shown = self._results.declared.get(key)

@@ -26,21 +26,8 @@ from mdfl_jax.storage.study_files import CONFIG, locked, run_path, runs_in
 ASSETS = Path(__file__).parent / "assets"
 
 
-def write_report(workdir: Path, x_axis: str = "") -> Path:
-    """Make the tables, the figures and report.html of a finished study, and return the path of report.html.
-
-    The x axis of the accuracy curves is "rounds" or a metric declared to be an axis, such as messages or bits; if it is
-    empty, it is the axis that the study's config names.
-
-    Raises:
-      UserError: if a file is missing, unreadable or of another schema, if the folder cannot be written to, or if there
-        is no such axis.
-    """
-    return write(Results.read(workdir).shown(x_axis), workdir)
-
-
 @VIEWS.register("report")
-def report(results: Results, folder: str | Path | None, x: str) -> Path:
+def write_report(results: Results, folder: str | Path | None, x: str) -> Path:
     """Write the page of results with its tables and figures into a folder (`Results.report`)."""
     if folder is None and results.workdir is None:
         raise UserError("report: the study has no workdir; give a folder: results.report('runs/report')")

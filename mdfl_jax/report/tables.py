@@ -55,8 +55,8 @@ class NumberColumn(NamedTuple):
 
     def cells(self, study: Results) -> list[Cell]:
         """Return the cells of all sweep points; that of a difference says which points are baselines."""
-        points, usual = study.outcomes, study.summary.get("baseline")
-        baselines = {of["id"] for of in points if of["id"] == of.get("baseline", usual)}
+        points = study.outcomes
+        baselines = {of["id"] for of in points if of["id"] == of["baseline"]}
         named = baselines if self.key == DIFFERENCE and len(points) > 1 else ()
         return [Cell("baseline", 0.0) if point["id"] in named else self.cell(point) for point in points]
 
@@ -205,7 +205,7 @@ def _apart(study: Results) -> list[str]:
     """Return the settings of the data in which a point differs from the baseline that it is paired with."""
     by_id, found = dict(zip(study.points, study.outcomes)), dict[str, None]()
     for point in study.outcomes:
-        other = by_id.get(point.get("baseline", study.summary["baseline"]))
+        other = by_id.get(point["baseline"])
         if other and (gap := point.get("difference_to_baseline")) and gap.get("paired", True):
             mine, theirs = point["overrides"], other["overrides"]
             found |= dict.fromkeys(p for p in mine if p.startswith(_DATA) and mine[p] != theirs.get(p))
@@ -285,7 +285,7 @@ def setting_columns(study: Results, full: bool = False, labelled: bool = True) -
 def page_columns(study: Results) -> list[Column]:
     """Return the columns of the table on the page that say something, settings first."""
     labels = dict(zip(study.points, study.labels))
-    own = {str(point.get("baseline", study.summary.get("baseline"))) for point in study.outcomes} & labels.keys()
+    own = {point["baseline"] for point in study.outcomes} & labels.keys()
     against = labels[own.pop()] if len(own) == 1 else "the baseline"
     target = study.config.get("target")
     goal = "target" if target is None else f"{100 * target:g} %"

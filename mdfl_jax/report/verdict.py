@@ -73,12 +73,7 @@ class Lead(NamedTuple):
         return self.partly and self.mean < 0
 
 
-def always_paired(one: str, other: str) -> bool:
-    """Say of any two sweep points that they are paired by seed, as within one study."""
-    return True
-
-
-def find_lead(best: Point, other: Point, measure: Measure, paired: Paired = always_paired) -> Lead:
+def find_lead(best: Point, other: Point, measure: Measure, paired: Paired) -> Lead:
     """Return by how much one sweep point is better than another, with a 95 % Student-t interval.
 
     The interval is paired by seed, over the seeds that both points have. It is Welch's if the points are not paired, as
@@ -117,7 +112,7 @@ def verdict(study: Results) -> list[str]:
     """
     study = study.chosen()
     summary, config, paired = study.summary, study.config, pairs_of(study)
-    points = [{"baseline": summary.get("baseline"), **point} for point in study.outcomes]
+    points = study.outcomes
     names = {name: _quoted(label) for name, label in zip(study.points, study.labels)}
     measure = next((of for of in MEASURES if any(np.isfinite(of.mean(point)) for point in points)), None)
     values = {name: partial(study.value, p) for p, name in enumerate(study.points)}
@@ -151,9 +146,9 @@ def verdict(study: Results) -> list[str]:
 
 def _best(best: Point, leads: Leads, measure: Measure, names: Mapping[str, str]) -> str:
     """Return the sentence about the best of several sweep points."""
-    against, gap = next(((point, of) for point, of in leads if point["id"] == best.get("baseline")), leads[0])
-    is_baseline = best["id"] in (point.get("baseline") for point, _ in leads)
-    role = "the baseline" if against["id"] == best.get("baseline") else "the runner-up"
+    against, gap = next(((point, of) for point, of in leads if point["id"] == best["baseline"]), leads[0])
+    is_baseline = best["id"] in (point["baseline"] for point, _ in leads)
+    role = "the baseline" if against["id"] == best["baseline"] else "the runner-up"
     over = f", over their {_counted(gap)}" if gap.partly else ""
     title = f"{names[best['id']]}{', the baseline,' if is_baseline else ''}"
     clear = all(of.certain for _, of in leads)

@@ -206,8 +206,8 @@ class Results:
     @cached_property
     def outcomes(self) -> list[dict[str, Any]]:
         """What summary.json says of each sweep point, in order."""
-        points = self.summary["points"]
-        return [{"seeds": list(self.manifest.get("seeds", ())), **points[place]} for place in self.places]
+        usual = {"seeds": list(self.manifest["seeds"]), "baseline": self.summary.get("baseline")}
+        return [{**usual, **self.summary["points"][place]} for place in self.places]
 
     @property
     def points(self) -> list[str]:
@@ -266,7 +266,11 @@ class Results:
     @cached_property
     def metrics(self) -> dict[str, MetricInfo]:
         """The recorded metrics: label, unit, and the names and sizes of the axes of ``results[name]``."""
-        return {key: describe(self, key) for key in self.keys() if key not in FACTS}
+        arrays = {key: data_array(self, key) for key in self.keys() if key not in FACTS}
+        return {
+            key: MetricInfo(of.attrs["long_name"], of.attrs.get("units", ""), tuple(map(str, of.dims)), of.shape)
+            for key, of in arrays.items()
+        }
 
     def keys(self) -> list[str]:
         """Return the names of the arrays that at least one sweep point has."""
@@ -275,15 +279,20 @@ class Results:
     def __iter__(self) -> Iterator[str]:
         return iter(self.keys())
 
-    def key_of(self, metric: str) -> str:
-        """Return the name of a metric in history.npz. The name of its declaration, such as 'bits', is known as well.
+    def key_of(self, metric: str, known: Iterable[str] | None = None) -> str:
+        """Return the name of a metric in files. The name of its declaration, such as 'bits', is known as well.
+
+        Args:
+          metric: the metric.
+          known: the names that are there; None: those of history.npz.
 
         Raises:
           UserError: for a metric that was not recorded; the message lists the recorded ones.
         """
         key = next((shown.key for shown in self.declared.values() if shown.name == metric), metric)
-        if key not in self.keys():
-            raise UserError(unknown_name("metric", metric, self.keys()))
+        names = list(self.keys() if known is None else known)
+        if key not in names:
+            raise UserError(unknown_name("metric", metric, names))
         return key
 
     def __getitem__(self, metric: str) -> "xr.DataArray":
@@ -452,7 +461,7 @@ class Results:
         return f"{study.places[of_study]}/{name}" in study.arrays
 
     def first_seed(self, point: int, name: str) -> np.ndarray | None:
-        """Return an array of history.npz for a sweep point and its first seed, or None if it was not recorded."""
+        """Return an array of history.npz for a sweep point and its first seed, or None if nothing was recorded."""
         return _first_seed(self, point, name)
 
     def heard(self, point: int) -> np.ndarray | None:
@@ -488,11 +497,8 @@ class Results:
           UserError: for an unknown name of a sweep point or metric; the message lists the known names.
         """
         p = self.index_of(point)
-        key = next((shown.key for shown in self.declared.values() if shown.name == metric), metric)
-        found = self.history(p, key)
-        if found is None:
-            raise UserError(unknown_name("metric", metric, [name for name in self.keys() if self.has(p, name)]))
-        return found
+        key = self.key_of(metric, [name for name in self.keys() if self.has(p, name)])
+        return self.arrays[f"{self.places[p]}/{key}"]
 
     def index_of(self, point: int | str) -> int:
         """Return the index of a sweep point, from its id or its index, which may count from the end (-1: the last).
@@ -590,7 +596,7 @@ class Results:
         return {}
 
     def __repr__(self) -> str:
-        rounds = self.arrays["rounds"]
+        rounds = self.evaluations.rounds
         return (
             f"<Results of {self.manifest.get('name')!r}: {len(self.points)} points ({'; '.join(self.points)}), "
             f"{len(self.seeds)} seeds, {len(rounds)} evaluations until round {rounds[-1]}>"
@@ -617,7 +623,7 @@ def kept(found_in: Callable[Concatenate[Results, Rest], Result]) -> Callable[Con
 @kept
 def _first_seed(study: Results, point: int, name: str) -> np.ndarray | None:
     array = study.history(point, name)
-    return None if array is None else np.array(array[0])
+    return None if array is None or not array[0].size else np.array(array[0])
 
 
 def rounds_done(study: Results, point: int) -> int | None:
@@ -625,22 +631,14 @@ def rounds_done(study: Results, point: int) -> int | None:
 
     It is smaller than the number of rounds of the study if the stop rule has ended the run.
     """
-    found = study.history(point, "rounds_done")
-    return None if found is None or not found[0].size else int(found[0, -1])
+    found = study.first_seed(point, "rounds_done")
+    return None if found is None else int(found[-1])
 
 
 def rounds_counted(study: Results, point: int) -> int | None:
     """Return the number of rounds that the statistics are of: those done, but none after the round of the results."""
     done, at = rounds_done(study, point), study.summary.get("round")
     return at if done is None else done if at is None else min(done, at)
-
-
-def describe(results: Results, key: str) -> MetricInfo:
-    """Return the label, the unit and the axes of an array of history.npz."""
-    values = _by_point(results, key)
-    shapes = [of_point.shape[1:] for of_point in values.values()]
-    sizes = (len(results.points), len(results.seeds), *np.max(shapes, axis=0).tolist())
-    return MetricInfo(*_label_and_unit(results, key), dims_of(results, key), sizes)
 
 
 def dims_of(results: Results, key: str) -> tuple[str, ...]:
@@ -751,23 +749,19 @@ def of_clients(results: Results) -> "pd.DataFrame":
     A metric that a sweep point does not have is NaN.
     """
     import pandas as pd
+    import xarray as xr
 
-    rounds = results.arrays["rounds"].astype(np.int64)  # as in the other table
-    columns = [key for key, info in results.metrics.items() if info.dims == ("point", "seed", "round", "client")]
+    swept, axes = _settings(results), ("seed", "round", "client")
+    columns = [key for key, info in results.metrics.items() if info.dims == ("point", *axes)]
     frames = []
     for p, point in enumerate(results.points):
-        mobile = results.array("is_mobile", p)  # [S, N]
-        seeds = results.seeds_of(p)
-        size = (len(seeds), len(rounds), mobile.shape[1])
-        axes = {"seed": np.array(seeds)[:, None, None], "round": rounds[:, None], "client": np.arange(size[2])}
-        of_point: dict[str, Any] = {name: np.broadcast_to(values, size).ravel() for name, values in axes.items()}
-        of_point["is_mobile"] = np.broadcast_to(mobile[:, None], size).ravel()
-        for key in columns:
-            values = _of_counted(results, p, key)
-            of_point[key] = np.nan if values is None else values.ravel()
-        settings = {path: values[point] for path, values in _settings(results).items()}
-        frames.append(pd.DataFrame({"point": point, **settings, **of_point}))
-    return pd.concat(frames, ignore_index=True)
+        found = {key: _of_counted(results, p, key) for key in columns if results.has(p, key)}
+        of_point: dict[str, Any] = {"is_mobile": (("seed", "client"), results.array("is_mobile", p))}
+        of_point |= {key: (axes, values) for key, values in found.items()}
+        rounds = results.arrays["rounds"].astype(np.int64)  # as in the other table
+        frame = xr.Dataset(of_point, {"seed": results.seeds_of(p), "round": rounds}).to_dataframe(axes).reset_index()
+        frames.append(frame.assign(point=point, **{path: values[point] for path, values in swept.items()}))
+    return pd.concat(frames, ignore_index=True)[["point", *swept, *axes, "is_mobile", *columns]]
 
 
 def _settings(results: Results) -> dict[str, dict[str, Any]]:

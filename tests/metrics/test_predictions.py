@@ -15,7 +15,7 @@ from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.metrics import ON_REQUEST
 from mdfl_jax.metrics.built_in.on_request import BINS
 from mdfl_jax.networks.spatial import spatial
-from mdfl_jax.report.page import write_report
+from mdfl_jax.results.results import Results
 from mdfl_jax.study import make_study
 
 N, C = 6, 4  # label 3 has training samples and no test samples
@@ -101,4 +101,4 @@ def test_they_are_in_every_file(tmp_path):
         last = arrays["0/personal_accuracy"][:, -1].astype(float)
     point = json.loads((tmp_path / "summary.json").read_text())["points"][0]["personal_accuracy"]
     assert point["per_seed"] == [float(np.nanmean(of_seed)) for of_seed in last]
-    assert "personal accuracy (%)" in write_report(tmp_path).read_text()
+    assert "personal accuracy (%)" in Results.read(tmp_path).report().read_text()

@@ -169,11 +169,11 @@ def study(tmp_path: Path) -> Callable[..., Any]:
 @pytest.fixture(scope="session")
 def reported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workdir of four points and three seeds whose report is written, with markup in its title. Do not change it."""
-    from mdfl_jax.report.page import write_report
+    from mdfl_jax.results.results import Results
 
     folder = write_workdir(tmp_path_factory.mktemp("reported"), title='Moves & <b>"mixes"</b>')
     with told_by_views():
-        write_report(folder)
+        Results.read(folder).report()
     return folder
 
 

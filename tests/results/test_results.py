@@ -14,7 +14,6 @@ from small import told
 from mdfl_jax import Results
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report import figures
-from mdfl_jax.report.page import write_report
 from mdfl_jax.report.registry import FIGURES
 from mdfl_jax.results.records import read_study
 from mdfl_jax.results.results import write_views
@@ -115,7 +114,7 @@ def test_the_files_of_a_report_are_listed_and_nothing_is_written_through_a_link(
     before = {name: (tmp_path / name).read_bytes() for name in FILES}
     with locked(folder):
         write_views(folder, read_config(folder))
-    write_report(folder)
+    Results.read(folder).report()
     assert {name: (tmp_path / name).read_bytes() for name in FILES} == before
     assert not [name for name in FILES if (folder / name).is_symlink()]
     written = [path for name in ("tables", "figures") for path in (folder / name).iterdir()]
@@ -128,7 +127,7 @@ def test_the_files_of_a_report_are_listed_and_nothing_is_written_through_a_link(
         shutil.rmtree(folder / name) if (folder / name).is_dir() else (folder / name).unlink(missing_ok=True)
         (folder / name).symlink_to(outside)
         with pytest.raises(UserError, match=re.escape(str(folder / name))), locked(folder):
-            write_report(folder)
+            Results.read(folder).report()
         assert outside.read_text() == "mine" if outside.is_file() else not list(outside.iterdir())
         (folder / name).unlink()
 
@@ -150,7 +149,7 @@ def test_a_row_a_client_of_an_evaluation(results):
 
 def test_the_report_is_that_of_the_command(results, tmp_path, monkeypatch):
     monkeypatch.setattr(figures, "drawn", lambda: {"accuracy": FIGURES["accuracy"]})  # the others take seconds
-    page = write_report(results.workdir).read_bytes()
+    page = Results.read(results.workdir).report().read_bytes()
     tables = {file.name: file.read_bytes() for file in (results.workdir / "tables").iterdir()}
     elsewhere = results.without_workdir().report(tmp_path / "new" / "folder")
     assert elsewhere.read_bytes() == page

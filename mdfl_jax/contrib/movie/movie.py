@@ -26,7 +26,6 @@ from mdfl_jax.report.panels.map import (
     coloured_by,
     discs,
     draw_ground,
-    first_history,
     first_pair,
     mark_attackers,
     shown_points,
@@ -54,10 +53,10 @@ class _View:
         some = np.ones(self.path.shape[1], bool) if mobile is None else mobile.astype(bool)
         self.moves = some & np.any(self.path != self.path[:1])
         self.recorded = study.heard(p)
-        self.met, self.present = (first_history(study, p, name) for name in ("met_server", "present"))
+        self.met, self.present = (study.first_seed(p, name) for name in ("met_server", "present"))
         self.stop = rounds_done(study, p)
         self.total = len(self.path) - 1 if self.recorded is None else self.recorded.shape[1]
-        self.values, self.norm = first_history(study, p, metric) if metric else None, norm
+        self.values, self.norm = study.first_seed(p, metric) if metric else None, norm
         self.rounds = study.curve(p).rounds
         draw_ground(axes, world)
         stops = self.stop is not None and self.stop < self.total
@@ -165,7 +164,7 @@ def _scale(study: Results, points: Sequence[int], metric: str, rounds: int) -> N
     """Return the scale of the colours: from the smallest to the largest value of the rounds that are drawn."""
     found = []
     for p in points:
-        values, at = first_history(study, p, metric), study.curve(p).rounds
+        values, at = study.first_seed(p, metric), study.curve(p).rounds
         if values is not None:
             shown = values[at <= max(rounds, at[0])]
             found.append(shown[np.isfinite(shown)])

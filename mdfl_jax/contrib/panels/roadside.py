@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from mdfl_jax.report.panels.map import UNIT, draw_ground, draw_route, first_history
+from mdfl_jax.report.panels.map import UNIT, draw_ground, draw_route
 from mdfl_jax.report.registry import Chart, figure
 from mdfl_jax.report.setting import World, worlds_of
 from mdfl_jax.report.style import describe_first_seed, looks
@@ -48,7 +48,7 @@ def meetings(study: Results) -> Meetings | None:
     world, path = worlds_of(study).get(0), study.first_seed(0, "position")
     if world is None or path is None or not len(world.units):
         return None
-    met = first_history(study, 0, "met_server")  # an absent client meets nobody, wherever it is
+    met = study.first_seed(0, "met_server")  # an absent client meets nobody, wherever it is
     if met is None:  # the meetings of a slot are determined at its beginning
         met = at_unit(path[:-1].astype(float), world.units, world.unit_range)
     return Meetings(world, path.astype(float), met, np.argsort(-met.sum(axis=0), kind="stable"))

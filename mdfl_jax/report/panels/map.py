@@ -79,7 +79,7 @@ def playback(study: Results) -> dict[str, Any]:
         points.append(point | {"labels": _index(labels, study.first_seed(p, "label_counts"))})
     colour = None
     if metric:
-        values = {p: first_history(study, p, metric) for p in chosen}
+        values = {p: study.first_seed(p, metric) for p in chosen}
         finite = np.concatenate([v[np.isfinite(v)] for v in values.values() if v is not None])
         low, high = float(finite.min()), float(finite.max())
         shown = next(m.described for m in BUILT_IN if m.name == metric)
@@ -110,14 +110,14 @@ def strides(data: Mapping[str, Any]) -> int:
 def _of_point(study: Results, p: int, world: World, share: int) -> dict[str, Any]:
     """Return the arrays of a sweep point. Rounds are left out until their text is not longer than a share."""
     path = None if world.kind == CIRCLE else study.first_seed(p, "position")
-    recorded = {name: array for name in OF_ROUNDS if (array := first_history(study, p, name)) is not None}
+    recorded = {name: array for name in OF_ROUNDS if (array := study.first_seed(p, name)) is not None}
     if (heard := study.heard(p)) is not None and heard[0].size:
         recorded["links"] = heard[0]
-    if (rejected := first_history(study, p, "rejected")) is not None:
+    if (rejected := study.first_seed(p, "rejected")) is not None:
         recorded["rejected"] = rejected
     if "present" in recorded and recorded["present"].all():
         del recorded["present"]
-    marked = {name: array for name in OF_PLACES if (array := first_history(study, p, name)) is not None}
+    marked = {name: array for name in OF_PLACES if (array := study.first_seed(p, name)) is not None}
     if path is None:
         path = np.repeat(
             circle(clients_of(study, p))[None], 1 + max((len(of) for of in recorded.values()), default=0), 0
@@ -197,7 +197,7 @@ def clients_of(study: Results, p: int) -> int:
 
 def attackers_of(study: Results, p: int) -> np.ndarray | None:
     """Return who attacks under the first seed, [N] bool; None if nobody does."""
-    found = first_history(study, p, "attacker")
+    found = study.first_seed(p, "attacker")
     return None if found is None or not found[-1].any() else found[-1].astype(bool)
 
 
@@ -208,14 +208,8 @@ def mark_attackers(axes: Any, places: np.ndarray, attack: np.ndarray | None) -> 
     return axes.scatter(*shown.T, marker="D", s=size, facecolors="none", edgecolors="black", linewidths=1.5, zorder=6)
 
 
-def first_history(study: Results, p: int, name: str) -> np.ndarray | None:
-    """Return an array of the first seed, or None if it was not recorded or is empty."""
-    found = study.history(p, name)
-    return None if found is None or not found[0].size else found[0]
-
-
 def _measured(study: Results, p: int, name: str) -> bool:
-    found = first_history(study, p, name)
+    found = study.first_seed(p, name)
     return found is not None and found.ndim == 2 and bool(np.isfinite(found).any())
 
 
