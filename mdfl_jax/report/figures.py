@@ -274,28 +274,21 @@ class Plots:
 
     def _draw_curves(self, axes: Any, metric: str, x: str) -> None:
         study = self._results.shown("")
-        key, along = self._key(study, metric), None if x in ("round", ROUNDS) else self._key(study, x)
-        for p, (point, look) in enumerate(zip(study.outcomes, looks(study))):
-            curve, diverged = study.curve(p), point.get("divergence", {})
-            lost = [str(seed) in diverged for seed in curve.seeds]
-            ran = np.flatnonzero(np.logical_not(lost) | all(lost))  # a run that has diverged is in no mean
-            if {key, along or key} <= curve.values.keys() and not np.isnan(curve.values[key][ran]).all():
-                values = curve.values[key][ran] / self._scale(key)
-                at = curve.values[along][ran].mean(axis=0) / self._scale(along) if along else curve.rounds
-                line = mean_line(look.label, (look.colour, look.dash), at, values).draw(axes, in_rows=False)
-                line.set_label(look.label)
-        axes.set_xlabel("round" if along is None else self._title(along))
-        axes.set_ylabel(self._title(key))
+        measured = list(dict.fromkeys(key for curve in study.curves.values() for key in curve.values))
+        key = study.key_of(metric, measured)
+        along = None if x in ("round", ROUNDS) else study.key_of(x, measured)
+        (title, scale), (x_title, x_scale) = self._shown(key), self._shown(along or "round")
+        for p, look in enumerate(looks(study)):
+            curve = study.curve(p).of_results  # a run that has diverged is in no mean
+            if {key, along or key} <= curve.values.keys() and not np.isnan(curve.values[key]).all():
+                at = curve.values[along].mean(axis=0) / x_scale if along else curve.rounds
+                line = mean_line(look.label, (look.colour, look.dash), at, curve.values[key] / scale)
+                line.draw(axes, in_rows=False).set_label(look.label)
+        axes.set_xlabel(x_title)
+        axes.set_ylabel(title)
         axes.margins(x=0.01)
 
-    def _key(self, study: Results, metric: str) -> str:
-        """Return the key of a metric in metrics.jsonl, and check that it was measured."""
-        return study.key_of(metric, dict.fromkeys(of for curve in study.curves.values() for of in curve.values))
-
-    def _scale(self, key: str) -> float:
+    def _shown(self, key: str) -> tuple[str, float]:
+        """Return the title of a key of metrics.jsonl, and what its values are divided by."""
         shown = self._results.declared.get(key)
-        return shown.scale if shown else 1.0
-
-    def _title(self, key: str) -> str:
-        shown = self._results.declared.get(key)
-        return shown.title if shown else key.replace("_", " ")
+        return (shown.title, shown.scale) if shown else (key.replace("_", " "), 1.0)

@@ -279,7 +279,7 @@ class Results:
     def __iter__(self) -> Iterator[str]:
         return iter(self.keys())
 
-    def key_of(self, metric: str, known: Iterable[str] | None = None) -> str:
+    def key_of(self, metric: str, known: Sequence[str] | None = None) -> str:
         """Return the name of a metric in files. The name of its declaration, such as 'bits', is known as well.
 
         Args:
@@ -290,7 +290,7 @@ class Results:
           UserError: for a metric that was not recorded; the message lists the recorded ones.
         """
         key = next((shown.key for shown in self.declared.values() if shown.name == metric), metric)
-        names = list(self.keys() if known is None else known)
+        names = self.keys() if known is None else known
         if key not in names:
             raise UserError(unknown_name("metric", metric, names))
         return key
