@@ -260,5 +260,5 @@ MUTANTS = [
     Mutant("traces/describe.py", 'if trace.stays or gaps == "hold"', "if trace.stays", "networks/test_traces.py"),
     Mutant("traces/part.py", "(x - west) % TURN, width % TURN", "x - west, width", "traces/test_parts.py"),
     Mutant("traces/formats/sumo.py", "            self.within = False", "            pass", "traces/test_bad_input.py"),
-    Mutant("report/tables.py", 'of["id"] == of.get("baseline"', 'of["id"] != of.get("baseline"', "report/test_tables.py"),
+    Mutant("report/tables.py", 'of["id"] == of["baseline"]', 'of["id"] != of["baseline"]', "report/test_tables.py"),
 ]  # fmt: skip
