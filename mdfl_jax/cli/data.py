@@ -28,7 +28,7 @@ from mdfl_jax.cli import common
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.traces import load, part_of
 from mdfl_jax.traces.describe import describe
-from mdfl_jax.traces.formats.tables import NAMES, header_in
+from mdfl_jax.traces.formats.tables import has_contacts, header_in, role_of
 from mdfl_jax.traces.reading import opened
 
 _TRACE = flags.DEFINE_string("trace", None, "Trace file, plain or .gz.")
@@ -91,9 +91,8 @@ def _may_be_samples(path: Path) -> bool:
     if path.suffix != ".csv" or not path.is_file():
         return path.is_dir() or path.suffix == ".npz"
     with open(path, encoding="utf-8-sig", errors="replace") as file:
-        header = {*header_in(file.read(2**16))}
-    known = [role for role, names in NAMES.items() if {role, *names} & header]
-    return bool(header) and len(known) < 3 and not {"i", "j"} <= header
+        header = header_in(file.read(2**16))
+    return bool(header) and len({*map(role_of, header)} - {""}) < 3 and not has_contacts(header)
 
 
 def _samples(path: Path, fields: Mapping[str, str]) -> list[tuple[str, str]]:

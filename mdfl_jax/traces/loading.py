@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from mdfl_jax.core.errors import UserError, unknown_name
+from mdfl_jax.core.tables import is_date, is_number, marks_of
+from mdfl_jax.traces.formats.tables import has_contacts
 from mdfl_jax.traces.part import ALL, Part, of_contacts, of_places
 from mdfl_jax.traces.plausible import like_degrees
 from mdfl_jax.traces.reading import HALF_TURN, TRACE_FORMATS, files_of, first_line, opened, wrong
@@ -20,6 +22,7 @@ from mdfl_jax.traces.trace import Contacts, Trace
 EARTH_RADIUS = 6_371_008.8  # metres, the IUGG mean radius R1
 
 _HEAD = 1 << 16  # bytes at the beginning of a file, by which its format is found
+_FEWEST = 3  # columns of a table
 _TRIED = 20  # files of a folder by which its format is found
 
 
@@ -82,6 +85,17 @@ def projected(trace: Trace) -> Trace:
     return replace(trace, x=x, y=y, origin=(lon, lat))
 
 
+def _nearest(line: str) -> str:
+    """Say what a line that has no header may be: a row of a table, whose columns nobody has named."""
+    cells = [cell.strip() for cell in line.split(marks_of([line])[0].strip() or None)]
+    if len(cells) < _FEWEST or not any(map(is_number, cells)):
+        return ""
+    dates = [str(k) for k, cell in enumerate(cells, 1) if is_date(cell)]
+    return f"; it may be a table of {len(cells)} columns without a header" + (
+        f", dates in column {dates[0]}" if dates else ""
+    )
+
+
 def detect(path: str | Path, named: Sequence[str] = ()) -> tuple[str, str]:
     """Find the format of a file or a folder by the ending of its name and by its header.
 
@@ -114,14 +128,15 @@ def detect(path: str | Path, named: Sequence[str] = ()) -> tuple[str, str]:
     if named:
         found = {name: sign for name, sign in found.items() if TRACE_FORMATS[name].takes_columns}
         if len(found) != 1:
-            return ("contacts" if {"i", "j"} <= {*named} else "csv"), ""
+            return ("contacts" if has_contacts(named) else "csv"), ""
     if len(found) == 1:
         return next(iter(found.items()))
     if not found:
         wrong(
             path,
-            f"neither its ending nor a header says its format (it begins with {begins[:40]!r}); trace.format names it: "
-            f"{', '.join(names)}; or trace.columns names the columns of a table, such as time,id,x,y",
+            f"neither its ending nor a header says its format (it begins with {begins[:40]!r}){_nearest(begins)}; "
+            f"trace.format names it: {', '.join(names)}; or trace.columns names the columns of a table, such as "
+            "time,id,x,y",
         )
     signs = " or ".join(f"{name} ({sign})" for name, sign in found.items())
     wrong(path, f"it may be {signs}; trace.format says which, as in trace.format={next(iter(found))}")

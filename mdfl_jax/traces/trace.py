@@ -84,6 +84,7 @@ class Contacts:
       format: name of the file's format.
       why: as of a `Trace`.
       kinds: the type of each client of ``ids``, such as a class of a school; () where the file says none.
+      step: seconds between the times of a file that says no ends, for which contacts then hold; 0 where it says ends.
     """
 
     start: np.ndarray
@@ -95,9 +96,10 @@ class Contacts:
     format: str = "contacts"
     why: str = ""
     kinds: tuple[str, ...] = ()
+    step: float = 0.0
 
 
-def numbered(
+def of_names(
     start: Sequence[float],
     end: Sequence[float],
     pairs: Sequence[tuple[object, object]],

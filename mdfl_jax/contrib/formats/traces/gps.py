@@ -13,11 +13,12 @@ from mdfl_jax.traces.reading import (
     TRACE_FORMATS,
     Columns,
     TraceFormat,
-    date_seconds,
     files_of,
     lines_of,
     number,
     opened,
+    rows_of,
+    seconds,
 )
 from mdfl_jax.traces.reading import wrong as refuse
 from mdfl_jax.traces.trace import Trace
@@ -54,13 +55,6 @@ def _tracks(path: str | Path, is_track: Callable[[str], bool], wanted: str) -> l
     return tracks
 
 
-def _seconds(path: Path, line: int, text: str) -> float:
-    """Return the seconds since 1970 of a date with a time, in UTC where it names no other zone."""
-    if (found := date_seconds(text)) is None:
-        refuse(path, f"time is {text.strip()!r}; it must be a date and a time, such as 2008-10-23T02:53:04Z", line)
-    return found
-
-
 def read_geolife(path: str | Path) -> Trace:
     """Read GeoLife's trajectories (Zheng, Xie, Ma, IEEE Data Engineering Bulletin 2010; user guide 1.3).
 
@@ -81,7 +75,7 @@ def read_geolife(path: str | Path) -> Trace:
                 if len(cells) != _PLT:
                     refuse(file, f"{len(cells)} columns; a .plt has {_PLT}", line)
                 lat, lon = (number(file, line, name, cell) for name, cell in zip(("latitude", "longitude"), cells))
-                yield _seconds(file, line, f"{cells[5]} {cells[6]}"), line, lon, lat, None
+                yield seconds(file, line, f"{cells[5]} {cells[6]}"), line, lon, lat, None
 
     tracks = _tracks(path, lambda name: name.endswith((".plt", ".plt.gz")), "files NAME.plt")
     return _trace(path, "geolife", [(_user(node, file), file) for node, file in tracks], samples)
@@ -103,8 +97,7 @@ def read_cabspotting(path: str | Path) -> Trace:
 
     def samples(file: Path) -> Iterator[Sample]:
         with opened(file) as stream:
-            for line, text in enumerate(lines_of(file, stream), 1):
-                words = text.split()
+            for line, words in rows_of(file, stream):
                 if len(words) != _CAB:
                     refuse(file, f"{len(words)} numbers; a line has latitude, longitude, occupancy and seconds", line)
                 names = ("latitude", "longitude", "occupancy", "time")
@@ -147,7 +140,7 @@ class _GpxReader(SumoReader):
         if not self.point:
             return
         if tag == "time":
-            self.time = _seconds(Path(self.path), self.point[0], "".join(self.text))
+            self.time = seconds(Path(self.path), self.point[0], "".join(self.text))
         elif tag == "ele":
             self.height = number(self.path, self.point[0], "ele", "".join(self.text).strip())
         elif tag == "trkpt":

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from mdfl_jax.traces.reading import TRACE_FORMATS, Columns, TraceFormat, lines_of, number, opened, wrong
-from mdfl_jax.traces.trace import Contacts, Trace, numbered
+from mdfl_jax.traces.reading import TRACE_FORMATS, Columns, TraceFormat, first_line, lines_of, number, opened, wrong
+from mdfl_jax.traces.trace import Contacts, Trace, of_names
 
 _EDGES = (6, 8)  # numbers of the first line of a movement: the bounds of time and of two or three axes
 _ROW = (4, 5)  # numbers of a sample: time, id, and two or three axes
@@ -80,12 +80,18 @@ def read_connections(path: str | Path) -> Contacts:
     if not found:
         wrong(path, "it holds no connections")
     start, end, i, j = zip(*found)
-    return numbered(start, end, list(zip(i, j)), str(path), "one_conn")
+    return of_names(start, end, list(zip(i, j)), str(path), "one_conn")
 
 
 TRACE_FORMATS.register("one", doc="ONE's movements: bounds, then lines of time id x y.")(
     TraceFormat(read_movement, (".one",))
 )
+
+
+def _conn_sign(text: str) -> str:
+    return "lines of CONN" if _EVENT.match(first_line(text).strip()) else ""
+
+
 TRACE_FORMATS.register("one_conn", doc="ONE's reports of connections: time CONN i j up, or down.")(
-    TraceFormat(read_connections)
+    TraceFormat(read_connections, sign=_conn_sign)
 )
