@@ -72,6 +72,7 @@ class Rows:
 
     Attributes:
       header: the names of the columns; [] without a header.
+      header_text: its line, without the mark of a comment.
       mark: what divides the columns; " ": blanks.
       line: the line that was read last, from 1.
       again: how often the header occurred again so far.
@@ -82,7 +83,7 @@ class Rows:
         self, lines: Iterable[str], refuse: Refuse, has_header: bool | None = None, may_count: bool = False
     ) -> None:
         self.refuse, self.may_count, self.line, self.again = refuse, may_count, 0, 0
-        self._comment, self._header_text = "", ""
+        self._comment, self.header_text = "", ""
         self._rest = self._content(lines)
         self._head = list(itertools.islice(self._rest, HEAD))
         texts = [text for _, text in self._head] or [""]
@@ -93,9 +94,9 @@ class Rows:
         self.mark, self.header = marks[0], list[str]()
         first, above = self._cut(texts[0]), self._cut(self._comment)
         if len(above) == len(first) and is_header(above) and not is_header(first):
-            self.header, self._header_text = above, self._comment
+            self.header, self.header_text = above, self._comment
         elif is_header(first) if has_header is None else has_header and any(first):
-            self.header, self._header_text = first, texts[0].strip()
+            self.header, self.header_text = first, texts[0].strip()
             del self._head[0]
         cells = [cell for _, text in self._head if not self._is_header(text) for cell in self._cut(text)]
         self.decimal_comma = any(DECIMAL_COMMA.fullmatch(cell) for cell in cells)
@@ -154,7 +155,7 @@ class Rows:
             yield line, text
 
     def _is_header(self, text: str) -> bool:
-        return bool(self._header_text) and text.strip().lstrip("".join(COMMENT)).strip() == self._header_text
+        return bool(self.header_text) and text.strip().lstrip("".join(COMMENT)).strip() == self.header_text
 
     def _cut(self, text: str) -> list[str]:
         """Return the cells of one line."""

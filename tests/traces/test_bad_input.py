@@ -99,7 +99,7 @@ CASES += [
 OF_FORMAT = [  # what only trace.format says
     ("csv", "0,a,1,2\n1,a,1,2\n", "line 1: its first line is no header; trace.columns names them in the order"),
     ("contacts", "0,1,2\n1,2,3\n", "line 1: its first line is no header; trace.columns names them in the order"),
-    ("cabspotting", "37.7 -122.3 0 1213084687\n37.7 -122.3 1\n", "line 2: 3 numbers; a line has latitude"),
+    ("cabspotting", "37.7 -122.3 0 1213084687\n37.7 -122.3 1\n", "line 2: 3 columns where the first line has 4"),
     ("sociopatterns", "20 1 2\n40 1 1\n", "line 2: badge 1 is in contact with itself"),
     ("one_conn", "5 CONN 1 2 up\n6 CONN 2 1 up\n", "line 2: the connection of 1 and 2 comes up, and is up since"),
     ("one_conn", "5 CONN 1 2 up\n4 CONN 2 1 down\n", "line 2: time goes back from 5 to 4"),
