@@ -2,7 +2,7 @@
 
 A data set is a file or folder of docs/data.md. A table is one unless its header names columns of a trace, or if one of
 the flags --target=COLUMN, --owner=COLUMN, --drop=COLUMNS, --categories=COLUMNS and --layout=AXES says how it is read;
-they are the fields data.target to data.layout of a study. Edge lists and partitions of PFLlib are described too.
+they are the fields data.target to data.layout of a study. Graphs and partitions of other tools are described too.
 
 With --config=FILE, and perhaps --config.KEY=VALUE and --picture=FILE.png, it shows instead, without training, the data
 that the clients of a study will hold: the counts of the labels, and numbers that say how unequal they are.
@@ -71,7 +71,7 @@ def main() -> int:
     is_open = _FORMAT.value == "auto" and not _COLUMNS.value
     lines = _samples(path, fields) if fields or (is_open and _may_be_samples(path)) else []
     if is_open and not fields and not lines:
-        lines = _graph(path) if _is_edge_list(path) else _partition(path) if path.suffix == ".json" else []
+        lines = _graph(path) if _is_edge_list(path) else _partition(path) if _is_partition(path) else []
     what, others = ("trace", _OF_TRACES) if lines else ("data set", _OF_SAMPLES.values())
     for flag in others:
         if flag.present:
@@ -140,17 +140,27 @@ def _graph(path: Path) -> list[tuple[str, str]]:
     ]
 
 
+def _is_partition(path: Path) -> bool:
+    """Tell whether a file is one of JSON, or of lists in braces as FedML writes them."""
+    if not path.is_file():
+        return False
+    with opened(path) as stream:
+        return path.suffix == ".json" or stream.read(1) == b"{"
+
+
 def _partition(path: Path) -> list[tuple[str, str]]:
-    """Describe a partition of PFLlib in words."""
+    """Describe in words a partition as another tool has saved it: lists of indices, or counts."""
     from mdfl_jax.data.partition.table import read_table
 
-    counts = read_table(str(path))
+    table = read_table(str(path))
+    what = "the samples of each client" if table.ndim == 1 else "the counts of PFLlib"
+    sizes = np.bincount(table[table >= 0]) if table.ndim == 1 else table.sum(axis=1)
     return [
         ("partition", str(path)),
-        ("read as", "the counts of PFLlib; data.partition=table and data.table name it in a study"),
-        ("clients", f"{len(counts):,}"),
-        ("labels", f"{counts.shape[1]:,}"),
-        ("samples", f"{counts.sum():,}, of a client {counts.sum(axis=1).min():,} to {counts.sum(axis=1).max():,}"),
+        ("read as", f"{what}; data.partition=table and data.table name it in a study"),
+        ("clients", f"{len(sizes):,}"),
+        *([("labels", f"{table.shape[1]:,}")] if table.ndim == 2 else []),
+        ("samples", f"{sizes.sum():,}, of a client {sizes.min():,} to {sizes.max():,}"),
     ]
 
 

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.numbering import numbering
 from mdfl_jax.core.tables import DECIMAL_COMMA, Rows, is_name
 from mdfl_jax.data.dataset import for_testing, in_single, whole_as_floats
 from mdfl_jax.data.files import while_reading
@@ -88,6 +89,8 @@ def read(files: list[Path], where: str, columns: TableColumns = NO_COLUMNS) -> d
     features, moved = _features(table[inputs], columns.categories, where)
     y, away = _target(table[target].to_numpy(), target, target in columns.categories, where)
     moved[target] = away
+    classes = np.unique(table[target].to_numpy()).tolist() if y.dtype.kind == "i" else []
+    notes += [numbering("labels", classes)] * (classes != list(range(len(classes))))
     client = np.unique(table[owner].to_numpy(), return_inverse=True)[1] if owner else None
     group = client if client is not None else y if y.dtype.kind == "i" else np.zeros(len(y), int)
     test = for_testing(group)

@@ -77,8 +77,8 @@ def load(
       layout: where images have their channels, one of `mdfl_jax.data.dataset.LAYOUTS`.
 
     Returns:
-      The data set. `num_classes` is the largest label of all samples plus one, but at least the number that the source
-      declares. The limits do not change it.
+      The data set. Labels that are not 0 to K - 1 are numbered in ascending order. `num_classes` is K, but at least the
+      number that the source declares. The limits do not change it.
 
     Raises:
       UserError: for an unknown name, no data directory, a file that is damaged or has other keys, shapes or types than
