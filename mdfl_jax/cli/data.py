@@ -10,7 +10,8 @@ that the clients of a study will hold: the counts of the labels, and numbers tha
 --format=NAME  a format of docs/movement.md, such as sumo, csv_geo or gpx; by default that of its ending or its header
 --columns=NAMES  the columns of a table without a header, such as id,time,lon,lat
 --types=CAR,BUS, --times=BEGIN,END, --area=WEST,SOUTH,EAST,NORTH  the part of the file that is used
---gaps=RULE    nodes that are not seen stand still (hold) or are gone (absent)
+--gaps=RULE    nodes that are not seen stand still (hold) or are gone (absent); auto: as the format means it
+--hold=SECONDS  how long a contact of a list time,i,j holds; 0 takes the shortest step of its times
 --radius=R     distance in metres within which two clients are in contact
 --dt=SECONDS   length of a round; 0 takes the spacing of the samples
 """
@@ -37,14 +38,15 @@ _COLUMNS = flags.DEFINE_string("columns", "", "Names of a table's columns in the
 _TYPES = flags.DEFINE_string("types", "", "Only nodes of these types, such as car,bus.")
 _TIMES = flags.DEFINE_string("times", "", "Only begin,end: seconds of the file, or dates with a time.")
 _AREA = flags.DEFINE_string("area", "", "Only west,south,east,north, in the unit of the file.")
-_GAPS = flags.DEFINE_string("gaps", "hold", "Nodes that are not seen stand still (hold) or are gone (absent).")
+_GAPS = flags.DEFINE_string("gaps", "auto", "Nodes that are not seen stand still (hold) or are gone (absent).")
+_HOLD = flags.DEFINE_float("hold", 0.0, "Seconds that a contact of a list time,i,j holds.", lower_bound=0.0)
 _RADIUS = flags.DEFINE_float("radius", 100.0, "Metres within which two are in contact.", lower_bound=0.0)
 _DT = flags.DEFINE_float("dt", 0.0, "Seconds a round; 0 takes the spacing of the samples.", lower_bound=0.0)
 _OF_SAMPLES = {
     name: flags.DEFINE_string(name, None, f"Field data.{name} of a data set.")
     for name in ("target", "owner", "drop", "categories", "layout")
 }
-_OF_TRACES = (_FORMAT, _COLUMNS, _TYPES, _TIMES, _AREA, _RADIUS, _DT, _GAPS)
+_OF_TRACES = (_FORMAT, _COLUMNS, _TYPES, _TIMES, _AREA, _RADIUS, _DT, _GAPS, _HOLD)
 _PICTURE = flags.DEFINE_string("picture", "", "With --config: picture of the clients' data (.png, .pdf or .svg).")
 _EDGE = re.compile(r"\d+[,;\s]+\d+([,;\s]+(0?\.\d+|1\.0*|\d(\.\d+)?e-\d+))?")  # a line of an edge list
 common.study_flags()
@@ -78,7 +80,7 @@ def main() -> int:
             raise UserError(f"--{flag.name}={flag.value} is for a {what}, and {_TRACE.value} is none")
     if not lines:
         part = part_of(_TYPES.value, _TIMES.value, _AREA.value)
-        loaded = load(_TRACE.value, _FORMAT.value, _COLUMNS.value, part)
+        loaded = load(_TRACE.value, _FORMAT.value, _COLUMNS.value, part, _HOLD.value)
         lines = [("trace", _TRACE.value), *describe(loaded, _RADIUS.value, _DT.value, _GAPS.value)]
     width = max(len(what) for what, _ in lines)
     for what, value in lines:

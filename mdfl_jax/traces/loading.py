@@ -26,7 +26,9 @@ _FEWEST = 3  # columns of a table
 _TRIED = 20  # files of a folder by which its format is found
 
 
-def load(path: str | Path, format: str = "auto", columns: str = "", part: Part = ALL) -> Trace | Contacts:
+def load(
+    path: str | Path, format: str = "auto", columns: str = "", part: Part = ALL, hold: float = 0.0
+) -> Trace | Contacts:
     """Read a trace file, plain or gzip, or a folder of files.
 
     Args:
@@ -34,6 +36,7 @@ def load(path: str | Path, format: str = "auto", columns: str = "", part: Part =
       format: a name of `TRACE_FORMATS`, or "auto", which is `detect`. Then metres that look like degrees are refused.
       columns: the names of the columns of a table in their order, such as "id,time,lon,lat"; "": as its header says.
       part: which part of it is used.
+      hold: seconds for which each contact of a list ``time,i,j`` holds; 0: the shortest step between two of its times.
 
     Returns:
       The places, or the contact list.
@@ -51,7 +54,13 @@ def load(path: str | Path, format: str = "auto", columns: str = "", part: Part =
         wrong(path, f"trace.columns is {columns!r}, and the format {name} has columns of its own; it must be empty")
     loaded = TRACE_FORMATS[name].read(path, **({"named": named} if named else {}))
     loaded = replace(loaded, why="; ".join(filter(None, (sign, loaded.why))))
+    step = loaded.step if isinstance(loaded, Contacts) else 0.0
+    if hold and not step:
+        wrong(path, f"trace.hold is {hold:g}; it must be 0: the file says itself when contacts end, or has none")
     if isinstance(loaded, Contacts):
+        if step:
+            said = f"steps of {step:g} s; each contact holds {hold or step:g} s (trace.hold)"
+            loaded = replace(loaded, end=loaded.start + (hold or step), why=f"{loaded.why}; {said}")
         return loaded if part == ALL else of_contacts(loaded, part)
     if part != ALL:
         loaded = of_places(path, loaded, part)

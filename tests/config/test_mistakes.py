@@ -95,7 +95,7 @@ PRESENCE = """
 presence.name=poisson | presence.at_start=7 => presence.at_start is 7; it must be at most network.num_clients, which is
 presence.name=table => presence.file is ''; it must be a file of lines client,from,to: presence.name is table
 presence.name=table | presence.file=none.csv => presence.file 'none.csv': there is no such file
-presence.name=trace => presence.name is trace; it must be another one: trace.gaps is hold, so that no client is ever
+presence.name=trace | trace.gaps=hold => presence.name is trace; it must be another one: trace.gaps is
 presence.name=trace | trace.gaps=absent => presence.name is trace; it must be another one: network.mobility random_m
 presence.name=markov | algorithm.name=kgt | presence.newcomers=initial => presence.newcomers is initial; it must be kept
 """

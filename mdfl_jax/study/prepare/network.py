@@ -29,6 +29,7 @@ from mdfl_jax.config.sections import (
 )
 from mdfl_jax.core import stages
 from mdfl_jax.core.errors import UserError, errors_about
+from mdfl_jax.core.numbering import FEW
 from mdfl_jax.core.numbers import of_fixed_types
 from mdfl_jax.core.rng import stream
 from mdfl_jax.core.section import PICKED, sections_in
@@ -67,7 +68,7 @@ class TraceFiles:
     """
 
     def __init__(self) -> None:
-        self.read: dict[tuple[str, str, str, Part], Trace | Contacts] = {}
+        self.read: dict[tuple[str, str, str, Part, float], Trace | Contacts] = {}
         self.notes: dict[str, None] = {}
         self.streets: np.ndarray | None = None
 
@@ -86,13 +87,16 @@ class TraceFiles:
         if not needs_file(experiment):
             return no_tracks(experiment.network.num_clients, experiment.trace.substeps, experiment.rounds)
         config = experiment.trace
-        asked = config.file, config.format, config.columns, part_of(config.types, config.times, config.area)
+        part = part_of(config.types, config.times, config.area)
+        asked = config.file, config.format, config.columns, part, config.hold
         try:
             if (loaded := self.read.get(asked)) is None:
                 with stages.stage(f"reading the trace {config.file}"):
                     loaded = self.read[asked] = load(*asked)
                 self.notes |= dict.fromkeys(f"trace.file {config.file}: {line}" for line in notes(loaded))
             if isinstance(loaded, Contacts):
+                if said := _never_met(experiment, loaded):
+                    self.notes[f"trace.file {config.file}: {said}"] = None
                 return _of_contacts(experiment, loaded)
             table = self.with_heights(experiment, loaded, _of_places(experiment, loaded))
             if not loaded.stays:
@@ -195,6 +199,15 @@ def _of_contacts(experiment: Experiment, contacts: Contacts) -> ContactList:
         durations=short != IGNORE,
     )
     return contact_list(table, "repeat" if config.at_end == "repeat" else "hold")
+
+
+def _never_met(experiment: Experiment, contacts: Contacts) -> str:
+    """Say which clients are in no contact of the whole file; "" if all are in one."""
+    alone = sorted({*range(experiment.network.num_clients)} - {*contacts.pair.ravel().tolist()})
+    if not alone:
+        return ""
+    shown = ", ".join(map(str, alone[:FEW])) + ", ..." * (len(alone) > FEW)
+    return f"{len(alone):,} of {experiment.network.num_clients:,} clients meet nobody in all of it: {shown}"
 
 
 def _refuse(experiment: Experiment, world: WorldKind) -> NoReturn:
