@@ -27,6 +27,7 @@ from absl import flags
 
 from mdfl_jax.cli import common
 from mdfl_jax.core.errors import UserError, unknown_name
+from mdfl_jax.core.tables import COMMENT
 from mdfl_jax.traces import load, part_of
 from mdfl_jax.traces.describe import describe
 from mdfl_jax.traces.formats.tables import has_contacts, header_in, role_of
@@ -48,7 +49,7 @@ _OF_SAMPLES = {
 }
 _OF_TRACES = (_FORMAT, _COLUMNS, _TYPES, _TIMES, _AREA, _RADIUS, _DT, _GAPS, _HOLD)
 _PICTURE = flags.DEFINE_string("picture", "", "With --config: picture of the clients' data (.png, .pdf or .svg).")
-_EDGE = re.compile(r"\d+[,;\s]+\d+([,;\s]+(0?\.\d+|1\.0*|\d(\.\d+)?e-\d+))?")  # a line of an edge list
+_EDGE = re.compile(r"\d+[,;\s]+\d+([,;\s]+(0?\.\d+|1\.0*|\d(\.\d+)?e-\d+|\{.*\}))?")  # a line of an edge list
 common.study_flags()
 WORDS, DOES = ("trace",), "reading the data"
 
@@ -114,28 +115,36 @@ def _samples(path: Path, fields: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _is_edge_list(path: Path) -> bool:
-    """Tell whether a file has lines i,j or i,j,w of a graph, which are no lines of a trace."""
+    """Tell whether a file is a graph: by its ending, or its lines are i,j or i,j,w, which are no lines of a trace."""
+    from mdfl_jax.networks.fixed import GRAPH_FILES  # imports JAX, which traces do without
+
     if not path.is_file():
         return False
+    if path.suffix in (".mtx", *GRAPH_FILES) and path.suffix != ".json":
+        return True
     with opened(path) as stream:
         text = stream.read(2**16).decode("utf-8-sig", errors="replace")
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    if path.suffix == ".json":
+        return '"nodes"' in text
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(COMMENT)]
     return bool(lines) and _EDGE.fullmatch(lines[:2][-1]) is not None  # the first line may be the number of clients
 
 
 def _graph(path: Path) -> list[tuple[str, str]]:
     """Describe the graph of an edge list in words."""
-    from mdfl_jax.data.files import number_rows
     from mdfl_jax.networks.fixed import read_matrices
 
-    rows = [row for _, row in number_rows(path, float, may_count=True)]
-    clients = int(rows[0][0] if len(rows[0]) == 1 else 1 + max(max(row[:2]) for row in rows))
-    (matrix,) = read_matrices(path, clients, allow_disconnected=True)
+    notes = list[str]()
+    (matrix,) = read_matrices(path, allow_disconnected=True, notes=notes)
+    clients = len(matrix)
     degree = ((matrix != 0) & ~np.eye(clients, dtype=bool)).sum(axis=1)
     weights = "no weights, so network.mixing gives them" if matrix.dtype == bool else "the weights of the links"
     return [
         ("graph", str(path)),
-        ("read as", f"an edge list with {weights}; network.graph=file and graph.file name it in a study"),
+        (
+            "read as",
+            "; ".join([f"a graph with {weights}", *notes, "network.graph=file and graph.file name it in a study"]),
+        ),
         ("clients", f"{clients:,}"),
         ("links", f"{degree.sum() // 2:,} in both directions"),
         ("degree", f"mean {degree.mean():.2f}, from {degree.min()} to {degree.max()}"),

@@ -1,5 +1,6 @@
 """The one rule by which labels, owners, clients of contacts and of graphs are numbered: in ascending order from 0."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,3 +37,9 @@ def numbering(what: str, known: Sequence[Any] | np.ndarray) -> str:
     more = ", ..." if last >= FEW else ""
     shown = ", ".join(map(str, names[:FEW])) + more
     return f"{what} {shown} are numbered {', '.join(map(str, range(min(last + 1, FEW))))}{more}"
+
+
+def natural(name: Any) -> list[tuple[bool, int, str]]:
+    """Return a key by which names are sorted with the numbers within them in the order of numbers: p2 before p10."""
+    parts = re.split(r"(\d+)", str(name))
+    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts if part]

@@ -59,8 +59,8 @@ def load(
         wrong(path, f"trace.hold is {hold:g}; it must be 0: the file says itself when contacts end, or has none")
     if isinstance(loaded, Contacts):
         if step:
-            said = f"steps of {step:g} s; each contact holds {hold or step:g} s (trace.hold)"
-            loaded = replace(loaded, end=loaded.start + (hold or step), why=f"{loaded.why}; {said}")
+            why = f"{loaded.why}; steps of {step:g} s; each contact holds {hold or step:g} s (trace.hold)"
+            loaded = replace(loaded, end=loaded.start + (hold or step), why=why)
         return loaded if part == ALL else of_contacts(loaded, part)
     if part != ALL:
         loaded = of_places(path, loaded, part)

@@ -102,7 +102,7 @@ def test_edge_lists_and_partitions_are_told(told, folder):
         (edges[2], 3, 2, "mean 1.33, from 1 to 2", "the weights of the links"),
     ):
         assert f"clients  {clients}\nlinks    {links} in both directions\ndegree   {degree}\n" in out
-        assert f"read as  an edge list with {weights}" in out
+        assert f"read as  a graph with {weights}" in out
     assert "clients    2\nlabels     3\nsamples    32, of a client 7 to 25\n" in partition
 
 

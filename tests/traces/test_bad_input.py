@@ -83,7 +83,7 @@ CASES += [
     ("a.xml", "<gpx></gpx>", "it may be sumo (a name that ends in .xml) or gpx (the text '<gpx'); trace.for"),
     ("a.plt", PLT + "39.9,116.3,0,1,39744.1,2008-10-23\n", "line 7: 6 columns; a .plt has 7"),
     ("a.plt", PLT + "39.9,116.3,0,1,39744.1,23. Oct 2008,02:53\n", "time is '23. Oct 2008 02:53'"),
-    ("a.gpx", "<gpx><trk><trkpt lat='1' lon='2'/></trk></gpx>", "a point of a track has no <time>"),
+    ("a.gpx", "<gpx><trk><trkpt lat='1' lon='2'/></trk></gpx>", "no point of its tracks has a <time>"),
     ("a.gpx", "<!DOCTYPE gpx><gpx/>", "a document type (DOCTYPE, entities) is refused; GPX has none"),
     ("a.one", "0 20 0 9 0 9\n0 a 1 2\n0 a 1\n", "line 3: 3 words; a sample has time id x y"),
     ("a.one", "0 4 0 10 0 2 0 45\n0 7 0 2 5\n4 7 10 2\n", "line 3: id '7' at time 4 has no z, and the samples be"),

@@ -177,11 +177,11 @@ def _table(path: Path, where: str) -> tuple[Any, list[str]]:
     _check_header(rows.header, where)  # where pandas has renamed the second of two equal names
     if not len(table):
         raise UserError(f"{where}: it has no rows; allowed: a header and a row for each sample")
-    rows, places = np.nonzero(table.isna().to_numpy())
-    if len(rows):
-        earliest = int(np.lexsort((rows, places))[0])
+    empty, places = np.nonzero(table.isna().to_numpy())
+    if len(empty):
+        earliest = int(np.lexsort((empty, places))[0])
         raise UserError(
-            f"{where}: column {table.columns[places[earliest]]!r} has an empty cell in row {rows[earliest] + 1} behind "
+            f"{where}: column {table.columns[places[earliest]]!r} has an empty cell in row {empty[earliest] + 1} behind "
             "the header; allowed: a value in each cell"
         )
     for name, cells in _texts(table).items():

@@ -328,12 +328,26 @@ def _in_space(experiment: Experiment, rules: list[Movement], trace: Tracks | Con
 
 
 @lru_cache(maxsize=8)
-def _read(file: str, num_clients: int, directed: bool, allow_disconnected: bool, changed: float) -> np.ndarray:
+def _read(
+    file: str, num_clients: int, directed: bool, allow_disconnected: bool, changed: float
+) -> tuple[np.ndarray, tuple[str, ...]]:
     """Read a file once for the network and for its numbers, and again if its time of change ``changed`` is another."""
-    return read_matrices(file, num_clients, directed, allow_disconnected)
+    notes = list[str]()
+    return read_matrices(file, num_clients, directed, allow_disconnected, notes), tuple(notes)
+
+
+def graph_notes(experiment: Experiment) -> list[str]:
+    """Return what a study says of the file of its graph, if it has one."""
+    config = experiment.graph
+    found = _of_file(experiment)[1] if experiment.network.graph == "file" else ()
+    return [f"graph.file {config.file}: {line}" for line in found]
 
 
 def _from_file(experiment: Experiment) -> np.ndarray:
+    return _of_file(experiment)[0]
+
+
+def _of_file(experiment: Experiment) -> tuple[np.ndarray, tuple[str, ...]]:
     config = experiment.graph
     changed = Path(config.file).stat().st_mtime if Path(config.file).is_file() else 0.0
     with errors_about("graph.file"):

@@ -39,11 +39,14 @@ def read_movement(path: str | Path) -> Trace:
     return columns.trace("one")
 
 
-_EVENT = re.compile(r"(?P<time>\S+)\s+CONN\s+(?P<i>\S+)\s+(?P<j>\S+)\s+(?P<what>up|down)$")
+_EVENT = re.compile(r"(?P<time>\S+)\s+CONN\s+(?P<i>\S+)\s+(?P<j>\S+)\s+(?P<what>up|down)$", re.IGNORECASE)
+_OTHER = re.compile(r"\S+\s+(C|S|DE|DR|A|D|R)\s")  # ONE's events of messages, which say nothing of connections
 
 
 def read_connections(path: str | Path) -> Contacts:
     """Read a report of connections, ``time CONN i j up`` and ``time CONN i j down``, as ONE's ConnectivityONEReport.
+
+    ONE's StandardEventsReader reads the same lines; the events of messages among them are left out.
 
     A connection that is up at the end of the report ends at its last event. Nodes are numbered in the order of their
     names, p2 before p10.
@@ -60,6 +63,8 @@ def read_connections(path: str | Path) -> Contacts:
             if not text.strip() or text.startswith("#"):
                 continue
             event = _EVENT.match(text.strip())
+            if not event and _OTHER.match(text.strip()):
+                continue
             if not event:
                 wrong(path, f"{text.strip()[:60]!r} is no event; it must be time CONN i j up, or down", line)
             time, i, j = number(path, line, "time", event["time"]), *sorted((event["i"], event["j"]))
@@ -68,7 +73,7 @@ def read_connections(path: str | Path) -> Contacts:
             if i == j:
                 wrong(path, f"{i} is connected with itself", line)
             now = time
-            if event["what"] == "up":
+            if event["what"].lower() == "up":
                 if (i, j) in since:
                     wrong(path, f"the connection of {i} and {j} comes up, and is up since line {since[i, j][1]}", line)
                 since[i, j] = time, line
