@@ -4,6 +4,8 @@ A data set is a file or folder of docs/data.md. A table is one unless its header
 the flags --target=COLUMN, --owner=COLUMN, --drop=COLUMNS, --categories=COLUMNS and --layout=AXES says how it is read;
 they are the fields data.target to data.layout of a study. Graphs and partitions of other tools are described too.
 
+--get=cifar10 (or cifar100, mnist, fashion_mnist) fetches a data set once, into MDFL_DATA_DIR, and describes it.
+
 With --config=FILE, and perhaps --config.KEY=VALUE and --picture=FILE.png, it shows instead, without training, the data
 that the clients of a study will hold: the counts of the labels, and numbers that say how unequal they are.
 
@@ -48,6 +50,7 @@ _OF_SAMPLES = {
     for name in ("target", "owner", "drop", "categories", "layout")
 }
 _OF_TRACES = (_FORMAT, _COLUMNS, _TYPES, _TIMES, _AREA, _RADIUS, _DT, _GAPS, _HOLD)
+_GET = flags.DEFINE_string("get", None, "Fetch a well-known data set once, such as cifar10.")
 _PICTURE = flags.DEFINE_string("picture", "", "With --config: picture of the clients' data (.png, .pdf or .svg).")
 _EDGE = re.compile(r"\d+[,;\s]+\d+([,;\s]+(0?\.\d+|1\.0*|\d(\.\d+)?e-\d+|\{.*\}))?")  # a line of an edge list
 common.study_flags()
@@ -56,6 +59,8 @@ WORDS, DOES = ("trace",), "reading the data"
 
 def main() -> int:
     """Print one line for each fact about a trace, or the data that the clients of a study will hold."""
+    if _GET.value is not None:
+        return _get(_GET.value)
     if common.value_of("config") is not None:
         if _TRACE.value:
             raise UserError(f"--trace={_TRACE.value} and --config are both given; one of them says what is described")
@@ -83,10 +88,26 @@ def main() -> int:
         part = part_of(_TYPES.value, _TIMES.value, _AREA.value)
         loaded = load(_TRACE.value, _FORMAT.value, _COLUMNS.value, part, _HOLD.value)
         lines = [("trace", _TRACE.value), *describe(loaded, _RADIUS.value, _DT.value, _GAPS.value)]
+    _print(lines)
+    return 0
+
+
+def _get(name: str) -> int:
+    """Fetch a well-known data set into the data directory, unless it is there, and describe it."""
+    from mdfl_jax.data import sources
+    from mdfl_jax.data.dataset import facts
+
+    if name not in sources.PUBLIC:
+        raise UserError(unknown_name("data set of --get", name, tuple(sources.PUBLIC)))
+    _print([("data set", name), *facts(sources.load(name))])
+    return 0
+
+
+def _print(lines: list[tuple[str, str]]) -> None:
+    """Print one line for each fact."""
     width = max(len(what) for what, _ in lines)
     for what, value in lines:
         print(f"{what:{width}}  {value}")
-    return 0
 
 
 def _may_be_samples(path: Path) -> bool:

@@ -21,7 +21,7 @@ from small import told
 
 from mdfl_jax.data import sources
 from mdfl_jax.data.dataset import Targets
-from mdfl_jax.data.sources import balanced_subset, files_of, load, names
+from mdfl_jax.data.sources import PUBLIC, balanced_subset, files_of, load, names
 from mdfl_jax.data.sources.shipped import CHARACTERS
 
 RNG = np.random.default_rng(0)
@@ -215,6 +215,23 @@ def test_tfds_not_prepared_is_told_at_once(tmp_path, capfd):
     )
     assert capfd.readouterr() == ("", "")
     assert os.listdir(tmp_path) == []
+
+
+def test_a_public_set_that_is_not_there_is_fetched_once(tmp_path, monkeypatch):
+    """Of a builder that needs no network; a closed network is told at once, with what belongs where."""
+    monkeypatch.setitem(PUBLIC, "tiny_images", "")
+    for _ in range(2):
+        data = load("tiny_images", str(tmp_path))
+        assert (data.name, data.num_classes, len(data.x_train)) == ("tiny_images", 10, 64)
+        assert data.about == "read as tfds:tiny_images"
+        monkeypatch.setattr(TinyImages, "_split_generators", None)  # a second preparation would fail
+    monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: time.sleep(60))
+    start = time.perf_counter()
+    line = refused("cifar10", str(tmp_path))
+    assert time.perf_counter() - start < 10
+    assert f"no file {str(tmp_path / 'cifar10.npz')!r}; docs/data.md, 'Your own data', shows how to make it" in line
+    assert f"a folder cifar10 that another machine has prepared belongs into {tmp_path}" in line
+    assert "cifar10" not in os.listdir(tmp_path)
 
 
 def test_tfds_that_cannot_be_read(prepared, tmp_path, monkeypatch):

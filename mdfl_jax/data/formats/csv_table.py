@@ -181,8 +181,8 @@ def _table(path: Path, where: str) -> tuple[Any, list[str]]:
     if len(empty):
         earliest = int(np.lexsort((empty, places))[0])
         raise UserError(
-            f"{where}: column {table.columns[places[earliest]]!r} has an empty cell in row {empty[earliest] + 1} behind "
-            "the header; allowed: a value in each cell"
+            f"{where}: column {table.columns[places[earliest]]!r} has an empty cell in row {empty[earliest] + 1} "
+            "behind the header; allowed: a value in each cell"
         )
     for name, cells in _texts(table).items():
         texts = cells.str.strip()

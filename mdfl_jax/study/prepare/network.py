@@ -49,6 +49,7 @@ from mdfl_jax.networks.mixing import MIXINGS
 from mdfl_jax.networks.radios.radio import RadioConfig
 from mdfl_jax.networks.spatial import ORDERS, SpatialParams, spatial
 from mdfl_jax.networks.worlds import MOVERS, RELAY_PLACES
+from mdfl_jax.networks.wrappers.attacked import AttackConfig
 from mdfl_jax.networks.wrappers.clocks import ClockConfig
 from mdfl_jax.networks.wrappers.participation import ParticipationParams
 from mdfl_jax.networks.wrappers.presence import PresenceConfig
@@ -410,6 +411,17 @@ def few_heard(experiment: Experiment) -> str:
     return (
         f"algorithm.aggregation is {rule}; a client that has fewer than {numbers.least()} models in a round falls "
         "back; mdfl theory counts how often (too_few)"
+    )
+
+
+def outnumbered(experiment: Experiment) -> str:
+    """Return a line that says that more clients attack than the rule of aggregation is made for; "" if it is not so."""
+    attack, (rule, numbers) = AttackConfig.of(experiment), rule_for_attackers(experiment)
+    if not numbers or not attack.in_use(experiment) or (count := attack.count(experiment)) <= numbers.max_attackers:
+        return ""
+    return (
+        f"algorithm.max_attackers is {numbers.max_attackers}; {count} clients attack, so a client may hear more "
+        f"attackers than {rule} bears"
     )
 
 
