@@ -30,6 +30,7 @@ from absl import flags
 from mdfl_jax.cli import common
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.tables import COMMENT
+from mdfl_jax.storage.given import text_of
 from mdfl_jax.traces import load, part_of
 from mdfl_jax.traces.describe import describe
 from mdfl_jax.traces.formats.tables import has_contacts, header_in, role_of
@@ -114,8 +115,8 @@ def _may_be_samples(path: Path) -> bool:
     """Tell whether a path may be a data set: a table may, unless it has no header or one of a trace or of contacts."""
     if path.suffix != ".csv" or not path.is_file():
         return path.is_dir() or path.suffix == ".npz"
-    with open(path, encoding="utf-8-sig", errors="replace") as file:
-        header = header_in(file.read(2**16))
+    with opened(path) as stream:
+        header = header_in(text_of(stream.read(2**16)))
     return bool(header) and len({*map(role_of, header)} - {""}) < 3 and not has_contacts(header)
 
 
@@ -144,7 +145,7 @@ def _is_edge_list(path: Path) -> bool:
     if path.suffix in (".mtx", *GRAPH_FILES) and path.suffix != ".json":
         return True
     with opened(path) as stream:
-        text = stream.read(2**16).decode("utf-8-sig", errors="replace")
+        text = text_of(stream.read(2**16))
     if path.suffix == ".json":
         return '"nodes"' in text
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(COMMENT)]

@@ -70,8 +70,18 @@ def open_file(path: str | Path, most: int = TABLE) -> io.BufferedReader:
         _refuse(error)
 
 
+def text_of(begin: bytes) -> str:
+    """Decode the beginning of a file, which may end within a character, to see of what kind it is."""
+    return begin.decode(encoding_of(begin), errors="replace")
+
+
+def encoding_of(begin: bytes) -> str:
+    """Return the encoding that the first bytes of a text say: UTF-16 with its mark, as Excel saves it, or UTF-8."""
+    return "utf-16" if begin[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
+
+
 def lines_in(stream: IO[bytes], notes: list[str], longest: int = -1) -> Iterator[str]:
-    """Yield the lines of a text in UTF-8 or, as Excel saves it, UTF-16 with a byte order mark, or else in Latin-1.
+    """Yield the lines of a text in UTF-8, in UTF-16 with a byte order mark, or else in Latin-1.
 
     Args:
       stream: the bytes, at their beginning; a stream with `peek`.
@@ -81,8 +91,7 @@ def lines_in(stream: IO[bytes], notes: list[str], longest: int = -1) -> Iterator
     Raises:
       UnicodeDecodeError: for bytes that are no text.
     """
-    begin = stream.peek(2)[:2]  # type: ignore[attr-defined]
-    encoding = "utf-16" if begin in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
+    encoding = encoding_of(stream.peek(2))  # type: ignore[attr-defined]
     text = io.TextIOWrapper(stream, encoding, errors="strict" if encoding == "utf-16" else "surrogateescape")
     while line := text.readline(longest):
         if not line.isascii() and _UNDECODED.search(line):

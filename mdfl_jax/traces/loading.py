@@ -13,6 +13,7 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.tables import is_date, is_number, marks_of
+from mdfl_jax.storage.given import text_of
 from mdfl_jax.traces.formats.tables import has_contacts
 from mdfl_jax.traces.part import ALL, Part, of_contacts, of_places
 from mdfl_jax.traces.plausible import like_degrees
@@ -125,7 +126,7 @@ def detect(path: str | Path, named: Sequence[str] = ()) -> tuple[str, str]:
     by_name, by_text, begins = dict[str, str](), dict[str, str](), ""
     for _, file in files_of(path)[:_TRIED]:
         with opened(file) as stream:
-            text = stream.read(_HEAD).decode("utf-8-sig", errors="replace").lstrip()
+            text = text_of(stream.read(_HEAD)).lstrip()
         begins = begins or first_line(text)
         ending = Path(str(file).removesuffix(".gz")).suffix.lower()
         for name in names:
