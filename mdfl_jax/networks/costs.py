@@ -827,7 +827,7 @@ def read_speeds(file: str, num_clients: int) -> np.ndarray:
     """
     given = f"cost.speeds {file!r}"
     with errors_about(given):
-        words = read_text(file).replace(",", " ").split()
+        words = read_text(file, any_encoding=True).replace(",", " ").split()
     speeds = []
     for word in words:
         try:

@@ -147,7 +147,7 @@ def table(numbers: StayNumbers, key: jax.Array, moment: Moment, before: jax.Arra
     return jnp.any((stays[:, :, 0] <= moment.round) & (moment.round < stays[:, :, 1]), axis=1)
 
 
-@PRESENCES.register("trace", formula="there: the trace shows the client (trace.gaps=absent)")
+@PRESENCES.register("trace", formula="there: the trace shows the client (trace.gaps)")
 def trace(numbers: Numbers, key: jax.Array, moment: Moment, before: jax.Array) -> jax.Array:
     """Clients are there while their trace says where they are. With other members they are there if both say so."""
     return jnp.ones_like(before)
@@ -345,7 +345,7 @@ class PresenceConfig(Section):
         misses = f"empty with server.pattern {pattern}: who is away would miss meetings that the pattern has"
         yield "presence.name", self.name and pattern, misses
         held = f"another one: trace.gaps is {whole.trace.gaps}, so that no client is ever away"
-        yield "presence.name", self.name == "trace" and whole.trace.gaps != "absent", held
+        yield "presence.name", self.name == "trace" and whole.trace.gaps == "hold", held
 
     def describe(self, whole: Any) -> str:
         """Return the member."""
