@@ -8,7 +8,7 @@ from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.report import sheet
 from mdfl_jax.report.sheet import MISSING, Cell, Sheet, mean_of
 from mdfl_jax.report.style import describe_end, describe_seeds, has_intervals, main_axis
-from mdfl_jax.report.tables import NumberColumn, best_of, number_columns
+from mdfl_jax.report.tables import NumberColumn, best_and_ties, number_columns
 from mdfl_jax.results.axes import Axis, spaced
 from mdfl_jax.results.results import Results
 
@@ -63,10 +63,12 @@ def pivot(study: Results, rows: str = "", columns: str = "", metric: str = "fina
     numbers = [[None if p is None else study.outcomes[p].get(metric) for p in row] for row in cells]
     better, bold = BETTER.get(metric.rpartition("_")[2]), set[tuple[int, int]]()
     if better is not None:
-        bold |= {(row, len(down) + k) for k, of in enumerate(zip(*shown)) for row in best_of(of, better)}
+        points = [[{} if p is None else study.outcomes[p] for p in column] for column in zip(*cells)]
+        bold |= {(row, len(down) + k) for k, of in enumerate(points) for row in best_and_ties(of, metric, better)}
     header = [*(axis.name for axis in down), *across.distinct]
     interval = " and its 95 % Student-t interval" if has_intervals(study) else ""
-    about = f"{column.header} at {describe_end(study)}: {describe_seeds(study)}{interval}; bold: the best of a column."
+    about = f"{column.header} at {describe_end(study)}: {describe_seeds(study)}{interval}"
+    about += "; bold: the best of a column, and what its seeds do not tell from it."
     texts = [[*key, *(cell.text for cell in row)] for key, row in zip(keys, shown)]
     parts = [f"{across.name}={text}{part}" for text in across.distinct for part in ("", " ci95")]
     raw: list[list[Any]] = [[axis.name for axis in down] + parts]

@@ -117,7 +117,7 @@ def sheet(results: Results, full: bool = False) -> Sheet:
     found = [(column, column.cells(study)) for column in number_columns(study)]
     kept = [of for of in found if {cell.text for cell in of[1]} != {MISSING} or of[0].key == "rounds_to_target"]
     accuracy = next((len(settings) + k for k, (column, _) in enumerate(kept) if column.key == "final_accuracy"), 0)
-    bold = {(row, accuracy) for row in most_accurate(study.outcomes)}
+    bold = {(row, accuracy) for row in best_and_ties(study.outcomes, "final_accuracy")}
     rows = zip(*(column.cells for column in settings), *(cells for _, cells in kept))
     header = [*(column.title for column in settings), *(column.header for column, _ in kept)]
     return Sheet(header, [[cell.text for cell in row] for row in rows], len(settings), frozenset(bold), note(results))
@@ -129,19 +129,26 @@ def best_of(cells: Sequence[Cell], better: Callable[[Sequence[float]], float]) -
     return [i for i, cell in enumerate(cells) if len(known) > 1 and cell.number == better(known)]
 
 
-def most_accurate(points: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Return the places of the points of summary.json that are printed bold.
+def best_and_ties(
+    points: Sequence[Mapping[str, Any]], key: str, better: Callable[[Sequence[float]], float] = max
+) -> list[int]:
+    """Return the places of the points of summary.json whose numbers are printed bold; none of a single one.
 
-    These are the one with the highest final accuracy, and those from which its seeds do not tell it: the 95 % interval
-    of the difference, paired by seed, includes 0, or is not known.
+    These are the best one, and those from which its seeds do not tell it: the 95 % interval of the difference, paired
+    by seed, includes 0, or is not known.
+
+    Args:
+      points: the points; an empty one has no result.
+      key: the entry that is compared.
+      better: ``max`` or ``min``.
     """
-    best = best_of([percent_cell(point["final_accuracy"]) for point in points], max)
-    if not best:
-        return []
-    values = [by_seed(point, "final_accuracy") for point in points]
-    known = [p for p, of in enumerate(values) if of]
-    gaps = {p: difference(values[best[0]], values[p]) for p in known} if values[best[0]] else {}
-    ties = [p for p, gap in gaps.items() if (half := half_width(gap)) is None or gap["mean"] <= half]
+    means = [mean_of(point.get(key)) for point in points]
+    best = best_of([Cell("", None if mean is None or math.isnan(mean) else mean) for mean in means], better)
+    values = [by_seed(point, key) for point in points]
+    if not best or not values[best[0]]:
+        return best
+    gaps = {p: difference(values[best[0]], of) for p, of in enumerate(values) if of}
+    ties = [p for p, gap in gaps.items() if (half := half_width(gap)) is None or abs(gap["mean"]) <= half]
     return sorted({*best, *ties})
 
 
@@ -150,7 +157,8 @@ def by_seed(point: Mapping[str, Any], key: str) -> dict[int, float]:
 
     A point that names no seeds has the same ones as the others.
     """
-    values = point[key].get("per_seed") or []
+    found = point.get(key)
+    values = (found.get("per_seed") or []) if isinstance(found, Mapping) else []
     pairs = zip(point.get("seeds") or range(len(values)), values)
     return {seed: float(value) for seed, value in pairs if value is not None and not math.isnan(float(value))}
 
@@ -331,7 +339,7 @@ def page_columns(study: Results) -> list[Column]:
     for column in number_columns(study):
         title = f"difference to {against} (points)" if column.key == DIFFERENCE else column.title or column.header
         title = f"{title.removesuffix(' to target')} to {goal}" if title.endswith(" to target") else title
-        bold = most_accurate(study.outcomes) if column.key == "final_accuracy" else ()
+        bold = best_and_ties(study.outcomes, "final_accuracy") if column.key == "final_accuracy" else ()
         found.append(Column(column.key, title, column.cells(study), bold=bold))
     return [column for column in found if column.says_something]
 

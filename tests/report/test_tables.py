@@ -51,11 +51,13 @@ def test_bold_are_the_best_and_what_the_seeds_do_not_tell_from_it():
         return {"final_accuracy": {"mean": sum(values) / len(values), "per_seed": list(values)}}
 
     low, best, tie = of(0.40, 0.42, 0.44), of(0.60, 0.65, 0.61), of(0.59, 0.66, 0.605)
-    assert tables.most_accurate([low, best, tie]) == [1, 2]
-    assert tables.most_accurate([low, best]) == [1]
-    assert tables.most_accurate([low]) == []
+    assert tables.best_and_ties([low, best, tie], "final_accuracy") == [1, 2]
+    assert tables.best_and_ties([low, best], "final_accuracy") == [1]
+    assert tables.best_and_ties([low], "final_accuracy") == []
     lost = {"final_accuracy": {"mean": None, "per_seed": [None, None, None]}}
-    assert tables.most_accurate([lost, best, low]) == [1]
+    assert tables.best_and_ties([lost, best, low, {}], "final_accuracy") == [1]
+    assert tables.best_and_ties([low, best, tie], "final_accuracy", min) == [0]
+    assert tables.best_and_ties([{"rounds": 20}, {"rounds": 30}], "rounds", min) == [0]
 
 
 def test_the_note_says_to_which_baseline_a_difference_goes():

@@ -335,8 +335,10 @@ def _apart(soon: np.ndarray, late: np.ndarray) -> bool:
     if np.isinf(np.median(late)):
         return not np.isinf(np.median(soon))
     both = np.isfinite(soon) & np.isfinite(late)
-    gap = interval((late - soon)[both]) if both.sum() > 2 else {"mean": 0.0, "ci95": None}
-    return gap["ci95"] is not None and gap["mean"] > gap["ci95"]
+    if both.sum() < 3:
+        return False
+    gap = interval((late - soon)[both])
+    return gap["mean"] > gap["ci95"]
 
 
 def as_json(points: Sequence[Point], observed: Sequence[Observed | None], config: ConfigDict) -> dict[str, Any]:
