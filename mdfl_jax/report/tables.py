@@ -244,7 +244,8 @@ def _compared_with(study: Results) -> str:
     pairs = [(point["overrides"], other["overrides"]) for point, other in others if other]
     first = pairs[0][0] if pairs else ()
     same = [path for path in first if all(one.get(path) == other.get(path) for one, other in pairs)]
-    names = enumerated([spaced(path.rpartition(".")[2]) for path in same])
+    axes = {axis.path: spaced(axis.name) for axis in sweep_axes(study.outcomes, study.config)}
+    names = enumerated([axes.get(path, path) for path in same])
     return f"the row 'baseline' with the same {names}" if same else "their baselines"
 
 
