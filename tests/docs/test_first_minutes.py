@@ -13,7 +13,6 @@ def test_the_page_shows_the_commands_with_seconds_that_add_up():
     assert [(command.strip("`"), what) for what, command, *_ in rows] == list(first_minutes.STEPS)
     seconds = [float(row[2]) for row in rows]
     assert float(rows[-1][3]) == pytest.approx(sum(seconds), abs=len(rows) / 2)
-    assert float(rows[-1][3]) < 600
     machine = text.split(" command on ")[1].split(". The package")[0]
     assert first_minutes.page(seconds, machine).splitlines()[:6] == text.splitlines()[:6]
 
