@@ -69,8 +69,8 @@ class RoundView(NamedTuple):
         """Return values [N] with zero for the clients that have finished no work in the round; it may go on."""
         if self.links.get(Finishing) is None:
             return values
-        assert self.stats.computed is not None  # works end with clocks, which know who computed
-        return jnp.where(self.stats.computed, values, 0)
+        assert self.stats.report.computed is not None  # works end with clocks, which know who computed
+        return jnp.where(self.stats.report.computed, values, 0)
 
     @property
     def places(self) -> Places:
@@ -121,7 +121,7 @@ class Evaluation(NamedTuple):
         clients that are not in ``sample``, and once the run has diverged.
       model_score: [1] accuracy and loss of ``model`` on the test samples.
       network_state: the network's state.
-      algorithm_state: the algorithm's state. Its leaves that belong to clients have N rows, without padding clients.
+      algorithm_state: the algorithm's state. Its leaves that belong to clients have N rows.
       round: [] int32, the number of rounds since the start.
       rounds_done: [] int32, the number of these rounds that were run. It is smaller if the stop rule or
         divergence has ended the run.
@@ -178,7 +178,7 @@ class Evaluation(NamedTuple):
     @property
     def honest(self) -> jax.Array | None:
         """[N] bool, the clients that are no attackers; None: nobody attacks."""
-        return self.network.counted(self.network_state) if self.network.counted else None
+        return self.network.hooks.counted(self.network_state) if self.network.hooks.counted else None
 
     def by_round(self, name: str) -> jax.Array:
         """Return the values of a metric's ``each_round``, [rounds since the last evaluation, ...].

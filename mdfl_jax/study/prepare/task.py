@@ -114,7 +114,7 @@ def check_owners(experiment: Experiment, simulation: Simulation, hparams: Hparam
     Raises:
       UserError: If it gives a sample to a client that there is not. The message names the function.
     """
-    if simulation.task.owner is None or not is_own(PARTITIONS.origin(experiment.data.partition)):
+    if simulation.task.hooks.owner is None or not is_own(PARTITIONS.origin(experiment.data.partition)):
         return
     owner, last = simulation.owner, experiment.network.num_clients - experiment.network.relays - 1
 
