@@ -19,8 +19,7 @@ from benchmarks import measure
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "first-minutes.md"
 STEPS = (
-    ("mdfl --version", "Is it installed?"),
-    ("mdfl info", "Which devices are used?"),
+    ("mdfl info", "Is it installed, and which devices are used?"),
     ("mdfl sweep digits", "The demo, from nothing to its report"),
     ("mdfl sweep digits", "The same command finds all runs"),
     ("mdfl sweep digits --config.seeds=8", "Two more seeds"),
