@@ -5,8 +5,10 @@ The graph is the same for all seeds, or drawn once for each seed, or read from a
 Graphs and mixing matrices are also read from files, which are checked on the host before anything runs.
 """
 
+import contextlib
 import functools
-from collections.abc import Mapping
+import io
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +27,7 @@ from mdfl_jax.networks.contact import Met
 from mdfl_jax.networks.graphs import GRAPHS, Graph, GraphParams
 from mdfl_jax.networks.link_filters import LinkFilter, surviving
 from mdfl_jax.networks.mixing import MIXINGS, SYMMETRIC_MIXINGS, MixingInputs
+from mdfl_jax.storage.given import held
 
 _TOLERANCE = 1e-5  # absolute tolerance of the row sums of given weights, and of their symmetry
 
@@ -301,6 +304,57 @@ def read_matrices(
         check_matrices(table)
         _check_links((table != 0) & ~np.eye(num_clients, dtype=bool), directed, allow_disconnected)
     return table
+
+
+def array_of(graph: Any) -> np.ndarray:
+    """Return a graph of Python as an array: of a graph of networkx [N, N] bool, else what its numbers are.
+
+    Raises:
+      UserError: if it is neither a graph of networkx nor an array of two or three axes, or what becomes one.
+    """
+    if hasattr(graph, "adjacency") and hasattr(graph, "nodes"):
+        nodes = range(len(graph)) if set(graph) == set(range(len(graph))) else graph
+        place = {node: k for k, node in enumerate(nodes)}
+        table = np.zeros((len(place), len(place)), bool)
+        for node, neighbours in graph.adjacency():
+            table[place[node], [place[other] for other in neighbours]] = True
+        return table
+    try:
+        table = np.asarray(graph.toarray() if hasattr(graph, "toarray") else graph)
+    except ValueError:  # lists of unequal lengths
+        table = np.array(None)
+    if table.dtype.kind not in "biuf" or table.ndim not in (2, 3) or not table.size:
+        has = f" {list(table.shape)} of {table.dtype}" if table.shape else ""
+        raise UserError(
+            f"graph is {type(graph).__name__}{has}; allowed: a graph of networkx, a matrix [N, N] or [T, N, N], or a "
+            "list of edges (i, j) or (i, j, weight)"
+        )
+    return table
+
+
+@contextlib.contextmanager
+def graph_file(graph: Any) -> Iterator[str]:
+    """Make a graph of Python known as a file inside the context, for `read_matrices`.
+
+    Args:
+      graph: a graph of networkx, whose nodes are numbered in their order if they are not 0 to N - 1, and whose weights
+        do not count; a matrix [N, N] or [T, N, N] of NumPy, SciPy or nested lists; or a list of edges (i, j) or
+        (i, j, weight). An edge i, j says that i hears j.
+
+    Yields:
+      The path for the field graph.file.
+
+    Raises:
+      UserError: if it is nothing of these.
+    """
+    table, file = array_of(graph), io.BytesIO()
+    is_text = table.ndim == 2 and table.shape[1] in (2, 3)  # edges, or the matrix of so few clients: the reader sees it
+    if is_text:
+        np.savetxt(file, table.astype(float), fmt="%.17g", delimiter=",")
+    else:
+        np.save(file, _of_array(table))  # equal graphs have equal names, whatever the types of their numbers
+    with held("graph.txt" if is_text else "graph.npy", file.getvalue()) as path:
+        yield path
 
 
 def _check_links(heard: np.ndarray, directed: bool, allow_disconnected: bool) -> None:
