@@ -24,7 +24,7 @@ from mdfl_jax.core.types import FIXED, SYMMETRIC, Clients, Links, Network, Place
 from mdfl_jax.data.files import arrays_in, number_rows, while_reading
 from mdfl_jax.mobility.trace import on_circle
 from mdfl_jax.networks.contact import Met
-from mdfl_jax.networks.graphs import GRAPHS, Graph, GraphParams
+from mdfl_jax.networks.graphs import GRAPHS, Graph, GraphParams, array_of
 from mdfl_jax.networks.link_filters import LinkFilter, surviving
 from mdfl_jax.networks.mixing import MIXINGS, SYMMETRIC_MIXINGS, MixingInputs
 from mdfl_jax.storage.given import held
@@ -303,32 +303,6 @@ def read_matrices(
             raise UserError(f"a graph of {table.shape[1]} clients; network.num_clients is {num_clients}")
         check_matrices(table)
         _check_links((table != 0) & ~np.eye(num_clients, dtype=bool), directed, allow_disconnected)
-    return table
-
-
-def array_of(graph: Any) -> np.ndarray:
-    """Return a graph of Python as an array: of a graph of networkx [N, N] bool, else what its numbers are.
-
-    Raises:
-      UserError: if it is neither a graph of networkx nor an array of two or three axes, or what becomes one.
-    """
-    if hasattr(graph, "adjacency") and hasattr(graph, "nodes"):
-        nodes = range(len(graph)) if set(graph) == set(range(len(graph))) else graph
-        place = {node: k for k, node in enumerate(nodes)}
-        table = np.zeros((len(place), len(place)), bool)
-        for node, neighbours in graph.adjacency():
-            table[place[node], [place[other] for other in neighbours]] = True
-        return table
-    try:
-        table = np.asarray(graph.toarray() if hasattr(graph, "toarray") else graph)
-    except ValueError:  # lists of unequal lengths
-        table = np.array(None)
-    if table.dtype.kind not in "biuf" or table.ndim not in (2, 3) or not table.size:
-        has = f" {list(table.shape)} of {table.dtype}" if table.shape else ""
-        raise UserError(
-            f"graph is {type(graph).__name__}{has}; allowed: a graph of networkx, a matrix [N, N] or [T, N, N], or a "
-            "list of edges (i, j) or (i, j, weight)"
-        )
     return table
 
 
