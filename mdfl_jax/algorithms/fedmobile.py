@@ -272,8 +272,7 @@ def _make(settings: Settings, variant: Variant) -> Algorithm:
     def do_round(
         hparams: Any, state: FedMobileState, links: Links, context: RoundContext
     ) -> tuple[FedMobileState, RoundStats]:
-        rows = state.version.shape[0]
-        everyone, meetings = takes_part(links, rows), meetings_of(links)
+        everyone, meetings = takes_part(links), meetings_of(links)
         uploads = everyone if variant.upload == "always" else meetings.now
         downloads = everyone if variant.download == "always" else meetings.now
         if variant.download == "once":

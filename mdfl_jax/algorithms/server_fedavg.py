@@ -47,7 +47,7 @@ def server_fedavg(settings: Settings = Settings()) -> Algorithm:
     def do_round(
         hparams: LocalNumbers, state: FedAvgState, links: Links, context: RoundContext
     ) -> tuple[FedAvgState, RoundStats]:
-        members = takes_part(links, links.adjacency.shape[0])
+        members = takes_part(links)
         start = jax.tree.map(lambda x, p: jnp.broadcast_to(x, p.shape), state.server, state.params)
         stepped, opt_state, loss = local_steps(settings, hparams, start, state.opt_state, context)
         mean = mean_of(settings.sent(hparams, context.key, links, stepped), members)

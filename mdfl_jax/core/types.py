@@ -16,7 +16,6 @@ from mdfl_jax.core.links import ALL_PAIRS, Lists, Senders
 from mdfl_jax.core.message_bits import Bits
 from mdfl_jax.core.metric import Metric
 from mdfl_jax.core.stopping import NORM
-from mdfl_jax.core.trees import fill
 
 Array = Any  # jax.Array inside a program, numpy.ndarray once results are on the host
 Params = Any  # a pytree of one client's parameters
@@ -33,6 +32,23 @@ class Clients(Protocol):
     @property
     def label_counts(self) -> jax.Array:
         """[N, C] int32 samples of each label that each client holds."""
+
+
+class Held(NamedTuple):
+    """The part of the clients' data that networks and metrics see.
+
+    Attributes:
+      num_samples: [N] int32 training samples that each client holds.
+      label_counts: [N, C] int32 samples of each label that each client holds.
+    """
+
+    num_samples: jax.Array
+    label_counts: jax.Array
+
+    @classmethod
+    def by(cls, clients: Clients) -> "Held":
+        """Return the part of the clients' data."""
+        return cls(clients.num_samples, clients.label_counts)
 
 
 class Score(NamedTuple):
@@ -104,10 +120,6 @@ class Extra:
     of it, and of the round of an algorithm, so that neither the engine nor another wrapper has to know it.
     """
 
-    def of_rows(self, rows: int) -> Self:
-        """Return it for more rows, of which the last are padding clients. Its arrays have a leading client axis."""
-        return jax.tree.map(lambda x: fill(x, rows, 0), self)
-
     def among(self, kept: jax.Array, clients: jax.Array) -> Self:
         """Return what is left of it if only links of ``kept`` stay, [N, K] bool: those among ``clients``, [N] bool."""
         return self
@@ -150,8 +162,8 @@ class Links(NamedTuple):
 
     @property
     def num_clients(self) -> int:
-        """The number of clients, N, without padding clients."""
-        return self.adjacency.shape[0] if self.senders.real is None else self.senders.real
+        """The number of clients, N."""
+        return self.adjacency.shape[0]
 
     @property
     def audible(self) -> jax.Array:
@@ -177,7 +189,7 @@ SYMMETRIC = "symmetric"  # promise of a network: mix is symmetric and doubly sto
 FIXED = "fixed"  # promise of a network: the links are the same in every round that has any links
 
 
-Tally = Callable[[jax.Array, jax.Array, jax.Array], Any]  # (logits, labels, mask) -> sums, see `Scoring.over_test`
+Tally = Callable[..., Any]  # (logits, labels, mask, *given) -> sums, see `Scoring.over_test`
 
 
 class Spread(NamedTuple):
@@ -200,10 +212,11 @@ class Scoring(NamedTuple):
 
     Attributes:
       in_turn: whether models are evaluated one after another.
-      over_test: (data, clients, client_params [M, ...], tally) -> the sums of ``tally`` over chunks of the test
+      over_test: (data, clients, client_params [M, ...], tally, *given) -> the sums of ``tally`` over chunks of the test
         samples, for metrics that need more than a `Score`. ``tally`` is a function (logits [M, B, C], labels [B], mask
-        [B]) -> a tree of sums over the samples whose mask is True, with a leading axis M. Where targets are no labels,
-        it gets the targets [B, ...] in their place. None if the task has no test samples of a data set.
+        [B], *given) -> a tree of sums over the samples whose mask is True, with a leading axis M. Numbers of the run
+        that it needs are ``given``. Where targets are no labels, it gets the targets [B, ...] in their place. None if
+        the task has no test samples of a data set.
       num_labels: the number of labels, C, if each test sample has one label; None otherwise.
       local_accuracy: (data, clients, client_params [N, ...]) -> [N] the accuracy of each client's model on test samples
         of its own; None if the task has none.
@@ -214,7 +227,7 @@ class Scoring(NamedTuple):
     """
 
     in_turn: bool = False
-    over_test: Callable[[Any, Any, ClientParams, Tally], Any] | None = None
+    over_test: Callable[..., Any] | None = None
     num_labels: int | None = None
     local_accuracy: Callable[[Any, Any, ClientParams], jax.Array] | None = None
     labels_here: Callable[[Any], jax.Array] | None = None
@@ -245,8 +258,7 @@ class Task(NamedTuple):
       num_clients: the number of clients, N.
       data: arrays shared by all seeds and sweep points, stored once on the device and passed to the functions below.
       partition: (data, hparams.task, key) -> Clients, with everything else that ``gradient`` needs; with ``by_place``
-        it has one more argument. Over a mesh, it appends clients without samples until the devices divide the number of
-        clients (`mdfl_jax.core.sharding.padded`).
+        it has one more argument.
       init: (data, key) -> params of one model, with which all clients start.
       gradient: (data, clients, client_params, key) -> (loss [N], gradients [N, ...]); a client without samples has a
         gradient of zero. ``key`` draws the minibatches of one local step, so models under one key have the same ones.

@@ -121,7 +121,7 @@ class Evaluation(NamedTuple):
         clients that are not in ``sample``, and once the run has diverged.
       model_score: [1] accuracy and loss of ``model`` on the test samples.
       network_state: the network's state.
-      algorithm_state: the algorithm's state. Its leaves that belong to clients have N rows, without padding clients.
+      algorithm_state: the algorithm's state. Its leaves that belong to clients have N rows.
       round: [] int32, the number of rounds since the start.
       rounds_done: [] int32, the number of these rounds that were run. It is smaller if the stop rule or
         divergence has ended the run.

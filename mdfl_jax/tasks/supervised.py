@@ -237,8 +237,7 @@ class Learner:
     ) -> SupervisedClients:
         """Divide the training samples among the clients; see `mdfl_jax.core.types.Task`."""
         owner = self.owner(data, hparams, key, places)
-        num_rows = sharding.padded(self.asked.num_clients, self.asked.mesh)
-        index = index_clients(owner, data.strata, num_rows, self.num_strata)
+        index = index_clients(owner, data.strata, self.asked.num_clients, self.num_strata)
         blocks = None if self.asked.batch_size else self.all_blocks(index)
         return SupervisedClients(index, blocks, self.frozen(data, key) if self.asked.trainable else None)
 
@@ -341,12 +340,15 @@ class Learner:
 
     @_with_frozen
     def over_test(
-        self, data: SupervisedData, clients: SupervisedClients, client_params: ClientParams, tally: Tally
+        self, data: SupervisedData, clients: SupervisedClients, client_params: ClientParams, tally: Tally, *given: Any
     ) -> Any:
-        """Add up a function of outputs and targets over all test samples; see `mdfl_jax.core.types.Task`."""
-        of_targets = lambda y_test, outputs, sample, mask: tally(outputs, y_test[sample], mask)  # noqa: E731
+        """Add up a function of outputs and targets over all test samples; see `mdfl_jax.core.types.Scoring`."""
+
+        def of_targets(shared: Any, outputs: jax.Array, sample: jax.Array, mask: jax.Array) -> Any:
+            return tally(outputs, shared[0][sample], mask, *shared[1:])
+
         with self.in_precision():
-            return self.evaluator.over_samples(data, client_params, of_targets, data.y_test)
+            return self.evaluator.over_samples(data, client_params, of_targets, (data.y_test, *given))
 
     @_with_frozen
     def local_accuracy(

@@ -70,7 +70,7 @@ MUTANTS = [
     Mutant(PICKS, "(picked | senders.opposite(picked)) & adj", "picked & adj", judged("picks")),
     Mutant("networks/graphs.py", "jnp.minimum(apart, num_clients - apart)", "apart", "networks/test_graphs.py"),
     Mutant(PICKS, ".of_channel(audible=links.audible)", "", member("one_way")),
-    Mutant("core/sharding.py", "* own - reach", "* own", "engine/test_client_padding.py"),
+    Mutant("core/sharding.py", "* own - reach", "* own", "engine/test_near_rows.py"),
     Mutant("tasks/supervised.py", "or (not of_batch and", "or (of_batch and", "tasks/test_gradients.py"),
     Mutant("core/sharding.py", "links.adjacency & speaks", "links.adjacency",
            member("some_are_silent")),

@@ -20,9 +20,8 @@ from mdfl_jax.contrib.theory.quantities import QUANTITIES, Rounds
 from mdfl_jax.core import devices, rng, stages
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.outcomes import interval
-from mdfl_jax.core.sharding import held_by
 from mdfl_jax.core.trees import of_types
-from mdfl_jax.core.types import Hparams
+from mdfl_jax.core.types import Held, Hparams
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.exchange.largest import fitting
 from mdfl_jax.metrics.values import LAMBDA_2_LIMIT
@@ -119,7 +118,7 @@ def simulated(simulation: Simulation, num_rounds: int) -> Any:
         raise UserError("network.mobility has a rule that moves clients by their models, and theory trains none")
 
     def one(data: Any, hparams: Hparams, key: jax.Array) -> tuple[jax.Array, ...]:
-        held = held_by(simulation.partition(data, hparams, key), network.num_clients)
+        held = Held.by(simulation.partition(data, hparams, key))
         start = network.init(hparams.network, key, held)
 
         def step(state: Any, index: jax.Array) -> tuple[Any, tuple[jax.Array, jax.Array]]:

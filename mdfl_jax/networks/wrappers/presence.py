@@ -20,7 +20,7 @@ from mdfl_jax.core.numbers import Numbers, Setting, number
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.rng import number_of, stream
 from mdfl_jax.core.section import Built, Family, Rule, Section, field, section
-from mdfl_jax.core.sharding import everywhere, over_links
+from mdfl_jax.core.sharding import everywhere
 from mdfl_jax.core.trees import where_rows
 from mdfl_jax.core.types import (
     FIXED,
@@ -34,7 +34,7 @@ from mdfl_jax.core.types import (
     RoundContext,
     RoundStats,
 )
-from mdfl_jax.exchange.active import links_among, where_moving
+from mdfl_jax.exchange.active import links_among, links_of_speakers, where_moving
 from mdfl_jax.mobility.registry import movement_of
 from mdfl_jax.networks.spatial import PRESENT
 from mdfl_jax.networks.wrappers.wrapper import wrap
@@ -203,7 +203,7 @@ class Renewed(Extra):
             own, first = algorithm.params(state), context.first_models()
             begun = self.begin(algorithm, hparams, state, own, first)
             following, stats = algorithm.round(hparams, begun, links, context)
-            heard = over_links(links, stats.messages) if stats.heard is None else stats.heard
+            heard = links_of_speakers(links, stats.messages) if stats.heard is None else stats.heard
             told = self.who & (self.teacher != jnp.arange(self.who.shape[0]))
             lessons = jnp.zeros_like(stats.messages).at[self.teacher].add(told.astype(stats.messages.dtype))
             bits = add_bits(stats.bits, count_bits(lessons, dense_bits(jax.tree.map(lambda x: x[:1], first))))
