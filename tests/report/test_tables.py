@@ -42,7 +42,11 @@ def test_printed_numbers_are_those_worked_out_by_hand_and_missing_ones_dashes():
     for key in ("difference_to_baseline", "worst_client_accuracy", "rounds_to_target", "bits_sent_per_client"):
         bare[key] = None
     del bare["distance_moved_per_mobile_client"]
-    assert tables.table(summary)[1][1] == ["dcm", "70.00 ± 2.50", "-", "-", "-", "-", "-"]
+    header, rows = tables.table(summary)  # nobody reaches the target, nobody moves
+    assert header == ["mobility", "accuracy (%)", "vs baseline (pp)", "worst client (%)", "MB sent/client"]
+    assert rows[1] == ["dcm", "70.00 ± 2.50", "-", "-", "-"]
+    assert tables.note(summary, {"target": 0.7}).endswith("target: 70 % test accuracy, which no mean reaches.")
+    assert tables.note(made(), {"target": 0.7}).endswith("target: 70 % test accuracy.")
     assert tables.raw_table(summary)[1][1] == ["dcm", "dcm", 0.7, 0.025, *[None] * 10, 3, 0]
 
 
