@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from mdfl_jax.engine.simulation import simulate
     from mdfl_jax.exchange.on_arrays import aggregate
     from mdfl_jax.networks.mixing import mixing_weights
-    from mdfl_jax.report.results import Results
+    from mdfl_jax.results.results import Results
     from mdfl_jax.study.events import EvaluationInfo
     from mdfl_jax.study.run import run
     from mdfl_jax.study.runner import Interrupted
@@ -39,7 +39,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "EvaluationInfo": "study.events",
     "Interrupted": "study.runner",
-    "Results": "report.results",
+    "Results": "results.results",
     "aggregate": "exchange.on_arrays",
     "environment": "contrib.environment.environment",
     "mixing_weights": "networks.mixing",

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mdfl_jax.core.message_bits import count_bits
-from mdfl_jax.core.types import Held, Observed, RoundStats
+from mdfl_jax.core.types import Held, Observed, Report, RoundStats
 
 
 def holding(num_samples, num_classes=2):
@@ -26,9 +26,9 @@ def _program(network, rounds, several, bits=None):
             if bits is not None:
                 messages = jnp.sum(links.adjacency, axis=0, dtype=jnp.int32)
                 stats = RoundStats(
-                    jnp.zeros(len(messages)), messages, count_bits(messages, bits), computed=links.active
+                    jnp.zeros(len(messages)), messages, count_bits(messages, bits), report=Report(computed=links.active)
                 )
-                after = network.observe(params, after, Observed(links, stats, None))
+                after = network.hooks.observe(params, after, Observed(links, stats, None))
             return after, (after, links)
 
         after, links = jax.lax.scan(body, start, jnp.arange(rounds))[1]

@@ -16,7 +16,7 @@ from mdfl_jax.core.metric import CURVE, TABLE, UNKNOWN, Metric
 from mdfl_jax.core.rng import own_draws
 from mdfl_jax.core.sharding import everywhere
 from mdfl_jax.core.trees import where_rows
-from mdfl_jax.core.types import Algorithm, ClientParams, Links, RoundContext, RoundStats
+from mdfl_jax.core.types import Algorithm, ClientParams, Links, RoundContext, RoundStats, Traits
 from mdfl_jax.exchange.active import Finishing
 from mdfl_jax.exchange.peers import random_pairs
 from mdfl_jax.metrics.over_clients import mean_of_known
@@ -143,10 +143,10 @@ def in_pairs(settings: Settings, weigh: Weights, pulls: bool, update_first: bool
         init,
         do_round,
         lambda state: state.params,
-        double_bits=None if settings.shared or sends_age else double_dense_bits,
-        local_statistics=settings.local_statistics,
         metrics=(HEARD, STALENESS),
-        asynchronous=True,
+        traits=Traits(
+            None if settings.shared or sends_age else double_dense_bits, settings.local_statistics, asynchronous=True
+        ),
     )
 
 

@@ -96,4 +96,4 @@ def allreduce(settings: Settings = Settings()) -> Algorithm:
         return state, stats._replace(messages=messages, bits=bits)
 
     # PaME's count has one size for all messages and does not know N.
-    return steps._replace(round=do_round, double_bits=None, metrics=(HEARD,))
+    return steps._replace(round=do_round, metrics=(HEARD,), traits=steps.traits._replace(double_bits=None))

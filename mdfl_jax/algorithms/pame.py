@@ -16,7 +16,7 @@ from mdfl_jax.core.numbers import Setting, number
 from mdfl_jax.core.rng import own_draws
 from mdfl_jax.core.sharding import choose, everywhere
 from mdfl_jax.core.trees import ravel, rows_like, trained, with_trained
-from mdfl_jax.core.types import Algorithm, ClientParams, Links, RoundContext, RoundStats
+from mdfl_jax.core.types import Algorithm, ClientParams, Links, RoundContext, RoundStats, Traits
 from mdfl_jax.exchange.active import Finishing
 from mdfl_jax.exchange.compressors import num_kept
 from mdfl_jax.exchange.partial import partial_average, random_coordinates, random_neighbours
@@ -140,8 +140,6 @@ def pame(settings: Settings = Settings()) -> Algorithm:
         init=init,
         round=do_round,
         params=lambda state: state.params,
-        double_bits=None if settings.shared else double_bits,
-        participates=True,
-        local_statistics=settings.local_statistics,
         metrics=(HEARD,),
+        traits=Traits(None if settings.shared else double_bits, settings.local_statistics, participates=True),
     )

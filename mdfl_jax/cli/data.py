@@ -2,7 +2,9 @@
 
 A data set is a file or folder of docs/data.md. A table is one unless its header names columns of a trace, or if one of
 the flags --target=COLUMN, --owner=COLUMN, --drop=COLUMNS, --categories=COLUMNS and --layout=AXES says how it is read;
-they are the fields data.target to data.layout of a study. Edge lists and partitions of PFLlib are described too.
+they are the fields data.target to data.layout of a study. Graphs and partitions of other tools are described too.
+
+--get=cifar10 (or cifar100, mnist, fashion_mnist) fetches a data set once, into MDFL_DATA_DIR, and describes it.
 
 With --config=FILE, and perhaps --config.KEY=VALUE and --picture=FILE.png, it shows instead, without training, the data
 that the clients of a study will hold: the counts of the labels, and numbers that say how unequal they are.
@@ -10,7 +12,8 @@ that the clients of a study will hold: the counts of the labels, and numbers tha
 --format=NAME  a format of docs/movement.md, such as sumo, csv_geo or gpx; by default that of its ending or its header
 --columns=NAMES  the columns of a table without a header, such as id,time,lon,lat
 --types=CAR,BUS, --times=BEGIN,END, --area=WEST,SOUTH,EAST,NORTH  the part of the file that is used
---gaps=RULE    nodes that are not seen stand still (hold) or are gone (absent)
+--gaps=RULE    nodes that are not seen stand still (hold) or are gone (absent); auto: as the format means it
+--hold=SECONDS  how long a contact of a list time,i,j holds; 0 takes the shortest step of its times
 --radius=R     distance in metres within which two clients are in contact
 --dt=SECONDS   length of a round; 0 takes the spacing of the samples
 """
@@ -26,9 +29,11 @@ from absl import flags
 
 from mdfl_jax.cli import common
 from mdfl_jax.core.errors import UserError, unknown_name
+from mdfl_jax.core.tables import COMMENT
+from mdfl_jax.storage.given import text_of
 from mdfl_jax.traces import load, part_of
 from mdfl_jax.traces.describe import describe
-from mdfl_jax.traces.formats.tables import NAMES, header_in
+from mdfl_jax.traces.formats.tables import has_contacts, header_in, role_of
 from mdfl_jax.traces.reading import opened
 
 _TRACE = flags.DEFINE_string("trace", None, "Trace file, plain or .gz.")
@@ -37,22 +42,26 @@ _COLUMNS = flags.DEFINE_string("columns", "", "Names of a table's columns in the
 _TYPES = flags.DEFINE_string("types", "", "Only nodes of these types, such as car,bus.")
 _TIMES = flags.DEFINE_string("times", "", "Only begin,end: seconds of the file, or dates with a time.")
 _AREA = flags.DEFINE_string("area", "", "Only west,south,east,north, in the unit of the file.")
-_GAPS = flags.DEFINE_string("gaps", "hold", "Nodes that are not seen stand still (hold) or are gone (absent).")
+_GAPS = flags.DEFINE_string("gaps", "auto", "Nodes that are not seen stand still (hold) or are gone (absent).")
+_HOLD = flags.DEFINE_float("hold", 0.0, "Seconds that a contact of a list time,i,j holds.", lower_bound=0.0)
 _RADIUS = flags.DEFINE_float("radius", 100.0, "Metres within which two are in contact.", lower_bound=0.0)
 _DT = flags.DEFINE_float("dt", 0.0, "Seconds a round; 0 takes the spacing of the samples.", lower_bound=0.0)
 _OF_SAMPLES = {
     name: flags.DEFINE_string(name, None, f"Field data.{name} of a data set.")
     for name in ("target", "owner", "drop", "categories", "layout")
 }
-_OF_TRACES = (_FORMAT, _COLUMNS, _TYPES, _TIMES, _AREA, _RADIUS, _DT, _GAPS)
+_OF_TRACES = (_FORMAT, _COLUMNS, _TYPES, _TIMES, _AREA, _RADIUS, _DT, _GAPS, _HOLD)
+_GET = flags.DEFINE_string("get", None, "Fetch a well-known data set once, such as cifar10.")
 _PICTURE = flags.DEFINE_string("picture", "", "With --config: picture of the clients' data (.png, .pdf or .svg).")
-_EDGE = re.compile(r"\d+[,;\s]+\d+([,;\s]+(0?\.\d+|1\.0*|\d(\.\d+)?e-\d+))?")  # a line of an edge list
+_EDGE = re.compile(r"\d+[,;\s]+\d+([,;\s]+(0?\.\d+|1\.0*|\d(\.\d+)?e-\d+|\{.*\}))?")  # a line of an edge list
 common.study_flags()
 WORDS, DOES = ("trace",), "reading the data"
 
 
 def main() -> int:
     """Print one line for each fact about a trace, or the data that the clients of a study will hold."""
+    if _GET.value is not None:
+        return _get(_GET.value)
     if common.value_of("config") is not None:
         if _TRACE.value:
             raise UserError(f"--trace={_TRACE.value} and --config are both given; one of them says what is described")
@@ -71,29 +80,44 @@ def main() -> int:
     is_open = _FORMAT.value == "auto" and not _COLUMNS.value
     lines = _samples(path, fields) if fields or (is_open and _may_be_samples(path)) else []
     if is_open and not fields and not lines:
-        lines = _graph(path) if _is_edge_list(path) else _partition(path) if path.suffix == ".json" else []
+        lines = _graph(path) if _is_edge_list(path) else _partition(path) if _is_partition(path) else []
     what, others = ("trace", _OF_TRACES) if lines else ("data set", _OF_SAMPLES.values())
     for flag in others:
         if flag.present:
             raise UserError(f"--{flag.name}={flag.value} is for a {what}, and {_TRACE.value} is none")
     if not lines:
         part = part_of(_TYPES.value, _TIMES.value, _AREA.value)
-        loaded = load(_TRACE.value, _FORMAT.value, _COLUMNS.value, part)
+        loaded = load(_TRACE.value, _FORMAT.value, _COLUMNS.value, part, _HOLD.value)
         lines = [("trace", _TRACE.value), *describe(loaded, _RADIUS.value, _DT.value, _GAPS.value)]
+    _print(lines)
+    return 0
+
+
+def _get(name: str) -> int:
+    """Fetch a well-known data set into the data directory, unless it is there, and describe it."""
+    from mdfl_jax.data import sources
+    from mdfl_jax.data.dataset import facts
+
+    if name not in sources.PUBLIC:
+        raise UserError(unknown_name("data set of --get", name, tuple(sources.PUBLIC)))
+    _print([("data set", name), *facts(sources.load(name))])
+    return 0
+
+
+def _print(lines: list[tuple[str, str]]) -> None:
+    """Print one line for each fact."""
     width = max(len(what) for what, _ in lines)
     for what, value in lines:
         print(f"{what:{width}}  {value}")
-    return 0
 
 
 def _may_be_samples(path: Path) -> bool:
     """Tell whether a path may be a data set: a table may, unless it has no header or one of a trace or of contacts."""
     if path.suffix != ".csv" or not path.is_file():
         return path.is_dir() or path.suffix == ".npz"
-    with open(path, encoding="utf-8-sig", errors="replace") as file:
-        header = {*header_in(file.read(2**16))}
-    known = [role for role, names in NAMES.items() if {role, *names} & header]
-    return bool(header) and len(known) < 3 and not {"i", "j"} <= header
+    with opened(path) as stream:
+        header = header_in(text_of(stream.read(2**16)))
+    return bool(header) and len({*map(role_of, header)} - {""}) < 3 and not has_contacts(header)
 
 
 def _samples(path: Path, fields: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -113,45 +137,63 @@ def _samples(path: Path, fields: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _is_edge_list(path: Path) -> bool:
-    """Tell whether a file has lines i,j or i,j,w of a graph, which are no lines of a trace."""
+    """Tell whether a file is a graph: by its ending, or its lines are i,j or i,j,w, which are no lines of a trace."""
+    from mdfl_jax.networks.fixed import GRAPH_FILES  # imports JAX, which traces do without
+
     if not path.is_file():
         return False
+    if path.suffix in (".mtx", *GRAPH_FILES) and path.suffix != ".json":
+        return True
     with opened(path) as stream:
-        text = stream.read(2**16).decode("utf-8-sig", errors="replace")
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+        text = text_of(stream.read(2**16))
+    if path.suffix == ".json":
+        return '"nodes"' in text
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(COMMENT)]
     return bool(lines) and _EDGE.fullmatch(lines[:2][-1]) is not None  # the first line may be the number of clients
 
 
 def _graph(path: Path) -> list[tuple[str, str]]:
     """Describe the graph of an edge list in words."""
-    from mdfl_jax.data.files import number_rows
     from mdfl_jax.networks.fixed import read_matrices
 
-    rows = [row for _, row in number_rows(path, float, may_count=True)]
-    clients = int(rows[0][0] if len(rows[0]) == 1 else 1 + max(max(row[:2]) for row in rows))
-    (matrix,) = read_matrices(path, clients, allow_disconnected=True)
+    notes = list[str]()
+    (matrix,) = read_matrices(path, allow_disconnected=True, notes=notes)
+    clients = len(matrix)
     degree = ((matrix != 0) & ~np.eye(clients, dtype=bool)).sum(axis=1)
     weights = "no weights, so network.mixing gives them" if matrix.dtype == bool else "the weights of the links"
     return [
         ("graph", str(path)),
-        ("read as", f"an edge list with {weights}; network.graph=file and graph.file name it in a study"),
+        (
+            "read as",
+            "; ".join([f"a graph with {weights}", *notes, "network.graph=file and graph.file name it in a study"]),
+        ),
         ("clients", f"{clients:,}"),
         ("links", f"{degree.sum() // 2:,} in both directions"),
         ("degree", f"mean {degree.mean():.2f}, from {degree.min()} to {degree.max()}"),
     ]
 
 
+def _is_partition(path: Path) -> bool:
+    """Tell whether a file is one of JSON, or of lists in braces as FedML writes them."""
+    if not path.is_file():
+        return False
+    with opened(path) as stream:
+        return path.suffix == ".json" or stream.read(1) == b"{"
+
+
 def _partition(path: Path) -> list[tuple[str, str]]:
-    """Describe a partition of PFLlib in words."""
+    """Describe in words a partition as another tool has saved it: lists of indices, or counts."""
     from mdfl_jax.data.partition.table import read_table
 
-    counts = read_table(str(path))
+    table = read_table(str(path))
+    what = "the samples of each client" if table.ndim == 1 else "the counts of PFLlib"
+    sizes = np.bincount(table[table >= 0]) if table.ndim == 1 else table.sum(axis=1)
     return [
         ("partition", str(path)),
-        ("read as", "the counts of PFLlib; data.partition=table and data.table name it in a study"),
-        ("clients", f"{len(counts):,}"),
-        ("labels", f"{counts.shape[1]:,}"),
-        ("samples", f"{counts.sum():,}, of a client {counts.sum(axis=1).min():,} to {counts.sum(axis=1).max():,}"),
+        ("read as", f"{what}; data.partition=table and data.table name it in a study"),
+        ("clients", f"{len(sizes):,}"),
+        *([("labels", f"{table.shape[1]:,}")] if table.ndim == 2 else []),
+        ("samples", f"{sizes.sum():,}, of a client {sizes.min():,} to {sizes.max():,}"),
     ]
 
 

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 from ml_collections import ConfigDict
 from ml_collections.config_dict import placeholder
 
@@ -137,16 +138,23 @@ def parse_text(path: str, text: str) -> Any:
 
 
 def _typed(path: str, kind: Any, value: Any) -> Any:
-    """Return the value in the field's type. Whole numbers become floats, sequences of whole numbers become tuples."""
+    """Return the value in the field's type, also from NumPy's numbers.
+
+    Whole numbers become floats, sequences of whole numbers become tuples, and of a text, words with commas between.
+    """
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
     if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
         with contextlib.suppress(OverflowError):
             return float(value)
     if kind in (int, str, bool) and type(value) is kind:
         return value
     if kind == tuple[int, ...] and isinstance(value, Iterable) and not isinstance(value, str):
-        items = tuple(value)
+        items = tuple(item.item() if isinstance(item, np.integer) else item for item in value)
         if all(type(item) is int for item in items):
             return items
+    if kind is str and isinstance(value, list | tuple) and all(isinstance(item, str | int | float) for item in value):
+        return ",".join(map(str, value))
     shown = " ".join(repr(value).split())  # the text of a ConfigDict has several lines
     raise UserError(f"{path} is {shown}; it must be {in_words(kind)}")
 

@@ -181,7 +181,17 @@ class TraceConfig:
     )
     at_end: str = _of_trace("refuse", "what follows a trace that is too short", names=("refuse", *AT_END), traced=True)
     gaps: str = _of_trace(
-        "hold", "a vehicle that is not seen stands still (hold) or is absent", names=GAPS, traced=True
+        "auto",
+        "a vehicle that is not seen stands still (hold) or is absent; auto: absent, but at waypoints it stands",
+        names=GAPS,
+        traced=True,
+    )
+    hold: float = _of_trace(
+        0.0,
+        "seconds that a contact of a list time,i,j holds; 0: the shortest step of its times",
+        at_least=0,
+        finite=True,
+        traced=True,
     )
     max_gap: float = _of_trace(
         0.0, "longest time between samples that is no gap, seconds; 0: three times the median", at_least=0, traced=True
@@ -766,7 +776,9 @@ def links_fail(experiment: Experiment) -> bool:
 def is_partial(experiment: Experiment) -> bool:
     """Whether the network must be thinned: participation is partial, and the algorithm does not apply it itself."""
     participation, period = participation_of(experiment)
-    return (participation < 1 or period > 1) and not ALGORITHMS[experiment.algorithm.name](Settings()).participates
+    return (participation < 1 or period > 1) and not ALGORITHMS[experiment.algorithm.name](
+        Settings()
+    ).traits.participates
 
 
 def participation_of(experiment: Experiment) -> tuple[float, int]:

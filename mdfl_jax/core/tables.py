@@ -1,30 +1,182 @@
-"""Tables as people and tools save them: the mark that divides the columns, and which texts are names."""
+"""Tables as people and tools save them: how their rows are written, and which texts are names, numbers or dates.
 
+`Rows` reads every table of text: traces, contact lists, graphs, partitions and, before pandas, tables of samples.
+"""
+
+import csv
+import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import NoReturn
 
-MARKS = ",;\t"  # between the columns
+from mdfl_jax.core.errors import UserError
+
+MARKS = ",;\t"  # between the columns, besides blanks
+_ORDER = "\t; ,"  # in which marks are tried: a comma may be within a number, and a blank within a cell
+COMMENT = ("#", "%")  # the beginnings of lines that are no rows
+HEAD = 50  # rows by which it is told how a table is written
 DECIMAL_COMMA = re.compile(
     r"[+\u2212-]?(\d*,(\d{1,2}|\d{4,})|\d{4,},\d+|0,\d+)([eE][+-]?\d+)?|[+\u2212-]?\d*,\d+[eE][+-]?\d+"
 )
 """A number with a decimal comma, and nothing else. The text 1,000 may be a thousand."""
+_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
+_POINT = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?")
 _DATE = re.compile(r"([A-Z][a-z]{2,8},? )?[A-Z][a-z]{2,8}\.? \d{1,2}(,? \d{4}| \d).*")  # that begins with a letter
+_DAY_OR_MONTH = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4})(?:,? +|T)(\d{1,2}:\d{2}\S*)")
+Refuse = Callable[[str, int], NoReturn]  # (what is wrong, the line or 0): raises a `UserError` that names the file
 
 
 def marks_of(lines: Sequence[str]) -> list[str]:
-    """Return the marks that divide each line into the same number of columns, the largest that any mark reaches.
+    """Return the marks that may divide the columns of a table: one, or several that fit the lines as well.
 
-    Marks between double quotes do not divide. If no mark is in all lines as often, only the first line counts.
+    The first mark of tabs, semicolons, blanks and commas that divides all lines into the same number of columns is
+    taken if its cells have no other mark, except for decimal commas. Marks between double quotes do not divide. If no
+    mark is in all lines as often, only the first line counts.
 
-    >>> marks_of(["a;b;c", "0,5;1,5;2"]), marks_of(["x,m;label", "0,5;1"]), marks_of(["label"])
-    ([';'], [',', ';'], [','])
+    >>> marks_of(["a;b;c", "0,5;1,5;2"]), marks_of(["x,m;label", "0,5;1"]), marks_of(["a b", "1  2"])
+    ([';'], [',', ';'], [' '])
     """
-    bare = [re.sub('"[^"]*"', "", line) for line in lines]
-    counts = [{line.count(mark) for line in bare} for mark in MARKS]
-    columns = [of.pop() if len(of) == 1 else 0 for of in counts]
-    if not any(columns):
+    bare = [re.sub('"[^"]*"', '""', line) for line in lines]
+    cut = {mark: [_cut(line, mark) for line in bare] for mark in _ORDER}
+    even = [mark for mark in _ORDER if len({*map(len, cut[mark])}) == 1 and len(cut[mark][0]) > 1]
+    for mark in even:
+        if all(_is_clean(cell, mark) for cells in cut[mark] for cell in cells):
+            return [mark]
+    most = max((len(cut[mark][0]) for mark in even if mark != " "), default=0)
+    if not most:
         return marks_of(lines[:1]) if lines[1:] else [MARKS[0]]
-    return [mark for mark, found in zip(MARKS, columns) if found == max(columns)]
+    return [mark for mark in MARKS if mark in even and len(cut[mark][0]) == most]
+
+
+def _cut(line: str, mark: str) -> list[str]:
+    return line.split() if mark == " " else line.strip("\r\n").split(mark)
+
+
+def _is_clean(cell: str, mark: str) -> bool:
+    return not any(other in cell for other in MARKS if other != mark) or bool(_COMMA.fullmatch(cell.strip()))
+
+
+class Rows:
+    """The rows of a table of text, read one after another as (line, cells without outer blanks).
+
+    Commas, semicolons, tabs or blanks divide the columns, as the first `HEAD` rows show. Cells may be in double quotes.
+    Decimal commas become points. Blank lines and comments are left out, and so is the header where it occurs again. A
+    header may stand in a comment just before the first row.
+
+    Args:
+      lines: the lines of the text.
+      refuse: raises the error about a line.
+      has_header: whether the first row is a header unless a comment is one; None: if all of its cells are names.
+      may_count: whether the first row may have another length, if it is one number.
+
+    Attributes:
+      header: the names of the columns; [] without a header.
+      header_text: its line, without the mark of a comment.
+      mark: what divides the columns; " ": blanks.
+      line: the line that was read last, from 1.
+      again: how often the header occurred again so far.
+      decimal_comma: whether the table has decimal commas.
+    """
+
+    def __init__(
+        self, lines: Iterable[str], refuse: Refuse, has_header: bool | None = None, may_count: bool = False
+    ) -> None:
+        self.refuse, self.may_count, self.line, self.again = refuse, may_count, 0, 0
+        self._comment, self.header_text = "", ""
+        self._rest = self._content(lines)
+        self._head = list(itertools.islice(self._rest, HEAD))
+        texts = [text for _, text in self._head] or [""]
+        marks = marks_of(texts[1:] if texts[1:] and is_number(texts[0]) else texts)
+        if len(marks) > 1:
+            shown = " or ".join(map(repr, marks))
+            refuse(f"{shown} may divide its columns; allowed: names and cells without the other one", 0)
+        self.mark, self.header = marks[0], list[str]()
+        first, above = self._cut(texts[0]), self._cut(self._comment)
+        if len(above) == len(first) and is_header(above) and not is_header(first):
+            self.header, self.header_text = above, self._comment
+        elif is_header(first) if has_header is None else has_header and any(first):
+            self.header, self.header_text = first, texts[0].strip()
+            del self._head[0]
+        cells = [cell for _, text in self._head if not self._is_header(text) for cell in self._cut(text)]
+        self.decimal_comma = any(DECIMAL_COMMA.fullmatch(cell) for cell in cells)
+        self._has_points = any(_POINT.fullmatch(cell) for cell in cells)
+
+    @property
+    def notes(self) -> list[str]:
+        """What of the text was not taken as it is, in words."""
+        comma, again = "with decimal commas", f"its header is left out in {self.again} later rows"
+        return [comma] * self.decimal_comma + [again] * bool(self.again)
+
+    def texts(self) -> Iterator[str]:
+        """Yield the lines of the rows behind the header as they are."""
+        for line, text in itertools.chain(self._head, self._rest):
+            self.line = line
+            if self._is_header(text):
+                self.again += 1
+            else:
+                yield text
+
+    def __iter__(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield the rows behind the header.
+
+        Raises:
+          UserError: for a row of another length, or one with a decimal point where others have commas.
+        """
+        width, of, is_count = len(self.header), "the first line", False
+        for cells in self._all_cells():
+            if not width or is_count:
+                is_count = self.may_count and not width and len(cells) == 1
+                width, of = len(cells), "the first line" if self.line == 1 else f"line {self.line}"
+            if len(cells) != width:
+                self.refuse(f"{len(cells)} columns where {of} has {width}", self.line)
+            yield self.line, self._with_points(cells)
+
+    def _all_cells(self) -> Iterator[list[str]]:
+        if self.mark == " ":
+            yield from map(self._cut, self.texts())
+            return
+        try:
+            for cells in csv.reader(self.texts(), delimiter=self.mark, skipinitialspace=True):
+                yield [cell.strip() for cell in cells]
+        except csv.Error as error:
+            self.refuse(f"it is not a table ({error})", self.line)
+
+    def _content(self, lines: Iterable[str]) -> Iterator[tuple[int, str]]:
+        """Yield the lines that are neither blank nor comments; within quotes there are no such lines."""
+        is_quoted, is_first = False, True
+        for line, text in enumerate(lines, 1):
+            if not is_quoted and (not text.strip() or text.startswith(COMMENT)):
+                if is_first and text.strip():
+                    self._comment = text.strip().lstrip("".join(COMMENT)).strip()
+                continue
+            is_quoted ^= text.count('"') % 2 == 1
+            is_first = False
+            yield line, text
+
+    def _is_header(self, text: str) -> bool:
+        return bool(self.header_text) and text.strip().lstrip("".join(COMMENT)).strip() == self.header_text
+
+    def _cut(self, text: str) -> list[str]:
+        """Return the cells of one line."""
+        if self.mark == " ":
+            return next(csv.reader([" ".join(text.split())], delimiter=" "), []) if '"' in text else text.split()
+        try:
+            return [cell.strip() for cell in next(csv.reader([text], delimiter=self.mark, skipinitialspace=True), [])]
+        except csv.Error:
+            return []
+
+    def _with_points(self, cells: list[str]) -> list[str]:
+        """Return the cells of a row with points in place of decimal commas."""
+        for k, cell in enumerate(cells):
+            if "," in cell and (_COMMA if self.decimal_comma else DECIMAL_COMMA).fullmatch(cell):
+                self.decimal_comma = True
+                cells[k] = cell.replace(",", ".")
+            elif not self.decimal_comma or not _POINT.fullmatch(cell):
+                continue
+            if self._has_points or cells[k] == cell:
+                self.refuse(f"{cell!r}: some numbers have decimal points and others decimal commas", self.line)
+        return cells
 
 
 def is_number(text: str) -> bool:
@@ -46,3 +198,45 @@ def is_name(text: str) -> bool:
     """
     first = next(filter(str.isalnum, text), "a")
     return first.isalpha() and not _DATE.fullmatch(text)
+
+
+def is_header(row: Sequence[str]) -> bool:
+    """Tell whether a row names columns: none of its cells is a number or a date."""
+    return any(row) and not any(is_number(cell) or _COMMA.fullmatch(cell) or is_date(cell) for cell in row)
+
+
+def is_date(text: str) -> bool:
+    """Tell whether a text is a date with a time, perhaps one whose day and month cannot be told apart."""
+    try:
+        return date_seconds(text) is not None
+    except UserError:
+        return True
+
+
+def date_seconds(text: str) -> float | None:
+    """Return the seconds since 1970 of a date with a time, in UTC if it names no zone; None for another text.
+
+    The year comes first (ISO 8601, also with slashes), or last, where the day is before the month if points divide them
+    or if only one of them can be the month.
+
+    Raises:
+      UserError: for a date whose day and month cannot be told apart.
+
+    >>> date_seconds("2024-02-27 00:00:10"), date_seconds("27/02/2024 00:00:10"), date_seconds("27.02.2024 00:00:10")
+    (1708992010.0, 1708992010.0, 1708992010.0)
+    """
+    text = text.strip()
+    if found := _DAY_OR_MONTH.fullmatch(text):
+        day, month = int(found[1]), int(found[3])
+        if found[2] != "." and day != month and day <= 12 and month <= 12:
+            raise UserError(f"{text!r} may begin with its day or with its month; it must be as 2024-12-31 15:00:00")
+        if found[2] != "." and month > 12:
+            day, month = month, day
+        text = f"{found[4]}-{month:02}-{day:02} {'0' * (found[5][1] == ':')}{found[5]}"
+    if len(text) < 10 or not text[:4].isdecimal() or text[4] not in "-/":
+        return None
+    try:
+        when = datetime.fromisoformat(text.replace("/", "-"))
+    except ValueError:
+        return None
+    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.numbering import numbered, numbering
 
 EVERY = 5  # of five samples of a group, the last one is a test sample
 DECILES = 10  # groups of a regression's samples, by which partitions of label skew divide
@@ -16,6 +17,7 @@ OPTIONAL_KEYS = ("x_validation", "y_validation", "client", "client_test", "strat
 SPLITS = ("train", "test", "validation")
 # Every model has one output per class. So a wrong label such as 10**9 would cause an allocation failure much later.
 MAX_CLASSES = 65_536
+LABEL = 2**53  # above the largest label of a file
 MAX_VOCABULARY = 2**20
 SAMPLES = "uint8 grey levels, floats, or tokens [n, T] of whole numbers from 0 with another integer dtype"
 ROWS = 65_536  # rows of an array that are converted to numbers of 64 bits at once
@@ -137,7 +139,7 @@ def numbered_owners(client: np.ndarray, client_test: np.ndarray | None) -> tuple
     >>> numbered_owners(np.array([7, 3, 7]), np.array([3, 5]))
     (array([1, 0, 1], dtype=int32), array([ 0, -1], dtype=int32))
     """
-    known, owner = np.unique(client, return_inverse=True)
+    known, owner = numbered(client)
     if client_test is None:
         return owner.astype(np.int32), None
     place = np.minimum(np.searchsorted(known, client_test), len(known) - 1)
@@ -266,6 +268,9 @@ def as_dataset(
     given = _two_classes({split: arrays[f"y_{split}"] for split in splits})
     found = {split: _targets(where, split, given[split], x[split]) for split in splits}
     kind, y = found["train"][0], {split: targets for split, (_, targets) in found.items()}
+    if kind is Targets.LABELS:
+        y, said = _labels(where, y, declared_classes)
+        about += said
     for split in splits[1:]:
         if found[split][0] is not kind or y[split].shape[1:] != y["train"].shape[1:]:
             raise UserError(
@@ -279,6 +284,8 @@ def as_dataset(
         about += [f"target {k} minus its mean, since float32 is too coarse" for k in np.flatnonzero(coarse)[:FEW]]
     is_tokens = x["train"].dtype == np.int32
     client, client_test = _owners(where, arrays, len(x["train"]), len(x["test"]))
+    if client is not None and not _are_numbers(owners := np.unique(arrays["client"])):
+        about.append(numbering("owners", owners))
     return Dataset(
         name,
         x["train"],
@@ -446,13 +453,42 @@ def _targets(where: str, split: str, array: np.ndarray, x: np.ndarray) -> tuple[
         return kind, np.ascontiguousarray(array)
     if kind is Targets.NUMBERS:
         return kind, array.reshape(len(array), -1)
-    low, high, least = int(array.min()), int(array.max()), -1 if kind is Targets.POSITIONS else 0
-    if low < least or high >= MAX_CLASSES:
-        raise UserError(
-            f"{where}: y_{split} has labels from {low} to {high}; allowed: {least} to {MAX_CLASSES - 1}"
-            + (", where -1 means none" if least else "")
-        )
+    if kind is Targets.LABELS:
+        return kind, array
+    low, high = int(array.min()), int(array.max())
+    if low < -1 or high >= MAX_CLASSES:
+        allowed = f"-1 to {MAX_CLASSES - 1}, where -1 means none"
+        raise UserError(f"{where}: y_{split} has labels from {low} to {high}; allowed: {allowed}")
     return kind, np.ascontiguousarray(array, np.int32)
+
+
+def _labels(where: str, y: Mapping[str, np.ndarray], declared: int) -> tuple[dict[str, np.ndarray], list[str]]:
+    """Return labels numbered from 0 in ascending order, unless they are so, or the source declares their classes.
+
+    Returns:
+      (the labels of each split, int32; what was done, in words).
+
+    Raises:
+      UserError: if there are more than `MAX_CLASSES` labels, or one beyond `LABEL`.
+    """
+    for split, labels in y.items():
+        if int(labels.min()) <= -LABEL or int(labels.max()) >= LABEL:
+            raise UserError(f"{where}: y_{split} has labels up to {labels.max()}; allowed: whole numbers below 2^53")
+    of_splits = {split: np.unique(labels.astype(np.int64)) for split, labels in y.items()}
+    known, said = np.unique(np.concatenate(list(of_splits.values()))), list[str]()
+    if len(known) > MAX_CLASSES:
+        raise UserError(f"{where}: it has {len(known):,} different labels; allowed: {MAX_CLASSES:,}")
+    if unseen := sorted({*of_splits["test"].tolist()} - {*of_splits["train"].tolist()}):
+        said.append(f"no training sample has the label {', '.join(map(str, unseen[:FEW]))} of test samples")
+    if not _are_numbers(known) and not (declared and known[0] >= 0 and known[-1] < declared):
+        said.append(numbering("labels", known))
+        return {split: np.searchsorted(known, labels).astype(np.int32) for split, labels in y.items()}, said
+    return {split: np.ascontiguousarray(labels, np.int32) for split, labels in y.items()}, said
+
+
+def _are_numbers(known: np.ndarray) -> bool:
+    """Tell whether different values, in ascending order, are the numbers from 0 without gaps."""
+    return bool(known[0] == 0 and known[-1] == len(known) - 1)
 
 
 def _num_classes(where: str, kind: Targets, y: dict[str, np.ndarray], declared: int) -> int:

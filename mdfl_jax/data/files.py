@@ -9,9 +9,9 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.own_files import words
-from mdfl_jax.core.tables import is_number
+from mdfl_jax.core.tables import Rows
 from mdfl_jax.storage.disk import check_npz
-from mdfl_jax.storage.given import LARGE, open_file, read_text
+from mdfl_jax.storage.given import LARGE, at_line, open_file, read_text
 
 
 @contextlib.contextmanager
@@ -58,9 +58,7 @@ def whole(text: str) -> int:
 def number_rows(
     path: str | Path, kind: Callable[[str], float], may_count: bool = False
 ) -> list[tuple[int, list[float]]]:
-    """Read a text of numbers that are separated by commas, or where a line has no comma by blanks.
-
-    Blank lines and those that begin with # are skipped, and so is a header, a first line without any number.
+    """Read a table of numbers (`mdfl_jax.core.tables.Rows`). Its header is skipped.
 
     Args:
       path: the file.
@@ -73,24 +71,15 @@ def number_rows(
     Raises:
       UserError: for a file without rows, or for a row with a word or with another length; the message has its line.
     """
-    lines = [(k, line.strip()) for k, line in enumerate(read_text(path).splitlines(), 1)]
-    cut = [(k, line.split("," if "," in line else None)) for k, line in lines if line and not line.startswith("#")]
-    if cut and not any(map(is_number, cut[0][1])):
-        del cut[0]
-    if not cut:
-        raise UserError("it holds no line of numbers")
-    first, width = cut[0][0], len(cut[0][1])
-    if may_count and width == 1 and cut[1:]:
-        first, width = cut[1][0], len(cut[1][1])
     rows = []
-    for k, cells in cut:
+    for line, cells in Rows(read_text(path, any_encoding=True).splitlines(), at_line, may_count=may_count):
         try:
-            rows.append((k, [kind(cell) for cell in cells]))
+            rows.append((line, [kind(cell) for cell in cells]))
         except ValueError:
             what = f"{'whole ' if kind is whole else ''}numbers with commas or blanks between"
-            raise UserError(f"line {k}: {','.join(cells)[:40]!r} is not of {what}") from None
-        if len(cells) != width and not (may_count and k == cut[0][0] and len(cells) == 1):
-            raise UserError(f"line {k}: {len(cells)} columns where line {first} has {width}")
+            raise UserError(f"line {line}: {','.join(cells)[:40]!r} is not of {what}") from None
+    if not rows:
+        raise UserError("it holds no line of numbers")
     return rows
 
 

@@ -45,7 +45,6 @@ from mdfl_jax.core.types import (
     Network,
     Observed,
     Params,
-    Report,
     RoundContext,
     RoundStats,
     RunFacts,
@@ -111,7 +110,7 @@ class Carry(NamedTuple):
       stop_state: the state of the stop rule; None where there is none.
       divergence: whether the run has diverged.
       memory: what the rule of aggregation remembers of pairs of clients; None where it remembers nothing.
-      task: the task's state, of one that `Task.changes`; None of others.
+      task: the task's state, of one that `TaskHooks.changes`; None of others.
     """
 
     round: jax.Array
@@ -196,7 +195,7 @@ class Simulation:
     @cached_property
     def _measured(self) -> tuple[tuple[Metric, ...], Records]:
         task, network, schedule = self.task, self.network, self.schedule
-        of_sample = metrics_of_sample(schedule.eval_clients, schedule.eval_samples, network.counted is not None)
+        of_sample = metrics_of_sample(schedule.eval_clients, schedule.eval_samples, network.hooks.counted is not None)
         of_lists = (LIST_PLACES,) if self.counts_places else ()
         metrics = metrics_of(network.metrics, self.algorithm.metrics, of_sample, of_lists, asked=schedule.metrics)
         check_metrics(task, metrics, schedule.eval_clients)
@@ -230,8 +229,9 @@ class Simulation:
 
     @property
     def double_bits(self) -> Callable[[Any], float] | None:
-        """(hparams.algorithm) -> the bits of a message as PaME counts them, or None as `Algorithm.double_bits`."""
-        count, size = self.algorithm.double_bits, _size(exchanged(self.model, self.algorithm.local_statistics))
+        """(hparams.algorithm) -> the bits of a message as PaME counts them, or None as `Traits.double_bits`."""
+        traits = self.algorithm.traits
+        count, size = traits.double_bits, _size(exchanged(self.model, traits.local_statistics))
         return (lambda numbers: count(numbers, size)) if count else None
 
     @cached_property
@@ -273,8 +273,8 @@ class Simulation:
             bits=no_bits(num_clients),
             stop_state=initial_stop_state(jax.tree.leaves(model)[0].dtype) if self.schedule.stop_std else None,
             divergence=no_divergence(),
-            memory=self.algorithm.memory and self.algorithm.memory(hparams.algorithm, num_clients),
-            task=self.task.changes and self.task.changes.start,
+            memory=self.algorithm.traits.memory and self.algorithm.traits.memory(hparams.algorithm, num_clients),
+            task=self.task.hooks.changes and self.task.hooks.changes.start,
         )
         before = rows_before(self.by_round, self.network, hparams.network, network, num_clients)
         none = no_rows(self.metrics, num_clients)
@@ -446,7 +446,7 @@ class Simulation:
             contract.like(network.step, network_state, carry.network)
             network_state = of_types(network_state, carry.network)
             links = links_of_active(links)
-            learnt = task.in_round(data, clients, links) if task.in_round else data
+            learnt = task.hooks.in_round(data, clients, links) if task.hooks.in_round else data
             of_round = stream_at(key, "batch", carry.round)
             gradient = partial(task.gradient, learnt, clients)
             context = RoundContext(
@@ -454,7 +454,7 @@ class Simulation:
                 gradient,
                 progress=carry.round.astype(jnp.float32) / self.schedule.rounds,
                 loss=_judge(gradient, of_round, clients),
-                passes=task.passes and partial(task.passes, learnt, clients),
+                passes=task.hooks.passes and partial(task.hooks.passes, learnt, clients),
                 memory=carry.memory,
                 first_models=lambda: self._first_models(hparams, task.init(data, stream(key, "init"))),
             )
@@ -464,9 +464,8 @@ class Simulation:
             contract.arrays(self.algorithm.round, stats.loss, (self.num_clients,), float)
             contract.arrays(self.algorithm.round, stats.messages, (self.num_clients,), int)
         heard = heard_links(links, stats)
-        screened, memory = stats.report
         has_samples = held.num_samples > 0
-        stats = computed_by(has_samples, stats._replace(heard=None, report=Report(screened)))
+        stats = computed_by(has_samples, stats._replace(heard=None))
         network_state = self._observed(hparams, carry, network_state, heard, stats)
         divergence = self._diverged(carry, algorithm_state)
         stop_state = self._stopped(data, clients, carry, algorithm_state, divergence)
@@ -486,18 +485,18 @@ class Simulation:
             bits=bits,
             stop_state=stop_state,
             divergence=divergence,
-            memory=None if carry.memory is None else of_types(memory, carry.memory),
+            memory=None if carry.memory is None else of_types(stats.report.memory, carry.memory),
             task=task_state,
         )
         return self._settle(after)._replace(clients=carry.clients), sums, recorded
 
     def _changed(self, data: Any, hparams: Hparams, key: jax.Array, carry: Carry) -> Any:
-        """Return the task's state when a round begins, of a task that `Task.changes`."""
-        changes, network = self.task.changes, self.network
+        """Return the task's state when a round begins, of a task that `TaskHooks.changes`."""
+        changes, network = self.task.hooks.changes, self.network
         if changes is None:
             return None
         with jax.named_scope("changes"), sharding.tracing_over(self.mesh):
-            there = network.there(carry.network) if network.there else jnp.ones(self.num_clients, bool)
+            there = network.hooks.there(carry.network) if network.hooks.there else jnp.ones(self.num_clients, bool)
             where = network.places(carry.network).position, there
             return sharding.everywhere(
                 changes.step, data, hparams.task, key, carry.round, carry.clients, *where, carry.task
@@ -505,10 +504,10 @@ class Simulation:
 
     def _holding(self, data: Any, clients: Any, task_state: Any) -> Any:
         """Return the clients with the samples that they hold, from those of ``Task.partition``."""
-        if self.task.changes is None:
+        if self.task.hooks.changes is None:
             return clients
         with sharding.tracing_over(self.mesh):
-            return sharding.everywhere(self.task.changes.held, data, clients, task_state)
+            return sharding.everywhere(self.task.hooks.changes.held, data, clients, task_state)
 
     def _first_models(self, hparams: Hparams, model: Params) -> ClientParams:
         """Return the models with which clients begin: the one that the task drew, or those that are given."""
@@ -519,12 +518,12 @@ class Simulation:
     def _observed(self, hparams: Hparams, carry: Carry, network_state: Any, heard: Links, stats: RoundStats) -> Any:
         """Let a network look at the round that was computed, if it wants to, and return its state after that."""
         network = self.network
-        if network.observe is None:
+        if network.hooks.observe is None:
             return network_state
         with jax.named_scope("observe"), sharding.tracing_over(self.mesh):
-            apart = differences(self.algorithm.params(carry.algorithm)) if network.compares else None
+            apart = differences(self.algorithm.params(carry.algorithm)) if network.hooks.compares else None
             seen = Observed(heard, stats._replace(details=None), apart)
-            state = sharding.everywhere(network.observe, hparams.network, network_state, seen)
+            state = sharding.everywhere(network.hooks.observe, hparams.network, network_state, seen)
         return of_types(state, carry.network)
 
     def _diverged(self, carry: Carry, algorithm_state: Any) -> Divergence:
@@ -540,11 +539,11 @@ class Simulation:
         self, data: Any, clients: Any, carry: Carry, algorithm_state: Any, divergence: Divergence
     ) -> StopState | None:
         """Look at the objective of the judged model after a round, where there is a stop rule."""
-        if carry.stop_state is None or not self.task.objective:
+        if carry.stop_state is None or not self.task.scoring.objective:
             return carry.stop_state
         before, after = (self._judged_model(state, carry.network) for state in (carry.algorithm, algorithm_state))
         differ = jax.tree.map(lambda x, y: jnp.any(x != y), before, after)
-        value = self.task.objective(data, clients, after)
+        value = self.task.scoring.objective(data, clients, after)
         moved = jnp.any(jnp.stack(jax.tree.leaves(differ)))
         stop_state = update_stop_state(carry.stop_state, value, self.schedule.stop_std, moved)
         return stop_state._replace(stopped=stop_state.stopped | divergence.is_there)
@@ -562,8 +561,8 @@ class Simulation:
         return own(state) if own else mean_model(self.algorithm.params(state), self._counted(network_state))
 
     def _counted(self, network_state: Any) -> jax.Array | None:
-        """Return the clients that count, [N] bool; None: all (`Network.counted`)."""
-        return self.network.counted(network_state) if self.network.counted else None
+        """Return the clients that count, [N] bool; None: all (`NetworkHooks.counted`)."""
+        return self.network.hooks.counted(network_state) if self.network.hooks.counted else None
 
     def _scores(
         self, data: Any, key: jax.Array, clients: Any, carry: Carry, params: ClientParams, one: ClientParams
@@ -610,8 +609,8 @@ class Simulation:
 
         The task must have an ``owner``.
         """
-        assert self.task.owner is not None
-        return self.task.owner(data, hparams.task, stream(key, "partition"), *self._first_places(hparams, key))
+        assert self.task.hooks.owner is not None
+        return self.task.hooks.owner(data, hparams.task, stream(key, "partition"), *self._first_places(hparams, key))
 
     def places_needed(self, data: Any, hparams: Hparams, key: jax.Array) -> jax.Array:
         """Count the places that neighbour lists need in the rounds of a run, from the movement alone.
@@ -640,7 +639,7 @@ class Simulation:
 
     def _facts(self, clients: Any, state: Any) -> RunFacts:
         network, num_clients, everybody = self.network, self.num_clients, self.algorithm.own_server
-        by_network = None if everybody else network.reached
+        by_network = None if everybody else network.hooks.reached
         reached = by_network(state) if by_network else jnp.full(num_clients, everybody)
         return RunFacts(clients.label_counts, network.places(state).is_mobile, reached)
 
@@ -650,7 +649,7 @@ class Simulation:
         The network is given clients that all hold one sample of one label. The places do not depend on the data, so
         they are those of the run.
         """
-        if not self.task.by_place:
+        if not self.task.hooks.by_place:
             return ()
         num_clients, network = self.num_clients, self.network
         nothing_known = Held(jnp.ones(num_clients, jnp.int32), jnp.ones((num_clients, 1), jnp.int32))
@@ -711,7 +710,7 @@ def check_fit(task: Task, network: Network, algorithm: Algorithm, schedule: Sche
         number = sharding.size(task.spread.mesh)
         raise UserError(f"{number} devices share a run; they must divide the number of clients, {task.num_clients}")
     check_needs(algorithm, network)
-    if schedule.stop_std and not task.objective:
+    if schedule.stop_std and not task.scoring.objective:
         raise UserError("the stop rule needs a task with an objective, and this task has none")
     if schedule.eval_every < 1 or schedule.rounds < 1 or schedule.rounds % schedule.eval_every:
         raise UserError(

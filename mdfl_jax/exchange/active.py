@@ -131,7 +131,8 @@ def where_moving(moves: jax.Array, following: Any, state: Any, of_all: bool = Tr
 
 def computed_by(clients: jax.Array, stats: RoundStats) -> RoundStats:
     """Return the statistics of a round in which at most these clients, [N] bool, computed gradients."""
-    return stats._replace(computed=clients if stats.computed is None else clients & stats.computed)
+    computed = stats.report.computed
+    return stats._replace(report=stats.report._replace(computed=clients if computed is None else clients & computed))
 
 
 def gradient_of(clients: jax.Array, gradient: Gradient) -> Gradient:

@@ -159,7 +159,7 @@ def in_parts(algorithm: Algorithm, part: Any) -> Algorithm:
         round=do_round,
         params=lambda state: algorithm.params(state.inner),
         global_model=global_model and (lambda state: global_model(state.inner)),
-        double_bits=None,
+        traits=algorithm.traits._replace(double_bits=None),
     )
 
 

@@ -201,7 +201,8 @@ def with_rule(algorithm: Algorithm, rule: str) -> Algorithm:
     traits = AGGREGATIONS.traits(rule) if rule else RuleTraits()
     memory = traits.memory
     begins = memory and (lambda hparams, num_clients: memory.begins(hparams.aggregation, num_clients))
-    measured = algorithm._replace(metrics=(*algorithm.metrics, *traits.metrics), memory=begins)
+    own = algorithm.traits._replace(memory=begins)
+    measured = algorithm._replace(metrics=(*algorithm.metrics, *traits.metrics), traits=own)
     if memory is None and REJECTED not in traits.metrics:
         return measured
 

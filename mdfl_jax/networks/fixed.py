@@ -8,7 +8,7 @@ Graphs and mixing matrices are also read from files, which are checked on the ho
 import contextlib
 import functools
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +19,8 @@ import numpy as np
 from mdfl_jax.core import contract
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.links import ALL_PAIRS, Lists, Reach, Senders, from_pairs, heard_from
+from mdfl_jax.core.numbering import natural, numbered, numbering
+from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.rng import stream, stream_at
 from mdfl_jax.core.types import FIXED, SYMMETRIC, Clients, Links, Network, Places
 from mdfl_jax.data.files import arrays_in, number_rows, while_reading
@@ -27,8 +29,10 @@ from mdfl_jax.networks.contact import Met
 from mdfl_jax.networks.graphs import GRAPHS, Graph, GraphParams, array_of
 from mdfl_jax.networks.link_filters import LinkFilter, surviving
 from mdfl_jax.networks.mixing import MIXINGS, SYMMETRIC_MIXINGS, MixingInputs
-from mdfl_jax.storage.given import held
+from mdfl_jax.storage.given import held, open_file, read_text
 
+_ARRAYS = (".npy", ".npz")
+_BEGINNING = 2**16  # bytes
 _TOLERANCE = 1e-5  # absolute tolerance of the row sums of given weights, and of their symmetry
 
 
@@ -265,21 +269,47 @@ def check_matrices(table: np.ndarray) -> None:
         raise UserError(f"the weights of client {i} sum to {table[t, i].sum():g} in matrix {t}; rows must sum to 1")
 
 
+class Edges(NamedTuple):
+    """A graph as another tool has saved it.
+
+    Attributes:
+      pairs: (i, j) of each link, names of any type: i hears j, and the other way round unless it is ``directed``.
+      weights: the mixing weight of each link; [] where the file says none.
+      nodes: the names of all nodes.
+      directed: whether a pair stands for one direction.
+    """
+
+    pairs: list[tuple[Any, Any]]
+    weights: list[float]
+    nodes: list[Any]
+    directed: bool = False
+
+
+GRAPH_FILES: Registry[Callable[[str], Edges]] = Registry("ending of graph files", contrib="formats.graphs")
+"""Readers of the texts of further graph files, by the endings of their names."""
+EDGE_LIST = ".edgelist"  # the ending of networkx' edge lists, which are recognised by the braces in their lines
+
+
 def read_matrices(
-    path: str | Path, num_clients: int, directed: bool = False, allow_disconnected: bool = False
+    path: str | Path,
+    num_clients: int = 0,
+    directed: bool = False,
+    allow_disconnected: bool = False,
+    notes: list[str] | None = None,
 ) -> np.ndarray:
     """Read the graphs or the mixing matrices of a file.
 
     Args:
       path: the file. It is one of: an edge list with lines ``i,j``, perhaps after a line with N, or ``i,j,w`` with the
-        mixing weight w of each link (clients are counted from 0; lines that begin with # and a header of words are
-        skipped); an N x N matrix as text; one array [N, N] or [T, N, N] in .npy or .npz, or a sparse matrix that SciPy
-        has saved. An array of zeros and ones only is read as links. Any other array is read as weights, whose rows must
-        sum to one. Numbers of a text are separated by commas or blanks.
-      num_clients: N.
+        mixing weight w of each link (clients are numbered in ascending order if there is no client 0); an N x N matrix
+        as text; one array [N, N] or [T, N, N] in .npy or .npz, or a sparse matrix that SciPy has saved, also as Matrix
+        Market's .mtx; one of `GRAPH_FILES`. An array of zeros and ones only is read as links. Any other array is read
+        as weights, whose rows must sum to one. A table is one of `mdfl_jax.core.tables.Rows`.
+      num_clients: N; 0: as many as the file has.
       directed: if true, a line i,j or an entry [i, j] says only that i hears j. If false, a line of an edge list stands
         for both directions, and a matrix must hold both.
       allow_disconnected: if true, the graph need not be connected. The links of all T graphs together count.
+      notes: gets a line that says how the clients were numbered, if they are not numbered in the file.
 
     Returns:
       [T, N, N] bool for links or float for weights, as `mdfl_jax.networks.fixed.given` takes them.
@@ -287,9 +317,15 @@ def read_matrices(
     Raises:
       UserError: with the file's name and what is wrong with it.
     """
-    where = repr(str(path))
+    where, ending, said = repr(str(path)), Path(path).suffix.lower(), [] if notes is None else notes
     with while_reading(where):
-        if Path(path).suffix in (".npy", ".npz"):
+        if ending not in (*_ARRAYS, ".mtx", *GRAPH_FILES) and _has_braces(path):
+            ending = EDGE_LIST
+        if ending == ".mtx":
+            table = _of_array(_of_market(path))
+        elif ending in GRAPH_FILES:
+            table = _of_edges(GRAPH_FILES[ending](read_text(path)), num_clients, directed, said)
+        elif ending in _ARRAYS:
             arrays = arrays_in(path)
             if {"indices", "indptr", "shape", "data"} <= arrays.keys():
                 arrays = {"": _dense(arrays)}
@@ -298,7 +334,8 @@ def read_matrices(
                 raise UserError(f"it must hold one array, and holds {len(arrays)} ({held})")
             table = _of_array(*arrays.values())
         else:
-            table = _of_text(number_rows(path, float, may_count=True), num_clients, directed)
+            table = _of_text(number_rows(path, float, may_count=True), num_clients, directed, said)
+        num_clients = num_clients or table.shape[-1]
         if table.shape[1:] != (num_clients, num_clients) and table.ndim == 3 and table.shape[1] == table.shape[2]:
             raise UserError(f"a graph of {table.shape[1]} clients; network.num_clients is {num_clients}")
         check_matrices(table)
@@ -370,11 +407,42 @@ def _dense(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
         raise UserError(f"it is no sparse matrix ({error})") from error
 
 
-def _of_text(rows: list[tuple[int, list[float]]], num_clients: int, directed: bool) -> np.ndarray:
+def _has_braces(path: str | Path) -> bool:
+    """Tell whether the first lines of a text end in braces, as networkx writes the attributes of links."""
+    with open_file(path) as file:
+        lines = [line for line in file.read(_BEGINNING).splitlines() if line.strip() and not line.startswith(b"#")]
+    return bool(lines) and lines[0].rstrip().endswith(b"}") and not lines[0].startswith(b"{")
+
+
+def _of_market(path: str | Path) -> np.ndarray:
+    """Return a matrix of Matrix Market as an array; a pattern has links."""
+    from scipy.io import mmread
+
+    with open_file(path) as file:
+        matrix = mmread(file)
+    return np.asarray(matrix if isinstance(matrix, np.ndarray) else matrix.toarray())
+
+
+def _of_edges(edges: Edges, num_clients: int, directed: bool, notes: list[str]) -> np.ndarray:
+    """Return links or weights [1, N, N] of a graph whose nodes have names."""
+    nodes = sorted(edges.nodes, key=natural)
+    if nodes != list(range(len(nodes))):
+        notes.append(numbering("clients", nodes))
+    num_clients = num_clients or len(nodes)
+    if len(nodes) != num_clients:
+        raise UserError(f"a graph of {len(nodes)} clients; network.num_clients is {num_clients}")
+    if edges.directed and not directed:
+        raise UserError("its links have one direction; graph.directed takes them as they are")
+    place = {name: k for k, name in enumerate(nodes)}
+    rows = [(0, [place[i], place[j], *edges.weights[k : k + 1]]) for k, (i, j) in enumerate(edges.pairs)]
+    return _of_list(rows, num_clients, edges.directed) if rows else np.zeros((1, num_clients, num_clients), bool)
+
+
+def _of_text(rows: list[tuple[int, list[float]]], num_clients: int, directed: bool, notes: list[str]) -> np.ndarray:
     """Return links or weights [1, N, N] of an edge list or a matrix."""
     line, first = rows[0]
     if len(first) == 1 and rows[1:]:  # the number of clients, before an edge list
-        if first[0] != num_clients:
+        if first[0] != (num_clients := num_clients or int(first[0])):
             raise UserError(f"line {line}: {first[0]:g} clients; network.num_clients is {num_clients}")
         rows = rows[1:]
     columns = len(rows[0][1])
@@ -387,7 +455,17 @@ def _of_text(rows: list[tuple[int, list[float]]], num_clients: int, directed: bo
         return _of_array(np.array([row for _, row in rows]))
     if columns not in (2, 3):
         raise UserError(f"{len(rows)} rows of {columns} columns; a matrix must be square, an edge list i,j or i,j,w")
-    weights = np.zeros((1, num_clients, num_clients))
+    known, place = numbered([row[:2] for _, row in rows])
+    num_clients = num_clients or (len(known) if known[0] > 0 else int(known[-1]) + 1)
+    if known[0] > 0 and (known == np.round(known)).all() and len(known) <= num_clients:
+        notes.append(numbering("clients", known.astype(np.int64)))
+        rows = [(k, [*pair, *row[2:]]) for (k, row), pair in zip(rows, place.tolist())]
+    return _of_list(rows, num_clients, directed)
+
+
+def _of_list(rows: Sequence[tuple[int, list[float]]], num_clients: int, directed: bool) -> np.ndarray:
+    """Return links or weights [1, N, N] of rows (line, [i, j] or [i, j, w])."""
+    columns, weights = len(rows[0][1]), np.zeros((1, num_clients, num_clients))
     for k, (i, j, *weight) in rows:
         for client in (i, j):
             if client not in range(num_clients):

@@ -182,8 +182,12 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text in UTF-8, with its line ends as they are, as `write` does."""
-    write_bytes(path, text.encode())
+    """Write a text in UTF-8, with its line ends as they are, as `write` does.
+
+    A path in the text may hold bytes that the locale could not decode (`os.fsdecode`). They are written as they are if
+    they are UTF-8, whatever the locale says.
+    """
+    write_bytes(path, text.encode(errors="surrogateescape").decode(errors="replace").encode())
 
 
 class Appended:

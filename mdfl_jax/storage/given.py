@@ -5,19 +5,22 @@ regular file is opened, and only up to a size. The caller names the field and th
 the content of a file (`held`), which is then read like any other.
 """
 
+import codecs
 import contextlib
 import hashlib
 import io
 import os
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import IO, NoReturn
 
 import numpy as np
 
 from mdfl_jax.core.errors import UserError, errors_about
 from mdfl_jax.core.own_files import import_file
+from mdfl_jax.core.tables import Rows
 from mdfl_jax.storage.disk import GIB
 
 CODE = GIB // 64  # bytes of a file of code, of flags or of JSON of a study
@@ -33,6 +36,9 @@ _KINDS = {
 _OF_THE_SYSTEM = ("/proc/", "/sys/")
 GIVEN = "given:"  # the beginning of the names of what a Python program hands over
 _HELD: dict[str, bytes] = {}  # the contents of the files that a Python program hands over, by name
+_CONTROLS = re.compile("[\0-\b\x0e-\x1f\x7f]")  # that are in no text
+_UNDECODED = re.compile("[\udc80-\udcff]")  # the bytes that are not UTF-8, as surrogateescape has them
+LATIN = "read as Latin-1, since it is not UTF-8"
 
 
 @contextlib.contextmanager
@@ -90,15 +96,54 @@ def open_file(path: str | Path, most: int = TABLE) -> io.BufferedReader:
         _refuse(error)
 
 
-def read_text(path: str | Path, most: int = TABLE) -> str:
-    """Read a text in UTF-8 whole, with or without a byte order mark; its line ends stay as they are.
+def text_of(begin: bytes) -> str:
+    """Decode the beginning of a file, which may end within a character, to see of what kind it is."""
+    return begin.decode(encoding_of(begin), errors="replace")
+
+
+def encoding_of(begin: bytes) -> str:
+    """Return the encoding that the first bytes of a text say: UTF-16 with its mark, as Excel saves it, or UTF-8."""
+    return "utf-16" if begin[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
+
+
+def lines_in(stream: IO[bytes], notes: list[str], longest: int = -1) -> Iterator[str]:
+    """Yield the lines of a text in UTF-8, in UTF-16 with a byte order mark, or else in Latin-1.
+
+    Args:
+      stream: the bytes, at their beginning; a stream with `peek`.
+      notes: gets a line if the text is in Latin-1.
+      longest: characters of the longest part of a line that is yielded; -1: a line is one part.
+
+    Raises:
+      UnicodeDecodeError: for bytes that are no text.
+    """
+    encoding = encoding_of(stream.peek(2))  # type: ignore[attr-defined]
+    text = io.TextIOWrapper(stream, encoding, errors="strict" if encoding == "utf-16" else "surrogateescape")
+    while line := text.readline(longest):
+        if not line.isascii() and _UNDECODED.search(line):
+            line = _as_latin(line)
+            notes += [LATIN] * (LATIN not in notes)
+        yield line
+
+
+def _as_latin(line: str) -> str:
+    """Return a line whose bytes that are not UTF-8 are characters of Latin-1, with those that Windows adds to it."""
+    first = _UNDECODED.search(line)
+    assert first
+    if _CONTROLS.search(line):
+        raise UnicodeDecodeError("utf-8", bytes([ord(first[0]) - 0xDC00]), 0, 1, "no text")
+    return _UNDECODED.sub(lambda found: bytes([ord(found[0]) - 0xDC00]).decode("cp1252"), line)
+
+
+def read_text(path: str | Path, most: int = TABLE, any_encoding: bool = False) -> str:
+    """Read a text whole: UTF-8 with or without a byte order mark, with its line ends, or one of `lines_in`.
 
     Raises:
       UserError: As `open_file`, or if the file cannot be read or is no such text.
     """
     try:
         with open_file(path, most) as file:
-            return file.read().decode("utf-8-sig")
+            return "".join(lines_in(file, [])) if any_encoding else file.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UserError(f"it is not text: byte 0x{error.object[error.start]:02x} is not UTF-8") from None
     except OSError as error:
@@ -121,21 +166,28 @@ def import_given(path: str) -> None:
 
 
 def whole_numbers(field: str, path: str, header: tuple[str, ...], what: str) -> np.ndarray:
-    """Read a file of lines of whole numbers, whose first line may be the header: [n, len(header)] Python integers.
+    """Read a table of whole numbers, in the order of ``header`` or with a header: [n, len(header)] Python integers.
 
     Raises:
       UserError: If the file cannot be read, holds no line, or a line has another form.
     """
-    rows = []
+    found = []
     with errors_about(f"{field} {path!r}"):
-        for number, line in enumerate(read_text(path).splitlines(), 1):
-            row = [cell.strip() for cell in line.split(",")]
-            if not line or (number == 1 and tuple(row) == header):
-                continue
+        rows = Rows(read_text(path, any_encoding=True).splitlines(), at_line)
+        names = [name.lower() for name in rows.header] or list(header)
+        if missing := [name for name in header if name not in names]:
+            raise UserError(f"columns {','.join(names)}; {missing[0]} is missing: they must be {','.join(header)}")
+        for line, row in rows:
             try:
-                rows.append([int(cell) for cell, _ in zip(row, header, strict=True)])
+                cells = dict(zip(names, row, strict=True))
+                found.append([int(cells[name]) for name in header])
             except ValueError:
-                raise UserError(f"line {number}: {line!r} is not {','.join(header)}") from None
-        if not rows:
+                raise UserError(f"line {line}: {','.join(row)!r} is not {','.join(header)}") from None
+        if not found:
             raise UserError(f"it holds no {what}")
-    return np.array(rows, object)
+    return np.array(found, object)
+
+
+def at_line(text: str, line: int) -> NoReturn:
+    """Raise a `UserError` about a line of a file; 0: about all of it."""
+    raise UserError(f"line {line}: {text}" if line else text)

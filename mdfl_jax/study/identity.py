@@ -32,7 +32,7 @@ from mdfl_jax.storage.disk import dumps, plain
 from mdfl_jax.storage.study_files import runs_in
 from mdfl_jax.traces.reading import files_of as files_of_trace
 
-RESULTS = 4
+RESULTS = 5
 """The version of the numbers. It is raised when the same fields give other numbers than before, by another default of a
 field or by another rule, so that runs of the two are told apart."""
 GROWS = ("seeds", "first_seed", "sweep", "rounds")

@@ -21,7 +21,7 @@ from mdfl_jax.networks.costs import IGNORE, SHORT_CONTACTS, CostConfig
 from mdfl_jax.networks.radios.radio import RadioConfig, best_rate
 from mdfl_jax.networks.wrappers.attacked import AttackConfig
 from mdfl_jax.study import states
-from mdfl_jax.study.prepare.network import few_heard
+from mdfl_jax.study.prepare.network import few_heard, graph_notes, outnumbered
 from mdfl_jax.study.progress import few_of
 from mdfl_jax.study.study import Group, Study
 from mdfl_jax.tasks.losses import LOSSES, loss_named
@@ -56,7 +56,10 @@ def plan(study: Study, on: str = "") -> str:
         lines.append(f"  no differences: {why} {experiment.baseline}")
     noted = _without_effect(study)
     noted |= dict.fromkeys(line for point in study.points for line in member_notes(point.experiment))
-    noted |= dict.fromkeys(filter(None, (few_heard(point.experiment) for point in study.points)))
+    noted |= dict.fromkeys(
+        filter(None, (line(point.experiment) for point in study.points for line in (few_heard, outnumbered)))
+    )
+    noted |= dict.fromkeys(line for point in study.points for line in graph_notes(point.experiment))
     noted |= dict.fromkeys(unused([p.experiment for p in study.points]))
     told = (*_targets(study), *_beyond_the_data(study), *study.traces, *_absent(study), *study.pretrained)
     noted |= dict.fromkeys((*_never_carried(study), *told))

@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.numbers import Numbers, number
-from mdfl_jax.core.types import ClientParams, Params, Score, Spread, Task
+from mdfl_jax.core.types import ClientParams, Params, Score, Scoring, Spread, Task, TaskHooks
 from mdfl_jax.data.batching import Batch, Epochs, draw_epochs
 from mdfl_jax.tasks.gradients import PerSample
 from mdfl_jax.tasks.scoring import MANY, by_group
@@ -281,10 +281,9 @@ def regression(
         of.init,
         of.gradient,
         of.evaluate,
-        objective=of.objective,
-        validate=of.validate,
-        passes=of.epochs if batch_size else None,
-        spread=Spread(mesh, _by_client),
+        Spread(mesh, _by_client),
+        Scoring(objective=of.objective, validate=of.validate),
+        TaskHooks(passes=of.epochs if batch_size else None),
     )
 
 

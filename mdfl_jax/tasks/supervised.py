@@ -17,7 +17,7 @@ from mdfl_jax.core.flops import Products, products
 from mdfl_jax.core.numbers import Numbers
 from mdfl_jax.core.rng import stream
 from mdfl_jax.core.trees import STATISTICS, chosen_leaves, joined_leaves, rows_like, trained, with_trained
-from mdfl_jax.core.types import ClientParams, Links, Params, Score, Scoring, Spread, Tally, Task
+from mdfl_jax.core.types import ClientParams, Links, Params, Score, Scoring, Spread, Tally, Task, TaskHooks
 from mdfl_jax.data.augment import check_augmentation, draw_views, show
 from mdfl_jax.data.batching import (
     Batch,
@@ -413,11 +413,6 @@ def _make(asked: TaskRequest) -> Task:
         learner.init,
         learner.gradient,
         learner.evaluate,
-        validate=learner.validate if dataset.x_validation is not None else None,
-        by_place=getattr(PARTITIONS.numbers(asked.partition), "needs_places", False),
-        owner=learner.owner,
-        in_round=learner.in_round if dataset.targets is Targets.LABELS else None,
-        passes=learner.epochs if asked.batch_size else None,
         spread=Spread(asked.mesh, _by_client, learner.sizes.alone),
         scoring=Scoring(
             in_turn=learner.sizes.chunk > 0,
@@ -425,6 +420,13 @@ def _make(asked: TaskRequest) -> Task:
             num_labels=dataset.num_classes if dataset.targets is Targets.LABELS else None,
             local_accuracy=learner.local_accuracy if dataset.client_test is not None else None,
             part=Part(len(dataset.y_test), learner.evaluate_part),
+            validate=learner.validate if dataset.x_validation is not None else None,
+        ),
+        hooks=TaskHooks(
+            by_place=getattr(PARTITIONS.numbers(asked.partition), "needs_places", False),
+            owner=learner.owner,
+            in_round=learner.in_round if dataset.targets is Targets.LABELS else None,
+            passes=learner.epochs if asked.batch_size else None,
         ),
     )
 

@@ -15,6 +15,7 @@ from mdfl_jax.traces.resampling import (
     GAPS,
     MAX_ROUNDS,
     contact_table,
+    gap_rule,
     longest_gap,
     places_at,
     presence,
@@ -82,7 +83,7 @@ def in_contact(position: np.ndarray, radius: float) -> np.ndarray:
 
 
 def describe(
-    loaded: Trace | Contacts, radius: float = 100.0, dt: float = 0.0, gaps: str = "hold"
+    loaded: Trace | Contacts, radius: float = 100.0, dt: float = 0.0, gaps: str = "auto"
 ) -> list[tuple[str, str]]:
     """Describe a trace in words, as (what, value) pairs.
 
@@ -135,7 +136,7 @@ def _of_trace(trace: Trace, radius: float, dt: float, gaps: str) -> list[tuple[s
     picked = when[np.unique(np.linspace(0, len(when) - 1, INSTANTS).astype(int))]
     everybody = np.arange(len(trace.ids))
     position, known, held, _ = places_at(trace, picked, everybody, len(everybody), longest_gap(trace, between=between))
-    there = known | held if trace.stays or gaps == "hold" else known
+    there = known | held if trace.stays or gap_rule(trace, gaps) == "hold" else known
     stats = []
     for place, present in zip(position[..., :2], there):
         stats.append(link_stats(in_contact(place[present], radius), int(present.sum())))
@@ -163,8 +164,9 @@ def stay(trace: Trace, gaps: str) -> str:
     seen = f"median {np.median(last - first):g} s an id"
     if not late and not early:
         return seen
-    does = "stand there until then, or from then on" if gaps == "hold" else "are gone"
-    return f"{seen}; {late:,} come after the beginning, {early:,} leave before the end: they {does} (trace.gaps={gaps})"
+    rule = gap_rule(trace, gaps)
+    does = "stand there until then, or from then on" if rule == "hold" else "are gone"
+    return f"{seen}; {late:,} come after the beginning, {early:,} leave before the end: they {does} (trace.gaps={rule})"
 
 
 def _of_contacts(contacts: Contacts, dt: float) -> list[tuple[str, str]]:

@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 
 from mdfl_jax.core.errors import UserError, unknown_name
-from mdfl_jax.storage.given import held
+from mdfl_jax.core.tables import is_date, is_number, marks_of
+from mdfl_jax.storage.given import held, text_of
+from mdfl_jax.traces.formats.tables import has_contacts
 from mdfl_jax.traces.part import ALL, Part, of_contacts, of_places
 from mdfl_jax.traces.plausible import like_degrees
 from mdfl_jax.traces.reading import HALF_TURN, TRACE_FORMATS, files_of, first_line, opened, wrong
@@ -23,10 +25,13 @@ from mdfl_jax.traces.trace import Contacts, Trace
 EARTH_RADIUS = 6_371_008.8  # metres, the IUGG mean radius R1
 
 _HEAD = 1 << 16  # bytes at the beginning of a file, by which its format is found
+_FEWEST = 3  # columns of a table
 _TRIED = 20  # files of a folder by which its format is found
 
 
-def load(path: str | Path, format: str = "auto", columns: str = "", part: Part = ALL) -> Trace | Contacts:
+def load(
+    path: str | Path, format: str = "auto", columns: str = "", part: Part = ALL, hold: float = 0.0
+) -> Trace | Contacts:
     """Read a trace file, plain or gzip, or a folder of files.
 
     Args:
@@ -34,6 +39,7 @@ def load(path: str | Path, format: str = "auto", columns: str = "", part: Part =
       format: a name of `TRACE_FORMATS`, or "auto", which is `detect`. Then metres that look like degrees are refused.
       columns: the names of the columns of a table in their order, such as "id,time,lon,lat"; "": as its header says.
       part: which part of it is used.
+      hold: seconds for which each contact of a list ``time,i,j`` holds; 0: the shortest step between two of its times.
 
     Returns:
       The places, or the contact list.
@@ -51,7 +57,13 @@ def load(path: str | Path, format: str = "auto", columns: str = "", part: Part =
         wrong(path, f"trace.columns is {columns!r}, and the format {name} has columns of its own; it must be empty")
     loaded = TRACE_FORMATS[name].read(path, **({"named": named} if named else {}))
     loaded = replace(loaded, why="; ".join(filter(None, (sign, loaded.why))))
+    step = loaded.step if isinstance(loaded, Contacts) else 0.0
+    if hold and not step:
+        wrong(path, f"trace.hold is {hold:g}; it must be 0: the file says itself when contacts end, or has none")
     if isinstance(loaded, Contacts):
+        if step:
+            why = f"{loaded.why}; steps of {step:g} s; each contact holds {hold or step:g} s (trace.hold)"
+            loaded = replace(loaded, end=loaded.start + (hold or step), why=why)
         return loaded if part == ALL else of_contacts(loaded, part)
     if part != ALL:
         loaded = of_places(path, loaded, part)
@@ -85,6 +97,17 @@ def projected(trace: Trace) -> Trace:
     return replace(trace, x=x, y=y, origin=(lon, lat))
 
 
+def _nearest(line: str) -> str:
+    """Say what a line that has no header may be: a row of a table, whose columns nobody has named."""
+    cells = [cell.strip() for cell in line.split(marks_of([line])[0].strip() or None)]
+    if len(cells) < _FEWEST or not any(map(is_number, cells)):
+        return ""
+    dates = [str(k) for k, cell in enumerate(cells, 1) if is_date(cell)]
+    return f"; it may be a table of {len(cells)} columns without a header" + (
+        f", dates in column {dates[0]}" if dates else ""
+    )
+
+
 def detect(path: str | Path, named: Sequence[str] = ()) -> tuple[str, str]:
     """Find the format of a file or a folder by the ending of its name and by its header.
 
@@ -105,7 +128,7 @@ def detect(path: str | Path, named: Sequence[str] = ()) -> tuple[str, str]:
     by_name, by_text, begins = dict[str, str](), dict[str, str](), ""
     for _, file in files_of(path)[:_TRIED]:
         with opened(file) as stream:
-            text = stream.read(_HEAD).decode("utf-8-sig", errors="replace").lstrip()
+            text = text_of(stream.read(_HEAD)).lstrip()
         begins = begins or first_line(text)
         ending = Path(str(file).removesuffix(".gz")).suffix.lower()
         for name in names:
@@ -117,14 +140,15 @@ def detect(path: str | Path, named: Sequence[str] = ()) -> tuple[str, str]:
     if named:
         found = {name: sign for name, sign in found.items() if TRACE_FORMATS[name].takes_columns}
         if len(found) != 1:
-            return ("contacts" if {"i", "j"} <= {*named} else "csv"), ""
+            return ("contacts" if has_contacts(named) else "csv"), ""
     if len(found) == 1:
         return next(iter(found.items()))
     if not found:
         wrong(
             path,
-            f"neither its ending nor a header says its format (it begins with {begins[:40]!r}); trace.format names it: "
-            f"{', '.join(names)}; or trace.columns names the columns of a table, such as time,id,x,y",
+            f"neither its ending nor a header says its format (it begins with {begins[:40]!r}){_nearest(begins)}; "
+            f"trace.format names it: {', '.join(names)}; or trace.columns names the columns of a table, such as "
+            "time,id,x,y",
         )
     signs = " or ".join(f"{name} ({sign})" for name, sign in found.items())
     wrong(path, f"it may be {signs}; trace.format says which, as in trace.format={next(iter(found))}")

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.traces.reading import date_seconds, wrong
+from mdfl_jax.core.tables import date_seconds
+from mdfl_jax.traces.reading import wrong
 from mdfl_jax.traces.trace import Contacts, Trace
 
 TURN = 360.0  # degrees of longitude around the earth

@@ -115,7 +115,7 @@ def doubts(loaded: Trace | Contacts, between: float | None = None) -> list[str]:
       between: its `typical` spacing; None: it is not looked at.
     """
     if isinstance(loaded, Contacts):
-        return [] if loaded.in_rounds else _of_times(float(loaded.start.min()), float(loaded.end.max()))
+        return _of_rounds(loaded) if loaded.in_rounds else _of_times(float(loaded.start.min()), float(loaded.end.max()))
     found, pace = list[str](), speeds_of(loaded)
     if not pace.steps:
         one = "the id has" if len(loaded.ids) == 1 else "no id has more than"
@@ -134,6 +134,16 @@ def doubts(loaded: Trace | Contacts, between: float | None = None) -> list[str]:
             "degrees or kilometres?"
         )
     return found + _of_times(float(loaded.times[0]), float(loaded.times[-1]))
+
+
+def _of_rounds(contacts: Contacts) -> list[str]:
+    """Tell whether the rounds of a list are always several rounds apart, as the seconds of scans are."""
+    apart = np.diff(np.unique(contacts.start)).astype(np.int64)
+    step = int(np.gcd.reduce(apart)) if len(apart) else 1
+    if step <= 1:
+        return []
+    named = f"in a column time each contact holds {step} s, as trace.hold says"
+    return [f"rounds in steps of {step}; are they seconds of scans? {named}"]
 
 
 def _of_times(begin: float, end: float) -> list[str]:

@@ -4,21 +4,21 @@ The readers are in `mdfl_jax.traces.formats`, a file for each kind of format. `m
 """
 
 import gzip
-import io
 import math
 import zlib
 from array import array
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import IO, NamedTuple, NoReturn, cast
+from typing import IO, Any, NamedTuple, NoReturn, cast
 
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.registry import Registry
-from mdfl_jax.storage.given import LARGE, open_file
+from mdfl_jax.core.tables import COMMENT, Rows, date_seconds
+from mdfl_jax.storage.given import LARGE, lines_in, open_file
 from mdfl_jax.traces.trace import Contacts, Trace
 
 # In metres. Beyond it float32 is coarser than 4 mm, so places are measured from an origin near the first sample.
@@ -75,19 +75,22 @@ def opened(path: str | Path) -> Iterator[IO[bytes]]:
         wrong(path, f"it cannot be read ({error.strerror or error})")
 
 
-def lines_of(path: str | Path, stream: IO[bytes]) -> Iterator[str]:
-    """Yield the lines of a stream of UTF-8 text, without a byte order mark.
+def lines_of(path: str | Path, stream: IO[bytes], notes: list[str] | None = None) -> Iterator[str]:
+    """Yield the lines of a text, as `mdfl_jax.storage.given.lines_in`.
 
     Raises:
       UserError: for a line that is longer than `LONGEST_LINE`, or more than `MOST_SAMPLES` lines.
     """
-    text, line = io.TextIOWrapper(stream, encoding="utf-8-sig"), 0
-    while found := text.readline(LONGEST_LINE):
-        line += 1
+    for line, found in enumerate(lines_in(stream, [] if notes is None else notes, LONGEST_LINE), 1):
         if len(found) == LONGEST_LINE and not found.endswith("\n"):
             wrong(path, f"it has more than {LONGEST_LINE:,} characters, which is no line of a trace", line)
         check_count(path, line, line, "lines")
         yield found
+
+
+def rows_of(path: str | Path, stream: IO[bytes], notes: list[str] | None = None, **form: Any) -> Rows:
+    """Return the rows of a stream that is a table; ``form`` are further arguments of `mdfl_jax.core.tables.Rows`."""
+    return Rows(lines_of(path, stream, notes), partial(wrong, path), **form)
 
 
 def check_count(path: str | Path, count: int, line: int, what: str = "samples") -> None:
@@ -133,16 +136,19 @@ def parse_whole(path: str | Path, line: int, name: str, text: str, below: int = 
     return value
 
 
-def date_seconds(text: str) -> float | None:
-    """Return the seconds since 1970 of a date with a time, in UTC if it names no zone; None for another text."""
-    text = text.strip()
-    if len(text) < 10 or not text[:4].isdecimal() or text[4] not in "-/":
-        return None
+def seconds(path: str | Path, line: int, text: str, name: str = "time") -> float:
+    """Return the seconds since 1970 of a date with a time, in UTC where it names no other zone.
+
+    Raises:
+      UserError: for another text, or a date whose day and month cannot be told apart; the message has the line.
+    """
     try:
-        found = datetime.fromisoformat(text.replace("/", "-"))
-    except ValueError:
-        return None
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+        found = date_seconds(text)
+    except UserError as error:
+        wrong(path, f"{name} is {error}", line)
+    if found is None:
+        wrong(path, f"{name} is {text.strip()!r}; it must be a date and a time, such as 2008-10-23T02:53:04Z", line)
+    return found
 
 
 def files_of(path: str | Path) -> list[tuple[str, Path]]:
@@ -180,7 +186,8 @@ def origin_near(x: float, y: float, geographic: bool) -> tuple[float, float]:
 class Columns:
     """Collects the samples of a file in compact columns, and checks each of them. Each sample has its own time.
 
-    A sample that is there twice, one after the other, counts once. All samples have a height, or none has.
+    A sample that is there twice, one after the other, counts once, and `notes` has the number of such samples. All
+    samples have a height, or none has.
 
     Args:
       path: the file, for error messages.
@@ -193,6 +200,9 @@ class Columns:
         self.kinds: list[str] = []
         self.last: list[float] = []
         self.at: list[int] = []  # the last sample of each node
+        self.line_of: list[int] = []  # and its line
+        self.doubled = 0
+        self.notes: list[str] = []  # what was not taken as the file has it
         self.time, self.node = array("d"), array("i")
         self.x, self.y, self.z = array("f"), array("f"), array("f")
         self.origin = (0.0, 0.0)
@@ -218,6 +228,7 @@ class Columns:
             self.kinds.append(kind)
             self.last.append(-EXACT)
             self.at.append(-1)
+            self.line_of.append(0)
         if not self.last[node] < time < EXACT:
             if not math.isfinite(time):
                 wrong(self.path, f"time is {time}; it must be finite", line)
@@ -226,14 +237,16 @@ class Columns:
             if time == self.last[node]:
                 place, at = (np.float32(x - self.origin[0]), np.float32(y - self.origin[1])), self.at[node]
                 if place == (self.x[at], self.y[at]) and (z is None or (self.z and np.float32(z) == self.z[at])):
+                    self.doubled += 1
                     return
-                wrong(self.path, f"id {name!r} has a second sample at time {time:.12g}", line)
+                other = f"; its first one is in line {self.line_of[node]}" if line else ""
+                wrong(self.path, f"id {name!r} has a second sample at time {time:.12g}{other}", line)
             wrong(
                 self.path,
                 f"id {name!r} goes back from time {self.last[node]:.12g} to {time:.12g}; times must grow",
                 line,
             )
-        self.last[node], self.at[node] = time, len(self.time)
+        self.last[node], self.at[node], self.line_of[node] = time, len(self.time), line
         check_count(self.path, len(self.time), line)
         if z is not None or self.z:
             self.rise(line, name, time, z)
@@ -299,6 +312,8 @@ class Columns:
         times = np.unique(time) if instants is None else np.frombuffer(instants)
         offsets = np.append(np.searchsorted(time, times), len(time))
         kinds = tuple(self.kinds) if any(self.kinds) else ()
+        twice = f"repeated samples left out: {self.doubled:,}"
+        why = "; ".join(filter(None, (why, *self.notes, twice * bool(self.doubled))))
         name = f"{format_name}_geo" if self.geographic else format_name
         trace = Trace(tuple(self.ids), times, offsets, node, x, y, self.origin, waypoints, name, why, kinds, z=z)
         if not len(node):
@@ -337,5 +352,5 @@ TRACE_FORMATS: Registry[TraceFormat] = Registry(
 
 
 def first_line(text: str) -> str:
-    """Return the first line of a text that is not blank and no comment (#); "" if there is none."""
-    return next((line for line in text.splitlines() if line.strip() and not line.startswith("#")), "")
+    """Return the first line of a text that is not blank and no comment; "" if there is none."""
+    return next((line for line in text.splitlines() if line.strip() and not line.startswith(COMMENT)), "")

@@ -14,7 +14,7 @@ from mdfl_jax.traces.trace import Contacts, ContactTable, Trace, TraceTable
 VEHICLES = ("longest", "first", "reuse")
 FEW = 64  # times between samples of a node by which its gaps are told
 CHUNK = 1 << 16  # samples processed at once, so that a large trace needs little further memory
-GAPS = ("hold", "absent")
+GAPS = ("auto", "hold", "absent")
 MAX_ROUNDS = 10_000_000  # so that a mistyped dt gives an error and does not exhaust the memory
 MOST_PLACES = 500_000_000  # of all clients in all rounds; each takes about 20 bytes while the table is made
 MOST_LINKS = 100_000_000  # of all rounds; each takes about 50 bytes while the table is made
@@ -138,7 +138,7 @@ def resample(
     rounds: int = 0,
     num_clients: int = 0,
     start: float | None = None,
-    gaps: str = "hold",
+    gaps: str = "auto",
     max_gap: float | None = None,
     vehicles: str | Sequence[str] = "longest",
 ) -> TraceTable:
@@ -155,7 +155,7 @@ def resample(
       num_clients: N; 0 takes as many as there are vehicles. Clients beyond the vehicles are never present.
       start: time in seconds at which round 0 begins; None is the trace's first instant.
       gaps: ``hold``: a client in a gap stays where it was last seen (or will first be seen) and meets others there.
-        ``absent``: it meets nobody.
+        ``absent``: it meets nobody. ``auto``: `gap_rule`.
       max_gap: seconds, above 0; None is three times the median time between two samples of the same vehicle.
       vehicles: which vehicles the clients are. ``longest``: the N that are present longest between rounds 0 and R, in
         the file's order. ``first``: the N that come first in the file. ``reuse``: a client is one vehicle after
@@ -178,10 +178,18 @@ def resample(
     slot = assign(trace, num_clients, vehicles, float(when[0]), float(when[-1]))
     place, known, held, node = places_at(trace, when, slot, num_clients, longest_gap(trace, max_gap))
     given = known | held if trace.stays else known
-    present = given | held if gaps == "hold" else given
+    present = given | held if gap_rule(trace, gaps) == "hold" else given
     goes = given[1:] & given[:-1] & (node[1:] == node[:-1])
     height = None if trace.z is None else place[..., 2]
     return TraceTable(place[..., :2], present, float(when[0]), float(dt), goes, height)
+
+
+def gap_rule(trace: Trace, gaps: str = "auto") -> str:
+    """Return what nodes do in gaps, hold or absent. With ``auto`` it is what the format of the file means.
+
+    Who is in no sample of SUMO, AIS or GPS has left; who has passed its last waypoint stands there.
+    """
+    return gaps if gaps != "auto" else "hold" if trace.stays else "absent"
 
 
 def round_times(trace: Trace, dt: float, rounds: int = 0, start: float | None = None) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 import gzip
 import io
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import NamedTuple, TextIO
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.numbering import natural
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +84,7 @@ class Contacts:
       format: name of the file's format.
       why: as of a `Trace`.
       kinds: the type of each client of ``ids``, such as a class of a school; () where the file says none.
+      step: seconds between the times of a file that says no ends, for which contacts then hold; 0 where it says ends.
     """
 
     start: np.ndarray
@@ -95,9 +96,10 @@ class Contacts:
     format: str = "contacts"
     why: str = ""
     kinds: tuple[str, ...] = ()
+    step: float = 0.0
 
 
-def numbered(
+def of_names(
     start: Sequence[float],
     end: Sequence[float],
     pairs: Sequence[tuple[object, object]],
@@ -114,19 +116,13 @@ def numbered(
       format: name of its format.
       kinds: the type of each node by its name; empty where the file says none.
     """
-    names = sorted({str(name) for pair in pairs for name in pair}, key=_natural)
+    names = sorted({str(name) for pair in pairs for name in pair}, key=natural)
     index = {name: k for k, name in enumerate(names)}
     pair = np.array([[index[str(i)], index[str(j)]] for i, j in pairs], np.int32)
     types = tuple(kinds[name] for name in names) if kinds else ()
     return Contacts(
         np.array(start, float), np.array(end, float), pair, False, source, tuple(names), format, kinds=types
     )
-
-
-def _natural(name: str) -> list[tuple[bool, int, str]]:
-    """Return a key by which numbers within names are ordered as numbers."""
-    parts = re.split(r"(\d+)", name)
-    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts if part]
 
 
 class TraceTable(NamedTuple):

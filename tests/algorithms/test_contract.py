@@ -172,14 +172,14 @@ def test_bits_of_messages_in_double_precision():
     """A whole model, or the coordinates of a sparse message and their bitmap, or nothing that is known beforehand."""
     whole = ("dpsgd", "extra", "d2", "dsgdm_n", "qg_dsgdm", "qg_dsgdm_n", "nids", "gradient_tracking", "dfedsam")
     for name in (*whole, "dfedavgm", "kgt", "epidemic", "epidemic_oracle", "dmgt_svrg"):
-        assert ALGORITHMS[name](Settings()).double_bits(None, 10) == 640, name
+        assert ALGORITHMS[name](Settings()).traits.double_bits(None, 10) == 640, name
     for name in ("anq_nids", "beer", "choco", "dcd_psgd", "squarm_sgd"):
         sparse = ALGORITHMS[name](Settings(compressor="top_k"))
-        assert sparse.double_bits(numbers_of(name, "top_k"), 1000) == 63 * 200 + 1000, name
-        assert ALGORITHMS[name](Settings(compressor="sign")).double_bits is None, name
-    assert ALGORITHMS["allreduce"](Settings()).double_bits is None
+        assert sparse.traits.double_bits(numbers_of(name, "top_k"), 1000) == 63 * 200 + 1000, name
+        assert ALGORITHMS[name](Settings(compressor="sign")).traits.double_bits is None, name
+    assert ALGORITHMS["allreduce"](Settings()).traits.double_bits is None
     few = numbers_of("pame", transmission=np.float32(0.01))
-    assert ALGORITHMS["pame"](Settings()).double_bits(few, 10_000) == 63 * 100 + 10_000  # PaME (8)
+    assert ALGORITHMS["pame"](Settings()).traits.double_bits(few, 10_000) == 63 * 100 + 10_000  # PaME (8)
 
 
 @pytest.mark.parametrize("name", [name for name in ALGORITHMS if name not in AT_SERVER])

@@ -77,7 +77,8 @@ def test_a_table_of_samples_is_told_from_a_trace_and_read_as_the_flags_say(told,
         "--trace=trace.csv",
     )
     assert "train samples  32" in dropped
-    assert "read as        the target is the column kind (2 labels), the features are size\n" in dropped
+    read = "the target is the column kind (2 labels), the features are size; labels a, b are numbered 0, 1\n"
+    assert f"read as        {read}" in dropped
     assert "the target is the column x (a regression), the owners are the column kind, " in regression
     assert "the features are size, share (3 texts)\n" in regression
     assert "[8, 6, 3], an image" in photos
@@ -101,7 +102,7 @@ def test_edge_lists_and_partitions_are_told(told, folder):
         (edges[2], 3, 2, "mean 1.33, from 1 to 2", "the weights of the links"),
     ):
         assert f"clients  {clients}\nlinks    {links} in both directions\ndegree   {degree}\n" in out
-        assert f"read as  an edge list with {weights}" in out
+        assert f"read as  a graph with {weights}" in out
     assert "clients    2\nlabels     3\nsamples    32, of a client 7 to 25\n" in partition
 
 

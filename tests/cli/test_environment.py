@@ -6,6 +6,7 @@ import sys
 
 import pytest
 from shell import ROOT
+from small import TINY
 
 pytestmark = pytest.mark.long
 
@@ -78,3 +79,30 @@ def test_own_code_that_raises_while_a_study_runs_is_told_in_one_line(tmp_path, f
     errors = [line for line in said if line.startswith("error")]
     assert (status, errors) == (2, ["error: mine.py:11: ValueError: of the user"])
     assert not any(word in "\n".join(said) for word in ("Traceback", 'File "'))
+
+
+def study_under(folder, *words, **variables):
+    """Run a short study of a folder under some variables; return what it says, and the folder of its results."""
+    (folder / "tiny.py").write_text(TINY)
+    arguments = [f"--config={folder / 'tiny.py'}", f"--workdir={folder / 'run'}", *words]
+    status, said = ended("launch.sweep", *arguments, cwd=folder, **variables)
+    assert (status, [line for line in said if "Traceback" in line]) == (0, []), said
+    return said, folder / "run"
+
+
+def test_a_locale_of_ascii_writes_utf_8(tmp_path):
+    folder = tmp_path / "Zürich µ"
+    folder.mkdir()
+    _, run = study_under(folder, LC_ALL="C", LANG="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+    written = [path for path in run.rglob("*") if path.suffix in (".html", ".md", ".json", ".jsonl", ".tex", ".svg")]
+    assert "Zürich µ" in "".join(path.read_text(encoding="utf-8") for path in written if path.suffix == ".html")
+    assert len([path.read_text(encoding="utf-8") for path in written]) > 3
+
+
+def test_a_search_for_nans_stops_at_none_of_our_own(tmp_path):
+    """What diverged clients and those without samples score is NaN; what has diverged is named with its round."""
+    empty = ("--config.data.partition=classes_per_client", "--config.data.classes_per_client=1")
+    said, _ = study_under(
+        tmp_path, *empty, "--config.network.num_clients=14", "--config.algorithm.lr=1e20", JAX_DEBUG_NANS="1"
+    )
+    assert any(line.startswith("warning: static: diverged: seed 0 in round 1 with norm ") for line in said)

@@ -56,3 +56,12 @@ def test_every_number_is_taken_within_its_bounds_and_refused_beyond_them():
             assert "\n" not in str(caught.value)
             refused += 1
     assert refused > 150
+
+
+def test_numbers_of_numpy_and_sequences_of_words_are_taken():
+    given = {"network.radius": np.float32(2.5), "seeds": np.array(2), "data.flip": np.True_, "data.drop": ("a", "b")}
+    given |= {"data.name": np.str_("digits"), "data.limit_train": np.uint8(100), "trace.times": [0, 60]}
+    values = {path: check_value(path, value) for path, value in given.items()}
+    assert values == {"network.radius": 2.5, "seeds": 2, "data.flip": True, "data.drop": "a,b", "data.name": "digits",
+                      "data.limit_train": 100, "trace.times": "0,60"}  # fmt: skip
+    assert {type(value) for value in values.values()} == {float, int, bool, str}

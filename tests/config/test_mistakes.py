@@ -95,7 +95,7 @@ PRESENCE = """
 presence.name=poisson | presence.at_start=7 => presence.at_start is 7; it must be at most network.num_clients, which is
 presence.name=table => presence.file is ''; it must be a file of lines client,from,to: presence.name is table
 presence.name=table | presence.file=none.csv => presence.file 'none.csv': there is no such file
-presence.name=trace => presence.name is trace; it must be another one: trace.gaps is hold, so that no client is ever
+presence.name=trace | trace.gaps=hold => presence.name is trace; it must be another one: trace.gaps is
 presence.name=trace | trace.gaps=absent => presence.name is trace; it must be another one: network.mobility random_m
 presence.name=markov | algorithm.name=kgt | presence.newcomers=initial => presence.newcomers is initial; it must be kept
 """
@@ -187,6 +187,8 @@ cost.short_contact=next_contact | engine.links=lists => engine.links is lists; i
 & radio.name=log_distance
 radio.name=air_to_ground | radio.height=2 | radio.height_spread=0.5 => radio.height is 2; the lowest client in the air,
 radio.fading=nakagami | radio.fading_shape=0.7 => radio.fading_shape is 0.7; it must be a multiple of 0.5
+radio.name=log_distance | radio.rate=shannon | radio.width=10 => radio.width is 10.0; it must be at least 100
+radio.name=air_to_ground | radio.frequency=2400 => radio.frequency is 2400.0; it must be at least 0.03125 and at
 radio.rate=shannon | cost.bandwidth=1e6 => cost.bandwidth is 1000000.0; it must be inf: radio.rate shannon says the rate
 radio.rate=table => radio.mcs has no row; it must be 'dB,bit/s; dB,bit/s; ...'
 radio.rate=table | radio.mcs=4,1e6; 5 => radio.mcs: '5' is not of the form x,y

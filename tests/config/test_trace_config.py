@@ -19,7 +19,7 @@ def traced(tiny, tmp_path):
 
 def test_a_study_tells_how_it_read_its_file(traced, tmp_path):
     """The note is in the plan; so is what may be a mistake, and who leaves."""
-    study = make_study(traced(sweep="trace.gaps=hold,absent", baseline=""))
+    study = make_study(traced(sweep="trace.gaps=hold,absent,auto", baseline=""))
     lines = plan(study).splitlines()
     file = f"  note: trace.file {tmp_path / 'town.csv'}: "
     columns = "time is column 1, id is column 2, x is column 3, y is column 4 (by the header)"

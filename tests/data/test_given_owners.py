@@ -45,7 +45,7 @@ def test_natural_owners_stay_with_their_samples(tmp_path):
         assert "; allowed: whole numbers [12]" in told(owned, wrong)
     dataset = owned(np.arange(12))
     for text, num_clients, says in (
-        ("3\n" * 12, 3, "names the client 3; network.num_clients is 3"),
+        ("0\n3\n" * 6, 3, "names the client 3; network.num_clients is 3"),
         ("-1\n" * 12, 3, "gives no client a sample"),
         ("1,1,1\n1,1,1\n", 3, "has counts of 2 clients; network.num_clients is 3"),
         ("0\n" * 11, 3, "has 11 owners; owned has 12 training samples"),
@@ -79,11 +79,12 @@ def test_files_of_tables(tmp_path):
     """Of CSV, NumPy and PFLlib."""
     path = tmp_path / "table.csv"
     for text, expected in [
-        ("owner\n2\n\n1\n", [2, 1]),
+        ("owner\n2\n\n1\n", [1, 0]),
+        ("owner\n2\n-1\n0\n", [2, -1, 0]),
         ("zero, one\n 1, 0\n", [[1, 0]]),
         ("", "it holds no line of numbers"),
         ("0\n1.5\n", "line 2: '1.5' is not of whole numbers"),
-        ("1,2\n3\n", "line 2: 1 columns where line 1 has 2"),
+        ("1,2\n3\n", "line 2: 1 columns where the first line has 2"),
         ("0\n-2\n", "numbers from -2 to 0"),
         ("0\n99999999999\n", "numbers from 0 to 99999999999"),
     ]:

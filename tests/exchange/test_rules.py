@@ -175,6 +175,13 @@ def test_a_graph_on_which_a_rule_can_hold_nowhere_is_refused_and_a_movement_is_n
     assert "falls back" in describe_of(**{"sweep": "algorithm.aggregation=mean,krum", "seeds": 1})
 
 
+def test_more_attackers_than_the_rule_bears_are_noted():
+    given = {"algorithm.aggregation": "krum", "attack.name": "sign_flip", "attack.number": 2, "sweep": ""}
+    said = "algorithm.max_attackers is 1; 2 clients attack, so a client may hear more attackers than krum bears"
+    assert f"note: {said}" in describe_of(**given, baseline="")
+    assert "clients attack, so" not in describe_of(**given | {"attack.number": 1}, baseline="")
+
+
 @pytest.mark.parametrize("rule", RULES)
 def test_a_rule_says_whether_it_reads_the_mixing_weights_and_keeps_the_mean_and_keeps_double_precision(rule):
     traits, everybody = AGGREGATIONS.traits(rule), ~np.eye(N, dtype=bool)

@@ -220,6 +220,9 @@ def test_a_plan_tells_what_has_no_effect_and_what_never_fits():
         "cost.short_contact is drop; no contact ever carries a model: its 20,800 bits take 0.001541 s at 1.35e+07 bit/s"
     )
     assert f"note: {never}, the most, and a round lasts 0.0015 s" in told
+    weak = {"radio.name": "log_distance", "radio.power": -80.0, "network.radius": 50.0}
+    silent = "a power of -80 dBm, a noise of -95 dBm and an SNR of 5 dB allow a loss of 10 dB, and it is "
+    assert silent in plan(make_study(tiny_config(**weak)))
     told = plan(make_study(tiny_config(**{"radio.sharing": "turns"})))
     assert "note: radio.sharing is turns; it has no effect: cost.bandwidth is inf and radio.rate is empty" in told
 

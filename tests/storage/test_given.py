@@ -108,6 +108,6 @@ def test_nothing_else_opens_files_of_the_user():
 
 def test_what_is_no_text_is_named(tmp_path):
     path = tmp_path / "speeds.txt"
-    path.write_bytes(b"1 2 3 4 5 \xff")
+    path.write_bytes(b"1 2 3 4 5 \1\xff")
     line = told(make_study, tiny_config(**{"cost.speeds": str(path), "cost.seconds_per_sample": 1.0}))
     assert line == f"cost.speeds {str(path)!r}: it is not text: byte 0xff is not UTF-8"

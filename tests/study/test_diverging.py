@@ -19,8 +19,7 @@ from mdfl_jax.core.stopping import largest_norm, no_divergence, update_divergenc
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.networks.graphs import GraphParams
-from mdfl_jax.report.read import read_workdir
-from mdfl_jax.results.results import models_of
+from mdfl_jax.results.results import Results, models_of
 from mdfl_jax.study import Interrupted, make_study
 
 SEEDS, ROUNDS, EVERY = 4, 8, 2
@@ -175,7 +174,7 @@ def test_means_stand_on_the_seeds_that_did_not_diverge(bounded, free, crossed, t
     folder = shutil.copytree(bounded, tmp_path / "run")
     manifest = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(manifest | {"status": "running"}))
-    (read,) = read_workdir(folder).points
+    (read,) = Results.read(folder).shown().outcomes
     for key in ("diverged", "divergence", "rounds_to_target"):
         assert read[key] == point[key], key
     assert read["final_accuracy"]["mean"] == pytest.approx(point["final_accuracy"]["mean"])

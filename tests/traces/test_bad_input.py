@@ -27,7 +27,11 @@ CASES = [
     ("a.xml", STEP + '<timestep time="0"/></fcd-export>', "line 5: time goes from 0 to 0; times"),
     ("a.xml", STEP.replace('"2"', '"two"') + "</fcd-export>", "line 3: y is 'two'; it must be a number"),
     ("a.xml", STEP.replace('"2"', '"nan"') + "</fcd-export>", "id 'a' at time 0: y is nan; it must be finite"),
-    ("a.xml", STEP.replace("</timestep>", AGAIN), "line 4: id 'a' has a second sample at time 0"),
+    (
+        "a.xml",
+        STEP.replace("</timestep>", AGAIN),
+        "line 4: id 'a' has a second sample at time 0; its first one is in line 3",
+    ),
     ("a.xml", ENTITY + STEP + "</fcd-export>", "a document type (DOCTYPE, entities) is refused"),
     ("a.xml", STEP + DEGREES, "<vehicle> has no attribute x"),
     ("a.xml", STEP.replace('"a"', '"&e;"') + "</fcd-export>", "it is not XML (undefined entity)"),
@@ -71,13 +75,15 @@ CASES += [
     ("a", "when,who,x,y\n0,a,1,2\n", "columns when,who,x,y; they must be time,id,x,y or time,id,lon,lat"),
     ("a", "t,seconds,id,x,y\n0,0,a,1,2\n", "t and seconds may both be the time; trace.columns names them"),
     ("a", "time,id,x,y,lon,lat\n0,a,1,2,3,4\n", "it has x and y, and lon and lat; trace.columns names them"),
-    ("a", "time;id;x;y\n0,5;a;1;2\n", "time is '0,5'; it must be a number"),
+    ("a", "time;id;x;y\n0,5;a;1.5;2\n", "'0,5': some numbers have decimal points and others decimal commas"),
+    ("a", "time,id,x,y\n01/02/2024 00:00:00,a,1,2\n", "'01/02/2024 00:00:00' may begin with its day or with its month"),
+    ("a.csv", "frame,id,x,y\n1,a,1,2\n", "column frame counts frames; a column time must have their seconds"),
     ("a", FAR, "look like degrees"),
     ("a.xml", BARE, "trace.format=sumo reads metres; trace.format=sumo_geo reads degrees"),
     ("a.xml", "<gpx></gpx>", "it may be sumo (a name that ends in .xml) or gpx (the text '<gpx'); trace.for"),
     ("a.plt", PLT + "39.9,116.3,0,1,39744.1,2008-10-23\n", "line 7: 6 columns; a .plt has 7"),
-    ("a.plt", PLT + "39.9,116.3,0,1,39744.1,23.10.2008,02:53\n", "time is '23.10.2008 02:53'"),
-    ("a.gpx", "<gpx><trk><trkpt lat='1' lon='2'/></trk></gpx>", "a point of a track has no <time>"),
+    ("a.plt", PLT + "39.9,116.3,0,1,39744.1,23. Oct 2008,02:53\n", "time is '23. Oct 2008 02:53'"),
+    ("a.gpx", "<gpx><trk><trkpt lat='1' lon='2'/></trk></gpx>", "no point of its tracks has a <time>"),
     ("a.gpx", "<!DOCTYPE gpx><gpx/>", "a document type (DOCTYPE, entities) is refused; GPX has none"),
     ("a.one", "0 20 0 9 0 9\n0 a 1 2\n0 a 1\n", "line 3: 3 words; a sample has time id x y"),
     ("a.one", "0 4 0 10 0 2 0 45\n0 7 0 2 5\n4 7 10 2\n", "line 3: id '7' at time 4 has no z, and the samples be"),
@@ -93,7 +99,7 @@ CASES += [
 OF_FORMAT = [  # what only trace.format says
     ("csv", "0,a,1,2\n1,a,1,2\n", "line 1: its first line is no header; trace.columns names them in the order"),
     ("contacts", "0,1,2\n1,2,3\n", "line 1: its first line is no header; trace.columns names them in the order"),
-    ("cabspotting", "37.7 -122.3 0 1213084687\n37.7 -122.3 1\n", "line 2: 3 numbers; a line has latitude"),
+    ("cabspotting", "37.7 -122.3 0 1213084687\n37.7 -122.3 1\n", "line 2: 3 columns where the first line has 4"),
     ("sociopatterns", "20 1 2\n40 1 1\n", "line 2: badge 1 is in contact with itself"),
     ("one_conn", "5 CONN 1 2 up\n6 CONN 2 1 up\n", "line 2: the connection of 1 and 2 comes up, and is up since"),
     ("one_conn", "5 CONN 1 2 up\n4 CONN 2 1 down\n", "line 2: time goes back from 5 to 4"),
@@ -118,7 +124,7 @@ def test_a_wrong_file_is_one_line(tmp_path):
     for name, content, expected in (
         ("cut.xml.gz", whole[:-20], "the file is cut off: its gzip stream has no end"),
         ("damaged.xml.gz", whole[:20] + bytes([whole[20] ^ 0xFF]) + whole[21:], "the gzip stream is damaged"),
-        ("bytes.csv", b"time,id,x,y\n0,\xff\xfe,1,2\n", "it is not text: byte 0xff is not UTF-8"),
+        ("bytes.csv", b"time,id,x,y\n0,\xff\x01,1,2\n", "it is not text: byte 0xff is not UTF-8"),
     ):
         (tmp_path / name).write_bytes(content)
         assert expected in of_file(tmp_path / name)

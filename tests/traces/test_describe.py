@@ -45,7 +45,7 @@ def test_a_small_trace_in_words():
     assert lines == {
         "format": "sumo: the element <fcd-export>",
         "ids": "4 (east, north, walker, late)",
-        "types": "3 car, 1 (none)",
+        "types": "3 car, 1 person",
         "samples": "9 at 3 instants",
         "time": "0 to 2 s, a sample of an id every 1 s (median)",
         "area": "100.0 x 100.0 m from x = 0.0, y = 0.0",

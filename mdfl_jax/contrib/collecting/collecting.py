@@ -24,7 +24,7 @@ from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.rng import number_of, stream_at
 from mdfl_jax.core.section import Rule, Section, field, is_counted, section
 from mdfl_jax.core.trees import rows_like
-from mdfl_jax.core.types import Changes, Task
+from mdfl_jax.core.types import Changes, Task, TaskHooks
 from mdfl_jax.data.batching import index_clients
 from mdfl_jax.mobility.area import area
 from mdfl_jax.mobility.registry import world_in
@@ -165,7 +165,7 @@ class _Collector:
 
     def partition(self, data: SupervisedData, numbers: CollectingNumbers, key: jax.Array, places: jax.Array) -> Regions:
         """Divide the samples among the regions; see `mdfl_jax.core.types.Task`."""
-        middles = (centres(numbers, self.side),) if self.task.by_place else ()
+        middles = (centres(numbers, self.side),) if self.task.hooks.by_place else ()
         held = self.task.partition(self.divided(data), numbers.inner, key, *middles)._replace(blocks=None)
         region = region_of(numbers, places, self.side)
         first = jnp.maximum(held.num_samples, 1), held.label_counts
@@ -259,7 +259,7 @@ def collecting(
             raise UserError("data.drift is rotation; it must be another one: the samples are no square images")
         ways = [jnp.rot90(data.x_train, k, (1, 2)) for k in range(TURNS)]
         data = data._replace(x_train=jnp.concatenate(ways), y_train=jnp.concatenate([data.y_train] * TURNS))
-    scoring, hold = task.scoring, of.hold
+    scoring, hooks, hold = task.scoring, task.hooks, of.hold
     part, over_test = scoring.part, scoring.over_test
     empty = Collected(
         jnp.full((of.num_clients, window, rate), NOTHING, jnp.int32),
@@ -272,19 +272,20 @@ def collecting(
         partition=of.partition,
         gradient=hold(task.gradient),
         evaluate=hold(task.evaluate),
-        validate=task.validate and hold(task.validate),
-        by_place=True,
-        owner=None,
-        in_round=task.in_round and hold(task.in_round),
-        passes=task.passes and hold(task.passes),
         spread=task.spread._replace(by_client=None),
         scoring=scoring._replace(
             over_test=over_test and hold(over_test),
             local_accuracy=None,
             labels_here=lambda clients: clients.here,
             part=part and part._replace(evaluate=hold(part.evaluate)),
+            validate=scoring.validate and hold(scoring.validate),
         ),
-        changes=Changes(empty, of.step, of.held),
+        hooks=TaskHooks(
+            by_place=True,
+            in_round=hooks.in_round and hold(hooks.in_round),
+            passes=hooks.passes and hold(hooks.passes),
+            changes=Changes(empty, of.step, of.held),
+        ),
     )
 
 

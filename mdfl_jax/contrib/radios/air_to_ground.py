@@ -45,7 +45,7 @@ class AirToGroundNumbers(LogDistanceNumbers):
     )
     flying: str = number("mobile", "clients in the air", static=True, names=FLYING)
     antenna: float = number(1.5, "height of the clients on the ground", unit="m", at_least=0)
-    frequency: float = number(2.0, "frequency of the carrier", unit="GHz", above=0)
+    frequency: float = number(2.0, "frequency of the carrier", unit="GHz", at_least=0.03125, at_most=300)
     environment: str = number("urban", "buildings between the air and the ground", static=True, names=ENVIRONMENTS)
 
     def check(self, setting: Setting) -> None:

@@ -32,7 +32,9 @@ TABLE = _rows()
 class SidelinkNumbers(Numbers):
     """The numbers of ``nr_sidelink``."""
 
-    width: float = number(9e6, "bandwidth that is used; 9 MHz are 50 resource blocks of 180 kHz", unit="Hz", above=0)
+    width: float = number(
+        9e6, "bandwidth that is used; 9 MHz are 50 resource blocks of 180 kHz", unit="Hz", at_least=100
+    )
 
 
 RATES.register(

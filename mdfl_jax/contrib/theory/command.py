@@ -60,6 +60,6 @@ def main() -> int:
 
 def _write(path: Path, text: str) -> None:
     try:
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8", errors="surrogateescape")
     except OSError as error:
         raise UserError(f"--json={path}: cannot be written ({error.strerror or error})") from error

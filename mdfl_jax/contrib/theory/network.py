@@ -114,7 +114,7 @@ def check_points(points: Sequence[Point]) -> None:
 def simulated(simulation: Simulation, num_rounds: int) -> Any:
     """Return the program of a network's rounds: (data, hparams, keys [S]) -> the fields of `Rounds`."""
     network = simulation.network
-    if network.compares:
+    if network.hooks.compares:
         raise UserError("network.mobility has a rule that moves clients by their models, and theory trains none")
 
     def one(data: Any, hparams: Hparams, key: jax.Array) -> tuple[jax.Array, ...]:
@@ -131,7 +131,7 @@ def simulated(simulation: Simulation, num_rounds: int) -> Any:
 
         adjacency, mix = jax.lax.scan(step, start, jnp.arange(num_rounds, dtype=jnp.int32))[1]
         places = network.places(start)
-        attacker = ~network.counted(start) if network.counted else jnp.zeros(network.num_clients, bool)
+        attacker = ~network.hooks.counted(start) if network.hooks.counted else jnp.zeros(network.num_clients, bool)
         return adjacency, mix, held.label_counts, places.is_mobile, places.position, attacker
 
     return jax.jit(jax.vmap(one, in_axes=(None, None, 0)))

@@ -9,12 +9,11 @@
 - `data.categories` names the columns whose values are names whatever they look like: classes, or one-hot features.
 - Each cell has a value: empty ones and those of `MISSING` are refused.
 - Every fifth row is a test sample: of each owner if there are owners, else of each label.
-- Columns are divided by commas, or else by semicolons (then numbers may have decimal commas) or tabs.
+- Columns are divided as those of any table (`mdfl_jax.core.tables.Rows`).
 
 Nothing is guessed: a column without a name, or one that is nearly called as the target or the owners, is refused.
 """
 
-import csv
 import io
 import itertools
 import re
@@ -26,17 +25,21 @@ from typing import Any
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.tables import DECIMAL_COMMA, is_name, marks_of
+from mdfl_jax.core.numbering import numbering
+from mdfl_jax.core.tables import DECIMAL_COMMA, Rows, is_name
 from mdfl_jax.data.dataset import for_testing, in_single, whole_as_floats
 from mdfl_jax.data.files import while_reading
 from mdfl_jax.data.formats import FORMATS, NO_COLUMNS, TableColumns, of_ending
 from mdfl_jax.storage.disk import host_memory
-from mdfl_jax.storage.given import LARGE, open_file
+from mdfl_jax.storage.given import LARGE, at_line, lines_in, open_file
 
 TARGETS, OWNER = ("label", "target"), "client"
 NEARLY = {
     "data.target": ("label", "labels", "class", "classes", "target", "targets"),
-    "data.owner": ("client", "clients", "clientid", "owner", "owners", "user", "users", "userid", "id"),
+    "data.owner": (
+        *("client", "clients", "clientid", "owner", "owners", "user", "users", "userid", "id", "subject", "subjectid"),
+        *("participant", "participantid", "patient", "patientid", "device", "deviceid"),
+    ),
 }
 """Names, without case and anything but letters, that are nearly those of the target and of the owners."""
 NUMBERS_ROWS = re.compile(r"(unnamed:? ?\d+|level_\d+|(row|sample)?[ _]?(id|index|number|no|nr)\.?|rows?|rownames?|#|)")
@@ -67,7 +70,7 @@ def read(files: list[Path], where: str, columns: TableColumns = NO_COLUMNS) -> d
     Raises:
       UserError: if the file is damaged, has missing values or no header, or a column that cannot be used.
     """
-    table = _table(files[0], where)
+    table, notes = _table(files[0], where)
     for field, value in columns._asdict().items():
         names = [value] if isinstance(value, str) else value
         if unknown := [name for name in names if name and name not in table]:
@@ -86,6 +89,8 @@ def read(files: list[Path], where: str, columns: TableColumns = NO_COLUMNS) -> d
     features, moved = _features(table[inputs], columns.categories, where)
     y, away = _target(table[target].to_numpy(), target, target in columns.categories, where)
     moved[target] = away
+    classes = np.unique(table[target].to_numpy()).tolist() if y.dtype.kind == "i" else []
+    notes += [numbering("labels", classes)] * (classes != list(range(len(classes))))
     client = np.unique(table[owner].to_numpy(), return_inverse=True)[1] if owner else None
     group = client if client is not None else y if y.dtype.kind == "i" else np.zeros(len(y), int)
     test = for_testing(group)
@@ -102,7 +107,7 @@ def read(files: list[Path], where: str, columns: TableColumns = NO_COLUMNS) -> d
     single, coarse = in_single(where, {"train": x[~test], "test": x[test]}, "x")
     owners = {} if client is None else {"client": client[~test], "client_test": client[test]}
     arrays = {"x_train": single["train"], "y_train": y[~test], "x_test": single["test"], "y_test": y[test], **owners}
-    return {**arrays, "about": _about(target, y, owner, features, coarse, moved)}
+    return {**arrays, "about": "; ".join([_about(target, y, owner, features, coarse, moved), *notes])}
 
 
 def _about(
@@ -147,39 +152,37 @@ def _check_names(features: Sequence[str], columns: TableColumns, where: str) -> 
             raise UserError(f"{where}: column {found[0]!r} may be {what}; {remedy}")
 
 
-def _table(path: Path, where: str) -> Any:
+def _table(path: Path, where: str) -> tuple[Any, list[str]]:
     """Return the table with numbers where all cells of a column are numbers, and else with texts without outer blanks.
 
-    Whole numbers beyond 64 bits stay texts.
+    Whole numbers beyond 64 bits stay texts. The second result says what of the file was not taken as it is.
     """
     import pandas as pd
 
+    notes = list[str]()
     with while_reading(where, "a CSV file with a header"), warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # rows that are longer than the header
         with open_file(path, min(LARGE, host_memory())) as file:
-            text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
-            lines = list(itertools.islice((line for line in text if line.strip()), 2)) or [""]
-        if len(marks := marks_of(lines)) > 1:
-            shown = " or ".join(map(repr, marks))
-            raise UserError(f"{where}: {shown} may divide its columns; allowed: names and cells without the other one")
-        form: Any = {"sep": marks[0], "skipinitialspace": True, "keep_default_na": False, "low_memory": False}
-        form |= {"na_values": [""], "index_col": False}
-        table = pd.read_csv(path, **form)
-        cells = itertools.chain.from_iterable(_texts(table).values() if marks[0] == ";" else ())
+            rows = Rows(lines_in(file, notes), at_line, has_header=True)
+            text = io.StringIO("".join([rows.header_text, "\n", *rows.texts()]))
+        notes += rows.notes
+        form: Any = {"sep": r"\s+" if rows.mark == " " else rows.mark, "skipinitialspace": True}
+        form |= {"keep_default_na": False, "low_memory": False, "na_values": [""], "index_col": False}
+        table = pd.read_csv(text, **form)
+        cells = itertools.chain.from_iterable(_texts(table).values() if rows.mark != "," else ())
         if any(DECIMAL_COMMA.fullmatch(str(cell).strip()) for cell in cells):
-            table = pd.read_csv(path, decimal=",", **form)
+            text.seek(0)
+            table = pd.read_csv(text, decimal=",", **form)
         table = table.copy()  # one block of numbers, where pandas has one for each column
-        # Once more the header alone, since pandas has renamed the second of two equal names.
-        header = next(csv.reader(lines, delimiter=marks[0], skipinitialspace=True), [])
-    _check_header(header, where)
+    _check_header(rows.header, where)  # where pandas has renamed the second of two equal names
     if not len(table):
         raise UserError(f"{where}: it has no rows; allowed: a header and a row for each sample")
-    rows, places = np.nonzero(table.isna().to_numpy())
-    if len(rows):
-        earliest = int(np.lexsort((rows, places))[0])
+    empty, places = np.nonzero(table.isna().to_numpy())
+    if len(empty):
+        earliest = int(np.lexsort((empty, places))[0])
         raise UserError(
-            f"{where}: column {table.columns[places[earliest]]!r} has an empty cell in row {rows[earliest] + 1} behind "
-            "the header; allowed: a value in each cell"
+            f"{where}: column {table.columns[places[earliest]]!r} has an empty cell in row {empty[earliest] + 1} "
+            "behind the header; allowed: a value in each cell"
         )
     for name, cells in _texts(table).items():
         texts = cells.str.strip()
@@ -193,7 +196,7 @@ def _table(path: Path, where: str) -> Any:
             raise UserError(f"{where}: its first line has {name.strip()!r}, as a row below it; {HEADER}")
         if list(texts) != list(table[name]):
             table[name] = texts
-    return table
+    return table, notes
 
 
 def _texts(table: Any) -> dict[str, Any]:

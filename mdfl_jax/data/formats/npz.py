@@ -13,13 +13,17 @@ from mdfl_jax.data.formats import FORMATS, of_ending
 from mdfl_jax.storage.disk import check_npz
 from mdfl_jax.storage.given import LARGE, open_file
 
+MEDMNIST = {f"{a}_{b}": f"{x}_{s}" for a, s in (("train", "train"), ("val", "validation"), ("test", "test"))
+            for b, x in (("images", "x"), ("labels", "y"))}  # fmt: skip
+"""The names of MedMNIST's arrays (Yang and others, 2023), and ours."""
 ALIKE = 0.75  # the likeness (`difflib`) from which a name is taken for a misspelt one
 
 
 def read(files: list[Path], where: str) -> dict[str, np.ndarray]:
     """Read the four arrays of an npz file, and the optional ones.
 
-    Each array is read to its end, so that zipfile compares every checksum. Arrays of other names are not read.
+    Each array is read to its end, so that zipfile compares every checksum. MedMNIST's names are known; arrays of other
+    names are not read.
 
     Raises:
       UserError: if the file is damaged, lacks one of the four arrays, or has one whose name is probably misspelt.
@@ -28,6 +32,8 @@ def read(files: list[Path], where: str) -> dict[str, np.ndarray]:
     with undamaged, open_file(files[0], LARGE) as file, zipfile.ZipFile(file) as archive:
         check_npz(file)
         members = {member.removesuffix(".npy"): member for member in archive.namelist()}
+        if {*members} <= {*MEDMNIST}:
+            members = {MEDMNIST[name]: member for name, member in members.items()}
         if not members.keys() >= set(KEYS):
             found = ", ".join(repr(key) for key in sorted(members)[:10]) or "none"
             raise UserError(f"{where}: keys found: {found}; needed: {', '.join(KEYS)}")

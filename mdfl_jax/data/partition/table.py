@@ -1,13 +1,16 @@
 """The partition ``table``: a file says who holds which samples, or how many of each label."""
 
 import json
-from typing import NoReturn
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.numbering import numbered, numbering
 from mdfl_jax.core.numbers import Setting, number
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.data.files import arrays_in, number_rows, while_reading, whole
@@ -16,19 +19,25 @@ from mdfl_jax.storage.given import read_text
 
 HELD = "Size of samples for labels in clients"  # the entry of PFLlib's config.json
 LARGEST = 2**24  # numbers are single precision, which has all whole numbers up to this one
+_NUMBERED = re.compile(r"[A-Za-z_]*?(\d+)")  # the array of a client in an npz file
+_MAP = re.compile(r"""["']?(\w+)["']?\s*:\s*\[([\d\s,]*)\]""")  # a client of FedML's net_dataidx_map.txt
 
 
 def read_table(path: str) -> np.ndarray:
-    """Read a table of owners or of counts.
+    """Read a table of owners or of counts, or the lists of the samples of each client.
+
+    Clients are numbered in ascending order if there is no client 0.
 
     Args:
-      path: a CSV file with one column, ``owner``, or with one row per client and one column per label; a first line
-        that holds no numbers is a header. Or an npz file with one of the arrays ``owner`` [n] and ``counts`` [N, C]. Or
-        the config.json of a partition of PFLlib, for the pairs [label, count] of each client.
+      path: a table with one column, ``owner``, or with one row per client and one column per label. Or an npz file with
+        one of the arrays ``owner`` [n] and ``counts`` [N, C], or an array of indices of training samples for each
+        client, by its number. Or such lists of indices in JSON, as FedLab saves them (a list or a dictionary), or in
+        FedML's net_dataidx_map.txt. Or the config.json of a partition of PFLlib, for the pairs [label, count] of each
+        client.
 
     Returns:
       [n] int32 the client of each training sample, -1 for none; or [N, C] int32 the number of samples of each client
-      and label.
+      and label. Lists of indices are owners up to the largest index.
 
     Raises:
       UserError: if the file cannot be read or holds something else.
@@ -37,7 +46,10 @@ def read_table(path: str) -> np.ndarray:
     if not path:
         raise UserError("data.table is ''; data.partition table needs a CSV or npz file")
     with while_reading(where):
-        if path.endswith(".npz"):
+        lists = lists_in(path)
+        if lists is not None:
+            found = _of_lists(lists, where)
+        elif path.endswith(".npz"):
             found = _of_arrays(arrays_in(path), where)
         elif path.endswith(".json"):
             found = _of_json(read_text(path), where)
@@ -49,7 +61,62 @@ def read_table(path: str) -> np.ndarray:
     low, high = int(found.min()), int(found.max())
     if low < (-1 if found.ndim == 1 else 0) or high >= LARGEST:
         _refuse(where, f"it holds numbers from {low} to {high}")
+    if found.ndim == 1 and lists is None:
+        known, owner = numbered(found)
+        found = owner - (known[0] == -1) if not (known == 0).any() else found
     return found.astype(np.int32)
+
+
+def lists_in(path: str) -> dict[Any, Sequence[int]] | None:
+    """Return the indices of the training samples of each client, by its name; None for a file that has no such lists.
+
+    Raises:
+      UserError: if the file cannot be read.
+    """
+    if path.endswith(".npz"):
+        arrays = arrays_in(path)
+        found = {_NUMBERED.fullmatch(name): of for name, of in arrays.items()}
+        return {int(name[1]): of.tolist() for name, of in found.items() if name} if all(found) else None
+    text = read_text(path, any_encoding=True)
+    if text.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        content = {name: list(map(int, of.split(","))) if of.strip() else [] for name, of in _MAP.findall(text)}
+    if isinstance(content, list):
+        content = dict(enumerate(content))
+    if not isinstance(content, Mapping) or not content or not all(map(_are_indices, content.values())):
+        return None
+    are_numbers = all(str(name).isdecimal() for name in content)
+    return {int(name) if are_numbers else str(name): of for name, of in content.items()}
+
+
+def _are_indices(of: Any) -> bool:
+    return isinstance(of, list) and all(type(index) is int and index >= 0 for index in of)
+
+
+def _of_lists(lists: Mapping[Any, Sequence[int]], where: str) -> np.ndarray:
+    """Return the client of each sample up to the largest index, -1 for none.
+
+    Raises:
+      UserError: for an index that is not a whole number from 0, or that two clients have.
+    """
+    names = sorted(lists)
+    held = [np.asarray(lists[name]) for name in names]
+    index = np.concatenate([of.astype(np.int64) for of in held]) if held else np.zeros(0, np.int64)
+    if not len(index) or any(of.dtype.kind not in "iu" and of.size for of in held) or index.min() < 0:
+        raise UserError(f"{where}: it holds no lists of indices from 0")
+    if index.max() >= LARGEST:
+        raise UserError(f"{where}: it holds the index {index.max()}; allowed: indices of training samples, from 0")
+    client = np.repeat(np.arange(len(held)), list(map(len, held)))
+    found = np.full(index.max() + 1, -1)
+    found[index] = client
+    if (twice := found[index] != client).any():
+        k = int(np.argmax(twice))
+        both = f"{names[client[k]]} and {names[found[index[k]]]}"
+        raise UserError(f"{where}: clients {both} both have the sample {index[k]}; allowed: one client for each sample")
+    return found
 
 
 def _refuse(where: str, found: str) -> NoReturn:
@@ -75,7 +142,10 @@ def _of_json(text: str, where: str) -> np.ndarray:
         clients = [{int(label): int(count) for label, count in client} for client in content[HELD]]
         counts = np.zeros((len(clients), 1 + max(max(client) for client in clients if client)), np.int64)
     except (KeyError, TypeError, ValueError, RecursionError):
-        raise UserError(f"{where} is no partition of PFLlib: it has no pairs [label, count] as {HELD!r}") from None
+        raise UserError(
+            f"{where} is no partition of PFLlib: it has no pairs [label, count] as {HELD!r}, nor a list of the indices "
+            "of each client"
+        ) from None
     for row, client in zip(counts, clients):
         if client and min(client) < 0:
             _refuse(where, f"it holds the label {min(client)}")
@@ -87,8 +157,23 @@ class TableNumbers(PartitionNumbers):
     """The numbers of the partition ``table``."""
 
     table: str = number(
-        "", "CSV, npz or PFLlib's config.json: owner of each sample, or counts by client and label", read=read_table
+        "",
+        "CSV, npz or JSON (FedLab, FedML, PFLlib): owner of each sample, indices by client, or counts by client and "
+        "label",
+        read=read_table,
     )
+
+    def notes(self, setting: Setting) -> list[str]:
+        """Say how the clients of the file were numbered, if it has no client 0."""
+        if (lists := lists_in(self.table)) is not None:
+            known = sorted(lists)
+        elif read_table(self.table).ndim == 2 or self.table.endswith(".npz"):
+            return []
+        else:
+            known = sorted({row[0] for _, row in number_rows(self.table, whole)} - {-1})
+        if 0 in known or not known:
+            return []
+        return [f"data.table {self.table!r}: {numbering('clients', known)}"]
 
     def check(self, setting: Setting) -> None:
         """Check that the file has the clients 0..N-1, and a row for each if it holds counts."""
@@ -110,14 +195,17 @@ class TableNumbers(PartitionNumbers):
         """Check that the file has an owner for each training sample, or counts that the data set has."""
         table, where = read_table(self.table), f"data.table: file {self.table!r}"
         if table.ndim == 1:
-            if len(table) != len(dataset.y_train):
+            is_short = lists_in(self.table) is not None and len(table) <= len(dataset.y_train)
+            if len(table) != len(dataset.y_train) and not is_short:
                 raise UserError(
                     f"{where} has {len(table)} owners; {dataset.name} has {len(dataset.y_train)} training samples"
                 )
             return
         known = dataset.num_strata
         if table.shape[1] != known:
-            raise UserError(f"{where} has counts of {table.shape[1]} labels; {dataset.name} has {known} classes")
+            are_indices = len(np.unique(table)) == table.size > known
+            hint = "; are they indices? a list of lists in JSON holds those of each client" if are_indices else ""
+            raise UserError(f"{where} has counts of {table.shape[1]} labels; {dataset.name} has {known} classes{hint}")
         asked, there = table.sum(axis=0), np.bincount(dataset.strata, minlength=known)
         if (asked > there).any():
             label = int(np.argmax(asked > there))
@@ -136,5 +224,7 @@ def by_table(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> 
     Returns:
       owner: [n] int32 in -1..N-1. Where the counts do not use up a label, the rest of its samples have the owner -1.
     """
-    whole = jnp.asarray(settings.numbers.table).astype(jnp.int32)
-    return whole if whole.ndim == 1 else deal_by_counts(key, labels, whole)
+    table = jnp.asarray(settings.numbers.table).astype(jnp.int32)
+    if table.ndim == 2:
+        return deal_by_counts(key, labels, table)
+    return jnp.pad(table, (0, labels.shape[0] - table.shape[0]), constant_values=-1)

@@ -53,6 +53,12 @@ A reader is a function (rest of the name, data directory) -> (arrays by name, th
 declares, or 0). Its description in the registry is the form of the names.
 """
 
+FETCHERS: Registry[Callable[[str, str], None]] = Registry("fetcher of data sets", contrib="formats.sources")
+"""Functions that fetch a set of `PUBLIC` once, by the prefix with which `PREPARED` then reads it.
+
+A fetcher is a function (name, data directory), which raises a `UserError` if it cannot.
+"""
+
 
 def load(
     name: str,
@@ -67,7 +73,8 @@ def load(
     Args:
       name: a member of `SOURCES` (`digits`), or the name of a data set in the data directory in one of the formats
         (`mnist` for `mnist.npz`, `mnist.csv` or the IDX files of MNIST), or `tfds:<name>` or `hf:<folder>` for one that
-        TensorFlow Datasets or Hugging Face's `datasets` has prepared there. They are searched in this order.
+        TensorFlow Datasets or Hugging Face's `datasets` has prepared there. They are searched in this order. A set of
+        `PUBLIC` that is not there is fetched once (`fetch`).
       directory: the data directory; "" takes the environment variable MDFL_DATA_DIR. If neither is set, `tfds:` reads
         the default directory of tensorflow-datasets, and files cannot be loaded.
       limit_train: the largest number of training samples; 0 takes all. Of samples with one label `balanced_subset`
@@ -77,8 +84,8 @@ def load(
       layout: where images have their channels, one of `mdfl_jax.data.dataset.LAYOUTS`.
 
     Returns:
-      The data set. `num_classes` is the largest label of all samples plus one, but at least the number that the source
-      declares. The limits do not change it.
+      The data set. Labels that are not 0 to K - 1 are numbered in ascending order. `num_classes` is K, but at least the
+      number that the source declares. The limits do not change it.
 
     Raises:
       UserError: for an unknown name, no data directory, a file that is damaged or has other keys, shapes or types than
@@ -89,14 +96,16 @@ def load(
     """
     where, declared_classes = f"data.name={name!r}", 0
     about, is_table = "", False
-    prefix = next((prefix for prefix in PREPARED if name.startswith(prefix)), "")
+    source = name if name in SOURCES or _is_there(name, directory) else fetch(name, directory)
+    prefix = next((prefix for prefix in PREPARED if source.startswith(prefix)), "")
     if name in SOURCES:
         arrays = SOURCES[name]()
         if not isinstance(arrays, Mapping) or not set(KEYS) <= set(arrays):
             raise UserError(f"{where}: the function must return a dictionary with {', '.join(KEYS)}")
         arrays = {key: _array(arrays[key], f"{where}: {key}") for key in (*KEYS, *OPTIONAL_KEYS) if key in arrays}
     elif prefix:
-        arrays, declared_classes = PREPARED[prefix](name.removeprefix(prefix), data_directory(directory))
+        arrays, declared_classes = PREPARED[prefix](source.removeprefix(prefix), data_directory(directory))
+        about = f"read as {source}" if source != name else ""
     else:
         kind, files = _files(name, directory)
         where += f", {'file' if len(files) == 1 else 'folder'} {os.path.commonpath(files)!r}"
@@ -118,6 +127,35 @@ def load(
         y_test=dataset.y_test[test],
         client_test=None if dataset.client_test is None else dataset.client_test[test],
     )
+
+
+def fetch(name: str, directory: str = "") -> str:
+    """Fetch a set of `PUBLIC` if it is not prepared yet, which needs the extra tfds and, once, a network.
+
+    Args:
+      name: the name; another one than those of `PUBLIC` is returned as it is.
+      directory: as in `load`.
+
+    Returns:
+      The name under which `load` reads the set.
+
+    Raises:
+      UserError: if it cannot be fetched. The line says what to put where.
+    """
+    prefix = next(iter(FETCHERS), "")
+    if name not in PUBLIC or not prefix:
+        return name
+    try:
+        FETCHERS[prefix](name, data_directory(directory))
+    except UserError as error:
+        raise UserError(f"{_missing(name, directory)}; {error}") from None
+    return f"{prefix}{name}"
+
+
+def _is_there(name: str, directory: str) -> bool:
+    """Tell whether a data directory has files of a data set."""
+    path = data_directory(directory)
+    return bool(path) and any(name in kind.names(Path(path), os.listdir(path)) for kind in in_order())
 
 
 def _limited(y: np.ndarray, limit: int, targets: Targets) -> np.ndarray | slice:
@@ -284,7 +322,7 @@ def _how_to_get(name: str) -> str:
 
 def _files(name: str, directory: str) -> tuple[Format, list[Path]]:
     """Return the format and the files of a data set, after a check that the directory's listing has it."""
-    path, known = data_directory(directory), names(directory)
+    path = data_directory(directory)
     for kind in in_order() if path else ():
         if name in kind.names(Path(path), os.listdir(path)):
             return kind, kind.files(Path(path), name)
@@ -294,11 +332,15 @@ def _files(name: str, directory: str) -> tuple[Format, list[Path]]:
             f"data.name is {name!r}, a path; a file is named by its folder and its name without the ending: "
             f"data.dir={parent or '.'} data.name={stem}"
         )
+    raise UserError(_missing(name, directory))
+
+
+def _missing(name: str, directory: str) -> str:
+    """Return the line about a data set that is not there."""
+    path, unknown = data_directory(directory), unknown_name("data.name", name, names(directory))
     if not path:
-        raise UserError(
-            unknown_name("data.name", name, known)
-            + "; another name is that of a file <data.dir>/<name>.npz, and neither data.dir"
-            f" nor the environment variable MDFL_DATA_DIR is set{_how_to_get(name)}{PREPARED.lacks()}"
+        return (
+            f"{unknown}; another name is that of a file <data.dir>/<name>.npz, and neither data.dir nor the environment"
+            f" variable MDFL_DATA_DIR is set{_how_to_get(name)}{PREPARED.lacks()}"
         )
-    missing = f"; no file {os.path.join(path, name + '.npz')!r}{_how_to_get(name)}{PREPARED.lacks()}"
-    raise UserError(unknown_name("data.name", name, known) + missing)
+    return f"{unknown}; no file {os.path.join(path, name + '.npz')!r}{_how_to_get(name)}{PREPARED.lacks()}"

@@ -245,6 +245,29 @@ def reach_alone(parts: Parts, params: RadioParams) -> float:
     return float(path_loss.reach(signal, jnp.asarray(signal.power - signal.noise - least)))
 
 
+def losses(path_loss: PathLoss, signal: Any, distance: float) -> jax.Array:
+    """Return the path losses in dB at a distance, of clients in the air and on the ground, where heights count."""
+    tall: tuple[jax.Array, ...] = ()
+    if path_loss.heights is not None:
+        traced = jnp.array([jnp.nan, jnp.nan, 0.0])
+        height = path_loss.heights(signal, jnp.full(3, 0.5), jnp.array([True, False, False]), traced)
+        tall = (height[:, None], height)
+    return path_loss.loss(signal, jnp.float32(distance), *tall)
+
+
+def hears_nobody(parts: Parts, params: RadioParams, radius: float) -> str:
+    """Say why no signal reaches a hundredth of the radius, without shadowing and fading; "" if one does."""
+    path_loss, signal = RADIOS[parts.radio], params.signal
+    if path_loss is None:
+        return ""
+    near, least = radius / 100 if math.isfinite(radius) else 1.0, max(signal.threshold, least_snr(parts, params))
+    lost, left = float(jnp.min(losses(path_loss, signal, near))), float(signal.power - signal.noise - least)
+    if left >= lost:
+        return ""
+    given = f"a power of {signal.power:g} dBm, a noise of {signal.noise:g} dBm and an SNR of {least:g} dB"
+    return f"hardly anybody hears anybody: {given} allow a loss of {left:g} dB, and it is {lost:.4g} dB at {near:g} m"
+
+
 def best_rate(parts: Parts, params: RadioParams) -> float:
     """Return the most bits per second of a link without shadowing and fading: of two clients at one place, alone.
 
@@ -252,12 +275,7 @@ def best_rate(parts: Parts, params: RadioParams) -> float:
     """
     path_loss, signal, best, alone = RADIOS[parts.radio], params.signal, params.bandwidth, ~jnp.eye(2, dtype=bool)
     if parts.rate and path_loss:
-        tall: tuple[jax.Array, ...] = ()
-        if path_loss.heights is not None:
-            traced = jnp.array([jnp.nan, jnp.nan, 0.0])
-            height = path_loss.heights(signal, jnp.full(3, 0.5), jnp.array([True, False, False]), traced)
-            tall = (height, height)
-        least = jnp.min(path_loss.loss(signal, jnp.float32(0), *tall))
+        least = jnp.min(losses(path_loss, signal, 0.0))
         best = RATES[parts.rate].bits(params.rate, signal.power - least - signal.noise)
     share = SHARINGS[parts.sharing].share(params.sharing, alone, ALL_PAIRS) if parts.sharing else 1
     return float(best * jnp.max(jnp.asarray(share)))
@@ -518,6 +536,8 @@ class RadioConfig(Section):
         reach = reach_alone(*found)
         why = f"nobody is heard beyond it, and without shadowing and fading a signal reaches {reach:.4g}"
         yield "network.radius", reach > whole.network.radius, why
+        silent = hears_nobody(*found, whole.network.radius)
+        yield "radio.name", bool(silent), silent
 
     def heights_replaced(self) -> dict[str, Any] | None:
         """Return the fields that are set and that heights of a trace replace; None if the radio reads no heights."""

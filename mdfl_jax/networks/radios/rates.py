@@ -17,7 +17,7 @@ Table = tuple[tuple[float, float], ...]  # rows of an SNR in dB and of the bits 
 class ShannonNumbers(Numbers):
     """The numbers of ``shannon``."""
 
-    width: float = number(10e6, "bandwidth of the channel", unit="Hz", above=0)
+    width: float = number(10e6, "bandwidth of the channel", unit="Hz", at_least=100)
     gap: float = number(
         3.0, "signal-to-noise ratio that real codes lose against Shannon's bound", unit="dB", at_least=0
     )

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mdfl_jax.attacks.registry import ATTACKS, Attackers, attackers_of, names
+from mdfl_jax.attacks.registry import ATTACKS, Attack, Attackers, Samples, attackers_of, names
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.metric import CURVE, HOLDS, TABLE, UNKNOWN, Metric
 from mdfl_jax.core.numbers import of_fixed_types
@@ -255,6 +255,9 @@ class AttackConfig(Section):
         for each, bound in most.items():
             if (value := getattr(numbers, each, 0)) > bound:
                 raise UserError(f"attack.{each} is {value}; it must be at most {bound} with data.name {data}")
+        if attack.poison and not _changes(attack, numbers.traced(), task):
+            given = " and ".join(f"attack.{each} {value}" for each, value in vars(numbers).items())
+            raise UserError(f"attack.name is {name}; with {given} it changes no training sample of data.name {data}")
 
     def params(self, inner: Any, whole: Any, cost: Any) -> AttackedParams:
         """Return the numbers of the attackers and of all attacks, which share a program."""
@@ -273,6 +276,21 @@ class AttackConfig(Section):
                 numbers=tuple(self.traced(ATTACKS, name) for name in names()),
             )
         )
+
+
+def _changes(attack: Attack, numbers: Any, task: Task) -> bool:
+    """Tell whether an attack changes any training sample, or may do so, where there are no arrays yet."""
+    if not isinstance(getattr(task.data, "y_train", None), jax.Array):
+        return True
+    x, y, brightest = task.data.x_train, task.data.y_train, getattr(task.data, "brightest", None)
+
+    def of_any(x: jax.Array, y: jax.Array) -> jax.Array:
+        draws = jnp.arange(len(y)) / len(y)
+        assert attack.poison
+        changed = attack.poison(numbers, Samples(x, y, draws, task.scoring.num_labels or 0, brightest))
+        return jnp.any(changed[0] != x) | jnp.any(changed[1] != y)
+
+    return bool(jax.jit(of_any)(x, y))
 
 
 @switch

@@ -147,7 +147,7 @@ def table(numbers: StayNumbers, key: jax.Array, moment: Moment, before: jax.Arra
     return jnp.any((stays[:, :, 0] <= moment.round) & (moment.round < stays[:, :, 1]), axis=1)
 
 
-@PRESENCES.register("trace", formula="there: the trace shows the client (trace.gaps=absent)")
+@PRESENCES.register("trace", formula="there: the trace shows the client (trace.gaps)")
 def trace(numbers: Numbers, key: jax.Array, moment: Moment, before: jax.Array) -> jax.Array:
     """Clients are there while their trace says where they are. With other members they are there if both say so."""
     return jnp.ones_like(before)
@@ -254,7 +254,7 @@ def coming_and_going(network: Network, name: str, absent: str = "idle", newcomer
         return PresenceState(network.init(params.inner, key, clients), says, everybody, ~everybody)
 
     def there(state: PresenceState) -> jax.Array:
-        return state.says & network.there(state.inner) if network.there else state.says
+        return state.says & network.hooks.there(state.inner) if network.hooks.there else state.says
 
     def step(
         params: PresenceParams, key: jax.Array, round_index: jax.Array, state: PresenceState, clients: Clients
@@ -345,7 +345,7 @@ class PresenceConfig(Section):
         misses = f"empty with server.pattern {pattern}: who is away would miss meetings that the pattern has"
         yield "presence.name", self.name and pattern, misses
         held = f"another one: trace.gaps is {whole.trace.gaps}, so that no client is ever away"
-        yield "presence.name", self.name == "trace" and whole.trace.gaps != "absent", held
+        yield "presence.name", self.name == "trace" and whole.trace.gaps == "hold", held
 
     def describe(self, whole: Any) -> str:
         """Return the member."""
@@ -357,7 +357,7 @@ class PresenceConfig(Section):
         Raises:
           UserError: If they do so as a trace says, and the network follows none.
         """
-        if self.name == "trace" and network.there is None:
+        if self.name == "trace" and network.hooks.there is None:
             movement = movement_of(whole)
             raise UserError(f"presence.name is trace; it must be another one: network.mobility {movement} follows none")
         return coming_and_going(network, self.name, self.absent, self.newcomers)
@@ -374,7 +374,7 @@ SHARE_PRESENT = Metric(
     lambda at: at.mean_over_rounds("share_present"),
     UNKNOWN,
     shape=(),
-    each_round=lambda view: jnp.mean(view.network.there(view.before).astype(jnp.float32)),
+    each_round=lambda view: jnp.mean(view.network.hooks.there(view.before).astype(jnp.float32)),
     label="clients that are there (%)",
     scale=0.01,
     shown={TABLE, CURVE},

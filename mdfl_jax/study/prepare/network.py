@@ -29,6 +29,7 @@ from mdfl_jax.config.sections import (
 )
 from mdfl_jax.core import stages
 from mdfl_jax.core.errors import UserError, errors_about
+from mdfl_jax.core.numbering import FEW
 from mdfl_jax.core.numbers import of_fixed_types
 from mdfl_jax.core.rng import stream
 from mdfl_jax.core.section import PICKED, sections_in
@@ -48,6 +49,7 @@ from mdfl_jax.networks.mixing import MIXINGS
 from mdfl_jax.networks.radios.radio import RadioConfig
 from mdfl_jax.networks.spatial import ORDERS, SpatialParams, spatial
 from mdfl_jax.networks.worlds import MOVERS, RELAY_PLACES
+from mdfl_jax.networks.wrappers.attacked import AttackConfig
 from mdfl_jax.networks.wrappers.clocks import ClockConfig
 from mdfl_jax.networks.wrappers.participation import ParticipationParams
 from mdfl_jax.networks.wrappers.presence import PresenceConfig
@@ -67,7 +69,7 @@ class TraceFiles:
     """
 
     def __init__(self) -> None:
-        self.read: dict[tuple[str, str, str, Part], Trace | Contacts] = {}
+        self.read: dict[tuple[str, str, str, Part, float], Trace | Contacts] = {}
         self.notes: dict[str, None] = {}
         self.streets: np.ndarray | None = None
 
@@ -86,13 +88,16 @@ class TraceFiles:
         if not needs_file(experiment):
             return no_tracks(experiment.network.num_clients, experiment.trace.substeps, experiment.rounds)
         config = experiment.trace
-        asked = config.file, config.format, config.columns, part_of(config.types, config.times, config.area)
+        part = part_of(config.types, config.times, config.area)
+        asked = config.file, config.format, config.columns, part, config.hold
         try:
             if (loaded := self.read.get(asked)) is None:
                 with stages.stage(f"reading the trace {config.file}"):
                     loaded = self.read[asked] = load(*asked)
                 self.notes |= dict.fromkeys(f"trace.file {config.file}: {line}" for line in notes(loaded))
             if isinstance(loaded, Contacts):
+                if said := _never_met(experiment, loaded):
+                    self.notes[f"trace.file {config.file}: {said}"] = None
                 return _of_contacts(experiment, loaded)
             table = self.with_heights(experiment, loaded, _of_places(experiment, loaded))
             if not loaded.stays:
@@ -195,6 +200,15 @@ def _of_contacts(experiment: Experiment, contacts: Contacts) -> ContactList:
         durations=short != IGNORE,
     )
     return contact_list(table, "repeat" if config.at_end == "repeat" else "hold")
+
+
+def _never_met(experiment: Experiment, contacts: Contacts) -> str:
+    """Say which clients are in no contact of the whole file; "" if all are in one."""
+    alone = sorted({*range(experiment.network.num_clients)} - {*contacts.pair.ravel().tolist()})
+    if not alone:
+        return ""
+    shown = ", ".join(map(str, alone[:FEW])) + ", ..." * (len(alone) > FEW)
+    return f"{len(alone):,} of {experiment.network.num_clients:,} clients meet nobody in all of it: {shown}"
 
 
 def _refuse(experiment: Experiment, world: WorldKind) -> NoReturn:
@@ -315,12 +329,26 @@ def _in_space(experiment: Experiment, rules: list[Movement], trace: Tracks | Con
 
 
 @lru_cache(maxsize=8)
-def _read(file: str, num_clients: int, directed: bool, allow_disconnected: bool, changed: float) -> np.ndarray:
+def _read(
+    file: str, num_clients: int, directed: bool, allow_disconnected: bool, changed: float
+) -> tuple[np.ndarray, tuple[str, ...]]:
     """Read a file once for the network and for its numbers, and again if its time of change ``changed`` is another."""
-    return read_matrices(file, num_clients, directed, allow_disconnected)
+    notes = list[str]()
+    return read_matrices(file, num_clients, directed, allow_disconnected, notes), tuple(notes)
+
+
+def graph_notes(experiment: Experiment) -> list[str]:
+    """Return what a study says of the file of its graph, if it has one."""
+    config = experiment.graph
+    found = _of_file(experiment)[1] if experiment.network.graph == "file" else ()
+    return [f"graph.file {config.file}: {line}" for line in found]
 
 
 def _from_file(experiment: Experiment) -> np.ndarray:
+    return _of_file(experiment)[0]
+
+
+def _of_file(experiment: Experiment) -> tuple[np.ndarray, tuple[str, ...]]:
     config = experiment.graph
     changed = Path(config.file).stat().st_mtime if Path(config.file).is_file() else 0.0
     with errors_about("graph.file"):
@@ -383,6 +411,17 @@ def few_heard(experiment: Experiment) -> str:
     return (
         f"algorithm.aggregation is {rule}; a client that has fewer than {numbers.least()} models in a round falls "
         "back; mdfl theory counts how often (too_few)"
+    )
+
+
+def outnumbered(experiment: Experiment) -> str:
+    """Return a line that says that more clients attack than the rule of aggregation is made for; "" if it is not so."""
+    attack, (rule, numbers) = AttackConfig.of(experiment), rule_for_attackers(experiment)
+    if not numbers or not attack.in_use(experiment) or (count := attack.count(experiment)) <= numbers.max_attackers:
+        return ""
+    return (
+        f"algorithm.max_attackers is {numbers.max_attackers}; {count} clients attack, so a client may hear more "
+        f"attackers than {rule} bears"
     )
 
 

@@ -108,6 +108,7 @@ class _FCDReader(SumoReader):
         super().__init__(path)
         self.axes, self.times, self.columns = _METRES, array("d"), Columns(path, geographic)
         self.why, self.within = "", False
+        self.tag_of: dict[str, str] = {}
         self.parser.CommentHandler = self.comment
         self.parser.EndElementHandler = self.end
 
@@ -133,9 +134,19 @@ class _FCDReader(SumoReader):
         z = None
         if "z" in attributes and (z_text := dict(zip(attributes[::2], attributes[1::2])).get("z")) is not None:
             z = number(self.path, self.line, "z", z_text)
+        if (first := self.tag_of.setdefault(name, tag)) != tag:
+            name = self.of_two(tag, name, first)
         is_new = name not in self.columns.ids
-        kind = dict(zip(attributes[::2], attributes[1::2])).get("type", "") if is_new else ""
+        untyped = "" if tag == "vehicle" else tag
+        kind = dict(zip(attributes[::2], attributes[1::2])).get("type", untyped) if is_new else ""
         self.columns.add(self.line, name, self.times[-1], x, y, kind, z)
+
+    def of_two(self, tag: str, name: str, first: str) -> str:
+        """Return the name of a node whose id another kind of node has, too: SUMO numbers each kind by itself."""
+        own = f"{tag} {name}"
+        if own not in self.columns.ids:
+            self.columns.notes.append(f"id {name!r} is a {first} and a {tag}, which is called {own!r}")
+        return own
 
     def end(self, tag: str) -> None:
         """Take the end of a timestep."""
@@ -176,9 +187,10 @@ def read_sumo(path: str | Path, geographic: bool = False) -> Trace:
     """Read SUMO's FCD output, plain or gzip, as a stream (SUMO user documentation, Simulation/Output/FCDOutput).
 
     ``<timestep time="..">`` elements contain ``<vehicle>``, ``<person>`` and ``<container>`` elements with the
-    attributes id, x and y, in any order, and z where the network has heights; type is the type of a node, and other
-    attributes are ignored. A file whose first such element has lon and lat in place of x and y is in degrees, and so is
-    one that was written with ``--fcd-output.geo``: the comment at its beginning has SUMO's options.
+    attributes id, x and y, in any order, and z where the network has heights; type is the type of a node (by default
+    person or container for these), and other attributes are ignored. A file whose first such element has lon and lat in
+    place of x and y is in degrees, and so is one that was written with ``--fcd-output.geo``: the comment at its
+    beginning has SUMO's options.
 
     Args:
       path: the file.

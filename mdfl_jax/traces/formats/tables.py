@@ -1,9 +1,9 @@
 """Reads tables: places by id and time, in text or Parquet, and contact lists."""
 
-import csv
 import itertools
+import re
 from array import array
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -11,20 +11,21 @@ from typing import NoReturn
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.tables import is_number, marks_of
+from mdfl_jax.core.numbering import numbered, numbering
+from mdfl_jax.core.tables import Rows, is_date, is_number
 from mdfl_jax.traces.reading import (
     MOST_CLIENTS,
     TRACE_FORMATS,
     Columns,
     TraceFormat,
     check_count,
-    date_seconds,
     files_of,
     first_line,
-    lines_of,
     number,
     opened,
     parse_whole,
+    rows_of,
+    seconds,
     wrong,
 )
 from mdfl_jax.traces.trace import Contacts, Trace
@@ -33,55 +34,51 @@ PLANE = ("time", "id", "x", "y")
 GLOBE = ("time", "id", "lon", "lat")
 BY_ROUND = ("round", "i", "j")
 BY_TIME = ("start", "end", "i", "j")
+BY_STEP = ("time", "i", "j")
 NAMES: Mapping[str, Collection[str]] = {
-    "time": ("timestamp", "timestep", "timestep_time", "datetime", "date_time", "date time", "t", "seconds", "utc"),
-    "id": ("vehicle_id", "vehicle", "node_id", "node", "taxi_id", "taxi", "user_id", "user", "name", "trackid"),
-    "x": ("vehicle_x", "x_m"),
-    "y": ("vehicle_y", "y_m"),
-    "lon": ("longitude", "lng", "long"),
-    "lat": ("latitude",),
-    "type": ("vehicle_type",),
-    "z": ("vehicle_z", "z_m"),
+    "time": (
+        *("timestamp", "timestep", "timesteptime", "datetime", "t", "seconds", "utc", "times", "timesec", "times"),
+        *("basedatetime", "datetimeutc", "timestamputc", "timestampms", "timems", "tms", "timemillisecond", "timeus"),
+    ),
+    "id": (
+        *("vehicleid", "vehicle", "nodeid", "node", "taxiid", "taxi", "userid", "user", "name", "trackid", "mmsi"),
+        *("individuallocalidentifier", "individualid", "personid", "agentid", "droneid"),
+    ),
+    "x": ("vehiclex", "xm", "posx", "easting"),
+    "y": ("vehicley", "ym", "posy", "northing"),
+    "lon": ("longitude", "lng", "long", "locationlong", "lonx"),
+    "lat": ("latitude", "locationlat", "laty"),
+    "type": ("vehicletype",),
+    "z": ("vehiclez", "zm", "posz"),
+    "i": ("id1", "node1", "user1", "usera", "person1", "i1"),
+    "j": ("id2", "node2", "user2", "userb", "person2", "i2"),
+    "start": ("begin", "starttime"),
+    "end": ("stop", "endtime"),
+    "round": (),
 }
-"""What tools call the columns of a table of places, in lower case. A type and a height need not be there."""
+"""What tools call the columns of traces (AIS, Movebank, SUMO, drones, badges), in lower case, letters and digits only.
+
+A type and a height need not be there.
+"""
+UNITS = {"timestampms": 1e-3, "timems": 1e-3, "tms": 1e-3, "timemillisecond": 1e-3, "timeus": 1e-6}  # seconds
+FRAMES = ("frame", "frameid", "framenumber", "frameidx")  # pictures of a camera, whose rate only its owner knows
 _ROLE = {name: role for role, names in NAMES.items() for name in (role, *names)}
+_OF_PLACES = ("time", "id", "x", "y", "lon", "lat", "type", "z")
+_LINES = 100  # in which a header is looked for
+_REMEDY = "trace.columns names them in the order of the file, such as"
 
 
-def is_header(row: Sequence[str]) -> bool:
-    """Tell whether a row names columns: none of its fields is a number or a date."""
-    return not any(is_number(cell) or date_seconds(cell) is not None for cell in row)
+def _bare(name: str) -> str:
+    return re.sub(r"[\W_]", "", name).lower()
 
 
-def header_of(row: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of a header row, in lower case."""
-    return tuple(name.strip().lower() for name in row)
+def role_of(name: str) -> str:
+    """Return what a column of this name is, a key of `NAMES`; "" for another name.
 
-
-def _lines(path: str | Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows of a file as (line, cells). Blank lines and lines that begin with # are skipped.
-
-    Raises:
-      UserError: where a row has more or fewer cells than the first one.
+    >>> [role_of(name) for name in ("MMSI", "location-long", "time (millisecond)", "Taxi_ID", "speed")]
+    ['id', 'lon', 'time', 'id', '']
     """
-    with opened(path) as stream:
-        lines = lines_of(path, stream)
-        before = list[str]()
-        for text in lines:
-            before.append(text)
-            if text.strip() and not text.startswith("#"):
-                break
-        mark = marks_of(before[-1:])[0] if before else ","
-        rows, width = csv.reader(itertools.chain(before, lines), delimiter=mark, skipinitialspace=True), 0
-        try:
-            for row in rows:
-                if not row or row[0].startswith("#"):
-                    continue
-                width = width or len(row)
-                if len(row) != width:
-                    wrong(path, f"{len(row)} columns where the first line has {width}", rows.line_num)
-                yield rows.line_num, row
-        except csv.Error as error:
-            wrong(path, f"it is not a table ({error})", rows.line_num)
+    return _ROLE.get(_bare(name), "")
 
 
 class _Places:
@@ -98,36 +95,40 @@ class _Places:
         self.path, self.geographic, self.named, self.node = path, geographic, named, node
         self.why = ""
 
-    def find(self, line: int, row: Sequence[str]) -> tuple[dict[str, int], bool]:
-        """Return the index of the column of each role, and whether the row is a header, from the first row.
+    def find(self, line: int, header: Sequence[str], width: int) -> dict[str, int]:
+        """Return the index of the column of each role.
+
+        Args:
+          line: the line of the first row.
+          header: the names of the columns; () for a file without a header.
+          width: how many columns there are.
 
         Raises:
           UserError: if the columns are not known, or not which of them they are.
         """
-        if self.named:
-            if len(self.named) != len(row):
-                self._refuse(f"trace.columns names {len(self.named)} columns, and the file has {len(row)}", line)
-            self.why = "as trace.columns says"
-            return self._by_name(line, self.named), is_header(row)
-        if is_header(row):
-            self.why = "by the header"
-            return self._by_name(line, header_of(row)), True
-        self._refuse("its first line is no header", line)
+        names = _names_of(self.path, self.named, header, line, width)
+        self.why = "as trace.columns says" if self.named else "by the header"
+        return self._by_name(line, names)
 
     def _by_name(self, line: int, names: Sequence[str]) -> dict[str, int]:
         places: dict[str, list[int]] = {}
         for k, name in enumerate(names):
-            if role := _ROLE.get(name.strip().lower()):
+            if (role := role_of(name)) in _OF_PLACES:
                 places.setdefault(role, []).append(k)
         for role, found in places.items():
-            exact = [k for k in found if names[k].strip().lower() == role]
+            exact = [k for k in found if names[k].lower() == role]
             places[role] = exact if len(exact) == 1 else found
         layouts = {None: (PLANE, GLOBE), True: (GLOBE,), False: (PLANE,)}[self.geographic]
         needed = [tuple(role for role in layout if role != "id" or not self.node) for layout in layouts]
         fitting = [layout for layout, roles in zip(layouts, needed) if places.keys() >= {*roles}]
         wanted = " or ".join(map(",".join, needed))
         if not fitting:
-            self._refuse(f"columns {','.join(names)}; they must be {wanted}", line)
+            frames = [name for name in names if "time" not in places and _bare(name) in FRAMES]
+            if frames:
+                self._refuse(f"column {frames[0]} counts frames; a column time must have their seconds", line)
+            least = min(({*roles} - {*places} for roles in needed), key=len)
+            lacks = f", of which {', '.join(sorted(least))} is missing" if len(least) < min(map(len, needed)) else ""
+            self._refuse(f"columns {','.join(names)}; they must be {wanted}{lacks}", line)
         if len(fitting) > 1:
             self._refuse("it has x and y, and lon and lat", line)
         roles = [role for role in (*fitting[0], "type", "z") if role in places]
@@ -137,7 +138,21 @@ class _Places:
         return {role: places[role][0] for role in roles}
 
     def _refuse(self, why: str, line: int) -> NoReturn:
-        wrong(self.path, f"{why}; trace.columns names them in the order of the file, such as id,time,lon,lat", line)
+        wrong(self.path, f"{why}; {_REMEDY} id,time,lon,lat", line)
+
+
+def _names_of(path: str | Path, named: Sequence[str], header: Sequence[str], line: int, width: int) -> Sequence[str]:
+    """Return the names of the columns of a table, those given or those of its header.
+
+    Raises:
+      UserError: if there are none, or not as many as columns.
+    """
+    example = "round,i,j" if "i" in named else "id,time,lon,lat"
+    if named and len(named) != width:
+        wrong(path, f"trace.columns names {len(named)} columns, and the file has {width}; {_REMEDY} {example}", line)
+    if not named and not header:
+        wrong(path, f"its first line is no header; {_REMEDY} id,time,lon,lat or round,i,j", line)
+    return named or header
 
 
 def _said(at: Mapping[str, int], why: str) -> str:
@@ -148,9 +163,9 @@ def _said(at: Mapping[str, int], why: str) -> str:
 def read_csv(path: str | Path, geographic: bool | None = None, named: Sequence[str] = ()) -> Trace:
     """Read a table of places: time, id, x and y in metres or longitude and latitude, and perhaps z in metres.
 
-    Columns are divided by commas, semicolons or tabs. A header names them in any order, by one of `NAMES`, and may name
-    further ones. Times are seconds, or dates with times (ISO 8601). Rows may be sorted by time or by id, but the times
-    of each id must grow. The files of a folder are one table; a file there without a column of ids is a node with its
+    The table is one of `mdfl_jax.core.tables.Rows`. A header names its columns in any order, by one of `NAMES`, and may
+    name further ones. Times are seconds, or dates with times. Rows may be sorted by time or by id, but the times of
+    each id must grow. The files of a folder are one table; a file there without a column of ids is a node with its
     name.
 
     Args:
@@ -165,61 +180,56 @@ def read_csv(path: str | Path, geographic: bool | None = None, named: Sequence[s
       UserError: for columns that are not known or named twice, a field that is not a finite number, times of an id that
         do not grow, a sample given twice, or a longitude or latitude out of range.
     """
-    columns, why = Columns(path), ""
+    columns, why, notes = Columns(path), "", list[str]()
     is_folder = Path(path).is_dir()
     for node, file in files_of(path):
         found = _Places(file, geographic, named, node if is_folder else "")
         columns.path = file
-        at = _add_table(columns, found, is_first=not why)
+        with opened(file) as stream:
+            rows = rows_of(file, stream, notes)
+            at = _add_table(columns, found, rows, is_first=not why)
+            notes += rows.notes
         why = why or (_said(at, found.why) if at else "")
     columns.path = path
+    columns.notes += dict.fromkeys(notes)
     return columns.trace("csv", why=why)
 
 
-def _add_table(columns: Columns, found: _Places, is_first: bool) -> dict[str, int]:
+def _add_table(columns: Columns, found: _Places, rows: Rows, is_first: bool) -> dict[str, int]:
     """Add the samples of a file, and return the index of the column of each role; {} for a file without rows.
 
     Raises:
       UserError: as `read_csv`.
     """
-    rows = _lines(found.path)
-    if (first := next(rows, None)) is None:
+    samples = iter(rows)
+    if (first := next(samples, None)) is None:
+        if rows.header:
+            found.find(1, rows.header, len(rows.header))
         return {}
-    at, is_named = found.find(*first)
-    samples = rows if is_named else itertools.chain([first], rows)
+    at = found.find(first[0] - bool(rows.header and not found.named), rows.header, len(first[1]))
     layout = GLOBE if "lon" in at else PLANE
     if not is_first and columns.geographic != (layout is GLOBE):
         wrong(found.path, "its places are in another unit than those of the files before it", first[0])
     columns.geographic = layout is GLOBE
     time_at, x_at, y_at = (at[role] for role in layout if role != "id")
     id_at, type_at, z_at = at.get("id"), at.get("type"), at.get("z")
-    read: Callable[[str], float] | None = None
-    for line, row in samples:
-        if read is None:
-            read = float if date_seconds(row[time_at]) is None else _seconds
+    unit = UNITS.get(_bare((found.named or rows.header)[time_at]), 1.0)
+    has_dates = is_date(first[1][time_at])
+    for line, row in itertools.chain([first], samples):
         name = found.node if id_at is None else row[id_at]
         kind = "" if type_at is None else row[type_at]
         try:
             z = None if z_at is None else float(row[z_at])
-            columns.add(line, name, read(row[time_at]), float(row[x_at]), float(row[y_at]), kind, z)
+            time = seconds(found.path, line, row[time_at]) if has_dates else unit * float(row[time_at])
+            columns.add(line, name, time, float(row[x_at]), float(row[y_at]), kind, z)
         except (ValueError, OverflowError) as error:
             if isinstance(error, UserError):
                 raise
-            when = row[time_at]
-            if read is _seconds and date_seconds(when) is None:
-                wrong(found.path, f"time is {when!r}; it must be a date with a time, as in the first line", line)
             for role in at:
-                if role not in ("id", "type") and (role != "time" or read is float):
+                if role not in ("id", "type") and (role != "time" or not has_dates):
                     number(found.path, line, role, row[at[role]])
             raise
     return at
-
-
-def _seconds(text: str) -> float:
-    found = date_seconds(text)
-    if found is None:
-        raise ValueError(text)
-    return found
 
 
 def read_parquet(path: str | Path, named: Sequence[str] = ()) -> Trace:
@@ -239,7 +249,8 @@ def read_parquet(path: str | Path, named: Sequence[str] = ()) -> Trace:
     except Exception as error:  # whatever the readers make of damaged bytes
         wrong(path, f"it is no table of Parquet ({' '.join(str(error).split())[:200]})")
     found = _Places(path, None, named)
-    at, _ = found.find(0, [str(name) for name in table.columns])
+    names = [str(name) for name in table.columns]
+    at = found.find(0, names, len(names))
     held = {role: table.iloc[:, k] for role, k in at.items()}
     if held["time"].dtype.kind == "M":
         held["time"] = (held["time"] - pd.Timestamp(0, tz=held["time"].dt.tz)) / pd.Timedelta(seconds=1)
@@ -259,77 +270,121 @@ def read_parquet(path: str | Path, named: Sequence[str] = ()) -> Trace:
 
 
 def read_contacts(path: str | Path, named: Sequence[str] = ()) -> Contacts:
-    """Read a contact list, plain or gzip: ``round,i,j`` or, in seconds, ``start,end,i,j``.
+    """Read a contact list, plain or gzip: ``round,i,j``, or in seconds or dates ``start,end,i,j`` or ``time,i,j``.
 
-    Clients are whole numbers from 0. A header may name the columns in any order, and may name further columns.
+    The table is one of `mdfl_jax.core.tables.Rows`. A header may name the columns in any order, by one of `NAMES`, and
+    may name further columns. Clients are whole numbers; if there is no client 0, they are numbered in ascending order.
+    A contact of ``time,i,j`` holds for the shortest step between two times. A second client below 0 stands for nobody,
+    as in scans that met nobody of the study.
 
     Args:
       path: the file.
       named: the names of the columns in the order of the file; (): those of the header.
 
     Raises:
-      UserError: for other columns, for a file without contacts, a round or client that is not a whole number from 0, a
-        client that is not below `MOST_CLIENTS`, a contact of a client with itself, or one that ends before it starts.
+      UserError: for other columns, for a file without contacts, a round or client that is not a whole number, a client
+        that is not below `MOST_CLIENTS`, a contact of a client with itself, or one that ends before it starts.
     """
-    start, end, pair = array("d"), array("d"), array("i")
+    start, end, pair, nobody, notes = array("d"), array("d"), array("q"), 0, list[str]()
     at: dict[str, int] = {}
-    in_rounds, why = False, ""
-    for line, row in _lines(path):
-        if not at:
-            at, why = _columns_of(path, line, row, named)
-            in_rounds = "round" in at
-            if is_header(row):
+    with opened(path) as stream:
+        rows = rows_of(path, stream, notes)
+        if rows.header:
+            at = _columns_of(path, 1, named, rows.header, len(named or rows.header))
+        for line, row in rows:
+            at = at or _columns_of(path, line, named, (), len(row))
+            if row[at["j"]].lstrip().startswith("-") and row[at["j"]].strip()[1:].isdecimal():
+                nobody += 1
                 continue
-        i, j = (parse_whole(path, line, name, row[at[name]], MOST_CLIENTS) for name in "ij")
-        if in_rounds:
-            first = float(parse_whole(path, line, "round", row[at["round"]]))
-            last = first + 1
-        else:
-            first, last = (number(path, line, name, row[at[name]]) for name in ("start", "end"))
-        check_count(path, len(start), line, "contacts")
-        if last < first:
-            wrong(path, f"the contact starts at {first:g} and ends at {last:g}, before that", line)
-        if i == j:
-            wrong(path, f"client {i} is in contact with itself", line)
-        start.append(first)
-        end.append(last)
-        pair.extend((i, j))
+            i, j = (parse_whole(path, line, name, row[at[name]], MOST_CLIENTS) for name in "ij")
+            if "round" in at:
+                first = float(parse_whole(path, line, "round", row[at["round"]]))
+                last = first + 1
+            else:
+                first, last = (
+                    _instant(path, line, name, row[at[name]])
+                    for name in (BY_TIME[:2] if "end" in at else ("time",) * 2)
+                )
+            check_count(path, len(start), line, "contacts")
+            if last < first:
+                wrong(path, f"the contact starts at {first:g} and ends at {last:g}, before that", line)
+            if i == j:
+                wrong(path, f"client {i} is in contact with itself", line)
+            start.append(first)
+            end.append(last)
+            pair.extend((i, j))
+        notes += rows.notes
     if not start:
         wrong(path, "it holds no contacts")
-    pairs = np.frombuffer(pair, np.int32).reshape(-1, 2)
-    return Contacts(np.frombuffer(start), np.frombuffer(end), pairs, in_rounds, str(path), why=why)
+    if nobody:
+        notes.append(f"{nobody:,} rows whose j is below 0 are left out: nobody was met")
+    starts, ends, step = np.frombuffer(start), np.frombuffer(end), 0.0
+    if "time" in at:
+        step = _step(path, starts)
+        ends = starts + step
+    ids: tuple[str, ...] = ()
+    known, place = numbered(np.frombuffer(pair, np.int64).reshape(-1, 2))
+    if known[0] == 0:
+        place = known[place]
+    else:
+        ids = tuple(map(str, known))
+        notes.append(numbering("clients", known))
+    why = "; ".join([_said(at, "as trace.columns says" if named else "by the header"), *dict.fromkeys(notes)])
+    in_rounds = "round" in at
+    return Contacts(starts, ends, place.astype(np.int32), in_rounds, str(path), ids, why=why, step=step)
 
 
-def _columns_of(path: str | Path, line: int, row: Sequence[str], named: Sequence[str]) -> tuple[dict[str, int], str]:
-    """Return the index of each column of a contact list, and why they are so, from its first row."""
-    layouts, remedy = (BY_ROUND, BY_TIME), "trace.columns names them in the order of the file, such as round,i,j"
-    if named and len(named) != len(row):
-        wrong(path, f"trace.columns names {len(named)} columns, and the file has {len(row)}; {remedy}", line)
-    if not named and not is_header(row):
-        wrong(path, f"its first line is no header; {remedy}", line)
-    names, why = (tuple(named), "as trace.columns says") if named else (header_of(row), "by the header")
-    fitting = [one for one in layouts if {*one} <= {*names}]
+def _instant(path: str | Path, line: int, name: str, text: str) -> float:
+    return number(path, line, name, text) if is_number(text) or not is_date(text) else seconds(path, line, text, name)
+
+
+def _step(path: str | Path, times: np.ndarray) -> float:
+    """Return the shortest step between two times of a list of contacts, for which each of them holds."""
+    known = np.unique(times)
+    if len(known) < 2:
+        wrong(path, "all contacts have one time; columns start and end, or round, must say how long they last")
+    return float(np.diff(known).min())
+
+
+def _columns_of(path: str | Path, line: int, named: Sequence[str], header: Sequence[str], width: int) -> dict[str, int]:
+    """Return the index of each column of a contact list."""
+    names = _names_of(path, named, header, line, width)
+    roles = [name.lower() if name.lower() in NAMES else role_of(name) for name in names]
+    fitting = [one for one in (BY_TIME, BY_ROUND, BY_STEP) if {*one} <= {*roles}]
     if not fitting:
-        wanted = " or ".join(map(",".join, layouts))
-        wrong(path, f"columns {','.join(names)}; they must be {wanted}; {remedy}", line)
-    at = {name: names.index(name) for name in fitting[0]}
-    return at, _said(at, why)
+        wanted = " or ".join(map(",".join, (BY_ROUND, BY_TIME, BY_STEP)))
+        wrong(path, f"columns {','.join(names)}; they must be {wanted}; {_REMEDY} round,i,j", line)
+    return {name: roles.index(name) for name in fitting[0]}
 
 
 def header_in(text: str) -> tuple[str, ...]:
     """Return the names of the header with which a text begins, in lower case; () if it is no table with a header."""
-    line = first_line(text)
-    row = next(csv.reader([line], delimiter=marks_of([line])[0], skipinitialspace=True), [])
-    return header_of(row) if len(row) > 1 and line[0] not in "<$" and is_header(row) else ()
+    if not text.strip() or first_line(text)[:1] in ("<", "$"):
+        return ()
+    try:
+        rows = Rows(text.splitlines()[:_LINES], _no_table)
+    except UserError:
+        return ()
+    known = sum(map(bool, map(role_of, rows.header)))  # a sentence has blanks, too
+    return tuple(map(str.lower, rows.header)) if len(rows.header) > 1 and (rows.mark != " " or known > 1) else ()
+
+
+def _no_table(text: str, line: int) -> NoReturn:
+    raise UserError(text)
+
+
+def has_contacts(names: Iterable[str]) -> bool:
+    """Tell whether names of columns are those of a contact list."""
+    return {"i", "j"} <= {*map(role_of, names)}
 
 
 def _places_sign(text: str) -> str:
-    header = {*header_in(text)}
-    return "a header of columns" if header and not {"i", "j"} <= header else ""
+    header = header_in(text)
+    return "a header of columns" if header and not has_contacts(header) else ""
 
 
 def _contacts_sign(text: str) -> str:
-    return "a header with i and j" if {"i", "j"} <= {*header_in(text)} else ""
+    return "a header with i and j" if has_contacts(header_in(text)) else ""
 
 
 TRACE_FORMATS.register("csv", doc="A table of time, id and x, y in metres or lon, lat in degrees.")(

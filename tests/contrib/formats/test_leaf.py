@@ -40,7 +40,7 @@ def test_users_of_all_files_are_owners(tmp_path, place):
         np.testing.assert_array_equal(getattr(data, f"y_{split}"), np.concatenate([y for _, y in given]))
     assert data.client.tolist() == [1] * 3 + [0] * 2 + [2] * 4
     assert data.client_test.tolist() == [0, 0, -1]
-    assert data.about == "the owners are 4 users, 3 with training and 2 with test samples"
+    assert data.about.startswith("the owners are 4 users, 3 with training and 2 with test samples")
     assert "mine" in names(str(tmp_path))
     assert [path.name for path in files_of("mine", str(tmp_path))] == [f"all_data_{k}.json" for k in (0, 1, 0)]
 

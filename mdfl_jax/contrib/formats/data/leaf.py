@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.numbering import numbering
 from mdfl_jax.core.tables import is_number
 from mdfl_jax.data.files import while_reading
 from mdfl_jax.data.formats import FORMATS, Format
@@ -76,6 +77,8 @@ def read(paths: list[Path], where: str) -> dict[str, Any]:
         about += f"; samples are texts of {len(x[0])} characters, {found['x'].max() + 1} different ones"
     elif found["x"].dtype.kind == "i" and found["x"].ndim == 2:
         about += f"; samples are sequences of {found['x'].shape[1]} tokens, since their numbers are whole"
+    if isinstance(y[0], str):
+        about += f"; {numbering('labels', sorted(set(y)))}"
     arrays = {"client": found["client"][:count], "client_test": found["client"][count:], "about": about}
     for axis in ("x", "y"):
         arrays |= {f"{axis}_train": found[axis][:count], f"{axis}_test": found[axis][count:]}

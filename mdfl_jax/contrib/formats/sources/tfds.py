@@ -1,25 +1,33 @@
 """A reader of TensorFlow Datasets that does not need TensorFlow.
 
-It reads a data set that was prepared as array_record before, and never downloads one.
+It reads a data set that was prepared as array_record before. Only `fetch` downloads and prepares one, for which most
+sets need TensorFlow.
 """
 
 import contextlib
 import importlib
+import importlib.util
 import json
 import re
 import shlex
+import threading
+import urllib.error
+import urllib.request
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from absl import logging
 
+from mdfl_jax.core import stages
 from mdfl_jax.core.errors import UserError, unknown_name
+from mdfl_jax.core.own_files import words
 from mdfl_jax.data.files import while_reading
-from mdfl_jax.data.sources import PREPARED
+from mdfl_jax.data.sources import FETCHERS, PREPARED
 
 # <name>[/<config>][:<version>]. A namespace (huggingface:mnist) is refused, since it would need access to the internet.
 _NAME = re.compile(r"[A-Za-z]\w*(/[\w.-]+)?(:[\d.*]+)?", re.ASCII)
+_PATIENCE = 5.0  # seconds in which the host of a data set must answer
 _CHUNK = 1024  # examples decoded per call of the reader
 
 
@@ -58,6 +66,63 @@ def read(name: str, directory: str) -> tuple[dict[str, np.ndarray], int]:
                 source = _random_access(builder, split, name, where)
                 arrays[f"x_{split}"], arrays[f"y_{split}"] = _stack(source, image, label, f"{where}, split {split}")
             return arrays, builder.info.features[label].num_classes
+
+
+@FETCHERS.register("tfds:", doc="TensorFlow Datasets.")
+def fetch(name: str, directory: str) -> None:
+    """Download a set and prepare it as array_record, unless it is prepared.
+
+    Args:
+      name: the name of the set.
+      directory: the `data_dir` of tensorflow-datasets; "" for its default.
+
+    Raises:
+      UserError: if tensorflow-datasets or TensorFlow is not installed, if the host of the set does not answer within a
+        few seconds, or if the set cannot be prepared.
+    """
+    if not importlib.util.find_spec("tensorflow_datasets") or not importlib.util.find_spec("array_record"):
+        raise UserError("with the extra it is fetched once: pip install 'mdfl_jax[tfds]' tensorflow-cpu")
+    import tensorflow_datasets as tfds
+
+    with _warnings_off():
+        builder = tfds.builder(name, data_dir=directory or None, file_format="array_record")
+        if builder.is_prepared():
+            return
+        urls = list(builder.url_infos or {})
+        if urls and not _answers(urls[0]):
+            raise UserError(
+                f"the host that has it does not answer, so it cannot be fetched; a folder {builder.name} that another "
+                f"machine has prepared belongs into {builder.data_dir_root}"
+            )
+        if urls and not importlib.util.find_spec("tensorflow"):
+            raise UserError("fetching it needs TensorFlow, this once: pip install tensorflow-cpu")
+        try:
+            with stages.stage(f"preparing {name}"):
+                builder.download_and_prepare()
+        except Exception as error:  # of the network, of the disk, of packages that are missing
+            raise UserError(
+                f"tensorflow-datasets cannot prepare it in {builder.data_dir_root} ({words(error)})"
+            ) from error
+
+
+def _answers(url: str) -> bool:
+    """Tell whether a host answers in `_PATIENCE`, also where the look-up of its name hangs."""
+    found: list[bool] = []
+
+    def ask() -> None:
+        try:
+            urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=_PATIENCE).close()
+        except urllib.error.HTTPError:
+            found.append(True)
+        except (OSError, ValueError):
+            found.append(False)
+        else:
+            found.append(True)
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(_PATIENCE)
+    return found == [True]
 
 
 def _prepared_builder(tfds: Any, name: str, directory: str, where: str, place: str) -> Any:

@@ -5,6 +5,7 @@ A trace is one file, or a folder with a file or a folder for each node (`mdfl_ja
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ from mdfl_jax.traces.reading import (
     TRACE_FORMATS,
     Columns,
     TraceFormat,
-    date_seconds,
     files_of,
     lines_of,
     number,
     opened,
+    rows_of,
+    seconds,
 )
 from mdfl_jax.traces.reading import wrong as refuse
 from mdfl_jax.traces.trace import Trace
@@ -54,13 +56,6 @@ def _tracks(path: str | Path, is_track: Callable[[str], bool], wanted: str) -> l
     return tracks
 
 
-def _seconds(path: Path, line: int, text: str) -> float:
-    """Return the seconds since 1970 of a date with a time, in UTC where it names no other zone."""
-    if (found := date_seconds(text)) is None:
-        refuse(path, f"time is {text.strip()!r}; it must be a date and a time, such as 2008-10-23T02:53:04Z", line)
-    return found
-
-
 def read_geolife(path: str | Path) -> Trace:
     """Read GeoLife's trajectories (Zheng, Xie, Ma, IEEE Data Engineering Bulletin 2010; user guide 1.3).
 
@@ -81,7 +76,7 @@ def read_geolife(path: str | Path) -> Trace:
                 if len(cells) != _PLT:
                     refuse(file, f"{len(cells)} columns; a .plt has {_PLT}", line)
                 lat, lon = (number(file, line, name, cell) for name, cell in zip(("latitude", "longitude"), cells))
-                yield _seconds(file, line, f"{cells[5]} {cells[6]}"), line, lon, lat, None
+                yield seconds(file, line, f"{cells[5]} {cells[6]}"), line, lon, lat, None
 
     tracks = _tracks(path, lambda name: name.endswith((".plt", ".plt.gz")), "files NAME.plt")
     return _trace(path, "geolife", [(_user(node, file), file) for node, file in tracks], samples)
@@ -103,8 +98,7 @@ def read_cabspotting(path: str | Path) -> Trace:
 
     def samples(file: Path) -> Iterator[Sample]:
         with opened(file) as stream:
-            for line, text in enumerate(lines_of(file, stream), 1):
-                words = text.split()
+            for line, words in rows_of(file, stream):
                 if len(words) != _CAB:
                     refuse(file, f"{len(words)} numbers; a line has latitude, longitude, occupancy and seconds", line)
                 names = ("latitude", "longitude", "occupancy", "time")
@@ -122,7 +116,9 @@ class _GpxReader(SumoReader):
 
     def __init__(self, path: str | Path):
         super().__init__(path)
-        self.samples: list[Sample] = []
+        self.tracks: list[tuple[str, list[Sample]]] = []  # (name, points)
+        self.untimed = 0  # points without a time since the last one with a time
+        self.left_out = 0  # of those at the ends of tracks
         self.point: tuple[int, float, float] | None = None
         self.time: float | None = None
         self.height: float | None = None
@@ -137,45 +133,82 @@ class _GpxReader(SumoReader):
 
     def element(self, tag: str, attributes: list[str]) -> None:
         self.text.clear()
-        if tag == "trkpt":
+        if tag == "trk":
+            self.tracks.append(("", []))
+        elif tag == "trkpt":
             given = dict(zip(attributes[::2], attributes[1::2]))
             lon, lat = (number(self.path, self.line, name, given.get(name, "")) for name in ("lon", "lat"))
             self.point, self.time, self.height = (self.line, lon, lat), None, None
 
     def end(self, tag: str) -> None:
-        """Take the time and the height of a point, and the end of a point."""
+        """Take the time and the height of a point, the end of a point, and the name and the end of a track."""
+        if tag == "trk":
+            self.left_out, self.untimed = self.left_out + self.untimed, 0
+        elif tag == "name" and self.tracks and not self.tracks[-1][1]:
+            self.tracks[-1] = " ".join("".join(self.text).split()), []
         if not self.point:
             return
         if tag == "time":
-            self.time = _seconds(Path(self.path), self.point[0], "".join(self.text))
+            self.time = seconds(Path(self.path), self.point[0], "".join(self.text))
         elif tag == "ele":
             self.height = number(self.path, self.point[0], "ele", "".join(self.text).strip())
         elif tag == "trkpt":
-            line, lon, lat = self.point
-            if self.time is None:
-                refuse(self.path, "a point of a track has no <time>", line)
-            self.samples.append((self.time, line, lon, lat, self.height))
+            self.take(*self.point)
             self.point = None
 
+    def take(self, line: int, lon: float, lat: float) -> None:
+        """Take a point. Those without a time at both ends of a track are left out."""
+        if not self.tracks:
+            refuse(self.path, "a <trkpt> stands outside of a <trk>", line)
+        samples = self.tracks[-1][1]
+        if self.time is None:
+            self.untimed += 1
+            return
+        if self.untimed and samples:
+            refuse(self.path, "a point within a track has no <time>, and is before this one", line)
+        self.left_out, self.untimed = self.left_out + self.untimed, 0
+        samples.append((self.time, line, lon, lat, self.height))
+
     def held(self) -> int:
-        return len(self.samples)
+        return sum(len(samples) for _, samples in self.tracks)
 
 
 def read_gpx(path: str | Path) -> Trace:
     """Read the tracks of GPX files (version 1.1): the points ``<trkpt lat= lon=>`` with their ``<time>``.
 
-    Waypoints and routes have no times and are left out. All tracks of a file are of one node. A height is ``<ele>``.
+    Waypoints and routes have no times and are left out, and so are points without a time at the ends of a track. The
+    tracks of a file follow one another and are of one node; if they overlap in time, each is a node with the name of
+    the track. A height is ``<ele>``.
 
     Raises:
-      UserError: for a file that is no GPX, a point without a time, or places that are not on the globe.
+      UserError: for a file that is no GPX, a point without a time within a track, or places that are not on the globe.
     """
-
-    def samples(file: Path) -> list[Sample]:
+    columns = Columns(path, geographic=True)
+    for node, file in files_of(path):
+        columns.path = file
         reader = _GpxReader(file)
         reader.read()
-        return reader.samples
+        if reader.left_out and not reader.held():
+            refuse(file, "no point of its tracks has a <time>")
+        if reader.left_out:
+            columns.notes.append(f"points without a time at the ends of tracks are left out: {reader.left_out:,}")
+        for name, samples in _nodes(node, [track for track in reader.tracks if track[1]]):
+            for time, line, lon, lat, height in samples:
+                columns.add(line, name, time, lon, lat, z=height)
+    columns.path = path
+    return columns.trace("gpx")
 
-    return _trace(path, "gpx", files_of(path), samples)
+
+def _nodes(node: str, tracks: list[tuple[str, list[Sample]]]) -> list[tuple[str, list[Sample]]]:
+    """Return (name, points by time) of each node of a file."""
+    tracks = [(name, sorted(samples, key=lambda sample: sample[:2])) for name, samples in tracks]
+    tracks.sort(key=lambda track: track[1][0][0])
+    follow = all(before[1][-1][0] <= after[1][0][0] for before, after in pairwise(tracks))
+    if follow:
+        return [(node, [sample for _, samples in tracks for sample in samples])]
+    names = [name for name, _ in tracks]
+    own = all(names) and len(set(names)) == len(names)
+    return [(name if own else f"{node} {k}", samples) for k, (name, samples) in enumerate(tracks, 1)]
 
 
 def _sign(mark: str, text: str) -> str:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from mdfl_jax.traces.reading import TRACE_FORMATS, Columns, TraceFormat, lines_of, number, opened, wrong
-from mdfl_jax.traces.trace import Contacts, Trace, numbered
+from mdfl_jax.traces.reading import TRACE_FORMATS, Columns, TraceFormat, first_line, lines_of, number, opened, wrong
+from mdfl_jax.traces.trace import Contacts, Trace, of_names
 
 _EDGES = (6, 8)  # numbers of the first line of a movement: the bounds of time and of two or three axes
 _ROW = (4, 5)  # numbers of a sample: time, id, and two or three axes
@@ -39,11 +39,14 @@ def read_movement(path: str | Path) -> Trace:
     return columns.trace("one")
 
 
-_EVENT = re.compile(r"(?P<time>\S+)\s+CONN\s+(?P<i>\S+)\s+(?P<j>\S+)\s+(?P<what>up|down)$")
+_EVENT = re.compile(r"(?P<time>\S+)\s+CONN\s+(?P<i>\S+)\s+(?P<j>\S+)\s+(?P<what>up|down)$", re.IGNORECASE)
+_OTHER = re.compile(r"\S+\s+(C|S|DE|DR|A|D|R)\s")  # ONE's events of messages, which say nothing of connections
 
 
 def read_connections(path: str | Path) -> Contacts:
     """Read a report of connections, ``time CONN i j up`` and ``time CONN i j down``, as ONE's ConnectivityONEReport.
+
+    ONE's StandardEventsReader reads the same lines; the events of messages among them are left out.
 
     A connection that is up at the end of the report ends at its last event. Nodes are numbered in the order of their
     names, p2 before p10.
@@ -60,6 +63,8 @@ def read_connections(path: str | Path) -> Contacts:
             if not text.strip() or text.startswith("#"):
                 continue
             event = _EVENT.match(text.strip())
+            if not event and _OTHER.match(text.strip()):
+                continue
             if not event:
                 wrong(path, f"{text.strip()[:60]!r} is no event; it must be time CONN i j up, or down", line)
             time, i, j = number(path, line, "time", event["time"]), *sorted((event["i"], event["j"]))
@@ -68,7 +73,7 @@ def read_connections(path: str | Path) -> Contacts:
             if i == j:
                 wrong(path, f"{i} is connected with itself", line)
             now = time
-            if event["what"] == "up":
+            if event["what"].lower() == "up":
                 if (i, j) in since:
                     wrong(path, f"the connection of {i} and {j} comes up, and is up since line {since[i, j][1]}", line)
                 since[i, j] = time, line
@@ -80,12 +85,18 @@ def read_connections(path: str | Path) -> Contacts:
     if not found:
         wrong(path, "it holds no connections")
     start, end, i, j = zip(*found)
-    return numbered(start, end, list(zip(i, j)), str(path), "one_conn")
+    return of_names(start, end, list(zip(i, j)), str(path), "one_conn")
 
 
 TRACE_FORMATS.register("one", doc="ONE's movements: bounds, then lines of time id x y.")(
     TraceFormat(read_movement, (".one",))
 )
+
+
+def _conn_sign(text: str) -> str:
+    return "lines of CONN" if _EVENT.match(first_line(text).strip()) else ""
+
+
 TRACE_FORMATS.register("one_conn", doc="ONE's reports of connections: time CONN i j up, or down.")(
-    TraceFormat(read_connections)
+    TraceFormat(read_connections, sign=_conn_sign)
 )

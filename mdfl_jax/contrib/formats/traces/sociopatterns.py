@@ -13,19 +13,15 @@ from mdfl_jax.traces.reading import (
     TRACE_FORMATS,
     TraceFormat,
     check_count,
-    lines_of,
     opened,
     parse_whole,
+    rows_of,
     wrong,
 )
-from mdfl_jax.traces.trace import Contacts, numbered
+from mdfl_jax.traces.trace import Contacts, of_names
 
 STEP = 20  # seconds
 _COLUMNS = (3, 5)  # without and with the classes
-
-
-def _words(text: str) -> list[str]:
-    return text.replace(",", " ").split()
 
 
 def read_sociopatterns(path: str | Path, time_first: bool) -> Contacts:
@@ -47,10 +43,8 @@ def read_sociopatterns(path: str | Path, time_first: bool) -> Contacts:
     classes: dict[str, str] = {}
     before, names = 0, ("t", "i", "j") if time_first else ("i", "j", "t")
     with opened(path) as stream:
-        for line, text in enumerate(lines_of(path, stream), 1):
-            words = _words(text)
-            if not words or words[0].startswith("#"):
-                continue
+        for line, cells in rows_of(path, stream):
+            words = " ".join(cells).split()
             if len(words) not in _COLUMNS:
                 wrong(path, f"{len(words)} columns; they must be {' '.join(names)}, and perhaps two classes", line)
             row = {name: parse_whole(path, line, name, word) for name, word in zip(names, words)}
@@ -71,7 +65,7 @@ def read_sociopatterns(path: str | Path, time_first: bool) -> Contacts:
         wrong(path, f"it has more than {MOST_CLIENTS:,} badges")
     kinds = {str(badge): classes.get(str(badge), "") for badge in badges} if classes else {}
     name = "sociopatterns" if time_first else "sociopatterns_ijt"
-    return numbered([t - STEP for t in end], end, pairs, str(path), name, kinds)
+    return of_names([t - STEP for t in end], end, pairs, str(path), name, kinds)
 
 
 TRACE_FORMATS.register("sociopatterns", doc="Contacts t i j in steps of 20 seconds, perhaps with classes.")(

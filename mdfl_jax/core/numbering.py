@@ -1,0 +1,45 @@
+"""The one rule by which labels, owners, clients of contacts and of graphs are numbered: in ascending order from 0."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+FEW = 12  # names that a line lists
+
+
+def numbered(values: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return values numbered from 0 without gaps, in ascending order.
+
+    Args:
+      values: an array of any shape and of a type that can be sorted.
+
+    Returns:
+      (the K different values in ascending order, the number of each value: int64 of the shape of ``values``).
+
+    >>> numbered(np.array([7, 3, 7]))
+    (array([3, 7]), array([1, 0, 1]))
+    """
+    known, number = np.unique(values, return_inverse=True)
+    return known, number.reshape(np.shape(values))
+
+
+def numbering(what: str, known: Sequence[Any] | np.ndarray) -> str:
+    """Say how values were numbered.
+
+    >>> numbering("labels", [1, 2, 3]), numbering("labels", [10, 200, 3000]), numbering("clients", [5])
+    ('labels 1 to 3 are numbered 0 to 2', 'labels 10, 200, 3000 are numbered 0, 1, 2', 'clients 5 are numbered 0')
+    """
+    names, last = list(known), len(known) - 1
+    if last > 0 and all(isinstance(name, (int, np.integer)) for name in names) and names[-1] - names[0] == last:
+        return f"{what} {names[0]} to {names[-1]} are numbered 0 to {last}"
+    more = ", ..." if last >= FEW else ""
+    shown = ", ".join(map(str, names[:FEW])) + more
+    return f"{what} {shown} are numbered {', '.join(map(str, range(min(last + 1, FEW))))}{more}"
+
+
+def natural(name: Any) -> list[tuple[bool, int, str]]:
+    """Return a key by which names are sorted with the numbers within them in the order of numbers: p2 before p10."""
+    parts = re.split(r"(\d+)", str(name))
+    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts if part]
