@@ -58,6 +58,8 @@ def most_heard(c):
     """The neighbours that a client of a graph can have; in a barbell, one of the larger half hears the other half too."""
     if graph(c) == "barbell":
         return -(-c["network.num_clients"] // 2)
+    if graph(c) == "exponential":  # at the distances of the powers of two
+        return (c["network.num_clients"] - 1).bit_length()
     return 2 if value(c, "graph.directed", False) else MOST_HEARD.get(graph(c), 99)
 
 
