@@ -21,7 +21,7 @@ from benchmarks.measure import RESULTS, WRITE
 from mdfl_jax.cli import common
 from mdfl_jax.contrib.panels.rivals import Matrix, differences, matrix_of, mean_of_known, measures, reference_of, tally
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.report.read import ReportData, read_workdir
+from mdfl_jax.results.results import Results
 
 _MADE = flags.DEFINE_string("arena", "", "The workdir of the finished study.")
 _BESIDE = flags.DEFINE_string("beside", "", "The workdir of another finished study with the same seeds.")
@@ -32,7 +32,7 @@ SECONDS = ("waypoint", "random_waypoint")
 WITH_DATA = "at the end, of clients with data"
 
 
-def with_data(made: Path, run: ReportData, matrix: Matrix) -> dict[str, np.ndarray]:
+def with_data(made: Path, run: Results, matrix: Matrix) -> dict[str, np.ndarray]:
     """Return the accuracy [R, C, S] in per cent at the end of the clients that hold data, where there are relays."""
     if not run.config["network"].get("relays"):
         return {}
@@ -57,7 +57,7 @@ def judged(values: np.ndarray, matrix: Matrix, reference: int) -> dict[str, Any]
 
 def results_of(made: Path) -> dict[str, Any]:
     """Return all that a finished study says of its rivals."""
-    run = read_workdir(made)
+    run = Results.read(made).shown()
     matrix = matrix_of(run)
     if matrix is None:
         raise UserError(f"--arena: {made} has no matrix of settings and rivals")

@@ -13,8 +13,7 @@ import numpy as np
 from mdfl_jax.contrib.panels.rivals import Matrix
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.outcomes import t_quantile
-from mdfl_jax.report.read import ReportData, read_workdir
-from mdfl_jax.report.results import Results
+from mdfl_jax.results.results import Results
 
 
 def over_all(values: np.ndarray) -> dict[str, float]:
@@ -24,7 +23,7 @@ def over_all(values: np.ndarray) -> dict[str, float]:
     return {"mean": float(of_seed.mean()), "half": float(half)}
 
 
-def accuracy_with_data(made: Path, run: ReportData) -> np.ndarray:
+def accuracy_with_data(made: Path, run: Results) -> np.ndarray:
     """Return the accuracy [P, S] in per cent at the end of the clients that hold data: of all but the relays."""
     network = run.config["network"]
     with_data = network["num_clients"] - network.get("relays", 0)
@@ -39,7 +38,7 @@ def parsed(text: str) -> dict[str, str]:
     return {path: value for path, _, value in pairs}
 
 
-def beside(made: Path, run: ReportData, matrix: Matrix, other: Path, fixed: Mapping[str, str]) -> dict[str, Any]:
+def beside(made: Path, run: Results, matrix: Matrix, other: Path, fixed: Mapping[str, str]) -> dict[str, Any]:
     """Return each rival's difference to a point of another study, paired by seed, over all settings.
 
     Args:
@@ -50,14 +49,15 @@ def beside(made: Path, run: ReportData, matrix: Matrix, other: Path, fixed: Mapp
     Raises:
       UserError: if the other study lacks such a point or has other seeds.
     """
-    there = read_workdir(other)
+    there = Results.read(other).shown()
     if list(run.manifest["seeds"]) != list(there.manifest["seeds"]):
         raise UserError(f"--beside={other}: it has other seeds")
     ours, theirs = accuracy_with_data(made, run), accuracy_with_data(other, there)
-    points = [{path: str(value) for path, value in point["overrides"].items()} for point in there.points]
+    points = [{path: str(value) for path, value in point["overrides"].items()} for point in there.outcomes]
 
     def found(row: Sequence[int]) -> int:
-        own = {path: str(value) for path, value in run.points[row[0]]["overrides"].items() if path != matrix.axis.path}
+        overrides = run.outcomes[row[0]]["overrides"]
+        own = {path: str(value) for path, value in overrides.items() if path != matrix.axis.path}
         wanted = {path: value for path, value in own.items() if path in points[0]} | dict(fixed)
         if wanted not in points:
             raise UserError(f"--beside={other}: it has no point {wanted}")

@@ -44,9 +44,8 @@ row["bytes_a_client_and_round"] = sum(part.nbytes for part in tracks(table)[:3])
 print(json.dumps(row))
 """
 REPORT = f"""{HEAD}
-from pathlib import Path
-from mdfl_jax.report import page
-path = page.write_report(Path(sys.argv[1]))
+from mdfl_jax.results.results import Results
+path = Results.read(sys.argv[1]).report()
 row = {{"seconds": time.perf_counter() - begin, "cpu_seconds": time.process_time() - busy, "peak_mb": peak()}}
 print(json.dumps(row | {{"page_mb": path.stat().st_size / 2**20}}))
 """

@@ -72,7 +72,7 @@ def rounds() -> list[dict[str, Any]]:
         for slots in several:
             network, params = world, cast(Any, SpatialParams(MANY // 2))
             if slots:
-                network = with_clocks(world, Work(1, BATCH), algorithm.asynchronous)
+                network = with_clocks(world, Work(1, BATCH), algorithm.traits.asynchronous)
                 cost = CostParams(seconds_per_sample=slots / BATCH, round_seconds=1.0, speed_spread=0.5 * (slots > 1))
                 params = ClockParams(params, cost)
             made = Simulation(task, network, algorithm, Schedule(1, 1, global_only=True))

@@ -16,7 +16,7 @@ from absl import flags
 
 from benchmarks import measure
 from mdfl_jax.cli import common
-from mdfl_jax.results.results import StudyResults
+from mdfl_jax.results.results import Results
 
 _CLIENTS = flags.DEFINE_integer("clients", 100_000, "The number of clients.")
 ROUNDS, HOSTS = 8, 2
@@ -54,7 +54,7 @@ def row(folder: Path, hosts: int) -> dict[str, Any]:
         port = free.getsockname()[1]
     own = [[f"--hosts={i}/{hosts}@127.0.0.1:{port}"] if hosts > 1 else [] for i in range(1, hosts + 1)]
     memory = _peaks([command + words for words in own])
-    seconds = StudyResults.open(workdir).summary["points"][0]["run_seconds"]
+    seconds = Results.open(workdir).summary["points"][0]["run_seconds"]
     return {"hosts": hosts, "seconds_per_round": seconds / ROUNDS, "peak_resident_mib": memory}
 
 

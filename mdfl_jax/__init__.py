@@ -8,7 +8,7 @@ from mdfl_jax.core.errors import UserError
 if TYPE_CHECKING:
     from mdfl_jax.core.types import Algorithm, Hparams, Links, Network, Schedule, Task
     from mdfl_jax.engine.simulation import simulate
-    from mdfl_jax.report.results import Results
+    from mdfl_jax.results.results import Results
     from mdfl_jax.study.events import EvaluationInfo
     from mdfl_jax.study.run import run
     from mdfl_jax.study.runner import Interrupted
@@ -33,7 +33,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "EvaluationInfo": "study.events",
     "Interrupted": "study.runner",
-    "Results": "report.results",
+    "Results": "results.results",
     "environment": "contrib.environment.environment",
     "run": "study.run",
     "simulate": "engine.simulation",

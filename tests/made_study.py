@@ -19,7 +19,7 @@ from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.results.lines import metric_lines
 from mdfl_jax.results.records import Measured, PointArrays, RunRecord, from_devices, write_record
-from mdfl_jax.results.results import StudyResults, write_views
+from mdfl_jax.results.results import Results, write_views
 from mdfl_jax.results.summary import PointRuns, summarize_point
 from mdfl_jax.storage.disk import plain, write_json
 from mdfl_jax.storage.study_files import CONFIG, STUDY_SCHEMA, run_name, run_path
@@ -41,8 +41,8 @@ def measured(point: str, seed: int, rounds: int = 4, every: int = 2, mobile: int
         else:
             shape = metric.dims(CLIENTS, 1)[1:] if metric.by_round else metric.dims(CLIENTS)
             drawn = rng.random((rows, *shape))[: rounds + 1 if metric.by_round else len(evaluated)]
-        whole = np.issubdtype(metric.dtype, np.integer)
-        values[metric.name] = (256 * drawn if whole else drawn).astype(metric.dtype)
+        whole = np.issubdtype(metric.rows.dtype, np.integer)
+        values[metric.name] = (256 * drawn if whole else drawn).astype(metric.rows.dtype)
     values["rounds_done"] = evaluated
     values["bits"] = (1000 * values["bits"]).astype(np.uint32)
     values["messages"] = (1000 * values["messages"]).astype(np.int32)
@@ -76,7 +76,7 @@ def name_of(point: Point, seed: int, rounds: int = 0) -> str:
     return run_name(name_run(point.experiment, {}, {}), seed, rounds or point.experiment.rounds)
 
 
-def made(folder: Path, **changes: Any) -> StudyResults:
+def made(folder: Path, **changes: Any) -> Results:
     """Writes the workdir of a tiny study.
 
     Args:
@@ -100,4 +100,4 @@ def made(folder: Path, **changes: Any) -> StudyResults:
     manifest = plain(whole)
     write_json(folder / CONFIG, manifest)
     write_views(folder, manifest)
-    return StudyResults.open(folder)
+    return Results.open(folder)

@@ -73,7 +73,9 @@ def go(
 ) -> tuple[dict[str, Any], bool]:
     """Do what launch.sweep does with a tiny study. Return its summary, and whether all was there before."""
     options = {"log": log, "progress": False, "on_evaluation": on_evaluation, "overwrite": overwrite}
-    return run_or_resume(study_of(**changes), folder, **options)
+    results, was_finished = run_or_resume(study_of(**changes), folder, **options)
+    assert results is not None  # this process is no worker
+    return results.summary, was_finished
 
 
 def stop_at(number: int) -> Callable[[Any], bool]:

@@ -34,4 +34,6 @@ def tiny_config(**changes: Any) -> ConfigDict:
 
 def run_study(study: Study, folder: Path, **options: Any) -> dict[str, Any]:
     """Runs what is missing of a study in a folder, without a word, and returns its summary."""
-    return run_or_resume(study, folder, **{"log": ignore, "progress": False} | options)[0]
+    results, _ = run_or_resume(study, folder, **{"log": ignore, "progress": False} | options)
+    assert results is not None  # this process is no worker
+    return results.summary

@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mdfl_jax.core.message_bits import count_bits
-from mdfl_jax.core.sharding import Held, held_by
-from mdfl_jax.core.types import Observed, RoundStats
+from mdfl_jax.core.types import Held, Observed, Report, RoundStats
 
 
 def holding(num_samples, num_classes=2):
@@ -27,9 +26,9 @@ def _program(network, rounds, several, bits=None):
             if bits is not None:
                 messages = jnp.sum(links.adjacency, axis=0, dtype=jnp.int32)
                 stats = RoundStats(
-                    jnp.zeros(len(messages)), messages, count_bits(messages, bits), computed=links.active
+                    jnp.zeros(len(messages)), messages, count_bits(messages, bits), report=Report(computed=links.active)
                 )
-                after = network.observe(params, after, Observed(links, stats, None))
+                after = network.hooks.observe(params, after, Observed(links, stats, None))
             return after, (after, links)
 
         after, links = jax.lax.scan(body, start, jnp.arange(rounds))[1]
@@ -69,6 +68,6 @@ def ends(study, rounds=6):
     """The states of each sweep point's network before the first round and after some rounds; nobody is trained."""
     (group,) = study.groups
     of, key = group.simulation, jax.random.key(0)
-    clients = jax.jit(lambda hparams: held_by(of.partition(of.data, hparams, key), of.num_clients))
+    clients = jax.jit(lambda hparams: Held.by(of.partition(of.data, hparams, key)))
     found = [played(of.network, hparams.network, rounds, clients(hparams))[0] for hparams in group.hparams]
     return [tuple(jax.tree.map(lambda leaf, t=t: leaf[t], states) for t in (0, -1)) for states in found]

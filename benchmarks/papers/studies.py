@@ -13,7 +13,7 @@ from ml_collections import ConfigDict
 
 from mdfl_jax.config.presets import cuts
 from mdfl_jax.core.outcomes import interval
-from mdfl_jax.report.results import Results
+from mdfl_jax.results.results import Results
 
 Statistic = Mapping[str, Any]  # 'mean' and 'ci95', the half-width of the 95 % interval over seeds, as in summary.json
 Setting = dict[str, Any]  # the last parts of swept fields, with values that choose a sweep point

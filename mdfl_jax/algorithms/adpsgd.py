@@ -14,9 +14,9 @@ from mdfl_jax.algorithms.registry import register
 from mdfl_jax.core.message_bits import count_bits, dense_bits, double_dense_bits, float_bits, messages_sent
 from mdfl_jax.core.metric import CURVE, TABLE, UNKNOWN, Metric
 from mdfl_jax.core.rng import own_draws
-from mdfl_jax.core.sharding import draw_pairs
+from mdfl_jax.core.sharding import everywhere
 from mdfl_jax.core.trees import where_rows
-from mdfl_jax.core.types import Algorithm, ClientParams, Links, RoundContext, RoundStats
+from mdfl_jax.core.types import Algorithm, ClientParams, Links, RoundContext, RoundStats, Traits
 from mdfl_jax.exchange.active import Finishing
 from mdfl_jax.exchange.peers import random_pairs
 from mdfl_jax.metrics.over_clients import mean_of_known
@@ -121,9 +121,8 @@ def in_pairs(settings: Settings, weigh: Weights, pulls: bool, update_first: bool
         change, late, loss = finish(settings, hparams, state.late, links, context)
         add = lambda x: jax.tree.map(jnp.add, x, change)  # noqa: E731
         params, age = (add(state.params), state.age + ends) if update_first else (state.params, state.age)
-        starts = ends[: links.num_clients]
         draw = lambda a, senders, starts: random_pairs(own_draws(context.key), a, starts, senders)  # noqa: E731
-        pairs = draw_pairs(draw, links, starts)
+        pairs = everywhere(draw, links.adjacency, links.senders, ends)
         heard = links._replace(adjacency=pairs if pulls else pairs & links.senders.of(ends))
         weights = weigh(heard, age)
         heard = heard._replace(mix=weights + links.senders.on_own(1 - jnp.sum(weights, axis=1)))
@@ -144,10 +143,10 @@ def in_pairs(settings: Settings, weigh: Weights, pulls: bool, update_first: bool
         init,
         do_round,
         lambda state: state.params,
-        double_bits=None if settings.shared or sends_age else double_dense_bits,
-        local_statistics=settings.local_statistics,
         metrics=(HEARD, STALENESS),
-        asynchronous=True,
+        traits=Traits(
+            None if settings.shared or sends_age else double_dense_bits, settings.local_statistics, asynchronous=True
+        ),
     )
 
 

@@ -16,7 +16,7 @@ from mdfl_jax.exchange.active import takes_part
 from mdfl_jax.metrics.values import HEARD, mean_model
 
 
-def ring_bits(client_params: ClientParams, num_clients: int, active: jax.Array | None = None) -> Bits:
+def ring_bits(client_params: ClientParams, active: jax.Array | None = None) -> Bits:
     """Count the bits that each client sends in a ring all-reduce of one model: about 2 (N - 1) / N of a model.
 
     The n coordinates are cut into N chunks. Client i sends all chunks but i + 1 while sums are made, and all chunks but
@@ -24,14 +24,13 @@ def ring_bits(client_params: ClientParams, num_clients: int, active: jax.Array |
     longer. All clients together send 2 (N - 1) n coordinates.
 
     Args:
-      client_params: [rows, ...] stacked models.
-      num_clients: N; padding rows send nothing.
-      active: [rows] bool, the clients that form the ring; None: all N.
+      client_params: [N, ...] stacked models.
+      active: [N] bool, the clients that form the ring; None: all N.
 
     Returns:
-      The counts, [rows].
+      The counts, [N].
     """
-    size, rows = num_coordinates(client_params), jax.tree.leaves(client_params)[0].shape[0]
+    size, num_clients = num_coordinates(client_params), jax.tree.leaves(client_params)[0].shape[0]
     if active is not None:
         ring, place = jnp.maximum(jnp.sum(active, dtype=jnp.int32), 1), jnp.cumsum(active, dtype=jnp.int32) - 1
         of_ring = lambda k: size // ring + (k % ring < size % ring)  # noqa: E731
@@ -39,20 +38,19 @@ def ring_bits(client_params: ClientParams, num_clients: int, active: jax.Array |
         return count_bits(sends, float_bits(client_params))
     client = np.arange(num_clients)
     chunk = lambda k: size // num_clients + (k % num_clients < size % num_clients)  # noqa: E731
-    coordinates = np.zeros(rows, np.uint32)
-    coordinates[:num_clients] = 2 * size - chunk(client + 1) - chunk(client + 2)
-    return count_bits(jnp.asarray(coordinates), float_bits(client_params))
+    coordinates = 2 * size - chunk(client + 1) - chunk(client + 2)
+    return count_bits(jnp.asarray(coordinates, jnp.uint32), float_bits(client_params))
 
 
 def mean_of(client_params: ClientParams, members: jax.Array) -> ClientParams:
-    """Return the mean of the models of the members, [1, ...], which are some of the clients [rows] bool."""
+    """Return the mean of the models of the members, [1, ...], which are some of the clients [N] bool."""
     size = jnp.maximum(jnp.sum(members, dtype=jnp.int32), 1)
     total = lambda p: jnp.sum(jnp.where(rows_like(members, p), p, 0), axis=0, keepdims=True)  # noqa: E731
     return jax.tree.map(lambda p: total(p) / size.astype(p.dtype), client_params)
 
 
 def ring(members: jax.Array) -> Links:
-    """Return the links of the ring that clients [rows] bool form: each hears the one before it."""
+    """Return the links of the ring that clients [N] bool form: each hears the one before it."""
     me = jnp.arange(members.shape[0], dtype=jnp.int32)
     so_far = jax.lax.cummax(jnp.where(members, me, -1))
     before = jnp.concatenate([so_far[-1:], so_far[:-1]])
@@ -81,12 +79,9 @@ def allreduce(settings: Settings = Settings()) -> Algorithm:
     def exchange(
         hparams: LocalNumbers, links: Links, params: ClientParams, context: RoundContext
     ) -> tuple[ClientParams, Links]:
-        members = takes_part(links, links.adjacency.shape[0])
+        members = takes_part(links)
         params = settings.sent(hparams, context.key, links, params)
-        if links.active is None:
-            mean = mean_model(jax.tree.map(lambda p: p[: links.num_clients], params))
-        else:
-            mean = mean_of(params, members)
+        mean = mean_model(params) if links.active is None else mean_of(params, members)
         return jax.tree.map(lambda m, p: jnp.broadcast_to(m, p.shape), mean, params), everywhere(ring, members)
 
     steps = local_then(settings, exchange, ())
@@ -95,10 +90,10 @@ def allreduce(settings: Settings = Settings()) -> Algorithm:
         hparams: LocalNumbers, state: DPSGDState, links: Links, context: RoundContext
     ) -> tuple[DPSGDState, RoundStats]:
         state, stats = steps.round(hparams, state, links, context)
-        members = takes_part(links, links.adjacency.shape[0])
+        members = takes_part(links)
         messages = jnp.where(members, 2 * (jnp.sum(members, dtype=jnp.int32) - 1), 0)
-        bits = ring_bits(settings.part(state.params), links.num_clients, links.active)
+        bits = ring_bits(settings.part(state.params), links.active)
         return state, stats._replace(messages=messages, bits=bits)
 
     # PaME's count has one size for all messages and does not know N.
-    return steps._replace(round=do_round, double_bits=None, metrics=(HEARD,))
+    return steps._replace(round=do_round, metrics=(HEARD,), traits=steps.traits._replace(double_bits=None))

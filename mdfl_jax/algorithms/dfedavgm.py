@@ -10,7 +10,7 @@ from mdfl_jax.algorithms.registry import register
 from mdfl_jax.core.message_bits import count_bits, dense_bits, double_dense_bits, messages_sent
 from mdfl_jax.core.numbers import Setting, number
 from mdfl_jax.core.trees import each
-from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundContext, RoundStats
+from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundContext, RoundStats, Traits
 
 
 class DFedAvgMState(NamedTuple):
@@ -69,4 +69,4 @@ def dfedavgm(settings: Settings = Settings()) -> Algorithm:
         return DFedAvgMState(params, state.step + work.num_steps), stats
 
     needs = frozenset({"adjacency", "mix"})
-    return Algorithm(needs, init, do_round, lambda state: state.params, double_bits=double_dense_bits)
+    return Algorithm(needs, init, do_round, lambda state: state.params, traits=Traits(double_dense_bits))

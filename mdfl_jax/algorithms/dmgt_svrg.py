@@ -15,7 +15,7 @@ from mdfl_jax.core.numbers import Setting, number
 from mdfl_jax.core.rng import own_draws
 from mdfl_jax.core.sharding import choose, everywhere, take_steps
 from mdfl_jax.core.trees import where_rows
-from mdfl_jax.core.types import SYMMETRIC, Algorithm, ClientParams, Links, RoundContext, RoundStats
+from mdfl_jax.core.types import SYMMETRIC, Algorithm, ClientParams, Links, Report, RoundContext, RoundStats, Traits
 
 OF_THE_LINKS = 1.0  # the value of mixing_rate with which it is computed in each round
 LARGEST_MATRIX = 256  # clients; the eigenvalues of a matrix of this size take some milliseconds on a CPU
@@ -142,10 +142,10 @@ def dmgt_svrg(settings: Settings = Settings()) -> Algorithm:
             round=state.round + 1,
         )
         messages = messages_sent(links.adjacency, links.senders) * jnp.where(is_first, steps, 2 * steps)
-        return following, RoundStats(loss, messages, count_bits(messages, dense_bits(x)), whole=renewed)
+        return following, RoundStats(loss, messages, count_bits(messages, dense_bits(x)), report=Report(whole=renewed))
 
     needs = frozenset({"adjacency", "mix", SYMMETRIC})
-    return Algorithm(needs, init, do_round, lambda state: state.params, double_bits=double_dense_bits)
+    return Algorithm(needs, init, do_round, lambda state: state.params, traits=Traits(double_dense_bits))
 
 
 def mixing_rate(hparams: DMGTSVRGNumbers, links: Links) -> jax.Array:

@@ -10,7 +10,7 @@ from mdfl_jax.algorithms.local import LocalNumbers, Settings, init_optimizer, lo
 from mdfl_jax.algorithms.registry import register
 from mdfl_jax.core import contract
 from mdfl_jax.core.message_bits import count_bits, dense_bits, double_dense_bits, messages_sent
-from mdfl_jax.core.types import Algorithm, ClientParams, Exchanged, Gradient, Links, RoundContext, RoundStats
+from mdfl_jax.core.types import Algorithm, ClientParams, Exchanged, Gradient, Links, RoundContext, RoundStats, Traits
 from mdfl_jax.exchange.aggregation import as_exchanged
 from mdfl_jax.metrics.values import HEARD
 
@@ -65,8 +65,7 @@ def local_then(
         init,
         do_round,
         lambda state: state.params,
-        double_bits=None if settings.shared else double_dense_bits,
-        local_statistics=settings.local_statistics,
+        traits=Traits(None if settings.shared else double_dense_bits, settings.local_statistics),
     )
 
 

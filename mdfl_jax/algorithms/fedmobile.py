@@ -25,7 +25,7 @@ from mdfl_jax.core.numbers import Setting, number
 from mdfl_jax.core.rng import own_draws
 from mdfl_jax.core.sharding import everywhere
 from mdfl_jax.core.trees import each, rows_like
-from mdfl_jax.core.types import BEFORE, Algorithm, ClientParams, Links, Meetings, RoundContext, RoundStats
+from mdfl_jax.core.types import BEFORE, Algorithm, ClientParams, Links, Meetings, RoundContext, RoundStats, Traits
 from mdfl_jax.exchange.active import takes_part
 from mdfl_jax.exchange.compressors import COMPRESSORS
 from mdfl_jax.exchange.relay import (
@@ -272,8 +272,7 @@ def _make(settings: Settings, variant: Variant) -> Algorithm:
     def do_round(
         hparams: Any, state: FedMobileState, links: Links, context: RoundContext
     ) -> tuple[FedMobileState, RoundStats]:
-        rows = state.version.shape[0]
-        everyone, meetings = takes_part(links, rows), meetings_of(links)
+        everyone, meetings = takes_part(links), meetings_of(links)
         uploads = everyone if variant.upload == "always" else meetings.now
         downloads = everyone if variant.download == "always" else meetings.now
         if variant.download == "once":
@@ -323,8 +322,8 @@ def _make(settings: Settings, variant: Variant) -> Algorithm:
         round=do_round,
         params=lambda state: state.params,
         global_model=lambda state: state.server,
-        double_bits=None if settings.compressor else double_dense_bits,
         metrics=(HEARD, *TRAFFIC_METRICS, *_records(variant)),
+        traits=Traits(None if settings.compressor else double_dense_bits),
     )
 
 

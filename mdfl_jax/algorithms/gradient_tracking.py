@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from mdfl_jax.algorithms.local import AlgorithmNumbers, Settings, decayed_gradient, recursion_step
 from mdfl_jax.algorithms.registry import RECURSION, register
 from mdfl_jax.core.message_bits import count_bits, dense_bits, double_dense_bits, messages_sent
-from mdfl_jax.core.types import SYMMETRIC, Algorithm, ClientParams, Links, RoundContext, RoundStats
+from mdfl_jax.core.types import SYMMETRIC, Algorithm, ClientParams, Links, RoundContext, RoundStats, Traits
 
 
 class TrackingState(NamedTuple):
@@ -65,4 +65,4 @@ def gradient_tracking(settings: Settings = Settings()) -> Algorithm:
         return TrackingState(params, tracked, found, state.round + 1), stats
 
     needs = frozenset({"adjacency", "mix", SYMMETRIC})
-    return Algorithm(needs, init, do_round, lambda state: state.params, double_bits=double_dense_bits)
+    return Algorithm(needs, init, do_round, lambda state: state.params, traits=Traits(double_dense_bits))

@@ -6,7 +6,8 @@ so the simulation keeps one row a client. This is correct only on a network that
 which it has any. In a round without links nothing is sent and no estimate changes.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -106,7 +107,9 @@ def finished(algorithm: Algorithm, settings: Settings, numbers: type[CompressedN
     It covers random_k, top_k and identity; for other compressors ``double_bits`` is None.
     """
     name = settings.compressor or numbers.own_compressor
+    count: Callable[[Any, int], float] | None
     if name in ("random_k", "top_k"):
         count = lambda h, n: double_sparse_bits(float(num_kept(h.compressor.transmission, n)), n)  # noqa: E731
-        return algorithm._replace(double_bits=count)
-    return algorithm._replace(double_bits=double_dense_bits if name == "identity" else None)
+    else:
+        count = double_dense_bits if name == "identity" else None
+    return algorithm._replace(traits=algorithm.traits._replace(double_bits=count))

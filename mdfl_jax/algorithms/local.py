@@ -27,6 +27,7 @@ from mdfl_jax.core.trees import (
 )
 from mdfl_jax.core.types import Algorithm, ClientParams, Exchanged, Gradient, Links, Params, RoundContext, RoundStats
 from mdfl_jax.data.batching import Epochs
+from mdfl_jax.exchange.active import computed_by
 from mdfl_jax.exchange.aggregation import AGGREGATIONS, Heard, aggregate
 from mdfl_jax.exchange.sending import Sending, sent
 
@@ -208,7 +209,7 @@ class Settings(NamedTuple):
         if context.passes is None:
             raise UserError(
                 f"algorithm.local_epochs is {self.num_local_epochs}; it must be 0: the task has no minibatches of "
-                "epochs (Task.passes)"
+                "epochs (TaskHooks.passes)"
             )
         return context.passes(stream(context.key, "epochs"), self.num_local_epochs, self.equal_steps)
 
@@ -284,7 +285,7 @@ def waiting(algorithm: Algorithm) -> Algorithm:
         following, stats = algorithm.round(hparams, state, links, context)
         waits = ~jnp.any(links.adjacency) & (links.num_clients > 1)
         kept = jax.tree.map(lambda old, new: jnp.where(waits, old, new), state, following)
-        return kept, stats._replace(computed=jnp.broadcast_to(~waits, stats.loss.shape))
+        return kept, computed_by(jnp.broadcast_to(~waits, stats.loss.shape), stats)
 
     return algorithm._replace(round=do_round)
 

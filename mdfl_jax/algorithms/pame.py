@@ -14,9 +14,9 @@ from mdfl_jax.algorithms.registry import register
 from mdfl_jax.core.message_bits import count_bits, double_sparse_bits, float_bits, messages_sent, sparse_bits
 from mdfl_jax.core.numbers import Setting, number
 from mdfl_jax.core.rng import own_draws
-from mdfl_jax.core.sharding import choose, draw_pairs
+from mdfl_jax.core.sharding import choose, everywhere
 from mdfl_jax.core.trees import ravel, rows_like, trained, with_trained
-from mdfl_jax.core.types import Algorithm, ClientParams, Links, RoundContext, RoundStats
+from mdfl_jax.core.types import Algorithm, ClientParams, Links, RoundContext, RoundStats, Traits
 from mdfl_jax.exchange.active import Finishing
 from mdfl_jax.exchange.compressors import num_kept
 from mdfl_jax.exchange.partial import partial_average, random_coordinates, random_neighbours
@@ -106,7 +106,7 @@ def pame(settings: Settings = Settings()) -> Algorithm:
         # Works of several slots might never end in a slot that the period divides, so clients with clocks count works.
         turn = (state.round if links.get(Finishing) is None else state.works) % period == 0
         pick = lambda near, senders: random_neighbours(key_neighbours, near, hparams.participation, senders)  # noqa: E731
-        picked = draw_pairs(pick, links) & turn[:, None]
+        picked = everywhere(pick, links.adjacency, links.senders) & turn[:, None]
         messages = messages_sent(picked, links.senders)
         heard = jnp.where(turn, jnp.maximum(jnp.sum(picked, axis=1, dtype=jnp.int32), 1), state.heard)
         count, told = _num_sent(hparams, size), settings.sent(hparams, context.key, links, own)
@@ -140,8 +140,6 @@ def pame(settings: Settings = Settings()) -> Algorithm:
         init=init,
         round=do_round,
         params=lambda state: state.params,
-        double_bits=None if settings.shared else double_bits,
-        participates=True,
-        local_statistics=settings.local_statistics,
         metrics=(HEARD,),
+        traits=Traits(None if settings.shared else double_bits, settings.local_statistics, participates=True),
     )

@@ -9,7 +9,7 @@ from mdfl_jax.algorithms.allreduce import mean_of
 from mdfl_jax.algorithms.local import LocalNumbers, Settings, init_optimizer, local_steps
 from mdfl_jax.algorithms.registry import register
 from mdfl_jax.core.message_bits import count_bits, dense_bits, double_dense_bits, no_bits
-from mdfl_jax.core.types import Algorithm, ClientParams, Links, Meetings, RoundContext, RoundStats
+from mdfl_jax.core.types import Algorithm, ClientParams, Links, Meetings, RoundContext, RoundStats, Traits
 from mdfl_jax.exchange.active import takes_part
 from mdfl_jax.exchange.relay import TRAFFIC_METRICS, Traffic, add_traffic, no_traffic
 from mdfl_jax.metrics.values import HEARD
@@ -47,7 +47,7 @@ def server_fedavg(settings: Settings = Settings()) -> Algorithm:
     def do_round(
         hparams: LocalNumbers, state: FedAvgState, links: Links, context: RoundContext
     ) -> tuple[FedAvgState, RoundStats]:
-        members = takes_part(links, links.adjacency.shape[0])
+        members = takes_part(links)
         start = jax.tree.map(lambda x, p: jnp.broadcast_to(x, p.shape), state.server, state.params)
         stepped, opt_state, loss = local_steps(settings, hparams, start, state.opt_state, context)
         mean = mean_of(settings.sent(hparams, context.key, links, stepped), members)
@@ -64,6 +64,6 @@ def server_fedavg(settings: Settings = Settings()) -> Algorithm:
         round=do_round,
         params=lambda state: state.params,
         global_model=lambda state: state.server,
-        double_bits=double_dense_bits,
+        traits=Traits(double_dense_bits),
         metrics=(HEARD, *TRAFFIC_METRICS),
     )

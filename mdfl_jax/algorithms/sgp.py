@@ -13,7 +13,7 @@ from mdfl_jax.core import trees
 from mdfl_jax.core.links import ALL_PAIRS, Senders
 from mdfl_jax.core.message_bits import count_bits, dense_bits, float_bits, messages_sent
 from mdfl_jax.core.trees import rows_like
-from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundContext, RoundStats
+from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundContext, RoundStats, Traits
 from mdfl_jax.exchange.aggregation import Heard, weighted_mean
 from mdfl_jax.networks.mixing import uniform
 
@@ -106,11 +106,11 @@ def sgp(settings: Settings = Settings()) -> Algorithm:
         stats = RoundStats(loss, sent, count_bits(sent, dense_bits(mine) + float_bits(mine)))
         return SGPState(settings.with_part(z, heard), weight, opt_state), stats
 
+    double_bits = None if settings.shared else lambda hparams, num_params: 64.0 * (num_params + 1)
     return Algorithm(
         frozenset({"adjacency"}),
         partial(begun, settings),
         do_round,
         lambda state: state.params,
-        double_bits=None if settings.shared else lambda hparams, num_params: 64.0 * (num_params + 1),
-        local_statistics=settings.local_statistics,
+        traits=Traits(double_bits, settings.local_statistics),
     )

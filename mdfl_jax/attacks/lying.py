@@ -20,7 +20,7 @@ def lie_to_all(hparams: Any, key: jax.Array, links: Links, vectors: ClientParams
     attackers = links.get(Attackers)
     if attackers is None:
         return vectors
-    honest = takes_part(links, attackers.are.shape[0]) & ~attackers.are
+    honest = takes_part(links) & ~attackers.are
 
     def branch(name: str, numbers: Any) -> Callable[[ClientParams], ClientParams]:
         lie = ATTACKS[name].to_all

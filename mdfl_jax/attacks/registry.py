@@ -14,7 +14,6 @@ import jax.numpy as jnp
 
 from mdfl_jax.core.metric import Metric
 from mdfl_jax.core.registry import Registry
-from mdfl_jax.core.trees import fill
 from mdfl_jax.core.types import Algorithm, ClientParams, Links, RoundContext, RoundStats
 from mdfl_jax.exchange.active import computed_by, gradient_without, where_moving
 from mdfl_jax.exchange.screening import Untrusted
@@ -102,11 +101,6 @@ class Attackers(Untrusted):
     still: jax.Array
     which: jax.Array
     numbers: tuple[Any, ...]
-
-    def of_rows(self, rows: int) -> "Attackers":
-        """Return the attackers among more rows, of which the last are padding clients."""
-        of_all = lambda mask: fill(mask, rows, False)  # noqa: E731
-        return replace(self, are=of_all(self.are), untrained=of_all(self.untrained), still=of_all(self.still))
 
     def around(self, algorithm: Algorithm) -> Algorithm:
         """Return the algorithm whose attackers may compute nothing, or keep the state that they have."""

@@ -247,9 +247,9 @@ def _call_at_last(main: Callable[[], int]) -> int:
 def write_report(workdir: Path) -> None:
     """Make the tables, the figures and report.html of a finished study, and print the path of the page."""
     with stages.stage("drawing tables, figures and the page"):
-        from mdfl_jax.report import page
+        from mdfl_jax.results.results import Results
 
-        path = page.write_report(workdir)
+        path = Results.read(workdir).report()
     print(f"report: {path}")
 
 

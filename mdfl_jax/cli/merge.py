@@ -30,14 +30,13 @@ def main() -> int:
     common.setup_jax("", only_cpu=True)
     common.import_own_files()
     from mdfl_jax.report import tables
-    from mdfl_jax.storage.study_files import read_config
     from mdfl_jax.study.merge import merge
 
     out = Path(_WORKDIR.value)
     for given in (*_PART.value, out):
         check_path("the workdir", str(given))
-    summary = merge([Path(part) for part in _PART.value], out, _OVERWRITE.value)
-    print(tables.text(summary, read_config(out)["config"]))
+    results = merge([Path(part) for part in _PART.value], out, _OVERWRITE.value)
+    print(tables.text(results))
     if _REPORT.value:
         common.write_report(out)
     return 0

@@ -22,8 +22,9 @@ from mdfl_jax.core.errors import UserError, check_path, unknown_name
 from mdfl_jax.core.outcomes import is_text_of
 from mdfl_jax.report import compare, figures, page, pivot
 from mdfl_jax.report.compare import read_studies
-from mdfl_jax.report.read import ROUNDS, NotYetError, ReportData
 from mdfl_jax.report.registry import MOVIES
+from mdfl_jax.results.results import Results
+from mdfl_jax.results.unfinished import NotYetError
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.study_files import CONFIG, run_files
 
@@ -81,16 +82,15 @@ def main() -> int:
             raise UserError(f"--out={_OUT.value}: the page that lists studies is one file; it must end in .html")
         print(page.write_index(dirs[0], _given_out(Path(_OUT.value)) if _OUT.value else None))
     elif asked == "figure":
-        _save_figure(_read(dirs, None))
+        _save_figure(_read(dirs))
     elif asked == "table":
-        run, path = _some(_read(dirs, None)), Path(str(_TO.value))
+        run, path = _some(_read(dirs)), Path(str(_TO.value))
         pivot.save(run, path, _ROWS.value or "", _COLUMNS.value or "", _METRIC.value or "final_accuracy")
         print(path)
     elif asked == "follow":
         _follow(dirs)
     else:
-        out = _given_out(Path(_OUT.value)) if _OUT.value else _default_folder(dirs) if len(dirs) > 1 else None
-        print(_write(_read(dirs, out), out))
+        print(_write(_read(dirs), dirs))
     return 0
 
 
@@ -141,9 +141,8 @@ def _holds_studies(folder: Path) -> bool:
     return folder.is_dir() and next(page.find_studies(folder), None) is not None
 
 
-def _read(dirs: Sequence[Path], folder: Path | None) -> ReportData:
-    x = ROUNDS if _X.value == "round" else _X.value or ""  # in metrics.jsonl and from Python the axis is called round
-    found = read_studies(dirs, folder, _BASELINE.value, x)
+def _read(dirs: Sequence[Path]) -> Results:
+    found = read_studies(dirs, _BASELINE.value, _X.value or "")
     return found if _LABELS.value is None else found.labelled(_LABELS.value)
 
 
@@ -166,17 +165,14 @@ def _default_folder(dirs: Sequence[Path]) -> Path:
     return first.parent / f"compare-{'-'.join(names[:3])}{more}"
 
 
-def _write(run: ReportData, out: Path | None) -> Path:
-    """Write a report and return the path of its page.
-
-    Args:
-      run: the study or the comparison.
-      out: the folder, or the file of the page alone; None: the folder of the study.
+def _write(run: Results, dirs: Sequence[Path]) -> Path:
+    """Write the report of the study or the comparison in some folders, and return the path of its page.
 
     Raises:
-      UserError: if the folder holds a study, or if it cannot be written.
+      UserError: if the folder of the report holds another study, or if it cannot be written.
     """
-    path = run.workdir / "report.html"
+    out = _given_out(Path(_OUT.value)) if _OUT.value else _default_folder(dirs) if len(dirs) > 1 else None
+    path = (out or dirs[0]) / "report.html"
     try:
         if out is not None:
             if (out / "config.json").exists():
@@ -186,15 +182,15 @@ def _write(run: ReportData, out: Path | None) -> Path:
         if path == out or _PAGE_ONLY.value:
             disk.write_text(path, page.render(run))
             return path
-        page.write(run)
-        if run.studies:
-            compare.write_differences(run, run.workdir / "tables")
+        page.write(run, path.parent)
+        if run.parts:
+            compare.write_differences(run, path.parent / "tables")
     except OSError as error:
         raise UserError(f"{error.filename or path}: cannot be written: {error.strerror or error}") from None
     return path
 
 
-def _save_figure(run: ReportData) -> None:
+def _save_figure(run: Results) -> None:
     """Save one figure, or print the names of all that apply."""
     if _FIGURE.value == "list":
         print("\n".join(f"{name:16} {what}" for name, what in figures.list_figures(run)))
@@ -214,18 +210,18 @@ def _save_figure(run: ReportData) -> None:
         print(path)
 
 
-def _some(run: ReportData) -> ReportData:
+def _some(run: Results) -> Results:
     """Return a study with the sweep points that --points names."""
     return run if _POINTS.value is None else run.only(_indices(run, _POINTS.value))
 
 
-def _indices(run: ReportData, text: str) -> list[int]:
+def _indices(run: Results, text: str) -> list[int]:
     """Return the indices of the sweep points that a text names: by ids, by settings or by indices.
 
     Raises:
       UserError: if there is no such sweep point.
     """
-    ids = [str(point["id"]) for point in run.points]
+    ids = run.points
     parts = [part.strip() for part in text.split(";") if part.strip()]
     if re.fullmatch(r"\s*\d+(\s*,\s*\d+)*\s*", text) and text.strip() not in ids:
         parts = [part.strip() for part in text.split(",")]
@@ -246,7 +242,7 @@ def _indices(run: ReportData, text: str) -> list[int]:
     return found
 
 
-def _with_settings(run: ReportData, text: str) -> list[int]:
+def _with_settings(run: Results, text: str) -> list[int]:
     """Return the sweep points with some settings, as in 'network.mobility=dcm, network.radius=3'.
 
     Raises:
@@ -274,7 +270,7 @@ def _follow(dirs: Sequence[Path]) -> None:
         for path in dirs:
             if not (path / CONFIG).exists() and (path.is_dir() or not path.exists()):
                 raise NotYetError(f"{path}: there is no study yet")
-        run = _read(dirs, folder)
+        run = _read(dirs)
         return page.render(run), run.manifest.get("status") == "finished"
 
     path = folder / "report.html"

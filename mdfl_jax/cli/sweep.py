@@ -185,7 +185,6 @@ def _run(study: "Study", has_crew: bool) -> int:
     from mdfl_jax.study.crew import Crew, command, parse_settings, place_of
     from mdfl_jax.study.plan import plan
     from mdfl_jax.study.run import RunOptions, run_or_resume
-    from mdfl_jax.study.workdir import manifest_of
 
     workdir, many, settings = _workdir(study), _WORKERS.value, parse_settings(_CLUSTER.value)
     place = place_of(_ON.value)(many, settings, workdir) if has_crew else None
@@ -196,15 +195,14 @@ def _run(study: "Study", has_crew: bool) -> int:
         if resume:
             print(f"going on with the unfinished study in {workdir} (--overwrite starts anew)", flush=True)
 
-    summary, was_finished = run_or_resume(study, workdir, RunOptions(_OVERWRITE.value, begins=begins, crew=crew))
+    results, was_finished = run_or_resume(study, workdir, RunOptions(_OVERWRITE.value, begins=begins, crew=crew))
+    assert results is not None  # this process is no worker
     if was_finished:
         print(f"{workdir} holds this study, finished; --overwrite runs it again")
-    print(tables.text(summary, study.config))
-    lost = [] if was_finished else [point for point in summary["points"] if point["diverged"]]
-    there = manifest_of(study, {})["points"] if lost else []
-    for point in lost:
-        values = tables.values_of(point, there, study.config)
-        print(f"warning: {tables.divergence_warning(point, values)}", file=sys.stderr)
+    print(tables.text(results))
+    for p, outcome in enumerate(results.outcomes):
+        if outcome["diverged"] and not was_finished:
+            print(f"warning: {tables.divergence_warning(results, p)}", file=sys.stderr)
     if _REPORT.value:
         common.write_report(workdir)
     return 0

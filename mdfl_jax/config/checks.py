@@ -295,7 +295,9 @@ def _parts(experiment: Experiment) -> Iterator[Rule]:
     if not sends_parts(experiment):
         return
     mixes = bool(rule) and not ALGORITHMS.traits(config.name).keeps_sum
-    mixes &= "local_steps" not in ignored_by(config.name) and not ALGORITHMS[config.name](Settings()).asynchronous
+    mixes &= (
+        "local_steps" not in ignored_by(config.name) and not ALGORITHMS[config.name](Settings()).traits.asynchronous
+    )
     whole = "another one: {} needs whole models".format
     yield "cost.short_contact", not mixes, whole(f"algorithm.name {config.name}")
     yield "cost.short_contact", rule != "mean", whole(f"algorithm.aggregation {rule}")

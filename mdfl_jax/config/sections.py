@@ -368,7 +368,7 @@ class EngineConfig:
     )
     mixing_bound: int = field(0, "senders in a neighbour list; 0: by N; denser rounds use the product", at_least=0)
     client_devices: int = field(
-        0, "devices that share a run, a divisor of their number; 0: one, or all if runs are fewer", at_least=0
+        0, "devices that share a run, a divisor of their number and of N; 0: one, or more if runs are few", at_least=0
     )
     memory_mib: int = field(
         0, "memory limit of a device in MiB; 0: by the memory that it has", at_least=0, in_runs=False
@@ -776,7 +776,9 @@ def links_fail(experiment: Experiment) -> bool:
 def is_partial(experiment: Experiment) -> bool:
     """Whether the network must be thinned: participation is partial, and the algorithm does not apply it itself."""
     participation, period = participation_of(experiment)
-    return (participation < 1 or period > 1) and not ALGORITHMS[experiment.algorithm.name](Settings()).participates
+    return (participation < 1 or period > 1) and not ALGORITHMS[experiment.algorithm.name](
+        Settings()
+    ).traits.participates
 
 
 def participation_of(experiment: Experiment) -> tuple[float, int]:

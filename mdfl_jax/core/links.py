@@ -40,15 +40,12 @@ class Senders(NamedTuple):
       most: [] int32, the places that the fullest row needs. If it is larger than K, the lists are cut off, and whoever
         runs the program must not use its results. None: the dense form.
       reach: how near the senders are to their receivers by index in all rounds; None: not known.
-      real: the number of rows that are clients, which come first; None: all. Networks leave it out. The other rows are
-        padding clients, which have no samples and no links and are excluded from all sums over clients.
     """
 
     ids: jax.Array | None = None
     back: jax.Array | None = None
     most: jax.Array | None = None
     reach: Reach | None = None
-    real: int | None = None
 
     def of(self, values: jax.Array) -> jax.Array:
         """Return the senders' values: [N, ...] -> [N, K, ...], or [1, N, ...] in the dense form."""

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,9 +51,78 @@ class Shown(NamedTuple):
     summary: bool = True
 
 
-@dataclass(frozen=True, eq=False)
+class Display(NamedTuple):
+    """How files, tables and figures show a metric.
+
+    Attributes:
+      label: the text on an axis and above a column. If it is left out, it is the name with the unit.
+      unit: the unit of the values.
+      scale: the values are divided by this number before they are shown.
+      shown: where the report shows the metric: `TABLE`, as a column with the value in summary.json; `AXIS`, as a choice
+        for the x axis of the accuracy; `CURVE`, as a curve over the rounds; `TARGET`, as a column with the value at
+        the first evaluation whose accuracy reaches the target. summary.json has this value as 'key_to_target'.
+      summary: whether summary.json contains the value at the end, with mean, deviation and 95 % interval over seeds.
+    """
+
+    label: str = ""
+    unit: str = ""
+    scale: float = 1.0
+    shown: frozenset[str] | set[str] = frozenset()
+    summary: bool = True
+
+
+class Reduction(NamedTuple):
+    """How the values of one evaluation become the numbers of a line of metrics.jsonl.
+
+    Attributes:
+      on_host: a function that is applied to the NumPy values of any number of evaluations, [..., *shape], before they
+        are written.
+      over_clients: a function from the values of one evaluation [*shape] to the one number that metrics.jsonl and
+        summary.json contain. It is not used if the shape is ().
+      more: further numbers of each line of metrics.jsonl. The number 'key_NAME' is the function NAME of the values.
+      by_group: whether metrics.jsonl also contains the means of the mobile clients and of the others.
+    """
+
+    on_host: Callable[[np.ndarray], np.ndarray] = _itself
+    over_clients: Callable[..., Any] = mean
+    more: Mapping[str, Callable[..., Any]] = MappingProxyType({})
+    by_group: bool = False
+
+
+class Rows(NamedTuple):
+    """How a metric with one value a round is kept.
+
+    Attributes:
+      dtype: the type of the values of a metric that has R rows.
+      record: whether the metric is a record of the rounds, for maps and contacts. A simulation keeps records only if
+        its schedule says so and their size is bounded (`mdfl_jax.metrics.evaluation`).
+    """
+
+    dtype: str = "float32"
+    record: bool = False
+
+
+class Scores(NamedTuple):
+    """Which models a metric evaluates.
+
+    Attributes:
+      needs: the fields of `mdfl_jax.core.types.Scoring` that the metric reads and that a task may lack.
+      sampled: whether the values are those of the evaluated clients (`Evaluation.score`), thus NaN for the others where
+        only a sample is evaluated (`mdfl_jax.metrics.sampling`). ``over_clients`` and the functions of ``more`` then
+        get the values of the sample alone, [K, ...], and as a second argument the weights of its clients, [K].
+      of_all: whether measuring evaluates the models of all clients. It is then refused where a sample is evaluated.
+    """
+
+    needs: tuple[str, ...] = ()
+    sampled: bool = False
+    of_all: bool = False
+
+
+@dataclass(frozen=True, eq=False, init=False)
 class Metric:
-    """The declaration of a metric.
+    """The declaration of a metric: ``Metric("loss", lambda at: at.score.loss, HOLDS, label="test loss")``.
+
+    The parts of `Display`, `Reduction`, `Rows` and `Scores` are given by their own names, as ``label`` is.
 
     Attributes:
       name: an identifier. A history has the metric as an attribute of this name.
@@ -63,67 +133,55 @@ class Metric:
       shape: the shape for one evaluation of one run. Its axes are `CLIENTS`, `CLIENT_BYTES`, `CLASSES` (not with
         ``each_round``), `ROUNDS` (as the first axis only) or whole numbers; () is a scalar. A metric of shape
         (ROUNDS, ...) has one value a round; it is in history.npz only.
-      unit: the unit of the values.
-      label: the text on an axis and above a column. If it is left out, it is the name with the unit.
-      key: the name in files, if it differs from ``name``.
       each_round: (RoundView) -> an array of ``shape``. These arrays are added up over the rounds since the last
         evaluation (`Evaluation.total`, `Evaluation.mean_over_rounds`). If the shape is (ROUNDS, ...), it returns the
         value of one round, without this axis. The values are stacked, one row a round (`Evaluation.by_round`). With
         ``still`` `HOLDS` the function reads only the state after the round (`RoundView.state`); the state before the
         first round has a row too, so a study has R + 1 rows. With a number for ``still`` a study has R rows, and this
         number fills the rows of rounds that the stop rule left out.
-      dtype: the type of the values of a metric that has R rows.
-      record: whether the metric is a record of the rounds, for maps and contacts. A simulation keeps records only if
-        its schedule says so and their size is bounded (`mdfl_jax.metrics.evaluation`).
-      on_host: a function that is applied to the NumPy values of any number of evaluations, [..., *shape], before they
-        are written.
-      over_clients: a function from the values of one evaluation [*shape] to the one number that metrics.jsonl and
-        summary.json contain. It is not used if the shape is ().
-      more: further numbers of each line of metrics.jsonl. The number 'key_NAME' is the function NAME of the values.
-      by_group: whether metrics.jsonl also contains the means of the mobile clients and of the others.
+      key: the name in files, if it differs from ``name``.
       optional: if true, a metric that is NaN at all evaluations of a run, or in all rounds, is one that the run does
         not have. It is then left out of history.npz, and is null in summary.json.
-      summary: whether summary.json contains the value at the end, with mean, deviation and 95 % interval over seeds.
-      shown: where the report shows the metric: `TABLE`, as a column with the value in summary.json; `AXIS`, as a choice
-        for the x axis of the accuracy; `CURVE`, as a curve over the rounds; `TARGET`, as a column with the value at
-        the first evaluation whose accuracy reaches the target. summary.json has this value as 'key_to_target'.
-      scale: the values are divided by this number before they are shown.
       on_request: if true, only studies whose field ``metrics`` names the metric measure it. This is for metrics that
         take time.
-      needs: the fields of `mdfl_jax.core.types.Scoring` that the metric reads and that a task may lack.
-      sampled: whether the values are those of the evaluated clients (`Evaluation.score`), thus NaN for the others where
-        only a sample is evaluated (`mdfl_jax.metrics.sampling`). ``over_clients`` and the functions of ``more`` then
-        get the values of the sample alone, [K, ...], and as a second argument the weights of its clients, [K].
-      of_all: whether measuring evaluates the models of all clients. It is then refused where a sample is evaluated.
+      display: how it is shown.
+      reduction: how it becomes one number.
+      rows: how a metric with one value a round is kept.
+      scores: which models it evaluates.
     """
 
     name: str
     measure: Callable[[Any], Any]
     still: float | None
     shape: tuple[str | int, ...] = (CLIENTS,)
-    unit: str = ""
-    label: str = ""
-    key: str = ""
     each_round: Callable[[Any], Any] | None = None
-    dtype: str = "float32"
-    record: bool = False
-    on_host: Callable[[np.ndarray], np.ndarray] = _itself
-    over_clients: Callable[[np.ndarray], Any] = mean
-    more: Mapping[str, Callable[[np.ndarray], Any]] = field(default_factory=dict)
-    by_group: bool = False
+    key: str = ""
     optional: bool = False
-    summary: bool = True
-    shown: frozenset[str] | set[str] = frozenset()
-    scale: float = 1.0
     on_request: bool = False
-    needs: tuple[str, ...] = ()
-    sampled: bool = False
-    of_all: bool = False
+    display: Display = field(default=Display())
+    reduction: Reduction = field(default=Reduction())
+    rows: Rows = field(default=Rows())
+    scores: Scores = field(default=Scores())
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        name: str,
+        measure: Callable[[Any], Any],
+        still: float | None,
+        shape: tuple[str | int, ...] = (CLIENTS,),
+        **declared: Any,
+    ):
+        values = {"name": name, "measure": measure, "still": still, "shape": shape, **declared}
+        for part in fields(self):
+            value = values.pop(part.name, part.default)
+            if isinstance(value, Display | Reduction | Rows | Scores):
+                value = value._replace(**{of: values.pop(of) for of in value._fields if of in values})
+            object.__setattr__(self, part.name, value)
+        if values:
+            raise TypeError(f"the metric {name!r} is declared with {', '.join(values)}, which no metric has")
         # A decorated function has these attributes too. The registry reads from them where the metric comes from.
         for attribute in ("__module__", "__doc__"):
-            object.__setattr__(self, attribute, getattr(self.measure, attribute, None))
+            object.__setattr__(self, attribute, getattr(measure, attribute, None))
 
     @property
     def in_files(self) -> str:
@@ -138,21 +196,24 @@ class Metric:
     @property
     def line_keys(self) -> list[str]:
         """The metric's keys in a line of metrics.jsonl; none if the metric has one value per round."""
-        further = [*self.more, *(GROUPS if self.by_group else ())]
+        further = [*self.reduction.more, *(GROUPS if self.reduction.by_group else ())]
         return [] if self.by_round else [self.in_files, *(f"{self.in_files}_{name}" for name in further)]
 
     @property
     def summary_keys(self) -> list[str]:
         """The metric's keys in summary.json besides ``in_files``; none unless it is shown at the target."""
-        return [f"{self.in_files}_to_target", f"{self.in_files}_to_target_per_seed"] if TARGET in self.shown else []
+        return (
+            [f"{self.in_files}_to_target", f"{self.in_files}_to_target_per_seed"]
+            if TARGET in self.display.shown
+            else []
+        )
 
     @property
     def described(self) -> Shown:
         """The description of the metric for the report."""
-        spaced = self.name.replace("_", " ")
-        title = self.label or (f"{spaced} ({self.unit})" if self.unit else spaced)
-        where = tuple(sorted(self.shown))
-        return Shown(self.name, self.in_files, title, self.scale, where, self.unit, self.shape, self.summary)
+        spaced, (label, unit, scale, shown, summary) = self.name.replace("_", " "), self.display
+        title = label or (f"{spaced} ({unit})" if unit else spaced)
+        return Shown(self.name, self.in_files, title, scale, tuple(sorted(shown)), unit, self.shape, summary)
 
     def dims(self, num_clients: int, num_rounds: int = 0, num_classes: int = 0) -> tuple[int, ...]:
         """Return the shape as numbers, with N clients, C labels and the given number of rounds."""
@@ -170,23 +231,23 @@ class Metric:
           values: the values.
           weights: [N] the weights of the clients, 0 for those that were not evaluated; None: all were.
         """
-        return self.reduced(self.over_clients, values, weights) if self.shape else values
+        return self.reduced(self.reduction.over_clients, values, weights) if self.shape else values
 
     def reduced(self, function: Callable[..., Any], values: np.ndarray, weights: np.ndarray | None) -> Any:
         """Apply ``over_clients`` or a function of ``more`` to the values of one evaluation; see `number`."""
-        if weights is None or not self.sampled:
+        if weights is None or not self.scores.sampled:
             return function(values)
         return function(values[weights > 0], weights[weights > 0])
 
 
 def record(name: str, each_round: Callable[[Any], Any], still: float, **declared: Any) -> Metric:
-    """Declare a record of the rounds: a metric whose measured value is its rows (`Metric.record`).
+    """Declare a record of the rounds: a metric whose measured value is its rows (`Rows.record`).
 
     Args:
       name: the name of the metric.
       each_round: (RoundView) -> the value of one round.
       still: the value in the place of a round that the stop rule left out.
-      **declared: other fields of `Metric`. The shape is [rounds, N] if none is given.
+      **declared: what else a `Metric` takes. The shape is [rounds, N] if none is given.
     """
-    fields = {"shape": (ROUNDS, CLIENTS), "record": True, "summary": False, **declared}
-    return Metric(name, lambda at: at.by_round(name), still, each_round=each_round, **fields)
+    usual = {"shape": (ROUNDS, CLIENTS), "record": True, "summary": False}
+    return Metric(name, lambda at: at.by_round(name), still, each_round=each_round, **{**usual, **declared})

@@ -10,18 +10,15 @@ operation. `by_rows`, `everywhere`, `choose` and `take_steps` ensure this. XLA's
 one computation. However, it may execute a collective inside a loop or a condition at the same time as those that follow
 it, in a different order on each device; then all devices wait forever (jax 0.10.2).
 
-Padding clients hold no samples and have no links, and their rows are removed from all results. The network still has N
-clients; only the models and the algorithm's state have more rows. Random numbers that an algorithm draws for client i
-must not depend on the number of rows. Draws with a leading client axis do not depend on it, because JAX's threefry
-counts elements; draws for pairs of clients must use `draw_pairs`.
+The devices that share a run divide the number of clients, so each has the rows of as many clients.
 
 Algorithms use operations on all clients together, which work on one device and on several: draws, choices, steps. On a
-mesh these keep the devices synchronous and exclude padding rows, which are no clients, from every draw.
+mesh these keep the devices synchronous.
 """
 
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.extend.core as jex
@@ -32,9 +29,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from mdfl_jax.core import hosts
 from mdfl_jax.core.devices import current
-from mdfl_jax.core.links import ALL_PAIRS, Reach, Senders
-from mdfl_jax.core.trees import fill
-from mdfl_jax.core.types import BEFORE, NEVER, Channel, Clients, Links, Meetings, RoundStats
+from mdfl_jax.core.links import Senders
 
 SEED, CLIENT = "seed", "client"
 SPLIT, SAME = PartitionSpec(CLIENT), PartitionSpec()  # leaves that the clients divide, and those alike on all devices
@@ -45,7 +40,8 @@ def client_mesh(devices: list[jax.Device] | None = None, columns: int = 0) -> Me
 
     Args:
       devices: the devices; by default all devices of the target.
-      columns: the number of devices that share a run, a divisor of the number of devices; 0: all, in one row.
+      columns: the number of devices that share a run, a divisor of the number of devices and of the number of clients;
+        0: all, in one row.
     """
     devices = devices or current().devices
     columns = columns or len(devices)
@@ -55,11 +51,6 @@ def client_mesh(devices: list[jax.Device] | None = None, columns: int = 0) -> Me
 def size(mesh: Mesh | None) -> int:
     """Return the number of devices that share a run, which are the mesh's columns; 1 without a mesh."""
     return mesh.shape[CLIENT] if mesh else 1
-
-
-def padded(num_clients: int, mesh: Mesh | None) -> int:
-    """Return the number of rows of stacked trees: N, rounded up to a multiple of the devices that share a run."""
-    return -(-num_clients // size(mesh)) * size(mesh)
 
 
 def replicate(tree: Any, mesh: Mesh) -> Any:
@@ -85,7 +76,7 @@ def stacked(tree: Any, rows: int, before: int = 0) -> Any:
 
     Args:
       tree: leaves [rows, ...] and others.
-      rows: the number of clients, with padding.
+      rows: the number of clients.
       before: the number of axes before the client axis.
 
     Returns:
@@ -176,28 +167,24 @@ def _nothing(x: jax.Array, lies: NamedSharding) -> jax.Array:
     return jnp.zeros(lies.shard_shape(x.shape), x.dtype)
 
 
-def by_rows(function: Callable[[Any, Any], Any], rows: Any, whole: Any, num_clients: int) -> Any:
+def by_rows(function: Callable[[Any, Any], Any], rows: Any, whole: Any) -> Any:
     """Compute ``function(rows, whole)`` for the rows of N clients; on a mesh, each device computes its own rows.
 
     Use it for code that gathers from the models of all clients, because the compiler alone would turn K gathers into K
-    rounds of communication. Use it also for loops and conditions, which each device then executes alone. If N is not a
-    multiple of the number of devices, `everywhere` is used instead.
+    rounds of communication. Use it also for loops and conditions, which each device then executes alone.
 
     Args:
       function: (rows, whole) -> tree with the leading axis of ``rows``.
       rows: leaves [N, ...].
       whole: leaves that every row may need; they are gathered on all devices once.
-      num_clients: N.
     """
     mesh = _divided_by()
-    if mesh is None or num_clients % mesh.shape[CLIENT]:
-        return everywhere(function, rows, whole)
+    if mesh is None:
+        return function(rows, whole)
     return _shard_map(function, mesh, (SPLIT, SAME), SPLIT, rows, whole)
 
 
-def by_near_rows(
-    function: Callable[[Any, jax.Array, Any], Any], rows: Any, senders: Senders, models: Any, num_clients: int
-) -> Any:
+def by_near_rows(function: Callable[[Any, jax.Array, Any], Any], rows: Any, senders: Senders, models: Any) -> Any:
     """Compute ``function(rows, ids, models)`` for the rows of N clients, as `by_rows`, where ``ids`` names models.
 
     Where all senders are near in index (`Senders.reach`), as on a ring, each device receives only the models next to
@@ -210,13 +197,13 @@ def by_near_rows(
       rows: leaves [N, ...].
       senders: neighbour lists; ``ids`` are theirs.
       models: leaves [N, ...].
-      num_clients: N.
     """
     mesh, ids, reach = _divided_by(), senders.ids, senders.reach.rows if senders.reach else 0
-    own = num_clients // mesh.shape[CLIENT] if mesh else 0  # the rows of a device
     assert ids is not None
-    if not mesh or num_clients % mesh.shape[CLIENT] or not 0 < reach <= own or own + 2 * reach >= num_clients:
-        return by_rows(lambda of_rows, whole: function(of_rows[0], of_rows[1], whole), (rows, ids), models, num_clients)
+    num_clients = len(ids)
+    own = num_clients // mesh.shape[CLIENT] if mesh else 0  # the rows of a device
+    if not mesh or not 0 < reach <= own or own + 2 * reach >= num_clients:
+        return by_rows(lambda of_rows, whole: function(of_rows[0], of_rows[1], whole), (rows, ids), models)
     columns = mesh.shape[CLIENT]
     onward = [(i, (i + 1) % columns) for i in range(columns)]
     back = [(to, source) for source, to in onward]
@@ -361,112 +348,3 @@ def split_sum(mesh: Mesh, function: Callable[..., Any], shared: Any, parts: Any)
         return jax.lax.psum(function(shared, own), CLIENT)
 
     return _shard_map(on_device, mesh, (SAME, SPLIT), SAME, shared, parts)
-
-
-class Held(NamedTuple):
-    """The part of the clients' data that networks and metrics see.
-
-    Attributes:
-      num_samples: [N] int32 training samples that each client holds.
-      label_counts: [N, C] int32 samples of each label that each client holds.
-    """
-
-    num_samples: jax.Array
-    label_counts: jax.Array
-
-
-def first(tree: Any, num_clients: int) -> Any:
-    """Return the first N rows of every leaf."""
-    return jax.tree.map(lambda x: x[:num_clients], tree)
-
-
-def held_by(clients: Clients, num_clients: int) -> Held:
-    """Return the sample and label counts of the N clients, without those of the padding clients.
-
-    On a mesh each device takes them from all rows: XLA confuses N of the rows of an array that is divided with all of
-    them, where both are needed on each device (jaxlib 0.10.2).
-    """
-    return everywhere(lambda *counts: Held(*first(counts, num_clients)), clients.num_samples, clients.label_counts)
-
-
-def pad_links(links: Links, rows: int) -> Links:
-    """Pad the links of N clients to more rows. A padding client has no links and gives its own model the weight 1."""
-    num_clients = links.adjacency.shape[0]
-    if rows == num_clients:
-        return links
-    others = jnp.arange(rows) >= num_clients
-    axes, senders = 2 if links.senders.ids is None else 1, pad_senders(links.senders, rows)
-    mix = fill(links.mix, rows, 0, axes) + senders.on_own(others.astype(links.mix.dtype))
-    optional = lambda x, value, axes=1: None if x is None else fill(x, rows, value, axes)  # noqa: E731
-    partner, server, channel = optional(links.partner, 0), links.server, links.channel
-    return Links(
-        adjacency=fill(links.adjacency, rows, False, axes),
-        mix=mix,
-        senders=senders._replace(real=num_clients),
-        active=optional(links.active, False),
-        partner=None if partner is None else jnp.where(others, jnp.arange(rows, dtype=partner.dtype), partner),
-        server=server
-        and Meetings(fill(server.now, rows, False), optional(server.last, BEFORE), optional(server.following, NEVER)),
-        channel=Channel(optional(channel.audible, False, axes), capacity=optional(channel.capacity, 0, axes)),
-        extra=tuple(extra.of_rows(rows) for extra in links.extra),
-    )
-
-
-def heard_links(links: Links, stats: RoundStats) -> Links:
-    """Return the links of N clients over which messages went in a round (`RoundStats.heard`).
-
-    Args:
-      links: the links of the round, without padding clients.
-      stats: the statistics of the round, of all rows.
-    """
-    num_clients, heard = links.num_clients, stats.heard
-    if heard is None:
-        return over_links(links, stats.messages[:num_clients])
-    columns, lists = slice(num_clients) if heard.senders.ids is None else slice(None), heard.senders
-    cut = lambda x: None if x is None else x[:num_clients]  # noqa: E731
-    bits = heard.channel.bits
-    return Links(
-        adjacency=heard.adjacency[:num_clients, columns],
-        mix=links.mix,
-        senders=lists._replace(ids=cut(lists.ids), back=cut(lists.back), real=None),
-        server=links.server if heard.server is None else Meetings(heard.server.now[:num_clients]),
-        channel=Channel(rate=links.channel.rate, bits=None if bits is None else bits[:num_clients, columns]),
-    )
-
-
-def over_links(links: Links, messages: jax.Array) -> Links:
-    """Return the links over which messages went if those who sent any, [N], were heard over all of their links."""
-    speaks = links.senders.of(messages > 0)
-    return links._replace(adjacency=links.adjacency & speaks, partner=None).of_channel(audible=None)
-
-
-def pad_senders(senders: Senders, rows: int) -> Senders:
-    """Pad neighbour lists to more rows; all places of a padding client stand for itself."""
-    if senders.ids is None or senders.back is None:
-        return senders
-    own, place = (jax.lax.broadcasted_iota(jnp.int32, (rows, senders.ids.shape[1]), axis) for axis in (0, 1))
-    is_client = own < senders.ids.shape[0]
-    ids, back = fill(senders.ids, rows, 0), fill(senders.back, rows, 0)
-    reach = senders.reach and Reach(senders.reach.rows + rows - senders.ids.shape[0])  # across the padding rows too
-    return Senders(jnp.where(is_client, ids, own), jnp.where(is_client, back, place), senders.most, reach)
-
-
-def draw_pairs(draw: Callable[..., jax.Array], links: Links, *args: Any) -> jax.Array:
-    """Draw for the pairs of the N clients, independently of the number of rows.
-
-    Args:
-      draw: (adjacency [N, K], senders, *args) -> [N, K] bool.
-      links: the links of all rows.
-      *args: what the draw needs of the N clients. On a mesh a draw must not take arrays of clients, which are
-        divided over the devices, from around it.
-
-    Returns:
-      [rows, rows] bool, or [rows, K] over neighbour lists; False for all pairs with a padding client.
-    """
-    num_clients, rows = links.num_clients, links.adjacency.shape[0]
-    senders = links.senders
-    if senders.ids is None or senders.back is None:
-        adjacency = links.adjacency[:num_clients, :num_clients]
-        return fill(everywhere(lambda a, *args: draw(a, ALL_PAIRS, *args), adjacency, *args), rows, False, axes=2)
-    senders = senders._replace(ids=senders.ids[:num_clients], back=senders.back[:num_clients], real=None)
-    return fill(everywhere(draw, links.adjacency[:num_clients], senders, *args), rows, False)

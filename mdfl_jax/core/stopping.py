@@ -84,21 +84,19 @@ def no_divergence() -> Divergence:
     return Divergence(jnp.int32(0), jnp.float32(0))
 
 
-def largest_norm(models: Any, num_clients: int, counts: jax.Array | None = None) -> jax.Array:
+def largest_norm(models: Any, counts: jax.Array | None = None) -> jax.Array:
     """Return the largest Euclidean norm of a client's parameters, without batch statistics: [] float32.
 
     It is infinite if a parameter is not finite, or too large for its square (above 1e31 in float32).
 
     Args:
-      models: [rows, ...] the models.
-      num_clients: the number of rows that are counted; those after them belong to padding clients.
-      counts: [num_clients] bool, the clients that are counted; None: all.
+      models: [N, ...] the models.
+      counts: [N] bool, the clients that are counted; None: all.
     """
     leaves = [leaf.reshape(leaf.shape[0], -1) for leaf in jax.tree.leaves(trained(models))]
     squares = sum(jnp.sum(jnp.square(SCALE * _at_least_single(leaf)), axis=1) for leaf in leaves)
-    squares = jnp.where(jnp.arange(leaves[0].shape[0]) < num_clients, squares, 0)
     if counts is not None:
-        squares = jnp.where(jnp.pad(counts, (0, squares.shape[0] - num_clients)), squares, 0)
+        squares = jnp.where(counts, squares, 0)
     norm = (jnp.sqrt(jnp.max(squares)) / SCALE).astype(jnp.float32)
     return jnp.where(jnp.isnan(norm), jnp.inf, norm)
 

@@ -38,22 +38,6 @@ def rows_like(values: jax.Array, leaf: jax.Array) -> jax.Array:
     return values.reshape(-1, *[1] * (leaf.ndim - 1))
 
 
-def fill(x: jax.Array, rows: int, value: Any, axes: int = 1) -> jax.Array:
-    """Pad an array with a leading client axis to more rows.
-
-    Args:
-      x: [N, ...], or [N, N, ...] where ``axes`` is 2.
-      rows: the number of rows after padding, at least N.
-      value: the value of the new elements.
-      axes: the number of leading axes to pad, 1 or 2.
-
-    Returns:
-      [rows, ...], or [rows, rows, ...] where ``axes`` is 2.
-    """
-    extra = [(0, rows - x.shape[0])] * axes + [(0, 0)] * (x.ndim - axes)
-    return jnp.pad(x, extra, constant_values=value)
-
-
 def where_rows(mask: jax.Array, new: Any, old: Any) -> Any:
     """Select each client's rows from one of two stacked trees.
 

@@ -16,7 +16,6 @@ from mdfl_jax.core.links import ALL_PAIRS, Lists, Senders
 from mdfl_jax.core.message_bits import Bits
 from mdfl_jax.core.metric import Metric
 from mdfl_jax.core.stopping import NORM
-from mdfl_jax.core.trees import fill
 
 Array = Any  # jax.Array inside a program, numpy.ndarray once results are on the host
 Params = Any  # a pytree of one client's parameters
@@ -33,6 +32,23 @@ class Clients(Protocol):
     @property
     def label_counts(self) -> jax.Array:
         """[N, C] int32 samples of each label that each client holds."""
+
+
+class Held(NamedTuple):
+    """The part of the clients' data that networks and metrics see.
+
+    Attributes:
+      num_samples: [N] int32 training samples that each client holds.
+      label_counts: [N, C] int32 samples of each label that each client holds.
+    """
+
+    num_samples: jax.Array
+    label_counts: jax.Array
+
+    @classmethod
+    def by(cls, clients: Clients) -> "Held":
+        """Return the part of the clients' data."""
+        return cls(clients.num_samples, clients.label_counts)
 
 
 class Score(NamedTuple):
@@ -104,10 +120,6 @@ class Extra:
     of it, and of the round of an algorithm, so that neither the engine nor another wrapper has to know it.
     """
 
-    def of_rows(self, rows: int) -> Self:
-        """Return it for more rows, of which the last are padding clients. Its arrays have a leading client axis."""
-        return jax.tree.map(lambda x: fill(x, rows, 0), self)
-
     def among(self, kept: jax.Array, clients: jax.Array) -> Self:
         """Return what is left of it if only links of ``kept`` stay, [N, K] bool: those among ``clients``, [N] bool."""
         return self
@@ -150,8 +162,8 @@ class Links(NamedTuple):
 
     @property
     def num_clients(self) -> int:
-        """The number of clients, N, without padding clients."""
-        return self.adjacency.shape[0] if self.senders.real is None else self.senders.real
+        """The number of clients, N."""
+        return self.adjacency.shape[0]
 
     @property
     def audible(self) -> jax.Array:
@@ -177,7 +189,7 @@ SYMMETRIC = "symmetric"  # promise of a network: mix is symmetric and doubly sto
 FIXED = "fixed"  # promise of a network: the links are the same in every round that has any links
 
 
-Tally = Callable[[jax.Array, jax.Array, jax.Array], Any]  # (logits, labels, mask) -> sums, see `Scoring.over_test`
+Tally = Callable[..., Any]  # (logits, labels, mask, *given) -> sums, see `Scoring.over_test`
 
 
 class Spread(NamedTuple):
@@ -196,14 +208,15 @@ class Spread(NamedTuple):
 
 
 class Scoring(NamedTuple):
-    """What evaluations and metrics may use of a task's test samples. All of it is optional.
+    """What evaluations and metrics may use of a task. All of it is optional.
 
     Attributes:
       in_turn: whether models are evaluated one after another.
-      over_test: (data, clients, client_params [M, ...], tally) -> the sums of ``tally`` over chunks of the test
+      over_test: (data, clients, client_params [M, ...], tally, *given) -> the sums of ``tally`` over chunks of the test
         samples, for metrics that need more than a `Score`. ``tally`` is a function (logits [M, B, C], labels [B], mask
-        [B]) -> a tree of sums over the samples whose mask is True, with a leading axis M. Where targets are no labels,
-        it gets the targets [B, ...] in their place. None if the task has no test samples of a data set.
+        [B], *given) -> a tree of sums over the samples whose mask is True, with a leading axis M. Numbers of the run
+        that it needs are ``given``. Where targets are no labels, it gets the targets [B, ...] in their place. None if
+        the task has no test samples of a data set.
       num_labels: the number of labels, C, if each test sample has one label; None otherwise.
       local_accuracy: (data, clients, client_params [N, ...]) -> [N] the accuracy of each client's model on test samples
         of its own; None if the task has none.
@@ -211,14 +224,18 @@ class Scoring(NamedTuple):
         clients hold does not depend on where they are.
       part: how models are evaluated on a part of the test samples, a `mdfl_jax.tasks.scoring.Part`; None: always on
         all.
+      objective: (data, clients, params [1, ...]) -> [] the objective over all training samples; the stop rule needs it.
+      validate: (data, clients, params [1, ...]) -> [] the loss on validation samples, by which step sizes are chosen.
     """
 
     in_turn: bool = False
-    over_test: Callable[[Any, Any, ClientParams, Tally], Any] | None = None
+    over_test: Callable[..., Any] | None = None
     num_labels: int | None = None
     local_accuracy: Callable[[Any, Any, ClientParams], jax.Array] | None = None
     labels_here: Callable[[Any], jax.Array] | None = None
     part: Any = None
+    objective: Callable[[Any, Any, ClientParams], jax.Array] | None = None
+    validate: Callable[[Any, Any, ClientParams], jax.Array] | None = None
 
 
 class Changes(NamedTuple):
@@ -238,6 +255,29 @@ class Changes(NamedTuple):
     held: Callable[[Any, Any, Any], Any]
 
 
+class TaskHooks(NamedTuple):
+    """What a task may do with the samples of the clients. All of it is optional.
+
+    Attributes:
+      by_place: whether ``partition`` has a fourth argument, the places of the clients before the first round, [N, 2]
+        float32. They are then drawn before the data, so they must not depend on it.
+      owner: (data, hparams.task, key) -> [n] int32, the client that holds each training sample as ``partition`` divides
+        them, -1 for nobody, with the same fourth argument; None if there are no samples to divide.
+      in_round: (data, clients, links) -> the data from which clients learn in a round with these links; None: always
+        the same.
+      passes: (data, clients, key, number of passes, whether all clients take equally many steps) -> the minibatches of
+        a round in which clients go so many times through their samples (`mdfl_jax.data.batching`); None: the task has
+        none.
+      changes: how what clients hold changes during a run; None: they hold the same samples from first to last.
+    """
+
+    by_place: bool = False
+    owner: Callable[..., jax.Array] | None = None
+    in_round: Callable[[Any, Any, Links], Any] | None = None
+    passes: Callable[..., Any] | None = None
+    changes: Changes | None = None
+
+
 class Task(NamedTuple):
     """The learning problem, as pure functions.
 
@@ -245,8 +285,7 @@ class Task(NamedTuple):
       num_clients: the number of clients, N.
       data: arrays shared by all seeds and sweep points, stored once on the device and passed to the functions below.
       partition: (data, hparams.task, key) -> Clients, with everything else that ``gradient`` needs; with ``by_place``
-        it has one more argument. Over a mesh, it appends clients without samples until the devices divide the number of
-        clients (`mdfl_jax.core.sharding.padded`).
+        it has one more argument.
       init: (data, key) -> params of one model, with which all clients start.
       gradient: (data, clients, client_params, key) -> (loss [N], gradients [N, ...]); a client without samples has a
         gradient of zero. ``key`` draws the minibatches of one local step, so models under one key have the same ones.
@@ -257,20 +296,9 @@ class Task(NamedTuple):
         whose gradients are wanted: those of the others are zero, and take no time. A task of your own may leave them
         out; an algorithm that needs such an argument (`dmgt_svrg`) refuses it then.
       evaluate: (data, clients, client_params [M, ...]) -> Score of M models on the test samples.
-      objective: (data, clients, params [1, ...]) -> [] the objective over all training samples; the stop rule needs it.
-      validate: (data, clients, params [1, ...]) -> [] the loss on validation samples, by which step sizes are chosen.
-      by_place: whether ``partition`` has a fourth argument, the places of the clients before the first round, [N, 2]
-        float32. They are then drawn before the data, so they must not depend on it.
-      owner: (data, hparams.task, key) -> [n] int32, the client that holds each training sample as ``partition`` divides
-        them, -1 for nobody, with the same fourth argument; None if there are no samples to divide.
-      in_round: (data, clients, links) -> the data from which clients learn in a round with these links; None: always
-        the same.
-      passes: (data, clients, key, number of passes, whether all clients take equally many steps) -> the minibatches of
-        a round in which clients go so many times through their samples (`mdfl_jax.data.batching`); None: the task has
-        none.
       spread: how a simulation lies on devices.
-      scoring: what evaluations and metrics may use of the test samples.
-      changes: how what clients hold changes during a run; None: they hold the same samples from first to last.
+      scoring: what evaluations and metrics may use.
+      hooks: what it may do with the samples of the clients.
     """
 
     num_clients: int
@@ -279,15 +307,9 @@ class Task(NamedTuple):
     init: Callable[[Any, jax.Array], Params]
     gradient: Callable[..., tuple[jax.Array, ClientParams]]
     evaluate: Callable[[Any, Any, ClientParams], Score]
-    objective: Callable[[Any, Any, ClientParams], jax.Array] | None = None
-    validate: Callable[[Any, Any, ClientParams], jax.Array] | None = None
-    by_place: bool = False
-    owner: Callable[..., jax.Array] | None = None
-    in_round: Callable[[Any, Any, Links], Any] | None = None
-    passes: Callable[..., Any] | None = None
     spread: Spread = Spread()
     scoring: Scoring = Scoring()
-    changes: Changes | None = None
+    hooks: TaskHooks = TaskHooks()
 
 
 class Places(NamedTuple):
@@ -304,6 +326,30 @@ class Places(NamedTuple):
     is_mobile: jax.Array
 
 
+class NetworkHooks(NamedTuple):
+    """What a network may know of its clients and do in a round. All of it is optional.
+
+    Attributes:
+      reached: (state before the first round) -> [N] bool, whether each client ever meets the server; None without one.
+      observe: (hparams.network, state after ``step``, `Observed`) -> state that knows what the round was; None if the
+        network does not look at rounds.
+      compares: whether ``observe`` reads the distances between the models. They are computed for it alone.
+      there: (state) -> [N] bool, the clients that are there in the coming round, so that they can be in contact; None:
+        all always are.
+      counted: (state) -> [N] bool, the clients that count: means over clients, the mean model and the consensus are
+        theirs; None: all.
+      hold: (state, [N] bool) -> the state in whose coming round these clients stand still, and no others; None: nobody
+        moves, or the network cannot stop those that do.
+    """
+
+    reached: Callable[[Any], jax.Array] | None = None
+    observe: Callable[[Any, Any, "Observed"], Any] | None = None
+    compares: bool = False
+    there: Callable[[Any], jax.Array] | None = None
+    counted: Callable[[Any], jax.Array] | None = None
+    hold: Callable[[Any, jax.Array], Any] | None = None
+
+
 class Network(NamedTuple):
     """The links between clients in each round, as pure functions.
 
@@ -314,18 +360,9 @@ class Network(NamedTuple):
       step: (hparams.network, key, round, state, clients) -> (state, Links): the links of this round, and the state
         after the movement that follows it (MADFL algorithm 1). ``key`` is the seed's; the round selects the streams.
       places: (state) -> Places.
-      reached: (state before the first round) -> [N] bool, whether each client ever meets the server; None without one.
       metrics: the network's own metrics, which are measured in addition to those of every study.
-      observe: (hparams.network, state after ``step``, `Observed`) -> state that knows what the round was; None if the
-        network does not look at rounds.
-      compares: whether ``observe`` reads the distances between the models. They are computed for it alone.
       lists: what is known of the neighbour lists, if the links are no matrices [N, N].
-      there: (state) -> [N] bool, the clients that are there in the coming round, so that they can be in contact; None:
-        all always are.
-      counted: (state) -> [N] bool, the clients that count: means over clients, the mean model and the consensus are
-        theirs; None: all.
-      hold: (state, [N] bool) -> the state in whose coming round these clients stand still, and no others; None: nobody
-        moves, or the network cannot stop those that do.
+      hooks: what else it may know and do.
     """
 
     num_clients: int
@@ -333,18 +370,13 @@ class Network(NamedTuple):
     init: Callable[[Any, jax.Array, Clients], Any]
     step: Callable[[Any, jax.Array, jax.Array, Any, Clients], tuple[Any, Links]]
     places: Callable[[Any], Places]
-    reached: Callable[[Any], jax.Array] | None = None
     metrics: tuple[Metric, ...] = ()
-    observe: Callable[[Any, Any, "Observed"], Any] | None = None
-    compares: bool = False
     lists: Lists | None = None
-    there: Callable[[Any], jax.Array] | None = None
-    counted: Callable[[Any], jax.Array] | None = None
-    hold: Callable[[Any, jax.Array], Any] | None = None
+    hooks: NetworkHooks = NetworkHooks()
 
 
 class Report(NamedTuple):
-    """What the exchanges of a round report, besides the models. An algorithm returns it in `RoundStats`.
+    """What a round reports of its exchanges and of its work, besides the models, in `RoundStats`.
 
     Attributes:
       screened: what the rule of aggregation has done with the models (`mdfl_jax.exchange.screening.Screened`); None: it
@@ -352,10 +384,15 @@ class Report(NamedTuple):
       memory: what an exchange remembers until the next round: of a rule of aggregation a number of each pair of clients
         (`mdfl_jax.exchange.aggregation.Memory`), of clients that send parts of their models what they have last sent
         (`mdfl_jax.exchange.largest`). None: nothing.
+      computed: [N] bool, the clients that computed gradients; None: all that take part in the round and have samples.
+      whole: [N] bool, the clients that computed a gradient over all their samples besides those of every round; None:
+        nobody.
     """
 
     screened: Any = None
     memory: jax.Array | None = None
+    computed: jax.Array | None = None
+    whole: jax.Array | None = None
 
     def after(self, before: "Report") -> "Report":
         """Return what this exchange and one before it in the same round reported; of two memories the later one."""
@@ -381,10 +418,7 @@ class RoundStats(NamedTuple):
       heard: the links over which messages went: who heard whom (``adjacency`` over ``senders``), and who exchanged
         models with the server (``server``; None: those that met it). Its other fields do not count. None: every
         client that sent a message was heard over all its links.
-      computed: [N] bool, the clients that computed gradients; None: all that take part in the round and have samples.
-      whole: [N] bool, the clients that computed a gradient over all their samples besides those of every round; None:
-        nobody.
-      report: what the exchanges of the round reported.
+      report: what the round reported besides.
     """
 
     loss: jax.Array
@@ -392,13 +426,11 @@ class RoundStats(NamedTuple):
     bits: Bits
     details: Any = None
     heard: Links | None = None
-    computed: jax.Array | None = None
-    whole: jax.Array | None = None
     report: Report = Report()
 
 
 class Observed(NamedTuple):
-    """What a network may look at after a round (`Network.observe`).
+    """What a network may look at after a round (`NetworkHooks.observe`).
 
     Attributes:
       heard: the links of the round over which messages went, among the N clients (`RoundStats.heard`).
@@ -427,7 +459,7 @@ class RoundContext(NamedTuple):
       loss: (models [N, ...]) -> [N], the loss of each model on the minibatch of the client of its row, NaN where it has
         no samples; it also takes ``batch``, other minibatches. None: unknown.
       passes: (key, number of passes, whether all clients take equally many steps) -> the minibatches of a round in
-        which clients go so many times through their samples (`Task.passes`); None: the task has none.
+        which clients go so many times through their samples (`TaskHooks.passes`); None: the task has none.
       judged_on: () -> the minibatches on which what is heard is judged; None: those of the round's first step.
       memory: what the exchange of an earlier round has remembered (`Report.memory`); None: nothing.
       first_models: () -> the models [N, ...] with which clients begin; None: unknown.
@@ -443,6 +475,28 @@ class RoundContext(NamedTuple):
     first_models: Callable[[], ClientParams] | None = None
 
 
+class Traits(NamedTuple):
+    """What the engine, networks and counts must know of an algorithm.
+
+    Attributes:
+      double_bits: (hparams.algorithm, number of parameters) -> bits of one message in double precision, as PaME (8)
+        counts them; None where PaME's count does not cover the algorithm.
+      local_statistics: whether batch statistics stay with each client (`mdfl_jax.core.trees`).
+      participates: whether the algorithm itself chooses its neighbours and communication periods; otherwise the network
+        is thinned for it.
+      memory: (hparams.algorithm, N) -> what its rule of aggregation remembers before the first round; None: nothing.
+      asynchronous: whether clients exchange models while they compute, so that it reads whose work ends in a round
+        (`mdfl_jax.exchange.active.Finishing`). With any other algorithm a client takes part when its work ends
+        (`Links.active`).
+    """
+
+    double_bits: Callable[[Any, int], float] | None = None
+    local_statistics: bool = False
+    participates: bool = False
+    memory: Callable[[Any, int], Any] | None = None
+    asynchronous: bool = False
+
+
 class Algorithm(NamedTuple):
     """The computation and the communication of a round, as pure functions.
 
@@ -455,16 +509,8 @@ class Algorithm(NamedTuple):
       params: (state) -> client_params [N, ...], the models to evaluate.
       global_model: (state) -> params [1, ...], if the algorithm has a global model, for example at a server; None: the
         global model is the mean of the clients' models.
-      double_bits: (hparams.algorithm, number of parameters) -> bits of one message in double precision, as PaME (8)
-        counts them; None where PaME's count does not cover the algorithm.
-      local_statistics: whether batch statistics stay with each client (`mdfl_jax.core.trees`).
-      participates: whether the algorithm itself chooses its neighbours and communication periods; otherwise the network
-        is thinned for it.
       metrics: the algorithm's own metrics, which are measured in addition to those of every study.
-      memory: (hparams.algorithm, N) -> what its rule of aggregation remembers before the first round; None: nothing.
-      asynchronous: whether clients exchange models while they compute, so that it reads whose work ends in a round
-        (`mdfl_jax.exchange.active.Finishing`). With any other algorithm a client takes part when its work ends
-        (`Links.active`).
+      traits: what else the engine and others must know of it.
     """
 
     needs: frozenset[str]
@@ -472,12 +518,8 @@ class Algorithm(NamedTuple):
     round: Callable[[Any, Any, Links, RoundContext], tuple[Any, RoundStats]]
     params: Callable[[Any], ClientParams]
     global_model: Callable[[Any], ClientParams] | None = None
-    double_bits: Callable[[Any, int], float] | None = None
-    participates: bool = False
-    local_statistics: bool = False
     metrics: tuple[Metric, ...] = ()
-    memory: Callable[[Any, int], Any] | None = None
-    asynchronous: bool = False
+    traits: Traits = Traits()
 
     @property
     def own_server(self) -> bool:

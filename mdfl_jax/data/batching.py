@@ -182,7 +182,7 @@ class Epochs(NamedTuple):
             return Batch(order[epoch[:, None], at], place < end[:, None])
 
         rows = self.first, self.num_samples, jnp.broadcast_to(of_epoch, self.first.shape)
-        return by_rows(of_clients, rows, (self.order, step), self.first.shape[0])
+        return by_rows(of_clients, rows, (self.order, step))
 
 
 def draw_epochs(

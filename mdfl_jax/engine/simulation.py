@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.sharding import Mesh
 
 from mdfl_jax.core import contract, sharding
@@ -22,7 +21,7 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.message_bits import Bits, add_bits, no_bits, words
 from mdfl_jax.core.metric import HOLDS, Metric
 from mdfl_jax.core.rng import stream, stream_at
-from mdfl_jax.core.sharding import Held, first, heard_links, held_by, largest_of_runs, pad_links
+from mdfl_jax.core.sharding import largest_of_runs
 from mdfl_jax.core.stopping import (
     Divergence,
     StopState,
@@ -38,15 +37,14 @@ from mdfl_jax.core.types import (
     FIXED,
     SYMMETRIC,
     Algorithm,
-    Array,
     ClientParams,
     Gradient,
+    Held,
     Hparams,
     Links,
     Network,
     Observed,
     Params,
-    Report,
     RoundContext,
     RoundStats,
     RunFacts,
@@ -54,7 +52,7 @@ from mdfl_jax.core.types import (
     Score,
     Task,
 )
-from mdfl_jax.exchange.active import computed_by, in_round, links_of_active
+from mdfl_jax.exchange.active import computed_by, heard_links, in_round, links_of_active
 from mdfl_jax.metrics.declare import check_metrics, metrics_of
 from mdfl_jax.metrics.evaluation import (
     Evaluation,
@@ -112,7 +110,7 @@ class Carry(NamedTuple):
       stop_state: the state of the stop rule; None where there is none.
       divergence: whether the run has diverged.
       memory: what the rule of aggregation remembers of pairs of clients; None where it remembers nothing.
-      task: the task's state, of one that `Task.changes`; None of others.
+      task: the task's state, of one that `TaskHooks.changes`; None of others.
     """
 
     round: jax.Array
@@ -176,13 +174,8 @@ class Simulation:
 
     @property
     def num_clients(self) -> int:
-        """The number of clients, N, without padding clients."""
+        """The number of clients, N."""
         return self.task.num_clients
-
-    @property
-    def num_rows(self) -> int:
-        """The number of rows of stacked models: N, and padding clients over a mesh."""
-        return sharding.padded(self.num_clients, self.mesh)
 
     @property
     def num_evaluations(self) -> int:
@@ -202,7 +195,7 @@ class Simulation:
     @cached_property
     def _measured(self) -> tuple[tuple[Metric, ...], Records]:
         task, network, schedule = self.task, self.network, self.schedule
-        of_sample = metrics_of_sample(schedule.eval_clients, schedule.eval_samples, network.counted is not None)
+        of_sample = metrics_of_sample(schedule.eval_clients, schedule.eval_samples, network.hooks.counted is not None)
         of_lists = (LIST_PLACES,) if self.counts_places else ()
         metrics = metrics_of(network.metrics, self.algorithm.metrics, of_sample, of_lists, asked=schedule.metrics)
         check_metrics(task, metrics, schedule.eval_clients)
@@ -236,8 +229,9 @@ class Simulation:
 
     @property
     def double_bits(self) -> Callable[[Any], float] | None:
-        """(hparams.algorithm) -> the bits of a message as PaME counts them, or None as `Algorithm.double_bits`."""
-        count, size = self.algorithm.double_bits, _size(exchanged(self.model, self.algorithm.local_statistics))
+        """(hparams.algorithm) -> the bits of a message as PaME counts them, or None as `Traits.double_bits`."""
+        traits = self.algorithm.traits
+        count, size = traits.double_bits, _size(exchanged(self.model, traits.local_statistics))
         return (lambda numbers: count(numbers, size)) if count else None
 
     @cached_property
@@ -254,7 +248,7 @@ class Simulation:
     def world(self, hparams: Hparams, key: jax.Array, clients: Any) -> tuple[Any, RunFacts]:
         """Return the network's state before the first round, and the facts about the run."""
         with sharding.tracing_over(self.mesh):  # its loops end where the compiler would ask all devices
-            held = held_by(clients, self.num_clients)
+            held = Held.by(clients)
             state = sharding.everywhere(self.network.init, hparams.network, key, held)
         return state, self._facts(clients, state)
 
@@ -279,8 +273,8 @@ class Simulation:
             bits=no_bits(num_clients),
             stop_state=initial_stop_state(jax.tree.leaves(model)[0].dtype) if self.schedule.stop_std else None,
             divergence=no_divergence(),
-            memory=self.algorithm.memory and self.algorithm.memory(hparams.algorithm, num_clients),
-            task=self.task.changes and self.task.changes.start,
+            memory=self.algorithm.traits.memory and self.algorithm.traits.memory(hparams.algorithm, num_clients),
+            task=self.task.hooks.changes and self.task.hooks.changes.start,
         )
         before = rows_before(self.by_round, self.network, hparams.network, network, num_clients)
         none = no_rows(self.metrics, num_clients)
@@ -335,7 +329,7 @@ class Simulation:
             (carry, sums), rows = all_rounds(carry)
         else:
             (carry, sums), rows = jax.lax.cond(has_diverged, no_rounds, all_rounds, carry)
-        return carry, sums, no_rows(self.metrics, num_clients) | rows
+        return self._settle(carry), sums, no_rows(self.metrics, num_clients) | rows
 
     def evaluate(self, data: Any, key: jax.Array, clients: Any, carry: Carry, sums: Sums, rows: Rows) -> Metrics:
         """Evaluate the models of a run and compute all metrics.
@@ -354,7 +348,7 @@ class Simulation:
         Raises:
           UserError: if the value of a metric does not have the declared shape or a suitable type.
         """
-        params, one = self._client_models(carry.algorithm), self._judged_model(carry.algorithm, carry.network)
+        params, one = self.algorithm.params(carry.algorithm), self._judged_model(carry.algorithm, carry.network)
         clients = self._holding(data, clients, carry.task)
         computed = rounds_computed(carry.divergence, carry.round, self.schedule.eval_every)
         score, of_one, sample = self._scores(data, key, clients, carry, params, one)
@@ -373,7 +367,7 @@ class Simulation:
             score=score,
             model_score=of_one,
             network_state=carry.network,
-            algorithm_state=self._of_clients(carry.algorithm, carry.round >= 0),
+            algorithm_state=carry.algorithm,
             round=carry.round,
             rounds_done=carry.stop_state.rounds if carry.stop_state else computed,
             divergence=carry.divergence,
@@ -441,40 +435,37 @@ class Simulation:
         Returns:
           (state after the round, sums that include the round, its values of the metrics with one value a round).
         """
-        task, network, rows = self.task, self.network, self.num_rows
+        task, network = self.task, self.network
         task_state = self._changed(data, hparams, key, carry)
         clients = self._holding(data, carry.clients, task_state)
         with jax.named_scope("round"), sharding.tracing_over(self.mesh):
-            held = held_by(clients, self.num_clients)
+            held = Held.by(clients)
             network_state, links = sharding.everywhere(
                 network.step, hparams.network, key, carry.round, carry.network, held
             )
             contract.like(network.step, network_state, carry.network)
             network_state = of_types(network_state, carry.network)
             links = links_of_active(links)
-            learnt = task.in_round(data, clients, links) if task.in_round else data
-            of_round, of_rows = stream_at(key, "batch", carry.round), pad_links(links, rows)
+            learnt = task.hooks.in_round(data, clients, links) if task.hooks.in_round else data
+            of_round = stream_at(key, "batch", carry.round)
             gradient = partial(task.gradient, learnt, clients)
             context = RoundContext(
                 of_round,
                 gradient,
                 progress=carry.round.astype(jnp.float32) / self.schedule.rounds,
                 loss=_judge(gradient, of_round, clients),
-                passes=task.passes and partial(task.passes, learnt, clients),
+                passes=task.hooks.passes and partial(task.hooks.passes, learnt, clients),
                 memory=carry.memory,
                 first_models=lambda: self._first_models(hparams, task.init(data, stream(key, "init"))),
             )
-            algorithm = in_round(self.algorithm, of_rows)
-            algorithm_state, stats = algorithm.round(hparams.algorithm, carry.algorithm, of_rows, context)
+            algorithm = in_round(self.algorithm, links)
+            algorithm_state, stats = algorithm.round(hparams.algorithm, carry.algorithm, links, context)
             contract.like(self.algorithm.round, algorithm_state, carry.algorithm)
-            contract.arrays(self.algorithm.round, stats.loss, (rows,), float)
-            contract.arrays(self.algorithm.round, stats.messages, (rows,), int)
+            contract.arrays(self.algorithm.round, stats.loss, (self.num_clients,), float)
+            contract.arrays(self.algorithm.round, stats.messages, (self.num_clients,), int)
         heard = heard_links(links, stats)
-        screened, memory = stats.report
-        stats = first(stats._replace(heard=None, report=Report()), self.num_clients)
-        stats = stats._replace(report=Report(screened and screened.of_first(self.num_clients, links.senders)))
         has_samples = held.num_samples > 0
-        stats = computed_by(has_samples, stats)
+        stats = computed_by(has_samples, stats._replace(heard=None))
         network_state = self._observed(hparams, carry, network_state, heard, stats)
         divergence = self._diverged(carry, algorithm_state)
         stop_state = self._stopped(data, clients, carry, algorithm_state, divergence)
@@ -494,18 +485,18 @@ class Simulation:
             bits=bits,
             stop_state=stop_state,
             divergence=divergence,
-            memory=None if carry.memory is None else of_types(memory, carry.memory),
+            memory=None if carry.memory is None else of_types(stats.report.memory, carry.memory),
             task=task_state,
         )
         return self._settle(after)._replace(clients=carry.clients), sums, recorded
 
     def _changed(self, data: Any, hparams: Hparams, key: jax.Array, carry: Carry) -> Any:
-        """Return the task's state when a round begins, of a task that `Task.changes`."""
-        changes, network = self.task.changes, self.network
+        """Return the task's state when a round begins, of a task that `TaskHooks.changes`."""
+        changes, network = self.task.hooks.changes, self.network
         if changes is None:
             return None
         with jax.named_scope("changes"), sharding.tracing_over(self.mesh):
-            there = network.there(carry.network) if network.there else jnp.ones(self.num_clients, bool)
+            there = network.hooks.there(carry.network) if network.hooks.there else jnp.ones(self.num_clients, bool)
             where = network.places(carry.network).position, there
             return sharding.everywhere(
                 changes.step, data, hparams.task, key, carry.round, carry.clients, *where, carry.task
@@ -513,45 +504,46 @@ class Simulation:
 
     def _holding(self, data: Any, clients: Any, task_state: Any) -> Any:
         """Return the clients with the samples that they hold, from those of ``Task.partition``."""
-        if self.task.changes is None:
+        if self.task.hooks.changes is None:
             return clients
         with sharding.tracing_over(self.mesh):
-            return sharding.everywhere(self.task.changes.held, data, clients, task_state)
+            return sharding.everywhere(self.task.hooks.changes.held, data, clients, task_state)
 
     def _first_models(self, hparams: Hparams, model: Params) -> ClientParams:
         """Return the models with which clients begin: the one that the task drew, or those that are given."""
-        models = jax.tree.map(lambda p: jnp.broadcast_to(p, (self.num_rows, *p.shape)), model)
-        return models if hparams.start is None else jax.tree.map(_for_rows, hparams.start, models)
+        models = jax.tree.map(lambda p: jnp.broadcast_to(p, (self.num_clients, *p.shape)), model)
+        given = lambda x, like: jnp.broadcast_to(x, like.shape).astype(like.dtype)  # noqa: E731 -- [N, ...] or [1, ...]
+        return models if hparams.start is None else jax.tree.map(given, hparams.start, models)
 
     def _observed(self, hparams: Hparams, carry: Carry, network_state: Any, heard: Links, stats: RoundStats) -> Any:
         """Let a network look at the round that was computed, if it wants to, and return its state after that."""
         network = self.network
-        if network.observe is None:
+        if network.hooks.observe is None:
             return network_state
         with jax.named_scope("observe"), sharding.tracing_over(self.mesh):
-            apart = differences(self._client_models(carry.algorithm)) if network.compares else None
+            apart = differences(self.algorithm.params(carry.algorithm)) if network.hooks.compares else None
             seen = Observed(heard, stats._replace(details=None), apart)
-            state = sharding.everywhere(network.observe, hparams.network, network_state, seen)
+            state = sharding.everywhere(network.hooks.observe, hparams.network, network_state, seen)
         return of_types(state, carry.network)
 
     def _diverged(self, carry: Carry, algorithm_state: Any) -> Divergence:
         """Look at the norms of the models after a round, those of clients that count and the algorithm's global one."""
         algorithm = self.algorithm
         with jax.named_scope("divergence"):
-            norm = largest_norm(algorithm.params(algorithm_state), self.num_clients, self._counted(carry.network))
+            norm = largest_norm(algorithm.params(algorithm_state), self._counted(carry.network))
             if algorithm.global_model:
-                norm = jnp.maximum(norm, largest_norm(algorithm.global_model(algorithm_state), 1))
+                norm = jnp.maximum(norm, largest_norm(algorithm.global_model(algorithm_state)))
             return update_divergence(carry.divergence, norm, self.schedule.diverged_norm, carry.round + 1)
 
     def _stopped(
         self, data: Any, clients: Any, carry: Carry, algorithm_state: Any, divergence: Divergence
     ) -> StopState | None:
         """Look at the objective of the judged model after a round, where there is a stop rule."""
-        if carry.stop_state is None or not self.task.objective:
+        if carry.stop_state is None or not self.task.scoring.objective:
             return carry.stop_state
         before, after = (self._judged_model(state, carry.network) for state in (carry.algorithm, algorithm_state))
         differ = jax.tree.map(lambda x, y: jnp.any(x != y), before, after)
-        value = self.task.objective(data, clients, after)
+        value = self.task.scoring.objective(data, clients, after)
         moved = jnp.any(jnp.stack(jax.tree.leaves(differ)))
         stop_state = update_stop_state(carry.stop_state, value, self.schedule.stop_std, moved)
         return stop_state._replace(stopped=stop_state.stopped | divergence.is_there)
@@ -561,20 +553,16 @@ class Simulation:
     def models(self, carry: Carry) -> tuple[ClientParams, ClientParams | None]:
         """Return the N clients' models, [N, ...], and the algorithm's global model, [1, ...], or None for none."""
         own = self.algorithm.global_model
-        return self._client_models(carry.algorithm), own(carry.algorithm) if own else None
-
-    def _client_models(self, state: Any) -> ClientParams:
-        """Return the models of the N clients, [N, ...], without padding clients."""
-        return first(self.algorithm.params(state), self.num_clients)
+        return self.algorithm.params(carry.algorithm), own(carry.algorithm) if own else None
 
     def _judged_model(self, state: Any, network_state: Any) -> ClientParams:
         """Return the judged model, [1, ...]: the algorithm's global model, or the mean of the clients' models."""
         own = self.algorithm.global_model
-        return own(state) if own else mean_model(self._client_models(state), self._counted(network_state))
+        return own(state) if own else mean_model(self.algorithm.params(state), self._counted(network_state))
 
     def _counted(self, network_state: Any) -> jax.Array | None:
-        """Return the clients that count, [N] bool; None: all (`Network.counted`)."""
-        return self.network.counted(network_state) if self.network.counted else None
+        """Return the clients that count, [N] bool; None: all (`NetworkHooks.counted`)."""
+        return self.network.hooks.counted(network_state) if self.network.hooks.counted else None
 
     def _scores(
         self, data: Any, key: jax.Array, clients: Any, carry: Carry, params: ClientParams, one: ClientParams
@@ -610,19 +598,6 @@ class Simulation:
         of_one = task.evaluate(data, clients, one)
         return task.evaluate(data, clients, params), of_one, None
 
-    def _of_clients(self, state: Any, ran: jax.Array) -> Any:
-        """Remove the rows of padding clients from the algorithm's state."""
-        num_clients, rows = self.num_clients, self.num_rows
-        if rows == num_clients:
-            return state
-
-        def of_clients(x: jax.Array, by_client: bool) -> jax.Array:
-            # Devices must communicate to cut rows off. For a leaf that no round changes, they could do this while the
-            # rounds run. ``ran`` depends on the rounds (its value is always true), so they do it after the rounds.
-            return jnp.where(ran, x, 0)[:num_clients] if by_client else x
-
-        return jax.tree.map(of_clients, state, sharding.stacked(state, rows))
-
     # What is drawn before and without a run.
 
     def partition(self, data: Any, hparams: Hparams, key: jax.Array) -> Any:
@@ -634,8 +609,8 @@ class Simulation:
 
         The task must have an ``owner``.
         """
-        assert self.task.owner is not None
-        return self.task.owner(data, hparams.task, stream(key, "partition"), *self._first_places(hparams, key))
+        assert self.task.hooks.owner is not None
+        return self.task.hooks.owner(data, hparams.task, stream(key, "partition"), *self._first_places(hparams, key))
 
     def places_needed(self, data: Any, hparams: Hparams, key: jax.Array) -> jax.Array:
         """Count the places that neighbour lists need in the rounds of a run, from the movement alone.
@@ -649,7 +624,7 @@ class Simulation:
         network = self.network
         assert network.lists is not None
         assert network.lists.needed is not None
-        held = held_by(self.partition(data, hparams, key), self.num_clients)
+        held = Held.by(self.partition(data, hparams, key))
 
         def move(state: Any, index: jax.Array) -> tuple[Any, None]:
             return of_types(network.step(hparams.network, key, index, state, held)[0], state), None
@@ -664,9 +639,9 @@ class Simulation:
 
     def _facts(self, clients: Any, state: Any) -> RunFacts:
         network, num_clients, everybody = self.network, self.num_clients, self.algorithm.own_server
-        by_network = None if everybody else network.reached
+        by_network = None if everybody else network.hooks.reached
         reached = by_network(state) if by_network else jnp.full(num_clients, everybody)
-        return RunFacts(first(clients.label_counts, num_clients), network.places(state).is_mobile, reached)
+        return RunFacts(clients.label_counts, network.places(state).is_mobile, reached)
 
     def _first_places(self, hparams: Hparams, key: jax.Array) -> tuple[jax.Array, ...]:
         """Return the places before the first round, [N, 2], for a task that divides the data by them, else nothing.
@@ -674,7 +649,7 @@ class Simulation:
         The network is given clients that all hold one sample of one label. The places do not depend on the data, so
         they are those of the run.
         """
-        if not self.task.by_place:
+        if not self.task.hooks.by_place:
             return ()
         num_clients, network = self.num_clients, self.network
         nothing_known = Held(jnp.ones(num_clients, jnp.int32), jnp.ones((num_clients, 1), jnp.int32))
@@ -693,7 +668,7 @@ class Simulation:
         if mesh is None:
             return None
         divided = jax.tree.map(lambda _: False, carry)
-        divided = divided._replace(algorithm=sharding.stacked(carry.algorithm, self.num_rows, before))
+        divided = divided._replace(algorithm=sharding.stacked(carry.algorithm, self.num_clients, before))
         if by_client and carry.clients is not None:
             divided = divided._replace(clients=by_client(carry.clients))
         return sharding.layout(divided, mesh, before)
@@ -701,36 +676,6 @@ class Simulation:
     def _settle(self, carry: Carry) -> Carry:
         """Tell the compiler the sharding of a state, from `layout`."""
         return sharding.settle(carry, self.layout(carry))
-
-    def kept(self, carry: Carry, before: int = 0) -> Carry:
-        """Return the part of a state that a checkpoint must contain.
-
-        It has no data of the clients, because `draw` makes them again, and no rows of padding clients, beyond N.
-
-        Args:
-          carry: the state, with ``before`` leading axes.
-          before: the number of axes before the client axis.
-        """
-        rows = sharding.stacked(carry.algorithm, self.num_rows, before)
-        own = (slice(None),) * before + (slice(self.num_clients),)
-        cut = lambda x, of_clients: x[own] if of_clients else x  # noqa: E731
-        return carry._replace(clients=None, algorithm=jax.tree.map(cut, carry.algorithm, rows))
-
-    def restored(self, saved: Carry, start: Carry, before: int = 0) -> Carry:
-        """Rebuild a whole state from the part that `kept` returned. The devices may be others than before.
-
-        Args:
-          saved: the result of `kept`.
-          start: the state before the first round, which provides the clients' data and the rows beyond N.
-          before: the number of axes before the client axis.
-        """
-
-        def leaf(x: Array, whole: Array) -> Array:
-            if x.shape == whole.shape:
-                return x
-            return np.concatenate([x, whole[(slice(None),) * before + (slice(x.shape[before], None),)]], axis=before)
-
-        return saved._replace(clients=start.clients, algorithm=jax.tree.map(leaf, saved.algorithm, start.algorithm))
 
 
 def simulate(
@@ -761,8 +706,11 @@ def check_fit(task: Task, network: Network, algorithm: Algorithm, schedule: Sche
     """
     if task.num_clients != network.num_clients:
         raise UserError(f"the task has {task.num_clients} clients and the network {network.num_clients}")
+    if task.num_clients % sharding.size(task.spread.mesh):
+        number = sharding.size(task.spread.mesh)
+        raise UserError(f"{number} devices share a run; they must divide the number of clients, {task.num_clients}")
     check_needs(algorithm, network)
-    if schedule.stop_std and not task.objective:
+    if schedule.stop_std and not task.scoring.objective:
         raise UserError("the stop rule needs a task with an objective, and this task has none")
     if schedule.eval_every < 1 or schedule.rounds < 1 or schedule.rounds % schedule.eval_every:
         raise UserError(
@@ -802,12 +750,6 @@ def _judge(gradient: Gradient, key: jax.Array, clients: Any) -> Callable[..., ja
         return jnp.where(clients.num_samples > 0, gradient(models, first_step, **batch)[0], jnp.nan)
 
     return loss
-
-
-def _for_rows(given: jax.Array, like: jax.Array) -> jax.Array:
-    """Return given models, [N, ...] or [1, ...], for all rows; a row beyond N, of a padding client, has the first."""
-    more = jnp.broadcast_to(given[:1], (like.shape[0] - given.shape[0], *given.shape[1:]))
-    return jnp.concatenate([given, more]).astype(like.dtype)
 
 
 def _size(tree: Any) -> int:

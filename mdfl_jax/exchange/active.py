@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from mdfl_jax.core import contract
 from mdfl_jax.core.sharding import everywhere, stacked
 from mdfl_jax.core.trees import rows_like, where_rows
-from mdfl_jax.core.types import Algorithm, Extra, Gradient, Links, RoundContext, RoundStats
+from mdfl_jax.core.types import Algorithm, Channel, Extra, Gradient, Links, Meetings, RoundContext, RoundStats
 
 
 @jax.tree_util.register_dataclass
@@ -82,10 +82,9 @@ def links_among(links: Links, active: jax.Array, stay: bool = False) -> Links:
     return among.of_channel(audible=audible)
 
 
-def takes_part(links: Links, rows: int) -> jax.Array:
-    """Return [rows] bool, the clients that take part in the round; False for rows of padding clients."""
-    is_client = jnp.arange(rows) < links.num_clients
-    return is_client if links.active is None else is_client & links.active
+def takes_part(links: Links) -> jax.Array:
+    """Return [N] bool, the clients that take part in the round."""
+    return jnp.ones(links.num_clients, bool) if links.active is None else links.active
 
 
 def in_round(algorithm: Algorithm, links: Links) -> Algorithm:
@@ -113,7 +112,7 @@ def _of_active(algorithm: Algorithm, active: jax.Array) -> Algorithm:
 
 
 def where_moving(moves: jax.Array, following: Any, state: Any, of_all: bool = True) -> Any:
-    """Return an algorithm's state of which only the rows of some clients, [rows] bool, have changed.
+    """Return an algorithm's state of which only the rows of some clients, [N] bool, have changed.
 
     Args:
       moves: whose rows change.
@@ -131,8 +130,9 @@ def where_moving(moves: jax.Array, following: Any, state: Any, of_all: bool = Tr
 
 
 def computed_by(clients: jax.Array, stats: RoundStats) -> RoundStats:
-    """Return the statistics of a round in which at most these clients, [rows] bool, computed gradients."""
-    return stats._replace(computed=clients if stats.computed is None else clients & stats.computed)
+    """Return the statistics of a round in which at most these clients, [N] bool, computed gradients."""
+    computed = stats.report.computed
+    return stats._replace(report=stats.report._replace(computed=clients if computed is None else clients & computed))
 
 
 def gradient_of(clients: jax.Array, gradient: Gradient) -> Gradient:
@@ -154,3 +154,24 @@ def gradient_without(clients: jax.Array, gradient: Gradient) -> Gradient:
         return loss, where_rows(clients, jax.tree.map(jnp.zeros_like, found), found)
 
     return of_others
+
+
+def heard_links(links: Links, stats: RoundStats) -> Links:
+    """Return the links of a round over which messages went (`RoundStats.heard`).
+
+    Args:
+      links: the links of the round.
+      stats: the statistics of the round.
+    """
+    heard = stats.heard
+    if heard is None:
+        return links_of_speakers(links, stats.messages)
+    server = links.server if heard.server is None else Meetings(heard.server.now)
+    channel = Channel(rate=links.channel.rate, bits=heard.channel.bits)
+    return Links(heard.adjacency, links.mix, heard.senders, server=server, channel=channel)
+
+
+def links_of_speakers(links: Links, messages: jax.Array) -> Links:
+    """Return the links over which messages went if those who sent any, [N], were heard over all of their links."""
+    speaks = links.senders.of(messages > 0)
+    return links._replace(adjacency=links.adjacency & speaks, partner=None).of_channel(audible=None)

@@ -158,7 +158,7 @@ def _mix_lists(weights: jax.Array, senders: Senders, client_params: ClientParams
         found = listed_sums(weights, ids, params)
         return jax.tree.map(lambda new, x: new.astype(x.dtype), found, params)
 
-    return by_near_rows(of_rows, weights, senders, client_params, num_clients)
+    return by_near_rows(of_rows, weights, senders, client_params)
 
 
 def mix(weights: jax.Array, client_params: ClientParams, bound: int = 0, senders: Senders = ALL_PAIRS) -> ClientParams:
@@ -203,4 +203,4 @@ def mix(weights: jax.Array, client_params: ClientParams, bound: int = 0, senders
         return jax.lax.cond(most <= bound, partial(mix_listed, listed), partial(mix_dense, weights), params)
 
     rows = (weights, neighbours.sender, neighbours.weight)
-    return by_rows(rows_of, rows, (neighbours.most, client_params), num_clients)
+    return by_rows(rows_of, rows, (neighbours.most, client_params))

@@ -68,7 +68,7 @@ def mean(
     """
     senders, parts = links.senders, links.get(Parts)
     (x, unravel), (y, _) = ravel(own), ravel(sent)
-    num_rows, size = x.shape
+    size = x.shape[1]
     assert parts is not None
     counts = parts.counts
     last = x if last is None else last
@@ -87,9 +87,9 @@ def mean(
         return jax.lax.fori_loop(0, len(places), add, mine)
 
     def in_parts() -> tuple[ClientParams, jax.Array]:
-        rank = by_rows(lambda rows, _: _ranks(*rows), (y, last), (), num_rows)
+        rank = by_rows(lambda rows, _: _ranks(*rows), (y, last), ())
         ids = carried if senders.ids is None else senders.ids  # a matrix needs none
-        found = unravel(by_rows(of_rows, (x, links.mix, carried, ids), (y, rank), num_rows))
+        found = unravel(by_rows(of_rows, (x, links.mix, carried, ids), (y, rank)))
         return found, jnp.where(rank < most[:, None], y, last)
 
     def in_whole() -> tuple[ClientParams, jax.Array]:
@@ -159,7 +159,7 @@ def in_parts(algorithm: Algorithm, part: Any) -> Algorithm:
         round=do_round,
         params=lambda state: algorithm.params(state.inner),
         global_model=global_model and (lambda state: global_model(state.inner)),
-        double_bits=None,
+        traits=algorithm.traits._replace(double_bits=None),
     )
 
 

@@ -19,7 +19,7 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import Numbers, Setting, number
 from mdfl_jax.core.registry import caller
 from mdfl_jax.core.sharding import by_rows, take_steps
-from mdfl_jax.core.trees import fill, ravel, where_rows
+from mdfl_jax.core.trees import ravel, where_rows
 from mdfl_jax.core.types import Algorithm, Exchanged, Links, Report, RoundContext, RoundStats
 from mdfl_jax.exchange.aggregation import AGGREGATIONS, Heard, Memory, RuleTraits
 from mdfl_jax.exchange.screening import DETECTIONS, FELL_BACK, REJECTED, Screened
@@ -182,17 +182,15 @@ def over_clients(rule: OneClient, heard: Heard, asks_losses: bool = False, memor
     combined, (used, alone, learnt) = of_clients(decided, heard, (losses, places))
     judged = links.adjacency & ~alone[:, None]
     if known is not None:
-        me, num_clients = jnp.arange(known.shape[0])[:, None], links.num_clients
+        me = jnp.arange(links.num_clients)[:, None]
         known = learnt if senders.ids is None else known.at[me, senders.ids].set(learnt)
-        known = known[:num_clients, :num_clients]
     return Exchanged(combined, Report(Screened(alone, judged, judged & ~used), known))
 
 
 def _remembered(memory: Memory, heard: Heard) -> jax.Array:
-    """Return what is left of the memory of earlier rounds, with rows and columns of padding clients."""
-    num_clients, kept = heard.links.num_clients, heard.context and heard.context.memory
-    kept = memory.begins(heard.numbers, num_clients) if kept is None else kept
-    return fill(memory.fades(heard.numbers, kept), heard.links.adjacency.shape[0], 0, axes=2)
+    """Return what is left of the memory of earlier rounds, [N, N]."""
+    kept = heard.context and heard.context.memory
+    return memory.fades(heard.numbers, memory.begins(heard.numbers, heard.links.num_clients) if kept is None else kept)
 
 
 def with_rule(algorithm: Algorithm, rule: str) -> Algorithm:
@@ -203,7 +201,8 @@ def with_rule(algorithm: Algorithm, rule: str) -> Algorithm:
     traits = AGGREGATIONS.traits(rule) if rule else RuleTraits()
     memory = traits.memory
     begins = memory and (lambda hparams, num_clients: memory.begins(hparams.aggregation, num_clients))
-    measured = algorithm._replace(metrics=(*algorithm.metrics, *traits.metrics), memory=begins)
+    own = algorithm.traits._replace(memory=begins)
+    measured = algorithm._replace(metrics=(*algorithm.metrics, *traits.metrics), traits=own)
     if memory is None and REJECTED not in traits.metrics:
         return measured
 
@@ -228,8 +227,8 @@ def of_clients(function: Callable[[Neighbourhood, Any], tuple[jax.Array, Any]], 
       (the vectors as models [N, ...], the trees [N, ...]).
     """
     links, senders, progress = heard.links, heard.links.senders, heard.context.progress if heard.context else 0.0
-    num_rows = links.adjacency.shape[0]
-    links_of = (senders.ids, links.adjacency, senders.own(num_rows), links.mix, heard.liars)
+    num_clients = links.num_clients
+    links_of = (senders.ids, links.adjacency, senders.own(num_clients), links.mix, heard.liars)
     whole = (heard.sent, heard.numbers, jnp.float32(progress))
 
     def of_rows(rows: Any, whole: Any) -> Any:
@@ -247,11 +246,11 @@ def of_clients(function: Callable[[Neighbourhood, Any], tuple[jax.Array, Any]], 
             vector, told = function(near, rest)
             return jax.tree.map(lambda x: x[0], unravel(vector[None])), told
 
-        size = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(sent)) // num_rows * links.adjacency.shape[1]
+        size = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(sent)) // num_clients * links.adjacency.shape[1]
         at_once = max(_AT_ONCE.get(backend(), LARGE) // max(size, 1), 1)
         return jax.lax.map(of_client, rows, batch_size=min(at_once, rows[2][1].shape[0]))
 
-    return by_rows(of_rows, (heard.own, heard.lies, links_of, rest), whole, num_rows)
+    return by_rows(of_rows, (heard.own, heard.lies, links_of, rest), whole)
 
 
 def losses_of(heard: Heard) -> jax.Array:

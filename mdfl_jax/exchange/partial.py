@@ -79,7 +79,7 @@ def in_chunks(
       [N, n].
     """
     wanted = jnp.ones(start.shape[0], bool) if wanted is None else wanted
-    return by_rows(partial(_made, make, at_once), (of_rows, start, wanted), whole, start.shape[0])
+    return by_rows(partial(_made, make, at_once), (of_rows, start, wanted), whole)
 
 
 def _made(
@@ -286,7 +286,7 @@ def partial_average(
             total, number = listed_sums(rows[0], rows[1], whole)
             return merged(total, number, rows[2])
 
-        return by_rows(of_rows, (neighbours.astype(wide), senders.ids, own), (values, present), own.shape[0])
+        return by_rows(of_rows, (neighbours.astype(wide), senders.ids, own), (values, present))
 
     def average(rows: tuple[jax.Array, jax.Array], whole: tuple[jax.Array, jax.Array]) -> jax.Array:
         listens, mine = rows[0].astype(wide), rows[1]

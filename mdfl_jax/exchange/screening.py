@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mdfl_jax.core.links import Senders, as_matrix
+from mdfl_jax.core.links import as_matrix
 from mdfl_jax.core.metric import CLIENT_BYTES, CLIENTS, CURVE, NOTHING, ROUNDS, TABLE, UNKNOWN, Metric, record
 from mdfl_jax.core.types import Extra
 
@@ -38,12 +38,6 @@ class Screened(NamedTuple):
     alone: jax.Array
     judged: jax.Array
     rejected: jax.Array
-
-    def of_first(self, num_clients: int, senders: Senders) -> "Screened":
-        """Return what the first N clients have done, without padding clients."""
-        columns = slice(num_clients) if senders.ids is None else slice(None)
-        of_links = (found[:num_clients, columns] for found in self[1:])
-        return Screened(self.alone[:num_clients], *of_links)
 
     def joined(self, before: "Screened | None") -> "Screened":
         """Return what this exchange and those before it in the same round have done."""

@@ -42,7 +42,7 @@ def metric(name: str, *, still: float | None, **declared: Any) -> Callable[[Call
     Args:
       name: the name of the metric.
       still: the value of the metric after the stop rule has ended the run, as in `mdfl_jax.core.metric.Metric`.
-      **declared: the other fields of `mdfl_jax.core.metric.Metric`.
+      **declared: what else `mdfl_jax.core.metric.Metric` takes.
 
     Returns:
       The decorator.
@@ -109,8 +109,10 @@ def metrics_of(*brought: Sequence[Metric], asked: Sequence[str] = ()) -> tuple[M
                 f"the metric {one.name!r} has a value a round and no each_round; while a run stands still it can "
                 "only hold"
             )
-        if one.by_round and one.still != one.still and not one.dtype.startswith("float"):
-            raise UserError(f"the metric {one.name!r} is {one.dtype}, which cannot be UNKNOWN while a run stands still")
+        if one.by_round and one.still != one.still and not one.rows.dtype.startswith("float"):
+            raise UserError(
+                f"the metric {one.name!r} is {one.rows.dtype}, which cannot be UNKNOWN while a run stands still"
+            )
         names.add(one.name)
         keys.update(own_keys)
     return tuple(found)
@@ -123,8 +125,10 @@ def check_metrics(task: "Task", metrics: tuple[Metric, ...], eval_clients: int) 
       UserError: if it does not, or if a metric of all clients is asked for where only ``eval_clients`` are evaluated.
     """
     for metric in metrics:
-        if metric.of_all and eval_clients:
+        if metric.scores.of_all and eval_clients:
             raise UserError(f"eval_clients is {eval_clients}; it must be 0 (all) with the metric {metric.name!r}")
-        missing = [METRIC_NEEDS.get(field, field) for field in metric.needs if getattr(task.scoring, field) is None]
+        missing = [
+            METRIC_NEEDS.get(field, field) for field in metric.scores.needs if getattr(task.scoring, field) is None
+        ]
         if missing:
             raise UserError(f"metrics: {metric.name!r} needs {missing[-1]}, which this task does not have")

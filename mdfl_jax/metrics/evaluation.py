@@ -1,6 +1,6 @@
 """The data that a metric may read at an evaluation and in each of the rounds before it, and how a metric is measured.
 
-A record (`Metric.record`) tells where clients are and what happens between them, for maps and statistics of contacts.
+A record (`Rows.record`) tells where clients are and what happens between them, for maps and statistics of contacts.
 Records cost memory in proportion to the rounds, so they are kept only up to a given size. Of more than `RECORD_LIMIT`
 clients only those of one byte a client and round are kept, such as who is present.
 """
@@ -69,8 +69,8 @@ class RoundView(NamedTuple):
         """Return values [N] with zero for the clients that have finished no work in the round; it may go on."""
         if self.links.get(Finishing) is None:
             return values
-        assert self.stats.computed is not None  # works end with clocks, which know who computed
-        return jnp.where(self.stats.computed, values, 0)
+        assert self.stats.report.computed is not None  # works end with clocks, which know who computed
+        return jnp.where(self.stats.report.computed, values, 0)
 
     @property
     def places(self) -> Places:
@@ -121,7 +121,7 @@ class Evaluation(NamedTuple):
         clients that are not in ``sample``, and once the run has diverged.
       model_score: [1] accuracy and loss of ``model`` on the test samples.
       network_state: the network's state.
-      algorithm_state: the algorithm's state. Its leaves that belong to clients have N rows, without padding clients.
+      algorithm_state: the algorithm's state. Its leaves that belong to clients have N rows.
       round: [] int32, the number of rounds since the start.
       rounds_done: [] int32, the number of these rounds that were run. It is smaller if the stop rule or
         divergence has ended the run.
@@ -178,7 +178,7 @@ class Evaluation(NamedTuple):
     @property
     def honest(self) -> jax.Array | None:
         """[N] bool, the clients that are no attackers; None: nobody attacks."""
-        return self.network.counted(self.network_state) if self.network.counted else None
+        return self.network.hooks.counted(self.network_state) if self.network.hooks.counted else None
 
     def by_round(self, name: str) -> jax.Array:
         """Return the values of a metric's ``each_round``, [rounds since the last evaluation, ...].
@@ -286,7 +286,7 @@ def choose_records(
     Returns:
       (the metrics, what is known of the records).
     """
-    others = [metric for metric in metrics if metric.record and metric.name != "position"]
+    others = [metric for metric in metrics if metric.rows.record and metric.name != "position"]
     few = [metric for metric in others if num_clients <= RECORD_LIMIT or _bytes(metric, num_clients) <= num_clients]
     asked = few or others
     size = rounds * sum(_bytes(metric, num_clients) for metric in asked)
@@ -302,12 +302,12 @@ def choose_records(
 
 def metrics_by_round(metrics: Sequence[Metric], positions: bool) -> tuple[Metric, ...]:
     """Return the metrics whose value of each round is kept. Without positions no record is."""
-    return tuple(m for m in metrics if m.by_round and m.each_round and (positions or not m.record))
+    return tuple(m for m in metrics if m.by_round and m.each_round and (positions or not m.rows.record))
 
 
 def _bytes(metric: Metric, num_clients: int) -> int:
     """Compute the bytes of a record in a round of one run."""
-    return math.prod(metric.dims(num_clients, 1)) * np.dtype(metric.dtype).itemsize
+    return math.prod(metric.dims(num_clients, 1)) * np.dtype(metric.rows.dtype).itemsize
 
 
 def _row(metric: Metric, view: RoundView, num_clients: int) -> jax.Array:
@@ -317,7 +317,7 @@ def _row(metric: Metric, view: RoundView, num_clients: int) -> jax.Array:
     if value.shape != wanted:
         said = f"is declared of shape {wanted} a round and each_round gives {value.shape}"
         raise UserError(own_files.located(f"the metric {metric.name!r} {said}", metric.each_round))
-    return value if metric.still is None else value.astype(metric.dtype)
+    return value if metric.still is None else value.astype(metric.rows.dtype)
 
 
 def rows_of_round(metrics: Sequence[Metric], view: RoundView, num_clients: int) -> Rows:
@@ -352,7 +352,7 @@ def rows_without_round(metrics: Sequence[Metric], network: Network, params: Any,
     """
     nothing: Any = None
     view = RoundView(nothing, nothing, nothing, nothing, network, params, None, state)
-    filled = lambda metric: jnp.full(metric.dims(num_clients, 1)[1:], metric.still, metric.dtype)  # noqa: E731
+    filled = lambda metric: jnp.full(metric.dims(num_clients, 1)[1:], metric.still, metric.rows.dtype)  # noqa: E731
     return {m.name: _row(m, view, num_clients) if m.still is None else filled(m) for m in metrics}
 
 

@@ -609,10 +609,10 @@ def counted(network: Network, work: Work = Work()) -> Network:
     def observe(params: CountedParams, state: CountedState, seen: Observed) -> CountedState:
         cost, heard, stats = params.cost, seen.heard, seen.stats
         samples, computing = state.samples, state.computing
-        if stats.whole is not None:
-            samples, computing = jnp.stack([samples, computing]) + jnp.where(stats.whole, state.whole, 0)
-        if stats.computed is not None:
-            samples, computing = (jnp.where(stats.computed, x, 0) for x in (samples, computing))
+        if stats.report.whole is not None:
+            samples, computing = jnp.stack([samples, computing]) + jnp.where(stats.report.whole, state.whole, 0)
+        if stats.report.computed is not None:
+            samples, computing = (jnp.where(stats.report.computed, x, 0) for x in (samples, computing))
         bits = stats.bits.rounded()
         known = heard if work.uses_links else heard.of_channel(rate=None)  # all-reduce sends over links of its own
         sending = airtime(cost, stats.messages, bits, known)
@@ -624,9 +624,9 @@ def counted(network: Network, work: Work = Work()) -> Network:
             moved=cost.joules_per_metre * passed.places(state).distance_moved,
         )
         seen = seen._replace(joules=state.worked.value + state.moved)
-        return passed.observe(params, state, seen) if passed.observe else state
+        return passed.hooks.observe(params, state, seen) if passed.hooks.observe else state
 
-    return passed._replace(observe=observe)
+    return passed._replace(hooks=passed.hooks._replace(observe=observe))
 
 
 def _seconds(at: Any) -> jax.Array:

@@ -17,7 +17,7 @@ from mdfl_jax.core.metric import NOTHING, record
 from mdfl_jax.core.numbers import Numbers, Setting, number
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.rng import stream, stream_at
-from mdfl_jax.core.types import BEFORE, NEVER, SYMMETRIC, Clients, Links, Meetings, Network, Places
+from mdfl_jax.core.types import BEFORE, NEVER, SYMMETRIC, Clients, Links, Meetings, Network, NetworkHooks, Places
 from mdfl_jax.mobility.trace import on_circle
 from mdfl_jax.storage.given import whole_numbers
 
@@ -349,9 +349,9 @@ def meetings(num_clients: int, pattern: str = "fixed", lists: bool = False) -> N
         init=init,
         step=step,
         places=places,
-        reached=lambda state: state.following < NEVER,
         metrics=(MET_SERVER,),
         lists=Lists(2) if lists else None,
+        hooks=NetworkHooks(reached=lambda state: state.following < NEVER),
     )
 
 

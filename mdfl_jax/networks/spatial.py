@@ -18,7 +18,7 @@ from mdfl_jax.core.metric import CLIENTS, ROUNDS, UNKNOWN, Metric, record
 from mdfl_jax.core.rng import stream, stream_at
 from mdfl_jax.core.totals import Total, add
 from mdfl_jax.core.trees import where_rows
-from mdfl_jax.core.types import FIXED, SYMMETRIC, Clients, Links, Network, Observed, Places
+from mdfl_jax.core.types import FIXED, SYMMETRIC, Clients, Links, Network, NetworkHooks, Observed, Places
 from mdfl_jax.mobility.grid import GridWorld
 from mdfl_jax.mobility.plane import Motion, PlaneWorld
 from mdfl_jax.mobility.registry import MOBILITIES, Movement, as_movement, rule_numbers
@@ -37,8 +37,8 @@ from mdfl_jax.networks.mixing import MIXINGS, SYMMETRIC_MIXINGS, MixingInputs
 from mdfl_jax.networks.worlds import make_world, world_of
 
 BEFORE_ALL_ROUNDS = 2**31 - 1  # an index of the stream "link" that is not the index of any round
-PRESENT = record("present", lambda view: view.network.there(view.before), 1.0, dtype="bool")
-"""The record of who could be in contact in each round, of a network with `Network.there`."""
+PRESENT = record("present", lambda view: view.network.hooks.there(view.before), 1.0, dtype="bool")
+"""The record of who could be in contact in each round, of a network with `NetworkHooks.there`."""
 
 
 class SpatialParams(NamedTuple):
@@ -263,7 +263,7 @@ class _Space:
         return moved, met.links(adjacency, mix)
 
     def hold(self, state: SpatialState, stands: jax.Array) -> SpatialState:
-        """Return the state in whose coming round some clients, [N] bool, stand still; see `Network.hold`."""
+        """Return the state in whose coming round some clients, [N] bool, stand still; see `NetworkHooks.hold`."""
         return state._replace(stands=stands)
 
     def observe(self, params: SpatialParams, state: SpatialState, seen: Observed) -> SpatialState:
@@ -355,12 +355,14 @@ def spatial(
         init=space.init,
         step=space.step,
         places=lambda state: state.places,
-        there=(lambda state: state.there) if any(rule.presence for rule in rules) else None,
         lists=Lists(space.num_places, space.num_places, lambda state: state.needed) if max_neighbours else None,
         metrics=(*space.records(), *(link_filter.metrics if link_filter else ())),
-        observe=space.observe if compares else None,
-        compares=compares,
-        hold=space.hold,
+        hooks=NetworkHooks(
+            observe=space.observe if compares else None,
+            compares=compares,
+            there=(lambda state: state.there) if any(rule.presence for rule in rules) else None,
+            hold=space.hold,
+        ),
     )
 
 

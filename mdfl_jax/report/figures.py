@@ -18,7 +18,6 @@ from matplotlib.text import Text
 from mdfl_jax.core import own_files
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.report.picture import mean_line
-from mdfl_jax.report.read import ROUNDS, ReportData
 from mdfl_jax.report.registry import FIGURES, MOVIES, Panel, in_order
 from mdfl_jax.report.sheet import write_csv
 from mdfl_jax.report.style import (
@@ -32,18 +31,17 @@ from mdfl_jax.report.style import (
     of_width,
     save_picture,
 )
-from mdfl_jax.results.results import StudyResults
+from mdfl_jax.results.results import ROUNDS, VIEWS, Results
 from mdfl_jax.storage import disk
 
 _DPI = 150
 
 
-def write_figures(study: ReportData) -> dict[str, Path]:
-    """Write figures/NAME.png, .pdf and .csv for every figure that applies, and return the PNG files by name.
+def write_figures(study: Results, folder: Path) -> dict[str, Path]:
+    """Write NAME.png, .pdf and .csv for every figure that applies, and return the PNG files by name.
 
     Files of figures that do not apply, which an earlier report may have left, are removed.
     """
-    folder = study.workdir / "figures"
     logging.getLogger("fontTools").setLevel(logging.WARNING)  # at INFO it logs every embedded font
     written = {}
     with matplotlib.style.context(["default", STYLE]):  # "default": the user's matplotlibrc has no effect
@@ -64,13 +62,13 @@ def write_figures(study: ReportData) -> dict[str, Path]:
     return written
 
 
-def numbers_of(study: ReportData, name: str) -> Sequence[Sequence[Any]] | None:
+def numbers_of(study: Results, name: str) -> Sequence[Sequence[Any]] | None:
     """Return the numbers behind a figure that applies, as rows of a table; None if the figure does not give them."""
     with own_files.errors_in_one_line():
         return FIGURES[name].numbers(study)
 
 
-def png_of(study: ReportData, name: str) -> bytes:
+def png_of(study: Results, name: str) -> bytes:
     """Return one figure of a study as the bytes of a PNG file, without writing it.
 
     Raises:
@@ -94,12 +92,12 @@ def drawn() -> dict[str, Panel]:
     return {name: panel for name, panel in in_order().items() if panel.is_drawn}
 
 
-def applying(study: ReportData) -> list[str]:
+def applying(study: Results) -> list[str]:
     """Return the names of the figures that apply to a study, in their order on the page."""
     return [name for name, panel in drawn().items() if panel.applies(study)]
 
 
-def draw_figure(study: ReportData, name: str) -> Figure:
+def draw_figure(study: Results, name: str) -> Figure:
     """Draw one figure of a study, without writing it.
 
     Raises:
@@ -138,12 +136,12 @@ def width_in_inches(width: str) -> float:
     return found
 
 
-def list_figures(study: ReportData) -> list[tuple[str, str]]:
+def list_figures(study: Results) -> list[tuple[str, str]]:
     """Return the names of the figures that apply to a study, each with the first line of its description."""
     return [(name, (FIGURES[name].__doc__ or "").split("\n")[0]) for name in applying(study)]
 
 
-def check_figure(study: ReportData, name: str, path: Path) -> None:
+def check_figure(study: Results, name: str, path: Path) -> None:
     """Check that a figure can be made and that its file can be written, before anything is drawn.
 
     Raises:
@@ -167,7 +165,7 @@ def check_figure(study: ReportData, name: str, path: Path) -> None:
         raise UserError(f"--to={path}: {what}")
 
 
-def save_figure(study: ReportData, name: str, path: Path, width: float) -> None:
+def save_figure(study: Results, name: str, path: Path, width: float) -> None:
     """Save one figure with a width in inches, or the numbers behind it. Two files of a figure have the same bytes.
 
     Raises:
@@ -183,7 +181,7 @@ def save_figure(study: ReportData, name: str, path: Path, width: float) -> None:
     save_picture(lambda: draw_for_paper(study, name, width), [path], "to", PAPER)
 
 
-def draw_for_paper(study: ReportData, name: str, width: float) -> Figure:
+def draw_for_paper(study: Results, name: str, width: float) -> Figure:
     """Draw one figure as wide as it is asked for, with text of one size and a legend that has room."""
     with own_files.errors_in_one_line(), of_width(width):
         figure = FIGURES[name].draw(study)
@@ -219,6 +217,7 @@ class UnknownFigureError(UserError, AttributeError):
     """There is no figure of this name. It is an AttributeError too, as Python expects of a missing attribute."""
 
 
+@VIEWS.register("plot")
 class Plots:
     """The figures of a study. Every figure of the report is a method: ``results.plot.final_accuracy()``.
 
@@ -226,11 +225,11 @@ class Plots:
     accuracy curves (`Results.report`), and returns a Matplotlib `Figure`, which has `savefig`.
     """
 
-    def __init__(self, results: StudyResults, report_data: Callable[[str], ReportData]):
-        self._results, self._report_data = results, report_data
+    def __init__(self, results: Results):
+        self._results = results
 
     def __iter__(self) -> Iterator[str]:
-        return iter(["curves", *applying(self._report_data(""))])
+        return iter(["curves", *applying(self._results.shown(""))])
 
     def __dir__(self) -> list[str]:
         return list(self)
@@ -246,7 +245,7 @@ class Plots:
             raise UnknownFigureError(unknown_name("figure", name, ["curves", *drawn()]))
 
         def draw(x: str = "") -> Figure:
-            return draw_figure(self._report_data(x), name)
+            return draw_figure(self._results.shown(x), name)
 
         draw.__name__, draw.__doc__ = name, FIGURES[name].__doc__
         return draw
@@ -274,33 +273,22 @@ class Plots:
         return drawn
 
     def _draw_curves(self, axes: Any, metric: str, x: str) -> None:
-        study = self._report_data("")
-        key, along = self._key(study, metric), None if x in ("round", ROUNDS) else self._key(study, x)
-        for p, (point, look) in enumerate(zip(study.points, looks(study))):
-            curve, diverged = study.curve(p), point.get("divergence", {})
-            lost = [str(seed) in diverged for seed in curve.seeds]
-            ran = np.flatnonzero(np.logical_not(lost) | all(lost))  # a run that has diverged is in no mean
-            if {key, along or key} <= curve.values.keys() and not np.isnan(curve.values[key][ran]).all():
-                values = curve.values[key][ran] / self._scale(key)
-                at = curve.values[along][ran].mean(axis=0) / self._scale(along) if along else curve.rounds
-                line = mean_line(look.label, (look.colour, look.dash), at, values).draw(axes, in_rows=False)
-                line.set_label(look.label)
-        axes.set_xlabel("round" if along is None else self._title(along))
-        axes.set_ylabel(self._title(key))
+        study = self._results.shown("")
+        measured = list(dict.fromkeys(key for curve in study.curves.values() for key in curve.values))
+        key = study.key_of(metric, measured)
+        along = None if x in ("round", ROUNDS) else study.key_of(x, measured)
+        (title, scale), (x_title, x_scale) = self._shown(key), self._shown(along or "round")
+        for p, look in enumerate(looks(study)):
+            curve = study.curve(p).of_results  # a run that has diverged is in no mean
+            if {key, along or key} <= curve.values.keys() and not np.isnan(curve.values[key]).all():
+                at = curve.values[along].mean(axis=0) / x_scale if along else curve.rounds
+                line = mean_line(look.label, (look.colour, look.dash), at, curve.values[key] / scale)
+                line.draw(axes, in_rows=False).set_label(look.label)
+        axes.set_xlabel(x_title)
+        axes.set_ylabel(title)
         axes.margins(x=0.01)
 
-    def _key(self, study: ReportData, metric: str) -> str:
-        """Return the key of a metric in metrics.jsonl, and check that it was measured."""
-        key = next((shown.key for shown in self._results.declared.values() if shown.name == metric), metric)
-        measured = dict.fromkeys(of for curve in study.curves.values() for of in curve.values)
-        if key not in measured:
-            raise UserError(unknown_name("metric", metric, measured))
-        return key
-
-    def _scale(self, key: str) -> float:
+    def _shown(self, key: str) -> tuple[str, float]:
+        """Return the title of a key of metrics.jsonl, and what its values are divided by."""
         shown = self._results.declared.get(key)
-        return shown.scale if shown else 1.0
-
-    def _title(self, key: str) -> str:
-        shown = self._results.declared.get(key)
-        return shown.title if shown else key.replace("_", " ")
+        return (shown.title, shown.scale) if shown else (key.replace("_", " "), 1.0)

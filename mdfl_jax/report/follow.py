@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from mdfl_jax.report.read import NotYetError
+from mdfl_jax.results.unfinished import NotYetError
 from mdfl_jax.storage import disk
 
 RELOADS = Path(__file__).parent / "assets" / "follow.js"  # the part of the page that loads it anew

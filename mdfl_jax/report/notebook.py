@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.page import render_alone
-from mdfl_jax.report.read import ReportData
 from mdfl_jax.report.registry import FIGURES
+from mdfl_jax.results.results import VIEWS, Results
 
 HEIGHT = 640  # pixels of the output; the map is scrolled where it is higher
 
@@ -31,13 +31,14 @@ class Playback(NamedTuple):
         return f"<{self.title}; a notebook plays it>"
 
 
-def playback(study: ReportData) -> Playback:
-    """Return the playback of the map of a study.
+@VIEWS.register("map")
+def playback(run: Results) -> Playback:
+    """Return the playback of the map of a run (`Results.map`).
 
     Raises:
       UserError: if the study has recorded nothing that a map shows.
     """
-    panel = FIGURES["map"]
+    study, panel = run.shown(), FIGURES["map"]
     if not panel.applies(study):
         raise UserError("map: the study has recorded no places and no links; run it with engine.record_positions=true")
-    return Playback(render_alone(study, "map"), f"Map of {study.points[0]['id']}, seed {study.manifest['seeds'][0]}")
+    return Playback(render_alone(study, "map"), f"Map of {study.outcomes[0]['id']}, seed {study.manifest['seeds'][0]}")

@@ -12,41 +12,44 @@ from markupsafe import Markup
 from mdfl_jax.core import own_files
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report import compare, figures, pivot, tables
-from mdfl_jax.report.compare import pairs_of
-from mdfl_jax.report.read import NotYetError, ReportData, read_workdir
 from mdfl_jax.report.registry import FIGURES, dumps, in_order
 from mdfl_jax.report.setting import describe_making, describe_setting
 from mdfl_jax.report.sheet import MISSING
 from mdfl_jax.report.style import looks
 from mdfl_jax.report.verdict import verdict
 from mdfl_jax.results.records import read_study, title_of
-from mdfl_jax.results.results import list_files
+from mdfl_jax.results.results import VIEWS, Results, list_files
+from mdfl_jax.results.unfinished import NotYetError
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.study_files import CONFIG, locked, run_path, runs_in
 
 ASSETS = Path(__file__).parent / "assets"
 
 
-def write_report(workdir: Path, x_axis: str = "") -> Path:
-    """Make the tables, the figures and report.html of a finished study, and return the path of report.html.
+@VIEWS.register("report")
+def write_report(results: Results, folder: str | Path | None, x: str) -> Path:
+    """Write the page of results with its tables and figures into a folder (`Results.report`)."""
+    if folder is None and results.workdir is None:
+        raise UserError("report: the study has no workdir; give a folder: results.report('runs/report')")
+    target = Path(folder or results.workdir or "")
+    own = results.workdir is not None and target.resolve() == results.workdir.resolve()
+    if not own and (target / CONFIG).exists():
+        raise UserError(f"report: folder is {str(target)!r}, which holds another study; choose another folder")
+    found = results.shown(x)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"report: folder is {str(target)!r}; it cannot be made: {error.strerror}") from None
+    return write(found, target)
 
-    The x axis of the accuracy curves is "rounds" or a metric declared to be an axis, such as messages or bits; if it is
-    empty, it is the axis that the study's config names.
 
-    Raises:
-      UserError: if a file is missing, unreadable or of another schema, if the folder cannot be written to, or if there
-        is no such axis.
-    """
-    return write(read_workdir(Path(workdir), x_axis))
-
-
-def write(study: ReportData) -> Path:
-    """Write tables/, figures/ and report.html into the folder of a study, and return the path of report.html.
+def write(study: Results, folder: Path) -> Path:
+    """Write tables/, figures/ and report.html of a study into a folder, and return the path of report.html.
 
     Raises:
       UserError: if the folder cannot be written to.
     """
-    folder, path = study.workdir, study.workdir / "report.html"
+    path = folder / "report.html"
     for name in ("tables", "figures"):
         if (folder / name).is_symlink():
             raise UserError(f"{folder / name}: it is a link to another folder, and no report is written through a link")
@@ -58,8 +61,8 @@ def write(study: ReportData) -> Path:
                 alone.enter_context(locked(folder))
                 for name in ("", "tables", "figures"):
                     disk.remove_parts(folder / name)
-            made = [*tables.write(study), *pivot.write(study)]
-            pictures = figures.write_figures(study)
+            made = [*tables.write(study, folder / "tables"), *pivot.write(study, folder / "tables")]
+            pictures = figures.write_figures(study, folder / "figures")
             disk.write_text(path, render(study, pictures))
             files = (picture.with_suffix(end) for picture in pictures.values() for end in (".png", ".pdf", ".csv"))
             made += [file for file in files if file.is_file()]
@@ -68,7 +71,7 @@ def write(study: ReportData) -> Path:
                     alone.enter_context(locked(folder))
                 list_files(folder, [*made, path])
     except OSError as error:
-        raise UserError(f"{error.filename or study.workdir}: cannot be written: {error.strerror}") from None
+        raise UserError(f"{error.filename or folder}: cannot be written: {error.strerror}") from None
     return path
 
 
@@ -81,7 +84,7 @@ def _fill(template: str, assets: Sequence[Path], **text: Any) -> str:
     return templates.get_template(template).render(styles=inside(".css"), scripts=inside(".js"), **text)
 
 
-def render(study: ReportData, pictures: Mapping[str, Path] | None = None) -> str:
+def render(study: Results, pictures: Mapping[str, Path] | None = None) -> str:
     """Return the page as HTML, with all that it needs inside. Every text of the study is escaped.
 
     A panel without a chart shows its figure: the PNG file that ``pictures`` has under its name, or it is drawn.
@@ -92,14 +95,14 @@ def render(study: ReportData, pictures: Mapping[str, Path] | None = None) -> str
     return _fill(
         "page.html.jinja",
         _assets(panels),
-        title=title_of(study.manifest) or study.workdir.name,
+        title=title_of(study.manifest) or (study.workdir or Path()).name,
         remarks=study.remarks,
-        verdict=verdict(study.summary, study.config, pairs_of(study), study.manifest.get("points", ())),
-        setting="" if study.studies else describe_setting(study),
+        verdict=verdict(study),
+        setting="" if study.parts else describe_setting(study),
         compared=compare.describe_comparison(study),
         columns=tables.page_columns(study),
         looks=looks(study),
-        note=tables.note(study.summary, study.config),
+        note=tables.note(study),
         panels=panels,
         making=describe_making(study),
         missing=MISSING,
@@ -107,7 +110,7 @@ def render(study: ReportData, pictures: Mapping[str, Path] | None = None) -> str
     )
 
 
-def render_alone(study: ReportData, name: str) -> str:
+def render_alone(study: Results, name: str) -> str:
     """Return a page with one panel and nothing else, as a notebook shows it. The panel must have a chart."""
     panel = _panel(study, name, None)
     is_plotly = panel["chart"].kind == "plotly"
@@ -115,7 +118,7 @@ def render_alone(study: ReportData, name: str) -> str:
     return _fill("alone.html.jinja", assets, title=panel["title"], panel=panel, study=_study(study))
 
 
-def _panel(study: ReportData, name: str, picture: Path | None) -> dict[str, Any]:
+def _panel(study: Results, name: str, picture: Path | None) -> dict[str, Any]:
     """Return what the template needs of a panel."""
     panel = FIGURES[name]
     with own_files.errors_in_one_line():
@@ -135,11 +138,11 @@ def _assets(panels: list[dict[str, Any]]) -> list[Path]:
     return [*(ASSETS / name for name in usual), *(path for path in own if path.is_file())]
 
 
-def _study(study: ReportData) -> Markup:
+def _study(study: Results) -> Markup:
     """Return what the scripts of all panels know of the study: its sweep points, each with its label and colour."""
     points = [
-        {"id": point["id"], "label": look.label, "full": look.full, "colour": look.colour}
-        for point, look in zip(study.points, looks(study))
+        {"id": name, "label": look.label, "full": look.full, "colour": look.colour}
+        for name, look in zip(study.points, looks(study))
     ]
     return Markup(dumps({"points": points}))
 
@@ -207,8 +210,7 @@ def list_study(folder: Path, workdir: Path) -> Listed:
     except UserError as error:
         return Listed(place, link, place, 0, 0, 0, 0, 0, str(error))
     try:
-        study = read_workdir(workdir)
-        said = verdict(study.summary, study.config, manifest_points=manifest["points"])[0]
+        said = verdict(Results.read(workdir).shown())[0]
     except NotYetError:
         said = "It has no evaluation yet."
     except UserError as error:

@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.report import sheet
-from mdfl_jax.report.read import Axis, ReportData, spaced
 from mdfl_jax.report.sheet import MISSING, Cell, Sheet, mean_of
 from mdfl_jax.report.style import describe_end, describe_seeds, has_intervals, main_axis
 from mdfl_jax.report.tables import NumberColumn, best_of, number_columns
+from mdfl_jax.results.axes import Axis, spaced
+from mdfl_jax.results.results import Results
 
 
 class Pivot(NamedTuple):
@@ -28,7 +29,7 @@ BETTER: dict[str, Callable[[Sequence[float]], float]] = {
 }  # by the end of a key
 
 
-def pivot(study: ReportData, rows: str = "", columns: str = "", metric: str = "final_accuracy") -> Pivot | None:
+def pivot(study: Results, rows: str = "", columns: str = "", metric: str = "final_accuracy") -> Pivot | None:
     """Return the means of a quantity with their intervals by two settings; the best of each column is bold.
 
     Args:
@@ -58,8 +59,8 @@ def pivot(study: ReportData, rows: str = "", columns: str = "", metric: str = "f
     keys.sort(key=lambda key: [axis.distinct.index(text) for axis, text in zip(down, key)])
     at = {(tuple(axis.texts[p] for axis in down), across.texts[p]): p for p in range(len(study.points))}
     cells = [[at.get((key, text)) for text in across.distinct] for key in keys]
-    shown = [[Cell(MISSING, None) if p is None else column.cell(study.points[p]) for p in row] for row in cells]
-    numbers = [[None if p is None else study.points[p].get(metric) for p in row] for row in cells]
+    shown = [[Cell(MISSING, None) if p is None else column.cell(study.outcomes[p]) for p in row] for row in cells]
+    numbers = [[None if p is None else study.outcomes[p].get(metric) for p in row] for row in cells]
     better, bold = BETTER.get(metric.rpartition("_")[2]), set[tuple[int, int]]()
     if better is not None:
         bold |= {(row, len(down) + k) for k, of in enumerate(zip(*shown)) for row in best_of(of, better)}
@@ -77,7 +78,7 @@ def _mean_and_half(found: Any) -> tuple[float | None, float | None]:
     return mean_of(found), found.get("ci95") if isinstance(found, Mapping) else None
 
 
-def _axis_named(study: ReportData, name: str, flag: str) -> Axis:
+def _axis_named(study: Results, name: str, flag: str) -> Axis:
     """Return a varying setting by its path or its name.
 
     Raises:
@@ -89,30 +90,32 @@ def _axis_named(study: ReportData, name: str, flag: str) -> Axis:
     return found
 
 
-def _quantity(study: ReportData, key: str) -> NumberColumn:
+def _quantity(study: Results, key: str) -> NumberColumn:
     """Return the column of an entry of the points of summary.json.
 
     Raises:
       UserError: if no point has such an entry with a number.
     """
     numeric = (int, float, Mapping)
-    known = dict.fromkeys(name for point in study.points for name, value in point.items() if isinstance(value, numeric))
+    known = dict.fromkeys(
+        name for point in study.outcomes for name, value in point.items() if isinstance(value, numeric)
+    )
     if key not in known:
         raise UserError(f"--metric={key}: {unknown_name('entry of summary.json', key, list(known))}")
-    usual = {column.key: column for column in number_columns(study.summary)}
+    usual = {column.key: column for column in number_columns(study)}
     return usual.get(key, NumberColumn(key, spaced(key), is_share=key.endswith("accuracy")))
 
 
-def write(study: ReportData) -> list[Path]:
-    """Write tables/pivot.md, .tex and .csv of a sweep of two settings or more, and return the paths."""
+def write(study: Results, folder: Path) -> list[Path]:
+    """Write pivot.md, .tex and .csv into a folder, of a sweep of two settings or more, and return the paths."""
     found = pivot(study)
-    return sheet.write(study.workdir / "tables" / "pivot", found.sheet, found.numbers) if found else []
+    return sheet.write(folder / "pivot", found.sheet, found.numbers) if found else []
 
 
 _ENDINGS = (".md", ".tex", ".csv")
 
 
-def save(study: ReportData, path: Path, rows: str, columns: str, metric: str) -> None:
+def save(study: Results, path: Path, rows: str, columns: str, metric: str) -> None:
     """Save one table whose format the ending of the file says; the arguments are those of `pivot`.
 
     Raises:

@@ -8,7 +8,7 @@ figures/final_bits.png and .pdf, and the numbers behind it are in figures/final_
 
     @figure("final_bits", caption=lambda study: "Megabits that a client of each point has sent.")
     def final_bits(study):
-        sent = [point["bits_sent_per_client"] / 1e6 for point in study.points]
+        sent = [point["bits_sent_per_client"] / 1e6 for point in study.outcomes]
         bars = Series("sent", "ink", range(len(sent)), sent, mark=BAR, thick=0.6)
         return Picture([Plot("", Scale("point"), Scale("megabits"), [bars], rows=study.labels)], size=(7, 3))
 
@@ -33,7 +33,7 @@ from matplotlib.figure import Figure
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.registry import Registry, caller
 from mdfl_jax.report.picture import Picture
-from mdfl_jax.report.read import ReportData, kept
+from mdfl_jax.results.results import Results, kept
 
 Make = TypeVar("Make", bound=Callable[..., "Chart"])
 
@@ -61,15 +61,15 @@ class Panel:
       place: a number that determines the order of the panels on the page. Panels with the same number are in the order
         of their registration.
       functions: by what they return: caption, draw, chart and numbers, of which some may be None.
-      applies_to: (ReportData) -> whether the study has recorded what the panel shows; None: if ``of`` finds something.
-      of: (ReportData) -> what the panel shows; None: the study alone is given to the functions.
+      applies_to: (Results) -> whether the study has recorded what the panel shows; None: if ``of`` finds something.
+      of: (Results) -> what the panel shows; None: the study alone is given to the functions.
     """
 
     title: str
     place: int
     functions: Mapping[str, Callable[..., Any] | None]
-    applies_to: Callable[[ReportData], bool] | None = None
-    of: Callable[[ReportData], Any] | None = None
+    applies_to: Callable[[Results], bool] | None = None
+    of: Callable[[Results], Any] | None = None
 
     def __post_init__(self) -> None:
         for name, function in {**self.functions, "applies": self.applies_to}.items():
@@ -83,36 +83,36 @@ class Panel:
         """Whether there is a figure for files, and not the page alone."""
         return self.functions["draw"] is not None
 
-    def applies(self, study: ReportData) -> bool:
+    def applies(self, study: Results) -> bool:
         """Tell whether the study has recorded the values that the panel shows; the other methods are for this case."""
         if self.applies_to is not None:
             return bool(self.applies_to(study))
         return self.of is None or bool(kept(self.of)(study))
 
-    def caption(self, study: ReportData) -> str:
+    def caption(self, study: Results) -> str:
         """Return the caption, in whole sentences."""
         return self._call("caption", study)
 
-    def draw(self, study: ReportData) -> Figure:
+    def draw(self, study: Results) -> Figure:
         """Draw the figure for files."""
         shown = self._call("draw", study)
         return shown.figure() if isinstance(shown, Picture) else shown
 
-    def chart(self, study: ReportData) -> Chart | None:
+    def chart(self, study: Results) -> Chart | None:
         """Return what the page draws; None: it shows the figure as a picture."""
         if self.functions["chart"]:
             return self._call("chart", study)
         shown = self._call("draw", study)
         return Chart("multiples", shown.on_page()) if isinstance(shown, Picture) else None
 
-    def numbers(self, study: ReportData) -> Sequence[Sequence[Any]] | None:
+    def numbers(self, study: Results) -> Sequence[Sequence[Any]] | None:
         """Return the numbers behind the figure, rows with the header first; None if it does not give them."""
         if self.functions["numbers"]:
             return self._call("numbers", study)
         shown = self._call("draw", study)
         return shown.numbers() if isinstance(shown, Picture) else None
 
-    def _call(self, name: str, study: ReportData) -> Any:
+    def _call(self, name: str, study: Results) -> Any:
         function = self.functions[name]
         assert function is not None
         return function(study, *((kept(self.of)(study),) if self.of else ()))
@@ -148,24 +148,24 @@ def figure(
     name: str,
     *,
     caption: Callable[..., str],
-    applies: Callable[[ReportData], bool] | None = None,
+    applies: Callable[[Results], bool] | None = None,
     place: int = 100,
     title: str = "",
     chart: Callable[..., Chart] | None = None,
     numbers: Callable[..., Sequence[Sequence[Any]]] | None = None,
-    of: Callable[[ReportData], Any] | None = None,
-) -> Callable[[Callable[..., Picture | Figure]], Callable[[ReportData], Figure]]:
+    of: Callable[[Results], Any] | None = None,
+) -> Callable[[Callable[..., Picture | Figure]], Callable[[Results], Figure]]:
     """Return a decorator that registers what a function returns, a `Picture` or a Matplotlib figure, as a panel.
 
     Args:
       name: the name of the figure's files, and its id on the page.
-      caption: (ReportData) -> the caption, in whole sentences.
-      applies: (ReportData) -> whether the study has recorded the values that the panel shows.
+      caption: (Results) -> the caption, in whole sentences.
+      applies: (Results) -> whether the study has recorded the values that the panel shows.
       place: as in `Panel`.
       title: as in `Panel`; by default the name in words.
-      chart: (ReportData) -> what the page shows in place of the picture.
-      numbers: (ReportData) -> the rows of the CSV file, with the header first; a picture has its own.
-      of: (ReportData) -> what the panel shows, made once for a study. With ``of``, all other functions but ``applies``
+      chart: (Results) -> what the page shows in place of the picture.
+      numbers: (Results) -> the rows of the CSV file, with the header first; a picture has its own.
+      of: (Results) -> what the panel shows, made once for a study. With ``of``, all other functions but ``applies``
         take the study and what it shows: (study, shown). Without ``applies`` the panel applies if there is something;
         give a faster test if making it takes long.
 
@@ -177,7 +177,7 @@ def figure(
     """
     origin = caller()
 
-    def add(draw: Callable[..., Picture | Figure]) -> Callable[[ReportData], Figure]:
+    def add(draw: Callable[..., Picture | Figure]) -> Callable[[Results], Figure]:
         functions = {"draw": draw, "caption": caption, "chart": chart, "numbers": numbers}
         made = Panel(title or _in_words(name), place, functions, applies, of)
         FIGURES.register(name, origin=origin)(made)
@@ -189,8 +189,8 @@ def figure(
 def panel(
     name: str,
     *,
-    caption: Callable[[ReportData], str],
-    applies: Callable[[ReportData], bool] | None = None,
+    caption: Callable[[Results], str],
+    applies: Callable[[Results], bool] | None = None,
     place: int = 100,
     title: str = "",
 ) -> Callable[[Make], Make]:

@@ -11,8 +11,9 @@ import numpy as np
 
 from mdfl_jax.core.papers import Paper
 from mdfl_jax.core.sweep_text import labels_for, labels_of, show
-from mdfl_jax.report.read import ReportData, as_number, is_attacked, kept, short, spaced
 from mdfl_jax.report.sheet import number
+from mdfl_jax.results.axes import as_number, is_attacked, short, spaced
+from mdfl_jax.results.results import Results, kept
 from mdfl_jax.storage.study_files import no_streets
 
 GRID, PLANE, CIRCLE = "grid", "plane", "circle"
@@ -62,12 +63,12 @@ def in_plane(path: np.ndarray | None) -> bool:
     return any(bool(np.any(np.isfinite(part) & (part != np.round(part)))) for part in parts)
 
 
-def met_by_pattern(study: ReportData, p: int) -> bool:
+def met_by_pattern(study: Results, p: int) -> bool:
     """Tell whether a pattern alone determines who meets the server and whom, so that places have no meaning."""
     return study.value(p, "server.pattern") not in (None, "", "roadside")
 
 
-def place_of(study: ReportData, p: int) -> str | None:
+def place_of(study: Results, p: int) -> str | None:
     """Return the world in which the clients of a sweep point move, a name of `network.world` other than auto."""
     named, (part, of_part) = study.value(p, "network.world"), study.study_of(p)
     return part.numbers(of_part).get("network.world") if named in (None, "auto") else named
@@ -79,7 +80,7 @@ def units_of(text: str | None) -> np.ndarray:
 
 
 @kept
-def worlds_of(study: ReportData) -> dict[int, World]:
+def worlds_of(study: Results) -> dict[int, World]:
     """Return the worlds of the sweep points that have one, by their index.
 
     Maps of worlds without walls show the same area, so that they can be compared side by side.
@@ -95,12 +96,12 @@ def worlds_of(study: ReportData) -> dict[int, World]:
     }
 
 
-def world_of(study: ReportData, p: int) -> World | None:
+def world_of(study: Results, p: int) -> World | None:
     """Return the world of a sweep point.
 
     It is None if the clients have no places and nothing is recorded of their links or of their meetings with a server.
     """
-    path = None if met_by_pattern(study, p) else study.array(p, "position")
+    path = None if met_by_pattern(study, p) else study.first_seed(p, "position")
     if path is None or _is_circle(path):
         recorded = any(study.has(p, name) for name in ("links", "met_server"))
         return World(CIRCLE, np.full(2, -1.0), np.full(2, 1.0)) if recorded or path is not None else None
@@ -153,7 +154,7 @@ _MANY = 9  # of more numbers, only the first and the last are named
 SAMPLED = {"eval_clients": "clients", "eval_samples": "test samples"}
 
 
-def describe_setting(study: ReportData) -> str:
+def describe_setting(study: Results) -> str:
     """Describe the experiment in sentences. A setting that varies is given with all its values."""
     words = _Words(study)
     sentences = (_who(words), _split(words), _meeting(words), _attack(words), _length(words), _varied(words))
@@ -163,7 +164,7 @@ def describe_setting(study: ReportData) -> str:
 class _Words:
     """The settings of a study as texts; it remembers which of them a clause has used."""
 
-    def __init__(self, study: ReportData) -> None:
+    def __init__(self, study: Results) -> None:
         self.study = study
         self.axes = {axis.path: axis for axis in study.axes}
         self.used: set[str] = set()
@@ -188,7 +189,7 @@ class _Words:
 
     def everywhere(self, test: Callable[[int], Any]) -> bool:
         """Tell whether a test holds for all sweep points, given by index."""
-        return all(test(p) for p in range(len(self.study.points)))
+        return all(test(p) for p in range(len(self.study.outcomes)))
 
     def has(self, path: str) -> bool:
         """Tell whether a setting is neither empty nor zero in all sweep points."""
@@ -255,7 +256,7 @@ def _meeting(words: _Words) -> str:
 def _attack(words: _Words) -> str:
     """Return the clause about who attacks, and how; "" if nobody does."""
     study = words.study
-    if not is_attacked(study.points, study.config):
+    if not is_attacked(study.outcomes, study.config):
         return ""
     is_share = any(study.value(p, "attack.share") for p in range(len(study.points)))
     many = words.clause("A share of {} of the clients", "attack.share") if is_share else ""
@@ -324,13 +325,13 @@ class Making(NamedTuple):
     config: str
 
 
-def describe_making(study: ReportData) -> list[Making]:
+def describe_making(study: Results) -> list[Making]:
     """Return how a study was made, or each of the studies that are compared."""
     studies = {str(one.workdir): one for one in study.studies} or {"": study}
     return [Making(name, _entries(one), _config(one)) for name, one in studies.items()]
 
 
-def _entries(study: ReportData) -> list[Entry]:
+def _entries(study: Results) -> list[Entry]:
     made = study.manifest
     devices = [f"{count} x {name}" if count > 1 else name for name, count in _kinds(made.get("devices") or [])]
     seconds = [f"{number(made.get(f'{part}_seconds'))} s to {part}" for part in ("compile", "run")]
@@ -370,7 +371,7 @@ def _ranges(seeds: Sequence[Any]) -> str:
     return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
 
 
-def _config(study: ReportData) -> str:
+def _config(study: Results) -> str:
     return json.dumps({"config": study.config, "points": study.manifest.get("points")}, indent=2)
 
 

@@ -20,7 +20,8 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.report.read import Axis, ReportData, is_attacked
+from mdfl_jax.results.axes import Axis, is_attacked
+from mdfl_jax.results.results import Results
 
 # The palette of Okabe and Ito without its yellow, which is too pale for a line on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C564B")
@@ -146,7 +147,7 @@ class Look:
         return PLOTLY_DASHES[self.dash]
 
 
-def looks(study: ReportData) -> list[Look]:
+def looks(study: Results) -> list[Look]:
     """Return the label, the colour and the dashes of each sweep point.
 
     The colour depends on the mobility if it varies, else on the first varying setting. More than two numbers have
@@ -171,7 +172,7 @@ def looks(study: ReportData) -> list[Look]:
     return [Look(label, colours[text], dash, long) for label, text, dash, long in zip(labels, main.texts, dashes, full)]
 
 
-def main_axis(study: ReportData) -> Axis | None:
+def main_axis(study: Results) -> Axis | None:
     """Return the varying setting that determines the colours: the mobility if it varies, else the first one."""
     axes = study.axes
     return next((axis for axis in axes if axis.path == MOBILITY), axes[0] if axes else None)
@@ -232,34 +233,34 @@ def percent_limits(drawn: Iterable[float] | np.ndarray) -> list[float]:
     return [max(float(values.min()) - room, -0.5), min(float(values.max()) + room, 100.5)]
 
 
-def describe_seeds(study: ReportData) -> str:
+def describe_seeds(study: Results) -> str:
     """Return a phrase for captions with the number of seeds of a mean, without those whose runs have diverged."""
-    counts = {point["final_accuracy"].get("seeds") or len(study.seeds(p)) for p, point in enumerate(study.points)}
+    counts = {point["final_accuracy"].get("seeds") or len(study.seeds_of(p)) for p, point in enumerate(study.outcomes)}
     if max(counts) == 1:
         return "one seed, hence no interval"
     return f"mean over {max(counts)} seeds" if len(counts) == 1 else f"mean over {min(counts)} to {max(counts)} seeds"
 
 
-def describe_end(study: ReportData) -> str:
+def describe_end(study: Results) -> str:
     """Return the time of the results for captions: the end, or the round that compared studies share."""
     at = study.summary.get("round")
     return "the end" if at is None else f"round {at}"
 
 
-def describe_accuracy(study: ReportData) -> str:
+def describe_accuracy(study: Results) -> str:
     """Return the name of the accuracy for captions and axes. Of studies of different lengths it is not the last one."""
-    end, whose = describe_end(study), " of the honest clients" if is_attacked(study.points, study.config) else ""
+    end, whose = describe_end(study), " of the honest clients" if is_attacked(study.outcomes, study.config) else ""
     return f"final test accuracy{whose}" if end == "the end" else f"test accuracy{whose} at {end}"
 
 
-def has_intervals(study: ReportData) -> bool:
+def has_intervals(study: Results) -> bool:
     """Tell whether a sweep point has more than one seed, so that it has an interval."""
-    return any(len(study.seeds(p)) > 1 for p in range(len(study.points)))
+    return any(len(study.seeds_of(p)) > 1 for p in range(len(study.points)))
 
 
-def describe_first_seed(study: ReportData) -> str:
+def describe_first_seed(study: Results) -> str:
     """Return a phrase for captions that names the first seed, of which arrays such as places are shown."""
-    firsts = sorted({study.seeds(p)[0] for p in range(len(study.points))})
+    firsts = sorted({study.seeds_of(p)[0] for p in range(len(study.points))})
     return f"seed {firsts[0]}" if len(firsts) == 1 else f"each point's first seed ({', '.join(map(str, firsts))})"
 
 

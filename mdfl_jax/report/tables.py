@@ -1,16 +1,19 @@
 """The tables of a study, with one row for each sweep point: as Markdown, LaTeX, CSV, text, and columns of the page."""
 
+import html
 import math
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from mdfl_jax.core.metric import TABLE, TARGET, Shown
 from mdfl_jax.core.outcomes import chosen_words, enumerated, known_seeds
-from mdfl_jax.report.read import ReportData, as_number, chosen, declared, is_attacked, spaced, sweep_axes, value_of
 from mdfl_jax.report.sheet import MISSING, Cell, Sheet, in_text, mean_of, number, number_with
 from mdfl_jax.report.sheet import write as write_sheet
+from mdfl_jax.results.axes import as_number, is_attacked, spaced, sweep_axes
+from mdfl_jax.results.results import VIEWS, Results
 from mdfl_jax.results.statistics import power_in_words
 
 BITS_PER_MEGABYTE = 8e6
@@ -50,10 +53,10 @@ class NumberColumn(NamedTuple):
             return Cell(number(mean), mean)
         return Cell(number_with(mean, half / self.divisor), mean)
 
-    def cells(self, summary: Mapping[str, Any]) -> list[Cell]:
+    def cells(self, study: Results) -> list[Cell]:
         """Return the cells of all sweep points; that of a difference says which points are baselines."""
-        points = summary["points"]
-        baselines = {of["id"] for of in points if of["id"] == of.get("baseline", summary.get("baseline"))}
+        points = study.outcomes
+        baselines = {of["id"] for of in points if of["id"] == of["baseline"]}
         named = baselines if self.key == DIFFERENCE and len(points) > 1 else ()
         return [Cell("baseline", 0.0) if point["id"] in named else self.cell(point) for point in points]
 
@@ -84,9 +87,9 @@ FIRST = (
 """The columns that every table begins with. Others are shown if a sweep point has a value for them."""
 
 
-def number_columns(summary: Mapping[str, Any]) -> list[NumberColumn]:
+def number_columns(study: Results) -> list[NumberColumn]:
     """Return all columns of numbers: the first ones, megabytes to the target, then metrics for the table, by header."""
-    shown = declared(summary)
+    shown = study.declared.values()
     metrics = [NumberColumn(metric.key, with_unit(metric), metric.scale) for metric in shown if TABLE in metric.where]
     metrics += [
         NumberColumn(f"{metric.key}_to_target", f"{metric.title} to target", metric.scale)
@@ -103,16 +106,15 @@ def with_unit(metric: Shown) -> str:
     return metric.title if named else f"{metric.title} ({metric.unit})"
 
 
-def sheet(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None, full: bool = False) -> Sheet:
-    """Return the printed table, one row for each sweep point.
+def sheet(results: Results, full: bool = False) -> Sheet:
+    """Return the printed table, one row for each sweep point that is chosen.
 
-    The first columns are the settings that differ. A sweep point that does not override one has the value of
-    ``config``, the resolved base configuration. Columns in which no point has anything are left out, but not the rounds
-    to the target, which say so. With ``full`` settings have the long forms of their labels.
+    The first columns are the settings that differ. Columns in which no point has anything are left out, but not the
+    rounds to the target, which say so. With ``full`` settings have the long forms of their labels.
     """
-    about, summary = note(summary, config), chosen(summary)
-    settings = setting_columns(summary["points"], config, full)
-    found = [(column, column.cells(summary)) for column in number_columns(summary)]
+    study = results.chosen()
+    settings = setting_columns(study, full)
+    found = [(column, column.cells(study)) for column in number_columns(study)]
     kept = [of for of in found if {cell.text for cell in of[1]} != {MISSING} or of[0].key == "rounds_to_target"]
     bold = {
         (row, len(settings) + k)
@@ -121,7 +123,7 @@ def sheet(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None, f
     }
     rows = zip(*(column.cells for column in settings), *(cells for _, cells in kept))
     header = [*(column.title for column in settings), *(column.header for column, _ in kept)]
-    return Sheet(header, [[cell.text for cell in row] for row in rows], len(settings), frozenset(bold), about)
+    return Sheet(header, [[cell.text for cell in row] for row in rows], len(settings), frozenset(bold), note(results))
 
 
 def best_of(cells: Sequence[Cell], better: Callable[[Sequence[float]], float]) -> list[int]:
@@ -130,23 +132,13 @@ def best_of(cells: Sequence[Cell], better: Callable[[Sequence[float]], float]) -
     return [i for i, cell in enumerate(cells) if len(known) > 1 and cell.number == better(known)]
 
 
-def table(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> tuple[list[str], list[list[str]]]:
-    """Return the header and the rows of `sheet`."""
-    return sheet(summary, config)[:2]
-
-
-def raw_table(
-    summary: Mapping[str, Any], config: Mapping[str, Any] | None = None
-) -> tuple[list[str], list[list[str | float | None]]]:
-    """Return the table as unformatted numbers. Accuracies and differences are fractions; a missing value is None.
-
-    The arguments are those of `table`.
-    """
-    summary = chosen(summary)
-    points, columns = summary["points"], number_columns(summary)
-    settings = [column for column in setting_columns(points, config, labelled=False) if column.key]
+def raw_table(results: Results) -> tuple[list[str], list[list[str | float | None]]]:
+    """Return the table as unformatted numbers. Accuracies and differences are fractions; a missing value is None."""
+    study = results.chosen()
+    columns = number_columns(study)
+    settings = [column for column in setting_columns(study, labelled=False) if column.key]
     header, rows = list[str](), list[list[str | float | None]]()
-    for p, point in enumerate(points):
+    for p, point in enumerate(study.outcomes):
         row: dict[str, Any] = {"point": point["id"], **{of.title: of.cells[p].text for of in settings}}
         for column in columns:
             row |= column.raw(point)
@@ -155,63 +147,65 @@ def raw_table(
     return header, rows
 
 
-def text(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None, width: int = 0) -> str:
+def text(results: Results, width: int = 0) -> str:
     """Return the table for a terminal, in aligned columns of ASCII numbers, with a note and the power below it.
 
     Columns that do not fit in the width go on below, with the names again. A width of 0 is that of the terminal.
     """
-    shown = sheet(summary, config)
+    shown, power = sheet(results), results.summary.get("power")
     rows = [[cell.replace("±", "+-") for cell in row] for row in shown.rows]
     lines = in_text(shown._replace(rows=rows), width or shutil.get_terminal_size((160, 24)).columns)
-    return "\n".join([*lines, *([power_in_words(summary["power"])] if summary.get("power") else ())])
+    return "\n".join([*lines, *([power_in_words(power)] if power else ())])
 
 
-def note(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> str:
+def note(study: Results) -> str:
     """Return one line that explains the numbers of the table: seeds, interval, baseline and target."""
-    counts = {known_seeds(point["final_accuracy"]) for point in summary["points"]} - {0}
+    points, summary, config = study.outcomes, study.summary, study.config
+    counts = {known_seeds(point["final_accuracy"]) for point in points} - {0}
     least, seeds = min(counts, default=0), max(counts, default=0)
     over = f"{seeds} seeds" if least == seeds else f"{least} to {seeds} seeds"
     few = ("no run has a result", "one seed, hence no interval")
     spread = few[seeds] if seeds < len(few) else f"mean and 95 % Student-t interval over {over}"
-    of = " of the global model" if (config or {}).get("judged") == "global" else ""
-    of = of or (" of the honest clients" if is_attacked(summary["points"], config or {}) else "")
+    of = " of the global model" if config.get("judged") == "global" else ""
+    of = of or (" of the honest clients" if is_attacked(points, config) else "")
     meaning = f" (it is {summary['accuracy_is']})" if summary.get("accuracy_is") else ""
     when = "Final test accuracy" if summary.get("round") is None else f"Test accuracy at round {summary['round']}"
     parts = [f"{when}{of}{meaning}: {spread}"]
-    gaps = [gap for point in summary["points"] if mean_of(gap := point.get("difference_to_baseline")) is not None]
-    if len(summary["points"]) > 1 and gaps:
+    gaps = [point["difference_to_baseline"] for point in points if point.get("difference_to_baseline")]
+    gaps = [gap for gap in gaps if mean_of(gap) is not None]
+    if len(points) > 1 and gaps:
         paired = [gap.get("paired", True) for gap in gaps]
         how = "paired by seed" + ("" if all(paired) else " where this is possible") if any(paired) else "not paired"
         whose = f" {summary['baseline']}" if summary["baseline"] else " of its settings"
         parts.append(f"differences in percentage points, {how}, to the baseline{whose}")
-        if apart := _apart(summary):
+        if apart := _apart(study):
             parts.append(f"pairs that differ in {', '.join(apart)} share the seed, but not the same data")
-    if added := [point["sampling"]["ci95"] for point in summary["points"] if point.get("sampling")]:
+    if added := [point["sampling"]["ci95"] for point in points if point.get("sampling")]:
         most = max((half for half in added if half is not None), default=math.nan)
         parts.append(
             "the evaluations between the first and the last are of a sample, which adds an error of at most "
             f"{100 * most:.2f} points (95 %) to the mean accuracies there"
         )
-    parts += [f"{enumerated(ids)} are equal in all seeds" for ids in equal_points(summary["points"])]
-    diverged = [f"{point['id']} ({seeds_in_words(point)})" for point in summary["points"] if point.get("diverged")]
+    parts += [f"{enumerated(ids)} are equal in all seeds" for ids in equal_points(points)]
+    diverged = [f"{point['id']} ({seeds_in_words(point)})" for point in points if point.get("diverged")]
     if diverged:
         parts.append(f"models DIVERGED, and are in no mean: {'; '.join(diverged)}")
-    if words := chosen_words(config or {}):
+    if words := chosen_words(config):
         edges = [str(e["id"]) for e in summary.get("selected") or () if e["at_edge"]]
         parts.append(f"in each setting, only the {words} is shown")
         if edges:
             parts.append(f"at the edge of the grid: {'; '.join(edges)}")
-    target = (config or {}).get("target")
+    target = config.get("target")
     if target is not None:
         parts.append(f"target: {100 * target:g} % test accuracy")
     return "; ".join(parts) + "."
 
 
-def _apart(summary: Mapping[str, Any]) -> list[str]:
+def _apart(study: Results) -> list[str]:
     """Return the settings of the data in which a point differs from the baseline that it is paired with."""
-    by_id, found = {point["id"]: point for point in summary["points"]}, dict[str, None]()
-    for point in summary["points"]:
-        other = by_id.get(point.get("baseline", summary["baseline"]))
+    by_id, found = dict(zip(study.points, study.outcomes)), dict[str, None]()
+    for point in study.outcomes:
+        other = by_id.get(point["baseline"])
         if other and (gap := point.get("difference_to_baseline")) and gap.get("paired", True):
             mine, theirs = point["overrides"], other["overrides"]
             found |= dict.fromkeys(p for p in mine if p.startswith(_DATA) and mine[p] != theirs.get(p))
@@ -232,11 +226,23 @@ def equal_points(points: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     return [ids for ids in groups.values() if len(ids) > 1]
 
 
-def write(study: ReportData) -> list[Path]:
-    """Write tables/summary.md, .tex and .csv, and return the paths."""
-    header, rows = raw_table(study.summary, study.config)
-    shown = sheet(study.summary, study.config, full=True)
-    return write_sheet(study.workdir / "tables" / "summary", shown, [header, *rows])
+def write(study: Results, folder: Path) -> list[Path]:
+    """Write summary.md, .tex and .csv into a folder, and return the paths."""
+    header, rows = raw_table(study)
+    return write_sheet(folder / "summary", sheet(study, full=True), [header, *rows])
+
+
+@VIEWS.register("table")
+def as_html(results: Results) -> str:
+    """Return the table as HTML for a notebook, with the note below it. Every text of the study is escaped."""
+
+    def line(tag: str, cells: list[str]) -> str:
+        return f"<tr>{''.join(f'<{tag}>{html.escape(cell)}</{tag}>' for cell in cells)}</tr>"
+
+    shown = sheet(results)
+    body = "\n".join(line("td", row) for row in shown.rows)
+    header, below = line("th", shown.header), html.escape(shown.note)
+    return f"<table>\n<thead>{header}</thead>\n<tbody>\n{body}\n</tbody>\n</table>\n<p>{below}</p>"
 
 
 class Column(NamedTuple):
@@ -266,36 +272,31 @@ class Column(NamedTuple):
         return best[0] if best else None
 
 
-def setting_columns(
-    points: Sequence[Mapping[str, Any]],
-    config: Mapping[str, Any] | None,
-    full: bool = False,
-    labelled: bool = True,
-) -> list[Column]:
+def setting_columns(study: Results, full: bool = False, labelled: bool = True) -> list[Column]:
     """Return a column for each varying setting; without any, one without a key that has the ids of the points."""
-    axes = sweep_axes(points, config, labelled)
+    axes = sweep_axes(study.outcomes, study.config, labelled)
     if not axes:
-        return [Column("", "point", [Cell(str(point["id"]), None) for point in points], is_name=True)]
+        return [Column("", "point", [Cell(str(name), None) for name in study.points], is_name=True)]
     texts = [axis.full_texts if full else axis.texts for axis in axes]
     cells = [[Cell(text, as_number(value)) for text, value in zip(of, axis.values)] for of, axis in zip(texts, axes)]
     return [Column(axis.path, axis.name, of_axis, is_name=True) for axis, of_axis in zip(axes, cells)]
 
 
-def page_columns(study: ReportData) -> list[Column]:
+def page_columns(study: Results) -> list[Column]:
     """Return the columns of the table on the page that say something, settings first."""
-    labels = {point["id"]: label for point, label in zip(study.points, study.labels)}
-    own = {point.get("baseline", study.summary.get("baseline")) for point in study.points} & labels.keys()
+    labels = dict(zip(study.points, study.labels))
+    own = {point["baseline"] for point in study.outcomes} & labels.keys()
     against = labels[own.pop()] if len(own) == 1 else "the baseline"
     target = study.config.get("target")
     goal = "target" if target is None else f"{100 * target:g} %"
     found = [
         Column(of.key or "point", spaced(of.title), [cell._replace(text=spaced(cell.text)) for cell in of.cells], True)
-        for of in setting_columns(study.points, study.config, full=True)
+        for of in setting_columns(study, full=True)
     ]
-    for column in number_columns(study.summary):
+    for column in number_columns(study):
         title = f"difference to {against} (points)" if column.key == DIFFERENCE else column.title or column.header
         title = f"{title.removesuffix(' to target')} to {goal}" if title.endswith(" to target") else title
-        found.append(Column(column.key, title, column.cells(study.summary)))
+        found.append(Column(column.key, title, column.cells(study)))
     return [column for column in found if column.says_something]
 
 
@@ -342,30 +343,14 @@ def cause_of_divergence(values: Callable[[str], Any]) -> str:
     return f"{enumerated(said)}; {' or '.join(helps)} may help" if said else ""
 
 
-def values_of(
-    point: Mapping[str, Any], manifest_points: Sequence[Mapping[str, Any]], config: Mapping[str, Any]
-) -> Callable[[str], Any]:
-    """Return a function that gives the value of a sweep point for a dotted path, or None.
-
-    The point is one of summary.json. The values in effect are those of ``manifest_points``, the sweep points of
-    config.json, and else of its configuration.
-    """
-    numbers: Mapping[str, Any] = next((of.get("numbers", {}) for of in manifest_points if of["id"] == point["id"]), {})
-
-    def value(path: str) -> Any:
-        found = value_of(point, path, config)
-        return numbers.get(path) if found is None else found
-
-    return value
-
-
-def divergence_warning(point: Mapping[str, Any], values: Callable[[str], Any]) -> str:
-    """Return a line for the user about a sweep point of which some runs have diverged (`values_of`)."""
+def divergence_warning(study: Results, p: int) -> str:
+    """Return a line for the user about a sweep point of which some runs have diverged."""
+    point = study.outcomes[p]
     found = list(point["divergence"].items())[:FEW_SEEDS]
     seeds = [f"seed {seed} in round {at['round']}{_norm(at['norm'])}" for seed, at in found]
     more = len(point["diverged"]) - len(seeds)
     said = "; ".join(seeds) + (f"; and {more} more seeds" if more else "")
-    why = cause_of_divergence(values)
+    why = cause_of_divergence(partial(study.value, p))
     return f"{point['id']}: diverged: {said}" + (f" ({why})" if why else "")
 
 

@@ -2,14 +2,16 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from mdfl_jax.core.outcomes import chosen_words, enumerated, known_seeds, selected_fields
-from mdfl_jax.report.read import chosen, point_labels, spaced, sweep_axes
-from mdfl_jax.report.tables import cause_of_divergence, equal_points, on_seeds, seeds_in_words, values_of
+from mdfl_jax.core.outcomes import chosen_words, enumerated, known_seeds
+from mdfl_jax.report.compare import pairs_of
+from mdfl_jax.report.tables import cause_of_divergence, equal_points, on_seeds, seeds_in_words
 from mdfl_jax.results import statistics
+from mdfl_jax.results.results import Results
 
 Point = Mapping[str, Any]
 Paired = Callable[[str, str], bool]  # whether the runs of two sweep points, given by their ids, are paired by seed
@@ -71,12 +73,7 @@ class Lead(NamedTuple):
         return self.partly and self.mean < 0
 
 
-def always_paired(one: str, other: str) -> bool:
-    """Say of any two sweep points that they are paired by seed, as within one study."""
-    return True
-
-
-def find_lead(best: Point, other: Point, measure: Measure, paired: Paired = always_paired) -> Lead:
+def find_lead(best: Point, other: Point, measure: Measure, paired: Paired) -> Lead:
     """Return by how much one sweep point is better than another, with a 95 % Student-t interval.
 
     The interval is paired by seed, over the seeds that both points have. It is Welch's if the points are not paired, as
@@ -107,29 +104,19 @@ _MANY = 6  # with more sweep points, some interval may well exclude 0 by chance
 Leads = Sequence[tuple[Point, Lead]]  # the other points, and the lead of the best one over each
 
 
-def verdict(
-    summary: Mapping[str, Any],
-    config: Mapping[str, Any],
-    paired: Paired = always_paired,
-    manifest_points: Sequence[Mapping[str, Any]] = (),
-) -> list[str]:
+def verdict(study: Results) -> list[str]:
     """Return what a study has shown, in sentences; the first one says which sweep point is best.
 
     The points are ranked by their final accuracy. If a study has no accuracy, they are ranked by the objective, or by
     the loss of the mean model. Of a sweep with `select` only the chosen points count.
-
-    Args:
-      summary: the content of summary.json.
-      config: the resolved base configuration.
-      paired: tells whether two sweep points are paired by seed (`mdfl_jax.report.compare.pairs_of`).
-      manifest_points: the sweep points of config.json, whose numbers may explain why runs have diverged.
     """
-    points = [{"baseline": summary.get("baseline"), **point} for point in chosen(summary)["points"]]
-    by = selected_fields(config.get("select")) if summary.get("selected") else ()
-    axes = [axis for axis in sweep_axes(points, config) if axis.path not in by]
-    names = {point["id"]: _quoted(spaced(label)) for point, label in zip(points, point_labels(points, axes))}
+    study = study.chosen()
+    summary, config, paired = study.summary, study.config, pairs_of(study)
+    points = study.outcomes
+    names = {name: _quoted(label) for name, label in zip(study.points, study.labels)}
     measure = next((of for of in MEASURES if any(np.isfinite(of.mean(point)) for point in points)), None)
-    lost = _diverged(points, names, lambda point: cause_of_divergence(values_of(point, manifest_points, config)))
+    values = {name: partial(study.value, p) for p, name in enumerate(study.points)}
+    lost = _diverged(points, names, lambda point: cause_of_divergence(values[point["id"]]))
     if measure is None:
         return ["No sweep point has a finite result at the end.", *lost]
     if measure is ACCURACY:
@@ -159,9 +146,9 @@ def verdict(
 
 def _best(best: Point, leads: Leads, measure: Measure, names: Mapping[str, str]) -> str:
     """Return the sentence about the best of several sweep points."""
-    against, gap = next(((point, of) for point, of in leads if point["id"] == best.get("baseline")), leads[0])
-    is_baseline = best["id"] in (point.get("baseline") for point, _ in leads)
-    role = "the baseline" if against["id"] == best.get("baseline") else "the runner-up"
+    against, gap = next(((point, of) for point, of in leads if point["id"] == best["baseline"]), leads[0])
+    is_baseline = best["id"] in (point["baseline"] for point, _ in leads)
+    role = "the baseline" if against["id"] == best["baseline"] else "the runner-up"
     over = f", over their {_counted(gap)}" if gap.partly else ""
     title = f"{names[best['id']]}{', the baseline,' if is_baseline else ''}"
     clear = all(of.certain for _, of in leads)

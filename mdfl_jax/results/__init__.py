@@ -1,5 +1,5 @@
-"""The results of a finished study: its records, its files, and their arrays and tables in Python."""
+"""The results of a study: the records of its runs, the files that are made of them, and what is read of both."""
 
-from mdfl_jax.results.results import MetricInfo, StudyResults
+from mdfl_jax.results.results import MetricInfo, Results
 
-__all__ = ["MetricInfo", "StudyResults"]
+__all__ = ["MetricInfo", "Results"]

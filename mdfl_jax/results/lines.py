@@ -91,9 +91,9 @@ def group_line(metrics: "Metrics", e: int, is_mobile: np.ndarray) -> dict[str, f
     return {
         f"{metric.in_files}_{name}": float(mean)
         for metric in metrics.declared
-        if metric.by_group
+        if metric.reduction.by_group
         for name, mean in by_group(
-            metric.on_host(metrics[metric.name][e]), is_mobile, weights if metric.sampled else None
+            metric.reduction.on_host(metrics[metric.name][e]), is_mobile, weights if metric.scores.sampled else None
         ).items()
     }
 
@@ -132,9 +132,9 @@ def metric_lines(
         for metric in metrics.declared:
             if metric.by_round:
                 continue
-            values = metric.on_host(metrics[metric.name][e])
+            values = metric.reduction.on_host(metrics[metric.name][e])
             line[metric.in_files] = metric.number(values, weights)
-            more = {name: metric.reduced(of, values, weights) for name, of in metric.more.items()}
+            more = {name: metric.reduced(of, values, weights) for name, of in metric.reduction.more.items()}
             line |= {f"{metric.in_files}_{name}": value for name, value in more.items()}
             if metric.name == "bits":  # the count of PaME is written as well
                 line["double_bits"] = _times(line["messages"], double_bits)

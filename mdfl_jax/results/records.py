@@ -92,7 +92,7 @@ def from_devices(
       compile_seconds, run_seconds: As in `Measured`.
     """
     arrays = {
-        metric.in_files: metric.on_host(metrics[metric.name])
+        metric.in_files: metric.reduction.on_host(metrics[metric.name])
         for metric in metrics.declared
         if len(metrics[metric.name]) and not (metric.optional and metric.unknown(metrics[metric.name]))
     }
@@ -161,7 +161,9 @@ _ALWAYS = [key for key, metric in _BUILT_IN.items() if not (metric.optional or m
 def _tails(clients: int) -> dict[str, tuple[int, ...]]:
     """Return the shape of one row of each metric that is built in, by its key, for so many clients."""
     rows = {key: metric.dims(clients)[metric.by_round :] for key, metric in _BUILT_IN.items()}
-    return {key: _BUILT_IN[key].on_host(np.zeros((0, *row), np.uint32)).shape[1:] for key, row in rows.items()}
+    return {
+        key: _BUILT_IN[key].reduction.on_host(np.zeros((0, *row), np.uint32)).shape[1:] for key, row in rows.items()
+    }
 
 
 def _fits(row: tuple[int, ...], declared: Sequence[str | int] | None, clients: int) -> bool:
@@ -269,7 +271,7 @@ class RunRecord:
             fits = (
                 shapes[key][1:] == built_in[key] if key in _BUILT_IN else _fits(shapes[key][1:], own.get(key), clients)
             )
-            if by_round and key in _BUILT_IN and self.dtype(key) != _BUILT_IN[key].dtype:
+            if by_round and key in _BUILT_IN and self.dtype(key) != _BUILT_IN[key].rows.dtype:
                 raise ValueError(f"{key} has the type {self.dtype(key)}")
             if not fits or shapes[key][0] not in ((last, last + 1) if by_round else (rows,)):
                 raise ValueError(f"{key} has the shape {list(shapes[key])}")

@@ -1,24 +1,32 @@
-"""The class `StudyResults`: everything that a finished study has measured, as arrays, tables and kept models.
+"""The class `Results`: a study as Python, the tables, the page and the exports read it.
 
 And the files that are made of its records, at any time: metrics.jsonl, summary.json and history.npz. They are for
 people and for other tools. No code of this package reads them again.
 """
 
 import dataclasses
+import functools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Self, TypeVar
 
 import numpy as np
 
 from mdfl_jax.core.errors import UserError, unknown_name
-from mdfl_jax.core.metric import CLASSES, CLIENT_BYTES, CLIENTS, ROUNDS, Shown
-from mdfl_jax.core.outcomes import number
+from mdfl_jax.core.metric import AXIS, CLASSES, CLIENT_BYTES, CLIENTS, Shown
+from mdfl_jax.core.metric import ROUNDS as BY_ROUND
+from mdfl_jax.core.outcomes import judged_key, number, selected_fields
+from mdfl_jax.core.registry import Registry
+from mdfl_jax.core.sweep_text import labels_of, show
 from mdfl_jax.metrics import BUILT_IN
+from mdfl_jax.results.axes import Axis, point_labels, short, spaced, sweep_axes, value_of
+from mdfl_jax.results.evaluations import NOT_METRICS, Curve, Evaluations
+from mdfl_jax.results.lines import WEIGHT
 from mdfl_jax.results.records import (
     FACTS,
+    LazyArrays,
     PointArrays,
     RunRecord,
     StudyArrays,
@@ -29,6 +37,7 @@ from mdfl_jax.results.records import (
     title_of,
 )
 from mdfl_jax.results.summary import PointRuns, summarize
+from mdfl_jax.results.unfinished import read_unfinished
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.disk import write_arrays, write_json
 from mdfl_jax.storage.model_files import CLIENTS as OF_CLIENTS
@@ -40,6 +49,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
+VIEWS: Registry[Callable[..., Any]] = Registry("view of results", home="mdfl_jax.report")
+"""What draws results: "plot", "report", "map" and "table", functions of a `Results` in a room above this one."""
 FACT_LABELS = {
     "label_counts": "samples of each label",
     "is_mobile": "whether a client is mobile",
@@ -47,8 +58,10 @@ FACT_LABELS = {
 }
 _NAMES: Mapping[Any, str] = {CLIENTS: "client", CLIENT_BYTES: "client_byte", CLASSES: "label"}
 _SECONDS = ("compile_seconds", "run_seconds")
+ROUNDS = "rounds"  # the usual x axis
 STATES, EVENTS = "each_round", "in_round"
 """The axes of values of every round: of R + 1 states, the first before the first round, and of what R rounds do."""
+_SCORES = {metric.in_files for metric in BUILT_IN if metric.scores.sampled}  # of clients who do not count they are NaN
 
 
 class MetricInfo(NamedTuple):
@@ -67,12 +80,9 @@ class MetricInfo(NamedTuple):
     shape: tuple[int, ...]
 
 
-NOT_METRICS = ("schema", "point", "seed", "round")  # the entries of a line of metrics.jsonl that are no metrics
-
-
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class StudyResults:
-    """The results of a finished study, read from its files.
+class Results:
+    """The results of a study, read from its files, with its figures and its report.
 
     ``results["loss"]`` is the metric 'loss' as an array with named axes, and ``results.plot`` makes figures.
 
@@ -81,10 +91,14 @@ class StudyResults:
       summary: the content of summary.json. For each sweep point it has a dictionary with means over the seeds, 95 %
         intervals and paired differences.
       lines: the content of metrics.jsonl, one dictionary for each evaluation of each run.
-      arrays: the arrays of history.npz by name: 'rounds' [E], and for the p-th sweep point 'p/accuracy' [S, E, N] and
-        so on (docs/outputs.md).
+      arrays: the arrays of history.npz by name: 'rounds' [E], and for the p-th sweep point of the summary 'p/accuracy'
+        [S, E, N] and so on (docs/outputs.md). An unfinished study has none.
       workdir: the folder of the study; None if it was a temporary one.
       streets: [K, 4] the streets of a trace's map; [0, 4] for none.
+      x_axis: the x axis of the accuracy curves: "rounds" or the name of a metric.
+      remarks: sentences for the top of the page, such as how far an unfinished study is.
+      places: the index in the summary of each sweep point that is shown. () stands for all.
+      parts: of a comparison of studies: each sweep point's study and its index there (`mdfl_jax.report.compare`).
     """
 
     manifest: dict[str, Any]
@@ -93,6 +107,13 @@ class StudyResults:
     arrays: Mapping[str, np.ndarray]
     workdir: Path | None
     streets: np.ndarray = dataclasses.field(default_factory=no_streets)
+    x_axis: str = ROUNDS
+    remarks: tuple[str, ...] = ()
+    places: tuple[int, ...] = ()
+    parts: tuple[tuple["Results", int], ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "places", self.places or tuple(range(len(self.summary["points"]))))
 
     @classmethod
     def load(cls, workdir: str | Path) -> Self:
@@ -126,19 +147,37 @@ class StudyResults:
             raise UserError(
                 f"{workdir}: the study there is not finished: {len(absent)} of its {total} runs are not there"
             )
-        return cls.of_records(manifest, read_records(workdir, manifest), workdir, read_streets(workdir))
+        return cls.of_records(manifest, read_records(workdir, manifest), workdir)
 
     @classmethod
-    def of_records(
-        cls, manifest: dict[str, Any], records: Sequence[Sequence[RunRecord]], workdir: Path, streets: np.ndarray
-    ) -> Self:
+    def read(cls, workdir: str | Path) -> Self:
+        """Read a study that may still run.
+
+        The results of an unfinished study are those at a round that enough of its runs have reached
+        (`mdfl_jax.results.unfinished`), and the remarks say so. Its sweep points are those that have begun.
+
+        Args:
+          workdir: the folder of the study.
+
+        Raises:
+          UserError: if the folder holds no study, or if a file is missing or cannot be read.
+          NotYetError: if an unfinished study has no evaluation yet.
+        """
+        workdir = Path(workdir)
+        manifest = read_study(workdir)
+        if all(run_path(workdir, run).is_file() for _, _, run in runs_in(manifest)):
+            return cls.open(workdir)
+        summary, lines, remarks = read_unfinished(workdir, manifest)
+        return cls(manifest, summary, lines, {}, workdir, read_streets(workdir), remarks=remarks)
+
+    @classmethod
+    def of_records(cls, manifest: dict[str, Any], records: Sequence[Sequence[RunRecord]], workdir: Path) -> Self:
         """Make the results of records.
 
         Args:
           manifest: the content of config.json.
           records: the records of each of its sweep points, in the order of the seeds.
           workdir: the folder of the study.
-          streets: as in the attributes.
         """
         every = [record for of_point in records for record in of_point]
         if other := next((of for of in every if not np.array_equal(of.rounds, every[0].rounds)), None):
@@ -153,7 +192,7 @@ class StudyResults:
         ]
         meanings = dict.fromkeys(record.header.get("accuracy_is") for record in every)
         summary = summarize(manifest, points, in_order(records), "; ".join(filter(None, meanings)))
-        return cls(manifest | seconds_of(every), summary, lines, StudyArrays(arrays), workdir, streets)
+        return cls(manifest | seconds_of(every), summary, lines, StudyArrays(arrays), workdir, read_streets(workdir))
 
     def without_workdir(self) -> Self:
         """Return the same results without a folder, since a temporary folder is removed."""
@@ -161,13 +200,19 @@ class StudyResults:
 
     @property
     def config(self) -> dict[str, Any]:
-        """The resolved configuration."""
+        """The resolved configuration, without the overrides of the sweep points."""
         return self.manifest["config"]
+
+    @cached_property
+    def outcomes(self) -> list[dict[str, Any]]:
+        """What summary.json says of each sweep point, in order."""
+        usual = {"seeds": list(self.manifest["seeds"]), "baseline": self.summary.get("baseline")}
+        return [{**usual, **self.summary["points"][place]} for place in self.places]
 
     @property
     def points(self) -> list[str]:
         """The ids of the sweep points, in order."""
-        return [point["id"] for point in self.summary["points"]]
+        return [outcome["id"] for outcome in self.outcomes]
 
     @property
     def seeds(self) -> list[int]:
@@ -180,17 +225,52 @@ class StudyResults:
         Raises:
           UserError: for an unknown sweep point; the message lists the known ones.
         """
-        return list(self.summary["points"][self.index_of(point)].get("seeds") or self.seeds)
+        p = self.index_of(point)
+        found, written = self.curve(p).seeds, self.outcomes[p]["seeds"] or self.seeds
+        return list(written if not found or sorted(written) == sorted(found) else found)
+
+    @cached_property
+    def evaluations(self) -> Evaluations:
+        """The numbers of metrics.jsonl of the sweep points as arrays."""
+        return Evaluations(self.lines, self.points)
+
+    @cached_property
+    def curves(self) -> dict[str, Curve]:
+        """The curve of each sweep point by its id."""
+        if self.parts:
+            own = [study.curve(p) for study, p in map(self.study_of, range(len(self.points)))]
+        else:
+            own = self.evaluations.curves(judged_key(self.config))
+        return dict(zip(self.points, own))
+
+    def curve(self, point: int) -> Curve:
+        """Return the curve of a sweep point, by its index."""
+        return self.curves[self.points[point]]
+
+    def end(self, point: int) -> int:
+        """Return the index of the evaluation that a sweep point's results are of: the summary's round, or the last."""
+        found = np.flatnonzero(self.curve(point).rounds == self.summary.get("round"))
+        return int(found[0]) if len(found) else -1
 
     @cached_property
     def declared(self) -> dict[str, Shown]:
         """The declarations of metrics by their key in history.npz: the built-in ones and the study's own."""
-        return {shown.key: shown for shown in declared(self.summary)}
+        every = [metric.described for metric in BUILT_IN] + [Shown(**own) for own in self.summary.get("metrics", ())]
+        return {shown.key: shown for shown in every}
+
+    @cached_property
+    def x_axes(self) -> dict[str, Shown]:
+        """The metrics that can be the x axis of a curve, by name."""
+        return {metric.name: metric for metric in self.declared.values() if AXIS in metric.where}
 
     @cached_property
     def metrics(self) -> dict[str, MetricInfo]:
         """The recorded metrics: label, unit, and the names and sizes of the axes of ``results[name]``."""
-        return {key: describe(self, key) for key in self.keys() if key not in FACTS}
+        arrays = {key: data_array(self, key) for key in self.keys() if key not in FACTS}
+        return {
+            key: MetricInfo(of.attrs["long_name"], of.attrs.get("units", ""), tuple(map(str, of.dims)), of.shape)
+            for key, of in arrays.items()
+        }
 
     def keys(self) -> list[str]:
         """Return the names of the arrays that at least one sweep point has."""
@@ -199,19 +279,27 @@ class StudyResults:
     def __iter__(self) -> Iterator[str]:
         return iter(self.keys())
 
-    def key_of(self, metric: str) -> str:
-        """Return the name of a metric in history.npz. The name of its declaration, such as 'bits', is known as well.
+    def key_of(self, metric: str, known: Sequence[str] | None = None) -> str:
+        """Return the name of a metric in files. The name of its declaration, such as 'bits', is known as well.
+
+        Args:
+          metric: the metric.
+          known: the names that are there; None: those of history.npz.
 
         Raises:
           UserError: for a metric that was not recorded; the message lists the recorded ones.
         """
         key = next((shown.key for shown in self.declared.values() if shown.name == metric), metric)
-        if key not in self.keys():
-            raise UserError(unknown_name("metric", metric, self.keys()))
+        names = self.keys() if known is None else known
+        if key not in names:
+            raise UserError(unknown_name("metric", metric, names))
         return key
 
     def __getitem__(self, metric: str) -> "xr.DataArray":
-        """Return the values of a metric of all sweep points, as an array with named axes (`to_xarray`)."""
+        """Return the values of a metric of all sweep points, as an array with named axes (`to_xarray`).
+
+        The accuracies and losses of attackers are NaN, and so in no mean. `array` returns them, too.
+        """
         return data_array(self, self.key_of(metric))
 
     @property
@@ -224,6 +312,165 @@ class StudyResults:
         """The test loss, with the axes point, seed, round and client."""
         return self["loss"]
 
+    @cached_property
+    def axes(self) -> list[Axis]:
+        """The settings that differ between the sweep points, except those whose best values ``select`` chose."""
+        chosen = selected_fields(self.config.get("select")) if self.summary.get("selected") else ()
+        return [axis for axis in sweep_axes(self.outcomes, self.config) if axis.path not in chosen]
+
+    @property
+    def labels(self) -> list[str]:
+        """The label of each sweep point in tables and legends: its values of the settings that differ."""
+        return self._named(full=False)
+
+    @property
+    def full_labels(self) -> list[str]:
+        """The same with the long forms of the configuration's `labels`."""
+        return self._named(full=True)
+
+    def _named(self, full: bool) -> list[str]:
+        axes = self.axes
+        if axes:
+            return [spaced(label) for label in point_labels(self.outcomes, axes, full)]
+        labels = labels_of(self.config.get("labels") or "")
+        names = [labels.get(name, spaced(name)) for name in self.points]
+        return names if full else list(map(short, names))
+
+    @property
+    def x_title(self) -> str:
+        """The label of the x axis."""
+        return "round" if self.x_axis == ROUNDS else self.x_axes[self.x_axis].title
+
+    def along(self, point: int) -> np.ndarray:
+        """Return where the evaluations of a sweep point are along the x axis, [E]: the rounds, or means over the seeds.
+
+        Raises:
+          UserError: if the point has not recorded the metric of the axis.
+        """
+        curve = self.curve(point).of_results
+        if self.x_axis == ROUNDS:
+            return curve.rounds.astype(float)
+        metric = self.x_axes[self.x_axis]
+        if metric.key not in curve.values:
+            raise UserError(f"the x axis is {self.x_axis!r}; {self.points[point]} has not recorded it")
+        return curve.values[metric.key].mean(axis=0) / metric.scale
+
+    @property
+    def studies(self) -> tuple["Results", ...]:
+        """The studies of a comparison, in order; none if this is one study."""
+        return tuple(dict.fromkeys(study for study, _ in self.parts))
+
+    def study_of(self, point: int) -> tuple["Results", int]:
+        """Return the study of a sweep point, and the index of the point there."""
+        return self.parts[self.places[point]] if self.parts else (self, point)
+
+    def value(self, point: int, path: str) -> Any:
+        """Return the value of a sweep point for a dotted path of the configuration, or None if it has none."""
+        study, of_study = self.study_of(point)
+        if study is not self and path not in self.outcomes[point]["overrides"]:
+            return study.value(of_study, path)
+        found = value_of(self.outcomes[point], path, self.config)
+        return self.numbers(point).get(path) if found is None else found
+
+    def numbers(self, point: int) -> Mapping[str, Any]:
+        """Return the numbers of members that are in effect at a sweep point, by path."""
+        return self._numbers.get(self.points[point], {})
+
+    @cached_property
+    def _numbers(self) -> dict[str, Mapping[str, Any]]:
+        return {of["id"]: of.get("numbers", {}) for of in self.manifest.get("points", ())}
+
+    def only(self, points: Sequence[int]) -> Self:
+        """Return the same study with some of its sweep points, given by index."""
+        return dataclasses.replace(self, places=tuple(self.places[p] for p in points))
+
+    def chosen(self) -> Self:
+        """Return the same study with the sweep points that `select` chose; with all of them if it chose none."""
+        best = {entry["id"] for entry in self.summary.get("selected") or ()} - {None}
+        return self.only([p for p, name in enumerate(self.points) if name in best]) if best else self
+
+    def shown(self, x: str = "") -> Self:
+        """Return what tables, figures and the page show of a study: the `chosen` sweep points along an x axis.
+
+        Args:
+          x: the x axis of the accuracy curves: "rounds", "round", or a metric declared to be an axis, such as
+            "messages" or "bits"; empty: the axis that the study's configuration names.
+
+        Raises:
+          UserError: if there is no such axis.
+        """
+        x = x or self.config.get("x_axis") or ROUNDS
+        named = {"round": ROUNDS, **{key: shown.name for key, shown in self.declared.items()}}.get(x, x)
+        if named not in (ROUNDS, *self.x_axes):
+            raise UserError(f"the x axis is {x!r}; this study has {', '.join([ROUNDS, *self.x_axes])}")
+        return dataclasses.replace(self.chosen(), x_axis=named)
+
+    def run_of(self, point: int | str = 0, seed: int | None = None) -> Self:
+        """Return the results of one run.
+
+        Args:
+          point: the index or the id of the sweep point.
+          seed: the seed, one of ``results.seeds_of(point)``; None: the first one.
+
+        Raises:
+          UserError: for an unknown point or seed.
+        """
+        p = self.index_of(point)
+        seeds, name, place = self.seeds_of(p), self.points[p], self.places[p]
+        seed = seeds[0] if seed is None else seed
+        if seed not in seeds:
+            raise UserError(f"the seed is {seed!r}; the study has {', '.join(map(str, seeds))}")
+        s = seeds.index(seed)
+        of_seed = lambda key: self.arrays[f"{place}/{key}"][s : s + 1]  # noqa: E731
+        of_run = {f"0/{key}": partial(of_seed, key) for key in self.keys() if self.has(p, key)}
+        entry = next(of for of in self.manifest["points"] if of["id"] == name)
+        return dataclasses.replace(
+            self,
+            manifest={**self.manifest, "points": [entry], "seeds": [seed]},
+            summary={**self.summary, "points": [{**self.outcomes[p], "seeds": [seed]}], "selected": []},
+            lines=[line for line in self.lines if (line["point"], line["seed"]) == (name, seed)],
+            arrays=LazyArrays({"rounds": lambda: self.arrays["rounds"], **of_run}),
+            places=(),
+        )
+
+    def labelled(self, labels: str) -> Self:
+        """Return the same study with other names for tables and figures, in the form of the field `labels`.
+
+        Raises:
+          UserError: if the text is not of that form, or if it names a value or a setting that does not vary here.
+        """
+        known = {axis.path for axis in self.axes}
+        known |= {key for axis in self.axes for text in map(show, axis.values) for key in (text, f"{axis.path}={text}")}
+        for name in labels_of(labels):
+            if name not in known:
+                raise UserError(f"--labels={labels}: {unknown_name('value or setting', name, sorted(known))}")
+        return dataclasses.replace(self, manifest={**self.manifest, "config": {**self.config, "labels": labels}})
+
+    def history(self, point: int, name: str) -> np.ndarray | None:
+        """Return an array [S, ...] of history.npz for a sweep point and all seeds, or None if it was not recorded.
+
+        Raises:
+          UserError: if the array cannot be read.
+        """
+        study, of_study = self.study_of(point)
+        return study.arrays.get(f"{study.places[of_study]}/{name}")
+
+    def has(self, point: int, name: str) -> bool:
+        """Tell whether an array of history.npz was recorded for a sweep point, without reading it."""
+        study, of_study = self.study_of(point)
+        return f"{study.places[of_study]}/{name}" in study.arrays
+
+    def first_seed(self, point: int, name: str) -> np.ndarray | None:
+        """Return an array of history.npz for a sweep point and its first seed, or None if nothing was recorded."""
+        return _first_seed(self, point, name)
+
+    def heard(self, point: int) -> np.ndarray | None:
+        """Return who heard whom in each round, [S, R, N, ceil(N/8)] bits, or None if it was not recorded.
+
+        Where there is no record of its own, messages went over all links.
+        """
+        return self.history(point, "heard" if self.has(point, "heard") else "links")
+
     def to_xarray(self) -> "xr.Dataset":
         """Return all metrics, and the clients' data and kinds, as one xarray.Dataset.
 
@@ -233,7 +480,10 @@ class StudyResults:
         metrics that they have, without a config.json also in the seeds. What a sweep point does not have is NaN;
         of the arrays that are no metrics it is False or 0 (is_mobile, reached, label_counts).
         """
-        return dataset(self)
+        import xarray as xr
+
+        attrs = {"name": str(self.manifest.get("name") or ""), "title": title_of(self.manifest)}
+        return xr.Dataset({key: data_array(self, key) for key in self.keys()}, attrs=attrs)
 
     def array(self, metric: str, point: int | str = 0) -> np.ndarray:
         """Return the values of a metric of one sweep point, over its seeds (`seeds_of`) and evaluations.
@@ -246,12 +496,9 @@ class StudyResults:
         Raises:
           UserError: for an unknown name of a sweep point or metric; the message lists the known names.
         """
-        index = self.index_of(point)
-        key = next((shown.key for shown in self.declared.values() if shown.name == metric), metric)
-        if f"{index}/{key}" not in self.arrays:
-            known = [name.partition("/")[2] for name in self.arrays if name.startswith(f"{index}/")]
-            raise UserError(unknown_name("metric", metric, known))
-        return self.arrays[f"{index}/{key}"]
+        p = self.index_of(point)
+        key = self.key_of(metric, [name for name in self.keys() if self.has(p, name)])
+        return self.arrays[f"{self.places[p]}/{key}"]
 
     def index_of(self, point: int | str) -> int:
         """Return the index of a sweep point, from its id or its index, which may count from the end (-1: the last).
@@ -310,29 +557,97 @@ class StudyResults:
         tensors = read(file_of(self, point, seed, round))
         return nested(tensors, GLOBAL) or nested(mean_of(tensors), OF_CLIENTS)
 
+    @property
+    def plot(self) -> Any:
+        """The figures of the study: ``results.plot.curves()``, ``results.plot.accuracy()``; printed, it lists them."""
+        return VIEWS["plot"](self)
+
+    def report(self, folder: str | Path | None = None, x: str = "") -> Path:
+        """Write the tables, the figures and report.html.
+
+        Args:
+          folder: the folder for these files, which is made if it is absent. None: the workdir of the study.
+          x: the x axis of the accuracy curves, as in `shown`.
+
+        Returns:
+          The path of report.html.
+
+        Raises:
+          UserError: if no folder is given and the study has no workdir, if the folder holds another study or cannot
+            be written to, or if there is no such axis.
+        """
+        return VIEWS["report"](self, folder, x)
+
+    def map(self, point: int | str = 0, seed: int | None = None) -> Any:
+        """Return the map of a run, which plays where a notebook shows it. The arguments are those of `run_of`.
+
+        Raises:
+          UserError: for an unknown point or seed, or if the study has recorded nothing that a map shows.
+        """
+        return VIEWS["map"](self.run_of(point, seed))
+
+    def _repr_html_(self) -> str:
+        """Return the summary table for a notebook."""
+        return VIEWS["table"](self)
+
+    @cached_property
+    def memo(self) -> dict[Any, Any]:
+        """What `kept` functions have found."""
+        return {}
+
     def __repr__(self) -> str:
-        rounds = self.arrays["rounds"]
+        rounds = self.evaluations.rounds
         return (
             f"<Results of {self.manifest.get('name')!r}: {len(self.points)} points ({'; '.join(self.points)}), "
             f"{len(self.seeds)} seeds, {len(rounds)} evaluations until round {rounds[-1]}>"
         )
 
 
-def describe(results: StudyResults, key: str) -> MetricInfo:
-    """Return the label, the unit and the axes of an array of history.npz."""
-    values = _by_point(results, key)
-    shapes = [of_point.shape[1:] for of_point in values.values()]
-    sizes = (len(results.points), len(results.seeds), *np.max(shapes, axis=0).tolist())
-    return MetricInfo(*_label_and_unit(results, key), dims_of(results, key), sizes)
+Result = TypeVar("Result")
+Rest = ParamSpec("Rest")
 
 
-def dims_of(results: StudyResults, key: str) -> tuple[str, ...]:
+def kept(found_in: Callable[Concatenate[Results, Rest], Result]) -> Callable[Concatenate[Results, Rest], Result]:
+    """Return a function that keeps its results with the study, since several panels ask for the same ones."""
+
+    @functools.wraps(found_in)
+    def asked(study: Results, *args: Rest.args, **kwargs: Rest.kwargs) -> Result:
+        question = (found_in, args, tuple(kwargs.items()))
+        if question not in study.memo:
+            study.memo[question] = found_in(study, *args, **kwargs)
+        return study.memo[question]
+
+    return asked
+
+
+@kept
+def _first_seed(study: Results, point: int, name: str) -> np.ndarray | None:
+    array = study.history(point, name)
+    return None if array is None or not array[0].size else np.array(array[0])
+
+
+def rounds_done(study: Results, point: int) -> int | None:
+    """Return the number of rounds that the first seed has run; None if it was not recorded.
+
+    It is smaller than the number of rounds of the study if the stop rule has ended the run.
+    """
+    found = study.first_seed(point, "rounds_done")
+    return None if found is None else int(found[-1])
+
+
+def rounds_counted(study: Results, point: int) -> int | None:
+    """Return the number of rounds that the statistics are of: those done, but none after the round of the results."""
+    done, at = rounds_done(study, point), study.summary.get("round")
+    return at if done is None else done if at is None else min(done, at)
+
+
+def dims_of(results: Results, key: str) -> tuple[str, ...]:
     """Return the names of the axes of an array of history.npz, over all sweep points."""
     if key in FACTS:
         return ("point", "seed", *FACTS[key])
     values = next(iter(_by_point(results, key).values()))
     shape = results.declared[key].shape
-    by_round = tuple(shape[:1]) == (ROUNDS,)
+    by_round = tuple(shape[:1]) == (BY_ROUND,)
     axis = "round" if not by_round else EVENTS if values.shape[1] == results.arrays["rounds"][-1] else STATES
     return ("point", "seed", axis, *_own_axes(key, shape[by_round:], values.ndim - 2))
 
@@ -352,7 +667,7 @@ def _own_axes(key: str, shape: Sequence[str | int], count: int) -> list[str]:
     return [f"{name}_{same + 1}" if same else name for name, same in zip(names, before)]
 
 
-def data_array(results: StudyResults, key: str) -> "xr.DataArray":
+def data_array(results: Results, key: str) -> "xr.DataArray":
     """Return an array of history.npz over all sweep points, with named axes and their coordinates.
 
     What a sweep point does not have is NaN; of the arrays in `FACTS` it is False or 0.
@@ -372,21 +687,19 @@ def data_array(results: StudyResults, key: str) -> "xr.DataArray":
     return xr.DataArray(data, {name: coords[name] for name in dims}, dims, key, attrs)
 
 
-def dataset(results: StudyResults) -> "xr.Dataset":
-    """Return all arrays of history.npz as one xarray.Dataset. Shorter axes of clients are filled up with NaN."""
-    import xarray as xr
-
-    attrs = {"name": str(results.manifest.get("name") or ""), "title": title_of(results.manifest)}
-    return xr.Dataset({key: data_array(results, key) for key in results.keys()}, attrs=attrs)  # noqa: SIM118
-
-
-def _by_point(results: StudyResults, key: str) -> dict[int, np.ndarray]:
+def _by_point(results: Results, key: str) -> dict[int, np.ndarray]:
     """Return the arrays of a key by the index of the sweep point, for the points that have it."""
-    found = {p: results.arrays.get(f"{p}/{key}") for p in range(len(results.points))}
+    found = {p: _of_counted(results, p, key) for p in range(len(results.points))}
     return {p: values for p, values in found.items() if values is not None}
 
 
-def _stacked(results: StudyResults, values: Mapping[int, np.ndarray], is_fact: bool) -> np.ndarray:
+def _of_counted(results: Results, p: int, key: str) -> np.ndarray | None:
+    """Return an array of a sweep point. Scores are NaN for the clients that are in no mean, such as attackers."""
+    values, weights = results.history(p, key), results.history(p, WEIGHT) if key in _SCORES else None
+    return values if values is None or weights is None else np.where(weights > 0, values, np.float32(np.nan))
+
+
+def _stacked(results: Results, values: Mapping[int, np.ndarray], is_fact: bool) -> np.ndarray:
     """Stack the arrays of the sweep points, [point, seed, ...], filled up to the largest size of each axis.
 
     A row stands at the place of its seed in ``results.seeds``.
@@ -405,7 +718,7 @@ def _stacked(results: StudyResults, values: Mapping[int, np.ndarray], is_fact: b
     return data
 
 
-def _label_and_unit(results: StudyResults, key: str) -> tuple[str, str]:
+def _label_and_unit(results: Results, key: str) -> tuple[str, str]:
     """Return the words and the unit of an array. A scaled metric's title names the scaled unit, so it is not used."""
     shown, spaced = results.declared.get(key), key.replace("_", " ")
     if shown is None:
@@ -414,7 +727,7 @@ def _label_and_unit(results: StudyResults, key: str) -> tuple[str, str]:
     return label, shown.unit
 
 
-def of_runs(results: StudyResults) -> "pd.DataFrame":
+def of_runs(results: Results) -> "pd.DataFrame":
     """Return a row for each sweep point, seed and evaluated round, with the entries of metrics.jsonl as columns.
 
     The swept settings are columns too, by their paths, after that of the point. A metric that was not measured is NaN.
@@ -430,34 +743,30 @@ def of_runs(results: StudyResults) -> "pd.DataFrame":
     return frame
 
 
-def of_clients(results: StudyResults) -> "pd.DataFrame":
+def of_clients(results: Results) -> "pd.DataFrame":
     """Return a row for each sweep point, seed, evaluated round and client, with the metrics of clients as columns.
 
     A metric that a sweep point does not have is NaN.
     """
     import pandas as pd
+    import xarray as xr
 
-    rounds = results.arrays["rounds"].astype(np.int64)  # as in the other table
-    columns = [key for key, info in results.metrics.items() if info.dims == ("point", "seed", "round", "client")]
+    swept, axes = _settings(results), ("seed", "round", "client")
+    columns = [key for key, info in results.metrics.items() if info.dims == ("point", *axes)]
     frames = []
     for p, point in enumerate(results.points):
-        mobile = results.arrays[f"{p}/is_mobile"]  # [S, N]
-        seeds = results.seeds_of(p)
-        size = (len(seeds), len(rounds), mobile.shape[1])
-        axes = {"seed": np.array(seeds)[:, None, None], "round": rounds[:, None], "client": np.arange(size[2])}
-        of_point: dict[str, Any] = {name: np.broadcast_to(values, size).ravel() for name, values in axes.items()}
-        of_point["is_mobile"] = np.broadcast_to(mobile[:, None], size).ravel()
-        for key in columns:
-            values = results.arrays.get(f"{p}/{key}")
-            of_point[key] = np.nan if values is None else values.ravel()
-        settings = {path: values[point] for path, values in _settings(results).items()}
-        frames.append(pd.DataFrame({"point": point, **settings, **of_point}))
-    return pd.concat(frames, ignore_index=True)
+        found = {key: _of_counted(results, p, key) for key in columns if results.has(p, key)}
+        of_point: dict[str, Any] = {"is_mobile": (("seed", "client"), results.array("is_mobile", p))}
+        of_point |= {key: (axes, values) for key, values in found.items()}
+        rounds = results.arrays["rounds"].astype(np.int64)  # as in the other table
+        frame = xr.Dataset(of_point, {"seed": results.seeds_of(p), "round": rounds}).to_dataframe(axes).reset_index()
+        frames.append(frame.assign(point=point, **{path: values[point] for path, values in swept.items()}))
+    return pd.concat(frames, ignore_index=True)[["point", *swept, *axes, "is_mobile", *columns]]
 
 
-def _settings(results: StudyResults) -> dict[str, dict[str, Any]]:
+def _settings(results: Results) -> dict[str, dict[str, Any]]:
     """Return the value of each swept setting by its path and by the sweep point. Files have infinity as a text."""
-    overrides = {point["id"]: point.get("overrides") or {} for point in results.summary["points"]}
+    overrides = {point["id"]: point.get("overrides") or {} for point in results.outcomes}
     paths = dict.fromkeys(path for of_point in overrides.values() for path in of_point)
     found = {}
     for path in paths:
@@ -468,7 +777,7 @@ def _settings(results: StudyResults) -> dict[str, dict[str, Any]]:
     return found
 
 
-def file_of(results: StudyResults, point: int | str, seed: int | None, at_round: int | None) -> Path:
+def file_of(results: Results, point: int | str, seed: int | None, at_round: int | None) -> Path:
     """Return the file of a run's models.
 
     Args:
@@ -489,7 +798,7 @@ def file_of(results: StudyResults, point: int | str, seed: int | None, at_round:
     if results.workdir is None:
         raise UserError("the study has no workdir, and its models are in files; run it with a workdir")
     place = results.seeds_of(index).index(seed)
-    of_rounds = models_of(results.workdir, results.manifest["points"][index]["runs"][place])
+    of_rounds = models_of(results.workdir, results.manifest["points"][results.places[index]]["runs"][place])
     if not of_rounds:
         raise UserError(f"{results.workdir}: the file of the models of {results.points[index]!r}, seed {seed}, is gone")
     if at_round is not None and at_round not in of_rounds:
@@ -520,12 +829,7 @@ def _listed(numbers: Iterable[int]) -> str:
     return ", ".join(map(str, shown if len(shown) <= 10 else [*shown[:5], "...", *shown[-4:]]))
 
 
-def declared(summary: Mapping[str, Any]) -> list[Shown]:
-    """Return the metrics of a study: the built-in ones and its own."""
-    return [metric.described for metric in BUILT_IN] + [Shown(**own) for own in summary.get("metrics", ())]
-
-
-def write_views(workdir: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
+def write_views(workdir: Path, manifest: Mapping[str, Any]) -> Results:
     """Write metrics.jsonl, summary.json, history.npz and at last config.json of a study whose runs are all there.
 
     The caller has locked the workdir.
@@ -535,7 +839,7 @@ def write_views(workdir: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
       manifest: The content of its config.json. How the study was made is taken from the records.
 
     Returns:
-      The content of summary.json.
+      The results.
 
     Raises:
       UserError: If a record is absent or damaged.
@@ -545,12 +849,12 @@ def write_views(workdir: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     every = [record for of_point in records for record in of_point]
     made = together([record.header["made"] for record in every])
     about = {name: value for name, value in manifest.items() if name != "parts"} | made | {"status": "finished"}
-    results = StudyResults.of_records(about, records, workdir, read_streets(workdir))
+    results = Results.of_records(about, records, workdir)
     disk.write_text(workdir / METRICS, "".join(json.dumps(line) + "\n" for line in results.lines))
     write_json(workdir / "summary.json", results.summary)
     write_arrays(workdir / "history.npz", results.arrays, sum(record.nbytes for record in every))
     write_json(workdir / CONFIG, results.manifest)
-    return results.summary
+    return results
 
 
 def list_files(workdir: Path, made: Iterable[Path]) -> None:

@@ -167,7 +167,7 @@ def at_evaluation(metrics: Metrics, e: int, rows: list[int]) -> dict[str, np.nda
             of_one = values[rows, e]
         if metric.by_round and not of_one.shape[1]:
             continue
-        found[metric.in_files] = metric.on_host(of_one)
+        found[metric.in_files] = metric.reduction.on_host(of_one)
     return found
 
 

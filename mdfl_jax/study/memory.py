@@ -188,8 +188,7 @@ def footprint(study: Study, group: Group) -> Footprint:
     engine = study.experiment.engine
     simulation, carry = group.simulation, group.carry
     models = 4 * simulation.num_params * carry.messages.shape[0]
-    of_clients = jax.eval_shape(simulation.kept, carry).algorithm
-    algorithm = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(of_clients))
+    algorithm = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(carry.algorithm))
     places = _places(simulation)
     one = need(group, places, engine.runs_at_once)
     limit, most = device_limit(engine.memory_mib), 0

@@ -20,7 +20,7 @@ from mdfl_jax.core.outcomes import name_of, text_of
 from mdfl_jax.core.papers import united
 from mdfl_jax.core.sweep_text import split_axes
 from mdfl_jax.results.records import RunRecord, read_records, read_study
-from mdfl_jax.results.results import models_of, write_views
+from mdfl_jax.results.results import Results, models_of, write_views
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.disk import plain
 from mdfl_jax.storage.study_files import (
@@ -44,7 +44,7 @@ Axes = dict[tuple[str, ...], list[tuple[Any, ...]]]
 _MOST_NAMED = 8  # the points with missing runs that one line for the user names
 
 
-def merge(folders: Sequence[Path], out: Path, overwrite: bool = False) -> dict[str, Any]:
+def merge(folders: Sequence[Path], out: Path, overwrite: bool = False) -> Results:
     """Write the study that several workdirs hold together.
 
     The whole study has each combination of the values that the axes have in any part, under each seed of any part. It
@@ -56,7 +56,7 @@ def merge(folders: Sequence[Path], out: Path, overwrite: bool = False) -> dict[s
       overwrite: Whether ``out`` may hold an earlier study, which may be one of the parts.
 
     Returns:
-      The content of summary.json.
+      The results.
 
     Raises:
       UserError: If a folder holds no study, if the studies are of different kinds, if two of them disagree about a run,
@@ -92,13 +92,13 @@ def merge(folders: Sequence[Path], out: Path, overwrite: bool = False) -> dict[s
         for part in parts:
             if (part.workdir / STREETS).is_file() and part.workdir.resolve() != out.resolve():
                 disk.write(out / STREETS, partial(shutil.copy, part.workdir / STREETS))
-        summary = write_views(out, manifest | {"files": held})
+        results = write_views(out, manifest | {"files": held})
         used = {name for record in files.values() for name in (record.name, *record.header["goes_on_from"])}
         for path in written_files(out, ()):
             name = RUN.match(path.name)
             if path.parent != out and name and name[0] not in used:
                 path.unlink(missing_ok=True)
-    return summary
+    return results
 
 
 @dataclass(frozen=True)

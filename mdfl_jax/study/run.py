@@ -18,12 +18,11 @@ from mdfl_jax.config.resolve import Config, as_config, default_config
 from mdfl_jax.core import devices, hosts, program_cache
 from mdfl_jax.core.errors import UserError, check_path
 from mdfl_jax.data import sources
-from mdfl_jax.report.results import Results
 from mdfl_jax.results.records import read_records
-from mdfl_jax.results.results import StudyResults, write_views
+from mdfl_jax.results.results import Results, write_views
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.disk import write_arrays, write_json
-from mdfl_jax.storage.study_files import CONFIG, METRICS, STREETS, VIEWS, locked, read_config, read_streets, runs_in
+from mdfl_jax.storage.study_files import CONFIG, METRICS, STREETS, VIEWS, locked, read_config, runs_in
 from mdfl_jax.storage.study_files import LOGGERS as FOLDER
 from mdfl_jax.study import memory
 from mdfl_jax.study import workdir as workdirs
@@ -159,7 +158,7 @@ def _make_study_of(config: ConfigDict, data: Mapping[str, Any] | None) -> Study:
 
 def run_or_resume(
     study: Study, workdir: Path, options: RunOptions = RunOptions(), **changes: Any
-) -> tuple[dict[str, Any], bool]:
+) -> tuple[Results | None, bool]:
     """Run what is missing of a study in a workdir, and write its results.
 
     A study is the set of its runs. So this begins a study, goes on with one, adds seeds, sweep points or rounds to one,
@@ -173,7 +172,7 @@ def run_or_resume(
       changes: Fields of `RunOptions` that differ from ``options``.
 
     Returns:
-      (the summary, whether all runs were there before).
+      (the results, None for a worker; whether all runs were there before).
 
     Raises:
       Interrupted: On SIGINT, SIGTERM or SIGHUP, or if ``on_evaluation`` has returned True. The state is saved.
@@ -186,7 +185,7 @@ def run_or_resume(
     there = set() if options.overwrite else files.finished()
     missing = [run for run in study.runs if study.name(run) not in there]
     if not missing and options.is_worker:
-        return {}, True
+        return None, True
     if not missing:
         with locked(workdir):
             if not Workers(workdir).others():
@@ -225,7 +224,7 @@ def run_or_resume(
                 begin(others)
             _run_missing(files, workers, options, not others)
     if options.is_worker:
-        return {}, False
+        return None, False
     with locked(workdir):
         if not Workers(workdir).others():
             files.tidy()
@@ -271,8 +270,8 @@ def _run_missing(files: RunFiles, workers: Workers, options: RunOptions, is_firs
         runner.run()
 
 
-def _write_views(files: RunFiles) -> dict[str, Any]:
-    """Write the views of a study whose runs are all there, and return its summary.
+def _write_views(files: RunFiles) -> Results:
+    """Write the views of a study whose runs are all there, and return its results.
 
     If another command has extended the study meanwhile, that command writes them.
     """
@@ -282,16 +281,16 @@ def _write_views(files: RunFiles) -> dict[str, Any]:
         return write_views(workdir, manifest | {"files": there.get("files", [])})
     more = "another command has added runs to this study, and writes the files of all when they are there"
     files.log(f"{workdir}: {more}")
-    return StudyResults.of_records(manifest, read_records(workdir, manifest), workdir, read_streets(workdir)).summary
+    return Results.of_records(manifest, read_records(workdir, manifest), workdir)
 
 
-def _as_wanted(files: RunFiles, held: WorkdirContent) -> dict[str, Any]:
-    """Return the summary of a study whose runs are all there. Views of another one are written anew before."""
+def _as_wanted(files: RunFiles, held: WorkdirContent) -> Results:
+    """Return the results of a study whose runs are all there. Views of another one are written anew before."""
     manifest, there, workdir = files.manifest, held.manifest or {}, files.workdir
     differs = any(there.get(name) != manifest[name] for name in ("config", "points", "seeds", "name", "title"))
     whole = there.get("status") == "finished" and all((workdir / name).is_file() for name in VIEWS)
     if whole and not differs:
-        return StudyResults.open(workdir).summary
+        return Results.open(workdir)
     why = in_words(held.changed) or ("in another order" if whole else "all runs are there")
     files.log(f"{workdir}: {why}; the results are written anew, and nothing is run")
     return write_views(workdir, manifest | {"files": there.get("files", [])})

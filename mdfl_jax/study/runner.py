@@ -106,7 +106,7 @@ class Program:
     def kept(self) -> Any:
         """Return the state in the form that is saved, which is the same for any devices."""
         hosts.tell("kept")
-        return self.group.simulation.kept(self._state(), before=1)
+        return self._state()
 
     def models(self) -> Any:
         """Return the state of which the models are kept, with NumPy leaves [runs, ...]."""
@@ -120,13 +120,11 @@ class Program:
           arrays: The saved state; None on all hosts but the first, which sends it to them.
         """
         hosts.tell("restore")
-        host = self._state()
-        template, tree = jax.tree.flatten(self.group.simulation.kept(host, before=1))
+        template, tree = jax.tree.flatten(self._state())
         if arrays is not None:
             template = [_leaf(arrays, f"{i:04d}", leaf) for i, leaf in enumerate(template)]
         saved = list(map(hosts.of_first, template))
-        state = self.group.simulation.restored(jax.tree.unflatten(tree, saved), host, before=1)
-        parts = self.placement.split(state)
+        parts = self.placement.split(jax.tree.unflatten(tree, saved))
         self.carry = [part._replace(clients=own.clients) for part, own in zip(parts, self.carry, strict=True)]
 
 

@@ -74,8 +74,8 @@ def leaves_of(group: Group) -> dict[str, jax.ShapeDtypeStruct]:
     of the program have their names in place of an index. So a state can go on in a program with further rules: only the
     state of a run's own rule ever changes.
     """
-    if group.simulation not in _LEAVES:  # it is traced, which takes a second for a large model
-        leaves = jax.tree_util.tree_leaves_with_path(jax.eval_shape(group.simulation.kept, group.carry))
+    if group.simulation not in _LEAVES:  # its carry is traced, which takes a second for a large model
+        leaves = jax.tree_util.tree_leaves_with_path(group.carry._replace(clients=None))
         by_rule = lambda found: f".rules[{group.rules[int(found[1])]}]"  # noqa: E731
         names = (re.sub(r"\.rules\[(\d+)\]", by_rule, jax.tree_util.keystr(path)) for path, _ in leaves)
         _LEAVES[group.simulation] = {name: leaf for name, (_, leaf) in zip(names, leaves)}

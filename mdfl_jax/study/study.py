@@ -47,6 +47,7 @@ from mdfl_jax.config.sections import (
 )
 from mdfl_jax.core import devices, hosts, own_files, rng, stages
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.outcomes import enumerated
 from mdfl_jax.core.own_files import place, shown, words
 from mdfl_jax.core.section import PICKED, Built, is_counted, sections_in
 from mdfl_jax.core.sharding import SEED, client_mesh
@@ -477,35 +478,33 @@ def runs_per_batch(experiment: Experiment, num_points: int) -> int:
 def mesh_for(experiment: Experiment, num_runs: int) -> Mesh | None:
     """Return the mesh of a batch of runs, with as many columns as the configuration sets.
 
-    If it sets none, all devices share a run if there are fewer runs than devices and the task is not light, and always
-    if they are those of several hosts. Otherwise there is no mesh (None), and each device has runs of its own.
+    If it sets none, as many devices as divide the clients share a run if there are fewer runs than devices and the task
+    is not light, and always if they are those of several hosts. Otherwise there is no mesh (None), and each device has
+    runs of its own.
 
     Raises:
-      UserError: If the number of columns does not divide the number of devices, or if several hosts have nothing to
-        share: one column, or fewer clients than columns.
+      UserError: If the number of columns does not divide the number of devices and that of the clients, or if several
+        hosts have nothing to share.
     """
-    found, wanted = devices.devices(), experiment.engine.client_devices
-    fitting = [str(k) for k in range(1, len(found) + 1) if len(found) % k == 0]
-    if wanted and str(wanted) not in fitting:
-        allowed = " or ".join([", ".join(fitting[:-1]), fitting[-1]] if fitting[1:] else fitting)
-        number = f"the {len(found)} devices" if len(found) > 1 else "the one device"
-        raise UserError(f"engine.client_devices is {wanted}; it must divide {number}: {allowed}")
+    found, wanted, clients = devices.devices(), experiment.engine.client_devices, experiment.network.num_clients
+    fitting = [k for k in range(1, len(found) + 1) if len(found) % k == 0 and clients % k == 0]
+    number = f"the {len(found)} devices" if len(found) > 1 else "the one device"
+    both = f"{number} and the {clients} clients (network.num_clients)"
+    if wanted and wanted not in fitting:
+        allowed = enumerated(list(map(str, fitting)), "or")
+        raise UserError(f"engine.client_devices is {wanted}; it must divide {both}: {allowed}")
     if hosts.many() > 1:
-        columns, clients = wanted or len(found), experiment.network.num_clients
-        if columns == 1:
+        if wanted == 1:
             raise UserError(
                 "engine.client_devices is 1, and with --hosts devices share each run; --workers or the same command on "
                 "each host divides the runs instead"
             )
-        if clients < columns:
-            smaller = ", ".join(k for k in fitting if 1 < int(k) <= clients)
-            raise UserError(
-                f"network.num_clients is {clients}, and {columns} devices of {hosts.many()} hosts share a run; at "
-                f"least {columns} clients are needed{smaller and f', or a smaller engine.client_devices: {smaller}'}"
-            )
-        return client_mesh(found, columns)
+        if fitting == [1]:
+            why = f"with --hosts devices share each run, and no number above 1 divides {both}"
+            raise UserError(f"network.num_clients is {clients}; {why}")
+        return client_mesh(found, wanted or fitting[-1])
     few = num_runs < len(found) and not task_of(experiment).is_light
-    return client_mesh(found, wanted or (len(found) if few else 1))
+    return client_mesh(found, wanted or (fitting[-1] if few else 1))
 
 
 def set_precision(experiment: Experiment) -> None:

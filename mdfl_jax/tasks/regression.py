@@ -9,11 +9,9 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from mdfl_jax.core import sharding
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.numbers import Numbers, number
-from mdfl_jax.core.trees import rows_like
-from mdfl_jax.core.types import ClientParams, Params, Score, Spread, Task
+from mdfl_jax.core.types import ClientParams, Params, Score, Scoring, Spread, Task, TaskHooks
 from mdfl_jax.data.batching import Batch, Epochs, draw_epochs
 from mdfl_jax.tasks.gradients import PerSample
 from mdfl_jax.tasks.scoring import MANY, by_group
@@ -57,10 +55,10 @@ class RegressionClients(NamedTuple):
     """The data that a seed drew.
 
     Attributes:
-      train: [N, q, n] and [N, q], q samples a client; zeros in the padding rows of a mesh.
+      train: [N, q, n] and [N, q], q samples a client.
       test: [T, n] and [T].
       validation: [T, n] and [T], drawn independently of ``test``.
-      num_samples: [N] int32, q for each client and 0 for each padding row.
+      num_samples: [N] int32, q for each client.
       label_counts: [N, C] int32; C = 2 for the labels 0 and 1 of the logistic regression, and C = 1 for the linear one.
       l2: [] lambda.
     """
@@ -141,7 +139,6 @@ class Regression:
     Attributes:
       kind: "linear" or "logistic".
       num_clients: N.
-      rows: N, with the padding rows of a mesh.
       dimension: n.
       samples_per_client: q.
       test_samples: T.
@@ -151,7 +148,6 @@ class Regression:
 
     kind: str
     num_clients: int
-    rows: int
     dimension: int
     samples_per_client: int
     test_samples: int
@@ -167,7 +163,7 @@ class Regression:
         key_truth, key_shift, key_train, key_test, key_validation = jax.random.split(key, 5)
         truth = draw_truth(key_truth, self.dimension, self.dtype, hparams.truth_share)
         train = self._training_samples(key_train, self._truths(key_shift, truth, hparams.shift))
-        held = jnp.where(self._is_client, jnp.int32(self.samples_per_client), 0)
+        held = jnp.full(self.num_clients, self.samples_per_client, jnp.int32)
         ones = jnp.sum(train.targets > 0.5, axis=1, dtype=jnp.int32)
         return RegressionClients(
             train=train,
@@ -178,20 +174,15 @@ class Regression:
             l2=jnp.asarray(hparams.l2, self.dtype),
         )
 
-    @property
-    def _is_client(self) -> jax.Array:
-        return jnp.arange(self.rows) < self.num_clients
-
     def _truths(self, key: jax.Array, truth: jax.Array, shift: jax.Array | float) -> jax.Array:
-        """Draw each client's truth around the common one, [rows, n]."""
-        own = jax.random.normal(key, (self.rows, self.dimension), self.dtype) * jnp.asarray(shift, self.dtype)
+        """Draw each client's truth around the common one, [N, n]."""
+        own = jax.random.normal(key, (self.num_clients, self.dimension), self.dtype) * jnp.asarray(shift, self.dtype)
         return truth + jnp.where(truth != 0, own, 0)
 
     def _training_samples(self, key: jax.Array, truths: jax.Array) -> Samples:
-        """Draw the samples of each client from its truth; those of padding rows are zeros."""
+        """Draw the samples of each client from its truth."""
         draw = lambda k, w: draw_samples(k, self.kind, w, self.samples_per_client)  # noqa: E731
-        train = jax.vmap(draw)(jax.random.split(key, self.rows), truths)
-        return jax.tree.map(lambda x: jnp.where(rows_like(self._is_client, x), x, 0), train)
+        return jax.vmap(draw)(jax.random.split(key, self.num_clients), truths)
 
     def gradient(
         self,
@@ -206,7 +197,7 @@ class Regression:
         """Compute the mean losses and gradients of all clients; see `mdfl_jax.core.types.Task`."""
         (features, targets), weights = clients.train, client_params["w"]
         if batch is not None or (self.batch_size and not whole):
-            shape = self.rows, self.batch_size
+            shape = self.num_clients, self.batch_size
             drawn = jax.random.randint(key, shape, 0, self.samples_per_client) if batch is None else batch.sample
             features, targets = jax.vmap(lambda a, b, i: (a[i], b[i]))(features, targets, drawn)
         mean: Callable[[jax.Array], jax.Array] = partial(jnp.mean, axis=1)
@@ -227,8 +218,8 @@ class Regression:
 
     def epochs(self, data: None, clients: RegressionClients, key: jax.Array, num_epochs: int, equal: bool) -> Epochs:
         """Draw the minibatches of local epochs; see `mdfl_jax.core.types.Task`."""
-        q, row = self.samples_per_client, jnp.arange(self.rows, dtype=jnp.int32)
-        sample = jnp.tile(jnp.arange(q, dtype=jnp.int32), self.num_clients)  # not of padding: devices change no draw
+        q, row = self.samples_per_client, jnp.arange(self.num_clients, dtype=jnp.int32)
+        sample = jnp.tile(jnp.arange(q, dtype=jnp.int32), self.num_clients)
         return draw_epochs(key, num_epochs, sample, q * row, clients.num_samples, self.batch_size, equal)
 
     def objective(self, data: None, clients: RegressionClients, params: ClientParams) -> jax.Array:
@@ -281,8 +272,8 @@ def regression(
         raise UserError(unknown_name("regression", kind, _KINDS))
     if precision not in ("float32", "float64"):
         raise UserError(f"precision is {precision}; a regression has float32 or float64")
-    rows, dtype = sharding.padded(num_clients, mesh), jnp.dtype(precision)
-    of = Regression(kind, num_clients, rows, dimension, samples_per_client, test_samples, batch_size, dtype)
+    dtype = jnp.dtype(precision)
+    of = Regression(kind, num_clients, dimension, samples_per_client, test_samples, batch_size, dtype)
     return Task(
         num_clients,
         None,
@@ -290,10 +281,9 @@ def regression(
         of.init,
         of.gradient,
         of.evaluate,
-        objective=of.objective,
-        validate=of.validate,
-        passes=of.epochs if batch_size else None,
-        spread=Spread(mesh, _by_client),
+        Spread(mesh, _by_client),
+        Scoring(objective=of.objective, validate=of.validate),
+        TaskHooks(passes=of.epochs if batch_size else None),
     )
 
 

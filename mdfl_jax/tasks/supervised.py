@@ -17,7 +17,7 @@ from mdfl_jax.core.flops import Products, products
 from mdfl_jax.core.numbers import Numbers
 from mdfl_jax.core.rng import stream
 from mdfl_jax.core.trees import STATISTICS, chosen_leaves, joined_leaves, rows_like, trained, with_trained
-from mdfl_jax.core.types import ClientParams, Links, Params, Score, Scoring, Spread, Tally, Task
+from mdfl_jax.core.types import ClientParams, Links, Params, Score, Scoring, Spread, Tally, Task, TaskHooks
 from mdfl_jax.data.augment import check_augmentation, draw_views, show
 from mdfl_jax.data.batching import (
     Batch,
@@ -237,8 +237,7 @@ class Learner:
     ) -> SupervisedClients:
         """Divide the training samples among the clients; see `mdfl_jax.core.types.Task`."""
         owner = self.owner(data, hparams, key, places)
-        num_rows = sharding.padded(self.asked.num_clients, self.asked.mesh)
-        index = index_clients(owner, data.strata, num_rows, self.num_strata)
+        index = index_clients(owner, data.strata, self.asked.num_clients, self.num_strata)
         blocks = None if self.asked.batch_size else self.all_blocks(index)
         return SupervisedClients(index, blocks, self.frozen(data, key) if self.asked.trainable else None)
 
@@ -341,12 +340,15 @@ class Learner:
 
     @_with_frozen
     def over_test(
-        self, data: SupervisedData, clients: SupervisedClients, client_params: ClientParams, tally: Tally
+        self, data: SupervisedData, clients: SupervisedClients, client_params: ClientParams, tally: Tally, *given: Any
     ) -> Any:
-        """Add up a function of outputs and targets over all test samples; see `mdfl_jax.core.types.Task`."""
-        of_targets = lambda y_test, outputs, sample, mask: tally(outputs, y_test[sample], mask)  # noqa: E731
+        """Add up a function of outputs and targets over all test samples; see `mdfl_jax.core.types.Scoring`."""
+
+        def of_targets(shared: Any, outputs: jax.Array, sample: jax.Array, mask: jax.Array) -> Any:
+            return tally(outputs, shared[0][sample], mask, *shared[1:])
+
         with self.in_precision():
-            return self.evaluator.over_samples(data, client_params, of_targets, data.y_test)
+            return self.evaluator.over_samples(data, client_params, of_targets, (data.y_test, *given))
 
     @_with_frozen
     def local_accuracy(
@@ -411,11 +413,6 @@ def _make(asked: TaskRequest) -> Task:
         learner.init,
         learner.gradient,
         learner.evaluate,
-        validate=learner.validate if dataset.x_validation is not None else None,
-        by_place=getattr(PARTITIONS.numbers(asked.partition), "needs_places", False),
-        owner=learner.owner,
-        in_round=learner.in_round if dataset.targets is Targets.LABELS else None,
-        passes=learner.epochs if asked.batch_size else None,
         spread=Spread(asked.mesh, _by_client, learner.sizes.alone),
         scoring=Scoring(
             in_turn=learner.sizes.chunk > 0,
@@ -423,6 +420,13 @@ def _make(asked: TaskRequest) -> Task:
             num_labels=dataset.num_classes if dataset.targets is Targets.LABELS else None,
             local_accuracy=learner.local_accuracy if dataset.client_test is not None else None,
             part=Part(len(dataset.y_test), learner.evaluate_part),
+            validate=learner.validate if dataset.x_validation is not None else None,
+        ),
+        hooks=TaskHooks(
+            by_place=getattr(PARTITIONS.numbers(asked.partition), "needs_places", False),
+            owner=learner.owner,
+            in_round=learner.in_round if dataset.targets is Targets.LABELS else None,
+            passes=learner.epochs if asked.batch_size else None,
         ),
     )
 

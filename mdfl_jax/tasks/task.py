@@ -69,7 +69,7 @@ class TaskKind(NamedTuple):
       of_datasets: whether it learns from a data set, with a model and a partition; else each seed draws its data.
       precisions: the precisions that it supports.
       has_objective: whether it has an objective, which the stop rule needs.
-      has_epochs: whether it has minibatches of epochs (`mdfl_jax.core.types.Task.passes`).
+      has_epochs: whether it has minibatches of epochs (`mdfl_jax.core.types.TaskHooks.passes`).
       is_light: whether its rounds take only microseconds; then devices share a run only on request.
     """
 

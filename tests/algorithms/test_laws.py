@@ -99,7 +99,7 @@ def test_a_task_that_cannot_give_what_an_algorithm_asks_for_is_told_so():
         run(ALGORITHMS["dmgt_svrg"](Settings()), numbers_of("dmgt_svrg"), problem, [graph()])
 
 
-@pytest.mark.parametrize("name", [name for name in ALGORITHMS if ALGORITHMS[name](Settings()).asynchronous])
+@pytest.mark.parametrize("name", [name for name in ALGORITHMS if ALGORITHMS[name](Settings()).traits.asynchronous])
 def test_models_of_algorithms_without_rounds_come_together(name):
     """Without steps: consensus, AD-PSGD's mean is that of the first models, and OSGP loses nothing on the way.
 

@@ -13,8 +13,8 @@ import mdfl_jax
 from mdfl_jax.cli import cite
 from mdfl_jax.core import papers
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.setting import describe_making
+from mdfl_jax.results.results import Results
 from mdfl_jax.study import make_study
 from mdfl_jax.study.merge import merge
 from mdfl_jax.study.workdir import manifest_of
@@ -55,7 +55,7 @@ def test_a_study_keeps_what_to_cite_and_merged_studies_have_it_of_all(call, tmp_
     status, out, err = call(cite, f"--config={tmp_path / 'two'}")
     assert (status, err) == (0, "")
     assert "mobility dcm, eq. 13" in out
-    facts = describe_making(read_workdir(tmp_path / "two"))[0].entries
+    facts = describe_making(Results.read(tmp_path / "two").shown())[0].entries
     (of_report,) = [entry.text for entry in facts if "cite" in entry.name]
     assert "Lian et al. 2017 (algorithm dpsgd). " in of_report
     assert of_report.endswith(". mdfl cite FOLDER prints the BibTeX entries")

@@ -35,7 +35,7 @@ extra => unexpected argument 'extra'; settings are given as --name=value
 --config.network.radis=3 => unknown config key 'network.radis' (did you mean 'network.radius'?); among the
 --config.data.name=/nowhere/mine.csv => data.name is '/nowhere/mine.csv', a path; a file is named by its folder
 --config.data.name=cifar10 => reads a prepared one; data.name=digits needs no files, as in mdfl sweep digits
---config.engine.client_devices=3 => engine.client_devices is 3; it must divide the 8 devices: 1, 2, 4 or 8
+--config.engine.client_devices=3 => engine.client_devices is 3; it must divide the 8 devices and the 6
 --config.network.mobility=dam => --config.network.mobility is given, and the sweep varies this field
 --config.sweep=network.radius=HUGE --config.baseline= => sweep has 100,000 points; at most 10,000 are allowed
 --config.rounds=100000000 => rounds is 100000000; it must be at most 2000000: a run has at most 1,000,000 evaluations

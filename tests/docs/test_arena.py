@@ -5,7 +5,7 @@ from scipy import stats
 
 from benchmarks import arena, beside
 from mdfl_jax.contrib.panels.rivals import Matrix
-from mdfl_jax.report.read import Axis
+from mdfl_jax.results.axes import Axis
 
 SETTINGS = ["num mobile = 1, radius = 2", "num mobile = 3, radius = 2"]
 RULES = ["waypoint", "dcm", "waiting"]
@@ -43,12 +43,15 @@ def test_rivals_beside_another_study_are_paired_by_setting_and_seed(monkeypatch)
 
     class Study:
         def __init__(self, points):
-            self.points = [{"overrides": point} for point in points]
+            self.outcomes = [{"overrides": point} for point in points]
             self.manifest, self.config = {"seeds": list(range(12))}, {"name": "other"}
+
+        def shown(self):
+            return self
 
     accuracies = {"ours": ours, "theirs": theirs}
     monkeypatch.setattr(beside, "accuracy_with_data", lambda made, run: accuracies[made])
-    monkeypatch.setattr(beside, "read_workdir", lambda made: Study(there))
+    monkeypatch.setattr(beside.Results, "read", lambda made: Study(there))
     fixed = beside.parsed("network.mobility=dcm,network.movers=least")
     found = beside.beside("ours", Study(here), MATRIX, "theirs", fixed)
     by_hand = (ours[2] - theirs[3] + ours[5] - theirs[2]) / 2  # waiting, radius 1 and 2

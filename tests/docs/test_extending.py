@@ -12,7 +12,7 @@ import pytest
 from tiny import run_study
 
 from mdfl_jax.cli import new
-from mdfl_jax.report.page import write_report
+from mdfl_jax.results.results import Results
 from mdfl_jax.study import make_study
 
 pytestmark = pytest.mark.usefixtures("unregistered")
@@ -75,7 +75,7 @@ def test_what_observes_a_study_is_in_its_files_and_in_its_report(tmp_path):
     *_, config = (config_of(title, tmp_path / f"{k}") for k, title in enumerate(OBSERVERS))
     config.loggers, config.model.name, out = "accuracies", "linear", tmp_path / "out"
     summary = run_cut_down(config, out)
-    page = write_report(out).read_text()
+    page = Results.read(out).report().read_text()
     with np.load(out / "history.npz") as found:
         history = dict(found)
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]

@@ -25,7 +25,7 @@ from mdfl_jax.tasks import classification
 from mdfl_jax.tasks.gradients import Tiling
 from mdfl_jax.tasks.regression import LinearNumbers, regression
 
-N = 7
+N = 8
 
 
 def simulation(task, schedule, hparams=None):
@@ -48,14 +48,14 @@ def owners(mesh):
 
 
 def a_sample(mesh):
-    task = classification(toy_dataset(num_test=64), make_model("linear", 3), 11, mesh=mesh)
+    task = classification(toy_dataset(num_test=64), make_model("linear", 3), 12, mesh=mesh)
     return simulation(task, Schedule(6, 2, eval_clients=6, eval_samples=40))
 
 
 def batch_statistics(mesh, batch_size=10):
     """Crops and flips; minibatches, or blocks that the devices share."""
     how = {"tiling": Tiling(30), "augmentation": Augmentation(1, True)}
-    task = classification(toy_dataset(), Normalised(), 11, batch_size=batch_size, mesh=mesh, **how)
+    task = classification(toy_dataset(), Normalised(), 12, batch_size=batch_size, mesh=mesh, **how)
     return simulation(task, Schedule(2, 2), toy_hparams(alpha=0.05))
 
 

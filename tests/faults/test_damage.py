@@ -10,7 +10,6 @@ from made_study import made
 
 from mdfl_jax import Results
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.report.read import read_workdir
 from mdfl_jax.results.records import read_records
 from mdfl_jax.storage.study_files import read_config
 from tests.faults.harness import GROWN, KILLED, SMALL, calls_of, damages, results, sweep, verdict
@@ -52,7 +51,7 @@ def test_damaged_files_of_a_study_that_goes_on(tally, study, undisturbed, tmp_pa
 
 def everything(folder):
     """All that Python, a merge and the report read of a finished study, by the name of the run."""
-    read_workdir(folder)
+    Results.read(folder).shown()
     Results.load(folder)
     records = read_records(folder, read_config(folder))
     return {record.name: record.measured() for of_point in records for record in of_point}

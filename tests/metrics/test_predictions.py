@@ -15,7 +15,7 @@ from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.metrics import ON_REQUEST
 from mdfl_jax.metrics.built_in.on_request import BINS
 from mdfl_jax.networks.spatial import spatial
-from mdfl_jax.report.page import write_report
+from mdfl_jax.results.results import Results
 from mdfl_jax.study import make_study
 
 N, C = 6, 4  # label 3 has training samples and no test samples
@@ -33,7 +33,7 @@ def dataset():
 def measured():
     """The models after two rounds, their logits for the test samples, and all metrics on request."""
     task = toy_task(N, dataset=dataset())
-    schedule = Schedule(2, 2, metrics=tuple(one.name for one in ON_REQUEST if "labels_here" not in one.needs))
+    schedule = Schedule(2, 2, metrics=tuple(one.name for one in ON_REQUEST if "labels_here" not in one.scores.needs))
     simulation = Simulation(task, spatial(N, 5, ["static"]), dpsgd(), schedule)
     hparams, key = toy_hparams(0, alpha=0.3, lr=0.05), jax.random.key(0)
     carry, _ = jax.jit(simulation.init)(simulation.data, hparams, key)
@@ -101,4 +101,4 @@ def test_they_are_in_every_file(tmp_path):
         last = arrays["0/personal_accuracy"][:, -1].astype(float)
     point = json.loads((tmp_path / "summary.json").read_text())["points"][0]["personal_accuracy"]
     assert point["per_seed"] == [float(np.nanmean(of_seed)) for of_seed in last]
-    assert "personal accuracy (%)" in write_report(tmp_path).read_text()
+    assert "personal accuracy (%)" in Results.read(tmp_path).report().read_text()

@@ -76,5 +76,5 @@ def test_of_many_clients_the_records_of_one_byte_are_kept():
     for clients, names in ((256, ("links", "present")), (257, ("present",))):
         measured, records = choose_records(metrics_of((present,)), clients, 400, True, 8)
         assert (records.names, records.kept, records.why) == (names, True, "")
-        assert {metric.name for metric in measured if metric.record} == {"position", *names}
+        assert {metric.name for metric in measured if metric.rows.record} == {"position", *names}
     assert records.size == 400 * 257

@@ -32,7 +32,7 @@ from mdfl_jax import UserError
 from mdfl_jax.contrib.strategies.dcm_weighted import dcm_weighted
 from mdfl_jax.contrib.strategies.learnt import COUNT
 from mdfl_jax.contrib.strategies.spectral import spectral
-from mdfl_jax.core.sharding import held_by
+from mdfl_jax.core.types import Held
 from mdfl_jax.mobility import MOBILITIES, Movement, Sight, best, strategy
 from mdfl_jax.mobility.choosing import LARGEST, LARGEST_IN_PLANE, NEVER, Sites
 from mdfl_jax.mobility.registry import RENAMED
@@ -346,7 +346,7 @@ def test_a_round_tells_how_the_models_before_it_differed(changes):
     (group,) = make_study(tiny_config(**changes)).groups
     of, data, hparams, key = group.simulation, group.simulation.data, group.hparams[0], jax.random.key(3)
     carry = jax.jit(lambda: of.first(data, hparams, key))()
-    held = held_by(jax.jit(lambda: of.partition(data, hparams, key))(), of.num_clients)
+    held = Held.by(jax.jit(lambda: of.partition(data, hparams, key))())
     hears = jax.jit(lambda carry: of.network.step(hparams.network, key, carry.round, carry.network, held)[1].adjacency)
     go = jax.jit(lambda carry: of.round(data, hparams, key, carry))
     remembered, changed = np.asarray(memory_of(carry.network).differs), 0

@@ -14,7 +14,7 @@ from mdfl_jax.contrib.radios.its_g5 import TABLE as ITS_G5
 from mdfl_jax.contrib.radios.nr_sidelink import TABLE as SIDELINK
 from mdfl_jax.core.links import ALL_PAIRS
 from mdfl_jax.core.rng import stream_at
-from mdfl_jax.core.sharding import Held
+from mdfl_jax.core.types import Held
 from mdfl_jax.mobility.plane import Motion
 from mdfl_jax.mobility.trace import of_one_form, tracks
 from mdfl_jax.networks.contact import Met

@@ -9,6 +9,7 @@ is not in the table, or a row of the table that is not refused.
 """
 
 import argparse
+import itertools
 import json
 import os
 import random
@@ -18,10 +19,8 @@ import tempfile
 import time
 from collections import Counter
 from datetime import date
-from itertools import combinations
 from pathlib import Path
 
-DEFAULT = ("algorithm", "dpsgd")  # which nobody chooses
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "benchmarks" / "results" / "reference.json"
 
@@ -78,21 +77,28 @@ def draw(minutes, seed, before, tally_file=None):
 
     Pairs that are often in the matrix ``before`` are drawn less often, and those that are refused once.
     """
+    import jax
+
     from tests.reference.configurations import ENOUGH, PAIRS, SLOTS, capabilities, drawn, is_refused, pair
     from tests.reference.refusals import reasons
 
     rng, found, until = random.Random(seed), {}, time.monotonic() + 60 * minutes
-    pairs = [(a, b) for a, b in combinations(PAIRS, 2) if a[0] != b[0]]
+    pairs = [(a, b) for a, b in itertools.combinations(PAIRS, 2) if a[0] != b[0]]
     rng.shuffle(pairs)
     seen = Counter()
     for (a, b), counts in before.items():
         a, b = choice_of(a), choice_of(b)
-        if DEFAULT not in (a, b):
-            refused = set(counts) == {"refused"} and is_refused(a, b, reasons)
-            seen[pair(a, b)] = ENOUGH if refused else counts.total() - counts["refused"]
-    while time.monotonic() < until:
+        refused = set(counts) == {"refused"} and is_refused(a, b, reasons)
+        seen[pair(a, b)] = ENOUGH if refused else counts.total() - counts["refused"]
+    for count in itertools.count():
+        if time.monotonic() > until:
+            return found
+        if count % 20 == 19:
+            jax.clear_caches()  # a compiled program holds some 20 MiB
         wanted = min(pairs, key=seen.__getitem__)
         one = drawn(rng, wanted, seen, reasons, grows=bool(before))
+        if tally_file:
+            now_drawn(tally_file).write_text(f"{one.changes()}")
         try:
             verdicts = tried(one)
         except Exception as error:
@@ -102,12 +108,17 @@ def draw(minutes, seed, before, tally_file=None):
             if verdict == "refused":
                 seen[wanted] += ENOUGH // 3
             else:
-                seen.update(combinations([(slot, choices[slot]) for slot in SLOTS if slot in choices], 2))
-            for each in combinations(capabilities(choices), 2):
+                had = {"algorithm": "dpsgd", **choices}
+                seen.update(itertools.combinations([(slot, had[slot]) for slot in SLOTS if slot in had], 2))
+            for each in itertools.combinations(capabilities(choices), 2):
                 found.setdefault(each, Counter())[verdict] += 1
         if tally_file:
             Path(tally_file).write_text(json.dumps([[*pair, dict(counts)] for pair, counts in found.items()]))
-    return found
+
+
+def now_drawn(tally_file):
+    """The file with what a process draws now, for processes that JAX ends."""
+    return Path(f"{tally_file}.now")
 
 
 def smallest(one, error):
@@ -137,8 +148,8 @@ def report(found):
     from tests.reference.configurations import ENOUGH, PAIRS, is_refused
     from tests.reference.refusals import reasons
 
-    names = [f"{slot}: {choice}" for slot, choice in (DEFAULT, *PAIRS)]
-    possible = [(a, b) for a, b in combinations(sorted(names), 2) if a.split(":")[0] != b.split(":")[0]]
+    names = [f"{slot}: {choice}" for slot, choice in PAIRS]
+    possible = [(a, b) for a, b in itertools.combinations(sorted(names), 2) if a.split(":")[0] != b.split(":")[0]]
     judged = {pair: counts.get("equal", 0) for pair, counts in found.items()}
     of_others = {pair for pair, counts in found.items() if counts.get("refused") and not judged.get(pair)}
     refused = {(a, b) for a, b in of_others if is_refused(choice_of(a), choice_of(b), reasons)}
@@ -175,6 +186,9 @@ def main():
             for k, file in enumerate(files)
         ]
         failed = [seed + k for k, each in enumerate(started) if each.wait()]
+        for file, each in zip(files, started):
+            if each.returncode < 0:
+                print(f"ended by signal {-each.returncode} at\n  {now_drawn(file).read_text()}", file=sys.stderr)
         found = {}
         for file in files:
             for a, b, counts in json.loads(file.read_text()) if file.exists() else []:

@@ -209,7 +209,7 @@ SLOTS = {
         "listed": {"attack.who": "listed", "attack.clients": "0,3"},
         "later": {"attack.from_round": 2, "attack.memory": 1},
     },
-    "algorithm": {name: {"algorithm.name": name} for name in ALGORITHMS if name != "dpsgd"},
+    "algorithm": {name: {"algorithm.name": name} for name in ALGORITHMS},
     "compressor": {name: {"algorithm.compressor": name} for name in COMPRESSORS},
     "aggregation": {name: {"algorithm.aggregation": name} for name in RULES},
     "links": {"lists": {"engine.links": "lists"}},
@@ -279,6 +279,15 @@ def completed(rng, choices):
     return choices
 
 
+def fitting(rng, choices, clients, refuses):
+    """Choices with those that some cannot be without, and whether all of 24 ways to choose these are refused."""
+    for _ in range(24):
+        more = completed(rng, dict(choices))
+        if not refuses(configured(more, clients, 4, 1)):
+            return more, False
+    return more, True
+
+
 def configured(choices, clients, rounds, every):
     """The changes of the default configuration for choices by slot."""
     found = dict(BASE) | (grid("random_movement") if "world" not in choices else {})
@@ -313,6 +322,8 @@ def configured(choices, clients, rounds, every):
             found[{"server.units": "server.unit_range", "energy.chargers": "energy.charger_range"}[path]] = (
                 1.2 if on_grid else 150.0
             )
+    if "radio.shadowing" in found and not on_grid:
+        found["radio.shadowing_distance"] = 200.0  # single precision knows phases of a thousand waves to 1e-4 only
     if not ("radio.name" in found and on_grid):
         found.pop("radio.reference_loss", None)
     return found | {"network.num_clients": clients, "rounds": rounds, "eval_every": every}
@@ -362,7 +373,8 @@ def drawn(rng, wanted, seen, refuses, grows=False):
     """
     clients, rounds = rng.choice((6, 9, 5, 12)), rng.randint(3, 6)
     any_choice, size = rng.random() < 0.15, rng.randint(8, 14)
-    choices, slots = completed(rng, dict(wanted)), set(rng.sample(list(SLOTS), 2 * len(SLOTS) // 3))
+    choices, _ = fitting(rng, dict(wanted), clients, refuses)
+    slots = set(rng.sample(list(SLOTS), 2 * len(SLOTS) // 3))
     if rng.random() < 0.5 and not grows:  # some of these together come first, then what is wanted, if it fits them
         met = completed(rng, {slot: rng.choice(MEETING[slot]) for slot in rng.choice(TOGETHER)})
         more = completed(rng, dict(wanted) | met)
@@ -404,9 +416,7 @@ def pair(a, b):
 def is_refused(one, other, refuses):
     """Whether a pair is refused by itself, with whatever its two choices cannot be without."""
     rng = random.Random(0)
-    choices = {slot: name for slot, name in (one, other) if (slot, name) != ("algorithm", "dpsgd")}
-    several = (configured(completed(rng, dict(choices)), rng.choice((6, 9, 12)), 4, 1) for _ in range(24))
-    return all(map(refuses, several))
+    return all(fitting(rng, dict([one, other]), clients, refuses)[1] for clients in (6, 9, 12))
 
 
 def smaller(one):

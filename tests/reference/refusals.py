@@ -225,6 +225,8 @@ TABLE = [
             and (lacks_places(c) or value(c, "network.mobility") == "contacts"), "no places"),
     Refusal("rules for so many attackers", "graphs on which nobody hears enough", lambda c: algorithm(c) in WHOLE and
             LEAST.get(rule(c), 0) > 1 + most_heard(c), "it would always fall back"),
+    Refusal("devices that share a run", "clients that they do not divide", lambda c: c["network.num_clients"]
+            % value(c, "engine.client_devices", 1), "each has as many clients"),
     Refusal("neighbour lists", "graphs that are matrices", lambda c: value(c, "engine.links") == "lists" and graph(c) in
             ("star", "complete", "barbell", "erdos_renyi", "random_regular", "small_world", "file"), "no lists of them"),
 ]  # fmt: skip

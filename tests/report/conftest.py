@@ -127,10 +127,10 @@ def write_workdir(
 @contextlib.contextmanager
 def told_by_views() -> Iterator[None]:
     """Inside, a folder of `write_workdir`, whose records are empty, is read from its views."""
-    from mdfl_jax.results.results import StudyResults
+    from mdfl_jax.results.results import Results
     from mdfl_jax.storage.study_files import read_config, read_lines, read_streets
 
-    of_records = StudyResults.open.__func__  # type: ignore[attr-defined]
+    of_records = Results.open.__func__  # type: ignore[attr-defined]
 
     def opened(cls: Any, workdir: Path) -> Any:
         if not (workdir / "summary.json").exists() or any(path.stat().st_size for path in workdir.glob("runs/*")):
@@ -141,7 +141,7 @@ def told_by_views() -> Iterator[None]:
         return cls(manifest, summary, read_lines(workdir / "metrics.jsonl"), arrays, workdir, read_streets(workdir))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(StudyResults, "open", classmethod(opened))
+        patch.setattr(Results, "open", classmethod(opened))
         yield
 
 
@@ -160,20 +160,20 @@ def make_workdir(tmp_path: Path) -> Callable[..., Path]:
 @pytest.fixture
 def study(tmp_path: Path) -> Callable[..., Any]:
     """Returns study(*args, **options): the study of a workdir of `write_workdir`, which is another one at each call."""
-    from mdfl_jax.report.read import read_workdir
+    from mdfl_jax.results.results import Results
 
     folders = (tmp_path / f"study{i}" for i in itertools.count())
-    return lambda *args, **options: read_workdir(write_workdir(next(folders), *args, **options))
+    return lambda *args, **options: Results.read(write_workdir(next(folders), *args, **options)).shown()
 
 
 @pytest.fixture(scope="session")
 def reported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workdir of four points and three seeds whose report is written, with markup in its title. Do not change it."""
-    from mdfl_jax.report.page import write_report
+    from mdfl_jax.results.results import Results
 
     folder = write_workdir(tmp_path_factory.mktemp("reported"), title='Moves & <b>"mixes"</b>')
     with told_by_views():
-        write_report(folder)
+        Results.read(folder).report()
     return folder
 
 

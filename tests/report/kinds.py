@@ -7,7 +7,7 @@ from typing import Any
 
 from mdfl_jax.report.compare import read_studies
 from mdfl_jax.report.page import render
-from mdfl_jax.report.read import ReportData, read_workdir
+from mdfl_jax.results.results import Results
 from tests.report.conftest import write_workdir
 from tests.report.made_report import add_records, change, declare, edit, unfinish
 
@@ -40,14 +40,14 @@ def every_panel(folder: Path) -> Path:
     return edit(folder, "config", **told, devices=[HOSTILE], versions={HOSTILE: HOSTILE})
 
 
-def compared(folder: Path) -> ReportData:
+def compared(folder: Path) -> Results:
     """A finished study and an unfinished one, as one."""
     edit(write_workdir(folder / "one"), "config", name=HOSTILE)
     unfinish(write_workdir(folder / "two"), lambda row: row["round"] <= 20)
-    return read_studies([folder / "one", folder / "two"], folder)
+    return read_studies([folder / "one", folder / "two"])
 
 
-KINDS: dict[str, Callable[[Path], Path | ReportData]] = {
+KINDS: dict[str, Callable[[Path], Path | Results]] = {
     "plain": write_workdir,
     "every panel": every_panel,
     "one run": lambda folder: write_workdir(folder, [{}], seeds=1, rounds=10, positions=False),
@@ -61,8 +61,8 @@ KINDS: dict[str, Callable[[Path], Path | ReportData]] = {
 }
 
 
-def write_page(made: Path | ReportData) -> Path:
+def write_page(made: Path | Results) -> Path:
     """Writes report.html alone into the folder of a study, and returns the folder."""
-    run = made if isinstance(made, ReportData) else read_workdir(made)
+    run = made if isinstance(made, Results) else Results.read(made).shown()
     (run.workdir / "report.html").write_text(render(run), encoding="utf-8")
     return run.workdir

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from mdfl_jax.results.results import Results
+
 
 def change(
     folder: Path,
@@ -47,6 +49,11 @@ def edit(folder: Path, file: str = "summary", **changes: Any) -> Path:
         tree[key] = value(tree[key]) if callable(value) else value
     path.write_text(json.dumps(tree))
     return folder
+
+
+def of_summary(summary: dict[str, Any], config: dict[str, Any] | None = None) -> Results:
+    """The results that summary.json alone tells."""
+    return Results({"config": config or {}, "seeds": []}, summary, [], {}, None)
 
 
 def declare(folder: Path, name: str, unit: str, scale: float = 1.0, where: tuple[str, ...] = ()) -> Path:

@@ -12,9 +12,9 @@ from mdfl_jax.contrib.panels import traffic
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.compare import names_of, pairs_of, read_studies, why_unpaired, write_differences
 from mdfl_jax.report.page import render, write
-from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import in_order
 from mdfl_jax.report.verdict import verdict
+from mdfl_jax.results.results import Results
 from tests.report.conftest import write_workdir
 from tests.report.made_report import change, edit
 
@@ -58,19 +58,19 @@ def two(tmp_path):
 
 def test_points_of_all_studies_stand_together_and_are_paired_where_data_and_places_agree(two):
     run = read_studies(two)
-    assert [point["id"] for point in run.points] == ["first: static", "first: dcm", "second: static", "second: dcm"]
+    assert run.points == ["first: static", "first: dcm", "second: static", "second: dcm"]
     for p, (folder, point) in enumerate([(two[0], "static"), (two[0], "dcm"), (two[1], "static"), (two[1], "dcm")]):
         own = np.load(folder / "history.npz")
         assert np.array_equal(run.history(p, "accuracy"), own[f"{p % 2}/accuracy"])
-        assert run.curves[run.points[p]["id"]].accuracy[:, -1] == pytest.approx(seeds_of(folder, point))
+        assert run.curves[run.points[p]].accuracy[:, -1] == pytest.approx(seeds_of(folder, point))
     gap = seeds_of(two[1], "dcm") - seeds_of(two[0], "static")
-    found = run.points[3]["difference_to_baseline"]
+    found = run.outcomes[3]["difference_to_baseline"]
     assert found["mean"] == pytest.approx(gap.mean())
     assert found["ci95"] == pytest.approx(stats.t.ppf(0.975, 2) * stats.sem(gap))
-    assert (found["paired"], found["seeds"], run.points[3]["baseline"]) == (True, 3, "first: static")
+    assert (found["paired"], found["seeds"], run.outcomes[3]["baseline"]) == (True, 3, "first: static")
     other = read_studies(two, baseline="second: dcm")
     gap = seeds_of(two[0], "static") - seeds_of(two[1], "dcm")
-    assert other.points[0]["difference_to_baseline"]["mean"] == pytest.approx(gap.mean())
+    assert other.outcomes[0]["difference_to_baseline"]["mean"] == pytest.approx(gap.mean())
 
 
 def changed_array(key):
@@ -98,7 +98,7 @@ def test_what_differs_prevents_pairs_and_welch_is_used(two, make, why):
     assert why_unpaired(run.studies[1], 0, run.studies[0], 0) == why
     ours, theirs = (seeds_of(folder, "static") for folder in two)
     low, high = stats.ttest_ind(theirs, ours, equal_var=False).confidence_interval()
-    found = run.points[2]["difference_to_baseline"]
+    found = run.outcomes[2]["difference_to_baseline"]
     assert (found["paired"], found["why"], found["ci95"]) == (False, why, pytest.approx((high - low) / 2))
 
 
@@ -106,15 +106,15 @@ def test_common_seeds_are_paired_point_by_point(tmp_path):
     a, b = write_workdir(tmp_path / "a", TWO, seeds=3), write_workdir(tmp_path / "b", TWO, seeds=5)
     for folder in (a, b):  # label counts of the synthetic study depend on the number of seeds
         change(folder, arrays=lambda arrays: {key: array for key, array in arrays.items() if "label" not in key})
-    assert read_studies([a, b]).points[2]["difference_to_baseline"]["seeds"] == 3
+    assert read_studies([a, b]).outcomes[2]["difference_to_baseline"]["seeds"] == 3
     one = write_workdir(tmp_path / "c", [{"data.alpha": 0.1}, {"data.alpha": 1.0}])
     run = read_studies([one, write_workdir(tmp_path / "d", [{"data.alpha": 10.0}, {"data.alpha": 0.1}])])
-    paired, ids = pairs_of(run), [point["id"] for point in run.points]
+    paired, ids = pairs_of(run), run.points
     found = {(mine, other) for mine in ids[:2] for other in ids[2:] if paired(mine, other) and paired(other, mine)}
     assert found == {("c: 0.1", "d: 0.1")}
     assert paired(*ids[:2])  # one study
-    assert "paired" not in verdict(run.summary, run.config, paired)[0]  # the interval of some of them is Welch's
-    assert "(paired 95 %" in verdict(run.only([0, 3]).summary, run.config, pairs_of(run.only([0, 3])))[0]
+    assert "paired" not in verdict(run)[0]  # the interval of some of them is Welch's
+    assert "(paired 95 %" in verdict(run.only([0, 3]))[0]
 
 
 def test_studies_of_different_length_are_compared_in_all_panels_at_the_last_common_round(tmp_path):
@@ -128,13 +128,13 @@ def test_studies_of_different_length_are_compared_in_all_panels_at_the_last_comm
 
     folders = [write_workdir(tmp_path / f"r{rounds}", TWO, rounds=rounds, every=20) for rounds in (40, 80)]
     run = read_studies([change(folder, arrays=moved) for folder in folders])
-    long = read_workdir(folders[1]).curves["dcm"]
+    long = Results.read(folders[1]).shown().curves["dcm"]
     assert run.summary["round"] == 40
     at = dict(zip(long.seeds, long.accuracy[:, long.rounds.tolist().index(40)]))
-    assert run.points[3]["final_accuracy"]["per_seed"] == pytest.approx([at[seed] for seed in (0, 1, 2)])
+    assert run.outcomes[3]["final_accuracy"]["per_seed"] == pytest.approx([at[seed] for seed in (0, 1, 2)])
     assert run.curves["r80: dcm"].rounds.tolist() == [0, 20, 40, 60, 80]  # the curves show all
     assert "The studies end at different rounds (r40 at round 40, r80 at round 80)" in run.remarks[0]
-    assert [point["distance_moved_per_mobile_client"] for point in run.points[2:]] == [42.0, 42.0]
+    assert [point["distance_moved_per_mobile_client"] for point in run.outcomes[2:]] == [42.0, 42.0]
     (block,) = traffic.blocks(run)
     sent = {"mobile clients": [6.0] * 4, "other clients": [2.0] * 4}
     assert {name: bars.tolist() for name, bars in block.bars.items()} == sent
@@ -148,7 +148,7 @@ def test_what_one_of_them_lacks_is_told_and_studies_of_the_same_name_are_told_ap
     with pytest.raises(UserError, match="which first has not recorded"):
         read_studies(two, x_axis="messages")
     folders = [write_workdir(tmp_path / name, TWO) for name in ("one/run", "two/run", "three")]
-    assert names_of([read_workdir(folder) for folder in folders]) == ["one/run", "two/run", "three"]
+    assert names_of([Results.read(folder).shown() for folder in folders]) == ["one/run", "two/run", "three"]
 
 
 @pytest.mark.long
@@ -156,10 +156,10 @@ def test_a_comparison_writes_into_its_own_folder_only(two, tmp_path):
     before = {path: path.stat().st_mtime_ns for folder in two for path in folder.rglob("*")}
     folder = tmp_path / "both"
     folder.mkdir()
-    run = read_studies(two, folder)
-    assert write(run) == folder / "report.html"
+    run = read_studies(two)
+    assert write(run, folder) == folder / "report.html"
     path = write_differences(run, folder / "tables")
     assert before == {path: path.stat().st_mtime_ns for folder in two for path in folder.rglob("*")}
     rows = list(csv.DictReader(path.open()))
-    assert [row["point"] for row in rows] == [point["id"] for point in run.points]
-    assert float(rows[3]["difference_mean"]) == run.points[3]["difference_to_baseline"]["mean"]
+    assert [row["point"] for row in rows] == run.points
+    assert float(rows[3]["difference_mean"]) == run.outcomes[3]["difference_to_baseline"]["mean"]

@@ -9,9 +9,9 @@ import pytest
 from matplotlib.text import Text
 
 from mdfl_jax.report import figures
-from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import FIGURES, dumps, in_order
 from mdfl_jax.report.style import PAPER
+from mdfl_jax.results.results import Results
 from tests.report.kinds import HOSTILE, KINDS, every_panel
 
 BUILT_IN = [name for name, panel in in_order().items() if panel.__module__.startswith("mdfl_jax.report.")]
@@ -51,7 +51,7 @@ def test_a_page_is_whole_holds_all_it_needs_and_escapes_every_text(folder_of, ki
 
 @pytest.fixture(scope="module")
 def full(tmp_path_factory):
-    return read_workdir(every_panel(tmp_path_factory.mktemp("full")))
+    return Results.read(every_panel(tmp_path_factory.mktemp("full"))).shown()
 
 
 @pytest.mark.parametrize("name", BUILT_IN)

@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from mdfl_jax.report import style
 from mdfl_jax.report.panels.curves import explorer, stored
-from mdfl_jax.report.read import read_workdir, recorded
+from mdfl_jax.report.quantities import recorded
 from mdfl_jax.report.registry import FIGURES
+from mdfl_jax.results.results import Results
 from tests.report.made_report import change
 
 RADII = [{"network.radius": float(r)} for r in range(1, 201)]
@@ -19,7 +20,7 @@ def test_final_accuracies_have_a_row_for_each_point_in_the_order_of_the_study(st
         panels = FIGURES["final_accuracy"].chart(run).data["panels"]
         seeds, means = ([of["traces"][k::2] for of in panels] for k in (0, 1))
         found = [trace["x"][0] for of in means for trace in of]
-        np.testing.assert_allclose(found, [100 * point["final_accuracy"]["mean"] for point in run.points])
+        np.testing.assert_allclose(found, [100 * point["final_accuracy"]["mean"] for point in run.outcomes])
         assert {len(trace["x"]) for of in seeds for trace in of} == {2}
         labels = [text.replace("<br>", " ") for panel in panels for text in panel["yaxis"]["ticktext"]]
         assert labels == [look.label for look in style.looks(run)]
@@ -36,7 +37,7 @@ def test_points_with_other_rounds_and_seeds_have_gaps_and_the_later_line_counts(
     with open(folder / "metrics.jsonl", "a", encoding="utf-8") as file:
         file.write('{"schema": 1, "point": "dam", "seed": 1, "round": 10, "accuracy": null}\n\n')
         file.write('{"schema": 1, "point": "dcm", "seed": 1, "round": 10, "accuracy": 0.125}\n')
-    run = read_workdir(folder)
+    run = Results.read(folder).shown()
     known = np.isfinite(recorded(run).values["accuracy"])
     expected = np.ones_like(known)
     expected[3, 2], expected[3, :, 4], expected[2, 1, 1] = False, False, False

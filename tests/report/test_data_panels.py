@@ -38,11 +38,8 @@ def test_divisions_of_the_labels_are_told_and_named_by_what_differs(study):
 def test_lead_and_contacts_of_the_mobile_clients_are_those_of_the_curves(study):
     run, rng = study(rounds=20), np.random.default_rng(3)
     names = ("accuracy_mobile", "accuracy_other", "num_neighbours_mobile", "num_neighbours_other")
-    curves = {
-        point: dataclasses.replace(curve, values={name: rng.uniform(size=(3, 3)) for name in names})
-        for point, curve in run.curves.items()
-    }  # [S = 3, E = 3]
-    run = dataclasses.replace(run, curves=curves)
+    for point, curve in run.curves.items():  # [S = 3, E = 3]
+        run.curves[point] = dataclasses.replace(curve, values={name: rng.uniform(size=(3, 3)) for name in names})
     accuracy, lead, met = (panel["traces"] for panel in FIGURES["groups"].chart(run).data["panels"])
     assert groups.shown_points(run) == [1, 2, 3]  # under static mobility nobody moves
     curve = run.curves["dam"].values

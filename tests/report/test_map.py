@@ -5,14 +5,14 @@ import re
 import numpy as np
 
 from mdfl_jax.report.panels import map as map_panel
-from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import dumps
+from mdfl_jax.results.results import Results
 
 
 def test_few_rounds_are_left_if_a_point_is_too_long(make_workdir, monkeypatch):
     """Between two places far apart in time lies no straight way, so contacts on the way are not computed."""
     sweep = [{"network.contact": "swept"}, {"network.contact": "round"}]
-    run = read_workdir(make_workdir(sweep, rounds=200, clients=20, grid=18, seeds=1))
+    run = Results.read(make_workdir(sweep, rounds=200, clients=20, grid=18, seeds=1)).shown()
     text = lambda tree: sum(len(part) for part in re.findall(r'"data":"([^"]*)"', dumps(tree)))  # noqa: E731
     whole = text(map_panel.playback(run)["points"])
     assert map_panel.without_links(map_panel.playback(run)) == []

@@ -15,9 +15,10 @@ from mdfl_jax.report import pivot, sheet, tables
 from mdfl_jax.report.figures import draw_figure
 from mdfl_jax.report.page import render
 from mdfl_jax.report.panels.curves import MANY, facets_on_page
-from mdfl_jax.report.read import read_workdir, sweep_axes
 from mdfl_jax.report.style import looks
 from mdfl_jax.report.verdict import verdict
+from mdfl_jax.results.axes import sweep_axes
+from mdfl_jax.results.results import Results
 from tests.report.conftest import write_workdir
 from tests.report.made_report import edit
 
@@ -27,7 +28,7 @@ TWO = [{"network.mobility": rule, "network.radius": radius} for rule, radius in 
 
 
 def labelled(folder, labels=LABELS):
-    return read_workdir(edit(folder, "config", config=lambda config: config | {"labels": labels}))
+    return Results.read(edit(folder, "config", config=lambda config: config | {"labels": labels})).shown()
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +46,8 @@ def test_labels_name_values_and_settings_and_long_names_are_told_once(folder):
     assert table.count("DCM: distribution-aware cluster-centre movement") == 1
     assert table.count("</svg>DCM") == 3
     assert "distribution-aware" not in re.sub(r"(?s)<tbody>.*?</tbody>|<script.*?</script>|<pre.*?</pre>", "", page)
-    assert "dcm" not in " ".join(verdict(run.summary, run.config))
-    _, raw = tables.raw_table(run.summary, run.config)
+    assert "dcm" not in " ".join(verdict(run))
+    _, raw = tables.raw_table(run)
     assert [row[1] for row in raw][-1] == "dcm"  # the CSV file has the values of the configuration
     (legend,) = draw_figure(run, "accuracy").legends
     texts = [text.get_text() for text in legend.get_texts()]
@@ -81,12 +82,12 @@ class Fake:
     """As much of a study as looks need."""
 
     def __init__(self, overrides):
-        self.points = [{"id": str(p), "overrides": of} for p, of in enumerate(overrides)]
-        self.axes = sweep_axes(self.points)
-        self.labels = self.full_labels = [point["id"] for point in self.points]
+        self.outcomes = [{"id": str(p), "overrides": of} for p, of in enumerate(overrides)]
+        self.axes = sweep_axes(self.outcomes)
+        self.points = self.labels = self.full_labels = [outcome["id"] for outcome in self.outcomes]
 
     def value(self, point, path):
-        return self.points[point]["overrides"].get(path)
+        return self.outcomes[point]["overrides"].get(path)
 
 
 def test_a_table_by_two_settings_has_the_means_and_bold_best_ones(folder):
@@ -94,8 +95,8 @@ def test_a_table_by_two_settings_has_the_means_and_bold_best_ones(folder):
     found = pivot.pivot(run)
     assert found.sheet.header == ["mobility", "1", "2", "inf"]
     assert [row[0] for row in found.sheet.rows] == ["No movement", "dam", "DCM"]
-    means = np.array([point["final_accuracy"]["mean"] for point in run.points]).reshape(3, 3)
-    halves = np.array([point["final_accuracy"]["ci95"] for point in run.points]).reshape(3, 3)
+    means = np.array([point["final_accuracy"]["mean"] for point in run.outcomes]).reshape(3, 3)
+    halves = np.array([point["final_accuracy"]["ci95"] for point in run.outcomes]).reshape(3, 3)
     expected = [[f"{100 * m:.2f} ± {100 * h:.2f}" for m, h in zip(*of)] for of in zip(means, halves)]
     assert [row[1:] for row in found.sheet.rows] == expected
     assert found.sheet.bold == {(int(row), 1 + k) for k, row in enumerate(means.argmax(0))}
@@ -115,7 +116,7 @@ def test_the_latex_of_a_table_is_whole_and_escapes_every_text(folder):
     bare = re.sub(r"\\[{}$]", "", "\n".join(lines))
     assert bare.count("{") == bare.count("}")
     assert bare.count("$") == 2 * 9  # each cell is a formula of its own
-    tables.write(run), pivot.write(run)
+    tables.write(run, folder / "tables"), pivot.write(run, folder / "tables")
     with open(folder / "tables" / "pivot.csv", encoding="utf-8", newline="") as file:
         assert len(list(csv.reader(file))) == 4
     assert "| **" in (folder / "tables" / "pivot.md").read_text()

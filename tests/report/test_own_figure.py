@@ -10,13 +10,13 @@ from matplotlib.figure import Figure
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report import figures
 from mdfl_jax.report.page import render
-from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import FIGURES, Chart, figure, panel
+from mdfl_jax.results.results import Results
 
 
 def ranking(run):
     drawn = Figure(figsize=(4, 3))
-    drawn.subplots().barh([p["id"] for p in run.points], [p["final_accuracy"]["mean"] for p in run.points])
+    drawn.subplots().barh([p["id"] for p in run.outcomes], [p["final_accuracy"]["mean"] for p in run.outcomes])
     return drawn
 
 
@@ -31,7 +31,7 @@ def test_figures_and_panels_of_ones_own_are_on_the_page_at_their_place(make_work
         """Bits."""
         return Chart("plotly", {"traces": [{"type": "bar", "y": np.array([1.0, np.nan])}], "layout": {}})
 
-    run = read_workdir(make_workdir(rounds=10, positions=False))
+    run = Results.read(make_workdir(rounds=10, positions=False)).shown()
     text = render(run)
     assert '<p class="caption" id="ranking-caption">The 4 points, ranked.</p>' in text
     order = ("accuracy", "ranking", "final_accuracy", "label_counts", "sent")

@@ -10,14 +10,14 @@ import pytest
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report import page
-from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.setting import describe_setting
 from mdfl_jax.report.tables import note
+from mdfl_jax.results.results import Results
 from tests.report.made_report import edit
 
 
 def test_page_tells_the_remarks_the_verdict_the_setting_the_captions_and_the_making(reported: Path) -> None:
-    run = dataclasses.replace(read_workdir(reported), remarks=("Round 9 of 40 <so far>.",))
+    run = dataclasses.replace(Results.read(reported).shown(), remarks=("Round 9 of 40 <so far>.",))
     text = page.render(run)
     assert "<h1>Moves &amp; &lt;b&gt;&#34;mixes&#34;&lt;/b&gt;</h1>" in text
     said = (
@@ -43,7 +43,6 @@ def without(key):
 
 MISTAKES = [
     ("config.json", without("seeds"), ": lacks 'seeds'"),
-    ("history.npz", lambda path: np.savez(path, **{"0/position": np.zeros((2, 3))}), ": 0/position has shape (2, 3)"),
     ("streets.npz", lambda path: np.savez(path, streets=np.zeros((2, 3))), ": streets has shape (2, 3); [K, 4] is"),
 ]
 
@@ -53,12 +52,12 @@ def test_a_harmed_file_is_named_in_one_line(make_workdir, name, harm, why):
     folder = make_workdir(rounds=10)
     harm(folder / name)
     with pytest.raises(UserError, match=re.escape(f"{name}{why}")) as error:
-        page.render(read_workdir(folder))
+        page.render(Results.read(folder).shown())
     assert "\n" not in str(error.value)
 
 
 def test_the_setting_and_the_note_tell_the_sample_of_clients(make_workdir):
     folder = edit(make_workdir(), points=lambda of: [p | {"sampling": {"ci95": 0.04, "round": 2}} for p in of])
-    run = read_workdir(edit(folder, "config", config=lambda of: of | {"eval_clients": 4, "eval_samples": 500}))
+    run = Results.read(edit(folder, "config", config=lambda of: of | {"eval_clients": 4, "eval_samples": 500})).shown()
     assert "with a test every 10 (of a sample of 4 clients and 500 test samples; of all at" in describe_setting(run)
-    assert "of a sample, which adds an error of at most 4.00 points (95 %)" in note(run.summary, run.config)
+    assert "of a sample, which adds an error of at most 4.00 points (95 %)" in note(run)

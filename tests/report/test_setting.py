@@ -2,14 +2,13 @@
 
 import importlib
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from mdfl_jax.config import default_config
-from mdfl_jax.report.read import ReportData
 from mdfl_jax.report.setting import describe_setting
+from mdfl_jax.results.results import Results
 from mdfl_jax.study.study import make_study
 from mdfl_jax.study.workdir import manifest_of
 
@@ -21,8 +20,7 @@ def setting_of(config, path):
     manifest = json.loads(json.dumps(manifest_of(make_study(config), {}), default=str))
     points = [{"id": p["id"], "overrides": p["overrides"], "final_accuracy": {}} for p in manifest["points"]]
     arrays = {} if path is None else {f"{p}/position": path[None] for p in range(len(points))}
-    summary, places = {"points": points, "baseline": ""}, tuple(range(len(points)))
-    return describe_setting(ReportData(Path("run"), manifest, summary, {}, arrays=arrays, places=places))
+    return describe_setting(Results(manifest, {"points": points, "baseline": ""}, [], arrays, None))
 
 
 def shipped(name):

@@ -3,9 +3,9 @@
 import itertools
 
 from mdfl_jax.report import tables
-from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.tables import page_columns
-from tests.report.made_report import edit
+from mdfl_jax.results.results import Results
+from tests.report.made_report import edit, of_summary
 
 
 def point(name, accuracy, overrides=(), **others):
@@ -29,11 +29,11 @@ def made():
 
 def test_printed_numbers_are_those_worked_out_by_hand_and_missing_ones_dashes():
     summary = made()
-    header, rows = tables.table(summary)
+    header, rows, *_ = tables.sheet(of_summary(summary))
     assert header[:2] == ["mobility", "accuracy (%)"]  # the settings that do not differ have no column
     assert rows[0] == ["static", "61.24 ± 1.00", "baseline", "25.00 ± 3.14", "-", "200", "0"]
     assert rows[1] == ["dcm", "70.00 ± 2.50", "+8.76 ± 0.50", "25.00 ± 3.14", "120", "0.312", "1235"]
-    lines = tables.text(summary, {"target": 0.7}).splitlines()
+    lines = tables.text(of_summary(summary, {"target": 0.7})).splitlines()
     above = next(i for i, line in enumerate(lines) if set(line) == {"-"})
     assert len({len(line) for line in lines[above - 1 : above + 3]}) == 1  # headings of several lines stand on the rule
     assert "70.00 +- 2.50" in lines[above + 2]
@@ -42,8 +42,8 @@ def test_printed_numbers_are_those_worked_out_by_hand_and_missing_ones_dashes():
     for key in ("difference_to_baseline", "worst_client_accuracy", "rounds_to_target", "bits_sent_per_client"):
         bare[key] = None
     del bare["distance_moved_per_mobile_client"]
-    assert tables.table(summary)[1][1] == ["dcm", "70.00 ± 2.50", "-", "-", "-", "-", "-"]
-    assert tables.raw_table(summary)[1][1] == ["dcm", "dcm", 0.7, 0.025, *[None] * 10, 3, 0]
+    assert tables.sheet(of_summary(summary)).rows[1] == ["dcm", "70.00 ± 2.50", "-", "-", "-", "-", "-"]
+    assert tables.raw_table(of_summary(summary))[1][1] == ["dcm", "dcm", 0.7, 0.025, *[None] * 10, 3, 0]
 
 
 def edited(folder, *changes):
@@ -53,19 +53,19 @@ def edited(folder, *changes):
 
 def test_columns_of_the_page_have_the_printed_texts_and_exact_numbers_and_say_something(make_workdir):
     folder = make_workdir(rounds=10)
-    run = read_workdir(folder)
+    run = Results.read(folder).shown()
     found = {column.key: column for column in page_columns(run)}
-    header, rows = tables.table(run.summary, run.config)
+    header, rows = tables.sheet(run)[:2]
     assert [cell.text for cell in found["final_accuracy"].cells] == [row[header.index("accuracy (%)")] for row in rows]
-    exact = [100 * point["final_accuracy"]["mean"] for point in run.points]
+    exact = [100 * point["final_accuracy"]["mean"] for point in run.outcomes]
     assert [cell.number for cell in found["final_accuracy"].cells] == exact
     assert found["final_accuracy"].best == exact.index(max(exact))
     assert found["bits_sent_per_client"].cells[0].number == 200.0  # 1.6e9 bits
-    named = edited(folder, *[{"id": of["id"], "baseline": "random_movement"} for of in run.points])
-    found = {column.key: column for column in page_columns(read_workdir(named))}["difference_to_baseline"]
+    named = edited(folder, *[{"id": of["id"], "baseline": "random_movement"} for of in run.outcomes])
+    found = {column.key: column for column in page_columns(Results.read(named).shown())}["difference_to_baseline"]
     assert (found.title, found.cells[1]) == ("difference to random movement (points)", ("baseline", 0.0))
     nothing = {"distance_moved_per_mobile_client": 0.0, "rounds_to_target": None, "worst_client_accuracy": None}
-    run = read_workdir(edited(folder, *[nothing] * 4))
+    run = Results.read(edited(folder, *[nothing] * 4)).shown()
     keys = [column.key for column in page_columns(run)]
     assert keys == ["network.mobility", "final_accuracy", "difference_to_baseline", "bits_sent_per_client"]
-    assert {"distance_moved_per_mobile_client", "rounds_to_target"} <= set(tables.raw_table(run.summary)[0])
+    assert {"distance_moved_per_mobile_client", "rounds_to_target"} <= set(tables.raw_table(run)[0])

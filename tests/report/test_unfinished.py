@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.report.read import NotYetError, read_workdir
+from mdfl_jax.results.results import Results
+from mdfl_jax.results.unfinished import NotYetError
 from tests.report.conftest import write_workdir
 from tests.report.made_report import unfinish
 
@@ -25,8 +26,8 @@ def test_results_are_at_one_round_over_the_seeds_that_have_reached_it(tmp_path):
     ends = {("static", 0): 40, ("static", 1): 40, ("static", 2): 40, ("random_movement", 0): 40}
     ends |= {("random_movement", 1): 30, ("dam", 0): 10}
     folder = write_workdir(tmp_path / "run")
-    run = read_workdir(unfinish(folder, lambda row: row["round"] <= ends.get((row["point"], row["seed"]), -1)))
-    static, moving, late = run.points  # dcm has not begun
+    run = Results.read(unfinish(folder, lambda row: row["round"] <= ends.get((row["point"], row["seed"]), -1))).shown()
+    static, moving, late = run.outcomes  # dcm has not begun
     of, of_moving = accuracies(run, "static"), accuracies(run, "random_movement")[0][40]
     assert run.summary["round"] == 40
     assert static["final_accuracy"]["per_seed"] == [of[seed][40] for seed in (0, 1, 2)]
@@ -45,11 +46,11 @@ def test_results_are_at_one_round_over_the_seeds_that_have_reached_it(tmp_path):
 def test_a_study_that_has_only_begun_and_a_broken_line_are_told(tmp_path):
     folder = unfinish(write_workdir(tmp_path / "begun"), lambda row: False)
     with pytest.raises(NotYetError, match="it has no evaluation yet"):
-        read_workdir(folder)
+        Results.read(folder).shown()
     (folder / "metrics.jsonl").unlink()
     with pytest.raises(NotYetError):
-        read_workdir(folder)
+        Results.read(folder).shown()
     folder = unfinish(write_workdir(tmp_path / "broken"))
     (folder / "metrics.jsonl").write_text("{broken\n" + (folder / "metrics.jsonl").read_text())
     with pytest.raises(UserError, match=r"metrics.jsonl:1: not valid JSON"):
-        read_workdir(folder)
+        Results.read(folder).shown()

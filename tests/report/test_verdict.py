@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from mdfl_jax.report.verdict import ACCURACY, find_lead, verdict
+from tests.report.made_report import of_summary
 
 
 def statistic(values):
@@ -28,7 +29,7 @@ def point(name, values, baseline=None, **others):
 
 
 def told(*points, config=None, **summary):
-    return verdict({"schema": 1, "baseline": "static", "points": list(points), **summary}, config or {})
+    return verdict(of_summary({"schema": 1, "baseline": "static", "points": list(points), **summary}, config))
 
 
 STATIC, DAM, DCM = [0.40, 0.44, 0.42], [0.50, 0.55, 0.51], [0.60, 0.65, 0.61]

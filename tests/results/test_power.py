@@ -10,7 +10,7 @@ from made_study import made
 from scipy import stats
 
 from mdfl_jax.core.outcomes import with_seeds
-from mdfl_jax.results.results import StudyResults
+from mdfl_jax.results.results import Results
 from mdfl_jax.results.statistics import power_of, seeds_for, smallest_difference
 from mdfl_jax.results.summary import _power
 
@@ -52,7 +52,7 @@ def point(name, values):
 
 def test_the_differences_are_those_to_the_baseline_of_each_point(tmp_path):
     made(tmp_path / "run", baseline="network.mobility=static", **SWEEP)
-    found = StudyResults.open(tmp_path / "run").summary
+    found = Results.open(tmp_path / "run").summary
     per_seed = {p["id"]: np.array(p["final_accuracy"]["per_seed"]) for p in found["points"]}
     expected = {
         f"{rule}, radius={r}": per_seed[f"{rule}, radius={r}"] - per_seed[f"static, radius={r}"]

@@ -73,7 +73,7 @@ def told(folder):
     try:
         found = Results.load(folder)
         found.to_dataframe()
-        found.report_data()
+        found.shown()
     except UserError as error:
         return str(error) if str(folder) in str(error) and "\n" not in str(error) else f"no line: {error!r}"
     return ""

@@ -14,10 +14,9 @@ from small import told
 from mdfl_jax import Results
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report import figures
-from mdfl_jax.report.page import write_report
 from mdfl_jax.report.registry import FIGURES
 from mdfl_jax.results.records import read_study
-from mdfl_jax.results.results import StudyResults, write_views
+from mdfl_jax.results.results import write_views
 from mdfl_jax.storage.study_files import CONFIG, locked, read_config, run_path
 
 SWEEP = {
@@ -77,7 +76,7 @@ def test_a_study_without_a_run_is_not_finished(folder):
 
 def test_a_folder_of_records_alone_is_a_study(whole, tmp_path):
     shutil.copytree(whole / "runs", tmp_path / "runs")
-    one, other = StudyResults.open(whole), StudyResults.open(tmp_path)
+    one, other = Results.open(whole), Results.open(tmp_path)
     place = {point["runs"][0]: p for p, point in enumerate(other.manifest["points"])}
     for p, point in enumerate(one.manifest["points"]):
         q = place[point["runs"][0]]
@@ -87,11 +86,11 @@ def test_a_folder_of_records_alone_is_a_study(whole, tmp_path):
             np.testing.assert_array_equal(one.array(key, p), other.array(key, q))
         assert one.summary["points"][p]["final_accuracy"] == other.summary["points"][q]["final_accuracy"]
     write_views(tmp_path, read_study(tmp_path))
-    assert StudyResults.open(tmp_path).points == other.points
+    assert Results.open(tmp_path).points == other.points
     kept = other.array("accuracy", 1)[[0, 2]]
     (tmp_path / CONFIG).unlink()
     run_path(tmp_path, other.manifest["points"][1]["runs"][1]).unlink()
-    lacking = StudyResults.open(tmp_path)
+    lacking = Results.open(tmp_path)
     of = other.points[1]
     assert (lacking.seeds, lacking.seeds_of(of)) == ([0, 1, 2], [0, 2])
     np.testing.assert_array_equal(lacking.array("accuracy", of), kept)
@@ -115,7 +114,7 @@ def test_the_files_of_a_report_are_listed_and_nothing_is_written_through_a_link(
     before = {name: (tmp_path / name).read_bytes() for name in FILES}
     with locked(folder):
         write_views(folder, read_config(folder))
-    write_report(folder)
+    Results.read(folder).report()
     assert {name: (tmp_path / name).read_bytes() for name in FILES} == before
     assert not [name for name in FILES if (folder / name).is_symlink()]
     written = [path for name in ("tables", "figures") for path in (folder / name).iterdir()]
@@ -128,7 +127,7 @@ def test_the_files_of_a_report_are_listed_and_nothing_is_written_through_a_link(
         shutil.rmtree(folder / name) if (folder / name).is_dir() else (folder / name).unlink(missing_ok=True)
         (folder / name).symlink_to(outside)
         with pytest.raises(UserError, match=re.escape(str(folder / name))), locked(folder):
-            write_report(folder)
+            Results.read(folder).report()
         assert outside.read_text() == "mine" if outside.is_file() else not list(outside.iterdir())
         (folder / name).unlink()
 
@@ -150,7 +149,7 @@ def test_a_row_a_client_of_an_evaluation(results):
 
 def test_the_report_is_that_of_the_command(results, tmp_path, monkeypatch):
     monkeypatch.setattr(figures, "drawn", lambda: {"accuracy": FIGURES["accuracy"]})  # the others take seconds
-    page = write_report(results.workdir).read_bytes()
+    page = Results.read(results.workdir).report().read_bytes()
     tables = {file.name: file.read_bytes() for file in (results.workdir / "tables").iterdir()}
     elsewhere = results.without_workdir().report(tmp_path / "new" / "folder")
     assert elsewhere.read_bytes() == page

@@ -6,7 +6,7 @@ from tiny import run_study
 
 from mdfl_jax.config import default_config
 from mdfl_jax.report import tables
-from mdfl_jax.report.read import read_workdir
+from mdfl_jax.results.results import Results
 from mdfl_jax.results.summary import select
 from mdfl_jax.study import make_study
 
@@ -74,16 +74,16 @@ def test_a_study_reports_the_best_points_only_keeps_all_and_tells_the_rounds_of_
     for chosen in summary["selected"]:
         members = [p for p in summary["points"] if p["id"].startswith(chosen["of"]["algorithm.name"])]
         assert chosen["validation_loss"] == min(p["validation_loss"]["mean"] for p in members)
-    run = read_workdir(tmp_path / "run")
-    assert [p["id"] for p in run.points] == [e["id"] for e in summary["selected"]]
+    run = Results.read(tmp_path / "run").shown()
+    assert run.points == [e["id"] for e in summary["selected"]]
     assert [axis.path for axis in run.axes] == ["algorithm.name"]
-    assert len(tables.table(summary, run.config)[1]) == 2
-    assert "least validation loss" in tables.note(summary, run.config)
+    whole = Results.open(tmp_path / "run")
+    assert (len(whole.points), len(tables.sheet(whole).rows)) == (6, 2)
+    assert "least validation loss" in tables.note(whole)
     with np.load(tmp_path / "run" / "history.npz") as history:  # the arrays of a chosen point go with it
         ids = [p["id"] for p in summary["points"]]
-        assert len(ids) == 6
         for p, point in enumerate(run.points):
-            assert np.array_equal(run.array(p, "position"), history[f"{ids.index(point['id'])}/position"][0])
+            assert np.array_equal(run.first_seed(p, "position"), history[f"{ids.index(point)}/position"][0])
     for point in summary["points"]:
         sent = np.mean(point["rounds_done"]["per_seed"]) * 4 * 32 * 20
         assert point["bits_sent_per_client"] == (sent if point["id"].startswith("dpsgd") else 0)

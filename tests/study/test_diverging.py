@@ -19,8 +19,7 @@ from mdfl_jax.core.stopping import largest_norm, no_divergence, update_divergenc
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.networks.graphs import GraphParams
-from mdfl_jax.report.read import read_workdir
-from mdfl_jax.results.results import models_of
+from mdfl_jax.results.results import Results, models_of
 from mdfl_jax.study import Interrupted, make_study
 
 SEEDS, ROUNDS, EVERY = 4, 8, 2
@@ -144,17 +143,17 @@ def test_the_norm_is_that_of_numpy_and_every_number_that_is_not_finite_is_seen()
     rng = np.random.default_rng(0)
     w, b = rng.normal(size=(5, 3, 4)).astype(np.float32), rng.normal(size=(5, 4)).astype(np.float32)
     expected = np.sqrt(np.square(w.astype(float)).sum((1, 2)) + np.square(b.astype(float)).sum(1))
-    for rows in (5, 2):  # the others are padding clients
-        assert float(largest_norm({"w": w, "b": b}, rows)) == pytest.approx(expected[:rows].max(), rel=1e-6)
+    for counts in (None, np.arange(5) < 2):
+        assert float(largest_norm({"w": w, "b": b}, counts)) == pytest.approx(expected[counts].max(), rel=1e-6)
     statistics = {"params": {"w": w}, "batch_stats": {"mean": np.full((5, 2), 1e9, np.float32)}}
-    assert float(largest_norm(statistics, 5)) == pytest.approx(float(largest_norm({"w": w}, 5)))
-    assert float(largest_norm({"w": 1e20 * w[:, 0]}, 5)) < np.inf  # the squares of such numbers would be infinite
+    assert float(largest_norm(statistics)) == pytest.approx(float(largest_norm({"w": w})))
+    assert float(largest_norm({"w": 1e20 * w[:, 0]})) < np.inf  # the squares of such numbers would be infinite
     for broken in (np.nan, np.inf, -np.inf):
         w[3, 1, 1] = broken
-        norm = largest_norm({"w": jnp.asarray(w)}, 5)
+        norm = largest_norm({"w": jnp.asarray(w)})
         found = update_divergence(no_divergence(), norm, np.inf, jnp.int32(8))
         assert (float(found.norm), int(found.round)) == (np.inf, 8)
-        assert np.isfinite(float(largest_norm({"w": jnp.asarray(w)}, 3)))
+        assert np.isfinite(float(largest_norm({"w": jnp.asarray(w)}, np.arange(5) < 3)))
 
 
 def test_means_stand_on_the_seeds_that_did_not_diverge(bounded, free, crossed, tmp_path):
@@ -175,7 +174,7 @@ def test_means_stand_on_the_seeds_that_did_not_diverge(bounded, free, crossed, t
     folder = shutil.copytree(bounded, tmp_path / "run")
     manifest = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(manifest | {"status": "running"}))
-    (read,) = read_workdir(folder).points
+    (read,) = Results.read(folder).shown().outcomes
     for key in ("diverged", "divergence", "rounds_to_target"):
         assert read[key] == point[key], key
     assert read["final_accuracy"]["mean"] == pytest.approx(point["final_accuracy"]["mean"])

@@ -147,7 +147,11 @@ def test_a_host_that_does_not_come_is_one_line_after_a_while(tmp_path, port):
     [
         ("", "--config.algorithm.lr=0.2", "algorithm.lr is 0.1 on host 1 and 0.2 on host 2 of 2"),
         ("", "--config.rounds=5", "on host 2 of 2: "),
-        ("--config.network.num_clients=3", "", "network.num_clients is 3, and 4 devices of 2 hosts share a run; at le"),
+        (
+            "--config.network.num_clients=3",
+            "",
+            "network.num_clients is 3; with --hosts devices share each run, and ",
+        ),
     ],
 )
 def test_hosts_that_do_not_agree_all_end_with_the_same_line(tmp_path, port, words, own, line):

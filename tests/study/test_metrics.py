@@ -30,7 +30,7 @@ from mdfl_jax.metrics import (
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.report import tables
 from mdfl_jax.report.panels import curves
-from mdfl_jax.report.read import read_workdir
+from mdfl_jax.results.results import Results
 from mdfl_jax.study import make_study
 
 
@@ -91,15 +91,15 @@ def test_an_own_metric_is_in_every_file(workdir):
 
 
 def test_an_own_metric_is_in_the_tables_and_in_the_report(workdir):
-    run = read_workdir(workdir, "worst_loss")
-    header, rows = tables.table(run.summary, run.config)
-    mean = tables.number(run.points[0]["worst_loss"]["mean"] / 2)
+    run = Results.read(workdir).shown("worst_loss")
+    header, rows = tables.sheet(run)[:2]
+    mean = tables.number(run.outcomes[0]["worst_loss"]["mean"] / 2)
     assert rows[0][header.index("largest loss")].startswith(f"{mean} ± ")
     assert "lonely" not in " ".join(header)
     (axes,) = curves.metrics(run).axes
     np.testing.assert_allclose(axes.lines[0].get_ydata(), run.curves["static"].values["worst_loss"].mean(0) / 2)
     with pytest.raises(UserError, match="'lonely'; this study has rounds, messages, bits, worst_loss"):
-        read_workdir(workdir, "lonely")
+        Results.read(workdir).shown("lonely")
 
 
 @pytest.mark.long

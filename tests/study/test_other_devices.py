@@ -17,7 +17,7 @@ EXACT = {"messages", "bits_sent", "links", "rounds_done", "position", "is_mobile
 def test_a_study_that_goes_on_with_other_devices_counts_the_same(tmp_path, in_one, begins, ends, seeds):
     """One command with two devices and one that begins with one and goes on with three; from four that share a run.
 
-    Over four devices six clients have two rows of padding, which are no part of a saved state.
+    Of four devices two share the run of six clients.
     """
     config = tmp_path / "tiny.py"
     config.write_text(TINY)

@@ -9,7 +9,7 @@ from studies import assert_same, contents, go, names_of
 from tiny import tiny_config
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.report.read import read_workdir
+from mdfl_jax.results.results import Results
 from mdfl_jax.storage.study_files import CONFIG, FOLDERS, run_path
 from mdfl_jax.study import Interrupted, make_study, run_or_resume
 from mdfl_jax.study import workdir as workdirs
@@ -180,7 +180,11 @@ def test_records_that_are_damaged_or_have_changed_places_are_refused(held, tmp_p
     one, other = (run_path(held, name) for name in names_of(held))
     whole = one.read_bytes()
     one.write_bytes(whole[:3000])
-    for act in (go, lambda folder, **_: merge([folder], tmp_path / "merged"), lambda folder, **_: read_workdir(folder)):
+    for act in (
+        go,
+        lambda folder, **_: merge([folder], tmp_path / "merged"),
+        lambda folder, **_: Results.read(folder).shown(),
+    ):
         said = refused(held, "the file is damaged", act=act, seeds=3)
         assert said.endswith("; remove the file, and the command of the study runs it again")
     shutil.copy(other, one)

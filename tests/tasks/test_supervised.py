@@ -79,7 +79,7 @@ def test_a_regression_is_that_of_numpy():
     own = jax.tree.map(lambda p: p[:N], models)
     losses, gradients = jax.jit(task.gradient)(task.data, clients, own, KEY)
     score = jax.jit(task.evaluate)(task.data, None, models)
-    validated = task.validate(task.data, None, jax.tree.map(lambda p: p[:1], models))
+    validated = task.scoring.validate(task.data, None, jax.tree.map(lambda p: p[:1], models))
     ready = lambda a, of: (a - of.mean(axis=0, dtype=float)) / of.std(axis=0, dtype=float)  # noqa: E731
     x, y = ready(data.x_train, data.x_train), ready(data.y_train, data.y_train)
     x_test, y_test = ready(data.x_test, data.x_train), ready(data.y_test, data.y_train)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from mdfl_jax.algorithms.local import AlgorithmNumbers, Settings, decayed_gradient, recursion_step, waiting
 from mdfl_jax.core.message_bits import count_bits, dense_bits, double_dense_bits
-from mdfl_jax.core.types import Algorithm, ClientParams, Links, Report, RoundContext, RoundStats
+from mdfl_jax.core.types import Algorithm, ClientParams, Links, Report, RoundContext, RoundStats, Traits
 
 
 class CorrectedState(NamedTuple):
@@ -81,7 +81,7 @@ def corrected(settings: Settings, move: Move, needs: Iterable[str]) -> Algorithm
         return CorrectedState(moved.params, moved.before, descent, state.round + 1), stats
 
     params = lambda state: state.params  # noqa: E731
-    return waiting(Algorithm(frozenset(needs), init, do_round, params, double_bits=double_dense_bits))
+    return waiting(Algorithm(frozenset(needs), init, do_round, params, traits=Traits(double_dense_bits)))
 
 
 def extrapolated(state: CorrectedState, descent: ClientParams) -> ClientParams:

@@ -10,7 +10,7 @@ from mdfl_jax.algorithms.registry import register
 from mdfl_jax.core.links import Senders
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.rng import own_draws
-from mdfl_jax.core.sharding import draw_pairs
+from mdfl_jax.core.sharding import everywhere
 from mdfl_jax.core.types import Algorithm, ClientParams, Exchanged, Links, RoundContext
 from mdfl_jax.exchange.peers import random_receivers, random_regular_part
 from mdfl_jax.metrics.values import HEARD
@@ -28,8 +28,8 @@ def _make(settings: Settings, draw: Callable[[jax.Array, jax.Array, Number, Send
     def exchange(
         hparams: EpidemicNumbers, links: Links, params: ClientParams, context: RoundContext
     ) -> tuple[Exchanged, Links]:
-        key = own_draws(context.key)
-        received = draw_pairs(lambda adjacency, whose: draw(key, adjacency, hparams.num_peers, whose), links)
+        of_links = lambda *links: draw(own_draws(context.key), links[0], hparams.num_peers, links[1])  # noqa: E731
+        received = everywhere(of_links, links.adjacency, links.senders)
         drawn = links._replace(adjacency=received, mix=uniform(received, links.senders))
         return settings.aggregate(hparams, drawn, params, context), drawn
 

@@ -10,7 +10,7 @@ from mdfl_jax.algorithms.registry import register
 from mdfl_jax.core.message_bits import count_bits, dense_bits, double_dense_bits, messages_sent
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.trees import each, rows_like
-from mdfl_jax.core.types import SYMMETRIC, Algorithm, ClientParams, Gradient, Links, RoundContext, RoundStats
+from mdfl_jax.core.types import SYMMETRIC, Algorithm, ClientParams, Gradient, Links, RoundContext, RoundStats, Traits
 
 
 class KGTState(NamedTuple):
@@ -79,4 +79,4 @@ def kgt(settings: Settings = Settings()) -> Algorithm:
         return KGTState(params, correction, state.round + 1), stats
 
     needs = frozenset({"adjacency", "mix", SYMMETRIC})
-    return Algorithm(needs, init, do_round, lambda state: state.params, double_bits=double_dense_bits)
+    return Algorithm(needs, init, do_round, lambda state: state.params, traits=Traits(double_dense_bits))

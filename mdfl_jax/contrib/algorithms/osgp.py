@@ -12,7 +12,7 @@ from mdfl_jax.algorithms.sgp import SGPState, begun, biased_steps
 from mdfl_jax.core.message_bits import count_bits, dense_bits, float_bits, messages_sent
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.trees import rows_like, where_rows
-from mdfl_jax.core.types import Algorithm, ClientParams, Links, RoundContext, RoundStats
+from mdfl_jax.core.types import Algorithm, ClientParams, Links, RoundContext, RoundStats, Traits
 from mdfl_jax.exchange.gossip import mix
 from mdfl_jax.metrics.values import HEARD
 
@@ -101,13 +101,12 @@ def osgp(settings: Settings = Settings()) -> Algorithm:
         empty = lambda x: jnp.where(rows_like(ends, x), 0, x)  # noqa: E731
         return OSGPState(own, *(jax.tree.map(empty, x) for x in (inbox, weight, messages, waited))), stats
 
+    double_bits = None if settings.shared else lambda hparams, num_params: 64.0 * (num_params + 1)
     return Algorithm(
         frozenset({"adjacency"}),
         init,
         do_round,
         lambda state: state.own.params,
-        double_bits=None if settings.shared else lambda hparams, num_params: 64.0 * (num_params + 1),
-        local_statistics=settings.local_statistics,
         metrics=(HEARD, STALENESS),
-        asynchronous=True,
+        traits=Traits(double_bits, settings.local_statistics, asynchronous=True),
     )

@@ -14,7 +14,7 @@ from mdfl_jax.algorithms.registry import register
 from mdfl_jax.core.message_bits import count_bits, dense_bits, double_dense_bits, messages_sent
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.trees import each
-from mdfl_jax.core.types import Algorithm, ClientParams, Links, RoundContext, RoundStats
+from mdfl_jax.core.types import Algorithm, ClientParams, Links, RoundContext, RoundStats, Traits
 
 
 class QuasiGlobalState(NamedTuple):
@@ -74,7 +74,7 @@ def _make(settings: Settings, nesterov: bool) -> Algorithm:
         return QuasiGlobalState(params, velocity, state.round + 1), stats
 
     needs = frozenset({"adjacency", "mix"})
-    return Algorithm(needs, init, do_round, lambda state: state.params, double_bits=double_dense_bits)
+    return Algorithm(needs, init, do_round, lambda state: state.params, traits=Traits(double_dense_bits))
 
 
 IGNORES = ("local_steps", "optimizer", "compressor", "statistics")

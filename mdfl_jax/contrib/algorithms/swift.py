@@ -9,7 +9,7 @@ from mdfl_jax.algorithms.adpsgd import STALENESS, Late, begin_next, begun, finis
 from mdfl_jax.algorithms.local import LocalNumbers, Settings
 from mdfl_jax.algorithms.registry import register
 from mdfl_jax.core.message_bits import count_bits, dense_bits, float_bits, messages_sent
-from mdfl_jax.core.types import SYMMETRIC, Algorithm, ClientParams, Links, RoundContext, RoundStats
+from mdfl_jax.core.types import SYMMETRIC, Algorithm, ClientParams, Links, RoundContext, RoundStats, Traits
 from mdfl_jax.metrics.values import HEARD
 
 
@@ -64,7 +64,6 @@ def swift(settings: Settings = Settings()) -> Algorithm:
         init,
         do_round,
         lambda state: state.late.snapshot,
-        local_statistics=settings.local_statistics,
         metrics=(HEARD, STALENESS),
-        asynchronous=True,
+        traits=Traits(local_statistics=settings.local_statistics, asynchronous=True),
     )

@@ -20,11 +20,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mdfl_jax.core import sharding
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.rng import number_of, stream_at
 from mdfl_jax.core.section import Rule, Section, field, is_counted, section
-from mdfl_jax.core.types import Changes, Task
+from mdfl_jax.core.trees import rows_like
+from mdfl_jax.core.types import Changes, Task, TaskHooks
 from mdfl_jax.data.batching import index_clients
 from mdfl_jax.mobility.area import area
 from mdfl_jax.mobility.registry import world_in
@@ -154,11 +154,6 @@ class _Collector:
     drift: str
 
     @property
-    def rows(self) -> int:
-        """The rows of stacked models: N, and padding clients over a mesh."""
-        return sharding.padded(self.num_clients, self.task.spread.mesh)
-
-    @property
     def turns(self) -> bool:
         """Whether images turn."""
         return self.drift == "rotation"
@@ -170,18 +165,17 @@ class _Collector:
 
     def partition(self, data: SupervisedData, numbers: CollectingNumbers, key: jax.Array, places: jax.Array) -> Regions:
         """Divide the samples among the regions; see `mdfl_jax.core.types.Task`."""
-        middles = (centres(numbers, self.side),) if self.task.by_place else ()
+        middles = (centres(numbers, self.side),) if self.task.hooks.by_place else ()
         held = self.task.partition(self.divided(data), numbers.inner, key, *middles)._replace(blocks=None)
         region = region_of(numbers, places, self.side)
         first = jnp.maximum(held.num_samples, 1), held.label_counts
-        known = jax.tree.map(lambda x: self._rows(x[region], 0), first)
+        known = jax.tree.map(lambda x: self._held(x[region], 0), first)
         return Regions(held, *known)
 
-    def _rows(self, of_clients: jax.Array, value: int) -> jax.Array:
-        """Return values [N, ...] with rows for padding clients, and with a value in these rows and those of relays."""
-        rows = jnp.pad(of_clients, [(0, self.rows - self.num_clients)] + [(0, 0)] * (of_clients.ndim - 1))
-        holds = jnp.arange(self.rows) < self.num_clients - self.num_relays
-        return jnp.where(holds.reshape(-1, *[1] * (rows.ndim - 1)), rows, value)
+    def _held(self, of_clients: jax.Array, value: int) -> jax.Array:
+        """Return values [N, ...], with a value in the rows of relays, which hold no samples."""
+        holds = jnp.arange(self.num_clients) < self.num_clients - self.num_relays
+        return jnp.where(rows_like(holds, of_clients), of_clients, value)
 
     def step(
         self,
@@ -203,17 +197,17 @@ class _Collector:
         drawn = jax.random.randint(own, (self.num_clients, self.rate), 0, jnp.maximum(size, 1))
         n = held.sample.shape[0]
         sample = held.sample[jnp.minimum(first + drawn, n - 1)] + n * jnp.asarray(drift.turns)
-        fresh = self._rows(jnp.where(there[:, None] & (size > 0), sample, NOTHING), NOTHING)
+        fresh = self._held(jnp.where(there[:, None] & (size > 0), sample, NOTHING), NOTHING)
         ring = before.ring.at[:, round_index % self.window].set(fresh)
-        return Collected(ring, self._rows(held.label_counts[region], 0), jnp.asarray(drift.turns, jnp.int32))
+        return Collected(ring, self._held(held.label_counts[region], 0), jnp.asarray(drift.turns, jnp.int32))
 
     def held(self, data: SupervisedData, clients: Regions, collected: Collected) -> Holding:
         """Return what clients hold; see `mdfl_jax.core.types.Changes`."""
-        sample = collected.ring[: self.num_clients].reshape(-1)  # not of padding: devices change no draw
+        sample = collected.ring.reshape(-1)
         owner = jnp.where(sample == NOTHING, -1, jnp.repeat(jnp.arange(self.num_clients), self.window * self.rate))
         strata = self.divided(data).strata
         labels = strata[jnp.maximum(sample, 0) % strata.shape[0]]
-        index = index_clients(owner, labels, self.rows, clients.label_counts.shape[1])
+        index = index_clients(owner, labels, self.num_clients, clients.label_counts.shape[1])
         index = index._replace(sample=jnp.maximum(sample, 0)[index.sample])
         return Holding(clients.held._replace(held=index), collected.here, collected.turns)
 
@@ -265,11 +259,11 @@ def collecting(
             raise UserError("data.drift is rotation; it must be another one: the samples are no square images")
         ways = [jnp.rot90(data.x_train, k, (1, 2)) for k in range(TURNS)]
         data = data._replace(x_train=jnp.concatenate(ways), y_train=jnp.concatenate([data.y_train] * TURNS))
-    scoring, hold = task.scoring, of.hold
+    scoring, hooks, hold = task.scoring, task.hooks, of.hold
     part, over_test = scoring.part, scoring.over_test
     empty = Collected(
-        jnp.full((of.rows, window, rate), NOTHING, jnp.int32),
-        jnp.zeros((of.rows, num_strata), jnp.int32),
+        jnp.full((of.num_clients, window, rate), NOTHING, jnp.int32),
+        jnp.zeros((of.num_clients, num_strata), jnp.int32),
         jnp.int32(0),
     )
     return task._replace(
@@ -278,19 +272,20 @@ def collecting(
         partition=of.partition,
         gradient=hold(task.gradient),
         evaluate=hold(task.evaluate),
-        validate=task.validate and hold(task.validate),
-        by_place=True,
-        owner=None,
-        in_round=task.in_round and hold(task.in_round),
-        passes=task.passes and hold(task.passes),
         spread=task.spread._replace(by_client=None),
         scoring=scoring._replace(
             over_test=over_test and hold(over_test),
             local_accuracy=None,
             labels_here=lambda clients: clients.here,
             part=part and part._replace(evaluate=hold(part.evaluate)),
+            validate=scoring.validate and hold(scoring.validate),
         ),
-        changes=Changes(empty, of.step, of.held),
+        hooks=TaskHooks(
+            by_place=True,
+            in_round=hooks.in_round and hold(hooks.in_round),
+            passes=hooks.passes and hold(hooks.passes),
+            changes=Changes(empty, of.step, of.held),
+        ),
     )
 
 

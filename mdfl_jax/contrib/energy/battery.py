@@ -80,14 +80,14 @@ def powered(network: Network) -> Network:
     """Make a network whose clients have batteries. ``hparams.network`` becomes a `BatteryParams`.
 
     A client without energy has no links, takes no part in the round (`Links.active`), and stands still
-    (`Network.hold`), unless a trace or a contact list moves it. It goes on charging. Links are no longer the same in
-    every round, so the promise FIXED is gone.
+    (`NetworkHooks.hold`), unless a trace or a contact list moves it. It goes on charging. Links are no longer the same
+    in every round, so the promise FIXED is gone.
 
     Args:
       network: the inner network. Somewhere around the result there must be `mdfl_jax.networks.costs.counted`, which
         says what a round has used.
     """
-    hold = network.hold or (lambda state, stands: state)
+    hold = network.hooks.hold or (lambda state, stands: state)
 
     def init(params: BatteryParams, key: jax.Array, clients: Clients) -> BatteryState:
         drawn = jax.random.uniform(jax.random.fold_in(stream(key, "cost"), _OWN), (network.num_clients,), minval=-1)
@@ -97,7 +97,7 @@ def powered(network: Network) -> Network:
 
     def there(state: BatteryState) -> jax.Array:
         alive = state.left > 0
-        return alive & network.there(state.inner) if network.there else alive
+        return alive & network.hooks.there(state.inner) if network.hooks.there else alive
 
     def step(
         params: BatteryParams, key: jax.Array, round_index: jax.Array, state: BatteryState, clients: Clients
@@ -114,7 +114,7 @@ def powered(network: Network) -> Network:
     def observe(params: BatteryParams, state: BatteryState, seen: Observed) -> BatteryState:
         if seen.joules is None:
             raise UserError("a network with batteries needs counted costs around it (networks.costs.counted)")
-        state = passed.observe(params, state, seen) if passed.observe else state
+        state = passed.hooks.observe(params, state, seen) if passed.hooks.observe else state
         start = params.start * state.capacity
         due = start + state.harvested.value - seen.joules
         gathered = jnp.broadcast_to(params.harvest, due.shape)
@@ -125,7 +125,7 @@ def powered(network: Network) -> Network:
         left = start + harvested.value - seen.joules
         return state._replace(inner=hold(state.inner, left <= 0), harvested=harvested, left=left)
 
-    return passed._replace(observe=observe)
+    return passed._replace(hooks=passed.hooks._replace(observe=observe))
 
 
 @section("energy", order=20, switch="capacity")

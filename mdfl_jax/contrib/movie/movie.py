@@ -26,15 +26,14 @@ from mdfl_jax.report.panels.map import (
     coloured_by,
     discs,
     draw_ground,
-    first_history,
     first_pair,
     mark_attackers,
     shown_points,
 )
-from mdfl_jax.report.read import ReportData, rounds_done
 from mdfl_jax.report.registry import MOVIES
 from mdfl_jax.report.setting import CIRCLE, World, circle, worlds_of
 from mdfl_jax.report.style import INSIDE, STYLE, looks
+from mdfl_jax.results.results import Results, rounds_done
 
 _DPI = 100
 PER_ROUND = 3  # pictures from one round to the next
@@ -46,18 +45,18 @@ class _View:
     """The map of one sweep point: what stays, and the artists that change from picture to picture."""
 
     def __init__(
-        self, axes: Any, study: ReportData, p: int, world: World, metric: str | None, norm: Normalize | None
+        self, axes: Any, study: Results, p: int, world: World, metric: str | None, norm: Normalize | None
     ) -> None:
-        path, mobile = study.array(p, "position"), study.array(p, "is_mobile")
+        path, mobile = study.first_seed(p, "position"), study.first_seed(p, "is_mobile")
         self.axes, self.world, self.colour = axes, world, looks(study)[p].colour
         self.path = circle(clients_of(study, p))[None] if path is None or world.kind == CIRCLE else path.astype(float)
         some = np.ones(self.path.shape[1], bool) if mobile is None else mobile.astype(bool)
         self.moves = some & np.any(self.path != self.path[:1])
         self.recorded = study.heard(p)
-        self.met, self.present = (first_history(study, p, name) for name in ("met_server", "present"))
+        self.met, self.present = (study.first_seed(p, name) for name in ("met_server", "present"))
         self.stop = rounds_done(study, p)
         self.total = len(self.path) - 1 if self.recorded is None else self.recorded.shape[1]
-        self.values, self.norm = first_history(study, p, metric) if metric else None, norm
+        self.values, self.norm = study.first_seed(p, metric) if metric else None, norm
         self.rounds = study.curve(p).rounds
         draw_ground(axes, world)
         stops = self.stop is not None and self.stop < self.total
@@ -161,11 +160,11 @@ def links_at(path: np.ndarray, recorded: np.ndarray | None, world: World, at: in
     return near[((apart + nearest * shift) ** 2).sum(-1) <= reach**2]
 
 
-def _scale(study: ReportData, points: Sequence[int], metric: str, rounds: int) -> Normalize | None:
+def _scale(study: Results, points: Sequence[int], metric: str, rounds: int) -> Normalize | None:
     """Return the scale of the colours: from the smallest to the largest value of the rounds that are drawn."""
     found = []
     for p in points:
-        values, at = first_history(study, p, metric), study.curve(p).rounds
+        values, at = study.first_seed(p, metric), study.curve(p).rounds
         if values is not None:
             shown = values[at <= max(rounds, at[0])]
             found.append(shown[np.isfinite(shown)])
@@ -173,7 +172,7 @@ def _scale(study: ReportData, points: Sequence[int], metric: str, rounds: int) -
     return Normalize(every.min(), every.max()) if every.size else None
 
 
-def draw_pictures(study: ReportData, points: Sequence[int], rounds: int, width: float) -> Iterator[np.ndarray]:
+def draw_pictures(study: Results, points: Sequence[int], rounds: int, width: float) -> Iterator[np.ndarray]:
     """Draw the pictures, each [height, width, 3] uint8. What stays is drawn once."""
     worlds = [worlds_of(study)[p] for p in points]
     extent = worlds[0].high - worlds[0].low
@@ -215,7 +214,7 @@ DEFAULT_ROUNDS, DEFAULT_FPS, DEFAULT_WIDTH = 40, 12, 7.2
 
 @MOVIES.register(".gif")
 def save_movie(
-    study: ReportData,
+    study: Results,
     path: Path,
     points: Sequence[int] | None = None,
     rounds: int | None = None,
@@ -253,13 +252,13 @@ def save_movie(
     return path
 
 
-def _check(study: ReportData, points: Sequence[int], rounds: int | None, fps: int, width: float) -> None:
+def _check(study: Results, points: Sequence[int], rounds: int | None, fps: int, width: float) -> None:
     if len(points) not in (1, 2):
-        ids = "; ".join(study.points[p]["id"] for p in points)
+        ids = "; ".join(study.points[p] for p in points)
         raise UserError(f"--points={ids}: a movie has one or two sweep points")
     for p in points:
         if p not in worlds_of(study):
-            raise UserError(f"point {study.points[p]['id']!r}: it has no map; neither places nor links were recorded")
+            raise UserError(f"point {study.outcomes[p]['id']!r}: it has no map; neither places nor links were recorded")
     for name, value, low, high in (("rounds", rounds, 1, 10_000), ("fps", fps, 1, 50), ("width", width, 1, 20)):
         if value is not None and not low <= value <= high:
             raise UserError(f"--{name}={value}: it must be between {low} and {high}")

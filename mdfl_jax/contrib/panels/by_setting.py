@@ -13,7 +13,6 @@ import numpy as np
 from mdfl_jax.core.sweep_text import show
 from mdfl_jax.report.panels.final_accuracy import is_known, statistics
 from mdfl_jax.report.picture import DIAMOND, DISC, MOST_TEXTS, Cells, Level, Picture, Plot, Scale, Series
-from mdfl_jax.report.read import Axis, ReportData, point_labels, spaced, sweep_axes
 from mdfl_jax.report.registry import figure
 from mdfl_jax.report.style import (
     DASHES,
@@ -28,6 +27,8 @@ from mdfl_jax.report.style import (
     main_axis,
     percent_limits,
 )
+from mdfl_jax.results.axes import Axis, point_labels, spaced, sweep_axes
+from mdfl_jax.results.results import Results
 
 MOST_PARTS = 12  # more parts of a grid are not drawn
 WIDE = 20  # numbers are on a logarithmic axis if the largest is at least so many times the smallest
@@ -42,7 +43,7 @@ def is_wide(numbers: Sequence[float]) -> bool:
     return bool(numbers) and min(numbers) > 0 and WIDE * min(numbers) <= max(numbers) < math.inf
 
 
-def split_by(study: ReportData, others: Sequence[Axis]) -> dict[str, list[int]]:
+def split_by(study: Results, others: Sequence[Axis]) -> dict[str, list[int]]:
     """Return the indices of the sweep points by the label of their values of some settings.
 
     Of more than `MOST_PARTS` groups, evenly chosen ones are returned, the first and the last among them. Without
@@ -50,7 +51,7 @@ def split_by(study: ReportData, others: Sequence[Axis]) -> dict[str, list[int]]:
     """
     if not others:
         return {"": list(range(len(study.points)))}
-    labels = point_labels(study.points, others)
+    labels = point_labels(study.outcomes, others)
     found: dict[str, list[int]] = {}
     for p in sorted(range(len(study.points)), key=lambda p: [axis.at[p] for axis in others]):
         found.setdefault(spaced(labels[p]), []).append(p)
@@ -60,7 +61,7 @@ def split_by(study: ReportData, others: Sequence[Axis]) -> dict[str, list[int]]:
     return {name: found[name] for name in names}
 
 
-def describe_left_out(study: ReportData, others: Sequence[Axis]) -> str:
+def describe_left_out(study: Results, others: Sequence[Axis]) -> str:
     """Return a sentence for a caption if `split_by` does not return all groups, else an empty text."""
     count = len({tuple(axis.at[p] for axis in others) for p in range(len(study.points))})
     return f" Shown are {MOST_PARTS} of {count} combinations of the other settings." if count > MOST_PARTS else ""
@@ -117,7 +118,7 @@ class Part(NamedTuple):
     levels: Mapping[float, str] = {}
 
 
-def picture_of(study: ReportData, parts: Sequence[Part]) -> Picture:
+def picture_of(study: Results, parts: Sequence[Part]) -> Picture:
     """Return panels with one y axis and one legend."""
     accuracy = Scale(f"{describe_accuracy(study)} (%)", ends=_span(parts))
     plots = [
@@ -198,12 +199,12 @@ def plain(value: float) -> str:
     return show(float(f"{value:.3g}"))
 
 
-def _numeric_axes(study: ReportData) -> list[Axis]:
+def _numeric_axes(study: Results) -> list[Axis]:
     """Return the varying numbers with enough values, without step sizes, which have a panel of their own."""
     return [axis for axis in study.axes if len(axis.numbers) >= LEAST_VALUES and not axis.path.endswith(STEP_SIZE)]
 
 
-def _lines_of(study: ReportData, x: Axis) -> tuple[Axis | None, list[Axis]]:
+def _lines_of(study: Results, x: Axis) -> tuple[Axis | None, list[Axis]]:
     """Return the setting that has a line for each value (that of the colours, if it varies), and all other settings."""
     others, main = [axis for axis in study.axes if axis != x], main_axis(study)
     of = main if main in others else others[0] if others else None
@@ -216,12 +217,12 @@ def _places(axis: Axis) -> tuple[float, ...]:
     return numbers if all(map(math.isfinite, numbers)) else tuple(map(float, range(len(numbers))))
 
 
-def parts_of(study: ReportData) -> list[Part]:
+def parts_of(study: Results) -> list[Part]:
     """Return the panels of each numeric setting: one for each combination of the settings that no line stands for."""
     made = []
     for x in _numeric_axes(study) if is_known(study) else ():
         of, others = _lines_of(study, x)
-        lines = lines_along(x, [x, *([of] if of else [])], study.points)
+        lines = lines_along(x, [x, *([of] if of else [])], study.outcomes)
         lines.sort(key=lambda line: of.at[line.spots[0].point] if of else 0)
         for title, members in split_by(study, others).items():
             kept = [line._replace(spots=tuple(s for s in line.spots if s.point in members)) for line in lines]
@@ -245,7 +246,7 @@ def _beside(x: Axis, line: Line, aside: float) -> Line:
     return line._replace(spots=tuple(spot._replace(x=place) for spot, place in zip(line.spots, moved)))
 
 
-def _response_caption(study: ReportData, parts: list[Part]) -> str:
+def _response_caption(study: Results, parts: list[Part]) -> str:
     axes, said = _numeric_axes(study), ""
     for x in axes:
         of, others = _lines_of(study, x)
@@ -258,7 +259,7 @@ def _response_caption(study: ReportData, parts: list[Part]) -> str:
 
 
 @figure("response", of=parts_of, caption=_response_caption, place=15, title="Accuracy by setting")
-def response(study: ReportData, parts: list[Part]) -> Picture:
+def response(study: Results, parts: list[Part]) -> Picture:
     """Draw the final accuracy against each varying number, with 95 % intervals and a line for each other value."""
     return picture_of(study, parts)
 
@@ -281,7 +282,7 @@ class Grid(NamedTuple):
     means: np.ndarray
 
 
-def grid_of(study: ReportData) -> Grid | None:
+def grid_of(study: Results) -> Grid | None:
     """Return the grid of a sweep; None if it is none, or has no accuracy."""
     axes, count = study.axes, len(study.points)
     distinct = {tuple(axis.at[p] for axis in axes) for p in range(count)}
@@ -300,7 +301,7 @@ def grid_of(study: ReportData) -> Grid | None:
     return Grid(x, y, others, members, np.append(statistics(study)[0], np.nan))
 
 
-def _heat_map_caption(study: ReportData, grid: Grid) -> str:
+def _heat_map_caption(study: Results, grid: Grid) -> str:
     each = ", one for each combination of the other settings" if grid.others else ""
     interval = "; on the page, a cell under the pointer shows its 95 % interval" if has_intervals(study) else ""
     what = describe_accuracy(study).capitalize()
@@ -309,10 +310,10 @@ def _heat_map_caption(study: ReportData, grid: Grid) -> str:
 
 
 @figure("heat_map", of=grid_of, caption=_heat_map_caption, place=16, title="Accuracy by two settings")
-def heat_map(study: ReportData, grid: Grid) -> Picture:
+def heat_map(study: Results, grid: Grid) -> Picture:
     """Draw the final accuracy as a heat map over two varying settings, with small multiples for the others."""
     x, y = grid.x, grid.y
-    halves = np.array([point["final_accuracy"].get("ci95") for point in study.points] + [np.nan], float) * 100
+    halves = np.array([point["final_accuracy"].get("ci95") for point in study.outcomes] + [np.nan], float) * 100
     told = [
         f"{for_plotly(look.label)}<br>{mean:.2f}{'' if math.isnan(half) else f' ± {half:.2f}'} %"
         for look, mean, half in zip(looks(study), grid.means, halves)
@@ -347,13 +348,13 @@ class Crossing(NamedTuple):
     is_above: bool  # whether the line is above the threshold at its first value
 
 
-def line_reference(study: ReportData, line: Line, lines: Sequence[Line]) -> tuple[str, float]:
+def line_reference(study: Results, line: Line, lines: Sequence[Line]) -> tuple[str, float]:
     """Return what a line is compared with, in words, and its mean accuracy in [0, 1]."""
     endless = next((spot for spot in line.spots if math.isinf(spot.x) and math.isfinite(spot.mean)), None)
     if endless:
         return "the point without a limit", endless.mean
-    baselines = {study.points[spot.point].get("baseline") for spot in line.spots} - {None}
-    means = {point["id"]: point["final_accuracy"].get("mean") for point in study.points}
+    baselines = {study.outcomes[spot.point].get("baseline") for spot in line.spots} - {None}
+    means = {point["id"]: point["final_accuracy"].get("mean") for point in study.outcomes}
     mean = means.get(next(iter(baselines))) if len(baselines) == 1 else None
     if mean is not None:
         return "the baseline", mean
@@ -376,13 +377,13 @@ def crossing(line: Line, reference: str, threshold: float, logarithmic: bool) ->
     return Crossing(line, reference, threshold, at, above)
 
 
-def crossings(study: ReportData) -> tuple[Part, list[Crossing]] | None:
+def crossings(study: Results) -> tuple[Part, list[Crossing]] | None:
     """Return the lines along the number with most finite values, and where each of them reaches its threshold."""
     axes = {axis: sum(map(math.isfinite, axis.numbers.values())) for axis in _numeric_axes(study)}
     axis = max(axes, key=lambda axis: axes[axis], default=None)
     if axis is None or axes[axis] < LEAST_VALUES:
         return None
-    lines = [line for line in lines_along(axis, study.axes, study.points) if len(line.finite) > 1]
+    lines = [line for line in lines_along(axis, study.axes, study.outcomes) if len(line.finite) > 1]
     if not lines:
         return None
     wide = is_wide([spot.x for line in lines for spot in line.finite])
@@ -394,12 +395,12 @@ def crossings(study: ReportData) -> tuple[Part, list[Crossing]] | None:
     return along(axis, lines, wide, marks, levels), found
 
 
-def _threshold(study: ReportData) -> tuple[Part, list[Crossing]] | None:
+def _threshold(study: Results) -> tuple[Part, list[Crossing]] | None:
     found = crossings(study)
     return found if found and any(each.reference != BEST for each in found[1]) else None
 
 
-def _threshold_caption(study: ReportData, shown: tuple[Part, list[Crossing]]) -> str:
+def _threshold_caption(study: Results, shown: tuple[Part, list[Crossing]]) -> str:
     part, found = shown
     whose = " or ".join(dict.fromkeys(each.reference for each in found))
     places = [
@@ -416,7 +417,7 @@ def _threshold_caption(study: ReportData, shown: tuple[Part, list[Crossing]]) ->
 
 
 @figure("threshold", of=_threshold, caption=_threshold_caption, place=17, title="Thresholds")
-def threshold(study: ReportData, shown: tuple[Part, list[Crossing]]) -> Picture:
+def threshold(study: Results, shown: tuple[Part, list[Crossing]]) -> Picture:
     """Draw the final accuracy against a setting, and where it reaches 90 % of that of a reference."""
     return picture_of(study, [shown[0]])
 
@@ -427,12 +428,12 @@ def along(axis: Axis, lines: list[Line], wide: bool, marks: Sequence[Series], le
     return Part("", axis, lines, _ticks_of(list(map(plain, places)), places, wide), wide, marks, levels)
 
 
-def step_sizes_of(study: ReportData) -> Part | None:
+def step_sizes_of(study: Results) -> Part | None:
     """Return the accuracy along the swept step size, or None if no step size has three values.
 
     A study with `select` shows only the best sweep points elsewhere, but here all of them.
     """
-    points = study.all_points if study.summary.get("selected") else study.points
+    points = study.summary["points"] if study.summary.get("selected") else study.outcomes
     axes = sweep_axes(points, study.config)
     for axis in axes:
         values = axis.numbers.values()
@@ -444,7 +445,7 @@ def step_sizes_of(study: ReportData) -> Part | None:
     return None
 
 
-def _step_sizes_caption(study: ReportData, shown: Part) -> str:
+def _step_sizes_caption(study: Results, shown: Part) -> str:
     axis, lines = shown.x, shown.lines
     best = [f"{line.label or 'all'}: {plain(mark.x[0])}" for line, mark in zip(lines[:_NAMED], shown.marks)]
     more = f"; {len(lines) - _NAMED} more lines" if len(lines) > _NAMED else ""
@@ -461,6 +462,6 @@ def _step_sizes_caption(study: ReportData, shown: Part) -> str:
 
 
 @figure("step_sizes", of=step_sizes_of, caption=_step_sizes_caption, place=18, title="Step sizes")
-def step_sizes(study: ReportData, shown: Part) -> Picture:
+def step_sizes(study: Results, shown: Part) -> Picture:
     """Draw the final accuracy against the step size on a logarithmic axis, with 95 % intervals over the seeds."""
     return picture_of(study, [shown])

@@ -12,9 +12,9 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
 from mdfl_jax.report.picture import DISC, Picture, Plot, Scale, Series
-from mdfl_jax.report.read import ReportData, rounds_counted, rounds_done
 from mdfl_jax.report.registry import figure
 from mdfl_jax.report.style import describe_end, describe_first_seed, looks
+from mdfl_jax.results.results import Results, rounds_counted, rounds_done
 
 
 class Contacts(NamedTuple):
@@ -25,9 +25,9 @@ class Contacts(NamedTuple):
     exchange: np.ndarray
 
 
-def recorded_contacts(study: ReportData, point: int) -> Contacts | None:
+def recorded_contacts(study: Results, point: int) -> Contacts | None:
     """Return the contacts of the first seed in the rounds of `rounds_counted`; None if they were not recorded."""
-    links, heard, mobile = study.history(point, "links"), study.heard(point), study.array(point, "is_mobile")
+    links, heard, mobile = study.history(point, "links"), study.heard(point), study.first_seed(point, "is_mobile")
     if links is None or heard is None or mobile is None or not links[0].size:
         return None
     rounds = rounds_counted(study, point)
@@ -184,7 +184,7 @@ class Measured(NamedTuple):
     stopped: bool
 
 
-def measured(study: ReportData) -> Measured:
+def measured(study: Results) -> Measured:
     """Measure the contacts of the sweep points that differ in them, at most `_MOST_POINTS`."""
     styles, groups, stopped = looks(study), dict[bytes, list[int]](), False
     for p in range(len(study.points)):
@@ -207,7 +207,7 @@ def measured(study: ReportData) -> Measured:
     return Measured(found, len(groups), stopped)
 
 
-def _statistics(study: ReportData, p: int, contacts: Contacts) -> tuple[dict[str, Any], dict[str, float | None]]:
+def _statistics(study: Results, p: int, contacts: Contacts) -> tuple[dict[str, Any], dict[str, float | None]]:
     contact, heard, exchange = contacts
     windows = shortest_windows(exchange)
     lengths = np.unique(np.geomspace(1, len(contact), 80).round().astype(int))
@@ -246,7 +246,7 @@ def _thinned(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return x[kept], y[kept]
 
 
-def _caption(study: ReportData, shown: Measured) -> str:
+def _caption(study: Results, shown: Measured) -> str:
     lines, networks, stopped = shown
     some = f", of {len(lines)} of the {networks} different networks" if networks > len(lines) else ""
     until = f", until {describe_end(study)}" if "round" in study.summary else ""
@@ -263,12 +263,12 @@ def _in_rounds(window: float | None) -> str:
     return "none" if window is None else f"{window:.0f} round{'s' if window > 1 else ''}"
 
 
-def _applies(study: ReportData) -> bool:  # measuring takes seconds for many clients
+def _applies(study: Results) -> bool:  # measuring takes seconds for many clients
     return any(study.has(p, "links") for p in range(len(study.points)))
 
 
 @figure("contacts", of=measured, caption=_caption, applies=_applies, place=55, title="Contacts")
-def contacts(study: ReportData, shown: Measured) -> Picture:
+def contacts(study: Results, shown: Measured) -> Picture:
     """Draw the statistics of the contacts of the first seed, a line for each sweep point."""
     styles = looks(study)
 

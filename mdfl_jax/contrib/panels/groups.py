@@ -3,16 +3,17 @@
 import numpy as np
 
 from mdfl_jax.report.picture import Level, Picture, Plot, Scale, Series, mean_line
-from mdfl_jax.report.read import Curve, ReportData
 from mdfl_jax.report.registry import figure
 from mdfl_jax.report.style import has_intervals, looks, main_axis
+from mdfl_jax.results.evaluations import Curve
+from mdfl_jax.results.results import Results
 
 MAX_POINTS = 7  # the number of colours of the palette
 _NAMED = 4  # of more sweep points that are left out for one reason, only their number is given
 _GROUPS = (("mobile", 0), ("other", 1))  # with their dashes
 
 
-def shown_points(study: ReportData) -> list[int]:
+def shown_points(study: Results) -> list[int]:
     """Return the indices of the sweep points to draw, at most `MAX_POINTS`.
 
     In these sweep points both groups have clients and the mobile clients move. If several settings vary, only the main
@@ -21,12 +22,12 @@ def shown_points(study: ReportData) -> list[int]:
     return [p for p, why in enumerate(_why_left_out(study)) if not why]
 
 
-def _why_left_out(study: ReportData) -> list[str]:
+def _why_left_out(study: Results) -> list[str]:
     """Return for each sweep point why it is not drawn; an empty text for those that are drawn."""
     main = main_axis(study)
     others = [axis for axis in study.axes if axis != main]
     found: list[str] = []
-    for p, point in enumerate(study.points):
+    for p, point in enumerate(study.outcomes):
         distance = point.get("distance_moved_per_mobile_client")
         if not np.isfinite(_of(study, p, "accuracy_mobile") - _of(study, p, "accuracy_other")).any():
             found.append("without accuracies of both groups")
@@ -41,7 +42,7 @@ def _why_left_out(study: ReportData) -> list[str]:
     return found
 
 
-def _left_out(study: ReportData) -> str:
+def _left_out(study: Results) -> str:
     """Return the caption's sentence that names the sweep points which are not drawn, and why, or an empty text."""
     names: dict[str, list[str]] = {}
     for look, why in zip(looks(study), _why_left_out(study)):
@@ -65,13 +66,13 @@ def _leads(curve: Curve) -> np.ndarray:
     return 100 * (curve.values["accuracy_mobile"] - curve.values["accuracy_other"])
 
 
-def caption(study: ReportData, shown: list[int]) -> str:
+def caption(study: Results, shown: list[int]) -> str:
     """Return the caption, with the mean lead of the mobile clients in each sweep point."""
     fast = all(study.value(p, "network.mobility") == "random_walk" for p in shown)
     who = "Mobile (fast, solid) and other (slow, dashed)" if fast else "Mobile (solid) and other (dashed)"
     styles, leads = looks(study), []
     for p in shown:
-        lead = study.points[p].get("group_gap", {}).get("mean", {})
+        lead = study.outcomes[p].get("group_gap", {}).get("mean", {})
         if lead.get("mean") is not None:
             half = "" if lead.get("ci95") is None else f" ± {100 * lead['ci95']:.2f}"
             leads.append(f"{styles[p].label}: {100 * lead['mean']:+.2f}{half}")
@@ -84,7 +85,7 @@ def caption(study: ReportData, shown: list[int]) -> str:
 
 
 @figure("groups", of=shown_points, caption=caption, place=30, title="Mobile and other clients")
-def groups(study: ReportData, shown: list[int]) -> Picture:
+def groups(study: Results, shown: list[int]) -> Picture:
     """Draw the accuracy of both groups, the mobile clients' lead with its 95 % interval, and contacts since the start.
 
     The lead is the mean accuracy of the mobile clients minus that of the others, in percentage points.
@@ -106,7 +107,7 @@ def groups(study: ReportData, shown: list[int]) -> Picture:
     return Picture([plots[0], plots[1]._replace(levels=[Level(0, "soft")]), plots[2]], size=(3.2, 3.0))
 
 
-def _of(study: ReportData, p: int, key: str) -> np.ndarray:
+def _of(study: Results, p: int, key: str) -> np.ndarray:
     """Return the values of a group at the end, [S], or NaN if they were not recorded."""
     values = study.curve(p).values.get(key)
     return np.array([np.nan]) if values is None else values[:, -1]

@@ -10,9 +10,11 @@ import numpy as np
 
 from mdfl_jax.core.sweep_text import tied_with
 from mdfl_jax.report.picture import Cells, Picture, Plot, Scale
-from mdfl_jax.report.read import Axis, Recorded, ReportData, point_labels, recorded, spaced
+from mdfl_jax.report.quantities import Recorded, recorded
 from mdfl_jax.report.registry import Chart, figure
 from mdfl_jax.report.style import describe_seeds, for_plotly, has_intervals, main_axis
+from mdfl_jax.results.axes import Axis, point_labels, spaced
+from mdfl_jax.results.results import Results
 from mdfl_jax.results.statistics import Differences, simultaneous
 
 LEAST_RIVALS, LEAST_SETTINGS = 3, 2
@@ -37,7 +39,7 @@ class Matrix(NamedTuple):
     point: np.ndarray
 
 
-def matrix_of(study: ReportData) -> Matrix | None:
+def matrix_of(study: Results) -> Matrix | None:
     """Return the matrix of a study; None if it has too few rivals or settings, or twice the same pair of them.
 
     The rivals are the values of the setting that the baseline names, else of the mobility, else of that with the most
@@ -49,15 +51,15 @@ def matrix_of(study: ReportData) -> Matrix | None:
     return next(filter(None, (_matrix_along(study, axis) for axis in words)), None)
 
 
-def _matrix_along(study: ReportData, axis: Axis) -> Matrix | None:
+def _matrix_along(study: Results, axis: Axis) -> Matrix | None:
     fields = tied_with(study.config.get("sweep") or "", axis.path)
     tied = [other for other in study.axes if other.path in fields]
     if len(tied) > 1:
-        axis = Axis(axis.path, axis.name, tuple(point_labels(study.points, tied)))
+        axis = Axis(axis.path, axis.name, tuple(point_labels(study.outcomes, tied)))
     others = [other for other in study.axes if other not in tied]
     if not others:
         return None
-    labels = [spaced(label) for label in point_labels(study.points, others)]
+    labels = [spaced(label) for label in point_labels(study.outcomes, others)]
     rivals, settings = list(dict.fromkeys(axis.texts)), list(dict.fromkeys(labels))
     pairs = list(zip(map(settings.index, labels), map(rivals.index, axis.texts)))
     too_few = len(rivals) < LEAST_RIVALS or len(settings) < LEAST_SETTINGS
@@ -69,14 +71,14 @@ def _matrix_along(study: ReportData, axis: Axis) -> Matrix | None:
     return Matrix(axis, rivals, settings, point)
 
 
-def reference_of(study: ReportData, matrix: Matrix) -> int:
+def reference_of(study: Results, matrix: Matrix) -> int:
     """Return the rival that the study itself compares with: that of the baselines if they agree, else the first."""
-    ids = {point["id"]: p for p, point in enumerate(study.points)}
-    found = {matrix.axis.texts[ids[name]] for point in study.points if (name := point.get("baseline")) in ids}
+    ids = {point["id"]: p for p, point in enumerate(study.outcomes)}
+    found = {matrix.axis.texts[ids[name]] for point in study.outcomes if (name := point.get("baseline")) in ids}
     return matrix.rivals.index(found.pop()) if len(found) == 1 else 0
 
 
-def measures(study: ReportData, matrix: Matrix) -> dict[str, np.ndarray]:
+def measures(study: Results, matrix: Matrix) -> dict[str, np.ndarray]:
     """Return the measures by which rivals are compared: values [R, C, S] in per cent, by the name of the measure.
 
     The accuracy after equal bits or distance is interpolated between evaluations, where the rival of the setting that
@@ -99,7 +101,7 @@ def measures(study: ReportData, matrix: Matrix) -> dict[str, np.ndarray]:
     return {name: 100 * values for name, values in cells.items() if np.isfinite(values).any()}
 
 
-def _judged(study: ReportData) -> tuple[str, ...]:
+def _judged(study: Results) -> tuple[str, ...]:
     return JUDGED[::-1] if study.config.get("judged") == "global" else JUDGED[:1]
 
 
@@ -178,7 +180,7 @@ class Compared(NamedTuple):
     reference: int
 
 
-def _compared(study: ReportData) -> Compared | None:
+def _compared(study: Results) -> Compared | None:
     matrix = matrix_of(study) if has_intervals(study) else None
     values = measures(study, matrix) if matrix else {}
     return Compared(matrix, values, reference_of(study, matrix)) if matrix and values else None
@@ -192,7 +194,7 @@ def _tally_in_words(matrix: Matrix, found: Differences) -> str:
     return "; ".join(said)
 
 
-def _caption(study: ReportData, shown: Compared) -> str:
+def _caption(study: Results, shown: Compared) -> str:
     matrix, values, reference = shown
     first = differences(next(iter(values.values())), reference)
     return (
@@ -203,7 +205,7 @@ def _caption(study: ReportData, shown: Compared) -> str:
     )
 
 
-def _chart(study: ReportData, shown: Compared) -> Chart:
+def _chart(study: Results, shown: Compared) -> Chart:
     matrix, values, own = shown
     of_measures: list[dict[str, Any]] = []
     for name, array in values.items():
@@ -228,7 +230,7 @@ def _chart(study: ReportData, shown: Compared) -> Chart:
 
 
 @figure("rivals", of=_compared, caption=_caption, place=11, title="Rivals, setting by setting", chart=_chart)
-def rivals(study: ReportData, shown: Compared) -> Picture:
+def rivals(study: Results, shown: Compared) -> Picture:
     """Draw the paired differences to the baseline as a matrix of settings by rivals."""
     matrix, values, reference = shown
     found = differences(next(iter(values.values())), reference)

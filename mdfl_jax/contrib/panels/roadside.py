@@ -6,11 +6,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from mdfl_jax.report.panels.map import UNIT, draw_ground, draw_route, first_history
-from mdfl_jax.report.read import ReportData
+from mdfl_jax.report.panels.map import UNIT, draw_ground, draw_route
 from mdfl_jax.report.registry import Chart, figure
 from mdfl_jax.report.setting import World, worlds_of
 from mdfl_jax.report.style import describe_first_seed, looks
+from mdfl_jax.results.results import Results
 
 ROUTES = 6  # the number of clients whose routes are drawn; more would hide the units
 MAX_COLUMNS = 1000  # of the raster on the page
@@ -40,21 +40,21 @@ class Meetings(NamedTuple):
     order: np.ndarray
 
 
-def meetings(study: ReportData) -> Meetings | None:
+def meetings(study: Results) -> Meetings | None:
     """Return the meetings of a study; None if it has no road-side units, or if no place was recorded.
 
     Where the meetings were not recorded, they are in the slots in which the client is in the range of a unit.
     """
-    world, path = worlds_of(study).get(0), study.array(0, "position")
+    world, path = worlds_of(study).get(0), study.first_seed(0, "position")
     if world is None or path is None or not len(world.units):
         return None
-    met = first_history(study, 0, "met_server")  # an absent client meets nobody, wherever it is
+    met = study.first_seed(0, "met_server")  # an absent client meets nobody, wherever it is
     if met is None:  # the meetings of a slot are determined at its beginning
         met = at_unit(path[:-1].astype(float), world.units, world.unit_range)
     return Meetings(world, path.astype(float), met, np.argsort(-met.sum(axis=0), kind="stable"))
 
 
-def _caption(study: ReportData, shown: Meetings) -> str:
+def _caption(study: Results, shown: Meetings) -> str:
     met = shown.met
     slots, never = met.sum(axis=0), int((~met.any(axis=0)).sum())
     none = f"; {never} of {len(slots)} clients never" if never else ""
@@ -66,7 +66,7 @@ def _caption(study: ReportData, shown: Meetings) -> str:
     )
 
 
-def _chart(study: ReportData, shown: Meetings) -> Chart:
+def _chart(study: Results, shown: Meetings) -> Chart:
     """Return a raster of slots and clients. If there are many slots, a column is the share of several in a row."""
     met, order = shown.met, shown.order
     wide = -(-len(met) // MAX_COLUMNS)
@@ -92,7 +92,7 @@ def _chart(study: ReportData, shown: Meetings) -> Chart:
     return Chart("plotly", {"traces": [cells], "layout": layout})
 
 
-def _numbers(study: ReportData, shown: Meetings) -> list[tuple[Any, ...]]:
+def _numbers(study: Results, shown: Meetings) -> list[tuple[Any, ...]]:
     """Return the slots in which each client is at a unit."""
     return [("client", "slot"), *((client, slot) for client, slot in np.argwhere(shown.met.T).tolist())]
 
@@ -106,7 +106,7 @@ def _numbers(study: ReportData, shown: Meetings) -> list[tuple[Any, ...]]:
     chart=_chart,
     numbers=_numbers,
 )
-def roadside(study: ReportData, shown: Meetings) -> Figure:
+def roadside(study: Results, shown: Meetings) -> Figure:
     """Draw a map of the units with some routes, and a raster of each client's slots in the range of a unit.
 
     All clients are those of the first sweep point and the first seed. The routes are those of clients at equal steps in

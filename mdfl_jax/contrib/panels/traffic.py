@@ -8,9 +8,10 @@ from matplotlib.colors import to_hex
 
 from mdfl_jax.core.outcomes import interval_of_known
 from mdfl_jax.report.picture import BAR, MANY_ROWS, Picture, Plot, Scale, Series
-from mdfl_jax.report.read import ReportData, declared, recorded
+from mdfl_jax.report.quantities import recorded
 from mdfl_jax.report.registry import figure
 from mdfl_jax.report.style import describe_end, for_plotly, has_intervals
+from mdfl_jax.results.results import Results
 
 # The totals of the traffic: key -> (title, unit of the metrics that may be its parts).
 _TOTALS = {"bits_sent": ("megabits", "bits"), "messages": ("messages", "messages")}
@@ -33,12 +34,12 @@ class Block(NamedTuple):
     halves: dict[str, np.ndarray]
 
 
-def blocks(study: ReportData) -> list[Block]:
+def blocks(study: Results) -> list[Block]:
     """Return the bar charts of a study: the kinds of its traffic, and what mobile and other clients have sent."""
     return [*_by_kind(study), *_by_group(study)]
 
 
-def _by_kind(study: ReportData) -> list[Block]:
+def _by_kind(study: Results) -> list[Block]:
     """Return the totals whose parts the study has recorded: metrics in the same unit that add up to the total."""
     found, made = recorded(study), []
     counted = found.rounds <= study.summary.get("round", np.inf)
@@ -46,7 +47,7 @@ def _by_kind(study: ReportData) -> list[Block]:
         key: np.where(found.diverged, np.nan, _ends(array[..., counted])) for key, array in found.values.items()
     }
     for key, (title, unit) in _TOTALS.items():
-        own = [m for m in declared(study.summary) if m.unit == unit and m.key not in _TOTALS and m.key in ends]
+        own = [m for m in study.declared.values() if m.unit == unit and m.key not in _TOTALS and m.key in ends]
         total = ends.get(key)
         known = np.zeros(0, bool) if total is None else np.isfinite(total)
         if total is None or len(own) < 2 or not known.any():
@@ -59,7 +60,7 @@ def _by_kind(study: ReportData) -> list[Block]:
     return made
 
 
-def _by_group(study: ReportData) -> list[Block]:
+def _by_group(study: Results) -> list[Block]:
     """Return what mobile and other clients have sent, if both groups exist and one sends more than the other."""
     bars: dict[str, list[float]] = {"mobile clients": [], "other clients": []}
     halves: dict[str, list[float]] = {name: [] for name in bars}
@@ -69,8 +70,8 @@ def _by_group(study: ReportData) -> list[Block]:
             rows: list[Any] = (
                 [] if sent is None or mobile is None else [*zip(sent[:, study.end(p)], np.asarray(mobile) == chosen)]
             )
-            lost = study.points[p].get("divergence") or {}
-            rows = [row for row, seed in zip(rows, study.seeds(p)) if str(seed) not in lost]
+            lost = study.outcomes[p].get("divergence") or {}
+            rows = [row for row, seed in zip(rows, study.seeds_of(p)) if str(seed) not in lost]
             found = interval_of_known([row[of].mean() / 1e6 for row, of in rows if of.any()])
             bars[name].append(np.nan if found["mean"] is None else found["mean"])
             halves[name].append(found["ci95"] or 0.0)
@@ -103,7 +104,7 @@ def _colours(block: Block) -> list[str]:
     return [to_hex(colormaps["Paired"](i % 12)) for i in range(len(block.bars))]
 
 
-def _caption(study: ReportData, shown: list[Block]) -> str:
+def _caption(study: Results, shown: list[Block]) -> str:
     stacked = {block.stacked for block in shown}
     by = " and ".join(text for text, of in (("kind of message", True), ("group of clients", False)) if of in stacked)
     said = f"What a client has sent until {describe_end(study)}, by {by}: means over the clients and the seeds."
@@ -113,7 +114,7 @@ def _caption(study: ReportData, shown: list[Block]) -> str:
 
 
 @figure("traffic", of=blocks, caption=_caption, place=75, title="Traffic")
-def traffic(study: ReportData, shown: list[Block]) -> Picture:
+def traffic(study: Results, shown: list[Block]) -> Picture:
     """Draw what a client has sent until the end: bars by kind of message, and by group of clients."""
     names = study.labels
 

@@ -20,9 +20,8 @@ from mdfl_jax.contrib.theory.quantities import QUANTITIES, Rounds
 from mdfl_jax.core import devices, rng, stages
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.outcomes import interval
-from mdfl_jax.core.sharding import held_by
 from mdfl_jax.core.trees import of_types
-from mdfl_jax.core.types import Hparams
+from mdfl_jax.core.types import Held, Hparams
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.exchange.largest import fitting
 from mdfl_jax.metrics.values import LAMBDA_2_LIMIT
@@ -115,11 +114,11 @@ def check_points(points: Sequence[Point]) -> None:
 def simulated(simulation: Simulation, num_rounds: int) -> Any:
     """Return the program of a network's rounds: (data, hparams, keys [S]) -> the fields of `Rounds`."""
     network = simulation.network
-    if network.compares:
+    if network.hooks.compares:
         raise UserError("network.mobility has a rule that moves clients by their models, and theory trains none")
 
     def one(data: Any, hparams: Hparams, key: jax.Array) -> tuple[jax.Array, ...]:
-        held = held_by(simulation.partition(data, hparams, key), network.num_clients)
+        held = Held.by(simulation.partition(data, hparams, key))
         start = network.init(hparams.network, key, held)
 
         def step(state: Any, index: jax.Array) -> tuple[Any, tuple[jax.Array, jax.Array]]:
@@ -132,7 +131,7 @@ def simulated(simulation: Simulation, num_rounds: int) -> Any:
 
         adjacency, mix = jax.lax.scan(step, start, jnp.arange(num_rounds, dtype=jnp.int32))[1]
         places = network.places(start)
-        attacker = ~network.counted(start) if network.counted else jnp.zeros(network.num_clients, bool)
+        attacker = ~network.hooks.counted(start) if network.hooks.counted else jnp.zeros(network.num_clients, bool)
         return adjacency, mix, held.label_counts, places.is_mobile, places.position, attacker
 
     return jax.jit(jax.vmap(one, in_axes=(None, None, 0)))

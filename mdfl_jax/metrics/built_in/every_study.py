@@ -86,14 +86,14 @@ def mean_model_loss(at: "Evaluation") -> Any:
 @metric("validation_loss", still=HOLDS, shape=(), optional=True, shown={TABLE})
 def validation_loss(at: "Evaluation") -> Any:
     """[] float32, the loss of the same model on the validation samples; NaN if there are none."""
-    validate = at.task.validate
+    validate = at.task.scoring.validate
     return at.divergence.result(validate(at.data, at.clients, at.model)) if validate else np.float32(np.nan)
 
 
 @metric("objective", still=HOLDS, shape=(), optional=True, shown={TABLE})
 def objective(at: "Evaluation") -> Any:
-    """[] float, the objective of the same model (`Task.objective`); NaN if the task has none."""
-    minimised = at.task.objective
+    """[] float, the objective of the same model (`Scoring.objective`); NaN if the task has none."""
+    minimised = at.task.scoring.objective
     return at.divergence.result(minimised(at.data, at.clients, at.model)) if minimised else np.float32(np.nan)
 
 

@@ -2,7 +2,7 @@
 
 How long a client computes is what the costs say (`mdfl_jax.networks.costs.computing_seconds`): samples, and speeds that
 are drawn or given. Nobody waits for the slowest client. `Finishing` says whose local work ends in a slot; its next
-work begins in the slot after it. What happens meanwhile is the algorithm's business (`Algorithm.asynchronous`).
+work begins in the slot after it. What happens meanwhile is the algorithm's business (`Traits.asynchronous`).
 """
 
 import math
@@ -65,7 +65,7 @@ def with_clocks(network: Network, work: Work, asynchronous: bool, joins: str = "
     Args:
       network: the inner network.
       work: what a client computes in a round of the algorithm.
-      asynchronous: `Algorithm.asynchronous`.
+      asynchronous: `Traits.asynchronous`.
       joins: one of `JOINS`. A contact is one with a client that can exchange: anybody if the algorithm is asynchronous,
         else another one whose work is done.
 
@@ -136,7 +136,7 @@ class ClockConfig(Section):
 
     def wrap(self, network: Network, whole: Any, built: Built) -> Network:
         """Return the network with clocks."""
-        return with_clocks(network, built.work, built.algorithm.asynchronous, self.joins)
+        return with_clocks(network, built.work, built.algorithm.traits.asynchronous, self.joins)
 
     def params(self, inner: Any, whole: Any, cost: Any) -> ClockParams:
         """Return the costs, which say how long clients compute."""
@@ -147,7 +147,7 @@ WORKS = Metric(
     "works",
     lambda at: at.total("works"),
     NOTHING,
-    each_round=lambda view: view.stats.computed.astype(jnp.float32),
+    each_round=lambda view: view.stats.report.computed.astype(jnp.float32),
     label="works finished per client",
 )
 """[N] float32, the works that each client has finished since the last evaluation, those in which it computed."""

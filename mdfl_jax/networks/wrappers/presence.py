@@ -20,7 +20,7 @@ from mdfl_jax.core.numbers import Numbers, Setting, number
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.rng import number_of, stream
 from mdfl_jax.core.section import Built, Family, Rule, Section, field, section
-from mdfl_jax.core.sharding import everywhere, over_links
+from mdfl_jax.core.sharding import everywhere
 from mdfl_jax.core.trees import where_rows
 from mdfl_jax.core.types import (
     FIXED,
@@ -34,7 +34,7 @@ from mdfl_jax.core.types import (
     RoundContext,
     RoundStats,
 )
-from mdfl_jax.exchange.active import links_among, where_moving
+from mdfl_jax.exchange.active import links_among, links_of_speakers, where_moving
 from mdfl_jax.mobility.registry import movement_of
 from mdfl_jax.networks.spatial import PRESENT
 from mdfl_jax.networks.wrappers.wrapper import wrap
@@ -203,7 +203,7 @@ class Renewed(Extra):
             own, first = algorithm.params(state), context.first_models()
             begun = self.begin(algorithm, hparams, state, own, first)
             following, stats = algorithm.round(hparams, begun, links, context)
-            heard = over_links(links, stats.messages) if stats.heard is None else stats.heard
+            heard = links_of_speakers(links, stats.messages) if stats.heard is None else stats.heard
             told = self.who & (self.teacher != jnp.arange(self.who.shape[0]))
             lessons = jnp.zeros_like(stats.messages).at[self.teacher].add(told.astype(stats.messages.dtype))
             bits = add_bits(stats.bits, count_bits(lessons, dense_bits(jax.tree.map(lambda x: x[:1], first))))
@@ -254,7 +254,7 @@ def coming_and_going(network: Network, name: str, absent: str = "idle", newcomer
         return PresenceState(network.init(params.inner, key, clients), says, everybody, ~everybody)
 
     def there(state: PresenceState) -> jax.Array:
-        return state.says & network.there(state.inner) if network.there else state.says
+        return state.says & network.hooks.there(state.inner) if network.hooks.there else state.says
 
     def step(
         params: PresenceParams, key: jax.Array, round_index: jax.Array, state: PresenceState, clients: Clients
@@ -357,7 +357,7 @@ class PresenceConfig(Section):
         Raises:
           UserError: If they do so as a trace says, and the network follows none.
         """
-        if self.name == "trace" and network.there is None:
+        if self.name == "trace" and network.hooks.there is None:
             movement = movement_of(whole)
             raise UserError(f"presence.name is trace; it must be another one: network.mobility {movement} follows none")
         return coming_and_going(network, self.name, self.absent, self.newcomers)
@@ -374,7 +374,7 @@ SHARE_PRESENT = Metric(
     lambda at: at.mean_over_rounds("share_present"),
     UNKNOWN,
     shape=(),
-    each_round=lambda view: jnp.mean(view.network.there(view.before).astype(jnp.float32)),
+    each_round=lambda view: jnp.mean(view.network.hooks.there(view.before).astype(jnp.float32)),
     label="clients that are there (%)",
     scale=0.01,
     shown={TABLE, CURVE},

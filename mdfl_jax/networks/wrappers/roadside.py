@@ -162,7 +162,7 @@ def roadside(inner: Network, rounds: int, known_next: bool = True, one_at_a_time
     """
     if rounds < 1:
         raise UserError(f"rounds is {rounds}; it must be at least 1")
-    if inner.compares:
+    if inner.hooks.compares:
         raise UserError(
             "server.pattern is roadside, which moves clients before any model is trained; network.mobility "
             "must not compare models"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mdfl_jax.core.metric import Metric
-from mdfl_jax.core.types import Network
+from mdfl_jax.core.types import Network, NetworkHooks
 from mdfl_jax.metrics.values import HEARD
 
 
@@ -19,22 +19,25 @@ def wrap(network: Network, *, init: Callable[..., Any], step: Callable[..., Any]
       network: the inner network.
       init: as `Network.init`; its state has the inner state in the field ``inner``.
       step: as `Network.step`.
-      **changes: other fields of `Network` that differ. ``metrics`` are the wrapper's own; those of the inner network
-        come first. A function gets the state and the numbers of the wrapper.
+      **changes: other fields of `Network` and of its hooks that differ. ``metrics`` are the wrapper's own; those of the
+        inner network come first. A function gets the state and the numbers of the wrapper.
     """
-    reached, observe, lists, counted = network.reached, network.observe, network.lists, network.counted
-    there, hold = network.there, network.hold
+    (reached, observe, compares, there, counted, hold), lists = network.hooks, network.lists
     needed = lists and lists.needed
     own_metrics = changes.pop("metrics", ())
-    passed = network._replace(
-        places=lambda state: network.places(state.inner),
+    hooks = NetworkHooks(
         reached=reached and (lambda state: reached(state.inner)),
         observe=observe
         and (lambda params, state, seen: state._replace(inner=observe(params.inner, state.inner, seen))),
-        lists=lists and lists._replace(needed=needed and (lambda state: needed(state.inner))),
+        compares=compares,
         there=there and (lambda state: there(state.inner)),
         counted=counted and (lambda state: counted(state.inner)),
         hold=hold and (lambda state, stands: state._replace(inner=hold(state.inner, stands))),
+    )
+    passed = network._replace(
+        places=lambda state: network.places(state.inner),
+        lists=lists and lists._replace(needed=needed and (lambda state: needed(state.inner))),
+        hooks=hooks._replace(**{name: changes.pop(name) for name in NetworkHooks._fields if name in changes}),
         metrics=(*(_from_outside(network, metric) for metric in network.metrics), *own_metrics),
     )
     return passed._replace(init=init, step=step, **changes)

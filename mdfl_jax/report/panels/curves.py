@@ -11,40 +11,30 @@ from mdfl_jax.core.metric import Shown
 from mdfl_jax.core.outcomes import judged_key, t_quantile
 from mdfl_jax.metrics import CURVE
 from mdfl_jax.report.picture import Level, Picture, Plot, Scale, Series, mean_line
-from mdfl_jax.report.read import (
-    ROUNDS,
-    Quantity,
-    Recorded,
-    ReportData,
-    axes_of,
-    declared,
-    is_attacked,
-    of_clients,
-    point_labels,
-    recorded,
-    spaced,
-)
+from mdfl_jax.report.quantities import Quantity, Recorded, of_clients, recorded
 from mdfl_jax.report.registry import LEVELS, MISSING, Chart, figure
 from mdfl_jax.report.style import describe_end, describe_seeds, has_intervals, looks, main_axis
+from mdfl_jax.results.axes import is_attacked, point_labels, spaced
+from mdfl_jax.results.results import ROUNDS, Results
 
 MAX_FACETS = 12
 MANY = 12  # with more lines in a panel they are thin, without bands, and the legend names colours instead of points
 
 
-def against(study: ReportData) -> str:
+def against(study: Results) -> str:
     """Return what the curves of a study are drawn against, for captions."""
     return "rounds" if study.x_axis == ROUNDS else study.x_title
 
 
-def _accuracy_caption(study: ReportData) -> str:
+def _accuracy_caption(study: Results) -> str:
     labels = [look.label for look in looks(study)]
-    means = [point["final_accuracy"].get("mean") for point in study.points]
+    means = [point["final_accuracy"].get("mean") for point in study.outcomes]
     ranked = sorted((mean, label) for mean, label in zip(means, labels) if mean is not None)
     highest = (
         f" Highest at {describe_end(study)}: {ranked[-1][1]}, {100 * ranked[-1][0]:.2f} %." if len(ranked) > 1 else ""
     )
     whose = "of the global model" if study.config.get("judged") == "global" else "averaged over the clients"
-    if is_attacked(study.points, study.config):
+    if is_attacked(study.outcomes, study.config):
         whose = whose.replace("the clients", "the honest clients")
     banded = has_intervals(study) and not _is_crowded(study)
     said = f"Test accuracy, {whose}, against {against(study)}: {describe_seeds(study)}"
@@ -55,12 +45,12 @@ def _accuracy_caption(study: ReportData) -> str:
     return said + highest
 
 
-def _accuracy_chart(study: ReportData) -> Chart:
+def _accuracy_chart(study: Results) -> Chart:
     return Chart("curves", explorer(study))
 
 
 @figure("accuracy", caption=_accuracy_caption, place=10, title="Curves", chart=_accuracy_chart)
-def accuracy(study: ReportData) -> Picture:
+def accuracy(study: Results) -> Picture:
     """Draw the test accuracy against the rounds or another x axis: the mean over the seeds and its 95 % interval."""
     panels, crowded = facets(study), _is_crowded(study)
     single = len(panels) == 1
@@ -92,7 +82,7 @@ class Naming(NamedTuple):
         return mean_line(self.points[p], self.looks[p], x, values, limits, self.thin, self.labels[p])
 
 
-def naming(study: ReportData, crowded: bool) -> Naming:
+def naming(study: Results, crowded: bool) -> Naming:
     """Return the names of the lines of a panel with all sweep points.
 
     Each point has a name of its own. If a panel is crowded and several settings vary, the legend names the colours.
@@ -103,7 +93,7 @@ def naming(study: ReportData, crowded: bool) -> Naming:
     return Naming(study.labels, study.full_labels, [(of.colour, of.dash) for of in styles], None, crowded, None)
 
 
-def _by_main(study: ReportData, crowded: bool, dashed: bool = False) -> Naming:
+def _by_main(study: Results, crowded: bool, dashed: bool = False) -> Naming:
     """Return names by the setting that decides the colours, with dashes or without."""
     main, styles = main_axis(study), looks(study)
     assert main is not None
@@ -115,11 +105,11 @@ def _by_main(study: ReportData, crowded: bool, dashed: bool = False) -> Naming:
     return Naming(study.labels, labels, own, main.title, crowded, shades)
 
 
-def _is_crowded(study: ReportData) -> bool:
+def _is_crowded(study: Results) -> bool:
     return max(map(len, facets(study).values())) > MANY
 
 
-def facets(study: ReportData) -> dict[str, list[int]]:
+def facets(study: Results) -> dict[str, list[int]]:
     """Group the indices of the sweep points into panels by all varying settings except the main one.
 
     There is a single panel if there would be more than `MAX_FACETS`, or fewer than two lines in a panel on average.
@@ -127,14 +117,14 @@ def facets(study: ReportData) -> dict[str, list[int]]:
     main = main_axis(study)
     others = [axis for axis in study.axes if axis != main]
     found: dict[str, list[int]] = {}
-    for p, title in enumerate(point_labels(study.points, others)):
+    for p, title in enumerate(point_labels(study.outcomes, others)):
         found.setdefault(spaced(title) if others else "", []).append(p)
     if len(found) > MAX_FACETS or 2 * len(found) > len(study.points):
         return {"": list(range(len(study.points)))}
     return found
 
 
-def facets_on_page(study: ReportData) -> dict[str, list[int]]:
+def facets_on_page(study: Results) -> dict[str, list[int]]:
     """Return the panels of the page: one, if it has few lines of which no two look alike, else those of `facets`."""
     alike = len({(look.colour, look.dash) for look in looks(study)}) < len(study.points)
     return facets(study) if alike or len(study.points) > MANY else {"": list(range(len(study.points)))}
@@ -143,7 +133,7 @@ def facets_on_page(study: ReportData) -> dict[str, list[int]]:
 CLIENT_NUMBERS = 4_000_000  # at most so many numbers of single clients are in a page, 8 MB before they are packed
 
 
-def explorer(study: ReportData) -> dict[str, Any]:
+def explorer(study: Results) -> dict[str, Any]:
     """Return all that the page needs to draw any recorded metric against any axis, for `Chart.data`.
 
     "values" has [P, S, E] float32 by key, with NaN for what is missing; "clients" has the numbers of the single clients
@@ -153,11 +143,10 @@ def explorer(study: ReportData) -> dict[str, Any]:
     extremes = _extremes(study, found)
     target = study.config.get("target")
     quantile = [None, None, *(t_quantile(n - 1) for n in range(2, len(found.seeds) + 1))]
-    own = axes_of(study.summary)
     return {
         "metrics": [_described(quantity, found, extremes) for quantity in found.quantities],
         "start": judged_key(study.config),
-        "axis": "" if study.x_axis == ROUNDS else own[study.x_axis].key,
+        "axis": "" if study.x_axis == ROUNDS else study.x_axes[study.x_axis].key,
         "target": None if target is None else {"key": judged_key(study.config), "value": float(target)},
         "rounds": found.rounds,
         "seeds": [int(seed) for seed in found.seeds],
@@ -200,9 +189,8 @@ def _ran(found: Recorded) -> np.ndarray:
     return np.any([np.isfinite(array).any(axis=2) for array in found.values.values()], axis=0)
 
 
-def _extremes(study: ReportData, found: Recorded) -> dict[str, np.ndarray]:
+def _extremes(study: Results, found: Recorded) -> dict[str, np.ndarray]:
     """Return the lowest and highest client's number [P, S, E] of the metrics for which no line has them."""
-    metrics = {metric.key: metric for metric in declared(study.summary)}
     made: dict[str, np.ndarray] = {}
     for key in (quantity.key for quantity in found.quantities if quantity.per_client):
         if f"{key}_min" in found.values:
@@ -210,7 +198,7 @@ def _extremes(study: ReportData, found: Recorded) -> dict[str, np.ndarray]:
         for name, extreme in (("lowest", np.fmin), ("highest", np.fmax)):
             made[f"{key}:{name}"] = np.full_like(found.values[key], np.nan)
             for p in range(len(study.points)):
-                array = of_clients(study, p, key, metrics)
+                array = of_clients(study, p, key)
                 at = _seeds(study, found, p)
                 if array is not None and len(array) == len(at):
                     where = np.ix_(at, _evaluations(study, found, p))
@@ -218,27 +206,26 @@ def _extremes(study: ReportData, found: Recorded) -> dict[str, np.ndarray]:
     return {key: array for key, array in made.items() if np.isfinite(array).any()}
 
 
-def _seeds(study: ReportData, found: Recorded, point: int) -> np.ndarray:
+def _seeds(study: Results, found: Recorded, point: int) -> np.ndarray:
     """Return the indices in ``found.seeds`` of the seeds of a sweep point, in the order of history.npz."""
-    return np.searchsorted(found.seeds, study.seeds(point))
+    return np.searchsorted(found.seeds, study.seeds_of(point))
 
 
-def _evaluations(study: ReportData, found: Recorded, point: int) -> np.ndarray:
+def _evaluations(study: Results, found: Recorded, point: int) -> np.ndarray:
     """Return the indices in ``found.rounds`` of the evaluations of a sweep point."""
     return np.searchsorted(found.rounds, study.curve(point).rounds)
 
 
-def _clients(study: ReportData, found: Recorded) -> dict[str, Any]:
+def _clients(study: Results, found: Recorded) -> dict[str, Any]:
     """Return the numbers of the single clients in the first seed of each sweep point, by metric.
 
     Each metric has "values", the stored numbers of all sweep points one after the other, [N, evaluations] of each, and
     "points": for each sweep point None, or the number of "clients", the indices "at" of the evaluations and the rest of
     `stored`. If there would be more than `CLIENT_NUMBERS`, evaluations are left out evenly.
     """
-    metrics = {metric.key: metric for metric in declared(study.summary)}
     taken: dict[str, dict[int, np.ndarray]] = {}
     for key in (quantity.key for quantity in found.quantities if quantity.per_client):
-        arrays = {p: of_clients(study, p, key, metrics) for p in range(len(study.points))}
+        arrays = {p: of_clients(study, p, key) for p in range(len(study.points))}
         first = {p: array[0] for p, array in arrays.items() if array is not None and np.isfinite(array[0]).any()}
         taken |= {key: first} if first else {}
     total = sum(array.size for first in taken.values() for array in first.values())
@@ -286,25 +273,25 @@ def short(values: np.ndarray) -> np.ndarray:
     return ((bits + 0x40) & np.uint32(0xFFFFFF80)).view(np.float32)
 
 
-def _further_metrics(study: ReportData) -> list[Shown]:
+def _further_metrics(study: Results) -> list[Shown]:
     """Return the metrics that are declared to be curves and that at least one sweep point has."""
     known = {key for curve in study.curves.values() for key in curve.values}
-    return [metric for metric in declared(study.summary) if CURVE in metric.where and metric.key in known]
+    return [metric for metric in study.declared.values() if CURVE in metric.where and metric.key in known]
 
 
-def _metrics_caption(study: ReportData, shown: list[Shown]) -> str:
+def _metrics_caption(study: Results, shown: list[Shown]) -> str:
     titles = ", ".join(metric.title for metric in shown)
     banded = has_intervals(study) and len(study.points) <= MANY
     band = "; bands: 95 % Student-t intervals over the seeds" if banded else ""
     return f"Further metrics against {against(study)} ({titles}): {describe_seeds(study)}{band}."
 
 
-def _metrics_chart(study: ReportData, shown: list[Shown]) -> Chart:
+def _metrics_chart(study: Results, shown: list[Shown]) -> Chart:
     return Chart("curves", {"from": "accuracy", "start_with": {"metric": shown[0].key}})
 
 
 @figure("metrics", of=_further_metrics, caption=_metrics_caption, place=70, title="More metrics", chart=_metrics_chart)
-def metrics(study: ReportData, shown: list[Shown]) -> Picture:
+def metrics(study: Results, shown: list[Shown]) -> Picture:
     """Draw further metrics along the x axis, with one panel for each metric and one line for each sweep point."""
     named, many = naming(study, len(study.points) > MANY), range(len(study.points))
 
@@ -325,12 +312,12 @@ DISTANCE = "consensus_distance"
 EQUAL_MODELS = 1e-5  # equal models have a distance of rounding errors, below this share of the largest distance
 
 
-def _consensus_applies(study: ReportData) -> bool:
+def _consensus_applies(study: Results) -> bool:
     """Tell whether the models of the clients differ. With an algorithm that has a server they may never differ."""
     return DISTANCE in recorded(study).values
 
 
-def _consensus_caption(study: ReportData) -> str:
+def _consensus_caption(study: Results) -> str:
     return (
         "Consensus distance, the root mean square distance of the clients' models from their mean, on a logarithmic"
         f" axis: {describe_seeds(study)}. Where it falls, the clients agree more and more; where it stays, groups of"
@@ -338,7 +325,7 @@ def _consensus_caption(study: ReportData) -> str:
     )
 
 
-def _consensus_chart(study: ReportData) -> Chart:
+def _consensus_chart(study: Results) -> Chart:
     return Chart("curves", {"from": "accuracy", "start_with": {"metric": DISTANCE, "x": "", "logy": True}})
 
 
@@ -350,7 +337,7 @@ def _consensus_chart(study: ReportData) -> Chart:
     title="Consensus",
     chart=_consensus_chart,
 )
-def consensus(study: ReportData) -> Picture:
+def consensus(study: Results) -> Picture:
     """Draw the consensus distance against the rounds, on a logarithmic axis."""
     found, named, lines = recorded(study), naming(study, len(study.points) > MANY), list[Series]()
     for p, (values, diverged) in enumerate(zip(found.values[DISTANCE], found.diverged)):

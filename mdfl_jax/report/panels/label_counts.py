@@ -11,9 +11,10 @@ from matplotlib.patches import Patch
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.heterogeneity import heterogeneity
-from mdfl_jax.report.read import ReportData, point_labels, spaced
 from mdfl_jax.report.registry import Chart, figure
 from mdfl_jax.report.style import INSIDE, MOBILE, STATIC, UNSTAMPED, describe_first_seed, looks
+from mdfl_jax.results.axes import point_labels, spaced
+from mdfl_jax.results.results import Results
 
 # The total variation distance, as a share of its largest value, in words.
 _LEVELS = ((0.1, "almost equally"), (0.35, "somewhat unequally"), (0.65, "unequally"), (np.inf, "very unequally"))
@@ -34,22 +35,22 @@ class Division(NamedTuple):
     mobile: np.ndarray
 
 
-def divisions(study: ReportData) -> list[Division]:
+def divisions(study: Results) -> list[Division]:
     """Return the different data of a study; none if there is nothing to see in those of the first sweep point.
 
     There is something to see if there are classes, or clients with different numbers of samples.
     """
-    first = study.array(0, "label_counts")
+    first = study.first_seed(0, "label_counts")
     if first is None or (first.shape[1] == 1 and len(set(first.sum(1))) == 1):
         return []
     groups: dict[tuple[tuple[int, ...], bytes], list[int]] = {}
-    arrays = {p: array for p in range(len(study.points)) if (array := study.array(p, "label_counts")) is not None}
+    arrays = {p: array for p in range(len(study.points)) if (array := study.first_seed(p, "label_counts")) is not None}
     for p, counts in arrays.items():
         groups.setdefault((counts.shape, counts.astype(np.int64).tobytes()), []).append(p)
     found = []
     for points in groups.values():
         counts = arrays[points[0]]
-        masks = [array.astype(bool) for p in points if (array := study.array(p, "is_mobile")) is not None]
+        masks = [array.astype(bool) for p in points if (array := study.first_seed(p, "is_mobile")) is not None]
         mobile = np.any(masks, axis=0) if masks else np.zeros(len(counts), bool)
         found.append(Division(points, counts, mobile))
     return found
@@ -81,18 +82,18 @@ def inequality(counts: np.ndarray) -> str:
     )
 
 
-def _names(study: ReportData, shown: list[Division]) -> list[str]:
+def _names(study: Results, shown: list[Division]) -> list[str]:
     """Return a name for each division: the settings that all its sweep points share, or some of the sweep points."""
     shared = [axis for axis in study.axes if all(len({axis.texts[p] for p in of.points}) == 1 for of in shown)]
     if shared:
-        labels = [spaced(label) for label in point_labels(study.points, shared)]
+        labels = [spaced(label) for label in point_labels(study.outcomes, shared)]
         return [labels[of.points[0]] for of in shown]
     labels = [look.label for look in looks(study)]
     more = [f" and {len(of.points) - 2} more" if len(of.points) > 2 else "" for of in shown]
     return ["; ".join(labels[p] for p in of.points[:2]) + others for of, others in zip(shown, more)]
 
 
-def _caption(study: ReportData, shown: list[Division]) -> str:
+def _caption(study: Results, shown: list[Division]) -> str:
     words = f" {inequality(shown[0].counts)}" if len(shown) == 1 else ""
     more = f" The first {MAX_DATA} of {len(shown)} divisions can be chosen." if len(shown) > MAX_DATA else ""
     dark = "; the mobile clients are marked" if shown[0].mobile.any() else ""
@@ -103,7 +104,7 @@ def _caption(study: ReportData, shown: list[Division]) -> str:
     )
 
 
-def _chart(study: ReportData, shown: list[Division]) -> Chart:
+def _chart(study: Results, shown: list[Division]) -> Chart:
     """Return the counts of each division of the data, with the labels of its sweep points and its sentence."""
     found = [
         {"name": name, "mobile": of.mobile, "words": inequality(of.counts), "counts": of.counts.astype(np.int64)}
@@ -112,7 +113,7 @@ def _chart(study: ReportData, shown: list[Division]) -> Chart:
     return Chart("label_counts", {"divisions": found})
 
 
-def _numbers(study: ReportData, shown: list[Division]) -> list[tuple[Any, ...]]:
+def _numbers(study: Results, shown: list[Division]) -> list[tuple[Any, ...]]:
     """Return the number of samples of each class that each client holds."""
     rows, mobile = [("client", "mobile", "class", "samples")], shown[0].mobile
     counts = np.ndenumerate(shown[0].counts)
@@ -128,9 +129,9 @@ def _numbers(study: ReportData, shown: list[Division]) -> list[tuple[Any, ...]]:
     chart=_chart,
     numbers=_numbers,
 )
-def label_counts(study: ReportData, shown: list[Division]) -> Figure:
+def label_counts(study: Results, shown: list[Division]) -> Figure:
     """Draw the number of samples of each class that each client of the first seed holds."""
-    return draw_counts(shown[0].counts, study.array(0, "is_mobile"))
+    return draw_counts(shown[0].counts, study.first_seed(0, "is_mobile"))
 
 
 def draw_counts(counts: np.ndarray, mobile: np.ndarray | None = None) -> Figure:

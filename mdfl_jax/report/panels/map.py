@@ -15,10 +15,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from mdfl_jax.metrics import BUILT_IN
-from mdfl_jax.report.read import ReportData, rounds_done
 from mdfl_jax.report.registry import LEVELS, MISSING, Chart, encode_array, figure
 from mdfl_jax.report.setting import CIRCLE, GRID, World, circle, worlds_of
 from mdfl_jax.report.style import INSIDE, MOBILE, STAYS, describe_first_seed, looks, main_axis, make_panels
+from mdfl_jax.results.results import Results, rounds_done
 
 _MOST_POINTS = 20  # of more sweep points, a choice is on the page
 BUDGET = 12_000_000  # the length of the text of all sweep points together; longer ones are shown in fewer rounds
@@ -29,7 +29,7 @@ OF_PLACES = ("destination", "centre")  # arrays [S, R, N, 2]: places that hold a
 COLOURED = ("accuracy", "loss")  # the colour of a client is the first of these metrics that was measured
 
 
-def shown_points(study: ReportData, most: int = _MOST_POINTS) -> list[int]:
+def shown_points(study: Results, most: int = _MOST_POINTS) -> list[int]:
     """Return the sweep points of which the page has a playback, by index in increasing order.
 
     These are all that have a world if they are few. Otherwise the baseline, the best one and one of each value of the
@@ -49,17 +49,17 @@ def shown_points(study: ReportData, most: int = _MOST_POINTS) -> list[int]:
     return sorted({*chosen, *(others[i] for i in spread)})
 
 
-def first_pair(study: ReportData, points: list[int]) -> list[int]:
+def first_pair(study: Results, points: list[int]) -> list[int]:
     """Return the one or two of some sweep points that the map shows first: the baseline and the best of the others."""
-    ids = [study.points[p]["id"] for p in points]
+    ids = [study.points[p] for p in points]
     base = points[ids.index(study.summary["baseline"])] if study.summary.get("baseline") in ids else points[0]
-    means = {p: (study.points[p].get("final_accuracy") or {}).get("mean") for p in points if p != base}
+    means = {p: (study.outcomes[p].get("final_accuracy") or {}).get("mean") for p in points if p != base}
     known = {p: mean for p, mean in means.items() if mean is not None and np.isfinite(mean)}
     best = [max(known, key=lambda p: known[p])] if known else list(means)[-1:]
     return [base, *best]
 
 
-def playback(study: ReportData) -> dict[str, Any]:
+def playback(study: Results) -> dict[str, Any]:
     """Return the data of the map, for `assets/map.js`.
 
     "points" are the sweep points with their world and their arrays; "labels" the different label counts [N, C] of these
@@ -76,10 +76,10 @@ def playback(study: ReportData) -> dict[str, Any]:
         point["stopped"] = done if done is not None and done < point["frames"][-1] else None
         curve = study.curve(p)
         point |= {"evaluated": curve.rounds, "judged": curve.accuracy[0]}
-        points.append(point | {"labels": _index(labels, study.array(p, "label_counts"))})
+        points.append(point | {"labels": _index(labels, study.first_seed(p, "label_counts"))})
     colour = None
     if metric:
-        values = {p: first_history(study, p, metric) for p in chosen}
+        values = {p: study.first_seed(p, metric) for p in chosen}
         finite = np.concatenate([v[np.isfinite(v)] for v in values.values() if v is not None])
         low, high = float(finite.min()), float(finite.max())
         shown = next(m.described for m in BUILT_IN if m.name == metric)
@@ -91,7 +91,7 @@ def playback(study: ReportData) -> dict[str, Any]:
     return {"points": points, "labels": [of.astype(np.uint32) for of in labels], "start": start, "colour": colour}
 
 
-def coloured_by(study: ReportData, points: Sequence[int]) -> str | None:
+def coloured_by(study: Results, points: Sequence[int]) -> str | None:
     """Return the metric of the clients' colours: the first of `COLOURED` that a point has; None if none has one."""
     return next((name for name in COLOURED if any(_measured(study, p, name) for p in points)), None)
 
@@ -107,22 +107,22 @@ def strides(data: Mapping[str, Any]) -> int:
     return max(point["stride"] for point in data["points"])
 
 
-def _of_point(study: ReportData, p: int, world: World, share: int) -> dict[str, Any]:
+def _of_point(study: Results, p: int, world: World, share: int) -> dict[str, Any]:
     """Return the arrays of a sweep point. Rounds are left out until their text is not longer than a share."""
-    path = None if world.kind == CIRCLE else study.array(p, "position")
-    recorded = {name: array for name in OF_ROUNDS if (array := first_history(study, p, name)) is not None}
+    path = None if world.kind == CIRCLE else study.first_seed(p, "position")
+    recorded = {name: array for name in OF_ROUNDS if (array := study.first_seed(p, name)) is not None}
     if (heard := study.heard(p)) is not None and heard[0].size:
         recorded["links"] = heard[0]
-    if (rejected := first_history(study, p, "rejected")) is not None:
+    if (rejected := study.first_seed(p, "rejected")) is not None:
         recorded["rejected"] = rejected
     if "present" in recorded and recorded["present"].all():
         del recorded["present"]
-    marked = {name: array for name in OF_PLACES if (array := first_history(study, p, name)) is not None}
+    marked = {name: array for name in OF_PLACES if (array := study.first_seed(p, name)) is not None}
     if path is None:
         path = np.repeat(
             circle(clients_of(study, p))[None], 1 + max((len(of) for of in recorded.values()), default=0), 0
         )
-    rounds, mobile = len(path) - 1, study.array(p, "is_mobile")
+    rounds, mobile = len(path) - 1, study.first_seed(p, "is_mobile")
     moves = np.any(path != path[:1], axis=(0, 2)) if mobile is None else mobile.astype(bool) & np.any(path != path[:1])
 
     def thinned(stride: int) -> dict[str, Any]:
@@ -189,15 +189,15 @@ def changes(whole: np.ndarray) -> np.ndarray:
     return np.diff(ordered, axis=-1, prepend=np.zeros_like(ordered[..., :1]))
 
 
-def clients_of(study: ReportData, p: int) -> int:
+def clients_of(study: Results, p: int) -> int:
     """Return the number of clients of a sweep point."""
-    known = study.array(p, "position")
+    known = study.first_seed(p, "position")
     return known.shape[1] if known is not None else int(study.value(p, "network.num_clients"))
 
 
-def attackers_of(study: ReportData, p: int) -> np.ndarray | None:
+def attackers_of(study: Results, p: int) -> np.ndarray | None:
     """Return who attacks under the first seed, [N] bool; None if nobody does."""
-    found = first_history(study, p, "attacker")
+    found = study.first_seed(p, "attacker")
     return None if found is None or not found[-1].any() else found[-1].astype(bool)
 
 
@@ -208,14 +208,8 @@ def mark_attackers(axes: Any, places: np.ndarray, attack: np.ndarray | None) -> 
     return axes.scatter(*shown.T, marker="D", s=size, facecolors="none", edgecolors="black", linewidths=1.5, zorder=6)
 
 
-def first_history(study: ReportData, p: int, name: str) -> np.ndarray | None:
-    """Return an array of the first seed, or None if it was not recorded or is empty."""
-    found = study.history(p, name)
-    return None if found is None or not found[0].size else found[0]
-
-
-def _measured(study: ReportData, p: int, name: str) -> bool:
-    found = first_history(study, p, name)
+def _measured(study: Results, p: int, name: str) -> bool:
+    found = study.first_seed(p, name)
     return found is not None and found.ndim == 2 and bool(np.isfinite(found).any())
 
 
@@ -250,7 +244,7 @@ MANY = 1000  # more clients are dots without an edge
 UNIT, STREET, REACH = "#D55E00", "#dddddd", "#7f7f7f50"
 
 
-def _caption(study: ReportData, found: dict[int, World]) -> str:
+def _caption(study: Results, found: dict[int, World]) -> str:
     """Return the caption of the playback: what one sees, and what of it is computed, left out or not known."""
     shown = shown_points(study)
     worlds, links = [found[p] for p in shown], all(study.has(p, "links") for p in shown)
@@ -285,7 +279,7 @@ def _caption(study: ReportData, found: dict[int, World]) -> str:
     return " ".join(sentence for sentence, applies in sentences.items() if applies)
 
 
-def _chart(study: ReportData, _: dict[int, World]) -> Chart:
+def _chart(study: Results, _: dict[int, World]) -> Chart:
     """Return the playback; its note says if rounds are left out."""
     data = playback(study)
     stride = strides(data)
@@ -296,18 +290,18 @@ def _chart(study: ReportData, _: dict[int, World]) -> Chart:
     return Chart("map", data | {"note": note})
 
 
-def _numbers(study: ReportData, found: dict[int, World]) -> list[tuple[Any, ...]]:
+def _numbers(study: Results, found: dict[int, World]) -> list[tuple[Any, ...]]:
     """Return the place of each client of the drawn points, round by round as far as their paths are drawn."""
     rows, last, labels = [("point", "round", "client", "x", "y")], path_rounds(study), study.labels
     for p in (p for p in shown_points(study, MAX_MAPS) if found[p].kind != CIRCLE):
-        path = np.asarray(study.array(p, "position"), float)[: last + 1]
+        path = np.asarray(study.first_seed(p, "position"), float)[: last + 1]
         places = zip(np.ndindex(*path.shape[:2]), path.reshape(-1, 2).tolist())
         rows += [(labels[p], at, client, *place) for (at, client), place in places]
     return rows
 
 
 @figure("map", of=worlds_of, caption=_caption, place=25, title="Map, round by round", chart=_chart, numbers=_numbers)
-def world_map(study: ReportData, found: dict[int, World]) -> Figure:
+def world_map(study: Results, found: dict[int, World]) -> Figure:
     """Draw the first positions of the first seed's clients, and their movement in the first rounds."""
     shown = shown_points(study, MAX_MAPS)
     styles, rounds = looks(study), path_rounds(study)
@@ -340,11 +334,11 @@ def world_map(study: ReportData, found: dict[int, World]) -> Figure:
     return drawn
 
 
-def path_rounds(study: ReportData) -> int:
+def path_rounds(study: Results) -> int:
     """Return the number of rounds of movement in the figure; it is smaller where clients move far, for readability."""
     rounds = PATH_ROUNDS
     for p, world in worlds_of(study).items():
-        path = study.array(p, "position")
+        path = study.first_seed(p, "position")
         if path is None or world.kind == CIRCLE:
             continue
         steps = np.hypot(*np.moveaxis(np.diff(path[: PATH_ROUNDS + 1].astype(float), axis=0), -1, 0))
@@ -389,9 +383,9 @@ def draw_route(axes: Any, world: World, path: np.ndarray, colour: str) -> None:
     axes.add_collection(LineCollection(list(steps), colors=colour, linewidths=1.1, alpha=0.7, zorder=2))
 
 
-def _draw_places(axes: Any, study: ReportData, p: int, world: World, colour: str, rounds: int) -> None:
+def _draw_places(axes: Any, study: Results, p: int, world: World, colour: str, rounds: int) -> None:
     """Draw discs of clients that stay, paths of clients that move, and all first positions."""
-    path, mobile = study.array(p, "position"), study.array(p, "is_mobile")
+    path, mobile = study.first_seed(p, "position"), study.first_seed(p, "is_mobile")
     assert path is not None
     # Under static mobility no client moved, though the first ones could.
     moves = (np.ones(path.shape[1], bool) if mobile is None else mobile.astype(bool)) & np.any(path != path[:1])
@@ -410,7 +404,7 @@ def _draw_places(axes: Any, study: ReportData, p: int, world: World, colour: str
         axes.text(*place, str(i), color="white", fontsize=6, zorder=5, **INSIDE)
 
 
-def _draw_circle(axes: Any, study: ReportData, p: int, world: World, colour: str, rounds: int) -> None:
+def _draw_circle(axes: Any, study: Results, p: int, world: World, colour: str, rounds: int) -> None:
     """Draw clients without places on a circle. The more of the first rounds have a link, the darker it is."""
     clients = clients_of(study, p)
     places, recorded = circle(clients), study.heard(p)

@@ -40,7 +40,7 @@ from mdfl_jax.data.sources import load
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.models import MODELS, ModelSettings, client_model
 from mdfl_jax.models.weights import WEIGHTS, Used
-from mdfl_jax.results.results import StudyResults, models_of
+from mdfl_jax.results.results import Results, models_of
 from mdfl_jax.storage.array_files import SUFFIX
 from mdfl_jax.storage.model_files import CLIENTS, GLOBAL, Header, is_saved, mean_of, named, read
 from mdfl_jax.storage.model_files import read_header as header_of
@@ -114,7 +114,7 @@ def check_owners(experiment: Experiment, simulation: Simulation, hparams: Hparam
     Raises:
       UserError: If it gives a sample to a client that there is not. The message names the function.
     """
-    if simulation.task.owner is None or not is_own(PARTITIONS.origin(experiment.data.partition)):
+    if simulation.task.hooks.owner is None or not is_own(PARTITIONS.origin(experiment.data.partition)):
         return
     owner, last = simulation.owner, experiment.network.num_clients - experiment.network.relays - 1
 
@@ -321,7 +321,7 @@ def _files(path: Path, experiment: Experiment, seeds: Sequence[int]) -> dict[int
     workdir, wanted = (path.parent.parent, path.name) if path.parent.name == FOLDER else (path, "")
     if not (workdir / CONFIG).exists():
         raise UserError(f"{str(path)!r}: it is no file, and {str(workdir)!r} is no folder of a study")
-    results = StudyResults.open(workdir)
+    results = Results.open(workdir)
     if not (workdir / FOLDER).is_dir():
         raise UserError(f"{str(workdir)!r}: it has kept no models; a study with save=final, best or every:K does")
     point = (
@@ -341,12 +341,12 @@ def _files(path: Path, experiment: Experiment, seeds: Sequence[int]) -> dict[int
     return {seed: files[max(files)] for seed, files in found.items()}
 
 
-def _settings(results: StudyResults, point: int) -> str:
+def _settings(results: Results, point: int) -> str:
     """Return what the names of a sweep point's runs have in common: all but the seed and the rounds."""
     return results.manifest["points"][point]["runs"][0].rpartition("-s")[0]
 
 
-def _point(results: StudyResults, experiment: Experiment) -> int:
+def _point(results: Results, experiment: Experiment) -> int:
     """Return the index of the only sweep point of an earlier study whose settings a sweep point shares."""
     points, workdir = results.manifest["points"], results.workdir
     assert workdir is not None

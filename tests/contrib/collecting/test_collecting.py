@@ -26,10 +26,17 @@ def test_what_is_found_and_what_is_tested_is_turned():
         np.testing.assert_array_equal(np.asarray(task.data.x_train)[sample], [np.rot90(x, q) for x in images])
         np.testing.assert_array_equal(np.asarray(task.data.y_train)[sample], inner.data.y_train)
     clients = jax.jit(task.partition)(task.data, NUMBERS, KEY, np.ones((N, 2), np.float32))
-    state = jax.jit(task.changes.step)(
-        task.data, NUMBERS, KEY, jnp.int32(2 * EVERY), clients, np.ones((N, 2)), np.ones(N, bool), task.changes.start
+    state = jax.jit(task.hooks.changes.step)(
+        task.data,
+        NUMBERS,
+        KEY,
+        jnp.int32(2 * EVERY),
+        clients,
+        np.ones((N, 2)),
+        np.ones(N, bool),
+        task.hooks.changes.start,
     )
-    holding = task.changes.held(task.data, clients, state)
+    holding = task.hooks.changes.held(task.data, clients, state)
     score = jax.jit(task.evaluate)(task.data, holding, params)
     turned = inner.data._replace(x_test=jnp.asarray([np.rot90(x, 2) for x in np.asarray(inner.data.x_test)]))
     assert_trees_equal(score, inner.evaluate(turned, holding.inner, params), 1e-6)

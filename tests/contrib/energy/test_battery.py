@@ -51,10 +51,10 @@ def test_by_every_rule_those_that_are_stopped_stand_still_and_the_others_go_on(w
     stands = jnp.arange(N) % 2 == 0
 
     def play(params):
-        start = network.hold(network.init(params, key, clients), jnp.zeros(N, bool))
+        start = network.hooks.hold(network.init(params, key, clients), jnp.zeros(N, bool))
 
         def body(state, t):
-            after = network.step(params, key, t, network.hold(state, stands & (t >= 2)), clients)[0]
+            after = network.step(params, key, t, network.hooks.hold(state, stands & (t >= 2)), clients)[0]
             return after, (after.places, after.path.points)
 
         return jax.lax.scan(body, start, jnp.arange(6))[1]

@@ -11,15 +11,15 @@ from PIL import Image, ImageSequence
 
 from mdfl_jax.contrib.movie.movie import PER_ROUND, links_at, save_movie
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.setting import GRID, World
+from mdfl_jax.results.results import Results
 from tests.report.conftest import write_workdir
 from tests.report.made_report import add_records
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    return read_workdir(add_records(write_workdir(tmp_path_factory.mktemp("movie"), seeds=1, rounds=20)))
+    return Results.read(add_records(write_workdir(tmp_path_factory.mktemp("movie"), seeds=1, rounds=20))).shown()
 
 
 def test_a_gif_has_its_size_and_moves_and_two_have_the_same_bytes(run, tmp_path):
@@ -68,6 +68,6 @@ def test_mistakes_are_one_line(run, tmp_path):
         with pytest.raises(UserError, match=f"^[^\n]*{re.escape(said)}[^\n]*$"):
             save_movie(run, tmp_path / name, **options)
     assert not list(tmp_path.iterdir())
-    run = read_workdir(write_workdir(tmp_path / "run", seeds=1, rounds=10, positions=False))
+    run = Results.read(write_workdir(tmp_path / "run", seeds=1, rounds=10, positions=False)).shown()
     with pytest.raises(UserError, match="neither places nor links were recorded"):
         save_movie(run, tmp_path / "map.gif")

@@ -27,7 +27,7 @@ def run_of(study):
 
     def made(points, means=(), seeds=2, baseline=None):
         run = study(points, seeds=seeds, rounds=10, positions=False)
-        for point, mean in zip(run.points, means):
+        for point, mean in zip(run.outcomes, means):
             point["final_accuracy"] |= {"mean": mean, "ci95": 0.01}
             point["baseline"] = baseline
         return run
@@ -39,7 +39,7 @@ def test_a_heat_map_has_the_mean_accuracy_of_each_pair(run_of):
     run = run_of(sweep(network__mobility=("dcm", "random_movement"), network__radius=(3.0, 1.0, 10.0)))
     (panel,) = FIGURES["heat_map"].chart(run).data["panels"]
     cells, numbers = panel["traces"]
-    means = {(p["overrides"]["network.mobility"], p["overrides"]["network.radius"]): p for p in run.points}
+    means = {(p["overrides"]["network.mobility"], p["overrides"]["network.radius"]): p for p in run.outcomes}
     expected = [
         [100 * means[m, r]["final_accuracy"]["mean"] for r in (1.0, 3.0, 10.0)] for m in ("dcm", "random_movement")
     ]

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mdfl_jax.contrib.panels import contacts as of
-from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import FIGURES
+from mdfl_jax.results.results import Results
 from tests.report.conftest import write_workdir
 from tests.report.made_report import add_records
 
@@ -73,7 +73,7 @@ def test_groups_degrees_lengths_and_windows_are_those_of_slow_loops(contact):
 
 
 def test_the_panel_shows_a_line_for_each_different_network(tmp_path):
-    run = read_workdir(add_records(write_workdir(tmp_path / "run"), radius=4.0, one_way=True))
+    run = Results.read(add_records(write_workdir(tmp_path / "run"), radius=4.0, one_way=True)).shown()
     contact, links = of.recorded_contacts(run, 3).contact, run.history(3, "links")[0]
     hears = np.unpackbits(links, axis=2, count=8).astype(bool)
     np.testing.assert_array_equal(contact, hears | hears.transpose(0, 2, 1))  # a link of either direction

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from mdfl_jax.contrib.panels.rivals import END, differences, matrix_of, measures, reference_of, tally
-from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import FIGURES
+from mdfl_jax.results.results import Results
 from mdfl_jax.results.statistics import simultaneous
 from tests.report.made_report import change
 
@@ -30,14 +30,14 @@ def test_rows_are_settings_and_columns_the_values_that_the_study_compares(run, s
         [{"network.radius": r, "network.num_mobile": m} for r in RADII for m in (1, 2, 3)],  # numbers alone
     ):
         assert not FIGURES["rivals"].applies(study(points, seeds=2, rounds=20, positions=False)), points
-    for point in run.points:
-        point["baseline"] = run.points[found.point[POINTS.index(point["overrides"]) // 3, 2]]["id"]
+    for point in run.outcomes:
+        point["baseline"] = run.outcomes[found.point[POINTS.index(point["overrides"]) // 3, 2]]["id"]
     assert found.rivals[reference_of(run, found)] == "dcm"
 
 
 def test_differences_at_the_end_are_paired_by_seed_and_one_family(run, study):
     values = measures(run, matrix_of(run))[END]
-    for p, point in enumerate(run.points):
+    for p, point in enumerate(run.outcomes):
         np.testing.assert_allclose(values[p // 3, p % 3], 100 * np.array(point["final_accuracy"]["per_seed"]))
     found = differences(values, 1)
     expected = simultaneous(np.stack([values[r, c] - values[r, 1] for r in range(2) for c in (0, 2)], axis=1))
@@ -60,7 +60,7 @@ def test_after_equal_costs_all_have_spent_what_the_sparest_has_and_those_that_sp
         sent = 1e6 * rate[rule] * row["round"]
         return row | {"bits_sent": sent, "distance_moved": moved, "accuracy": row["round"] / 100}
 
-    run = read_workdir(change(folder, line))
+    run = Results.read(change(folder, line)).shown()
     found = measures(run, matrix_of(run))
     np.testing.assert_allclose(found["after equal bits"][:, :, 0], 2 * [[20, 10, 20 / 3]])
     by_distance = found["after equal distance moved"]

@@ -9,9 +9,8 @@ import json
 import pytest
 from tiny import run_study, tiny_config
 
-from mdfl_jax.report.page import write_report
-from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import in_order
+from mdfl_jax.results.results import Results
 from mdfl_jax.study import make_study
 from tests.report.browser.pages import by_axe, fits
 from tests.report.kinds import KINDS, write_page
@@ -26,7 +25,7 @@ def test_every_kind_of_page_draws_its_panels_is_accessible_and_prints(open_repor
     page = open_report(folder_of(kind), 360, "dark")
     shown = show_all(page)
     if kind not in ("unfinished", "compared"):
-        run = read_workdir(folder_of(kind))
+        run = Results.read(folder_of(kind)).shown()
         assert shown == {name for name, panel in in_order().items() if panel.applies(run) and panel.chart}
     assert page.locator("main img").count() == 0  # no panel has only a picture, and no text has become an element
     pytest.importorskip("axe_playwright_python")
@@ -123,7 +122,7 @@ def test_the_table_has_the_numbers_of_the_summary_and_sorts_them_by_what_they_ar
 @long
 def test_the_page_of_a_study_that_has_just_run_opens_and_has_its_numbers(open_report, show_all, tmp_path):
     summary = run_study(make_study(tiny_config(sweep="network.mobility=static,dcm")), tmp_path / "run")
-    page = open_report(write_report(tmp_path / "run"), 800)
+    page = open_report(Results.read(tmp_path / "run").report(), 800)
     assert {"map", "contacts", "groups", "consensus"} <= show_all(page)
     shown = [text.split(" ±")[0] for text in column(page, "final_accuracy")[1]]
     assert shown == [f"{100 * point['final_accuracy']['mean']:.2f}" for point in summary["points"]]

@@ -62,13 +62,13 @@ def success(at: Any) -> jax.Array:
     attackers = at.network_state.attackers
     numbers = attackers.numbers[names().index("backdoor")]
 
-    def tally(logits: jax.Array, labels: jax.Array, mask: jax.Array) -> tuple[jax.Array, jax.Array]:
-        others = mask & (labels != numbers.target_label)
-        fooled = others & (jnp.argmax(logits, axis=-1) == numbers.target_label)
+    def tally(logits: jax.Array, labels: jax.Array, mask: jax.Array, target: jax.Array) -> tuple[jax.Array, jax.Array]:
+        others = mask & (labels != target)
+        fooled = others & (jnp.argmax(logits, axis=-1) == target)
         return jnp.sum(fooled, axis=1, dtype=jnp.int32), jnp.broadcast_to(jnp.sum(others), fooled.shape[:1])
 
     stamped = at.data._replace(x_test=stamp(at.data.x_test, numbers.trigger_size, at.data.brightest))
-    fooled, of = at.task.scoring.over_test(stamped, at.clients, at.models, tally)
+    fooled, of = at.task.scoring.over_test(stamped, at.clients, at.models, tally, numbers.target_label)
     rate = fooled / jnp.maximum(of, 1)
     return at.divergence.result(jnp.where(attackers.are, jnp.nan, rate).astype(jnp.float32))
 
