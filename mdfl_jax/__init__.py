@@ -7,7 +7,10 @@ from mdfl_jax.core.errors import UserError
 
 if TYPE_CHECKING:
     from mdfl_jax.core.types import Algorithm, Hparams, Links, Network, Schedule, Task
+    from mdfl_jax.data.partition import partition
     from mdfl_jax.engine.simulation import simulate
+    from mdfl_jax.exchange.on_arrays import aggregate
+    from mdfl_jax.networks.mixing import mixing_weights
     from mdfl_jax.results.results import Results
     from mdfl_jax.study.events import EvaluationInfo
     from mdfl_jax.study.run import run
@@ -24,7 +27,10 @@ __all__ = [
     "Schedule",
     "Task",
     "UserError",
+    "aggregate",
     "environment",
+    "mixing_weights",
+    "partition",
     "run",
     "simulate",
 ]
@@ -34,7 +40,10 @@ _HOMES = {
     "EvaluationInfo": "study.events",
     "Interrupted": "study.runner",
     "Results": "results.results",
+    "aggregate": "exchange.on_arrays",
     "environment": "contrib.environment.environment",
+    "mixing_weights": "networks.mixing",
+    "partition": "data.partition",
     "run": "study.run",
     "simulate": "engine.simulation",
 }

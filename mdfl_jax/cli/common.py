@@ -76,13 +76,16 @@ def import_own_files() -> None:
         import_given(path)
 
 
-def read_config() -> "ConfigDict":
+def read_config(quick: bool = False) -> "ConfigDict":
     """Return the configuration of --config=FILE with the fields of --config.KEY=VALUE.
+
+    Args:
+      quick: whether the configuration of the file is cut to what takes seconds, before the fields are set.
 
     Raises:
       UserError: if no file is given, if a file raises an error, or for an unknown key or a wrong value.
     """
-    from mdfl_jax.config import resolve  # imports JAX, which not every command needs
+    from mdfl_jax.config import presets, resolve  # imports JAX, which not every command needs
     from mdfl_jax.config.resolve import add_used_files
 
     given, scale = value_of("config"), value_of("scale")
@@ -104,6 +107,7 @@ def read_config() -> "ConfigDict":
                 raise UserError(f"--scale={scale}: {path} has no presets") from error
             said = f"{own_files.place(error) or path}: {type(error).__name__}: {error}".rstrip(": ")
             raise UserError(said) from error
+        config = presets.quick(config) if quick else config
         for key, value in fields_given().items():
             resolve.set_field(config, key, value)
         add_used_files(config, value_of("use"))
@@ -245,12 +249,13 @@ def _call_at_last(main: Callable[[], int]) -> int:
 
 
 def write_report(workdir: Path) -> None:
-    """Make the tables, the figures and report.html of a finished study, and print the path of the page."""
+    """Make the tables, the figures and report.html of a finished study; print the paths of the page and the curves."""
     with stages.stage("drawing tables, figures and the page"):
         from mdfl_jax.results.results import Results
 
         path = Results.read(workdir).report()
-    print(f"report: {path}")
+    curves = workdir / "figures" / "accuracy.png"
+    print(f"report: {path}" + (f", curves: {curves}" if curves.is_file() else ""))
 
 
 def setup_jax(cache: str, only_cpu: bool = False) -> None:

@@ -49,6 +49,7 @@ _EFFORT = flags.DEFINE_enum(
     ["least", "quick", "full"],
     "With --target: how hard a TPU's compiler tries; on other devices, and of studies, always in full.",
 )
+_QUICK = flags.DEFINE_bool("quick", False, "First look: one seed, 20 rounds, a linear model, few samples.")
 _REPORT = flags.DEFINE_bool("report", True, "Make tables, figures and report.html at the end.")
 
 
@@ -65,7 +66,7 @@ def main() -> int:
     from mdfl_jax.study.runner import about, follow
     from mdfl_jax.study.signals import apart
 
-    config = common.read_config()
+    config = common.read_config(_QUICK.value)
     _check_not_swept(config)
     _check_together()
     wanted, worker = _wanted(), crew.as_worker()

@@ -31,6 +31,8 @@ SMOKE = {
     "data.samples_per_client": 4,
 }
 """The largest values at the scale ``smoke``."""
+QUICK = {"seeds": 1, "rounds": 20, "data.limit_train": 2000, "data.limit_test": 500, "data.validation": 200}
+"""The largest values of a first look at any study (`quick`)."""
 ALL_AT_0 = ("data.limit_train", "data.limit_test")
 NAMES = ("name", "title")
 
@@ -77,9 +79,25 @@ def preset_config(stem: str, presets: Mapping[str, Preset], argument: str) -> Co
     return shrink(config) if scale == "smoke" else config
 
 
-def shrink(config: ConfigDict) -> ConfigDict:
-    """Cut a configuration to what takes seconds, by the rule of `SMOKE`, and return it."""
-    for path, most in SMOKE.items():
+def quick(config: ConfigDict) -> ConfigDict:
+    """Cut any configuration to a first look of seconds: `QUICK`, and a linear model where it takes the samples.
+
+    The study has a name of its own. Its four evaluations or more are enough for curves.
+    """
+    from mdfl_jax.models import MODELS
+    from mdfl_jax.models.model import FloatModelNumbers, ImageModelNumbers
+
+    if config.rounds > QUICK["rounds"]:
+        config.eval_every = QUICK["rounds"] // 4
+    config.name, config.title = f"{config.name}_quick", f"{config.title} (quick)".strip()
+    if issubclass(MODELS.numbers(config.model.name), FloatModelNumbers | ImageModelNumbers):
+        config.model.name = "linear"
+    return shrink(config, QUICK)
+
+
+def shrink(config: ConfigDict, rule: Mapping[str, int] = SMOKE) -> ConfigDict:
+    """Cut a configuration to the largest values of a rule, by default to what takes seconds, and return it."""
+    for path, most in rule.items():
         now = attrgetter(path)(config)
         if (now or 0) > most or (path in ALL_AT_0 and not now):  # None is a member's default
             config.update_from_flattened_dict({path: most})

@@ -198,6 +198,31 @@ def from_values(kind: type[Numbers], values: dict[str, Any]) -> Any:
     return kind(**{name: values[name] for name in fields_of(kind) if values.get(name) is not None})
 
 
+def checked(member: str, kind: type[Numbers], values: dict[str, Any], prefix: str = "") -> Any:
+    """Make an instance of a class of numbers from values by name, after checking their names, types and bounds.
+
+    Args:
+      member: the name of the member, for error messages.
+      kind: the class of its numbers.
+      values: the values; None, or a missing one, gives the default of the class. Traced values are not checked.
+      prefix: the text before a number's name in an error message.
+
+    Raises:
+      UserError: if a number is unknown, of another type, or out of bounds.
+    """
+    fields, kinds = fields_of(kind), kinds_of(kind)
+    for name, value in values.items():
+        if name not in fields:
+            known = unknown_name(f"number of {member}", name, fields) if fields else f"{member} has no number {name!r}"
+            raise UserError(known)
+        allowed, words = {float: ((int, float), "a number"), int: ((int,), "a whole number")}.get(kinds[name], ((), ""))
+        if allowed and isinstance(value, str | bool | int | float) and type(value) not in allowed:
+            raise UserError(f"{prefix}{name} is {value!r}; it must be {words}")
+    made = from_values(kind, values)
+    made.validate(prefix)
+    return made
+
+
 def of_fixed_types(params: Any) -> Any:
     """Return a NamedTuple whose numbers are NumPy scalars of fixed types, so that no point is compiled again."""
     return params._replace(**{n: _KINDS[type(x)](x) for n, x in params._asdict().items() if type(x) in _KINDS})

@@ -22,11 +22,14 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mdfl_jax.core.errors import UserError
 
 MAIN = "__main__"  # the origin of what a notebook or the started script registers (`mdfl_jax.core.registry`)
 _LONGEST = 400  # characters of another library's message that are shown
 _TRACEBACK, _FRAME = "Traceback (most recent call last)", re.compile(r'File "([^"\n]+)", line (\d+)')
+_NO_CODE = ("__doc__", "__firstlineno__")  # of a class: a dataclass writes addresses into its text
 _imported: dict[str, tuple[int, int]] = {}  # absolute path -> time of change in ns, bytes
 _PACKAGE, _LIBRARY = os.path.dirname(os.path.dirname(os.path.realpath(__file__))), sysconfig.get_path("stdlib")
 _OTHERS = tuple(os.path.realpath(folder) + os.sep for folder in (_PACKAGE, _LIBRARY))
@@ -83,14 +86,15 @@ def digests(files: Iterable[str]) -> dict[str, str]:
 
 
 def digest_of_code(members: Iterable[Any]) -> str:
-    """Return a digest of the code of a notebook, or of the started script, that members consist of.
+    """Return a digest of the user's code, and of the values, that members consist of.
 
-    It is of the functions and classes of this code that are reached from the members, with the constants and the
-    functions that these name, and of the files of the user's modules that they import. It is the same in any cell or
-    line of the code, and it changes with the version of Python.
+    It is of the user's functions and classes that are reached from the members, with the constants, the functions and
+    the arrays that these name, and of the files of the user's modules that they import. Functions and classes of others
+    count by their names. The digest is the same in any cell or line of the code, and it changes with the version of
+    Python.
     """
     parts: list[str] = []
-    seen: dict[int, Any] = {}  # the objects are kept, so that no other one gets their number
+    seen: dict[int, tuple[int, Any]] = {}  # the objects are kept, so that no other one gets their number
     waiting = list(members)[::-1]
 
     def code(of: types.CodeType) -> list[str]:
@@ -99,35 +103,54 @@ def digest_of_code(members: Iterable[Any]) -> str:
         texts = [c for c in of.co_consts if isinstance(c, str) and c != (of.co_consts[:1] or (None,))[0]]
         return [of.co_code.hex(), *map(repr, of.co_names), *plain, *texts, *inner]
 
+    def is_users(of: Any) -> bool:
+        file = getattr(sys.modules.get(of.__module__), "__file__", None)
+        return of.__module__ == MAIN or bool(file and is_own(file))
+
     while waiting:
         found = waiting.pop()
-        if id(found) in seen:
+        if isinstance(found, bool | int | float | str | bytes | None):
+            parts.append(repr(found))
             continue
-        seen[id(found)] = found
+        if id(found) in seen:
+            parts.append(f"object {seen[id(found)][0]}")
+            continue
+        seen[id(found)] = len(seen), found
         if isinstance(found, functools.partial):
             waiting += [found.func, *found.args, *found.keywords.values()]
+        elif isinstance(found, types.MethodType):
+            waiting += [found.__func__, found.__self__]
         elif hasattr(found, "__wrapped__"):
             waiting.append(found.__wrapped__)
         elif isinstance(found, types.FunctionType):
             waiting += [cell.cell_contents for cell in found.__closure__ or () if cell != types.CellType()]
             waiting += [*(found.__defaults__ or ()), *(found.__kwdefaults__ or {}).values()]
-            if found.__module__ == MAIN:
+            if is_users(found):
                 parts += code(found.__code__)
                 waiting += [found.__globals__[n] for n in found.__code__.co_names if n in found.__globals__]
+            else:
+                parts.append(f"{found.__module__}.{found.__qualname__}")
         elif isinstance(found, type):
-            if found.__module__ == MAIN:
-                waiting += [value for _, value in sorted(vars(found).items()) if not isinstance(value, property)]
+            if is_users(found):
+                own = [value for name, value in sorted(vars(found).items()) if name not in _NO_CODE]
+                waiting += [*found.__bases__, *(value for value in own if not isinstance(value, property))]
+            else:
+                parts.append(f"{found.__module__}.{found.__qualname__}")
         elif isinstance(found, types.ModuleType):
             if (file := getattr(found, "__file__", None)) and is_own(file):
                 parts += [digest_of(path) for path in with_imports([file])]
         elif isinstance(found, tuple | list):
+            parts.append(f"{len(found)} items")
             waiting += found
         elif isinstance(found, dict):
             waiting += found.values()
         elif dataclasses.is_dataclass(found):
-            waiting += vars(found).values()
-        elif isinstance(found, bool | int | float | str | bytes | None):
-            parts.append(repr(found))
+            waiting += [type(found), *(getattr(found, field.name, None) for field in dataclasses.fields(found))]
+        elif isinstance(getattr(found, "dtype", None), np.dtype):
+            array = np.asarray(found)
+            parts.append(f"{array.dtype} {array.shape} {hashlib.sha256(array.tobytes()).hexdigest()}")
+        elif is_users(type(found)):
+            waiting += [type(found), *getattr(found, "__dict__", {}).values()]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 

@@ -265,7 +265,8 @@ def as_dataset(
     if x["train"].dtype.kind == "f":
         x, coarse = in_single(where, x, "x")
         about += [f"feature {k} minus its mean, since float32 is too coarse" for k in np.flatnonzero(coarse)[:FEW]]
-    found = {split: _targets(where, split, arrays[f"y_{split}"], x[split]) for split in splits}
+    given = _two_classes({split: arrays[f"y_{split}"] for split in splits})
+    found = {split: _targets(where, split, given[split], x[split]) for split in splits}
     kind, y = found["train"][0], {split: targets for split, (_, targets) in found.items()}
     if kind is Targets.LABELS:
         y, said = _labels(where, y, declared_classes)
@@ -416,6 +417,12 @@ def whole_as_floats(where: str, what: str, values: np.ndarray) -> tuple[np.ndarr
         f"{where}: {what} has {len(known):,} different whole numbers, of which single precision tells {apart:,} apart; "
         "allowed: numbers in a coarser unit"
     )
+
+
+def _two_classes(y: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Write two classes that are bool [n] as 0 and 1. Other targets stay."""
+    are_flags = all(array.ndim == 1 and array.dtype.kind == "b" for array in y.values())
+    return {split: array.astype(np.int32) for split, array in y.items()} if are_flags else y
 
 
 def _targets(where: str, split: str, array: np.ndarray, x: np.ndarray) -> tuple[Targets, np.ndarray]:

@@ -35,6 +35,7 @@ from mdfl_jax.metrics.history import Metrics
 
 DEVICE = "device"  # the axis of the devices that compute runs of their own
 _HELD = 60  # programs that wait for an equal one; each takes about 10 MiB of the host's memory
+_AHEAD = 4  # turns whose programs are started while an earlier one runs
 
 
 class Runs(NamedTuple):
@@ -361,22 +362,43 @@ class Programs(NamedTuple):
 
     def init(self, data: Any, runs: list[Runs]) -> tuple[list[Carry], list[Metrics], list[RunFacts]]:
         """Return the states before the first round, their metrics, and the facts about the runs."""
-        begun = [self._start(data, *turn) for turn in runs]
-        metrics = [self.evaluate_first(data, turn.keys, own, *at) for turn, (own, at, _) in zip(runs, begun)]
-        return [at[0]._replace(clients=own) for own, at, _ in begun], metrics, [facts for *_, facts in begun]
+
+        def begun(turn: Runs) -> tuple[Carry, Metrics, RunFacts]:
+            own, at, facts = self._start(data, *turn)
+            return at[0]._replace(clients=own), self.evaluate_first(data, turn.keys, own, *at), facts
+
+        carries, metrics, facts = zip(*_in_turns(begun, runs))
+        return list(carries), list(metrics), list(facts)
 
     def advance(self, data: Any, runs: list[Runs], carries: list[Carry]) -> tuple[list[Carry], list[Metrics]]:
         """Return the states after the next evaluation, and its metrics. The given states are donated."""
-        turns = list(zip(runs, carries, strict=True))
-        after = [self.rounds(data, *turn, carry.clients, carry._replace(clients=None)) for turn, carry in turns]
-        metrics = [self.evaluate(data, turn.keys, carry.clients, *at) for (turn, carry), at in zip(turns, after)]
-        return [at[0]._replace(clients=carry.clients) for (_, carry), at in zip(turns, after)], metrics
+
+        def advanced(turn: Runs, carry: Carry) -> tuple[Carry, Metrics]:
+            at = self.rounds(data, *turn, carry.clients, carry._replace(clients=None))
+            return at[0]._replace(clients=carry.clients), self.evaluate(data, turn.keys, carry.clients, *at)
+
+        after, metrics = zip(*_in_turns(advanced, runs, carries))
+        return list(after), list(metrics)
 
     def _start(self, data: Any, hparams: Hparams, keys: jax.Array) -> tuple[Any, tuple[Any, ...], RunFacts]:
         drawn = without_start(hparams)
         clients, model = self.draw(data, drawn, keys)
         network, facts = self.world(drawn, keys, clients)
         return clients, self.begin(hparams, model, network), facts
+
+
+def _in_turns(function: Callable[..., Any], *turns: Sequence[Any]) -> list[Any]:
+    """Return what a function returns for each turn, whose programs are started before those of earlier turns end.
+
+    At most `_AHEAD` turns are under way: with some thirty started programs, CPU devices that share a run wait for one
+    another forever (jaxlib 0.10.2).
+    """
+    found: list[Any] = []
+    for k, turn in enumerate(zip(*turns, strict=True)):
+        if k >= _AHEAD:
+            jax.block_until_ready(found[k - _AHEAD])
+        found.append(function(*turn))
+    return found
 
 
 class Compiler:

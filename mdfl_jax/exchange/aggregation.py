@@ -65,12 +65,14 @@ class RuleTraits(NamedTuple):
 
     Attributes:
       weighs: whether it uses the mixing matrix; if not, a study says that ``network.mixing`` has no effect.
+      judges: whether it asks for the losses of the models.
       keeps_mean: whether symmetric weights keep the mean of what is mixed, as recursions that track a sum need.
       memory: what it keeps from round to round.
       metrics: the metrics of what it does.
     """
 
     weighs: bool = True
+    judges: bool = False
     keeps_mean: bool = False
     memory: Memory | None = None
     metrics: tuple[Metric, ...] = ()

@@ -158,7 +158,7 @@ def for_one_client(
             return over_clients(rule, heard, asks_losses, memory)
 
         metrics = (FELL_BACK, *(DETECTIONS if rejects else ()))
-        traits = RuleTraits(weighs, keeps_mean, memory, metrics)
+        traits = RuleTraits(weighs, asks_losses, keeps_mean, memory, metrics)
         doc = rule.__doc__ or ""
         AGGREGATIONS.register(name, numbers, doc, origin, formula=formula, cite=cite, traits=traits)(combine)
         return rule

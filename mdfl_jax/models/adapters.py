@@ -8,10 +8,11 @@ module is given the stream in training (`with_stream`).
 Importing nnx takes a third of a second, so only models of nnx import it.
 """
 
+import contextlib
 import dataclasses
 import inspect
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from inspect import Parameter
 from typing import Any
 
@@ -21,10 +22,11 @@ import jax.numpy as jnp
 
 from mdfl_jax.core.contract import where
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.own_files import words
+from mdfl_jax.core.own_files import digest_of_code, words
 from mdfl_jax.core.traced import live
 from mdfl_jax.core.trees import STATISTICS, has_statistics
-from mdfl_jax.models.model import SampleSpec
+from mdfl_jax.models.model import MODELS, SampleSpec
+from mdfl_jax.storage.given import GIVEN
 
 IN_TRAINING = {
     "train": True,
@@ -123,6 +125,31 @@ def client_model(model: Any) -> Any:
         f"the model is {model!r}; it must be a module of flax linen, the class of a module of nnx, a function of rngs "
         "that makes one, or a pair of functions (init, apply)"
     )
+
+
+@contextlib.contextmanager
+def given(model: Any) -> Iterator[str]:
+    """Make a model known by a name inside the context.
+
+    The name contains a digest of the model's code and values. So a study with the same settings and another model is
+    another study.
+
+    Args:
+      model: anything that `adapt` takes.
+
+    Yields:
+      The name for the field model.name.
+
+    Raises:
+      UserError: if the model is nothing that `adapt` takes.
+    """
+    made = client_model(model)
+    name = f"{GIVEN}{digest_of_code([model])}"
+    MODELS.register(name, doc="A model that a Python program has given.")(lambda settings: made)
+    try:
+        yield name
+    finally:
+        MODELS.remove(name)
 
 
 def _is_of_nnx(model: Any) -> bool:

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 
-from mdfl_jax.core.errors import UserError, unknown_name
-from mdfl_jax.core.numbers import StaticNumbers, fields_of, from_values, number
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.numbers import StaticNumbers, checked, number
 from mdfl_jax.core.registry import Registry
 
 
@@ -153,9 +153,5 @@ def make_model(
     Raises:
       UserError: for an unknown model, or for numbers that are unknown or out of bounds.
     """
-    kind = MODELS.numbers(name)
-    if unknown := [number for number in numbers if number not in fields_of(kind)]:
-        raise UserError(unknown_name(f"number of {name}", unknown[0], fields_of(kind)))
-    own = from_values(kind, numbers)
-    own.validate("model.")
+    own = checked(name, MODELS.numbers(name), numbers, "model.")
     return MODELS[name](ModelSettings(num_classes, own, convolution, remat, sample or SampleSpec(), per_position))

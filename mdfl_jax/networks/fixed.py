@@ -5,8 +5,10 @@ The graph is the same for all seeds, or drawn once for each seed, or read from a
 Graphs and mixing matrices are also read from files, which are checked on the host before anything runs.
 """
 
+import contextlib
 import functools
-from collections.abc import Callable, Mapping, Sequence
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,10 +26,10 @@ from mdfl_jax.core.types import FIXED, SYMMETRIC, Clients, Links, Network, Place
 from mdfl_jax.data.files import arrays_in, number_rows, while_reading
 from mdfl_jax.mobility.trace import on_circle
 from mdfl_jax.networks.contact import Met
-from mdfl_jax.networks.graphs import GRAPHS, Graph, GraphParams
+from mdfl_jax.networks.graphs import GRAPHS, Graph, GraphParams, array_of
 from mdfl_jax.networks.link_filters import LinkFilter, surviving
 from mdfl_jax.networks.mixing import MIXINGS, SYMMETRIC_MIXINGS, MixingInputs
-from mdfl_jax.storage.given import open_file, read_text
+from mdfl_jax.storage.given import held, open_file, read_text
 
 _ARRAYS = (".npy", ".npz")
 _BEGINNING = 2**16  # bytes
@@ -339,6 +341,31 @@ def read_matrices(
         check_matrices(table)
         _check_links((table != 0) & ~np.eye(num_clients, dtype=bool), directed, allow_disconnected)
     return table
+
+
+@contextlib.contextmanager
+def graph_file(graph: Any) -> Iterator[str]:
+    """Make a graph of Python known as a file inside the context, for `read_matrices`.
+
+    Args:
+      graph: a graph of networkx, whose nodes are numbered in their order if they are not 0 to N - 1, and whose weights
+        do not count; a matrix [N, N] or [T, N, N] of NumPy, SciPy or nested lists; or a list of edges (i, j) or
+        (i, j, weight). An edge i, j says that i hears j.
+
+    Yields:
+      The path for the field graph.file.
+
+    Raises:
+      UserError: if it is nothing of these.
+    """
+    table, file = array_of(graph), io.BytesIO()
+    is_text = table.ndim == 2 and table.shape[1] in (2, 3)  # edges, or the matrix of so few clients: the reader sees it
+    if is_text:
+        np.savetxt(file, table.astype(float), fmt="%.17g", delimiter=",")
+    else:
+        np.save(file, _of_array(table))  # equal graphs have equal names, whatever the types of their numbers
+    with held("graph.txt" if is_text else "graph.npy", file.getvalue()) as path:
+        yield path
 
 
 def _check_links(heard: np.ndarray, directed: bool, allow_disconnected: bool) -> None:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import Numbers, Setting, number
@@ -21,6 +22,32 @@ LEAST_CHANCE = 0.05  # a study is refused if the probability of a connected draw
 # The largest number of draws of a random graph. If one draw in twenty is connected, 100 draws give a connected graph
 # for 99.4 % of the seeds.
 TRIES = 100
+
+
+def array_of(graph: Any) -> np.ndarray:
+    """Return a graph of Python as an array: of a graph of networkx [N, N] bool, else what its numbers are.
+
+    Raises:
+      UserError: if it is neither a graph of networkx nor an array of two or three axes, or what becomes one.
+    """
+    if hasattr(graph, "adjacency") and hasattr(graph, "nodes"):
+        nodes = range(len(graph)) if set(graph) == set(range(len(graph))) else graph
+        place = {node: k for k, node in enumerate(nodes)}
+        table = np.zeros((len(place), len(place)), bool)
+        for node, neighbours in graph.adjacency():
+            table[place[node], [place[other] for other in neighbours]] = True
+        return table
+    try:
+        table = np.asarray(graph.toarray() if hasattr(graph, "toarray") else graph)
+    except ValueError:  # lists of unequal lengths
+        table = np.array(None)
+    if table.dtype.kind not in "biuf" or table.ndim not in (2, 3) or not table.size:
+        has = f" {list(table.shape)} of {table.dtype}" if table.shape else ""
+        raise UserError(
+            f"graph is {type(graph).__name__}{has}; allowed: a graph of networkx, a matrix [N, N] or [T, N, N], or a "
+            "list of edges (i, j) or (i, j, weight)"
+        )
+    return table
 
 
 def reachable(adjacency: jax.Array) -> jax.Array:

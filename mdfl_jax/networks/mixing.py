@@ -20,9 +20,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.links import ALL_PAIRS, Senders
-from mdfl_jax.core.numbers import Numbers, number
+from mdfl_jax.core.numbers import Numbers, checked, number
 from mdfl_jax.core.registry import Registry
+from mdfl_jax.networks.graphs import array_of
 
 
 class MixingInputs(NamedTuple):
@@ -50,6 +52,43 @@ class MixingInputs(NamedTuple):
 MixingRule = Callable[[MixingInputs], jax.Array]
 MIXINGS: Registry[MixingRule] = Registry("mixing", home="mdfl_jax.networks")
 SYMMETRIC_MIXINGS = ("lazy", "max_degree", "metropolis_hastings")  # symmetric if links are undirected and none fails
+
+
+def mixing_weights(
+    rule: str, graph: Any, num_samples: Any = None, speed: Any = None, radius: Any = jnp.inf, **numbers: Any
+) -> jax.Array:
+    """Compute the mixing matrix of a graph by a rule of `MIXINGS`. It can be compiled; the name of the rule is static.
+
+    Args:
+      rule: the name of the rule, such as "metropolis_hastings".
+      graph: [N, N], in which i hears j where the entry [i, j] is not zero; the diagonal does not count. Or a graph of
+        networkx.
+      num_samples: [N] number of samples that each client holds; None: all hold equally many.
+      speed: [N] distance that each client moved in the last round; None: nobody moved.
+      radius: communication radius in the unit of the speed.
+      **numbers: the hyperparameters of the rule, by name.
+
+    Returns:
+      mix: [N, N] float32, the weight that receiver i gives to sender j; rows sum to one.
+
+    Raises:
+      UserError: for an unknown rule or hyperparameter, or an array of another shape.
+
+    >>> mixing_weights("uniform", jnp.array([[0, 1], [0, 0]])).tolist()
+    [[0.5, 0.5], [0.0, 1.0]]
+    """
+    links = jnp.asarray(graph if isinstance(graph, jax.Array) else array_of(graph))
+    size = links.shape[0]
+    if links.shape != (size, size):
+        raise UserError(f"graph is {list(links.shape)}; it must be [N, N]")
+    held = jnp.ones(size) if num_samples is None else jnp.asarray(num_samples)
+    moved = jnp.zeros(size) if speed is None else jnp.asarray(speed)
+    for name, values in (("num_samples", held), ("speed", moved)):
+        if values.shape != (size,):
+            raise UserError(f"{name} is {list(values.shape)}; it must be [{size}], as the graph has {size} clients")
+    hears = (links != 0) & ~jnp.eye(size, dtype=bool)
+    made = checked(rule, MIXINGS.numbers(rule), numbers).typed()
+    return MIXINGS[rule](MixingInputs(hears, hears, held, moved, radius, made))
 
 
 def metropolis_hastings(adjacency: jax.Array, senders: Senders = ALL_PAIRS) -> jax.Array:

@@ -60,6 +60,11 @@ class NumberColumn(NamedTuple):
         named = baselines if self.key == DIFFERENCE and len(points) > 1 else ()
         return [Cell("baseline", 0.0) if point["id"] in named else self.cell(point) for point in points]
 
+    def says_something(self, cells: Sequence[Cell]) -> bool:
+        """Tell whether one of the column's cells has a value, of distances one that is not zero."""
+        nothing = (None, 0.0) if self.key == DISTANCE else (None,)
+        return any(cell.text != MISSING and cell.number not in nothing for cell in cells)
+
     def raw(self, point: Mapping[str, Any]) -> dict[str, float | None]:
         """Return the numbers of a sweep point by their names in the CSV file. Shares are fractions there."""
         found = point.get(self.key)
@@ -69,7 +74,7 @@ class NumberColumn(NamedTuple):
         return {self.in_csv or self.key: mean / self.divisor if self.in_csv and mean is not None else mean}
 
 
-DIFFERENCE = "difference_to_baseline"
+DIFFERENCE, DISTANCE = "difference_to_baseline", "distance_moved_per_mobile_client"
 FIRST = (
     NumberColumn("final_accuracy", "accuracy (%)", is_share=True, in_csv="accuracy"),
     NumberColumn(DIFFERENCE, "vs baseline (pp)", is_share=True, in_csv="difference"),
@@ -82,7 +87,7 @@ FIRST = (
         title="MB sent per client",
         in_csv="megabytes_sent_per_client",
     ),
-    NumberColumn("distance_moved_per_mobile_client", "distance/mobile", title="distance moved per mobile client"),
+    NumberColumn(DISTANCE, "distance/mobile", title="distance moved per mobile client"),
 )
 """The columns that every table begins with. Others are shown if a sweep point has a value for them."""
 
@@ -109,13 +114,13 @@ def with_unit(metric: Shown) -> str:
 def sheet(results: Results, full: bool = False) -> Sheet:
     """Return the printed table, one row for each sweep point that is chosen.
 
-    The first columns are the settings that differ. Columns in which no point has anything are left out, but not the
-    rounds to the target, which say so. With ``full`` settings have the long forms of their labels.
+    The first columns are the settings that differ. Columns in which no point has anything are left out, and so is the
+    distance where nobody moves. With ``full`` settings have the long forms of their labels.
     """
     study = results.chosen()
     settings = setting_columns(study, full)
     found = [(column, column.cells(study)) for column in number_columns(study)]
-    kept = [of for of in found if {cell.text for cell in of[1]} != {MISSING} or of[0].key == "rounds_to_target"]
+    kept = [(column, cells) for column, cells in found if column.says_something(cells)]
     bold = {
         (row, len(settings) + k)
         for k, (column, cells) in enumerate(kept)
@@ -197,7 +202,8 @@ def note(study: Results) -> str:
             parts.append(f"at the edge of the grid: {'; '.join(edges)}")
     target = config.get("target")
     if target is not None:
-        parts.append(f"target: {100 * target:g} % test accuracy")
+        reached = any(mean_of(point.get("rounds_to_target")) is not None for point in summary["points"])
+        parts.append(f"target: {100 * target:g} % test accuracy" + ("" if reached else ", which no mean reaches"))
     return "; ".join(parts) + "."
 
 

@@ -1,4 +1,7 @@
-"""The numbers of metrics.jsonl as arrays: of all sweep points (`Evaluations`), and of one of them (`Curve`)."""
+"""The numbers of metrics.jsonl as arrays: of all sweep points (`Evaluations`), and of one of them (`Curve`).
+
+They are NumPy arrays, so that tables and the page need not import xarray and pandas, which takes most of a second.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,10 +1,13 @@
 """Files that a field, a flag or a table names: each is checked here before anything is read of it.
 
 A device, a pipe or a file that the system makes up may have no end, and a pipe may keep a reader waiting. So only a
-regular file is opened, and only up to a size. The caller names the field and the path.
+regular file is opened, and only up to a size. The caller names the field and the path. A Python program may hand over
+the content of a file (`held`), which is then read like any other.
 """
 
 import codecs
+import contextlib
+import hashlib
 import io
 import os
 import re
@@ -31,9 +34,30 @@ _KINDS = {
     stat.S_IFSOCK: "a socket",
 }
 _OF_THE_SYSTEM = ("/proc/", "/sys/")
+GIVEN = "given:"  # the beginning of the names of what a Python program hands over
+_HELD: dict[str, bytes] = {}  # the contents of the files that a Python program hands over, by name
 _CONTROLS = re.compile("[\0-\b\x0e-\x1f\x7f]")  # that are in no text
 _UNDECODED = re.compile("[\udc80-\udcff]")  # the bytes that are not UTF-8, as surrogateescape has them
 LATIN = "read as Latin-1, since it is not UTF-8"
+
+
+@contextlib.contextmanager
+def held(name: str, content: bytes) -> Iterator[str]:
+    """Make a content known as a file inside the context.
+
+    Args:
+      name: what it is, with the ending of such a file: "graph.npy".
+      content: the bytes of the file.
+
+    Yields:
+      The path for a field. It contains a digest of the content, so that another content is another study.
+    """
+    path = f"{GIVEN}{hashlib.sha256(content).hexdigest()[:16]}.{name}"
+    _HELD[path] = content
+    try:
+        yield path
+    finally:
+        _HELD.pop(path, None)
 
 
 def check_file(path: str | Path, most: int = TABLE) -> None:
@@ -63,6 +87,8 @@ def open_file(path: str | Path, most: int = TABLE) -> io.BufferedReader:
     Raises:
       UserError: As `check_file`, or if the file cannot be opened.
     """
+    if (content := _HELD.get(str(path))) is not None:
+        return io.BufferedReader(io.BytesIO(content))
     check_file(path, most)
     try:
         return open(path, "rb")

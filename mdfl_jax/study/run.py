@@ -11,13 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ml_collections import ConfigDict
-
 from mdfl_jax.config.checks import LOGGERS, parse_loggers
-from mdfl_jax.config.resolve import Config, as_config, default_config
+from mdfl_jax.config.resolve import Config, as_config
 from mdfl_jax.core import devices, hosts, program_cache
 from mdfl_jax.core.errors import UserError, check_path
-from mdfl_jax.data import sources
 from mdfl_jax.results.records import read_records
 from mdfl_jax.results.results import Results, write_views
 from mdfl_jax.storage import disk
@@ -29,6 +26,7 @@ from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.crew import Crew
 from mdfl_jax.study.events import Callback, MetricsFile, OnEvaluation, Sink
 from mdfl_jax.study.identity import in_words
+from mdfl_jax.study.objects import given
 from mdfl_jax.study.progress import Progress
 from mdfl_jax.study.runner import Interrupted, Runner
 from mdfl_jax.study.signals import apart, handled
@@ -78,7 +76,10 @@ def run(
     overwrite: bool = False,
     progress: bool = True,
     on_evaluation: OnEvaluation | None = None,
-    data: Mapping[str, Any] | None = None,
+    data: Mapping[str, Any] | tuple[Any, Any] | None = None,
+    model: Any = None,
+    graph: Any = None,
+    trace: Any = None,
     cache: str | Path | None = None,
 ) -> Results:
     """Run a study on all CPU cores or accelerators, as the command `launch.sweep` does.
@@ -96,7 +97,15 @@ def run(
       on_evaluation: a function that is called on the host at each evaluation of each sweep point, with an
         `mdfl_jax.EvaluationInfo`. If it returns True, the study is stopped after this evaluation. An evaluation that an
         earlier run of the study has saved is not shown again.
-      data: arrays x_train, y_train, x_test, y_test, ... (docs/data.md) in place of the data set of ``data.name``.
+      data: arrays x_train, y_train, x_test, y_test, ... (docs/data.md) in place of the data set of ``data.name``; or a
+        pair (x, y), of which every fifth sample of a label is for testing.
+      model: a module of flax linen, the class of a module of flax nnx or a function of ``rngs`` that makes one, or a
+        pair of functions (init, apply), in place of ``model.name``. It returns logits [B, C] of samples [B, ...].
+      graph: a graph of networkx (its weights do not count), a matrix [N, N] (bool: links; floats: mixing weights) or
+        [T, N, N], or a list of edges (i, j), in place of ``graph.file``. Its nodes are the N clients. An edge i, j says
+        that i hears j.
+      trace: a `pandas.DataFrame` in place of ``trace.file``: time, id, x, y in metres (or lon, lat in degrees), or a
+        contact list round, i, j.
       cache: the folder in which compiled programs are kept for later calls and processes; "": none. None: the one that
         JAX is set to, or else that of the commands (`mdfl info` prints it).
 
@@ -104,7 +113,7 @@ def run(
       The results, which equal those of the command with the same configuration.
 
     Raises:
-      UserError: if anything is wrong with the configuration or the folder.
+      UserError: if anything is wrong with the configuration, an object or the folder.
       mdfl_jax.Interrupted: if ``on_evaluation`` has returned True before the last evaluation of the study, or on
         Ctrl-C. With a workdir the state is saved, and the same call continues the study. Without one it is lost.
       Exception: whatever ``on_evaluation`` raises, unchanged, after the state is saved.
@@ -121,7 +130,8 @@ def run(
     options = RunOptions(overwrite, progress, log, on_evaluation)
     with contextlib.ExitStack() as stack:
         stack.enter_context(program_cache.programs_kept(None if cache is None else str(cache)))
-        study = _make_study_of(as_config(config), data)
+        objects = {"data": data, "model": model, "graph": graph, "trace": trace}
+        study = make_study(stack.enter_context(given(as_config(config), **objects)))
         if workdir is not None:
             check_path("workdir", workdir)
             left = f"the same call, without overwrite, goes on where {workdir} was left"
@@ -142,18 +152,6 @@ def _check_writes_nothing(study: Study) -> None:
     for field, what in (("save", "kept models"), ("loggers", "the lines of loggers")):
         if value := getattr(study.experiment, field):
             raise UserError(f"{field} is {value!r}; {what} are files in a workdir, and none is given")
-
-
-def _make_study_of(config: ConfigDict, data: Mapping[str, Any] | None) -> Study:
-    """Make the study of a configuration, with arrays as its data source if they are given."""
-    if data is None:
-        return make_study(config)
-    if config.data.name != default_config().data.name:
-        raise UserError(f"data is given and data.name is {config.data.name!r}; allowed: one of them")
-    with sources.given(data) as name:
-        complete = config.copy_and_resolve_references()
-        complete.data.name = name
-        return make_study(complete)
 
 
 def run_or_resume(

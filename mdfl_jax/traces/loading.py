@@ -4,16 +4,18 @@ A format shows by the ending of a file's name or by a header. If neither says it
 refused in one line that names the field which decides.
 """
 
+import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.tables import is_date, is_number, marks_of
-from mdfl_jax.storage.given import text_of
+from mdfl_jax.storage.given import held, text_of
 from mdfl_jax.traces.formats.tables import has_contacts
 from mdfl_jax.traces.part import ALL, Part, of_contacts, of_places
 from mdfl_jax.traces.plausible import like_degrees
@@ -150,3 +152,22 @@ def detect(path: str | Path, named: Sequence[str] = ()) -> tuple[str, str]:
         )
     signs = " or ".join(f"{name} ({sign})" for name, sign in found.items())
     wrong(path, f"it may be {signs}; trace.format says which, as in trace.format={next(iter(found))}")
+
+
+@contextlib.contextmanager
+def table_file(table: Any) -> Iterator[str]:
+    """Make a table of Python known as a file inside the context, for `load`.
+
+    Args:
+      table: a `pandas.DataFrame` with the columns of a table of places or of a contact list.
+
+    Yields:
+      The path for the field trace.file.
+
+    Raises:
+      UserError: if it is no such table.
+    """
+    if not (hasattr(table, "to_csv") and hasattr(table, "columns")):
+        raise UserError(f"trace is {type(table).__name__}; allowed: a pandas.DataFrame; trace.file names a file")
+    with held("trace.csv", table.to_csv(index=False).encode()) as path:
+        yield path

@@ -21,7 +21,7 @@ def test_rules_are_those_of_byzfl():
     links = Links(~jnp.eye(num_clients, dtype=bool), jnp.full((num_clients, num_clients), 1 / num_clients))
     own = {"w": jnp.asarray(judge["models"], jnp.float32)}
     changed = {"geometric_median": {"weiszfeld_steps": 300}, "clipped_gossip": {"clip_radius": byzfl_outputs.TAU}}
-    for rule in ("median", "nnm_median", "geometric_median", "clipped_gossip"):
+    for rule in ("median", "trimmed_mean_of_all", "nnm_median", "geometric_median", "clipped_gossip"):
         numbers = AGGREGATIONS.numbers(rule)(**changed.get(rule, {})).typed()
         found = aggregate(rule, Heard(links, own, own, numbers)).models["w"]
         np.testing.assert_allclose(found, np.broadcast_to(judge[rule], found.shape), rtol=1e-5, atol=1e-5, err_msg=rule)

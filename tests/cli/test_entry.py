@@ -82,3 +82,24 @@ def test_a_launcher_started_as_a_file_says_how_it_is_started(tmp_path):
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr == f"error: start it in the checkout's folder as python -m launch.{name}\n"
+
+
+def test_fields_of_the_command_line_are_set_after_the_cuts_of_a_quick_look():
+    parse(["sweep", "digits", "--quick", "--config.seeds=3"], sweep.WORDS)
+    config = common.read_config(flags.FLAGS["quick"].value)
+    assert (config.name, config.seeds, config.rounds, config.model.name) == ("digits_quick", 3, 20, "linear")
+
+
+@pytest.mark.long
+def test_a_quick_look_at_a_graph_ends_with_a_table_without_empty_columns_and_with_a_picture(call, tmp_path):
+    parse(["sweep"], sweep.WORDS)  # no flag stays as a test before has set it
+    given = ["--config.network.graph=ring", "--config.sweep=algorithm.lr=0.1,0.2", "--config.baseline="]
+    status, out, err = call(sweep, "digits", "--quick", f"--workdir={tmp_path}", *given)
+    assert status == 0, err
+    header = next(line for line in out.splitlines() if "accuracy (%)" in line)
+    assert "MB sent/client" in header
+    assert "target" not in header
+    assert "distance" not in header
+    page, curves = tmp_path / "report.html", tmp_path / "figures" / "accuracy.png"
+    assert out.endswith(f"report: {page}, curves: {curves}\n")
+    assert min(page.stat().st_size, curves.stat().st_size) > 5000

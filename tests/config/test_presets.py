@@ -1,7 +1,7 @@
 """Presets at three scales, and what each scale cuts."""
 
 from mdfl_jax.config import default_config
-from mdfl_jax.config.presets import Preset, cuts, preset_config, shrink
+from mdfl_jax.config.presets import Preset, cuts, preset_config, quick, shrink
 
 
 def _paper():
@@ -29,3 +29,13 @@ def test_smoke_bounds_every_preset_by_one_rule():
     tiny.seeds, tiny.data.limit_train, tiny.data.validation = 1, 50, 0
     shrink(tiny)
     assert (tiny.seeds, tiny.data.limit_train, tiny.data.validation) == (1, 50, 0)  # nothing grows
+
+
+def test_a_quick_look_cuts_any_study_and_keeps_models_of_tokens():
+    first = quick(_paper())
+    assert (first.name, first.title) == (f"{_paper().name}_quick", "A study (quick)")
+    assert (first.seeds, first.rounds, first.eval_every, first.model.name) == (1, 20, 5, "linear")
+    assert (first.data.limit_train, first.data.limit_test) == (2000, 500)
+    short = _paper()
+    short.rounds, short.eval_every, short.model.name = 12, 6, "lstm"
+    assert (quick(short).rounds, short.eval_every, short.model.name) == (12, 6, "lstm")

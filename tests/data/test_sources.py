@@ -443,7 +443,7 @@ def test_given_arrays_have_a_name_as_long_as_they_are_needed():
     of_all = lambda x: {key: x for key in sources.KEYS}  # noqa: E731, C420
     masked = np.ma.masked_array([[1, 2], [3, 4]], [[0, 0], [1, 0]])
     for wrong, says in [
-        (3, "data is int; allowed: a dictionary with x_train, y_train, x_test, y_test"),
+        (3, "data is int; allowed: (x, y), or a dictionary with x_train, y_train, x_test, y_test"),
         ({"x_trian": 1}, "unknown key of data 'x_trian' (did you mean 'x_train'?)"),
         (of_all([[1], [1, 2]]), "data['x_test'] cannot be an array (ValueError"),
         (of_all(np.array([None])), "data['x_test'] is object [1]; allowed: an array of numbers"),

@@ -50,7 +50,7 @@ MUTANTS = [
     # Data that the seeds draw; other devices; fields that change no number.
     Mutant("study/memory.py", "sum(leaf.nbytes for leaf in jax.tree.leaves(tree))",
            "jax.tree.leaves(tree)[0].nbytes", DRY_RUN),
-    Mutant("engine/simulation.py", "x[own] if of_clients", "x[own] if False", DEVICES),
+    Mutant("engine/programs.py", "if k >= _AHEAD:", "if False:", DEVICES),
     Mutant("config/sections.py", '"headline of the report", in_runs=False', '"headline of the report"',
            IDENTITY),
     Mutant("study/identity.py", "and {self.here!r} {self.here_is}", "and another", IDENTITY),

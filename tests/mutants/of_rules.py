@@ -72,8 +72,7 @@ MUTANTS = [
     Mutant(PICKS, ".of_channel(audible=links.audible)", "", member("one_way")),
     Mutant("core/sharding.py", "* own - reach", "* own", "engine/test_near_rows.py"),
     Mutant("tasks/supervised.py", "or (not of_batch and", "or (of_batch and", "tasks/test_gradients.py"),
-    Mutant("core/sharding.py", "links.adjacency & speaks", "links.adjacency",
-           member("some_are_silent")),
+    Mutant("exchange/active.py", "links.adjacency & speaks", "links.adjacency", member("some_are_silent")),
     Mutant("algorithms/pame.py", "_replace(adjacency=picked)", "_replace()", member("pame")),
     Mutant("algorithms/local.py", "~waits, stats.loss.shape", "True, stats.loss.shape", judged("waits")),
     # Neighbour lists.
@@ -135,7 +134,7 @@ MUTANTS = [
     # What is done and sent.
     Mutant("algorithms/pame.py", "-state.round.astype(own.dtype)", "state.round.astype(own.dtype)", member("pame")),
     Mutant("algorithms/pame.py", "low, high + 1, jnp.int32", "low, high, jnp.int32", member("pame")),
-    Mutant("algorithms/pame.py", "links) & turn[:, None]", "links)", member("pame")),
+    Mutant("algorithms/pame.py", "links.senders) & turn[:, None]", "links.senders)", member("pame")),
     Mutant("algorithms/beer.py", "links, state.round > 0", "links, state.round >= 0", member("beer")),
     Mutant("algorithms/gradient_tracking.py", "h + g - before", "h + g", member("gradient_tracking")),
     Mutant("algorithms/dmgt_svrg.py", "where_rows(renewed, whole,", "where_rows(drawn, whole,", member("dmgt_svrg")),

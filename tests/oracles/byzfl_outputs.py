@@ -28,6 +28,7 @@ def made() -> dict[str, np.ndarray]:
     return {
         "models": models,
         "median": byzfl.Median()(models),
+        "trimmed_mean_of_all": byzfl.TrMean(F)(models),
         "nnm_median": byzfl.Median()(mixed),
         "geometric_median": byzfl.GeometricMedian(nu=1e-6, T=300)(models),
         "clipped_gossip": np.stack([clipped(own) for own in models]),

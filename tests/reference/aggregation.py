@@ -37,7 +37,7 @@ def least(rule, f):
         "trimmed_mean": 2 * f + 2,
         "nnm_trimmed_mean": 2 * f + 2,
         **dict.fromkeys(("krum", "multi_krum", "nnm_krum"), 2 * f + 3),
-        **dict.fromkeys(("nnm_median", "nnm_geometric_median"), 2 * f + 1),
+        **dict.fromkeys(("trimmed_mean_of_all", "nnm_median", "nnm_geometric_median"), 2 * f + 1),
         **dict.fromkeys(("clipped_gossip_adaptive", "self_centred_clipping"), f + 2),
     }.get(rule, 1)
 
@@ -78,6 +78,13 @@ def trimmed(near, cut):
 
 def trimmed_mean(near):
     return trimmed(near, near.f)
+
+
+def trimmed_mean_of_all(near):
+    """Yin 2018, as a server has it: the own value may be cut."""
+    if len(near.models) < 2 * near.f + 1:
+        return near.own
+    return np.sort(list(near.models.values()), axis=0)[near.f : len(near.models) - near.f].mean(axis=0)
 
 
 def trimmed_share(near):
@@ -200,7 +207,8 @@ def reputation(near):
 
 RULES = {
     rule.__name__: rule
-    for rule in (median, trimmed_mean, trimmed_share, geometric_median, krum, multi_krum, norm_clipping, clipped_gossip,
-                 clipped_gossip_adaptive, self_centred_clipping, ubar, balance, reputation)
+    for rule in (median, trimmed_mean, trimmed_mean_of_all, trimmed_share, geometric_median, krum, multi_krum,
+                 norm_clipping, clipped_gossip, clipped_gossip_adaptive, self_centred_clipping, ubar, balance,
+                 reputation)
 }  # fmt: skip
 RULES |= {f"nnm_{rule.__name__}": nearest_first(rule) for rule in (median, trimmed_mean, geometric_median, krum)}

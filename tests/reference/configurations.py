@@ -23,7 +23,7 @@ OTHERS = ("sgp", "osgp", "pame", "allreduce", "local_only", "server_fedavg")
 ALGORITHMS = (*WHOLE, *COMPRESS, *SERVER, *OTHERS)
 RULES = ("median", "trimmed_mean", "trimmed_share", "geometric_median", "krum", "multi_krum", "norm_clipping",
          "clipped_gossip", "clipped_gossip_adaptive", "self_centred_clipping", "ubar", "balance", "reputation",
-         "nnm_median", "nnm_trimmed_mean", "nnm_geometric_median", "nnm_krum")  # fmt: skip
+         "nnm_median", "nnm_trimmed_mean", "nnm_geometric_median", "nnm_krum", "trimmed_mean_of_all")  # fmt: skip
 COMPRESSORS = ("identity", "random_k", "top_k", "sign", "qsgd", "anq", "gaussian_noise")
 ATTACKS = ("sign_flip", "scaled", "constant", "zero", "gaussian", "mimic", "replay", "a_little_is_enough",
            "inner_product", "dissensus", "label_flip", "label_flip_pair", "backdoor")  # fmt: skip

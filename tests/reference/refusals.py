@@ -12,7 +12,7 @@ SYMMETRIC = (*FIXED, "nids", "gradient_tracking", "kgt", "dmgt_svrg", "swift")
 ONE_STEP = ("nids", "d2", "extra", "gradient_tracking", "dmgt_svrg", "choco", "beer", "dcd_psgd", "anq_nids", "qg_dsgdm",
             "qg_dsgdm_n", "pame")  # fmt: skip
 KEEPS_SUMS = ("nids", "d2", "extra", "gradient_tracking", "kgt", "dmgt_svrg", "beer", "anq_nids", "sgp", "osgp")
-LEAST = {"trimmed_mean": 4, "krum": 5, "multi_krum": 5, "nnm_median": 3, "nnm_trimmed_mean": 4,
+LEAST = {"trimmed_mean": 4, "trimmed_mean_of_all": 3, "krum": 5, "multi_krum": 5, "nnm_median": 3, "nnm_trimmed_mean": 4,
          "nnm_geometric_median": 3, "nnm_krum": 5, "clipped_gossip_adaptive": 3, "self_centred_clipping": 3}  # fmt: skip
 MOST_HEARD = {"ring": 2, "torus": 4, "one_peer_exponential": 1}
 

@@ -42,8 +42,15 @@ def test_printed_numbers_are_those_worked_out_by_hand_and_missing_ones_dashes():
     for key in ("difference_to_baseline", "worst_client_accuracy", "rounds_to_target", "bits_sent_per_client"):
         bare[key] = None
     del bare["distance_moved_per_mobile_client"]
-    assert tables.sheet(of_summary(summary)).rows[1] == ["dcm", "70.00 ± 2.50", "-", "-", "-", "-", "-"]
-    assert tables.raw_table(of_summary(summary))[1][1] == ["dcm", "dcm", 0.7, 0.025, *[None] * 10, 3, 0]
+    results = of_summary(summary)
+    header, rows, *_ = tables.sheet(results)  # nobody reaches the target, nobody moves
+    assert header == ["mobility", "accuracy (%)", "vs baseline (pp)", "worst client (%)", "MB sent/client"]
+    assert rows[1] == ["dcm", "70.00 ± 2.50", "-", "-", "-"]
+    assert tables.note(of_summary(summary, {"target": 0.7})).endswith(
+        "target: 70 % test accuracy, which no mean reaches."
+    )
+    assert tables.note(of_summary(made(), {"target": 0.7})).endswith("target: 70 % test accuracy.")
+    assert tables.raw_table(results)[1][1] == ["dcm", "dcm", 0.7, 0.025, *[None] * 10, 3, 0]
 
 
 def edited(folder, *changes):

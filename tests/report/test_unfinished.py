@@ -37,6 +37,7 @@ def test_results_are_at_one_round_over_the_seeds_that_have_reached_it(tmp_path):
     assert run.curves["dam"].rounds.tolist() == [0, 10]  # but it has a curve
     first = next(r for r in range(0, 41, 10) if np.mean([of[seed][r] for seed in (0, 1, 2)]) >= 0.6)
     assert static["rounds_to_target"] == first
+    assert repr(run).endswith("until round 40>")
     said = " ".join(run.remarks)
     assert "of its 12 runs 4 have ended and 2 are under way" in said
     assert "These points have not reached it yet: dam; dcm." in said

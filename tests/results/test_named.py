@@ -67,3 +67,17 @@ def test_every_array_is_found_by_its_coordinates_and_the_rest_is_missing(points,
         assert int((array == 0).sum() if fact else array.isnull().sum()) == missing
         if not missing:
             assert array.dtype == own.dtype  # nothing is converted without need
+
+
+def test_attackers_are_in_no_mean_of_accuracies_but_among_all_values():
+    results, rng = make([4], [()]), np.random.default_rng(1)
+    accuracy, stands_for = rng.random((2, 3, 4)).astype(np.float32), np.ones((2, 3, 4), np.float32)
+    stands_for[1, 1:, 2] = 0  # client 2 attacks in one run, from the second evaluation on
+    results.summary["metrics"].append(Metric("evaluated", lambda at: None, None).described._asdict())
+    results.arrays.update({"0/accuracy": accuracy, "0/evaluated": stands_for, "0/messages": accuracy})
+    honest = np.nanmean(np.where(stands_for > 0, accuracy, np.nan), axis=2)
+    np.testing.assert_allclose(results.accuracy.mean("client")[0], honest)
+    of_clients = results.to_dataframe(per_client=True).groupby(["seed", "round"])
+    np.testing.assert_allclose(of_clients.accuracy.mean(), honest.ravel(), rtol=1e-6)
+    np.testing.assert_array_equal(results.array("accuracy"), accuracy)
+    np.testing.assert_array_equal(results["messages"][0], accuracy)  # what attackers have sent counts

@@ -139,7 +139,7 @@ def test_all_clients_start_from_the_mean_or_each_from_its_own_on_several_devices
     assert found.array("accuracy").shape == (2, 2, 8)
     np.testing.assert_allclose(found.array("accuracy")[:, 0], half.array("mean_model_accuracy")[1, 1], atol=1e-6)
     np.testing.assert_allclose(found.array("consensus_distance")[:, 0], 0, atol=1e-6)
-    given = {"model.pretrained": str(half.workdir), "engine.client_devices": 4}
+    given = {"model.pretrained": str(half.workdir), "engine.client_devices": 2}
     found = results(tmp_path / "own", **STILL, rounds=2, **given)
     for key in ("loss", "consensus_distance"):
         np.testing.assert_allclose(found.array(key)[:, 0], half.array(key)[:, -1], rtol=1e-5)

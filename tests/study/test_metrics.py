@@ -134,6 +134,8 @@ def test_a_wrong_declaration_and_a_value_that_is_not_as_declared_are_told():
         (Metric("mine", lambda at: 0, UNKNOWN, ("rounds",)), "can only hold"),
     ):
         assert says in told(metrics_of, (one,))
+    with pytest.raises(TypeError, match="'mine' is declared with lable, which no metric has"):
+        Metric("mine", lambda at: 0, HOLDS, lable="what is shown")
     own = dpsgd()._replace(metrics=(Metric("mine", lambda at: at.messages[:2], HOLDS),))
     simulation = Simulation(toy_task(), spatial(6, 5, ["static"]), own, Schedule(2, 2))
     inputs = simulation.data, toy_hparams(0), jax.random.key(0)

@@ -43,3 +43,14 @@ def test_a_study_that_goes_on_with_other_devices_counts_the_same(tmp_path, in_on
         elif np.issubdtype(values.dtype, np.number):
             np.testing.assert_allclose(parts[name], values, rtol=1e-4, atol=1e-5, err_msg=name)
     assert compared == EXACT
+
+
+@pytest.mark.long
+def test_many_runs_in_turns_over_devices_that_share_them_end(tmp_path):
+    """CPU devices would wait for one another forever if the programs of all turns were started at once."""
+    config = tmp_path / "tiny.py"
+    config.write_text(TINY)
+    words = [f"--config={config}", "--config.seeds=48", "--config.engine.runs_per_batch=48", "--config.rounds=2"]
+    words += ["--config.eval_every=1", "--config.data.name=synthetic:linear", "--config.engine.client_devices=2"]
+    words += ["--config.algorithm.aggregation=median", f"--workdir={tmp_path / 'run'}", "--noreport"]
+    assert Started(tmp_path / "said", "sweep", *words, devices=2).ended().status == 0

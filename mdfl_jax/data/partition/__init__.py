@@ -12,8 +12,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from mdfl_jax.core.numbers import Numbers, number
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.numbers import Numbers, Setting, checked, number
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.data.dataset import Dataset
 
@@ -72,6 +74,51 @@ PARTITIONS: Registry[Callable[[jax.Array, jax.Array, PartitionSettings], jax.Arr
     "partition", PartitionNumbers, "mdfl_jax.data.partition"
 )
 """The partitions by name: (key, labels [n], settings) -> owner [n] int32, with -1 for a sample that nobody holds."""
+
+
+def partition(
+    rule: str, labels: Any, clients: int, seed: int = 0, owner: Any = None, places: Any = None, **numbers: Any
+) -> jax.Array:
+    """Divide samples among clients by a rule of `PARTITIONS`.
+
+    Args:
+      rule: the name of the rule, such as "dirichlet".
+      labels: [n] int from 0, the label of each sample.
+      clients: N.
+      seed: the seed of the draw, or a typed key.
+      owner: [n] int, the person or device that each sample comes from, for the rule ``by_owner``.
+      places: [N, 2] places of the clients, for the rule ``by_place``.
+      **numbers: the hyperparameters of the rule, by name.
+
+    Returns:
+      owner: [n] int32, the client in 0..N-1 that holds each sample; -1 for a sample that nobody holds.
+
+    Raises:
+      UserError: for an unknown rule or hyperparameter, or for samples that cannot be divided so.
+
+    >>> partition("shards", [0, 0, 1, 1], clients=2, shards_per_client=1).tolist()
+    [1, 1, 0, 0]
+    """
+    found = np.asarray(labels)
+    if found.ndim != 1 or found.dtype.kind not in "iu" or not found.size or found.min() < 0:
+        raise UserError(f"labels is {found.dtype} {list(found.shape)}; it must be [n] whole numbers from 0")
+    if type(clients) is not int or clients < 1:
+        raise UserError(f"clients is {clients!r}; it must be a whole number, at least 1")
+    natural = None if owner is None else np.unique(np.asarray(owner), return_inverse=True)[1].astype(np.int32)
+    if natural is not None and natural.shape != found.shape:
+        raise UserError(f"owner is {list(np.shape(owner))}; it must be [{len(found)}], one for each label")
+    made = checked(rule, PARTITIONS.numbers(rule), numbers, "data.")
+    if made.needs_places if places is None else np.shape(places) != (clients, 2):
+        shape = "not given" if places is None else list(np.shape(places))
+        raise UserError(f"places is {shape}; it must be [{clients}, 2], the places of the clients")
+    num_classes, num_owners = int(found.max()) + 1, 0 if natural is None else int(natural.max()) + 1
+    made.check(Setting(rule, clients))
+    made.check_dataset(Dataset("labels", found, found, found, found, num_classes, client=natural), clients)
+    settings = PartitionSettings(
+        clients, num_classes, made.typed(), None if natural is None else jnp.asarray(natural), num_owners, places
+    )
+    key = seed if isinstance(seed, jax.Array) else jax.random.key(seed)
+    return PARTITIONS[rule](key, jnp.asarray(found), settings)
 
 
 def shuffled_order(key: jax.Array, group: jax.Array) -> jax.Array:

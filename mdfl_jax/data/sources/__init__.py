@@ -22,10 +22,12 @@ from mdfl_jax.data.dataset import (
     Targets,
     as_dataset,
     evenly_spaced,
+    for_testing,
     rank_in_group,
     subset,
 )
 from mdfl_jax.data.formats import NO_COLUMNS, Format, TableColumns, in_order
+from mdfl_jax.storage.given import GIVEN
 
 SOURCES: Registry[Callable[[], dict[str, np.ndarray]]] = Registry("data.name", home="mdfl_jax.data.sources")
 """Sources: name -> function that returns the arrays of a data set, by the names that they have in an npz file.
@@ -41,8 +43,6 @@ PUBLIC = {
     "cifar100": "krizhevsky2009",
 }
 """Well-known data sets, which have the same names in TensorFlow Datasets, with what to cite (`core.papers`)."""
-GIVEN = "given:"  # the beginning of the names of data sets that a Python program hands over
-
 Arrays = tuple[dict[str, np.ndarray], int]
 
 
@@ -219,22 +219,25 @@ def name_of(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def given(arrays: Mapping[str, Any]) -> Iterator[str]:
+def given(arrays: Mapping[str, Any] | tuple[Any, Any]) -> Iterator[str]:
     """Make a data set of arrays known by a name inside the context.
 
     The name contains a digest of the arrays. So a study with the same settings and other arrays is another study.
 
     Args:
-      arrays: x_train, y_train, x_test and y_test, and perhaps the other arrays of docs/data.md.
+      arrays: x_train, y_train, x_test and y_test, and perhaps the other arrays of docs/data.md; or a pair (x, y), of
+        which every fifth sample of a label is for testing.
 
     Yields:
       The name for the field data.name.
 
     Raises:
-      UserError: for other keys.
+      UserError: for other keys, or for a pair that cannot be divided.
     """
+    if isinstance(arrays, tuple) and len(arrays) == 2:
+        arrays = _divided(*arrays)
     if not isinstance(arrays, Mapping):
-        raise UserError(f"data is {type(arrays).__name__}; allowed: a dictionary with {', '.join(KEYS)}")
+        raise UserError(f"data is {type(arrays).__name__}; allowed: (x, y), or a dictionary with {', '.join(KEYS)}")
     for key in arrays:
         if key not in (*KEYS, *OPTIONAL_KEYS):
             raise UserError(unknown_name("key of data", str(key), (*KEYS, *OPTIONAL_KEYS)))
@@ -250,6 +253,17 @@ def given(arrays: Mapping[str, Any]) -> Iterator[str]:
         yield name
     finally:
         SOURCES.remove(name)
+
+
+def _divided(x: Any, y: Any) -> dict[str, np.ndarray]:
+    """Divide samples into those for training and every fifth one of a label, or of all, for testing."""
+    x, y = _array(x, "data[0]"), _array(y, "data[1]")
+    if x.shape[:1] != y.shape[:1] or not x.ndim:
+        raise UserError(f"data is (x, y) of {list(x.shape)} and {list(y.shape)}; allowed: a target for each sample")
+    test = for_testing(y if y.ndim == 1 and y.dtype.kind != "f" else np.zeros(len(y), int))
+    if not test.any():
+        raise UserError(f"data is (x, y) of {len(x)} samples; allowed: five of one label, of which one is for testing")
+    return {"x_train": x[~test], "y_train": y[~test], "x_test": x[test], "y_test": y[test]}
 
 
 def _array(value: Any, what: str) -> np.ndarray:

@@ -43,6 +43,26 @@ def trimmed_mean(near: Neighbourhood) -> jax.Array:
     return trimmed(near, near.numbers.max_attackers)
 
 
+@for_one_client(
+    "trimmed_mean_of_all",
+    BoundedNumbers,
+    weighs=False,
+    formula="x_i+ = (sum of x_i and the y_j heard, without the f largest and f smallest of each coordinate) "
+    "/ (n - 2 f), with n models, the own one included",
+    cite="yin2018",
+)
+def trimmed_mean_of_all(near: Neighbourhood) -> jax.Array:
+    """Average each coordinate without the f largest and the f smallest values of all models.
+
+    The client's own value may be among those that are cut, as where a server aggregates. It needs 2 f + 1 models, its
+    own included, of which at most f are attackers'. A client with fewer keeps its own model.
+    """
+    cut, place = near.numbers.max_attackers, jnp.arange(near.models.shape[0])
+    kept = (place >= cut) & (place < near.size - cut)
+    total = sum_of_ranked(near.models, near.counts, kept.astype(near.own.dtype))
+    return jnp.where(near.too_few, near.own, total / jnp.maximum(near.size - 2 * cut, 1))
+
+
 class TrimmedShareNumbers(RobustNumbers):
     """The number of the trimmed mean whose cut grows with the neighbourhood."""
 
