@@ -1,7 +1,7 @@
 """CIFAR-10 with residual networks, for accelerators: the papers' deep studies with extras, and a small study.
 
 Command:   MDFL_DATA_DIR=DIR mdfl sweep cifar_resnet:ARGUMENT
-           DIR holds cifar10.npz (x_train, y_train, x_test, y_test); or --config.data.name=tfds:cifar10.
+           DIR holds cifar10.npz (x_train, y_train, x_test, y_test), or the set is fetched (mdfl data --get=cifar10).
 
 | argument         | study                                                                          | runs x rounds |
 |------------------|--------------------------------------------------------------------------------|---------------|

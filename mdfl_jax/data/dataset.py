@@ -420,12 +420,9 @@ def whole_as_floats(where: str, what: str, values: np.ndarray) -> tuple[np.ndarr
 
 
 def _two_classes(y: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Write two classes that are bool [n], or the whole numbers -1 and 1, as 0 and 1. Other targets stay."""
-    kinds = {(array.ndim, array.dtype.kind) for array in y.values()}
-    known = set(np.concatenate([np.unique(array) for array in y.values()]).tolist()) if len(kinds) == 1 else set()
-    if kinds == {(1, "b")} or (kinds == {(1, "i")} and -1 in known and known <= {-1, 1}):
-        return {split: (array > 0).astype(np.int32) for split, array in y.items()}
-    return y
+    """Write two classes that are bool [n] as 0 and 1. Other targets stay."""
+    are_flags = all(array.ndim == 1 and array.dtype.kind == "b" for array in y.values())
+    return {split: array.astype(np.int32) for split, array in y.items()} if are_flags else y
 
 
 def _targets(where: str, split: str, array: np.ndarray, x: np.ndarray) -> tuple[Targets, np.ndarray]:

@@ -128,6 +128,8 @@ algorithm.aggregation=ubar => algorithm.aggregation is ubar; it must be clipped_
 & attack.name=backdoor
 attack.target_label=10 => attack.target_label is 10; it must be at most 9 with data.name digits
 attack.trigger_size=9 => attack.trigger_size is 9; it must be at most 8 with data.name digits
+& attack.name=label_flip_pair
+attack.wrong_label=0 => with attack.source_label 0 and attack.wrong_label 0 it changes no training sample of data.name
 & attack.name=label_flip
 data.name=synthetic:linear => which changes labels; the samples of data.name synthetic:linear have none
 """

@@ -109,7 +109,7 @@ OFF: dict[str, tuple[set[str], set[str]]] = {
 def other_value(path, each):
     """A value that a field may have, and that is not its default."""
     names = each.metadata.get("names", ())
-    numbers = (not each.default, 1, 2, 0.25, 0.5, *(names() if callable(names) else names), "0,1", (8,))
+    numbers = (not each.default, 1, 2, 0.25, 0.5, *(names() if callable(names) else names), "0,1", (8,), 200.0)
     for value in numbers:
         with contextlib.suppress(UserError):
             if (found := check_value(path, value)) != each.default:

@@ -1,6 +1,7 @@
 """Partitions that follow something given: natural owners, a file, or the places of the clients."""
 
 import itertools
+import json
 
 import jax
 import jax.numpy as jnp
@@ -113,6 +114,30 @@ def test_files_of_tables(tmp_path):
     path = tmp_path / "config.json"
     path.write_text('{"num_clients": 3, "Size of samples for labels in clients": [[[0, 20], [1, 5]], [], [[2, 30]]]}')
     assert read_table(str(path)).tolist() == [[20, 5, 0], [0, 0, 0], [0, 0, 30]]
+
+
+def test_lists_of_indices_are_partitions(tmp_path):
+    """As FedLab, FedML and NumPy save them: who holds which sample, from client 0 or from 1; the rest nobody holds."""
+    held = [[5, 0], [1, 2, 7], [3]]
+    owner = [0, 1, 1, 2, -1, 0, -1, 1]
+    lists = ",\n".join(f"{k}: [\n{', '.join(map(str, of))}\n]" for k, of in enumerate(held))
+    texts = {
+        "list.json": json.dumps(held),
+        "fedlab.json": json.dumps(dict(enumerate(held))),
+        "from_one.json": json.dumps({k + 1: of for k, of in enumerate(held)}),
+        "net_dataidx_map.txt": f"{{\n{lists}\n}}",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    np.savez(tmp_path / "indices.npz", **{f"client_{k}": np.array(of) for k, of in enumerate(held)})
+    for name in (*texts, "indices.npz"):
+        assert read_table(str(tmp_path / name)).tolist() == owner
+    found = deal("table", jax.random.key(0), LABELS, 3, table=np.array(owner))
+    assert found.tolist() == owner + [-1] * (len(LABELS) - len(owner))
+    said = TableNumbers(table=str(tmp_path / "from_one.json")).notes(Setting(num_clients=3))
+    assert said[0].endswith("clients 1 to 3 are numbered 0 to 2")
+    (tmp_path / "twice.json").write_text("[[0, 1], [1]]")
+    assert "clients 0 and 1 both have the sample 1" in told(read_table, str(tmp_path / "twice.json"))
 
 
 def test_shares_by_place_fall_with_the_distance_from_the_centre():

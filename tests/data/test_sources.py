@@ -146,6 +146,36 @@ def test_wrong_arrays(tmp_path):
     assert longer in refused("long", str(tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([0, 1, 2], ""),
+        ([1, 2, 3], "labels 1 to 3 are numbered 0 to 2"),
+        ([-1, 1, 5], "labels -1, 1, 5 are numbered 0, 1, 2"),
+        ([10, 200, 3000], "labels 10, 200, 3000 are numbered 0, 1, 2"),
+    ],
+)
+def test_labels_are_numbered_in_ascending_order_and_told(tmp_path, values, said):
+    """Also under the names of MedMNIST, whose labels are [n, 1]; a label that training lacks is noted."""
+    y = np.array(values)[np.arange(30) % 3]
+    np.savez(tmp_path / "mine.npz", **arrays(y_train=y, y_test=y[:10]))
+    data = load("mine", str(tmp_path))
+    assert (data.num_classes, data.about) == (3, said)
+    np.testing.assert_array_equal(data.y_train, np.arange(30) % 3)
+    given = arrays(y_train=y[:, None], y_test=y[:10, None])
+    names_there = {
+        "x_train": "train_images",
+        "y_train": "train_labels",
+        "x_test": "test_images",
+        "y_test": "test_labels",
+    }
+    np.savez(tmp_path / "medical.npz", **{names_there[key]: array for key, array in given.items()})
+    np.testing.assert_array_equal(load("medical", str(tmp_path)).y_test, data.y_test)
+    np.savez(tmp_path / "less.npz", **arrays(y_train=np.where(y == values[2], values[0], y), y_test=y[:10]))
+    lacks = f"no training sample has the label {values[2]} of test samples"
+    assert load("less", str(tmp_path)).about.split("; ")[0] == lacks
+
+
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_damaged_files(tmp_path, save):
     """Cut off, or with other bytes where the zip's directory stays intact: only the checksum or zlib can tell."""

@@ -1,11 +1,15 @@
 """Graphs as other tools write them: edge lists with counts, blanks and weights, and sparse matrices."""
 
+import json
+
 import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from scipy.io import mmwrite
+from small import told
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.networks.fixed import read_matrices
@@ -29,6 +33,40 @@ def test_what_networkx_writes_is_read(tmp_path_factory, clients, seed, mark, cou
     found = read_matrices(path, clients)
     np.testing.assert_allclose(found[0] - np.diag(np.diag(found[0])), wanted)
     np.testing.assert_allclose(found.sum(axis=2), 1)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    "name", ["a.graphml", "a.gml", "links.json", "edges.json", "braces.txt", "a.edgelist", "a.mtx"]
+)
+def test_formats_of_networkx_and_matrix_market(tmp_path, name, weighted):
+    """Of clients 2 to 6; those of weights have names. In a matrix there are no names, and rows sum to one."""
+    path, names = tmp_path / name, dict(enumerate("abcde" if weighted else range(2, 7)))
+    graph = nx.relabel_nodes(nx.cycle_graph(5), names)
+    if weighted:
+        nx.set_edge_attributes(graph, 0.25, "weight")
+    wanted = nx.to_numpy_array(graph)
+    wanted = wanted + 0.5 * np.eye(5) if weighted else wanted != 0
+    if name.endswith(".json"):
+        path.write_text(json.dumps(nx.node_link_data(graph, edges=path.stem)))
+    elif name.endswith(".mtx"):
+        mmwrite(path, sparse.csr_array(wanted.astype(float)))
+    else:
+        {"a.graphml": nx.write_graphml, "a.gml": nx.write_gml}.get(name, nx.write_edgelist)(graph, path)
+    notes = list[str]()
+    np.testing.assert_array_equal(read_matrices(path, 5, notes=notes), wanted[None])
+    said = "clients a, b, c, d, e are numbered 0, 1, 2, 3, 4" if weighted else "clients 2 to 6 are numbered 0 to 4"
+    assert notes == [said] * (name != "a.mtx")
+
+
+def test_a_damaged_or_directed_graph_is_one_line(tmp_path):
+    nx.write_graphml(nx.DiGraph([(0, 1), (1, 2), (2, 0)]), tmp_path / "a.graphml")
+    assert "its links have one direction; graph.directed takes them as they are" in told(
+        read_matrices, tmp_path / "a.graphml"
+    )
+    assert read_matrices(tmp_path / "a.graphml", directed=True)[0].sum() == 3
+    (tmp_path / "a.json").write_text('{"nodes": [')
+    assert "it is no node-link JSON that networkx reads (" in told(read_matrices, tmp_path / "a.json")
 
 
 def test_three_rows_are_a_matrix_or_three_edges(tmp_path):
