@@ -185,12 +185,13 @@ def _partition(path: Path) -> list[tuple[str, str]]:
     """Describe in words a partition as another tool has saved it: lists of indices, or counts."""
     from mdfl_jax.data.partition.table import read_table
 
-    table = read_table(str(path))
+    notes = list[str]()
+    table = read_table(str(path), notes)
     what = "the samples of each client" if table.ndim == 1 else "the counts of PFLlib"
     sizes = np.bincount(table[table >= 0]) if table.ndim == 1 else table.sum(axis=1)
     return [
         ("partition", str(path)),
-        ("read as", f"{what}; data.partition=table and data.table name it in a study"),
+        ("read as", "; ".join([what, *notes, "data.partition=table and data.table name it in a study"])),
         ("clients", f"{len(sizes):,}"),
         *([("labels", f"{table.shape[1]:,}")] if table.ndim == 2 else []),
         ("samples", f"{sizes.sum():,}, of a client {sizes.min():,} to {sizes.max():,}"),

@@ -99,6 +99,9 @@ def test_files_of_tables(tmp_path):
         np.savetxt(tmp_path / "table.txt", values)  # whole numbers as 2.000000000000000000e+00, with blanks between
         for name in ("table.npz", "table.txt"):
             assert read_table(str(tmp_path / name)).tolist() == values
+    np.savez(tmp_path / "from_one.npz", owner=np.array([1, 2, -1, 3]))
+    assert read_table(str(tmp_path / "from_one.npz"), notes := list[str]()).tolist() == [0, 1, -1, 2]
+    assert notes == ["clients 1 to 3 are numbered 0 to 2"]
     np.savez(tmp_path / "keys.npz", owners=np.arange(3))
     np.savez(tmp_path / "shape.npz", owner=np.zeros((2, 2), int))
     (tmp_path / "damaged.npz").write_bytes(b"PK nothing")
@@ -136,6 +139,16 @@ def test_lists_of_indices_are_partitions(tmp_path):
     assert found.tolist() == owner + [-1] * (len(LABELS) - len(owner))
     said = TableNumbers(table=str(tmp_path / "from_one.json")).notes(Setting(num_clients=3))
     assert said[0].endswith("clients 1 to 3 are numbered 0 to 2")
+    with_a_gap = {str(k): list(range(10 * k, 10 * k + 10)) for k in (0, 2, 10)}  # FedLab leaves out who has nothing
+    (tmp_path / "gap.json").write_text(json.dumps(with_a_gap))
+    np.savez(tmp_path / "gap.npz", **{f"client_{k}": np.array(of) for k, of in with_a_gap.items()})
+    for name in ("gap.json", "gap.npz"):
+        held = read_table(str(tmp_path / name), notes := list[str]())
+        assert np.bincount(held[held >= 0]).tolist() == [10, 0, 10] + 7 * [0] + [10]
+        assert not notes
+    (tmp_path / "names.json").write_text(json.dumps({f"p{k}": [k] for k in (10, 2, 1)}))
+    assert read_table(str(tmp_path / "names.json"), notes).tolist() == [-1, 0, 1, *[-1] * 7, 2]
+    assert notes == ["clients p1, p2, p10 are numbered 0, 1, 2"]
     (tmp_path / "twice.json").write_text("[[0, 1], [1]]")
     assert "clients 0 and 1 both have the sample 1" in told(read_table, str(tmp_path / "twice.json"))
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.numbering import numbered, numbering
+from mdfl_jax.core.numbering import natural, numbered, numbering
 from mdfl_jax.core.numbers import Setting, number
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.data.files import arrays_in, number_rows, while_reading, whole
@@ -23,10 +23,11 @@ _NUMBERED = re.compile(r"[A-Za-z_]*?(\d+)")  # the array of a client in an npz f
 _MAP = re.compile(r"""["']?(\w+)["']?\s*:\s*\[([\d\s,]*)\]""")  # a client of FedML's net_dataidx_map.txt
 
 
-def read_table(path: str) -> np.ndarray:
+def read_table(path: str, notes: list[str] | None = None) -> np.ndarray:
     """Read a table of owners or of counts, or the lists of the samples of each client.
 
-    Clients are numbered in ascending order if there is no client 0.
+    Clients are numbered in ascending order if there is no client 0. With a client 0, a number that is missing is a client
+    without samples.
 
     Args:
       path: a table with one column, ``owner``, or with one row per client and one column per label. Or an npz file with
@@ -34,6 +35,7 @@ def read_table(path: str) -> np.ndarray:
         client, by its number. Or such lists of indices in JSON, as FedLab saves them (a list or a dictionary), or in
         FedML's net_dataidx_map.txt. Or the config.json of a partition of PFLlib, for the pairs [label, count] of each
         client.
+      notes: gets a line that says how the clients were numbered, if they are not numbered in the file.
 
     Returns:
       [n] int32 the client of each training sample, -1 for none; or [N, C] int32 the number of samples of each client
@@ -45,10 +47,12 @@ def read_table(path: str) -> np.ndarray:
     where = f"data.table: file {path!r}"
     if not path:
         raise UserError("data.table is ''; data.partition table needs a CSV or npz file")
+    known: Sequence[Any] | np.ndarray = ()
     with while_reading(where):
         lists = lists_in(path)
         if lists is not None:
-            found = _of_lists(lists, where)
+            known = sorted(lists, key=natural)
+            found = _of_lists(lists, known, where)
         elif path.endswith(".npz"):
             found = _of_arrays(arrays_in(path), where)
         elif path.endswith(".json"):
@@ -62,8 +66,11 @@ def read_table(path: str) -> np.ndarray:
     if low < (-1 if found.ndim == 1 else 0) or high >= LARGEST:
         _refuse(where, f"it holds numbers from {low} to {high}")
     if found.ndim == 1 and lists is None:
-        known, owner = numbered(found)
-        found = owner - (known[0] == -1) if not (known == 0).any() else found
+        owners, owner = numbered(found)
+        known = owners[owners != -1]
+        found = found if 0 in known else owner - (len(owners) - len(known))
+    if len(known) and 0 not in known and notes is not None:
+        notes.append(numbering("clients", known))
     return found.astype(np.int32)
 
 
@@ -96,27 +103,29 @@ def _are_indices(of: Any) -> bool:
     return isinstance(of, list) and all(type(index) is int and index >= 0 for index in of)
 
 
-def _of_lists(lists: Mapping[Any, Sequence[int]], where: str) -> np.ndarray:
+def _of_lists(lists: Mapping[Any, Sequence[int]], names: Sequence[Any], where: str) -> np.ndarray:
     """Return the client of each sample up to the largest index, -1 for none.
+
+    The names are those of the clients in ascending order. With a client 0 they are the numbers of the clients, of which
+    some may have no list; else their order numbers the clients.
 
     Raises:
       UserError: for an index that is not a whole number from 0, or that two clients have.
     """
-    names = sorted(lists)
     held = [np.asarray(lists[name]) for name in names]
     index = np.concatenate([of.astype(np.int64) for of in held]) if held else np.zeros(0, np.int64)
     if not len(index) or any(of.dtype.kind not in "iu" and of.size for of in held) or index.min() < 0:
         raise UserError(f"{where}: it holds no lists of indices from 0")
     if index.max() >= LARGEST:
         raise UserError(f"{where}: it holds the index {index.max()}; allowed: indices of training samples, from 0")
-    client = np.repeat(np.arange(len(held)), list(map(len, held)))
+    place = np.repeat(np.arange(len(held)), list(map(len, held)))
     found = np.full(index.max() + 1, -1)
-    found[index] = client
-    if (twice := found[index] != client).any():
+    found[index] = place
+    if (twice := found[index] != place).any():
         k = int(np.argmax(twice))
-        both = f"{names[client[k]]} and {names[found[index[k]]]}"
+        both = f"{names[place[k]]} and {names[found[index[k]]]}"
         raise UserError(f"{where}: clients {both} both have the sample {index[k]}; allowed: one client for each sample")
-    return found
+    return np.append(names, -1)[found] if 0 in lists else found
 
 
 def _refuse(where: str, found: str) -> NoReturn:
@@ -165,15 +174,9 @@ class TableNumbers(PartitionNumbers):
 
     def notes(self, setting: Setting) -> list[str]:
         """Say how the clients of the file were numbered, if it has no client 0."""
-        if (lists := lists_in(self.table)) is not None:
-            known = sorted(lists)
-        elif read_table(self.table).ndim == 2 or self.table.endswith(".npz"):
-            return []
-        else:
-            known = sorted({row[0] for _, row in number_rows(self.table, whole)} - {-1})
-        if 0 in known or not known:
-            return []
-        return [f"data.table {self.table!r}: {numbering('clients', known)}"]
+        said = list[str]()
+        read_table(self.table, said)
+        return [f"data.table {self.table!r}: {line}" for line in said]
 
     def check(self, setting: Setting) -> None:
         """Check that the file has the clients 0..N-1, and a row for each if it holds counts."""
