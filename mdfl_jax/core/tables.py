@@ -54,7 +54,9 @@ def _cut(line: str, mark: str) -> list[str]:
 
 
 def _is_clean(cell: str, mark: str) -> bool:
-    return not any(other in cell for other in MARKS if other != mark) or bool(_COMMA.fullmatch(cell.strip()))
+    """Tell whether a cell has no other mark but a decimal comma; 0 ,1 are two cells."""
+    is_decimal = bool(_COMMA.fullmatch(cell.strip())) and (mark != " " or cell[0] != ",")
+    return is_decimal or not any(other in cell for other in MARKS if other != mark)
 
 
 class Rows:

@@ -146,3 +146,13 @@ def test_a_trace_with_decimal_commas_moves_at_its_speed(tmp_path):
     trace = load(tmp_path / "cars.csv")
     assert isinstance(trace, Trace)
     assert speeds(trace).mean == pytest.approx(10)
+
+
+def test_a_blank_before_a_comma_is_no_decimal(tmp_path):
+    """The text 0 ,1 has two cells, and a trace of such rows keeps its ids."""
+    (tmp_path / "graph.txt").write_text("0 ,1\n1 ,2\n")
+    assert read_matrices(tmp_path / "graph.txt", 3)[0].tolist() == [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
+    (tmp_path / "trace.txt").write_text("5 ,1 ,25 ,7\n6 ,1 ,26 ,7\n")
+    trace = load(tmp_path / "trace.txt", columns="time,id,x,y")
+    assert isinstance(trace, Trace)
+    assert (trace.ids, trace.times.tolist(), trace.x.tolist()) == (("1",), [5, 6], [25, 26])
