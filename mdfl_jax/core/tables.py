@@ -64,7 +64,8 @@ class Rows:
 
     Commas, semicolons, tabs or blanks divide the columns, as the first `HEAD` rows show. Cells may be in double quotes.
     Decimal commas become points. Blank lines and comments are left out, and so is the header where it occurs again. A
-    header may stand in a comment just before the first row.
+    header may stand in a comment just before the first row. Behind the first row, a line that begins as a comment is a
+    row if it has as many cells as one, the first column has names, and no blank follows the mark: #ff0000,1,2.
 
     Args:
       lines: the lines of the text.
@@ -78,18 +79,20 @@ class Rows:
       mark: what divides the columns; " ": blanks.
       line: the line that was read last, from 1.
       again: how often the header occurred again so far.
+      comments: how many comments behind the first row had as many cells as a row so far.
       decimal_comma: whether the table has decimal commas.
     """
 
     def __init__(
         self, lines: Iterable[str], refuse: Refuse, has_header: bool | None = None, may_count: bool = False
     ) -> None:
-        self.refuse, self.may_count, self.line, self.again = refuse, may_count, 0, 0
+        self.refuse, self.may_count, self.line, self.again, self.comments = refuse, may_count, 0, 0, 0
         self._comment, self.header_text = "", ""
         self._rest = self._content(lines)
         self._head = list(itertools.islice(self._rest, HEAD))
-        texts = [text for _, text in self._head] or [""]
-        marks = marks_of(texts[1:] if texts[1:] and is_number(texts[0]) else texts)
+        texts = [text for _, text, is_marked in self._head if not is_marked] or [""]
+        rows = texts[1:] if texts[1:] and is_number(texts[0]) else texts
+        marks = marks_of(rows)
         if len(marks) > 1:
             shown = " or ".join(map(repr, marks))
             refuse(f"{shown} may divide its columns; allowed: names and cells without the other one", 0)
@@ -98,9 +101,13 @@ class Rows:
         if len(above) == len(first) and is_header(above) and not is_header(first):
             self.header, self.header_text = above, self._comment
         elif is_header(first) if has_header is None else has_header and any(first):
-            self.header, self.header_text = first, texts[0].strip()
+            self.header, self.header_text = first, texts[0].strip("\r\n ")  # a tab may stand before the first name
             del self._head[0]
-        cells = [cell for _, text in self._head if not self._is_header(text) for cell in self._cut(text)]
+        self._again = _without_mark(self.header_text)
+        cut = [self._cut(text) for text in rows if not self._is_header(text)]
+        cells = list(itertools.chain.from_iterable(cut))
+        self._width, firsts = len(self._cut(rows[0])), [row[0] for row in cut if row]
+        self._has_names = not firsts or not all(map(_is_value, firsts))
         self.decimal_comma = any(DECIMAL_COMMA.fullmatch(cell) for cell in cells)
         self._has_points = any(_POINT.fullmatch(cell) for cell in cells)
 
@@ -108,16 +115,19 @@ class Rows:
     def notes(self) -> list[str]:
         """What of the text was not taken as it is, in words."""
         comma, again = "with decimal commas", f"its header is left out in {self.again} later rows"
-        return [comma] * self.decimal_comma + [again] * bool(self.again)
+        left_out = f"{self.comments:,} lines that begin with {' or '.join(COMMENT)} are left out"
+        return [comma] * self.decimal_comma + [again] * bool(self.again) + [left_out] * bool(self.comments)
 
     def texts(self) -> Iterator[str]:
         """Yield the lines of the rows behind the header as they are."""
-        for line, text in itertools.chain(self._head, self._rest):
-            self.line = line
+        for self.line, text, is_marked in itertools.chain(self._head, self._rest):
+            fits = is_marked and self._width > 1 and len(self._cut(text)) == self._width
             if self._is_header(text):
                 self.again += 1
-            else:
+            elif not is_marked or (fits and self._has_names and text.lstrip("".join(COMMENT))[:1] != " "):
                 yield text
+            else:
+                self.comments += fits
 
     def __iter__(self) -> Iterator[tuple[int, list[str]]]:
         """Yield the rows behind the header.
@@ -144,20 +154,23 @@ class Rows:
         except csv.Error as error:
             self.refuse(f"it is not a table ({error})", self.line)
 
-    def _content(self, lines: Iterable[str]) -> Iterator[tuple[int, str]]:
-        """Yield the lines that are neither blank nor comments; within quotes there are no such lines."""
+    def _content(self, lines: Iterable[str]) -> Iterator[tuple[int, str, bool]]:
+        """Yield (line, text, whether it begins as a comment) from the first row on, without blank lines.
+
+        Within quotes no line is blank or begins as a comment.
+        """
         is_quoted, is_first = False, True
         for line, text in enumerate(lines, 1):
-            if not is_quoted and (not text.strip() or text.startswith(COMMENT)):
-                if is_first and text.strip():
-                    self._comment = text.strip().lstrip("".join(COMMENT)).strip()
-                continue
-            is_quoted ^= text.count('"') % 2 == 1
-            is_first = False
-            yield line, text
+            is_marked = not is_quoted and text.startswith(COMMENT)
+            if is_marked and is_first:
+                self._comment = _without_mark(text)
+            elif is_quoted or text.strip():
+                is_quoted ^= not is_marked and text.count('"') % 2 == 1
+                is_first = False
+                yield line, text, is_marked
 
     def _is_header(self, text: str) -> bool:
-        return bool(self.header_text) and text.strip().lstrip("".join(COMMENT)).strip() == self.header_text
+        return bool(self._again) and _without_mark(text) == self._again
 
     def _cut(self, text: str) -> list[str]:
         """Return the cells of one line."""
@@ -179,6 +192,10 @@ class Rows:
             if self._has_points or cells[k] == cell:
                 self.refuse(f"{cell!r}: some numbers have decimal points and others decimal commas", self.line)
         return cells
+
+
+def _without_mark(text: str) -> str:
+    return text.strip().lstrip("".join(COMMENT)).strip()
 
 
 def is_number(text: str) -> bool:
@@ -204,7 +221,11 @@ def is_name(text: str) -> bool:
 
 def is_header(row: Sequence[str]) -> bool:
     """Tell whether a row names columns: none of its cells is a number or a date."""
-    return any(row) and not any(is_number(cell) or _COMMA.fullmatch(cell) or is_date(cell) for cell in row)
+    return any(row) and not any(map(_is_value, row))
+
+
+def _is_value(cell: str) -> bool:
+    return is_number(cell) or bool(_COMMA.fullmatch(cell)) or is_date(cell)
 
 
 def is_date(text: str) -> bool:

@@ -44,7 +44,9 @@ def test_columns_that_may_be_something_else_are_asked_for(tmp_path):
         assert found.num_classes == (1200 if "price" in frame else 3)
         assert found.x_train.shape[1] == (3 if "Class" in frame else 5 if "c" in frame else 2)
         assert (found.client is not None) == ("clients" in frame)
-    assert "column 1 has no name, as the index that pandas writes" in told(read, tmp_path, rows, index=True)
+    for sep in ",;\t":
+        line = told(read, tmp_path, rows, index=True, sep=sep)
+        assert "column 1 has no name, as the index that pandas writes" in line
     assert told(read, tmp_path, rows, TableColumns(target="a", drop=("a",))).endswith(
         "data.drop names 'a', which is the target, the owners or a category"
     )
@@ -97,6 +99,19 @@ def test_what_may_be_a_number_or_a_date_is_no_category_unless_it_is_said(tmp_pat
         is_test = frame.groupby("label").cumcount().to_numpy() % 5 == 4
         here = np.array(cells * 30)[:, None] == np.unique(cells)
         np.testing.assert_array_equal(named.x_train[:, 2:], here[~is_test])
+
+
+def test_a_row_may_begin_as_a_comment_does(tmp_path):
+    colours = ["#ff0000", "#00ff00", "red", "%blue"]
+    frame = table()[["a", "label"]].assign(colour=colours * 15)[["colour", "a", "label"]]
+    found = read(tmp_path, frame, TableColumns(categories=("colour",)))
+    assert len(found.x_train) + len(found.x_test) == 60
+    assert found.x_train.shape[1] == len(colours) + 1
+    text = (tmp_path / "mine.csv").read_text().replace("#ff0000", "# ff0000")
+    (tmp_path / "mine.csv").write_text(f"{text}# the end\n")
+    found = load("mine", str(tmp_path), columns=TableColumns(categories=("colour",)))
+    assert len(found.x_train) + len(found.x_test) == 45
+    assert "; 15 lines that begin with # or % are left out" in found.about
 
 
 def test_a_wrong_table_is_one_line(tmp_path):

@@ -156,3 +156,19 @@ def test_a_blank_before_a_comma_is_no_decimal(tmp_path):
     trace = load(tmp_path / "trace.txt", columns="time,id,x,y")
     assert isinstance(trace, Trace)
     assert (trace.ids, trace.times.tolist(), trace.x.tolist()) == (("1",), [5, 6], [25, 26])
+
+
+def test_a_name_may_begin_as_a_comment_does(tmp_path):
+    """In a column of names; among numbers, and before a blank, it is a comment, which is counted where a row may be."""
+    rows = ["id,time,x,y", *(f"{name},{t},{t},0" for t in range(3) for name in ("v1", "#2", "%3")), "# v4,0,1,2", "#, so"]
+    (tmp_path / "ids.csv").write_text("\n".join([*rows, ""]))
+    trace = load(tmp_path / "ids.csv")
+    assert isinstance(trace, Trace)
+    assert (trace.ids, len(trace.node)) == (("v1", "#2", "%3"), 9)
+    assert "; 1 lines that begin with # or % are left out" in trace.why
+    (tmp_path / "contacts.csv").write_text("time,i,j\n0,0,1\n#5,1,2\n#as measured\n10,0,2\n#time,i,j\n20,1,2\n")
+    met = load(tmp_path / "contacts.csv")
+    assert isinstance(met, Contacts)
+    assert met.pair.tolist() == [[0, 1], [0, 2], [1, 2]]
+    for said in ("; 1 lines that begin with # or % are left out", "; its header is left out in 1 later rows"):
+        assert said in met.why
