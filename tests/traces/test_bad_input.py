@@ -74,6 +74,8 @@ FAR = "time,id,x,y\n0,a,6.1,45.2\n10,a,6.1001,45.2\n20,b,14.9,54.1\n30,b,14.9,54
 CASES += [
     ("a", "when,who,x,y\n0,a,1,2\n", "columns when,who,x,y; they must be time,id,x,y or time,id,lon,lat"),
     ("a", "t,seconds,id,x,y\n0,0,a,1,2\n", "t and seconds may both be the time; trace.columns names them"),
+    ("a.csv", "t,timestamp,i,j\n0,0,1,2\n", "line 1: t and timestamp may both be the time; trace.columns names them"),
+    ("a.csv", "time,user1,node1,j\n0,5,1,2\n", "user1 and node1 may both be the i; trace.columns names them in the"),
     ("a", "time,id,x,y,lon,lat\n0,a,1,2,3,4\n", "it has x and y, and lon and lat; trace.columns names them"),
     ("a", "time;id;x;y\n0,5;a;1.5;2\n", "'0,5': some numbers have decimal points and others decimal commas"),
     ("a", "time,id,x,y\n01/02/2024 00:00:00,a,1,2\n", "'01/02/2024 00:00:00' may begin with its day or with its month"),

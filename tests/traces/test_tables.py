@@ -76,3 +76,21 @@ def test_columns_decide(tmp_path):
     (tmp_path / "c.movements").write_text("0 1 2 3 4 9 8 5 9 11 7 1\n")
     assert load(tmp_path / "c.movements").times.tolist() == [0, 3, 8, 11]
     assert load(tmp_path / "c.movements", columns="time,x,y,z").times.tolist() == [0, 4, 9]
+
+
+def test_milliseconds_are_seconds_in_every_table(tmp_path):
+    """The name of the column says the unit; a date has none, and the moment is the same."""
+    instants = [1_700_000_000_500, 1_700_000_010_500, 1_700_000_020_500]
+    table = pd.DataFrame({"time_ms": instants, "id": ["a"] * 3, "x": [0.0, 1, 2], "y": [0.0] * 3})
+    table.to_csv(tmp_path / "a.csv", index=False)
+    table.to_parquet(tmp_path / "a.parquet")
+    table.assign(time_ms=pd.to_datetime(table.time_ms, unit="ms")).to_parquet(tmp_path / "dates.parquet")
+    pairs = pd.DataFrame({"timestamp_ms": instants, "i": [0] * 3, "j": [1] * 3})
+    pairs.to_csv(tmp_path / "contacts.csv", index=False)
+    pairs.to_csv(tmp_path / "bare.csv", index=False, header=False)
+    for name in ("a.csv", "a.parquet", "dates.parquet"):
+        assert load(tmp_path / name).times.tolist() == [k / 1000 for k in instants]
+    for name, columns in (("contacts.csv", ""), ("bare.csv", "timestamp_ms,i,j")):
+        met = load(tmp_path / name, columns=columns)
+        assert met.start.tolist() == [k / 1000 for k in instants]
+        assert met.step == 10

@@ -60,7 +60,7 @@ NAMES: Mapping[str, Collection[str]] = {
 
 A type and a height need not be there.
 """
-UNITS = {"timestampms": 1e-3, "timems": 1e-3, "tms": 1e-3, "timemillisecond": 1e-3, "timeus": 1e-6}  # seconds
+UNITS = {"timestampms": 1e3, "timems": 1e3, "tms": 1e3, "timemillisecond": 1e3, "timeus": 1e6}  # in a second
 FRAMES = ("frame", "frameid", "framenumber", "frameidx")  # pictures of a camera, whose rate only its owner knows
 _ROLE = {name: role for role, names in NAMES.items() for name in (role, *names)}
 _OF_PLACES = ("time", "id", "x", "y", "lon", "lat", "type", "z")
@@ -79,6 +79,27 @@ def role_of(name: str) -> str:
     ['id', 'lon', 'time', 'id', '']
     """
     return _ROLE.get(_bare(name), "")
+
+
+def _by_role(names: Sequence[str]) -> dict[str, list[int]]:
+    """Return the columns that may have each role; only the one that is called as the role, if there is one."""
+    found = dict[str, list[int]]()
+    for k, name in enumerate(names):
+        if role := role_of(name):
+            found.setdefault(role, []).append(k)
+    exact = {role: [k for k in of if names[k].lower() == role] for role, of in found.items()}
+    return {role: exact[role] if len(exact[role]) == 1 else of for role, of in found.items()}
+
+
+def _twice(names: Sequence[str], at: Mapping[str, Sequence[int]]) -> str:
+    """Say which columns may both have one role; "" if there are none."""
+    both = ((role, " and ".join(names[k] for k in found)) for role, found in at.items() if len(found) > 1)
+    return next((f"{which} may both be the {role}" for role, which in both), "")
+
+
+def _unit_of(names: Sequence[str], at: Mapping[str, int]) -> float:
+    """Return how many units of the column of times are a second."""
+    return UNITS.get(_bare(names[at["time"]]), 1.0) if "time" in at else 1.0
 
 
 class _Places:
@@ -111,13 +132,7 @@ class _Places:
         return self._by_name(line, names)
 
     def _by_name(self, line: int, names: Sequence[str]) -> dict[str, int]:
-        places: dict[str, list[int]] = {}
-        for k, name in enumerate(names):
-            if (role := role_of(name)) in _OF_PLACES:
-                places.setdefault(role, []).append(k)
-        for role, found in places.items():
-            exact = [k for k in found if names[k].lower() == role]
-            places[role] = exact if len(exact) == 1 else found
+        places = {role: found for role, found in _by_role(names).items() if role in _OF_PLACES}
         layouts = {None: (PLANE, GLOBE), True: (GLOBE,), False: (PLANE,)}[self.geographic]
         needed = [tuple(role for role in layout if role != "id" or not self.node) for layout in layouts]
         fitting = [layout for layout, roles in zip(layouts, needed) if places.keys() >= {*roles}]
@@ -131,11 +146,10 @@ class _Places:
             self._refuse(f"columns {','.join(names)}; they must be {wanted}{lacks}", line)
         if len(fitting) > 1:
             self._refuse("it has x and y, and lon and lat", line)
-        roles = [role for role in (*fitting[0], "type", "z") if role in places]
-        if twice := [role for role in roles if len(places[role]) > 1]:
-            both = " and ".join(names[k] for k in places[twice[0]])
-            self._refuse(f"{both} may both be the {twice[0]}", line)
-        return {role: places[role][0] for role in roles}
+        at = {role: places[role] for role in (*fitting[0], "type", "z") if role in places}
+        if twice := _twice(names, at):
+            self._refuse(twice, line)
+        return {role: found[0] for role, found in at.items()}
 
     def _refuse(self, why: str, line: int) -> NoReturn:
         wrong(self.path, f"{why}; {_REMEDY} id,time,lon,lat", line)
@@ -213,14 +227,14 @@ def _add_table(columns: Columns, found: _Places, rows: Rows, is_first: bool) -> 
     columns.geographic = layout is GLOBE
     time_at, x_at, y_at = (at[role] for role in layout if role != "id")
     id_at, type_at, z_at = at.get("id"), at.get("type"), at.get("z")
-    unit = UNITS.get(_bare((found.named or rows.header)[time_at]), 1.0)
+    unit = _unit_of(found.named or rows.header, at)
     has_dates = is_date(first[1][time_at])
     for line, row in itertools.chain([first], samples):
         name = found.node if id_at is None else row[id_at]
         kind = "" if type_at is None else row[type_at]
         try:
             z = None if z_at is None else float(row[z_at])
-            time = seconds(found.path, line, row[time_at]) if has_dates else unit * float(row[time_at])
+            time = seconds(found.path, line, row[time_at]) if has_dates else float(row[time_at]) / unit
             columns.add(line, name, time, float(row[x_at]), float(row[y_at]), kind, z)
         except (ValueError, OverflowError) as error:
             if isinstance(error, UserError):
@@ -252,7 +266,9 @@ def read_parquet(path: str | Path, named: Sequence[str] = ()) -> Trace:
     names = [str(name) for name in table.columns]
     at = found.find(0, names, len(names))
     held = {role: table.iloc[:, k] for role, k in at.items()}
+    unit = _unit_of(named or names, at)
     if held["time"].dtype.kind == "M":
+        unit = 1.0
         held["time"] = (held["time"] - pd.Timestamp(0, tz=held["time"].dt.tz)) / pd.Timedelta(seconds=1)
     held |= {role: held[role].astype(str) for role in ("id", "type") if role in held}
     columns = Columns(path, "lon" in at)
@@ -261,7 +277,7 @@ def read_parquet(path: str | Path, named: Sequence[str] = ()) -> Trace:
         name, kind = has.pop("id"), has.pop("type", "")
         try:
             time, x, y, *height = map(float, has.values())
-            columns.add(line, name, time, x, y, kind, height[0] if height else None)
+            columns.add(line, name, time / unit, x, y, kind, height[0] if height else None)
         except (TypeError, ValueError, OverflowError) as error:
             if isinstance(error, UserError):
                 raise
@@ -286,13 +302,14 @@ def read_contacts(path: str | Path, named: Sequence[str] = ()) -> Contacts:
         that is not below `MOST_CLIENTS`, a contact of a client with itself, or one that ends before it starts.
     """
     start, end, pair, nobody, notes = array("d"), array("d"), array("q"), 0, list[str]()
-    at: dict[str, int] = {}
+    at, unit = dict[str, int](), 1.0
     with opened(path) as stream:
         rows = rows_of(path, stream, notes)
         if rows.header:
-            at = _columns_of(path, 1, named, rows.header, len(named or rows.header))
+            at, unit = _columns_of(path, 1, named, rows.header, len(named or rows.header))
         for line, row in rows:
-            at = at or _columns_of(path, line, named, (), len(row))
+            if not at:
+                at, unit = _columns_of(path, line, named, (), len(row))
             if row[at["j"]].lstrip().startswith("-") and row[at["j"]].strip()[1:].isdecimal():
                 nobody += 1
                 continue
@@ -302,7 +319,7 @@ def read_contacts(path: str | Path, named: Sequence[str] = ()) -> Contacts:
                 last = first + 1
             else:
                 first, last = (
-                    _instant(path, line, name, row[at[name]])
+                    _instant(path, line, name, row[at[name]], unit)
                     for name in (BY_TIME[:2] if "end" in at else ("time",) * 2)
                 )
             check_count(path, len(start), line, "contacts")
@@ -334,8 +351,10 @@ def read_contacts(path: str | Path, named: Sequence[str] = ()) -> Contacts:
     return Contacts(starts, ends, place.astype(np.int32), in_rounds, str(path), ids, why=why, step=step)
 
 
-def _instant(path: str | Path, line: int, name: str, text: str) -> float:
-    return number(path, line, name, text) if is_number(text) or not is_date(text) else seconds(path, line, text, name)
+def _instant(path: str | Path, line: int, name: str, text: str, unit: float) -> float:
+    if is_number(text) or not is_date(text):
+        return number(path, line, name, text) / unit
+    return seconds(path, line, text, name)
 
 
 def _step(path: str | Path, times: np.ndarray) -> float:
@@ -346,15 +365,21 @@ def _step(path: str | Path, times: np.ndarray) -> float:
     return float(np.diff(known).min())
 
 
-def _columns_of(path: str | Path, line: int, named: Sequence[str], header: Sequence[str], width: int) -> dict[str, int]:
-    """Return the index of each column of a contact list."""
+def _columns_of(
+    path: str | Path, line: int, named: Sequence[str], header: Sequence[str], width: int
+) -> tuple[dict[str, int], float]:
+    """Return the index of each column of a contact list, and how many units of its times are a second."""
     names = _names_of(path, named, header, line, width)
-    roles = [name.lower() if name.lower() in NAMES else role_of(name) for name in names]
-    fitting = [one for one in (BY_TIME, BY_ROUND, BY_STEP) if {*one} <= {*roles}]
+    known = _by_role(names)
+    fitting = [one for one in (BY_TIME, BY_ROUND, BY_STEP) if {*one} <= known.keys()]
     if not fitting:
         wanted = " or ".join(map(",".join, (BY_ROUND, BY_TIME, BY_STEP)))
         wrong(path, f"columns {','.join(names)}; they must be {wanted}; {_REMEDY} round,i,j", line)
-    return {name: roles.index(name) for name in fitting[0]}
+    at = {role: known[role] for role in fitting[0]}
+    if twice := _twice(names, at):
+        wrong(path, f"{twice}; {_REMEDY} round,i,j", line)
+    found = {role: columns[0] for role, columns in at.items()}
+    return found, _unit_of(names, found)
 
 
 def header_in(text: str) -> tuple[str, ...]:

@@ -29,7 +29,6 @@ _HEADER = 6  # lines before the first sample of a .plt
 _PLT = 7  # its columns
 _CAB = 4  # columns of cabspotting
 _HEADING = 2000  # characters in which the mark of a format stands
-_EARLIEST = 631_152_000  # 1990, in seconds since 1970: no smaller number is taken for the time of a receiver
 
 
 def _trace(path: str | Path, format_name: str, files: Iterable[tuple[str, Path]], read: Callable[[Path], Any]) -> Trace:
