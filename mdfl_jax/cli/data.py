@@ -157,9 +157,13 @@ def _graph(path: Path) -> list[tuple[str, str]]:
     from mdfl_jax.networks.fixed import read_matrices
 
     notes = list[str]()
-    (matrix,) = read_matrices(path, allow_disconnected=True, notes=notes)
+    (matrix,) = read_matrices(path, directed=None, allow_disconnected=True, notes=notes)
     clients = len(matrix)
-    degree = ((matrix != 0) & ~np.eye(clients, dtype=bool)).sum(axis=1)
+    heard = (matrix != 0) & ~np.eye(clients, dtype=bool)
+    degree, one_way = heard.sum(axis=1), heard != heard.T
+    links = f"{degree.sum() // 2:,} in both directions"
+    if one_way.any():
+        links = f"{degree.sum():,}, of which {one_way.sum() // 2:,} have one direction: graph.directed=True in a study"
     weights = "no weights, so network.mixing gives them" if matrix.dtype == bool else "the weights of the links"
     return [
         ("graph", str(path)),
@@ -168,7 +172,7 @@ def _graph(path: Path) -> list[tuple[str, str]]:
             "; ".join([f"a graph with {weights}", *notes, "network.graph=file and graph.file name it in a study"]),
         ),
         ("clients", f"{clients:,}"),
-        ("links", f"{degree.sum() // 2:,} in both directions"),
+        ("links", links),
         ("degree", f"mean {degree.mean():.2f}, from {degree.min()} to {degree.max()}"),
     ]
 

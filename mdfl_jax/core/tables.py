@@ -120,7 +120,8 @@ class Rows:
 
     def texts(self) -> Iterator[str]:
         """Yield the lines of the rows behind the header as they are."""
-        for self.line, text, is_marked in itertools.chain(self._head, self._rest):
+        for line, text, is_marked in itertools.chain(self._head, self._rest):
+            self.line = line
             fits = is_marked and self._width > 1 and len(self._cut(text)) == self._width
             if self._is_header(text):
                 self.again += 1

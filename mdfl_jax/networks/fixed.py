@@ -293,7 +293,7 @@ EDGE_LIST = ".edgelist"  # the ending of networkx' edge lists, which are recogni
 def read_matrices(
     path: str | Path,
     num_clients: int = 0,
-    directed: bool = False,
+    directed: bool | None = False,
     allow_disconnected: bool = False,
     notes: list[str] | None = None,
 ) -> np.ndarray:
@@ -307,7 +307,7 @@ def read_matrices(
         as weights, whose rows must sum to one. A table is one of `mdfl_jax.core.tables.Rows`.
       num_clients: N; 0: as many as the file has.
       directed: if true, a line i,j or an entry [i, j] says only that i hears j. If false, a line of an edge list stands
-        for both directions, and a matrix must hold both.
+        for both directions, and a matrix must hold both. None: as the graph says; an edge list has both directions.
       allow_disconnected: if true, the graph need not be connected. The links of all T graphs together count.
       notes: gets a line that says how the clients were numbered, if they are not numbered in the file.
 
@@ -368,9 +368,9 @@ def graph_file(graph: Any) -> Iterator[str]:
         yield path
 
 
-def _check_links(heard: np.ndarray, directed: bool, allow_disconnected: bool) -> None:
+def _check_links(heard: np.ndarray, directed: bool | None, allow_disconnected: bool) -> None:
     one_way = np.argwhere(heard & ~heard.swapaxes(1, 2))
-    if len(one_way) and not directed:
+    if len(one_way) and directed is False:
         _, i, j = one_way[0]
         raise UserError(f"client {i} hears {j} and not the other way round; graph.directed takes that as it is")
     from scipy.sparse import csr_array  # imported here, since few studies read a graph
@@ -423,7 +423,7 @@ def _of_market(path: str | Path) -> np.ndarray:
     return np.asarray(matrix if isinstance(matrix, np.ndarray) else matrix.toarray())
 
 
-def _of_edges(edges: Edges, num_clients: int, directed: bool, notes: list[str]) -> np.ndarray:
+def _of_edges(edges: Edges, num_clients: int, directed: bool | None, notes: list[str]) -> np.ndarray:
     """Return links or weights [1, N, N] of a graph whose nodes have names."""
     nodes = sorted(edges.nodes, key=natural)
     if nodes != list(range(len(nodes))):
@@ -431,14 +431,16 @@ def _of_edges(edges: Edges, num_clients: int, directed: bool, notes: list[str]) 
     num_clients = num_clients or len(nodes)
     if len(nodes) != num_clients:
         raise UserError(f"a graph of {len(nodes)} clients; network.num_clients is {num_clients}")
-    if edges.directed and not directed:
+    if edges.directed and directed is False:
         raise UserError("its links have one direction; graph.directed takes them as they are")
     place = {name: k for k, name in enumerate(nodes)}
     rows = [(0, [place[i], place[j], *edges.weights[k : k + 1]]) for k, (i, j) in enumerate(edges.pairs)]
     return _of_list(rows, num_clients, edges.directed) if rows else np.zeros((1, num_clients, num_clients), bool)
 
 
-def _of_text(rows: list[tuple[int, list[float]]], num_clients: int, directed: bool, notes: list[str]) -> np.ndarray:
+def _of_text(
+    rows: list[tuple[int, list[float]]], num_clients: int, directed: bool | None, notes: list[str]
+) -> np.ndarray:
     """Return links or weights [1, N, N] of an edge list or a matrix."""
     line, first = rows[0]
     if len(first) == 1 and rows[1:]:  # the number of clients, before an edge list
@@ -463,7 +465,7 @@ def _of_text(rows: list[tuple[int, list[float]]], num_clients: int, directed: bo
     return _of_list(rows, num_clients, directed)
 
 
-def _of_list(rows: Sequence[tuple[int, list[float]]], num_clients: int, directed: bool) -> np.ndarray:
+def _of_list(rows: Sequence[tuple[int, list[float]]], num_clients: int, directed: bool | None) -> np.ndarray:
     """Return links or weights [1, N, N] of rows (line, [i, j] or [i, j, w])."""
     columns, weights = len(rows[0][1]), np.zeros((1, num_clients, num_clients))
     for k, (i, j, *weight) in rows:

@@ -160,8 +160,8 @@ def test_a_blank_before_a_comma_is_no_decimal(tmp_path):
 
 def test_a_name_may_begin_as_a_comment_does(tmp_path):
     """In a column of names; among numbers, and before a blank, it is a comment, which is counted where a row may be."""
-    rows = ["id,time,x,y", *(f"{name},{t},{t},0" for t in range(3) for name in ("v1", "#2", "%3")), "# v4,0,1,2", "#, so"]
-    (tmp_path / "ids.csv").write_text("\n".join([*rows, ""]))
+    rows = [f"{name},{t},{t},0" for t in range(3) for name in ("v1", "#2", "%3")]
+    (tmp_path / "ids.csv").write_text("\n".join(["id,time,x,y", *rows, "# v4,0,1,2", "#, so", ""]))
     trace = load(tmp_path / "ids.csv")
     assert isinstance(trace, Trace)
     assert (trace.ids, len(trace.node)) == (("v1", "#2", "%3"), 9)

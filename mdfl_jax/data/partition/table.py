@@ -26,8 +26,7 @@ _MAP = re.compile(r"""["']?(\w+)["']?\s*:\s*\[([\d\s,]*)\]""")  # a client of Fe
 def read_table(path: str, notes: list[str] | None = None) -> np.ndarray:
     """Read a table of owners or of counts, or the lists of the samples of each client.
 
-    Clients are numbered in ascending order if there is no client 0. With a client 0, a number that is missing is a client
-    without samples.
+    Clients are numbered in ascending order if there is no client 0. Else a missing number is a client without samples.
 
     Args:
       path: a table with one column, ``owner``, or with one row per client and one column per label. Or an npz file with
