@@ -146,6 +146,8 @@ def test_lists_of_indices_are_partitions(tmp_path):
         held = read_table(str(tmp_path / name), notes := list[str]())
         assert np.bincount(held[held >= 0]).tolist() == [10, 0, 10] + 7 * [0] + [10]
         assert not notes
+    np.savez(tmp_path / "again.npz", train_0=np.array([0]), test_0=np.array([1]))
+    assert "two of its lists have the number of one client" in told(read_table, str(tmp_path / "again.npz"))
     (tmp_path / "names.json").write_text(json.dumps({f"p{k}": [k] for k in (10, 2, 1)}))
     assert read_table(str(tmp_path / "names.json"), notes).tolist() == [-1, 0, 1, *[-1] * 7, 2]
     assert notes == ["clients p1, p2, p10 are numbered 0, 1, 2"]

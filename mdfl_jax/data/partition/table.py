@@ -77,12 +77,11 @@ def lists_in(path: str) -> dict[Any, Sequence[int]] | None:
     """Return the indices of the training samples of each client, by its name; None for a file that has no such lists.
 
     Raises:
-      UserError: if the file cannot be read.
+      UserError: if the file cannot be read, or two lists are of one client.
     """
     if path.endswith(".npz"):
-        arrays = arrays_in(path)
-        found = {_NUMBERED.fullmatch(name): of for name, of in arrays.items()}
-        return {int(name[1]): of.tolist() for name, of in found.items() if name} if all(found) else None
+        arrays = {_NUMBERED.fullmatch(name): of for name, of in arrays_in(path).items()}
+        return _by_client([(name[1], of.tolist()) for name, of in arrays.items() if name]) if all(arrays) else None
     text = read_text(path, any_encoding=True)
     if text.lstrip()[:1] not in ("{", "["):
         return None
@@ -94,8 +93,15 @@ def lists_in(path: str) -> dict[Any, Sequence[int]] | None:
         content = dict(enumerate(content))
     if not isinstance(content, Mapping) or not content or not all(map(_are_indices, content.values())):
         return None
-    are_numbers = all(str(name).isdecimal() for name in content)
-    return {int(name) if are_numbers else str(name): of for name, of in content.items()}
+    return _by_client([(str(name), of) for name, of in content.items()])
+
+
+def _by_client(lists: Sequence[tuple[str, Sequence[int]]]) -> dict[Any, Sequence[int]]:
+    are_numbers = all(name.isdecimal() for name, _ in lists)
+    found = {int(name) if are_numbers else name: of for name, of in lists}
+    if len(found) < len(lists):
+        raise UserError("two of its lists have the number of one client; allowed: one list for each client")
+    return found
 
 
 def _are_indices(of: Any) -> bool:
