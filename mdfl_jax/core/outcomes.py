@@ -82,8 +82,13 @@ def t_quantile(degrees: float) -> float:
     return float(stdtrit(degrees, 0.975))
 
 
+FEWEST = 3  # seeds of an interval: of two, Student's t is 12.7
+
+
 def interval(values: Sequence[float] | np.ndarray) -> dict[str, Any]:
     """Return the mean, the standard deviation and the half-width of the 95 % interval (Student t) over the seeds.
+
+    Fewer than `FEWEST` seeds have no interval (None).
 
     Args:
       values: [S].
@@ -97,6 +102,8 @@ def interval(values: Sequence[float] | np.ndarray) -> dict[str, Any]:
         if len(values) < 2:
             return {"mean": mean, "std": None, "ci95": None}
         std = float(values.std(ddof=1))
+    if len(values) < FEWEST:
+        return {"mean": mean, "std": std, "ci95": None}
     half = t_quantile(len(values) - 1) * std / math.sqrt(len(values))
     return {"mean": mean, "std": std, "ci95": half}
 
@@ -126,15 +133,6 @@ def known_seeds(statistic: Mapping[str, Any]) -> int:
     """Return the number of seeds that have a value, so that a mean counts them."""
     values = statistic.get("per_seed") or ()
     return int(sum(value is not None and not math.isnan(float(value)) for value in values))
-
-
-FEWEST = 3  # seeds of an interval that is printed: of two, Student's t is 12.7
-
-
-def half_width(statistic: Mapping[str, Any]) -> float | None:
-    """Return the half-width of the 95 % interval that is printed; None for a mean over fewer than `FEWEST` seeds."""
-    seeds = statistic.get("seeds") or known_seeds(statistic)
-    return None if 0 < seeds < FEWEST else statistic.get("ci95")
 
 
 def number(value: Any) -> float:

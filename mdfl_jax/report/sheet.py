@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mdfl_jax.core.outcomes import half_width
 from mdfl_jax.storage import disk
 
 MISSING = "-"
@@ -212,7 +211,7 @@ def percent_cell(statistic: Mapping[str, Any] | None, sign: str = "-") -> Cell:
     mean = mean_of(statistic)
     if not statistic or mean is None or math.isnan(mean):
         return Cell(MISSING, None)
-    text, half = format(100 * mean, f"{sign}.2f"), half_width(statistic)
+    text, half = format(100 * mean, f"{sign}.2f"), statistic.get("ci95")
     return Cell((text if half is None else f"{text} ± {100 * half:.2f}") + on_seeds(statistic), 100 * mean)
 
 

@@ -20,6 +20,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.outcomes import FEWEST
 from mdfl_jax.results.axes import Axis, is_attacked
 from mdfl_jax.results.results import Results
 
@@ -254,8 +255,8 @@ def describe_accuracy(study: Results) -> str:
 
 
 def has_intervals(study: Results) -> bool:
-    """Tell whether a sweep point has more than one seed, so that it has an interval."""
-    return any(len(study.seeds_of(p)) > 1 for p in range(len(study.points)))
+    """Tell whether a sweep point has as many seeds as an interval needs."""
+    return any(len(study.seeds_of(p)) >= FEWEST for p in range(len(study.points)))
 
 
 def describe_first_seed(study: Results) -> str:

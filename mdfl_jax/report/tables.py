@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mdfl_jax.core.metric import TABLE, TARGET, Shown
-from mdfl_jax.core.outcomes import chosen_words, enumerated, half_width, known_seeds
+from mdfl_jax.core.outcomes import chosen_words, enumerated, known_seeds
 from mdfl_jax.report.compare import pairs_of
 from mdfl_jax.report.sheet import MISSING, Cell, Sheet, in_text, mean_of, number, number_with, percent_cell
 from mdfl_jax.report.sheet import write as write_sheet
@@ -48,7 +48,7 @@ class NumberColumn(NamedTuple):
         found, mean = point.get(self.key), mean_of(point.get(self.key))
         if self.is_share:
             return percent_cell(found, "+" if self.key == DIFFERENCE else "-")
-        half = half_width(found) if isinstance(found, Mapping) else None
+        half = found.get("ci95") if isinstance(found, Mapping) else None
         mean = None if mean is None else mean / self.divisor
         if mean is None or half is None or not math.isfinite(mean):
             return Cell(number(mean), mean)
@@ -164,7 +164,7 @@ def best_and_ties(
         for p, of in enumerate(values)
         if of and p != best[0]
     }
-    ties = [p for p, gap in gaps.items() if (half := half_width(gap)) is None or abs(gap["mean"]) <= half]
+    ties = [p for p, gap in gaps.items() if (half := gap.get("ci95")) is None or abs(gap["mean"]) <= half]
     return sorted({*best, *ties})
 
 

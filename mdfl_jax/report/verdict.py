@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mdfl_jax.core.outcomes import FEWEST, chosen_words, enumerated, half_width, known_seeds
+from mdfl_jax.core.outcomes import FEWEST, chosen_words, enumerated, known_seeds
 from mdfl_jax.report.compare import pairs_of
 from mdfl_jax.report.sheet import on_seeds
 from mdfl_jax.report.tables import by_seed, cause_of_divergence, equal_points, seeds_in_words
@@ -42,7 +42,7 @@ class Measure(NamedTuple):
     def format_point(self, point: Point) -> str:
         """Return the mean of a sweep point with its interval as text, and with its seeds if some have no result."""
         found = point.get(self.key) or {}
-        return self.format(self.mean(point), half_width(found), self.unit) + on_seeds(found)
+        return self.format(self.mean(point), found.get("ci95"), self.unit) + on_seeds(found)
 
 
 ACCURACY = Measure("final_accuracy", "final test accuracy", 1, 100.0, " %", " points")
@@ -85,7 +85,7 @@ def find_lead(best: Point, other: Point, measure: Measure, paired: Paired) -> Le
     if found["mean"] is None:
         return Lead(measure.sign * (measure.mean(best) - measure.mean(other)), None)
     partly = found["paired"] and one.keys() != two.keys()
-    return Lead(measure.sign * found["mean"], half_width(found), found["seeds"], partly)
+    return Lead(measure.sign * found["mean"], found.get("ci95"), found["seeds"], partly)
 
 
 _FEW = 3  # so many sweep points are named one by one; of more, only their number is given

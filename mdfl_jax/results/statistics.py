@@ -29,10 +29,10 @@ Values = Sequence[float] | np.ndarray
 def band(values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
     """Return the means [E] of values [S, E] over the seeds, and the half-widths [E] of their 95 % Student-t intervals.
 
-    With one seed there are no half-widths (None).
+    With fewer than `mdfl_jax.core.outcomes.FEWEST` seeds there are no half-widths (None).
     """
     seeds, means = len(values), values.mean(0)
-    if seeds < 2:
+    if seeds < outcomes.FEWEST:
         return means, None
     return means, outcomes.t_quantile(seeds - 1) * values.std(0, ddof=1) / np.sqrt(seeds)
 
@@ -42,13 +42,13 @@ def welch(a: Values, b: Values) -> dict[str, Any]:
 
     The interval is that of Welch (Biometrika 34, 1947): the variances may differ. Its degrees of freedom are
     (v_a + v_b)^2 / (v_a^2 / (n_a - 1) + v_b^2 / (n_b - 1)), where v is the variance of a mean. 'ci95' is the half-width
-    of the 95 % interval; it and 'mean' are None where they are not known, as with one seed.
+    of the 95 % interval; it and 'mean' are None where they are not known, as with two seeds.
     """
     first, second = np.asarray(a, float), np.asarray(b, float)
     if not len(first) or not len(second) or not np.isfinite([*first, *second]).all():
         return {"mean": None, "ci95": None}
     mean = float(first.mean() - second.mean())
-    if min(len(first), len(second)) < 2:
+    if min(len(first), len(second)) < outcomes.FEWEST:
         return {"mean": mean, "ci95": None}
     variances = [values.var(ddof=1) / len(values) for values in (first, second)]
     total = sum(variances)

@@ -35,7 +35,7 @@ FILES = sorted(path.stem for path in (ROOT / "configs").glob("*.py") if path.ste
 def test_config_builds(name, argument, stand_ins):
     """Checked, with its points, its programs and its head's command; on stand-in images where it needs a file."""
     module = importlib.import_module(f"configs.{name}")
-    assert f"--config=configs/{name}.py" in module.__doc__
+    assert f"mdfl sweep {name}" in module.__doc__
     config = module.get_config(argument) if argument else module.get_config()
     if (stand_ins / f"{config.data.name}.npz").is_file():
         config.data.dir = str(stand_ins)

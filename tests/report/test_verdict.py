@@ -11,9 +11,9 @@ from tests.report.made_report import of_summary
 
 
 def statistic(values):
-    """A mean and the half-width of its 95 % Student-t interval."""
-    if len(values) == 1:
-        return {"mean": values[0], "ci95": None, "per_seed": values}
+    """A mean and the half-width of its 95 % Student-t interval, which fewer than three seeds do not have."""
+    if len(values) < 3:
+        return {"mean": float(np.mean(values)), "ci95": None, "per_seed": values}
     half = stats.t(len(values) - 1).ppf(0.975) * stats.sem(values)
     return {"mean": float(np.mean(values)), "ci95": float(half), "per_seed": values}
 
