@@ -378,6 +378,9 @@ def _check_links(heard: np.ndarray, directed: bool | None, allow_disconnected: b
 
     parts, part = connected_components(csr_array(heard.any(axis=0)), connection="strong")
     if parts > 1 and not allow_disconnected:
+        last = int(np.flatnonzero(heard.any(axis=(0, 1)) | heard.any(axis=(0, 2))).max(initial=-1))
+        if last + 1 < len(part) and parts == len(part) - last:  # the others are connected
+            raise UserError(f"the graph has the clients 0 to {last} only; network.num_clients is {len(part)}")
         smallest = np.argmin(np.bincount(part))
         alone = ", ".join(map(str, np.flatnonzero(part == smallest)[:5]))
         raise UserError(

@@ -109,7 +109,9 @@ SECTIONS = {
     ("time.md", "Clocks"): lambda results: {*of(results, "works").sum(axis=2).flat} == {40.0, 10.0, 2.0, 0.0},
     ("time.md", "Batteries"): lambda results: (of(results, "survivors")[:, :, -1].mean(axis=1) < [1.1, 0.9]).all(),
     ("radio.md", "Radios"): lambda results: (of(results, "outage")[:, :, -1].mean(axis=(1, 2)) > 0.1).all(),
-    ("collecting.md", "Streaming data"): lambda results: (of(results, "accuracy_here")[:, :, -1].mean(axis=(1, 2)) > 0.6).all(),
+    ("collecting.md", "Streaming data"): lambda results: (
+        of(results, "accuracy_here")[:, :, -1].mean(axis=(1, 2)) > 0.6
+    ).all(),
 }
 
 

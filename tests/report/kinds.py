@@ -29,7 +29,7 @@ def every_panel(folder: Path) -> Path:
         grown = {key: value * row["round"] for key, value in sent.items()}
         return row | groups | grown | {"consensus_distance": 1 / (1 + row["round"])}
 
-    add_records(change(write_workdir(folder, EVERY_PANEL, seeds=2, rounds=20), more), server=True, one_way=True)
+    add_records(change(write_workdir(folder, EVERY_PANEL, seeds=3, rounds=20), more), server=True, one_way=True)
     for name, unit, where in (
         (HOSTILE, "messages", ()),
         ("downs", "messages", ()),

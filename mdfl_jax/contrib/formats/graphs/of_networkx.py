@@ -3,7 +3,6 @@
 A link has the mixing weight of its attribute ``weight`` if all links have one. An arrow from i to j means: i hears j.
 """
 
-import importlib
 import io
 import json
 from collections.abc import Callable
@@ -17,12 +16,8 @@ def _edges(read: Callable[[Any, str], Any], what: str) -> Callable[[str], Edges]
     """Return a reader of a text, of which ``read`` makes a graph with the module networkx."""
 
     def edges(text: str) -> Edges:
-        try:
-            networkx = importlib.import_module("networkx")
-        except ImportError:
-            raise UserError(
-                "it needs the package networkx; install the extra: pip install 'mdfl_jax[graphs]'"
-            ) from None
+        import networkx  # a third of a second
+
         try:
             graph = read(networkx, text)
         except Exception as error:  # networkx raises errors of many types for damaged texts
