@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.core.contract import where
-from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.errors import UserError, errors_about
 from mdfl_jax.core.own_files import digest_of_code, words
 from mdfl_jax.core.traced import live
 from mdfl_jax.core.trees import STATISTICS, has_statistics
@@ -141,10 +141,11 @@ def given(model: Any) -> Iterator[str]:
       The name for the field model.name.
 
     Raises:
-      UserError: if the model is nothing that `adapt` takes.
+      UserError: if the model is nothing that `adapt` takes, or holds an object whose value cannot be told.
     """
     made = client_model(model)
-    name = f"{GIVEN}{digest_of_code([model])}"
+    with errors_about("model"):
+        name = f"{GIVEN}{digest_of_code([model])}"
     MODELS.register(name, doc="A model that a Python program has given.")(lambda settings: made)
     try:
         yield name

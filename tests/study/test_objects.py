@@ -1,12 +1,17 @@
 """Studies of objects: what a Python program hands over in place of names and files."""
 
+import collections
 import dataclasses
+import functools
 import os
 import subprocess
 import sys
+import threading
+import types
 from contextlib import ExitStack
 
 import flax.linen as nn
+import jax
 import jax.numpy as jnp
 import networkx as nx
 import numpy as np
@@ -18,6 +23,8 @@ from small import told
 
 import mdfl_jax
 from mdfl_jax.config.resolve import as_config
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.own_files import digest_of_code
 from mdfl_jax.data.sources import load
 from mdfl_jax.networks.fixed import graph_file, read_matrices
 from mdfl_jax.study import make_study
@@ -129,14 +136,73 @@ def test_a_run_is_named_by_the_contents_of_its_objects():
     assert names(swept, graph=RING)[0] == first[10][0]
 
 
+def scaled(factor):
+    def decorate(function):
+        @functools.wraps(function)
+        def product(x):
+            return factor * function(x)
+
+        return product
+
+    return decorate
+
+
+def returned(function):
+    @jax.custom_vjp
+    def same(x):
+        return x
+
+    same.defvjp(lambda x: (x, None), function)
+    return same
+
+
+DIFFERENT = [
+    ({"narrow": "relu"}, {"wide": "relu"}),
+    (functools.partial(dict, width=8, depth=2), functools.partial(dict, depth=8, width=2)),
+    (np.dtype("f4"), np.dtype("f2")),
+    ({"a", "b"}, {"a", "c"}),
+    (frozenset("ab"), frozenset("ac")),
+    (range(3), range(4)),
+    (jnp.add, jnp.multiply),
+    (np.add, np.multiply),
+    (jnp, np),
+    (len, abs),
+    (jax.random.key(0), jax.random.key(1)),
+    (collections.deque([1]), collections.deque([2])),
+    (types.SimpleNamespace(a=1), types.SimpleNamespace(b=1)),
+    (np.array([None, 1]), np.array([None, 2])),
+    (np.ma.array([1, 2], mask=[0, 1]), np.ma.array([1, 2], mask=[1, 0])),
+    (nn.initializers.normal(0.1), nn.initializers.normal(0.2)),
+    (jax.vmap(len), jax.vmap(len, in_axes=1)),
+    (scaled(2)(len), scaled(3)(len)),
+    (returned(lambda left, g: (g,)), returned(lambda left, g: (2 * g,))),
+    (lambda x, train: x * train, lambda x, deterministic: x * deterministic),
+    (lambda x: x in {"a", "b"}, lambda x: x in {"a", "c"}),
+    (lambda x: [x * "relu" for _ in x], lambda x: [x * "gelu" for _ in x]),
+    (lambda x: lambda: X, lambda x: lambda: Y),
+    (type("Net", (), {"size": property(lambda net: 1)}), type("Net", (), {"size": property(lambda net: 2)})),
+]
+
+
+def test_no_two_objects_have_one_identity_and_what_cannot_be_told_is_refused():
+    found = [digest_of_code([Net(width=value)]) for pair in DIFFERENT for value in pair]
+    assert len(set(found)) == len(found)
+    assert found == [digest_of_code([Net(width=value)]) for pair in DIFFERENT for value in pair]
+    assert digest_of_code([{"a": {1, 2}}]) == digest_of_code([{"a": {2, 1}}])
+    for untold, kind in ((threading.Lock(), "_thread.lock"), (np.frompyfunc(len, 1, 1), "numpy.ufunc")):
+        with pytest.raises(UserError, match=f"it holds an object of {kind}, of which no value can be told; allowed"):
+            digest_of_code([Net(width=untold)])
+
+
 SCRIPT = """
 import flax.linen as nn, jax.numpy as jnp
 from mdfl_jax.core.own_files import digest_of_code
 class Net(nn.Module):
     width: int = 3
+    kinds: frozenset = frozenset("abc")
     @nn.compact
     def __call__(self, x):
-        return nn.Dense(3)(nn.relu(nn.Dense(self.width)(x)))
+        return nn.Dense(3)(nn.relu(nn.Dense(self.width)(x)) * ("a" in {"a", "b"}))
 start = jnp.eye(4, 3)
 print(digest_of_code([Net()]), digest_of_code([(lambda key, x: start, lambda params, x: x @ params)]))
 """
