@@ -39,6 +39,7 @@ def given(config: ConfigDict, **objects: Any) -> Iterator[ConfigDict]:
       UserError: if an object is given in two ways, or cannot be used.
     """
     complete, default = config.copy_and_resolve_references(), default_config()
+    swept = {path for paths in split_axes(complete.sweep) for path in paths}
     with contextlib.ExitStack() as stack:
         for what, value in objects.items():
             if value is None:
@@ -47,8 +48,10 @@ def given(config: ConfigDict, **objects: Any) -> Iterator[ConfigDict]:
             section, name = field.split(".")
             if complete[section][name] != default[section][name]:
                 raise UserError(f"{what} is given and {field} is {complete[section][name]!r}; allowed: one of them")
+            if field in swept:
+                raise UserError(f"{what} is given, and sweep varies {field}; allowed: one of them")
             complete[section][name] = stack.enter_context(known_as(value))
-        network, swept = complete.network, {path for paths in split_axes(complete.sweep) for path in paths}
+        network = complete.network
         if objects.get("graph") is not None and "network.graph" not in swept:
             if network.graph not in ("", "file"):
                 raise UserError(f"graph is given and network.graph is {network.graph!r}; allowed: one of them")
