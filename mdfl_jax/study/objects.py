@@ -17,6 +17,7 @@ from mdfl_jax.data import sources
 from mdfl_jax.models import adapters
 from mdfl_jax.networks import fixed
 from mdfl_jax.traces import loading
+from mdfl_jax.traces.formats.tables import has_contacts
 
 _GIVEN = {
     "data": ("data.name", sources.given),
@@ -58,5 +59,5 @@ def given(config: ConfigDict, **objects: Any) -> Iterator[ConfigDict]:
             network.graph = "file"
         is_default = all(network[name] == default.network[name] for name in ("mobility", "world"))
         if objects.get("trace") is not None and is_default and not swept & {"network.mobility", "network.world"}:
-            network.mobility = "contacts" if {"i", "j"} <= {*objects["trace"].columns} else "trace"
+            network.mobility = "contacts" if has_contacts(map(str, objects["trace"].columns)) else "trace"
         yield complete

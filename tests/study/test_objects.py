@@ -132,6 +132,9 @@ def test_a_run_is_named_by_the_contents_of_its_objects():
     again = [{"data": (X.copy(), Y.copy())}, {"graph": nx.to_numpy_array(RING)}, {"trace": PLACES.copy()}]
     again += [{"model": Net(width=4)}, {"model": pair(np.eye(4, 3))}]
     assert [names(**objects) for objects in again] == [first[k] for k in (0, 10, 12, 2, 9)]
+    with given(as_config(TINY), trace=CONTACTS.set_axis(["Round", "User 1", "node2"], axis=1)) as complete:
+        assert complete.network.mobility == "contacts"
+        assert len(make_study(complete).names) == 1
     swept = TINY | {"sweep": "network.graph=file,ring"}
     assert names(swept, graph=RING)[0] == first[10][0]
 
