@@ -125,7 +125,7 @@ def _told(found: Any) -> tuple[list[str], list[Any]]:
         file = getattr(found, "__file__", None)
         return ([digest_of(path) for path in with_imports([file])] if file and is_own(file) else [found.__name__]), []
     if not _is_users(module) and _is_held(found, module, name):
-        return [module, name], []
+        return [f"{module}.{name}"], []
     if isinstance(found, types.CodeType):
         arguments = found.co_varnames[: found.co_argcount + found.co_kwonlyargcount]
         texts = [found.co_code.hex(), f"{found.co_argcount} {found.co_flags}", *arguments, "names", *found.co_names]
@@ -148,8 +148,8 @@ def _told(found: Any) -> tuple[list[str], list[Any]]:
     if type(found) in (dict, types.MappingProxyType):
         return [], [dict, *found, *found.values()]
     if dataclasses.is_dataclass(found):  # the private attributes of a linen module are none of its value
-        public = {name for name in getattr(found, "__dict__", ()) if not name.startswith("_")}
-        names = sorted({field.name for field in dataclasses.fields(found)} | public)
+        attributes = {name for name in getattr(found, "__dict__", ()) if not name.startswith("_")}
+        names = sorted({field.name for field in dataclasses.fields(found)} | attributes)
         return [], [type(found), {name: getattr(found, name, None) for name in names}]
     if isinstance(found, np.dtype):
         return [str(found)], []

@@ -26,7 +26,7 @@ from mdfl_jax.core.own_files import digest_of_code, words
 from mdfl_jax.core.traced import live
 from mdfl_jax.core.trees import STATISTICS, has_statistics
 from mdfl_jax.models.model import MODELS, SampleSpec
-from mdfl_jax.storage.given import GIVEN
+from mdfl_jax.storage.given import GIVEN, known
 
 IN_TRAINING = {
     "train": True,
@@ -146,11 +146,9 @@ def given(model: Any) -> Iterator[str]:
     made = client_model(model)
     with errors_about("model"):
         name = f"{GIVEN}{digest_of_code([model])}"
-    MODELS.register(name, doc="A model that a Python program has given.")(lambda settings: made)
-    try:
+    add = MODELS.register(name, doc="A model that a Python program has given.")
+    with known(name, lambda: add(lambda settings: made), lambda: MODELS.remove(name)):
         yield name
-    finally:
-        MODELS.remove(name)
 
 
 def _is_of_nnx(model: Any) -> bool:

@@ -25,7 +25,8 @@ import mdfl_jax
 from mdfl_jax.config.resolve import as_config
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.own_files import digest_of_code
-from mdfl_jax.data.sources import load
+from mdfl_jax.data.sources import SOURCES, load
+from mdfl_jax.models.model import MODELS
 from mdfl_jax.networks.fixed import graph_file, read_matrices
 from mdfl_jax.study import make_study
 from mdfl_jax.study.objects import given
@@ -157,6 +158,20 @@ def returned(function):
 
     same.defvjp(lambda x: (x, None), function)
     return same
+
+
+def test_an_object_is_known_until_the_last_of_equal_studies_ends():
+    here = given(as_config(TINY), data=(X, Y), model=Net(), graph=RING)
+    there = given(as_config(TINY), data=(X.copy(), Y), model=Net(), graph=RING.copy())
+    first, second = here.__enter__(), there.__enter__()
+    assert first == second
+    here.__exit__(None, None, None)
+    assert make_study(second).names
+    there.__exit__(None, None, None)
+    for registry, name in ((MODELS, first.model.name), (SOURCES, first.data.name)):
+        assert name not in registry
+    with pytest.raises(UserError, match="there is no such file"):
+        read_matrices(first.graph.file, N)
 
 
 DIFFERENT = [
