@@ -80,6 +80,16 @@ def test_a_graph_and_a_table_are_what_their_files_are(tmp_path):
     for form in (edges, np.array(edges), graph, named, matrix, matrix.astype(bool).tolist(), csr_array(matrix)):
         with graph_file(form) as path:
             np.testing.assert_array_equal(read_matrices(path, N), from_file)
+    for few, links in (([[0.5, 0.5], [0.5, 0.5]], [[1, 1]] * 2), (np.array([[0, 1], [0, 0]], bool), [[0, 1], [0, 0]])):
+        for form in (few, np.array(few), tuple(map(list, few))):
+            with graph_file(form) as path:
+                assert (read_matrices(path, 2, directed=True, allow_disconnected=True)[0] > 0).astype(int).tolist() == links
+    for form in ([(0, 1), (1, 2)], [[0, 1], [1, 2]], ((0, 1), (1, 2)), [(0, 1, 0.5), (1, 2, 0.5)], [(4, 6), (6, 7)]):
+        with graph_file(form) as path:
+            hears = read_matrices(path, 3)[0]
+        uniform = mdfl_jax.mixing_weights("uniform", hears)
+        np.testing.assert_array_equal(mdfl_jax.mixing_weights("uniform", form), uniform)
+        assert (np.asarray(uniform)[1] > 0).tolist() == [True] * 3
     with graph_file([(i, j, 0.25) for i, j in edges]) as path:
         assert np.diagonal(read_matrices(path, N)[0]).tolist() == [0.5, 0.5, 0.5, 0.25, 0.5, 0.75]
     with graph_file(nx.DiGraph([(0, 1), (1, 0), (1, 2), (2, 1), (0, 2)])) as path:
