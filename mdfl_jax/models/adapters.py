@@ -26,7 +26,7 @@ from mdfl_jax.core.own_files import digest_of_code, words
 from mdfl_jax.core.traced import live
 from mdfl_jax.core.trees import STATISTICS, has_statistics
 from mdfl_jax.models.model import MODELS, SampleSpec
-from mdfl_jax.storage.given import GIVEN, known
+from mdfl_jax.storage.given import GIVEN, keep_known
 
 IN_TRAINING = {
     "train": True,
@@ -147,7 +147,7 @@ def given(model: Any) -> Iterator[str]:
     with errors_about("model"):
         name = f"{GIVEN}{digest_of_code([model])}"
     add = MODELS.register(name, doc="A model that a Python program has given.")
-    with known(name, lambda: add(lambda settings: made), lambda: MODELS.remove(name)):
+    with keep_known(name, lambda: add(lambda settings: made), lambda: MODELS.remove(name)):
         yield name
 
 

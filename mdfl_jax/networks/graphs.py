@@ -78,7 +78,7 @@ def holds_edges(graph: Any, table: np.ndarray) -> bool:
     return isinstance(graph[0], tuple) or bool((table[:, :2] == np.round(table[:, :2])).all() and not is_matrix)
 
 
-def matrix_of(graph: Any) -> np.ndarray:
+def links_in(graph: Any) -> np.ndarray:
     """Return a graph of Python as `array_of`, and a list of edges as the links [N, N] bool of its clients.
 
     The weights of edges do not count. Clients are numbered in ascending order if there is no client 0.

@@ -24,7 +24,7 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.links import ALL_PAIRS, Senders
 from mdfl_jax.core.numbers import Numbers, checked, number
 from mdfl_jax.core.registry import Registry
-from mdfl_jax.networks.graphs import matrix_of
+from mdfl_jax.networks.graphs import links_in
 
 
 class MixingInputs(NamedTuple):
@@ -77,7 +77,7 @@ def mixing_weights(
     >>> mixing_weights("uniform", jnp.array([[0, 1], [0, 0]])).tolist()
     [[0.5, 0.5], [0.0, 1.0]]
     """
-    links = jnp.asarray(graph if isinstance(graph, jax.Array) else matrix_of(graph))
+    links = jnp.asarray(graph if isinstance(graph, jax.Array) else links_in(graph))
     size = links.shape[0]
     if links.shape != (size, size):
         raise UserError(f"graph is {list(links.shape)}; it must be [N, N]")

@@ -46,7 +46,7 @@ LATIN = "read as Latin-1, since it is not UTF-8"
 
 
 @contextlib.contextmanager
-def known(name: str, add: Callable[[], object], remove: Callable[[], object]) -> Iterator[str]:
+def keep_known(name: str, add: Callable[[], object], remove: Callable[[], object]) -> Iterator[str]:
     """Keep a name known inside the context, and as long as any other context of the same name lasts.
 
     Args:
@@ -82,7 +82,7 @@ def held(name: str, content: bytes) -> Iterator[str]:
       The path for a field. It contains a digest of the content, so that another content is another study.
     """
     path = f"{GIVEN}{hashlib.sha256(content).hexdigest()[:16]}.{name}"
-    with known(path, lambda: _HELD.update({path: content}), lambda: _HELD.pop(path)):
+    with keep_known(path, lambda: _HELD.update({path: content}), lambda: _HELD.pop(path)):
         yield path
 
 
