@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
 from ml_collections import ConfigDict
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -39,6 +40,8 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 for name in ("COLUMNS", "LINES"):  # readline of the parent tells xdist's processes of a terminal that is not there
     os.environ.pop(name, None)
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # seconds tell nothing
+settings.load_profile("busy")
 gc.set_threshold(200_000, 20, 50)  # tracing makes objects by the million, and most of them stay
 
 

@@ -18,9 +18,8 @@ from mdfl_jax.core.metric import SCHEMA
 from mdfl_jax.core.outcomes import by_run
 from mdfl_jax.core.sweep_text import show
 from mdfl_jax.report.setting import describe_setting
-from mdfl_jax.report.sheet import Cell, write_csv
+from mdfl_jax.report.sheet import Cell, percent_cell, write_csv
 from mdfl_jax.report.style import looks
-from mdfl_jax.report.tables import percent_cell
 from mdfl_jax.results.results import ROUNDS, Results, kept
 from mdfl_jax.results.statistics import difference
 from mdfl_jax.results.unfinished import summarize_at

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.report import sheet
+from mdfl_jax.report.compare import pairs_of
 from mdfl_jax.report.sheet import MISSING, Cell, Sheet, mean_of
 from mdfl_jax.report.style import describe_end, describe_seeds, has_intervals, main_axis
 from mdfl_jax.report.tables import NumberColumn, best_and_ties, number_columns
@@ -64,7 +65,11 @@ def pivot(study: Results, rows: str = "", columns: str = "", metric: str = "fina
     better, bold = BETTER.get(metric.rpartition("_")[2]), set[tuple[int, int]]()
     if better is not None:
         points = [[{} if p is None else study.outcomes[p] for p in column] for column in zip(*cells)]
-        bold |= {(row, len(down) + k) for k, of in enumerate(points) for row in best_and_ties(of, metric, better)}
+        bold |= {
+            (row, len(down) + k)
+            for k, of in enumerate(points)
+            for row in best_and_ties(of, metric, better, pairs_of(study))
+        }
     header = [*(axis.name for axis in down), *across.distinct]
     interval = " and its 95 % Student-t interval" if has_intervals(study) else ""
     about = f"{column.header} at {describe_end(study)}: {describe_seeds(study)}{interval}"

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mdfl_jax.core.outcomes import half_width
 from mdfl_jax.storage import disk
 
 MISSING = "-"
@@ -201,3 +202,21 @@ def mean_of(value: Any) -> float | None:
     """Return a value, or the mean of a statistic, as a number; JSON has infinities as texts."""
     found = value.get("mean") if isinstance(value, Mapping) else value
     return float(found) if isinstance(found, str) else found
+
+
+def percent_cell(statistic: Mapping[str, Any] | None, sign: str = "-") -> Cell:
+    """Return a cell with a mean and its interval in percent; with the sign "+", positive means have their sign too.
+
+    If some seeds have no result, it says on how many seeds the mean stands.
+    """
+    mean = mean_of(statistic)
+    if not statistic or mean is None or math.isnan(mean):
+        return Cell(MISSING, None)
+    text, half = format(100 * mean, f"{sign}.2f"), half_width(statistic)
+    return Cell((text if half is None else f"{text} ± {100 * half:.2f}") + on_seeds(statistic), 100 * mean)
+
+
+def on_seeds(statistic: Mapping[str, Any]) -> str:
+    """Return on how many seeds a mean of summary.json stands, as in " (3 of 6 seeds)"; "" if all have a result."""
+    per_seed = statistic.get("per_seed")
+    return f" ({statistic['seeds']} of {len(per_seed)} seeds)" if "seeds" in statistic and per_seed else ""

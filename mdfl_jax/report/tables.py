@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from mdfl_jax.core.metric import TABLE, TARGET, Shown
 from mdfl_jax.core.outcomes import chosen_words, enumerated, half_width, known_seeds
-from mdfl_jax.report.sheet import MISSING, Cell, Sheet, in_text, mean_of, number, number_with
+from mdfl_jax.report.compare import pairs_of
+from mdfl_jax.report.sheet import MISSING, Cell, Sheet, in_text, mean_of, number, number_with, percent_cell
 from mdfl_jax.report.sheet import write as write_sheet
 from mdfl_jax.results.axes import as_number, is_attacked, spaced, sweep_axes
 from mdfl_jax.results.results import VIEWS, Results
@@ -122,7 +123,7 @@ def sheet(results: Results, full: bool = False) -> Sheet:
     found = [(column, column.cells(study)) for column in number_columns(study)]
     kept = [(column, cells) for column, cells in found if column.says_something(cells)]
     accuracy = next((len(settings) + k for k, (column, _) in enumerate(kept) if column.key == "final_accuracy"), 0)
-    bold = {(row, accuracy) for row in best_and_ties(study.outcomes, "final_accuracy")}
+    bold = {(row, accuracy) for row in best_and_ties(study.outcomes, "final_accuracy", paired=pairs_of(study))}
     rows = zip(*(column.cells for column in settings), *(cells for _, cells in kept))
     header = [*(column.title for column in settings), *(column.header for column, _ in kept)]
     return Sheet(header, [[cell.text for cell in row] for row in rows], len(settings), frozenset(bold), note(results))
@@ -135,24 +136,34 @@ def best_of(cells: Sequence[Cell], better: Callable[[Sequence[float]], float]) -
 
 
 def best_and_ties(
-    points: Sequence[Mapping[str, Any]], key: str, better: Callable[[Sequence[float]], float] = max
+    points: Sequence[Mapping[str, Any]],
+    key: str,
+    better: Callable[[Sequence[float]], float] = max,
+    paired: Callable[[str, str], bool] = lambda one, other: True,
 ) -> list[int]:
     """Return the places of the points of summary.json whose numbers are printed bold; none of a single one.
 
-    These are the best one, and those from which its seeds do not tell it: the 95 % interval of the difference, paired
-    by seed, includes 0, or is not known.
+    These are the best one, and those from which its seeds do not tell it: the 95 % interval of the difference includes
+    0, or is not known.
 
     Args:
       points: the points; an empty one has no result.
       key: the entry that is compared.
       better: ``max`` or ``min``.
+      paired: tells of two points, by their ids, whether their runs are paired by seed
+        (`mdfl_jax.report.compare.pairs_of`).
     """
     means = [mean_of(point.get(key)) for point in points]
     best = best_of([Cell("", None if mean is None or math.isnan(mean) else mean) for mean in means], better)
     values = [by_seed(point, key) for point in points]
     if not best or not values[best[0]]:
         return best
-    gaps = {p: difference(values[best[0]], of) for p, of in enumerate(values) if of}
+    ids = [point.get("id", "") for point in points]
+    gaps = {
+        p: difference(values[best[0]], of, paired(ids[best[0]], ids[p]))
+        for p, of in enumerate(values)
+        if of and p != best[0]
+    }
     ties = [p for p, gap in gaps.items() if (half := half_width(gap)) is None or abs(gap["mean"]) <= half]
     return sorted({*best, *ties})
 
@@ -346,21 +357,13 @@ def page_columns(study: Results) -> list[Column]:
     for column in number_columns(study):
         title = f"difference to {against} (points)" if column.key == DIFFERENCE else column.title or column.header
         title = f"{title.removesuffix(' to target')} to {goal}" if title.endswith(" to target") else title
-        bold = best_and_ties(study.outcomes, "final_accuracy") if column.key == "final_accuracy" else ()
+        bold = (
+            best_and_ties(study.outcomes, "final_accuracy", paired=pairs_of(study))
+            if column.key == "final_accuracy"
+            else ()
+        )
         found.append(Column(column.key, title, column.cells(study), bold=bold))
     return [column for column in found if column.says_something]
-
-
-def percent_cell(statistic: Mapping[str, Any] | None, sign: str = "-") -> Cell:
-    """Return a cell with a mean and its interval in percent; with the sign "+", positive means have their sign too.
-
-    If some seeds have no result, it says on how many seeds the mean stands.
-    """
-    mean = mean_of(statistic)
-    if not statistic or mean is None or math.isnan(mean):
-        return Cell(MISSING, None)
-    text, half = format(100 * mean, f"{sign}.2f"), half_width(statistic)
-    return Cell((text if half is None else f"{text} ± {100 * half:.2f}") + on_seeds(statistic), 100 * mean)
 
 
 def seeds_in_words(point: Mapping[str, Any]) -> str:
@@ -369,12 +372,6 @@ def seeds_in_words(point: Mapping[str, Any]) -> str:
     if len(seeds) > FEW_SEEDS:
         return f"{len(seeds)} seeds, {', '.join(seeds[:FEW_SEEDS])}, ..."
     return f"seed{'s' * (len(seeds) > 1)} {enumerated(seeds)}"
-
-
-def on_seeds(statistic: Mapping[str, Any]) -> str:
-    """Return on how many seeds a mean of summary.json stands, as in " (3 of 6 seeds)"; "" if all have a result."""
-    per_seed = statistic.get("per_seed")
-    return f" ({statistic['seeds']} of {len(per_seed)} seeds)" if "seeds" in statistic and per_seed else ""
 
 
 def cause_of_divergence(values: Callable[[str], Any]) -> str:

@@ -9,7 +9,8 @@ import numpy as np
 
 from mdfl_jax.core.outcomes import FEWEST, chosen_words, enumerated, half_width, known_seeds
 from mdfl_jax.report.compare import pairs_of
-from mdfl_jax.report.tables import by_seed, cause_of_divergence, equal_points, on_seeds, seeds_in_words
+from mdfl_jax.report.sheet import on_seeds
+from mdfl_jax.report.tables import by_seed, cause_of_divergence, equal_points, seeds_in_words
 from mdfl_jax.results import statistics
 from mdfl_jax.results.results import Results
 
@@ -145,9 +146,10 @@ def _best(best: Point, leads: Leads, measure: Measure, names: Mapping[str, str])
     told = _tell(best, leads, measure, names)
     if all(of.unclear and of.half is not None for _, of in leads):
         size = measure.format(gap.mean, gap.half, measure.of_gap)
-        who = f"between {names[best['id']]} and {names[against['id']]}" if len(leads) == 1 else "among the sweep points"
+        other = names[against["id"]] if len(leads) == 1 else "any other sweep point"
         whom = "" if len(leads) == 1 else f"{names[best['id']]} minus {names[against['id']]}: "
-        return f"No difference was found {who} ({whom}{size}{over}; {told}). {title} {has}: {_mean(best, measure)}."
+        none = f"No difference was found between {names[best['id']]} and {other}"
+        return f"{none} ({whom}{size}{over}; {told}). {title} {has}: {_mean(best, measure)}."
     claim = "is best" if all(of.certain for _, of in leads) else has
     beside = f"{_gap(gap, measure)} {names[against['id']]}, {role}{over}"
     return f"{title} {claim}: {_mean(best, measure)}, {beside}; {told}."

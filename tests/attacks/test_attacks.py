@@ -80,12 +80,14 @@ def test_the_backdoor_succeeds_only_with_the_trigger_and_statistics_are_those_of
         "attack.name": "backdoor", "attack.number": 3, "attack.target_label": 7, "attack.trigger_size": 2,
         "network.graph": "complete", "rounds": 60, "eval_every": 30, "seeds": 2, "algorithm.lr": 0.5,
         "data.limit_train": 600, "data.limit_test": 200, "sweep": "attack.poisoned_share=0.001,0.6",
+        "metrics": "personal_accuracy",
     })  # fmt: skip
     points = run_study(make_study(config), tmp_path)["points"]
     success = [point["backdoor_success"]["mean"] for point in points]
     assert success[0] + 0.2 < success[1], success
     assert points[1]["final_accuracy"]["mean"] > 0.5
     history = np.load(tmp_path / "history.npz")
+    np.testing.assert_array_equal(np.isnan(history["1/personal_accuracy"][:, -1]), history["1/attacker"][:, -1])
     are, accuracy = history["1/attacker"][:, -1].astype(bool), history["1/accuracy"]
     assert (are.sum(axis=1) == 3).all()
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]

@@ -316,8 +316,10 @@ def conclusion(points: Sequence[Point], observed: Sequence[Observed | None]) -> 
     pairs = [(point.id, of.values) for point, of in zip(points, observed) if of]
     found = [(name, values["effective_b"]) for name, values in pairs if "effective_b" in values]
     found.sort(key=lambda of: float(np.median(of[1])))
+    if len(found) == 1 and np.isfinite(found[0][1]).all():
+        return f"In words: the links of {cell(found[0][1])} rounds connect all clients."
     if len(found) < 2:
-        return "".join(f"In words: the links of {cell(values)} rounds connect all clients." for _, values in found)
+        return "".join(f"In words: under {name}, some seeds' links never connect all clients." for name, _ in found)
     groups = [[found[0][0]]]
     for (_, before), (name, values) in itertools.pairwise(found):
         if _apart(before, values):

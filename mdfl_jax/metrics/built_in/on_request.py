@@ -118,7 +118,14 @@ def _weighed(at: "Evaluation", counts: Any) -> Any:
     weight = jnp.where(there, counts, 0).astype(jnp.float32)
     total = jnp.sum(weight, axis=1)
     known = jnp.where(total > 0, jnp.sum(weight * accuracy, axis=1) / jnp.maximum(total, 1), jnp.nan)
-    return at.divergence.result(known)
+    return _of_honest(at, known)
+
+
+def _of_honest(at: "Evaluation", values: Any) -> Any:
+    """Return the values [N] of the clients' models; NaN for attackers, and once a run has diverged."""
+    import jax.numpy as jnp
+
+    return at.divergence.result(values if at.honest is None else jnp.where(at.honest, values, jnp.nan))
 
 
 @metric(
@@ -137,7 +144,7 @@ def local_accuracy(at: "Evaluation") -> Any:
     for a client without such test samples.
     """
     assert at.task.scoring.local_accuracy is not None
-    return at.divergence.result(at.task.scoring.local_accuracy(at.data, at.clients, at.models))
+    return _of_honest(at, at.task.scoring.local_accuracy(at.data, at.clients, at.models))
 
 
 @metric(

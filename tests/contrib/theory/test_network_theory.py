@@ -130,6 +130,7 @@ def test_the_conclusion_names_who_connects_soonest_and_who_never_does():
         + bound
     )
     assert told(one=[5.0, 7, 5, 7]) == "In words: the links of 6 ± 1.8 rounds connect all clients."
+    assert told(one=[5.0, inf, 5, 7]) == "In words: under one, some seeds' links never connect all clients."
     assert told() == ""
 
 
