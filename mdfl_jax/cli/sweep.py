@@ -48,7 +48,9 @@ _EFFORT = flags.DEFINE_enum(
     ["least", "quick", "full"],
     "With --target: how hard a TPU's compiler tries; on other devices, and of studies, always in full.",
 )
-_QUICK = flags.DEFINE_bool("quick", False, "First look: one seed, 20 rounds, a linear model, few samples.")
+_QUICK = flags.DEFINE_bool(
+    "quick", False, "First look: one seed, 20 rounds, a linear model, few samples; swept values stay."
+)
 _REPORT = flags.DEFINE_bool("report", True, "Make tables, figures and report.html at the end.")
 
 

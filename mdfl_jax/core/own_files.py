@@ -5,7 +5,9 @@ A user's file is one outside of this package, of Python and of the installed pac
 
 import ast
 import contextlib
+import copyreg
 import dataclasses
+import dis
 import functools
 import hashlib
 import importlib.machinery
@@ -29,7 +31,10 @@ from mdfl_jax.core.errors import UserError
 MAIN = "__main__"  # the origin of what a notebook or the started script registers (`mdfl_jax.core.registry`)
 _LONGEST = 400  # characters of another library's message that are shown
 _TRACEBACK, _FRAME = "Traceback (most recent call last)", re.compile(r'File "([^"\n]+)", line (\d+)')
-_NO_CODE = ("__doc__", "__firstlineno__")  # of a class: a dataclass writes addresses into its text
+_NO_CODE = ("__doc__", "__firstlineno__", "__annotations__", "__dict__", "__weakref__", "_abc_impl")
+"""Attributes of a class that are none of its code. A dataclass writes addresses into its docstring."""
+_PLAIN = (bool, int, float, complex, str, range, type(None), type(...), type(NotImplemented))  # whose text is its value
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _imported: dict[str, tuple[int, int]] = {}  # absolute path -> time of change in ns, bytes
 _PACKAGE, _LIBRARY = os.path.dirname(os.path.dirname(os.path.realpath(__file__))), sysconfig.get_path("stdlib")
 _OTHERS = tuple(os.path.realpath(folder) + os.sep for folder in (_PACKAGE, _LIBRARY))
@@ -88,70 +93,116 @@ def digests(files: Iterable[str]) -> dict[str, str]:
 def digest_of_code(members: Iterable[Any]) -> str:
     """Return a digest of the user's code, and of the values, that members consist of.
 
-    It is of the user's functions and classes that are reached from the members, with the constants, the functions and
-    the arrays that these name, and of the files of the user's modules that they import. Functions and classes of others
-    count by their names. The digest is the same in any cell or line of the code, and it changes with the version of
-    Python.
+    It is of all that is reached from the members: the user's functions and classes with what they name, the files of
+    her modules with what these import, and the values that objects hold. What a library holds under a name counts by
+    this name. The digest is the same in any process and in any cell or line of the code. It changes with the version
+    of Python.
+
+    Raises:
+      UserError: if the value of an object cannot be told, as that of a lock.
     """
     parts: list[str] = []
     seen: dict[int, tuple[int, Any]] = {}  # the objects are kept, so that no other one gets their number
     waiting = list(members)[::-1]
-
-    def code(of: types.CodeType) -> list[str]:
-        inner = [line for constant in of.co_consts if isinstance(constant, types.CodeType) for line in code(constant)]
-        plain = [repr(c) for c in of.co_consts if not isinstance(c, types.CodeType | frozenset | str)]
-        texts = [c for c in of.co_consts if isinstance(c, str) and c != (of.co_consts[:1] or (None,))[0]]
-        return [of.co_code.hex(), *map(repr, of.co_names), *plain, *texts, *inner]
-
-    def is_users(of: Any) -> bool:
-        file = getattr(sys.modules.get(of.__module__), "__file__", None)
-        return of.__module__ == MAIN or bool(file and is_own(file))
-
     while waiting:
         found = waiting.pop()
-        if isinstance(found, bool | int | float | str | bytes | None):
+        if type(found) in _PLAIN:
             parts.append(repr(found))
-            continue
-        if id(found) in seen:
+        elif id(found) in seen:
             parts.append(f"object {seen[id(found)][0]}")
-            continue
-        seen[id(found)] = len(seen), found
-        if isinstance(found, functools.partial):
-            waiting += [found.func, *found.args, *found.keywords.values()]
-        elif isinstance(found, types.MethodType):
-            waiting += [found.__func__, found.__self__]
-        elif hasattr(found, "__wrapped__"):
-            waiting.append(found.__wrapped__)
-        elif isinstance(found, types.FunctionType):
-            waiting += [cell.cell_contents for cell in found.__closure__ or () if cell != types.CellType()]
-            waiting += [*(found.__defaults__ or ()), *(found.__kwdefaults__ or {}).values()]
-            if is_users(found):
-                parts += code(found.__code__)
-                waiting += [found.__globals__[n] for n in found.__code__.co_names if n in found.__globals__]
-            else:
-                parts.append(f"{found.__module__}.{found.__qualname__}")
-        elif isinstance(found, type):
-            if is_users(found):
-                own = [value for name, value in sorted(vars(found).items()) if name not in _NO_CODE]
-                waiting += [*found.__bases__, *(value for value in own if not isinstance(value, property))]
-            else:
-                parts.append(f"{found.__module__}.{found.__qualname__}")
-        elif isinstance(found, types.ModuleType):
-            if (file := getattr(found, "__file__", None)) and is_own(file):
-                parts += [digest_of(path) for path in with_imports([file])]
-        elif isinstance(found, tuple | list):
-            parts.append(f"{len(found)} items")
-            waiting += found
-        elif isinstance(found, dict):
-            waiting += found.values()
-        elif dataclasses.is_dataclass(found):
-            waiting += [type(found), *(getattr(found, field.name, None) for field in dataclasses.fields(found))]
-        elif isinstance(getattr(found, "dtype", None), np.dtype):
-            array = np.asarray(found)
-            parts.append(f"{array.dtype} {array.shape} {hashlib.sha256(array.tobytes()).hexdigest()}")
-        elif is_users(type(found)):
-            waiting += [type(found), *getattr(found, "__dict__", {}).values()]
+        else:
+            seen[id(found)] = len(seen), found
+            texts, inner = _told(found)
+            parts += [f"{len(texts)} texts, {len(inner)} objects", *map(repr, texts)]
+            waiting += inner
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def _told(found: Any) -> tuple[list[str], list[Any]]:
+    """Return what makes an object what it is: texts, and the objects that it consists of."""
+    module, name = getattr(found, "__module__", None), getattr(found, "__qualname__", getattr(found, "__name__", None))
+    if isinstance(found, types.ModuleType):
+        file = getattr(found, "__file__", None)
+        return ([digest_of(path) for path in with_imports([file])] if file and is_own(file) else [found.__name__]), []
+    if not _is_users(module) and _is_held(found, module, name):
+        return [f"{module}.{name}"], []
+    if isinstance(found, types.CodeType):
+        arguments = found.co_varnames[: found.co_argcount + found.co_kwonlyargcount]
+        texts = [found.co_code.hex(), f"{found.co_argcount} {found.co_flags}", *arguments, "names", *found.co_names]
+        return texts, [of.argval for of in dis.get_instructions(found) if of.opcode in dis.hasconst]
+    if isinstance(found, types.FunctionType):
+        values = [cell.cell_contents for cell in found.__closure__ or () if cell != types.CellType()]
+        values += [found.__defaults__, found.__kwdefaults__]
+        values.append({name: value for name, value in vars(found).items() if not name.startswith("__")})
+        code, known = found.__code__, found.__globals__
+        if not _is_users(known.get("__name__")):
+            return [str(known.get("__name__")), code.co_qualname], values
+        return [], [*values, code, {name: known[name] for name in sorted(_globals_in(code)) if name in known}]
+    if isinstance(found, type):
+        own = {name: value for name, value in sorted(vars(found).items()) if name not in _NO_CODE}
+        return [found.__qualname__], [*found.__bases__, own]
+    if isinstance(found, set | frozenset):
+        return [], [type(found), *sorted(found, key=lambda of: _ADDRESS.sub("", repr(of)))]
+    if type(found) in (tuple, list):
+        return [], [type(found), *found]
+    if type(found) in (dict, types.MappingProxyType):
+        return [], [dict, *found, *found.values()]
+    if dataclasses.is_dataclass(found):  # the private attributes of a linen module are none of its value
+        attributes = {name for name in getattr(found, "__dict__", ()) if not name.startswith("_")}
+        names = sorted({field.name for field in dataclasses.fields(found)} | attributes)
+        return [], [type(found), {name: getattr(found, name, None) for name in names}]
+    if isinstance(found, np.dtype):
+        return [str(found)], []
+    if isinstance(found, bytes | bytearray):
+        return [hashlib.sha256(found).hexdigest()], [type(found)]
+    if type(found) is np.ndarray and not found.dtype.hasobject:
+        return [f"{found.dtype} {found.shape}"], [found.tobytes()]
+    if isinstance(found, types.MethodType):
+        return [], [found.__func__, found.__self__]
+    if isinstance(found, property | functools.cached_property):
+        return [], [type(found), *(getattr(found, name, None) for name in ("fget", "fset", "func"))]
+    if hasattr(found, "__wrapped__"):  # of jit and its like, whose other attributes have addresses and lines of files
+        public = {name: value for name, value in sorted(vars(found).items()) if not name.startswith("_")}
+        return [], [type(found), found.__wrapped__, public]
+    return _as_pickled(found)
+
+
+def _as_pickled(found: Any) -> tuple[list[str], list[Any]]:
+    """Return what `pickle` would keep of an object, as `_told` does."""
+    kind = type(found)
+    try:
+        kept = copyreg.dispatch_table[kind](found) if kind in copyreg.dispatch_table else found.__reduce_ex__(4)
+        if not isinstance(kept, str):
+            maker, arguments, state, items, entries = (*kept, None, None, None)[:5]
+            return [], [maker, arguments, state, list(items or ()), list(entries or ())]
+        if _is_held(found, module := getattr(found, "__module__", None), kept):
+            return [str(module), kept], []
+    except Exception:  # objects of any library may raise any type
+        pass
+    raise UserError(
+        f"it holds an object of {kind.__module__}.{kind.__qualname__}, of which no value can be told; allowed: "
+        "functions, classes, numbers, texts, arrays, and objects that pickle can save"
+    )
+
+
+def _is_users(module: str | None) -> bool:
+    """Tell whether a module is the user's own: the script or notebook, or one of her files."""
+    file = getattr(sys.modules.get(module or ""), "__file__", None)
+    return module == MAIN or bool(file and is_own(file))
+
+
+def _is_held(found: Any, module: str | None, name: str | None) -> bool:
+    """Tell whether a module holds an object under its name."""
+    held: Any = sys.modules.get(module or "")
+    for part in str(name).split("."):
+        held = getattr(held, part, None)
+    return held is found
+
+
+def _globals_in(code: types.CodeType) -> set[str]:
+    """Return the names of the globals that a code, or one within it, reads."""
+    names = {of.argval for of in dis.get_instructions(code) if of.opname == "LOAD_NAME" or "GLOBAL" in of.opname}
+    return names.union(*(_globals_in(inner) for inner in code.co_consts if isinstance(inner, types.CodeType)))
 
 
 def with_imports(files: Iterable[str]) -> list[str]:

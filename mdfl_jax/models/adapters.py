@@ -21,12 +21,12 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.core.contract import where
-from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.errors import UserError, errors_about
 from mdfl_jax.core.own_files import digest_of_code, words
 from mdfl_jax.core.traced import live
 from mdfl_jax.core.trees import STATISTICS, has_statistics
 from mdfl_jax.models.model import MODELS, SampleSpec
-from mdfl_jax.storage.given import GIVEN
+from mdfl_jax.storage.given import GIVEN, keep_known
 
 IN_TRAINING = {
     "train": True,
@@ -141,15 +141,14 @@ def given(model: Any) -> Iterator[str]:
       The name for the field model.name.
 
     Raises:
-      UserError: if the model is nothing that `adapt` takes.
+      UserError: if the model is nothing that `adapt` takes, or holds an object whose value cannot be told.
     """
     made = client_model(model)
-    name = f"{GIVEN}{digest_of_code([model])}"
-    MODELS.register(name, doc="A model that a Python program has given.")(lambda settings: made)
-    try:
+    with errors_about("model"):
+        name = f"{GIVEN}{digest_of_code([model])}"
+    add = MODELS.register(name, doc="A model that a Python program has given.")
+    with keep_known(name, lambda: add(lambda settings: made), lambda: MODELS.remove(name)):
         yield name
-    finally:
-        MODELS.remove(name)
 
 
 def _is_of_nnx(model: Any) -> bool:

@@ -26,7 +26,7 @@ from mdfl_jax.core.types import FIXED, SYMMETRIC, Clients, Links, Network, Place
 from mdfl_jax.data.files import arrays_in, number_rows, while_reading
 from mdfl_jax.mobility.trace import on_circle
 from mdfl_jax.networks.contact import Met
-from mdfl_jax.networks.graphs import GRAPHS, Graph, GraphParams, array_of
+from mdfl_jax.networks.graphs import GRAPHS, Graph, GraphParams, array_of, holds_edges
 from mdfl_jax.networks.link_filters import LinkFilter, surviving
 from mdfl_jax.networks.mixing import MIXINGS, SYMMETRIC_MIXINGS, MixingInputs
 from mdfl_jax.storage.given import held, open_file, read_text
@@ -350,7 +350,7 @@ def graph_file(graph: Any) -> Iterator[str]:
     Args:
       graph: a graph of networkx, whose nodes are numbered in their order if they are not 0 to N - 1, and whose weights
         do not count; a matrix [N, N] or [T, N, N] of NumPy, SciPy or nested lists; or a list of edges (i, j) or
-        (i, j, weight). An edge i, j says that i hears j.
+        (i, j, weight), as `holds_edges` tells them. An edge i, j says that i hears j.
 
     Yields:
       The path for the field graph.file.
@@ -359,12 +359,11 @@ def graph_file(graph: Any) -> Iterator[str]:
       UserError: if it is nothing of these.
     """
     table, file = array_of(graph), io.BytesIO()
-    is_text = table.ndim == 2 and table.shape[1] in (2, 3)  # edges, or the matrix of so few clients: the reader sees it
-    if is_text:
+    if are_edges := holds_edges(graph, table):
         np.savetxt(file, table.astype(float), fmt="%.17g", delimiter=",")
     else:
         np.save(file, _of_array(table))  # equal graphs have equal names, whatever the types of their numbers
-    with held("graph.txt" if is_text else "graph.npy", file.getvalue()) as path:
+    with held("graph.txt" if are_edges else "graph.npy", file.getvalue()) as path:
         yield path
 
 

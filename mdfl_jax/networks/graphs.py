@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.numbering import numbered
 from mdfl_jax.core.numbers import Numbers, Setting, number
 from mdfl_jax.core.registry import Registry
 
@@ -48,6 +49,56 @@ def array_of(graph: Any) -> np.ndarray:
             "list of edges (i, j) or (i, j, weight)"
         )
     return table
+
+
+def holds_edges(graph: Any, table: np.ndarray) -> bool:
+    """Tell whether a graph of Python is a list of edges (i, j) or (i, j, weight); otherwise it is a matrix, or several.
+
+    A square array is a matrix. Rows that are tuples are edges. Of two or three rows that are lists, each may be either:
+    they are edges if i and j are whole numbers and the rows cannot be links or weights.
+
+    Args:
+      graph: the graph.
+      table: the same, from `array_of`.
+
+    >>> for graph in ([(0, 1), (1, 2)], [[0, 1], [1, 2]], [[0, 1], [1, 0]], [[0.5, 0.5], [0.5, 0.5]]):
+    ...     print(holds_edges(graph, array_of(graph)))
+    True
+    True
+    False
+    False
+    """
+    if table.ndim != 2 or table.shape[1] not in (2, 3):
+        return False
+    if table.shape[0] != table.shape[1]:
+        return True
+    if not isinstance(graph, list | tuple) or table.dtype == bool:
+        return False
+    is_matrix = np.isin(table, (0, 1)).all() or np.allclose(table.sum(axis=1), 1)
+    return isinstance(graph[0], tuple) or bool((table[:, :2] == np.round(table[:, :2])).all() and not is_matrix)
+
+
+def links_in(graph: Any) -> np.ndarray:
+    """Return a graph of Python as `array_of`, and a list of edges as the links [N, N] bool of its clients.
+
+    The weights of edges do not count. Clients are numbered in ascending order if there is no client 0.
+
+    Raises:
+      UserError: as `array_of`, or for edges that are not of two whole numbers from 0.
+    """
+    table = array_of(graph)
+    if not holds_edges(graph, table):
+        return table
+    pairs = table[:, :2].astype(np.int64)
+    if (wrong := (pairs != table[:, :2]).any(axis=1) | (pairs < 0).any(axis=1) | (pairs[:, 0] == pairs[:, 1])).any():
+        edge = ", ".join(f"{client:g}" for client in table[wrong][0, :2].astype(float))
+        raise UserError(f"graph has the edge ({edge}); allowed: two different clients, whole numbers from 0")
+    known, place = numbered(pairs)
+    i, j = (place if known[0] else pairs).T
+    size = len(known) if known[0] else int(known[-1]) + 1
+    links = np.zeros((size, size), bool)
+    links[i, j] = links[j, i] = True
+    return links
 
 
 def reachable(adjacency: jax.Array) -> jax.Array:

@@ -24,7 +24,7 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.links import ALL_PAIRS, Senders
 from mdfl_jax.core.numbers import Numbers, checked, number
 from mdfl_jax.core.registry import Registry
-from mdfl_jax.networks.graphs import array_of
+from mdfl_jax.networks.graphs import links_in
 
 
 class MixingInputs(NamedTuple):
@@ -62,7 +62,7 @@ def mixing_weights(
     Args:
       rule: the name of the rule, such as "metropolis_hastings".
       graph: [N, N], in which i hears j where the entry [i, j] is not zero; the diagonal does not count. Or a graph of
-        networkx.
+        networkx, or a list of edges (i, j), each of both directions.
       num_samples: [N] number of samples that each client holds; None: all hold equally many.
       speed: [N] distance that each client moved in the last round; None: nobody moved.
       radius: communication radius in the unit of the speed.
@@ -77,7 +77,7 @@ def mixing_weights(
     >>> mixing_weights("uniform", jnp.array([[0, 1], [0, 0]])).tolist()
     [[0.5, 0.5], [0.0, 1.0]]
     """
-    links = jnp.asarray(graph if isinstance(graph, jax.Array) else array_of(graph))
+    links = jnp.asarray(graph if isinstance(graph, jax.Array) else links_in(graph))
     size = links.shape[0]
     if links.shape != (size, size):
         raise UserError(f"graph is {list(links.shape)}; it must be [N, N]")

@@ -12,7 +12,9 @@ import io
 import os
 import re
 import stat
-from collections.abc import Iterator
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, NoReturn
 
@@ -36,9 +38,36 @@ _KINDS = {
 _OF_THE_SYSTEM = ("/proc/", "/sys/")
 GIVEN = "given:"  # the beginning of the names of what a Python program hands over
 _HELD: dict[str, bytes] = {}  # the contents of the files that a Python program hands over, by name
+_USERS: Counter[str] = Counter()  # the contexts in which a name is known: runs in other threads, runs within a run
+_LOCK = threading.RLock()  # of `_USERS`
 _CONTROLS = re.compile("[\0-\b\x0e-\x1f\x7f]")  # that are in no text
 _UNDECODED = re.compile("[\udc80-\udcff]")  # the bytes that are not UTF-8, as surrogateescape has them
 LATIN = "read as Latin-1, since it is not UTF-8"
+
+
+@contextlib.contextmanager
+def keep_known(name: str, add: Callable[[], object], remove: Callable[[], object]) -> Iterator[str]:
+    """Keep a name known inside the context, and as long as any other context of the same name lasts.
+
+    Args:
+      name: the name, which contains a digest of what it stands for.
+      add: a function that makes the name known.
+      remove: a function that makes it unknown again.
+
+    Yields:
+      The name.
+    """
+    with _LOCK:
+        _USERS[name] += 1
+        if _USERS[name] == 1:
+            add()
+    try:
+        yield name
+    finally:
+        with _LOCK:
+            _USERS[name] -= 1
+            if not _USERS[name]:
+                remove()
 
 
 @contextlib.contextmanager
@@ -53,11 +82,8 @@ def held(name: str, content: bytes) -> Iterator[str]:
       The path for a field. It contains a digest of the content, so that another content is another study.
     """
     path = f"{GIVEN}{hashlib.sha256(content).hexdigest()[:16]}.{name}"
-    _HELD[path] = content
-    try:
+    with keep_known(path, lambda: _HELD.update({path: content}), lambda: _HELD.pop(path)):
         yield path
-    finally:
-        _HELD.pop(path, None)
 
 
 def check_file(path: str | Path, most: int = TABLE) -> None:

@@ -24,6 +24,7 @@ import numpy as np
 from mdfl_jax.config.resolve import all_fields, default_config, files_of
 from mdfl_jax.config.sections import Experiment, effective, flat, in_use, schema
 from mdfl_jax.core import own_files
+from mdfl_jax.core.errors import errors_about
 from mdfl_jax.core.numbers import fields_of as fields_of_numbers
 from mdfl_jax.core.own_files import digest_of, is_own, with_imports
 from mdfl_jax.data.dataset import Dataset
@@ -257,7 +258,8 @@ def own_digests(experiments: Iterable[Experiment]) -> dict[str, str]:
         for family, name, numbers in (entry for experiment in used for entry in in_use(experiment)):
             if _in_main(family.registry, name):
                 members[f"{family.registry.kind} {name}"] = (family.registry[name], type(numbers))
-        found[own_files.MAIN] = own_files.digest_of_code(members[name] for name in sorted(members))
+        with errors_about(f"the code of {', '.join(sorted(members))}"):
+            found[own_files.MAIN] = own_files.digest_of_code(members[name] for name in sorted(members))
     return found
 
 

@@ -17,6 +17,7 @@ from mdfl_jax.data import sources
 from mdfl_jax.models import adapters
 from mdfl_jax.networks import fixed
 from mdfl_jax.traces import loading
+from mdfl_jax.traces.formats.tables import has_contacts
 
 _GIVEN = {
     "data": ("data.name", sources.given),
@@ -39,6 +40,7 @@ def given(config: ConfigDict, **objects: Any) -> Iterator[ConfigDict]:
       UserError: if an object is given in two ways, or cannot be used.
     """
     complete, default = config.copy_and_resolve_references(), default_config()
+    swept = {path for paths in split_axes(complete.sweep) for path in paths}
     with contextlib.ExitStack() as stack:
         for what, value in objects.items():
             if value is None:
@@ -47,13 +49,15 @@ def given(config: ConfigDict, **objects: Any) -> Iterator[ConfigDict]:
             section, name = field.split(".")
             if complete[section][name] != default[section][name]:
                 raise UserError(f"{what} is given and {field} is {complete[section][name]!r}; allowed: one of them")
+            if field in swept:
+                raise UserError(f"{what} is given, and sweep varies {field}; allowed: one of them")
             complete[section][name] = stack.enter_context(known_as(value))
-        network, swept = complete.network, {path for paths in split_axes(complete.sweep) for path in paths}
+        network = complete.network
         if objects.get("graph") is not None and "network.graph" not in swept:
             if network.graph not in ("", "file"):
                 raise UserError(f"graph is given and network.graph is {network.graph!r}; allowed: one of them")
             network.graph = "file"
         is_default = all(network[name] == default.network[name] for name in ("mobility", "world"))
         if objects.get("trace") is not None and is_default and not swept & {"network.mobility", "network.world"}:
-            network.mobility = "contacts" if {"i", "j"} <= {*objects["trace"].columns} else "trace"
+            network.mobility = "contacts" if has_contacts(map(str, objects["trace"].columns)) else "trace"
         yield complete

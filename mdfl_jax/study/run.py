@@ -102,8 +102,8 @@ def run(
       model: a module of flax linen, the class of a module of flax nnx or a function of ``rngs`` that makes one, or a
         pair of functions (init, apply), in place of ``model.name``. It returns logits [B, C] of samples [B, ...].
       graph: a graph of networkx (its weights do not count), a matrix [N, N] (bool: links; floats: mixing weights) or
-        [T, N, N], or a list of edges (i, j), in place of ``graph.file``. Its nodes are the N clients. An edge i, j says
-        that i hears j.
+        [T, N, N], or a list of tuples (i, j), in place of ``graph.file``. Its nodes are the N clients. An edge i, j
+        says that i hears j.
       trace: a `pandas.DataFrame` in place of ``trace.file``: time, id, x, y in metres (or lon, lat in degrees), or a
         contact list round, i, j.
       cache: the folder in which compiled programs are kept for later calls and processes; "": none. None: the one that

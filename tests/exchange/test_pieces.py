@@ -108,7 +108,7 @@ def test_partition_deals_as_the_rules_do(tmp_path):
             continue
         wanted = deal(rule, jax.random.key(3), LABELS, 4, owners=jnp.asarray(natural), places=places)
         np.testing.assert_array_equal(found, wanted, err_msg=rule)
-    even, uneven = (mdfl_jax.partition("dirichlet", LABELS, 4, alpha=alpha) for alpha in (1e3, 1e-2))
+    even, uneven = (mdfl_jax.partition("dirichlet", LABELS, np.int64(4), alpha=alpha) for alpha in (1e3, 1e-2))
     assert np.ptp(np.bincount(even, minlength=4)) < 12 < np.ptp(np.bincount(uneven, minlength=4))
 
 
@@ -126,11 +126,14 @@ MISTAKES = [
     ("aggregate", ("median", np.arange(4)), {}, "models has a leaf of int32 [4]; allowed: floats"),
     ("mixing_weights", ("mh", GRAPH), {}, "unknown mixing 'mh'; known: fedavg"),
     ("mixing_weights", ("uniform", "ring"), {}, "graph is str; allowed: a graph of networkx, a matrix"),
-    ("mixing_weights", ("uniform", np.ones((3, 2))), {}, "graph is [3, 2]; it must be [N, N]"),
+    ("mixing_weights", ("uniform", np.ones((3, 4))), {}, "graph is [3, 4]; it must be [N, N]"),
+    ("mixing_weights", ("uniform", [(0, 1), (1, 1.5)]), {}, "graph has the edge (1, 1.5); allowed: two different"),
+    ("mixing_weights", ("uniform", [(0, 1), (1, 2), (2, 2)]), {}, "graph has the edge (2, 2); allowed: two different"),
     ("mixing_weights", ("fedavg", GRAPH), {"num_samples": [1]}, "num_samples is [1]; it must be [9]"),
     ("partition", ("dirichlet", LABELS, 4), {"alpha": 0}, "data.alpha is 0; it must be greater than 0"),
     ("partition", ("dirichlet", LABELS / 2, 4), {}, "labels is float64 [120]; it must be [n] whole numbers"),
     ("partition", ("iid", LABELS, 0), {}, "clients is 0; it must be a whole number, at least 1"),
+    ("partition", ("iid", LABELS, True), {}, "clients is True; it must be a whole number, at least 1"),
     ("partition", ("iid", LABELS, 4), {"owner": [1]}, "owner is [1]; it must be [120]"),
     ("partition", ("by_place", LABELS, 4), {}, "places is not given; it must be [4, 2]"),
     ("partition", ("classes_per_client", LABELS, 4), {"classes_per_client": 7}, "classes_per_client is 7; labels has"),

@@ -1,12 +1,17 @@
 """Studies of objects: what a Python program hands over in place of names and files."""
 
+import collections
 import dataclasses
+import functools
 import os
 import subprocess
 import sys
+import threading
+import types
 from contextlib import ExitStack
 
 import flax.linen as nn
+import jax
 import jax.numpy as jnp
 import networkx as nx
 import numpy as np
@@ -18,7 +23,10 @@ from small import told
 
 import mdfl_jax
 from mdfl_jax.config.resolve import as_config
-from mdfl_jax.data.sources import load
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.own_files import digest_of_code
+from mdfl_jax.data.sources import SOURCES, load
+from mdfl_jax.models.model import MODELS
 from mdfl_jax.networks.fixed import graph_file, read_matrices
 from mdfl_jax.study import make_study
 from mdfl_jax.study.objects import given
@@ -72,6 +80,17 @@ def test_a_graph_and_a_table_are_what_their_files_are(tmp_path):
     for form in (edges, np.array(edges), graph, named, matrix, matrix.astype(bool).tolist(), csr_array(matrix)):
         with graph_file(form) as path:
             np.testing.assert_array_equal(read_matrices(path, N), from_file)
+    for few, links in (([[0.5, 0.5], [0.5, 0.5]], [[1, 1]] * 2), (np.array([[0, 1], [0, 0]], bool), [[0, 1], [0, 0]])):
+        for form in (few, np.array(few), tuple(map(list, few))):
+            with graph_file(form) as path:
+                found = read_matrices(path, 2, directed=True, allow_disconnected=True)[0]
+            np.testing.assert_array_equal(found > 0, links)
+    for form in ([(0, 1), (1, 2)], [[0, 1], [1, 2]], ((0, 1), (1, 2)), [(0, 1, 0.5), (1, 2, 0.5)], [(4, 6), (6, 7)]):
+        with graph_file(form) as path:
+            hears = read_matrices(path, 3)[0]
+        uniform = mdfl_jax.mixing_weights("uniform", hears)
+        np.testing.assert_array_equal(mdfl_jax.mixing_weights("uniform", form), uniform)
+        assert (np.asarray(uniform)[1] > 0).tolist() == [True] * 3
     with graph_file([(i, j, 0.25) for i, j in edges]) as path:
         assert np.diagonal(read_matrices(path, N)[0]).tolist() == [0.5, 0.5, 0.5, 0.25, 0.5, 0.75]
     with graph_file(nx.DiGraph([(0, 1), (1, 0), (1, 2), (2, 1), (0, 2)])) as path:
@@ -125,8 +144,83 @@ def test_a_run_is_named_by_the_contents_of_its_objects():
     again = [{"data": (X.copy(), Y.copy())}, {"graph": nx.to_numpy_array(RING)}, {"trace": PLACES.copy()}]
     again += [{"model": Net(width=4)}, {"model": pair(np.eye(4, 3))}]
     assert [names(**objects) for objects in again] == [first[k] for k in (0, 10, 12, 2, 9)]
+    with given(as_config(TINY), trace=CONTACTS.set_axis(["Round", "User 1", "node2"], axis=1)) as complete:
+        assert complete.network.mobility == "contacts"
+        assert len(make_study(complete).names) == 1
     swept = TINY | {"sweep": "network.graph=file,ring"}
     assert names(swept, graph=RING)[0] == first[10][0]
+
+
+def scaled(factor):
+    def decorate(function):
+        @functools.wraps(function)
+        def product(x):
+            return factor * function(x)
+
+        return product
+
+    return decorate
+
+
+def returned(function):
+    @jax.custom_vjp
+    def same(x):
+        return x
+
+    same.defvjp(lambda x: (x, None), function)
+    return same
+
+
+def test_an_object_is_known_until_the_last_of_equal_studies_ends():
+    here = given(as_config(TINY), data=(X, Y), model=Net(), graph=RING)
+    there = given(as_config(TINY), data=(X.copy(), Y), model=Net(), graph=RING.copy())
+    first, second = here.__enter__(), there.__enter__()
+    assert first == second
+    here.__exit__(None, None, None)
+    assert make_study(second).names
+    there.__exit__(None, None, None)
+    for registry, name in ((MODELS, first.model.name), (SOURCES, first.data.name)):
+        assert name not in registry
+    with pytest.raises(UserError, match="there is no such file"):
+        read_matrices(first.graph.file, N)
+
+
+DIFFERENT = [
+    ({"narrow": "relu"}, {"wide": "relu"}),
+    (functools.partial(dict, width=8, depth=2), functools.partial(dict, depth=8, width=2)),
+    (np.dtype("f4"), np.dtype("f2")),
+    ({"a", "b"}, {"a", "c"}),
+    (frozenset("ab"), frozenset("ac")),
+    (range(3), range(4)),
+    (jnp.add, jnp.multiply),
+    (np.add, np.multiply),
+    (jnp, np),
+    (len, abs),
+    (jax.random.key(0), jax.random.key(1)),
+    (collections.deque([1]), collections.deque([2])),
+    (types.SimpleNamespace(a=1), types.SimpleNamespace(b=1)),
+    (np.array([None, 1]), np.array([None, 2])),
+    (np.ma.array([1, 2], mask=[0, 1]), np.ma.array([1, 2], mask=[1, 0])),
+    (nn.initializers.normal(0.1), nn.initializers.normal(0.2)),
+    (jax.vmap(len), jax.vmap(len, in_axes=1)),
+    (scaled(2)(len), scaled(3)(len)),
+    (returned(lambda left, g: (g,)), returned(lambda left, g: (2 * g,))),
+    (lambda x, train: x * train, lambda x, deterministic: x * deterministic),
+    (lambda x: x in {"a", "b"}, lambda x: x in {"a", "c"}),
+    (lambda x: [x * "relu" for _ in x], lambda x: [x * "gelu" for _ in x]),
+    (lambda x: lambda: X, lambda x: lambda: Y),
+    (type("Net", (), {"size": property(lambda net: 1)}), type("Net", (), {"size": property(lambda net: 2)})),
+]
+
+
+def test_no_two_objects_have_one_identity_and_what_cannot_be_told_is_refused():
+    found = [digest_of_code([Net(width=value)]) for pair in DIFFERENT for value in pair]
+    assert len(set(found)) == len(found)
+    assert found == [digest_of_code([Net(width=value)]) for pair in DIFFERENT for value in pair]
+    assert digest_of_code([{"a": {1, 2}}]) == digest_of_code([{"a": {2, 1}}])
+    for untold, kind in ((threading.Lock(), "_thread.lock"), (np.frompyfunc(len, 1, 1), "numpy.ufunc")):
+        with pytest.raises(UserError, match=f"it holds an object of {kind}, of which no value can be told; allowed"):
+            digest_of_code([Net(width=untold)])
 
 
 SCRIPT = """
@@ -134,9 +228,10 @@ import flax.linen as nn, jax.numpy as jnp
 from mdfl_jax.core.own_files import digest_of_code
 class Net(nn.Module):
     width: int = 3
+    kinds: frozenset = frozenset("abc")
     @nn.compact
     def __call__(self, x):
-        return nn.Dense(3)(nn.relu(nn.Dense(self.width)(x)))
+        return nn.Dense(3)(nn.relu(nn.Dense(self.width)(x)) * ("a" in {"a", "b"}))
 start = jnp.eye(4, 3)
 print(digest_of_code([Net()]), digest_of_code([(lambda key, x: start, lambda params, x: x @ params)]))
 """
@@ -185,6 +280,10 @@ MISTAKES = [
     ({"model": pair(np.zeros(4))}, {}, "the model <lambda> returned float32[2] for samples"),
     ({"model": 3}, {}, "the model is 3; it must be a module of flax linen"),
     ({}, {"model.name": "mlp"}, "model is given and model.name is 'mlp'; allowed: one of them"),
+    ({}, {"sweep": "model.name=linear,mlp"}, "model is given, and sweep varies model.name; allowed: one of them"),
+    ({}, {"sweep": "rounds+data.name=2+digits,4+a"}, "data is given, and sweep varies data.name; allowed: one of"),
+    ({"graph": RING}, {"sweep": "graph.file=a,b"}, "graph is given, and sweep varies graph.file; allowed: one of"),
+    ({"trace": PLACES}, {"sweep": "trace.file=a,b"}, "trace is given, and sweep varies trace.file; allowed: one"),
     ({"data": (X, Y[1:])}, {}, "data is (x, y) of [100, 4] and [99]; allowed: a target for each sample"),
     ({"data": (X[:3], Y[:3])}, {}, "data is (x, y) of 3 samples; allowed: five of one label"),
     ({"data": [X, Y]}, {}, "data is list; allowed: (x, y), or a dictionary with x_train"),

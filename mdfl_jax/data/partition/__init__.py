@@ -102,7 +102,7 @@ def partition(
     found = np.asarray(labels)
     if found.ndim != 1 or found.dtype.kind not in "iu" or not found.size or found.min() < 0:
         raise UserError(f"labels is {found.dtype} {list(found.shape)}; it must be [n] whole numbers from 0")
-    if type(clients) is not int or clients < 1:
+    if not isinstance(clients, int | np.integer) or isinstance(clients, bool) or clients < 1:
         raise UserError(f"clients is {clients!r}; it must be a whole number, at least 1")
     natural = None if owner is None else np.unique(np.asarray(owner), return_inverse=True)[1].astype(np.int32)
     if natural is not None and natural.shape != found.shape:

@@ -27,7 +27,7 @@ from mdfl_jax.data.dataset import (
     subset,
 )
 from mdfl_jax.data.formats import NO_COLUMNS, Format, TableColumns, in_order
-from mdfl_jax.storage.given import GIVEN
+from mdfl_jax.storage.given import GIVEN, keep_known
 
 SOURCES: Registry[Callable[[], dict[str, np.ndarray]]] = Registry("data.name", home="mdfl_jax.data.sources")
 """Sources: name -> function that returns the arrays of a data set, by the names that they have in an npz file.
@@ -248,11 +248,9 @@ def given(arrays: Mapping[str, Any] | tuple[Any, Any]) -> Iterator[str]:
         digest.update(f"{key} {array.dtype.str} {array.shape} ".encode())
         digest.update(np.ascontiguousarray(array).data if array.size else b"")
     name = f"{GIVEN}{digest.hexdigest()[:16]}"
-    SOURCES.register(name, doc="Arrays that a Python program has given.")(lambda: found)
-    try:
+    add = SOURCES.register(name, doc="Arrays that a Python program has given.")
+    with keep_known(name, lambda: add(lambda: found), lambda: SOURCES.remove(name)):
         yield name
-    finally:
-        SOURCES.remove(name)
 
 
 def _divided(x: Any, y: Any) -> dict[str, np.ndarray]:
