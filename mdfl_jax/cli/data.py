@@ -76,6 +76,10 @@ def main() -> int:
     if not _TRACE.value:
         raise UserError("what to describe is missing: mdfl data FILE, or mdfl data --config=digits for a study's data")
     path = Path(_TRACE.value)
+    if not path.exists():
+        raise UserError(f"{_TRACE.value!r}: there is no such file or folder")
+    if path.is_file() and not path.stat().st_size:
+        raise UserError(f"{_TRACE.value!r}: the file is empty")
     fields = {name: flag.value for name, flag in _OF_SAMPLES.items() if flag.value is not None}
     is_open = _FORMAT.value == "auto" and not _COLUMNS.value
     lines = _samples(path, fields) if fields or (is_open and _may_be_samples(path)) else []

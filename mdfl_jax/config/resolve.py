@@ -231,6 +231,8 @@ def as_config(config: Config) -> ConfigDict:
         return config
     if isinstance(config, str | Path):
         return read_file(config)
+    if not isinstance(config, Mapping):
+        raise UserError(f"config is {config!r}; it must be a dict of fields, a ConfigDict, or the path of a file")
     import_used(config)
     found = default_config()
     for path, value in flat(config).items():  # its keys may be dotted paths already
