@@ -74,7 +74,7 @@ def test_the_example_of_the_readme_runs(tmp_path, monkeypatch):
     names: dict = {}
     exec(study.replace('"rounds": 100', '"rounds": 2, "eval_every": 2'), names)
     assert names["results"].array("accuracy", "dcm").shape == (4, 2, 20)
-    assert (tmp_path / "runs" / "first" / "summary.json").is_file()
+    assert (tmp_path / "runs" / "movement" / "summary.json").is_file()
     assert (tmp_path / "accuracy.png").stat().st_size > 5000
 
 
