@@ -1,4 +1,4 @@
-"""Clients that take no part in a round: they keep their state, compute and send nothing, and nobody hears them.
+"""Who takes part in a round and is heard. Who does not, keeps its state, computes and sends nothing, and is unheard.
 
 A network says in `Links.active` who takes part. The links of the others are removed here, in one place, and one wrapper
 serves the rounds of all algorithms. If `Links.active` is None, everybody takes part and no program has a further

@@ -10,12 +10,17 @@ from mdfl_jax.exchange.neighbourhood import BoundedNumbers, Neighbourhood, Robus
 from mdfl_jax.exchange.partial import floor_of
 
 
+def middle_sum(near: Neighbourhood, among: jax.Array, cut: jax.Array) -> jax.Array:
+    """Sum each coordinate over the models ``among``, [K] bool, without the ``cut`` largest and smallest values."""
+    place = jnp.arange(near.models.shape[0])
+    kept = (place >= cut) & (place < jnp.sum(among, dtype=jnp.int32) - cut)
+    return sum_of_ranked(near.models, among, kept.astype(near.own.dtype))
+
+
 def trimmed(near: Neighbourhood, cut: jax.Array) -> jax.Array:
     """Average the client's own model with the values of the others, without the ``cut`` largest and smallest."""
     others = near.size - 1
-    place = jnp.arange(near.models.shape[0])
-    kept = (place >= cut) & (place < others - cut)
-    total = near.own + sum_of_ranked(near.models, near.others, kept.astype(near.own.dtype))
+    total = near.own + middle_sum(near, near.others, cut)
     return jnp.where(others < 2 * cut + 1, near.own, total / (others - 2 * cut + 1))
 
 
@@ -57,9 +62,8 @@ def trimmed_mean_of_all(near: Neighbourhood) -> jax.Array:
     The client's own value may be among those that are cut, as where a server aggregates. It needs 2 f + 1 models, its
     own included, of which at most f are attackers'. A client with fewer keeps its own model.
     """
-    cut, place = near.numbers.max_attackers, jnp.arange(near.models.shape[0])
-    kept = (place >= cut) & (place < near.size - cut)
-    total = sum_of_ranked(near.models, near.counts, kept.astype(near.own.dtype))
+    cut = near.numbers.max_attackers
+    total = middle_sum(near, near.counts, cut)
     return jnp.where(near.too_few, near.own, total / jnp.maximum(near.size - 2 * cut, 1))
 
 
